@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use argiope_practice::{PracticeWeb, Response, Site};
+use argiope_practice::{CertificateKind, PracticeWeb, Response, Site};
 use serde_json::Value;
 
 fn argiope(folder: &Path, arguments: &[&str], input: &str) -> Output {
@@ -289,6 +289,14 @@ fn a_site_is_crawled_and_what_it_points_to_is_asked_once() {
     );
     let log = web.log();
     assert!(log.iter().all(|request| request.path != "/never-asked"), "external pages are not descended");
+    let methods = |path: &str| {
+        let requests = log.iter().filter(|request| request.path == path);
+        requests.map(|request| request.method.as_str()).collect::<Vec<&str>>()
+    };
+    assert_eq!(methods("/dead"), ["HEAD", "GET"], "a failed HEAD is followed by GET");
+    assert_eq!(methods("/icon.png"), ["HEAD", "GET"]);
+    assert_eq!(methods("/fine"), ["GET"], "one request serves the page and its fragments");
+    assert_eq!(methods("/busy"), ["HEAD", "GET"], "the attempts of a crawl");
     // Without the host's own permission nothing private is asked.
     let output = argiope(folder.path(), &[root.as_str(), "--external", "no", "--format", "json"], "");
     assert!(findings(&output).iter().all(|(_, _, url)| url.starts_with(&root)), "{}", text(&output.stdout));
@@ -320,6 +328,74 @@ fn a_list_of_urls_is_asked_and_good_results_are_cached() {
     let output = argiope(folder.path(), &["-", "--format", "json"], &bad);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert_eq!(findings(&output), expected(&[("unknown", "private_address", &bad)]));
+}
+
+/// Servers that answer HEAD wrongly, and rightly: the path, the answers to HEAD and to GET, and whether the link is good.
+fn liars() -> Vec<(&'static str, Response, Response, bool)> {
+    let page = || Response::html("<p>fine</p>");
+    vec![
+        ("/405", Response::status(405), page(), true),
+        ("/501", Response::status(501), page(), true),
+        ("/403", Response::status(403), page(), true),
+        ("/404", Response::status(404), page(), true),
+        ("/500", Response::status(500), page(), true),
+        ("/closed", Response::close(), page(), true),
+        ("/reset", Response::reset(), page(), true),
+        ("/nonsense", Response::raw("nonsense\r\n\r\n").close_after(), page(), true),
+        // A body after the head spoils the connection, not the result.
+        ("/body", Response::raw("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"), page(), true),
+        ("/chunked", Response::raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"), page(), true),
+        ("/truly-gone", Response::status(404), Response::status(404), false),
+        ("/good", page(), Response::status(404), true),
+    ]
+}
+
+#[test]
+fn head_is_asked_first_and_get_where_a_server_answers_head_wrongly() {
+    for (http, site) in [
+        ("1.1", Site::http("127.0.0.1:0").expect("a socket")),
+        ("1.1", Site::https("127.0.0.1:0", CertificateKind::Good).expect("a socket")),
+        ("2", Site::https("127.0.0.1:0", CertificateKind::Good).expect("a socket").only_http2()),
+    ] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let is_raw = |path: &str| matches!(path, "/nonsense" | "/body" | "/chunked");
+        let cases: Vec<_> = liars().into_iter().filter(|(path, ..)| http == "1.1" || !is_raw(path)).collect();
+        let mut site = site;
+        for (path, head, get, _) in &cases {
+            site = site.page(path, get.clone().on_head(head.clone()));
+        }
+        let list: String = cases.iter().map(|(path, ..)| format!("{}\n", site.url(path))).collect();
+        let web = PracticeWeb::new().site(site).start().expect("a server");
+        let flags = [
+            "-",
+            "--allow-private",
+            "--insecure",
+            "--http",
+            http,
+            "--format",
+            "json",
+            "--retry-wait",
+            "1ms",
+            "--max-tries",
+            "2",
+        ];
+        let output = argiope(folder.path(), &flags, &list);
+        let found = findings(&output);
+        for (path, _, _, is_good) in &cases {
+            let is_broken = found.iter().any(|(_, _, url)| url.ends_with(path));
+            assert_eq!(is_broken, !is_good, "{path} over HTTP/{http}: {}", text(&output.stdout));
+            let log = web.log();
+            let methods: Vec<&str> =
+                log.iter().filter(|request| request.path == *path).map(|request| request.method.as_str()).collect();
+            let believed = matches!(*path, "/good" | "/body" | "/chunked");
+            let expected = if believed { "HEAD" } else { "GET" };
+            assert_eq!((methods.first(), methods.last()), (Some(&"HEAD"), Some(&expected)), "{path} over HTTP/{http}");
+            // A request that a kept-alive connection did not survive is sent once more, unchanged.
+            assert!(methods.len() <= 3, "{path} over HTTP/{http}: {methods:?}");
+        }
+        let most = web.stats().hosts.values().map(|host| host.max_at_once).max();
+        assert_eq!(most, Some(1), "one request a host at a time");
+    }
 }
 
 #[test]

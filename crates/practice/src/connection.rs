@@ -503,8 +503,9 @@ pub(crate) fn select(content: &SiteContent, request: &Request<'_>) -> (Source, u
     let head_only = request.method == "HEAD";
     let (source, status, forbidden) = match content.find(request) {
         ResponseSource::Scripted(score) => {
-            let (status, forbidden) = (score.status, score.forbidden);
+            let (mut status, forbidden) = (score.status, score.forbidden);
             let source = if head_only && !score.head.is_empty() {
+                status = score.head_status;
                 Source::Head(score)
             } else if !score.unchanged.is_empty() && is_unchanged(&score, request) {
                 Source::Unchanged(score)

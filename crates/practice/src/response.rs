@@ -84,6 +84,7 @@ pub struct Response {
     pub(crate) etag: Option<String>,
     pub(crate) last_modified: Option<String>,
     pub(crate) forbidden: bool,
+    pub(crate) on_head: Option<Box<Response>>,
 }
 
 impl Response {
@@ -107,7 +108,14 @@ impl Response {
             etag: None,
             last_modified: None,
             forbidden: false,
+            on_head: None,
         }
+    }
+
+    /// Sends another response to HEAD; a raw one whole, as servers do that do not know HEAD.
+    pub fn on_head(mut self, other: Response) -> Response {
+        self.on_head = Some(Box::new(other));
+        self
     }
 
     /// 200 with an HTML body, sent as UTF-8.

@@ -38,6 +38,8 @@ pub(crate) struct Script {
     pub(crate) steps: Vec<Step>,
     /// The steps for a HEAD request: everything up to the end of the head.
     pub(crate) head: Vec<Step>,
+    /// The status of the response to HEAD.
+    pub(crate) head_status: u16,
     /// The steps for a conditional request with a matching validator, and the validators.
     pub(crate) unchanged: Vec<Step>,
     pub(crate) etag: Option<String>,
@@ -67,12 +69,20 @@ impl Script {
             push_bytes(&mut steps, answer, head_bytes);
         }
         steps.extend(closing);
+        let status = |answer: &Response| if answer.raw.is_some() { 0 } else { answer.status };
+        let mut head_status = status(answer);
+        if let Some(other) = &answer.on_head {
+            let script = Script::of(other);
+            head_status = script.status;
+            head = if other.raw.is_some() { script.steps } else { script.head };
+        }
         let unchanged = match (&answer.etag, &answer.last_modified) {
             (None, None) => Vec::new(),
             _ => unchanged(answer),
         };
         Script {
-            status: if answer.raw.is_some() { 0 } else { answer.status },
+            status: status(answer),
+            head_status,
             steps,
             head,
             unchanged,

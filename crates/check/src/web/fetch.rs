@@ -20,7 +20,7 @@ const MAX_STATUS_BODY: u64 = 64 << 10;
 /// How URLs are asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asking {
-    /// For the status alone.
+    /// For the status alone: HEAD first, GET where the answer to HEAD is not good.
     Status,
     /// For the page, whose anchors are wanted.
     Page,
@@ -81,6 +81,7 @@ pub(super) fn ask(
     // Compiled with the roots of the user: only they may be private and get headers and logins.
     let mut rules = argiope_runtime::rules(&config)?;
     rules.roots = urls.into_iter().map(|url| Root { text: url.as_str().into(), candidates: vec![url] }).collect();
+    rules.head_first = asking == Asking::Status;
     rules.bodies.delivered = match asking {
         Asking::Status => DeliveredBodies::None,
         Asking::Page => DeliveredBodies::Html,

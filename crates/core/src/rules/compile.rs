@@ -123,6 +123,7 @@ impl Config {
             with_headers: self.with.contains(&super::With::Headers),
             with_links: self.with.contains(&super::With::Links),
             with_anchors: self.with.contains(&super::With::Anchors),
+            head_first: false,
             keep_wire: false,
             link_filter: None,
             bodies: Default::default(),

@@ -123,6 +123,9 @@ pub struct Rules {
     pub with_links: bool,
     /// Whether the texts of links are kept.
     pub with_anchors: bool,
+    /// Pages are requested with HEAD, and with GET where the answer to HEAD is not good: for checks that need the status
+    /// alone.
+    pub head_first: bool,
     /// Whether visits contain the exact bytes of request and response.
     pub keep_wire: bool,
     /// Which bodies are held, and what reads them. Set by the caller that reads pages.

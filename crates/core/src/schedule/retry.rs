@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::outcome::ErrorKind;
+use crate::outcome::{ErrorKind, Outcome};
 use crate::visit::Visit;
 
 /// The longest Retry-After that is obeyed.
@@ -57,6 +57,28 @@ pub fn judge(visit: &Visit, tries: u8, max_tries: u8, wait: Duration) -> RetryVe
     )
 }
 
+/// Decides after a first attempt with HEAD: GET follows where a server may answer it better, at once unless the server
+/// is overloaded or cannot be reached.
+pub fn judge_head(visit: &Visit, max_tries: u8, wait: Duration) -> RetryVerdict {
+    use ErrorKind as K;
+    let is_of_method = match (visit.facts.outcome, visit.facts.status, &visit.facts.error) {
+        (Outcome::HttpError, Some(status), _) => !is_passing_status(status) || matches!(status, 408 | 500),
+        (Outcome::Failed, _, Some(failure)) => matches!(
+            failure.kind,
+            K::Reset
+                | K::EmptyReply
+                | K::Protocol
+                | K::Decode
+                | K::TimeoutFirstByte
+                | K::TimeoutIdle
+                | K::TimeoutTotal
+                | K::TooSlow
+        ),
+        _ => false,
+    };
+    if is_of_method { RetryVerdict::After(Duration::ZERO) } else { judge(visit, 1, max_tries.max(2), wait) }
+}
+
 /// What a `Retry-After` field asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryAfter {
@@ -97,7 +119,7 @@ fn http_date(text: &str) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outcome::{Failure, Outcome};
+    use crate::outcome::Failure;
     use crate::page::link::Link;
     use crate::page::url::Url;
     use crate::schedule::job::Purpose;
@@ -144,6 +166,30 @@ mod tests {
         }
         let cut = visit(Some(200), Some(ErrorKind::Reset), None);
         assert_ne!(judge(&cut, 1, 4, WAIT), RetryVerdict::GiveUp, "a body that was cut");
+    }
+
+    #[test]
+    fn get_follows_a_head_that_may_be_answered_wrongly() {
+        let answered = |outcome, status, kind| {
+            let mut visit = visit(status, kind, None);
+            visit.facts.outcome = outcome;
+            judge_head(&visit, 1, WAIT)
+        };
+        for status in [400, 403, 404, 405, 410, 500, 501, 999] {
+            let verdict = answered(Outcome::HttpError, Some(status), None);
+            assert_eq!(verdict, RetryVerdict::After(Duration::ZERO), "{status}");
+        }
+        for status in [429, 502, 503, 504] {
+            let verdict = answered(Outcome::HttpError, Some(status), None);
+            assert_eq!(verdict, RetryVerdict::After(WAIT), "{status}");
+        }
+        for kind in [ErrorKind::Reset, ErrorKind::EmptyReply, ErrorKind::Protocol, ErrorKind::TimeoutFirstByte] {
+            assert_eq!(answered(Outcome::Failed, None, Some(kind)), RetryVerdict::After(Duration::ZERO), "{kind}");
+        }
+        assert_eq!(answered(Outcome::Failed, None, Some(ErrorKind::ConnectRefused)), RetryVerdict::After(WAIT));
+        assert_eq!(answered(Outcome::Failed, None, Some(ErrorKind::DnsNxdomain)), RetryVerdict::GiveUp);
+        assert_eq!(answered(Outcome::Ok, Some(200), None), RetryVerdict::GiveUp);
+        assert_eq!(answered(Outcome::Redirect, Some(301), None), RetryVerdict::GiveUp);
     }
 
     #[test]

@@ -137,7 +137,7 @@ impl Conn {
             return;
         }
         into.wire(head.raw());
-        let plan = match BodyPlan::of(head) {
+        let plan = match BodyPlan::of(head, self.is_head) {
             Ok(plan) => plan,
             Err(failure) => return self.stop(Some(failure), None),
         };

@@ -87,8 +87,12 @@ pub(super) struct BodyPlan {
 }
 
 impl BodyPlan {
-    pub(super) fn of(head: &Head) -> Result<Self, Failure> {
+    /// `is_head`: the request was HEAD.
+    pub(super) fn of(head: &Head, is_head: bool) -> Result<Self, Failure> {
         let mut keep = stays_open(head);
+        if is_head {
+            return Ok(Self { framing: BodyFraming::Length(0), keep });
+        }
         let bodiless = matches!(head.status, 204 | 304);
         let transfer = transfer_coding(head)?;
         let framing = if transfer != TransferCoding::None {

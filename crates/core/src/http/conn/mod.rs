@@ -218,6 +218,8 @@ pub struct Conn {
     /// Since when the connection is held; [`Time::NEVER`] if it is not.
     held: Time,
     keep: bool,
+    /// The request was HEAD: the response has no body, whatever its head announces.
+    is_head: bool,
     spoiled: bool,
     /// An earlier exchange used this connection.
     reused: bool,
@@ -279,6 +281,7 @@ impl Conn {
             sending: false,
             held: Time::NEVER,
             keep: false,
+            is_head: false,
             spoiled: false,
             reused: false,
             stale: false,
@@ -300,6 +303,7 @@ impl Conn {
         }
         self.phase = Phase::Head;
         self.sending = true;
+        self.is_head = request.starts_with(b"HEAD ");
         match &mut self.tls {
             Some(tls) => tls.send(&request),
             None => self.out = request,
@@ -312,6 +316,16 @@ impl Conn {
             self.stale = self.reused;
             self.stop(Some(failure), None);
         }
+    }
+
+    /// The request was sent by other means, and was HEAD.
+    pub(in crate::http) fn expect_head_only(&mut self) {
+        self.is_head = true;
+    }
+
+    /// Whether the response to a HEAD is complete. What the server sends after it does not matter.
+    pub(in crate::http) fn is_head_over(&self) -> bool {
+        self.is_head && self.phase == Phase::Done
     }
 
     /// Whether the request is not completely written yet.

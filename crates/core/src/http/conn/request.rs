@@ -26,14 +26,16 @@ pub struct RequestHead<'a> {
     pub cookie: Option<&'a [u8]>,
     /// The proxy that receives the whole request.
     pub proxy: Option<&'a Proxy>,
+    /// HEAD in place of GET: only the head of the response is wanted.
+    pub head_only: bool,
 }
 
 impl RequestHead<'_> {
-    /// An HTTP/1.1 GET without `Referer`. Keep-alive is the default of the version and not requested explicitly.
+    /// An HTTP/1.1 GET or HEAD without `Referer`. Keep-alive is the default of the version and not requested explicitly.
     pub fn to_bytes(&self) -> Vec<u8> {
         let target = self.url.target();
         let mut bytes = Vec::with_capacity(256 + target.len());
-        bytes.extend_from_slice(b"GET ");
+        bytes.extend_from_slice(if self.head_only { b"HEAD " } else { b"GET " });
         bytes.extend_from_slice(match self.proxy {
             Some(_) => self.url.as_str().as_bytes(),
             None if target.is_empty() => b"/",
@@ -103,6 +105,7 @@ mod tests {
             last_modified: None,
             cookie: None,
             proxy: None,
+            head_only: false,
         };
         change(&mut request);
         String::from_utf8(request.to_bytes()).unwrap()
@@ -143,6 +146,7 @@ mod tests {
             last_modified: None,
             cookie: None,
             proxy: Some(proxy),
+            head_only: false,
         }
         .to_bytes();
         let text = String::from_utf8(bytes).unwrap();

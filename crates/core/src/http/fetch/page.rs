@@ -123,6 +123,11 @@ impl Page {
         request_bytes(&self.job, &self.rules)
     }
 
+    /// Whether the request is HEAD: its response has no body.
+    pub(in crate::http) fn asks_head(&self) -> bool {
+        asks_head(&self.job, &self.rules)
+    }
+
     /// When the whole fetch must be complete.
     pub(in crate::http) fn deadline(&self) -> Time {
         self.started + self.rules.timeout
@@ -287,6 +292,11 @@ pub(super) fn request_bytes(job: &Job, rules: &Rules) -> Vec<u8> {
     .to_bytes()
 }
 
+/// Whether the request is HEAD. Later attempts are GET, because the server may not answer HEAD rightly.
+fn asks_head(job: &Job, rules: &Rules) -> bool {
+    rules.head_first && job.link.tries == 0 && job.purpose == Purpose::Page
+}
+
 /// The request without the user's own headers, cookies and proxy login: archives are published.
 pub(super) fn open_request<'a>(job: &'a Job, rules: &'a Rules) -> RequestHead<'a> {
     let known = job.rare.as_ref().and_then(|rare| rare.conditional.as_ref());
@@ -301,6 +311,7 @@ pub(super) fn open_request<'a>(job: &'a Job, rules: &'a Rules) -> RequestHead<'a
             .filter(|date| date.len() <= MAX_VALIDATOR),
         cookie: None,
         proxy: None,
+        head_only: asks_head(job, rules),
     }
 }
 

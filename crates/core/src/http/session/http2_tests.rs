@@ -262,6 +262,28 @@ fn the_account_of_bytes_is_the_streams_own() {
 }
 
 #[test]
+fn a_response_to_head_ends_with_its_head() {
+    let length = [(":status", "200"), ("content-type", "text/html"), ("content-length", "5000")];
+    // The head ends the stream; the head alone, and nothing after it; a body that must not be there.
+    for (flags, body) in [(frame::flag::END_STREAM, &b""[..]), (0, b""), (0, b"12345")] {
+        let mut session = multiplexed(1, |rules| rules.head_first = true);
+        feed(&mut session, |out| {
+            let mut block = Vec::new();
+            for (name, value) in length {
+                hpack::encode(&mut block, name.as_bytes(), value.as_bytes());
+            }
+            frame::push(out, frame::kind::HEADERS, flags | frame::flag::END_HEADERS, 1, &block);
+            if !body.is_empty() {
+                frame::push(out, frame::kind::DATA, frame::flag::END_STREAM, 1, body);
+            }
+        });
+        let visit = visit(&mut session);
+        assert_eq!((visit.facts.status, visit.facts.truncated), (Some(200), None));
+        assert!(visit.facts.error.is_none(), "{:?}", visit.facts.error);
+    }
+}
+
+#[test]
 fn a_body_that_is_longer_than_announced_is_not_whole() {
     let mut session = multiplexed(1, |_| {});
     feed(&mut session, |out| {

@@ -100,6 +100,9 @@ impl Streams {
         let mut conn = Conn::plain(Arc::clone(&self.limits), now);
         conn.peer = self.peer;
         conn.ask(Vec::new(), page.deadline(), now);
+        if page.asks_head() {
+            conn.expect_head_only();
+        }
         // The request is frames of the connection, and nothing of it waits here.
         conn.wrote(0, now);
         if let Some(failure) = page.refusal(now) {
@@ -461,7 +464,7 @@ impl Stream {
 
     /// Ends the response if the stream has ended and everything that was received before is read.
     fn close_if_over(&mut self, now: Time) {
-        if self.page.has_rest() {
+        if self.page.has_rest() || self.conn.is_head_over() {
             return;
         }
         if let Some(fault) = &self.fault {

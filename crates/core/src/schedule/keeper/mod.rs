@@ -272,6 +272,8 @@ impl<F: Frontier> Keeper<F> {
         let verdict = if self.keep_cookies(&mut visit, now) && cookies::is_cookie_redirect(&visit) {
             visit.link.redirects -= 1;
             RetryVerdict::After(Duration::ZERO)
+        } else if self.rules.head_first && visit.link.tries == 1 && visit.purpose == Purpose::Page {
+            retry::judge_head(&visit, self.rules.max_tries, self.rules.retry_wait)
         } else {
             retry::judge(&visit, visit.link.tries, self.rules.max_tries, self.rules.retry_wait)
         };
