@@ -25,7 +25,7 @@ const SHOWN: usize = 10;
 #[command(after_help = "Examples:\n  argiope audit ./example.com.crawl\n  \
                         argiope audit ./example.com.crawl --format csv --only title-duplicate\n  \
                         argiope audit ./example.com.crawl --fail-on broken-link,redirect-loop --baseline known.json\n\n\
-                        A baseline is the output of --format json of an earlier audit: what it holds is not reported again.\n\
+                        A baseline is the output of --format json of an earlier audit: its findings are not reported again.\n\
                         Exit codes: 0 done, 1 the directory cannot be read, 2 bad usage, 3 findings of --fail-on.")]
 pub struct AuditArgs {
     /// The crawl directory
@@ -37,19 +37,19 @@ pub struct AuditArgs {
     /// Write to this file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Only these findings, and all their pages
+    /// Show only these findings, with all their pages
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     pub only: Vec<String>,
-    /// End with exit code 3 where one of these is found; `error` and `warning` stand for all of that severity or worse
+    /// Exit with code 3 if one of these is found; `error` and `warning` stand for all of that severity or worse
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     pub fail_on: Vec<String>,
-    /// Leave out what this file of an earlier audit holds (--format json)
+    /// Leave out findings that are in this output of an earlier audit (--format json)
     #[arg(long, value_name = "FILE")]
     pub baseline: Option<PathBuf>,
     /// Pages that take longer than this are slow
     #[arg(long, value_name = "TIME", default_value = "2s")]
     pub slow: Span,
-    /// List the findings that there are, and end
+    /// List all kinds of findings and exit
     #[arg(long)]
     pub list: bool,
 }

@@ -53,7 +53,7 @@ pub struct CheckArgs {
     /// Check URLs outside of the site or folder, once each
     #[arg(long, value_name = "yes|no", default_value = "yes", value_parser = yes_or_no, action = clap::ArgAction::Set)]
     pub external: bool,
-    /// Check that the part of the page that a link names exists
+    /// Check fragments: that the target page has the element that #fragment names
     #[arg(long, value_name = "yes|no", default_value = "yes", value_parser = yes_or_no, action = clap::ArgAction::Set)]
     pub fragments: bool,
     /// Check images, styles, scripts and media
@@ -62,16 +62,16 @@ pub struct CheckArgs {
     /// Status codes that count as good
     #[arg(long, value_name = "CODES", default_value = "200..=299")]
     pub accept: StatusRanges,
-    /// Leave out links that match this regular expression (repeatable); also one pattern a line in .argiopeignore
+    /// Leave out links that match this regular expression (repeatable); also one pattern per line in .argiopeignore
     #[arg(long, value_name = "RE")]
     pub ignore: Vec<String>,
     /// A time-out after all tries is unknown, not broken
     #[arg(long)]
     pub timeouts_unknown: bool,
-    /// Reuse good external results for this time; failures are asked again
+    /// Reuse good external results for this time; failed URLs are requested again
     #[arg(long, value_name = "TIME")]
     pub cache: Option<Span>,
-    /// Where these results are kept
+    /// The file of --cache
     #[arg(long, value_name = "FILE", default_value = ".argiopecache")]
     pub cache_file: PathBuf,
     /// How to write the findings
@@ -80,10 +80,11 @@ pub struct CheckArgs {
     /// Write to this file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// For folders: where links that begin with / lead (default: the folder itself; for files the current folder)
+    /// For folders: the folder to which links that begin with / are relative (default: the folder itself; for files the
+    /// current folder)
     #[arg(long, value_name = "DIR")]
     pub root_dir: Option<PathBuf>,
-    /// For folders: the URL that the root folder will have; links to it are looked up in the folder
+    /// For folders: the URL under which the folder will be published; links to it are looked up in the folder
     #[arg(long, value_name = "URL")]
     pub base_url: Option<String>,
     /// No progress and no summary on standard error
@@ -110,7 +111,7 @@ pub struct CheckArgs {
     /// For sites: keep the crawl in this directory, for audit, report and export
     #[arg(short = 'd', long = "out", value_name = "DIR")]
     pub directory: Option<PathBuf>,
-    /// For sites: start over where the directory holds an earlier crawl
+    /// For sites: start over if the directory has an earlier crawl
     #[arg(long, requires = "directory")]
     pub fresh: bool,
     #[command(flatten)]

@@ -20,7 +20,7 @@ use argiope_core::output::escape::visible;
 #[command(after_help = "Examples:\n  argiope ctl ./example.com.crawl status\n  \
                         argiope ctl ./example.com.crawl rate 2/s\n  \
                         argiope ctl ./example.com.crawl exclude '/calendar/'\n\n\
-                        Pace, rate and excludes hold for later runs of the crawl too; a pause does not.")]
+                        Pace, rate and excludes also apply to later runs of the crawl; a pause does not.")]
 pub struct CtlArgs {
     /// The crawl directory
     #[arg(value_name = "DIR")]
@@ -36,11 +36,11 @@ pub enum CtlAction {
     Pause,
     /// Continue after a pause
     Resume,
-    /// End the crawl when requests in flight have ended; the same command resumes it
+    /// End the crawl after the requests in flight; the same crawl command resumes it
     Stop,
     /// Show what the crawl is doing
     Status {
-        /// As JSON
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },

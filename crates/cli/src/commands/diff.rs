@@ -21,13 +21,13 @@ use crate::screen::wording;
 #[derive(Args, Debug, PartialEq, Eq)]
 #[command(after_help = "Examples:
   argiope diff ./example.com.crawl
-      what the last --recrawl found to be different
+      what changed with the last --recrawl
   argiope diff ./monday.crawl ./tuesday.crawl --format json
       two crawls of the same site, as one JSON document
   argiope diff ./example.com.crawl --fail-on new-broken
       exit code 3 if a link is broken now that was not before
 
-Every URL is new, changed, gone or unchanged. Some are newly broken, repaired or redirected besides.
+Every URL is new, changed, gone or unchanged. Some are also newly broken, repaired or redirected.
 Exit codes: 0 done, 1 a directory cannot be read, 2 bad usage, 3 newly broken links (--fail-on).")]
 pub struct DiffArgs {
     /// The crawl directory; with a second one, the earlier crawl
@@ -45,9 +45,9 @@ pub struct DiffArgs {
 
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiffFormat {
-    /// One line a URL, then the numbers
+    /// One line per URL, then the totals
     Text,
-    /// One document
+    /// One JSON document
     Json,
 }
 

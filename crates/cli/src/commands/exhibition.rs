@@ -29,11 +29,11 @@ const MOST_THREADS_WEIGHED: usize = 2_000;
 
 #[derive(Args, Debug, PartialEq)]
 #[command(
-    after_help = "Examples:\n  argiope exhibition\n      chess, then the race of all engines\n  \
+    after_help = "Examples:\n  argiope exhibition\n      the chess exhibition, then a comparison of all engines\n  \
                   argiope exhibition --trace\n      two requests, event by event\n  \
                   argiope exhibition --hosts 10000 --concurrency 10000 --latency 1s-3s --svg race.svg\n      \
-                  a great race, as a picture\n  \
-                  argiope exhibition --memory\n      what one fetch in flight costs",
+                  a large comparison, as an SVG chart\n  \
+                  argiope exhibition --memory\n      the memory of one fetch in flight",
     allow_negative_numbers = true
 )]
 pub struct ExhibitionArgs {

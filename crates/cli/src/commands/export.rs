@@ -30,20 +30,20 @@ const BUFFER: usize = 64 << 10;
   argiope export ./example.com.crawl --format site -o copy/
       a folder that opens in a browser offline; needs a crawl with --warc --assets
   argiope export ./example.com.crawl --format links -o graph.graphml
-      the graph as GraphML; any other name gets CSV")]
+      the link graph as GraphML; without .graphml in the name, as CSV")]
 pub struct ExportArgs {
     /// The crawl directory
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
     #[arg(long, value_name = "FORMAT")]
     pub format: ExportFormat,
-    /// Write to this file instead of standard output; a folder with a slash at its end for text, markdown and site
+    /// Write to this file instead of standard output; for text, markdown and site a folder: DIR/
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Take a field out of every archived page, as crawl does; for jsonl, csv and parquet (repeatable)
+    /// Extract a field from every archived page, as crawl does; for jsonl, csv and parquet (repeatable)
     #[arg(long, value_name = "NAME=SELECTOR")]
     pub extract: Vec<String>,
-    /// Take fields out of archived pages by a file of rules (TOML)
+    /// Extract fields from archived pages by the rules in a TOML file
     #[arg(long, value_name = "FILE")]
     pub extract_file: Option<PathBuf>,
 }
@@ -66,7 +66,7 @@ pub enum ExportFormat {
     Cdxj,
     /// The main text of pages; one file a page with -o DIR/, JSON Lines otherwise
     Text,
-    /// The main text of pages as Markdown; as text
+    /// The main text of pages as Markdown; one file a page with -o DIR/, JSON Lines otherwise
     Markdown,
     /// A folder that opens in a browser offline (-o DIR/); needs a crawl with --warc --assets
     Site,

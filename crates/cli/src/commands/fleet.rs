@@ -68,14 +68,16 @@ const LOCAL: &[&str] = &[
 #[derive(Args, Debug, Clone, Default)]
 #[command(next_help_heading = "Many machines")]
 pub struct FleetFlags {
-    /// Share the crawl with other processes: the servers of a Redis or Valkey cluster, or one server,
-    /// as redis://HOST:PORT,HOST:PORT (rediss:// for TLS). Without roots, join a crawl that exists
+    /// Share the crawl with other processes through a Redis or Valkey server or cluster
+    ///
+    /// Written redis://HOST:PORT[,HOST:PORT...], or rediss:// for TLS. Without roots, the process joins an existing
+    /// crawl.
     #[arg(long, value_name = "ADDRESS")]
     frontier: Option<String>,
     /// The name of the shared crawl
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Units of ownership that hosts are divided into
+    /// Number of groups into which hosts are divided
     #[arg(long, value_name = "N", hide = true, default_value_t = 4096,
           value_parser = clap::value_parser!(u32).range(1..=65_536))]
     buckets: u32,
@@ -151,10 +153,10 @@ struct FleetStatusArgs {
 struct FleetRemoval {
     #[command(flatten)]
     place: FleetPlace,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long)]
     yes: bool,
-    /// Remove it although it is not over: what is queued is lost
+    /// Remove the crawl even if it is not finished: queued URLs are lost
     #[arg(long)]
     unfinished: bool,
 }

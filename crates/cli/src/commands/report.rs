@@ -31,7 +31,7 @@ const FEW: usize = 5;
 #[command(after_help = "Examples:\n  argiope report ./example.com.crawl --html report.html\n  \
                         argiope report ./example.com.crawl --list status:404\n\n\
                         Groups of --list: outcome:NAME, status:CODE, error:KIND, type:TYPE, depth:N, host:NAME, \
-                        section:HOST/FOLDER/, time:NAME, size:NAME, broken, truncated. The page names them all.")]
+                        section:HOST/FOLDER/, time:NAME, size:NAME, broken, truncated. The HTML report names them all.")]
 pub struct ReportArgs {
     /// The crawl directory
     #[arg(value_name = "DIR")]

@@ -34,7 +34,7 @@ Examples:
   argiope robots https://example.com/ /search?q=x
   curl -s https://example.com/robots.txt | argiope robots - --agent mybot /
 
-One line a URL: the verdict, the URL, and why. The exit code is 0 either way.")]
+Prints one line per URL: verdict, URL and reason. The exit code is 0 whether URLs are allowed or not.")]
 pub struct RobotsArgs {
     /// A robots.txt file or URL; - reads standard input
     #[arg(value_name = "FILE|URL")]

@@ -24,7 +24,7 @@ pub struct ServeArgs {
     /// The crawl directory
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
-    /// Where to listen; port 0 takes a free one
+    /// The address to listen at; port 0 chooses a free port
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8642", value_parser = flags::listen)]
     pub address: SocketAddr,
     /// Ask every client for the token in this file; required unless ADDR is loopback

@@ -159,7 +159,7 @@ pub struct ScopeFlags {
     /// Also fetch images, scripts, styles and media of pages
     #[arg(long)]
     assets: bool,
-    /// Hosts that these are fetched from: host, domain (of the roots) or any [default: any]
+    /// Hosts from which --assets fetches: host, domain (of the roots) or any [default: any]
     #[arg(long, value_name = "SCOPE", value_parser = one_of::<AssetsScope>(AssetsScope::WORDS))]
     assets_scope: Option<AssetsScope>,
     /// Remove this parameter from the query of every URL (repeatable)
@@ -377,7 +377,7 @@ pub struct OutputFlags {
     /// Compression of the archive: gzip, or zstd (*.warc.zst), which fewer programs read [default: gzip]
     #[arg(long, value_name = "FORMAT", value_parser = one_of::<WarcCompression>(WarcCompression::WORDS))]
     warc_compression: Option<WarcCompression>,
-    /// Memory limit [default: a quarter of the machine's memory]
+    /// Memory limit [default: a quarter of the machine's memory, or of the cgroup's limit]
     #[arg(long, value_name = "SIZE")]
     max_memory: Option<Size>,
     /// When interrupted, wait this long for fetches in flight [default: 30s]
@@ -418,10 +418,10 @@ impl WatchFlags {
 #[derive(Args, Debug, Clone, Default)]
 #[command(next_help_heading = "Extract")]
 pub struct ExtractFlags {
-    /// Take a field out of every page: price=.price, links[]=a@href, name=jsonld:Product.name (repeatable)
+    /// Extract a field from every page: price=.price, links[]=a@href, name=jsonld:Product.name (repeatable)
     #[arg(long, value_name = "NAME=SELECTOR")]
     extract: Vec<String>,
-    /// Take fields out of pages by a file of rules (TOML)
+    /// Extract fields from pages by the rules in a TOML file
     #[arg(long, value_name = "FILE")]
     extract_file: Option<PathBuf>,
     /// Add the main text to page records
