@@ -145,7 +145,7 @@ impl CrawlBuilder {
         self.set(|config| config.max_size = Size(bytes))
     }
 
-    /// Stays within this much memory. A quarter of it is for bodies.
+    /// Stays within this much memory. Responses that are not written yet take at most 256 MiB of it.
     #[must_use]
     pub fn max_memory(self, bytes: u64) -> Self {
         self.set(|config| config.max_memory = Some(Size(bytes)))
