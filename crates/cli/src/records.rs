@@ -44,6 +44,7 @@ pub struct StoredRecord {
     /// Present where the facts of HTML pages were recorded.
     pub words: Option<u64>,
     pub images_without_alt: Option<u32>,
+    pub minhash: Option<String>,
     pub og: OpenGraph,
     pub bytes_wire: Option<u64>,
     pub bytes_body: Option<u64>,

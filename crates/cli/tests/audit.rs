@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::{Command, Output};
 
-use argiope_practice::{AUDIT_CASES, PracticeWeb, audit_sites};
+use argiope_practice::{AUDIT_CASES, PracticeWeb, Response, Site, audit_sites};
 use serde_json::Value;
 
 fn argiope(folder: &Path, arguments: &[&str]) -> Output {
@@ -32,7 +32,7 @@ fn audit(folder: &Path, more: &[&str]) -> Value {
     let usual = ["audit", "d.crawl", "--format", "json", "--slow", "600ms"];
     let done = argiope(folder, &[&usual, more].concat());
     assert!(done.status.success(), "{}", text(&done.stderr));
-    serde_json::from_slice(&done.stdout).expect("JSON")
+    if done.stdout.is_empty() { Value::Null } else { serde_json::from_slice(&done.stdout).expect("JSON") }
 }
 
 #[test]
@@ -63,11 +63,26 @@ fn every_fault_is_found_and_nothing_else() {
         }
     }
     // Every finding has a page that shows it, or is listed as not checked.
-    let listed = text(&argiope(folder.path(), &["audit", "d.crawl", "--list"]).stdout);
+    let listed = text(&argiope(folder.path(), &["audit", "--list"]).stdout);
     for id in listed.lines().filter_map(|line| line.split_whitespace().next()) {
         assert!(AUDIT_CASES.iter().any(|case| case.id == id) || unjudged.contains(id), "{id} has no page");
     }
-    assert_eq!(unjudged, BTreeSet::from(["near-duplicate"]));
+    assert_eq!(unjudged, BTreeSet::new(), "a sitemap, resources and texts were recorded");
+    let (site, plain) = (format!("{root}robots.txt"), "robots.txt of the http site");
+    let robots = found["findings"].as_array().expect("findings").iter().find(|finding| finding["id"] == "robots-fault");
+    let files: Vec<&str> = robots.expect("found")["pages"]
+        .as_array()
+        .expect("pages")
+        .iter()
+        .filter_map(|page| page["url"].as_str())
+        .collect();
+    assert_eq!(files, [site.as_str()], "{plain} has no fault");
+    for case in AUDIT_CASES.iter().filter(|case| case.id != "robots-fault") {
+        assert!(!case.faulty.is_empty() && !case.clean.is_empty(), "{} lacks a page", case.id);
+    }
+    let near = found["findings"].as_array().expect("findings").iter().find(|finding| finding["id"] == "near-duplicate");
+    let near = &near.expect("found")["pages"];
+    assert_eq!(near[0]["detail"], format!("like {}", near[1]["url"].as_str().expect("a URL")));
 }
 
 #[test]
@@ -100,6 +115,25 @@ fn scripts_fail_on_what_is_new() {
     assert_eq!(code(&all), Some(3));
     assert_eq!(code(&["--baseline", "d.crawl/crawl.json"]), Some(2));
     assert_eq!(argiope(folder.path(), &["audit", "nowhere"]).status.code(), Some(1));
+}
+
+#[test]
+fn a_baseline_knows_every_page() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let links: Vec<String> = (0..1_050).map(|page| format!("/{page}")).collect();
+    let site = Site::http("127.0.0.1:0").expect("a socket").page("/", Response::links(links));
+    let site = site.fallback(Response::html("<p>no title</p>"));
+    let root = site.url("/");
+    let _web = PracticeWeb::new().site(site).start().expect("a server");
+    let done = argiope(folder.path(), &["crawl", "-q", "-d", "d.crawl", "--pace", "full", "--robots", "ignore", &root]);
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    let found = audit(folder.path(), &["-o", "known.json"]);
+    assert!(found.is_null(), "it is in the file");
+    let known = ["audit", "d.crawl", "--baseline", "known.json", "--fail-on", "title-missing"];
+    let again = argiope(folder.path(), &known);
+    assert_eq!(again.status.code(), Some(0), "{}", text(&again.stdout));
+    let listed = argiope(folder.path(), &["audit", "--list"]);
+    assert!(listed.status.success() && text(&listed.stdout).contains("near-duplicate"), "no directory is needed");
 }
 
 #[test]

@@ -55,6 +55,11 @@ pub const AUDIT_CASES: &[AuditCase] = &[
         faulty: &["/duplicate-body/a", "/duplicate-body/b"],
         clean: &["/title-missing/good"],
     },
+    AuditCase {
+        id: "near-duplicate",
+        faulty: &["/near-duplicate/a", "/near-duplicate/b"],
+        clean: &["/near-duplicate/other", "/duplicate-body/a"],
+    },
     AuditCase { id: "slow-page", faulty: &["/slow-page/bad"], clean: &["/title-missing/good"] },
     AuditCase { id: "deep-page", faulty: &["/deep/6"], clean: &["/deep/5"] },
     AuditCase { id: "description-missing", faulty: &["/description/missing"], clean: &["/description/good"] },
@@ -72,11 +77,21 @@ pub const AUDIT_CASES: &[AuditCase] = &[
 
 const DESCRIPTION: &str = "This sentence describes the page in about as many words as a search result shows.";
 
+/// Forty paragraphs about somebody; the last sentence is about someone else.
+fn story(hero: &str, other: &str) -> String {
+    let paragraph =
+        |n: usize| format!("<p>{n}: the {hero} {} over the fence and came home late.</p>", "jumped ".repeat(5 + n));
+    let text: String = (0..40).map(paragraph).collect();
+    format!("{text}<p>In the end there was {other}.</p>")
+}
+
 /// An https site with all cases, and an http site on the same host that it points to.
 pub fn audit_sites() -> io::Result<[Site; 2]> {
     let plain = Site::http("127.0.0.1:0")?;
     let insecure = plain.url("/plain");
-    let plain = plain.page("/plain", page("A page over plain http", "", "plain"));
+    let plain = plain
+        .page("/plain", page("A page over plain http", "", "plain"))
+        .robots("User-agent: *\nDisallow: /private/\n");
     let mut site = Site::https("127.0.0.1:0", CertificateKind::Good)?;
     let here = |path: &str| site.url(path);
     let canonical = |path: &str| format!("<link rel=canonical href=\"{}\">", here(path));
@@ -137,6 +152,9 @@ pub fn audit_sites() -> io::Result<[Site; 2]> {
         ("/hreflang-code/bad", page("English of the wrong country", &alternate("en-UK", "/"), "uk")),
         ("/duplicate-body/a", page("Exactly the same twice", "", "same")),
         ("/duplicate-body/b", page("Exactly the same twice", "", "same")),
+        ("/near-duplicate/a", page("A long story", "", &story("brown fox", "a lazy dog"))),
+        ("/near-duplicate/b", page("The same long story", "", &story("brown fox", "two lazy dogs"))),
+        ("/near-duplicate/other", page("Another long story", "", &story("grey wolf", "a busy cat"))),
         ("/slow-page/bad", page("A page that takes its time", "", "slow").delay(Duration::from_millis(700))),
         ("/description/missing", Response::html("<title>No description here</title><h1>x</h1>one")),
         ("/description/good", described("A good description", DESCRIPTION)),

@@ -8,6 +8,7 @@ use argiope_core::{LinkKind, Outcome, UrlRef};
 use argiope_store::disk::{GraphRound, HistoryEvent, LinkGraph, PageEdges};
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::near_duplicates::{self, TextSketch};
 use crate::records::{self, ReadError, StoredRecord};
 
 /// A URL by its hash.
@@ -45,6 +46,12 @@ pub struct SiteIndex {
     pub titles: HashMap<u64, u32>,
     pub descriptions: HashMap<u64, u32>,
     pub bodies: HashMap<u64, u32>,
+    /// Pages whose text can be compared; empty once `near` is known.
+    sketches: Vec<TextSketch>,
+    /// Whether the text of any page can be compared.
+    pub has_sketches: bool,
+    /// Pages with nearly the same text as another page, and that page.
+    pub near: HashMap<u64, u64>,
     /// URLs that a page other than themselves links to.
     pub linked: HashSet<u64>,
     /// Pairs of page and translation: the page names the translation.
@@ -101,6 +108,7 @@ impl SiteIndex {
             index.add(record);
             Ok(())
         })?;
+        index.near = near_duplicates::pairs(std::mem::take(&mut index.sketches));
         let mut graph = LinkGraph::open(directory, GraphRound::Latest)?;
         graph.pages(|page| {
             index.add_edges(&page);
@@ -136,6 +144,11 @@ impl SiteIndex {
                 count(&mut self.titles, record.title.as_ref());
                 count(&mut self.descriptions, record.description.as_ref());
                 count(&mut self.bodies, record.digest.as_ref());
+                if let Some(min_hash) = record.minhash.as_deref().and_then(|text| text.parse().ok()) {
+                    let body = key(record.digest.as_deref().unwrap_or_default());
+                    self.sketches.push(TextSketch { min_hash, body, url });
+                    self.has_sketches = true;
+                }
             }
         }
         for target in record.hreflang.values() {

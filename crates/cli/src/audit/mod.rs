@@ -6,8 +6,10 @@
 pub mod catalogue;
 mod index;
 mod languages;
+mod near_duplicates;
 mod robots_lint;
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -78,7 +80,7 @@ impl Audit {
     /// Audits the latest round of a crawl directory.
     pub fn of_directory(directory: &Path, options: &AuditOptions) -> Result<Self, ReadError> {
         let index = SiteIndex::of(directory)?;
-        let mut judge = Judge { index: &index, options, found: Vec::new() };
+        let mut judge = Judge { index: &index, options, found: Vec::new(), names: HashMap::new() };
         judge.found.resize_with(CATALOGUE.len(), Default::default);
         judge.robots();
         judge.insecure_edges();
@@ -86,6 +88,7 @@ impl Audit {
             judge.page(record);
             Ok(())
         })?;
+        judge.name_near_duplicates();
         let findings = CATALOGUE
             .iter()
             .zip(judge.found)
@@ -130,7 +133,8 @@ fn unjudged(index: &SiteIndex) -> Vec<Unjudged> {
         &[F::BrokenResource, F::ImageLarge],
         "images and files were not fetched: crawl with --assets",
     );
-    add(false, &[F::NearDuplicate], "the records hold no text to compare");
+    let reason = "no record has a fingerprint of its text: the pages are short, or were crawled with an older version";
+    add(index.has_sketches, &[F::NearDuplicate], reason);
     unjudged
 }
 
@@ -139,6 +143,8 @@ struct Judge<'a> {
     index: &'a SiteIndex,
     options: &'a AuditOptions,
     found: Vec<(u64, Vec<AuditedPage>)>,
+    /// The URLs of pages that others are like, by their hash.
+    names: HashMap<u64, String>,
 }
 
 impl Judge<'_> {
@@ -267,6 +273,13 @@ impl Judge<'_> {
         if is_main && self.index.bodies.get(&key(digest)).is_some_and(|count| *count > 1) {
             self.find(FindingId::DuplicateBody, url, digest.get(..23).unwrap_or(digest));
         }
+        let own = key(url);
+        if self.index.near.contains_key(&own) {
+            if self.names.len() < self.options.keep.saturating_mul(2) {
+                self.names.insert(own, url.to_owned());
+            }
+            self.find(FindingId::NearDuplicate, url, "");
+        }
         for (code, target) in &record.hreflang {
             if !languages::is_code(code) {
                 self.find(FindingId::HreflangCode, url, code.as_str());
@@ -286,6 +299,15 @@ impl Judge<'_> {
         let is_indexed = self.index.get(url).is_some_and(|entry| entry.is_in_sitemap);
         if self.index.has_sitemap && is_main && !is_indexed && record.depth > 0 {
             self.find(FindingId::SitemapMissing, url, "");
+        }
+    }
+
+    /// Says which page each of the near-duplicates is like, once the URLs of all are known.
+    fn name_near_duplicates(&mut self) {
+        let Some((_, pages)) = self.found.get_mut(FindingId::NearDuplicate as usize) else { return };
+        for page in pages {
+            let other = self.index.near.get(&key(&page.url)).and_then(|other| self.names.get(other));
+            page.detail = other.map_or_else(String::new, |other| format!("like {other}"));
         }
     }
 

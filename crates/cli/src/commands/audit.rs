@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use argiope_core::output::escape::visible;
@@ -29,8 +29,8 @@ const SHOWN: usize = 10;
                         Exit codes: 0 done, 1 the directory cannot be read, 2 bad usage, 3 findings of --fail-on.")]
 pub struct AuditArgs {
     /// The crawl directory
-    #[arg(value_name = "DIR")]
-    pub directory: PathBuf,
+    #[arg(value_name = "DIR", required_unless_present = "list")]
+    pub directory: Option<PathBuf>,
     /// How to write the findings
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = AuditFormat::Text)]
     pub format: AuditFormat,
@@ -78,9 +78,12 @@ pub fn run(args: &AuditArgs) -> Result<ExitCode, UsageError> {
         }
         return Ok(write(args, &text));
     }
-    let keep = if args.only.is_empty() && args.baseline.is_none() { AuditOptions::default().keep } else { usize::MAX };
+    let directory = args.directory.as_deref().unwrap_or(Path::new("."));
+    // What programs read is complete; texts for people show the first pages.
+    let is_excerpt = matches!(args.format, AuditFormat::Text | AuditFormat::Markdown);
+    let keep = if is_excerpt && args.baseline.is_none() { AuditOptions::default().keep } else { usize::MAX };
     let options = AuditOptions { slow: args.slow.0, keep };
-    let mut audit = match Audit::of_directory(&args.directory, &options) {
+    let mut audit = match Audit::of_directory(directory, &options) {
         Ok(audit) => audit,
         Err(error) => {
             print_error(&visible(&error.to_string()));
@@ -103,7 +106,7 @@ pub fn run(args: &AuditArgs) -> Result<ExitCode, UsageError> {
         audit.findings.retain(|finding| finding.total > 0);
     }
     let text = match args.format {
-        AuditFormat::Text => render_text(&audit, &args.directory.display().to_string()),
+        AuditFormat::Text => render_text(&audit, &directory.display().to_string()),
         AuditFormat::Json => json_document(&audit).to_string() + "\n",
         AuditFormat::Csv => render_csv(&audit),
         AuditFormat::Markdown => render_markdown(&audit),

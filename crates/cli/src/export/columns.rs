@@ -88,4 +88,5 @@ columns! {
     "og_image" Text line => line.og.image.as_deref();
     "images_without_alt" Number line => line.images_without_alt.map(u64::from);
     "insecure" Flag line => line.insecure;
+    "minhash" Text line => line.minhash.as_deref();
 }

@@ -12,6 +12,7 @@ use crate::page::examine::OpenGraph;
 use crate::page::link::LinkList;
 use crate::page::url::Url;
 use crate::schedule::job::Purpose;
+use crate::schedule::trap::MinHash;
 use crate::time::Time;
 use crate::visit::{Timings, Visit};
 
@@ -100,6 +101,8 @@ struct Line<'a> {
     og: Option<&'a OpenGraph>,
     #[serde(skip_serializing_if = "Option::is_none")]
     images_without_alt: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    minhash: Option<MinHash>,
     #[serde(skip_serializing_if = "Option::is_none")]
     bytes_wire: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -275,6 +278,7 @@ pub fn encode(visit: &Visit, clock: WallClock, place: Option<&WarcLocation>, out
         words: facts.map(|facts| facts.words),
         og: facts.map(|facts| &facts.og).filter(|og| !og.is_empty()),
         images_without_alt: facts.map(|facts| facts.images_without_alt),
+        minhash: facts.and_then(|facts| facts.minhash),
         bytes_wire: (visit.facts.bytes_wire > 0 || answered).then_some(visit.facts.bytes_wire),
         bytes_body: answered.then_some(visit.facts.bytes_body),
         truncated: visit.facts.truncated,
@@ -384,6 +388,7 @@ mod tests {
             words: 420,
             og: OpenGraph { title: Some("Shared".into()), image: Some("https://h.example/i.png".into()) },
             images_without_alt: 2,
+            minhash: Some(MinHash(0xAB)),
         }));
         visit.facts.started = Time::from_micros(1_000_000);
         let place = WarcLocation { file: "a.warc.gz".into(), offset: 123, length: 456, payload: None };
@@ -394,6 +399,7 @@ mod tests {
             "description": "What it is about", "h1": "A heading", "h1_count": 1, "lang": "en",
             "meta_robots": ["noindex", "max-snippet:-1"], "words": 420,
             "og": {"title": "Shared", "image": "https://h.example/i.png"}, "images_without_alt": 2,
+            "minhash": "00000000000000ab",
             "links": 40, "new_links": 12, "ms": {"dns": 3, "total": 140}, "started": "2026-01-02T03:04:06.678Z",
             "ip": "203.0.113.9", "http": "1.1", "digest": format!("sha256:{}", "ab".repeat(32)),
             "warc": {"file": "a.warc.gz", "offset": 123, "length": 456},

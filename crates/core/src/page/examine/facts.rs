@@ -5,6 +5,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use super::entities::{self, TextContext};
+use crate::schedule::trap::MinHash;
 
 /// Bytes kept of a heading or a description as received.
 const MAX_RAW: usize = 8 * 1024;
@@ -33,6 +34,8 @@ pub struct PageFacts {
     pub og: OpenGraph,
     /// `img` elements without an `alt` attribute. An empty `alt` marks a decoration and is not counted.
     pub images_without_alt: u32,
+    /// For comparing the texts of pages; none where there is little text.
+    pub minhash: Option<MinHash>,
 }
 
 /// OpenGraph properties of a page.

@@ -84,6 +84,7 @@ impl LinkResolution<'_> {
                 image: image.map(|url| url.as_str().into()),
             },
             images_without_alt: raw.images_without_alt,
+            minhash: self.collector.likeness.min_hash(),
         }
     }
 

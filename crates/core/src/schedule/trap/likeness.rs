@@ -5,12 +5,23 @@
 //!
 //! Invariant: the fingerprints do not depend on how the page was split into chunks.
 
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 use crate::swar;
 
 /// A page with fewer bytes of text is not compared.
 const SHORTEST: u64 = 64;
 /// Bytes of each piece of text that the sketch uses.
 const LOOKED_AT: usize = 16;
+/// A longer piece counts once for each of these bytes in the [`MinHash`], so that paragraphs outweigh menus, ...
+const WEIGHED: u64 = 64;
+/// ... up to this often.
+const MAX_WEIGHT: u64 = 64;
+/// A page with less than this, counted so, has no [`MinHash`].
+const LEAST_WEIGHT: u32 = 16;
 const ODD: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// The two fingerprints of a page.
@@ -26,6 +37,50 @@ pub struct Likeness {
     pub sketch: u64,
 }
 
+/// A fingerprint of a page's text that shows how much two texts have in common: of its sixteen digits, as many are equal
+/// as parts of the texts, and chance adds one in sixteen.
+///
+/// Parts are the pieces of text between two tags, by their first bytes and their length, and a long piece counts as
+/// several. They are divided into sixteen groups by hash; four bits of the smallest hash of each group are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MinHash(pub u64);
+
+impl MinHash {
+    /// How many of the sixteen digits are equal.
+    pub fn equal_digits(self, other: Self) -> u32 {
+        let different = self.0 ^ other.0;
+        let any_bit = different | different >> 1 | different >> 2 | different >> 3;
+        16 - (any_bit & 0x1111_1111_1111_1111).count_ones()
+    }
+}
+
+impl fmt::Display for MinHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+impl FromStr for MinHash {
+    type Err = std::num::ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        u64::from_str_radix(text, 16).map(Self)
+    }
+}
+
+impl Serialize for MinHash {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for MinHash {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
 /// Reads a page's text, in pieces.
 #[derive(Clone, Debug)]
 pub struct LikenessReader {
@@ -38,6 +93,11 @@ pub struct LikenessReader {
     piece: u128,
     piece_bytes: usize,
     least: [u64; 4],
+    /// Where the current piece begins, in bytes of text.
+    piece_start: u64,
+    /// The smallest hash of each group of weighed pieces, and how many there are.
+    least_weighed: [u32; 16],
+    weight: u32,
     words: WordCount,
     /// The highest bit of a byte if the last byte of text belongs to a word, else 0.
     in_word: u64,
@@ -62,6 +122,9 @@ impl Default for LikenessReader {
             piece: 0,
             piece_bytes: 0,
             least: [u64::MAX; 4],
+            piece_start: 0,
+            least_weighed: [u32::MAX; 16],
+            weight: 0,
             words: WordCount::default(),
             in_word: 0,
         }
@@ -99,7 +162,36 @@ impl LikenessReader {
         if let Some(least) = self.least.get_mut((hash & 3) as usize) {
             *least = (*least).min(hash);
         }
+        self.weigh(hash);
         (self.piece, self.piece_bytes) = (0, 0);
+    }
+
+    /// Adds the piece that ends here to the [`MinHash`].
+    fn weigh(&mut self, hash: u64) {
+        let length = self.length - self.piece_start;
+        self.piece_start = self.length;
+        if length <= WEIGHED {
+            return self.weigh_part(hash);
+        }
+        let piece = mix(hash ^ length);
+        for part in 0..(length / WEIGHED).min(MAX_WEIGHT) {
+            self.weigh_part(mix(piece.wrapping_add(part)));
+        }
+    }
+
+    fn weigh_part(&mut self, hash: u64) {
+        if let Some(least) = self.least_weighed.get_mut((hash & 15) as usize) {
+            *least = (*least).min((hash >> 32) as u32);
+        }
+        self.weight += 1;
+    }
+
+    /// The fingerprint for comparing texts; `None` if the page has too little text.
+    pub fn min_hash(&self) -> Option<MinHash> {
+        let mut reader = self.clone();
+        reader.tag();
+        let digits = reader.least_weighed.iter().fold(0, |digits, least| digits << 4 | u64::from(least & 15));
+        (reader.weight >= LEAST_WEIGHT).then_some(MinHash(digits))
     }
 
     /// The fingerprints of the page; `None` if it has too little text.
@@ -245,6 +337,42 @@ mod tests {
         assert!(alike.count() >= 190, "at most the four least pieces show");
     }
 
+    fn min_hash(pieces: &[String]) -> Option<MinHash> {
+        let mut reader = LikenessReader::default();
+        for piece in pieces {
+            reader.text(piece.as_bytes());
+            reader.tag();
+        }
+        reader.min_hash()
+    }
+
+    #[test]
+    fn texts_are_alike_by_how_much_they_have_in_common() {
+        let menu: Vec<String> = (0..40).map(|item| format!("item {}", "m".repeat(item))).collect();
+        let text = |seed: u64, paragraphs: u64| -> Vec<String> {
+            let paragraph = |n: u64| format!("{:x} {}", mix(seed << 32 | n), LONG.repeat(3 + (n % 5) as usize));
+            (0..paragraphs).map(paragraph).collect()
+        };
+        let page = |seed, change: &dyn Fn(&mut Vec<String>)| {
+            let mut text = text(seed, 40);
+            change(&mut text);
+            min_hash(&[menu.clone(), text].concat()).expect("enough text")
+        };
+        let compared = |seed, change: &dyn Fn(&mut Vec<String>)| page(seed, &|_| {}).equal_digits(page(seed, change));
+        for seed in 0..20 {
+            assert_eq!(compared(seed, &|_| {}), 16);
+            let one_changed = compared(seed, &|text| text[20].push_str(" (edited)"));
+            assert!(one_changed >= 13, "{one_changed} of 16 although one of forty paragraphs differs");
+            let another = page(seed, &|_| {}).equal_digits(page(seed + 100, &|_| {}));
+            assert!(another < 12, "{another} of 16 although only the menu is the same");
+        }
+        assert_eq!(min_hash(&text(1, 1)), None, "too short to compare");
+        let digits = MinHash(0x0123_4567_89AB_CDEF);
+        assert_eq!(serde_json::to_string(&digits).expect("JSON"), "\"0123456789abcdef\"");
+        assert_eq!(serde_json::from_str::<MinHash>("\"0123456789abcdef\"").expect("a hash"), digits);
+        assert_eq!(digits.equal_digits(MinHash(0x0123_4567_89AB_CDFF)), 15);
+    }
+
     #[test]
     fn a_page_without_text_is_like_no_other() {
         assert_eq!(of(&[]), None);
@@ -285,6 +413,7 @@ mod tests {
                 cut.text(&page.as_bytes()[start..at]);
                 start = at;
             }
+            prop_assert_eq!(whole.min_hash(), cut.min_hash());
             prop_assert_eq!(whole.finish(), cut.finish());
         }
     }

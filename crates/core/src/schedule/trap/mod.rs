@@ -47,7 +47,7 @@ use crate::visit::Visit;
 
 use costs::{Cost, SiteCosts};
 use domains::Domains;
-pub use likeness::{Likeness, LikenessReader, WordCount};
+pub use likeness::{Likeness, LikenessReader, MinHash, WordCount};
 pub use pattern::{is_circular, is_deep, pattern};
 pub use recent::Recent;
 
