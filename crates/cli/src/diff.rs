@@ -2,6 +2,7 @@
 //!
 //! Invariant: memory is bounded. The states of all URLs are sorted externally, and each URL is compared once.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use argiope_core::schedule::comparison::{PageState, digest_bytes};
@@ -12,6 +13,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::export::sorted::Sorted;
 use crate::records::{self, ReadError, StoredRecord};
+
+/// Redirects remembered to know all members of a loop.
+const MAX_REDIRECTS: usize = 10_000;
 
 /// What one crawl says about a URL, as far as the comparison needs it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -126,10 +130,14 @@ impl Diff {
                 finish(&pair)?;
                 pair = UrlPair { url: url.to_owned(), ..UrlPair::default() };
             }
-            if round == before {
-                pair.before = Some(state);
-            } else if round == after {
-                pair.after = Some(state);
+            let place = match round {
+                round if round == before => &mut pair.before,
+                round if round == after => &mut pair.after,
+                _ => return Ok(()),
+            };
+            // A member of a loop has two states: its record does not know that it is one.
+            if place.as_ref().is_none_or(|known| known.error.is_none()) {
+                *place = Some(state);
             }
             Ok::<(), ReadError>(())
         })?;
@@ -154,13 +162,20 @@ fn add_rounds(
     progress: &mut dyn FnMut(u64),
 ) -> Result<u32, ReadError> {
     let (mut round, mut count) = (first, 0);
+    let mut redirects = RedirectStates::default();
     records::walk_latest(directory, |event| {
         match event {
-            HistoryEvent::Round => round += 1,
+            HistoryEvent::Round => {
+                round += 1;
+                redirects.0.clear();
+            }
             HistoryEvent::Fate { line, .. } | HistoryEvent::Line { line } => {
                 let record = StoredRecord::read(line)?;
                 if record.is_page() {
-                    states.push(&to_line(round, record))?;
+                    for (url, state) in redirects.add(&record) {
+                        states.push(&to_line(round, &url, &state))?;
+                    }
+                    states.push(&to_line(round, &record.url.clone(), &RecordState::of(record)))?;
                 }
                 count += 1;
                 progress(count);
@@ -172,12 +187,41 @@ fn add_rounds(
     Ok(round)
 }
 
+/// The redirects of a round that lead somewhere, by URL, as far as they fit.
+#[derive(Default)]
+struct RedirectStates(HashMap<String, RecordState>);
+
+impl RedirectStates {
+    /// Adds a page. If it closes a loop of redirects, returns the other members: every member of a loop is broken.
+    fn add(&mut self, record: &StoredRecord) -> Vec<(String, RecordState)> {
+        let Some(to) = &record.redirect else { return Vec::new() };
+        match record.error.as_ref().map(|error| error.kind) {
+            None if self.0.len() < MAX_REDIRECTS => {
+                self.0.insert(record.url.clone(), RecordState::of(record.clone()));
+            }
+            Some(ErrorKind::RedirectLoop) => {
+                let (mut members, mut at) = (Vec::new(), to.clone());
+                while at != record.url
+                    && let Some(state) = self.0.remove(&at)
+                {
+                    let next = state.redirect.clone().unwrap_or_default();
+                    members.push((at, RecordState { error: Some(ErrorKind::RedirectLoop), ..state }));
+                    at = next;
+                }
+                return members;
+            }
+            None | Some(_) => {}
+        }
+        Vec::new()
+    }
+}
+
 /// A line that sorts by URL: URL, number of the round, state. Neither a URL nor JSON contains a NUL byte or a line feed.
-fn to_line(round: u32, mut record: StoredRecord) -> Vec<u8> {
-    let mut line = std::mem::take(&mut record.url).into_bytes();
+fn to_line(round: u32, url: &str, state: &RecordState) -> Vec<u8> {
+    let mut line = url.as_bytes().to_vec();
     line.extend(format!("\0{round}\0").into_bytes());
     // Plain data with text keys: this cannot fail.
-    line.extend(serde_json::to_vec(&RecordState::of(record)).unwrap_or_default());
+    line.extend(serde_json::to_vec(state).unwrap_or_default());
     line
 }
 

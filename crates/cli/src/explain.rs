@@ -137,22 +137,12 @@ pub fn explain(directory: &Path, text: &str) -> Result<Explanation, ExplainError
     };
     let lane = HostExplanation { rest: note.rest, crawl_delay, ..found.lane };
     let scope = scope(&found.url, kind, depth, &config, rules.as_ref());
-    let mut graph = LinkGraph::open(directory, GraphRound::Latest).map_err(ReadError::from)?;
-    let referrers = graph.referrers(&[found.url.as_str()], SHOWN_REFERRERS).map_err(ReadError::from)?.pop();
+    let mut graph = source.into_graph()?;
+    let referrers = graph.referrers_of(found.url.as_str(), SHOWN_REFERRERS).map_err(ReadError::from)?;
     let crawled_by = disk::crawled_by(directory);
     let mut cuts = found.cuts;
     cuts.retain(|cut| fate == UrlState::NeverSeen && cut.covers(found.url.as_ref()));
-    Ok(Explanation {
-        url: found.url,
-        scope,
-        robots,
-        lane,
-        chain,
-        fate,
-        referrers: referrers.unwrap_or_default(),
-        crawled_by,
-        cuts,
-    })
+    Ok(Explanation { url: found.url, scope, robots, lane, chain, fate, referrers, crawled_by, cuts })
 }
 
 /// The URLs that the text may stand for: one, or https and http if it has no scheme, as with roots.
@@ -187,6 +177,13 @@ impl<'a> Source<'a> {
             }
             Self::Segments(directory) => first_roots(directory),
         }
+    }
+
+    fn into_graph(self) -> Result<LinkGraph, ReadError> {
+        Ok(match self {
+            Self::Directory(tracer) => tracer.into_graph()?,
+            Self::Segments(directory) => LinkGraph::open(directory, GraphRound::Latest)?,
+        })
     }
 
     fn search(&mut self, candidates: Vec<Url>) -> Result<Found, ReadError> {

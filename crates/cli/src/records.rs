@@ -65,6 +65,9 @@ pub struct StoredRecord {
     pub warc: Option<WarcLocation>,
     pub data: Option<serde_json::Map<String, serde_json::Value>>,
     pub link_list: Option<Vec<StoredLink>>,
+    /// How many pages link to it; not part of the record, set by those who know.
+    #[serde(skip)]
+    pub inlinks: Option<u32>,
     // Fields of `run` records.
     #[serde(deserialize_with = "settings")]
     pub settings: Option<Config>,
@@ -273,6 +276,14 @@ pub fn latest_pages(
     directory: &Path,
     mut each: impl FnMut(&StoredRecord) -> Result<(), ReadError>,
 ) -> Result<CrawlFile, ReadError> {
+    take_latest_pages(directory, |record| each(&record))
+}
+
+/// The same, with records that the caller may change.
+pub fn take_latest_pages(
+    directory: &Path,
+    mut each: impl FnMut(StoredRecord) -> Result<(), ReadError>,
+) -> Result<CrawlFile, ReadError> {
     let mut rounds = 0_u64;
     walk(directory, |event| {
         rounds += u64::from(event == HistoryEvent::Round);
@@ -285,7 +296,7 @@ pub fn latest_pages(
         }
         HistoryEvent::Fate { line, .. } | HistoryEvent::Line { line } if rounds == 0 => {
             let line = StoredRecord::read(line)?;
-            if line.is_page() { each(&line) } else { Ok(()) }
+            if line.is_page() { each(line) } else { Ok(()) }
         }
         _ => Ok(()),
     })

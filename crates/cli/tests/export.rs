@@ -80,6 +80,13 @@ fn every_form_tells_the_same_crawl() {
     assert_eq!(csv.matches("\r\n").count(), 7);
     assert!(csv.contains(",\"'=1+1,\"\"x\"\"\","), "no formula:\n{csv}");
 
+    // /formula, /hidden and the redirect /moved lead to it.
+    let shared = csv.lines().find(|line| line.starts_with(&format!("{base}/shared?a=1&b=2,"))).expect("a row");
+    assert!(csv.lines().next().is_some_and(|names| names.ends_with(",inlinks")), "{csv}");
+    assert!(shared.trim_end().ends_with(",3"), "{shared}");
+    let report = stdout(&["report", directory.to_str().expect("UTF-8")]);
+    assert!(report.contains(&format!("       3  {base}/shared?a=1&b=2")), "{report}");
+
     let links = export("links");
     assert!(links.contains(&format!("{base}/formula,{base}/shared?a=1&b=2,anchor,false\r\n")), "{links}");
     assert!(links.contains(&format!("{base}/hidden,{base}/shared?a=1&b=2,anchor,false\r\n")), "{links}");

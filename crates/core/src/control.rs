@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::rules::{Pace, Rate};
-use crate::status::Status;
+use crate::status::{HostStatus, Status};
 
 /// A change to a running crawl, from `argiope ctl` or the dashboard.
 ///
@@ -41,6 +41,11 @@ pub enum Control {
 pub trait CrawlSource: Send + Sync + 'static {
     /// The state of the crawl; none if it is not running.
     fn status(&self) -> Option<Status>;
+
+    /// The state of one host; none if the crawl is not running or has nothing to do there now.
+    fn host(&self, _name: &str) -> Option<HostStatus> {
+        None
+    }
 
     /// Makes a change. The text of an error is for people.
     fn control(&self, control: Control) -> Result<(), String>;

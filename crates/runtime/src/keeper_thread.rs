@@ -15,7 +15,7 @@ use argiope_core::rules::Rules;
 use argiope_core::schedule::job::{Job, SendReporter, SentRequest};
 use argiope_core::schedule::keeper::{Changes, End, Keeper, Order, Settled};
 use argiope_core::schedule::trap::Cut;
-use argiope_core::status::Status;
+use argiope_core::status::{HostStatus, Status};
 use argiope_core::visit::{Errand, Visit};
 use argiope_core::{LaneId, Link, Time, Url};
 pub use argiope_engine::Clock;
@@ -60,6 +60,8 @@ pub enum KeeperMessage {
     Stop(End),
     /// Answer with the crawl's status.
     Status(Sender<Status>),
+    /// Answer with the state of the host with this name, if there is work for it now.
+    Host(Box<str>, Sender<Option<HostStatus>>),
     /// Make a change, and answer whether it was made.
     Control(Control, Sender<Result<(), String>>),
     /// End now.
@@ -410,6 +412,9 @@ impl<F: CommitFrontier> KeeperLoop<F> {
             KeeperMessage::Status(answer) => {
                 // The receiver may be gone.
                 let _ = answer.send(status::take(&self.keeper, &mut self.tally, &self.rules, now));
+            }
+            KeeperMessage::Host(name, answer) => {
+                let _ = answer.send(status::host_named(&self.keeper, &name, now));
             }
             KeeperMessage::Control(Control::Stop, answer) => {
                 let _ = answer.send(Ok(()));

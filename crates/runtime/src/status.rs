@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use argiope_core::outcome::{ErrorKind, Outcome};
 use argiope_core::rules::Rules;
-use argiope_core::schedule::frontier::Frontier;
+use argiope_core::schedule::frontier::{Frontier, LaneId};
 use argiope_core::schedule::keeper::Keeper;
 use argiope_core::schedule::lane::Lane;
+use argiope_core::schedule::workbench::Workbench;
 use argiope_core::status::{
     CrawlState, CurrentFetch, HostStatus, HostWait, MemoryPart, OutcomeCounts, RecentError, Status, WaitReason,
 };
@@ -107,22 +108,7 @@ pub fn take<F: Frontier>(keeper: &Keeper<F>, tally: &mut CrawlTally, rules: &Rul
             keep_top(&mut slowest, SLOWEST, (typical, id));
         }
     }
-    let host = |id| {
-        let lane = bench.lane(id)?;
-        let wait = bench.wait_of(id, now);
-        Some(HostStatus {
-            host: lane.name.as_ref().into(),
-            in_flight: lane.in_flight(),
-            width: lane.pace.width(),
-            width_reason: lane.pace.width_reason().into(),
-            rate_cap: lane.pace.rate_cap().map(f64::from),
-            spacing: lane.pace.expected_spacing(),
-            queued: lane.left(),
-            typical: lane.pace.typical(),
-            reason: wait.map(|(reason, _)| reason),
-            next_in: wait.map(|(_, next_in)| next_in).unwrap_or_default(),
-        })
-    };
+    let host = |id| host_status(bench, id, now);
     let current = current(busiest.iter().filter_map(|(_, id)| bench.lane(*id)), now);
     let busiest: Vec<HostStatus> = busiest.into_iter().filter_map(|(_, id)| host(id)).collect();
     Status {
@@ -156,6 +142,30 @@ pub fn take<F: Frontier>(keeper: &Keeper<F>, tally: &mut CrawlTally, rules: &Rul
         errors: tally.errors.iter().cloned().collect(),
         current,
     }
+}
+
+/// The state of the host with this name, if its lane is being worked on.
+pub fn host_named<F: Frontier>(keeper: &Keeper<F>, name: &str, now: Time) -> Option<HostStatus> {
+    let bench = keeper.bench();
+    let (id, _) = bench.lanes().find(|(_, lane)| &*lane.name == name)?;
+    host_status(bench, id, now)
+}
+
+fn host_status(bench: &Workbench, id: LaneId, now: Time) -> Option<HostStatus> {
+    let lane = bench.lane(id)?;
+    let wait = bench.wait_of(id, now);
+    Some(HostStatus {
+        host: lane.name.as_ref().into(),
+        in_flight: lane.in_flight(),
+        width: lane.pace.width(),
+        width_reason: lane.pace.width_reason().into(),
+        rate_cap: lane.pace.rate_cap().map(f64::from),
+        spacing: lane.pace.expected_spacing(),
+        queued: lane.left(),
+        typical: lane.pace.typical(),
+        reason: wait.map(|(reason, _)| reason),
+        next_in: wait.map(|(_, next_in)| next_in).unwrap_or_default(),
+    })
 }
 
 /// The requests of these lanes that have been in flight longest.

@@ -96,6 +96,16 @@ fn read(files: &CrashFiles) -> Found {
             Ok::<(), argiope_core::StoreError>(())
         });
         each.expect("pages");
+        let mut targets: Vec<String> = edges.iter().filter_map(|edge| edge.split(' ').nth(1)).map(Into::into).collect();
+        targets.sort_unstable();
+        targets.dedup();
+        for (target, all) in targets.iter().zip(graph.referrers(&targets, 1_000).expect("reads")) {
+            let mut one = graph.referrers_of(target, 1_000).expect("reads");
+            one.first.sort_unstable();
+            let mut all = all;
+            all.first.sort_unstable();
+            assert_eq!(one, all, "{target}");
+        }
         edges.sort_unstable();
         edges
     });

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argiope_core::control::{Control, CrawlSource};
-use argiope_core::status::Status;
+use argiope_core::status::{HostStatus, Status};
 use argiope_store::disk::{SOCKET, SOCKET_FOLDER as MAKING};
 use serde::{Deserialize, Serialize};
 
@@ -31,6 +31,8 @@ const MAX_PATH: usize = 100;
 #[serde(rename_all = "snake_case")]
 pub enum ControlRequest {
     Status,
+    /// The state of the host with this name.
+    Host(Box<str>),
     Control(Control),
 }
 
@@ -41,6 +43,8 @@ pub struct ControlResponse {
     pub error: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<Status>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<HostStatus>,
 }
 
 /// A socket that exists as long as this does.
@@ -105,9 +109,15 @@ fn answer(mut stream: UnixStream, source: &dyn CrawlSource) -> io::Result<()> {
     let mut line = String::new();
     BufReader::new((&stream).take(MAX_REQUEST)).read_line(&mut line)?;
     let response = match serde_json::from_str(&line) {
-        Ok(ControlRequest::Status) => ControlResponse { status: source.status(), error: None },
-        Ok(ControlRequest::Control(control)) => ControlResponse { error: source.control(control).err(), status: None },
-        Err(error) => ControlResponse { error: Some(format!("the request cannot be read: {error}")), status: None },
+        Ok(ControlRequest::Status) => ControlResponse { status: source.status(), ..ControlResponse::default() },
+        Ok(ControlRequest::Host(name)) => ControlResponse { host: source.host(&name), ..ControlResponse::default() },
+        Ok(ControlRequest::Control(control)) => {
+            ControlResponse { error: source.control(control).err(), ..ControlResponse::default() }
+        }
+        Err(error) => {
+            let error = Some(format!("the request cannot be read: {error}"));
+            ControlResponse { error, ..ControlResponse::default() }
+        }
     };
     let mut text = serde_json::to_vec(&response)?;
     text.push(b'\n');

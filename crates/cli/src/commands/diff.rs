@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use argiope_core::Outcome;
 use argiope_core::output::escape::{visible, write_json};
 use argiope_core::schedule::keeper::{Change, ChangeNote, Changes};
+use argiope_runtime::atomic_file::AtomicFile;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
@@ -24,6 +25,8 @@ use crate::screen::wording;
       what changed with the last --recrawl
   argiope diff ./monday.crawl ./tuesday.crawl --format json
       two crawls of the same site, as one JSON document
+  argiope diff ./example.com.crawl --format json -o changes.json
+      the same for the last two rounds, into a file
   argiope diff ./example.com.crawl --fail-on new-broken
       exit code 3 if a link is broken now that was not before
 
@@ -38,6 +41,9 @@ pub struct DiffArgs {
     pub later: Option<PathBuf>,
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub format: DiffFormat,
+    /// Write to this file instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
     /// Exit with code 3 if links are broken that were not before
     #[arg(long, value_name = "WHAT")]
     pub fail_on: Option<DiffFailOn>,
@@ -59,12 +65,16 @@ pub enum DiffFailOn {
 
 /// Prints what changed.
 pub fn run(args: &DiffArgs) -> Result<ExitCode, UsageError> {
-    let written = standard_output::open().map_err(ReadError::Output).and_then(|out| {
-        let mut out = BufWriter::new(out);
-        let totals = write(args, &mut out)?;
-        out.flush()?;
-        Ok(totals)
-    });
+    let file = args.output.as_deref().filter(|path| *path != Path::new("-"));
+    let written = match file {
+        Some(path) => to_file(args, path),
+        None => standard_output::open().map_err(ReadError::Output).and_then(|out| {
+            let mut out = BufWriter::new(out);
+            let totals = write(args, &mut out)?;
+            out.flush()?;
+            Ok(totals)
+        }),
+    };
     match written {
         Ok(totals) if args.fail_on.is_some() && totals.changes.newly_broken > 0 => Ok(ExitCode::from(FINDINGS)),
         Ok(_) => Ok(ExitCode::SUCCESS),
@@ -72,13 +82,24 @@ pub fn run(args: &DiffArgs) -> Result<ExitCode, UsageError> {
         Err(ReadError::Usage(why)) => Err(UsageError(why)),
         Err(fault) => {
             let why = match fault {
-                ReadError::Output(error) => format!("standard output cannot be written: {error}"),
+                ReadError::Output(error) => {
+                    let name = file.map_or("standard output".into(), |path| path.display().to_string());
+                    format!("{name} cannot be written: {error}")
+                }
                 fault => fault.to_string(),
             };
             print_error(&visible(&why));
             Ok(ExitCode::from(FAILED))
         }
     }
+}
+
+/// Writes to a temporary file and renames it.
+fn to_file(args: &DiffArgs, path: &Path) -> Result<DiffTotals, ReadError> {
+    let mut out = BufWriter::new(AtomicFile::create(path)?);
+    let totals = write(args, &mut out)?;
+    out.into_inner().map_err(std::io::IntoInnerError::into_error)?.place()?;
+    Ok(totals)
 }
 
 fn write(args: &DiffArgs, out: &mut impl Write) -> Result<DiffTotals, ReadError> {

@@ -50,8 +50,7 @@ pub fn run(args: &ExplainArgs) -> Result<ExitCode, UsageError> {
 /// What the running crawl says about a host: how many requests it sends at once, and why. None if it does not answer, or
 /// if the host has nothing to do now.
 fn running_host(directory: &Path, host: &str) -> Option<String> {
-    let status = control_socket::ask(directory, &ControlRequest::Status).ok()?.status?;
-    let host = status.busiest.into_iter().find(|known| &*known.host == host)?;
+    let host = control_socket::ask(directory, &ControlRequest::Host(host.into())).ok()?.host?;
     let mut text = format!(
         "{:<12}{} of {} in flight: {}",
         "pace",

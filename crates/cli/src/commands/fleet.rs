@@ -114,6 +114,11 @@ impl FleetFlags {
 }
 
 #[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  argiope fleet status redis://db.example:6379 --name news
+      the processes of a shared crawl, what they do, and what is queued
+  argiope fleet remove redis://db.example:6379 --name news
+      frees the store when the crawl is over; the results stay")]
 pub struct FleetArgs {
     #[command(subcommand)]
     action: FleetAction,
@@ -141,6 +146,7 @@ struct FleetPlace {
 }
 
 #[derive(Args, Debug)]
+#[command(after_help = "Example:\n  argiope fleet status redis://db.example:6379 --name news --json")]
 struct FleetStatusArgs {
     #[command(flatten)]
     place: FleetPlace,
@@ -150,6 +156,7 @@ struct FleetStatusArgs {
 }
 
 #[derive(Args, Debug)]
+#[command(after_help = "Example:\n  argiope fleet remove redis://db.example:6379 --name news --yes")]
 struct FleetRemoval {
     #[command(flatten)]
     place: FleetPlace,
@@ -162,6 +169,9 @@ struct FleetRemoval {
 }
 
 #[derive(Args, Debug)]
+#[command(after_help = "Example:
+  argiope merge /shared/news ./news.crawl
+      makes one crawl directory for report, export, explain and audit")]
 pub struct MergeArgs {
     /// The folder with the results
     #[arg(value_name = "PREFIX")]

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use argiope_core::control::{Control, CrawlSource};
-use argiope_core::status::Status;
+use argiope_core::status::{HostStatus, Status};
 use argiope_runtime::keeper_thread::{KeeperHandle, KeeperMessage};
 use argiope_runtime::status;
 
@@ -108,6 +108,14 @@ impl CrawlSource for CrawlHandle {
             last.1 = Some(Instant::now());
         }
         Some(last.0.clone())
+    }
+
+    fn host(&self, name: &str) -> Option<HostStatus> {
+        let (sender, answer) = channel();
+        if matches!(&*self.state(), State::NotYet(_)) || !self.send(KeeperMessage::Host(name.into(), sender)) {
+            return None;
+        }
+        answer.recv_timeout(PATIENCE).ok()?
     }
 
     fn control(&self, control: Control) -> Result<(), String> {

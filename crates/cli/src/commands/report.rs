@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use crate::report::{BrokenLink, BrokenReason, ChangeList, CrawlReport, End, HostTotals, PageSummary, RootNote};
+use crate::report::{
+    BrokenLink, BrokenReason, ChangeList, CrawlReport, End, HostTotals, LinkFacts, PageSummary, RootNote,
+};
 use argiope_core::Outcome;
 use argiope_runtime::atomic_file::AtomicFile;
 use clap::Args;
@@ -60,7 +62,10 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, UsageError> {
     } else if args.json {
         json_document(&args.directory).and_then(|document| Ok(output(format!("{document}\n"))?))
     } else {
-        CrawlReport::from_directory(&args.directory).and_then(|report| Ok(output(render(&report, true))?))
+        CrawlReport::from_directory(&args.directory).and_then(|report| {
+            let links = LinkFacts::of_directory(&args.directory)?;
+            Ok(output(render(&report, true) + &render_links(&links))?)
+        })
     };
     let written = match written {
         Ok(()) => Ok(()),
@@ -127,6 +132,7 @@ fn json_document(directory: &Path) -> Result<Value, ReadError> {
         "failures": failures_value(&report),
         "duplicates": duplicates_value(&report),
         "changes": report.changes.as_ref().map(changes_value),
+        "links": links_value(&LinkFacts::of_directory(directory)?),
         "bytes_wire": report.bytes_wire,
         "bytes_body": report.bytes_body,
         "outcomes": report.outcomes,
@@ -160,6 +166,16 @@ fn duplicates_value(report: &CrawlReport) -> Value {
     json!({ "total": report.duplicates.total, "groups": groups })
 }
 
+fn links_value(facts: &LinkFacts) -> Value {
+    let most = facts.most_linked.iter().map(|(count, url)| json!({ "url": url, "inlinks": count }));
+    json!({
+        "links": facts.links,
+        "pages_with_links": facts.sources,
+        "most_linked": most.collect::<Vec<_>>(),
+        "orphans": { "urls": facts.orphans, "first": facts.first_orphans },
+    })
+}
+
 fn changes_value(changes: &ChangeList) -> Value {
     let kinds = changes.kinds();
     kinds.iter().map(|kind| (kind.name.replace(' ', "_"), json!({ "urls": kind.count, "first": kind.urls }))).collect()
@@ -186,6 +202,30 @@ pub fn render(report: &CrawlReport, all: bool) -> String {
     duplicates(&mut text, report, if all { usize::MAX } else { FEW });
     pages(&mut text, report, if all { usize::MAX } else { FEW });
     hosts(&mut text, report, if all { usize::MAX } else { FEW });
+    text
+}
+
+/// What the link graph says.
+fn render_links(facts: &LinkFacts) -> String {
+    if facts.links == 0 {
+        return String::new();
+    }
+    let mut text = String::new();
+    let (links, pages) = (wording::plural(facts.links, "link"), wording::plural(facts.sources, "page"));
+    let _ = writeln!(text, "\nLink graph: {links} on {pages}");
+    if !facts.most_linked.is_empty() {
+        text.push_str("  linked from most pages\n");
+    }
+    for (count, url) in facts.most_linked.iter() {
+        let _ = writeln!(text, "  {:>8}  {}", wording::count(u64::from(count)), visible(url));
+    }
+    if facts.orphans > 0 {
+        let _ = writeln!(text, "  orphans, linked from no page: {}", wording::count(facts.orphans));
+        facts.first_orphans.iter().for_each(|url| {
+            let _ = writeln!(text, "      {}", visible(url));
+        });
+        rest_below(&mut text, facts.orphans, facts.first_orphans.len());
+    }
     text
 }
 

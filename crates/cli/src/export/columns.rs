@@ -89,4 +89,5 @@ columns! {
     "images_without_alt" Number line => line.images_without_alt.map(u64::from);
     "insecure" Flag line => line.insecure;
     "minhash" Text line => line.minhash.as_deref();
+    "inlinks" Number line => line.inlinks.map(u64::from);
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use argiope_content::{Document, Extraction};
 use argiope_core::page::url::Url;
+use argiope_store::disk::{GraphRound, Inlinks, LinkGraph};
 use serde_json::{Map, Value};
 
 use super::archived::ArchivedPages;
@@ -27,25 +28,25 @@ pub struct DataColumn {
 /// Records of pages with their data: as recorded, or as extracted from the archive now.
 pub struct DataSource<'a> {
     directory: &'a Path,
+    inlinks: Option<Inlinks>,
     extraction: Option<(&'a Extraction, ArchivedPages)>,
 }
 
 impl<'a> DataSource<'a> {
     pub fn new(directory: &'a Path, extraction: Option<&'a Extraction>) -> Result<Self, ReadError> {
         let archive = extraction.map(|rules| Ok::<_, ReadError>((rules, ArchivedPages::open(directory)?)));
-        Ok(Self { directory, extraction: archive.transpose()? })
+        Ok(Self { directory, inlinks: None, extraction: archive.transpose()? })
     }
 
-    /// Tells the records of pages of the latest round.
+    /// Tells the records of pages of the latest round; after [`Self::columns`] with the number of pages that link to them.
     pub fn pages(&mut self, mut each: impl FnMut(&StoredRecord) -> Result<(), ReadError>) -> Result<(), ReadError> {
-        let Self { directory, extraction } = self;
-        records::latest_pages(directory, |record| match extraction {
-            None => each(record),
-            Some((rules, archive)) => {
-                let mut record = record.clone();
+        let Self { directory, inlinks, extraction } = self;
+        records::take_latest_pages(directory, |mut record| {
+            record.inlinks = inlinks.as_ref().and_then(|inlinks| inlinks.of(&record.url));
+            if let Some((rules, archive)) = extraction {
                 record.data = extract(rules, archive, &record)?;
-                each(&record)
             }
+            each(&record)
         })?;
         Ok(())
     }
@@ -53,7 +54,10 @@ impl<'a> DataSource<'a> {
     /// The columns of the data: by the rules where they are given, otherwise by what the records hold.
     pub fn columns(&mut self) -> Result<Vec<DataColumn>, ReadError> {
         let mut columns: Vec<DataColumn> = Vec::new();
+        let mut graph = LinkGraph::open(self.directory, GraphRound::Latest)?;
+        let mut urls = Vec::new();
         self.pages(|record| {
+            urls.push(graph.url_key(&record.url));
             for (field, value) in record.data.iter().flatten() {
                 match items(value) {
                     Some(items) => {
@@ -66,6 +70,7 @@ impl<'a> DataSource<'a> {
             }
             Ok(())
         })?;
+        self.inlinks = Some(graph.inlinks(urls)?);
         if let Some((rules, _)) = &self.extraction {
             // In the order of the rules, with a column also for what was never found.
             let order = rules.columns();

@@ -8,6 +8,7 @@ mod changes;
 pub mod detail;
 mod duplicates;
 mod from_directory;
+mod link_facts;
 mod top;
 mod url_list;
 
@@ -29,6 +30,7 @@ pub use backlinks::Backlinks;
 pub use changes::ChangeList;
 pub use detail::ReportDetail;
 pub use duplicates::Duplicates;
+pub use link_facts::LinkFacts;
 pub use top::Top;
 
 /// Broken links listed.
@@ -320,7 +322,9 @@ impl CrawlReport {
                 group.urls.push(page.url.into());
             }
         }
-        if let Some(kind) = page.content_type.filter(|_| page.outcome == Outcome::Ok) {
+        // A page that answered 304 has the body that it had before.
+        let is_success = matches!(page.outcome, Outcome::Ok | Outcome::NotModified);
+        if let Some(kind) = page.content_type.filter(|_| is_success) {
             count_up(&mut self.types, kind, TYPES);
         }
         if let Some(total) = page.total {
@@ -329,7 +333,7 @@ impl CrawlReport {
         if page.bytes_body > 0 {
             self.largest.offer(page.bytes_body, page.url);
         }
-        if let Some(digest) = page.digest.filter(|_| page.outcome == Outcome::Ok && page.bytes_body > 0) {
+        if let Some(digest) = page.digest.filter(|_| is_success && page.bytes_body > 0) {
             self.duplicates.add(digest, page.url);
         }
         self.add_to_host(page);

@@ -47,7 +47,9 @@ pub struct LinkGraph {
     chunks: Vec<u64>,
     /// Where the last round began, if there is more than one.
     round: Option<u64>,
-    /// With more than one round: the entry that counts, by source.
+    /// There was a recrawl: of several entries of a source the last one counts.
+    has_rounds: bool,
+    /// With more than one round: the entry that counts, by source; made when it is first needed.
     latest: Option<KeyMap<u64>>,
 }
 
@@ -60,16 +62,23 @@ pub struct Referrers {
     pub first: Vec<String>,
 }
 
-/// How many pages link to each URL: about 35 bytes for each URL.
+/// How many pages link to each of some URLs: twelve bytes for each URL.
 pub struct Inlinks {
     key: u64,
-    counts: KeyMap<u32>,
+    /// Sorted.
+    urls: Vec<u64>,
+    counts: Vec<u32>,
+    /// Links of all pages, each as often as pages have it.
+    pub links: u64,
+    /// Pages with links.
+    pub pages: u64,
 }
 
 impl Inlinks {
-    /// How many pages link to this URL, itself left out.
-    pub fn of(&self, url: &str) -> u32 {
-        self.counts.get(&xxh3_64_with_seed(url.as_bytes(), self.key)).copied().unwrap_or(0)
+    /// How many pages link to this URL, itself left out; `None` if it was not asked for.
+    pub fn of(&self, url: &str) -> Option<u32> {
+        let place = self.urls.binary_search(&xxh3_64_with_seed(url.as_bytes(), self.key)).ok()?;
+        self.counts.get(place).copied()
     }
 }
 
@@ -80,7 +89,8 @@ impl LinkGraph {
         #[cfg(feature = "fleet")]
         if crate::segments::SegmentStore::is_there(directory) {
             let (directory, key) = (directory.to_owned(), RandomState::new().hash_one(0));
-            return Ok(Self { files, key, log: None, directory, chunks: Vec::new(), round: None, latest: None });
+            let (chunks, round, has_rounds, latest) = (Vec::new(), None, false, None);
+            return Ok(Self { files, key, log: None, directory, chunks, round, has_rounds, latest });
         }
         Self::open_in(files, round)
     }
@@ -90,18 +100,33 @@ impl LinkGraph {
         let crawl = CrawlFile::read(&*files)?;
         let (log, _) = LogReader::open(Arc::clone(&files), crawl.crawl)?;
         let index = LogIndex::open(&*files, &log, true)?;
+        Self::with_index(files, crawl.key, log, &index, round)
+    }
+
+    /// The graph of a log whose index is known.
+    pub(super) fn with_index(
+        files: Arc<dyn Files>,
+        key: u64,
+        log: LogReader,
+        index: &LogIndex,
+        round: GraphRound,
+    ) -> Result<Self, StoreError> {
         let mut chunks = index.values(&*files, IndexKey::Chunk)?;
         let last_round = index.values(&*files, IndexKey::Round)?.pop();
         if let (GraphRound::Previous, Some(start)) = (round, last_round) {
             chunks.retain(|position| *position < start);
         }
-        let (key, log, directory) = (crawl.key, Some(log), PathBuf::new());
-        let mut graph = Self { files, key, log, directory, chunks, round: None, latest: None };
-        if last_round.is_some() {
-            graph.round = last_round.filter(|_| round == GraphRound::Previous);
-            graph.latest = Some(graph.latest_entries()?);
+        let (log, directory, has_rounds) = (Some(log), PathBuf::new(), last_round.is_some());
+        let round = last_round.filter(|_| round == GraphRound::Previous);
+        Ok(Self { files, key, log, directory, chunks, round, has_rounds, latest: None })
+    }
+
+    /// The entry that counts, by source, if there may be several.
+    fn take_latest(&mut self) -> Result<Option<KeyMap<u64>>, StoreError> {
+        match self.latest.take() {
+            None if self.has_rounds => self.latest_entries().map(Some),
+            latest => Ok(latest),
         }
-        Ok(graph)
     }
 
     /// Calls `each` with every page that has links, in the order of the crawl. A URL is a source once, or twice where it
@@ -110,7 +135,7 @@ impl LinkGraph {
         &mut self,
         mut each: impl FnMut(PageEdges<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        let latest = self.latest.take();
+        let latest = self.take_latest()?;
         let (mut entry, key) = (0, self.key);
         let walked = self.entries(|page| {
             entry += 1;
@@ -121,27 +146,40 @@ impl LinkGraph {
         walked
     }
 
-    /// How many pages link to each URL. Links by which pages are reached count: anchors, frames, refreshes, redirects and
-    /// the like; images, canonical links and sitemaps do not.
-    pub fn inlinks(&mut self) -> Result<Inlinks, StoreError> {
+    /// The number that stands for a URL in [`LinkGraph::inlinks`].
+    pub fn url_key(&self, url: &str) -> u64 {
+        xxh3_64_with_seed(url.as_bytes(), self.key)
+    }
+
+    /// How many pages link to each of these URLs, given by [`LinkGraph::url_key`]. Links by which pages are reached count:
+    /// anchors, frames, refreshes, redirects and the like; images, canonical links and sitemaps do not.
+    pub fn inlinks(&mut self, mut urls: Vec<u64>) -> Result<Inlinks, StoreError> {
         let key = self.key;
-        let mut counts: KeyMap<u32> = KeyMap::default();
+        urls.sort_unstable();
+        urls.dedup();
+        let mut inlinks = Inlinks { key, counts: vec![0; urls.len()], urls, links: 0, pages: 0 };
         let mut of_page = Vec::new();
         self.pages(|page| {
             of_page.clear();
-            let targets = page.edges().filter(|edge| edge.kind.is_page() && edge.target != page.source);
-            if !page.is_sitemap {
-                of_page.extend(targets.map(|edge| xxh3_64_with_seed(edge.target.as_bytes(), key)));
+            if page.is_sitemap {
+                return Ok::<(), StoreError>(());
             }
+            inlinks.links += page.len() as u64;
+            inlinks.pages += 1;
+            let targets = page.edges().filter(|edge| edge.kind.is_page() && edge.target != page.source);
+            let keys = targets.map(|edge| xxh3_64_with_seed(edge.target.as_bytes(), key));
+            of_page.extend(keys.filter_map(|key| inlinks.urls.binary_search(&key).ok()));
+            // A page may link to a URL in several ways.
             of_page.sort_unstable();
             of_page.dedup();
-            for target in &of_page {
-                let count = counts.entry(*target).or_insert(0);
-                *count = count.saturating_add(1);
+            for place in &of_page {
+                if let Some(count) = inlinks.counts.get_mut(*place) {
+                    *count = count.saturating_add(1);
+                }
             }
-            Ok::<(), StoreError>(())
+            Ok(())
         })?;
-        Ok(Inlinks { key, counts })
+        Ok(inlinks)
     }
 
     /// For each of these URLs, in their order: how many pages link to it in any way, and the first `most` of them. One
@@ -173,13 +211,51 @@ impl LinkGraph {
         Ok(found)
     }
 
+    /// How many pages link to one URL in any way, and the first `most` of them. Faster than [`LinkGraph::referrers`], and
+    /// without memory for each page.
+    pub fn referrers_of(&mut self, url: &str, most: usize) -> Result<Referrers, StoreError> {
+        if self.log.is_none() {
+            return Ok(self.referrers(&[url], most)?.pop().unwrap_or_default());
+        }
+        let (key, mut found) = (self.key, FoundSources::default());
+        let mut decoder = GraphDecoder::default();
+        self.old_entries(&mut decoder, &mut |page| {
+            let links = page.source != url && page.edges().any(|edge| edge.target == url);
+            found.add(page.source, source_key(&page, key), links);
+            Ok::<(), StoreError>(())
+        })?;
+        let Self { files, log: Some(log), chunks, .. } = self else { return Ok(Referrers::default()) };
+        let mut wanted = None;
+        for position in chunks.iter() {
+            let read = log.read(*position, |record| match record {
+                Record::Edges { chunk, .. } => {
+                    decoder.find_links(chunk, url, &mut wanted, |source, is_sitemap, links| {
+                        if links || !found.sources.is_empty() {
+                            found.add(source, xxh3_64_with_seed(source.as_bytes(), key) ^ u64::from(is_sitemap), links);
+                        }
+                    })
+                }
+                _ => None,
+            })?;
+            if read.is_none() {
+                let what = format!("the links at position {position} cannot be read");
+                return Err(damaged(&**files, FOLDER, &what));
+            }
+        }
+        let mut sources: Vec<(u64, Option<String>)> = found.sources.into_values().collect();
+        sources.sort_unstable_by_key(|(number, _)| *number);
+        let count = sources.len() as u64;
+        let first = sources.into_iter().take(most).filter_map(|(_, source)| source).collect();
+        Ok(Referrers { count, first })
+    }
+
     /// Encodes the latest entries that were stored before a position, for a log that begins with them.
     pub(super) fn encode_again(
         &mut self,
         before: u64,
         mut each: impl FnMut(&[u8]) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        let latest = self.latest.take().unwrap_or_default();
+        let latest = self.take_latest()?.unwrap_or_default();
         self.chunks.retain(|position| *position < before);
         let (mut encoder, mut entry, key) = (GraphEncoder::new(self.key), 0, self.key);
         self.entries(|page| {
@@ -318,6 +394,29 @@ fn segment_entries<E: From<StoreError>>(
         let message = format!("{}: {error}", directory.display());
         StoreError::new(argiope_core::StoreErrorKind::File, message).into()
     })
+}
+
+/// The sources whose last entry has a link.
+#[derive(Default)]
+struct FoundSources {
+    /// In which order they were found, and the URLs of the first.
+    sources: KeyMap<(u64, Option<String>)>,
+    found: u64,
+}
+
+impl FoundSources {
+    /// Takes the next entry of a source, which replaces those before it.
+    fn add(&mut self, source: &str, key: u64, links: bool) {
+        /// URLs that are kept: some may be replaced later.
+        const KEPT: u64 = 1_000;
+        if links {
+            self.found += 1;
+            let (number, url) = (self.found, (self.found <= KEPT).then(|| source.to_owned()));
+            self.sources.entry(key).or_insert((number, url));
+        } else {
+            self.sources.remove(&key);
+        }
+    }
 }
 
 /// A page and a sitemap at the same URL are different sources.

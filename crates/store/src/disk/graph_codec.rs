@@ -230,9 +230,17 @@ impl TextTable {
 
     /// Adds what starts with the first bytes of the text before.
     fn push_after(&mut self, shared: usize, rest: &str, is_first: bool) -> Option<()> {
-        let before = if is_first { "" } else { self.get(self.ends.len().checked_sub(1)?)? };
-        let shared = before.get(..shared)?.to_owned();
-        self.push(&shared, rest)
+        if shared > 0 {
+            if is_first {
+                return None;
+            }
+            let last = self.ends.len().checked_sub(1)?;
+            let start = last.checked_sub(1).map_or(Some(0), |before| self.ends.get(before).copied())? as usize;
+            // Both ends are boundaries of characters, within the text before.
+            self.get(last)?.get(..shared)?;
+            self.text.extend_from_within(start..start + shared);
+        }
+        self.push("", rest)
     }
 }
 
@@ -296,6 +304,8 @@ pub(super) struct GraphDecoder {
     urls: TextTable,
     texts: TextTable,
     edges: Vec<StoredEdge>,
+    /// The last chunk began a block.
+    is_block_start: bool,
 }
 
 impl GraphDecoder {
@@ -322,10 +332,43 @@ impl GraphDecoder {
         Ok(Some(()))
     }
 
+    /// Passes source, sitemap flag, and whether it links to `target`, for the pages of a chunk: faster than decoding all
+    /// URLs of all links. `wanted` is the number of the target in the block so far. `None` if it is not a chunk, or does
+    /// not follow the chunk before.
+    pub fn find_links(
+        &mut self,
+        chunk: &[u8],
+        target: &str,
+        wanted: &mut Option<u32>,
+        mut each: impl FnMut(&str, bool, bool),
+    ) -> Option<()> {
+        let mut bytes = Bytes(chunk);
+        let known = self.urls.ends.len();
+        let flags = self.read_tables(&mut bytes)?;
+        // A chunk that begins a block has its URLs from 0 on.
+        let first = if self.is_block_start { 0 } else { known };
+        if first == 0 {
+            *wanted = None;
+        }
+        if wanted.is_none() {
+            let found = (first..self.urls.ends.len()).find(|number| self.urls.get(*number) == Some(target));
+            *wanted = found.and_then(|number| u32::try_from(number).ok());
+        }
+        while !bytes.0.is_empty() {
+            let (source, _) = self.read_page(&mut bytes, flags)?;
+            let number = u32::try_from(source >> 1).ok()?;
+            let links =
+                wanted.is_some_and(|wanted| number != wanted && self.edges.iter().any(|edge| edge.target == wanted));
+            each(self.urls.get(number as usize)?, source & 1 == 1, links);
+        }
+        Some(())
+    }
+
     fn read_tables(&mut self, bytes: &mut Bytes<'_>) -> Option<u8> {
         let flags = bytes.byte()?;
         self.texts.clear();
         let start = usize::try_from(bytes.number()?).ok()?;
+        self.is_block_start = start == 0;
         if start == 0 {
             self.urls.clear();
         } else if start != self.urls.ends.len() {
@@ -394,7 +437,7 @@ impl GraphDecoder {
             };
             self.edges.push(StoredEdge { target, kind: edge.kind, nofollow: edge.nofollow, text });
         }
-        let Self { urls, texts, edges } = &*self;
+        let Self { urls, texts, edges, .. } = &*self;
         Some(PageEdges { source: urls.get(0)?, is_sitemap, cut: 0, edges, urls, texts })
     }
 }

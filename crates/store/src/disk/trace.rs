@@ -1,6 +1,7 @@
 //! [`UrlTracer`]: everything that the log has about one URL and its host, found by the index.
 
 use super::files::Files;
+use super::graph::{GraphRound, LinkGraph};
 use super::index::{self, IndexKey, LogIndex};
 use super::log::LogReader;
 use super::os_files::OsFiles;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 /// Finds what the log has about a URL. Needs no lock; what is committed later is not found.
 pub struct UrlTracer {
     files: Arc<dyn Files>,
+    key: u64,
     log: LogReader,
     index: LogIndex,
     roots: Vec<String>,
@@ -54,7 +56,12 @@ impl UrlTracer {
         let (crawl, log) = index::open_log(&files)?;
         let index = LogIndex::open(&*files, &log, false)?;
         let roots = crawl.settings.get("roots").cloned().unwrap_or_default();
-        Ok(Self { files, log, index, roots })
+        Ok(Self { files, key: crawl.key, log, index, roots })
+    }
+
+    /// The link graph of the crawl.
+    pub fn into_graph(self) -> Result<LinkGraph, StoreError> {
+        LinkGraph::with_index(self.files, self.key, self.log, &self.index, GraphRound::Latest)
     }
 
     /// The roots. One that was given without a scheme is `https://h/ or http://h/`.
