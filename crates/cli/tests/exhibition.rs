@@ -65,6 +65,8 @@ fn many_fetches_are_spread_over_processes() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     let figures: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(figures[0]["in_flight"], 400);
+    // 100 hosts with a first page and four others.
+    assert_eq!((figures[0]["pages"].as_u64(), figures[0]["missing"].as_u64()), (Some(500), Some(0)));
 }
 
 #[test]

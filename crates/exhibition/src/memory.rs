@@ -1,6 +1,6 @@
 //! The memory of one fetch in flight: peak memory with n of them minus that with n/2, divided by the difference.
 //!
-//! All connections lead to hosts that accept the request and never respond. The figure includes the URL, its entries in
+//! All connections lead to hosts that accept the request and do not respond before they are told to. The figure includes the URL, its entries in
 //! frontier and workbench, the connection and what the engine needs for waiting. It excludes the fixed cost of the program.
 //!
 //! Invariant: memory is read only while the server sees exactly that many requests waiting.
@@ -88,32 +88,73 @@ fn waiting(program: &Path, engine: EngineName, count: usize, tls: bool) -> io::R
     Ok((waiting.count, waiting.status()?))
 }
 
-/// Holds this many fetches in flight. An engine whose connections are files needs several processes, because files are
-/// limited per process; `most` is what one process holds. Returns the fetches, the processes and their total memory.
-pub fn measure_processes(
-    program: &Path,
-    engine: EngineName,
-    count: usize,
-    most: usize,
-) -> io::Result<(usize, usize, u64)> {
+/// Many fetches that wait at the same time and are then all answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Crowd {
+    /// Fetches in flight when memory was read.
+    pub in_flight: usize,
+    pub processes: usize,
+    /// Peak memory of these processes while all fetches waited.
+    pub bytes: u64,
+    /// What the kernel's slabs grew by: both ends of all connections, and the rings.
+    pub kernel_bytes: u64,
+    /// Seconds from the start of the processes until all fetches waited.
+    pub opened: f64,
+    /// Seconds from the release of all responses until the crawls ended.
+    pub answered: f64,
+    /// CPU seconds of the processes, from start to end.
+    pub cpu: f64,
+    /// Pages with a response.
+    pub pages: u64,
+    /// Pages that should have a response and have none.
+    pub missing: u64,
+}
+
+/// Holds this many fetches in flight, then has all of them answered. An engine whose connections are files needs several
+/// processes, because files are limited per process; `most` is what one process holds.
+pub fn measure_processes(program: &Path, engine: EngineName, count: usize, most: usize) -> io::Result<Crowd> {
+    let kernel_before = proc::kernel_slabs();
     let processes = count.div_ceil(most.max(1)).max(1);
     let mut all = Vec::new();
-    for _ in 0..processes {
-        all.push(WaitingCrawl::start(program, engine, count.div_ceil(processes), false)?);
+    let start = Instant::now();
+    for number in 0..processes {
+        // The shares differ by one at most.
+        let share = count * (number + 1) / processes - count * number / processes;
+        all.push(WaitingCrawl::start(program, engine, share, false)?);
     }
-    let mut weight = 0;
+    let mut crowd = Crowd { processes, ..Crowd::default() };
     for waiting in &mut all {
         waiting.settle()?;
-        weight += waiting.status()?.peak;
     }
-    Ok((all.iter().map(|waiting| waiting.count).sum(), processes, weight))
+    crowd.opened = start.elapsed().as_secs_f64();
+    crowd.kernel_bytes = proc::kernel_slabs().saturating_sub(kernel_before);
+    for waiting in &all {
+        crowd.in_flight += waiting.count;
+        crowd.bytes += waiting.status()?.peak;
+    }
+    let release = Instant::now();
+    for served in all.iter_mut().flat_map(|waiting| &mut waiting.served) {
+        served.server.release()?;
+    }
+    for waiting in all {
+        let expected = waiting.pages;
+        let cost = waiting.crawler.cost()?;
+        crowd.cpu += cost.cpu;
+        crowd.pages += cost.pages;
+        crowd.missing += expected.saturating_sub(cost.pages);
+    }
+    crowd.answered = release.elapsed().as_secs_f64();
+    Ok(crowd)
 }
 
 /// A crawler whose fetches all wait.
 struct WaitingCrawl {
     crawler: CrawlerProcess,
     served: Vec<ServedWeb>,
+    /// Fetches in flight.
     count: usize,
+    /// Pages of all hosts; some more than the fetches in flight.
+    pages: u64,
 }
 
 impl WaitingCrawl {
@@ -122,7 +163,7 @@ impl WaitingCrawl {
         let share = count.div_ceil(servers);
         let hosts = HOSTS.min(u32::try_from(share).unwrap_or(HOSTS)).max(1);
         let each = share.div_ceil(hosts as usize);
-        let count = each * hosts as usize * servers;
+        let all_pages = (each as u64 + 1) * u64::from(hosts) * servers as u64;
         let pages = u32::try_from(each).map_err(|_| io::Error::other("that is more than a host can be asked for"))?;
         let serve = |_| web::serve_silent_hosts(program, hosts, pages, tls);
         let served = (0..servers).map(serve).collect::<io::Result<Vec<_>>>()?;
@@ -136,7 +177,7 @@ impl WaitingCrawl {
         }
         std::fs::write(&roots, all_roots)?;
         let task = CrawlTask { engine, roots, ca, concurrency: count, per_host: each };
-        Ok(Self { crawler: CrawlerProcess::start(program, &task)?, served, count })
+        Ok(Self { crawler: CrawlerProcess::start(program, &task)?, served, count, pages: all_pages })
     }
 
     /// Returns when the server sees all of them waiting.

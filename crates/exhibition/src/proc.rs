@@ -19,6 +19,12 @@ pub fn status(pid: u32) -> Option<ProcStatus> {
     Some(ProcStatus { threads: field(&text, "Threads:")?, peak: field(&text, "VmHWM:")? * 1024 })
 }
 
+/// Bytes in the kernel's slabs, where sockets and files are; 0 if the system does not say.
+pub fn kernel_slabs() -> u64 {
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    field(&text, "Slab:").unwrap_or(0) * 1024
+}
+
 /// Context switches of all threads of a process, as far as they were sampled.
 #[derive(Default)]
 pub struct ContextSwitches(HashMap<u32, (u64, u64)>);

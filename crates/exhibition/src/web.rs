@@ -111,7 +111,7 @@ fn longest_chain(graph: &Graph, host: u32, pages: u32) -> Duration {
     latest
 }
 
-/// Hosts that respond for robots.txt and their first page; all other requests wait forever.
+/// Hosts that respond for robots.txt and their first page; all other requests wait until the server releases them.
 pub fn serve_silent_hosts(program: &Path, hosts: u32, pages: u32, tls: bool) -> io::Result<ServedWeb> {
     serve(
         program,

@@ -41,8 +41,17 @@ impl ServerProcess {
 
     /// Requests the counts.
     pub fn stats(&mut self) -> io::Result<Stats> {
+        self.command(b"stats\n")
+    }
+
+    /// Lets the server send all held responses.
+    pub fn release(&mut self) -> io::Result<()> {
+        self.command::<Stats>(b"release\n").map(drop)
+    }
+
+    fn command<T: serde::de::DeserializeOwned>(&mut self, line: &[u8]) -> io::Result<T> {
         let input = self.input.as_mut().ok_or_else(|| io::Error::other("the server was stopped"))?;
-        input.write_all(b"stats\n")?;
+        input.write_all(line)?;
         input.flush()?;
         self.read()
     }

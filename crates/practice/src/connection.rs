@@ -104,6 +104,8 @@ enum Action<'a> {
     Cut,
     Reset,
     Hang,
+    /// Until the web is released.
+    Hold,
     Done,
 }
 
@@ -207,6 +209,11 @@ impl ClientConnection {
             play.rang = true;
         }
         self.proceed(bench, &[])
+    }
+
+    /// The web was released: a held response continues.
+    pub(crate) fn released(&mut self, bench: &mut ConnectionContext<'_>) -> Disposition {
+        if self.play.is_some() { self.proceed(bench, &[]) } else { Disposition::Keep }
     }
 
     /// Continues the response in progress and then the next requests, as far as possible now.
@@ -383,7 +390,8 @@ impl ClientConnection {
                 }
                 Progress::Over(true)
             }
-            Action::Hang => Progress::Hang,
+            Action::Hold if bench.shared.released.load(Relaxed) => Progress::Next,
+            Action::Hang | Action::Hold => Progress::Hang,
         })
     }
 
@@ -452,6 +460,7 @@ impl Playback {
             Some(Step::Cut) => Action::Cut,
             Some(Step::Reset) => Action::Reset,
             Some(Step::Hang) => Action::Hang,
+            Some(Step::Hold) => Action::Hold,
         }
     }
 }

@@ -117,7 +117,7 @@ What a crawler may do, for `ideal`
   --no-robots           robots.txt is not asked for
 
 The first line of output is JSON: pid, addresses, roots, ca. Then \"stats\" on standard input prints a line of counts
-as JSON, \"stop\" or the end of input ends the server.
+as JSON, \"release\" answers what `--family silent` holds back, \"stop\" or the end of input ends the server.
 ";
 
 impl Default for ServeOptions {
@@ -272,7 +272,7 @@ impl ServeOptions {
         }
         let site = site
             .page("/", Response::links((1..=self.plan.pages).map(|page| format!("/p{page}"))))
-            .fallback(Response::hang());
+            .fallback(Response::html("<!doctype html>\n<title>Page</title>\n").held());
         let roots = (0..graph.plan().hosts).map(|host| graph.url(crate::graph::PageId { host, page: 0 })).collect();
         Ok(OpenedWeb { web: PracticeWeb::new().site(site), roots, graph: None })
     }

@@ -76,6 +76,7 @@ pub struct Response {
     pub(crate) interim: Vec<Vec<u8>>,
     pub(crate) delay: Duration,
     pub(crate) body_delay: Duration,
+    pub(crate) held: bool,
     pub(crate) drip: Option<Drip>,
     pub(crate) drip_head: bool,
     pub(crate) truncate_at: Option<u64>,
@@ -100,6 +101,7 @@ impl Response {
             interim: Vec::new(),
             delay: Duration::ZERO,
             body_delay: Duration::ZERO,
+            held: false,
             drip: None,
             drip_head: false,
             truncate_at: None,
@@ -263,6 +265,13 @@ impl Response {
         }
         self.body = ResponseBody::Bytes(encoder.finish().unwrap_or_default());
         self.content_encoding("gzip")
+    }
+
+    /// Waits before the response until [`RunningWeb::release`](crate::RunningWeb::release) is called. Over HTTP/2 it waits
+    /// forever.
+    pub fn held(mut self) -> Response {
+        self.held = true;
+        self
     }
 
     /// Waits this long before the first byte.

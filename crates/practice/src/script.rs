@@ -28,6 +28,8 @@ pub(crate) enum Step {
     Reset,
     /// Wait until the client disconnects.
     Hang,
+    /// Wait until the web is released.
+    Hold,
 }
 
 /// A compiled response, which can be sent any number of times.
@@ -52,6 +54,9 @@ impl Script {
         let closing = closing(answer);
         let mut steps = Vec::new();
         let mut head = Vec::new();
+        if answer.held {
+            steps.push(Step::Hold);
+        }
         if !answer.delay.is_zero() {
             steps.push(Step::Wait(answer.delay));
         }

@@ -109,9 +109,15 @@ fn run(order: &ServeOptions) -> io::Result<()> {
     for line in io::stdin().lock().lines() {
         match line?.trim() {
             "stats" => say(&web.stats())?,
+            "release" => {
+                web.release()?;
+                say(&web.stats())?;
+            }
             "stop" => return web.stop(),
             "" => {}
-            other => say(&serde_json::json!({ "fault": format!("{other}: no such command; it is stats or stop") }))?,
+            other => {
+                say(&serde_json::json!({ "fault": format!("{other}: no such command; it is stats, release or stop") }))?
+            }
         }
     }
     if order.forever {

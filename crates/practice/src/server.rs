@@ -57,7 +57,8 @@ impl ServerThread {
     ) -> io::Result<ServerThread> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let timers = DeadlineQueue::new()?;
-        epoll::add(&epoll, stop, EventData::new_u64(STOP), EventFlags::IN)?;
+        // Edge-triggered: it is written once for a release and once for the end, and never read.
+        epoll::add(&epoll, stop, EventData::new_u64(STOP), EventFlags::IN | EventFlags::ET)?;
         epoll::add(&epoll, timers.alarm(), EventData::new_u64(ALARM), EventFlags::IN)?;
         let server =
             ServerThread { shared: Arc::clone(shared), epoll, timers, slots: Slab::new(), generation: 0, outbox };
@@ -94,7 +95,7 @@ impl ServerThread {
             for event in &events {
                 match event.data.u64() {
                     STOP if shared.stop.load(SeqCst) => return Ok(()),
-                    STOP => {}
+                    STOP => self.release(&mut bench),
                     ALARM => self.timers.rang(),
                     listener if listener & LISTENER != 0 => self.accept((listener & !LISTENER) as usize, &mut bench),
                     token => self.happened(token, event.flags, &mut bench),
@@ -165,6 +166,13 @@ impl ServerThread {
         }
         if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR) {
             self.with(token, bench, |connection, bench| connection.readable(bench));
+        }
+    }
+
+    fn release(&mut self, bench: &mut ConnectionContext<'_>) {
+        let tokens: Vec<_> = self.slots.iter().map(|(key, slot)| token(slot.generation, key)).collect();
+        for token in tokens {
+            self.with(token, bench, |connection, bench| connection.released(bench));
         }
     }
 

@@ -102,7 +102,7 @@ impl PracticeWeb {
         };
         let sites = self.sites.into_iter().map(open).collect::<io::Result<Vec<_>>>()?;
         let log = Arc::new(RequestLog::new(sites.len(), self.keep_log, self.keep_headers, self.manners));
-        let shared = Arc::new(WebState { sites, log, stop: AtomicBool::new(false) });
+        let shared = Arc::new(WebState { sites, log, stop: AtomicBool::new(false), released: AtomicBool::new(false) });
         let stop = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let mut running = RunningWeb { shared, authority, stop, threads: Vec::new(), http2: None };
         let mut outbox = None;
@@ -125,6 +125,8 @@ pub(crate) struct WebState {
     pub(crate) sites: Vec<OpenSite>,
     pub(crate) log: Arc<RequestLog>,
     pub(crate) stop: AtomicBool,
+    /// Held responses are sent.
+    pub(crate) released: AtomicBool,
 }
 
 /// A site that is being served.
@@ -169,6 +171,13 @@ impl RunningWeb {
     /// The moment that the log's times are relative to.
     pub fn started(&self) -> Instant {
         self.shared.log.epoch()
+    }
+
+    /// Sends all held responses ([`Response::held`](crate::Response::held)), and holds none from now on.
+    pub fn release(&self) -> io::Result<()> {
+        self.shared.released.store(true, SeqCst);
+        rustix::io::write(&self.stop, &1u64.to_ne_bytes())?;
+        Ok(())
     }
 
     /// All counts.

@@ -73,7 +73,7 @@ pub struct ExhibitionArgs {
     /// Number of measurements for --memory; the median is reported
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = whole_number)]
     pub runs: usize,
-    /// Keep this many fetches in flight, over as many processes as needed
+    /// Keep this many fetches in flight over as many processes as needed, then have all of them answered
     #[arg(long, value_name = "N", conflicts_with = "svg", value_parser = whole_number)]
     pub crowd: Option<usize>,
 }
@@ -201,10 +201,16 @@ fn show_memory(program: &Path, engines: &[EngineName], args: &ExhibitionArgs) ->
 
 fn show_crowd(program: &Path, engines: &[EngineName], count: usize, json: bool) -> Result<(), String> {
     let (mut rows, mut faults) = (Vec::new(), Vec::new());
+    if !json {
+        write(&format!(
+            "{count} fetches at the same time: every request is sent, no response has come. Then all are answered.\n\n\
+             engine       processes    memory   bytes each   kernel each      opened    answered   CPU each       pages\n"
+        ))?;
+    }
     for &engine in engines {
         let room = argiope_runtime::engine_kind(engine).room();
         let most = if engine == EngineName::Threads { room.min(MOST_THREADS_WEIGHED) } else { room };
-        let (held, processes, bytes) = match memory::measure_processes(program, engine, count, most) {
+        let crowd = match memory::measure_processes(program, engine, count, most) {
             Ok(crowd) => crowd,
             // The system may not allow that many threads: continue with the other engines.
             Err(error) => {
@@ -212,24 +218,37 @@ fn show_crowd(program: &Path, engines: &[EngineName], count: usize, json: bool) 
                 continue;
             }
         };
+        if crowd.missing > 0 {
+            faults.push(format!("{engine}: {} pages were not answered", crowd.missing));
+        }
         if json {
-            rows.push(serde_json::json!({
-                "engine": engine, "in_flight": held, "processes": processes, "bytes": bytes
-            }));
+            let mut row = serde_json::to_value(crowd).map_err(|error| error.to_string())?;
+            row["engine"] = serde_json::json!(engine);
+            rows.push(row);
         } else {
-            let each = bytes / held.max(1) as u64;
-            let megabytes = bytes as f64 / 1e6;
-            say(&format!(
-                "{:<12} {held} in flight over {processes} processes: {megabytes:.0} MB in all, {each} bytes each, \
-                 everything included",
-                engine.as_str()
-            ))?;
+            say(&crowd_row(engine, &crowd))?;
         }
     }
     if json {
         print_json(&rows.into())?;
     }
     if faults.is_empty() { Ok(()) } else { Err(faults.join("; ")) }
+}
+
+fn crowd_row(engine: EngineName, crowd: &memory::Crowd) -> String {
+    let each = |bytes: u64| bytes / crowd.in_flight.max(1) as u64;
+    format!(
+        "{:<12} {:>9}   {:>5.0} MB   {:>10}   {:>11}   {:>7.1} s   {:>7.1} s   {:>5.0} µs   {:>9}",
+        engine.as_str(),
+        crowd.processes,
+        crowd.bytes as f64 / 1e6,
+        each(crowd.bytes),
+        each(crowd.kernel_bytes),
+        crowd.opened,
+        crowd.answered,
+        crowd.cpu * 1e6 / crowd.in_flight.max(1) as f64,
+        crowd.pages,
+    )
 }
 
 fn show_race(program: &Path, engines: &[EngineName], args: &ExhibitionArgs) -> Result<(), String> {

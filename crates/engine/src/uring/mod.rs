@@ -137,7 +137,8 @@ async fn drive<'a>(
         match session.step() {
             Step::Write(bytes) => {
                 let bytes = bytes.to_vec();
-                send(state, connection, receiver, waiting, session, bytes).await;
+                // Boxed: while the connection waits for a response, it need not hold the room for a send.
+                Box::pin(send(state, connection, receiver, waiting, session, bytes)).await;
                 continue;
             }
             Step::Read => {}

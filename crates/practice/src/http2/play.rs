@@ -52,7 +52,7 @@ async fn run(steps: &[Step], reply: &mut Reply) -> Result<(), Stop> {
                 reply.reset(Reason::CANCEL);
                 return Ok(());
             }
-            Step::Hang => {
+            Step::Hang | Step::Hold => {
                 // Until the client resets the stream or leaves.
                 let _ = match &mut reply.stream {
                     Some(stream) => poll_fn(|cx| stream.poll_reset(cx)).await,
