@@ -10,6 +10,7 @@ mod markup;
 mod records;
 mod report;
 mod report_page;
+mod results;
 mod screen;
 
 fn main() -> std::process::ExitCode {

@@ -16,6 +16,7 @@ use argiope_store::segments::SegmentStore;
 use serde::Deserialize;
 
 use crate::flags::settings::of_record;
+use crate::results;
 
 /// A record, read back. Absent means unknown.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -166,7 +167,7 @@ pub fn walk(
     mut each: impl FnMut(HistoryEvent<'_>) -> Result<(), ReadError>,
 ) -> Result<CrawlFile, ReadError> {
     if SegmentStore::is_there(directory) {
-        return walk_segments(directory, each);
+        return results::walk(directory, each);
     }
     let mut stopped = None;
     let walked = disk::history(directory, |event| {
@@ -185,44 +186,8 @@ pub fn walk(
     }
 }
 
-/// Calls `each` with the events of a crawl on many machines. The page that led to another one is in the other one's record.
-fn walk_segments(
-    directory: &Path,
-    mut each: impl FnMut(HistoryEvent<'_>) -> Result<(), ReadError>,
-) -> Result<CrawlFile, ReadError> {
-    let mut stopped = None;
-    let read = SegmentStore::open(directory).read(|line| {
-        let line = line.strip_suffix(b"\n").unwrap_or(line);
-        if line.starts_with(EXCLUDED) {
-            return Ok(());
-        }
-        let told = StoredRecord::read(line).map_err(ReadError::from).and_then(|record| {
-            let Some(outcome) = record.outcome.filter(|_| record.r#for.as_deref() != Some("robots")) else {
-                return each(HistoryEvent::Line { line });
-            };
-            let StoredRecord { url, via, depth, tries, status, .. } = &record;
-            let kind = if record.is_page() { LinkKind::Anchor } else { LinkKind::SitemapFile };
-            let via = via.as_deref();
-            each(HistoryEvent::Link { url, via, depth: *depth, tries: *tries, kind, again: false })?;
-            each(HistoryEvent::Fate { outcome, status: *status, line })
-        });
-        told.map_err(|fault| {
-            stopped = Some(fault);
-            std::io::Error::other("stopped")
-        })
-    });
-    match (stopped, read) {
-        (Some(fault), _) => Err(fault),
-        (None, Err(error)) => {
-            let message = format!("{}: {error}", directory.display());
-            Err(StoreError::new(StoreErrorKind::File, message).into())
-        }
-        (None, Ok(())) => Ok(CrawlFile::without_directory()),
-    }
-}
-
 /// The start of the record of a URL that was excluded while the crawl was running.
-const EXCLUDED: &[u8] = br#"{"v":1,"type":"skip""#;
+pub const EXCLUDED: &[u8] = br#"{"v":1,"type":"skip""#;
 
 /// Calls `each` with every event of a crawl directory in order, without records that a later one of the same round replaces.
 ///
@@ -231,6 +196,10 @@ pub fn walk_latest(
     directory: &Path,
     mut each: impl FnMut(HistoryEvent<'_>) -> Result<(), ReadError>,
 ) -> Result<CrawlFile, ReadError> {
+    if SegmentStore::is_there(directory) {
+        // Every record is there once.
+        return walk(directory, each);
+    }
     // Only pages of depth 0 are queued again: for each of them, how many records the current round has.
     let mut roots: HashMap<String, Vec<u64>> = HashMap::new();
     let (mut position, mut replaced) = (0_u64, HashSet::new());

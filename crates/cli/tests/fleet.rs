@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use argiope_practice::{GraphPlan, SeenRequest};
 use argiope_testkit::redis_cluster::{RedisCluster, ServerGuard};
+use argiope_testkit::s3_server::{S3Certificate, S3Server, SECRET};
 use durable_kit::{Dice, PATIENCE, Practice, is_long, records, signal, wait};
 use rustix::process::Signal;
 
@@ -197,8 +198,74 @@ fn four_processes_crawl_what_one_does() {
     let exported = fleet.run(&["export", "merged.crawl", "--format", "jsonl", "-o", "merged.jsonl"]);
     assert!(exported.0, "{}", exported.1);
     practice.check(&records(&fleet.folder.path().join("merged.jsonl")));
-    let report = fleet.run(&["report", "results"]);
-    assert!(report.0, "{}", report.1);
+    // Folder and crawl directory say the same.
+    let page = practice.expected.keys().find(|url| !practice.roots.contains(url)).expect("pages that are not roots");
+    for place in ["results", "merged.crawl"] {
+        let report = fleet.run(&["report", place]);
+        assert!(report.0 && report.1.contains("Finished after"), "{place}: {}", report.1);
+        let explained = fleet.run(&["explain", place, page]);
+        assert!(explained.0 && explained.1.contains("--scope any"), "{place}: {}", explained.1);
+        let audited = fleet.run(&["audit", place]);
+        assert!(!audited.1.contains("error: "), "{place}: {}", audited.1);
+    }
+    let links = |place: &str| {
+        let done = fleet.run(&["export", place, "--format", "links"]);
+        let mut lines: Vec<String> = done.1.lines().map(str::to_owned).collect();
+        lines.sort();
+        (done.0, lines)
+    };
+    let (of_folder, of_directory) = (links("results"), links("merged.crawl"));
+    assert!(of_folder.0 && of_folder.1.len() > practice.expected.len(), "{} links", of_folder.1.len());
+    assert_eq!(of_folder, of_directory);
+    let again = fleet.run(&["merge", "results", "merged.crawl"]);
+    assert!(!again.0 && again.1.contains("exists already"), "{}", again.1);
+}
+
+#[test]
+#[ignore = "needs redis-server"]
+fn pages_of_killed_processes_are_archived_once_and_broken_links_decide_the_exit_code() {
+    let practice = Practice::serve_with_headers(plan(12, 10, 12));
+    let mut fleet = Fleet::new(RedisCluster::single());
+    let mut arguments: Vec<&str> = practice.roots.iter().map(String::as_str).collect();
+    arguments.push("--warc");
+    let mut processes: Vec<Child> = (0..2).map(|_| fleet.spawn(&arguments)).collect();
+    practice.web.wait_requests(50, PATIENCE);
+    let mut killed = processes.remove(0);
+    killed.kill().expect("it is killed");
+    wait(&mut killed);
+    fleet.finish(processes);
+    let records = fleet.records();
+    practice.check(&records);
+    let archived = records.iter().filter(|record| record["warc"].is_object()).count();
+    let answered = records.iter().filter(|record| record["status"].is_u64()).count();
+    assert!(archived == answered && archived > 50, "{archived} of {answered}");
+    let merged = fleet.run(&["merge", "results", "merged.crawl"]);
+    assert!(merged.0, "{}", merged.1);
+    // The folder and the crawl directory give the same pages from their archives.
+    let text = |place: &str, format: &str| {
+        let done = fleet.run(&["export", place, "--format", format]);
+        assert!(done.0, "{place} {format}: {}", done.1);
+        let mut lines: Vec<String> = done.1.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    for format in ["markdown", "cdxj"] {
+        let of_folder = text("results", format);
+        assert!(of_folder.len() > 30, "{format}: {of_folder:?}");
+        assert_eq!(of_folder, text("merged.crawl", format), "{format}");
+    }
+    let archives: Vec<_> =
+        std::fs::read_dir(fleet.folder.path().join("merged.crawl/archive")).expect("there").collect();
+    assert!(!archives.is_empty());
+    for archive in archives {
+        let file = std::fs::File::open(archive.expect("an entry").path()).expect("there");
+        let mut start = String::new();
+        let read = std::io::Read::read_to_string(&mut flate2::read::GzDecoder::new(file), &mut start);
+        assert!(read.is_ok() && start.contains("WARC-Type: warcinfo"), "{start}");
+    }
+    // Broken links count over all processes: this one fetches nothing.
+    let output = fleet.command(&["--warc", "--fail-on", "broken"]).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]
@@ -443,4 +510,72 @@ fn tls_a_login_and_a_configuration_file_work() {
     }
     let alone = run(&["crawl", "http://127.0.0.1/", "--name", "x"]);
     assert!(alone.0 == Some(2) && alone.1.contains("--frontier"), "{alone:?}");
+}
+
+#[test]
+#[ignore = "needs redis-server, moto"]
+fn results_go_to_object_storage_and_are_read_from_there() {
+    let server = S3Server::start("crawls");
+    let practice = Practice::serve_with_headers(plan(11, 20, 10));
+    let mut fleet = Fleet::new(RedisCluster::single());
+    fleet.out = "s3://crawls/a/first".to_owned();
+    fleet.environment = server.environment();
+    let roots: Vec<&str> = practice.roots.iter().map(String::as_str).collect();
+    let mut processes: Vec<Child> = (0..2).map(|_| fleet.spawn(&roots)).collect();
+    practice.web.wait_requests(60, PATIENCE);
+    let mut killed = std::mem::replace(&mut processes[0], fleet.spawn(&roots));
+    killed.kill().expect("it is killed");
+    wait(&mut killed);
+    fleet.finish(processes);
+    practice.check(&fleet.records());
+    let root = practice.roots[0].as_str();
+    for arguments in [&["report", &fleet.out][..], &["explain", &fleet.out, root], &["audit", &fleet.out]] {
+        let done = fleet.run(arguments);
+        assert!(!done.1.contains("error: ") && done.1.len() > 100, "{arguments:?}: {}", done.1);
+    }
+    let merged = fleet.run(&["merge", &fleet.out, "merged.crawl"]);
+    assert!(merged.0, "{}", merged.1);
+    let exported = fleet.run(&["export", "merged.crawl", "--format", "jsonl", "-o", "merged.jsonl"]);
+    assert!(exported.0, "{}", exported.1);
+    practice.check(&records(&fleet.folder.path().join("merged.jsonl")));
+    // Credentials are neither in what the processes say nor in the objects.
+    let listed = server.ask("GET", "/crawls?list-type=2&prefix=a/first");
+    assert!(listed.contains("a/first/fleet.json") && listed.contains("a/first/settled/final.json"), "{listed}");
+    let about = server.ask("GET", "/crawls/a/first/fleet.json");
+    for text in [&fleet.logs(), &about, &merged.1] {
+        assert!(!text.contains(SECRET) && !text.contains("AKIA"), "{text}");
+    }
+    // No upload is left half done.
+    let uploads = server.ask("GET", "/crawls?uploads");
+    assert!(uploads.starts_with("HTTP/1.1 200") && !uploads.contains("<UploadId>"), "{uploads}");
+    // A prefix without results, and a bucket that does not exist, are named.
+    for place in ["s3://crawls/none", "s3://absent/none"] {
+        let none = fleet.run(&["report", place]);
+        assert!(!none.0 && none.1.contains(place) && none.1.contains("no such object"), "{}", none.1);
+    }
+}
+
+#[test]
+#[ignore = "needs moto"]
+fn object_storage_is_reached_over_tls_with_a_private_authority() {
+    let files = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| files.path().join(name);
+    let authority = argiope_practice::TestAuthority::new().expect("an authority");
+    let (certificate, key) = authority.issue(vec!["127.0.0.1".to_owned()]).expect("a certificate");
+    for (name, text) in [("server.pem", certificate), ("key.pem", key), ("ca.pem", authority.pem())] {
+        std::fs::write(path(name), text).expect("written");
+    }
+    let (certificate, key, authority) = (path("server.pem"), path("key.pem"), path("ca.pem"));
+    let server = S3Server::secure(S3Certificate { certificate, key, authority });
+    let report = |environment: Vec<(&str, String)>| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_argiope"));
+        let output = command.args(["report", "s3://absent/x"]).envs(environment).output().expect("it runs");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let trusted = report(server.environment());
+    assert!(trusted.contains("no such object"), "{trusted}");
+    let mut environment = server.environment();
+    environment.retain(|(name, _)| *name != "AWS_CA_BUNDLE");
+    let untrusted = report(environment);
+    assert!(untrusted.contains("certificate") && !untrusted.contains("no such object"), "{untrusted}");
 }

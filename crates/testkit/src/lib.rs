@@ -6,6 +6,7 @@ pub mod engine_suite;
 pub mod fleet_model;
 pub mod frontier_suite;
 pub mod redis_cluster;
+pub mod s3_server;
 
 pub use argiope_core::rules::EngineName;
 pub mod sim;

@@ -320,3 +320,10 @@ fn one_folder_names_the_redis_client() {
     let files = files_naming(&folders, "redis::");
     assert!(!files.is_empty() && files.iter().all(|file| file.starts_with("crates/store/src/cluster/")), "{files:?}");
 }
+
+#[test]
+fn one_folder_names_the_object_storage_client() {
+    let files = files_naming(&CRAWLER, "object_store::");
+    let is_inside = |file: &String| file.starts_with("crates/store/src/segments/objects/");
+    assert!(!files.is_empty() && files.iter().all(is_inside), "{files:?}");
+}

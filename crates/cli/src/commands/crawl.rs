@@ -327,7 +327,7 @@ fn code(messages: MessageSettings, report: &CrawlReport, end: End, interrupt: &I
 }
 
 /// The exit code that describes the state of a crawl, and what it has to say even with `--quiet`.
-fn state_code(messages: MessageSettings, report: &CrawlReport) -> ExitCode {
+pub(super) fn state_code(messages: MessageSettings, report: &CrawlReport) -> ExitCode {
     if !report.root_answered && report.queued == 0 {
         fail(messages, "no root has given a page; run the same command to try them again");
         return ExitCode::from(NO_ROOT);

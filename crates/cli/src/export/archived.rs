@@ -16,6 +16,7 @@ use argiope_core::rules::{Config, Rules, Size};
 use argiope_core::schedule::frontier::LaneId;
 use argiope_core::schedule::job::{Job, LaneHttp, Purpose};
 use argiope_core::{Link, StoreError, StoreErrorKind, Time, Url};
+use argiope_store::segments::is_object_storage;
 use flate2::read::MultiGzDecoder;
 
 use crate::records::{self, ReadError, StoredRecord};
@@ -56,6 +57,10 @@ impl ArchivedPages {
     ///
     /// The crawl kept no archive.
     pub fn open(directory: &Path) -> Result<Self, ReadError> {
+        if is_object_storage(directory) {
+            let why = "pages are exported from a folder: run argiope merge first, and export its directory";
+            return Err(ReadError::Usage(why.to_owned()));
+        }
         let archive = std::fs::read_dir(directory.join("archive")).is_ok_and(|mut files| files.next().is_some());
         if !archive {
             let why = "there is no archive in this crawl directory: run the crawl with --warc";

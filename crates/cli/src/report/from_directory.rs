@@ -8,6 +8,7 @@ use argiope_core::page::scope::ScopeVerdict;
 use argiope_core::rules::Rules;
 use argiope_core::{LinkKind, Outcome, UrlRef};
 use argiope_store::disk::{self, HistoryEvent};
+use argiope_store::segments::SegmentStore;
 
 use super::detail::{self, ReportDetail};
 use super::{ChangeList, CrawlReport, End, PageSummary};
@@ -136,7 +137,11 @@ impl CrawlReport {
         if has_rounds {
             report.changes = ChangeList::of_directory(directory)?;
         }
-        report.is_running = disk::crawled_by(directory).is_some();
+        report.is_running = if SegmentStore::is_there(directory) {
+            !SegmentStore::open(directory).is_final()?
+        } else {
+            disk::crawled_by(directory).is_some()
+        };
         Ok(report)
     }
 }

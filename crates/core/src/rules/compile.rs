@@ -130,6 +130,7 @@ impl Config {
             archive: self.warc,
             archive_compression: self.warc_compression,
             archive_size: crate::output::warc::FILE_SIZE,
+            archive_segments: false,
             max_memory: self.max_memory.map(|size| size.0).or(environment.max_memory),
             drain_time: self.drain_time.0,
             log_skips: self.log_skips,

@@ -136,6 +136,8 @@ pub struct Rules {
     pub archive_compression: WarcCompression,
     /// Size limit of one archive file.
     pub archive_size: u64,
+    /// Responses go to segments that others put together: each record is whole, and segments have their own beginning.
+    pub archive_segments: bool,
     pub max_memory: Option<u64>,
     pub drain_time: Duration,
     /// Whether skipped links get a record.

@@ -11,6 +11,8 @@
 //! One process owns a frontier. The operations are chosen so that a shared frontier can implement them too.
 
 use crate::outcome::Outcome;
+use crate::output::record::WarcLocation;
+use crate::output::warc::ArchiveChunk;
 use crate::page::link::{Link, LinkKind, LinkList};
 use crate::page::url::{Url, UrlRef};
 use std::fmt;
@@ -184,6 +186,10 @@ pub trait Frontier {
     fn keep_edges(&mut self, _edges: &FoundEdges<'_>) -> Result<(), StoreError> {
         Ok(())
     }
+
+    /// Called with the archived exchange of a visit before its record is stored. A frontier whose records and archive
+    /// are stored together takes the bytes.
+    fn keep_archive(&mut self, _place: &WarcLocation, _chunk: &mut ArchiveChunk) {}
 
     /// The changes by other processes since the last call. Only a shared frontier has any.
     fn news(&mut self) -> Result<Vec<FrontierNews>, StoreError> {

@@ -7,12 +7,16 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
+use argiope_core::output::record::WarcLocation;
+use argiope_core::output::warc::ArchiveChunk;
 use argiope_core::schedule::frontier::{FrontierNews, Put, seen_key};
-use argiope_core::{Counts, Fate, Frontier, LaneId, Link, LinkKind, LinkRef, StoreError, StoreErrorKind, UrlRef};
+use argiope_core::{
+    Counts, Fate, FoundEdges, Frontier, LaneId, Link, LinkKind, LinkRef, StoreError, StoreErrorKind, UrlRef,
+};
 
 use super::bucket_of;
 use super::codec::QueuedLink;
-use super::shared::{FleetTotals, LeaseCommand, LeaseEvent, SettledRecord, Shared};
+use super::shared::{ArchivedExchange, FleetTotals, LeaseCommand, LeaseEvent, PageLinks, SettledRecord, Shared};
 
 /// Fingerprints of links that were put lately, so that the links of every page's menu are put once.
 const RECENT: usize = 1 << 18;
@@ -30,9 +34,21 @@ pub struct FleetFrontier {
     leased: HashMap<u64, u32>,
     /// Links that are leased in advance, in all lanes.
     ahead: u64,
+    /// The links of the page that is settled next.
+    links: Option<PageLinks>,
+    /// Exchanges whose records are still to come, by file and offset.
+    archived: HashMap<(String, u64), Vec<u8>>,
     totals: FleetTotals,
     is_over: bool,
     lost: Option<String>,
+}
+
+/// What a record says about itself.
+#[derive(serde::Deserialize)]
+struct RecordOutline<'a> {
+    #[serde(borrow, default)]
+    url: std::borrow::Cow<'a, str>,
+    warc: Option<WarcLocation>,
 }
 
 struct FleetLane {
@@ -69,6 +85,8 @@ impl FleetFrontier {
             held: HashMap::new(),
             leased: HashMap::new(),
             ahead: 0,
+            links: None,
+            archived: HashMap::new(),
             totals: FleetTotals::default(),
             is_over: false,
             lost: None,
@@ -116,12 +134,7 @@ impl FleetFrontier {
 
     /// Keeps a record that settles no link: of a robots.txt.
     pub fn keep_line(&mut self, line: &[u8]) {
-        #[derive(serde::Deserialize)]
-        struct Record<'a> {
-            #[serde(borrow)]
-            url: std::borrow::Cow<'a, str>,
-        }
-        let host = serde_json::from_slice::<Record<'_>>(line)
+        let host = serde_json::from_slice::<RecordOutline<'_>>(line)
             .ok()
             .and_then(|record| UrlRef::from_normal(&record.url).map(|url| url.host().to_owned()));
         if let Some(host) = host {
@@ -132,16 +145,28 @@ impl FleetFrontier {
     /// A record becomes durable, and then its link is settled.
     fn record(&mut self, host: &str, fingerprint: Option<u64>, is_page: bool, record: &[u8]) {
         let bucket = bucket_of(host, self.buckets);
+        let archive = self.exchange_of(record);
+        let links = self.links.take();
         // The robots.txt of another process's host has no place in this one's records.
         let Some(held) = self.held.get_mut(&bucket) else { return };
         held.unsettled += 1;
         let line = [record, b"\n"].concat();
         let is_idle = self.leased.is_empty() && self.ahead == 0;
         let mut outgoing = self.shared.outgoing();
-        outgoing.settled.push(SettledRecord { bucket, epoch: held.epoch, fingerprint, is_page, line });
+        outgoing.settled.push(SettledRecord { bucket, epoch: held.epoch, fingerprint, is_page, line, links, archive });
         // Others may be waiting for the last pages.
         outgoing.flush |= is_idle;
         self.shared.outgoing_changed.notify_one();
+    }
+
+    /// The exchange that a record names, if there is an archive.
+    fn exchange_of(&mut self, record: &[u8]) -> Option<ArchivedExchange> {
+        if self.archived.is_empty() {
+            return None;
+        }
+        let place = serde_json::from_slice::<RecordOutline<'_>>(record).ok()?.warc?;
+        let bytes = self.archived.remove(&(place.file.clone(), place.offset))?;
+        Some(ArchivedExchange { place, bytes })
     }
 
     fn hear(&mut self, event: LeaseEvent, news: &mut Vec<FrontierNews>) {
@@ -266,6 +291,16 @@ impl Frontier for FleetFrontier {
         let (fingerprint, _) = self.end_lease(link)?;
         self.record(link.url.host(), Some(fingerprint), fate.is_fetched_page, fate.record);
         Ok(())
+    }
+
+    fn keep_edges(&mut self, found: &FoundEdges<'_>) -> Result<(), StoreError> {
+        let FoundEdges { source, is_sitemap, links, cut } = *found;
+        self.links = Some(PageLinks { source: source.as_str().into(), is_sitemap, cut, links: links.clone() });
+        Ok(())
+    }
+
+    fn keep_archive(&mut self, place: &WarcLocation, chunk: &mut ArchiveChunk) {
+        self.archived.insert((place.file.clone(), place.offset), std::mem::take(&mut chunk.bytes));
     }
 
     /// The store puts it back when the bucket is released.

@@ -27,6 +27,7 @@ pub use fleet::FleetFrontier;
 pub use frontier::BlockingFrontier;
 pub use lease_thread::LeaseTimes;
 pub use session::{FleetSession, SessionSetup};
+pub use settle_thread::ArchiveStart;
 pub use shared::FleetTotals;
 
 /// The bucket of a host name.

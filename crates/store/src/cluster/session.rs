@@ -12,7 +12,7 @@ use super::client::FleetClient;
 use super::crawl::FleetSettings;
 use super::fleet::FleetFrontier;
 use super::lease_thread::{LeaseThread, LeaseTimes};
-use super::settle_thread::SettleThread;
+use super::settle_thread::{ArchiveStart, SettleThread};
 use super::shared::{LeaseCommand, Shared};
 use crate::segments::SegmentStore;
 
@@ -30,6 +30,8 @@ pub struct SessionSetup {
     pub lease: Lease,
     /// Told what people should know.
     pub notice: Box<dyn Fn(&str) + Send + Sync>,
+    /// Gives the record that a file of the archive begins with.
+    pub archive_start: ArchiveStart,
 }
 
 /// A process's part in a fleet. Everything that it holds is forgotten when this is dropped without [`close`]: its
@@ -44,15 +46,25 @@ pub struct FleetSession {
 
 impl FleetSession {
     pub fn start(setup: SessionSetup) -> io::Result<(Self, FleetFrontier)> {
-        let SessionSetup { clients: [leasing, settling], settings, segments, times, session, now, lease, notice } =
-            setup;
+        let SessionSetup {
+            clients: [leasing, settling],
+            settings,
+            segments,
+            times,
+            session,
+            now,
+            lease,
+            notice,
+            archive_start,
+        } = setup;
+        let key = settings.key;
         let (to_leases, commands) = channel();
         lease.renew(now() + times.lease, now());
         let shared = Shared::new(now, lease, to_leases, notice);
-        let frontier = FleetFrontier::new(Arc::clone(&shared), settings.key, settings.buckets);
+        let frontier = FleetFrontier::new(Arc::clone(&shared), key, settings.buckets);
         let leases = LeaseThread::new(leasing, Arc::clone(&shared), settings, times);
         let leases = thread::Builder::new().name("leases".into()).spawn(move || leases.run(&commands))?;
-        let settles = SettleThread::new(settling, Arc::clone(&shared), segments, session);
+        let settles = SettleThread::new(settling, Arc::clone(&shared), segments, session, key, archive_start);
         let settles = thread::Builder::new().name("settles".into()).spawn(move || settles.run())?;
         Ok((Self { shared, leases: Some(leases), settles: Some(settles) }, frontier))
     }

@@ -10,9 +10,12 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
+use argiope_core::output::record::WarcLocation;
+
 use super::QueuedLink;
 use super::client::{FleetClient, LeaseToken, SettleRequest};
-use super::shared::{LeaseCommand, LeaseEvent, Outgoing, SettledRecord, Shared};
+use super::shared::{ArchivedExchange, LeaseCommand, LeaseEvent, Outgoing, SettledRecord, Shared};
+use crate::disk::graph_codec::{GraphEncoder, NewEdge};
 use crate::segments::{SegmentGroup, SegmentStore};
 
 /// A segment is closed at this size, ...
@@ -26,6 +29,9 @@ const CLOSE_PATIENCE: Duration = Duration::from_secs(5);
 /// Links wait for others at most this long before they are put.
 const PUT_AFTER: Duration = Duration::from_millis(20);
 
+/// Gives the record that a file of the archive begins with.
+pub type ArchiveStart = Box<dyn Fn(&str) -> Vec<u8> + Send>;
+
 pub struct SettleThread {
     client: FleetClient,
     shared: Arc<Shared>,
@@ -36,6 +42,9 @@ pub struct SettleThread {
     bytes: usize,
     since: Option<Instant>,
     notes: HashMap<(u32, Box<str>), Vec<u8>>,
+    /// The key of the fingerprints.
+    key: u64,
+    archive_start: ArchiveStart,
     session: u64,
     /// Segments that this session wrote.
     number: u64,
@@ -45,8 +54,17 @@ pub struct SettleThread {
 }
 
 impl SettleThread {
-    pub fn new(client: FleetClient, shared: Arc<Shared>, segments: SegmentStore, session: u64) -> Self {
+    pub fn new(
+        client: FleetClient,
+        shared: Arc<Shared>,
+        segments: SegmentStore,
+        session: u64,
+        key: u64,
+        archive_start: ArchiveStart,
+    ) -> Self {
         Self {
+            key,
+            archive_start,
             client,
             shared,
             segments,
@@ -98,7 +116,7 @@ impl SettleThread {
             self.notes.extend(notes);
             for record in settled {
                 self.since.get_or_insert_with(Instant::now);
-                self.bytes += record.line.len();
+                self.bytes += record.bytes();
                 self.records.push(record);
             }
             let is_old = self.since.is_some_and(|since| since.elapsed() >= SEGMENT_AGE);
@@ -131,6 +149,10 @@ impl SettleThread {
         if records.is_empty() {
             return Ok(());
         }
+        self.number += 1;
+        let owner = self.client.owner().to_owned();
+        let name = format!("{owner}-{:03}-{:06}", self.session, self.number);
+        let records = self.archive(&name, records)?;
         let mut groups: BTreeMap<(u32, u64), Vec<SettledRecord>> = BTreeMap::new();
         for record in records {
             groups.entry((record.bucket, record.epoch)).or_default().push(record);
@@ -142,24 +164,25 @@ impl SettleThread {
             let token = LeaseToken { bucket, epoch };
             let sequence = self.sequences.get(&token).copied().unwrap_or(0) + 1;
             let lines = records.iter().flat_map(|record| record.line.iter().copied()).collect();
-            segment.push(SegmentGroup { bucket, epoch, sequence, lines });
+            let graph = self.graph(&records);
             let hosts: Vec<(u32, Box<str>)> = self.notes.keys().filter(|(of, _)| *of == bucket).cloned().collect();
-            let notes = hosts.into_iter().filter_map(|key| {
-                let note = self.notes.remove(&key)?;
-                Some((key.1, note))
-            });
+            let notes: Vec<(Box<str>, Vec<u8>)> = hosts
+                .into_iter()
+                .filter_map(|key| {
+                    let note = self.notes.remove(&key)?;
+                    Some((key.1, note))
+                })
+                .collect();
+            segment.push(SegmentGroup { bucket, epoch, sequence, lines, graph, notes: notes.clone() });
             requests.push(SettleRequest {
                 token,
                 sequence,
                 pages: records.iter().filter(|record| record.is_page).count() as u64,
-                notes: notes.collect(),
+                notes,
                 fingerprints: records.iter().filter_map(|record| record.fingerprint).collect(),
             });
             counts.push((bucket, records.len() as u64));
         }
-        self.number += 1;
-        let owner = self.client.owner().to_owned();
-        let name = format!("{owner}-{:03}-{:06}", self.session, self.number);
         self.write(|segments| segments.write(&owner, &name, &segment))?;
         let answers = self.repeat(|client| client.settle(&requests))?;
         for (request, answer) in requests.iter().zip(answers) {
@@ -175,6 +198,38 @@ impl SettleThread {
             self.shared.tell(LeaseEvent::Settled { bucket, count });
         }
         Ok(())
+    }
+
+    /// Writes the exchanges of these records as one file of the archive. The records then name their place in it.
+    fn archive(&mut self, name: &str, mut records: Vec<SettledRecord>) -> Result<Vec<SettledRecord>, String> {
+        let place = records.iter().find_map(|record| Some(&record.archive.as_ref()?.place));
+        let Some(end) = place.and_then(|place| place.file.find(".warc").map(|at| place.file[at..].to_owned())) else {
+            return Ok(records);
+        };
+        let file = format!("archive/{name}{end}");
+        let mut bytes = (self.archive_start)(&file);
+        for record in &mut records {
+            let Some(ArchivedExchange { place, bytes: exchange }) = record.archive.take() else { continue };
+            bytes.extend_from_slice(&exchange);
+            let offset = (bytes.len() as u64).saturating_sub(place.length);
+            let moved = WarcLocation { file: file.clone(), offset, ..place.clone() };
+            replace_place(&mut record.line, &place, &moved);
+        }
+        self.write(|segments| segments.write_archive(&file, &bytes))?;
+        Ok(records)
+    }
+
+    /// The links of these records' pages, as chunks of the link graph that refer to nothing else.
+    fn graph(&self, records: &[SettledRecord]) -> Vec<Vec<u8>> {
+        let mut encoder = GraphEncoder::new(self.key);
+        let mut chunks = Vec::new();
+        for page in records.iter().filter_map(|record| record.links.as_ref()) {
+            let edges = page.links.texts();
+            let edges = edges.map(|(target, kind, nofollow)| NewEdge { target, kind, nofollow, anchor: None });
+            chunks.extend(encoder.add(&page.source, page.is_sitemap, page.cut, edges, false));
+        }
+        chunks.extend(encoder.take());
+        chunks
     }
 
     /// Repeats until the store answers, for as long as the lease lasts.
@@ -237,5 +292,14 @@ impl SettleThread {
             self.shared.stalled.store(false, Ordering::Release);
             self.shared.say("results are stored again");
         }
+    }
+}
+
+/// Names another place in a record. Quotation marks inside of texts are escaped, so the pattern is the field itself.
+fn replace_place(line: &mut Vec<u8>, old: &WarcLocation, new: &WarcLocation) {
+    let field = |place: &WarcLocation| format!("\"warc\":{}", serde_json::to_string(place).unwrap_or_default());
+    let (old, new) = (field(old), field(new));
+    if let Some(at) = line.windows(old.len()).position(|window| window == old.as_bytes()) {
+        line.splice(at..at + old.len(), new.into_bytes());
     }
 }

@@ -5,8 +5,9 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use argiope_core::Time;
 use argiope_core::lease::Lease;
+use argiope_core::output::record::WarcLocation;
+use argiope_core::{LinkList, Time};
 
 use super::client::TakenHost;
 use super::codec::QueuedLink;
@@ -52,6 +53,32 @@ pub struct SettledRecord {
     pub is_page: bool,
     /// The record with its line feed.
     pub line: Vec<u8>,
+    /// The links of its page.
+    pub links: Option<PageLinks>,
+    /// The exchange that the record names.
+    pub archive: Option<ArchivedExchange>,
+}
+
+impl SettledRecord {
+    /// Approximate memory use.
+    pub fn bytes(&self) -> usize {
+        let links = self.links.as_ref().map_or(0, |links| links.links.bytes());
+        self.line.len() + links + self.archive.as_ref().map_or(0, |archive| archive.bytes.len())
+    }
+}
+
+/// The links of a page or of a sitemap, until they are encoded.
+pub struct PageLinks {
+    pub source: Box<str>,
+    pub is_sitemap: bool,
+    pub cut: u32,
+    pub links: LinkList,
+}
+
+/// The WARC records of an exchange, and where the page's record says that the response is. The response comes last.
+pub struct ArchivedExchange {
+    pub place: WarcLocation,
+    pub bytes: Vec<u8>,
 }
 
 /// What the threads tell the frontier.

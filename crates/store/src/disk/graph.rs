@@ -369,25 +369,23 @@ impl LinkGraph {
     }
 }
 
-/// The entries of a crawl on many machines: its records list the links.
+/// The entries of a crawl on many machines: the links are part of its segments.
 #[cfg(feature = "fleet")]
 fn segment_entries<E: From<StoreError>>(
     directory: &Path,
     decoder: &mut GraphDecoder,
     mut each: impl FnMut(PageEdges<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
+    use crate::segments::{SegmentItem, SegmentStore};
     let mut ended = Ok(());
-    let read = crate::segments::SegmentStore::open(directory).read(|line| {
-        let Ok(record) = serde_json::from_slice::<OldRecord<'_>>(line) else { return Ok(()) };
-        let links = record.links();
-        if !links.is_empty()
-            && let Some(entry) = decoder.page(&record.url, record.r#type == "aux", links.into_iter())
-            && let Err(error) = each(entry)
-        {
-            ended = Err(error);
-            return Err(std::io::Error::other("stopped"));
+    let read = SegmentStore::open(directory).read_items(|item| {
+        let SegmentItem::Graph(chunk) = item else { return Ok(()) };
+        let decoded = decoder.decode(chunk, |page| each(page).map_err(|error| ended = Err(error)));
+        match decoded {
+            Ok(Some(())) => Ok(()),
+            Ok(None) => Err(std::io::Error::other("links cannot be read")),
+            Err(()) => Err(std::io::Error::other("stopped")),
         }
-        Ok(())
     });
     ended?;
     read.map_err(|error| {

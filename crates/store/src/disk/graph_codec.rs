@@ -34,7 +34,7 @@ const WITH_TEXTS: u8 = 1;
 
 /// The keys are hashes already.
 #[derive(Default)]
-pub(super) struct KeyHasher(u64);
+pub(crate) struct KeyHasher(u64);
 
 impl Hasher for KeyHasher {
     fn finish(&self) -> u64 {
@@ -49,11 +49,11 @@ impl Hasher for KeyHasher {
 }
 
 /// A map whose keys are keyed hashes.
-pub(super) type KeyMap<T> = HashMap<u64, T, BuildHasherDefault<KeyHasher>>;
+pub(crate) type KeyMap<T> = HashMap<u64, T, BuildHasherDefault<KeyHasher>>;
 
 /// An edge to be encoded.
 #[derive(Clone, Copy)]
-pub(super) struct NewEdge<'a> {
+pub(crate) struct NewEdge<'a> {
     pub target: &'a str,
     pub kind: LinkKind,
     pub nofollow: bool,
@@ -63,7 +63,7 @@ pub(super) struct NewEdge<'a> {
 /// Encodes pages and their links.
 ///
 /// The URLs of a block are known by keyed 64-bit hashes, like the known URLs of the frontier.
-pub(super) struct GraphEncoder {
+pub(crate) struct GraphEncoder {
     key: u64,
     block: KeyMap<u32>,
     block_text: usize,
@@ -300,7 +300,7 @@ impl<'a> PageEdges<'a> {
 
 /// Decodes chunks, in the order in which they were written.
 #[derive(Default)]
-pub(super) struct GraphDecoder {
+pub(crate) struct GraphDecoder {
     urls: TextTable,
     texts: TextTable,
     edges: Vec<StoredEdge>,

@@ -34,7 +34,7 @@ mod files;
 mod filter;
 mod frontier;
 mod graph;
-mod graph_codec;
+pub(crate) mod graph_codec;
 mod history;
 mod index;
 mod journal;

@@ -1,18 +1,24 @@
 //! Results of a fleet: immutable segments of records, and the positions that say which of them count.
 //!
-//! A segment is a zstd file of JSON lines, one frame for each bucket, epoch and sequence number, and a skippable frame
-//! with the index at the end. A reader keeps a group where its sequence number is at or below the last settled one of
-//! its bucket, epoch and owner: what a process wrote and never settled is left out, and what it settled is there once.
+//! A reader keeps a group of a segment where its sequence number is at or below the last settled one of its bucket,
+//! epoch and owner: what a process wrote and never settled is left out, and what it settled is there once.
 
+mod encoding;
 mod folder;
+#[cfg(feature = "object-storage")]
+mod objects;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::io::{self, Read as _, Write as _};
+use std::io;
 use std::path::Path;
 
+use encoding::{encode, index_of};
 use folder::ResultFolder;
-use serde::{Deserialize, Serialize};
+#[cfg(feature = "object-storage")]
+use objects::ObjectPrefix;
+
+pub use encoding::SegmentGroup;
 
 const RECORDS: &str = "records";
 const SETTLED: &str = "settled";
@@ -20,43 +26,29 @@ const SETTLED: &str = "settled";
 const FINAL: &str = "final";
 /// The file that makes a folder a fleet's results.
 const FLEET_FILE: &str = "fleet.json";
-/// A skippable frame of zstd.
-const SKIPPABLE: u32 = 0x184D_2A50;
-const LEVEL: i32 = 3;
-
-/// The records that one settle brought.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SegmentGroup {
-    pub bucket: u32,
-    pub epoch: u64,
-    pub sequence: u64,
-    /// Records, each with its line feed.
-    pub lines: Vec<u8>,
-}
-
-/// Where a group is in its segment.
-#[derive(Serialize, Deserialize)]
-struct IndexEntry {
-    bucket: u32,
-    epoch: u64,
-    sequence: u64,
-    offset: u64,
-    length: u64,
-}
-
-#[derive(Serialize, Deserialize)]
-struct SegmentIndex {
-    owner: String,
-    groups: Vec<IndexEntry>,
-}
+/// How the crawl ended, once it has.
+const END_FILE: &str = "end.json";
 
 /// The last settled sequence number of a bucket, an epoch and an owner.
 pub type Position = (u32, u64, String, u64);
 
-/// Where results are.
+/// A part of a group, as a reader gets it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SegmentItem<'a> {
+    /// A record, with its line feed.
+    Line(&'a [u8]),
+    /// A chunk of the link graph. The chunks of a group follow one another.
+    Graph(&'a [u8]),
+    /// What is stored for a host, replacing what was stored before.
+    Note { host: &'a str, note: &'a [u8] },
+}
+
+/// Where results are: a folder, or a prefix in object storage.
 #[derive(Clone, Debug)]
 enum ResultPlace {
     Folder(ResultFolder),
+    #[cfg(feature = "object-storage")]
+    Objects(ObjectPrefix),
     /// Why it cannot be used.
     Unusable(String),
 }
@@ -71,6 +63,8 @@ impl fmt::Display for SegmentStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.place {
             ResultPlace::Folder(folder) => folder.fmt(f),
+            #[cfg(feature = "object-storage")]
+            ResultPlace::Objects(prefix) => prefix.fmt(f),
             ResultPlace::Unusable(_) => f.write_str("object storage"),
         }
     }
@@ -108,7 +102,16 @@ impl SegmentStore {
         if !is_object_storage(place) {
             return Self { place: ResultPlace::Folder(ResultFolder::new(place)) };
         }
-        Self { place: ResultPlace::Unusable("object storage is not supported yet; name a folder".into()) }
+        #[cfg(feature = "object-storage")]
+        let place = match ObjectPrefix::open(place.to_str().unwrap_or_default()) {
+            Ok(prefix) => ResultPlace::Objects(prefix),
+            Err(error) => ResultPlace::Unusable(error.to_string()),
+        };
+        #[cfg(not(feature = "object-storage"))]
+        let place = ResultPlace::Unusable(
+            "this build cannot use object storage; build it with the feature object-storage, or name a folder".into(),
+        );
+        Self { place }
     }
 
     /// Writes one segment. A segment of this name with other content is an error: its records would be lost.
@@ -136,8 +139,41 @@ impl SegmentStore {
         }
     }
 
+    /// How the crawl ended, if it has: what was written first.
+    pub fn write_end(&self, text: &str) -> io::Result<()> {
+        self.create_new(END_FILE, text.as_bytes()).map(drop)
+    }
+
+    pub fn end(&self) -> io::Result<Option<String>> {
+        match self.get(END_FILE) {
+            Ok(text) => String::from_utf8(text).map(Some).map_err(io::Error::other),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Writes a file of the archive.
+    pub fn write_archive(&self, name: &str, content: &[u8]) -> io::Result<()> {
+        self.create_same(name, content)
+    }
+
+    /// A file of the archive, as records name it.
+    pub fn archive(&self, name: &str) -> io::Result<Vec<u8>> {
+        // Names come from records: one that leads out of the archive is not followed.
+        let is_inside = name.strip_prefix("archive/").is_some_and(|file| !file.contains(['/', '\\']) && file != "..");
+        if is_inside { self.get(name) } else { Err(io::ErrorKind::InvalidInput.into()) }
+    }
+
     /// Hands every record that counts to `each`, segment by segment.
     pub fn read(&self, mut each: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+        self.read_items(|item| match item {
+            SegmentItem::Line(line) => each(line),
+            SegmentItem::Graph(_) | SegmentItem::Note { .. } => Ok(()),
+        })
+    }
+
+    /// Hands everything that counts to `each`: of every group the notes, the links, then the records.
+    pub fn read_items(&self, mut each: impl FnMut(SegmentItem<'_>) -> io::Result<()>) -> io::Result<()> {
         let mut settled: HashMap<(u32, u64, String), u64> = HashMap::new();
         for name in self.list(SETTLED, ".json")? {
             let positions: Vec<Position> = serde_json::from_slice(&self.get(&name)?).map_err(io::Error::other)?;
@@ -155,12 +191,15 @@ impl SegmentStore {
                 if settled.get(&key).is_none_or(|last| group.sequence > *last) {
                     continue;
                 }
-                let end = group.offset.saturating_add(group.length);
-                let frame = bytes.get(group.offset as usize..end as usize).ok_or_else(damaged)?;
-                let mut lines = Vec::new();
-                zstd::Decoder::new(frame)?.read_to_end(&mut lines)?;
+                for (host, note) in group.notes(&bytes).ok_or_else(damaged)? {
+                    each(SegmentItem::Note { host: &host, note: note.as_bytes() })?;
+                }
+                for chunk in group.graph(&bytes).ok_or_else(damaged)? {
+                    each(SegmentItem::Graph(&chunk))?;
+                }
+                let lines = group.lines(&bytes).ok_or_else(damaged)?;
                 for line in lines.split_inclusive(|byte| *byte == b'\n') {
-                    each(line)?;
+                    each(SegmentItem::Line(line))?;
                 }
             }
         }
@@ -179,6 +218,8 @@ impl SegmentStore {
     fn create_new(&self, name: &str, content: &[u8]) -> io::Result<bool> {
         match &self.place {
             ResultPlace::Folder(folder) => folder.create_new(name, content),
+            #[cfg(feature = "object-storage")]
+            ResultPlace::Objects(prefix) => prefix.create_new(name, content),
             ResultPlace::Unusable(why) => Err(io::Error::other(why.clone())),
         }
     }
@@ -186,6 +227,8 @@ impl SegmentStore {
     fn get(&self, name: &str) -> io::Result<Vec<u8>> {
         match &self.place {
             ResultPlace::Folder(folder) => folder.get(name),
+            #[cfg(feature = "object-storage")]
+            ResultPlace::Objects(prefix) => prefix.get(name),
             ResultPlace::Unusable(why) => Err(io::Error::other(why.clone())),
         }
     }
@@ -194,37 +237,14 @@ impl SegmentStore {
     fn list(&self, folder: &str, end: &str) -> io::Result<Vec<String>> {
         let mut names = match &self.place {
             ResultPlace::Folder(results) => results.list(folder)?,
+            #[cfg(feature = "object-storage")]
+            ResultPlace::Objects(prefix) => prefix.list(folder)?,
             ResultPlace::Unusable(why) => return Err(io::Error::other(why.clone())),
         };
         names.retain(|name| name.ends_with(end));
         names.sort();
         Ok(names)
     }
-}
-
-fn encode(owner: &str, groups: &[SegmentGroup]) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let mut index = SegmentIndex { owner: owner.to_owned(), groups: Vec::new() };
-    for SegmentGroup { bucket, epoch, sequence, lines } in groups {
-        let offset = bytes.len() as u64;
-        let mut encoder = zstd::Encoder::new(&mut bytes, LEVEL)?;
-        encoder.write_all(lines)?;
-        encoder.finish()?;
-        let length = bytes.len() as u64 - offset;
-        index.groups.push(IndexEntry { bucket: *bucket, epoch: *epoch, sequence: *sequence, offset, length });
-    }
-    let text = serde_json::to_vec(&index).map_err(io::Error::other)?;
-    bytes.extend(SKIPPABLE.to_le_bytes());
-    bytes.extend((text.len() as u32 + 4).to_le_bytes());
-    bytes.extend(&text);
-    bytes.extend((text.len() as u32).to_le_bytes());
-    Ok(bytes)
-}
-
-fn index_of(bytes: &[u8]) -> Option<SegmentIndex> {
-    let (rest, length) = bytes.split_last_chunk::<4>()?;
-    let start = rest.len().checked_sub(u32::from_le_bytes(*length) as usize)?;
-    serde_json::from_slice(rest.get(start..)?).ok()
 }
 
 #[cfg(test)]
@@ -240,6 +260,7 @@ mod tests {
             epoch,
             sequence,
             lines: format!("{text}\n").into_bytes(),
+            ..SegmentGroup::default()
         };
         store.write("one", "one-1", &[group(1, 1, 1, "a"), group(2, 1, 1, "b")]).expect("written");
         store.write("one", "one-2", &[group(1, 1, 2, "never settled")]).expect("written");
@@ -259,7 +280,25 @@ mod tests {
         assert_eq!(lines, ["a\n", "b\n", "c\n"]);
         assert!(store.is_final().expect("read") && SegmentStore::is_there(folder.path()));
         assert!(SegmentStore::create(folder.path(), "another crawl").is_err());
+        let with_more = SegmentGroup {
+            graph: vec![b"chunk 1".to_vec(), b"chunk 2".to_vec()],
+            notes: vec![("h".into(), b"{}".to_vec())],
+            ..group(2, 1, 2, "d")
+        };
+        store.write("one", "one-3", &[with_more]).expect("written");
+        store.write_positions("one-3", &[(2, 1, "one".into(), 2)]).expect("written");
+        let mut items = Vec::new();
+        let keep = |item: SegmentItem<'_>| {
+            items.push(format!("{item:?}"));
+            Ok(())
+        };
+        store.read_items(keep).expect("read");
+        assert!(items[2].contains("Note") && items[3].contains("Graph") && items[4].contains("Graph"), "{items:?}");
+        assert!(store.archive("archive/../fleet.json").is_err());
         // Any zstd tool reads a segment.
+        let path = folder.path().join("records/one-3.jsonl.zst");
+        let text = zstd::decode_all(std::fs::File::open(path).expect("there")).expect("zstd");
+        assert_eq!(text, b"d\n");
         let path = folder.path().join("records/one-1.jsonl.zst");
         let text = zstd::decode_all(std::fs::File::open(path).expect("there")).expect("zstd");
         assert_eq!(text, b"a\nb\n");

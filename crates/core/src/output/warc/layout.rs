@@ -38,29 +38,20 @@ pub struct ArchiveLayout {
     /// Its length.
     offset: u64,
     file_size: u64,
+    is_segmented: bool,
     about: String,
     payloads: Payloads,
 }
 
 impl ArchiveLayout {
     pub fn new(rules: &Rules) -> Self {
-        let robots = match rules.robots {
-            RobotsPolicy::Obey => "obey",
-            RobotsPolicy::Ignore => "ignore",
-        };
-        let about = format!(
-            "software: argiope/{}\r\nformat: WARC File Format 1.1\r\n\
-             conformsTo: http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/\r\n\
-             robots: {robots}\r\nhttp-header-user-agent: {}\r\n",
-            env!("CARGO_PKG_VERSION"),
-            rules.user_agent,
-        );
         Self {
             number: 0,
             compression: rules.archive_compression,
             offset: 0,
             file_size: rules.archive_size,
-            about,
+            is_segmented: rules.archive_segments,
+            about: about(rules),
             payloads: Payloads::default(),
         }
     }
@@ -83,8 +74,8 @@ impl ArchiveLayout {
         }
         let file = file_name(self.number, self.compression);
         let mut bytes = Vec::new();
-        if self.offset == 0 {
-            bytes = self.warcinfo(&exchange, &file);
+        if self.offset == 0 && !self.is_segmented {
+            bytes = warcinfo(&self.about, exchange.key, &exchange.date, &file, exchange.compression);
         }
         let is_unchanged = unchanged.is_some();
         let known = unchanged.or_else(|| self.payloads.original(&exchange).map(Original::payload));
@@ -100,7 +91,8 @@ impl ArchiveLayout {
             payload: known.map(Box::new),
         };
         bytes.extend_from_slice(&answer);
-        if place.payload.is_none() && exchange.payload.is_whole {
+        // Of segments it is not known yet whether they count: nothing may refer to them.
+        if place.payload.is_none() && exchange.payload.is_whole && !self.is_segmented {
             let Self { number, compression, .. } = *self;
             let (offset, length) = (place.offset, place.length);
             let original = Original { url: exchange.url, date: exchange.date, number, compression, offset, length };
@@ -109,13 +101,33 @@ impl ArchiveLayout {
         self.offset += bytes.len() as u64;
         (place, ArchiveChunk { file: file.into(), bytes, _held: exchange.held })
     }
+}
 
-    fn warcinfo(&self, first: &WarcExchange, file: &str) -> Vec<u8> {
-        let id = WarcId::new(first.key, &["warcinfo", file, &first.date]);
-        let mut info = WarcRecord::new(WarcType::Warcinfo, id, &first.date);
-        info.field("WARC-Filename", file.rsplit('/').next().unwrap_or(file));
-        info.compress("application/warc-fields", &[self.about.as_bytes()], first.compression)
-    }
+/// The record that a segment of the archive begins with.
+pub fn segment_start(rules: &Rules, date: &str, file: &str) -> Vec<u8> {
+    warcinfo(&about(rules), rules.fingerprint_key, date, file, rules.archive_compression)
+}
+
+/// What an archive says about the crawl.
+fn about(rules: &Rules) -> String {
+    let robots = match rules.robots {
+        RobotsPolicy::Obey => "obey",
+        RobotsPolicy::Ignore => "ignore",
+    };
+    format!(
+        "software: argiope/{}\r\nformat: WARC File Format 1.1\r\n\
+         conformsTo: http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/\r\n\
+         robots: {robots}\r\nhttp-header-user-agent: {}\r\n",
+        env!("CARGO_PKG_VERSION"),
+        rules.user_agent,
+    )
+}
+
+fn warcinfo(about: &str, key: u64, date: &str, file: &str, compression: WarcCompression) -> Vec<u8> {
+    let id = WarcId::new(key, &["warcinfo", file, date]);
+    let mut info = WarcRecord::new(WarcType::Warcinfo, id, date);
+    info.field("WARC-Filename", file.rsplit('/').next().unwrap_or(file));
+    info.compress("application/warc-fields", &[about.as_bytes()], compression)
 }
 
 /// A revisit record: the head of the response and a reference to the response that holds the body.

@@ -27,7 +27,7 @@ use crate::rules::WarcCompression;
 
 use record::{Sha1Sum, WarcId, WarcRecord, WarcType};
 
-pub use layout::{ArchiveChunk, ArchiveLayout, FILE_SIZE};
+pub use layout::{ArchiveChunk, ArchiveLayout, FILE_SIZE, segment_start};
 
 /// The input of a WARC exchange.
 pub struct WarcSource<'a> {

@@ -516,12 +516,15 @@ impl<F: Frontier> Keeper<F> {
         let (change, unchanged) = self.compare(&mut visit)?;
         self.keep_edges(&mut visit)?;
         let exchange = visit.message.archive.take();
-        let (place, archive) = self
+        let (place, mut archive) = self
             .archive_layout
             .as_mut()
             .zip(exchange)
             .map(|(layout, exchange)| layout.place(*exchange, unchanged.as_deref().and_then(carried::archived_body)))
             .unzip();
+        if let (Some(place), Some(chunk)) = (&place, &mut archive) {
+            self.frontier.keep_archive(place, chunk);
+        }
         let mut line = Vec::with_capacity(512);
         record::encode(&visit, self.clock, place.as_ref(), &mut line);
         if let Some(unchanged) = unchanged {

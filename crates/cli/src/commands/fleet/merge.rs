@@ -1,0 +1,154 @@
+//! `argiope merge`: makes a crawl directory of the results of many machines.
+
+use std::collections::BTreeSet;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use argiope_core::schedule::frontier::{StoreError, StoreErrorKind};
+use argiope_core::{Fate, FoundEdges, Frontier as _, Link, LinkList, LinkRef, Url};
+use argiope_runtime::atomic_file::AtomicFile;
+use argiope_runtime::directory::Directory;
+use argiope_store::disk::{GraphRound, HistoryEvent, LinkGraph};
+use argiope_store::segments::SegmentStore;
+use clap::Args;
+
+use super::Refusal;
+use crate::flags::config_file::UsageError;
+use crate::records::{ReadError, StoredRecord};
+use crate::results::{self, CrawlStart, link_kind};
+use crate::screen::wording;
+
+/// Records of one commit.
+const MERGE_COMMIT: u64 = 1_000;
+/// Progress is printed after this time, and again after each such time.
+const TELL_EVERY: Duration = Duration::from_secs(2);
+
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  argiope merge /mnt/shared/example example.crawl
+  argiope merge s3://bucket/example example.crawl
+
+If it is interrupted, remove the directory and run the same command again.")]
+pub struct MergeArgs {
+    /// The folder with the results, or s3://BUCKET/PREFIX
+    #[arg(value_name = "PREFIX")]
+    results: PathBuf,
+    /// The crawl directory to make
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+}
+
+/// Makes a crawl directory of a fleet's results.
+pub fn merge(args: &MergeArgs) -> Result<ExitCode, UsageError> {
+    Ok(match merged(args) {
+        Ok(records) => {
+            let said = format!("{} in {}", wording::plural(records, "record"), args.directory.display());
+            // Ignored: if standard error is closed, the message has no reader.
+            let _ = writeln!(std::io::stderr(), "{said}");
+            ExitCode::SUCCESS
+        }
+        Err(refusal) => refusal.print(),
+    })
+}
+
+impl From<ReadError> for Refusal {
+    fn from(error: ReadError) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+fn merged(args: &MergeArgs) -> Result<u64, Refusal> {
+    let MergeArgs { results, directory: target } = args;
+    if !SegmentStore::is_there(results) {
+        let words = format!("{} does not hold the results of many machines", results.display());
+        return Err(Refusal::Failed(words));
+    }
+    if target.exists() {
+        return Err(Refusal::Failed(format!("{} exists already; name another directory", target.display())));
+    }
+    let config = CrawlStart::read(results)?.config(results)?;
+    let rules =
+        argiope_runtime::rules(&config).map_err(|error| Refusal::Failed(format!("{}: {error}", results.display())))?;
+    let mut directory = Directory::open(target, &rules, &config)?;
+    add_links(&mut directory, results)?;
+    let (mut records, mut archives, mut told) = (0_u64, BTreeSet::new(), Instant::now());
+    results::walk(results, |event| {
+        let line = match event {
+            HistoryEvent::Link { .. } | HistoryEvent::Round => return Ok(()),
+            HistoryEvent::Note { host, note } => {
+                let lane = directory.frontier.lane_of(host)?;
+                return Ok(directory.frontier.keep_note(Some(lane), note)?);
+            }
+            HistoryEvent::Fate { line, .. } | HistoryEvent::Line { line } => line,
+        };
+        records += 1;
+        archives.extend(add(&mut directory, line)?);
+        if records.is_multiple_of(MERGE_COMMIT) {
+            directory.commit()?;
+        }
+        if told.elapsed() >= TELL_EVERY {
+            told = Instant::now();
+            let _ = writeln!(std::io::stderr(), "{} merged", wording::plural(records, "record"));
+        }
+        Ok(())
+    })?;
+    for file in archives {
+        copy_archive(&mut directory, results, target, &file)?;
+    }
+    directory.commit()?;
+    Ok(records)
+}
+
+/// Adds the links of all pages.
+fn add_links(directory: &mut Directory, results: &Path) -> Result<(), Refusal> {
+    let mut graph = LinkGraph::open(results, GraphRound::Latest)?;
+    let mut pages = 0_u64;
+    graph.pages(|page| {
+        let Ok(source) = Url::parse(page.source) else { return Ok(()) };
+        let mut links = LinkList::default();
+        for edge in page.edges() {
+            links.push(edge.target, edge.kind, edge.nofollow);
+        }
+        let found = FoundEdges { source: &source, is_sitemap: page.is_sitemap, links: &links, cut: page.cut };
+        directory.frontier.keep_edges(&found)?;
+        pages += 1;
+        if pages.is_multiple_of(MERGE_COMMIT) { directory.commit() } else { Ok(()) }
+    })?;
+    Ok(())
+}
+
+/// Adds one record to a crawl directory, as if it had been crawled there. Returns the file of the archive that it names.
+fn add(directory: &mut Directory, line: &[u8]) -> Result<Option<String>, StoreError> {
+    let record = StoredRecord::read(line)?;
+    let archive = record.warc.as_ref().map(|place| place.file.clone());
+    let frontier = &mut directory.frontier;
+    let is_robots = record.r#for.as_deref() == Some("robots");
+    let (Ok(url), Some(outcome), false) = (Url::parse(&record.url), record.outcome, is_robots) else {
+        frontier.keep_line(line)?;
+        return Ok(archive);
+    };
+    let via = record.via.as_deref().and_then(|via| Url::parse(via).ok());
+    let kind = link_kind(&record);
+    let link = Link { url, via, depth: record.depth, redirects: 0, tries: record.tries, kind };
+    let Some(lane) = frontier.offer(LinkRef::from(&link))? else {
+        return Err(StoreError::new(StoreErrorKind::Damaged, format!("{} has two records", record.url)));
+    };
+    for taken in frontier.take(lane, usize::MAX)? {
+        let fate = Fate { outcome, status: record.status, record: line, is_fetched_page: record.is_page() };
+        frontier.settle(&taken, fate)?;
+    }
+    Ok(archive)
+}
+
+/// Copies one file of the archive.
+fn copy_archive(directory: &mut Directory, results: &Path, target: &Path, file: &str) -> Result<(), Refusal> {
+    let failed = |error: std::io::Error| Refusal::Failed(format!("{file} cannot be copied: {error}"));
+    let content = SegmentStore::open(results).archive(file).map_err(failed)?;
+    let path = target.join(file);
+    std::fs::create_dir_all(path.parent().unwrap_or(target)).map_err(failed)?;
+    directory.frontier.keep_made(file)?;
+    directory.commit()?;
+    AtomicFile::write(&path, content).map_err(failed)
+}

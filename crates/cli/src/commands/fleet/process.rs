@@ -1,0 +1,263 @@
+//! One process of a fleet: it joins, crawls its share, and joins again where it lost its lease.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use argiope_core::lease::Lease;
+use argiope_core::output::escape::visible;
+use argiope_core::output::warc::segment_start;
+use argiope_core::schedule::frontier::StoreErrorKind;
+use argiope_core::{Link, LinkRef, Time};
+use argiope_runtime::Error;
+use argiope_runtime::keeper_thread::{Clock, KeeperHandle, KeeperMessage, wall_clock};
+use argiope_runtime::writer_thread::OutputTarget;
+use argiope_store::cluster::{
+    FleetClient, FleetSession, FleetSettings, FleetState, LeaseTimes, QueuedLink, SessionSetup, bucket_of,
+};
+use argiope_store::segments::SegmentStore;
+
+use super::settings::{settings, shared_config};
+use super::{FleetFlags, PAUSE, Refusal, connect, finish};
+use crate::commands::USAGE;
+use crate::commands::crawl::{self as local, CrawlParts};
+use crate::commands::interrupt::Interrupt;
+use crate::flags::config_file::UsageError;
+use crate::flags::settings::CommandSettings;
+use crate::report::CrawlReport;
+use crate::results::CrawlStart;
+
+/// Takes part in a crawl that other processes share.
+pub fn crawl(settings: &CommandSettings, flags: &FleetFlags) -> Result<ExitCode, UsageError> {
+    let CommandSettings { crawl: config, messages } = settings;
+    let address = flags.frontier.as_deref().unwrap_or_default();
+    let name = flags.name.clone().unwrap_or_default();
+    if config.out.is_none() {
+        let words = "--frontier needs --out, the folder or s3://BUCKET/PREFIX for the results of all processes";
+        return Err(UsageError(words.into()));
+    }
+    if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)) {
+        return Err(UsageError("--name: letters, digits, '-', '_' and '.' only".into()));
+    }
+    for (is_set, flag) in [
+        (config.jsonl.is_some(), "--jsonl"),
+        (config.recrawl, "--recrawl"),
+        (config.fresh, "--fresh"),
+        (config.per_ip.is_some_and(|most| most > 0), "--per-ip"),
+        (config.max_bytes.is_some(), "--max-bytes"),
+        (config.max_disk.is_some(), "--max-disk"),
+        (config.max_pages_per_host.is_some(), "--max-pages-per-host"),
+    ] {
+        if is_set {
+            return Err(UsageError(format!("{flag} is not supported together with --frontier")));
+        }
+    }
+    match take_part(settings, address, &name, flags) {
+        Ok(code) => Ok(code),
+        Err(Refusal::Failed(why) | Refusal::Unreachable(why)) => Ok(local::fail(*messages, &why)),
+        Err(Refusal::Usage(why)) => {
+            local::fail(*messages, &why);
+            Ok(ExitCode::from(USAGE))
+        }
+    }
+}
+
+fn take_part(own: &CommandSettings, address: &str, name: &str, flags: &FleetFlags) -> Result<ExitCode, Refusal> {
+    let CommandSettings { crawl: config, messages } = own;
+    let ca_cert = config.ca_cert.as_deref().filter(|_| address.starts_with("rediss://"));
+    let owner = format!("{:012x}", argiope_runtime::unpredictable() >> 16);
+    let mut client = connect(address, name, &owner, ca_cert)?;
+    let settings = settings(own, &mut client, flags)?;
+    let shared = CommandSettings { crawl: shared_config(config, &settings)?, messages: *messages };
+    let out = PathBuf::from(&settings.out);
+    let started = jiff::Timestamp::from_millisecond(i64::try_from(settings.created).unwrap_or(0)).unwrap_or_default();
+    let about = CrawlStart {
+        fleet: name.to_owned(),
+        key: settings.key,
+        started: format!("{started:.3}"),
+        config: settings.config.clone(),
+    };
+    let about = serde_json::to_string(&about).unwrap_or_default();
+    let segments =
+        SegmentStore::create(&out, &about).map_err(|error| Refusal::Failed(format!("{}: {error}", out.display())))?;
+    let part = Part { shared: &shared, address, name, owner: &owner, ca_cert, settings: &settings };
+    let mut signals =
+        Interrupt::listen().map_err(|error| Refusal::Failed(format!("signals could not be watched: {error}")))?;
+    let (mut sessions, mut is_waiting) = (0, false);
+    loop {
+        match part.take_turn(&mut client, &segments, flags.times(), &mut sessions) {
+            Ok(Some(code)) => return Ok(code),
+            Ok(None) => is_waiting = false,
+            // A process that took part waits for the store as long as it takes.
+            Err(Refusal::Unreachable(why)) if sessions > 0 => {
+                if !std::mem::replace(&mut is_waiting, true) {
+                    local::tell(*messages, "note", &format!("{why}; waiting until it answers"));
+                }
+            }
+            Err(refusal) => return Err(refusal),
+        }
+        if let Some(code) = Interrupt::pending(&mut signals) {
+            return Ok(ExitCode::from(code));
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// One session of this process: from joining until it ends or loses its lease.
+struct Part<'a> {
+    /// The settings of the crawl, which all processes share, with the messages of this process.
+    shared: &'a CommandSettings,
+    address: &'a str,
+    name: &'a str,
+    owner: &'a str,
+    ca_cert: Option<&'a Path>,
+    settings: &'a FleetSettings,
+}
+
+/// How a session ended.
+enum SessionEnd {
+    /// With this exit code: the crawl is over, or a person or a limit stopped this process.
+    Code(ExitCode),
+    /// Other processes own the hosts now; this one can join again.
+    LeaseLost(Error),
+    Failed(Error),
+}
+
+impl Part<'_> {
+    /// One session, unless the crawl is over. `None`: the lease was lost, and this process is to join again.
+    fn take_turn(
+        &self,
+        client: &mut FleetClient,
+        segments: &SegmentStore,
+        times: LeaseTimes,
+        sessions: &mut u64,
+    ) -> Result<Option<ExitCode>, Refusal> {
+        let Part { shared, settings, name, .. } = self;
+        let state = FleetState::read(client)?;
+        if let FleetState::Finished | FleetState::MaxPages = state {
+            finish(client, settings, segments)?;
+            let why = if state == FleetState::Finished { "finished" } else { "at its limit of pages" };
+            local::say(shared.messages, &format!("{name}: this crawl is {why}; argiope report {}", settings.out));
+            return self.end_code().map(Some);
+        }
+        let number = *sessions + 1;
+        match self.run(segments.clone(), times, number, sessions)? {
+            SessionEnd::Code(code) => {
+                if let FleetState::Finished | FleetState::MaxPages = FleetState::read(client)? {
+                    finish(client, settings, segments)?;
+                    return self.end_code().map(Some);
+                }
+                Ok(Some(code))
+            }
+            SessionEnd::LeaseLost(error) => {
+                // Everything that was not settled is forgotten, as after a crash.
+                local::tell(shared.messages, "note", &format!("{error}; joining again"));
+                Ok(None)
+            }
+            SessionEnd::Failed(error) => Ok(Some(local::refuse(shared.messages, &error))),
+        }
+    }
+
+    fn run(
+        &self,
+        segments: SegmentStore,
+        times: LeaseTimes,
+        session: u64,
+        sessions: &mut u64,
+    ) -> Result<SessionEnd, Refusal> {
+        let Part { shared, settings, .. } = self;
+        let mut rules = shared.rules().map_err(|error| Refusal::Usage(error.to_string()))?;
+        rules.fingerprint_key = settings.key;
+        let mut client = self.client()?;
+        if FleetState::read(&mut client)? == FleetState::Created {
+            let roots = rules.roots.iter().filter_map(|root| root.candidates.first());
+            let links = roots.map(|url| Link::root(url.clone(), rules.max_redirects));
+            let batches: Vec<(u32, Vec<QueuedLink>)> = links
+                .map(|link| {
+                    let bucket = bucket_of(link.url.host(), settings.buckets);
+                    (bucket, vec![QueuedLink::new(LinkRef::from(&link), settings.key)])
+                })
+                .collect();
+            client.put(&batches)?;
+            FleetState::set_running(&mut client)?;
+        }
+        if let Some(most) = rules.max_time {
+            let left = most.saturating_sub(settings.age(&mut client)?);
+            if left.is_zero() {
+                local::say(shared.messages, &format!("{}: this crawl is at its time limit", self.name));
+                return Ok(SessionEnd::Code(ExitCode::SUCCESS));
+            }
+            rules.max_time = Some(left);
+        }
+        let clock = Clock::start();
+        rules.lease = Lease::until(Time::ZERO + times.lease);
+        rules.archive_segments = true;
+        let archive_rules = Arc::new(rules.clone());
+        let (quiet, json) = (shared.messages.quiet, shared.messages.log_json);
+        let setup = SessionSetup {
+            clients: [client, self.client()?],
+            settings: (*settings).clone(),
+            segments,
+            times,
+            session,
+            now: Box::new(move || clock.now()),
+            lease: rules.lease.clone(),
+            notice: Box::new(move |words| notice(words, quiet, json)),
+            archive_start: Box::new(move |file| {
+                segment_start(&archive_rules, &wall_clock(&clock).text(clock.now()), file)
+            }),
+        };
+        *sessions = session;
+        let (session, frontier) = FleetSession::start(setup)
+            .map_err(|error| Refusal::Failed(format!("the threads of the fleet could not be started: {error}")))?;
+        let parts = CrawlParts {
+            frontier,
+            target: OutputTarget::default(),
+            output: None,
+            report: None,
+            earlier: 0,
+            is_shared: true,
+            started: Box::new(|keeper: &KeeperHandle| {
+                let inbox = keeper.inbox.clone();
+                // A keeper that has left needs no news.
+                session.set_waker(move || drop(inbox.send(KeeperMessage::Wake)));
+            }),
+        };
+        let ended = local::crawl(shared, rules, clock, parts);
+        Ok(match ended {
+            Ok(code) => {
+                session.close();
+                SessionEnd::Code(code)
+            }
+            Err(error) if error.as_store().is_some_and(|error| error.kind == StoreErrorKind::LeaseLost) => {
+                SessionEnd::LeaseLost(error)
+            }
+            Err(error) => SessionEnd::Failed(error),
+        })
+    }
+
+    /// The exit code of a crawl that is over. All records are read only if it depends on them.
+    fn end_code(&self) -> Result<ExitCode, Refusal> {
+        if self.shared.messages.fail_on.is_none() {
+            return Ok(ExitCode::SUCCESS);
+        }
+        let report = CrawlReport::from_directory(Path::new(&self.settings.out));
+        let mut report = report.map_err(|error| Refusal::Failed(error.to_string()))?;
+        report.root_answered = true;
+        Ok(local::state_code(self.shared.messages, &report))
+    }
+
+    fn client(&self) -> Result<FleetClient, Refusal> {
+        connect(self.address, self.name, self.owner, self.ca_cert)
+    }
+}
+
+fn notice(words: &str, quiet: bool, json: bool) {
+    if quiet {
+        return;
+    }
+    let line = if json { crate::screen::json_log::message("note", words) } else { format!("note: {}", visible(words)) };
+    // Ignored: if standard error is closed, the message has no reader.
+    let _ = writeln!(std::io::stderr(), "{line}");
+}

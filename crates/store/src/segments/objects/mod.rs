@@ -1,0 +1,226 @@
+//! [`ObjectPrefix`]: results in object storage. This folder is the only one that names the client crate.
+//!
+//! Every object is created by one request on the condition that it does not exist. There are no multipart uploads, so a
+//! process that dies leaves nothing to clean up.
+
+mod http;
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::BlockingHttp;
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::azure::MicrosoftAzureBuilder;
+use object_store::gcp::GoogleCloudStorageBuilder;
+use object_store::path::Path;
+use object_store::{
+    ClientOptions, Error, ObjectStore, ObjectStoreExt as _, PutMode, PutOptions, PutPayload, RetryConfig,
+};
+use tokio::runtime::{Builder, Runtime};
+use url::Url;
+
+/// How long one operation is tried again before the caller hears of it.
+const RETRY_FOR: Duration = Duration::from_secs(20);
+
+#[derive(Clone)]
+pub struct ObjectPrefix {
+    store: Arc<dyn ObjectStore>,
+    prefix: Path,
+    address: String,
+    runtime: Arc<Runtime>,
+}
+
+impl fmt::Display for ObjectPrefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.address)
+    }
+}
+
+impl fmt::Debug for ObjectPrefix {
+    /// The client holds credentials: they are not shown.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ObjectPrefix").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+impl ObjectPrefix {
+    /// Opens `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX` or `az://CONTAINER/PREFIX` with the credentials of the
+    /// environment.
+    pub fn open(address: &str) -> io::Result<Self> {
+        let url = Url::parse(address).map_err(|error| io::Error::other(format!("{address}: {error}")))?;
+        if !url.username().is_empty() || url.password().is_some() {
+            // An address is shown in messages and stored with the crawl.
+            let words = "an address of object storage must not contain credentials; set them in the environment";
+            return Err(io::Error::other(words));
+        }
+        let failed = |error: Error| io::Error::other(plain_words(&error));
+        let prefix = Path::from_url_path(url.path()).map_err(|error| failed(error.into()))?;
+        let http = BlockingHttp::new(authorities()?);
+        let retry = RetryConfig { retry_timeout: RETRY_FOR, ..RetryConfig::default() };
+        let store: Arc<dyn ObjectStore> = match url.scheme() {
+            "gs" => {
+                let builder = GoogleCloudStorageBuilder::from_env().with_url(address);
+                Arc::new(builder.with_retry(retry).with_http_connector(http).build().map_err(failed)?)
+            }
+            "az" => {
+                let builder = MicrosoftAzureBuilder::from_env().with_url(address);
+                Arc::new(builder.with_retry(retry).with_http_connector(http).build().map_err(failed)?)
+            }
+            _ => Arc::new(s3(address).with_retry(retry).with_http_connector(http).build().map_err(failed)?),
+        };
+        let runtime = Arc::new(Builder::new_current_thread().enable_time().build()?);
+        Ok(Self { store, prefix, address: address.to_owned(), runtime })
+    }
+
+    fn path(&self, name: &str) -> Path {
+        Path::from(format!("{}/{name}", self.prefix))
+    }
+
+    /// The message does not name the address: callers do.
+    fn fault(error: &Error) -> io::Error {
+        let kind = match error {
+            Error::NotFound { .. } => io::ErrorKind::NotFound,
+            Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => io::ErrorKind::PermissionDenied,
+            _ => io::ErrorKind::Other,
+        };
+        io::Error::new(kind, plain_words(error))
+    }
+
+    pub fn create_new(&self, name: &str, content: &[u8]) -> io::Result<bool> {
+        let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
+        let payload = PutPayload::from(content.to_vec());
+        match self.runtime.block_on(self.store.put_opts(&self.path(name), payload, options)) {
+            Ok(_) => Ok(true),
+            // Or an earlier attempt of this same call created it and its response was lost: callers compare the content.
+            Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => Ok(false),
+            Err(error) => Err(Self::fault(&error)),
+        }
+    }
+
+    pub fn get(&self, name: &str) -> io::Result<Vec<u8>> {
+        let path = self.path(name);
+        let got = self.runtime.block_on(async { self.store.get(&path).await?.bytes().await });
+        got.map(Vec::from).map_err(|error| Self::fault(&error))
+    }
+
+    pub fn list(&self, folder: &str) -> io::Result<Vec<String>> {
+        let listed = self.runtime.block_on(self.store.list_with_delimiter(Some(&self.path(folder))));
+        let objects = listed.map_err(|error| Self::fault(&error))?.objects;
+        Ok(objects.iter().filter_map(|object| Some(format!("{folder}/{}", object.location.filename()?))).collect())
+    }
+}
+
+/// A client that is set up as the S3 tools are: by `AWS_*` variables, otherwise by the profile in `~/.aws`, otherwise by
+/// the roles of the machine.
+fn s3(address: &str) -> AmazonS3Builder {
+    let mut builder = AmazonS3Builder::from_env().with_url(address);
+    let has = |builder: &AmazonS3Builder, key| builder.get_config_value(&key).is_some();
+    let profile = AwsProfile::read();
+    // Parts of two logins do not fit each other.
+    if !has(&builder, AmazonS3ConfigKey::AccessKeyId) {
+        for (key, value) in [
+            (AmazonS3ConfigKey::AccessKeyId, profile.get("aws_access_key_id")),
+            (AmazonS3ConfigKey::SecretAccessKey, profile.get("aws_secret_access_key")),
+            (AmazonS3ConfigKey::Token, profile.get("aws_session_token")),
+        ] {
+            if let Some(value) = value {
+                builder = builder.with_config(key, value);
+            }
+        }
+    }
+    for (key, value) in
+        [(AmazonS3ConfigKey::Region, profile.get("region")), (AmazonS3ConfigKey::Endpoint, profile.get("endpoint_url"))]
+    {
+        if let (Some(value), false) = (value, has(&builder, key)) {
+            builder = builder.with_config(key, value);
+        }
+    }
+    let endpoint = [AmazonS3ConfigKey::S3Endpoint, AmazonS3ConfigKey::Endpoint]
+        .iter()
+        .find_map(|key| builder.get_config_value(key));
+    if endpoint.is_some_and(|endpoint| endpoint.starts_with("http://")) {
+        builder = builder.with_client_options(ClientOptions::new().with_allow_http(true));
+    }
+    builder
+}
+
+/// The certificates of `AWS_CA_BUNDLE`, as PEM. Those of the system are trusted too.
+fn authorities() -> io::Result<Option<Vec<u8>>> {
+    let Some(bundle) = std::env::var_os("AWS_CA_BUNDLE").filter(|path| !path.is_empty()) else { return Ok(None) };
+    let named = |error: io::Error| io::Error::other(format!("AWS_CA_BUNDLE: {error}"));
+    std::fs::read(PathBuf::from(bundle)).map(Some).map_err(named)
+}
+
+/// The settings of one profile in `~/.aws/credentials` and `~/.aws/config`.
+#[derive(Default)]
+struct AwsProfile {
+    settings: Vec<(String, String)>,
+}
+
+impl AwsProfile {
+    fn read() -> Self {
+        let name = std::env::var("AWS_PROFILE").unwrap_or_else(|_| "default".to_owned());
+        let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
+        let mut profile = Self::default();
+        for (variable, file) in [("AWS_SHARED_CREDENTIALS_FILE", "credentials"), ("AWS_CONFIG_FILE", "config")] {
+            let path = std::env::var_os(variable).map_or_else(|| home.join(".aws").join(file), PathBuf::from);
+            // A file that does not exist has no settings.
+            profile.add(&std::fs::read_to_string(path).unwrap_or_default(), &name);
+        }
+        profile
+    }
+
+    fn add(&mut self, text: &str, name: &str) {
+        let mut is_wanted = false;
+        for line in text.lines().map(str::trim) {
+            if let Some(section) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+                let section = section.trim();
+                is_wanted = section.strip_prefix("profile ").unwrap_or(section).trim() == name;
+            } else if let (true, Some((key, value))) =
+                (is_wanted && !line.starts_with(['#', ';']), line.split_once('='))
+            {
+                self.settings.push((key.trim().to_owned(), value.trim().to_owned()));
+            }
+        }
+    }
+
+    fn get(&self, key: &str) -> Option<&str> {
+        self.settings.iter().find(|(found, _)| found == key).map(|(_, value)| value.as_str())
+    }
+}
+
+/// What went wrong, without the body of the response: it may repeat what was signed.
+fn plain_words(error: &Error) -> String {
+    match error {
+        Error::NotFound { .. } => "there is no such object or bucket".to_owned(),
+        Error::PermissionDenied { .. } => "access denied".to_owned(),
+        Error::Unauthenticated { .. } => "the credentials were not accepted".to_owned(),
+        other => {
+            let text = other.to_string();
+            let end = text.find(['<', '\n']).unwrap_or(text.len());
+            text[..end].trim_end_matches([' ', ':']).to_owned()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_profile_is_read_as_the_s3_tools_read_it() {
+        let mut profile = AwsProfile::default();
+        profile.add("[other]\naws_access_key_id = no\n[mine]\n# comment\naws_access_key_id = yes\n", "mine");
+        profile.add("[profile mine]\nregion=eu-1\n[default]\nregion=us-1\n", "mine");
+        assert_eq!((profile.get("aws_access_key_id"), profile.get("region")), (Some("yes"), Some("eu-1")));
+    }
+
+    #[test]
+    fn credentials_are_not_part_of_an_address() {
+        let refused = ObjectPrefix::open("s3://key:secret@bucket/prefix").expect_err("refused").to_string();
+        assert!(!refused.contains("secret") && !refused.contains("key"), "{refused}");
+    }
+}

@@ -1,0 +1,94 @@
+//! [`S3Server`]: an S3 server on loopback for the tests of object storage. It is `moto`, which honours create-if-absent.
+
+use std::ffi::OsString;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long the server may take to start.
+const START: Duration = Duration::from_secs(60);
+
+/// What the client needs to sign requests. The server accepts any.
+pub const SECRET: &str = "wJalrXUtnFEMI-K7MDENG-bPxRfiCY";
+
+/// A server that runs until this is dropped.
+pub struct S3Server {
+    child: Child,
+    port: u16,
+    authority: Option<PathBuf>,
+}
+
+/// Certificate, key and authority of a server, as PEM files.
+pub struct S3Certificate {
+    pub certificate: PathBuf,
+    pub key: PathBuf,
+    pub authority: PathBuf,
+}
+
+impl S3Server {
+    /// A server without TLS, with a bucket of this name.
+    pub fn start(bucket: &str) -> Self {
+        let server = Self::launch(None);
+        let reply = server.ask("PUT", &format!("/{bucket}"));
+        assert!(reply.starts_with("HTTP/1.1 200"), "{reply}");
+        server
+    }
+
+    /// A server with TLS. It has no bucket yet.
+    pub fn secure(files: S3Certificate) -> Self {
+        Self::launch(Some(files))
+    }
+
+    fn launch(files: Option<S3Certificate>) -> Self {
+        let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port();
+        let program = std::env::var_os("MOTO_SERVER").unwrap_or_else(|| OsString::from("moto_server"));
+        let mut command = Command::new(program);
+        command.args(["-H", "127.0.0.1", "-p", &port.to_string()]);
+        if let Some(files) = &files {
+            command.arg("-c").arg(&files.certificate).arg("-k").arg(&files.key);
+        }
+        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("moto_server starts");
+        let server = Self { child, port, authority: files.map(|files| files.authority) };
+        let until = Instant::now() + START;
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(Instant::now() < until, "moto_server does not answer");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        server
+    }
+
+    /// The variables by which S3 tools find the server.
+    pub fn environment(&self) -> Vec<(&'static str, String)> {
+        let scheme = if self.authority.is_some() { "https" } else { "http" };
+        let mut variables = vec![
+            ("AWS_ENDPOINT_URL", format!("{scheme}://127.0.0.1:{}", self.port)),
+            ("AWS_ACCESS_KEY_ID", "AKIAIOSFODNN7EXAMPLE".to_owned()),
+            ("AWS_SECRET_ACCESS_KEY", SECRET.to_owned()),
+            ("AWS_REGION", "us-east-1".to_owned()),
+        ];
+        variables.extend(self.authority.iter().map(|path| ("AWS_CA_BUNDLE", path.display().to_string())));
+        variables
+    }
+
+    /// One request without TLS; the whole response as text.
+    pub fn ask(&self, method: &str, target: &str) -> String {
+        let mut socket = TcpStream::connect(("127.0.0.1", self.port)).expect("it answers");
+        let request = format!(
+            "{method} {target} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+            self.port
+        );
+        socket.write_all(request.as_bytes()).expect("sent");
+        let mut reply = Vec::new();
+        socket.read_to_end(&mut reply).expect("received");
+        String::from_utf8_lossy(&reply).into_owned()
+    }
+}
+
+impl Drop for S3Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
