@@ -225,8 +225,9 @@ impl SettleThread {
         let mut chunks = Vec::new();
         for page in records.iter().filter_map(|record| record.links.as_ref()) {
             let edges = page.links.texts();
-            let edges = edges.map(|(target, kind, nofollow)| NewEdge { target, kind, nofollow, anchor: None });
-            chunks.extend(encoder.add(&page.source, page.is_sitemap, page.cut, edges, false));
+            let edges = edges.map(|(target, kind, nofollow, anchor)| NewEdge { target, kind, nofollow, anchor });
+            let with_texts = page.links.has_anchors();
+            chunks.extend(encoder.add(&page.source, page.is_sitemap, page.cut, edges, with_texts));
         }
         chunks.extend(encoder.take());
         chunks

@@ -108,8 +108,11 @@ fn add_links(directory: &mut Directory, results: &Path) -> Result<(), Refusal> {
     graph.pages(|page| {
         let Ok(source) = Url::parse(page.source) else { return Ok(()) };
         let mut links = LinkList::default();
-        for edge in page.edges() {
+        for (number, edge) in page.edges().enumerate() {
             links.push(edge.target, edge.kind, edge.nofollow);
+            if let Some(anchor) = edge.anchor {
+                links.set_anchor(number, anchor);
+            }
         }
         let found = FoundEdges { source: &source, is_sitemap: page.is_sitemap, links: &links, cut: page.cut };
         directory.frontier.keep_edges(&found)?;
