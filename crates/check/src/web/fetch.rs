@@ -80,7 +80,7 @@ pub(super) fn ask(
     }
     // Compiled with the roots of the user: only they may be private and get headers and logins.
     let mut rules = argiope_runtime::rules(&config)?;
-    rules.roots = urls.into_iter().map(|url| Root { text: url.as_str().into(), candidates: vec![url] }).collect();
+    rules.roots = urls.into_iter().map(|url| Root { candidates: vec![url] }).collect();
     rules.head_first = asking == Asking::Status;
     rules.bodies.delivered = match asking {
         Asking::Status => DeliveredBodies::None,

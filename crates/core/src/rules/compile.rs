@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hashbrown::{HashMap, HashSet};
 
 use super::value::{Breadth, EngineName, HeaderLine, Pace, RobotsPolicy, Size, Span, TrapPolicy};
-use super::{Config, ConfigError, Environment, Root, Rules, Sitemaps};
+use super::{Config, ConfigError, Environment, HostPort, Root, Rules, Sitemaps};
 use crate::budget::Budget;
 use crate::http::conn::Limits;
 use crate::http::proxy::Proxies;
@@ -57,16 +57,16 @@ impl Config {
         let agent_token = product_token(&user_agent).into();
         let mut headers = self.header.clone();
         headers.extend(self.user.as_ref().map(|user| HeaderLine::authorization(user.basic())));
+        // There may be very many roots: what is not needed is not kept for each of them.
+        let has_secrets = !headers.is_empty() || self.cert.is_some();
         // Only the preferred URL of a root: a password for https must not be sent over the http fallback.
-        let seed_origins = roots.iter().filter_map(|root| root.candidates.first()).map(Url::origin).collect();
+        let preferred = roots.iter().filter_map(|root| root.candidates.first()).filter(|_| has_secrets);
+        let seed_origins = preferred.map(Url::origin).collect();
         let of_roots = roots.iter().flat_map(|root| &root.candidates).map(|url| (url.host(), url.port()));
         let of_resolve = self.resolve.iter().map(|resolve| (&*resolve.host, resolve.port));
-        let mut named: HashMap<Box<str>, Vec<u16>> = HashMap::new();
-        for (host, port) in of_roots.chain(of_resolve) {
-            let ports = named.entry_ref(host).or_default();
-            if !ports.contains(&port) {
-                ports.push(port);
-            }
+        let mut named = HashSet::new();
+        for (host, port) in of_roots.chain(of_resolve).filter(|_| !self.allow_private) {
+            named.get_or_insert_with(&HostPort(host, port), |_| (host.into(), port));
         }
 
         Ok(Rules {
@@ -171,7 +171,7 @@ impl Config {
         Scope::new(&urls, breadth, &self.include, &self.exclude, self.depth, self.max_url)
             .map(|scope| {
                 scope
-                    .with_assets(self.assets.then_some(self.assets_scope))
+                    .with_assets(self.assets.then_some(self.assets_scope), &urls)
                     .avoiding_traps(self.traps == TrapPolicy::Avoid)
             })
             .map_err(|bad| Self::error("include or exclude", bad.pattern, bad.reason))
@@ -315,9 +315,7 @@ impl Config {
         let mut known = HashSet::new();
         for text in &self.roots {
             let root = Root::parse(text, self.max_url)?;
-            if let Some(first) = root.candidates.first()
-                && known.insert(first.clone())
-            {
+            if root.candidates.first().is_some_and(|first| known.insert(first.clone())) {
                 roots.push(root);
             }
         }
@@ -358,7 +356,7 @@ impl Root {
             let stripped = candidates.first().map(ToString::to_string).unwrap_or_default();
             return Err(Config::error("roots", stripped, problem));
         }
-        Ok(Self { text: trimmed.into(), candidates })
+        Ok(Self { candidates })
     }
 }
 

@@ -11,7 +11,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use hashbrown::{HashMap, HashSet};
+use hashbrown::{Equivalent, HashMap, HashSet};
 
 use crate::budget::Budget;
 use crate::http::conn::{Limits, TlsSource};
@@ -116,7 +116,7 @@ pub struct Rules {
     pub robots: RobotsPolicy,
     allow_private: bool,
     /// Hosts and ports that the user named, and that may therefore be on a private network.
-    named: HashMap<Box<str>, Vec<u16>>,
+    named: HashSet<(Box<str>, u16)>,
 
     // Keep
     pub with_headers: bool,
@@ -178,8 +178,6 @@ pub struct Environment {
 /// A URL to start from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Root {
-    /// As the user wrote it.
-    pub text: Box<str>,
     /// The URLs it can mean, preferred first: one, or https and http if no scheme was written.
     pub candidates: Vec<Url>,
 }
@@ -229,7 +227,17 @@ impl Rules {
 
     /// Whether this host and port may be on a private network.
     pub fn allows_private(&self, host: &str, port: u16) -> bool {
-        self.allow_private || self.named.get(host).is_some_and(|ports| ports.contains(&port))
+        self.allow_private || self.named.contains(&HostPort(host, port))
+    }
+}
+
+/// A borrowed host and port, to look up an owned one.
+#[derive(Hash)]
+struct HostPort<'a>(&'a str, u16);
+
+impl Equivalent<(Box<str>, u16)> for HostPort<'_> {
+    fn equivalent(&self, (host, port): &(Box<str>, u16)) -> bool {
+        *self.0 == **host && self.1 == *port
     }
 }
 

@@ -85,16 +85,20 @@ impl Scope {
         depth: Option<u32>,
         max_url: usize,
     ) -> Result<Self, BadPattern> {
+        // There may be very many roots: each set is made only for a scope that needs it.
         let mut directories: HashMap<Box<str>, Vec<Box<str>>> = HashMap::new();
-        for root in roots {
-            directories.entry_ref(host_key(root.host())).or_default().push(directory(root.path()).into());
+        if breadth == Breadth::Prefix {
+            for root in roots {
+                directories.entry_ref(host_key(root.host())).or_default().push(directory(root.path()).into());
+            }
         }
+        let has_hosts = matches!(breadth, Breadth::Page | Breadth::Prefix | Breadth::Host);
         Ok(Self {
             breadth,
-            roots: roots.iter().cloned().collect(),
-            hosts: roots.iter().map(|root| host_key(root.host()).into()).collect(),
+            roots: if breadth == Breadth::Page { roots.iter().cloned().collect() } else { HashSet::new() },
+            hosts: if has_hosts { hosts(roots) } else { HashSet::new() },
             directories,
-            domains: roots.iter().map(|root| domain_key(root.host()).into()).collect(),
+            domains: if breadth == Breadth::Domain { domains(roots) } else { HashSet::new() },
             include: patterns(include)?,
             exclude: patterns(exclude)?,
             depth,
@@ -106,7 +110,12 @@ impl Scope {
 
     /// Also follows the resources that pages need for display, on these hosts.
     #[must_use]
-    pub fn with_assets(self, assets: Option<AssetsScope>) -> Self {
+    pub fn with_assets(mut self, assets: Option<AssetsScope>, roots: &[Url]) -> Self {
+        match assets {
+            Some(AssetsScope::Host) => self.hosts = hosts(roots),
+            Some(AssetsScope::Domain) => self.domains = domains(roots),
+            Some(AssetsScope::Any) | None => {}
+        }
         Self { assets, ..self }
     }
 
@@ -240,6 +249,24 @@ pub fn percent_decoded(url: &str) -> Option<String> {
         Cow::Borrowed(_) => None,
         Cow::Owned(decoded) => Some(decoded),
     }
+}
+
+/// The hosts of these roots.
+fn hosts(roots: &[Url]) -> HashSet<Box<str>> {
+    let mut hosts = HashSet::new();
+    for root in roots {
+        hosts.get_or_insert_with(host_key(root.host()), |host| host.into());
+    }
+    hosts
+}
+
+/// The registrable domains of these roots.
+fn domains(roots: &[Url]) -> HashSet<Box<str>> {
+    let mut domains = HashSet::new();
+    for root in roots {
+        domains.get_or_insert_with(domain_key(root.host()), |domain| domain.into());
+    }
+    domains
 }
 
 fn verdict(objection: Option<ScopeRule>) -> ScopeVerdict {

@@ -166,7 +166,7 @@ fn only_what_leads_to_pages_is_followed() {
     for kind in kinds {
         assert_eq!(scope.judge(other.as_ref(), 1, kind), ScopeVerdict::Reject(ScopeRule::Kind), "{kind:?}");
     }
-    let scope = scope.with_assets(Some(AssetsScope::Any));
+    let scope = scope.with_assets(Some(AssetsScope::Any), &[]);
     assert_eq!(scope.judge(other.as_ref(), 1, LinkKind::Asset), ScopeVerdict::Follow);
     assert_eq!(scope.judge(other.as_ref(), 1, LinkKind::Form), ScopeVerdict::Reject(ScopeRule::Kind));
 }
@@ -174,7 +174,8 @@ fn only_what_leads_to_pages_is_followed() {
 #[test]
 fn resources_have_a_scope_of_their_own() {
     let judge = |assets, text| {
-        let scope = scope("https://www.a.test/d/", Breadth::Prefix).with_assets(Some(assets));
+        let scope =
+            scope("https://www.a.test/d/", Breadth::Prefix).with_assets(Some(assets), &[url("https://www.a.test/d/")]);
         scope.judge(url(text).as_ref(), 1, LinkKind::Asset)
     };
     let cdn = "https://cdn.other.test/x.png";
@@ -184,7 +185,7 @@ fn resources_have_a_scope_of_their_own() {
     assert_eq!(judge(AssetsScope::Domain, "https://img.a.test/x.png"), ScopeVerdict::Follow);
     assert_eq!(judge(AssetsScope::Host, "https://a.test/elsewhere.png"), ScopeVerdict::Follow);
     let shallow = Scope::new(&[url("https://a.test/")], Breadth::Host, &[], &[], Some(0), 4096).unwrap();
-    let shallow = shallow.with_assets(Some(AssetsScope::Any));
+    let shallow = shallow.with_assets(Some(AssetsScope::Any), &[]);
     let at = |depth, kind| shallow.judge(url(cdn).as_ref(), depth, kind);
     assert_eq!(at(3, LinkKind::Asset), ScopeVerdict::Follow, "style sheets of style sheets");
     assert_eq!(at(9, LinkKind::Asset), ScopeVerdict::Reject(ScopeRule::Depth), "not for ever");
@@ -249,4 +250,18 @@ proptest! {
             .collect();
         prop_assert!(follows.is_sorted(), "{target}: {follows:?}");
     }
+}
+
+#[test]
+fn a_scope_keeps_of_its_roots_only_what_it_needs() {
+    let roots: Vec<Url> = (0..10).map(|number| url(&format!("https://h{number}.test/d/"))).collect();
+    let sizes = |breadth| {
+        let scope = Scope::new(&roots, breadth, &[], &[], None, 4096).unwrap();
+        (scope.roots.len(), scope.hosts.len(), scope.directories.len(), scope.domains.len())
+    };
+    assert_eq!(sizes(Breadth::Any), (0, 0, 0, 0));
+    assert_eq!(sizes(Breadth::Host), (0, 10, 0, 0));
+    assert_eq!(sizes(Breadth::Domain), (0, 0, 0, 10));
+    assert_eq!(sizes(Breadth::Prefix), (0, 10, 10, 0));
+    assert_eq!(sizes(Breadth::Page), (10, 10, 0, 0));
 }

@@ -202,28 +202,25 @@ impl<F: Frontier> Keeper<F> {
         self.recall_steering(now);
         self.recall_traps()?;
         let rules = Arc::clone(&self.rules);
-        let mut roots = Vec::new();
-        for root in &rules.roots {
-            let mut candidates = root.candidates.iter();
-            let Some(first) = candidates.next() else {
-                continue;
-            };
-            if let Some(second) = candidates.next() {
-                self.fallbacks.insert(first.clone(), second.clone());
-            }
-            roots.push(Link::root(first.clone(), rules.max_redirects));
-        }
+        let preferred = || rules.roots.iter().filter_map(|root| root.candidates.first());
         if rules.robots == RobotsPolicy::Ignore && rules.sitemaps == Sitemaps::Usual {
             // No robots.txt is read, which would otherwise name the sitemaps.
-            let origins: Vec<Origin> = roots.iter().map(|root| root.url.origin()).collect();
-            for origin in origins {
-                self.put_sitemaps(&origin, &Robots::default(), now)?;
+            for url in preferred() {
+                self.put_sitemaps(&url.origin(), &Robots::default(), now)?;
             }
         }
         for lane in self.frontier.lanes_with_work() {
             self.announce_lane(lane, now);
         }
-        self.put(roots, now).map(drop)
+        for [first, second] in rules.roots.iter().filter_map(|root| root.candidates.first_chunk()) {
+            self.fallbacks.insert(first.clone(), second.clone());
+        }
+        // In portions: the list of roots may be long.
+        let mut links = preferred().map(|url| Link::root(url.clone(), rules.max_redirects)).peekable();
+        while links.peek().is_some() {
+            self.put(links.by_ref().take(PUT_PORTION).collect(), now)?;
+        }
+        Ok(())
     }
 
     /// Adds links to the frontier. Returns how many were new.
