@@ -86,6 +86,14 @@ fn validators_of_many_pages_stay_within_the_limit() {
     attack("ETags", 2_000, |_| Response::html("<p>hello").etag(&format!("\"{}\"", "e".repeat(1_000))));
 }
 
+/// A long base URL turns 15 KB of markup into 4 MiB of links, which are held for the link graph even if none is followed.
+#[test]
+fn link_lists_wait_for_memory() {
+    let links: String = (0..1_040).map(|number| format!("<a href={number}>")).collect();
+    let page = format!("<base href='/{}/'>{links}", "b".repeat(3_980));
+    attack("lists of 4 MiB", 16, |_| Response::html(page));
+}
+
 /// Hosts that wait for their turn are entries of the frontier, also if they are roots.
 #[test]
 fn very_many_hosts_wait_in_the_frontier() {

@@ -275,8 +275,8 @@ impl Visit {
         let validators = self.facts.etag.as_ref().map_or(0, |text| text.len())
             + self.facts.last_modified.as_ref().map_or(0, |text| text.len());
         let cookies: usize = self.message.set_cookies.iter().map(SetCookie::weight).sum();
-        let links = self.findings.all_links.as_ref().map_or(0, |links| links.bytes() + links.anchor_bytes())
-            + self.findings.edges.as_ref().map_or(0, |links| links.anchor_bytes());
+        let links = [&self.findings.all_links, &self.findings.edges].into_iter().flatten();
+        let links: usize = links.map(|links| links.heap_bytes()).sum();
         let skipped: usize = self.findings.skipped.iter().map(|(url, _)| url.len() + 40).sum();
         let alternates: usize = self.findings.hreflang.iter().map(|(_, url)| url.as_str().len() + 64).sum();
         let robots = match self.message.errand.as_deref() {

@@ -10,6 +10,8 @@ use std::collections::{HashMap, VecDeque};
 
 use argiope_core::http::session::SlotKey;
 
+use crate::worker::IdleLimit;
+
 /// How many entries that may not leave are skipped in one search.
 const MAX_SKIPPED: usize = 64;
 
@@ -19,17 +21,19 @@ pub struct IdlePool<T> {
     /// In the order of insertion.
     order: VecDeque<(u64, SlotKey)>,
     insertions: u64,
+    /// Counts the entries of all workers.
+    limit: IdleLimit,
 }
 
-impl<T> Default for IdlePool<T> {
-    fn default() -> Self {
-        Self { entries: HashMap::new(), order: VecDeque::new(), insertions: 0 }
+impl<T> Drop for IdlePool<T> {
+    fn drop(&mut self) {
+        self.limit.remove(self.entries.len());
     }
 }
 
 impl<T> IdlePool<T> {
-    pub fn len(&self) -> usize {
-        self.entries.len()
+    pub fn new(limit: IdleLimit) -> Self {
+        Self { entries: HashMap::new(), order: VecDeque::new(), insertions: 0, limit }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -52,11 +56,15 @@ impl<T> IdlePool<T> {
             self.order.retain(|(number, slot)| entries.get(slot).is_some_and(|(own, _)| own == number));
         }
         self.order.push_back((self.insertions, slot));
-        self.entries.insert(slot, (self.insertions, entry)).map(|(_, before)| before)
+        let before = self.entries.insert(slot, (self.insertions, entry));
+        self.limit.add(usize::from(before.is_none()));
+        before.map(|(_, before)| before)
     }
 
     pub fn remove(&mut self, slot: SlotKey) -> Option<T> {
-        self.entries.remove(&slot).map(|(_, entry)| entry)
+        let (_, entry) = self.entries.remove(&slot)?;
+        self.limit.remove(1);
+        Some(entry)
     }
 
     /// The least recently used entry among those that may leave. Each entry is named at most once. An entry that may
@@ -80,10 +88,13 @@ impl<T> IdlePool<T> {
 
     /// Keeps the entries for which `keep` is true.
     pub fn retain(&mut self, mut keep: impl FnMut(&mut T) -> bool) {
+        let before = self.entries.len();
         self.entries.retain(|_, (_, entry)| keep(entry));
+        self.limit.remove(before - self.entries.len());
     }
 
     pub fn clear(&mut self) {
+        self.limit.remove(self.entries.len());
         self.entries.clear();
         self.order.clear();
     }
@@ -93,14 +104,20 @@ impl<T> IdlePool<T> {
 mod tests {
     use super::*;
     use argiope_core::LaneId;
+    use argiope_core::rules::Config;
 
     fn slot(number: u32) -> SlotKey {
         (LaneId(7), number)
     }
 
+    fn pool() -> IdlePool<u32> {
+        let config = Config { roots: vec!["http://h/".into()], ..Config::default() };
+        IdlePool::new(IdleLimit::new(&config.compile(0).expect("settings that make sense")))
+    }
+
     #[test]
     fn the_least_recently_used_one_leaves_first() {
-        let mut pool = IdlePool::default();
+        let mut pool = pool();
         for number in 0..4 {
             assert_eq!(pool.insert(slot(number), number), None);
         }
@@ -113,12 +130,12 @@ mod tests {
         assert_eq!(pool.oldest(|_| true), Some(slot(0)));
         assert_eq!(pool.oldest(|_| true), Some(slot(1)), "it is asked again after the others");
         assert_eq!(pool.oldest(|_| true), None, "each is named once");
-        assert_eq!((pool.len(), pool.get_mut(slot(1))), (3, Some(&mut 1)));
+        assert_eq!((pool.entries.len(), pool.get_mut(slot(1))), (3, Some(&mut 1)));
     }
 
     #[test]
     fn a_slot_that_is_used_again_and_again_takes_no_room() {
-        let mut pool = IdlePool::default();
+        let mut pool = pool();
         for round in 0..10_000 {
             pool.insert(slot(round % 8), round);
             pool.remove(slot(round % 8));

@@ -27,5 +27,5 @@ pub mod worker_pool;
 pub use channel::{JobQueue, StopMode, VisitSender};
 pub use clock::Clock;
 pub use resolver::{DnsAnswer, DnsQuery, Resolver};
-pub use worker::{FileShortage, Notices, Worker};
+pub use worker::{FileShortage, IdleLimit, Notices, Worker};
 pub use worker_pool::{EngineKind, WorkerPool};

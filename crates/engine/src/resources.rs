@@ -2,8 +2,8 @@
 //!
 //! Four concerns, none of which an engine's loop decides on:
 //!
-//! - **Idle pool.** Connections with room for another job, by slot ([`IdlePool`]). At most `max(256, --concurrency)`;
-//!   beyond that the least recently used one is evicted.
+//! - **Idle pool.** Connections with room for another job, by slot ([`IdlePool`]). All workers together have at most
+//!   `max(256, --concurrency)`, or fewer if memory is short; beyond that each evicts its least recently used one.
 //! - **Connections under way.** Jobs that may share a connection wait while it is made for another one.
 //! - **File shortage.** When a socket is refused because the process has no file descriptor left, idle connections of
 //!   all workers are closed and the fetch waits ([`FileShortage`]).
@@ -22,11 +22,7 @@ use argiope_core::visit::Visit;
 use crate::Clock;
 use crate::idle_pool::IdlePool;
 use crate::wake_batcher::{WakeBatcher, WakeDelay};
-use crate::worker::{FileShortage, Worker};
-
-/// This many connections may stay idle in any case. Fetches move between hosts all the time: with room only for as
-/// many as are used at once, connections of one host would be closed in favour of another's.
-const MIN_IDLE: usize = 256;
+use crate::worker::{FileShortage, IdleLimit, Worker};
 
 /// How often a worker checks whether another worker needs the file descriptors of its idle connections.
 pub const IDLE_CHECK_INTERVAL: Duration = Duration::from_millis(250);
@@ -34,7 +30,7 @@ pub const IDLE_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 /// The idle pool, file shortage and wake-up coalescing of one worker. `C` is how the engine finds a connection again.
 pub struct Resources<C> {
     pool: IdlePool<C>,
-    max_idle: usize,
+    idle_limit: IdleLimit,
     /// Jobs that wait for a connection that is made for another job.
     connecting: HashMap<SlotKey, Vec<Box<Job>>>,
     file_shortage: FileShortage,
@@ -45,8 +41,8 @@ pub struct Resources<C> {
 impl<C> Resources<C> {
     pub fn new(worker: &Worker) -> Self {
         Self {
-            pool: IdlePool::default(),
-            max_idle: worker.rules.concurrency.max(MIN_IDLE),
+            pool: IdlePool::new(worker.idle_limit.clone()),
+            idle_limit: worker.idle_limit.clone(),
             connecting: HashMap::new(),
             file_shortage: worker.file_shortage.clone(),
             wake_batcher: WakeBatcher::default(),
@@ -87,9 +83,9 @@ impl<C> Resources<C> {
         !self.file_shortage.is_active(now) && self.pool.get(slot).is_none()
     }
 
-    /// The connection to evict before one more is kept, if the pool is full.
+    /// The connection to evict before one more is kept, if the workers together have as many as they may.
     pub fn evict_if_full(&mut self, may_leave: impl Fn(&C) -> bool) -> Option<SlotKey> {
-        if self.pool.len() < self.max_idle { None } else { self.pool.oldest(may_leave) }
+        if self.idle_limit.is_full() { self.pool.oldest(may_leave) } else { None }
     }
 
     /// The next connection to evict while file descriptors are short.

@@ -165,7 +165,7 @@ mod tests {
     use argiope_core::{Link, Url};
 
     use super::*;
-    use crate::worker::{FileShortage, Notices};
+    use crate::worker::{FileShortage, IdleLimit, Notices};
     use crate::{Clock, JobQueue, VisitSender};
 
     #[derive(Default)]
@@ -179,8 +179,10 @@ mod tests {
 
     fn worker() -> Worker {
         let config = Config { roots: vec!["http://h/".into()], concurrency: 1, ..Config::default() };
+        let rules = Arc::new(config.compile(0).unwrap());
         Worker {
-            rules: Arc::new(config.compile(0).unwrap()),
+            idle_limit: IdleLimit::new(&rules),
+            rules,
             clock: Clock::start(),
             job_queue: JobQueue::new(),
             visit_sender: VisitSender::new(|visits: &mut Vec<Box<Visit>>| visits.clear()),
@@ -269,6 +271,30 @@ mod tests {
         }
         let evicted = all.iter_mut().map(|(session, entered)| slots.poll(session, entered, Time::ZERO, &cx).is_ready());
         assert_eq!(evicted.collect::<Vec<_>>(), (0..257).map(|lane| lane == 0).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn workers_share_one_limit_of_idle_connections() {
+        let (busy, other) = (worker(), worker());
+        let other = Worker { idle_limit: busy.idle_limit.clone(), ..other };
+        let (slots, others) = (TaskSlots::new(&busy), TaskSlots::new(&other));
+        let cx = Context::from_waker(Waker::noop());
+        let enter = |slots: &TaskSlots, worker: &Worker, lanes: std::ops::Range<u32>| -> Vec<_> {
+            let mut all: Vec<_> = lanes.map(|lane| (idle_session(worker, lane), None)).collect();
+            for (session, entered) in &mut all {
+                assert!(slots.poll(session, entered, Time::ZERO, &cx).is_pending());
+            }
+            all
+        };
+        let _kept = enter(&slots, &busy, 0..200);
+        let mut all = enter(&others, &other, 0..60);
+        let evicted = all.iter_mut().filter_map(|(session, entered)| {
+            others.poll(session, entered, Time::ZERO, &cx).is_ready().then(|| others.leave(entered))
+        });
+        assert_eq!(evicted.count(), 4, "256 in all");
+        assert!(busy.idle_limit.is_full());
+        drop((slots, others));
+        assert_eq!(busy.idle_limit.bytes(), 0);
     }
 
     #[test]

@@ -430,8 +430,10 @@ mod tests {
     #[test]
     fn a_task_that_panics_ends_its_worker() {
         let config = Config { roots: vec!["http://h/".into()], ..Config::default() };
+        let rules = Arc::new(config.compile(0).unwrap());
         let worker = Worker {
-            rules: Arc::new(config.compile(0).unwrap()),
+            idle_limit: crate::worker::IdleLimit::new(&rules),
+            rules,
             clock: Clock::start(),
             job_queue: JobQueue::new(),
             visit_sender: VisitSender::new(|visits: &mut Vec<Box<Visit>>| visits.clear()),

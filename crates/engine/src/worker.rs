@@ -24,7 +24,7 @@
 //! everything.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
@@ -50,6 +50,7 @@ pub struct Worker {
     pub visit_sender: VisitSender,
     pub notices: Notices,
     pub file_shortage: FileShortage,
+    pub idle_limit: IdleLimit,
     /// Told once the engine has all that it needs to run; dropped without a message if the engine could not start.
     pub ready: mpsc::Sender<()>,
 }
@@ -84,6 +85,48 @@ impl FileShortage {
 
     pub fn is_active(&self, now: Time) -> bool {
         now.as_micros() < self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// How many idle connections the process has, over all workers, and may have.
+#[derive(Clone)]
+pub struct IdleLimit {
+    count: Arc<AtomicUsize>,
+    most: usize,
+}
+
+/// This many connections may stay idle, unless memory is short. Fetches move between hosts all the time: with room only
+/// for as many as are used at once, connections of one host would be closed in favour of another's.
+const MIN_IDLE: usize = 256;
+/// However little memory there is.
+const LEAST_IDLE: usize = 32;
+/// An idle connection, in bytes: nearly all of it is the TLS session with its buffers.
+const IDLE_BYTES: usize = 10 << 10;
+/// The part of `--max-memory` that idle connections may take.
+const IDLE_PART: u64 = 16;
+
+impl IdleLimit {
+    pub fn new(rules: &Rules) -> Self {
+        let room = rules.max_memory.and_then(|limit| usize::try_from(limit / IDLE_PART).ok());
+        let fits = room.map_or(usize::MAX, |room| room / IDLE_BYTES).max(LEAST_IDLE);
+        Self { count: Arc::default(), most: rules.concurrency.max(MIN_IDLE).min(fits) }
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.count.load(Ordering::Relaxed) >= self.most
+    }
+
+    /// The memory of all idle connections, in bytes: an estimate.
+    pub fn bytes(&self) -> usize {
+        self.count.load(Ordering::Relaxed).saturating_mul(IDLE_BYTES)
+    }
+
+    pub(crate) fn add(&self, count: usize) {
+        self.count.fetch_add(count, Ordering::Relaxed);
+    }
+
+    pub(crate) fn remove(&self, count: usize) {
+        self.count.fetch_sub(count, Ordering::Relaxed);
     }
 }
 

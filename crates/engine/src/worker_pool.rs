@@ -14,7 +14,7 @@ use argiope_core::schedule::job::Job;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::epoll::Poller;
-use crate::worker::FileShortage;
+use crate::worker::{FileShortage, IdleLimit};
 use crate::{Clock, JobQueue, Notices, StopMode, VisitSender, Worker};
 
 /// File descriptors that a crawl needs besides its sockets: outputs, event loops, the resolver's.
@@ -142,14 +142,16 @@ pub struct WorkerPool {
     ready: Vec<mpsc::Receiver<()>>,
     notices: Notices,
     capacity: usize,
+    idle_limit: IdleLimit,
 }
 
 impl WorkerPool {
     /// Starts the workers. [`WorkerPool::wait_ready`] waits until they run.
     pub fn start(kind: EngineKind, rules: &Arc<Rules>, clock: Clock, visit_sender: &VisitSender) -> io::Result<Self> {
-        let file_shortage = FileShortage::default();
+        let (file_shortage, idle_limit) = (FileShortage::default(), IdleLimit::new(rules));
         let (notices, capacity) = (Notices::default(), kind.room());
-        let mut pool = Self { kind, workers: Vec::new(), ready: Vec::new(), notices, capacity };
+        let mut pool =
+            Self { kind, workers: Vec::new(), ready: Vec::new(), notices, capacity, idle_limit: idle_limit.clone() };
         let mut spawn = || -> io::Result<()> {
             let (job_queue, (ready, ready_signal)) = (JobQueue::new(), mpsc::channel());
             let worker = Worker {
@@ -159,6 +161,7 @@ impl WorkerPool {
                 visit_sender: visit_sender.clone(),
                 notices: pool.notices.clone(),
                 file_shortage: file_shortage.clone(),
+                idle_limit: idle_limit.clone(),
                 ready,
             };
             let thread = thread::Builder::new().name(format!("{kind}-{}", pool.workers.len()));
@@ -189,6 +192,11 @@ impl WorkerPool {
     /// How many fetches the system's limits allow at once.
     pub fn capacity(&self) -> usize {
         self.capacity
+    }
+
+    /// The memory of idle connections, in bytes: an estimate.
+    pub fn idle_bytes(&self) -> usize {
+        self.idle_limit.bytes()
     }
 
     pub fn len(&self) -> usize {

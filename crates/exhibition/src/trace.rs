@@ -16,7 +16,7 @@ use argiope_core::visit::Visit;
 use argiope_core::{Link, Time, Url};
 use argiope_engine::coroutines::executor::{TaskEvent, TaskId};
 use argiope_engine::coroutines::run_observed;
-use argiope_engine::{Clock, FileShortage, JobQueue, Notices, StopMode, VisitSender, Worker};
+use argiope_engine::{Clock, FileShortage, IdleLimit, JobQueue, Notices, StopMode, VisitSender, Worker};
 use argiope_practice::{PracticeWeb, Response, Site};
 
 use argiope_runtime::Error;
@@ -53,9 +53,10 @@ pub fn trace(slow: Duration) -> Result<Vec<TraceLine>, Error> {
     job_queue.end(StopMode::Drain);
     let visit_sender = VisitSender::new(|_: &mut Vec<Box<Visit>>| {});
     let (notices, file_shortage) = (Notices::default(), FileShortage::default());
+    let idle_limit = IdleLimit::new(&rules);
     // The worker runs on this thread, so no other thread waits for it to be ready.
     let (ready, _) = std::sync::mpsc::channel();
-    let worker = Worker { rules, clock, job_queue, visit_sender, notices, file_shortage, ready };
+    let worker = Worker { rules, clock, job_queue, visit_sender, notices, file_shortage, idle_limit, ready };
     let observer = Rc::clone(&story);
     run_observed(worker, Some(move |event| observer.borrow_mut().tell(event)))?;
     web.stop()?;

@@ -438,9 +438,10 @@ impl<F: CommitFrontier> KeeperLoop<F> {
     fn collect_settled(&mut self, now: Time) -> Result<(), Error> {
         for mut settled in self.keeper.take_settled() {
             self.tally.count(&settled.visit);
+            let bytes = settled.visit.heap_bytes();
             if let Some(held) = &mut settled.visit.message.held {
                 // Its record and its links are in the log's buffer too, until they are written.
-                held.grow(settled.line.len() * 2 + settled.visit.message.found.bytes());
+                held.resize(bytes + settled.line.len() * 2 + settled.visit.message.found.bytes());
             }
             self.delivered += u64::from(settled.visit.is_page());
             self.commits.visit(settled, self.keeper.frontier_mut(), now)?;
@@ -472,6 +473,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
         self.next_memory_check = now + MEMORY_CHECK_INTERVAL;
         let bytes = self.keeper.frontier().bytes() as u64;
         self.rules.budget.set(MemoryPart::Frontier, bytes);
+        self.rules.budget.set(MemoryPart::Connections, self.pool.idle_bytes() as u64);
         self.keeper.report_memory();
         if let Some(limit) = self.rules.max_memory {
             let hosts = self.keeper.frontier().host_bytes() as u64;

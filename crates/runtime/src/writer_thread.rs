@@ -86,7 +86,15 @@ pub trait CommitFrontier: Frontier {
     }
 }
 
-impl CommitFrontier for MemoryFrontier {}
+impl CommitFrontier for MemoryFrontier {
+    fn bytes(&self) -> usize {
+        MemoryFrontier::bytes(self)
+    }
+
+    fn host_bytes(&self) -> usize {
+        MemoryFrontier::host_bytes(self)
+    }
+}
 
 /// A fleet's frontier commits on threads of its own.
 #[cfg(feature = "fleet")]

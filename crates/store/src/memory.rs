@@ -24,7 +24,15 @@ pub struct MemoryFrontier {
     leased: HashSet<u64>,
     queued: u64,
     settled: u64,
+    /// Bytes of all queued links, and how many lanes have any.
+    queued_bytes: usize,
+    busy_lanes: usize,
 }
+
+/// A queue with one depth, in bytes besides its links.
+const QUEUE_BYTES: usize = 400;
+/// A page on which queued links were found, in bytes.
+const PAGE_BYTES: usize = 160;
 
 impl MemoryFrontier {
     pub fn new(key: u64) -> Self {
@@ -37,7 +45,22 @@ impl MemoryFrontier {
             leased: HashSet::new(),
             queued: 0,
             settled: 0,
+            queued_bytes: 0,
+            busy_lanes: 0,
         }
+    }
+
+    /// Approximate memory use in bytes.
+    pub fn bytes(&self) -> usize {
+        let pages = (self.pages.held.len() - self.pages.free.len()) * PAGE_BYTES;
+        // Segments of queues are a quarter empty on average.
+        let links = self.queued_bytes / 4 * 5 + self.busy_lanes * QUEUE_BYTES;
+        self.seen.bytes() + self.host_bytes() + links + pages + self.leased.capacity() * 9
+    }
+
+    /// The part of it that grows with the number of hosts.
+    pub fn host_bytes(&self) -> usize {
+        self.names.bytes() + self.queues.capacity() * size_of::<Option<Box<Queue>>>()
     }
 
     fn push(&mut self, lane: LaneId, link: LinkRef<'_>) {
@@ -45,7 +68,9 @@ impl MemoryFrontier {
             self.queues.resize_with(lane.index() + 1, || None);
         }
         let page = link.via.map(|via| self.pages.hold(via));
-        self.queues[lane.index()].get_or_insert_default().push(link, page);
+        let queue = &mut self.queues[lane.index()];
+        self.busy_lanes += usize::from(queue.is_none());
+        self.queued_bytes += queue.get_or_insert_default().push(link, page);
         self.queued += 1;
     }
 
@@ -83,10 +108,12 @@ impl Frontier for MemoryFrontier {
             link.via = page.and_then(|page| self.pages.release(page));
             self.leased.insert(seen_key(link.url.as_ref(), link.kind, self.key));
             self.queued -= 1;
+            self.queued_bytes -= HEAD + behind_host(link.url.as_ref()).len();
             links.push(link);
         }
         if queue.len == 0 {
             self.queues[lane.index()] = None;
+            self.busy_lanes -= 1;
         }
         Ok(links)
     }
@@ -145,7 +172,8 @@ struct Level {
 }
 
 impl Queue {
-    fn push(&mut self, link: LinkRef<'_>, page: Option<u32>) {
+    /// Adds a link; returns its length.
+    fn push(&mut self, link: LinkRef<'_>, page: Option<u32>) -> usize {
         let at = self.levels.partition_point(|level| level.depth < link.depth);
         if self.levels.get(at).is_none_or(|level| level.depth != link.depth) {
             self.levels.insert(at, Level { depth: link.depth, links: ByteQueue::default() });
@@ -158,6 +186,7 @@ impl Queue {
         item.extend(rest.as_bytes());
         self.levels[at].links.push(&item);
         self.len += 1;
+        item.len()
     }
 
     fn pop(&mut self, host: &str) -> Option<(Link, Option<u32>)> {
@@ -244,5 +273,28 @@ impl Pages {
         }
         self.free.push(number);
         entry.take().map(|(url, _)| url)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn its_size_follows_what_is_queued() {
+        let mut frontier = MemoryFrontier::new(7);
+        let empty = frontier.bytes();
+        let links = (0..1_000).map(|number| {
+            let url = Url::parse(&format!("http://h{number}.example/a/rather/long/path")).expect("an address");
+            Link::root(url, 0)
+        });
+        frontier.put(links.collect()).expect("nothing fails in memory");
+        let full = frontier.bytes();
+        assert!((400_000..1_000_000).contains(&(full - empty)), "{full} after {empty}");
+        for lane in frontier.lanes_with_work() {
+            assert_eq!(frontier.take(lane, 10).expect("nothing fails in memory").len(), 1);
+        }
+        assert_eq!((frontier.queued_bytes, frontier.busy_lanes), (0, 0));
+        assert!(frontier.bytes() < full / 2, "{} after {full}", frontier.bytes());
     }
 }

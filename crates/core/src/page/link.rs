@@ -212,7 +212,6 @@ impl LinkList {
         if dropped > 0 {
             self.items.truncate(kept);
             self.text.truncate(self.items.last().map_or(0, |item| item.end as usize));
-            self.text.shrink_to_fit();
         }
         dropped
     }
@@ -226,14 +225,21 @@ impl LinkList {
         self.items.len()
     }
 
+    /// Heap bytes of the list.
+    pub fn heap_bytes(&self) -> usize {
+        let anchors = self.anchors.as_ref().map_or(0, |anchors| anchors.text.len() + 8 * anchors.places.len());
+        self.text.capacity() + self.items.capacity() * size_of::<Item>() + anchors
+    }
+
+    /// Releases unused capacity.
+    pub fn shrink(&mut self) {
+        self.text.shrink_to_fit();
+        self.items.shrink_to_fit();
+    }
+
     /// Total length of all texts.
     pub fn bytes(&self) -> usize {
         self.text.len()
-    }
-
-    /// Total length of the texts that are kept of links.
-    pub fn anchor_bytes(&self) -> usize {
-        self.anchors.as_ref().map_or(0, |anchors| anchors.text.len() + 8 * anchors.places.len())
     }
 
     pub fn is_empty(&self) -> bool {

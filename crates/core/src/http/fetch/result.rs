@@ -240,6 +240,7 @@ fn harvest(visit: &mut Visit, head: &Head, mut examined: Findings, rules: &Rules
     if is_searched {
         // A long base URL turns a little markup into very many bytes, and visits queue up.
         let dropped = examined.links.truncate(follow::MAX_FOLLOW_BYTES);
+        examined.links.shrink();
         let cut = visit.findings.links_cut.max(u32::try_from(dropped).unwrap_or(u32::MAX));
         (visit.findings.links_cut, visit.findings.edges) = (cut, Some(Box::new(examined.links)));
     }
