@@ -12,6 +12,7 @@ use super::known;
 use super::log::{CommitBatch, FOLDER, LogReader, LogWriter};
 use super::record::{LinkRecord, Record};
 use super::replay::Replay;
+use super::round::EarlierFates;
 use super::snapshot::{self, Mark, Portion, Seen, State};
 use super::snapshot_writer::SnapshotWriter;
 use super::spill;
@@ -51,7 +52,7 @@ pub struct DiskFrontier {
     leased: HashMap<u64, Leased>,
     pub(super) journal: Journal,
     /// Where the outcomes of the previous round are, by the fingerprints of their links.
-    pub(super) earlier: HashMap<u64, u64>,
+    pub(super) earlier: EarlierFates,
     /// Whether there was a previous round.
     pub(super) is_again: bool,
     /// The page that was last written to the journal: links found on it refer to it.
@@ -147,7 +148,7 @@ impl DiskFrontier {
             queued: state.queued(),
             state,
             leased: HashMap::new(),
-            earlier: HashMap::new(),
+            earlier: EarlierFates::default(),
             is_again: false,
             page_written: None,
             page_read: None,
@@ -414,8 +415,10 @@ impl DiskFrontier {
 
     /// Approximate memory use in bytes, without commits being written.
     pub fn bytes(&self) -> usize {
-        let earlier = self.earlier.capacity() * (size_of::<(u64, u64)>() + 1);
-        self.state.bytes() + self.graph.bytes() + earlier + self.leased.capacity() * (size_of::<(u64, Leased)>() + 1)
+        self.state.bytes()
+            + self.graph.bytes()
+            + self.earlier.bytes()
+            + self.leased.capacity() * (size_of::<(u64, Leased)>() + 1)
     }
 
     /// The memory that grows with the number of hosts and cannot be moved to disk: names, entries of queues, and where

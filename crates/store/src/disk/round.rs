@@ -8,6 +8,7 @@ use super::frontier::{DiskFrontier, ROUND_NOTE};
 use super::record::Record;
 use argiope_core::schedule::frontier::seen_key;
 use argiope_core::{Frontier, LaneId, Link, LinkKind, LinkRef, Outcome, StoreError, StoreErrorKind, UrlRef};
+use std::cmp::Reverse;
 use std::collections::HashMap;
 
 /// How the record of a link starts that left the queue without having been fetched.
@@ -20,6 +21,28 @@ struct Settled {
     fate: u64,
 }
 
+/// Where the outcomes of the previous round are: pairs of a link's fingerprint and a position, sorted. There may be
+/// millions, and a hash table would take twice the memory.
+#[derive(Default)]
+pub(super) struct EarlierFates(Box<[(u64, u64)]>);
+
+impl EarlierFates {
+    /// Of settled links in the order of their fingerprints.
+    fn of(settled: &[(u64, Settled)]) -> Self {
+        Self(settled.iter().map(|(key, settled)| (*key, settled.fate)).collect())
+    }
+
+    fn find(&self, key: u64) -> Option<u64> {
+        let place = self.0.binary_search_by_key(&key, |(key, _)| *key).ok()?;
+        self.0.get(place).map(|(_, position)| *position)
+    }
+
+    /// Memory use in bytes.
+    pub fn bytes(&self) -> usize {
+        size_of_val(&*self.0)
+    }
+}
+
 impl DiskFrontier {
     /// Queues everything again. Only a finished crawl can be recrawled; returns how many links there are.
     pub fn begin_round(&mut self) -> Result<u64, StoreError> {
@@ -30,7 +53,8 @@ impl DiskFrontier {
         self.journal.begin_file();
         let start = self.journal.end();
         let previous = self.round_note()?.map_or(0, |(start, _)| start);
-        let mut settled: Vec<(u64, Settled)> = self.settled_before(start)?.into_iter().collect();
+        let mut settled = self.settled_before(start)?;
+        self.earlier = EarlierFates::of(&settled);
         // In the order in which they were found.
         settled.sort_unstable_by_key(|(_, settled)| settled.link);
         self.keep_lane_state(ROUND_NOTE, &[start.to_le_bytes(), previous.to_le_bytes()].concat())?;
@@ -40,9 +64,8 @@ impl DiskFrontier {
             let link = Link { tries: 0, ..self.read_link(*lane, *position)? };
             self.append_again(*lane, LinkRef::from(&link))?;
         }
-        self.earlier = settled.into_iter().map(|(key, settled)| (key, settled.fate)).collect();
         self.is_again = true;
-        Ok(self.earlier.len() as u64)
+        Ok(settled.len() as u64)
     }
 
     /// Queues the roots again that gave no page, and what they redirect to. Returns how many there are.
@@ -141,13 +164,13 @@ impl DiskFrontier {
         self.is_again = true;
         self.rounds = Some((start, previous));
         if !self.is_done() {
-            self.earlier = self.settled_before(start)?.into_iter().map(|(key, settled)| (key, settled.fate)).collect();
+            self.earlier = EarlierFates::of(&self.settled_before(start)?);
         }
         Ok(())
     }
 
-    /// The last outcome of every link that was settled before a position, by the link's fingerprint.
-    fn settled_before(&mut self, end: u64) -> Result<HashMap<u64, Settled>, StoreError> {
+    /// The last outcome of every link that was settled before a position, by and in the order of their fingerprints.
+    fn settled_before(&mut self, end: u64) -> Result<Vec<(u64, Settled)>, StoreError> {
         let mut fates = Vec::new();
         self.journal.walk(|position, record| {
             if let Record::Fate { lane, link, .. } = record
@@ -159,21 +182,20 @@ impl DiskFrontier {
         })?;
         // Neighbours on disk are read together.
         fates.sort_unstable_by_key(|settled| settled.link);
-        let mut last: HashMap<u64, Settled> = HashMap::with_capacity(fates.len());
+        let mut keyed: Vec<(u64, Settled)> = Vec::with_capacity(fates.len());
         for settled in fates {
             let link = self.read_link(settled.lane, settled.link)?;
-            let key = seen_key(link.url.as_ref(), link.kind, self.key());
-            let place = last.entry(key).or_insert(Settled { ..settled });
-            if place.fate <= settled.fate {
-                *place = settled;
-            }
+            keyed.push((seen_key(link.url.as_ref(), link.kind, self.key()), settled));
         }
-        Ok(last)
+        // The latest of each link first: the others are dropped.
+        keyed.sort_unstable_by_key(|(key, settled)| (*key, Reverse(settled.fate)));
+        keyed.dedup_by_key(|(key, _)| *key);
+        Ok(keyed)
     }
 
     /// The record that a link had before this round.
     pub(super) fn earlier_record(&mut self, url: UrlRef<'_>, kind: LinkKind) -> Result<Option<Vec<u8>>, StoreError> {
-        let Some(&position) = self.earlier.get(&seen_key(url, kind, self.key())) else { return Ok(None) };
+        let Some(position) = self.earlier.find(seen_key(url, kind, self.key())) else { return Ok(None) };
         self.journal.read(position, |record| match record {
             Record::Fate { line, .. } => Some(line.to_vec()),
             _ => None,
