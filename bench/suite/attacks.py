@@ -1,0 +1,135 @@
+"""A server of responses that are costly to hold: `python3 -m suite.attacks KIND` prints its port and serves all of 127.0.0.0/8.
+
+hosts     every page is short
+names     every page of 127.0.0.1 names 1,000 new hosts (127.x.y.z), 1,000 pages of it
+invented  every page names 9,980 new hosts, compressed; the hosts are 127.x.y.z
+zstd      a body with a window of 8 MiB whose server pauses; zstd3: three layers of it; brotli: the same with 16 MiB
+links     pages of 10 KB that decompress to 4 MiB of links
+heads     heads of 240 KB, in pieces
+cookies   50 cookies of 4 KB each
+etags     ETags of 1,000 bytes
+"""
+
+import asyncio
+import gzip
+import itertools
+import sys
+
+PAUSE = 2.0
+numbers = itertools.count(1)
+made = {}
+
+
+def address(number):
+    """The n-th address of 127.0.0.0/8 after the first 65,536."""
+    number += 1 << 16
+    return f"127.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
+
+
+def head(length, more=b"", kind=b"text/html"):
+    return b"HTTP/1.1 200 OK\r\nContent-Type: %s\r\nContent-Length: %d\r\n%s\r\n" % (kind, length, more)
+
+
+def coded(names, body):
+    return head(len(body), b"Content-Encoding: %s\r\n" % names) + body
+
+
+def zstd(content, window_log=23):
+    """A zstd frame of raw blocks with a large window and an unknown length."""
+    frame = b"\x28\xb5\x2f\xfd\x00" + bytes([(window_log - 10) << 3])
+    pieces = [content[at : at + 65_536] for at in range(0, len(content), 65_536)]
+    for number, piece in enumerate(pieces):
+        last = number + 1 == len(pieces)
+        frame += (len(piece) << 3 | int(last)).to_bytes(3, "little") + piece
+    return frame
+
+
+def brotli(content):
+    """A brotli stream with the largest window: one block without compression, then an empty last one."""
+    # Bits, lowest first: window 24 (1111), not last (0), four nibbles (00), length - 1 (16), uncompressed (1).
+    bits = 0b1111 | (len(content) - 1) << 7 | 1 << 23
+    return bits.to_bytes(3, "little") + content + b"\x03"
+
+
+def once(name, make):
+    """Makes a response once."""
+    if name not in made:
+        made[name] = make()
+    return made[name]
+
+
+def link_page():
+    # As short on the wire as possible: a long base and short links.
+    links = b"".join(b"<a href=%d>" % n for n in range(1_040))
+    body = gzip.compress(b"<base href='/%s/'>%s" % (b"b" * 3_980, links))
+    return coded(b"gzip", body)
+
+
+def answer(kind, path, port):
+    """Pieces of a response, with pauses between them."""
+    page = b"<p>hello " * 30
+    if path == "/robots.txt":
+        return [b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"]
+    if kind == "names":
+        count = 1_000 if path.startswith("/n") or path == "/" else 0
+        first = next(numbers) * 1_000 if count else 0
+        body = b"".join(b"<a href=http://%s:%d/>x</a>" % (address(first + n).encode(), port) for n in range(count))
+        if path == "/":
+            body += b"".join(b"<a href=/n%d>x</a>" % n for n in range(1_000)) if first == 1_000 else b""
+        return [head(len(body)) + body]
+    if kind == "invented":
+        first = next(numbers) * 9_980
+        body = b"".join(b"<a href=http://%s:%d/>" % (address(first + n).encode(), port) for n in range(9_980))
+        return [coded(b"gzip", gzip.compress(body + b"<a href=/p%d>" % first, 1))]
+    if kind in ("zstd", "zstd3", "brotli"):
+        body = {
+            "zstd": lambda: zstd(page),
+            "zstd3": lambda: zstd(zstd(zstd(page))),
+            "brotli": lambda: brotli(page),
+        }[kind]
+        names = {"zstd": b"zstd", "zstd3": b"zstd, zstd, zstd", "brotli": b"br"}[kind]
+        whole = once(kind, lambda: coded(names, body()))
+        return [whole[:-40], PAUSE, whole[-40:]]
+    if kind == "links":
+        return [once(kind, link_page)]
+    if kind == "heads":
+        fields = b"".join(b"X-%d: %s\r\n" % (n, b"h" * 4_000) for n in range(60))
+        whole = once(kind, lambda: head(len(page), fields) + page)
+        return [whole[:120_000], 0.2, whole[120_000:]]
+    if kind == "cookies":
+        fields = b"".join(b"Set-Cookie: c%d=%s\r\n" % (n, b"v" * 4_000) for n in range(50))
+        return [once(kind, lambda: head(len(page), fields) + page)]
+    if kind == "etags":
+        return [once(kind, lambda: head(len(page), b'ETag: "%s"\r\n' % (b"e" * 1_000)) + page)]
+    return [head(len(page)) + page]
+
+
+async def serve(kind, port, reader, writer):
+    try:
+        while line := await reader.readline():
+            path = line.split(b" ")[1].decode()
+            while (await reader.readline()).strip():
+                pass
+            for piece in answer(kind, path, port[0]):
+                if isinstance(piece, float):
+                    await asyncio.sleep(piece)
+                else:
+                    writer.write(piece)
+                    await writer.drain()
+    except (ConnectionError, IndexError, ValueError):
+        pass
+    finally:
+        writer.close()
+
+
+async def main(kind):
+    port = [0]
+    server = await asyncio.start_server(lambda r, w: serve(kind, port, r, w), "0.0.0.0", 0, backlog=4096)
+    port[0] = server.sockets[0].getsockname()[1]
+    print(port[0], flush=True)
+    async with server:
+        await server.serve_forever()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1]))
