@@ -9,6 +9,7 @@ use crate::outcome::{ErrorKind, Failure, Truncated};
 use crate::time::Time;
 
 use super::coding::{DecodeQuota, DecodeStop, Decoder, Emit};
+use super::deadline::PRESSED_RATE;
 use super::framing::{BodyFraming, BodyPlan};
 use super::head::{self, Head, ParsedHead};
 use super::limits::Limits;
@@ -249,6 +250,9 @@ impl Conn {
                 self.over(into);
             } else if self.clock.moved(used, now, &self.limits) {
                 self.stop(too_slow(&self.limits), Some(Truncated::Time));
+            } else if self.clock.gives_way(now, &self.limits) {
+                let words = format!("fewer than {PRESSED_RATE} bytes a second while others waited for its slot");
+                self.stop(Some(Failure::new(ErrorKind::TooSlow, words)), Some(Truncated::Time));
             }
         }
         used

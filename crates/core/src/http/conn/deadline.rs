@@ -10,9 +10,15 @@
 //! arrived in the second half of a window, the decision is left to the idle timer. If another byte arrives, the rate is
 //! checked then.
 
+use std::time::Duration;
+
 use crate::time::Time;
 
 use super::limits::Limits;
+
+/// While slots are short, a body with fewer bytes a second than this over this time gives way.
+pub(super) const PRESSED_RATE: u32 = 1_024;
+const PRESSED_AFTER: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReadDeadlines {
@@ -66,6 +72,13 @@ impl ReadDeadlines {
         slow
     }
 
+    /// Whether the body is slow and others wait for its slot: then it ends.
+    pub(super) fn gives_way(&self, now: Time, limits: &Limits) -> bool {
+        let span = now - self.window;
+        let is_slow = || u128::from(self.bytes) * 1_000_000 < u128::from(PRESSED_RATE) * span.as_micros();
+        span >= PRESSED_AFTER && is_slow() && limits.pressure.take()
+    }
+
     /// The deadline of a complete head.
     pub(super) fn head(&self, limits: &Limits) -> Time {
         self.total.min(self.last + limits.idle)
@@ -115,8 +128,6 @@ impl ReadDeadlines {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     const LIMITS: fn() -> Limits = || Limits { idle: Duration::from_secs(2), min_rate: 64, ..Limits::default() };
@@ -170,5 +181,21 @@ mod tests {
         for second in 1..100 {
             assert!(!clock.moved(1, at(second * 1_000), &limits));
         }
+    }
+
+    #[test]
+    fn a_slow_body_gives_way_only_if_it_is_asked_to() {
+        let limits = Limits { min_rate: 1, idle: Duration::from_secs(20), ..Limits::default() };
+        let mut clock = ReadDeadlines::new(Time::NEVER, at(0));
+        for tenth in 1..100 {
+            assert!(!clock.moved(8, at(tenth * 100), &limits) && !clock.gives_way(at(tenth * 100), &limits));
+        }
+        limits.pressure.set(1);
+        let mut quick = ReadDeadlines::new(Time::NEVER, at(0));
+        assert!(!quick.moved(20_000, at(9_000), &limits) && !quick.gives_way(at(9_900), &limits));
+        let fresh = ReadDeadlines::new(Time::NEVER, at(6_000));
+        assert!(!fresh.gives_way(at(9_900), &limits), "it has not had its five seconds");
+        assert!(clock.gives_way(at(9_900), &limits));
+        assert!(!clock.gives_way(at(9_900), &limits), "one was asked");
     }
 }

@@ -3,7 +3,35 @@
 //! Invariant: every loop and every buffer in `conn` is bounded by one of these limits, also for bytes that are
 //! discarded.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+
+/// How many slow responses are to be closed because others wait for their slots. The keeper sets it, connections obey.
+#[derive(Clone, Debug, Default)]
+pub struct SlotPressure(Arc<AtomicUsize>);
+
+impl SlotPressure {
+    /// Asks this many slow responses to give way.
+    pub fn set(&self, responses: usize) {
+        self.0.store(responses, Ordering::Relaxed);
+    }
+
+    /// Whether a slow response is to give way; counts it.
+    pub(crate) fn take(&self) -> bool {
+        let less = |responses: usize| responses.checked_sub(1);
+        self.0.load(Ordering::Relaxed) > 0 && self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
+    }
+}
+
+/// It is the state of a crawl and not a setting: all are equal.
+impl PartialEq for SlotPressure {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for SlotPressure {}
 
 /// The limits of one exchange, shared by all connections of a crawl.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +61,8 @@ pub struct Limits {
     pub total: Duration,
     /// Bytes per second that a body must deliver, over a window as long as `idle`; 0 disables the check.
     pub min_rate: u32,
+    /// Whether slow responses are to give way to others.
+    pub pressure: SlotPressure,
 }
 
 impl Default for Limits {
@@ -50,6 +80,7 @@ impl Default for Limits {
             connect: Duration::from_secs(10),
             total: Duration::from_secs(60),
             min_rate: 32,
+            pressure: SlotPressure::default(),
         }
     }
 }

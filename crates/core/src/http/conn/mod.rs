@@ -69,7 +69,7 @@ pub use coding::Oddities;
 #[cfg(test)]
 pub(crate) use coding::ZSTD_WINDOW_LOG;
 pub use head::{Head, Version};
-pub use limits::Limits;
+pub use limits::{Limits, SlotPressure};
 #[cfg(test)]
 pub(crate) use tls::MAX_INTERMEDIATES;
 pub use tls::certificate::CertificateSummary;

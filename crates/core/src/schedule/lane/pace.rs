@@ -13,6 +13,7 @@
 
 use std::time::Duration;
 
+use super::SLOW_SLOT;
 use super::rate::RateCap;
 use super::width::{Sample, WidthControl, WidthReason};
 use crate::rules::{Pace, Rules};
@@ -47,6 +48,8 @@ pub struct LanePace {
     typical: Option<Duration>,
     /// Mean of the times that requests held their slots, responses and failures alike.
     slot_time: Option<Duration>,
+    /// Whether the last page held its slot for a short time.
+    is_quick: bool,
 }
 
 /// When a request started, and how many were in flight then.
@@ -154,6 +157,7 @@ impl LanePace {
             fastest: None,
             typical: None,
             slot_time: None,
+            is_quick: false,
         }
     }
 
@@ -206,6 +210,11 @@ impl LanePace {
     /// How long requests hold their slots, lately.
     pub fn slot_time(&self) -> Option<Duration> {
         self.slot_time
+    }
+
+    /// Whether the last page held its slot for a short time. A robots.txt says nothing about pages.
+    pub fn is_quick(&self) -> bool {
+        self.is_quick
     }
 
     /// When the last request started, where there was one.
@@ -319,6 +328,11 @@ impl LanePace {
     pub fn ended(&mut self, sign: Sign, flight: Flight, retry_wait: Duration, now: Time) {
         let held = now - flight.started;
         self.slot_time = Some(self.slot_time.map_or(held, |mean| mean.saturating_mul(7).saturating_add(held) / 8));
+        match sign {
+            Sign::Answer { kind: None, .. } | Sign::Overload(_) => {}
+            Sign::Answer { .. } => self.is_quick = held <= SLOW_SLOT,
+            Sign::Trouble => self.is_quick &= held <= SLOW_SLOT,
+        }
         if self.mode == Pace::Gentle {
             let pause = match sign {
                 Sign::Answer { whole, .. } => whole.saturating_mul(GENTLE_FACTOR).max(GENTLE_PAUSE),

@@ -78,6 +78,8 @@ pub struct Workbench {
     /// Lanes with work whose requests do not hold slots for long.
     fast_lanes: usize,
     concurrency: usize,
+    /// When the slots that slow responses hold are counted next.
+    next_slot_count: Time,
     /// How many pages may still be requested.
     pages_left: u64,
     /// `--rate`: no page starts before this.
@@ -154,6 +156,7 @@ impl Workbench {
             in_flight: 0,
             resolving: 0,
             fast_lanes: 0,
+            next_slot_count: Time::ZERO,
             next_start: Time::ZERO,
             held: HeldLinks::default(),
             draining: false,
@@ -513,8 +516,11 @@ impl Workbench {
                 continue;
             }
             self.wake_due(now);
-            if self.draining || self.paused || self.in_flight >= self.concurrency {
+            if self.draining || self.paused {
                 return Next::Wait(Time::NEVER);
+            }
+            if self.in_flight >= self.concurrency {
+                return Next::Wait(self.press_slow_responses(now));
             }
             if now >= self.next_start {
                 self.queues.release_rated();

@@ -36,6 +36,11 @@ pub(super) enum WaitState {
 /// One slot in this many is for lanes without a request in flight and for lanes that do not hold slots for long.
 const RESERVED_PART: usize = 8;
 
+/// A response that holds its slot for longer than this may have to give way to others.
+const HELD_LONG: Duration = Duration::from_secs(5);
+/// How often slots are counted while all are taken.
+const SLOT_COUNT_INTERVAL: Duration = Duration::from_millis(500);
+
 /// Weight of a host of which only its robots.txt was requested, and of a host of which nothing was.
 const FIRST_PAGE: u64 = u64::MAX;
 const NEW_HOST: u64 = u64::MAX - 1;
@@ -144,6 +149,27 @@ impl Workbench {
     pub(super) fn is_crowded(&self) -> bool {
         let reserve = self.concurrency / RESERVED_PART;
         self.fast_lanes > 0 && self.in_flight >= self.concurrency - reserve
+    }
+
+    /// All slots are taken: if slow responses hold more than half of them while a fast host waits, asks as many to give
+    /// way. Returns when to look again.
+    pub(super) fn press_slow_responses(&mut self, now: Time) -> Time {
+        if self.queues.is_nothing_ready() || self.fast_lanes == 0 {
+            return Time::NEVER;
+        }
+        if now < self.next_slot_count {
+            return self.next_slot_count;
+        }
+        self.next_slot_count = now + SLOT_COUNT_INTERVAL;
+        let (mut held_long, mut is_fast_waiting) = (0, false);
+        for Entry { lane, .. } in self.lanes.values() {
+            let long = lane.flights().filter(|(_, started)| now - *started > HELD_LONG).count();
+            held_long += long;
+            is_fast_waiting |= long == 0 && lane.left() > 0 && lane.pace.is_quick();
+        }
+        let excess = held_long.saturating_sub(self.concurrency / 2);
+        self.rules.limits.pressure.set(if is_fast_waiting { excess } else { 0 });
+        self.next_slot_count
     }
 
     /// Queues the lanes again that waited for slots, once there are some.

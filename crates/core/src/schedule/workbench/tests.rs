@@ -478,3 +478,35 @@ fn a_host_whose_fetches_have_ended_is_not_judged_by_them() {
     let first = jobs.iter().filter(|job| job.lane == LaneId(0)).count();
     assert!(jobs.len() == 8 && (3..=5).contains(&first), "{first} of {}", jobs.len());
 }
+
+#[test]
+fn slow_responses_are_asked_to_give_way_to_a_quick_host() {
+    let mut bench = bench(|config| {
+        config.concurrency = 4;
+        config.robots = RobotsPolicy::Ignore;
+    });
+    let one: &[&str] = &["93.184.216.1"];
+    stock_all(&mut bench, &[(1, one), (1, one), (1, one), (1, one), (9, one)]);
+    let pressure = bench.rules.limits.pressure.clone();
+    let jobs = fetches(&mut bench, at(0));
+    assert_eq!(jobs.len(), 4);
+    let (quick, slow): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(|job| job.lane == LaneId(4));
+    assert!(quick.is_empty(), "the first four go first");
+    assert!(matches!(bench.next(at(100)), Next::Wait(Time::NEVER)), "no host is known to be quick");
+    let mut slow = slow.into_iter();
+    end(&mut bench, slow.next().expect("a job"), 200, at(200));
+    let quick = fetches(&mut bench, at(200));
+    assert_eq!(quick.iter().map(|job| job.lane).collect::<Vec<_>>(), [LaneId(4)]);
+    for job in quick {
+        end(&mut bench, job, 200, at(300));
+    }
+    // It has one slot now, and three are held by others.
+    let mut quick = fetches(&mut bench, at(300));
+    assert_eq!(quick.len(), 1);
+    assert!(matches!(bench.next(at(1_000)), Next::Wait(again) if again == at(1_500)));
+    assert!(!pressure.take(), "they have not had their time");
+    end(&mut bench, quick.remove(0), 200, at(1_200));
+    assert_eq!(fetches(&mut bench, at(5_900)).len(), 1);
+    assert!(matches!(bench.next(at(6_000)), Next::Wait(again) if again == at(6_500)));
+    assert!(pressure.take() && !pressure.take(), "more than half of the slots are held for long, by one");
+}
