@@ -1,12 +1,12 @@
-//! The end of a folder check: documents with faults are read again, and faults become findings.
+//! The end of a folder check: faults become findings, and documents whose faults only show now are read again.
 
 use std::sync::{OnceLock, PoisonError};
 
 use hashbrown::HashMap;
 
 use super::tree::FileId;
-use super::{FolderCheck, Judged, PendingFragment, parallel, read_file};
-use crate::document::{self, DecodedText, line_and_column, link_text};
+use super::{FolderCheck, Judged, OpenDocument, PendingFragment, parallel, read_file};
+use crate::document::{self, DecodedText, Reference, line_and_column, link_text};
 use crate::finding::{CheckReport, Fault, FaultKind, LinkFinding, Occurrence};
 use crate::remote::{RemoteFaults, RemoteTarget};
 use crate::suggest;
@@ -15,15 +15,24 @@ use crate::suggest;
 const MAX_SUGGESTED: usize = 500;
 
 /// A fault and where it occurs.
-struct FoundFault {
+pub(super) struct FoundFault {
     url: String,
     fault: Fault,
     hint: Hint,
     occurrence: Occurrence,
 }
 
+impl FoundFault {
+    /// A fault of a reference in a page's text.
+    pub fn new((url, fault, hint): (String, Fault, Hint), page: &str, text: &str, reference: &Reference<'_>) -> Self {
+        let (line, column) = line_and_column(text, reference.offset);
+        let text = link_text(text, &reference.text);
+        Self { url, fault, hint, occurrence: Occurrence { page: page.to_owned(), line, column, text } }
+    }
+}
+
 /// What a suggestion can be made from.
-enum Hint {
+pub(super) enum Hint {
     None,
     MissingPath(String, usize),
     MissingElement(FileId, String),
@@ -37,19 +46,21 @@ impl FolderCheck<'_> {
             table.targets.iter().map(|target| remote.faults.contains_key(target)).collect::<Vec<bool>>()
         };
         let mut faulty: Vec<FileId> = Vec::new();
-        for scan in &self.scans {
+        let mut found: Vec<(FileId, Vec<FoundFault>)> = Vec::new();
+        for scan in std::mem::take(&mut self.scans) {
             let lacks = |pending: &PendingFragment| {
                 let anchors = self.anchors.get(pending.file as usize).and_then(OnceLock::get);
                 anchors.is_some_and(|anchors| !anchors.has(pending.fragment))
             };
             let has_bad = || scan.remote.iter().any(|id| is_bad.get(*id as usize).copied().unwrap_or(false));
-            if scan.has_fault || scan.pending.iter().any(lacks) || has_bad() {
+            if scan.pending.iter().any(lacks) || has_bad() {
                 faulty.push(scan.document);
+            } else if !scan.faults.is_empty() {
+                found.push((scan.document, scan.faults));
             }
         }
-        self.scans = Vec::new();
         let check = &self;
-        let found = parallel(&faulty, || (), |id, buffer, ()| Some((*id, check.read_again(*id, buffer, remote))));
+        found.extend(parallel(&faulty, || (), |id, buffer, ()| Some((*id, check.read_again(*id, buffer, remote)))));
         let rank: HashMap<FileId, usize> = self.documents.iter().enumerate().map(|(rank, id)| (*id, rank)).collect();
         let mut found: Vec<(usize, Vec<FoundFault>)> =
             found.into_iter().map(|(id, faults)| (rank.get(&id).copied().unwrap_or(0), faults)).collect();
@@ -74,6 +85,30 @@ impl FolderCheck<'_> {
         report
     }
 
+    /// What is wrong with a reference within the folders, as far as the documents are read.
+    pub(super) fn fault_of(
+        &self,
+        judged: Judged<'_>,
+        open: &OpenDocument<'_>,
+        source: usize,
+    ) -> Option<(String, Fault, Hint)> {
+        match judged {
+            Judged::Good | Judged::NotChecked | Judged::Ignored | Judged::Remote(_) => None,
+            Judged::Fault(url, fault, None) => Some((url, fault, Hint::None)),
+            Judged::Fault(url, fault, Some(path)) => Some((url, fault, Hint::MissingPath(path, source))),
+            Judged::Element(file, element) => {
+                let anchors = self.anchors.get(file as usize).and_then(OnceLock::get);
+                if anchors.is_none_or(|anchors| anchors.has(element.hash())) {
+                    return None;
+                }
+                let url = format!("{}#{}", self.name(&open.path, open.source), element.text());
+                let message = format!("no element has the id {:?}", element.text());
+                let hint = Hint::MissingElement(file, element.text().to_owned());
+                Some((url, Fault::broken(FaultKind::Fragment, message), hint))
+            }
+        }
+    }
+
     /// The second reading of a document that has a fault.
     fn read_again(&self, id: FileId, buffer: &mut Vec<u8>, remote: &RemoteFaults) -> Vec<FoundFault> {
         let mut found = Vec::new();
@@ -89,35 +124,16 @@ impl FolderCheck<'_> {
         };
         let page = self.shown(&entry.path, entry.source);
         for reference in &outline.references {
-            let (url, fault, hint) = match self.judge(&mut open, reference) {
-                Judged::Good | Judged::NotChecked | Judged::Ignored => continue,
-                Judged::Fault(url, fault, None) => (url, fault, Hint::None),
-                Judged::Fault(url, fault, Some(path)) => (url, fault, Hint::MissingPath(path, entry.source)),
-                Judged::Element(file, element) => {
-                    let anchors = self.anchors.get(file as usize).and_then(OnceLock::get);
-                    if anchors.is_none_or(|anchors| anchors.has(element.hash())) {
-                        continue;
-                    }
-                    let url = format!("{}#{}", self.name(&open.path, open.source), element.text());
-                    let message = format!("no element has the id {:?}", element.text());
-                    let hint = Hint::MissingElement(file, element.text().to_owned());
-                    (url, Fault::broken(FaultKind::Fragment, message), hint)
-                }
+            let fault = match self.judge(&mut open, reference) {
                 Judged::Remote(fragment) => {
                     let target = RemoteTarget { url: open.url.clone(), fragment: fragment.map(str::to_owned) };
                     let Some(fault) = remote.faults.get(&target) else { continue };
                     let url = if fault.kind == FaultKind::Fragment { target.address() } else { target.url };
-                    (url, fault.clone(), Hint::None)
+                    Some((url, fault.clone(), Hint::None))
                 }
+                judged => self.fault_of(judged, &open, entry.source),
             };
-            let (line, column) = line_and_column(&decoded.text, reference.offset);
-            let text = link_text(&decoded.text, &reference.text);
-            found.push(FoundFault {
-                url,
-                fault,
-                hint,
-                occurrence: Occurrence { page: page.clone(), line, column, text },
-            });
+            found.extend(fault.map(|fault| FoundFault::new(fault, &page, &decoded.text, reference)));
         }
         found
     }

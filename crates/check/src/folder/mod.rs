@@ -2,8 +2,8 @@
 //!
 //! The first reading of all documents collects anchors and judges what can be judged at once: whether files exist, and
 //! whether elements exist in documents that were read before. What is left (elements of documents that come later, and
-//! addresses on the web) is kept as a few bytes each. [`FolderCheck::finish`] then reads the documents with faults again
-//! for lines, columns and link texts.
+//! addresses on the web) is kept as a few bytes each. [`FolderCheck::finish`] then reads the documents again in which
+//! something of that is faulty, for lines, columns and link texts.
 
 mod faults;
 mod space;
@@ -26,6 +26,7 @@ use crate::finding::{CheckSummary, Fault, FaultKind};
 use crate::options::{CheckOptions, CheckProgress};
 use crate::remote::RemoteTarget;
 use crate::target::{self, Target};
+use faults::FoundFault;
 use space::AddressSpace;
 use tree::{FileEntry, FileId, FileTree, Place};
 
@@ -69,7 +70,8 @@ struct PageScan {
     pending: Vec<PendingFragment>,
     /// Addresses on the web.
     remote: Vec<u32>,
-    has_fault: bool,
+    /// What is known to be wrong already.
+    faults: Vec<FoundFault>,
     links: u64,
     not_checked: u64,
     ignored: u64,
@@ -201,17 +203,20 @@ impl<'a> FolderCheck<'a> {
                 Judged::Good => {}
                 Judged::NotChecked => scan.not_checked += 1,
                 Judged::Ignored => scan.ignored += 1,
-                Judged::Fault(..) => scan.has_fault = true,
-                Judged::Element(file, fragment) => {
-                    let hash = fragment.hash();
-                    match self.anchors.get(file as usize).and_then(OnceLock::get) {
-                        Some(anchors) => scan.has_fault |= !anchors.has(hash),
-                        None => scan.pending.push(PendingFragment { file, fragment: hash }),
-                    }
+                Judged::Element(file, fragment)
+                    if self.anchors.get(file as usize).and_then(OnceLock::get).is_none() =>
+                {
+                    scan.pending.push(PendingFragment { file, fragment: fragment.hash() });
                 }
                 Judged::Remote(fragment) => {
                     let fragment = fragment.map(str::to_owned);
                     scan.remote.push(self.remote_id(RemoteTarget { url: open.url.clone(), fragment }));
+                }
+                judged @ (Judged::Fault(..) | Judged::Element(..)) => {
+                    if let Some(fault) = self.fault_of(judged, &open, entry.source) {
+                        let page = self.shown(&entry.path, entry.source);
+                        scan.faults.push(FoundFault::new(fault, &page, &decoded.text, reference));
+                    }
                 }
             }
         }
