@@ -52,8 +52,9 @@ pub(crate) fn similar_path<'a>(missing: &str, paths: impl Iterator<Item = &'a st
     if only.is_some() && elsewhere.next().is_none() && !matches!(name, "index.html" | "README.md" | "index.md") {
         return only;
     }
-    // A misspelled folder.
-    similar(missing, paths)
+    // A misspelled folder. Only files of the same name: the folders that a path begins with make it long, and a long
+    // name may differ in several letters.
+    similar(missing, paths.filter(|path| path.rsplit('/').next() == Some(name)))
 }
 
 /// The part of a file name before its extension, and the extension.
@@ -83,6 +84,9 @@ mod tests {
         assert_eq!(suggest("/s/giude/start.html"), Some("/s/guide/start.html"));
         assert_eq!(suggest("/s/notes.html"), Some("/s/notes.md"));
         assert_eq!(suggest("/s/x.html"), None);
+        assert_eq!(similar_path("/a/long/folder/name/other.md", ["/a/long/folder/name/r.md"].into_iter()), None);
+        let (right, wrong) = ("/guide/a/index.html", "/other/a/index.html");
+        assert_eq!(similar_path("/giude/a/index.html", [right, wrong].into_iter()), Some(right));
         assert_eq!(suggest("/s/nothing-like-it.html"), None);
     }
 }

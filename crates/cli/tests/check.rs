@@ -399,6 +399,18 @@ fn head_is_asked_first_and_get_where_a_server_answers_head_wrongly() {
 }
 
 #[test]
+fn a_faulty_pattern_is_named_with_its_place() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write(folder.path(), &[("a.html", "<a href=x>x</a>"), (".argiopeignore", "fine\n[bad(\n")]);
+    let output = argiope(folder.path(), &["a.html"], "");
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains(".argiopeignore: \"[bad(\" is not a regular expression: unclosed character class"), "{said}");
+    let said = text(&argiope(folder.path(), &["a.html", "--ignore", "("], "").stderr);
+    assert!(said.contains("--ignore: \"(\" is not a regular expression: unclosed group"), "{said}");
+}
+
+#[test]
 fn the_twelve_faults_of_the_tutorial_are_found() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/faulty_docs");
     let output = argiope(&folder, &[".", "--format", "json"], "");

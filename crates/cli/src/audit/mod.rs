@@ -126,12 +126,12 @@ fn unjudged(index: &SiteIndex) -> Vec<Unjudged> {
     add(
         index.has_sitemap,
         &[F::Orphan, F::SitemapMissing, F::SitemapError, F::SitemapNoindex, F::SitemapCanonical],
-        "no sitemap was read: crawl with --sitemap",
+        "no sitemap was read: the site has none, or the crawl did not use --sitemap",
     );
     add(
         index.has_assets,
         &[F::BrokenResource, F::ImageLarge],
-        "images and files were not fetched: crawl with --assets",
+        "no images and files were fetched: there are none, or the crawl did not use --assets",
     );
     let reason = "no record has a fingerprint of its text: the pages are short, or were crawled with an older version";
     add(index.has_sketches, &[F::NearDuplicate], reason);

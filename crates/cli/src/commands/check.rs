@@ -18,7 +18,7 @@ use argiope_core::rules::{Breadth, Config, Span};
 use argiope_runtime::Error;
 use argiope_runtime::atomic_file::AtomicFile;
 use clap::{Args, ValueEnum};
-use regex::RegexSet;
+use regex::{Regex, RegexSet};
 
 use super::{FAILED, print_error, standard_output, warn_insecure};
 use crate::flags::config_file::UsageError;
@@ -323,7 +323,7 @@ fn options(args: &CheckArgs) -> Result<CheckOptions, UsageError> {
         patterns.extend(more.map_err(|error| UsageError(format!("{IGNORE_FILE} cannot be read: {error}")))?);
     }
     let ignore = RegexSet::new(&patterns)
-        .map_err(|error| UsageError(visible(&format!("--ignore: {error}").replace('\n', " ")).into_owned()))?;
+        .map_err(|error| UsageError(visible(&ignore_fault(&patterns, args.ignore.len(), &error)).into_owned()))?;
     let base_url = match &args.base_url {
         None => None,
         Some(text) => Some(
@@ -344,6 +344,16 @@ fn options(args: &CheckArgs) -> Result<CheckOptions, UsageError> {
         accept: args.accept.clone(),
         timeouts_unknown: args.timeouts_unknown,
     })
+}
+
+/// Which of the patterns cannot be read, and where it is written: the first `given` are flags, the others are of the file.
+fn ignore_fault(patterns: &[String], given: usize, all: &regex::Error) -> String {
+    let faulty = patterns.iter().enumerate().find_map(|(at, pattern)| Some((at, pattern, Regex::new(pattern).err()?)));
+    let Some((at, pattern, error)) = faulty else { return format!("--ignore: {all}") };
+    let place = if at < given { "--ignore" } else { IGNORE_FILE };
+    let error = error.to_string();
+    let cause = error.lines().last().unwrap_or_default().trim_start_matches("error: ");
+    format!("{place}: {pattern:?} is not a regular expression: {cause}")
 }
 
 /// Writes the report and says how the command ends.

@@ -200,8 +200,10 @@ pub fn plain(snapshot: &Status) -> String {
     if !fates.is_empty() {
         line.push_str(&format!(" ({})", fates.join(", ")));
     }
-    if let Some(waiting) = &snapshot.waiting {
-        line.push_str(&format!("; waiting {}", self::waiting(waiting)));
+    match (&snapshot.state, &snapshot.waiting) {
+        (CrawlState::Paused, _) => line.push_str("; paused"),
+        (_, Some(waiting)) => line.push_str(&format!("; waiting {}", self::waiting(waiting))),
+        (_, None) => {}
     }
     line
 }
@@ -438,6 +440,8 @@ mod tests {
             "1:15  1,250 pages, 103/s, 64 in flight, 2,311 queued, 45.1 MB (ok 1,200, redirects 20, \
              errors 30 (28 4xx, 2 5xx), robots 4); waiting for example.net: Crawl-delay, next in 3.2 s"
         );
+        let paused = Status { state: CrawlState::Paused, ..snapshot() };
+        assert!(plain(&paused).ends_with("robots 4); paused"), "{}", plain(&paused));
     }
 
     #[test]
