@@ -10,7 +10,7 @@ use std::io::Write as _;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use argiope_practice::{GraphPlan, SeenRequest};
+use argiope_practice::{GraphPlan, PracticeWeb, Response, SeenRequest, Site};
 use argiope_testkit::redis_cluster::{RedisCluster, ServerGuard};
 use argiope_testkit::s3_server::{S3Certificate, S3Server, SECRET};
 use durable_kit::{Dice, PATIENCE, Practice, is_long, records, signal, wait};
@@ -219,6 +219,14 @@ fn four_processes_crawl_what_one_does() {
     assert_eq!(of_folder, of_directory);
     let again = fleet.run(&["merge", "results", "merged.crawl"]);
     assert!(!again.0 && again.1.contains("exists already"), "{}", again.1);
+    // The crawl directory can be recrawled, and knows what there was.
+    let mut recrawl = vec!["crawl", "--recrawl", "--out", "merged.crawl", "--scope", "any", "--allow-private"];
+    recrawl.extend(["--pace", "full", "--per-ip", "0", "--quiet"]);
+    recrawl.extend(&roots);
+    let recrawled = fleet.run(&recrawl);
+    assert!(recrawled.0, "{}", recrawled.1);
+    let changes = fleet.run(&["diff", "merged.crawl"]);
+    assert!(changes.0 && changes.1.contains("0 new, 0 changed, 0 gone"), "{}", changes.1);
 }
 
 #[test]
@@ -578,4 +586,44 @@ fn object_storage_is_reached_over_tls_with_a_private_authority() {
     environment.retain(|(name, _)| *name != "AWS_CA_BUNDLE");
     let untrusted = report(environment);
     assert!(untrusted.contains("certificate") && !untrusted.contains("no such object"), "{untrusted}");
+}
+
+#[test]
+#[ignore = "needs redis-server"]
+fn the_limit_on_requests_at_one_address_holds_over_all_processes() {
+    let site = Site::http("127.0.0.1:0").expect("a port");
+    let port = site.address().port();
+    let hosts: Vec<String> = (0..24).map(|number| format!("h{number}.test")).collect();
+    let links: String = (0..6).map(|number| format!("<a href=\"/{number}\">x</a>")).collect();
+    let page = Response::html(links).delay(Duration::from_millis(60));
+    let web = PracticeWeb::new().site(site.fallback(page)).start().expect("a server");
+    let mut fleet = Fleet::new(RedisCluster::single());
+    let mut arguments: Vec<String> = hosts.iter().map(|host| format!("http://{host}:{port}/")).collect();
+    for host in &hosts {
+        arguments.extend(["--resolve".to_owned(), format!("{host}:{port}:127.0.0.1")]);
+    }
+    arguments.extend(["--per-ip", "4", "--no-sitemap", "--max-pages-per-host", "3"].map(str::to_owned));
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let processes: Vec<Child> = (0..3).map(|_| fleet.spawn(&arguments)).collect();
+    fleet.finish(processes);
+    // Robots.txt requests count as well.
+    let log = web.log();
+    let in_flight_at =
+        |at: Duration| log.iter().filter(|seen| seen.start <= at && seen.end.is_none_or(|end| end > at)).count();
+    let most = log.iter().map(|seen| in_flight_at(seen.start)).max().unwrap_or(0);
+    assert!((2..=4).contains(&most), "{most} requests in flight at one address");
+    // The root and three links of each host.
+    let records = fleet.records();
+    let of_host = |host: &str| {
+        let start = format!("http://{host}:");
+        let is_page = |record: &&serde_json::Value| record["type"] == "page";
+        records
+            .iter()
+            .filter(is_page)
+            .filter(|record| record["url"].as_str().is_some_and(|url| url.starts_with(&start)))
+            .count()
+    };
+    for host in &hosts {
+        assert_eq!(of_host(host), 4, "{host}");
+    }
 }

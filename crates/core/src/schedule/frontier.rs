@@ -118,6 +118,8 @@ pub enum FrontierNews {
     MaxPages,
     /// This process's part of the limit on pages a second.
     Rate(f64),
+    /// This process's part of the requests in flight at one address.
+    PerIp(usize),
 }
 
 /// The set of known URLs and the queues of pending ones.

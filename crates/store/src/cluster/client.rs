@@ -70,6 +70,8 @@ pub struct FleetClient {
     /// What remembered answers to puts are known by: the client, and the number of its last put.
     client_id: u64,
     puts: u64,
+    /// Links of one host that are put at most; 0 for any number.
+    most_per_host: u64,
 }
 
 /// A bucket that was acquired.
@@ -162,7 +164,13 @@ impl FleetClient {
             owner: owner.to_owned(),
             client_id,
             puts: 0,
+            most_per_host: 0,
         }
+    }
+
+    /// Links of one host that are put at most. Further ones are left out.
+    pub fn limit_hosts(&mut self, most: Option<u64>) {
+        self.most_per_host = most.unwrap_or(0);
     }
 
     pub fn name(&self) -> &str {
@@ -282,14 +290,23 @@ impl FleetClient {
                     (0..links.len()).filter(|index| seen.insert(links[*index].fingerprint)).collect();
                 order.sort_by(|a, b| {
                     let (a, b) = (&links[*a], &links[*b]);
-                    (&a.host, a.depth).cmp(&(&b.host, b.depth))
+                    (&a.host, a.depth, a.is_limited).cmp(&(&b.host, b.depth, b.is_limited))
                 });
                 let mut arguments = vec![number(put_number)];
-                let mut groups =
-                    order.chunk_by(|a, b| links[*a].host == links[*b].host && links[*a].depth == links[*b].depth);
+                let group_of = |index: usize| {
+                    let QueuedLink { host, depth, is_limited, .. } = &links[index];
+                    (host, depth, is_limited)
+                };
+                let mut groups = order.chunk_by(|a, b| group_of(*a) == group_of(*b));
                 while let Some(group @ [first, ..]) = groups.next() {
                     let first = &links[*first];
-                    arguments.extend([first.host.as_bytes().to_vec(), number(first.depth), number(group.len() as u64)]);
+                    let most = if first.is_limited { self.most_per_host } else { 0 };
+                    arguments.extend([
+                        first.host.as_bytes().to_vec(),
+                        number(first.depth),
+                        number(most),
+                        number(group.len() as u64),
+                    ]);
                     for index in group {
                         let link = &links[*index];
                         arguments.extend([link.fingerprint.to_be_bytes().to_vec(), link.bytes.clone()]);

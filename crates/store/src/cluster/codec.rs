@@ -14,6 +14,8 @@ pub struct QueuedLink {
     pub fingerprint: u64,
     pub host: Box<str>,
     pub depth: u32,
+    /// Whether it counts towards the limit on the pages of a host: roots and sitemap files do not.
+    pub is_limited: bool,
     pub bytes: Vec<u8>,
 }
 
@@ -27,7 +29,8 @@ impl QueuedLink {
         bytes.extend(via.as_bytes());
         bytes.extend(rest.as_bytes());
         let fingerprint = seen_key(link.url, link.kind, key);
-        Self { fingerprint, host: link.url.host().into(), depth: link.depth, bytes }
+        let is_limited = !matches!(link.kind, LinkKind::Root | LinkKind::SitemapFile);
+        Self { fingerprint, host: link.url.host().into(), depth: link.depth, is_limited, bytes }
     }
 }
 

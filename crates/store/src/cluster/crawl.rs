@@ -19,6 +19,10 @@ pub struct FleetSettings {
     pub max_pages: Option<u64>,
     /// Pages a second, over all processes.
     pub rate: Option<f64>,
+    /// Requests in flight at one address, over all processes.
+    pub per_ip: Option<u64>,
+    /// Pages of one host.
+    pub max_pages_per_host: Option<u64>,
     /// When the crawl was created, in milliseconds since the Unix epoch by the clock of the store.
     pub created: u64,
     /// Where results go.

@@ -221,6 +221,7 @@ impl FleetFrontier {
             }
             LeaseEvent::Totals(totals) => self.totals = totals,
             LeaseEvent::Rate(rate) => news.push(FrontierNews::Rate(rate)),
+            LeaseEvent::PerIp(most) => news.push(FrontierNews::PerIp(most)),
             LeaseEvent::Over { max_pages } => {
                 self.is_over = true;
                 if max_pages {

@@ -329,20 +329,40 @@ impl LeaseThread {
         if !self.is_over {
             self.look_for_end(states.clone())?;
         }
-        // The limit on pages a second is divided equally. A process that is new takes hosts once the others have seen it
-        // and have slowed down.
-        if let Some(rate) = self.settings.rate {
+        // The limits on pages a second and on requests at one address are divided equally. A process that is new takes
+        // hosts once the others have seen it and have slowed down.
+        let FleetSettings { rate, per_ip, .. } = self.settings;
+        if rate.is_some() || per_ip.is_some() {
             if since.elapsed() < self.times.survey_every() * 2 {
                 return Ok(());
             }
             if std::mem::replace(&mut self.sharers, members.live) != members.live {
-                self.shared.tell(LeaseEvent::Rate(rate / members.live as f64));
+                self.divide(rate, per_ip, members.live);
             }
         }
         if !self.is_over {
             self.balance(&states, &members)?;
         }
         Ok(())
+    }
+
+    /// Tells the keeper this process's part of the limits.
+    fn divide(&self, rate: Option<f64>, per_ip: Option<u64>, live: usize) {
+        let active = self.active(live);
+        if let Some(rate) = rate {
+            self.shared.tell(LeaseEvent::Rate(rate / active as f64));
+        }
+        if let Some(most) = per_ip {
+            let part = usize::try_from(most).unwrap_or(usize::MAX) / active;
+            self.shared.tell(LeaseEvent::PerIp(part.max(1)));
+        }
+    }
+
+    /// How many of the processes take hosts. With a limit on requests at one address, at most that many do: the others
+    /// stand by.
+    fn active(&self, live: usize) -> usize {
+        let most = self.settings.per_ip.and_then(|most| usize::try_from(most).ok()).unwrap_or(usize::MAX);
+        live.min(most).max(1)
     }
 
     /// The end is where two passes find nothing queued or leased and no new links in between; the second one is
@@ -372,7 +392,9 @@ impl LeaseThread {
 
     /// Each process aims for its fair share: it releases what is above it, and takes what is free or expired.
     fn balance(&mut self, states: &[BucketState], members: &Members) -> Result<(), Unreachable> {
-        let share = (self.settings.buckets as usize).div_ceil(members.live.max(1));
+        let active = self.active(members.live);
+        let is_active = members.place < active;
+        let share = if is_active { (self.settings.buckets as usize).div_ceil(active) } else { 0 };
         let staying = self.held.values().filter(|held| !held.leaving).count();
         if staying > share {
             let surplus: Vec<u32> = self

@@ -58,6 +58,8 @@ impl FleetSession {
             archive_start,
         } = setup;
         let key = settings.key;
+        let mut settling = settling;
+        settling.limit_hosts(settings.max_pages_per_host);
         let (to_leases, commands) = channel();
         lease.renew(now() + times.lease, now());
         let shared = Shared::new(now, lease, to_leases, notice);

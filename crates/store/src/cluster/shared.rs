@@ -107,6 +107,8 @@ pub enum LeaseEvent {
     Totals(FleetTotals),
     /// This process's part of the limit on pages a second.
     Rate(f64),
+    /// This process's part of the requests in flight at one address.
+    PerIp(usize),
     /// The crawl is over.
     Over {
         max_pages: bool,

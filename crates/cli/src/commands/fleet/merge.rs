@@ -84,7 +84,7 @@ fn merged(args: &MergeArgs) -> Result<u64, Refusal> {
             HistoryEvent::Fate { line, .. } | HistoryEvent::Line { line } => line,
         };
         records += 1;
-        archives.extend(add(&mut directory, line)?);
+        archives.extend(add(&mut directory, line, rules.max_redirects)?);
         if records.is_multiple_of(MERGE_COMMIT) {
             directory.commit()?;
         }
@@ -123,7 +123,7 @@ fn add_links(directory: &mut Directory, results: &Path) -> Result<(), Refusal> {
 }
 
 /// Adds one record to a crawl directory, as if it had been crawled there. Returns the file of the archive that it names.
-fn add(directory: &mut Directory, line: &[u8]) -> Result<Option<String>, StoreError> {
+fn add(directory: &mut Directory, line: &[u8], redirects: u8) -> Result<Option<String>, StoreError> {
     let record = StoredRecord::read(line)?;
     let archive = record.warc.as_ref().map(|place| place.file.clone());
     let frontier = &mut directory.frontier;
@@ -134,7 +134,7 @@ fn add(directory: &mut Directory, line: &[u8]) -> Result<Option<String>, StoreEr
     };
     let via = record.via.as_deref().and_then(|via| Url::parse(via).ok());
     let kind = link_kind(&record);
-    let link = Link { url, via, depth: record.depth, redirects: 0, tries: record.tries, kind };
+    let link = Link { url, via, depth: record.depth, redirects, tries: record.tries, kind };
     let Some(lane) = frontier.offer(LinkRef::from(&link))? else {
         return Err(StoreError::new(StoreErrorKind::Damaged, format!("{} has two records", record.url)));
     };

@@ -44,10 +44,8 @@ pub fn crawl(settings: &CommandSettings, flags: &FleetFlags) -> Result<ExitCode,
         (config.jsonl.is_some(), "--jsonl"),
         (config.recrawl, "--recrawl"),
         (config.fresh, "--fresh"),
-        (config.per_ip.is_some_and(|most| most > 0), "--per-ip"),
         (config.max_bytes.is_some(), "--max-bytes"),
         (config.max_disk.is_some(), "--max-disk"),
-        (config.max_pages_per_host.is_some(), "--max-pages-per-host"),
     ] {
         if is_set {
             return Err(UsageError(format!("{flag} is not supported together with --frontier")));

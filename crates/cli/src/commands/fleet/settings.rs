@@ -73,6 +73,8 @@ pub fn settings(own: &CommandSettings, client: &mut FleetClient, flags: &FleetFl
             buckets: flags.buckets,
             max_pages: config.max_pages,
             rate: config.rate.map(|rate| rate.per_second),
+            per_ip: config.per_ip.filter(|most| *most > 0).map(|most| most as u64),
+            max_pages_per_host: config.max_pages_per_host,
             created: 0,
             out: absolute.clone(),
             config: shared_part(config).to_string(),
@@ -126,8 +128,8 @@ pub fn shared_config(config: &Config, settings: &FleetSettings) -> Result<Config
         merged[key] = value;
     }
     let mut merged: Config = serde_json::from_value(merged).map_err(|_| damaged())?;
-    // These limits hold over all processes: the store keeps one, and each process gets its part of the other.
-    (merged.max_pages, merged.rate) = (None, None);
+    // These limits hold over all processes: the store counts pages, and each process gets its part of the rate.
+    (merged.max_pages, merged.rate, merged.max_pages_per_host) = (None, None, None);
     merged.input = None;
     Ok(merged)
 }

@@ -484,6 +484,7 @@ impl<F: Frontier> Keeper<F> {
                 }
                 FrontierNews::MaxPages => self.stop(End::MaxPages),
                 FrontierNews::Rate(rate) => self.bench.set_rate(Some(rate), now),
+                FrontierNews::PerIp(most) => self.bench.limit_addresses(most),
             }
         }
         Ok(())

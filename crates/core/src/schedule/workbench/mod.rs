@@ -399,6 +399,11 @@ impl Workbench {
         self.next_start = self.next_start.min(now + spacing);
     }
 
+    /// Changes the limit on requests in flight at one address. Those above a lower one are completed.
+    pub fn limit_addresses(&mut self, most: usize) {
+        Arc::make_mut(&mut self.rules).per_ip = Some(most);
+    }
+
     /// Pages a second, where they are limited.
     pub fn rate(&self) -> Option<f64> {
         self.rules.rate

@@ -4,7 +4,8 @@
 --                e<epoch>:<owner> = last settled sequence number; number of the last take; quota and its transfers
 --   seen   hash  block number -> fingerprints, 8 bytes each
 --   host   hash  host -> depth:first block:last block:links, one for each depth, shallow first
---   queue  hash  depth:block:host -> links, each with its length and fingerprint
+--   queue  hash  depth:block:host -> links, each with its length and fingerprint;
+--                n:host -> how many links of the host were put, where that is limited
 --   run    hash  fingerprint -> depth, number of the take, place in it, host and link of what is leased
 --   note   hash  host -> what its next owner must know
 local HEAD, SEEN, HOST, QUEUE, RUN, NOTE = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]

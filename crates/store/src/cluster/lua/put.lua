@@ -1,4 +1,4 @@
--- number or 0, { host, depth, count, { fingerprint, link } x count } ...
+-- number or 0, { host, depth, most links of the host or 0, count, { fingerprint, link } x count } ...
 --   -> '1' for each new link, '0' for each known one; known, queued
 -- Idempotent in what it does. With a number the answer is idempotent too: it is remembered under the caller's own key
 -- (the seventh), so that a caller whose reply was lost still learns which links its first attempt inserted.
@@ -52,18 +52,20 @@ end
 
 local answer, at = {}, 2
 while at <= #ARGV do
-  local host, depth, count = ARGV[at], tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
+  local host, depth, most, count = ARGV[at], tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
+  -- How many links of the host were put, where that is limited.
+  local pages = most > 0 and number(redis.call('HGET', QUEUE, 'n:' .. host)) or 0
   local links = {}
-  at = at + 3
+  at = at + 4
   for _ = 1, count do
     local fingerprint = ARGV[at]
     local index = block_of(fingerprint)
     local block = read(index)
-    if holds(block, fingerprint) then
+    if holds(block, fingerprint) or (most > 0 and pages >= most) then
       answer[#answer + 1] = '0'
     else
       blocks[index], dirty[index] = block .. fingerprint, true
-      known = known + 1
+      known, pages = known + 1, pages + 1
       links[#links + 1] = pack(fingerprint, ARGV[at + 1])
       answer[#answer + 1] = '1'
       if known > SPLIT * (2 ^ level + split) then grow() end
@@ -73,6 +75,7 @@ while at <= #ARGV do
   if #links > 0 then
     push(host, depth, links)
     queued = queued + #links
+    if most > 0 then redis.call('HSET', QUEUE, 'n:' .. host, text(pages)) end
   end
 end
 for index in pairs(dirty) do
