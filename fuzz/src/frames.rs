@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 
 use argiope_core::Time;
 use argiope_core::http::conn::Limits;
-use argiope_core::http::h2::{H2Conn, StreamEvents, StreamFault, request_block};
+use argiope_core::http::h2::{H2Conn, H2Request, StreamEvents, StreamFault, request_block};
 use h2::client::Builder;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -95,7 +95,7 @@ fn ours(pieces: &mut dyn Iterator<Item = &[u8]>) -> Seen {
     let limits = Limits { max_head: 4_096, max_wire: 1 << 16, ..Limits::default() };
     let mut conn = H2Conn::new(Arc::new(limits), 1 << 16, Time::ZERO);
     let mut seen = Seen::default();
-    conn.open(7, request_block(false, b"GET / HTTP/1.1\r\nHost: h\r\n\r\n"));
+    conn.open(7, H2Request::plain(request_block(false, b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")));
     drop(conn.take_output());
     for piece in pieces {
         conn.feed(piece, Time::ZERO, &mut seen);

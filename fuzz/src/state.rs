@@ -117,7 +117,15 @@ fn golden() -> &'static (Memory, BTreeSet<String>) {
             for number in 0..20 {
                 let url = Url::parse(&format!("http://h{}.example/{round}/{number}", number % 3)).expect("an address");
                 all.insert(url.to_string());
-                links.push(Link { url, via: None, depth: 1, redirects: 3, tries: 0, kind: LinkKind::Anchor });
+                links.push(Link {
+                    url,
+                    via: None,
+                    depth: 1,
+                    redirects: 3,
+                    tries: 0,
+                    kind: LinkKind::Anchor,
+                    request: None,
+                });
             }
             let lanes = opened.frontier.put(links).expect("it puts").lanes;
             for link in opened.frontier.take(lanes[0], 4).expect("it takes") {

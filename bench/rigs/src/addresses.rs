@@ -32,7 +32,8 @@ impl AddressGenerator {
                 self.write(which, &mut text);
                 let url = UrlRef::from_normal(&text).expect("an address");
                 let depth = 1 + (which * 4 / self.distinct.max(1)) as u32;
-                offer(LinkRef { url, via: Some(&self.via), depth, redirects: 10, tries: 0, kind: LinkKind::Anchor })?;
+                let kind = LinkKind::Anchor;
+                offer(LinkRef { url, via: Some(&self.via), depth, redirects: 10, tries: 0, kind, request: None })?;
             }
         }
         Ok(())

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use argiope_core::http::hooks::{OutgoingRequest, RequestHook, ResponseHook, ResponseStart};
 use argiope_core::page::follow::{LinkFilter, PageLink};
 use argiope_core::page::reader::DeliveredBodies;
 use argiope_core::rules::{BadValue, Breadth, Config, ConfigError, HeaderLine, Pace, RobotsPolicy, Rules, Size, Span};
@@ -29,7 +30,45 @@ pub struct CrawlBuilder {
     config: Config,
     header: Vec<(String, String)>,
     bodies: DeliveredBodies,
+    hooks: Hooks,
+}
+
+/// The closures of a crawl.
+#[derive(Clone, Debug, Default)]
+struct Hooks {
     filter: Option<Filter>,
+    request: Option<OnRequest>,
+    response: Option<OnResponse>,
+}
+
+#[derive(Clone)]
+struct OnRequest(Arc<dyn Fn(&mut OutgoingRequest<'_>) + Send + Sync>);
+
+impl std::fmt::Debug for OnRequest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("OnRequest")
+    }
+}
+
+impl RequestHook for OnRequest {
+    fn before_request(&self, request: &mut OutgoingRequest<'_>) {
+        (self.0)(request);
+    }
+}
+
+#[derive(Clone)]
+struct OnResponse(Arc<dyn Fn(&ResponseStart<'_>) -> bool + Send + Sync>);
+
+impl std::fmt::Debug for OnResponse {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("OnResponse")
+    }
+}
+
+impl ResponseHook for OnResponse {
+    fn wants_body(&self, response: &ResponseStart<'_>) -> bool {
+        (self.0)(response)
+    }
 }
 
 #[derive(Clone)]
@@ -51,27 +90,28 @@ impl LinkFilter for Filter {
 #[derive(Debug, Default)]
 pub(crate) struct Extras {
     bodies: DeliveredBodies,
-    filter: Option<Filter>,
+    hooks: Hooks,
 }
 
 impl Extras {
     /// What the library delivers where nothing else was said.
     pub(crate) fn usual() -> Self {
-        Self { bodies: DeliveredBodies::Html, filter: None }
+        Self { bodies: DeliveredBodies::Html, hooks: Hooks::default() }
     }
 
     pub(crate) fn apply(self, rules: &mut Rules) {
         rules.bodies.delivered = self.bodies;
-        if let Some(filter) = self.filter {
-            rules.link_filter = Some(Arc::new(filter));
-        }
+        let Hooks { filter, request, response } = self.hooks;
+        rules.link_filter = filter.map(|filter| Arc::new(filter) as _);
+        rules.request_hook = request.map(|hook| Arc::new(hook) as _);
+        rules.response_hook = response.map(|hook| Arc::new(hook) as _);
     }
 }
 
 impl CrawlBuilder {
     pub(crate) fn new(root: String) -> Self {
         let config = Config { roots: vec![root], ..Config::default() };
-        Self { config, header: Vec::new(), bodies: DeliveredBodies::Html, filter: None }
+        Self { config, header: Vec::new(), bodies: DeliveredBodies::Html, hooks: Hooks::default() }
     }
 
     fn set(mut self, set: impl FnOnce(&mut Config)) -> Self {
@@ -209,9 +249,50 @@ impl CrawlBuilder {
 
     /// Asks `follow` about every link that is in scope; those for which it answers `false` are not followed. It runs on
     /// the worker threads while a page is read, so it must be quick.
+    ///
+    /// ```
+    /// # fn run(root: &str) {
+    /// let crawl = argiope::Crawl::builder(root).follow(|link| link.text != "Log out" && !link.rel.contains("tag"));
+    /// # }
+    /// ```
     #[must_use]
     pub fn follow(mut self, follow: impl Fn(&PageLink<'_>) -> bool + Send + Sync + 'static) -> Self {
-        self.filter = Some(Filter(Arc::new(follow)));
+        self.hooks.filter = Some(Filter(Arc::new(follow)));
+        self
+    }
+
+    /// Calls `hook` before each request for a page or a sitemap, also before a retry: it can set headers, for example to
+    /// sign the request, and drop it. It runs on the scheduling thread, so it must be quick.
+    ///
+    /// ```
+    /// # fn run(root: &str) {
+    /// let crawl = argiope::Crawl::builder(root).on_request(|request| {
+    ///     if request.url().path().ends_with(".zip") {
+    ///         request.abort("archives are too large");
+    ///     }
+    ///     let token = format!("{:x}", request.url().path().len());
+    ///     request.set_header("X-Token", &token).expect("a header that can be sent");
+    /// });
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn on_request(mut self, hook: impl Fn(&mut OutgoingRequest<'_>) + Send + Sync + 'static) -> Self {
+        self.hooks.request = Some(OnRequest(Arc::new(hook)));
+        self
+    }
+
+    /// Calls `hook` with status and headers of each page's response; where it answers `false`, the body is not read, and
+    /// the record says `"truncated":"hook"`. It runs on the worker threads, so it must be quick.
+    ///
+    /// ```
+    /// # fn run(root: &str) {
+    /// let crawl = argiope::Crawl::builder(root)
+    ///     .on_response(|response| response.header("content-type").is_some_and(|kind| kind.starts_with("text/html")));
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn on_response(mut self, hook: impl Fn(&ResponseStart<'_>) -> bool + Send + Sync + 'static) -> Self {
+        self.hooks.response = Some(OnResponse(Arc::new(hook)));
         self
     }
 
@@ -230,7 +311,7 @@ impl CrawlBuilder {
             })?;
             self.config.header.push(line);
         }
-        Ok((self.config, Extras { bodies: self.bodies, filter: self.filter }))
+        Ok((self.config, Extras { bodies: self.bodies, hooks: self.hooks }))
     }
 
     /// Starts the crawl. Files are opened on a thread of their own, so that the executor is not blocked.
@@ -264,7 +345,8 @@ impl CrawlBuilder {
         crate::crawl::run(&config, rules, SinkConsumer(sink))
     }
 
-    /// As [`CrawlBuilder::run`], with a frontier of your own, which is asked for all known and pending URLs.
+    /// As [`CrawlBuilder::run`], with a frontier of your own, which is asked for all known and pending URLs. Unstable: the
+    /// trait [`Frontier`](crate::Frontier) may change in any release.
     ///
     /// # Errors
     ///

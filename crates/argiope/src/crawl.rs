@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use argiope_core::Time;
-use argiope_core::rules::{Config, ConfigError, Rules};
+use argiope_core::rules::{AssetsScope, Config, ConfigError, Rules, WarcCompression};
 use argiope_core::schedule::keeper::{End, Settled};
 use argiope_core::visit::Visit;
 use argiope_runtime::directory::Directory;
@@ -88,11 +88,12 @@ impl Crawl {
     ///
     /// # Errors
     ///
-    /// One of them is not an http or https address; then none is taken.
+    /// One of them is not an http or https address, has a header that cannot be sent, or is too large; then none is
+    /// taken.
     pub fn feed<R: IntoRequest>(&self, requests: impl IntoIterator<Item = R>) -> Result<(), Error> {
         let mut links = Vec::new();
         for request in requests {
-            links.push(request.into_request()?.into_link(self.max_redirects));
+            links.push(request.into_request()?.into_link(self.max_redirects)?);
         }
         self.tell(KeeperMessage::Feed(links));
         Ok(())
@@ -171,14 +172,24 @@ pub(crate) fn no_effect(key: &'static str, why: &str) -> Error {
 /// Refuses settings that would have no effect here.
 pub(crate) fn check(config: &Config) -> Result<(), Error> {
     let needs_directory = "it has an effect only with a crawl directory: set `out` too";
+    let needs_warc = "it has an effect only with `warc`";
+    let needs_assets = "it has an effect only with `assets`";
     if config.input.is_some() {
         return Err(no_effect("input", "read the file, and give its lines as roots"));
+    }
+    if config.serve.is_some() || config.serve_token_file.is_some() {
+        return Err(no_effect("serve", "the dashboard is a part of the command, not of the library"));
     }
     for (is_set, key, why) in [
         (config.out.is_none() && config.fresh, "fresh", needs_directory),
         (config.out.is_none() && config.recrawl, "recrawl", needs_directory),
         (config.out.is_none() && config.jsonl.is_some(), "jsonl", needs_directory),
         (config.out.is_none() && config.warc, "warc", needs_directory),
+        (config.out.is_none() && config.max_disk.is_some(), "max_disk", needs_directory),
+        (!config.warc && config.warc_compression != WarcCompression::default(), "warc_compression", needs_warc),
+        (!config.assets && config.assets_scope != AssetsScope::default(), "assets_scope", needs_assets),
+        (config.out.is_none() && config.log_skips, "log_skips", needs_directory),
+        (config.out.is_none() && !config.with.is_empty(), "with", needs_directory),
     ] {
         if is_set {
             return Err(no_effect(key, why));

@@ -19,6 +19,8 @@
 //! | read its text | [`Page::text`], [`Page::markdown`] |
 //! | decide which links are followed | [`CrawlBuilder::follow`], [`CrawlBuilder::include`], [`CrawlBuilder::scope`] |
 //! | fetch addresses that you find yourself | [`Crawl::feed`] with a [`Request`] |
+//! | send forms, headers and priorities, log in | [`Request::form`], [`Request::from_form`], [`Request::header`] |
+//! | see requests and responses on their way | [`CrawlBuilder::on_request`], [`CrawlBuilder::on_response`] |
 //! | write without async | [`CrawlBuilder::start_blocking`] |
 //! | push pages to an output of your own | [`Sink`] and [`CrawlBuilder::run`] |
 //! | store URLs yourself | [`Frontier`] and [`CrawlBuilder::run_with_frontier`] |
@@ -34,6 +36,8 @@ mod request;
 mod sink;
 
 pub use argiope_content::{Article, DataPath, Document, Element, Extraction, Selector};
+pub use argiope_core::http::hooks::{InvalidHeader, OutgoingRequest, ResponseStart};
+pub use argiope_core::page::custom_request::{CustomRequest, Method};
 pub use argiope_core::page::follow::PageLink;
 pub use argiope_core::page::reader::DeliveredBodies;
 pub use argiope_core::rules::{Breadth, Config, Pace, RobotsPolicy, Rules};
@@ -50,9 +54,15 @@ pub use request::{IntoRequest, Request};
 pub use sink::Sink;
 
 /// The types in the methods of a [`Frontier`].
+///
+/// Unstable: the trait is the one that the crawl itself uses, in memory, on disk and over many machines. It may change in
+/// any release.
 pub mod frontier {
     pub use argiope_core::page::url::UrlRef;
-    pub use argiope_core::schedule::frontier::{Counts, Fate, LaneId, LinkRef, StoreError, StoreErrorKind};
+    pub use argiope_core::schedule::frontier::{
+        ALREADY_SENT, Counts, Fate, FoundEdges, FrontierNews, FrontierWaker, LaneId, LinkRef, Put, StoreError,
+        StoreErrorKind,
+    };
 }
 
 /// The examples of the README are compiled too.

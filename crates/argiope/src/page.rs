@@ -5,6 +5,7 @@ use std::ops::Deref;
 use std::sync::OnceLock;
 
 use argiope_content::{Article, DataPath, Document, Element, Extraction, SelectError};
+use argiope_core::page::custom_request::Method;
 use argiope_core::page::reader::decode;
 use argiope_core::visit::Visit;
 use argiope_core::{Outcome, Url};
@@ -74,6 +75,16 @@ impl Page {
     /// The page on which the link to this one was found.
     pub fn referrer(&self) -> Option<&Url> {
         self.visit.link.via.as_ref()
+    }
+
+    /// The method of the request.
+    pub fn method(&self) -> Method {
+        self.visit.link.request.as_ref().map_or(Method::Get, |request| request.method)
+    }
+
+    /// What the request was given by [`Request::user_data`](crate::Request::user_data); null where nothing was.
+    pub fn user_data(&self) -> &Value {
+        self.visit.link.request.as_ref().map_or(&Value::Null, |request| &request.data)
     }
 
     /// The first value of a response header, by its name in any case.

@@ -1,16 +1,30 @@
-//! [`Request`]: an address to fetch, and how it came about.
+//! [`Request`]: an address to fetch, how, and what comes back with its page.
 
+use std::sync::Arc;
+
+use argiope_core::http::hooks::check_header;
+use argiope_core::page::custom_request::{CustomRequest, MAX_REQUEST_BODY, MAX_REQUEST_EXTRAS, Method};
 use argiope_core::page::link::LinkKind;
+use argiope_core::rules::ConfigError;
 use argiope_core::{BadUrl, Link, Url};
+use serde_json::Value;
+use url::form_urlencoded;
 
-use crate::Page;
+use crate::{Error, Page};
 
-/// An address to fetch, for [`Crawl::feed`](crate::Crawl::feed).
+/// An address to fetch, for [`Crawl::feed`](crate::Crawl::feed), with everything that differs from a plain GET.
+///
+/// Two requests are the same, and only the first of them is sent, if method, address and body are the same. A POST or
+/// PATCH is sent at most once: it is not retried, and not repeated when a crawl resumes, unless it is marked
+/// [`idempotent`](Request::idempotent).
 ///
 /// ```
 /// # fn run(crawl: &argiope::Crawl, page: &argiope::Page) -> Result<(), argiope::Error> {
+/// use argiope::Request;
+///
 /// crawl.feed(["https://example.com/a"])?;
-/// crawl.feed([argiope::Request::get("https://example.com/b")?.found_on(page)])?;
+/// crawl.feed([Request::get("https://example.com/b")?.found_on(page).priority(5)])?;
+/// crawl.feed([Request::post("https://example.com/search")?.form([("q", "orb web")]).user_data("page 1")])?;
 /// # Ok(())
 /// # }
 /// ```
@@ -19,16 +33,141 @@ pub struct Request {
     url: Url,
     via: Option<Url>,
     depth: u32,
+    custom: CustomRequest,
 }
 
 impl Request {
+    fn to(url: Url) -> Self {
+        Self { url, via: None, depth: 0, custom: CustomRequest::default() }
+    }
+
     /// A request for an address.
     ///
     /// # Errors
     ///
     /// The address is not an http or https one.
     pub fn get(address: &str) -> Result<Self, BadUrl> {
-        Ok(Self { url: Url::parse(address)?, via: None, depth: 0 })
+        Url::parse(address).map(Self::to)
+    }
+
+    /// A request with POST. [`Request::form`], [`Request::json`] or [`Request::body`] says what is sent.
+    ///
+    /// # Errors
+    ///
+    /// The address is not an http or https one.
+    pub fn post(address: &str) -> Result<Self, BadUrl> {
+        Self::get(address).map(|request| request.method(Method::Post))
+    }
+
+    /// Fills in a form of a page, as a browser would: hidden fields, preset values and what is checked are sent along.
+    /// `fields` replaces or adds values. The request is marked as found on the page.
+    ///
+    /// ```
+    /// # fn run(crawl: &argiope::Crawl, page: &argiope::Page) -> Result<(), argiope::Error> {
+    /// let login = argiope::Request::from_form(page, "form#login", [("name", "me"), ("password", "secret")])?;
+    /// crawl.feed([login])?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// `css` is not a selector or matches no form, or the form does not lead to an http or https address.
+    pub fn from_form<'a>(
+        page: &Page,
+        css: &str,
+        fields: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Result<Self, Error> {
+        let found = page.select(css)?.into_iter().find(|element| element.name() == "form");
+        let form = found.ok_or_else(|| unusable("form", css, "no form of the page matches"))?;
+        let mut values = form_values(&form);
+        for (name, value) in fields {
+            match values.iter_mut().find(|(known, _)| known == name) {
+                Some((_, known)) => value.clone_into(known),
+                None => values.push((name.to_owned(), value.to_owned())),
+            }
+        }
+        let action = form.attribute("action").filter(|action| !action.trim().is_empty());
+        let url = match &action {
+            Some(action) => page
+                .document()
+                .resolve(action)
+                .ok_or_else(|| unusable("form", action, "not an http or https address"))?,
+            None => page.url().clone(),
+        };
+        let is_post = form.attribute("method").is_some_and(|method| method.eq_ignore_ascii_case("post"));
+        let request = if is_post {
+            Self::to(url).method(Method::Post).form(values.iter().map(|(name, value)| (&**name, &**value)))
+        } else {
+            let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(&values).finish();
+            let before = url.as_str().split('?').next().unwrap_or_default();
+            Self::get(&format!("{before}?{query}"))?
+        };
+        Ok(request.found_on(page))
+    }
+
+    /// Sets the method.
+    #[must_use]
+    pub fn method(mut self, method: Method) -> Self {
+        self.custom.method = method;
+        self
+    }
+
+    /// Adds a header. It replaces one of the same name that the crawl sends. After a redirect to another origin it is
+    /// not sent.
+    #[must_use]
+    pub fn header(mut self, name: impl Into<Box<str>>, value: impl Into<Box<str>>) -> Self {
+        self.custom.headers.push((name.into(), value.into()));
+        self
+    }
+
+    fn content_type(mut self, value: &str) -> Self {
+        self.custom.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("content-type"));
+        self.header("Content-Type", value)
+    }
+
+    /// Sets the body, up to 16 MiB.
+    #[must_use]
+    pub fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
+        self.custom.body = body.into().into_boxed_slice();
+        self
+    }
+
+    /// Sends these fields as a form does (`application/x-www-form-urlencoded`).
+    #[must_use]
+    pub fn form<'a>(self, fields: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
+        self.body(body).content_type("application/x-www-form-urlencoded")
+    }
+
+    /// Sends a JSON value.
+    #[must_use]
+    pub fn json(self, value: &Value) -> Self {
+        self.body(value.to_string()).content_type("application/json")
+    }
+
+    /// Requests of a higher priority are sent first, whatever their depth. The usual priority is 0.
+    ///
+    /// It orders the queue of a host. A few requests that were taken from the queue already may be sent before.
+    #[must_use]
+    pub fn priority(mut self, priority: i16) -> Self {
+        self.custom.priority = priority;
+        self
+    }
+
+    /// Attaches a value that comes back as [`Page::user_data`], also after a redirect and after a resumed crawl.
+    #[must_use]
+    pub fn user_data(mut self, data: impl Into<Value>) -> Self {
+        self.custom.data = data.into();
+        self
+    }
+
+    /// Says that the request may be sent twice: it is retried after failures, and repeated when a crawl resumes that was
+    /// interrupted before its result was known. GET, PUT and DELETE always are.
+    #[must_use]
+    pub fn idempotent(mut self) -> Self {
+        self.custom.is_idempotent = true;
+        self
     }
 
     /// Says on which page the address was found: the record names it, and the depth is one more than that page's.
@@ -51,10 +190,59 @@ impl Request {
         &self.url
     }
 
-    pub(crate) fn into_link(self, max_redirects: u8) -> Link {
-        let Self { url, via, depth } = self;
-        Link { via, depth, kind: LinkKind::Root, ..Link::root(url, max_redirects) }
+    pub(crate) fn into_link(self, max_redirects: u8) -> Result<Link, Error> {
+        let Self { url, via, depth, custom } = self;
+        if custom.body.len() > MAX_REQUEST_BODY {
+            return Err(unusable("body", url.as_str(), "the body of a request has at most 16 MiB"));
+        }
+        for (name, value) in &custom.headers {
+            check_header(name, value).map_err(|error| unusable("header", name, &error.to_string()))?;
+        }
+        if custom.encode().len() - custom.body.len() > MAX_REQUEST_EXTRAS {
+            return Err(unusable("user_data", url.as_str(), "headers and user data have at most 1 MiB"));
+        }
+        let request = (custom != CustomRequest::default()).then(|| Arc::new(custom));
+        Ok(Link { via, depth, kind: LinkKind::Root, request, ..Link::root(url, max_redirects) })
     }
+}
+
+fn unusable(key: &'static str, value: &str, problem: &str) -> Error {
+    Error::from(ConfigError { key, value: value.to_owned(), problem: problem.to_owned() })
+}
+
+/// Names and values of the fields that a browser would send without any action of its user. No button is pressed.
+fn form_values(form: &argiope_content::Element<'_>) -> Vec<(String, String)> {
+    let mut values = Vec::new();
+    for field in form.descendants() {
+        let Some(name) = field.attribute("name").filter(|name| !name.is_empty()) else { continue };
+        let has = |attribute: &str| field.attribute(attribute).is_some();
+        if has("disabled") {
+            continue;
+        }
+        let value = match field.name() {
+            "input" => {
+                let kind = field.attribute("type").map(|kind| kind.to_ascii_lowercase()).unwrap_or_default();
+                match kind.as_str() {
+                    "submit" | "image" | "button" | "reset" | "file" => continue,
+                    "checkbox" | "radio" if !has("checked") => continue,
+                    "checkbox" | "radio" => {
+                        field.attribute("value").map_or_else(|| "on".into(), |value| value.into_owned())
+                    }
+                    _ => field.attribute("value").unwrap_or_default().into_owned(),
+                }
+            }
+            "textarea" => field.text(),
+            "select" => {
+                let options: Vec<_> = field.descendants().filter(|option| option.name() == "option").collect();
+                let chosen = options.iter().find(|option| option.attribute("selected").is_some()).or(options.first());
+                let Some(option) = chosen else { continue };
+                option.attribute("value").map_or_else(|| option.text(), |value| value.into_owned())
+            }
+            _ => continue,
+        };
+        values.push((name.into_owned(), value));
+    }
+    values
 }
 
 /// What can be fed to a crawl: addresses as text, [`Url`]s and [`Request`]s.
@@ -73,7 +261,7 @@ impl IntoRequest for Request {
 
 impl IntoRequest for Url {
     fn into_request(self) -> Result<Request, BadUrl> {
-        Ok(Request { url: self, via: None, depth: 0 })
+        Ok(Request::to(self))
     }
 }
 

@@ -2,7 +2,9 @@
 
 use argiope_core::page::link::{Link, LinkKind};
 use argiope_core::page::url::UrlRef;
-use argiope_core::schedule::frontier::{Counts, Fate, Frontier, LaneId, LinkRef, Put, StoreError};
+use argiope_core::schedule::frontier::{
+    Counts, Fate, FoundEdges, Frontier, FrontierNews, FrontierWaker, LaneId, LinkRef, Put, StoreError,
+};
 use argiope_core::schedule::keeper::Settled;
 use argiope_runtime::keeper_thread::VisitConsumer;
 use argiope_runtime::writer_thread::CommitFrontier;
@@ -70,6 +72,30 @@ impl<F: Frontier> Frontier for OwnFrontier<F> {
 
     fn give_back(&mut self, link: Link) -> Result<(), StoreError> {
         self.0.give_back(link)
+    }
+
+    fn set_waker(&mut self, waker: FrontierWaker) {
+        self.0.set_waker(waker);
+    }
+
+    fn mark_sent(&mut self, link: &Link) -> Result<(), StoreError> {
+        self.0.mark_sent(link)
+    }
+
+    fn put_back(&mut self, link: Link) -> Result<(), StoreError> {
+        self.0.put_back(link)
+    }
+
+    fn has_lane(&self, host: &str) -> bool {
+        self.0.has_lane(host)
+    }
+
+    fn keep_edges(&mut self, edges: &FoundEdges<'_>) -> Result<(), StoreError> {
+        self.0.keep_edges(edges)
+    }
+
+    fn news(&mut self) -> Result<Vec<FrontierNews>, StoreError> {
+        self.0.news()
     }
 
     fn lane_of(&mut self, host: &str) -> Result<LaneId, StoreError> {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
+use argiope_practice::members::{MEMBER, ORDERS, members};
 use argiope_practice::shop::{PRODUCTS, price_text, product, shop};
 use argiope_practice::{PracticeWeb, RunningWeb};
 
@@ -62,6 +63,38 @@ fn link_filter_follows_what_it_likes() {
     let printed = run("link_filter", &[&root]);
     assert!(printed.contains("/guide") && printed.contains("/page/3"), "{printed}");
     assert!(!printed.contains("/product/"), "{printed}");
+}
+
+#[test]
+fn login_reads_what_is_behind_the_form() {
+    let site = members("127.5.0.9:0").expect("a loopback address");
+    let root = site.url("/");
+    let web = PracticeWeb::new().site(site).start().expect("the practice web starts");
+    let (name, password) = MEMBER;
+    let printed = run("login", &[&format!("{root}login"), name, password]);
+    let expected = [
+        format!("GET {root}login Log in"),
+        format!("POST {root}session (no title)"),
+        format!("GET {root}account Your account"),
+    ];
+    assert_eq!(printed.lines().take(3).collect::<Vec<_>>(), expected);
+    assert_eq!(printed.matches(" Order ").count(), ORDERS, "{printed}");
+    // robots.txt, the form, its answer, the account and its orders.
+    assert_eq!(web.requests(), 4 + ORDERS as u64);
+}
+
+#[test]
+fn hooks_sign_and_drop() {
+    let site = shop("127.5.0.9:0").expect("a loopback address");
+    let root = site.url("/");
+    let web = PracticeWeb::new().site(site).keep_headers().start().expect("the practice web starts");
+    let printed = run("hooks", &[&root]);
+    assert!(printed.contains(&format!("refused {root}page/2\n")), "{printed}");
+    assert!(printed.contains(&format!("ok {root}guide\n")) && !printed.contains("/terms"), "{printed}");
+    for request in web.log().iter().filter(|request| request.path != "/robots.txt") {
+        let signature = request.headers.iter().find(|(name, _)| name == "X-Signature").map(|(_, value)| value.clone());
+        assert_eq!(signature, Some(format!("GET-{}", request.path.len())), "{}", request.path);
+    }
 }
 
 #[test]

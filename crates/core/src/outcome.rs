@@ -95,6 +95,10 @@ names! {
         BlockedPort = "blocked_port",
         ParseLimit = "parse_limit",
         RobotsUnreachable = "robots_unreachable",
+        /// The library's request hook dropped it.
+        Hook = "hook",
+        /// A form was sent by an earlier run, and its result is not known.
+        NotRepeated = "not_repeated",
         Internal = "internal",
     }
 }
@@ -110,6 +114,8 @@ names! {
         Disconnect = "disconnect",
         /// The content coding was invalid.
         Decode = "decode",
+        /// The library's response hook did not want it.
+        Hook = "hook",
     }
 }
 

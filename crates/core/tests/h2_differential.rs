@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use argiope_core::http::conn::{Limits, Step};
-use argiope_core::http::h2::{H2Conn, StreamEvents, StreamFault, request_block};
+use argiope_core::http::h2::{H2Conn, H2Request, StreamEvents, StreamFault, request_block};
 use argiope_core::{ErrorKind, Time};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Response};
@@ -129,7 +129,7 @@ fn fetch(pages: &[Page], piece: usize, max_streams: u32, hold: bool) -> BTreeMap
         let mut streams = Streams { hold, ..Streams::default() };
         for key in 0..count {
             let request = format!("GET /{key} HTTP/1.1\r\nHost: h.example\r\nUser-Agent: argiope/1\r\n\r\n");
-            conn.open(key as u32, request_block(true, request.as_bytes()));
+            conn.open(key as u32, H2Request::plain(request_block(true, request.as_bytes())));
         }
         let mut buffer = vec![0; piece];
         while !conn.is_idle() {

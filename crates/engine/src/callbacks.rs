@@ -161,8 +161,8 @@ impl Table {
                 Ok(()) => return self.drive(token, Cause::Own),
                 Err(refused) => job = refused,
             }
-            // The host's requests go to another port now.
-            if open.session.is_idle() {
+            // The host's requests go to another port now, or it was closed for the job.
+            if open.session.is_idle() || open.session.slot().is_none() {
                 self.remove(token);
             }
         }

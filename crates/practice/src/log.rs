@@ -29,6 +29,8 @@ pub struct SeenRequest {
     pub user_agent: String,
     /// All headers, with [`crate::PracticeWeb::keep_headers`]; empty otherwise.
     pub headers: Vec<(String, String)>,
+    /// The body, with [`crate::PracticeWeb::keep_headers`]; empty otherwise.
+    pub body: String,
     /// The status sent; 0 if there is none (raw bytes, hang, reset).
     pub status: u16,
     /// When the request's head was complete.
@@ -289,6 +291,11 @@ impl RequestLog {
                 path: request.target.to_owned(),
                 user_agent: request.user_agent.to_owned(),
                 headers,
+                body: if self.keep_headers {
+                    String::from_utf8_lossy(request.body).into_owned()
+                } else {
+                    String::new()
+                },
                 status,
                 start,
                 end: None,

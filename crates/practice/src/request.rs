@@ -12,6 +12,8 @@ pub(crate) struct Request<'a> {
     pub(crate) target: &'a str,
     /// The `Host` header; empty if there is none.
     pub(crate) host: &'a str,
+    /// The body, as long as `Content-Length` says.
+    pub(crate) body: &'a [u8],
     /// The client will close, or uses HTTP/1.0 without keep-alive, or sends a body that is not read.
     pub(crate) last: bool,
     pub(crate) user_agent: &'a str,
@@ -29,6 +31,9 @@ pub(crate) enum ParsedHead<'a> {
     /// This is not HTTP.
     Nonsense,
 }
+
+/// The longest body a practice server reads.
+const MAX_BODY: usize = 4 << 20;
 
 /// The longest head a practice server reads.
 pub(crate) const MAX_HEAD: usize = 64 * 1024;
@@ -48,8 +53,16 @@ pub(crate) fn parse(bytes: &[u8]) -> ParsedHead<'_> {
     if !version.starts_with("HTTP/1.") || words.next().is_some() {
         return ParsedHead::Nonsense;
     }
-    let mut request =
-        Request { method, target: path_of(target), host: "", last: version == "HTTP/1.0", user_agent: "", lines };
+    let mut request = Request {
+        method,
+        target: path_of(target),
+        host: "",
+        body: &[],
+        last: version == "HTTP/1.0",
+        user_agent: "",
+        lines,
+    };
+    let mut length = 0;
     for (name, value) in headers(lines) {
         // The length rules out nearly every other header before any byte is compared.
         match name.len() {
@@ -62,12 +75,18 @@ pub(crate) fn parse(bytes: &[u8]) -> ParsedHead<'_> {
                 }
             }
             10 if name.eq_ignore_ascii_case("user-agent") => request.user_agent = value,
-            14 if name.eq_ignore_ascii_case("content-length") && value != "0" => request.last = true,
+            14 if name.eq_ignore_ascii_case("content-length") => match value.parse() {
+                Ok(declared) if declared <= MAX_BODY => length = declared,
+                _ => request.last = true,
+            },
             17 if name.eq_ignore_ascii_case("transfer-encoding") => request.last = true,
             _ => {}
         }
     }
-    ParsedHead::Whole(request, end + 4)
+    match bytes.get(end + 4..end + 4 + length) {
+        Some(body) => ParsedHead::Whole(Request { body, ..request }, end + 4 + length),
+        None => ParsedHead::Partial,
+    }
 }
 
 impl<'a> Request<'a> {
@@ -126,6 +145,15 @@ mod tests {
         assert_eq!((request.user_agent, request.last), ("me/1", false));
         assert_eq!(request.header("x"), Some("y"));
         assert_eq!(&bytes[used..], b"GET /next");
+    }
+
+    #[test]
+    fn a_body_belongs_to_its_request() {
+        let bytes = b"POST /a HTTP/1.1\r\nContent-Length: 3\r\n\r\nx=1GET /next";
+        let ParsedHead::Whole(request, used) = parse(bytes) else { panic!("not whole") };
+        assert_eq!((request.method, request.body, request.last), ("POST", &b"x=1"[..], false));
+        assert_eq!(&bytes[used..], b"GET /next");
+        assert_eq!(parse(&bytes[..used - 1]), ParsedHead::Partial);
     }
 
     #[test]

@@ -42,6 +42,7 @@ pub struct Site {
     pub(crate) http2: Option<Http2>,
     pub(crate) names: Vec<String>,
     pages: HashMap<Box<str>, Vec<Response>>,
+    conditional: Vec<(RequestMatch, Response)>,
     fallback: Response,
     graph: Option<Arc<Graph>>,
 }
@@ -74,6 +75,7 @@ impl Site {
             http2: None,
             names: Vec::new(),
             pages: HashMap::new(),
+            conditional: Vec::new(),
             fallback: Response::status(404),
             graph: None,
         })
@@ -136,6 +138,12 @@ impl Site {
         self.sequence(path, [answer])
     }
 
+    /// A response for requests that match. Of several matches the first counts; they come before all other pages.
+    pub fn when(mut self, request: RequestMatch, answer: Response) -> Site {
+        self.conditional.push((request, answer));
+        self
+    }
+
     /// A page that sends these responses in turn; the last one repeats.
     pub fn sequence(mut self, path: &str, answers: impl IntoIterator<Item = Response>) -> Site {
         self.pages.insert(path.into(), answers.into_iter().collect());
@@ -193,13 +201,61 @@ impl Site {
             scores: answers.iter().map(|answer| Arc::new(Script::of(answer))).collect(),
             asked: AtomicUsize::new(0),
         };
+        let conditional = self.conditional.iter();
         SiteContent {
+            conditional: conditional.map(|(wanted, answer)| (wanted.clone(), Arc::new(Script::of(answer)))).collect(),
             pages: self.pages.iter().map(|(path, answers)| (path.clone(), scripted(answers))).collect(),
             by_host,
             any_query: self.pages.keys().any(|path| path.ends_with("?*")),
             fallback: Arc::new(Script::of(&self.fallback)),
             graph: self.graph.clone(),
         }
+    }
+}
+
+/// Which requests a response is for: all that is said must be so.
+#[derive(Clone, Debug)]
+pub struct RequestMatch {
+    method: &'static str,
+    path: Box<str>,
+    cookie: Option<Box<str>>,
+    body: Option<Box<str>>,
+}
+
+impl RequestMatch {
+    /// Requests with GET for a path.
+    pub fn get(path: &str) -> Self {
+        Self { method: "GET", path: path.into(), cookie: None, body: None }
+    }
+
+    /// Requests with POST for a path.
+    pub fn post(path: &str) -> Self {
+        Self { method: "POST", ..Self::get(path) }
+    }
+
+    /// Only with this cookie: `name=value`.
+    #[must_use]
+    pub fn cookie(mut self, cookie: &str) -> Self {
+        self.cookie = Some(cookie.into());
+        self
+    }
+
+    /// Only with a body that contains this text.
+    #[must_use]
+    pub fn body(mut self, text: &str) -> Self {
+        self.body = Some(text.into());
+        self
+    }
+
+    fn matches(&self, request: &Request<'_>) -> bool {
+        let has_cookie = |wanted: &str| {
+            request.header("cookie").is_some_and(|cookies| cookies.split("; ").any(|cookie| cookie == wanted))
+        };
+        let has_text = |text: &str| memchr::memmem::find(request.body, text.as_bytes()).is_some();
+        request.method == self.method
+            && request.target == &*self.path
+            && self.cookie.as_deref().is_none_or(has_cookie)
+            && self.body.as_deref().is_none_or(has_text)
     }
 }
 
@@ -238,6 +294,7 @@ impl Scripted {
 
 /// The content of a site, ready to be served.
 pub(crate) struct SiteContent {
+    conditional: Vec<(RequestMatch, Arc<Script>)>,
     pages: HashMap<Box<str>, Scripted>,
     by_host: bool,
     any_query: bool,
@@ -253,6 +310,9 @@ pub(crate) enum ResponseSource {
 
 impl SiteContent {
     pub(crate) fn find(&self, request: &Request<'_>) -> ResponseSource {
+        if let Some((_, script)) = self.conditional.iter().find(|(wanted, _)| wanted.matches(request)) {
+            return ResponseSource::Scripted(Arc::clone(script));
+        }
         let mut page = None;
         if self.by_host {
             page = self.pages.get(format!("//{}{}", request.host_name(), request.target).as_str());

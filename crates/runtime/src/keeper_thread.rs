@@ -12,6 +12,7 @@ use argiope_core::budget::MemoryPart;
 use argiope_core::control::{Control, ControlVerdict};
 use argiope_core::output::record::WallClock;
 use argiope_core::rules::Rules;
+use argiope_core::schedule::frontier::FrontierWaker;
 use argiope_core::schedule::job::{Job, SendReporter, SentRequest};
 use argiope_core::schedule::keeper::{Changes, End, Keeper, Order, Settled};
 use argiope_core::schedule::trap::Cut;
@@ -168,6 +169,9 @@ struct KeeperLoop<F> {
     visits: FairQueue<Option<LaneId>, Box<Visit>>,
     /// Jobs collected for each worker.
     batches: Vec<Vec<Job>>,
+    /// Jobs whose requests must not be sent twice: they wait until it is durable that they are sent, which is so when
+    /// the log is durable up to these positions.
+    unsent: Vec<(u64, Job)>,
     /// Whether the first and last line of the run are records.
     has_run_records: bool,
 }
@@ -213,6 +217,11 @@ impl<F: CommitFrontier> KeeperLoop<F> {
         keeper.bench_mut().set_send_reporter(SendReporter::new(move |request| {
             let _ = to_keeper.send(KeeperMessage::Sent(request));
         }));
+        let to_keeper = inbox.clone();
+        keeper.frontier_mut().set_waker(FrontierWaker::new(move || {
+            // A keeper that has ended needs no news.
+            let _ = to_keeper.send(KeeperMessage::Wake);
+        }));
         if let Some(folder) = &target.folder {
             keeper.resume_archive(folder.outputs.iter().map(|(name, length)| (&**name, *length)));
         }
@@ -248,6 +257,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
             disk_size: None,
             visits: FairQueue::default(),
             batches: (0..pool.len()).map(|_| Vec::new()).collect(),
+            unsent: Vec::new(),
             has_run_records,
             pool,
             rules,
@@ -263,6 +273,14 @@ impl<F: CommitFrontier> KeeperLoop<F> {
         if mode == StopMode::Now {
             self.pool.end(mode);
         }
+        // What was not sent may be sent by the next run.
+        let unsent = std::mem::take(&mut self.unsent).into_iter();
+        let end = end.and_then(|end| {
+            for (_, job) in unsent {
+                self.keeper.frontier_mut().give_back(Link { tries: 0, ..job.link })?;
+            }
+            Ok(end)
+        });
         let left = self.keeper.unfinished();
         let elapsed = clock.now() - Time::ZERO;
         let Self { mut keeper, mut commits, tally, pool, has_run_records, .. } = self;
@@ -294,13 +312,13 @@ impl<F: CommitFrontier> KeeperLoop<F> {
         }
         let wait = loop {
             match self.keeper.next(now)? {
+                Order::Fetch(job) if !job.link.is_repeatable() => {
+                    self.keeper.frontier_mut().mark_sent(&job.link)?;
+                    self.unsent.push((self.keeper.frontier().log_end(), job));
+                    self.commits.touch(now);
+                }
                 Order::Fetch(job) => {
-                    // Jobs that share a connection go to the same worker.
-                    let slot = if job.shares_connection() { 0 } else { usize::from(job.slot) };
-                    let worker = (job.lane.index() + slot) % self.batches.len().max(1);
-                    if let Some(batch) = self.batches.get_mut(worker) {
-                        batch.push(job);
-                    }
+                    self.assign(job);
                 }
                 Order::Resolve(lane, host) => match Resolver::known(&host) {
                     Some(found) => self.keeper.resolved(lane, Ok(found), now),
@@ -310,10 +328,27 @@ impl<F: CommitFrontier> KeeperLoop<F> {
                 Order::Done(end) => break HandedOut::Over(end),
             }
         };
+        if !self.unsent.is_empty() {
+            let durable = self.keeper.frontier().durable_end();
+            let (ready, waiting) = std::mem::take(&mut self.unsent).into_iter().partition(|(end, _)| *end <= durable);
+            self.unsent = waiting;
+            let ready: Vec<(u64, Job)> = ready;
+            ready.into_iter().for_each(|(_, job)| self.assign(job));
+        }
         for (worker, batch) in self.batches.iter_mut().enumerate() {
             self.pool.send(worker, batch);
         }
         Ok(wait)
+    }
+
+    /// Adds a job to the batch of its worker.
+    fn assign(&mut self, job: Job) {
+        // Jobs that share a connection go to the same worker.
+        let slot = if job.shares_connection() { 0 } else { usize::from(job.slot) };
+        let worker = (job.lane.index() + slot) % self.batches.len().max(1);
+        if let Some(batch) = self.batches.get_mut(worker) {
+            batch.push(job);
+        }
     }
 
     fn run(&mut self, messages: &Receiver<KeeperMessage>) -> Result<End, Error> {

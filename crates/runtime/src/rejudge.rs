@@ -54,7 +54,7 @@ pub fn rejudge(
                 continue;
             }
             let (via, kind) = (Some(&source), edge.kind);
-            let link = LinkRef { url, via, depth, redirects: rules.max_redirects, tries: 0, kind };
+            let link = LinkRef { url, via, depth, redirects: rules.max_redirects, tries: 0, kind, request: None };
             queued += u64::from(frontier.offer(link)?.is_some());
         }
         Ok::<(), StoreError>(())

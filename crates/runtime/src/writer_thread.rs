@@ -62,6 +62,16 @@ pub trait CommitFrontier: Frontier {
         Ok(())
     }
 
+    /// Where the log ends, with everything that is not committed yet.
+    fn log_end(&self) -> u64 {
+        0
+    }
+
+    /// Everything up to this position of the log is durable.
+    fn durable_end(&self) -> u64 {
+        u64::MAX
+    }
+
     /// The hash of an output file as it will be with the next commit.
     fn keep_output_hash(&mut self, _name: &str, _hash: u64) {}
 
@@ -112,6 +122,14 @@ impl CommitFrontier for DiskFrontier {
 
     fn acknowledge(&mut self, batch: &CommitBatch) -> Result<(), StoreError> {
         DiskFrontier::acknowledge(self, batch)
+    }
+
+    fn log_end(&self) -> u64 {
+        DiskFrontier::log_end(self)
+    }
+
+    fn durable_end(&self) -> u64 {
+        DiskFrontier::durable_end(self)
     }
 
     fn keep_output_hash(&mut self, name: &str, hash: u64) {
@@ -286,6 +304,11 @@ impl CommitQueue {
         }
         self.add(Item::Visit(settled), now);
         Ok(())
+    }
+
+    /// Something that is not among the collected items happened: a commit is due soon.
+    pub fn touch(&mut self, now: Time) {
+        self.since.get_or_insert(now);
     }
 
     fn add(&mut self, item: Item, now: Time) {

@@ -1,16 +1,18 @@
 //! [`MemoryFrontier`]: the frontier of a crawl that is not to be resumed.
 //!
 //! A queued link takes a few bytes besides the part of its URL after the host name: scheme and flags, redirects, tries,
-//! and the number of the page on which it was found.
+//! and the number of the page on which it was found; a request that is not a plain GET is stored behind it.
 //!
 //! Invariant: a lane without queued links has no queue; a page (`via`) is kept as long as a queued link refers to it.
 
 use crate::bytequeue::ByteQueue;
 use crate::lanes::LaneNames;
 use crate::seen::SeenSet;
+use argiope_core::page::custom_request::CustomRequest;
 use argiope_core::schedule::frontier::seen_key;
 use argiope_core::{Counts, Fate, Frontier, LaneId, Link, LinkKind, LinkRef, StoreError, StoreErrorKind, Url, UrlRef};
 use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
 
 /// A frontier in memory.
 pub struct MemoryFrontier {
@@ -75,7 +77,7 @@ impl MemoryFrontier {
     }
 
     fn end_lease(&mut self, link: &Link) -> Result<(), StoreError> {
-        if self.leased.remove(&seen_key(link.url.as_ref(), link.kind, self.key)) {
+        if self.leased.remove(&link.seen_key(self.key)) {
             return Ok(());
         }
         Err(StoreError::new(StoreErrorKind::Misuse, format!("{} is not leased", link.url)))
@@ -85,8 +87,7 @@ impl MemoryFrontier {
 impl Frontier for MemoryFrontier {
     // anchor: frontier-offer
     fn offer(&mut self, link: LinkRef<'_>) -> Result<Option<LaneId>, StoreError> {
-        let fingerprint = seen_key(link.url, link.kind, self.key);
-        if !self.seen.insert(fingerprint) {
+        if !self.seen.insert(link.seen_key(self.key)) {
             return Ok(None);
         }
         let lane = self.lane_of(link.url.host())?;
@@ -106,9 +107,10 @@ impl Frontier for MemoryFrontier {
         while links.len() < room {
             let Some((mut link, page)) = queue.pop(host) else { break };
             link.via = page.and_then(|page| self.pages.release(page));
-            self.leased.insert(seen_key(link.url.as_ref(), link.kind, self.key));
+            self.leased.insert(link.seen_key(self.key));
             self.queued -= 1;
-            self.queued_bytes -= HEAD + behind_host(link.url.as_ref()).len();
+            let request = link.request.as_ref().map_or(0, |request| 8 + request.encode().len());
+            self.queued_bytes -= HEAD + behind_host(link.url.as_ref()).len() + request;
             links.push(link);
         }
         if queue.len == 0 {
@@ -158,32 +160,41 @@ impl Frontier for MemoryFrontier {
     }
 }
 
-/// The queue of one lane: one level per depth, shallow first.
+/// The queue of one lane: one level per rank, which is the depth of links without a priority.
 #[derive(Default)]
 struct Queue {
     levels: VecDeque<Level>,
     len: u64,
 }
 
-/// The queued links of one depth, in order of arrival.
+/// The queued links of one rank, in order of arrival.
 struct Level {
-    depth: u32,
+    rank: i32,
     links: ByteQueue,
 }
 
 impl Queue {
     /// Adds a link; returns its length.
     fn push(&mut self, link: LinkRef<'_>, page: Option<u32>) -> usize {
-        let at = self.levels.partition_point(|level| level.depth < link.depth);
-        if self.levels.get(at).is_none_or(|level| level.depth != link.depth) {
-            self.levels.insert(at, Level { depth: link.depth, links: ByteQueue::default() });
+        let rank = link.rank();
+        let at = self.levels.partition_point(|level| level.rank < rank);
+        if self.levels.get(at).is_none_or(|level| level.rank != rank) {
+            self.levels.insert(at, Level { rank, links: ByteQueue::default() });
         }
         let rest = behind_host(link.url);
         let mut item = Vec::with_capacity(HEAD + rest.len());
-        item.extend([link.kind as u8 | (u8::from(link.url.is_https()) << 7), link.redirects, link.tries]);
+        let has_request = if link.request.is_some() { HAS_REQUEST } else { 0 };
+        let flags = link.kind as u8 | has_request | (u8::from(link.url.is_https()) << 7);
+        item.extend([flags, link.redirects, link.tries]);
         item.extend(page.unwrap_or(NO_PAGE).to_le_bytes());
         item.extend((rest.len() as u16).to_le_bytes());
         item.extend(rest.as_bytes());
+        if let Some(request) = link.request {
+            let encoded = request.encode();
+            item.extend(link.depth.to_le_bytes());
+            item.extend((encoded.len() as u32).to_le_bytes());
+            item.extend(encoded);
+        }
         self.levels[at].links.push(&item);
         self.len += 1;
         item.len()
@@ -203,6 +214,8 @@ impl Queue {
 /// What precedes a URL: kind and scheme, redirects, tries, page, length.
 const HEAD: usize = 9;
 const NO_PAGE: u32 = u32::MAX;
+/// This bit of the first byte: depth and request follow the URL.
+const HAS_REQUEST: u8 = 0x40;
 
 impl Level {
     /// The first link, without its page. `None` is impossible: only `push` writes here.
@@ -212,15 +225,24 @@ impl Level {
         let (page, len) = (u32::from_le_bytes([p0, p1, p2, p3]), usize::from(u16::from_le_bytes([l0, l1])));
         let scheme = if flags & 0x80 == 0 { "http://" } else { "https://" };
         let text = [scheme, host, std::str::from_utf8(rest.get(..len)?).ok()?].concat();
-        let link = Link {
+        let mut link = Link {
             url: UrlRef::from_normal(&text)?.to_url(),
             via: None,
-            depth: self.depth,
+            depth: u32::try_from(self.rank).unwrap_or(0),
             redirects,
             tries,
-            kind: LinkKind::from_number(flags & 0x7F)?,
+            kind: LinkKind::from_number(flags & 0x3F)?,
+            request: None,
         };
-        self.links.advance(HEAD + len);
+        let mut length = HEAD + len;
+        if flags & HAS_REQUEST != 0 {
+            let (&[d0, d1, d2, d3, l0, l1, l2, l3], rest) = rest.get(len..)?.split_first_chunk::<8>()?;
+            let encoded = rest.get(..u32::from_le_bytes([l0, l1, l2, l3]) as usize)?;
+            link.depth = u32::from_le_bytes([d0, d1, d2, d3]);
+            link.request = Some(Arc::new(CustomRequest::decode(encoded)?));
+            length += 8 + encoded.len();
+        }
+        self.links.advance(length);
         Some((link, (page != NO_PAGE).then_some(page)))
     }
 }

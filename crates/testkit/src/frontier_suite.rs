@@ -2,8 +2,10 @@
 //!
 //! The last test is the thorough one: long random histories, compared with a model that is too simple to be wrong.
 
+use argiope_core::page::custom_request::{CustomRequest, Method};
 use argiope_core::{Counts, Fate, Frontier, LaneId, Link, LinkKind, Outcome, StoreError, StoreErrorKind, Url};
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use crate::sim::rng::SimRng;
 
@@ -19,6 +21,8 @@ macro_rules! frontier_suite {
                 links_are_taken_breadth_first_and_in_order_of_arrival,
                 lanes_are_host_names,
                 a_link_comes_out_as_it_went_in,
+                a_request_is_its_method_address_and_body,
+                links_of_a_higher_priority_are_taken_first,
                 a_link_given_back_is_taken_again_as_it_was_given_back,
                 a_settled_link_stays_known,
                 only_a_leased_link_can_be_settled_or_given_back,
@@ -42,7 +46,7 @@ pub const FATE: Fate<'static> =
 /// A link as found on some page.
 pub fn link(address: &str, depth: u32) -> Link {
     let via = (depth > 0).then(|| url("https://via.example/page"));
-    Link { url: url(address), via, depth, redirects: 10, tries: 0, kind: LinkKind::Anchor }
+    Link { url: url(address), via, depth, redirects: 10, tries: 0, kind: LinkKind::Anchor, request: None }
 }
 
 fn url(address: &str) -> Url {
@@ -150,10 +154,53 @@ pub fn a_link_comes_out_as_it_went_in<F: Frontier>(make: impl Fn(u64) -> F) {
             redirects: number as u8,
             tries: 255 - number as u8,
             kind: *kind,
+            request: None,
         })
         .collect();
     let lane = frontier.put(links.clone()).expect("put").lanes[0];
     assert_eq!(frontier.take(lane, 99).expect("take"), links);
+}
+
+pub fn a_request_is_its_method_address_and_body<F: Frontier>(make: impl Fn(u64) -> F) {
+    let mut frontier = make(11);
+    let plain = link("http://h.example/form", 1);
+    let form = |body: &str, data: u32| {
+        let (method, data) = (Method::Post, serde_json::json!({"number": data}));
+        let headers = vec![("X-Name".into(), "value".into())];
+        let request = CustomRequest { method, headers, body: body.as_bytes().into(), data, ..CustomRequest::default() };
+        Link { request: Some(Arc::new(request)), ..plain.clone() }
+    };
+    let put = frontier.put(vec![plain.clone(), form("a", 1), form("b", 2), form("a", 3)]).expect("put");
+    assert_eq!(put.new, [true, true, true, false], "user data is not a part of the identity");
+    let lane = put.lanes[0];
+    assert_eq!(frontier.take(lane, 9).expect("take"), [plain, form("a", 1), form("b", 2)]);
+    frontier.settle(&form("b", 2), FATE).expect("settle");
+    frontier.mark_sent(&form("a", 1)).expect("it is leased");
+    assert!(frontier.mark_sent(&form("b", 2)).is_err() || frontier.counts().leased == 2);
+    frontier.give_back(form("a", 1)).expect("give back");
+    assert_eq!(frontier.take(lane, 9).expect("take"), [form("a", 1)]);
+    assert_eq!(frontier.counts(), Counts { known: 3, queued: 0, leased: 2, settled: 1 });
+}
+
+pub fn links_of_a_higher_priority_are_taken_first<F: Frontier>(make: impl Fn(u64) -> F) {
+    let mut frontier = make(12);
+    let with_priority = |number: u32, depth, priority| {
+        let request = CustomRequest { priority, ..CustomRequest::default() };
+        let plain = link(&format!("http://h.example/{number}"), depth);
+        Link { request: (priority != 0).then(|| Arc::new(request)), ..plain }
+    };
+    let priorities = [0, 0, 5, -1, 5, 0, i16::MAX, i16::MIN, 1];
+    let all: Vec<Link> =
+        (0..).zip(priorities).map(|(number, priority)| with_priority(number, number % 2, priority)).collect();
+    let lane = frontier.put(all.clone()).expect("put").lanes[0];
+    let order = frontier.take(lane, 99).expect("take");
+    let numbers: Vec<usize> = order.iter().filter_map(|link| all.iter().position(|other| other == link)).collect();
+    assert_eq!(numbers, [6, 2, 4, 8, 0, 1, 5, 3, 7]);
+    frontier.put_back(all[8].clone()).expect("put back");
+    frontier.put_back(all[2].clone()).expect("put back");
+    frontier.put_back(all[0].clone()).expect("put back");
+    let again = frontier.take(lane, 99).expect("take");
+    assert_eq!(again, [all[2].clone(), all[8].clone(), all[0].clone()]);
 }
 
 pub fn a_link_given_back_is_taken_again_as_it_was_given_back<F: Frontier>(make: impl Fn(u64) -> F) {
@@ -391,6 +438,14 @@ impl History {
         let address = format!("{scheme}://h{}.example/{}", self.below(5), self.below(60));
         let via = (self.below(4) > 0).then(|| url(&format!("https://v.example/{}", self.below(3))));
         let kind = [LinkKind::Anchor, LinkKind::Redirect, LinkKind::SitemapFile][self.below(3) as usize];
-        Link { url: url(&address), via, depth: self.below(4) as u32, redirects: self.below(11) as u8, tries: 0, kind }
+        Link {
+            url: url(&address),
+            via,
+            depth: self.below(4) as u32,
+            redirects: self.below(11) as u8,
+            tries: 0,
+            kind,
+            request: None,
+        }
     }
 }

@@ -198,7 +198,7 @@ fn leases_epochs_and_fences(cluster: &RedisCluster) {
     let want = |epoch, number| TakeRequest { token: token(epoch), number, room: 2, others: 9, hosts: Vec::new() };
     let taken = one.take(&[want(first.epoch, 1)]).expect("take")[0].clone().expect("held");
     assert_eq!((taken.hosts[0].links.len(), taken.hosts[0].left, taken.leased), (2, 3, 2));
-    let fingerprint = |link: &Link| argiope_core::schedule::frontier::seen_key(link.url.as_ref(), link.kind, 7);
+    let fingerprint = |link: &Link| link.seen_key(7);
     let settle = |epoch, sequence, link: &Link| SettleRequest {
         token: token(epoch),
         sequence,

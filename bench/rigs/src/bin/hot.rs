@@ -235,7 +235,8 @@ fn next_finish() -> Box<dyn FnMut() -> u64> {
 
 /// A page's record as a line of JSON.
 fn encode() -> Box<dyn FnMut() -> u64> {
-    let link = Link { url: address(), via: Some(address()), depth: 3, redirects: 9, tries: 1, kind: LinkKind::Anchor };
+    let kind = LinkKind::Anchor;
+    let link = Link { url: address(), via: Some(address()), depth: 3, redirects: 9, tries: 1, kind, request: None };
     let mut visit = Visit::bare(link, Purpose::Page, Outcome::Ok, Time::from_micros(2_000_000));
     visit.facts.status = Some(200);
     visit.findings.content_type = Some("text/html".into());

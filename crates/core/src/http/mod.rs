@@ -2,13 +2,15 @@
 //!
 //! [`conn`] is the protocol state of one connection, TLS included. [`fetch`] drives one request over a connection and
 //! produces a visit. [`h2`] is HTTP/2. [`session`] is what engines drive: a connection with the jobs it carries.
-//! [`race`] decides which of a host's addresses is tried when.
+//! [`race`] decides which of a host's addresses is tried when. [`hooks`] let the library's user see requests and
+//! responses on their way.
 
 pub mod address;
 pub mod conn;
 pub mod cookies;
 pub mod fetch;
 pub mod h2;
+pub mod hooks;
 pub mod proxy;
 pub mod race;
 pub mod session;

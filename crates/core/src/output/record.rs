@@ -67,6 +67,9 @@ struct Line<'a> {
     r#type: &'static str,
     #[serde(rename = "for", skip_serializing_if = "Option::is_none")]
     errand: Option<&'static str>,
+    /// Left out for GET.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    method: Option<&'static str>,
     url: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<u16>,
@@ -259,6 +262,7 @@ pub fn encode(visit: &Visit, clock: WallClock, place: Option<&WarcLocation>, out
             Purpose::Robots(_) => Some("robots"),
             Purpose::Sitemap => Some("sitemap"),
         },
+        method: visit.link.request.as_ref().map(|request| request.method.as_str()).filter(|name| *name != "GET"),
         url: visit.link.url.as_str(),
         status: visit.facts.status,
         outcome: visit.facts.outcome,
@@ -352,7 +356,7 @@ mod tests {
     fn visit(purpose: Purpose, outcome: Outcome) -> Visit {
         let via = Some(url("https://h.example/"));
         let kind = LinkKind::Anchor;
-        let link = Link { url: url("https://h.example/p"), via, depth: 2, redirects: 9, tries: 1, kind };
+        let link = Link { url: url("https://h.example/p"), via, depth: 2, redirects: 9, tries: 1, kind, request: None };
         Visit::bare(link, purpose, outcome, Time::ZERO)
     }
 

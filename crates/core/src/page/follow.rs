@@ -3,11 +3,13 @@
 //! Invariant: the links that a visit reports are in scope, followable and distinct; every rejection is counted under
 //! the rule that decided. Real and simulated fetches both use this module.
 
+use std::sync::Arc;
+
 use hashbrown::HashSet;
 
 use crate::outcome::{ErrorKind, Failure};
 use crate::page::follow_list::FollowList;
-use crate::page::link::{LinkKind, LinkList};
+use crate::page::link::{FoundLink, LinkKind, LinkList};
 use crate::page::scope::{ScopeRule, ScopeVerdict};
 use crate::page::url::{BadUrl, Url, UrlRef, without_user_info};
 use crate::rules::Rules;
@@ -29,6 +31,10 @@ pub struct PageLink<'a> {
     pub kind: LinkKind,
     /// It is marked `rel=nofollow`.
     pub nofollow: bool,
+    /// The text of its element, white space collapsed, up to 512 bytes. An image counts by its alternative text.
+    pub text: &'a str,
+    /// The `rel` attribute of its element.
+    pub rel: &'a str,
     /// The page that it is on.
     pub page: &'a Url,
     /// How many links lead from a root to its target by this way.
@@ -69,7 +75,7 @@ pub fn links(visit: &mut Visit, links: &LinkList, nofollow: bool, rules: &Rules)
             continue;
         }
         match judging.judge(url, depth, link.kind) {
-            ScopeVerdict::Follow if !passes_filter(visit, url, link.kind, link.nofollow, depth, rules) => {
+            ScopeVerdict::Follow if !passes_filter(visit, url, &link, depth, rules) => {
                 skip(visit, url, "filter", rules);
             }
             ScopeVerdict::Follow => {
@@ -91,9 +97,13 @@ pub fn links(visit: &mut Visit, links: &LinkList, nofollow: bool, rules: &Rules)
     visit.findings.links = u32::try_from(visit.message.found.len()).unwrap_or(u32::MAX);
 }
 
-fn passes_filter(visit: &Visit, url: UrlRef<'_>, kind: LinkKind, nofollow: bool, depth: u32, rules: &Rules) -> bool {
+fn passes_filter(visit: &Visit, url: UrlRef<'_>, link: &FoundLink<'_>, depth: u32, rules: &Rules) -> bool {
+    let FoundLink { kind, nofollow, anchor, rel, .. } = *link;
+    let (text, rel) = (anchor.unwrap_or_default(), rel.unwrap_or_default());
     let page = &visit.link.url;
-    rules.link_filter.as_ref().is_none_or(|filter| filter.follows(&PageLink { url, kind, nofollow, page, depth }))
+    let follows =
+        |filter: &Arc<dyn LinkFilter>| filter.follows(&PageLink { url, kind, nofollow, text, rel, page, depth });
+    rules.link_filter.as_ref().is_none_or(follows)
 }
 
 /// Handles a redirect: a new link with one redirect less, judged like any link.

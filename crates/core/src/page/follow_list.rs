@@ -71,7 +71,15 @@ impl FollowList {
     /// The links, as found on `page`.
     pub fn links<'a>(&'a self, page: &'a Url) -> impl Iterator<Item = LinkRef<'a>> {
         let (depth, redirects) = (self.depth, self.redirects);
-        self.iter().map(move |(url, kind)| LinkRef { url, via: Some(page), depth, redirects, tries: 0, kind })
+        self.iter().map(move |(url, kind)| LinkRef {
+            url,
+            via: Some(page),
+            depth,
+            redirects,
+            tries: 0,
+            kind,
+            request: None,
+        })
     }
 }
 

@@ -1,6 +1,10 @@
 //! [`Link`]: a URL and how it was found.
 
+use std::sync::Arc;
+
+use crate::page::custom_request::{CustomRequest, rank};
 use crate::page::url::{Url, UrlRef};
+use crate::schedule::frontier::seen_key;
 
 /// A URL to fetch and how it was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +19,8 @@ pub struct Link {
     /// Attempts made so far.
     pub tries: u8,
     pub kind: LinkKind,
+    /// How its request differs from a plain GET.
+    pub request: Option<Arc<CustomRequest>>,
 }
 
 /// The element, header or file that contained the URL.
@@ -103,7 +109,27 @@ impl LinkKind {
 impl Link {
     /// A root as given by the user.
     pub fn root(url: Url, redirects: u8) -> Self {
-        Self { url, via: None, depth: 0, redirects, tries: 0, kind: LinkKind::Root }
+        Self { url, via: None, depth: 0, redirects, tries: 0, kind: LinkKind::Root, request: None }
+    }
+
+    /// Whether its request may be sent again when it is not known what became of it.
+    pub fn is_repeatable(&self) -> bool {
+        self.request.as_ref().is_none_or(|request| request.is_repeatable())
+    }
+
+    /// The order in which the links of a lane are taken: the smallest first.
+    pub fn rank(&self) -> i32 {
+        rank(self.depth, self.request.as_ref().map_or(0, |request| request.priority))
+    }
+
+    /// What distinguishes its request from a plain GET for the same URL; zero if nothing does.
+    pub fn request_identity(&self, key: u64) -> u64 {
+        self.request.as_ref().map_or(0, |request| request.identity(key))
+    }
+
+    /// Its key in the seen set.
+    pub fn seen_key(&self, key: u64) -> u64 {
+        seen_key(self.url.as_ref(), self.kind, key) ^ self.request_identity(key)
     }
 }
 
@@ -123,6 +149,8 @@ pub struct LinkList {
 struct LinkAnchors {
     text: String,
     places: Vec<(u32, u32)>,
+    /// `rel` attributes by the numbers of their links, in order.
+    rels: Vec<(u32, Box<str>)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,6 +170,8 @@ pub struct FoundLink<'a> {
     pub nofollow: bool,
     /// Its text, where it is kept.
     pub anchor: Option<&'a str>,
+    /// Its `rel` attribute, where it is kept.
+    pub rel: Option<&'a str>,
 }
 
 impl LinkList {
@@ -160,7 +190,7 @@ impl LinkList {
         if number >= self.items.len() || self.anchor(number).is_some() {
             return;
         }
-        let LinkAnchors { text, places } = &mut **self.anchors.get_or_insert_default();
+        let LinkAnchors { text, places, .. } = &mut **self.anchors.get_or_insert_default();
         if let (Ok(start), Ok(end)) = (u32::try_from(text.len()), u32::try_from(text.len() + anchor.len())) {
             text.push_str(anchor);
             if places.len() <= number {
@@ -174,9 +204,31 @@ impl LinkList {
 
     /// The text of a link by its index, where it is kept and not empty.
     pub fn anchor(&self, number: usize) -> Option<&str> {
-        let LinkAnchors { text, places } = &**self.anchors.as_ref()?;
+        let LinkAnchors { text, places, .. } = &**self.anchors.as_ref()?;
         let (start, end) = *places.get(number)?;
         text.get(start as usize..end as usize).filter(|text| !text.is_empty())
+    }
+
+    /// Sets the `rel` attribute of a link, unless it or a later one has one already.
+    pub fn set_rel(&mut self, number: usize, rel: &str) {
+        let rels = &mut self.anchors.get_or_insert_default().rels;
+        if let Ok(number) = u32::try_from(number)
+            && rels.last().is_none_or(|(last, _)| *last < number)
+        {
+            rels.push((number, rel.into()));
+        }
+    }
+
+    /// The `rel` attribute of a link by its index, where it is kept.
+    pub fn rel(&self, number: usize) -> Option<&str> {
+        let rels = &self.anchors.as_ref()?.rels;
+        let at = rels.binary_search_by_key(&u32::try_from(number).ok()?, |(number, _)| *number).ok()?;
+        rels.get(at).map(|(_, rel)| &**rel)
+    }
+
+    /// Forgets texts and `rel` attributes, once no reader is left.
+    pub fn forget_anchors(&mut self) {
+        self.anchors = None;
     }
 
     /// Whether a link has a text.
@@ -255,7 +307,13 @@ impl LinkList {
                 None => UrlRef::from_normal(text)?,
             };
             before = Some(url);
-            Some(FoundLink { url, kind: item.kind, nofollow: item.nofollow, anchor: self.anchor(number) })
+            Some(FoundLink {
+                url,
+                kind: item.kind,
+                nofollow: item.nofollow,
+                anchor: self.anchor(number),
+                rel: self.rel(number),
+            })
         })
     }
 }

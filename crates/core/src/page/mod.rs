@@ -1,8 +1,9 @@
 //! Pages: URLs, links, and what the bytes of a response mean.
 //!
-//! [`url`] and [`link`] are the addresses. [`examine`] reads a body as it arrives: charset, links, title, directives.
+//! [`url`] and [`link`] are the addresses, [`custom_request`] what a request may have beside one. [`examine`] reads a body as it arrives: charset, links, title, directives.
 //! [`scope`] judges which links are followed, [`robots`] which the site allows, [`sitemap`] which it lists.
 
+pub mod custom_request;
 pub mod examine;
 pub mod follow;
 pub mod follow_list;

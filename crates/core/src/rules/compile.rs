@@ -126,6 +126,8 @@ impl Config {
             head_first: false,
             keep_wire: false,
             link_filter: None,
+            request_hook: None,
+            response_hook: None,
             bodies: Default::default(),
             archive: self.warc,
             archive_compression: self.warc_compression,

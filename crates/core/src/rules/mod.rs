@@ -16,6 +16,7 @@ use hashbrown::{Equivalent, HashMap, HashSet};
 use crate::budget::Budget;
 use crate::http::conn::{Limits, TlsSource};
 use crate::http::cookies::CookieJar;
+use crate::http::hooks::{RequestHook, ResponseHook};
 use crate::http::proxy::Proxies;
 use crate::lease::Lease;
 use crate::page::follow::LinkFilter;
@@ -42,6 +43,10 @@ pub struct Rules {
     pub scope: Scope,
     /// Decides about links that are in scope.
     pub link_filter: Option<Arc<dyn LinkFilter>>,
+    /// Sees requests before they are sent.
+    pub request_hook: Option<Arc<dyn RequestHook>>,
+    /// Sees the heads of responses.
+    pub response_hook: Option<Arc<dyn ResponseHook>>,
     pub max_pages: Option<u64>,
     /// Bytes received; no fetch starts after that.
     pub max_bytes: Option<u64>,

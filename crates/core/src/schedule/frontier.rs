@@ -13,9 +13,11 @@
 use crate::outcome::Outcome;
 use crate::output::record::WarcLocation;
 use crate::output::warc::ArchiveChunk;
+use crate::page::custom_request::{CustomRequest, rank};
 use crate::page::link::{Link, LinkKind, LinkList};
 use crate::page::url::{Url, UrlRef};
 use std::fmt;
+use std::sync::Arc;
 
 /// A lane's number within one frontier. A lane is a host name; lanes are numbered in order of arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -36,12 +38,21 @@ pub struct LinkRef<'a> {
     pub redirects: u8,
     pub tries: u8,
     pub kind: LinkKind,
+    pub request: Option<&'a Arc<CustomRequest>>,
 }
 
 impl<'a> From<&'a Link> for LinkRef<'a> {
     fn from(link: &'a Link) -> Self {
-        let Link { url, via, depth, redirects, tries, kind } = link;
-        Self { url: url.as_ref(), via: via.as_ref(), depth: *depth, redirects: *redirects, tries: *tries, kind: *kind }
+        let Link { url, via, depth, redirects, tries, kind, request } = link;
+        Self {
+            url: url.as_ref(),
+            via: via.as_ref(),
+            depth: *depth,
+            redirects: *redirects,
+            tries: *tries,
+            kind: *kind,
+            request: request.as_ref(),
+        }
     }
 }
 
@@ -54,7 +65,18 @@ impl LinkRef<'_> {
             redirects: self.redirects,
             tries: self.tries,
             kind: self.kind,
+            request: self.request.cloned(),
         }
+    }
+
+    /// The order in which the links of a lane are taken: the smallest first.
+    pub fn rank(&self) -> i32 {
+        rank(self.depth, self.request.map_or(0, |request| request.priority))
+    }
+
+    /// Its key in the seen set.
+    pub fn seen_key(&self, key: u64) -> u64 {
+        seen_key(self.url, self.kind, key) ^ self.request.map_or(0, |request| request.identity(key))
     }
 }
 
@@ -122,8 +144,38 @@ pub enum FrontierNews {
     PerIp(usize),
 }
 
+/// Wakes the crawl, so that it asks a frontier for its news.
+#[derive(Clone)]
+pub struct FrontierWaker(Arc<dyn Fn() + Send + Sync>);
+
+impl FrontierWaker {
+    pub fn new(wake: impl Fn() + Send + Sync + 'static) -> Self {
+        Self(Arc::new(wake))
+    }
+
+    /// Has the crawl call [`Frontier::news`] soon. May be called from any thread, also after the crawl has ended.
+    pub fn wake(&self) {
+        (self.0)();
+    }
+}
+
+impl fmt::Debug for FrontierWaker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("FrontierWaker")
+    }
+}
+
 /// The set of known URLs and the queues of pending ones.
+///
+/// Links come and go in batches: [`Frontier::put`] adds many, [`Frontier::take`] leases many. No call should wait for a
+/// disk or a network, because the crawl's one scheduling thread makes it. A frontier that has to wait completes
+/// asynchronously: it answers from what it knows (`put`: new, as far as is known; `take`: none for now), does the work
+/// on a thread of its own, and reports work that became available as [`FrontierNews`] after [`FrontierWaker::wake`].
+/// Until then [`Frontier::counts`] includes the links under way, so that the crawl does not end.
 pub trait Frontier {
+    /// The crawl starts, and may be woken by this from now on.
+    fn set_waker(&mut self, _waker: FrontierWaker) {}
+
     /// Adds one link: `Some(lane)` if it was new and is now queued in that lane, `None` if it was known.
     ///
     /// A known link costs one probe of the seen set and no allocation.
@@ -140,6 +192,12 @@ pub trait Frontier {
 
     /// Returns a leased link to its queue, behind the others of its depth. Its fields, such as `tries`, are kept as given.
     fn give_back(&mut self, link: Link) -> Result<(), StoreError>;
+
+    /// The request of a leased link is about to be sent, and must not be sent twice. A durable frontier stores this; if
+    /// the link was not settled, it has [`ALREADY_SENT`] tries when a later run takes it.
+    fn mark_sent(&mut self, _link: &Link) -> Result<(), StoreError> {
+        Ok(())
+    }
 
     /// Returns a leased link that was not requested to its place in its queue. Unlike [`Frontier::give_back`] this
     /// leaves no trace in a durable frontier, where leases are not stored.
@@ -218,7 +276,10 @@ pub trait Frontier {
     }
 }
 
-/// The key of a link in the seen set: a keyed fingerprint of its URL. Reading a URL as a sitemap and as a page are
+/// The number of tries of a link whose request was sent by an earlier run that did not learn its result.
+pub const ALREADY_SENT: u8 = u8::MAX;
+
+/// The key of a plain request in the seen set: a keyed fingerprint of its URL. Reading a URL as a sitemap and as a page are
 /// different work, so the keys differ.
 pub fn seen_key(url: UrlRef<'_>, kind: LinkKind, key: u64) -> u64 {
     const SITEMAP_FILE: u64 = 0x517E_3A9F_1E00_C0DE;

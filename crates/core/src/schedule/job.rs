@@ -54,6 +54,8 @@ pub struct Rare {
     pub dns: Option<Duration>,
     /// Validators of the previous crawl, for a conditional request.
     pub conditional: Option<Conditional>,
+    /// Headers that the request hook set.
+    pub headers: Vec<(Box<str>, Box<str>)>,
     /// The cookies to send.
     pub cookie: Option<CookieHeader>,
     /// The wall clock, for archive records.

@@ -39,6 +39,15 @@ pub fn is_passing(kind: ErrorKind) -> bool {
     )
 }
 
+/// Whether a failure of this kind happens before a request is sent.
+fn is_before_request(kind: ErrorKind) -> bool {
+    use ErrorKind as K;
+    matches!(
+        kind,
+        K::DnsServfail | K::DnsTimeout | K::DnsInvalid | K::ConnectRefused | K::ConnectTimeout | K::Unreachable
+    )
+}
+
 /// Whether a status is transient.
 pub fn is_passing_status(status: u16) -> bool {
     matches!(status, 408 | 429 | 500 | 502 | 503 | 504)
@@ -48,7 +57,10 @@ pub fn is_passing_status(status: u16) -> bool {
 pub fn judge(visit: &Visit, tries: u8, max_tries: u8, wait: Duration) -> RetryVerdict {
     let passing = visit.facts.error.as_ref().is_some_and(|failure| is_passing(failure.kind))
         || visit.facts.status.is_some_and(is_passing_status);
-    if !passing || tries >= max_tries {
+    // A form is sent again only if it cannot have been received.
+    let may_repeat =
+        visit.link.is_repeatable() || visit.facts.error.as_ref().is_some_and(|failure| is_before_request(failure.kind));
+    if !passing || !may_repeat || tries >= max_tries {
         return RetryVerdict::GiveUp;
     }
     let doubled = wait.saturating_mul(2u32.saturating_pow(u32::from(tries.saturating_sub(1)).min(16)));
@@ -119,7 +131,10 @@ fn http_date(text: &str) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+
     use crate::outcome::Failure;
+    use crate::page::custom_request::{CustomRequest, Method};
     use crate::page::link::Link;
     use crate::page::url::Url;
     use crate::schedule::job::Purpose;
@@ -190,6 +205,23 @@ mod tests {
         assert_eq!(answered(Outcome::Failed, None, Some(ErrorKind::DnsNxdomain)), RetryVerdict::GiveUp);
         assert_eq!(answered(Outcome::Ok, Some(200), None), RetryVerdict::GiveUp);
         assert_eq!(answered(Outcome::Redirect, Some(301), None), RetryVerdict::GiveUp);
+    }
+
+    #[test]
+    fn a_form_is_sent_again_only_if_it_was_not_received() {
+        let form = |is_idempotent| CustomRequest { method: Method::Post, is_idempotent, ..CustomRequest::default() };
+        let judged = |kind, is_idempotent| {
+            let mut visit = visit(None, Some(kind), None);
+            visit.link.request = Some(Arc::new(form(is_idempotent)));
+            judge(&visit, 1, 4, WAIT)
+        };
+        for kind in [ErrorKind::ConnectRefused, ErrorKind::DnsTimeout] {
+            assert_ne!(judged(kind, false), RetryVerdict::GiveUp, "{kind}");
+        }
+        for kind in [ErrorKind::Reset, ErrorKind::EmptyReply, ErrorKind::TimeoutFirstByte] {
+            assert_eq!(judged(kind, false), RetryVerdict::GiveUp, "{kind}");
+            assert_ne!(judged(kind, true), RetryVerdict::GiveUp, "{kind}: the user said that it may be repeated");
+        }
     }
 
     #[test]

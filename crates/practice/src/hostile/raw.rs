@@ -37,6 +37,7 @@ impl RawConnection {
             if let ParsedHead::Whole(request, used) = parse(&self.input) {
                 let path = request.target.to_owned();
                 locked(&self.shared.seen).push(SeenRequest {
+                    body: String::new(),
                     connection: self.nth as u64,
                     site: usize::MAX,
                     method: request.method.to_owned(),

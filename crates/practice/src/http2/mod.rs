@@ -135,7 +135,13 @@ async fn answer(
     site: usize,
 ) {
     let Some(open) = shared.sites.get(site) else { return };
-    let text = http1_text(&request);
+    let mut text = http1_text(&request);
+    let mut body = request.into_body();
+    while let Some(Ok(piece)) = body.data().await {
+        text.extend_from_slice(&piece);
+        // The client gets its window back.
+        let _ = body.flow_control().release_capacity(piece.len());
+    }
     let ParsedHead::Whole(asked, _) = parse(&text) else { return };
     let (source, status, forbidden) = select(&open.content, &asked);
     let host = shared.log.host(asked.host_name());

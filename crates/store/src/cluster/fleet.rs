@@ -113,7 +113,7 @@ impl FleetFrontier {
     }
 
     fn end_lease(&mut self, link: &Link) -> Result<(u64, u32), StoreError> {
-        let fingerprint = seen_key(link.url.as_ref(), link.kind, self.key);
+        let fingerprint = link.seen_key(self.key);
         let Some(bucket) = self.leased.remove(&fingerprint) else {
             return Err(StoreError::new(StoreErrorKind::Misuse, format!("{} is not leased", link.url)));
         };
@@ -236,7 +236,7 @@ impl FleetFrontier {
 impl Frontier for FleetFrontier {
     /// Whether it is new is not known yet: the store says so by leasing it to the owner of its bucket.
     fn offer(&mut self, link: LinkRef<'_>) -> Result<Option<LaneId>, StoreError> {
-        let fingerprint = seen_key(link.url, link.kind, self.key);
+        let fingerprint = link.seen_key(self.key);
         if !self.is_recent(fingerprint) {
             self.recent[fingerprint as usize % RECENT] = fingerprint;
             let bucket = bucket_of(link.url.host(), self.buckets);
@@ -250,7 +250,7 @@ impl Frontier for FleetFrontier {
     fn put(&mut self, links: Vec<Link>) -> Result<Put, StoreError> {
         let mut put = Put::default();
         for link in &links {
-            put.new.push(!self.is_recent(seen_key(link.url.as_ref(), link.kind, self.key)));
+            put.new.push(!self.is_recent(link.seen_key(self.key)));
             self.offer(LinkRef::from(link))?;
         }
         Ok(put)
@@ -281,7 +281,7 @@ impl Frontier for FleetFrontier {
             held.leased += count as u64;
         }
         for link in &links {
-            self.leased.insert(seen_key(link.url.as_ref(), link.kind, self.key), bucket);
+            self.leased.insert(link.seen_key(self.key), bucket);
         }
         self.shared.tell_leases(LeaseCommand::Consumed { bucket, host: entry.host.clone(), count });
         Ok(links)

@@ -68,7 +68,7 @@ impl BlockingFrontier {
     }
 
     fn fingerprint(&self, link: &Link) -> u64 {
-        seen_key(link.url.as_ref(), link.kind, self.key)
+        link.seen_key(self.key)
     }
 
     fn end_lease(&mut self, link: &Link) -> Result<u64, StoreError> {
@@ -146,7 +146,7 @@ impl Frontier for BlockingFrontier {
             links.extend(host.links);
             self.queued.insert(lane, host.left);
         }
-        self.leased.extend(links.iter().map(|link| seen_key(link.url.as_ref(), link.kind, self.key)));
+        self.leased.extend(links.iter().map(|link| link.seen_key(self.key)));
         self.counts.queued -= links.len() as u64;
         self.counts.leased += links.len() as u64;
         Ok(links)

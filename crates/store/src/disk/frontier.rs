@@ -17,7 +17,8 @@ use super::snapshot::{self, Mark, Portion, Seen, State};
 use super::snapshot_writer::SnapshotWriter;
 use super::spill;
 use crate::memory::behind_host;
-use argiope_core::schedule::frontier::seen_key;
+use argiope_core::page::custom_request::CustomRequest;
+use argiope_core::schedule::frontier::{ALREADY_SENT, seen_key};
 use argiope_core::{
     Counts, Fate, FoundEdges, Frontier, LaneId, Link, LinkKind, LinkRef, StoreError, StoreErrorKind, Url, UrlRef,
 };
@@ -78,7 +79,7 @@ pub struct DiskFrontier {
 #[derive(Clone, Copy)]
 struct Leased {
     lane: LaneId,
-    depth: u32,
+    rank: i32,
     position: u64,
 }
 
@@ -208,6 +209,16 @@ impl DiskFrontier {
         }
         frontier.recall_round()?;
         Ok(Recovered { frontier, writer, notes })
+    }
+
+    /// Where the log ends, with everything that is not committed yet.
+    pub fn log_end(&self) -> u64 {
+        self.journal.end()
+    }
+
+    /// Everything up to this position is on disk.
+    pub fn durable_end(&self) -> u64 {
+        self.durable
     }
 
     /// The key of the fingerprints.
@@ -359,7 +370,7 @@ impl DiskFrontier {
         let wanted = mark.end.saturating_sub(before).saturating_mul(self.snapshots.pace);
         let size = usize::try_from(wanted).unwrap_or(MAX_PORTION).min(MAX_PORTION).max(self.snapshots.portion);
         self.snapshots.handed_out = (mark.end, true);
-        let leased = self.leased.values().map(|link| (link.lane, link.depth, link.position));
+        let leased = self.leased.values().map(|link| (link.lane, link.rank, link.position));
         let portion = taking.portion(size, mark, &self.state, leased)?;
         if portion.completes.is_some() {
             (self.snapshots.at, self.snapshots.length) = (taking.begun, taking.length());
@@ -451,6 +462,20 @@ impl DiskFrontier {
         replaces: Option<u64>,
         again: bool,
     ) -> Result<(), StoreError> {
+        let position = self.write_link(lane, link, replaces, again)?;
+        self.state.queue(lane, link.rank(), position);
+        self.queued += 1;
+        Ok(())
+    }
+
+    /// Appends the record of a link. Returns its position.
+    fn write_link(
+        &mut self,
+        lane: LaneId,
+        link: LinkRef<'_>,
+        replaces: Option<u64>,
+        again: bool,
+    ) -> Result<u64, StoreError> {
         let via = match (link.via, &self.page_written) {
             (None, _) => None,
             (Some(via), Some((url, position))) if url == via => Some(*position),
@@ -460,7 +485,8 @@ impl DiskFrontier {
                 Some(position)
             }
         };
-        let position = self.journal.append(&Record::Link(LinkRecord {
+        let request = link.request.map(|request| request.encode());
+        self.journal.append(&Record::Link(LinkRecord {
             lane,
             depth: link.depth,
             redirects: link.redirects,
@@ -470,11 +496,9 @@ impl DiskFrontier {
             via,
             replaces,
             again,
+            request: request.as_deref(),
             rest: behind_host(link.url),
-        }))?;
-        self.state.queue(lane, link.depth, position);
-        self.queued += 1;
-        Ok(())
+        }))
     }
 
     pub(super) fn read_link(&mut self, lane: LaneId, position: u64) -> Result<Link, StoreError> {
@@ -491,6 +515,10 @@ impl DiskFrontier {
                         redirects: record.redirects,
                         tries: record.tries,
                         kind: record.kind,
+                        request: match record.request {
+                            None => None,
+                            Some(request) => Some(Arc::new(CustomRequest::decode(request)?)),
+                        },
                     };
                     Some((link, record.via))
                 }
@@ -515,7 +543,7 @@ impl DiskFrontier {
     }
 
     fn end_lease(&mut self, link: &Link) -> Result<Leased, StoreError> {
-        let ended = self.leased.remove(&seen_key(link.url.as_ref(), link.kind, self.key));
+        let ended = self.leased.remove(&link.seen_key(self.key));
         ended.ok_or_else(|| StoreError::new(StoreErrorKind::Misuse, format!("{} is not leased", link.url)))
     }
 }
@@ -526,7 +554,7 @@ fn address(record: &LinkRecord<'_>, host: &str) -> String {
 
 impl Frontier for DiskFrontier {
     fn offer(&mut self, link: LinkRef<'_>) -> Result<Option<LaneId>, StoreError> {
-        if !self.state.known.insert(seen_key(link.url, link.kind, self.key))? {
+        if !self.state.known.insert(link.seen_key(self.key))? {
             return Ok(None);
         }
         let lane = self.lane_of(link.url.host())?;
@@ -543,10 +571,9 @@ impl Frontier for DiskFrontier {
         while links.len() < room {
             let State { queues, storage, .. } = &mut self.state;
             let Some(queue) = queues.get_mut(lane.index()) else { break };
-            let Some((depth, position)) = queue.pop(storage)? else { break };
+            let Some((rank, position)) = queue.pop(storage)? else { break };
             let link = self.read_link(lane, position)?;
-            let fingerprint = seen_key(link.url.as_ref(), link.kind, self.key);
-            self.leased.insert(fingerprint, Leased { lane, depth, position });
+            self.leased.insert(link.seen_key(self.key), Leased { lane, rank, position });
             self.queued -= 1;
             links.push(link);
         }
@@ -566,16 +593,24 @@ impl Frontier for DiskFrontier {
         self.append_link(lane, LinkRef::from(&link), Some(position))
     }
 
+    fn mark_sent(&mut self, link: &Link) -> Result<(), StoreError> {
+        let Leased { lane, rank, position } = self.end_lease(link)?;
+        let sent = Link { tries: ALREADY_SENT, ..link.clone() };
+        let position = self.write_link(lane, LinkRef::from(&sent), Some(position), false)?;
+        self.leased.insert(link.seen_key(self.key), Leased { lane, rank, position });
+        Ok(())
+    }
+
     fn put_back(&mut self, link: Link) -> Result<(), StoreError> {
         if self.snapshots.taking.is_some() {
             // The snapshot may have its queue already, without this link, and would not list it as leased.
             return self.give_back(link);
         }
-        let Leased { lane, depth, position } = self.end_lease(&link)?;
+        let Leased { lane, rank, position } = self.end_lease(&link)?;
         self.state.queue_mut(lane);
         let State { queues, storage, .. } = &mut self.state;
         if let Some(queue) = queues.get_mut(lane.index()) {
-            queue.insert(vec![(depth, position)], storage)?;
+            queue.insert(vec![(rank, position)], storage)?;
         }
         self.queued += 1;
         Ok(())

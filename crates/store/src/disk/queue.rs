@@ -7,7 +7,9 @@
 //! beside those of all other lanes ([`Chains`]). Of a very long queue only both ends need to be in memory: if there is
 //! no room, the middle is on disk ([`Spill`]).
 //!
-//! Invariant: levels are in order of depth, none is empty, and the positions of a level ascend.
+//! Links are ordered by rank, which is the rank of a link without a priority, and may be negative with one.
+//!
+//! Invariant: levels are in order of rank, none is empty, and the positions of a level ascend.
 
 use super::blocks::{BlockReader, BlockWriter};
 use super::chains::{Chain, Chains};
@@ -18,8 +20,9 @@ use std::collections::{HashSet, VecDeque};
 
 /// The queue of one lane.
 ///
-/// Up to some length it is *encoded*: in order, each link as its depth and position, both as differences to the
-/// previous link, where the position starts from zero again when the depth has changed.
+/// Up to some length it is *encoded*: in order, each link as its rank and position, both as differences to the
+/// previous link, where the position starts from zero again when the rank has changed. The first difference of a
+/// negative rank wraps around at 32 bits.
 pub(super) enum LaneQueue {
     /// Encoded, in the entry itself; empty at first.
     Short { length: u8, bytes: [u8; MAX_INLINE] },
@@ -40,9 +43,9 @@ pub(super) struct QueueStorage {
     pub spill: Spill,
 }
 
-/// The queued links of one depth.
+/// The queued links of one rank.
 pub(super) struct Level {
-    depth: u32,
+    rank: i32,
     count: u32,
     /// The position of the first.
     first: u64,
@@ -108,35 +111,36 @@ impl LaneQueue {
     }
 
     /// Adds a link that arrived later than all others.
-    pub fn push(&mut self, depth: u32, position: u64, chains: &mut Chains) {
+    pub fn push(&mut self, rank: i32, position: u64, chains: &mut Chains) {
         if let Self::Many(levels) = self {
-            return push_into(levels, depth, position, chains);
+            return push_into(levels, rank, position, chains);
         }
         let mut written = self.written(chains);
         let last = links(&written).last().unwrap_or_default();
         let before = written.len();
-        if last.0 <= depth {
-            write_link(last, (depth, position), &mut written);
+        let is_last = before == 0 || last.0 <= rank;
+        if is_last {
+            write_link(last, (rank, position), &mut written);
         } else {
-            // It belongs after those of its depth and before those that are deeper.
-            let shallow = links(&written).take_while(|link| link.0 <= depth);
-            let deep = links(&written).skip_while(|link| link.0 <= depth);
-            written = write(shallow.chain([(depth, position)]).chain(deep));
+            // It belongs after those of its rank and before those that are deeper.
+            let shallow = links(&written).take_while(|link| link.0 <= rank);
+            let deep = links(&written).skip_while(|link| link.0 <= rank);
+            written = write(shallow.chain([(rank, position)]).chain(deep));
         }
         match self {
             _ if written.len() > MAX_ENCODED => {
                 let mut levels = Vec::with_capacity(1);
-                links(&written).for_each(|(depth, position)| push_into(&mut levels, depth, position, chains));
+                links(&written).for_each(|(rank, position)| push_into(&mut levels, rank, position, chains));
                 self.rewrite(&[], chains);
                 *self = Self::Many(Box::new(levels));
             }
-            Self::Few(chain) if last.0 <= depth => chains.push(chain, written.get(before..).unwrap_or_default()),
+            Self::Few(chain) if is_last => chains.push(chain, written.get(before..).unwrap_or_default()),
             _ => self.rewrite(&written, chains),
         }
     }
 
-    /// Removes the next link: the first of the lowest depth.
-    pub fn pop(&mut self, storage: &mut QueueStorage) -> Result<Option<(u32, u64)>, StoreError> {
+    /// Removes the next link: the first of the lowest rank.
+    pub fn pop(&mut self, storage: &mut QueueStorage) -> Result<Option<(i32, u64)>, StoreError> {
         let Self::Many(levels) = self else {
             let written = self.written(&storage.chains);
             let mut links = links(&written);
@@ -145,7 +149,7 @@ impl LaneQueue {
             return Ok(popped);
         };
         let Some(level) = levels.first_mut() else { return Ok(None) };
-        let popped = (level.depth, level.first);
+        let popped = (level.rank, level.first);
         level.count -= 1;
         if level.count == 0 {
             levels.remove(0);
@@ -159,23 +163,23 @@ impl LaneQueue {
     }
 
     /// Prepends links: they are in order, and none belongs after one that is there.
-    fn prepend(&mut self, mut before: Vec<(u32, u64)>, chains: &mut Chains) {
+    fn prepend(&mut self, mut before: Vec<(i32, u64)>, chains: &mut Chains) {
         let Self::Many(levels) = self else {
             before.extend(links(&self.written(chains)));
             self.rewrite(&[], chains);
-            before.into_iter().for_each(|(depth, position)| self.push(depth, position, chains));
+            before.into_iter().for_each(|(rank, position)| self.push(rank, position, chains));
             return;
         };
         for group in before.chunk_by(|one, other| one.0 == other.0).rev() {
             let positions: Vec<u64> = group.iter().map(|link| link.1).collect();
-            if let Some(&(depth, first)) = group.first() {
-                prepend_to(levels, depth, first, &positions, chains);
+            if let Some(&(rank, first)) = group.first() {
+                prepend_to(levels, rank, first, &positions, chains);
             }
         }
     }
 
     /// Adds links that may belong anywhere, most likely near the front.
-    pub fn insert(&mut self, mut links: Vec<(u32, u64)>, storage: &mut QueueStorage) -> Result<(), StoreError> {
+    pub fn insert(&mut self, mut links: Vec<(i32, u64)>, storage: &mut QueueStorage) -> Result<(), StoreError> {
         let Some(&last) = links.iter().max() else { return Ok(()) };
         while let Some(front) = self.pop(storage)? {
             links.push(front);
@@ -265,8 +269,8 @@ impl LaneQueue {
 }
 
 impl Level {
-    fn new(depth: u32, position: u64) -> Self {
-        Self { depth, count: 1, first: position, last: position, steps: Chain::default(), more: None }
+    fn new(rank: i32, position: u64) -> Self {
+        Self { rank, count: 1, first: position, last: position, steps: Chain::default(), more: None }
     }
 
     /// Where further differences go.
@@ -327,11 +331,11 @@ impl Level {
     }
 
     fn encode(&self, out: &mut BlockWriter, storage: &QueueStorage) -> Result<(), StoreError> {
-        let Self { depth, count, first, last, steps, more } = self;
+        let Self { rank, count, first, last, steps, more } = self;
         let away = || more.iter().flat_map(|more| &more.away);
         let here = steps.len() + more.as_ref().map_or(0, |more| more.tail.len());
         let length = here as u64 + away().map(|away| u64::from(away.length)).sum::<u64>();
-        for number in [u64::from(*depth), u64::from(*count), *first, last - first, length] {
+        for number in [u64::from(*rank as u32), u64::from(*count), *first, last - first, length] {
             out.number(number);
         }
         for piece in storage.chains.pieces(steps) {
@@ -348,10 +352,10 @@ impl Level {
 
     fn decode(from: &mut BlockReader, storage: &mut QueueStorage) -> Result<Option<Self>, StoreError> {
         let head = |from: &mut BlockReader| {
-            let (depth, count) = (u32::try_from(from.number()?).ok()?, u32::try_from(from.number()?).ok()?);
+            let (rank, count) = (u32::try_from(from.number()?).ok()? as i32, u32::try_from(from.number()?).ok()?);
             let first = from.number()?;
             let last = first.checked_add(from.number()?)?;
-            let level = Self { depth, count, first, last, steps: Chain::default(), more: None };
+            let level = Self { rank, count, first, last, steps: Chain::default(), more: None };
             Some((level, from.number()?))
         };
         let Some((mut level, mut length)) = head(from) else { return Ok(None) };
@@ -377,21 +381,21 @@ fn whole_steps(steps: &mut Chain, chains: &mut Chains) -> Vec<u8> {
     piece
 }
 
-fn push_into(levels: &mut Vec<Level>, depth: u32, position: u64, chains: &mut Chains) {
-    let at = levels.partition_point(|level| level.depth < depth);
-    match levels.get_mut(at).filter(|level| level.depth == depth) {
+fn push_into(levels: &mut Vec<Level>, rank: i32, position: u64, chains: &mut Chains) {
+    let at = levels.partition_point(|level| level.rank < rank);
+    match levels.get_mut(at).filter(|level| level.rank == rank) {
         Some(level) => level.push(position, chains),
         None => {
             levels.reserve_exact(1);
-            levels.insert(at, Level::new(depth, position));
+            levels.insert(at, Level::new(rank, position));
         }
     }
 }
 
-/// Prepends positions of one depth.
-fn prepend_to(levels: &mut Vec<Level>, depth: u32, first: u64, positions: &[u64], chains: &mut Chains) {
-    let Some(level) = levels.first_mut().filter(|level| level.depth == depth) else {
-        let mut level = Level::new(depth, first);
+/// Prepends positions of one rank.
+fn prepend_to(levels: &mut Vec<Level>, rank: i32, first: u64, positions: &[u64], chains: &mut Chains) {
+    let Some(level) = levels.first_mut().filter(|level| level.rank == rank) else {
+        let mut level = Level::new(rank, first);
         positions.iter().skip(1).for_each(|position| level.push(*position, chains));
         levels.insert(0, level);
         return;
@@ -410,20 +414,20 @@ fn numbers_in(written: &[u8]) -> u64 {
 }
 
 /// The links of the encoded form.
-fn links(written: &[u8]) -> impl Iterator<Item = (u32, u64)> {
+fn links(written: &[u8]) -> impl Iterator<Item = (i32, u64)> {
     let mut bytes = Bytes(written);
-    let (mut depth, mut position) = (0, 0);
+    let (mut rank, mut position) = (0_i32, 0);
     std::iter::from_fn(move || {
-        let deeper = u32::try_from(bytes.number()?).ok()?;
-        if deeper > 0 {
-            (depth, position) = (depth + deeper, 0);
+        let step = u32::try_from(bytes.number()?).ok()?;
+        if step > 0 {
+            (rank, position) = (rank.wrapping_add_unsigned(step), 0);
         }
         position += bytes.number()?;
-        Some((depth, position))
+        Some((rank, position))
     })
 }
 
-fn write(links: impl Iterator<Item = (u32, u64)>) -> Vec<u8> {
+fn write(links: impl Iterator<Item = (i32, u64)>) -> Vec<u8> {
     let mut written = Vec::with_capacity(MAX_ENCODED + 2 * 10);
     let mut before = (0, 0);
     for link in links {
@@ -433,9 +437,9 @@ fn write(links: impl Iterator<Item = (u32, u64)>) -> Vec<u8> {
     written
 }
 
-fn write_link(before: (u32, u64), (depth, position): (u32, u64), out: &mut Vec<u8>) {
-    write_number(u64::from(depth - before.0), out);
-    write_number(if depth == before.0 { position - before.1 } else { position }, out);
+fn write_link(before: (i32, u64), (rank, position): (i32, u64), out: &mut Vec<u8>) {
+    write_number(u64::from(rank.wrapping_sub(before.0) as u32), out);
+    write_number(if rank == before.0 { position - before.1 } else { position }, out);
 }
 
 #[cfg(test)]
@@ -453,7 +457,7 @@ mod tests {
         (folder, files, storage)
     }
 
-    fn drain(queue: &mut LaneQueue, storage: &mut QueueStorage) -> Vec<(u32, u64)> {
+    fn drain(queue: &mut LaneQueue, storage: &mut QueueStorage) -> Vec<(i32, u64)> {
         std::iter::from_fn(|| queue.pop(storage).expect("reads")).collect()
     }
 
@@ -468,32 +472,32 @@ mod tests {
     }
 
     #[test]
-    fn pops_by_depth_and_then_by_arrival() {
+    fn pops_by_rank_and_then_by_arrival() {
         let (_folder, _, mut storage) = files(usize::MAX);
         let mut queue = LaneQueue::default();
-        let arrivals = [(3, 10), (1, 20), (3, 500), (2, 100_000), (1, 100_001), (3, 1 << 50)];
-        for (depth, position) in arrivals {
-            queue.push(depth, position, &mut storage.chains);
+        let arrivals = [(3, 10), (1, 20), (3, 500), (-70_000, 100_000), (1, 100_001), (3, 1 << 50)];
+        for (rank, position) in arrivals {
+            queue.push(rank, position, &mut storage.chains);
         }
         assert_eq!(queue.len(&storage.chains), 6);
-        assert_eq!(queue.pop(&mut storage).expect("reads"), Some((1, 20)));
+        assert_eq!(queue.pop(&mut storage).expect("reads"), Some((-70_000, 100_000)));
         queue.push(1, (1 << 50) + 1, &mut storage.chains);
         let rest = drain(&mut queue, &mut storage);
-        assert_eq!(rest, [(1, 100_001), (1, (1 << 50) + 1), (2, 100_000), (3, 10), (3, 500), (3, 1 << 50)]);
+        assert_eq!(rest, [(1, 20), (1, 100_001), (1, (1 << 50) + 1), (3, 10), (3, 500), (3, 1 << 50)]);
         assert!(queue.is_empty());
     }
 
-    /// All lengths from none to many, all ways to mix three depths, in memory and with the middle on disk: against a
+    /// All lengths from none to many, all ways to mix three ranks, in memory and with the middle on disk: against a
     /// sorted list.
     #[test]
     fn every_form_keeps_order_and_can_be_written_and_read() {
         let lengths = (0..120).chain([2_000, 30_000]);
         for (length, long) in lengths.flat_map(|length| [(length, usize::MAX), (length, 100)]) {
             let (_folder, files, mut storage) = files(long);
-            let links: Vec<(u32, u64)> = (0..length).map(|i| ((i * i * 7 % 11 % 3) as u32, 40 + i * 131)).collect();
+            let links: Vec<(i32, u64)> = (0..length).map(|i| ((i * i * 7 % 11 % 3) as i32 - 1, 40 + i * 131)).collect();
             let mut queue = LaneQueue::default();
-            for (number, (depth, position)) in links.iter().enumerate() {
-                queue.push(*depth, *position, &mut storage.chains);
+            for (number, (rank, position)) in links.iter().enumerate() {
+                queue.push(*rank, *position, &mut storage.chains);
                 if long == 100 && number % 700 == 0 {
                     queue.spill(&mut storage).expect("spills");
                 }
@@ -508,10 +512,10 @@ mod tests {
                 assert!(bytes < 60_000 + 20_000, "{bytes}");
             }
             // A third is removed, from the front and from within; some of it comes back.
-            let gone: Vec<(u32, u64)> = sorted.iter().copied().take(length as usize / 2).step_by(2).collect();
+            let gone: Vec<(i32, u64)> = sorted.iter().copied().take(length as usize / 2).step_by(2).collect();
             let positions: HashSet<u64> = gone.iter().map(|link| link.1).collect();
             queue.remove(positions.clone(), &mut storage).expect("reads");
-            let left: Vec<(u32, u64)> = sorted.iter().copied().filter(|link| !positions.contains(&link.1)).collect();
+            let left: Vec<(i32, u64)> = sorted.iter().copied().filter(|link| !positions.contains(&link.1)).collect();
             assert_eq!(queue.len(&storage.chains), left.len() as u64);
             assert_eq!(drain(&mut copy(&queue, &*files, &mut storage), &mut storage), left);
             queue.insert(gone.into_iter().rev().collect(), &mut storage).expect("reads");

@@ -7,7 +7,9 @@
 //!
 //! Decoding is total: any bytes give a record or an error.
 
-use argiope_core::{LaneId, LinkKind, Outcome};
+use argiope_core::page::custom_request::{CustomRequest, rank_of_encoded};
+use argiope_core::schedule::frontier::seen_key;
+use argiope_core::{LaneId, LinkKind, Outcome, UrlRef};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// What precedes a body.
@@ -51,8 +53,30 @@ pub(super) struct LinkRecord<'a> {
     pub replaces: Option<u64>,
     /// It was settled, and is queued again.
     pub again: bool,
+    /// How its request differs from a plain GET, as [`CustomRequest`] is encoded.
+    pub request: Option<&'a [u8]>,
     /// Port, path and query: the URL after the host name.
     pub rest: &'a str,
+}
+
+impl LinkRecord<'_> {
+    /// The order in which the links of a lane are taken: the smallest first.
+    pub fn rank(&self) -> i32 {
+        rank_of_encoded(self.depth, self.request)
+    }
+
+    /// Its key in the seen set. `None` if it is not a URL, or its request is unreadable.
+    pub fn seen_key(&self, host: &str, key: u64, text: &mut String) -> Option<u64> {
+        text.clear();
+        text.push_str(if self.https { "https://" } else { "http://" });
+        text.push_str(host);
+        text.push_str(self.rest);
+        let plain = seen_key(UrlRef::from_normal(text)?, self.kind, key);
+        Some(match self.request {
+            None => plain,
+            Some(request) => plain ^ CustomRequest::decode(request)?.identity(key),
+        })
+    }
 }
 
 const LANE: u8 = 1;
@@ -66,12 +90,17 @@ const AGAIN: u8 = 8;
 const EDGES: u8 = 9;
 const HASHED_OUTPUT: u8 = 10;
 const MADE: u8 = 11;
+const REQUEST: u8 = 12;
+
+/// Flag of a request record: a settled link is queued again.
+const REQUEST_AGAIN: u8 = 1;
 
 impl<'a> Record<'a> {
     fn tag(&self) -> u8 {
         match self {
             Self::Lane { .. } => LANE,
             Self::Page { .. } => PAGE,
+            Self::Link(LinkRecord { request: Some(_), .. }) => REQUEST,
             Self::Link(LinkRecord { again: false, .. }) => LINK,
             Self::Link(LinkRecord { again: true, .. }) => AGAIN,
             Self::Fate { .. } => FATE,
@@ -94,6 +123,11 @@ impl<'a> Record<'a> {
                 out.extend(text.as_bytes());
             }
             Self::Link(link) => {
+                if let Some(request) = link.request {
+                    out.push(if link.again { REQUEST_AGAIN } else { 0 });
+                    write_number(request.len() as u64, out);
+                    out.extend(request);
+                }
                 out.extend([link.kind as u8 | (u8::from(link.https) << 7), link.redirects, link.tries]);
                 write_number(u64::from(link.lane.0), out);
                 write_number(u64::from(link.depth), out);
@@ -152,10 +186,17 @@ impl<'a> Record<'a> {
         Some(match tag {
             LANE => Self::Lane { name: text(body.0)? },
             PAGE => Self::Page { url: text(body.0)? },
-            LINK | AGAIN => {
+            LINK | AGAIN | REQUEST => {
+                let (mut again, mut request) = (tag == AGAIN, None);
+                if tag == REQUEST {
+                    again = body.byte()? & REQUEST_AGAIN != 0;
+                    let length = usize::try_from(body.number()?).ok()?;
+                    request = Some(body.bytes(length)?);
+                }
                 let (flags, redirects, tries) = (body.byte()?, body.byte()?, body.byte()?);
                 Self::Link(LinkRecord {
-                    again: tag == AGAIN,
+                    again,
+                    request,
                     redirects,
                     tries,
                     kind: LinkKind::from_number(flags & 0x7F)?,
@@ -225,6 +266,12 @@ impl<'a> Bytes<'a> {
         Some(*first)
     }
 
+    pub fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (first, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(first)
+    }
+
     pub fn number(&mut self) -> Option<u64> {
         let mut number = 0;
         for shift in (0..64).step_by(7) {
@@ -257,6 +304,7 @@ mod tests {
             via: Some(1_000_000 - 77),
             replaces: None,
             again: false,
+            request: None,
             rest: ":8080/é?q",
         };
         vec![
@@ -264,6 +312,8 @@ mod tests {
             Record::Page { url: "https://h.example/" },
             Record::Link(link),
             Record::Link(LinkRecord { again: true, ..link }),
+            Record::Link(LinkRecord { request: Some(&[1, 2, 0]), ..link }),
+            Record::Link(LinkRecord { request: Some(&[]), again: true, ..link }),
             Record::Link(LinkRecord { via: None, replaces: Some(1), https: false, rest: "", depth: u32::MAX, ..link }),
             Record::Fate { lane: LaneId(0), link: 999_999, outcome: Outcome::Refused, status: None, line: b"{}" },
             Record::Fate { lane: LaneId(9), link: 0, outcome: Outcome::Ok, status: Some(200), line: b"" },

@@ -8,8 +8,7 @@ use super::files::Files;
 use super::log::FOLDER;
 use super::record::Record;
 use super::snapshot::{Seen, State};
-use argiope_core::schedule::frontier::seen_key;
-use argiope_core::{LaneId, StoreError, UrlRef};
+use argiope_core::{LaneId, StoreError};
 use std::collections::{HashMap, HashSet};
 
 /// This many links are removed from their queues in one go.
@@ -54,15 +53,11 @@ impl<'a> Replay<'a> {
                 match link.replaces {
                     Some(earlier) => self.leaves(link.lane, earlier, position),
                     None => {
-                        self.text.clear();
-                        self.text.push_str(if link.https { "https://" } else { "http://" });
-                        self.text.push_str(host);
-                        self.text.push_str(link.rest);
-                        let Some(url) = UrlRef::from_normal(&self.text) else {
+                        let Some(key) = link.seen_key(host, self.key, &mut self.text) else {
                             return Err(damaged(self.files, FOLDER, "a link is not a URL"));
                         };
                         // In a compacted log, a URL that is queued again may be new.
-                        let is_new = state.known.insert(seen_key(url, link.kind, self.key))?;
+                        let is_new = state.known.insert(key)?;
                         if link.again && !is_new {
                             let Some(settled) = state.settled.checked_sub(1) else {
                                 return Err(damaged(self.files, FOLDER, "more is queued again than was settled"));
@@ -72,7 +67,7 @@ impl<'a> Replay<'a> {
                     }
                 }
                 if !self.seen.includes(link.lane, position) {
-                    state.queue(link.lane, link.depth, position);
+                    state.queue(link.lane, link.rank(), position);
                 }
             }
             Record::Fate { lane, link, .. } => {

@@ -62,7 +62,10 @@ impl DiskFrontier {
         self.rounds = Some((start, previous));
         for (_, Settled { lane, link: position, .. }) in &settled {
             let link = Link { tries: 0, ..self.read_link(*lane, *position)? };
-            self.append_again(*lane, LinkRef::from(&link))?;
+            // A form that was sent is not sent again.
+            if link.is_repeatable() {
+                self.append_again(*lane, LinkRef::from(&link))?;
+            }
         }
         self.is_again = true;
         Ok(settled.len() as u64)
@@ -89,8 +92,8 @@ impl DiskFrontier {
         })?;
         for (settled, is_failure) in fates {
             let link = self.read_link(settled.lane, settled.link)?;
-            let key = seen_key(link.url.as_ref(), link.kind, self.key());
-            if is_failure {
+            let key = link.seen_key(self.key());
+            if is_failure && link.is_repeatable() {
                 failed.insert(key, settled)
             } else {
                 failed.remove(&key)
@@ -120,7 +123,7 @@ impl DiskFrontier {
         let mut found: HashMap<u64, (LaneId, Link)> = HashMap::new();
         for (position, lane) in skipped {
             let link = self.read_link(lane, position)?;
-            found.insert(seen_key(link.url.as_ref(), link.kind, self.key()), (lane, link));
+            found.insert(link.seen_key(self.key()), (lane, link));
         }
         if found.is_empty() {
             return Ok(0);
@@ -130,11 +133,7 @@ impl DiskFrontier {
         self.journal.walk(|position, record| {
             match record {
                 Record::Link(link) => {
-                    text.clear();
-                    text.push_str(if link.https { "https://" } else { "http://" });
-                    text.push_str(self.lane_name(link.lane).unwrap_or(""));
-                    text.push_str(link.rest);
-                    let key = UrlRef::from_normal(&text).map(|url| seen_key(url, link.kind, self.key()));
+                    let key = link.seen_key(self.lane_name(link.lane).unwrap_or(""), self.key(), &mut text);
                     if let Some(key) = key.filter(|key| found.contains_key(key)) {
                         positions.insert(position, key);
                         is_out.insert(key, false);
@@ -185,7 +184,7 @@ impl DiskFrontier {
         let mut keyed: Vec<(u64, Settled)> = Vec::with_capacity(fates.len());
         for settled in fates {
             let link = self.read_link(settled.lane, settled.link)?;
-            keyed.push((seen_key(link.url.as_ref(), link.kind, self.key()), settled));
+            keyed.push((link.seen_key(self.key()), settled));
         }
         // The latest of each link first: the others are dropped.
         keyed.sort_unstable_by_key(|(key, settled)| (*key, Reverse(settled.fate)));

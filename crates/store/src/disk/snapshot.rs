@@ -114,9 +114,9 @@ impl State {
     }
 
     /// Queues a link that arrived later than all others.
-    pub fn queue(&mut self, lane: LaneId, depth: u32, position: u64) {
+    pub fn queue(&mut self, lane: LaneId, rank: i32, position: u64) {
         self.queue_mut(lane);
-        self.queues[lane.index()].push(depth, position, &mut self.storage.chains);
+        self.queues[lane.index()].push(rank, position, &mut self.storage.chains);
     }
 
     /// How many links are queued.
@@ -296,7 +296,7 @@ pub(super) fn read(files: &Arc<dyn Files>, crawl: u64, room: usize) -> Result<Op
     }
     leased.sort_unstable();
     for group in leased.chunk_by(|one, other| one.0 == other.0) {
-        let links = group.iter().map(|(_, depth, position)| (*depth, *position)).collect();
+        let links = group.iter().map(|(_, rank, position)| (*rank, *position)).collect();
         let lane = group.first().map_or(LaneId(0), |link| link.0);
         let mut queue = std::mem::take(state.queue_mut(lane));
         queue.insert(links, &mut state.storage)?;
@@ -339,7 +339,8 @@ fn read_leased(from: &mut BlockReader, state: &State, leased: &mut Vec<Lease>) -
     for _ in 0..from.u64()? {
         let lane = LaneId(u32::try_from(from.u64()?).ok()?);
         state.names.name(lane)?;
-        leased.push((lane, u32::try_from(from.u64()?).ok()?, from.u64()?));
+        let rank = u32::try_from(from.u64()?).ok()? as i32;
+        leased.push((lane, rank, from.u64()?));
     }
     Some(behind)
 }

@@ -14,8 +14,8 @@ use argiope_core::{LaneId, StoreError};
 /// This much of a long text is added before checking whether the portion is long enough.
 const PIECE: usize = 64 << 10;
 
-/// A leased link: its lane, depth and position.
-pub(super) type Lease = (LaneId, u32, u64);
+/// A leased link: its lane, rank and position.
+pub(super) type Lease = (LaneId, i32, u64);
 
 pub(super) struct SnapshotWriter {
     out: BlockWriter,
@@ -123,7 +123,9 @@ impl SnapshotWriter {
                 let to = self.queues(from, size, mark, state)?;
                 let here = from..to;
                 let leased: Vec<Lease> = leased.filter(|(lane, ..)| here.contains(&lane.index())).collect();
-                self.list(leased.iter().map(|(lane, depth, position)| [lane.0.into(), (*depth).into(), *position]));
+                self.list(
+                    leased.iter().map(|(lane, rank, position)| [lane.0.into(), (*rank as u32).into(), *position]),
+                );
                 if to < self.lanes { Part::Queues(to) } else { Part::Rest }
             }
             Part::Rest => {

@@ -134,7 +134,7 @@ fn add(directory: &mut Directory, line: &[u8], redirects: u8) -> Result<Option<S
     };
     let via = record.via.as_deref().and_then(|via| Url::parse(via).ok());
     let kind = link_kind(&record);
-    let link = Link { url, via, depth: record.depth, redirects, tries: record.tries, kind };
+    let link = Link { url, via, depth: record.depth, redirects, tries: record.tries, kind, request: None };
     let Some(lane) = frontier.offer(LinkRef::from(&link))? else {
         return Err(StoreError::new(StoreErrorKind::Damaged, format!("{} has two records", record.url)));
     };

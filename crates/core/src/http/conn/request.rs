@@ -4,6 +4,7 @@
 //! out.
 
 use crate::http::proxy::Proxy;
+use crate::page::custom_request::Method;
 use crate::page::url::UrlRef;
 
 /// The content codings that are requested. All of them can be decoded.
@@ -12,6 +13,9 @@ pub const ACCEPT_ENCODING: &str = "gzip, deflate, br, zstd";
 /// A request: target and header fields.
 #[derive(Clone, Copy)]
 pub struct RequestHead<'a> {
+    pub method: Method,
+    /// Bytes of the body that follows; none where there is none.
+    pub content_length: Option<usize>,
     pub url: UrlRef<'a>,
     pub user_agent: &'a str,
     /// Value of `Accept`; left out if empty.
@@ -31,11 +35,12 @@ pub struct RequestHead<'a> {
 }
 
 impl RequestHead<'_> {
-    /// An HTTP/1.1 GET or HEAD without `Referer`. Keep-alive is the default of the version and not requested explicitly.
+    /// The head of an HTTP/1.1 request without `Referer`. Keep-alive is the default of the version and not requested explicitly.
     pub fn to_bytes(&self) -> Vec<u8> {
         let target = self.url.target();
         let mut bytes = Vec::with_capacity(256 + target.len());
-        bytes.extend_from_slice(if self.head_only { b"HEAD " } else { b"GET " });
+        bytes.extend_from_slice(if self.head_only { b"HEAD" } else { self.method.as_str().as_bytes() });
+        bytes.push(b' ');
         bytes.extend_from_slice(match self.proxy {
             Some(_) => self.url.as_str().as_bytes(),
             None if target.is_empty() => b"/",
@@ -60,9 +65,12 @@ impl RequestHead<'_> {
             }
         }
         for (name, value) in self.extra {
-            if !FIXED.iter().any(|fixed| name.eq_ignore_ascii_case(fixed)) {
+            if !is_fixed(name) {
                 push(&mut bytes, name, value.as_bytes());
             }
+        }
+        if let Some(length) = self.content_length {
+            push(&mut bytes, "Content-Length", length.to_string().as_bytes());
         }
         bytes.extend_from_slice(b"\r\n");
         bytes
@@ -71,6 +79,11 @@ impl RequestHead<'_> {
 
 /// Fields that route or frame the message, which users cannot set.
 const FIXED: [&str; 5] = ["host", "content-length", "transfer-encoding", "connection", "upgrade"];
+
+/// True for a field that routes or frames the message.
+pub fn is_fixed(name: &str) -> bool {
+    FIXED.iter().any(|fixed| name.eq_ignore_ascii_case(fixed))
+}
 
 fn push(bytes: &mut Vec<u8>, name: &str, value: &[u8]) {
     if is_name(name) && is_value(value) {
@@ -97,6 +110,8 @@ mod tests {
     fn text(change: impl FnOnce(&mut RequestHead<'static>)) -> String {
         let url = UrlRef::from_normal("http://example.org:8080/a/b?c=d").unwrap();
         let mut request = RequestHead {
+            method: Method::Get,
+            content_length: None,
             url,
             user_agent: "argiope/1",
             accept: "*/*",
@@ -121,6 +136,17 @@ mod tests {
     }
 
     #[test]
+    fn a_form_has_a_length() {
+        let text = text(|request| {
+            (request.method, request.content_length) = (Method::Post, Some(11));
+            request.extra = &[("Content-Type", "application/x-www-form-urlencoded"), ("content-length", "7")];
+        });
+        assert!(text.starts_with("POST /a/b?c=d HTTP/1.1\r\n"), "{text}");
+        let end = "\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 11\r\n\r\n";
+        assert!(text.ends_with(end), "{text}");
+    }
+
+    #[test]
     fn conditions_and_more_fields() {
         let text = text(|request| {
             request.etag = Some("W/\"x\"");
@@ -138,6 +164,8 @@ mod tests {
         let url = UrlRef::from_normal("http://example.org:8080/a/b?c=d").unwrap();
         let proxy = &**proxies.of(url).unwrap();
         let bytes = RequestHead {
+            method: Method::Get,
+            content_length: None,
             url,
             user_agent: "a",
             accept: "",

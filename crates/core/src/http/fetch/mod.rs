@@ -64,7 +64,9 @@ impl Fetch {
 
     /// Starts the request of a page on a connection.
     pub(super) fn begin(page: Page, mut conn: Conn, now: Time) -> Self {
-        conn.ask(page.request(), page.deadline(), now);
+        let mut request = page.request();
+        request.extend_from_slice(page.request_body());
+        conn.ask(request, page.deadline(), now);
         if let Some(failure) = page.refusal(now) {
             conn.refuse(failure);
         }
@@ -161,7 +163,7 @@ impl Fetch {
     pub fn finish(self, now: Time) -> Finished {
         let Exchange { mut conn, page } = *self.0;
         let end = conn.end();
-        if end.stale && end.failure.is_some() && !page.has_answer() {
+        if end.stale && end.failure.is_some() && !page.has_answer() && page.job().link.is_repeatable() {
             return Finished::Again(page.into_job());
         }
         let (reusable, peer, http) = (end.reusable, conn.peer, page.job().http);

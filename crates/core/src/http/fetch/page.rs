@@ -10,7 +10,9 @@ use crate::budget::{Held, MemoryPart};
 use crate::http::conn::request::RequestHead;
 use crate::http::conn::{Conn, ExchangeEnd, Head, Receiver, TlsInfo, Want};
 use crate::http::cookies::CookieHeader;
+use crate::http::hooks::ResponseStart;
 use crate::outcome::{ErrorKind, Failure, Outcome};
+use crate::page::custom_request::Method;
 use crate::page::examine::{self, ExamineLimits, Examiner};
 use crate::page::follow;
 use crate::page::link::Link;
@@ -61,6 +63,8 @@ pub(super) struct Answer {
     pub(super) found: Held,
     /// The bytes of the head among them.
     head_bytes: usize,
+    /// The response hook did not want the body.
+    pub(super) is_stopped: bool,
     /// Bytes that were fed and wait because the slice was used up, or because decoding waits for memory.
     rest: Option<Vec<u8>>,
 }
@@ -118,7 +122,7 @@ impl Page {
         &self.rules
     }
 
-    /// The request, in HTTP/1.1 syntax.
+    /// The head of the request, in HTTP/1.1 syntax.
     pub(in crate::http) fn request(&self) -> Vec<u8> {
         request_bytes(&self.job, &self.rules)
     }
@@ -126,6 +130,11 @@ impl Page {
     /// Whether the request is HEAD: its response has no body.
     pub(in crate::http) fn asks_head(&self) -> bool {
         asks_head(&self.job, &self.rules)
+    }
+
+    /// The body of the request; empty where there is none.
+    pub(in crate::http) fn request_body(&self) -> &[u8] {
+        self.job.link.request.as_ref().map_or(&[], |request| &request.body)
     }
 
     /// When the whole fetch must be complete.
@@ -283,8 +292,12 @@ impl Page {
 /// The request as sent: a function of job and rules, so it does not have to be stored.
 pub(super) fn request_bytes(job: &Job, rules: &Rules) -> Vec<u8> {
     let url = job.link.url.as_ref();
+    let request = job.link.request.as_deref();
     RequestHead {
-        extra: &rules.headers_for(&job.link.url),
+        content_length: request
+            .filter(|request| !matches!(request.method, Method::Get | Method::Head) || !request.body.is_empty())
+            .map(|request| request.body.len()),
+        extra: &user_headers(job, rules),
         cookie: job.rare.as_ref().and_then(|rare| rare.cookie.as_ref()).map(CookieHeader::as_bytes),
         proxy: rules.proxies.of(url).filter(|proxy| proxy.relays(url)).map(|proxy| &**proxy),
         ..open_request(job, rules)
@@ -294,13 +307,38 @@ pub(super) fn request_bytes(job: &Job, rules: &Rules) -> Vec<u8> {
 
 /// Whether the request is HEAD. Later attempts are GET, because the server may not answer HEAD rightly.
 fn asks_head(job: &Job, rules: &Rules) -> bool {
-    rules.head_first && job.link.tries == 0 && job.purpose == Purpose::Page
+    match job.link.request.as_ref().map_or(Method::Get, |request| request.method) {
+        Method::Head => true,
+        Method::Get => rules.head_first && job.link.tries == 0 && job.purpose == Purpose::Page,
+        _ => false,
+    }
 }
 
-/// The request without the user's own headers, cookies and proxy login: archives are published.
+/// The user's own headers: those of the request hook come first, then those of the request, then those of the crawl. Of
+/// several with one name the first counts.
+fn user_headers<'a>(job: &'a Job, rules: &'a Rules) -> Vec<(&'a str, &'a str)> {
+    let general = rules.headers_for(&job.link.url);
+    let of_hook = job.rare.as_ref().map_or(&[][..], |rare| &rare.headers);
+    let of_request = job.link.request.as_ref().map_or(&[][..], |request| &request.headers);
+    if of_hook.is_empty() && of_request.is_empty() {
+        return general;
+    }
+    let mut headers: Vec<(&str, &str)> = Vec::new();
+    let own = of_hook.iter().chain(of_request).map(|(name, value)| (&**name, &**value));
+    for (name, value) in own.chain(general) {
+        if headers.iter().all(|(other, _)| !other.eq_ignore_ascii_case(name)) {
+            headers.push((name, value));
+        }
+    }
+    headers
+}
+
+/// The request without the user's own headers, body, cookies and proxy login: archives are published.
 pub(super) fn open_request<'a>(job: &'a Job, rules: &'a Rules) -> RequestHead<'a> {
     let known = job.rare.as_ref().and_then(|rare| rare.conditional.as_ref());
     RequestHead {
+        method: job.link.request.as_ref().map_or(Method::Get, |request| request.method),
+        content_length: None,
         url: job.link.url.as_ref(),
         user_agent: &rules.user_agent,
         accept: ACCEPT,
@@ -326,7 +364,7 @@ impl Receiver for Page {
                     max_attrs: MAX_ATTRIBUTES,
                     agent: Arc::clone(&self.rules.agent_token),
                     assets: self.rules.assets,
-                    anchors: self.rules.with_anchors,
+                    anchors: self.rules.with_anchors || self.rules.link_filter.is_some(),
                 };
                 let kind = head.get("content-type");
                 Reader::Page(Box::new(Examiner::new(&self.job.link.url, kind, caps)))
@@ -340,7 +378,11 @@ impl Receiver for Page {
         };
         // The body of a redirect is not decoded, and read only if an archive needs it.
         let reader = if is_redirect(head) { Reader::None } else { reader };
+        let hook = self.rules.response_hook.as_ref().filter(|_| matches!(reader, Reader::Page(_)));
+        let is_stopped = hook.is_some_and(|hook| !hook.wants_body(&ResponseStart::new(&self.job.link, head)));
+        let reader = if is_stopped { Reader::None } else { reader };
         let want = match &reader {
+            Reader::None if is_stopped => Want::Nothing,
             Reader::None if self.wire.is_none() => Want::Nothing,
             Reader::Sitemap(_) => Want::UpTo(self.rules.max_size.max(sitemap::MAX_BYTES)),
             Reader::Robots(_) => Want::UpTo(robots::MAX_ROBOTS_BYTES as u64 + 1),
@@ -357,7 +399,8 @@ impl Receiver for Page {
         let mut found = self.rules.budget.hold_for(MemoryPart::Pages);
         found.resize(head_bytes);
         let head = head.clone();
-        self.answer = Some(Box::new(Answer { head, reader, body, windows: None, found, head_bytes, rest: None }));
+        self.answer =
+            Some(Box::new(Answer { head, reader, body, windows: None, found, head_bytes, rest: None, is_stopped }));
         want
     }
 

@@ -39,10 +39,15 @@ impl Page {
         visit.facts.ip = peer;
         visit.facts.timings.dns = dns;
         note_end(&mut visit.facts, end, started, connected, now);
-        let Some(Answer { head, reader, body, mut found, .. }) = answer.map(|answer| *answer) else {
+        let Some(Answer { head, reader, body, mut found, is_stopped, .. }) = answer.map(|answer| *answer) else {
             visit.wire = wire.filter(|_| rules.keep_wire).map(Box::new);
             return visit;
         };
+        if is_stopped {
+            visit.facts.truncated = visit.facts.truncated.or(Some(Truncated::Hook));
+            visit.findings.content_type =
+                head.get("content-type").and_then(examine::MediaType::parse).map(|declared| declared.essence);
+        }
         let has_head = note_head(&mut visit, &head, &rules);
         if is_http2 {
             visit.facts.http = Some("2");
@@ -233,6 +238,9 @@ fn harvest(visit: &mut Visit, head: &Head, mut examined: Findings, rules: &Rules
     if is_searched {
         findings.facts = examined.facts;
         follow::links(visit, &examined.links, directives.nofollow, rules);
+        if !rules.with_anchors {
+            examined.links.forget_anchors();
+        }
     }
     if rules.with_links {
         visit.findings.all_links = Some(Box::new(examined.links.clone()));

@@ -1,6 +1,7 @@
 //! [`H2Conn`]: one HTTP/2 connection of a client, without its socket.
 //!
-//! Requests have no bodies, so a stream is half closed as soon as it is open, and the server's windows never stop us.
+//! Most requests have no bodies: their streams are half closed as soon as they are open. A body is sent as far as the
+//! server's windows allow.
 //!
 //! Invariant: every stream that was opened ends with exactly one of: `end`, `failed`, or the caller's own `cancel`. What
 //! the server sends is held only while a header block is incomplete, and never more of it than `Limits::max_head`.
@@ -13,7 +14,7 @@ use crate::outcome::{ErrorKind, Failure};
 use crate::time::Time;
 
 use super::flow::{ConnWindow, FloodGuard, StreamWindow};
-use super::frame::{self, DEFAULT_WINDOW, MAX_WINDOW, code, setting};
+use super::frame::{self, DEFAULT_WINDOW, MAX_PAYLOAD, MAX_WINDOW, code, flag, kind, setting};
 use super::read::Reader;
 
 /// The rest of a cancelled body is read where it is at most this long: servers count resets, and punish them.
@@ -64,6 +65,23 @@ impl StreamFault {
     }
 }
 
+/// A request to be sent on a stream.
+pub struct H2Request {
+    /// Made by [`super::request_block`].
+    pub block: Vec<u8>,
+    /// Empty where there is none.
+    pub body: Box<[u8]>,
+    /// It may be sent again when it is not known what became of it.
+    pub is_repeatable: bool,
+}
+
+impl H2Request {
+    /// A request without a body.
+    pub fn plain(block: Vec<u8>) -> Self {
+        Self { block, body: Box::default(), is_repeatable: true }
+    }
+}
+
 /// One HTTP/2 connection of a client, without its socket.
 pub struct H2Conn {
     pub(super) limits: Arc<Limits>,
@@ -78,7 +96,7 @@ pub struct H2Conn {
     pub(super) window: ConnWindow,
     /// The largest window that a stream gets.
     pub(super) largest: u32,
-    /// What the server allows us to send. We send nothing, but it must not exceed the largest window.
+    /// What the server allows us to send on all streams together.
     pub(super) send_window: u32,
     pub(super) initial_send: u32,
     pub(super) guard: FloodGuard,
@@ -111,8 +129,20 @@ pub(super) struct Stream {
     pub(super) has_head: bool,
     /// The header block, until it is sent.
     request: Option<Box<[u8]>>,
+    /// The body of the request, until it is sent.
+    body: Box<[u8]>,
+    /// Bytes of the body that were sent.
+    pub(super) body_sent: u32,
+    is_repeatable: bool,
     /// Until when the rest of a cancelled stream is read.
     drain_until: Time,
+}
+
+impl Stream {
+    /// Whether a part of the request's body is not sent yet.
+    pub(super) fn has_unsent_body(&self) -> bool {
+        !self.body.is_empty()
+    }
 }
 
 /// The identifier of a stream that is not open yet.
@@ -184,8 +214,9 @@ impl H2Conn {
         self.streams.iter().all(|stream| stream.key.is_none())
     }
 
-    /// Begins a request under a key of the caller's choice. `block` is made by [`super::request_block`].
-    pub fn open(&mut self, key: u32, block: Vec<u8>) {
+    /// Begins a request under a key of the caller's choice.
+    pub fn open(&mut self, key: u32, request: H2Request) {
+        let H2Request { block, body, is_repeatable } = request;
         // One byte more than the limit tells a body that just fits from one that does not.
         let window = StreamWindow::new(DEFAULT_WINDOW, self.limits.max_wire.saturating_add(1));
         self.streams.push(Stream {
@@ -198,6 +229,9 @@ impl H2Conn {
             granted_to_us: 0,
             has_head: false,
             request: Some(block.into_boxed_slice()),
+            body,
+            body_sent: 0,
+            is_repeatable,
             drain_until: Time::NEVER,
         });
         self.open_waiting();
@@ -216,9 +250,36 @@ impl H2Conn {
             stream.id = self.next_id;
             self.next_id += 2;
             let block = stream.request.take().unwrap_or_default();
-            frame::push_headers(&mut self.out, stream.id, &block);
+            frame::push_headers(&mut self.out, stream.id, &block, stream.body.is_empty());
             open += 1;
         }
+        self.send_bodies();
+    }
+
+    /// Sends what the server's windows and a bounded buffer allow of the bodies of requests. Returns whether there was
+    /// any.
+    pub fn send_bodies(&mut self) -> bool {
+        let Self { streams, out, sent, send_window, initial_send, .. } = self;
+        let mut has_sent = false;
+        for stream in streams.iter_mut().filter(|stream| stream.id != WAITING) {
+            while (stream.body_sent as usize) < stream.body.len() && out.len() - *sent < MAX_OUT / 2 {
+                let granted = u64::from(*initial_send) + u64::from(stream.granted_to_us);
+                let window = granted.saturating_sub(u64::from(stream.body_sent)).min(u64::from(*send_window));
+                let rest = stream.body.get(stream.body_sent as usize..).unwrap_or_default();
+                let length = usize::try_from(window).unwrap_or(usize::MAX).min(MAX_PAYLOAD).min(rest.len());
+                let Some(piece) = rest.get(..length).filter(|piece| !piece.is_empty()) else { break };
+                let flags = if length == rest.len() { flag::END_STREAM } else { 0 };
+                frame::push(out, kind::DATA, flags, stream.id, piece);
+                stream.body_sent += length as u32;
+                *send_window -= length as u32;
+                has_sent = true;
+            }
+            if stream.body_sent as usize == stream.body.len() && stream.body_sent > 0 {
+                // What was sent need not be kept.
+                (stream.body, stream.body_sent) = (Box::default(), 0);
+            }
+        }
+        has_sent
     }
 
     /// Whether this request is still waiting for the server to allow another stream.
@@ -282,7 +343,7 @@ impl H2Conn {
         let has_served = self.has_served;
         for stream in self.streams.drain(..) {
             let Some(key) = stream.key else { continue };
-            let fault = if stream.id == WAITING || (has_served && stream.wire == 0) {
+            let fault = if stream.id == WAITING || (has_served && stream.wire == 0 && stream.is_repeatable) {
                 StreamFault::Unprocessed(failure.clone())
             } else if !self.is_settled && failure.kind == ErrorKind::Reset {
                 StreamFault::Failed(Failure::new(ErrorKind::EmptyReply, failure.message.clone()))
@@ -332,7 +393,8 @@ impl H2Conn {
         let drained = self.streams.iter().filter(|stream| stream.key.is_none()).count();
         let Some(stream) = self.streams.get_mut(at) else { return 0 };
         let wire = stream.wire;
-        let is_short = stream.left.is_some_and(|left| left <= DRAIN && stream.window.covers(left));
+        let is_short =
+            stream.body.is_empty() && stream.left.is_some_and(|left| left <= DRAIN && stream.window.covers(left));
         if is_short && drained < MAX_DRAINED {
             stream.key = None;
             stream.drain_until = now + DRAIN_TIME;
@@ -373,8 +435,11 @@ impl H2Conn {
 
     /// Bytes on the heap that this connection keeps.
     pub fn heap_bytes(&self) -> usize {
-        let requests: usize =
-            self.streams.iter().filter_map(|stream| stream.request.as_ref()).map(|block| block.len()).sum();
+        let requests: usize = self
+            .streams
+            .iter()
+            .map(|stream| stream.request.as_ref().map_or(0, |block| block.len()) + stream.body.len())
+            .sum();
         self.out.capacity() + self.reader.heap_bytes() + self.streams.capacity() * size_of::<Stream>() + requests
     }
 

@@ -124,10 +124,10 @@ pub fn push(out: &mut Vec<u8>, kind: u8, flags: u8, stream: u32, payload: &[u8])
     out.extend_from_slice(payload);
 }
 
-/// Writes a header block as HEADERS and as many CONTINUATION frames as it needs.
-pub fn push_headers(out: &mut Vec<u8>, stream: u32, block: &[u8]) {
+/// Writes a header block as HEADERS and as many CONTINUATION frames as it needs. `is_all`: no body follows.
+pub fn push_headers(out: &mut Vec<u8>, stream: u32, block: &[u8], is_all: bool) {
     let mut kind = kind::HEADERS;
-    let mut flags = flag::END_STREAM;
+    let mut flags = if is_all { flag::END_STREAM } else { 0 };
     let mut rest = block;
     loop {
         let (piece, left) = rest.split_at(rest.len().min(MAX_PAYLOAD));
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn long_header_blocks_are_continued() {
         let mut out = Vec::new();
-        push_headers(&mut out, 5, &vec![7; 2 * MAX_PAYLOAD + 1]);
+        push_headers(&mut out, 5, &vec![7; 2 * MAX_PAYLOAD + 1], true);
         let mut frames = Vec::new();
         let mut at = 0;
         while at < out.len() {
@@ -194,7 +194,7 @@ mod tests {
             ]
         );
         let mut out = Vec::new();
-        push_headers(&mut out, 1, &[7; MAX_PAYLOAD]);
+        push_headers(&mut out, 1, &[7; MAX_PAYLOAD], false);
         assert_eq!(out.len(), HEADER + MAX_PAYLOAD, "a block that just fits is one frame");
     }
 }

@@ -28,7 +28,7 @@ pub mod hpack;
 mod read;
 mod translate;
 
-pub use conn::{H2Conn, StreamEvents, StreamFault};
+pub use conn::{H2Conn, H2Request, StreamEvents, StreamFault};
 pub use translate::request_block;
 
 #[cfg(test)]

@@ -341,6 +341,10 @@ impl H2Conn {
             return;
         }
         let stream = self.streams.remove(at);
+        if stream.has_unsent_body() {
+            // The answer is complete: the server does not need the rest.
+            frame::push_reset(&mut self.out, stream.id, code::CANCEL);
+        }
         if let Some(key) = stream.key {
             match stream.left {
                 _ if !stream.has_head => {
@@ -472,8 +476,8 @@ impl H2Conn {
             setting::MAX_FRAME_SIZE if !(16_384..=16_777_215).contains(&value) => {
                 return fault(code::PROTOCOL_ERROR, "a maximum frame size that is not allowed");
             }
-            // Unknown settings are ignored. Those about what we send have no effect: we send no bodies, and no frame
-            // that is longer than the smallest limit.
+            // Unknown settings are ignored. Those about what we send have no effect: no frame is longer than the smallest
+            // limit.
             _ => {}
         }
         Ok(())
@@ -525,6 +529,7 @@ impl H2Conn {
                 _ if increment == 0 => fault(code::PROTOCOL_ERROR, "a window update of 0"),
                 Some(window) if window <= MAX_WINDOW => {
                     self.send_window = window;
+                    self.send_bodies();
                     Ok(())
                 }
                 _ => fault(code::FLOW_CONTROL_ERROR, "a window that is too large"),
@@ -540,6 +545,7 @@ impl H2Conn {
             (code::FLOW_CONTROL_ERROR, "a window that is too large")
         } else {
             stream.granted_to_us = granted;
+            self.send_bodies();
             return Ok(());
         };
         let fault = StreamFault::Failed(Failure::new(ErrorKind::Protocol, why));

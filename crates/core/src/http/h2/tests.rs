@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::frame::{self, FrameHeader, HEADER, code, flag, kind, setting};
-use super::{H2Conn, StreamEvents, StreamFault, hpack, request_block};
+use super::{H2Conn, H2Request, StreamEvents, StreamFault, hpack, request_block};
 use crate::http::conn::{Limits, Step};
 use crate::outcome::ErrorKind;
 use crate::time::Time;
@@ -61,8 +61,8 @@ fn conn() -> H2Conn {
     H2Conn::new(limits(), 1 << 20, NOW)
 }
 
-fn request() -> Vec<u8> {
-    request_block(true, b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+fn request() -> H2Request {
+    H2Request::plain(request_block(true, b"GET / HTTP/1.1\r\nHost: h\r\n\r\n"))
 }
 
 /// Frames that a server sends.
@@ -221,6 +221,65 @@ fn streams_interleave() {
             Event::End(0)
         ]
     );
+}
+
+fn form(length: usize, is_repeatable: bool) -> H2Request {
+    let block = request_block(true, b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\n");
+    H2Request { block, body: (0..length).map(|at| at as u8).collect(), is_repeatable }
+}
+
+#[test]
+fn a_body_is_sent_as_far_as_the_windows_allow() {
+    let mut conn = conn();
+    let mut events = Events::default();
+    conn.open(0, form(70_000, false));
+    let sent = std::cell::RefCell::new(Vec::new());
+    let hear = |conn: &mut H2Conn| {
+        let new: Vec<Sent> = frames(&written(conn)).into_iter().filter(|frame| frame.2 == 1).collect();
+        let lengths: Vec<(u8, u8, usize)> = new.iter().map(|frame| (frame.0, frame.1, frame.3.len())).collect();
+        new.iter()
+            .filter(|frame| frame.0 == kind::DATA)
+            .for_each(|frame| sent.borrow_mut().extend_from_slice(&frame.3));
+        lengths
+    };
+    let first = hear(&mut conn);
+    assert_eq!((first[0].0, first[0].1), (kind::HEADERS, flag::END_HEADERS), "a body follows");
+    let data = |length| (kind::DATA, 0, length);
+    assert_eq!(first[1..], [data(16_384), data(16_384), data(16_384), data(16_383)], "the default window");
+    let update = |stream, by: u32| Server::default().frame(kind::WINDOW_UPDATE, 0, stream, &by.to_be_bytes()).0;
+    let settings = Server::default().settings(&[(setting::INITIAL_WINDOW_SIZE, 65_635)]).0;
+    conn.feed(&settings, NOW, &mut events);
+    assert_eq!(hear(&mut conn), [], "the window of the connection is used up");
+    conn.feed(&update(0, 1_000_000), NOW, &mut events);
+    assert_eq!(hear(&mut conn), [data(100)], "the window of the stream grew by a setting");
+    conn.feed(&update(1, 4_000), NOW, &mut events);
+    assert_eq!(hear(&mut conn), [data(4_000)]);
+    conn.feed(&update(1, 4_000), NOW, &mut events);
+    assert_eq!(hear(&mut conn), [(kind::DATA, flag::END_STREAM, 365)]);
+    assert_eq!(*sent.borrow(), (0..70_000).map(|at| at as u8).collect::<Vec<u8>>());
+    conn.feed(&Server::default().page(1, b"x").0, NOW, &mut events);
+    assert_eq!(events.all.last(), Some(&Event::End(0)));
+    assert_eq!(hear(&mut conn), [], "everything was sent, so nothing is reset");
+}
+
+#[test]
+fn an_early_answer_ends_a_body_and_a_form_is_not_repeated() {
+    let mut conn = conn();
+    let mut events = Events::default();
+    conn.open(0, form(100_000, false));
+    written(&mut conn);
+    conn.feed(&Server::new().page(1, b"x").0, NOW, &mut events);
+    assert_eq!(events.all.last(), Some(&Event::End(0)));
+    let reset = frames(&written(&mut conn)).into_iter().find(|frame| frame.0 == kind::RST_STREAM);
+    assert_eq!(reset, Some((kind::RST_STREAM, 0, 1, code::CANCEL.to_be_bytes().to_vec())));
+    conn.open(1, form(10, false));
+    conn.open(2, form(10, true));
+    conn.closed(NOW, &mut events);
+    let [.., Event::Failed(1, form), Event::Failed(2, marked)] = events.all.as_slice() else {
+        panic!("{:?}", events.all);
+    };
+    assert!(matches!(form, StreamFault::Failed(_)), "it may have been processed: {form:?}");
+    assert!(matches!(marked, StreamFault::Unprocessed(_)), "{marked:?}");
 }
 
 #[test]

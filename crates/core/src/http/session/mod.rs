@@ -166,7 +166,8 @@ impl Session {
         }
     }
 
-    /// Takes on a job for the same [`ConnKey`]. Without room the job comes back to be retried elsewhere.
+    /// Takes on a job for the same [`ConnKey`]. Without room the job comes back to be retried elsewhere. An idle HTTP/1.1
+    /// connection is closed for a request that must not be repeated: that one gets a new connection.
     pub fn accept(&mut self, job: Box<Job>, rules: &Arc<Rules>, now: Time) -> Result<(), Box<Job>> {
         let is_same = self.key() == Some(ConnKey::of(&job));
         let start = FetchStart { started: now, connected: None };
@@ -182,6 +183,8 @@ impl Session {
             _ => {}
         }
         match std::mem::replace(&mut self.0, State::Closed) {
+            // The server may close the connection in this moment. A form must not be sent again because of that.
+            State::Idle(_) if !job.link.is_repeatable() => Err(job),
             State::Idle(idle) if is_same => {
                 self.0 = State::Busy(Fetch::new(job, *idle.conn, Arc::clone(rules), start, now));
                 Ok(())

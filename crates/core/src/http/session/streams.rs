@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::http::conn::{Conn, Limits, Step, Tls};
 use crate::http::fetch::Page;
-use crate::http::h2::{H2Conn, StreamEvents, StreamFault, request_block};
+use crate::http::h2::{H2Conn, H2Request, StreamEvents, StreamFault, request_block};
 use crate::outcome::{ErrorKind, Failure};
 use crate::rules::{HttpVersion, Rules};
 use crate::schedule::job::LaneHttp;
@@ -109,7 +109,11 @@ impl Streams {
             conn.refuse(failure);
         }
         let is_refused = conn.step() == Step::Done;
-        let block = request_block(page.job().link.url.is_https(), &page.request());
+        let request = H2Request {
+            block: request_block(page.job().link.url.is_https(), &page.request()),
+            body: page.request_body().into(),
+            is_repeatable: page.job().link.is_repeatable(),
+        };
         let may_fall_back = page.rules().http == HttpVersion::Auto;
         let key = self.all.insert(Stream {
             conn,
@@ -124,7 +128,7 @@ impl Streams {
         if is_refused {
             self.all.touched.push(key);
         } else if self.h2.accepts() {
-            self.h2.open(key, block);
+            self.h2.open(key, request);
             self.unsent.push(key);
         } else {
             let failure = Failure::new(ErrorKind::Reset, "the connection was closed before the request was sent");
@@ -189,6 +193,9 @@ impl Streams {
         match &mut self.tls {
             Some(tls) => tls.wrote(bytes),
             None => self.h2.wrote(bytes),
+        }
+        if self.pending().is_empty() && self.h2.send_bodies() {
+            self.flush();
         }
         if self.pending().is_empty() && !self.unsent.is_empty() {
             let Self { h2, all, unsent, .. } = self;

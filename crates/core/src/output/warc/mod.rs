@@ -133,6 +133,7 @@ pub fn truncation(truncated: Option<Truncated>, error: Option<ErrorKind>) -> Opt
         (Some(Truncated::Length), _) => Some("length"),
         (Some(Truncated::Time), _) => Some("time"),
         (Some(Truncated::Disconnect), _) => Some("disconnect"),
+        (Some(Truncated::Hook), _) => Some("unspecified"),
         (Some(Truncated::Decode) | None, None | Some(ErrorKind::Decode)) => None,
         // The framing broke: what followed was not read.
         (Some(Truncated::Decode) | None, Some(_)) => Some("unspecified"),

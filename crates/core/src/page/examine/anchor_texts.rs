@@ -13,6 +13,8 @@ pub struct AnchorTexts {
     bytes: Vec<u8>,
     /// By the number of the link.
     places: Vec<Range<u32>>,
+    /// `rel` attributes by the numbers of their links, each once, in order.
+    rels: Vec<(u32, Box<[u8]>)>,
     /// The link whose text is being read, and where its text starts.
     open: Option<(u32, u32)>,
 }
@@ -27,6 +29,20 @@ impl AnchorTexts {
         {
             self.open = Some((link, start));
         }
+    }
+
+    /// The `rel` attribute of a link that was just added.
+    pub fn set_rel(&mut self, link: u32, rel: &[u8]) {
+        let is_new = self.rels.last().is_none_or(|(last, _)| *last < link);
+        if is_new && self.rels.len() * MAX_ANCHOR < MAX_ANCHORS {
+            self.rels.push((link, rel.get(..MAX_ANCHOR).unwrap_or(rel).into()));
+        }
+    }
+
+    /// The `rel` attribute of a link by its number, as received.
+    pub fn rel(&self, link: usize) -> Option<&[u8]> {
+        let at = self.rels.binary_search_by_key(&u32::try_from(link).ok()?, |(link, _)| *link).ok()?;
+        self.rels.get(at).map(|(_, rel)| &**rel)
     }
 
     pub fn is_open(&self) -> bool {
@@ -64,6 +80,7 @@ impl AnchorTexts {
 
     /// Heap bytes.
     pub fn weight(&self) -> usize {
-        self.bytes.capacity() + self.places.capacity() * size_of::<Range<u32>>()
+        let rels: usize = self.rels.iter().map(|(_, rel)| rel.len() + 24).sum();
+        self.bytes.capacity() + self.places.capacity() * size_of::<Range<u32>>() + rels
     }
 }

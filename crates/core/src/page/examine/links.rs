@@ -277,6 +277,9 @@ impl Collector {
                     if key == names::A {
                         self.begin_anchor();
                     }
+                    if let (Some(anchors), Some(link), Some(rel)) = (&mut self.anchors, self.links.latest, rel) {
+                        anchors.set_rel(link, rel);
+                    }
                 }
             }
             names::FRAME | names::IFRAME => {

@@ -117,7 +117,12 @@ impl LinkResolution<'_> {
                 Ok(()) if out.len() <= longest => {
                     let anchor = self.collector.anchors.as_ref().and_then(|anchors| anchors.raw(number));
                     let anchor = anchor.and_then(|text| tidy(&self.text(text, TextContext::Text)));
-                    distinct.add(&out, written.kind, written.nofollow, anchor.as_deref());
+                    let index = distinct.add(&out, written.kind, written.nofollow, anchor.as_deref());
+                    let rel = self.collector.anchors.as_ref().and_then(|anchors| anchors.rel(number));
+                    if let (Some(index), Some(rel)) = (index, rel) {
+                        let rel = self.text(rel, TextContext::Attribute);
+                        distinct.list.set_rel(index as usize, tidy(&rel).as_deref().unwrap_or_default());
+                    }
                 }
                 Ok(()) | Err(BadUrl::TooLong) => findings.too_long += 1,
                 Err(BadUrl::Scheme) => findings.other_schemes += 1,
@@ -158,7 +163,8 @@ impl Distinct {
         }
     }
 
-    fn add(&mut self, text: &str, kind: LinkKind, nofollow: bool, anchor: Option<&str>) {
+    /// Adds a link. Returns its index in the list.
+    fn add(&mut self, text: &str, kind: LinkKind, nofollow: bool, anchor: Option<&str>) -> Option<u32> {
         let hash = self.hasher.hash_one((text, kind));
         if let Some(&known) = self.index.find(hash, |&number| self.list.get(number as usize) == Some((text, kind))) {
             if !nofollow {
@@ -167,9 +173,9 @@ impl Distinct {
             if let Some(anchor) = anchor {
                 self.list.set_anchor(known as usize, anchor);
             }
-            return;
+            return Some(known);
         }
-        let Ok(number) = u32::try_from(self.list.len()) else { return };
+        let number = u32::try_from(self.list.len()).ok()?;
         self.list.push(text, kind, nofollow);
         if let Some(anchor) = anchor {
             self.list.set_anchor(number as usize, anchor);
@@ -178,6 +184,7 @@ impl Distinct {
         self.index.insert_unique(hash, number, |&number| {
             list.get(number as usize).map_or(0, |(text, kind)| hasher.hash_one((text, kind)))
         });
+        Some(number)
     }
 }
 

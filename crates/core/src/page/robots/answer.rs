@@ -65,7 +65,7 @@ impl RobotsAnswer {
             | E::RedirectLoop
             | E::PrivateAddress
             | E::BlockedPort => false,
-            E::ParseLimit | E::RobotsUnreachable | E::Internal => false,
+            E::ParseLimit | E::RobotsUnreachable | E::Hook | E::NotRepeated | E::Internal => false,
         };
         Self::Unreachable { retry }
     }

@@ -1,6 +1,9 @@
 //! Admission of a page's links to the frontier, as far as [`crate::schedule::trap`] allows.
 
+use std::sync::Arc;
+
 use super::Keeper;
+use crate::page::custom_request::CustomRequest;
 use crate::page::scope::ScopeRule;
 use crate::schedule::frontier::{Frontier, LaneId, StoreError};
 use crate::schedule::trap::{Cut, Traps};
@@ -14,9 +17,11 @@ impl<F: Frontier> Keeper<F> {
         if visit.message.found.is_empty() && !visit.is_page() {
             return Ok(lanes);
         }
+        let redirected = redirected_request(visit);
         let mut judging = self.traps.open(visit);
         let found = std::mem::take(&mut visit.message.found);
-        for link in found.links(&visit.link.url) {
+        for mut link in found.links(&visit.link.url) {
+            link.request = redirected.as_ref();
             if self.is_excluded(link.url.as_str()) {
                 if self.rules.log_skips {
                     visit.findings.skipped.push((link.url.as_str().into(), ScopeRule::Exclude.as_str()));
@@ -88,4 +93,10 @@ impl<F: Frontier> Keeper<F> {
         }
         Ok(())
     }
+}
+
+/// The request for the target of a visit's redirect, if it is not a plain GET.
+fn redirected_request(visit: &Visit) -> Option<Arc<CustomRequest>> {
+    let (request, target) = (visit.link.request.as_ref()?, visit.facts.redirect.as_ref()?);
+    request.redirected(visit.facts.status?, target.origin() == visit.link.url.origin())
 }

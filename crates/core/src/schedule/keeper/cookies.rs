@@ -41,5 +41,6 @@ pub(super) fn is_cookie_redirect(visit: &Visit) -> bool {
     visit.facts.outcome == Outcome::Redirect
         && visit.facts.redirect.as_ref() == Some(&visit.link.url)
         && visit.link.redirects > 0
+        && visit.link.request_identity(0) == 0
         && matches!(visit.purpose, Purpose::Page | Purpose::Sitemap)
 }

@@ -11,6 +11,7 @@ mod activation;
 mod admission;
 mod cookies;
 mod edges;
+mod hook;
 mod persistence;
 mod recrawl;
 mod steering;
@@ -323,7 +324,8 @@ impl<F: Frontier> Keeper<F> {
             (visit.facts.outcome, &visit.facts.error, &visit.facts.redirect)
         {
             let key = self.rules.fingerprint_key;
-            let (from, to) = (visit.link.url.as_ref().fingerprint(key), target.as_ref().fingerprint(key));
+            let identity = visit.link.request_identity(key);
+            let (from, to) = (visit.link.url.as_ref().fingerprint(key) ^ identity, target.as_ref().fingerprint(key));
             if self.redirects.add(from, to) {
                 let message = format!("the redirect to {target} closes a loop");
                 visit.facts.error = Some(Failure::new(ErrorKind::RedirectLoop, message));
@@ -358,7 +360,14 @@ impl<F: Frontier> Keeper<F> {
                     }
                     self.make_conditional(&mut job)?;
                     self.add_cookies(&mut job, now);
-                    return Ok(Order::Fetch(job));
+                    match self.refusal(&mut job) {
+                        None => return Ok(Order::Fetch(job)),
+                        Some(failure) => {
+                            let mut visit = Visit::failed(job, failure, now, now);
+                            visit.facts.outcome = Outcome::Refused;
+                            self.finished(Box::new(visit), now)?;
+                        }
+                    }
                 }
                 Next::Resolve(lane, name) => return Ok(Order::Resolve(lane, name)),
                 Next::Settle(visit) => self.finished(visit, now)?,
@@ -661,7 +670,7 @@ impl<F: Frontier> Keeper<F> {
             let kind = LinkKind::Sitemap;
             let url = self.rules.strip_params.strip(entry.url.as_ref()).unwrap_or_else(|| entry.url.clone());
             if self.rules.scope.judge(url.as_ref(), 1, kind) == ScopeVerdict::Follow {
-                links.push(Link { url, via: Some(via.clone()), depth: 1, redirects, tries: 0, kind });
+                links.push(Link { url, via: Some(via.clone()), depth: 1, redirects, tries: 0, kind, request: None });
             }
         }
         if visit.link.depth < SITEMAP_DEPTH {
@@ -691,7 +700,7 @@ impl<F: Frontier> Keeper<F> {
     fn sitemap_link(&self, url: Url, via: &Url, depth: u32, redirects: u8) -> Option<Link> {
         let kind = LinkKind::SitemapFile;
         let is_wanted = self.rules.scope.judge(url.as_ref(), depth, kind) == ScopeVerdict::Follow;
-        is_wanted.then(|| Link { url, via: Some(via.clone()), depth, redirects, tries: 0, kind })
+        is_wanted.then(|| Link { url, via: Some(via.clone()), depth, redirects, tries: 0, kind, request: None })
     }
 }
 

@@ -339,7 +339,7 @@ mod tests {
 
     fn link(origin: &Origin) -> Link {
         let url = Url::parse(&format!("{origin}/page")).expect("an address");
-        Link { url, via: None, depth: 1, redirects: 5, tries: 0, kind: LinkKind::Anchor }
+        Link { url, via: None, depth: 1, redirects: 5, tries: 0, kind: LinkKind::Anchor, request: None }
     }
 
     /// A file of some 80 KB of nothing but wildcards.

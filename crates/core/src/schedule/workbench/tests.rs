@@ -24,7 +24,7 @@ fn at(millis: u64) -> Time {
 
 fn link(address: &str) -> Link {
     let url = Url::parse(address).expect("an address");
-    Link { url, via: None, depth: 1, redirects: 5, tries: 0, kind: LinkKind::Anchor }
+    Link { url, via: None, depth: 1, redirects: 5, tries: 0, kind: LinkKind::Anchor, request: None }
 }
 
 /// Lane 0 with this number of links and its name resolved.

@@ -1,0 +1,370 @@
+//! Requests with methods, headers, bodies, priorities and user data, on every engine and over every version of HTTP.
+
+use std::path::Path;
+use std::time::Duration;
+
+use argiope::{Config, Crawl, CrawlBuilder, Method, Outcome, Page, Request};
+use argiope_core::ErrorKind;
+use argiope_core::rules::{EngineName, HttpVersion, RobotsPolicy, Span};
+use argiope_practice::members::{MEMBER, ORDERS, members, with_pages};
+use argiope_practice::{CertificateKind, PracticeWeb, RequestMatch, Response, RunningWeb, SeenRequest, Site};
+use serde_json::json;
+
+const ENGINES: [EngineName; 5] =
+    [EngineName::Threads, EngineName::Callbacks, EngineName::Coroutines, EngineName::Tokio, EngineName::Uring];
+
+fn serve(site: Site) -> (RunningWeb, String) {
+    let root = site.url("/");
+    (PracticeWeb::new().site(site).keep_headers().start().expect("the practice web starts"), root)
+}
+
+/// A crawl that begins at a page which links to nothing.
+fn quiet(root: &str) -> CrawlBuilder {
+    Crawl::builder(root)
+        .robots(RobotsPolicy::Ignore)
+        .configure(|config| config.retry_wait = Span(Duration::from_millis(1)))
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().build().expect("a runtime without I/O").block_on(future)
+}
+
+/// Feeds requests once the first page is there, and returns the other pages.
+fn fetch(builder: CrawlBuilder, requests: Vec<Request>) -> Vec<Page> {
+    block_on(async {
+        let mut crawl = builder.start().await.expect("it starts");
+        crawl.next().await.expect("the root");
+        crawl.feed(requests).expect("requests that can be sent");
+        let mut pages = Vec::new();
+        while let Some(page) = crawl.next().await {
+            pages.push(page);
+        }
+        crawl.close().await.expect("it ends well");
+        pages
+    })
+}
+
+fn posts(web: &RunningWeb) -> Vec<SeenRequest> {
+    web.log().into_iter().filter(|request| request.method == "POST").collect()
+}
+
+fn log_in(builder: CrawlBuilder) -> Vec<Page> {
+    block_on(async {
+        let mut crawl = builder.start().await.expect("it starts");
+        let mut pages = Vec::new();
+        while let Some(page) = crawl.next().await {
+            if page.title() == Some("Log in") {
+                let fields = [("name", MEMBER.0), ("password", MEMBER.1)];
+                let login = Request::from_form(&page, "form", fields).expect("a form");
+                crawl.feed([login.user_data(json!({"step": 1})).header("X-Step", "login")]).expect("it can be sent");
+            }
+            pages.push(page);
+        }
+        pages
+    })
+}
+
+fn check_login(pages: &[Page], web: &RunningWeb, what: &str) {
+    assert_eq!(
+        pages.iter().filter(|page| page.title().is_some_and(|title| title.starts_with("Order"))).count(),
+        ORDERS
+    );
+    let account = pages.iter().find(|page| page.title() == Some("Your account")).expect("the account");
+    assert_eq!(
+        (account.user_data(), account.method(), account.depth()),
+        (&json!({"step": 1}), Method::Get, 2),
+        "{what}"
+    );
+    let order = pages.last().expect("an order");
+    assert!(order.user_data().is_null(), "{what}: user data belongs to one request and its redirects");
+    let sent = posts(web);
+    let [form] = sent.as_slice() else { panic!("{what}: {sent:?}") };
+    assert_eq!(form.body, "token=t0k3n&name=argiope&password=orb+%26+web", "{what}");
+    let header = |request: &SeenRequest, name: &str| {
+        request.headers.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.clone())
+    };
+    assert_eq!(header(form, "content-type").as_deref(), Some("application/x-www-form-urlencoded"), "{what}");
+    let seen = web.log();
+    let account = seen.iter().find(|request| request.path == "/account").expect("a request");
+    assert_eq!(
+        (header(account, "x-step").as_deref(), header(account, "content-type")),
+        (Some("login"), None),
+        "{what}"
+    );
+}
+
+#[test]
+fn a_login_works_with_every_engine() {
+    for engine in ENGINES {
+        let (web, root) = serve(members("127.5.1.1:0").expect("a loopback address"));
+        let pages = log_in(quiet(&root).configure(|config| config.engine = engine));
+        check_login(&pages, &web, &format!("{engine:?}"));
+    }
+}
+
+#[test]
+fn a_login_works_over_tls_and_http2_with_every_engine() {
+    for (engine, http) in
+        ENGINES.into_iter().flat_map(|engine| [(engine, HttpVersion::Http1), (engine, HttpVersion::Auto)])
+    {
+        let site = Site::https("127.5.1.2:0", CertificateKind::Good).expect("a loopback address").http2();
+        let (web, root) = serve(with_pages(site));
+        let folder = tempfile::tempdir().expect("a folder");
+        let authority = folder.path().join("ca.pem");
+        std::fs::write(&authority, web.ca_pem()).expect("it can be written");
+        let pages = log_in(quiet(&root).configure(|config| {
+            (config.engine, config.http, config.ca_cert) = (engine, http, Some(authority));
+        }));
+        check_login(&pages, &web, &format!("{engine:?} {http:?}"));
+        let spoken = pages.iter().find_map(|page| page.facts.http);
+        assert_eq!(spoken, Some(if http == HttpVersion::Auto { "2" } else { "1.1" }), "{engine:?}");
+    }
+}
+
+#[test]
+fn a_long_body_arrives_whole_over_every_version() {
+    let body: Vec<u8> = (0..600_000_u32).map(|at| b'a' + (at % 23) as u8).collect();
+    for http in [None, Some(HttpVersion::Http1), Some(HttpVersion::Auto)] {
+        let site = match http {
+            None => Site::http("127.5.1.3:0"),
+            Some(_) => Site::https("127.5.1.3:0", CertificateKind::Good).map(Site::http2),
+        };
+        let site = site.expect("a loopback address").page("/", Response::html("x")).page("/big", Response::html("y"));
+        let (web, root) = serve(site);
+        let folder = tempfile::tempdir().expect("a folder");
+        let authority = folder.path().join("ca.pem");
+        std::fs::write(&authority, web.ca_pem()).expect("it can be written");
+        let builder = quiet(&root).configure(|config| {
+            if let Some(http) = http {
+                (config.http, config.ca_cert) = (http, Some(authority));
+            }
+        });
+        let request = Request::post(&format!("{root}big")).expect("an address").body(body.clone());
+        let pages = fetch(builder, vec![request]);
+        assert!(pages.iter().all(Page::is_ok) && pages.len() == 1, "{http:?}: {:?}", pages[0].facts.error);
+        assert!(posts(&web)[0].body.as_bytes() == body, "{http:?}: {} bytes arrived", posts(&web)[0].body.len());
+    }
+}
+
+#[test]
+fn method_address_and_body_are_the_identity_of_a_request() {
+    let site = Site::http("127.5.1.4:0").expect("a loopback address").fallback(Response::html("x"));
+    let (web, root) = serve(site);
+    let url = format!("{root}form");
+    let form = |text: &str| Request::post(&url).expect("an address").form([("q", text)]);
+    let requests = vec![
+        form("a"),
+        form("b"),
+        form("a").user_data("other data is the same request"),
+        Request::get(&url).expect("an address"),
+        Request::get(&url).expect("an address").priority(3),
+        Request::get(&url).expect("an address").method(Method::Put).body("q=a"),
+        Request::get(&url).expect("an address").method(Method::Delete),
+        Request::get(&url).expect("an address").method(Method::Head),
+    ];
+    let pages = fetch(quiet(&root), requests);
+    let mut methods: Vec<String> =
+        web.log().into_iter().skip(1).map(|seen| format!("{} {}", seen.method, seen.body)).collect();
+    methods.sort();
+    assert_eq!(methods, ["DELETE ", "GET ", "HEAD ", "POST q=a", "POST q=b", "PUT q=a"]);
+    assert_eq!(pages.len(), 6);
+    assert!(pages.iter().all(Page::is_ok));
+}
+
+#[test]
+fn a_post_is_not_retried_unless_it_is_marked_idempotent() {
+    for engine in ENGINES {
+        let site = Site::http("127.5.1.5:0").expect("a loopback address").page("/", Response::html("x"));
+        let site = site.page("/reset", Response::reset()).page("/busy", Response::status(503));
+        let (web, root) = serve(site);
+        let post = |path: &str, body: &str| Request::post(&format!("{root}{path}")).expect("an address").body(body);
+        let requests = vec![post("reset", "once"), post("busy", "once"), post("reset", "often").idempotent()];
+        let builder = quiet(&root).configure(|config| (config.engine, config.max_tries) = (engine, 3));
+        let pages = fetch(builder, requests);
+        let sent = posts(&web);
+        let count = |body: &str| sent.iter().filter(|request| request.body == body).count();
+        assert_eq!((count("once"), count("often")), (2, 3), "{engine:?}");
+        assert_eq!(pages.iter().filter(|page| page.outcome() == Outcome::Failed).count(), 2, "{engine:?}");
+    }
+}
+
+/// The server closes an idle connection in the moment in which the next request is sent on it.
+#[test]
+fn a_post_gets_a_connection_of_its_own() {
+    for engine in ENGINES {
+        let site = Site::http("127.5.1.6:0")
+            .expect("a loopback address")
+            .page("/", Response::html("x").keep_alive_then_close());
+        let (web, root) = serve(site.page("/post", Response::html("y")));
+        let builder = quiet(&root).configure(|config| config.engine = engine);
+        let pages = fetch(builder, vec![Request::post(&format!("{root}post")).expect("an address").body("x")]);
+        assert!(pages[0].is_ok(), "{engine:?}: {:?}", pages[0].facts.error);
+        assert_eq!(posts(&web).len(), 1, "{engine:?}");
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).expect("a folder");
+    for entry in std::fs::read_dir(from).expect("a folder") {
+        let entry = entry.expect("an entry");
+        if entry.file_type().expect("a type").is_dir() {
+            copy(&entry.path(), &to.join(entry.file_name()));
+        } else {
+            std::fs::copy(entry.path(), to.join(entry.file_name())).expect("a file");
+        }
+    }
+}
+
+#[test]
+fn a_post_that_was_sent_before_a_crash_is_not_sent_again() {
+    let site = Site::http("127.5.1.7:0").expect("a loopback address").page("/", Response::html("x"));
+    let (web, root) =
+        serve(site.when(RequestMatch::post("/hang").body("first"), Response::hang()).fallback(Response::html("y")));
+    let folder = tempfile::tempdir().expect("a folder");
+    let (before, after) = (folder.path().join("before.crawl"), folder.path().join("after.crawl"));
+    let hang = format!("{root}hang");
+    block_on(async {
+        let mut crawl = quiet(&root).directory(&before).start().await.expect("it starts");
+        crawl.next().await.expect("the root");
+        let post = Request::post(&hang).expect("an address").user_data(json!({"order": 7}));
+        crawl.feed([post.clone().body("first"), post.body("first, but marked").idempotent()]).expect("requests");
+        assert!(web.wait_until(Duration::from_secs(20), |web| posts(web).len() == 2), "both are sent");
+        // What is on disk now is what a crash would leave.
+        copy(&before, &after);
+    });
+    let pages = block_on(async {
+        let mut crawl = quiet(&root)
+            .directory(&after)
+            .configure(|config| (config.timeout, config.max_tries) = (Span(Duration::from_secs(1)), 1))
+            .start()
+            .await
+            .expect("it resumes");
+        let mut pages = Vec::new();
+        while let Some(page) = crawl.next().await {
+            pages.push(page);
+        }
+        pages
+    });
+    let refused =
+        pages.iter().find(|page| page.outcome() == Outcome::Refused).expect("the request that was not repeated");
+    assert_eq!(refused.facts.error.as_ref().map(|failure| failure.kind), Some(ErrorKind::NotRepeated));
+    assert_eq!((refused.user_data(), refused.method()), (&json!({"order": 7}), Method::Post));
+    let sent = posts(&web);
+    assert_eq!(sent.iter().filter(|request| request.body == "first").count(), 1, "{sent:?}");
+    assert!(sent.iter().filter(|request| request.body == "first, but marked").count() > 1, "{sent:?}");
+}
+
+#[test]
+fn priority_and_user_data_survive_a_resumed_crawl() {
+    let site = Site::http("127.5.1.8:0").expect("a loopback address").fallback(Response::html("x"));
+    let (web, root) = serve(site);
+    let folder = tempfile::tempdir().expect("a folder");
+    let directory = folder.path().join("queue.crawl");
+    // The queue of this host is not touched before the second run, because the first may fetch one page only.
+    block_on(async {
+        let mut crawl = quiet(&root).directory(&directory).max_pages(1).start().await.expect("it starts");
+        let requests: Vec<Request> = (0..20_i16)
+            .map(|number| {
+                let request = Request::get(&format!("{root}{number}")).expect("an address");
+                request.priority(number % 3 - 1).depth(9 - number as u32 % 2).user_data(json!([number]))
+            })
+            .collect();
+        crawl.feed(requests).expect("requests");
+        crawl.next().await.expect("the root");
+        crawl.close().await.expect("it ends well");
+    });
+    let pages = block_on(async {
+        let one = |config: &mut Config| (config.per_host, config.concurrency) = (Some(1), 1);
+        let mut crawl = quiet(&root).directory(&directory).configure(one).start().await.expect("it resumes");
+        let mut pages = Vec::new();
+        while let Some(page) = crawl.next().await {
+            pages.push(page);
+        }
+        pages
+    });
+    let order: Vec<i64> = pages.iter().map(|page| page.user_data()[0].as_i64().expect("the number")).collect();
+    let mut expected: Vec<i64> = (0..20).collect();
+    expected.sort_by_key(|number| (-(number % 3 - 1), 9 - number % 2, *number));
+    assert_eq!(order, expected);
+    assert_eq!(web.requests(), 21);
+}
+
+#[test]
+fn what_cannot_be_sent_is_an_error() {
+    let (_web, root) = serve(Site::http("127.5.1.9:0").expect("a loopback address").page("/", Response::html("x")));
+    block_on(async {
+        let crawl = quiet(&root).start().await.expect("it starts");
+        let request = || Request::get(&root).expect("an address");
+        for (request, word) in [
+            (request().header("X Y", "1"), "X Y"),
+            (request().header("X-Y", "1\r\nX-Z: 2"), "X-Y"),
+            (request().header("Content-Length", "5"), "frames"),
+            (request().body(vec![0; (16 << 20) + 1]), "16 MiB"),
+            (request().user_data("x".repeat(1 << 20)), "1 MiB"),
+        ] {
+            let error = crawl.feed([request]).expect_err("it cannot be sent");
+            assert!(error.is_config() && error.to_string().contains(word), "{error}");
+        }
+    });
+}
+
+#[test]
+fn settings_without_an_effect_are_errors() {
+    type Set = fn(&mut Config);
+    let cases: [(&str, Set); 8] = [
+        ("fresh", |config| config.fresh = true),
+        ("recrawl", |config| config.recrawl = true),
+        ("input", |config| config.input = Some("roots.txt".into())),
+        ("jsonl", |config| config.jsonl = Some("out.jsonl".into())),
+        ("warc", |config| config.warc = true),
+        ("serve", |config| config.serve = Some(([127, 0, 0, 1], 1).into())),
+        ("max_disk", |config| config.max_disk = Some(argiope_core::rules::Size(1 << 30))),
+        ("log_skips", |config| config.log_skips = true),
+    ];
+    for (key, set) in cases {
+        let error = block_on(Crawl::builder("http://127.5.1.9/").configure(set).start()).err().expect(key);
+        assert_eq!(error.as_config().map(|error| error.key), Some(key), "{error}");
+    }
+}
+
+#[test]
+fn hooks_see_requests_and_responses() {
+    let site = Site::http("127.5.1.10:0").expect("a loopback address");
+    let page = "<a href=/a>  Read\n <b>more</b></a><a href=/b rel='nofollow tag'><img alt='A &amp; B' src=/i></a><a href=/c>Log out</a>\
+                <a href=/big>Big</a>";
+    let site = site.page("/", Response::html(page)).page("/big", Response::filled("<title>big</title>", 3 << 20));
+    let (web, root) = serve(site.fallback(Response::html("x")));
+    let (seen, texts) = std::sync::mpsc::channel();
+    let pages: Vec<Page> = quiet(&root)
+        .configure(|config| config.follow_nofollow = true)
+        .follow(move |link| {
+            seen.send((link.text.to_owned(), link.rel.to_owned())).expect("a receiver");
+            link.text != "Log out"
+        })
+        .on_request(|request| match request.url().path() {
+            "/b" => request.abort("not this one"),
+            "/a" => panic!("a bug in the closure"),
+            _ => request.set_header("User-Agent", "hooked").expect("a header"),
+        })
+        .on_response(|response| response.header("content-length") != Some("3145728"))
+        .start_blocking()
+        .expect("it starts")
+        .collect();
+    let texts: Vec<(String, String)> = texts.iter().collect();
+    assert_eq!(
+        texts,
+        [("Read more", ""), ("A & B", "nofollow tag"), ("Log out", ""), ("Big", "")]
+            .map(|(text, rel)| (text.into(), rel.into()))
+    );
+    let of = |path: &str| pages.iter().find(|page| page.url().path() == path).expect("a page");
+    let reason = |path: &str| of(path).facts.error.as_ref().map(|failure| failure.message.to_string());
+    assert_eq!(reason("/b").as_deref(), Some("not this one"));
+    assert_eq!(reason("/a").as_deref(), Some("the request hook panicked"));
+    assert_eq!((of("/a").outcome(), of("/b").outcome()), (Outcome::Refused, Outcome::Refused));
+    let big = of("/big");
+    assert_eq!((big.is_ok(), big.facts.bytes_body, big.title()), (true, 0, None));
+    assert_eq!(big.facts.truncated, Some(argiope_core::Truncated::Hook));
+    let requests = web.log();
+    assert_eq!(requests.iter().map(|request| &*request.path).collect::<Vec<_>>(), ["/", "/big"]);
+    assert!(requests.iter().all(|request| request.user_agent == "hooked"), "{requests:?}");
+}

@@ -1,0 +1,148 @@
+//! Hooks: what the library's user does with requests and responses on their way.
+
+use std::fmt::Debug;
+
+use crate::http::conn::Head;
+use crate::http::conn::request::{is_fixed, is_name, is_value};
+use crate::page::custom_request::Method;
+use crate::page::link::Link;
+use crate::page::url::Url;
+use crate::visit::Headers;
+
+/// Sees every request for a page or a sitemap before it is sent. One hook serves the whole crawl; it is called on the
+/// scheduling thread.
+pub trait RequestHook: Debug + Send + Sync {
+    fn before_request(&self, request: &mut OutgoingRequest<'_>);
+}
+
+/// Sees the head of every response to a page's request. One hook serves all workers.
+pub trait ResponseHook: Debug + Send + Sync {
+    /// Whether the body is read.
+    fn wants_body(&self, response: &ResponseStart<'_>) -> bool;
+}
+
+/// A request that is about to be sent.
+#[derive(Debug)]
+pub struct OutgoingRequest<'a> {
+    link: &'a Link,
+    headers: Vec<(Box<str>, Box<str>)>,
+    dropped: Option<Box<str>>,
+}
+
+/// A header that cannot be sent: its name or value is malformed, or it frames the message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvalidHeader {
+    /// Its name.
+    pub name: Box<str>,
+}
+
+impl std::fmt::Display for InvalidHeader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if is_fixed(&self.name) {
+            write!(f, "the header {:?} cannot be set: it routes or frames the message", self.name)
+        } else {
+            write!(f, "the header {:?} has a malformed name or value", self.name)
+        }
+    }
+}
+
+impl std::error::Error for InvalidHeader {}
+
+/// Checks a header of the user's.
+///
+/// # Errors
+///
+/// It cannot be sent.
+pub fn check_header(name: &str, value: &str) -> Result<(), InvalidHeader> {
+    if is_name(name) && is_value(value.as_bytes()) && !is_fixed(name) {
+        return Ok(());
+    }
+    Err(InvalidHeader { name: name.into() })
+}
+
+impl<'a> OutgoingRequest<'a> {
+    pub(crate) fn new(link: &'a Link) -> Self {
+        Self { link, headers: Vec::new(), dropped: None }
+    }
+
+    /// The headers that were set, and why it is not sent, if so.
+    pub(crate) fn into_parts(self) -> (Headers, Option<Box<str>>) {
+        (self.headers, self.dropped)
+    }
+
+    /// The address.
+    pub fn url(&self) -> &Url {
+        &self.link.url
+    }
+
+    /// The link: page, depth, attempts so far, user data.
+    pub fn link(&self) -> &Link {
+        self.link
+    }
+
+    /// The method.
+    pub fn method(&self) -> Method {
+        self.link.request.as_ref().map_or(Method::Get, |request| request.method)
+    }
+
+    /// The body; empty where there is none.
+    pub fn body(&self) -> &[u8] {
+        self.link.request.as_ref().map_or(&[], |request| &request.body)
+    }
+
+    /// Sets a header, also one that the crawl sends itself. An earlier one of the same name is replaced.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be sent.
+    pub fn set_header(&mut self, name: &str, value: &str) -> Result<(), InvalidHeader> {
+        check_header(name, value)?;
+        self.headers.retain(|(other, _)| !other.eq_ignore_ascii_case(name));
+        self.headers.push((name.into(), value.into()));
+        Ok(())
+    }
+
+    /// Does not send the request: the page is settled as refused, for this reason.
+    pub fn abort(&mut self, reason: &str) {
+        self.dropped = Some(reason.into());
+    }
+}
+
+/// The start of a response: its status and headers.
+#[derive(Clone, Copy)]
+pub struct ResponseStart<'a> {
+    link: &'a Link,
+    head: &'a Head,
+}
+
+impl std::fmt::Debug for ResponseStart<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ResponseStart({} {})", self.status(), self.url())
+    }
+}
+
+impl<'a> ResponseStart<'a> {
+    pub(crate) fn new(link: &'a Link, head: &'a Head) -> Self {
+        Self { link, head }
+    }
+
+    /// The address.
+    pub fn url(&self) -> &'a Url {
+        &self.link.url
+    }
+
+    /// The link: page, depth, user data.
+    pub fn link(&self) -> &'a Link {
+        self.link
+    }
+
+    /// The status code.
+    pub fn status(&self) -> u16 {
+        self.head.status
+    }
+
+    /// The first value of a header, by its name in any case. Values that are not UTF-8 are left out.
+    pub fn header(&self, name: &str) -> Option<&'a str> {
+        std::str::from_utf8(self.head.get(name)?).ok()
+    }
+}

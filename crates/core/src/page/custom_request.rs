@@ -1,0 +1,243 @@
+//! [`CustomRequest`]: how a request differs from a plain GET, and what its user wants to have back with the page.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// Bytes of the body of a request.
+pub const MAX_REQUEST_BODY: usize = 16 << 20;
+/// Bytes of everything else: headers, and user data as JSON.
+pub const MAX_REQUEST_EXTRAS: usize = 1 << 20;
+
+/// The method of a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Method {
+    /// Ask for a page.
+    #[default]
+    Get,
+    /// Send a form. Not repeated unless the request is marked as idempotent.
+    Post,
+    /// Replace a resource.
+    Put,
+    /// Change a resource. Not repeated unless the request is marked as idempotent.
+    Patch,
+    /// Remove a resource.
+    Delete,
+    /// Ask for the head of a response only.
+    Head,
+}
+
+impl Method {
+    const ALL: [Self; 6] = [Self::Get, Self::Post, Self::Put, Self::Patch, Self::Delete, Self::Head];
+
+    /// The name, as sent.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Post => "POST",
+            Self::Put => "PUT",
+            Self::Patch => "PATCH",
+            Self::Delete => "DELETE",
+            Self::Head => "HEAD",
+        }
+    }
+
+    /// Whether sending it twice has the effect of sending it once (RFC 9110, 9.2.2).
+    pub fn is_idempotent(self) -> bool {
+        !matches!(self, Self::Post | Self::Patch)
+    }
+}
+
+/// How a request differs from a plain GET. Links that have none are requested as usual.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CustomRequest {
+    pub method: Method,
+    /// They replace headers of the same name that the crawl sends.
+    pub headers: Vec<(Box<str>, Box<str>)>,
+    pub body: Box<[u8]>,
+    /// Links of a higher priority are taken first, whatever their depth. The usual one is 0.
+    pub priority: i16,
+    /// Comes back with the page. Null if there is none.
+    pub data: Value,
+    /// The user says that the request may be sent twice.
+    pub is_idempotent: bool,
+}
+
+impl CustomRequest {
+    /// Whether the request may be sent again when it is not known what became of it.
+    pub fn is_repeatable(&self) -> bool {
+        self.is_idempotent || self.method.is_idempotent()
+    }
+
+    /// What distinguishes it from other requests for the same URL: method and body. Zero for a GET without a body.
+    pub fn identity(&self, key: u64) -> u64 {
+        if self.method == Method::Get && self.body.is_empty() {
+            return 0;
+        }
+        xxh3_64_with_seed(&self.body, key ^ xxh3_64_with_seed(self.method.as_str().as_bytes(), key)) | 1
+    }
+
+    /// The request for the target of a redirect with this status. Headers stay with their origin; a form that was
+    /// received is not sent to the target unless the status asks for that (RFC 9110, 15.4).
+    pub fn redirected(&self, status: u16, is_same_origin: bool) -> Option<Arc<Self>> {
+        let drops_body = status == 303 || (matches!(status, 301 | 302) && self.method == Method::Post);
+        let headers = self.headers.iter().filter(|(name, _)| {
+            is_same_origin && !(drops_body && name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("content-")))
+        });
+        let request = Self {
+            method: if drops_body { Method::Get } else { self.method },
+            headers: headers.cloned().collect(),
+            body: if drops_body { Box::default() } else { self.body.clone() },
+            priority: self.priority,
+            data: self.data.clone(),
+            is_idempotent: self.is_idempotent,
+        };
+        let is_plain = request.identity(0) == 0
+            && request.headers.is_empty()
+            && request.priority == 0
+            && request.data == Value::Null;
+        (!is_plain).then(|| Arc::new(request))
+    }
+
+    /// Heap bytes.
+    pub fn bytes(&self) -> usize {
+        self.body.len() + self.headers.iter().map(|(name, value)| name.len() + value.len() + 32).sum::<usize>()
+    }
+
+    /// The bytes that frontiers store.
+    ///
+    /// Method (1 byte; the highest bit: marked as idempotent), priority (2), length of the user data (4), user data as
+    /// JSON, number of headers (2), for each the lengths of name and value (4 each) and both, the body. Numbers are
+    /// little-endian.
+    pub fn encode(&self) -> Vec<u8> {
+        let data = if self.data == Value::Null { Vec::new() } else { self.data.to_string().into_bytes() };
+        let mut out = Vec::with_capacity(16 + data.len() + self.bytes());
+        out.push(self.method as u8 | (u8::from(self.is_idempotent) << 7));
+        out.extend(self.priority.to_le_bytes());
+        push_bytes(&mut out, &data);
+        out.extend((self.headers.len() as u16).to_le_bytes());
+        for (name, value) in self.headers.iter().take(usize::from(u16::MAX)) {
+            push_bytes(&mut out, name.as_bytes());
+            push_bytes(&mut out, value.as_bytes());
+        }
+        out.extend_from_slice(&self.body);
+        out
+    }
+
+    /// Reads what [`CustomRequest::encode`] wrote; `None` for other bytes.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let (&[flags, p0, p1], mut rest) = bytes.split_first_chunk::<3>()?;
+        let data = take_bytes(&mut rest)?;
+        let data = if data.is_empty() { Value::Null } else { serde_json::from_slice(data).ok()? };
+        let (count, mut rest) = rest.split_first_chunk::<2>()?;
+        let mut headers = Vec::new();
+        for _ in 0..u16::from_le_bytes(*count) {
+            let name = std::str::from_utf8(take_bytes(&mut rest)?).ok()?;
+            let value = std::str::from_utf8(take_bytes(&mut rest)?).ok()?;
+            headers.push((name.into(), value.into()));
+        }
+        Some(Self {
+            method: *Method::ALL.get(usize::from(flags & 0x7F))?,
+            headers,
+            body: rest.into(),
+            priority: i16::from_le_bytes([p0, p1]),
+            data,
+            is_idempotent: flags & 0x80 != 0,
+        })
+    }
+}
+
+/// The order in which the links of a lane are taken: the smallest first. Without a priority it is the depth.
+pub fn rank(depth: u32, priority: i16) -> i32 {
+    const LEVELS: i32 = 1 << 16;
+    let depth = i32::try_from(depth).unwrap_or(i32::MAX);
+    if priority == 0 {
+        return depth;
+    }
+    depth.min(LEVELS - 1).saturating_sub(i32::from(priority).saturating_mul(LEVELS))
+}
+
+/// The rank of a link by its depth and the encoded form of its request.
+pub fn rank_of_encoded(depth: u32, encoded: Option<&[u8]>) -> i32 {
+    let priority = encoded.and_then(|bytes| bytes.get(1..3)).and_then(|bytes| bytes.try_into().ok());
+    rank(depth, priority.map_or(0, i16::from_le_bytes))
+}
+
+fn push_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.extend((bytes.len() as u32).to_le_bytes());
+    out.extend_from_slice(bytes);
+}
+
+fn take_bytes<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let (length, after) = rest.split_first_chunk::<4>()?;
+    let (bytes, after) = after.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+    *rest = after;
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn login() -> CustomRequest {
+        CustomRequest {
+            method: Method::Post,
+            headers: vec![("Content-Type".into(), "text/plain".into()), ("X-Token".into(), "é".into())],
+            body: b"name=spider\0\xff".as_slice().into(),
+            priority: -7,
+            data: serde_json::json!({"page": [1, null]}),
+            is_idempotent: false,
+        }
+    }
+
+    #[test]
+    fn a_request_is_read_back() {
+        for request in [login(), CustomRequest::default(), CustomRequest { is_idempotent: true, ..login() }] {
+            let encoded = request.encode();
+            assert_eq!(CustomRequest::decode(&encoded).as_ref(), Some(&request));
+            assert_eq!(rank_of_encoded(3, Some(&encoded)), rank(3, request.priority));
+        }
+        let encoded = login().encode();
+        for end in 0..encoded.len() - login().body.len() {
+            assert_eq!(CustomRequest::decode(&encoded[..end]), None, "{end} bytes");
+        }
+    }
+
+    #[test]
+    fn method_and_body_are_the_identity() {
+        let get = CustomRequest { data: 7.into(), priority: 9, ..CustomRequest::default() };
+        assert_eq!(get.identity(5), 0);
+        let other_body = CustomRequest { body: b"name=fly".as_slice().into(), ..login() };
+        let put = CustomRequest { method: Method::Put, ..login() };
+        let other_data = CustomRequest { data: Value::Null, headers: Vec::new(), ..login() };
+        assert_eq!(login().identity(5), other_data.identity(5));
+        for other in [&other_body, &put, &get] {
+            assert_ne!(login().identity(5), other.identity(5));
+        }
+        assert_ne!(login().identity(5), login().identity(6));
+    }
+
+    #[test]
+    fn a_redirect_takes_a_form_along_only_where_its_status_asks_for_that() {
+        let after = |status, same| login().redirected(status, same).expect("the user data goes along");
+        for status in [301, 302, 303] {
+            let request = after(status, true);
+            assert_eq!((request.method, request.body.len(), &request.data), (Method::Get, 0, &login().data));
+            assert_eq!(request.headers, [("X-Token".into(), "é".into())]);
+        }
+        assert_eq!((&*after(307, true), after(308, false).headers.len()), (&login(), 0));
+        let put = CustomRequest { method: Method::Put, ..login() };
+        assert_eq!(put.redirected(302, true).map(|request| request.method), Some(Method::Put));
+        let plain = CustomRequest { data: Value::Null, priority: 0, ..login() };
+        assert_eq!(plain.redirected(303, false), None, "nothing is left that differs from a plain GET");
+    }
+
+    #[test]
+    fn priority_comes_before_depth() {
+        let order = [rank(9, 2), rank(0, 1), rank(70_000, 1), rank(0, 0), rank(1, 0), rank(65_535, 0), rank(0, -1)];
+        assert!(order.is_sorted_by(|one, other| one < other), "{order:?}");
+        assert_eq!((rank(u32::MAX, 0), rank(0, i16::MIN), rank(0, i16::MAX)), (i32::MAX, i32::MAX, -0x7FFF_0000));
+    }
+}

@@ -1,0 +1,31 @@
+//! What is decided right before a request is sent.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::Keeper;
+use crate::http::hooks::OutgoingRequest;
+use crate::outcome::{ErrorKind, Failure};
+use crate::schedule::frontier::{ALREADY_SENT, Frontier};
+use crate::schedule::job::{Job, Purpose};
+
+impl<F: Frontier> Keeper<F> {
+    /// Why the request of a job is not sent, if so. The hook of the library's user may change it before.
+    pub(super) fn refusal(&self, job: &mut Job) -> Option<Failure> {
+        if job.link.tries == ALREADY_SENT && !job.link.is_repeatable() {
+            let words = "the request was sent by an earlier run, which did not learn its result; it is not repeated";
+            return Some(Failure::new(ErrorKind::NotRepeated, words));
+        }
+        let hook = self.rules.request_hook.as_ref().filter(|_| !matches!(job.purpose, Purpose::Robots(_)))?;
+        let mut request = OutgoingRequest::new(&job.link);
+        // A panic of a closure must not end the crawl.
+        let run = catch_unwind(AssertUnwindSafe(|| hook.before_request(&mut request)));
+        let (headers, dropped) = request.into_parts();
+        if !headers.is_empty() {
+            job.rare_mut().headers = headers;
+        }
+        match run {
+            Ok(()) => dropped.map(|reason| Failure::new(ErrorKind::Hook, reason)),
+            Err(_) => Some(Failure::new(ErrorKind::Hook, "the request hook panicked")),
+        }
+    }
+}
