@@ -243,10 +243,14 @@ fn a_post_that_was_sent_before_a_crash_is_not_sent_again() {
         while let Some(page) = crawl.next().await {
             pages.push(page);
         }
+        crawl.close().await.expect("it ends well");
         pages
     });
-    let refused =
-        pages.iter().find(|page| page.outcome() == Outcome::Refused).expect("the request that was not repeated");
+    let states: Vec<_> = pages.iter().map(|page| (page.outcome(), page.facts.error.clone())).collect();
+    let refused = pages
+        .iter()
+        .find(|page| page.outcome() == Outcome::Refused)
+        .unwrap_or_else(|| panic!("the request that was not repeated: {states:?}"));
     assert_eq!(refused.facts.error.as_ref().map(|failure| failure.kind), Some(ErrorKind::NotRepeated));
     assert_eq!((refused.user_data(), refused.method()), (&json!({"order": 7}), Method::Post));
     let sent = posts(&web);

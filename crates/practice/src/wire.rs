@@ -68,6 +68,8 @@ impl ClientStream {
         };
         let Some(tls) = &mut self.tls else { return (Received::Plain(n), None) };
         let mut bytes = &buffer[..n];
+        let mut piece = [0; 4096];
+        let mut gone = false;
         while !bytes.is_empty() {
             // Refused bytes and refused records both end the connection; an alert may have to be sent.
             let taken = tls.read_tls(&mut bytes).and_then(|_| tls.process_new_packets().map_err(io::Error::other));
@@ -76,6 +78,14 @@ impl ClientStream {
                 let failed = std::mem::take(&mut self.handshaking).then_some(Handshake::Failed);
                 return (Received::Gone, failed);
             }
+            // The session holds a few records only.
+            gone = loop {
+                match tls.reader().read(&mut piece) {
+                    Ok(0) => break true,
+                    Ok(n) => decrypted.extend_from_slice(&piece[..n]),
+                    Err(_) => break false,
+                }
+            };
         }
         let mut told = None;
         if self.handshaking && !tls.is_handshaking() {
@@ -85,14 +95,6 @@ impl ClientStream {
                 _ => Handshake::Full,
             });
         }
-        let mut piece = [0; 4096];
-        let gone = loop {
-            match tls.reader().read(&mut piece) {
-                Ok(0) => break true,
-                Ok(n) => decrypted.extend_from_slice(&piece[..n]),
-                Err(_) => break false,
-            }
-        };
         if self.flush().is_err() || gone && decrypted.is_empty() {
             return (Received::Gone, told);
         }

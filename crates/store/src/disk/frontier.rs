@@ -213,7 +213,7 @@ impl DiskFrontier {
 
     /// Where the log ends, with everything that is not committed yet.
     pub fn log_end(&self) -> u64 {
-        self.journal.end()
+        self.journal.appended_end()
     }
 
     /// Everything up to this position is on disk.

@@ -93,6 +93,11 @@ impl Journal {
         if self.begins_file.is_some() { self.file.1 } else { self.frame_at }
     }
 
+    /// Where everything ends that was appended, sealed or not.
+    pub fn appended_end(&self) -> u64 {
+        self.frame_at + self.frame.len() as u64
+    }
+
     /// Whether there is nothing to commit.
     pub fn is_empty(&self) -> bool {
         self.frame.len() <= FRAME
