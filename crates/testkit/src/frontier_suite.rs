@@ -173,10 +173,9 @@ pub fn a_request_is_its_method_address_and_body<F: Frontier>(make: impl Fn(u64) 
     let put = frontier.put(vec![plain.clone(), form("a", 1), form("b", 2), form("a", 3)]).expect("put");
     assert_eq!(put.new, [true, true, true, false], "user data is not a part of the identity");
     let lane = put.lanes[0];
-    assert_eq!(frontier.take(lane, 9).expect("take"), [plain, form("a", 1), form("b", 2)]);
+    assert_eq!(frontier.take(lane, 9).expect("take"), [plain.clone(), form("a", 1), form("b", 2)]);
     frontier.settle(&form("b", 2), FATE).expect("settle");
     frontier.mark_sent(&form("a", 1)).expect("it is leased");
-    assert!(frontier.mark_sent(&form("b", 2)).is_err() || frontier.counts().leased == 2);
     frontier.give_back(form("a", 1)).expect("give back");
     assert_eq!(frontier.take(lane, 9).expect("take"), [form("a", 1)]);
     assert_eq!(frontier.counts(), Counts { known: 3, queued: 0, leased: 2, settled: 1 });
