@@ -207,6 +207,7 @@ fn next_finish() -> Box<dyn FnMut() -> u64> {
                 redirects: 5,
                 tries: 0,
                 kind: LinkKind::Anchor,
+                request: None,
             };
             bench.set_backlog(LaneId(id), &format!("h{id}.example"), 0, now);
             bench.add_links(LaneId(id), urls.iter().map(link).collect(), 0, now);
