@@ -11,6 +11,7 @@
 //! that waits for an hour costs its entry in the kernel and the record of who waits.
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::io;
 use std::net::{Shutdown, SocketAddr};
 use std::pin::Pin;
@@ -69,6 +70,9 @@ struct ConnectionRing {
     ring: RefCell<Ring>,
     queue: SubmissionQueue,
     buffers: ReadBufPool,
+    buffer_count: usize,
+    /// Tasks whose bytes have arrived when no buffer was free.
+    short_of_buffers: RefCell<VecDeque<Waker>>,
     connections: Cell<usize>,
     /// Completes an operation of the first ring when there is an event in this one.
     watch: Option<(SubmissionQueue, RefCell<Pin<Box<Pollable>>>)>,
@@ -136,6 +140,11 @@ impl Park for Rings {
         // It never ends; polling it starts the next read.
         let _ = self.wakeups.borrow_mut().as_mut().poll(&mut cx);
         let rings = self.rings.borrow();
+        let mut is_woken = false;
+        for ring in rings.iter() {
+            is_woken |= ring.wake_for_buffers();
+        }
+        let timeout = if is_woken { Some(Duration::ZERO) } else { timeout };
         for ring in rings.iter().skip(1) {
             ring.poll_watch(&mut cx);
             ring.poll(Some(Duration::ZERO))?;
@@ -168,7 +177,25 @@ impl ConnectionRing {
         let queue = ring.sq();
         let buffers = ReadBufPool::new(queue.clone(), count, size)?;
         let watch = first.map(|first| (first.clone(), RefCell::new(Box::pin(ring.pollable(first.clone())))));
-        Ok(Self { ring: RefCell::new(ring), queue, buffers, connections: Cell::new(0), watch })
+        Ok(Self {
+            ring: RefCell::new(ring),
+            queue,
+            buffers,
+            buffer_count: count.into(),
+            short_of_buffers: RefCell::default(),
+            connections: Cell::new(0),
+            watch,
+        })
+    }
+
+    /// Wakes as many tasks as there are buffers: when the thread is about to sleep, all buffers are free again. If all
+    /// waiting tasks were woken, all but a few would receive in vain, and a large wave of responses would take a time
+    /// that grows with the square of its size. Returns whether there was one.
+    fn wake_for_buffers(&self) -> bool {
+        let mut waiting = self.short_of_buffers.borrow_mut();
+        let count = waiting.len().min(self.buffer_count);
+        waiting.drain(..count).for_each(Waker::wake);
+        count > 0
     }
 
     /// Hands the queued operations to the kernel, waits for a result, and wakes the tasks whose operation is complete.
@@ -302,9 +329,8 @@ impl SocketReceiver<'_> {
         let result = ready!(Pin::new(running).poll(cx));
         self.running = None;
         match result {
-            // All buffers are with tasks that will run before this one does again.
             Err(error) if error.raw_os_error() == Some(Errno::NOBUFS.raw_os_error()) => {
-                cx.waker().wake_by_ref();
+                place.0.short_of_buffers.borrow_mut().push_back(cx.waker().clone());
                 Poll::Pending
             }
             result => Poll::Ready(result),
@@ -400,5 +426,47 @@ mod tests {
         };
         executor.run(all).unwrap();
         server.join().unwrap();
+    }
+
+    #[test]
+    fn a_wave_larger_than_the_buffers_is_received_with_few_attempts() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let count = 20 * usize::from(BUFFERS.0);
+        let server = std::thread::spawn(move || {
+            let mut streams: Vec<_> = (0..count).map(|_| listener.accept().unwrap().0).collect();
+            for stream in &mut streams {
+                stream.write_all(b"x").unwrap();
+            }
+            streams
+        });
+        let executor = executor(count);
+        let rings = Rc::clone(executor.reactor());
+        let polls = Rc::new(Cell::new(0));
+        let queue = Rc::new(crate::coroutines::queue::JoinQueue::<()>::default());
+        let all = async {
+            let mut connections = Vec::new();
+            for _ in 0..count {
+                connections.push(connected(&rings, address).await.unwrap());
+            }
+            // All bytes have arrived when the first receive starts.
+            let _streams = server.join().unwrap();
+            for connection in connections {
+                let (polls, queue) = (Rc::clone(&polls), Rc::clone(&queue));
+                queue.count_in();
+                executor.spawn(async move {
+                    let mut receiver = connection.receiver();
+                    let received = poll_fn(|cx| {
+                        polls.set(polls.get() + 1);
+                        receiver.poll(cx)
+                    });
+                    assert_eq!(received.await.unwrap().as_slice(), b"x");
+                    queue.done();
+                });
+            }
+            queue.join().await;
+        };
+        executor.run(all).unwrap();
+        assert!(polls.get() <= 6 * count, "{} polls for {count} receives", polls.get());
     }
 }
