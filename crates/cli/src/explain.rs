@@ -12,7 +12,9 @@ use argiope_core::rules::{Config, RobotsPolicy, Rules};
 use argiope_core::schedule::carryover::LaneNote;
 use argiope_core::schedule::trap::Cut;
 use argiope_core::{LinkKind, Outcome, Url, UrlRef};
-use argiope_store::disk::{self, GraphRound, HistoryEvent, HostTrace, LinkGraph, Referrers, TracedLink, UrlTracer};
+use argiope_store::disk::{
+    self, CrawlSettings, GraphRound, HistoryEvent, HostTrace, LinkGraph, Referrers, TracedLink, UrlTracer,
+};
 use argiope_store::segments::SegmentStore;
 use regex::Regex;
 use serde::Deserialize;
@@ -226,6 +228,8 @@ fn search_index(tracer: &mut UrlTracer, candidates: Vec<Url>) -> Result<Found, R
         }
         config = run.settings.or(config);
     }
+    // A run that had nothing to do changes settings without a record.
+    config = config.map(|config| with_settings(config, tracer.settings()));
     let strip = StripParams::new(config.as_ref().map_or(&[], |config: &Config| &config.strip_param));
     let mut candidates: Vec<Url> = candidates.into_iter().map(|url| strip.strip(url.as_ref()).unwrap_or(url)).collect();
     // If no scheme was given, the URL that the crawl has seen is meant.
@@ -255,6 +259,19 @@ fn search_index(tracer: &mut UrlTracer, candidates: Vec<Url>) -> Result<Found, R
     let HostTrace { known, settled, note } = tracer.host(&host)?;
     let lane = HostExplanation { host, known, settled, ..HostExplanation::default() };
     Ok(Found { url, step, tries, line, records, lane, note, config, cuts })
+}
+
+/// The settings of a run with those of the crawl directory that the same command may change.
+fn with_settings(mut config: Config, settings: &CrawlSettings) -> Config {
+    let values = |name: &str| settings.get(name).map_or(&[][..], Vec::as_slice);
+    config.include = values("include").to_vec();
+    config.exclude = values("exclude").to_vec();
+    config.depth = values("depth").first().and_then(|depth| depth.parse().ok());
+    if let Some(breadth) = values("scope").first().and_then(|name| serde_json::from_value(name.as_str().into()).ok()) {
+        config.scope = breadth;
+        (config.strict, config.lenient) = (false, false);
+    }
+    config
 }
 
 /// The roots on the first root's host: one, or one with https and one with http.

@@ -231,6 +231,18 @@ fn a_crawl_is_widened_and_narrowed_by_the_same_command() {
     // The same command again has nothing to do, and says nothing about changes.
     let said = bench.succeed(&["--depth", "2", "--exclude", "b/1"]);
     assert!(said.contains("is finished") && !said.contains("is changed"), "{said}");
+    // A finished crawl has nothing to do, and remembers the change all the same.
+    for is_changed in [true, false] {
+        let said = bench.succeed(&["--depth", "2", "--exclude", "b"]);
+        assert_eq!(said.contains("--exclude is changed: it was b/1, and is b"), is_changed, "{said}");
+        assert!(said.contains("is finished"), "{said}");
+    }
+    let explain = std::process::Command::new(env!("CARGO_BIN_EXE_argiope"))
+        .args(["explain", "d.crawl", "/b"])
+        .current_dir(bench.folder.path())
+        .output();
+    let explained = String::from_utf8(explain.expect("it runs").stdout).expect("UTF-8");
+    assert!(explained.contains("out of scope, rule exclude"), "{explained}");
     // The pattern goes, and with it what kept a link out.
     bench.succeed(&["--depth", "2"]);
     assert_eq!(fetched(), ["/", "/a", "/a/1", "/b", "/b/1", "/nofollow"]);

@@ -61,7 +61,8 @@ fn roots_that_all_failed_are_exit_code_4_and_queued_again() {
     for _ in 0..2 {
         let output = run(&[]);
         assert_eq!(output.status.code(), Some(4), "{}", messages(&output));
-        assert!(messages(&output).contains("no root has given a page"), "{}", messages(&output));
+        let said = messages(&output);
+        assert!(said.contains("no root has given a page") && said.contains("refused"), "{said}");
     }
     let site = Site::http(&format!("127.6.9.2:{port}")).expect("the port is free").page("/", Response::html("here"));
     let _web = serve(site);
@@ -115,6 +116,7 @@ fn a_closed_or_full_standard_output_is_an_error() {
         "report crawl".to_owned(),
         format!("fetch {root}"),
         "completions bash".to_owned(),
+        "man".to_owned(),
     ] {
         for to in [">&-", ">/dev/full"] {
             let output = shell(folder.path(), &format!("\"$ARGIOPE\" {command} {to}"));

@@ -26,6 +26,8 @@ pub struct Directory {
     pub resumed: bool,
     /// Messages for the user about damage that was found and repaired.
     pub notes: Vec<String>,
+    /// Scope, depth or patterns are others than those of the last run.
+    pub has_changes: bool,
     folder: LockedDirectory,
 }
 
@@ -53,6 +55,7 @@ impl Directory {
         for SettingChange { name, before, now } in changes {
             self.notes.push(format!("--{name} is changed: it was {}, and is {}", said(before), said(now)));
         }
+        self.has_changes = true;
         self.notes.push(format!(
             "known links are judged again: {queued} more are queued; queued ones that are out of scope now are not fetched"
         ));
@@ -87,7 +90,7 @@ impl Directory {
             }
         }
         let folder = LockedDirectory { log: writer, files, outputs, lock };
-        Ok(Self { path: path.to_owned(), frontier, resumed, notes, folder })
+        Ok(Self { path: path.to_owned(), frontier, resumed, notes, has_changes: false, folder })
     }
 
     /// Whether nothing is left to crawl.

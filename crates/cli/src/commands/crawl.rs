@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::report::CrawlReport;
+use crate::report::{CrawlReport, RootNote};
 use argiope_core::page::reader::FieldCount;
 use argiope_core::rules::Rules;
 use argiope_core::schedule::frontier::StoreErrorKind;
@@ -67,6 +67,9 @@ fn in_directory(settings: &CommandSettings, rules: Rules) -> Result<ExitCode, Er
             let settled = wording::plural(counts.settled, "URL");
             let hint = "use --recrawl to check for changes, or --fresh to start over";
             say(messages, &format!("{}: this crawl is finished, with {settled}; {hint}", path.display()));
+            if directory.has_changes {
+                directory.commit()?;
+            }
             return Ok(state_code(messages, &report));
         }
         let roots = wording::plural(failed, "failed root");
@@ -192,7 +195,7 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
     let (quiet, json, resumes) = (messages.quiet, messages.log_json, folder.is_some());
     let drain = move || {
         if let Some(live) = weak.upgrade().filter(|_| !quiet) {
-            let line = drain_line(draining.glance().in_flight, resumes);
+            let line = drain_line(draining.in_flight(), resumes);
             live.say(if json { json_log::message("note", &line) } else { line });
         }
         // Ignored: the crawl has ended.
@@ -329,7 +332,14 @@ fn code(messages: MessageSettings, report: &CrawlReport, end: End, interrupt: &I
 /// The exit code that describes the state of a crawl, and what it has to say even with `--quiet`.
 pub(super) fn state_code(messages: MessageSettings, report: &CrawlReport) -> ExitCode {
     if !report.root_answered && report.queued == 0 {
-        fail(messages, "no root has given a page; run the same command to try them again");
+        let mut why = "no root has given a page; run the same command to try them again".to_owned();
+        // The report names them all.
+        if let (true, Some(RootNote::Dead { url, fault } | RootNote::Refused { url, fault })) =
+            (messages.quiet, report.roots.first())
+        {
+            why += &format!(" ({url}: {})", report::in_words(fault));
+        }
+        fail(messages, &why);
         return ExitCode::from(NO_ROOT);
     }
     match messages.fail_on {

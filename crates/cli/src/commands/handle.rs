@@ -70,6 +70,11 @@ impl CrawlHandle {
         self.ask(GLANCE).unwrap_or_else(|| self.last().0.clone())
     }
 
+    /// How many requests are in flight now.
+    pub fn in_flight(&self) -> usize {
+        self.ask(PATIENCE).map_or(0, |status| status.in_flight)
+    }
+
     /// The crawl now; none where it has ended.
     fn ask(&self, patience: Duration) -> Option<Status> {
         let (sender, answer) = channel();

@@ -1,20 +1,20 @@
 //! `argiope man [DIR]`: man pages, generated from the command line's own definition.
 
-use std::io::{self, Write as _};
+use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
 use argiope_core::output::escape::visible;
 use clap_mangen::Man;
 
-use super::{FAILED, print_error};
+use super::{FAILED, print_error, standard_output};
 use crate::flags::{self, ManArgs};
 
 /// Prints the page of `argiope`, or writes the pages of all commands to a directory.
 pub fn run(args: &ManArgs) -> ExitCode {
     let written = match &args.directory {
         Some(directory) => write_all(directory),
-        None => page(flags::command()).and_then(|page| io::stdout().write_all(&page)),
+        None => page(flags::command()).and_then(|page| standard_output::write(&page)),
     };
     match written {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {

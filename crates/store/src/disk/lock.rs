@@ -4,7 +4,7 @@
 //! the lock is released, and nothing has to be removed. The file's text (process id and machine) is only for the
 //! message.
 
-use super::os_files::OsFile;
+use super::os_files::{OsFile, not_followed};
 use argiope_core::{StoreError, StoreErrorKind};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use std::fs::File;
@@ -65,7 +65,8 @@ impl Lock {
 /// Opens the file, if it is an ordinary one with one name.
 fn open(path: &Path, access: OFlags) -> std::io::Result<File> {
     let flags = access | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    let file = File::from(rustix::fs::open(path, flags, Mode::from_raw_mode(0o666))?);
+    let opened = rustix::fs::open(path, flags, Mode::from_raw_mode(0o666));
+    let file = File::from(opened.map_err(|error| not_followed(error, path))?);
     OsFile::new(file)?.into_own()
 }
 
@@ -137,6 +138,9 @@ mod tests {
             .expect("a pipe");
         assert!(Lock::take(&pipe).expect_err("a pipe").message.contains("named pipe"));
         assert_eq!(holder(&pipe), None);
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink("victim", &link).expect("linked");
+        assert!(Lock::take(&link).expect_err("a link").message.contains("it is a symbolic link"));
         assert_eq!(std::fs::read_to_string(&mine).expect("there"), "my own text");
         assert_eq!(std::fs::read_to_string(folder.path().join("victim")).expect("there"), "process of its own");
     }

@@ -72,7 +72,7 @@ impl OsFiles {
 }
 
 /// The error of an open that would have followed a symbolic link.
-fn not_followed(error: Errno, path: &Path) -> io::Error {
+pub(super) fn not_followed(error: Errno, path: &Path) -> io::Error {
     let is_link = path.symlink_metadata().is_ok_and(|meta| meta.is_symlink());
     if is_link && matches!(error, Errno::LOOP | Errno::NOTDIR) {
         return io::Error::new(io::ErrorKind::InvalidInput, "it is a symbolic link, which a crawl never makes");

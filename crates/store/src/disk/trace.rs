@@ -1,5 +1,6 @@
 //! [`UrlTracer`]: everything that the log has about one URL and its host, found by the index.
 
+use super::directory::CrawlSettings;
 use super::files::Files;
 use super::graph::{GraphRound, LinkGraph};
 use super::index::{self, IndexKey, LogIndex};
@@ -17,7 +18,7 @@ pub struct UrlTracer {
     key: u64,
     log: LogReader,
     index: LogIndex,
-    roots: Vec<String>,
+    settings: CrawlSettings,
 }
 
 /// How a URL was found, or queued again.
@@ -55,8 +56,7 @@ impl UrlTracer {
     pub fn open_in(files: Arc<dyn Files>) -> Result<Self, StoreError> {
         let (crawl, log) = index::open_log(&files)?;
         let index = LogIndex::open(&*files, &log, false)?;
-        let roots = crawl.settings.get("roots").cloned().unwrap_or_default();
-        Ok(Self { files, key: crawl.key, log, index, roots })
+        Ok(Self { files, key: crawl.key, log, index, settings: crawl.settings })
     }
 
     /// The link graph of the crawl.
@@ -66,7 +66,12 @@ impl UrlTracer {
 
     /// The roots. One that was given without a scheme is `https://h/ or http://h/`.
     pub fn roots(&self) -> &[String] {
-        &self.roots
+        self.settings.get("roots").map_or(&[], Vec::as_slice)
+    }
+
+    /// The settings that decide which pages are crawled.
+    pub fn settings(&self) -> &CrawlSettings {
+        &self.settings
     }
 
     /// The first and last records of all runs.
