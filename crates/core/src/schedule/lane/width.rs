@@ -41,8 +41,9 @@ const SLOW: f32 = 1.6;
 const CALM: f32 = 1.3;
 /// Floors and long-term means follow a change within about this time, in seconds.
 const AGING: f32 = 150.0;
-/// Samples until the first experiment at the limit, and at most between two of them.
-const FIRST_HOLD: u16 = 36;
+/// Samples until the first experiment at the limit, and at most between two of them. An experiment costs a part of the
+/// capacity, which a crawl of some 60 pages does not earn back.
+const FIRST_HOLD: u16 = 54;
 const LONGEST_HOLD: u16 = 600;
 /// Samples until the next experiment after the width was reduced.
 const SHORT_HOLD: u16 = 24;
