@@ -3,7 +3,8 @@
 hosts     every page is short
 names     every page of 127.0.0.1 names 1,000 new hosts (127.x.y.z), 1,000 pages of it
 invented  every page names 9,980 new hosts, compressed; the hosts are 127.x.y.z
-zstd      a body with a window of 8 MiB whose server pauses; zstd3: three layers of it; brotli: the same with 16 MiB
+zstd      a body of 286 bytes that fills a window of 8 MiB, then the server pauses; zstd3: in two more layers
+brotli    the same with 9 MiB in a window of 16 MiB (needs the command brotli)
 links     pages of 10 KB that decompress to 4 MiB of links
 heads     heads of 240 KB, in pieces
 cookies   50 cookies of 4 KB each
@@ -13,6 +14,7 @@ etags     ETags of 1,000 bytes
 import asyncio
 import gzip
 import itertools
+import subprocess
 import sys
 
 PAUSE = 2.0
@@ -44,11 +46,18 @@ def zstd(content, window_log=23):
     return frame
 
 
-def brotli(content):
-    """A brotli stream with the largest window: one block without compression, then an empty last one."""
-    # Bits, lowest first: window 24 (1111), not last (0), four nibbles (00), length - 1 (16), uncompressed (1).
-    bits = 0b1111 | (len(content) - 1) << 7 | 1 << 23
-    return bits.to_bytes(3, "little") + content + b"\x03"
+def zstd_full(window_log=23):
+    """A zstd frame of 286 bytes whose output fills a window of 8 MiB: blocks of 128 KiB of the same byte."""
+    blocks = 1 << (window_log - 17)
+    frame = b"\x28\xb5\x2f\xfd\x00" + bytes([(window_log - 10) << 3])
+    for number in range(blocks):
+        frame += ((128 << 10) << 3 | 1 << 1 | int(number + 1 == blocks)).to_bytes(3, "little") + b" "
+    return frame
+
+
+def brotli():
+    """9 MiB of spaces by the command brotli, with the largest window."""
+    return subprocess.run(["brotli", "-w", "24", "-c"], input=b" " * (9 << 20), capture_output=True, check=True).stdout
 
 
 def once(name, make):
@@ -83,13 +92,13 @@ def answer(kind, path, port):
         return [coded(b"gzip", gzip.compress(body + b"<a href=/p%d>" % first, 1))]
     if kind in ("zstd", "zstd3", "brotli"):
         body = {
-            "zstd": lambda: zstd(page),
-            "zstd3": lambda: zstd(zstd(zstd(page))),
-            "brotli": lambda: brotli(page),
+            "zstd": zstd_full,
+            "zstd3": lambda: zstd(zstd(zstd_full())),
+            "brotli": brotli,
         }[kind]
         names = {"zstd": b"zstd", "zstd3": b"zstd, zstd, zstd", "brotli": b"br"}[kind]
         whole = once(kind, lambda: coded(names, body()))
-        return [whole[:-40], PAUSE, whole[-40:]]
+        return [whole[:-4], PAUSE, whole[-4:]]
     if kind == "links":
         return [once(kind, link_page)]
     if kind == "heads":

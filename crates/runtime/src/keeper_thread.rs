@@ -354,6 +354,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
     fn run(&mut self, messages: &Receiver<KeeperMessage>) -> Result<End, Error> {
         loop {
             let now = self.clock.now();
+            self.keeper.bench_mut().hold_back(self.commits.is_behind());
             let wait = match self.hand_out(now)? {
                 HandedOut::WaitUntil(until) => until,
                 HandedOut::Over(end) => {
@@ -438,7 +439,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
                     self.keeper.set_open(count < self.delivered);
                 }
             }
-            KeeperMessage::Durable(batch) => self.commits.durable(&batch, self.keeper.frontier_mut())?,
+            KeeperMessage::Durable(batch) => self.commits.durable(&batch, self.keeper.frontier_mut(), now)?,
             KeeperMessage::Fault(fault) => return Err(fault),
             KeeperMessage::Stop(end) => {
                 self.keeper.stop(end);

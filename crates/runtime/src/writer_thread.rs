@@ -15,8 +15,8 @@
 //! Invariant: when a commit starts, an output file holds exactly the bytes of all commits before it. So the keeper
 //! knows every position without asking.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, sync_channel};
@@ -43,8 +43,13 @@ const COMMIT_BYTES: usize = 4 << 20;
 const COMMIT_PART: u64 = 64;
 /// ... but not fewer than this.
 const MIN_COMMIT_BYTES: usize = 256 << 10;
-/// Commits in progress. While the writer has this many, the next one grows instead.
-const MAX_IN_PROGRESS: usize = 2;
+/// Commits in progress. While the writer has this many, the next one grows instead: on a slow disk, what a crash would
+/// lose is what comes during two commits.
+const MAX_IN_PROGRESS: usize = 1;
+/// No request starts while this many visits are not durable, ...
+const MAX_OUTSTANDING: usize = 512;
+/// ... or as many as come in this time or during two commits, where that is more.
+const OUTSTANDING_TIME: Duration = Duration::from_millis(100);
 /// Backpressure: a commit that has grown to this many times its usual size makes the keeper wait for the writer.
 const MAX_GROWTH: usize = 8;
 /// Without a disk, commits are small, and this many may be queued.
@@ -205,6 +210,7 @@ pub struct CommitQueue {
     /// When the first event happened that is not sent yet.
     since: Option<Time>,
     in_progress: usize,
+    progress: CommitProgress,
     jsonl: Option<OutputFile>,
     /// The length of each output file with everything collected.
     ends: BTreeMap<Box<str>, u64>,
@@ -266,6 +272,7 @@ impl CommitQueue {
             }),
             since: None,
             in_progress: 0,
+            progress: CommitProgress::default(),
             jsonl: target.jsonl,
             ends,
             first_commit: None,
@@ -313,6 +320,7 @@ impl CommitQueue {
 
     fn add(&mut self, item: Item, now: Time) {
         self.since.get_or_insert(now);
+        self.progress.add(now);
         let line = match &item {
             Item::Line(line) => line,
             Item::Visit(settled) => {
@@ -340,6 +348,11 @@ impl CommitQueue {
         self.bytes as u64
     }
 
+    /// Backpressure: whether the disk is so far behind that no request should start. Requests in flight go on.
+    pub fn is_behind(&self) -> bool {
+        self.is_durable && self.items.len() + self.progress.sent_visits() >= self.progress.max_outstanding()
+    }
+
     /// Whether a commit is due. This implies waiting for the writer only if it is far behind.
     pub fn is_time(&self, now: Time) -> bool {
         let Some(since) = self.since else { return false };
@@ -362,8 +375,14 @@ impl CommitQueue {
     }
 
     /// A commit is durable.
-    pub fn durable<F: CommitFrontier>(&mut self, batch: &CommitBatch, frontier: &mut F) -> Result<(), Error> {
+    pub fn durable<F: CommitFrontier>(
+        &mut self,
+        batch: &CommitBatch,
+        frontier: &mut F,
+        now: Time,
+    ) -> Result<(), Error> {
         self.in_progress = self.in_progress.saturating_sub(1);
+        self.progress.durable(now);
         frontier.acknowledge(batch)?;
         if self.compaction.as_ref().is_some_and(|thread| !thread.is_finished()) {
             return Ok(());
@@ -424,12 +443,63 @@ impl CommitQueue {
             }
             begun => begun,
         };
-        self.in_progress += usize::from(commit.batch.is_some());
+        if commit.batch.is_some() {
+            self.in_progress += 1;
+            self.progress.sent(commit.items.len());
+        }
         if let Some(to_writer) = &self.to_writer {
             // A writer that has ended has reported the reason.
             let _ = to_writer.send(commit);
         }
         Ok(())
+    }
+}
+
+/// How fast visits come, and how long commits take: what may be outstanding depends on both.
+#[derive(Default)]
+struct CommitProgress {
+    /// The time of the latest event.
+    now: Time,
+    /// Start of a tenth of a second, and the visits in it.
+    tenth: (Time, usize),
+    /// Visits in a tenth of a second: the largest count of the last seconds.
+    most: usize,
+    /// Commits that are not durable yet: when they were sent, and their visits.
+    sent: VecDeque<(Time, usize)>,
+    /// How long the last commit took.
+    took: Duration,
+}
+
+impl CommitProgress {
+    fn add(&mut self, now: Time) {
+        self.now = now;
+        if now >= self.tenth.0 + OUTSTANDING_TIME {
+            // A tenth without events does not count; otherwise a slow disk would slow the crawl down more and more.
+            self.most = self.tenth.1.max(self.most - self.most / 16);
+            self.tenth = (now, 0);
+        }
+        self.tenth.1 += 1;
+    }
+
+    fn sent(&mut self, visits: usize) {
+        self.sent.push_back((self.now, visits));
+    }
+
+    fn durable(&mut self, now: Time) {
+        self.now = now;
+        if let Some((since, _)) = self.sent.pop_front() {
+            self.took = now - since;
+        }
+    }
+
+    fn sent_visits(&self) -> usize {
+        self.sent.iter().map(|(_, visits)| visits).sum()
+    }
+
+    fn max_outstanding(&self) -> usize {
+        let span = (self.took * 2).max(OUTSTANDING_TIME).as_millis();
+        let visits = self.most.max(self.tenth.1) as u128 * span / OUTSTANDING_TIME.as_millis();
+        usize::try_from(visits).unwrap_or(usize::MAX).max(MAX_OUTSTANDING)
     }
 }
 
@@ -554,7 +624,6 @@ impl OutputFiles {
     }
 }
 
-/// The error if a thread could not be started.
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -572,5 +641,25 @@ mod tests {
         outputs.check_existence().expect("it is there");
         std::fs::remove_file(folder.path().join("archive/1.warc")).expect("removed");
         assert!(outputs.check_existence().is_err());
+    }
+
+    #[test]
+    fn what_a_crash_would_lose_is_bounded_by_number_or_time() {
+        let at = |millis: u64| Time::ZERO + Duration::from_millis(millis);
+        let mut progress = CommitProgress::default();
+        (0..40).for_each(|number| progress.add(at(number * 10)));
+        assert_eq!(progress.max_outstanding(), MAX_OUTSTANDING, "a hundred pages a second");
+        // Ten thousand a second, with commits that take 50 ms.
+        (0..5_000).for_each(|number| progress.add(at(1_000 + number / 10)));
+        progress.sent(500);
+        assert_eq!(progress.sent_visits(), 500);
+        progress.durable(at(1_549));
+        assert_eq!((progress.sent_visits(), progress.max_outstanding()), (0, 1_000));
+        // The disk is slower: two commits' worth, so that the crawl does not become slower and slower.
+        progress.sent(1_000);
+        progress.durable(at(1_749));
+        assert_eq!(progress.max_outstanding(), 4_000);
+        (0..2_000).for_each(|number| progress.add(at(2_000 + 100 * number)));
+        assert_eq!(progress.max_outstanding(), MAX_OUTSTANDING, "what was long ago does not count");
     }
 }

@@ -87,6 +87,8 @@ pub struct Workbench {
     held: HeldLinks,
     draining: bool,
     paused: bool,
+    /// The disk is behind.
+    held_back: bool,
     /// Given to the jobs of lanes with a delay; none: delays count from the start of a job.
     send_reporter: Option<SendReporter>,
 }
@@ -161,6 +163,7 @@ impl Workbench {
             held: HeldLinks::default(),
             draining: false,
             paused: false,
+            held_back: false,
             send_reporter: None,
         }
     }
@@ -368,6 +371,11 @@ impl Workbench {
         self.paused = paused;
     }
 
+    /// Backpressure: while held back no request starts, and requests in flight may finish.
+    pub fn hold_back(&mut self, held_back: bool) {
+        self.held_back = held_back;
+    }
+
     pub fn is_paused(&self) -> bool {
         self.paused
     }
@@ -521,7 +529,7 @@ impl Workbench {
                 continue;
             }
             self.wake_due(now);
-            if self.draining || self.paused {
+            if self.draining || self.paused || self.held_back {
                 return Next::Wait(Time::NEVER);
             }
             if self.in_flight >= self.concurrency {
