@@ -45,7 +45,7 @@ def s13b(suite):
     pages = 300 if suite.quick else 4_000
     flags = ["--hosts", 1, "--pages", pages, "--size", 10240, "--links", 20, "--latency-ms", 10]
     task = Task(256, 120)
-    kinds = ["drip", "sitemaps", "links"]
+    kinds = ["drip", "crowd", "sitemaps", "links"]
 
     def visit(kind):
         def run():
@@ -63,7 +63,7 @@ def s13b(suite):
     rates = {name: [speed(run) for run in runs] for name, runs in samples.items()}
     measures = [Measure(f"control host's pages a second beside {kind} / alone",
                         ratio(rates[f"beside {kind}"], rates["alone"]), 0.8, 0.95) for kind in kinds]
-    notes = ["drip: 100 hosts, 80 bytes a second; sitemaps: a site of four pages with an index of indexes of sitemaps; "
+    notes = ["drip: 100 hosts, 80 bytes a second; crowd: 400 of them; sitemaps: a site of four pages with an index of indexes of sitemaps; "
              "links: pages of 1,040 links of 4,000 bytes. Pages a second as the control host saw them."]
     return measures, samples, notes
 

@@ -1,6 +1,7 @@
 """A server of costly hosts for S13b: `python3 -m suite.neighbours KIND` prints its roots, one per line, and serves.
 
 drip      100 hosts whose pages arrive at 80 bytes a second
+crowd     400 of them, more than there are slots
 sitemaps  one host with four pages, whose robots.txt names an index of indexes of sitemaps
 links     one host whose pages have 1,040 links of 4,000 bytes each
 """
@@ -61,7 +62,7 @@ async def serve(kind, reader, writer):
 async def main(kind):
     server = await asyncio.start_server(lambda r, w: serve(kind, r, w), "0.0.0.0", 0, backlog=1024)
     port = server.sockets[0].getsockname()[1]
-    hosts = 100 if kind == "drip" else 1
+    hosts = {"drip": 100, "crowd": 400}.get(kind, 1)
     for number in range(hosts):
         print(f"http://127.9.{number // 250}.{1 + number % 250}:{port}/", flush=True)
     print("-", flush=True)
