@@ -43,7 +43,7 @@ pub enum LaneHttp {
     Single,
     /// HTTP/2: the jobs of an origin share a connection.
     Multiplexed,
-    /// The host asked for HTTP/1.1. HTTP/2 is not offered to it again.
+    /// The origin asked for HTTP/1.1. HTTP/2 is not offered to it again.
     Http1Only,
 }
 

@@ -511,6 +511,9 @@ fn floods_end_the_connection() {
     assert_eq!(kind_of(failure(&empty)), ErrorKind::Protocol);
     let padded = (0..1_000).fold(head, |server, _| server.frame(kind::DATA, flag::PADDED, 1, &[2, 0, 0]));
     assert_eq!(kind_of(failure(&padded)), ErrorKind::Protocol);
+    let open_block = Server::new().frame(kind::HEADERS, 0, 1, &[0x88]);
+    let continued = (0..1_000).fold(open_block, |server, _| server.frame(kind::CONTINUATION, 0, 1, b""));
+    assert_eq!(kind_of(failure(&continued)), ErrorKind::Protocol);
     // The same number of frames over some seconds is not a flood.
     let mut conn = conn();
     let mut events = Events::default();

@@ -52,8 +52,10 @@ pub struct Lane {
     pub addresses: Addresses,
     pub robots: Vec<(Origin, RobotsState)>,
     pub pace: LanePace,
-    /// How the host speaks HTTP.
+    /// How the host speaks HTTP, as far as its origins do not differ.
     pub http: LaneHttp,
+    /// Ports of HTTPS origins that asked for HTTP/1.1. Hardly any host has one.
+    http1_ports: Vec<u16>,
     /// How many requests at a time its connection takes.
     max_streams: u32,
     slots: Slots,
@@ -139,6 +141,7 @@ impl Lane {
             robots: Vec::new(),
             pace: LanePace::new(rules),
             http: LaneHttp::default(),
+            http1_ports: Vec::new(),
             max_streams: u32::MAX,
             slots: Slots::default(),
         }
@@ -153,21 +156,39 @@ impl Lane {
         self.slots.taken < self.pace.width().min(self.max_streams.max(1) as usize)
     }
 
-    /// Learns from a visit how the host speaks HTTP. A request for HTTP/1.1 is final.
+    /// Learns from a visit how the host speaks HTTP. A request for HTTP/1.1 is final, for the origin that made it.
     pub fn learn_http(&mut self, visit: &Visit) {
+        let url = &visit.link.url;
         let (http, streams) = match (visit.message.http, visit.facts.status) {
             // HTTP/1.1 in clear text says nothing about what TLS would negotiate.
-            (None | Some(LaneHttp::Single), Some(_)) if visit.link.url.is_https() => (LaneHttp::Single, None),
+            (None | Some(LaneHttp::Single), Some(_)) if url.is_https() => (LaneHttp::Single, None),
             (None | Some(LaneHttp::Single | LaneHttp::Unknown), _) => return,
             (Some(http), _) => (http, visit.message.streams),
         };
-        if self.http != LaneHttp::Http1Only && (http != LaneHttp::Single || self.http != LaneHttp::Multiplexed) {
+        if self.is_http1_only(url) {
+            return;
+        }
+        if http == LaneHttp::Http1Only {
+            // A host with more origins than this is likely a trap; HTTP/2 is offered to the others each time.
+            if self.http1_ports.len() < MOST_ORIGINS {
+                self.http1_ports.push(url.port());
+            }
+            // What was known may be of this origin. The others tell it again.
+            (self.http, self.max_streams) = (LaneHttp::Unknown, u32::MAX);
+            return;
+        }
+        if http != LaneHttp::Single || self.http != LaneHttp::Multiplexed {
             self.http = http;
         }
         self.max_streams = match self.http {
             LaneHttp::Multiplexed => streams.unwrap_or(self.max_streams),
             _ => u32::MAX,
         };
+    }
+
+    /// Whether the origin of this URL asked for HTTP/1.1.
+    fn is_http1_only(&self, url: &Url) -> bool {
+        url.is_https() && self.http1_ports.contains(&url.port())
     }
 
     /// How a job for this URL is to be sent.
@@ -178,6 +199,7 @@ impl Lane {
             HttpVersion::Http2 => true,
         };
         match self.http {
+            _ if self.is_http1_only(url) => LaneHttp::Http1Only,
             LaneHttp::Unknown | LaneHttp::Multiplexed if !offered || !rules.shares_connections => LaneHttp::Single,
             http => http,
         }

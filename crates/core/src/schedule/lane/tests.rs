@@ -1,7 +1,9 @@
 //! How a lane takes what its host does.
 
 use super::*;
+use crate::outcome::ErrorKind;
 use crate::rules::{Config, Pace, Span};
+use crate::schedule::job::{Job, LaneId};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -276,4 +278,34 @@ fn a_delay_counts_from_the_moment_of_sending() {
     pace.await_send(2);
     pace.sent(2, None);
     assert_eq!(pace.due(), at(500));
+}
+
+/// A visit to a page of the lane's host that says how the host spoke.
+fn spoke(url: &str, http: LaneHttp, streams: Option<u32>) -> Visit {
+    let link = Link::root(Url::parse(url).expect("a URL"), 1);
+    let (purpose, lane, addresses) = (Purpose::Page, LaneId(1), Arc::from([]));
+    let job = Job { link, purpose, lane, slot: 0, http, unprocessed: 0, addresses, rare: None };
+    let mut visit = Visit::failed(job, Failure::new(ErrorKind::Reset, "reset"), Time::ZERO, Time::ZERO);
+    (visit.facts.status, visit.message.http, visit.message.streams) = (Some(200), Some(http), streams);
+    visit
+}
+
+#[test]
+fn an_origin_that_asked_for_http1_does_not_speak_for_the_others_of_its_host() {
+    let config = Config { roots: vec!["https://h.example/".into()], ..Config::default() };
+    let rules = config.compile(0).expect("settings that make sense");
+    let mut lane = Lane::new("h.example".into(), &rules);
+    let url = |url: &str| Url::parse(url).expect("a URL");
+    let (one, other) = (url("https://h.example/"), url("https://h.example:8443/"));
+    lane.learn_http(&spoke(one.as_str(), LaneHttp::Multiplexed, Some(1)));
+    assert_eq!((lane.http_for(&one, &rules), lane.max_streams), (LaneHttp::Multiplexed, 1));
+    lane.learn_http(&spoke(one.as_str(), LaneHttp::Http1Only, None));
+    assert_eq!((lane.http_for(&one, &rules), lane.max_streams), (LaneHttp::Http1Only, u32::MAX));
+    assert_eq!(lane.http_for(&other, &rules), LaneHttp::Unknown);
+    lane.learn_http(&spoke(other.as_str(), LaneHttp::Multiplexed, Some(100)));
+    assert_eq!(lane.http_for(&other, &rules), LaneHttp::Multiplexed);
+    // A response over HTTP/2 that was under way does not undo it.
+    lane.learn_http(&spoke(one.as_str(), LaneHttp::Multiplexed, Some(7)));
+    assert_eq!((lane.http_for(&one, &rules), lane.max_streams), (LaneHttp::Http1Only, 100));
+    assert_eq!(lane.http_for(&url("http://h.example/"), &rules), LaneHttp::Single, "clear text");
 }
