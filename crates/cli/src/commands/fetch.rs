@@ -35,10 +35,12 @@ pub struct ExchangeView {
     pub tls_info: Option<TlsInfo>,
     /// The certificate was not verified.
     pub insecure: bool,
-    /// The request as sent; empty if none was sent.
+    /// The request as sent, fields in the syntax of HTTP/1.1; empty if none was sent.
     pub request: Vec<u8>,
-    /// The head of the response as received.
+    /// The head of the response as received, in the same syntax.
     pub head: Vec<u8>,
+    /// HTTP/2 was spoken.
+    pub is_http2: bool,
     pub times: Times,
     pub failure: Option<Failure>,
     /// The record that a crawl would write.
@@ -119,6 +121,7 @@ impl ExchangeView {
             insecure: visit.facts.insecure,
             request: asked.map(|wire| wire.request.clone()).unwrap_or_default(),
             head: wire.map(|wire| wire.parts().0.to_vec()).unwrap_or_default(),
+            is_http2: visit.facts.http == Some("2"),
             times: Times {
                 name: timings.dns,
                 connect: timings.connect,
@@ -159,8 +162,8 @@ pub fn render(exchange: &ExchangeView) -> String {
     if let Some(failure) = &exchange.failure {
         line("failed", &format!("{} ({})", wording::failure(failure.kind), visible(&failure.message)));
     }
-    message(&mut text, "Request", '>', &exchange.request);
-    message(&mut text, "Response", '<', &exchange.head);
+    message(&mut text, "Request", '>', &exchange.request, exchange.is_http2);
+    message(&mut text, "Response", '<', &exchange.head, exchange.is_http2);
     if !exchange.record.is_null() {
         text.push_str("\nRecord\n");
         for line in pretty_json(&exchange.record).lines() {
@@ -205,17 +208,31 @@ fn times(times: &Times) -> String {
     .join(", ")
 }
 
-/// Renders a head as it went over the wire, with a marker before each line.
-fn message(text: &mut String, title: &str, mark: char, head: &[u8]) {
+/// Renders a head, with a marker before each line. A head of HTTP/2 is translated to HTTP/1.1 syntax; its first line
+/// names the version that was spoken.
+fn message(text: &mut String, title: &str, mark: char, head: &[u8], is_http2: bool) {
     if head.is_empty() {
         return;
     }
     let _ = writeln!(text, "\n{title}");
-    for line in head.split(|byte| *byte == b'\n') {
+    for (number, line) in head.split(|byte| *byte == b'\n').enumerate() {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
-        if !line.is_empty() {
-            let _ = writeln!(text, "{mark} {}", header(line));
+        if line.is_empty() {
+            continue;
         }
+        let shown = header(line);
+        let shown = if is_http2 && number == 0 { name_http2(&shown) } else { shown };
+        let _ = writeln!(text, "{mark} {shown}");
+    }
+}
+
+/// A request line or status line of HTTP/1.1, naming HTTP/2.
+fn name_http2(line: &str) -> String {
+    match (line.strip_suffix(" HTTP/1.1"), line.strip_prefix("HTTP/1.1 ")) {
+        (Some(request), _) => format!("{request} HTTP/2"),
+        // HTTP/2 has no reason phrase, so a translated status line ends with a space.
+        (None, Some(status)) => format!("HTTP/2 {}", status.trim_end()),
+        (None, None) => line.to_owned(),
     }
 }
 
@@ -254,6 +271,7 @@ mod tests {
             insecure: true,
             request: b"GET / HTTP/1.1\r\nHost: example.com\r\nAuthorization: Basic c2VjcmV0\r\n\r\n".to_vec(),
             head: b"HTTP/1.1 200 OK\r\nServer: caf\xe9\x1b[2J\r\nSet-Cookie: id=secret\r\n\r\n".to_vec(),
+            is_http2: false,
             times: Times {
                 name: Some(Duration::from_millis(3)),
                 connect: Some(Duration::from_millis(11)),
@@ -291,6 +309,30 @@ Record
     \"outcome\": \"ok\",
     \"title\": \"a\\u009bb\"
   }
+";
+        assert_eq!(render(&exchange), expected);
+    }
+
+    #[test]
+    fn the_first_lines_name_http2() {
+        let exchange = ExchangeView {
+            url: "https://example.com/HTTP/1.1".into(),
+            request: b"GET /HTTP/1.1 HTTP/1.1\r\nHost: example.com\r\n\r\n".to_vec(),
+            head: b"HTTP/1.1 200 \r\nserver: HTTP/1.1\r\n\r\n".to_vec(),
+            is_http2: true,
+            ..ExchangeView::default()
+        };
+        let expected = "\
+https://example.com/HTTP/1.1
+
+
+Request
+> GET /HTTP/1.1 HTTP/2
+> Host: example.com
+
+Response
+< HTTP/2 200
+< server: HTTP/1.1
 ";
         assert_eq!(render(&exchange), expected);
     }
