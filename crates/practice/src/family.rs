@@ -11,6 +11,7 @@
 //! | memory per fetch | `--family silent --hosts 100 --pages 100` |
 //! | politeness | `--hosts 1000 --pages 50 --zipf 1.1 --seeds 500 --min-gap-ms 100` |
 //! | TLS | `--tls good --hosts 5000 --pages 4`, `--tls good --pages 50000`, either with `--close` |
+//! | HTTP/2 | any of these with `--http2` |
 //! | large pages | `--family big --pages 16` |
 //! | growth | `--pages 10000` to `--pages 10000000` |
 //!
@@ -38,6 +39,8 @@ pub struct ServeOptions {
     pub threads: usize,
     pub tls: Option<CertificateKind>,
     pub resume: bool,
+    /// HTTP/2 is served too: by ALPN, or without TLS to clients that begin with it.
+    pub http2: bool,
     pub robots: Option<String>,
     pub manners: PolitenessLimits,
     /// The folder whose files are served.
@@ -102,6 +105,7 @@ What is served
 How it is served
   --tls good|self-signed|expired|not-yet-valid|wrong-name
   --no-resume           no TLS session is resumed
+  --http2               HTTP/2 too: as TLS negotiates it, or without TLS to clients that begin with it
   --close               the connection is closed after every answer
   --port N              (0: a free one)
   --threads N           (1)
@@ -129,6 +133,7 @@ impl Default for ServeOptions {
             threads: 1,
             tls: None,
             resume: true,
+            http2: false,
             robots: None,
             manners: PolitenessLimits::default(),
             folder: None,
@@ -153,6 +158,7 @@ impl ServeOptions {
             match name.as_str() {
                 "--close" => order.plan.close = true,
                 "--no-resume" => order.resume = false,
+                "--http2" => order.http2 = true,
                 "--forever" => order.forever = true,
                 _ => {
                     let value = joined.or_else(|| flags.next()).ok_or_else(|| format!("{name} needs a value"))?;
@@ -251,6 +257,9 @@ impl ServeOptions {
         if !self.resume {
             site = site.without_resumption();
         }
+        if self.http2 {
+            site = site.http2();
+        }
         Ok(match &self.robots {
             Some(text) => site.robots(text),
             None => site,
@@ -327,12 +336,13 @@ mod tests {
 
     #[test]
     fn flags_become_a_plan() {
-        let order =
-            parse("--family blog --hosts 3 --latency-ms 1000-3000 --drip=50:20 --tls good --close --min-gap-ms 0.5")
-                .unwrap();
+        let order = parse(
+            "--family blog --hosts 3 --latency-ms 1000-3000 --drip=50:20 --tls good --close --http2 --min-gap-ms 0.5",
+        )
+        .unwrap();
         assert_eq!((order.plan.shape, order.plan.hosts, order.plan.close), (Shape::Blog, 3, true));
         assert_eq!((order.plan.latency_us, order.plan.drip), ((1_000_000, 3_000_000), (50, 20_000)));
-        assert_eq!(order.tls, Some(CertificateKind::Good));
+        assert_eq!((order.tls, order.http2), (Some(CertificateKind::Good), true));
         assert_eq!(order.manners.min_gap, Some(Duration::from_micros(500)));
     }
 

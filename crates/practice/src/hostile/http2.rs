@@ -56,8 +56,13 @@ fn catalogued() -> Vec<Case> {
                     peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")?;
                     peer.wait_for_the_end()
                 },
-                // Nor is it HTTP/1.1 where that is tried instead.
-                |peer| peer.send(&[0; 64]),
+                // Nor is it HTTP/1.1 where that is tried instead. The request is read first: closing a socket that has
+                // unread input resets the connection, and the reset may overtake the bytes.
+                |peer| {
+                    peer.http1_request()?;
+                    peer.send(&[0; 64])?;
+                    peer.wait_for_the_end()
+                },
             )?;
             case.check("HTTP/1.1 is tried once", move |_| count(&connections, 2..=2));
             Ok(())
@@ -312,6 +317,20 @@ fn own_framing() -> Vec<Case> {
                 wrong(peer, CONTINUATION, END_HEADERS | END_STREAM, stream, b"")
             })
         }),
+        Case::new("H2X18", "RST_STREAM without end", Expect::error("reset"), |case| {
+            after_request(case, |peer, stream| {
+                peer.forever(|peer| peer.frame(RST_STREAM, 0, stream, &CANCEL.to_be_bytes()))
+            })
+        }),
+        Case::new("H2X19", "WINDOW_UPDATE without end", PROTOCOL, |case| {
+            after_request(case, |peer, stream| peer.forever(|peer| peer.frame(WINDOW_UPDATE, 0, stream, &[0, 0, 0, 1])))
+        }),
+        Case::new("H2X20", "empty CONTINUATION without end", PROTOCOL, |case| {
+            after_request(case, |peer, stream| {
+                peer.frame(HEADERS, 0, stream, &[0x88])?;
+                peer.forever(|peer| peer.frame(CONTINUATION, 0, stream, b""))
+            })
+        }),
     ]
 }
 
@@ -405,6 +424,17 @@ fn own_streams() -> Vec<Case> {
                     peer.frame(DATA, 0, stream, b"x")
                 })
             })
+        }),
+        Case::new("H2X31", "an idle connection that the server ends with GOAWAY", Expect::Ok, |case| {
+            frames(case, |peer| {
+                peer.settings(&[])?;
+                if let Some(stream) = peer.request()? {
+                    peer.answer(stream)?;
+                    peer.goaway(stream, 0)?;
+                }
+                Ok(())
+            })
+            .map(|_| ())
         }),
     ]
 }
