@@ -1,6 +1,7 @@
 //! Real sites: the documentation of Python, and with `ARGIOPE_LONG` that of OpenJDK and PostgreSQL, served by nginx,
 //! crawled by the built binary with default settings, and compared with what html5ever finds in the files. Needs the
-//! packages nginx-light, python3-doc, openjdk-17-doc and postgresql-doc.
+//! packages nginx-light, python3-doc, openjdk-17-doc and postgresql-doc. Each engine crawls the documentation of Python
+//! over HTTP/2 too.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, VecDeque};
@@ -10,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use argiope_practice::TestAuthority;
 use html5ever::tendril::StrTendril;
 use html5ever::tokenizer::{BufferQueue, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer, TokenizerOpts};
 use serde_json::Value;
@@ -87,17 +89,28 @@ impl Drop for Server {
     }
 }
 
-fn serve(folder: &Path, state: &Path) -> Option<(Server, u16)> {
+/// Serves a folder over HTTP, or over HTTPS with HTTP/2 and a certificate that `ca.pem` in the other folder vouches for.
+fn serve(folder: &Path, state: &Path, is_http2: bool) -> Option<(Server, u16)> {
     let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port();
     let (state, root) = (state.display(), folder.display());
     let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
         .iter()
         .map(|kind| format!("{kind}_temp_path {state}/{kind};\n"))
         .collect();
+    let (kind, secure) = if is_http2 {
+        let authority = TestAuthority::new().ok()?;
+        let (certificate, key) = authority.issue(vec!["127.0.0.1".into()]).ok()?;
+        for (name, pem) in [("ca", authority.pem()), ("certificate", certificate), ("key", key)] {
+            std::fs::write(format!("{state}/{name}.pem"), pem).ok()?;
+        }
+        (" ssl http2", format!("ssl_certificate {state}/certificate.pem; ssl_certificate_key {state}/key.pem;"))
+    } else {
+        ("", String::new())
+    };
     let settings = format!(
         "daemon off; master_process off; pid {state}/pid; error_log {state}/error.log; events {{}}\n\
          http {{ access_log off; include /etc/nginx/mime.types; {temporary}\
-         server {{ listen 127.0.0.1:{port}; root {root}; }} }}\n"
+         {secure} server {{ listen 127.0.0.1:{port}{kind}; root {root}; }} }}\n"
     );
     let path = format!("{state}/nginx.conf");
     std::fs::File::create(&path).and_then(|mut file| file.write_all(settings.as_bytes())).expect("settings");
@@ -121,33 +134,64 @@ fn documentation(package: &str, front: &str) -> Option<PathBuf> {
     folders.into_iter().filter(named).map(|folder| folder.join(front)).find(|html| html.join("index.html").exists())
 }
 
+/// A site that nginx serves.
+struct Served {
+    folder: PathBuf,
+    root: Url,
+    state: tempfile::TempDir,
+    _server: Server,
+}
+
+impl Served {
+    fn start(package: &str, front: &str, is_http2: bool) -> Self {
+        let state = tempfile::tempdir().expect("a folder");
+        let folder = documentation(package, front);
+        let served = folder.and_then(|folder| serve(&folder, state.path(), is_http2).map(|served| (folder, served)));
+        let (folder, (_server, port)) = served.unwrap_or_else(|| panic!("nginx and the package {package}* are needed"));
+        let scheme = if is_http2 { "https" } else { "http" };
+        let root = Url::parse(&format!("{scheme}://127.0.0.1:{port}/")).expect("an address");
+        Self { folder, root, state, _server }
+    }
+
+    /// The URLs that a crawl with these flags records, each once, and none left out as a trap. With `http` every page
+    /// must have come over that version at the first attempt.
+    fn crawl(&self, flags: &[&str], http: Option<&str>) -> BTreeSet<String> {
+        let output = Command::new(env!("CARGO_BIN_EXE_argiope"))
+            .args(["crawl", self.root.as_str(), "--jsonl", "-", "-q", "--fresh"])
+            .args(flags)
+            .current_dir(self.state.path())
+            .output()
+            .expect("the binary runs");
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        let records = String::from_utf8(output.stdout).expect("records are UTF-8");
+        let records: Vec<Value> =
+            records.lines().map(|line| serde_json::from_str(line).expect("a record is JSON")).collect();
+        let pages: Vec<&Value> = records.iter().filter(|record| record["type"] == "page").collect();
+        if let Some(http) = http {
+            let other = pages.iter().find(|page| page["http"] != http || page["tries"] != 1);
+            assert!(other.is_none(), "{flags:?}: not over HTTP/{http} at the first attempt: {other:?}");
+        }
+        let distinct: BTreeSet<String> =
+            pages.iter().filter_map(|record| record["url"].as_str().map(str::to_owned)).collect();
+        assert_eq!(distinct.len(), pages.len(), "{flags:?}: a page was recorded twice");
+        let left_out: Vec<_> = records.iter().filter(|record| !record["traps"].is_null()).collect();
+        assert!(left_out.is_empty(), "{flags:?}: links were left out as endless: {left_out:?}");
+        distinct
+    }
+}
+
+fn assert_same(found: &BTreeSet<String>, expected: &BTreeSet<String>, what: &str) {
+    let missing: Vec<_> = expected.difference(found).take(5).collect();
+    let extra: Vec<_> = found.difference(expected).take(5).collect();
+    assert!(missing.is_empty() && extra.is_empty(), "{what}: missing {missing:?}, too many {extra:?}");
+}
+
 /// Crawls a site with default settings and asserts that exactly the reachable pages are recorded, each once.
 fn crawl(package: &str, front: &str, at_least: usize) {
-    let state = tempfile::tempdir().expect("a folder");
-    let served =
-        documentation(package, front).and_then(|folder| serve(&folder, state.path()).map(|served| (folder, served)));
-    let (folder, (_server, port)) = served.unwrap_or_else(|| panic!("nginx and the package {package}* are needed"));
-    let root = Url::parse(&format!("http://127.0.0.1:{port}/")).expect("an address");
-    let output = Command::new(env!("CARGO_BIN_EXE_argiope"))
-        .args(["crawl", root.as_str(), "--jsonl", "-", "-q"])
-        .current_dir(state.path())
-        .output()
-        .expect("the binary runs");
-    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-    let records = String::from_utf8(output.stdout).expect("records are UTF-8");
-    let records: Vec<Value> =
-        records.lines().map(|line| serde_json::from_str(line).expect("a record is JSON")).collect();
-    let pages = records.iter().filter(|record| record["type"] == "page");
-    let urls: Vec<String> = pages.filter_map(|record| record["url"].as_str().map(str::to_owned)).collect();
-    let distinct: BTreeSet<String> = urls.iter().cloned().collect();
-    assert_eq!(distinct.len(), urls.len(), "a page was recorded twice");
-    let expected = reachable(&root, &folder);
+    let served = Served::start(package, front, false);
+    let expected = reachable(&served.root, &served.folder);
     assert!(expected.len() > at_least, "{} pages", expected.len());
-    let missing: Vec<_> = expected.difference(&distinct).take(5).collect();
-    let extra: Vec<_> = distinct.difference(&expected).take(5).collect();
-    assert!(missing.is_empty() && extra.is_empty(), "missing {missing:?}, too many {extra:?}");
-    let left_out: Vec<_> = records.iter().filter(|record| !record["traps"].is_null()).collect();
-    assert!(left_out.is_empty(), "links were left out as endless: {left_out:?}");
+    assert_same(&served.crawl(&[], None), &expected, package);
 }
 
 #[test]
@@ -162,4 +206,24 @@ fn large_sites_are_crawled_whole() {
     crawl("postgresql-doc-", "html", 1_000);
     // The top-level front page is a refresh, which the oracle does not follow.
     crawl("openjdk-17-doc", "api", 10_000);
+}
+
+#[test]
+#[ignore = "needs nginx, python-doc"]
+fn documentation_over_http2_with_each_engine() {
+    let served = Served::start("python3.", "html", true);
+    let expected = reachable(&served.root, &served.folder);
+    for engine in ["threads", "callbacks", "coroutines", "tokio"] {
+        let found = served.crawl(&["--engine", engine, "--ca-cert", "ca.pem"], Some("2"));
+        assert_same(&found, &expected, engine);
+    }
+}
+
+#[test]
+#[ignore = "needs nginx, python-doc, io_uring"]
+fn documentation_over_http2_with_uring() {
+    let served = Served::start("python3.", "html", true);
+    let expected = served.crawl(&["--ca-cert", "ca.pem", "--http", "1.1"], Some("1.1"));
+    let found = served.crawl(&["--engine", "uring", "--ca-cert", "ca.pem"], Some("2"));
+    assert_same(&found, &expected, "uring");
 }
