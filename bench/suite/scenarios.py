@@ -1,6 +1,6 @@
 """The scenarios by name."""
 
-from . import beside, speed, storing, waiting
+from . import beside, multiplex, speed, storing, waiting
 
 SCENARIOS = {
     "S1": waiting.s1,
@@ -17,4 +17,6 @@ SCENARIOS = {
     "S12": speed.s12,
     "S13": beside.s13,
     "S13b": beside.s13b,
+    "S14": multiplex.s14,
+    "S15": multiplex.s15,
 }

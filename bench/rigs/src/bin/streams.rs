@@ -1,0 +1,105 @@
+//! Memory of waiting HTTP/2 connections, without sockets and TLS: `streams CONNECTIONS STREAMS` opens this many, each
+//! with this many requests that are not answered, and divides the growth of resident memory. Jobs and URLs are included.
+
+#![allow(clippy::print_stdout, reason = "it prints what it measures")]
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use argiope_core::http::conn::Step;
+use argiope_core::http::h2::{frame, hpack};
+use argiope_core::http::session::{Completed, Session};
+use argiope_core::rules::{Config, HttpVersion, Rules};
+use argiope_core::schedule::job::{Job, LaneHttp, Purpose};
+use argiope_core::{LaneId, Link, Time, Url};
+use argiope_rigs::kernel;
+
+const NOW: Time = Time::ZERO;
+
+fn main() -> Result<(), String> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let numbers: Option<Vec<usize>> = arguments.iter().map(|text| text.parse().ok()).collect();
+    let Some(&[connections, streams]) = numbers.as_deref() else {
+        return Err("say: streams CONNECTIONS STREAMS".into());
+    };
+    let config = Config { roots: vec!["http://h.example/".into()], http: HttpVersion::Http2, ..Config::default() };
+    let rules = Arc::new(config.compile(1).map_err(|fault| fault.to_string())?);
+    let addresses: Arc<[IpAddr]> = [IpAddr::from([127, 0, 0, 1])].into();
+    // The first sessions make the allocator and the tables of HTTP grow, which is not their own memory.
+    let warm: Vec<Session> = (0..100).map(|n| idle(n, &rules, &addresses)).collect();
+    let mut last = kernel::resident();
+    let mut growth = || {
+        let now = kernel::resident();
+        (now - std::mem::replace(&mut last, now)) as f64
+    };
+    // Space for both lists, taken before anything is counted: the first touch of its pages is counted with the first
+    // list, two words for each connection.
+    let (mut quiet, mut busy) = (Vec::with_capacity(connections), Vec::with_capacity(connections));
+    quiet.extend((0..connections).map(|n| idle(n, &rules, &addresses)));
+    println!("an idle connection: {:.0} bytes", growth() / connections as f64);
+    busy.extend((0..connections).map(|n| opened(n, &rules, &addresses)));
+    println!("a connection with one waiting stream: {:.0} bytes", growth() / connections as f64);
+    for n in 1..streams {
+        for (at, session) in busy.iter_mut().enumerate() {
+            let accepted = session.accept(job(at * streams + n, &addresses), &rules, NOW);
+            assert!(accepted.is_ok(), "there is room");
+            write_all(session);
+        }
+    }
+    if streams > 1 {
+        println!("a further stream: {:.0} bytes", growth() / (connections * (streams - 1)) as f64);
+    }
+    let jobs: Vec<Box<Job>> = (0..connections * 10).map(|n| job(n, &addresses)).collect();
+    println!("of that its job with the URL: {:.0} bytes", growth() / jobs.len() as f64 - size_of::<usize>() as f64);
+    drop((warm, quiet, busy, jobs));
+    Ok(())
+}
+
+fn job(number: usize, addresses: &Arc<[IpAddr]>) -> Box<Job> {
+    let url = Url::parse(&format!("http://h.example/folder/page-{number:07}.html")).expect("a URL");
+    Box::new(Job {
+        link: Link::root(url, 1),
+        purpose: Purpose::Page,
+        lane: LaneId(7),
+        slot: 0,
+        http: LaneHttp::Multiplexed,
+        unprocessed: 0,
+        addresses: Arc::clone(addresses),
+        rare: None,
+    })
+}
+
+/// A connection whose settings were exchanged, with one request that was sent.
+fn opened(number: usize, rules: &Arc<Rules>, addresses: &Arc<[IpAddr]>) -> Session {
+    let peer = IpAddr::from([127, 0, 0, 1]);
+    let opened = Session::open(job(number, addresses), rules, NOW, peer, NOW);
+    let mut session = opened.unwrap_or_else(|visit| panic!("{:?}", visit.facts.error));
+    assert!(session.finished(NOW).is_none());
+    write_all(&mut session);
+    let mut settings = Vec::new();
+    frame::push_settings(&mut settings, &[(frame::setting::MAX_CONCURRENT_STREAMS, 128)]);
+    frame::push(&mut settings, frame::kind::SETTINGS, frame::flag::ACK, 0, &[]);
+    session.feed(&settings, NOW);
+    write_all(&mut session);
+    session
+}
+
+/// A connection that has answered its only request.
+fn idle(number: usize, rules: &Arc<Rules>, addresses: &Arc<[IpAddr]>) -> Session {
+    let mut session = opened(number, rules, addresses);
+    let (mut block, mut page) = (Vec::new(), Vec::new());
+    hpack::encode(&mut block, b":status", b"200");
+    frame::push(&mut page, frame::kind::HEADERS, frame::flag::END_HEADERS, 1, &block);
+    frame::push(&mut page, frame::kind::DATA, frame::flag::END_STREAM, 1, b"page");
+    session.feed(&page, NOW);
+    assert!(matches!(session.finished(NOW), Some(Completed::Visit(_))));
+    assert!(session.is_idle());
+    session
+}
+
+fn write_all(session: &mut Session) {
+    while let Step::Write(bytes) = session.step() {
+        let count = bytes.len();
+        session.wrote(count, NOW);
+    }
+}
