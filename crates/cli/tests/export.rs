@@ -60,6 +60,31 @@ fn the_texts_of_links_are_kept_where_they_are_asked_for() {
 }
 
 #[test]
+fn the_report_names_orphans() {
+    let site = Site::http("127.0.0.1:0").expect("a socket");
+    let root = site.url("/");
+    let base = root.trim_end_matches('/').to_owned();
+    let map = format!("<urlset><url><loc>{base}/alone</loc></url><url><loc>{base}/linked</loc></url></urlset>");
+    let site = site
+        .robots(&format!("Sitemap: {base}/map.xml\n"))
+        .page("/map.xml", Response::text(map).content_type("application/xml"))
+        .page("/", Response::links(["/linked"]))
+        .page("/linked", Response::links(["/linked", "/"]))
+        .page("/alone", Response::links(["/alone"]));
+    let _web = PracticeWeb::new().site(site).start().expect("the web is served");
+    let folder = tempfile::tempdir().expect("a folder");
+    let directory = folder.path().join("c");
+    crawl(&directory, &root, &[]);
+    let report = stdout(&["report", directory.to_str().expect("UTF-8")]);
+    let orphans = format!("  orphans, linked from no page: 1\n      {base}/alone\n");
+    assert!(report.ends_with(&orphans), "{report}");
+    let document = stdout(&["report", directory.to_str().expect("UTF-8"), "--json"]);
+    let document: Value = serde_json::from_str(&document).expect("JSON");
+    assert_eq!(document["links"]["orphans"]["first"][0], format!("{base}/alone"));
+    assert_eq!(document["links"]["most_linked"][0]["inlinks"], 1);
+}
+
+#[test]
 fn every_form_tells_the_same_crawl() {
     let (_web, root) = web();
     let folder = tempfile::tempdir().expect("a folder");

@@ -6,7 +6,7 @@ use argiope_core::LinkKind;
 use argiope_store::disk::{GraphRound, HistoryEvent, LinkGraph};
 
 use super::Top;
-use crate::records::{self, ReadError};
+use crate::records::{self, ReadError, StoredRecord};
 
 /// Pages listed.
 const LISTED: usize = 10;
@@ -29,21 +29,26 @@ impl LinkFacts {
     /// Reads the pages of the latest round and the graph. Takes about 20 bytes of memory for each page.
     pub fn of_directory(directory: &Path) -> Result<Self, ReadError> {
         let mut graph = LinkGraph::open(directory, GraphRound::Latest)?;
-        let (mut urls, mut resources) = (Vec::new(), Vec::new());
+        let (mut urls, mut resources, mut rounds) = (Vec::new(), Vec::new(), 0_u64);
         records::walk(directory, |event| {
-            if let HistoryEvent::Link { url, kind: LinkKind::Asset, .. } = event {
-                resources.push(graph.url_key(url));
+            match event {
+                HistoryEvent::Round => {
+                    rounds += 1;
+                    urls.clear();
+                }
+                HistoryEvent::Link { url, kind: LinkKind::Asset, .. } => resources.push(graph.url_key(url)),
+                HistoryEvent::Fate { line, .. } | HistoryEvent::Line { line } => {
+                    let record = StoredRecord::read(line)?;
+                    if record.is_page() && record.is_success() {
+                        urls.push(graph.url_key(&record.url));
+                    }
+                }
+                HistoryEvent::Link { .. } | HistoryEvent::Note { .. } => {}
             }
             Ok(())
         })?;
         resources.sort_unstable();
-        records::latest_pages(directory, |record| {
-            let key = graph.url_key(&record.url);
-            if record.is_success() && resources.binary_search(&key).is_err() {
-                urls.push(key);
-            }
-            Ok(())
-        })?;
+        urls.retain(|key| resources.binary_search(key).is_err());
         let inlinks = graph.inlinks(urls)?;
         let mut facts = Self {
             links: inlinks.links,
@@ -52,19 +57,32 @@ impl LinkFacts {
             orphans: 0,
             first_orphans: Vec::new(),
         };
-        records::latest_pages(directory, |record| {
-            match inlinks.of(&record.url) {
-                Some(0) if record.depth > 0 => {
-                    facts.orphans += 1;
-                    if facts.first_orphans.len() < LISTED {
-                        facts.first_orphans.push(record.url.as_str().into());
+        records::walk(directory, |event| {
+            match event {
+                HistoryEvent::Round => rounds = rounds.saturating_sub(1),
+                HistoryEvent::Fate { line, .. } | HistoryEvent::Line { line } if rounds == 0 => {
+                    let record = StoredRecord::read(line)?;
+                    if record.is_page() && record.is_success() {
+                        facts.add(&record, inlinks.of(&record.url));
                     }
                 }
-                Some(count @ 1..) => facts.most_linked.offer(count, &record.url),
                 _ => {}
             }
             Ok(())
         })?;
         Ok(facts)
+    }
+
+    fn add(&mut self, page: &StoredRecord, inlinks: Option<u32>) {
+        match inlinks {
+            Some(0) if page.depth > 0 => {
+                self.orphans += 1;
+                if self.first_orphans.len() < LISTED {
+                    self.first_orphans.push(page.url.as_str().into());
+                }
+            }
+            Some(count @ 1..) => self.most_linked.offer(count, &page.url),
+            _ => {}
+        }
     }
 }
