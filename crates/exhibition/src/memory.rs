@@ -84,7 +84,7 @@ pub fn slope(program: &Path, engine: EngineName, count: usize, tls: bool) -> io:
 /// The number of waiting fetches, and the crawler's status at that moment.
 fn waiting(program: &Path, engine: EngineName, count: usize, tls: bool) -> io::Result<(usize, ProcStatus)> {
     let mut waiting = WaitingCrawl::start(program, engine, count, tls)?;
-    waiting.settle()?;
+    waiting.settle(&|_| ())?;
     Ok((waiting.count, waiting.status()?))
 }
 
@@ -110,9 +110,24 @@ pub struct Crowd {
     pub missing: u64,
 }
 
+/// How far a crowd is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CrowdProgress {
+    /// This many fetches wait.
+    Waiting(usize),
+    /// This many pages were answered.
+    Answered(u64),
+}
+
 /// Holds this many fetches in flight, then has all of them answered. An engine whose connections are files needs several
 /// processes, because files are limited per process; `most` is what one process holds.
-pub fn measure_processes(program: &Path, engine: EngineName, count: usize, most: usize) -> io::Result<Crowd> {
+pub fn measure_processes(
+    program: &Path,
+    engine: EngineName,
+    count: usize,
+    most: usize,
+    progress: &dyn Fn(CrowdProgress),
+) -> io::Result<Crowd> {
     let kernel_before = proc::kernel_slabs();
     let processes = count.div_ceil(most.max(1)).max(1);
     let mut all = Vec::new();
@@ -123,8 +138,10 @@ pub fn measure_processes(program: &Path, engine: EngineName, count: usize, most:
         all.push(WaitingCrawl::start(program, engine, share, false)?);
     }
     let mut crowd = Crowd { processes, ..Crowd::default() };
+    let mut settled = 0;
     for waiting in &mut all {
-        waiting.settle()?;
+        waiting.settle(&|waits| progress(CrowdProgress::Waiting(settled + waits)))?;
+        settled += waiting.count;
     }
     crowd.opened = start.elapsed().as_secs_f64();
     crowd.kernel_bytes = proc::kernel_slabs().saturating_sub(kernel_before);
@@ -136,6 +153,11 @@ pub fn measure_processes(program: &Path, engine: EngineName, count: usize, most:
     for served in all.iter_mut().flat_map(|waiting| &mut waiting.served) {
         served.server.release()?;
     }
+    for waiting in &mut all {
+        waiting.drain(&|answered| progress(CrowdProgress::Answered(crowd.pages + answered)))?;
+        crowd.pages += waiting.pages;
+    }
+    crowd.pages = 0;
     for waiting in all {
         let expected = waiting.pages;
         let cost = waiting.crawler.cost()?;
@@ -181,34 +203,55 @@ impl WaitingCrawl {
     }
 
     /// Returns when the server sees all of them waiting.
-    fn settle(&mut self) -> io::Result<()> {
+    fn settle(&mut self, progress: &dyn Fn(usize)) -> io::Result<()> {
         let patience = PATIENCE + PATIENCE_PER_SERVER * (self.served.len() as u32 - 1);
         let deadline = Instant::now() + patience;
-        // There is no event for this state, so the server is polled.
-        let (_never, nothing) = mpsc::channel::<()>();
         loop {
-            let mut held = 0;
-            for served in &mut self.served {
-                let stats = served.server.stats()?;
-                held += stats.requests.saturating_sub(stats.answered);
-            }
-            if held >= self.count as u64 {
+            let (requests, answered) = self.served_so_far()?;
+            let held = requests.saturating_sub(answered) as usize;
+            if held >= self.count {
                 return Ok(());
             }
+            progress(held);
             if self.crawler.is_over()? {
                 return Err(io::Error::other("the crawler ended instead of waiting"));
             }
             if Instant::now() >= deadline {
                 return Err(io::Error::other(format!("only {held} of {} fetches wait after {patience:?}", self.count)));
             }
-            let _ = nothing.recv_timeout(GLANCE);
+            wait_for_next_look();
         }
+    }
+
+    /// Returns when the crawler has ended.
+    fn drain(&mut self, progress: &dyn Fn(u64)) -> io::Result<()> {
+        while !self.crawler.is_over()? {
+            progress(self.served_so_far()?.1);
+            wait_for_next_look();
+        }
+        Ok(())
+    }
+
+    /// Requests and responses of all servers.
+    fn served_so_far(&mut self) -> io::Result<(u64, u64)> {
+        let mut sums = (0, 0);
+        for served in &mut self.served {
+            let stats = served.server.stats()?;
+            sums = (sums.0 + stats.requests, sums.1 + stats.answered);
+        }
+        Ok(sums)
     }
 
     fn status(&self) -> io::Result<ProcStatus> {
         proc::status(self.crawler.pid())
             .ok_or_else(|| io::Error::other("this system does not tell what a process uses"))
     }
+}
+
+/// There is no event for what a server has seen, so it is polled.
+fn wait_for_next_look() {
+    let (_never, nothing) = mpsc::channel::<()>();
+    let _ = nothing.recv_timeout(GLANCE);
 }
 
 #[cfg(test)]

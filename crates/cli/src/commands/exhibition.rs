@@ -1,14 +1,16 @@
 //! `argiope exhibition`: compares the engines on slow servers, and plays the chess exhibition that explains why waiting
 //! concurrently pays.
 
+use std::cell::Cell;
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use argiope_core::rules::{EngineName, Span};
 use argiope_exhibition::child::{self, CrawlTask};
+use argiope_exhibition::memory::CrowdProgress;
 use argiope_exhibition::web::SlowWeb;
 use argiope_exhibition::{ChessExhibition, EngineRace, EngineResult, chart, chess, memory, trace};
 use argiope_runtime::atomic_file::AtomicFile;
@@ -24,6 +26,8 @@ const ENGINES: [EngineName; 5] =
 
 /// Upper limits for hosts, pages and fetches on one machine.
 const MOST: usize = 1_000_000;
+/// How often a long measurement says how far it is.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
 /// Threads use much memory: theirs is measured with fewer fetches.
 const MOST_THREADS_WEIGHED: usize = 2_000;
 
@@ -33,7 +37,9 @@ const MOST_THREADS_WEIGHED: usize = 2_000;
                   argiope exhibition --trace\n      two requests, event by event\n  \
                   argiope exhibition --hosts 10000 --concurrency 10000 --latency 1s-3s --svg race.svg\n      \
                   a large comparison, as an SVG chart\n  \
-                  argiope exhibition --memory\n      the memory of one fetch in flight",
+                  argiope exhibition --memory\n      the memory of one fetch in flight\n  \
+                  argiope exhibition --crowd 100000 --engine uring\n      \
+                  100,000 fetches in one process, all waiting, then all answered",
     allow_negative_numbers = true
 )]
 pub struct ExhibitionArgs {
@@ -201,6 +207,16 @@ fn show_memory(program: &Path, engines: &[EngineName], args: &ExhibitionArgs) ->
 
 fn show_crowd(program: &Path, engines: &[EngineName], count: usize, json: bool) -> Result<(), String> {
     let (mut rows, mut faults) = (Vec::new(), Vec::new());
+    let told = Cell::new(Instant::now());
+    let progress = |progress: CrowdProgress| {
+        if told.get().elapsed() >= PROGRESS_INTERVAL {
+            told.set(Instant::now());
+            note(&match progress {
+                CrowdProgress::Waiting(fetches) => format!("{fetches} of {count} fetches wait"),
+                CrowdProgress::Answered(responses) => format!("{responses} responses were sent"),
+            });
+        }
+    };
     if !json {
         write(&format!(
             "{count} fetches at the same time: every request is sent, no response has come. Then all are answered.\n\n\
@@ -210,7 +226,7 @@ fn show_crowd(program: &Path, engines: &[EngineName], count: usize, json: bool) 
     for &engine in engines {
         let room = argiope_runtime::engine_kind(engine).room();
         let most = if engine == EngineName::Threads { room.min(MOST_THREADS_WEIGHED) } else { room };
-        let crowd = match memory::measure_processes(program, engine, count, most) {
+        let crowd = match memory::measure_processes(program, engine, count, most, &progress) {
             Ok(crowd) => crowd,
             // The system may not allow that many threads: continue with the other engines.
             Err(error) => {
