@@ -134,6 +134,19 @@ mod tests {
     }
 
     #[test]
+    fn idle_connections_leave_files_for_fetches() {
+        let config = Config { roots: vec!["http://h/".into()], concurrency: 1_000, ..Config::default() };
+        let rules = config.compile(0).expect("settings that make sense");
+        for (sockets, most) in [(100_000, 1_000), (1_500, 500), (1_000, 32)] {
+            let limit = IdleLimit::new(&rules).within(sockets, &rules);
+            limit.add(most - 1);
+            assert!(!limit.is_full());
+            limit.add(1);
+            assert!(limit.is_full(), "{sockets} sockets");
+        }
+    }
+
+    #[test]
     fn a_slot_that_is_used_again_and_again_takes_no_room() {
         let mut pool = pool();
         for round in 0..10_000 {

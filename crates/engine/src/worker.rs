@@ -112,6 +112,13 @@ impl IdleLimit {
         Self { count: Arc::default(), most: rules.concurrency.max(MIN_IDLE).min(fits) }
     }
 
+    /// Leaves files for all fetches, if the process may have this many sockets.
+    #[must_use]
+    pub fn within(self, sockets: usize, rules: &Rules) -> Self {
+        let spare = sockets.saturating_sub(rules.concurrency).max(LEAST_IDLE);
+        Self { most: self.most.min(spare), ..self }
+    }
+
     pub fn is_full(&self) -> bool {
         self.count.load(Ordering::Relaxed) >= self.most
     }

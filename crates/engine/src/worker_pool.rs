@@ -148,8 +148,8 @@ pub struct WorkerPool {
 impl WorkerPool {
     /// Starts the workers. [`WorkerPool::wait_ready`] waits until they run.
     pub fn start(kind: EngineKind, rules: &Arc<Rules>, clock: Clock, visit_sender: &VisitSender) -> io::Result<Self> {
-        let (file_shortage, idle_limit) = (FileShortage::default(), IdleLimit::new(rules));
         let (notices, capacity) = (Notices::default(), kind.room());
+        let (file_shortage, idle_limit) = (FileShortage::default(), IdleLimit::new(rules).within(capacity, rules));
         let mut pool =
             Self { kind, workers: Vec::new(), ready: Vec::new(), notices, capacity, idle_limit: idle_limit.clone() };
         let mut spawn = || -> io::Result<()> {
