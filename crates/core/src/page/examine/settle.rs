@@ -21,9 +21,6 @@ pub(crate) const MAX_TITLE: usize = 2048;
 /// Total bytes of the URLs of a page. A long base URL turns a little markup into very many bytes.
 pub(crate) const MAX_RESOLVED: usize = 5 << 20;
 
-/// Upper bound of the capacity reserved for URLs.
-const MAX_RESERVED: usize = 64 << 10;
-
 /// The input of the findings.
 pub struct LinkResolution<'a> {
     pub collector: &'a Collector,
@@ -98,9 +95,12 @@ impl LinkResolution<'_> {
     fn resolve_links(&self, base: &BaseUrl, findings: &mut Findings) {
         let longest = self.collector.caps.max_url.min(MAX_URL_LEN);
         let links = &self.collector.links;
-        // Most are as long as received, plus the origin of the page.
+        // Most are as long as received, plus the origin of the page or a long base. A list that grew by doubling would
+        // exceed what was charged for it.
         let origin = self.page.as_str().len() - self.page.target().len();
-        let mut distinct = Distinct::with_room(links.len(), (links.written() + links.len() * origin).min(MAX_RESERVED));
+        let base_length = self.collector.base.as_ref().map_or(0, |base| base.len()).max(origin);
+        let room = (links.written() + links.len() * base_length).min(MAX_RESOLVED + longest);
+        let mut distinct = Distinct::with_room(links.len(), room);
         let mut out = String::new();
         for (number, (bytes, written)) in self.collector.links.iter().enumerate() {
             let text = self.text(bytes, TextContext::Attribute);
