@@ -9,7 +9,11 @@ use crate::memory::behind_host;
 
 /// Scheme and kind, redirects, tries, length of the page that it was found on.
 const HEAD: usize = 7;
-/// This bit of the first byte: the length of a request and the request follow the page.
+/// Bits of the first byte, beside the kind.
+const HTTPS: u8 = 0x80;
+/// The page that it was found on has the same scheme and host, which are left out.
+const NEAR: u8 = 0x20;
+/// The length of a request and the request follow the page.
 const HAS_REQUEST: u8 = 0x40;
 
 /// A link on its way into the queue of a bucket.
@@ -25,12 +29,16 @@ pub struct QueuedLink {
 
 impl QueuedLink {
     pub fn new(link: LinkRef<'_>, key: u64) -> Self {
-        let via = link.via.map_or("", Url::as_str);
+        // Most links are found on a page of the same host, which is stored without the host then.
+        let is_near = |via: &Url| via.host() == link.url.host() && via.is_https() == link.url.is_https();
+        let near = link.via.filter(|via| is_near(via));
+        let via = near.map_or_else(|| link.via.map_or("", Url::as_str), |via| behind_host(via.as_ref()));
         let rest = behind_host(link.url);
         let mut bytes = Vec::with_capacity(HEAD + via.len() + rest.len());
         let has_request = if link.request.is_some() { HAS_REQUEST } else { 0 };
-        let flags = link.kind as u8 | has_request | (u8::from(link.url.is_https()) << 7);
-        bytes.extend([flags, link.redirects, link.tries]);
+        let scheme = if link.url.is_https() { HTTPS } else { 0 };
+        let flags = has_request | scheme | if near.is_some() { NEAR } else { 0 };
+        bytes.extend([link.kind as u8 | flags, link.redirects, link.tries]);
         bytes.extend((via.len() as u32).to_be_bytes());
         bytes.extend(via.as_bytes());
         if let Some(request) = link.request {
@@ -56,16 +64,40 @@ pub fn decode(bytes: &[u8], host: &str, depth: u32) -> Option<Link> {
         request = Some(Arc::new(CustomRequest::decode(encoded)?));
         rest = after;
     }
-    let scheme = if flags & 0x80 == 0 { "http://" } else { "https://" };
+    let scheme = if flags & HTTPS == 0 { "http://" } else { "https://" };
     let text = [scheme, host, std::str::from_utf8(rest).ok()?].concat();
     let via = std::str::from_utf8(via).ok()?;
+    let via = if flags & NEAR == 0 { via.to_owned() } else { [scheme, host, via].concat() };
     Some(Link {
         url: UrlRef::from_normal(&text)?.to_url(),
-        via: if via.is_empty() { None } else { Some(UrlRef::from_normal(via)?.to_url()) },
+        via: if via.is_empty() { None } else { Some(UrlRef::from_normal(&via)?.to_url()) },
         depth,
         redirects,
         tries,
-        kind: LinkKind::from_number(flags & 0x3F)?,
+        kind: LinkKind::from_number(flags & !(HTTPS | NEAR | HAS_REQUEST))?,
         request,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_is_read_back_wherever_it_was_found() {
+        let url = |text: &str| Url::parse(text).expect("a URL");
+        for via in [None, Some("https://h.test:8443/a?b"), Some("http://h.test/a"), Some("https://other.test/")] {
+            let link = Link {
+                url: url("https://h.test/x/y?z=1"),
+                via: via.map(url),
+                depth: 3,
+                redirects: 20,
+                tries: 1,
+                kind: LinkKind::Other,
+                request: None,
+            };
+            let stored = QueuedLink::new(LinkRef::from(&link), 7);
+            assert_eq!(decode(&stored.bytes, &stored.host, stored.depth).as_ref(), Some(&link), "{via:?}");
+        }
+    }
 }
