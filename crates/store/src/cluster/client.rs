@@ -290,12 +290,13 @@ impl FleetClient {
                     (0..links.len()).filter(|index| seen.insert(links[*index].fingerprint)).collect();
                 order.sort_by(|a, b| {
                     let (a, b) = (&links[*a], &links[*b]);
-                    (&a.host, a.depth, a.is_limited).cmp(&(&b.host, b.depth, b.is_limited))
+                    (&a.host, a.depth).cmp(&(&b.host, b.depth))
                 });
                 let mut arguments = vec![number(put_number)];
                 let group_of = |index: usize| {
                     let QueuedLink { host, depth, is_limited, .. } = &links[index];
-                    (host, depth, is_limited)
+                    // The order of arrival is kept: groups are not sorted by what is limited.
+                    (host, depth, *is_limited && self.most_per_host > 0)
                 };
                 let mut groups = order.chunk_by(|a, b| group_of(*a) == group_of(*b));
                 while let Some(group @ [first, ..]) = groups.next() {
