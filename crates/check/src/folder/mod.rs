@@ -160,6 +160,11 @@ impl<'a> FolderCheck<'a> {
         self.remote.lock().unwrap_or_else(PoisonError::into_inner).targets.clone()
     }
 
+    /// References of the documents, checked or not.
+    pub fn links(&self) -> u64 {
+        self.summary.links
+    }
+
     /// The first reading.
     fn read_all(&mut self, progress: &CheckProgress) {
         // Large documents first, so that no thread is left with one at the end.
