@@ -177,6 +177,9 @@ pub(crate) fn check(config: &Config) -> Result<(), Error> {
     if config.input.is_some() {
         return Err(no_effect("input", "read the file, and give its lines as roots"));
     }
+    if config.csv.is_some() {
+        return Err(no_effect("csv", "the table is written by the command, not by the library"));
+    }
     if config.serve.is_some() || config.serve_token_file.is_some() {
         return Err(no_effect("serve", "the dashboard is a part of the command, not of the library"));
     }

@@ -315,7 +315,8 @@ fn what_cannot_be_sent_is_an_error() {
 #[test]
 fn settings_without_an_effect_are_errors() {
     type Set = fn(&mut Config);
-    let cases: [(&str, Set); 8] = [
+    let cases: [(&str, Set); 9] = [
+        ("csv", |config| config.csv = Some("pages.csv".into())),
         ("fresh", |config| config.fresh = true),
         ("recrawl", |config| config.recrawl = true),
         ("input", |config| config.input = Some("roots.txt".into())),

@@ -153,12 +153,39 @@ fn without_an_archive_the_flag_is_named() {
 }
 
 #[test]
+fn one_command_gives_a_table_of_products() {
+    let (_web, root) = start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let (directory, table) = (folder.path().join("c"), folder.path().join("products.csv"));
+    let rules = ["--extract", "name=h1", "--extract", "price=.price", "--include", "/product/|/page/"];
+    let table_only = ["crawl", &root, "-d", text(&directory), "-q", "--csv"];
+    stdout(&[&table_only[..], &[text(&table)], &rules].concat());
+    let csv = std::fs::read_to_string(&table).expect("the table");
+    let (header, rows) = csv.split_once("\r\n").expect("a header");
+    assert!(header.ends_with("data_name,data_price"), "{header}");
+    for number in [1, PRODUCTS] {
+        let (name, cents) = product(number);
+        let price = price_text(cents);
+        let end = if price.contains(',') { format!(",{name},\"{price}\"") } else { format!(",{name},{price}") };
+        assert!(
+            rows.lines().any(|row| row.starts_with(&format!("{root}product/{number},200,")) && row.ends_with(&end))
+        );
+    }
+    // Once more, now to standard output: the crawl is finished, the table is not.
+    assert_eq!(stdout(&[&table_only[..], &["-"], &rules].concat()), csv);
+    let both = argiope(&[&table_only[..], &["-", "--jsonl", "-"]].concat());
+    assert_eq!(both.status.code(), Some(2));
+}
+
+#[test]
 fn hostile_pages_end_with_a_reason_and_lose_nothing() {
     let many = "<p class=x>y".repeat(300_000);
     let site = Site::http("127.5.1.2:0")
         .expect("a loopback address")
-        .page("/", Response::html("<title>t</title><a href=/many>m</a><a href=/deep>d</a><a href=/broken>b</a>"))
+        .page("/", Response::html("<title>t</title><a href=/many>m</a><a href=/deep>d</a><a href=/broken>b</a><a href=/big>b</a><a href=/ld>l</a>"))
         .page("/many", Response::html(many))
+        .page("/big", Response::filled("<b class=x>big</b>", 100 << 20))
+        .page("/ld", Response::filled("<b class=x>ld</b><script type=application/ld+json>{\"name\":\"", 50 << 20))
         .page("/deep", Response::html("<div>".repeat(100_000) + "<b class=x>in</b>"))
         .page("/broken", Response::html(b"<b class=x>\xff\xfe caf\xc3\xa9 \x1b[2J</b>".to_vec()).charset("utf-8"));
     let root = site.url("/");
@@ -177,11 +204,19 @@ fn hostile_pages_end_with_a_reason_and_lose_nothing() {
         "x=.x",
         "--extract",
         "all[]=p",
+        "--extract",
+        &format!("long={}", "div ".repeat(2_500) + "b"),
+        "--extract",
+        "name=jsonld:name",
     ]);
     assert!(!lines.contains('\x1b'), "no escape sequence reaches a terminal");
     let pages = pages(&lines);
     let page = |path: &str| pages.iter().find(|page| page["url"] == format!("{root}{path}")).expect("a record");
-    assert_eq!(pages.len(), 4);
+    assert_eq!(pages.len(), 6);
+    for (path, found) in [("big", "big"), ("ld", "ld")] {
+        assert_eq!((&page(path)["truncated"], &page(path)["data"]["x"]), (&json!("length"), &json!(found)), "{path}");
+        assert_eq!(page(path)["error"]["kind"], "too_large", "{path}");
+    }
     assert_eq!(page("many")["content_limit"], "the page has more elements than are parsed");
     assert_eq!(page("many")["data"]["all"].as_array().map(Vec::len), Some(10_000));
     assert_eq!(page("deep")["data"]["x"], "in");

@@ -66,6 +66,7 @@ pub(super) fn ask(
         assets: false,
         out: None,
         jsonl: None,
+        csv: None,
         warc: false,
         ..config.clone()
     };

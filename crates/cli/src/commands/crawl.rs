@@ -1,7 +1,7 @@
 //! `argiope crawl`: a crawl from the command line to the exit code.
 
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -22,7 +22,7 @@ use super::interrupt::Interrupt;
 use super::record_stream::{RecordStream, RecordStreamFault};
 use super::serve::ServeError;
 use super::visit_reporter::{Verbosity, VisitReporter};
-use super::{FAILED, FINDINGS, INSECURE, USAGE, print_error, report, serve};
+use super::{FAILED, FINDINGS, INSECURE, USAGE, export, print_error, report, serve};
 use crate::flags::config_file::UsageError;
 use crate::flags::settings::{CommandSettings, FailOn, MessageSettings};
 use crate::screen::json_log;
@@ -36,7 +36,26 @@ const NO_ROOT: u8 = 4;
 /// Crawls as configured, in the crawl directory that belongs to the settings.
 pub fn run(settings: &CommandSettings) -> Result<ExitCode, UsageError> {
     let rules = settings.rules()?;
-    Ok(in_directory(settings, rules).unwrap_or_else(|error| refuse(settings.messages, &error)))
+    let config = &settings.crawl;
+    let directory = directory::place(config, &rules);
+    let is_stream = |path: &Option<PathBuf>| path.as_deref() == Some(Path::new("-"));
+    if is_stream(&config.csv) && is_stream(&config.jsonl) {
+        return Err(UsageError("--csv and --jsonl cannot both write to standard output".to_owned()));
+    }
+    let code = match in_directory(settings, rules) {
+        Ok(code) => code,
+        Err(error) => return Ok(refuse(settings.messages, &error)),
+    };
+    let Some(output) = config.csv.clone() else { return Ok(code) };
+    let args = export::ExportArgs {
+        directory,
+        format: export::ExportFormat::Csv,
+        output: Some(output),
+        extract: Vec::new(),
+        extract_file: None,
+    };
+    let exported = export::run(&args)?;
+    Ok(if exported == ExitCode::SUCCESS { code } else { exported })
 }
 
 fn in_directory(settings: &CommandSettings, rules: Rules) -> Result<ExitCode, Error> {

@@ -49,6 +49,9 @@ pub fn run(mut settings: CommandSettings) -> Result<ExitCode, UsageError> {
 fn in_memory(settings: &CommandSettings) -> Result<ExitCode, UsageError> {
     let CommandSettings { crawl: config, messages } = settings;
     let messages = *messages;
+    if config.csv.is_some() {
+        return Err(UsageError("--csv is not supported by demo, which keeps no crawl directory".to_owned()));
+    }
     let rules = settings.rules()?;
     let output = match config.jsonl.as_deref().map(RecordStream::open).transpose() {
         Ok(output) => output,

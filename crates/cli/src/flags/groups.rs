@@ -368,6 +368,9 @@ pub struct OutputFlags {
     /// Write one JSON object per URL to this file (- is standard output)
     #[arg(long, value_name = "FILE")]
     jsonl: Option<PathBuf>,
+    /// When the crawl ends, write a table of all pages and extracted fields to this file (- is standard output)
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
     /// Add these to page records; anchors (the texts of links) also to the link graph
     #[arg(long, value_name = "PARTS", value_delimiter = ',', value_parser = one_of::<With>(With::WORDS))]
     with: Vec<With>,
@@ -387,7 +390,7 @@ pub struct OutputFlags {
 
 impl OutputFlags {
     pub fn apply_to(&self, config: &mut Config) {
-        lay!(self, config, jsonl with warc warc_compression max_memory drain_time);
+        lay!(self, config, jsonl csv with warc warc_compression max_memory drain_time);
     }
 }
 

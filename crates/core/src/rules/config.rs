@@ -132,6 +132,8 @@ pub struct Config {
     // Keep
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jsonl: Option<PathBuf>,
+    /// The command writes a table of all pages here when the crawl ends.
+    pub csv: Option<PathBuf>,
     pub with: Vec<With>,
     pub warc: bool,
     pub warc_compression: WarcCompression,
@@ -230,6 +232,7 @@ impl Default for Config {
             key: None,
             insecure: false,
             jsonl: None,
+            csv: None,
             with: Vec::new(),
             warc: false,
             warc_compression: WarcCompression::default(),

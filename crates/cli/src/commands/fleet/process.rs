@@ -42,6 +42,7 @@ pub fn crawl(settings: &CommandSettings, flags: &FleetFlags) -> Result<ExitCode,
     }
     for (is_set, flag) in [
         (config.jsonl.is_some(), "--jsonl"),
+        (config.csv.is_some(), "--csv"),
         (config.recrawl, "--recrawl"),
         (config.fresh, "--fresh"),
         (config.max_bytes.is_some(), "--max-bytes"),
