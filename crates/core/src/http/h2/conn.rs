@@ -108,6 +108,8 @@ pub struct H2Conn {
     pub(super) is_over: bool,
     /// A stream has ended with a whole answer.
     pub(super) has_served: bool,
+    /// The last stream that the server processes, once it has said so. It cannot take that back by a larger one.
+    pub(super) last_processed: Option<u32>,
     last_read: Time,
 }
 
@@ -190,6 +192,7 @@ impl H2Conn {
             is_closing: false,
             is_over: false,
             has_served: false,
+            last_processed: None,
             last_read: now,
         }
     }
@@ -197,6 +200,11 @@ impl H2Conn {
     /// Whether another request may be opened. Those beyond the server's limit on streams wait.
     pub fn accepts(&self) -> bool {
         !self.is_over && !self.is_closing && self.next_id < MAX_WINDOW - 2 * self.streams.len() as u32
+    }
+
+    /// Whether the server has processed any stream, or says that it does.
+    pub fn has_processed(&self) -> bool {
+        self.has_served || self.last_processed.is_some_and(|last| last > 0)
     }
 
     /// Whether the connection can neither send nor receive any more.
@@ -219,6 +227,10 @@ impl H2Conn {
         let H2Request { block, body, is_repeatable } = request;
         // One byte more than the limit tells a body that just fits from one that does not.
         let window = StreamWindow::new(DEFAULT_WINDOW, self.limits.max_wire.saturating_add(1));
+        if self.streams.len() == self.streams.capacity() {
+            // Smaller steps than by doubling: most connections have a handful of streams, and thousands may wait.
+            self.streams.reserve_exact(self.streams.len() / 4 + 1);
+        }
         self.streams.push(Stream {
             id: WAITING,
             key: Some(key),

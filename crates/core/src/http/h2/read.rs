@@ -508,6 +508,7 @@ impl H2Conn {
     /// The server will not process streams after `last`.
     fn on_goaway(&mut self, last: u32, code: u32, now: Time, into: &mut dyn StreamEvents) {
         self.is_closing = true;
+        self.last_processed = Some(self.last_processed.map_or(last, |before| before.min(last)));
         let words = format!("the server ended the connection: {}", frame::code_name(code));
         // Those that were never opened have the largest identifier.
         let from = self.streams.partition_point(|stream| stream.id <= last && stream.id != WAITING);

@@ -163,14 +163,23 @@ fn requests_that_were_not_processed_start_again() {
     let mut session = multiplexed(2, |_| {});
     feed(&mut session, |out| frame::push(out, frame::kind::GOAWAY, 0, 0, &goaway(1, 0)));
     let Some(Completed::Retry(mut job)) = session.finished(Time::ZERO) else { panic!("not processed") };
-    assert_eq!((job.slot, job.unprocessed), (1, 1));
+    assert_eq!((job.slot, job.unprocessed), (1, 0), "the other one is processed: there is progress");
     assert_eq!(session.room(), 0);
     feed(&mut session, |out| push_page(out, 1, b"x"));
     assert_eq!(visit(&mut session).facts.outcome, Outcome::Ok, "the other one finishes");
     write_all(&mut session);
     assert_eq!(session.step(), Step::Done);
-    // It does not go on for ever.
-    job.unprocessed = 3;
+    // Without progress it does not go on for ever, whatever the server says after the first GOAWAY.
+    for unprocessed in 1..=3 {
+        let mut session = multiplexed_with(vec![job], |_| {});
+        feed(&mut session, |out| {
+            frame::push(out, frame::kind::GOAWAY, 0, 0, &goaway(0, 0));
+            frame::push(out, frame::kind::GOAWAY, 0, 0, &goaway(7, 0));
+        });
+        let Some(Completed::Retry(again)) = session.finished(Time::ZERO) else { panic!("not processed") };
+        assert_eq!(again.unprocessed, unprocessed);
+        job = again;
+    }
     let mut session = multiplexed_with(vec![job], |_| {});
     feed(&mut session, |out| frame::push(out, frame::kind::GOAWAY, 0, 0, &goaway(0, 0)));
     let visit = visit(&mut session);

@@ -20,7 +20,8 @@ use super::{BACKPRESSURE_POLL, Completed, ConnKey, KEEP_ALIVE, SlotKey};
 /// Room for jobs while the server accepts streams. How many of them are in flight is the lane's decision.
 const ROOM: usize = 1 << 10;
 
-/// How often a request that was not processed is sent again without counting as an attempt.
+/// How often a request that was not processed is sent again without counting as an attempt, if the connection did not
+/// process any. Servers that limit the requests of a connection process some on each, so there is progress.
 const MAX_UNPROCESSED: u8 = 3;
 
 /// Bytes that a server may send ahead on one connection, as a share of the budget for bodies.
@@ -331,7 +332,8 @@ impl Streams {
             let wire = self.h2.cancel(key, now).max(stream.wire);
             let Some(stream) = self.all.remove(key) else { continue };
             let tls = self.tls.as_ref();
-            let mut result = stream.into_finished(wire, self.peer, tls.map(|tls| &**tls), now);
+            let has_processed = self.h2.has_processed();
+            let mut result = stream.into_finished(wire, self.peer, tls.map(|tls| &**tls), has_processed, now);
             if let Completed::Visit(visit) = &mut result {
                 visit.message.streams = limit;
             }
@@ -497,6 +499,7 @@ impl Stream {
         wire: u64,
         peer: Option<std::net::IpAddr>,
         tls: Option<&Tls>,
+        has_processed: bool,
         now: Time,
     ) -> Completed {
         let Self { mut conn, mut page, fault, may_fall_back, .. } = *self;
@@ -504,7 +507,9 @@ impl Stream {
             Some(StreamFault::Http1(_)) if may_fall_back => {
                 return Completed::Retry(page.into_job_for(LaneHttp::Http1Only));
             }
-            Some(StreamFault::Unprocessed(_)) if !page.has_answer() && page.may_go_again(MAX_UNPROCESSED) => {
+            Some(StreamFault::Unprocessed(_))
+                if !page.has_answer() && (has_processed || page.may_go_again(MAX_UNPROCESSED)) =>
+            {
                 return Completed::Retry(page.into_job());
             }
             _ => {}
