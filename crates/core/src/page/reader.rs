@@ -98,6 +98,9 @@ pub struct FieldCount {
     pub unusable: u64,
 }
 
+/// Bodies up to this length grow to twice their length.
+const DOUBLED: usize = 256 << 10;
+
 /// A body as decoded from its content codings, with its share of the budget.
 #[derive(Debug)]
 pub struct HeldBody {
@@ -115,8 +118,13 @@ impl HeldBody {
     }
 
     pub(crate) fn extend(&mut self, decoded: &[u8]) {
+        let before = self.bytes.capacity();
+        // A long body grows by a quarter and not to twice its length; what is allocated is charged.
+        if self.bytes.len() >= DOUBLED && before - self.bytes.len() < decoded.len() {
+            self.bytes.reserve_exact(decoded.len().max(self.bytes.len() / 4));
+        }
         self.bytes.extend_from_slice(decoded);
-        self.held.grow(decoded.len());
+        self.held.grow(self.bytes.capacity() - before);
     }
 }
 

@@ -1,0 +1,67 @@
+//! A reader that takes its time slows the crawl, and does not let it grow.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use argiope::{Crawl, DeliveredBodies};
+use argiope_core::rules::RobotsPolicy;
+use argiope_practice::{PracticeWeb, Response, Site};
+
+const PAGES: usize = 30;
+const PAGE_BYTES: u64 = 10 << 20;
+const LIMIT: u64 = 64 << 20;
+const PAUSE: Duration = Duration::from_millis(100);
+const ROOT: &str = "ARGIOPE_SLOW_READER_ROOT";
+
+/// The largest memory use of this process so far, in bytes.
+fn peak() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).expect("a peak");
+    let kilobytes: u64 = line.split_whitespace().nth(1).and_then(|number| number.parse().ok()).expect("a number");
+    kilobytes << 10
+}
+
+/// Runs in a process of its own, whose memory is measured. Does nothing elsewhere.
+#[test]
+fn reader() {
+    let Ok(root) = std::env::var(ROOT) else { return };
+    let pages = Crawl::builder(root)
+        .robots(RobotsPolicy::Ignore)
+        .max_memory(LIMIT)
+        .max_size(2 * PAGE_BYTES)
+        .bodies(DeliveredBodies::All)
+        .configure(|config| config.per_host = Some(PAGES))
+        .start_blocking()
+        .expect("it starts");
+    let mut bytes = 0;
+    for page in pages {
+        std::thread::sleep(PAUSE);
+        bytes += page.body().len() as u64;
+    }
+    assert!(bytes > PAGES as u64 * PAGE_BYTES, "{bytes} bytes were read");
+    #[allow(clippy::print_stdout)]
+    {
+        println!("peak {}", peak());
+    }
+}
+
+#[test]
+fn a_slow_reader_does_not_let_the_crawl_grow() {
+    let paths: Vec<String> = (0..PAGES).map(|number| format!("/{number}")).collect();
+    let mut site = Site::http("127.5.1.11:0").expect("a loopback address").page("/", Response::links(&paths));
+    for path in &paths {
+        site = site.page(path, Response::filled("x", PAGE_BYTES).content_type("application/octet-stream"));
+    }
+    let root = site.url("/");
+    let _web = PracticeWeb::new().site(site).start().expect("the practice web starts");
+    let program = std::env::current_exe().expect("this program has a path");
+    let started = Instant::now();
+    let output = Command::new(program).args(["--exact", "reader", "--nocapture"]).env(ROOT, root).output();
+    let output = output.expect("this program runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(started.elapsed() >= PAUSE * PAGES as u32);
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    let peak = printed.lines().find_map(|line| line.split_once("peak ")?.1.parse::<u64>().ok()).expect("a number");
+    // Beside the limit: the program itself, the page in the reader's hands, and the one page that may exceed the limit.
+    assert!(peak < LIMIT + 8 * PAGE_BYTES, "{} MB for {} MB of pages", peak >> 20, (PAGES as u64 * PAGE_BYTES) >> 20);
+}
