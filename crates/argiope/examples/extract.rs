@@ -1,4 +1,4 @@
-//! Fields by rules, one JSON object a page: `cargo run --example extract -- https://shop.example/`
+//! Extracts fields by rules and prints one JSON object per page: `cargo run --example extract -- https://shop.example/`
 
 #![allow(clippy::print_stdout)]
 

@@ -1,4 +1,4 @@
-//! Feeds addresses that are not links: product numbers. `cargo run --example feed -- https://shop.example/`
+//! Feeds URLs that no page links to, made from product numbers: `cargo run --example feed -- https://shop.example/`
 
 #![allow(clippy::print_stdout)]
 

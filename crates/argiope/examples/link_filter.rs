@@ -1,4 +1,4 @@
-//! Follows only links that a closure likes: `cargo run --example link_filter -- https://shop.example/`
+//! Follows only links that a closure accepts: `cargo run --example link_filter -- https://shop.example/`
 
 #![allow(clippy::print_stdout)]
 

@@ -1,4 +1,5 @@
-//! The main text of every page as a Markdown file: `cargo run --example markdown -- https://example.com/docs/ FOLDER`
+//! Writes the main text of every page to a Markdown file: `cargo run --example markdown -- https://example.com/docs/
+//! FOLDER`
 
 #![allow(clippy::print_stdout)]
 

@@ -1,4 +1,5 @@
-//! A frontier of your own: counts how often each page is linked. `cargo run --example own_frontier -- https://example.com/`
+//! A custom frontier that counts how often each page is linked: `cargo run --example own_frontier --
+//! https://example.com/`
 
 #![allow(clippy::print_stdout)]
 
@@ -8,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use argiope::frontier::{Counts, Fate, LaneId, LinkRef, StoreError, UrlRef};
 use argiope::{Crawl, Frontier, Link, LinkKind, MemoryFrontier, Page};
 
-/// Stores URLs in memory as usual, and counts every offer, also of known ones.
+/// Stores URLs in memory, and counts every offered link, including links to known URLs.
 struct Counting {
     inner: MemoryFrontier,
     offers: Arc<Mutex<HashMap<String, u64>>>,

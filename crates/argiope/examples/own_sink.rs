@@ -1,4 +1,4 @@
-//! An output of your own: counts pages by content type. `cargo run --example own_sink -- https://example.com/`
+//! A custom output that counts pages by content type: `cargo run --example own_sink -- https://example.com/`
 
 #![allow(clippy::print_stdout)]
 
@@ -21,7 +21,7 @@ impl Sink for Types {
 
 impl Drop for Types {
     fn drop(&mut self) {
-        // The receiver is in main, which waits for this.
+        // The receiver is in `main`, which waits for this message.
         let _ = self.done.send(std::mem::take(&mut self.counts));
     }
 }

@@ -1,4 +1,4 @@
-//! Fetches what the sitemap lists and follows no links: `cargo run --example sitemap_only -- https://example.com/`
+//! Fetches the URLs of the sitemap and follows no links: `cargo run --example sitemap_only -- https://example.com/`
 
 #![allow(clippy::print_stdout)]
 

@@ -15,7 +15,7 @@ async fn main() -> Result<(), Error> {
         while let Some(_page) = crawl.next().await {
             pages += 1;
             if run == 1 && pages == 5 {
-                // What is in flight is still delivered; the rest stays queued in the directory.
+                // Fetches in flight are still delivered; the remaining URLs stay queued in the directory.
                 crawl.stop();
             }
         }

@@ -1,4 +1,4 @@
-//! Prints address, status and title of every page: `cargo run --example titles -- https://example.com/`
+//! Prints URL, status and title of every page: `cargo run --example titles -- https://example.com/`
 
 #![allow(clippy::print_stdout)]
 

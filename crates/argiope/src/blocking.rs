@@ -7,7 +7,7 @@ use std::thread::Thread;
 use crate::request::IntoRequest;
 use crate::{Crawl, Error, Page, Summary};
 
-/// The pages of a crawl as an ordinary iterator, for programs without async. Made by
+/// The pages of a crawl as an ordinary iterator, for programs without async. Created by
 /// [`CrawlBuilder::start_blocking`](crate::CrawlBuilder::start_blocking).
 ///
 /// ```no_run
@@ -46,25 +46,25 @@ impl Pages {
         Self { crawl }
     }
 
-    /// Gives the crawl more addresses, as [`Crawl::feed`] does.
+    /// Adds URLs to the crawl, like [`Crawl::feed`].
     ///
     /// # Errors
     ///
-    /// One of them is not an http or https address.
+    /// One of them is not an http or https URL.
     pub fn feed<R: IntoRequest>(&self, requests: impl IntoIterator<Item = R>) -> Result<(), Error> {
         self.crawl.feed(requests)
     }
 
-    /// Hands out no more work: what is in flight is still delivered, then the iterator ends.
+    /// Stops the crawl gracefully: fetches in flight are still delivered, then the iterator ends.
     pub fn stop(&self) {
         self.crawl.stop();
     }
 
-    /// Ends the crawl in an orderly way, and says how it went.
+    /// Ends the crawl gracefully and returns its summary.
     ///
     /// # Errors
     ///
-    /// What ended the crawl before its time.
+    /// The error that ended the crawl early.
     pub fn close(self) -> Result<Summary, Error> {
         let mut close = Box::pin(self.crawl.close());
         block_on(|context| close.as_mut().poll(context))

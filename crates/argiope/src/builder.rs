@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use crate::sink::{Sink, SinkConsumer};
 use crate::{Crawl, Error, Pages, Summary};
 
-/// The settings of a crawl. Made by [`Crawl::builder`].
+/// The settings of a crawl. Created by [`Crawl::builder`].
 ///
 /// ```
 /// # async fn run() -> Result<(), argiope::Error> {
@@ -86,7 +86,7 @@ impl LinkFilter for Filter {
     }
 }
 
-/// Everything that a start needs beside the configuration.
+/// Settings of a crawl that are not part of the configuration.
 #[derive(Debug, Default)]
 pub(crate) struct Extras {
     bodies: DeliveredBodies,
@@ -94,7 +94,7 @@ pub(crate) struct Extras {
 }
 
 impl Extras {
-    /// What the library delivers where nothing else was said.
+    /// The defaults of the library.
     pub(crate) fn usual() -> Self {
         Self { bodies: DeliveredBodies::Html, hooks: Hooks::default() }
     }
@@ -119,55 +119,56 @@ impl CrawlBuilder {
         self
     }
 
-    /// Adds a root: an address, or a host name, which is tried as https, then http.
+    /// Adds a root: a URL, or a host name, which is tried as https, then http.
     #[must_use]
     pub fn root(self, root: impl Into<String>) -> Self {
         self.set(|config| config.roots.push(root.into()))
     }
 
-    /// Keeps the crawl in a directory: it resumes after interruptions, and pages are delivered once they are durable.
+    /// Stores the crawl in a directory. It can resume after an interruption, and pages are delivered once they are
+    /// durable.
     #[must_use]
     pub fn directory(self, directory: impl Into<PathBuf>) -> Self {
         self.set(|config| config.out = Some(directory.into()))
     }
 
-    /// Starts over where the directory holds an earlier crawl.
+    /// Starts over if the directory contains an earlier crawl.
     #[must_use]
     pub fn fresh(self) -> Self {
         self.set(|config| config.fresh = true)
     }
 
-    /// Fetches everything again where the directory holds a finished crawl.
+    /// Requests all pages again if the directory contains a finished crawl.
     #[must_use]
     pub fn recrawl(self) -> Self {
         self.set(|config| config.recrawl = true)
     }
 
-    /// Which links are followed. The default is the host of each root.
+    /// Sets which links are followed. The default is the host of each root.
     #[must_use]
     pub fn scope(self, scope: Breadth) -> Self {
         self.set(|config| config.scope = scope)
     }
 
-    /// Follows only addresses that match this regular expression, or another one given so.
+    /// Follows only URLs that match this regular expression, or another one added with this method.
     #[must_use]
     pub fn include(self, pattern: impl Into<String>) -> Self {
         self.set(|config| config.include.push(pattern.into()))
     }
 
-    /// Does not follow addresses that match this regular expression.
+    /// Does not follow URLs that match this regular expression.
     #[must_use]
     pub fn exclude(self, pattern: impl Into<String>) -> Self {
         self.set(|config| config.exclude.push(pattern.into()))
     }
 
-    /// Follows links up to this many steps from a root.
+    /// Follows links at most this many steps from a root.
     #[must_use]
     pub fn depth(self, depth: u32) -> Self {
         self.set(|config| config.depth = Some(depth))
     }
 
-    /// Fetches this many pages and not one more.
+    /// Fetches at most this number of pages. The limit is exact.
     #[must_use]
     pub fn max_pages(self, pages: u64) -> Self {
         self.set(|config| config.max_pages = Some(pages))
@@ -191,7 +192,7 @@ impl CrawlBuilder {
         self.set(|config| config.max_memory = Some(Size(bytes)))
     }
 
-    /// Also reads `/sitemap.xml` where robots.txt names no sitemap.
+    /// Also reads `/sitemap.xml` if robots.txt names no sitemap.
     #[must_use]
     pub fn sitemap(self) -> Self {
         self.set(|config| config.sitemap = true)
@@ -203,31 +204,31 @@ impl CrawlBuilder {
         self.set(|config| config.no_sitemap = true)
     }
 
-    /// Fetches in flight, over all hosts.
+    /// Limits the number of fetches in flight over all hosts.
     #[must_use]
     pub fn concurrency(self, fetches: usize) -> Self {
         self.set(|config| config.concurrency = fetches)
     }
 
-    /// Time between two requests to one host, start to start.
+    /// Sets the minimum time between the starts of two requests to one host.
     #[must_use]
     pub fn delay(self, delay: Duration) -> Self {
         self.set(|config| config.delay = Span(delay))
     }
 
-    /// How fast requests are sent to a host.
+    /// Sets how fast requests are sent to a host.
     #[must_use]
     pub fn pace(self, pace: Pace) -> Self {
         self.set(|config| config.pace = pace)
     }
 
-    /// Whether robots.txt is obeyed. It is by default.
+    /// Sets whether robots.txt is obeyed. The default is to obey it.
     #[must_use]
     pub fn robots(self, policy: RobotsPolicy) -> Self {
         self.set(|config| config.robots = policy)
     }
 
-    /// The `User-Agent`. Its first product name is what robots.txt is read for.
+    /// Sets the `User-Agent` header. Its first product name is the name looked up in robots.txt.
     #[must_use]
     pub fn user_agent(self, agent: impl Into<String>) -> Self {
         self.set(|config| config.user_agent = Some(agent.into()))
@@ -240,7 +241,7 @@ impl CrawlBuilder {
         self
     }
 
-    /// Which bodies pages come with: those of HTML by default.
+    /// Sets which bodies are delivered with pages. The default is HTML only.
     #[must_use]
     pub fn bodies(mut self, bodies: DeliveredBodies) -> Self {
         self.bodies = bodies;
@@ -296,7 +297,7 @@ impl CrawlBuilder {
         self
     }
 
-    /// Sets anything else: all settings of the command that concern a crawl.
+    /// Changes any other setting of the crawl.
     #[must_use]
     pub fn configure(self, set: impl FnOnce(&mut Config)) -> Self {
         self.set(set)
@@ -314,7 +315,7 @@ impl CrawlBuilder {
         Ok((self.config, Extras { bodies: self.bodies, hooks: self.hooks }))
     }
 
-    /// Starts the crawl. Files are opened on a thread of their own, so that the executor is not blocked.
+    /// Starts the crawl. Files are opened on a separate thread, so that the executor is not blocked.
     ///
     /// # Errors
     ///
@@ -324,7 +325,7 @@ impl CrawlBuilder {
         off_executor(move || Crawl::open(&config, extras)).await
     }
 
-    /// Starts the crawl and hands out its pages as an ordinary iterator, for programs without async.
+    /// Starts the crawl and returns its pages as an ordinary iterator, for programs without async.
     ///
     /// # Errors
     ///
@@ -334,11 +335,11 @@ impl CrawlBuilder {
         Crawl::open(&config, extras).map(Pages::new)
     }
 
-    /// Runs the crawl to its end and gives every page to `sink`. Blocks.
+    /// Runs the crawl to its end and passes every page to `sink`. Blocks.
     ///
     /// # Errors
     ///
-    /// As [`CrawlBuilder::start`], and what ended the crawl before its time.
+    /// As [`CrawlBuilder::start`], and errors that end the crawl early.
     pub fn run(self, sink: impl Sink + 'static) -> Result<Summary, Error> {
         let (config, extras) = self.prepare()?;
         let rules = extras.rules(&config)?;
@@ -350,7 +351,7 @@ impl CrawlBuilder {
     ///
     /// # Errors
     ///
-    /// As [`CrawlBuilder::run`]; a directory cannot be combined with a frontier of your own.
+    /// As [`CrawlBuilder::run`]; a directory cannot be combined with a custom frontier.
     pub fn run_with_frontier<F>(self, frontier: F, sink: impl Sink + 'static) -> Result<Summary, Error>
     where
         F: argiope_core::Frontier + Send + 'static,
@@ -376,7 +377,7 @@ impl Extras {
     }
 }
 
-/// Runs what may block on a thread of its own.
+/// Runs blocking work on a separate thread.
 pub(crate) async fn off_executor<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Error> {

@@ -1,10 +1,10 @@
-//! [`Crawl`]: a crawl as an asynchronous stream of pages, which takes links back while it runs.
+//! [`Crawl`]: a crawl as an asynchronous stream of pages that accepts more links while it runs.
 //!
-//! It works under any executor: the crawl itself runs on threads of its own, and only its results are awaited.
+//! It works with any executor: the crawl runs on its own threads, and only its results are awaited.
 //!
-//! The end is exact here too. Every page that was handed to you counts as unfinished work until you ask for the next
-//! one, since you may still feed links because of it; the stream ends when nothing is queued, nothing is in flight and
-//! nothing is in your hands.
+//! The end is detected exactly. A delivered page counts as unfinished work until the caller asks for the next one,
+//! because the caller may still feed links found on it. The stream ends when nothing is queued, nothing is in flight,
+//! and no page is with the caller.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -26,12 +26,13 @@ use crate::builder::{CrawlBuilder, Extras, off_executor};
 use crate::page::Page;
 use crate::request::IntoRequest;
 
-/// Pages that may wait to be read before the crawl waits for its reader. Their bodies are within the budget for bodies.
+/// Maximum number of unread pages; beyond that, the crawl waits (backpressure). Their bodies count towards the budget
+/// for bodies.
 const MAX_UNREAD: usize = 1_024;
 
 /// A running crawl, as a stream of its pages.
 ///
-/// Dropping it stops the crawl at once; [`Crawl::close`] ends it in an orderly way.
+/// Dropping it stops the crawl at once; [`Crawl::close`] ends it gracefully.
 ///
 /// ```
 /// # async fn run() -> Result<(), argiope::Error> {
@@ -52,13 +53,14 @@ pub struct Crawl {
 }
 
 impl Crawl {
-    /// The settings of a crawl that begins at `root`: an address, or a host name, which is tried as https, then http.
+    /// Returns the settings of a crawl that begins at `root`: a URL, or a host name, which is tried as https, then
+    /// http.
     pub fn builder(root: impl Into<String>) -> CrawlBuilder {
         CrawlBuilder::new(root.into())
     }
 
-    /// Starts a crawl with settings from elsewhere, such as a configuration file: in the crawl directory `config.out`,
-    /// which is created or resumed, or in memory where none is named.
+    /// Starts a crawl with a given configuration, for example from a file: in the crawl directory `config.out`, which
+    /// is created or resumed, or in memory if that is not set.
     ///
     /// # Errors
     ///
@@ -83,8 +85,8 @@ impl Crawl {
     }
     // end: crawl-feed
 
-    /// Gives the crawl more addresses: texts, [`Url`](crate::Url)s or [`Request`](crate::Request)s. They need not be in
-    /// scope: like roots, they are asked for. Those that are known already are not fetched again.
+    /// Adds URLs to the crawl: text, [`Url`](crate::Url)s or [`Request`](crate::Request)s. Like roots, they are fetched
+    /// even if they are out of scope. Known URLs are not fetched again.
     ///
     /// # Errors
     ///
@@ -99,7 +101,7 @@ impl Crawl {
         Ok(())
     }
 
-    /// Hands out no more work: what is in flight is still delivered, then the stream ends.
+    /// Stops the crawl gracefully: fetches in flight are still delivered, then the stream ends.
     pub fn stop(&self) {
         self.tell(KeeperMessage::Stop(End::Interrupted));
     }
@@ -132,7 +134,7 @@ impl Crawl {
         let polled = self.visits.poll_recv(cx);
         match &polled {
             Poll::Ready(Some(_)) => self.read += 1,
-            // Everything delivered so far has been dealt with: the keeper may end the crawl if it has no more.
+            // The caller has processed all delivered pages: the keeper may end the crawl if nothing is left.
             Poll::Pending if self.told != self.read || self.read == 0 => {
                 self.told = self.read;
                 self.tell(KeeperMessage::Read(self.read));
@@ -144,7 +146,7 @@ impl Crawl {
 
     fn tell(&self, mail: KeeperMessage) {
         if let Some(keeper) = &self.keeper {
-            // A keeper that has left has ended the crawl: there is nothing more to tell it.
+            // Ignored: if the keeper has ended, the crawl is over.
             let _ = keeper.inbox.send(mail);
         }
     }
@@ -164,12 +166,12 @@ impl Drop for Crawl {
     }
 }
 
-/// The error of a setting that would have no effect.
+/// The error for a setting that would have no effect.
 pub(crate) fn no_effect(key: &'static str, why: &str) -> Error {
     Error::from(ConfigError { key, value: String::new(), problem: why.to_owned() })
 }
 
-/// Refuses settings that would have no effect here.
+/// Rejects settings that would have no effect here.
 pub(crate) fn check(config: &Config) -> Result<(), Error> {
     let needs_directory = "it has an effect only with a crawl directory: set `out` too";
     let needs_warc = "it has an effect only with `warc`";
@@ -245,7 +247,7 @@ pub(crate) fn run<C: VisitConsumer + 'static>(config: &Config, rules: Rules, con
     begin(config, rules, consumer, false)?.join()
 }
 
-/// Runs a crawl to its end, with a frontier of the caller's.
+/// Runs a crawl to its end with a custom frontier.
 pub(crate) fn run_on<F: CommitFrontier + Send + 'static, C: VisitConsumer + 'static>(
     config: &Config,
     rules: Rules,
@@ -260,7 +262,7 @@ struct Streaming(mpsc::Sender<Box<Visit>>);
 
 impl VisitConsumer for Streaming {
     fn take(&mut self, settled: Settled) {
-        // Only pages are delivered, not robots.txt and sitemaps. A reader that is gone wants no more.
+        // Only pages are delivered, not robots.txt and sitemaps. If the reader is gone, the send fails and is ignored.
         if settled.visit.is_page() {
             let _ = self.0.blocking_send(settled.visit);
         }

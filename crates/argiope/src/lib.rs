@@ -1,6 +1,6 @@
 //! Argiope: a web crawler that is polite, exact and fast. This is the library.
 //!
-//! A crawl is a stream of pages that takes links back while it runs:
+//! A crawl is a stream of pages that accepts more links while it runs:
 //!
 //! ```
 //! # async fn run(root: String) -> Result<(), argiope::Error> {

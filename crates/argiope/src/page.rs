@@ -1,4 +1,4 @@
-//! [`Page`]: a visit with its headers and body, and what the body says.
+//! [`Page`]: a visit with its headers and body, and access to the parsed content.
 
 use std::borrow::Cow;
 use std::ops::Deref;
@@ -11,10 +11,10 @@ use argiope_core::visit::Visit;
 use argiope_core::{Outcome, Url};
 use serde_json::{Map, Value};
 
-/// A page of a crawl: the facts of the exchange, headers, body, and what the body says.
+/// A page of a crawl: the facts of the exchange, headers, body, and access to the parsed content.
 ///
-/// The body is kept for HTML by default, see [`CrawlBuilder::bodies`](crate::CrawlBuilder::bodies). It is parsed when
-/// something is first asked of it. All fields of the [`Visit`] can be reached directly: `page.facts.timings`.
+/// The body is kept for HTML by default, see [`CrawlBuilder::bodies`](crate::CrawlBuilder::bodies). It is parsed on
+/// first use. All fields of the [`Visit`] can be accessed directly: `page.facts.timings`.
 ///
 /// ```
 /// # async fn run(root: &str) -> Result<(), argiope::Error> {
@@ -36,18 +36,19 @@ pub struct Page {
 
 impl Page {
     pub(crate) fn new(mut visit: Box<Visit>) -> Self {
-        // From here on the body is the reader's: its share of the budget is released, and the crawl goes on.
+        // From here on the reader owns the body: its share of the memory budget is released, and the crawl can
+        // continue.
         let body = visit.body.take();
         let (bytes, headers) = body.map_or_else(Default::default, |body| (body.bytes, body.headers));
         Self { visit, bytes, headers, document: OnceLock::new() }
     }
 
-    /// The address.
+    /// The URL.
     pub fn url(&self) -> &Url {
         &self.visit.link.url
     }
 
-    /// The status code; `None` where there was no response.
+    /// The status code; `None` if there was no response.
     pub fn status(&self) -> Option<u16> {
         self.visit.facts.status
     }
@@ -62,12 +63,12 @@ impl Page {
         self.outcome() == Outcome::Ok
     }
 
-    /// The title, white space collapsed.
+    /// The title, with white space collapsed.
     pub fn title(&self) -> Option<&str> {
         self.visit.findings.title.as_deref()
     }
 
-    /// How many links lead from a root to this page.
+    /// The number of links from a root to this page.
     pub fn depth(&self) -> u32 {
         self.visit.link.depth
     }
@@ -97,7 +98,7 @@ impl Page {
         self.headers.iter().map(|(name, value)| (&**name, &**value))
     }
 
-    /// The body, decoded from its content codings. Empty where it was not kept.
+    /// The body, with content codings decoded. Empty if it was not kept.
     pub fn body(&self) -> &[u8] {
         &self.bytes
     }
@@ -107,7 +108,7 @@ impl Page {
         self.bytes
     }
 
-    /// The body as text, in the charset that was declared or detected.
+    /// The body as text, in the declared or detected charset.
     pub fn html(&self) -> Cow<'_, str> {
         decode(&self.bytes, self.visit.findings.charset)
     }
@@ -135,18 +136,18 @@ impl Page {
         Ok(self.select(css)?.first().map(Element::text))
     }
 
-    /// The values at a path of the page's JSON-LD, such as `Product.offers.price`.
+    /// The values at a path in the page's JSON-LD, such as `Product.offers.price`.
     pub fn json_ld(&self, path: &str) -> Vec<Value> {
         let roots = self.document().json_ld();
         DataPath::parse(path).map(|path| path.find(&roots).into_iter().cloned().collect()).unwrap_or_default()
     }
 
-    /// The content of a `meta` element by its name; OpenGraph properties are called `og:title` and so on.
+    /// The content of a `meta` element by its name; OpenGraph properties are named `og:title` and so on.
     pub fn meta(&self, name: &str) -> Option<String> {
         self.document().meta(name)
     }
 
-    /// Takes fields out of the page by rules.
+    /// Extracts fields from the page by rules.
     pub fn extract(&self, rules: &Extraction) -> Map<String, Value> {
         rules.apply(self.document(), self.url().as_str(), &mut rules.tally()).data
     }

@@ -45,7 +45,7 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// The address is not an http or https one.
+    /// It is not an http or https URL.
     pub fn get(address: &str) -> Result<Self, BadUrl> {
         Url::parse(address).map(Self::to)
     }
@@ -170,7 +170,8 @@ impl Request {
         self
     }
 
-    /// Says on which page the address was found: the record names it, and the depth is one more than that page's.
+    /// Sets the page on which the URL was found. The record names that page, and the depth is one more than that of the
+    /// page.
     #[must_use]
     pub fn found_on(mut self, page: &Page) -> Self {
         self.via = Some(page.url().clone());
@@ -185,7 +186,7 @@ impl Request {
         self
     }
 
-    /// The address.
+    /// The URL.
     pub fn url(&self) -> &Url {
         &self.url
     }
@@ -249,7 +250,7 @@ fn form_values(form: &argiope_content::Element<'_>) -> Vec<(String, String)> {
 pub trait IntoRequest {
     /// # Errors
     ///
-    /// The address is not an http or https one.
+    /// It is not an http or https URL.
     fn into_request(self) -> Result<Request, BadUrl>;
 }
 

@@ -1,4 +1,4 @@
-//! [`Sink`]: pages pushed instead of pulled; and adapters to the crawl's own interfaces.
+//! [`Sink`]: receives pages by callback; and adapters to the crawl's internal traits.
 
 use argiope_core::page::link::{Link, LinkKind};
 use argiope_core::page::url::UrlRef;
@@ -11,7 +11,8 @@ use argiope_runtime::writer_thread::CommitFrontier;
 
 use crate::Page;
 
-/// Takes the pages of a crawl, in the order of completion, on the crawl's writer thread. A slow sink slows the crawl.
+/// Receives the pages of a crawl, in the order of completion, on the crawl's writer thread. A slow sink slows the
+/// crawl.
 ///
 /// ```
 /// struct Titles;
@@ -23,10 +24,10 @@ use crate::Page;
 /// }
 /// ```
 pub trait Sink: Send {
-    /// A page is settled, and durable where the crawl has a directory.
+    /// Called for each settled page. If the crawl has a directory, the page is already durable.
     fn page(&mut self, page: Page);
 
-    /// Pages may not follow for a while: what is buffered can be written.
+    /// Called when no page may follow for a while, so that buffered data can be written.
     fn flush(&mut self) {}
 }
 
@@ -50,7 +51,7 @@ impl<S: Sink> VisitConsumer for SinkConsumer<S> {
     }
 }
 
-/// A frontier of the caller's: nothing of it is committed to a crawl directory.
+/// Adapter for a custom frontier, which is not committed to a crawl directory.
 pub(crate) struct OwnFrontier<F>(pub F);
 
 impl<F: Frontier> Frontier for OwnFrontier<F> {

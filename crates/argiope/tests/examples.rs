@@ -1,4 +1,4 @@
-//! Every example runs against the practice shop, as a program of its own, and prints what it should.
+//! Runs every example as a separate program against the practice shop and checks its output.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -13,7 +13,7 @@ fn start() -> (RunningWeb, String) {
     (PracticeWeb::new().site(site).start().expect("the practice web starts"), root)
 }
 
-/// Runs an example and returns what it printed.
+/// Runs an example and returns its output.
 fn run(name: &str, arguments: &[&str]) -> String {
     let tests = std::env::current_exe().expect("this program has a path");
     let build = tests.parent().and_then(|deps| deps.parent()).expect("tests are in target/PROFILE/deps");
@@ -58,7 +58,7 @@ fn extract_prints_typed_fields() {
 }
 
 #[test]
-fn link_filter_follows_what_it_likes() {
+fn link_filter_follows_only_accepted_links() {
     let (_web, root) = start();
     let printed = run("link_filter", &[&root]);
     assert!(printed.contains("/guide") && printed.contains("/page/3"), "{printed}");
@@ -106,7 +106,7 @@ fn sitemap_only_fetches_the_sitemap() {
 }
 
 #[test]
-fn markdown_writes_a_file_a_page() {
+fn markdown_writes_one_file_per_page() {
     let (_web, root) = start();
     let folder = tempfile::tempdir().expect("a folder");
     run("markdown", &[&root, &folder.path().display().to_string()]);
@@ -152,7 +152,7 @@ fn stop_and_resume_fetches_everything_once() {
     let pages: Vec<usize> =
         printed.lines().filter_map(|line| line.split_once(": ")?.1.split(' ').next()?.parse().ok()).collect();
     assert_eq!(pages.iter().sum::<usize>(), PRODUCTS + 5, "{printed}");
-    // robots.txt and the sitemap may be asked for in both runs; no page is.
+    // Both runs may request robots.txt and the sitemap, but each page is requested once.
     assert!(web.requests() <= (PRODUCTS + 5 + 4) as u64, "{} requests", web.requests());
 }
 

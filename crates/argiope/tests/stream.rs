@@ -1,4 +1,4 @@
-//! The library: a crawl as a stream to which links can be added and which is closed gracefully.
+//! The library: a crawl as a stream that accepts more links and can be closed gracefully.
 
 use std::pin::pin;
 
@@ -41,9 +41,9 @@ fn visits_come_as_a_stream_and_the_stream_ends() {
 }
 
 #[test]
-fn links_are_fed_back_until_nothing_is_left_in_anyones_hands() {
-    // Every visit leads to the next link, which only the reader knows: the crawl has nothing to do in between, and must
-    // not end before the reader has asked for the next visit.
+fn the_stream_ends_only_after_the_last_fed_link() {
+    // Only the reader knows the next link, and feeds it after each visit. The crawl is idle in between, and must not
+    // end before the reader has asked for the next visit.
     let (web, config, root) = serve();
     block_on(async {
         let mut crawl = Crawl::start(&config).await.expect("it starts");
@@ -61,7 +61,7 @@ fn links_are_fed_back_until_nothing_is_left_in_anyones_hands() {
 }
 
 #[test]
-fn known_links_are_not_asked_for_again() {
+fn known_links_are_not_requested_again() {
     let (web, config, root) = serve();
     block_on(async {
         let mut crawl = Crawl::start(&config).await.expect("it starts");
@@ -73,7 +73,7 @@ fn known_links_are_not_asked_for_again() {
 }
 
 #[test]
-fn it_is_a_stream_for_everybodys_combinators() {
+fn stream_combinators_work() {
     let (_web, config, _) = serve();
     block_on(async {
         let crawl = Crawl::start(&config).await.expect("it starts");
@@ -87,7 +87,7 @@ fn it_is_a_stream_for_everybodys_combinators() {
 }
 
 #[test]
-fn closing_lets_what_is_under_way_end() {
+fn closing_completes_fetches_in_flight() {
     let (web, mut config, root) = serve();
     config.scope = Breadth::Any;
     block_on(async {
@@ -103,7 +103,7 @@ fn closing_lets_what_is_under_way_end() {
 }
 
 #[test]
-fn dropping_it_stops_it() {
+fn dropping_the_crawl_stops_it() {
     let (web, config, _) = serve();
     let crawl = block_on(Crawl::start(&config)).expect("it starts");
     drop(crawl);
@@ -112,14 +112,14 @@ fn dropping_it_stops_it() {
 }
 
 #[test]
-fn bad_settings_are_told_before_anything_starts() {
+fn bad_settings_are_refused_before_the_crawl_starts() {
     let config = Config { roots: vec!["ftp://h/".into()], ..Config::default() };
     let error = block_on(Crawl::start(&config)).err().expect("it does not start");
     assert!(error.to_string().contains("ftp://h/"), "{error}");
 }
 
 #[test]
-fn a_stream_goes_on_in_its_directory() {
+fn a_stream_resumes_in_its_directory() {
     let (web, config, root) = serve();
     let folder = tempfile::tempdir().expect("a folder");
     let config = Config { out: Some(folder.path().join("d.crawl")), ..config };
@@ -127,9 +127,9 @@ fn a_stream_goes_on_in_its_directory() {
         let mut crawl = Crawl::start(&config).await.expect("it starts");
         assert_eq!(crawl.next().await.expect("the root").link.url.as_str(), root);
         crawl.close().await.expect("it ended well");
-        let mut crawl = Crawl::start(&Config { max_pages: None, ..config.clone() }).await.expect("it goes on");
+        let mut crawl = Crawl::start(&Config { max_pages: None, ..config.clone() }).await.expect("it resumes");
         while let Some(visit) = crawl.next().await {
-            assert_ne!(visit.link.url.as_str(), root, "it was handed out before");
+            assert_ne!(visit.link.url.as_str(), root, "it was delivered before");
         }
         crawl.close().await.expect("it ended well");
     });

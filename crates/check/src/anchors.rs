@@ -1,32 +1,32 @@
-//! The places in a document that fragments can point to, and what a fragment means.
+//! The anchors of a document, and the fragments that refer to them.
 
 use std::borrow::Cow;
 
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Receives the ids and names of a document.
+/// Collects the ids and names of a document's elements.
 pub(crate) trait AnchorCollector {
     fn add(&mut self, id: &str);
 }
 
-/// For tests and suggestions, which need the texts.
+/// Keeps the text of the anchors, for tests and suggestions.
 impl AnchorCollector for Vec<String> {
     fn add(&mut self, id: &str) {
         self.push(id.to_owned());
     }
 }
 
-/// For documents whose anchors are known already.
+/// Drops the anchors, for documents whose anchors are already known.
 impl AnchorCollector for () {
     fn add(&mut self, _id: &str) {}
 }
 
-/// The anchors of a document as sorted 64-bit hashes: 8 bytes for each, however long they are.
+/// The anchors of a document as sorted 64-bit hashes: 8 bytes per anchor of any length.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AnchorSet(Box<[u64]>);
 
-/// Hashes that are being collected.
+/// Collects the hashes for an [`AnchorSet`].
 #[derive(Debug, Default)]
 pub(crate) struct AnchorHashes(Vec<u64>);
 
@@ -37,7 +37,7 @@ impl AnchorCollector for AnchorHashes {
 }
 
 impl AnchorHashes {
-    /// The set of what was collected; the collector is empty then and can be used again.
+    /// Returns the collected set and empties the collector for reuse.
     pub fn take(&mut self) -> AnchorSet {
         self.0.sort_unstable();
         self.0.dedup();
@@ -59,24 +59,24 @@ pub(crate) enum Fragment<'a> {
 /// A fragment that names an element.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FragmentId<'a> {
-    /// As the URL has it, percent-encoded.
+    /// Percent-encoded, as in the URL.
     encoded: Cow<'a, str>,
-    /// Percent-decoded, where that differs.
+    /// Percent-decoded, if that differs.
     decoded: Option<String>,
 }
 
-/// The hashes of a [`FragmentId`]: what a link needs to remember until the target was read.
+/// The hashes of a [`FragmentId`], which a link stores until its target has been read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct FragmentHash {
     encoded: u64,
     decoded: u64,
 }
 
-/// What the URL standard percent-encodes in a fragment.
-const FRAGMENT: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'<').add(b'>').add(b'`');
+/// Characters that the URL standard percent-encodes in a fragment.
+const FRAGMENT_ENCODE_SET: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'<').add(b'>').add(b'`');
 
 impl<'a> Fragment<'a> {
-    /// Reads a fragment, without its `#`. The part after `:~:` is for the browser and does not name an element.
+    /// Parses a fragment without its `#`. The part after `:~:` is a directive for the browser and is ignored.
     pub fn parse(written: &'a str) -> Self {
         let written = written.split_once(":~:").map_or(written, |(fragment, _)| fragment);
         if written.is_empty() {
@@ -86,19 +86,19 @@ impl<'a> Fragment<'a> {
         if written.bytes().all(plain) {
             return Self::Element(FragmentId { encoded: Cow::Borrowed(written), decoded: None });
         }
-        let encoded: Cow<'_, str> = utf8_percent_encode(written, FRAGMENT).into();
+        let encoded: Cow<'_, str> = utf8_percent_encode(written, FRAGMENT_ENCODE_SET).into();
         let decoded = percent_decode_str(&encoded).decode_utf8_lossy().into_owned();
         Self::Element(FragmentId { encoded, decoded: Some(decoded) })
     }
 }
 
 impl FragmentId<'_> {
-    /// For messages: decoded.
+    /// The decoded fragment, for messages.
     pub fn text(&self) -> &str {
         self.decoded.as_deref().unwrap_or(&self.encoded)
     }
 
-    /// Every page has a top.
+    /// Whether the fragment is `top`, which every page has.
     pub fn is_top(&self) -> bool {
         self.text().eq_ignore_ascii_case("top")
     }
@@ -115,8 +115,8 @@ impl FragmentId<'_> {
 }
 
 impl AnchorSet {
-    /// Whether a document with these anchors has the element, by the rules of browsers: the fragment as it is, then
-    /// percent-decoded, both exact in case.
+    /// Whether the document has the element. Like a browser, compares the fragment as it is, then percent-decoded, both
+    /// case-sensitively.
     pub fn has(&self, fragment: FragmentHash) -> bool {
         let has = |hash: u64| self.0.binary_search(&hash).is_ok();
         has(fragment.encoded) || (fragment.decoded != fragment.encoded && has(fragment.decoded))

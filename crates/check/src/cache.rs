@@ -1,7 +1,7 @@
-//! [`CheckCache`]: good external results that later checks reuse.
+//! [`CheckCache`]: successful external results that later checks reuse.
 //!
-//! A text file that CI can keep: one line for each address, with the time in seconds since 1970 when it was good.
-//! Failures are not kept, so they are asked again.
+//! The cache is a text file that CI can keep: one line per URL, with the time of its last success in seconds since
+//! 1970. Failures are not stored, so they are requested again.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,7 +13,7 @@ use argiope_runtime::atomic_file::AtomicFile;
 /// The first line of the file.
 const HEADER: &str = "# argiope check cache 1";
 
-/// Good external results of earlier checks.
+/// Successful external results of earlier checks.
 #[derive(Clone, Debug)]
 pub struct CheckCache {
     good: BTreeMap<String, u64>,
@@ -42,7 +42,7 @@ impl CheckCache {
         for line in lines {
             if let Some((seconds, address)) = line.split_once(' ')
                 && let Ok(seconds) = seconds.parse::<u64>()
-                // A time in the future is a mistake.
+                // A time in the future is invalid.
                 && seconds <= now
                 && now - seconds <= cache.lifetime
             {
@@ -52,7 +52,7 @@ impl CheckCache {
         Ok(cache)
     }
 
-    /// Whether an address was good not too long ago.
+    /// Whether a URL was good within the lifetime of the cache.
     pub fn is_good(&self, address: &str) -> bool {
         self.good.contains_key(address)
     }
@@ -65,7 +65,7 @@ impl CheckCache {
         }
     }
 
-    /// Writes the cache; the file is replaced as a whole.
+    /// Writes the cache. The file is replaced atomically.
     ///
     /// # Errors
     ///

@@ -5,11 +5,11 @@ use std::fmt;
 
 use serde::Serialize;
 
-/// Whether a target is broken, or could not be judged.
+/// Whether a target is broken or could not be checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
     Broken,
-    /// The other side would not say. Does not count as a failure.
+    /// The target could not be checked, for example because robots.txt disallows it. Does not count as a failure.
     Unknown,
 }
 
@@ -18,15 +18,15 @@ pub enum Verdict {
 pub enum FaultKind {
     /// A status that is not accepted.
     HttpError,
-    /// No response that could be read.
+    /// No response, or one that could not be read.
     Failed,
-    /// The page exists, the element does not.
+    /// The page exists, but the element does not.
     Fragment,
-    /// Not an address that can lead anywhere.
+    /// Not a valid address.
     Malformed,
     RedirectLoop,
     MissingFile,
-    /// robots.txt forbids to ask.
+    /// robots.txt disallows the request.
     Robots,
     /// The address is on a private network.
     PrivateAddress,
@@ -57,7 +57,7 @@ impl FaultKind {
         }
     }
 
-    /// What it means, for output formats that describe their rules.
+    /// A description, for output formats that describe their rules.
     pub fn description(self) -> &'static str {
         match self {
             Self::HttpError => "The server answers with an error",
@@ -94,7 +94,7 @@ pub struct Fault {
     pub kind: FaultKind,
     pub status: Option<u16>,
     pub message: String,
-    /// What to write instead, where that is obvious.
+    /// A likely correction, if there is one.
     pub suggestion: Option<String>,
 }
 
@@ -108,10 +108,10 @@ impl Fault {
     }
 }
 
-/// A place where a target is referred to.
+/// A place where a target is referenced.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Occurrence {
-    /// The path of a file as the user would write it, or the URL of a page.
+    /// The path of a file relative to the current folder, or the URL of a page.
     pub page: String,
     pub line: u32,
     pub column: u32,
@@ -119,31 +119,31 @@ pub struct Occurrence {
     pub text: String,
 }
 
-/// A target that is broken or could not be judged, and every place where it is referred to.
+/// A target that is broken or could not be checked, with every place that references it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkFinding {
-    /// The URL; for files the path. With the fragment, where that is the fault.
+    /// The URL, or the path for files. Includes the fragment if the fragment is the fault.
     pub url: String,
     pub fault: Fault,
     pub on: Vec<Occurrence>,
 }
 
-/// The numbers of a check.
+/// The totals of a check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CheckSummary {
     /// Documents that were read.
     pub pages: u64,
     /// References in them.
     pub links: u64,
-    /// References to schemes that are not checked, or that options leave out.
+    /// References with schemes that are not checked, or that options exclude.
     pub not_checked: u64,
-    /// References that `--ignore` leaves out.
+    /// References that `--ignore` excludes.
     pub ignored: u64,
-    /// External URLs that were asked or found in the cache.
+    /// External URLs that were requested or found in the cache.
     pub external: u64,
     /// Broken targets.
     pub broken: u64,
-    /// Targets that could not be judged.
+    /// Targets that could not be checked.
     pub unknown: u64,
     pub milliseconds: u64,
 }
@@ -151,10 +151,10 @@ pub struct CheckSummary {
 /// The result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckReport {
-    /// In the order of the pages and lines where they first occur.
+    /// In the order of the pages and lines where the targets first occur.
     pub findings: Vec<LinkFinding>,
     pub summary: CheckSummary,
-    /// What the user should know about the check itself: files that could not be read and so on.
+    /// Notes for the user about the check itself, such as files that could not be read.
     pub notes: Vec<String>,
 }
 

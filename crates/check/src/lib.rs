@@ -8,9 +8,9 @@
 //! | verdicts: good, broken or unknown, each with a reason | `folder`, `web`, `suggest` |
 //! | output: findings grouped by target, in seven formats | `finding`, `output` |
 //!
-//! Folders are read twice where needed: the first time for what exists and what is wanted (8 bytes for an anchor, no
-//! positions), the second time only the pages that have a fault, for lines, columns and link texts. So memory does not
-//! grow with the number of links.
+//! Folders are read in two passes. The first pass collects what exists and what is referenced (8 bytes per anchor, no
+//! positions). The second pass reads only the pages that have a fault, to find lines, columns and link texts. So memory
+//! does not grow with the number of links.
 
 mod anchors;
 mod cache;

@@ -19,7 +19,7 @@ pub(crate) fn fault(written: &str) -> Option<String> {
     })
 }
 
-/// The syntax that browsers demand of `input type=email`, and quoted and non-ASCII local parts.
+/// The syntax of `input type=email` in HTML, extended by quoted and non-ASCII local parts.
 fn is_address(address: &str) -> bool {
     let Some((local, domain)) = address.rsplit_once('@') else { return false };
     let is_quoted = local.len() > 2 && local.starts_with('"') && local.ends_with('"');

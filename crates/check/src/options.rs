@@ -1,4 +1,4 @@
-//! What is checked, and what counts as good.
+//! The options of a check: which references are checked, and which statuses are accepted.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,19 +11,19 @@ use regex::RegexSet;
 pub struct CheckOptions {
     /// Check URLs outside of the site or folder.
     pub external: bool,
-    /// Check that the elements that fragments name exist.
+    /// Check that the target page has an element with the id that the fragment names.
     pub fragments: bool,
     /// Check images, styles, scripts and media.
     pub assets: bool,
-    /// References that are left out: tried on the reference as written and on the address that it leads to.
+    /// References to skip. Matched against both the reference as written and its resolved URL.
     pub ignore: RegexSet,
-    /// Where references that begin with `/` lead; the folder that is checked if `None`.
+    /// The folder that references with a leading `/` resolve against; `None`: the checked folder.
     pub root_dir: Option<PathBuf>,
-    /// The URL of the root folder.
+    /// The public URL of the root folder.
     pub base_url: Option<Url>,
-    /// Statuses that count as good.
+    /// Status codes that are accepted as success.
     pub accept: StatusRanges,
-    /// A time-out is unknown, not broken.
+    /// Report a timeout as unknown, not as broken.
     pub timeouts_unknown: bool,
 }
 
@@ -52,7 +52,7 @@ impl Default for StatusRanges {
     }
 }
 
-/// A text that is not a set of status codes.
+/// The error for text that is not a set of status codes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("write status codes and ranges such as 200..=299,403")]
 pub struct BadStatusRanges;
@@ -85,12 +85,12 @@ impl StatusRanges {
     }
 }
 
-/// How far a check is, for a display.
+/// The progress of a check, for display.
 #[derive(Debug, Default)]
 pub struct CheckProgress {
-    /// Pages read or addresses asked.
+    /// Pages read plus URLs requested.
     pub done: AtomicU64,
-    /// As far as known.
+    /// The total known so far; it grows during the check.
     pub total: AtomicU64,
 }
 
@@ -104,7 +104,7 @@ impl CheckProgress {
     }
 }
 
-/// Reads a file of patterns, one a line. Empty lines and lines that begin with `#` are left out.
+/// Reads a file with one pattern per line. Skips empty lines and lines that begin with `#`.
 pub fn read_ignore_file(path: &Path) -> std::io::Result<Vec<String>> {
     let text = std::fs::read_to_string(path)?;
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));

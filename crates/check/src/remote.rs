@@ -1,28 +1,28 @@
-//! Targets on the web, as folders and sites ask for them.
+//! Targets on the web, for folder checks and site checks.
 
 use std::collections::HashMap;
 
 use crate::finding::Fault;
 
-/// An address on the web that documents point to.
+/// A remote URL that documents reference.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RemoteTarget {
-    /// In normal form, without fragment.
+    /// Normalized, without fragment.
     pub url: String,
-    /// The fragment as written, where it names an element.
+    /// The fragment as written, if it names an element.
     pub fragment: Option<String>,
 }
 
-/// What is wrong with addresses on the web. Those that are not in it are good, or were not asked.
+/// The faults of remote URLs. URLs without an entry are good or were not requested.
 #[derive(Clone, Debug, Default)]
 pub struct RemoteFaults {
     pub faults: HashMap<RemoteTarget, Fault>,
-    /// Distinct URLs that were asked or found in the cache.
+    /// Distinct URLs that were requested or found in the cache.
     pub asked: u64,
 }
 
 impl RemoteTarget {
-    /// The whole address.
+    /// The URL with its fragment.
     pub fn address(&self) -> String {
         match &self.fragment {
             Some(fragment) => format!("{}#{fragment}", self.url),

@@ -1,14 +1,14 @@
-//! What the author of a broken link probably meant.
+//! Suggestions for broken links: what the author probably meant.
 
 use strsim::damerau_levenshtein;
 
-/// Candidates that are compared letter by letter. More would take longer than a suggestion is worth.
+/// Maximum number of candidates compared by edit distance; more would take too long.
 const MAX_COMPARED: usize = 20_000;
 
-/// The candidate that `word` is a misspelling of, if there is one: equal but for case, or few letters differ.
+/// The candidate that is most similar to `word`: equal except for case, or with a few different letters.
 pub(crate) fn similar<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let length = word.chars().count();
-    // In a very short word every letter matters.
+    // For very short words, only the case may differ.
     let most = if length < 4 { 0 } else { (length / 4).clamp(1, 4) };
     let mut best: Option<(usize, &str)> = None;
     for candidate in candidates.take(MAX_COMPARED) {
@@ -26,8 +26,8 @@ pub(crate) fn similar<'a>(word: &str, candidates: impl Iterator<Item = &'a str>)
     best.map(|(_, candidate)| candidate)
 }
 
-/// The existing path that a missing one probably means: the same file name elsewhere, if there is only one such file,
-/// or a similar name in the same folder.
+/// The existing path that a missing path probably means: the same file name in another folder, if it is unique, or a
+/// similar name in the same folder.
 pub(crate) fn similar_path<'a>(missing: &str, paths: impl Iterator<Item = &'a str> + Clone) -> Option<&'a str> {
     let missing = missing.trim_end_matches('/');
     let (folder, name) = missing.rsplit_once('/')?;
@@ -40,7 +40,7 @@ pub(crate) fn similar_path<'a>(missing: &str, paths: impl Iterator<Item = &'a st
     let misspelled = similar(stem, alike.map(|other| split_name(other).0));
     let sibling = misspelled
         .and_then(|found| siblings.clone().find(|other| split_name(other).0 == found))
-        // The same name with another extension: `page.html` for `page.md`.
+        // The same name with another extension: `page.md` for `page.html`.
         .or_else(|| siblings.clone().find(|other| split_name(other).0 == stem));
     if let Some(sibling) = sibling {
         return paths.clone().find(|path| {

@@ -1,4 +1,4 @@
-//! From a reference as written to what it points to.
+//! Resolves a reference as written to its target.
 
 use std::borrow::Cow;
 
@@ -8,14 +8,14 @@ use encoding_rs::Encoding;
 
 use crate::mail;
 
-/// What a reference points to, before anything is looked up. The address itself is in the buffer of the caller.
+/// The kind of target, before any lookup. The URL itself is in the caller's buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     /// An http or https URL.
     Web,
-    /// It cannot be what its author meant.
+    /// Syntactically wrong; the text says why.
     Malformed(String),
-    /// A mail address whose syntax is right.
+    /// A syntactically valid mail address.
     Mail,
     /// Another scheme, which is not checked.
     NotChecked,
@@ -54,7 +54,8 @@ pub(crate) fn scheme(href: &str) -> Option<&str> {
     href.get(..end).filter(|_| href.as_bytes().get(end) == Some(&b':'))
 }
 
-/// A reference without its fragment, and the fragment without `#`. White space at the ends does not count.
+/// Splits a reference into the part before the fragment and the fragment without `#`. Surrounding white space is
+/// ignored.
 pub(crate) fn split_fragment(href: &str) -> (&str, Option<&str>) {
     let href = href.trim_matches(|c: char| c <= ' ');
     match href.split_once('#') {
@@ -63,7 +64,7 @@ pub(crate) fn split_fragment(href: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// The path of a URL in a file system: percent-decoded, without query.
+/// The file system path of a URL: percent-decoded, without query.
 pub(crate) fn decoded_path(target: &str) -> Cow<'_, str> {
     let path = target.split('?').next().unwrap_or(target);
     if path.contains('%') {
@@ -79,7 +80,7 @@ mod tests {
     use argiope_core::Url;
 
     #[test]
-    fn references_are_sorted_by_what_they_are() {
+    fn references_are_classified() {
         let base = BaseUrl::new(&Url::parse("https://h.example/a/b").expect("a URL"));
         let mut out = String::new();
         let mut target = |href: &str| {

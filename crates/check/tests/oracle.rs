@@ -1,5 +1,5 @@
 //! Real documentation, checked by this crate and by an independent oracle: html5ever builds a tree of each page, the
-//! `url` crate resolves its references, and the file system says what exists. Both must find the same faults.
+//! `url` crate resolves its references, and the file system shows which files exist. Both must find the same faults.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -38,7 +38,7 @@ struct Node {
     content: Option<usize>,
 }
 
-/// A tree of elements; texts and comments are left out.
+/// A tree of elements, without text and comments.
 #[derive(Default)]
 struct Tree(RefCell<Vec<Node>>);
 
@@ -162,7 +162,7 @@ impl TreeSink for Tree {
     }
 }
 
-/// What the oracle knows of a page.
+/// The oracle's view of a page.
 #[derive(Default)]
 struct OraclePage {
     ids: BTreeSet<String>,
@@ -352,7 +352,7 @@ fn compare(folder: &str) {
         .findings
         .iter()
         .filter(|finding| finding.fault.verdict == Verdict::Broken)
-        // The syntax of mail addresses is judged by tests of its own.
+        // The syntax of mail addresses has its own tests.
         .filter(|finding| !finding.url.starts_with("mailto:"))
         .flat_map(|finding| {
             finding.on.iter().map(|on| (on.page.clone(), finding.fault.kind.as_str(), finding.url.clone()))
@@ -384,19 +384,19 @@ fn compare(folder: &str) {
 
 #[test]
 #[ignore = "needs python-doc"]
-fn the_documentation_of_python_is_judged_as_the_oracle_does() {
+fn the_check_of_the_python_documentation_agrees_with_the_oracle() {
     compare("/usr/share/doc/python3-doc/html");
 }
 
 #[test]
 #[ignore = "needs cmake-doc"]
-fn the_documentation_of_cmake_is_judged_as_the_oracle_does() {
+fn the_check_of_the_cmake_documentation_agrees_with_the_oracle() {
     compare("/usr/share/doc/cmake-doc/html");
 }
 
 #[test]
 #[ignore = "needs postgresql-doc"]
-fn the_documentation_of_postgresql_is_judged_as_the_oracle_does() {
+fn the_check_of_the_postgresql_documentation_agrees_with_the_oracle() {
     let folder =
         std::fs::read_dir("/usr/share/doc").expect("a folder").flatten().map(|entry| entry.path().join("html"));
     let mut folders = folder.filter(|path| path.display().to_string().contains("/postgresql-doc-") && path.is_dir());
@@ -405,6 +405,6 @@ fn the_documentation_of_postgresql_is_judged_as_the_oracle_does() {
 
 #[test]
 #[ignore = "needs openjdk-doc, long"]
-fn the_documentation_of_openjdk_is_judged_as_the_oracle_does() {
+fn the_check_of_the_openjdk_documentation_agrees_with_the_oracle() {
     compare("/usr/share/doc/openjdk-17-doc/api");
 }

@@ -23,7 +23,7 @@ pub struct RecordState {
     pub outcome: Outcome,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// The kind of its error.
+    /// The kind of error, if the fetch failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorKind>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -54,7 +54,7 @@ impl RecordState {
     }
 }
 
-/// A URL that is not the same.
+/// A URL whose state differs between the two sides.
 #[derive(Debug)]
 pub struct DiffEntry<'a> {
     pub url: &'a str,
@@ -63,7 +63,7 @@ pub struct DiffEntry<'a> {
     pub after: Option<&'a RecordState>,
 }
 
-/// Numbers of a comparison.
+/// Totals of a comparison.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiffTotals {
     pub changes: Changes,
@@ -74,16 +74,17 @@ pub struct DiffTotals {
 /// The states of all URLs before and after.
 pub struct Diff {
     states: Sorted,
-    /// The numbers under which the states of both sides were added; other numbers are older rounds.
+    /// The round numbers of the two sides; entries with other numbers belong to older rounds.
     before: u32,
     after: u32,
-    /// Whether a URL without a later record is gone. In a recrawl every known URL is visited again: it is still queued.
+    /// Whether a URL without a later record is gone. Not in a recrawl: it requests every known URL again, so such a URL
+    /// is still queued.
     absent_is_gone: bool,
 }
 
 impl Diff {
-    /// The last two rounds of a crawl directory; none if there is only one. `progress` is told the number of records
-    /// read so far.
+    /// Compares the last two rounds of a crawl directory; `None` if there is only one. `progress` receives the number
+    /// of records read so far.
     pub fn of_rounds(directory: &Path, progress: &mut dyn FnMut(u64)) -> Result<Option<Self>, ReadError> {
         let mut states = Sorted::default();
         let after = add_rounds(directory, 0, &mut states, progress)?;
@@ -91,7 +92,7 @@ impl Diff {
         Ok(Some(Self { states, before, after, absent_is_gone: false }))
     }
 
-    /// The last rounds of two crawl directories.
+    /// Compares the last rounds of two crawl directories.
     pub fn of_directories(before: &Path, after: &Path, progress: &mut dyn FnMut(u64)) -> Result<Self, ReadError> {
         let mut states = Sorted::default();
         let before = add_rounds(before, 0, &mut states, progress)?;
@@ -99,7 +100,7 @@ impl Diff {
         Ok(Self { states, before, after, absent_is_gone: true })
     }
 
-    /// Calls `each` with every URL that is not the same, in alphabetical order.
+    /// Calls `each` with every URL that differs, in alphabetical order.
     pub fn each(
         &mut self,
         mut each: impl FnMut(DiffEntry<'_>) -> Result<(), ReadError>,
@@ -146,7 +147,7 @@ impl Diff {
     }
 }
 
-/// One URL and what both sides say about it.
+/// One URL and its state on both sides.
 #[derive(Default)]
 struct UrlPair {
     url: String,
@@ -154,7 +155,7 @@ struct UrlPair {
     after: Option<RecordState>,
 }
 
-/// Adds the pages of all rounds, numbered from `first`; gives the number of the last round.
+/// Adds the pages of all rounds, numbered from `first`; returns the number of the last round.
 fn add_rounds(
     directory: &Path,
     first: u32,

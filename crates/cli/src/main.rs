@@ -14,7 +14,7 @@ mod results;
 mod screen;
 
 fn main() -> std::process::ExitCode {
-    // A file that reaches the size limit of the process is a write error, not a reason to die.
+    // A file that reaches the size limit of the process becomes a write error instead of killing the process.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, std::sync::Arc::default());
     commands::run(std::env::args_os())
 }

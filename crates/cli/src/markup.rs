@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Formatter, Write as _};
 
-/// Writes text so that it cannot become markup. `write_other` writes the characters that have no meaning in markup.
+/// Writes text so that it cannot become markup. `write_other` writes the characters that need no escaping.
 pub fn write_escaped(
     f: &mut Formatter<'_>,
     text: &str,

@@ -1,7 +1,6 @@
-//! Reading the records of a crawl directory, in the order in which they were written.
+//! Reads the records of a crawl directory, in the order in which they were written.
 //!
-//! Invariant: nothing here writes, locks or waits. It works while the directory is being crawled and then ends with the
-//! last commit.
+//! Invariant: nothing here writes, locks or waits. If the crawl is running, reading ends with the last commit.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
@@ -18,7 +17,7 @@ use serde::Deserialize;
 use crate::flags::settings::of_record;
 use crate::results;
 
-/// A record, read back. Absent means unknown.
+/// A parsed record. Absent fields are unknown.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct StoredRecord {
@@ -42,7 +41,7 @@ pub struct StoredRecord {
     pub lang: Option<String>,
     pub meta_robots: Vec<String>,
     pub hreflang: BTreeMap<String, String>,
-    /// Present where the facts of HTML pages were recorded.
+    /// Present if facts of HTML pages were recorded.
     pub words: Option<u64>,
     pub images_without_alt: Option<u32>,
     pub minhash: Option<String>,
@@ -78,7 +77,8 @@ pub struct StoredRecord {
     pub traps: Vec<Cut>,
 }
 
-/// The settings of the crawl in a `run` record; the defaults where another version wrote settings that cannot be read.
+/// The settings of the crawl in a `run` record; the defaults if they were written by another version and cannot be
+/// read.
 fn settings<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Config>, D::Error> {
     let settings = Option::<serde_json::Map<String, serde_json::Value>>::deserialize(deserializer)?;
     Ok(settings.map(|settings| of_record(settings).unwrap_or_default()))
@@ -113,12 +113,12 @@ impl StoredRecord {
         })
     }
 
-    /// Whether search engines are asked not to index it.
+    /// Whether the page asks search engines not to index it.
     pub fn is_noindex(&self) -> bool {
         self.noindex || self.meta_robots.iter().any(|word| word == "noindex" || word == "none")
     }
 
-    /// Whether this stands for a URL that was excluded while the crawl was running.
+    /// Whether this is the record of a URL that was excluded while the crawl was running.
     pub fn is_skip(&self) -> bool {
         self.r#type == "skip"
     }
@@ -138,7 +138,7 @@ impl StoredRecord {
     }
 }
 
-/// Why reading records, or writing them elsewhere, ended.
+/// Why reading or exporting records failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     #[error(transparent)]
@@ -149,7 +149,7 @@ pub enum ReadError {
     /// The requested form is not possible, for the given reason.
     #[error("{0}")]
     Refused(String),
-    /// What was asked for needs another flag or another crawl.
+    /// The request needs another flag or another crawl.
     #[error("{0}")]
     Usage(String),
 }
@@ -191,7 +191,7 @@ pub const EXCLUDED: &[u8] = br#"{"v":1,"type":"skip""#;
 
 /// Calls `each` with every event of a crawl directory in order, without records that a later one of the same round replaces.
 ///
-/// A failed root is queued again when the same command runs again: its last record counts.
+/// A failed root is queued again when the same command runs again, so only its last record is passed on.
 pub fn walk_latest(
     directory: &Path,
     mut each: impl FnMut(HistoryEvent<'_>) -> Result<(), ReadError>,
@@ -223,7 +223,8 @@ pub fn walk_latest(
     })
 }
 
-/// Whether a record is of a page of depth 0. Records are written by this program, so their bytes are known.
+/// Whether a record belongs to a page of depth 0. Compares bytes without parsing, because this program wrote the
+/// records.
 fn is_of_root(line: &[u8]) -> bool {
     line.windows(DEPTH_ZERO.len()).any(|window| window == DEPTH_ZERO)
 }

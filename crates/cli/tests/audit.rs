@@ -1,4 +1,4 @@
-//! `argiope audit` on a site with every problem, each beside a page without it.
+//! `argiope audit` on a site that has every problem, each next to a page without it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -16,7 +16,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("UTF-8")
 }
 
-/// Crawls the audited site into `d.crawl`; gives its root.
+/// Crawls the audited site into `d.crawl`; returns its root.
 fn crawled(folder: &Path, more: &[&str]) -> String {
     let [site, plain] = audit_sites().expect("sockets");
     let root = site.url("/");
@@ -86,7 +86,7 @@ fn every_fault_is_found_and_nothing_else() {
 }
 
 #[test]
-fn what_cannot_be_judged_is_said() {
+fn checks_that_cannot_run_are_listed() {
     let folder = tempfile::tempdir().expect("a folder");
     crawled(folder.path(), &["--no-sitemap"]);
     let said = audit(folder.path(), &[])["not_judged"].to_string();
@@ -96,7 +96,7 @@ fn what_cannot_be_judged_is_said() {
 }
 
 #[test]
-fn scripts_fail_on_what_is_new() {
+fn scripts_fail_on_new_findings_only() {
     let folder = tempfile::tempdir().expect("a folder");
     crawled(folder.path(), &[]);
     let code = |more: &[&str]| argiope(folder.path(), &[&["audit", "d.crawl"], more].concat()).status.code();

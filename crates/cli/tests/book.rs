@@ -18,7 +18,7 @@ fn markdown_below(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The targets of Markdown links and images, without those in code.
+/// The targets of Markdown links and images outside of code.
 fn links(text: &str) -> Vec<String> {
     let mut links = Vec::new();
     let mut in_code = false;
@@ -59,7 +59,11 @@ fn every_page_is_in_the_book() {
     markdown_below(&docs, &mut pages);
     let pages: BTreeSet<PathBuf> = pages.into_iter().filter(|page| !page.ends_with("SUMMARY.md")).collect();
     assert_eq!(pages.difference(&listed).collect::<Vec<_>>(), Vec::<&PathBuf>::new(), "not in SUMMARY.md");
-    assert_eq!(listed.difference(&pages).collect::<Vec<_>>(), Vec::<&PathBuf>::new(), "in SUMMARY.md, and missing");
+    assert_eq!(
+        listed.difference(&pages).collect::<Vec<_>>(),
+        Vec::<&PathBuf>::new(),
+        "in SUMMARY.md, but the file is missing"
+    );
 }
 
 #[test]

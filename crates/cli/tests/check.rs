@@ -1,4 +1,4 @@
-//! `argiope check` by the built command: folders, files, sites, lists; formats and exit codes.
+//! `argiope check`, run as the built command: folders, files, sites, lists; formats and exit codes.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -101,7 +101,7 @@ fn a_folder_is_checked_with_clean_urls_and_fragments() {
 }
 
 #[test]
-fn options_leave_out_what_they_say() {
+fn options_exclude_findings() {
     let folder = tempfile::tempdir().expect("a folder");
     write(folder.path(), SITE);
     write(folder.path(), &[(".argiopeignore", "# known\nmissing\\.html$\n\n^file:")]);
@@ -150,7 +150,7 @@ fn markdown_files_are_checked_from_the_current_folder() {
 }
 
 #[test]
-fn exit_codes_say_how_it_went() {
+fn exit_codes_reflect_the_result() {
     let folder = tempfile::tempdir().expect("a folder");
     write(folder.path(), &[("good/a.html", "<a href=a.html>"), ("empty/x.txt", ""), ("bad/a.html", "<a href=b.html>")]);
     for (arguments, code) in [
@@ -171,7 +171,7 @@ fn exit_codes_say_how_it_went() {
 }
 
 #[test]
-fn every_format_names_the_fault_and_nothing_acts_in_it() {
+fn every_format_names_the_fault_and_escapes_control_characters() {
     let folder = tempfile::tempdir().expect("a folder");
     let page = "<a href=\"gone\u{1b}[2J.html\">x|<i>y</i> &lt;script&gt; \u{202e}</a>\n<a href='x.html'>fine, 100%</a>";
     write(folder.path(), &[("a.html", page)]);
@@ -200,7 +200,7 @@ fn every_format_names_the_fault_and_nothing_acts_in_it() {
 }
 
 #[test]
-fn a_folder_with_a_name_knows_its_own_urls() {
+fn links_to_the_base_url_of_a_folder_are_checked_as_files() {
     let folder = tempfile::tempdir().expect("a folder");
     let page = "<link rel=canonical href=https://h.example/docs/a.html><a href=/docs/b.html>x</a>\
                 <a href=https://h.example/docs/c.html>y</a><a href=/elsewhere>z</a>";
@@ -216,7 +216,7 @@ fn a_folder_with_a_name_knows_its_own_urls() {
     );
 }
 
-/// A site with faults, and another one that it points to.
+/// A site with broken links, and another site that it links to.
 fn sites() -> (Site, Site) {
     let other = Site::http("127.0.0.1:0").expect("a socket");
     let elsewhere = |path: &str| other.url_as("other.test", path);
@@ -252,7 +252,7 @@ fn sites() -> (Site, Site) {
 }
 
 #[test]
-fn a_site_is_crawled_and_what_it_points_to_is_asked_once() {
+fn a_site_is_crawled_and_external_links_are_requested_once() {
     let folder = tempfile::tempdir().expect("a folder");
     let (site, other) = sites();
     let root = site.url("/");
@@ -303,7 +303,7 @@ fn a_site_is_crawled_and_what_it_points_to_is_asked_once() {
 }
 
 #[test]
-fn a_list_of_urls_is_asked_and_good_results_are_cached() {
+fn a_list_of_urls_is_checked_and_good_results_are_cached() {
     let folder = tempfile::tempdir().expect("a folder");
     let site =
         Site::http("127.0.0.1:0").expect("a socket").page("/a", Response::html("x")).fallback(Response::status(404));
@@ -322,7 +322,7 @@ fn a_list_of_urls_is_asked_and_good_results_are_cached() {
         );
         let asked = |path: &str| web.log().iter().filter(|request| request.path == path).count();
         assert_eq!(asked("/a"), 1, "good results are reused in round {round}");
-        assert!(asked("/b") > round, "failures are asked again");
+        assert!(asked("/b") > round, "failures are requested again");
     }
     // A private address that the user did not allow is unknown.
     let output = argiope(folder.path(), &["-", "--format", "json"], &bad);

@@ -1,4 +1,4 @@
-//! The built command: help, version, completions, and messages about bad input. Without a network.
+//! The built command without a network: help, version, completions, and messages about bad input.
 
 use std::process::{Command, Output};
 
@@ -10,7 +10,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("UTF-8")
 }
 
-/// Runs it, expects exit code 2 and nothing on standard output, and returns the complaint.
+/// Runs the command, expects exit code 2 and an empty standard output, and returns the error message.
 fn refusal(arguments: &[&str]) -> String {
     let output = argiope(arguments);
     let complaint = text(&output.stderr);
@@ -178,7 +178,7 @@ fn a_bad_configuration_file_is_named_with_the_line() {
     assert!(refusal(&["crawl", "x.example", "--config", "/nonexistent.toml"]).contains("/nonexistent.toml"));
 }
 
-/// The example in `docs` contains every key, its uncommented values are the defaults, and its commented values are
+/// The example in `docs` contains every key; its uncommented values are the defaults, and its commented values are
 /// valid.
 #[test]
 fn the_example_configuration_is_complete_and_true() {
@@ -217,7 +217,7 @@ fn the_example_configuration_is_complete_and_true() {
 }
 
 #[test]
-fn a_port_that_cannot_be_has_its_own_message() {
+fn an_invalid_port_has_its_own_message() {
     for root in ["http://example.com:99999/", "example.com:99999"] {
         let said = refusal(&["crawl", root]);
         assert!(said.contains("the port is not a number from 0 to 65535"), "{said}");

@@ -1,4 +1,4 @@
-//! `argiope crawl`, `fetch` and `demo` of the built binary.
+//! `argiope crawl`, `fetch` and `demo`, run as the built binary.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
@@ -146,7 +146,7 @@ fn a_reader_that_leaves_stops_the_crawl() {
     drop(reader);
     let status = child.wait().expect("it ends");
     assert_eq!(status.code(), Some(0), "a reader that leaves is not an error");
-    assert!(web.requests() < 2_000, "it went on without a reader");
+    assert!(web.requests() < 2_000, "the crawl continued without a reader");
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn an_interrupt_drains_and_reports() {
     assert_eq!(output.status.code(), Some(130), "{}", words(&output));
     let records = records(&output);
     assert_eq!(records.last().expect("a last line")["reason"], "interrupted");
-    assert!(pages(&records).iter().all(|page| page["outcome"] == "ok"), "what was under way has ended");
+    assert!(pages(&records).iter().all(|page| page["outcome"] == "ok"), "fetches in flight were completed");
     assert!(words(&output).to_lowercase().contains("interrupted"), "{}", words(&output));
 }
 
@@ -221,7 +221,7 @@ fn a_root_without_a_scheme_is_tried_as_https_then_http() {
 }
 
 #[test]
-fn a_guess_that_failed_is_no_broken_link() {
+fn a_guessed_scheme_that_failed_is_not_a_broken_link() {
     let site = site("127.6.0.12").page("/", Response::html("plain"));
     let address = site.address().to_string();
     let _web = serve(site);

@@ -1,4 +1,4 @@
-//! `--delay` counts from the moment at which a request is sent, not from when its connection was begun.
+//! `--delay` counts from the time a request is sent, not from the start of its connection.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -8,13 +8,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 const DELAY: Duration = Duration::from_millis(100);
-/// The request of the first connection is sent when, without the rule, a later one would be.
+/// The first handshake is so slow that its request would be sent together with a later one if the delay counted from
+/// the start of the connection.
 const SLOW_HANDSHAKE: Duration = Duration::from_millis(300);
-/// The exact bound is measured in bench/; this only tells a kept delay from an ignored one on a busy machine.
+/// The exact bound is measured in bench/; this test only has to distinguish a kept delay from an ignored one on a busy
+/// machine.
 const TOLERANCE: Duration = Duration::from_millis(50);
 const PAGES: usize = 6;
 
-/// A SOCKS 5 proxy that answers as the web behind it, and notes when requests arrive. Its first handshake is slow.
+/// A SOCKS 5 proxy that also plays the web behind it and records when requests arrive. Its first handshake is slow.
 struct SlowProxy {
     port: u16,
     arrivals: Arc<Mutex<Vec<Instant>>>,
@@ -26,7 +28,7 @@ impl SlowProxy {
         let port = listener.local_addr()?.port();
         let arrivals: Arc<Mutex<Vec<Instant>>> = Arc::default();
         let log = Arc::clone(&arrivals);
-        // Ends with the test process; connections end with the crawl.
+        // The thread ends with the test process; connections end with the crawl.
         thread::spawn(move || {
             for (number, stream) in listener.incoming().enumerate() {
                 let (Ok(stream), log) = (stream, Arc::clone(&log)) else { return };

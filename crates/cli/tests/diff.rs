@@ -1,5 +1,5 @@
-//! `argiope diff`: what changed between two rounds of a crawl or between two crawls; and the three reports, which say the
-//! same.
+//! `argiope diff`: what changed between two rounds of a crawl or between two crawls. The text, JSON and HTML reports
+//! must agree.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -148,7 +148,7 @@ fn two_crawls_are_compared() {
     let output = argiope(folder.path(), &["diff", "monday.crawl", "tuesday.crawl", "--format", "json"]);
     let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let found = changes(&document);
-    // No link of the second crawl leads to it.
+    // No link of the second crawl leads to `/away`.
     assert!(found.contains(&("/away".to_owned(), "gone ".to_owned())), "{found:?}");
     assert_eq!(found.len(), 8, "{found:?}");
     // A directory compared with itself is the same.
@@ -175,7 +175,7 @@ fn section<'a>(report: &'a str, heading: &str) -> &'a str {
 }
 
 #[test]
-fn the_report_at_the_end_and_the_report_of_the_directory_say_the_same() {
+fn the_final_report_and_the_report_of_the_directory_agree() {
     let folder = tempfile::tempdir().expect("a folder");
     let links =
         |page: usize| Response::links([format!("/page{}", page + 1), "/gone".into(), "/twin1".into(), "/twin2".into()]);
@@ -208,7 +208,7 @@ fn the_report_at_the_end_and_the_report_of_the_directory_say_the_same() {
     assert!(broken.contains("/gone  404 Not Found"), "{broken}");
     assert_eq!(broken.matches("      on ").count(), 10, "{broken}");
     assert!(broken.contains("and on 5 more pages, 15 altogether"), "{broken}");
-    // The one that was fetched first is named first.
+    // The page that was fetched first is listed first.
     let twins = section(&report, "Duplicates (1)");
     assert!(twins.contains("twin1") && twins.contains("\n      same as ") && twins.contains("twin2"), "{twins}");
     assert!(section(&report, "Failures").contains("http://127.0.0.1:1/"), "{report}");
@@ -226,7 +226,7 @@ fn the_report_at_the_end_and_the_report_of_the_directory_say_the_same() {
     for part in ["Changes since the last round", "newly broken", "and 5 more", "Duplicates", "twin2"] {
         assert!(html.contains(part), "{part}");
     }
-    // What to do next.
+    // The suggested next steps.
     assert!(at_the_end.contains("\nCrawl directory: d.crawl\n"), "{at_the_end}");
     assert!(at_the_end.contains("argiope report d.crawl --html report.html"), "{at_the_end}");
     assert!(at_the_end.contains("argiope diff d.crawl"), "{at_the_end}");

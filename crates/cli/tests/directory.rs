@@ -32,7 +32,7 @@ fn a_finished_crawl_says_so_and_adds_nothing() {
 }
 
 #[test]
-fn a_higher_limit_goes_on_and_pages_are_counted_over_all_runs() {
+fn a_higher_limit_resumes_and_pages_are_counted_over_all_runs() {
     let practice = small();
     let bench = Bench::new(&practice.roots, &[]);
     for (limit, pages) in [("7", 7), ("7", 7), ("20", 20)] {
@@ -52,7 +52,7 @@ fn a_higher_limit_goes_on_and_pages_are_counted_over_all_runs() {
 }
 
 #[test]
-fn what_may_change_changes_and_what_may_not_is_shown() {
+fn settings_that_may_change_apply_and_others_are_refused() {
     let practice = small();
     let bench = Bench::new(&practice.roots, &[]);
     bench.succeed(&["--max-pages", "5"]);
@@ -66,7 +66,7 @@ fn what_may_change_changes_and_what_may_not_is_shown() {
 }
 
 #[test]
-fn starting_over_says_what_it_removes_and_removes_nothing_else() {
+fn fresh_lists_the_files_it_removes_and_removes_nothing_else() {
     let practice = small();
     let bench = Bench::new(&practice.roots, &[]);
     bench.succeed(&["--max-pages", "5"]);
@@ -113,20 +113,20 @@ fn the_second_process_is_refused_at_once_and_a_dead_one_holds_nothing() {
     let web = PracticeWeb::new().site(site).start().expect("a server");
     let bench = Bench::new(&[root], &[]);
     let mut first = bench.spawn(&[]);
-    assert!(web.wait_requests(2, PATIENCE), "it is at work");
+    assert!(web.wait_requests(2, PATIENCE), "the first crawl is running");
     let said = bench.fail(1, &[]);
     assert!(said.contains(&format!("process {} on ", first.id())), "{said}");
     assert!(bench.fail(1, &["--fresh"]).contains("is being crawled by"));
     first.kill().expect("it is killed");
     wait(&mut first);
     let mut third = bench.spawn(&[]);
-    assert!(web.wait_requests(3, PATIENCE), "it went on, and asked for the page only");
+    assert!(web.wait_requests(3, PATIENCE), "the crawl resumed and requested only the page");
     third.kill().expect("it is killed");
     wait(&mut third);
 }
 
 #[test]
-fn an_output_of_somebody_else_is_refused_and_one_that_is_added_later_holds_the_rest() {
+fn a_foreign_output_is_refused_and_an_output_added_later_gets_the_remaining_records() {
     let practice = small();
     let bench = Bench::new(&practice.roots, &[]);
     fs::write(bench.path("p.jsonl"), "a letter\n").expect("written");
@@ -171,9 +171,9 @@ fn more_fetches_than_files_slow_it_down_and_lose_nothing() {
     }
 }
 
-/// The next run obeys an earlier Retry-After, and an earlier Crawl-delay.
+/// The next run obeys an earlier Retry-After and an earlier Crawl-delay.
 #[test]
-fn manners_are_kept_from_run_to_run() {
+fn politeness_state_is_kept_across_runs() {
     let busy = Response::status(503).header("Retry-After", "3600");
     let site = Site::http("127.0.0.1:0").expect("a port").page("/", busy).robots("");
     let root = site.url("/");
@@ -184,7 +184,7 @@ fn manners_are_kept_from_run_to_run() {
     // Wait until the response was processed and stored.
     let log = bench.path("d.crawl/log/000001.log");
     let noted = || fs::read(&log).is_ok_and(|bytes| bytes.windows(7).any(|part| part == b"\"rest\":"));
-    assert!(poll(noted), "the rest is noted");
+    assert!(poll(noted), "the pause is stored");
     crawl.kill().expect("it is killed");
     wait(&mut crawl);
     let output = bench.run(&["--max-time", "1s"]);
@@ -228,7 +228,7 @@ fn a_crawl_is_widened_and_narrowed_by_the_same_command() {
     assert!(said.contains("--exclude is changed: it was none, and is b/1"), "{said}");
     assert!(said.contains("1 more are queued"), "{said}");
     assert_eq!(fetched(), ["/", "/a", "/a/1", "/b", "/nofollow"]);
-    // The same command again has nothing to do, and says nothing about changes.
+    // The same command again has nothing to do and reports no changes.
     let said = bench.succeed(&["--depth", "2", "--exclude", "b/1"]);
     assert!(said.contains("is finished") && !said.contains("is changed"), "{said}");
     // A finished crawl has nothing to do, and remembers the change all the same.

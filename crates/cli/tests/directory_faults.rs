@@ -15,7 +15,7 @@ fn practice() -> Practice {
     Practice::serve(GraphPlan { pages: 400, latency_us: (1_000, 10_000), missing: 30, ..GraphPlan::default() })
 }
 
-/// The command in a shell that sets resource limits first.
+/// Runs the command in a shell that sets resource limits first.
 fn limited(bench: &Bench, limits: &str) -> std::process::Output {
     let command = bench.command(&[]);
     let quoted = |text: &std::ffi::OsStr| format!("'{}'", text.to_string_lossy());
@@ -25,14 +25,14 @@ fn limited(bench: &Bench, limits: &str) -> std::process::Output {
     shell.output().expect("it runs")
 }
 
-/// A limit on the file size simulates a full disk; each attempt has a little more space.
+/// A limit on the file size simulates a full disk; each attempt has a little more space than the last.
 #[test]
 fn a_full_disk_ends_it_clearly_and_room_lets_it_go_on() {
     let practice = practice();
     let bench = Bench::new(&practice.roots, &["-q"]);
     let mut refused = 0;
     for blocks in [8, 20, 40, 80, 150, 220] {
-        // In blocks of 512 bytes. The error also raises a signal unless it is ignored.
+        // In blocks of 512 bytes. The signal must be ignored, so that only the write fails.
         let output = limited(&bench, &format!("trap '' XFSZ; ulimit -f {blocks}"));
         if output.status.success() {
             break;
@@ -101,7 +101,7 @@ fn records_that_are_removed_while_it_runs_are_missed() {
     assert!(gone.is_ok() && status.code() == Some(1), "{gone:?}, {status}");
 }
 
-/// A disk that is really full: a small file system in memory, which is enlarged later.
+/// A file system in memory that is really full, and is enlarged later.
 #[test]
 #[ignore = "needs mount"]
 fn a_small_file_system_fills_up_and_grows() {
@@ -112,7 +112,7 @@ fn a_small_file_system_fills_up_and_grows() {
     let words: Vec<String> = [command.get_program()].into_iter().chain(command.get_args()).map(quoted).collect();
     let words = words.join(" ");
     fs::create_dir(bench.path("disk")).expect("a folder");
-    // Mounted for this shell and its children alone.
+    // Mounted only for this shell and its children.
     let script = format!(
         "mount -t tmpfs -o size=200k none disk || exit 77; cd disk; {words}; test $? = 1 || exit 78; \
          mount -o remount,size=64m . || exit 79; {words} || exit 80; cp p.jsonl .."
@@ -126,7 +126,7 @@ fn a_small_file_system_fills_up_and_grows() {
     practice.check(&bench.records());
 }
 
-/// Runs as a user to whom permissions apply: the user 65534 if the tests run as root.
+/// Runs as a user who is subject to permissions: user 65534 if the tests run as root.
 #[test]
 #[ignore = "needs setpriv"]
 fn a_folder_that_may_not_be_written_is_refused_by_name() {
@@ -139,7 +139,7 @@ fn a_folder_that_may_not_be_written_is_refused_by_name() {
     closed.into_iter().for_each(|(name, mode)| set(name, mode));
     let said = if fs::write(bench.path("d.crawl/probe"), "").is_ok() {
         fs::remove_file(bench.path("d.crawl/probe")).expect("removes");
-        // That user may read, hold the lock and run the program, but not write.
+        // This user may read, hold the lock and run the program, but not write.
         set(".", 0o755);
         set("d.crawl/lock", 0o666);
         set("p.jsonl", 0o666);
@@ -159,7 +159,7 @@ fn a_folder_that_may_not_be_written_is_refused_by_name() {
     practice.check(&bench.records());
 }
 
-/// A crawl of this length writes no snapshot by itself.
+/// A crawl this short does not write a snapshot by itself.
 fn take_snapshot(directory: &Path) {
     let settings = disk::history(directory, |_| Ok(())).expect("a history").settings;
     let mut opened = disk::open(directory, &settings, usize::MAX).expect("opens");
@@ -214,14 +214,14 @@ fn records_that_were_changed_are_refused() {
         fs::write(bench.path("p.jsonl"), &changed).expect("written");
         let said = bench.fail(1, &[]);
         assert!(said.contains("p.jsonl was changed") && said.contains("argiope export"), "{said}");
-        assert_eq!(fs::read(bench.path("p.jsonl")).expect("records"), changed, "it is left as it is");
+        assert_eq!(fs::read(bench.path("p.jsonl")).expect("records"), changed, "the file is not modified");
     }
     fs::write(bench.path("p.jsonl"), &whole).expect("written");
     bench.succeed(&[]);
     practice.check(&bench.records());
 }
 
-/// A pipe in the report's place would be waited for without end.
+/// Opening a pipe in place of the report would block forever.
 #[test]
 fn a_report_that_is_not_a_file_is_refused() {
     let practice = practice();
@@ -239,12 +239,12 @@ fn a_report_that_is_not_a_file_is_refused() {
 }
 
 #[test]
-fn an_archive_of_someone_else_is_not_overwritten() {
+fn a_foreign_archive_is_not_overwritten() {
     let practice = practice();
     let bench = Bench::new(&practice.roots, &["-q"]);
     bench.succeed(&["--max-pages", "20"]);
     fs::create_dir_all(bench.path("d.crawl/archive")).expect("a folder");
-    // The name that this crawl would choose.
+    // The file name that this crawl would choose.
     let probe = Bench::new(&practice.roots, &["-q"]);
     probe.succeed(&["--max-pages", "20", "--warc"]);
     let name = fs::read_dir(probe.path("d.crawl/archive")).expect("a folder").next().expect("a file").expect("a file");
@@ -264,7 +264,7 @@ fn records_that_are_shorter_than_what_is_committed_are_refused() {
     fs::write(bench.path("p.jsonl"), &whole[..whole.len() - 10]).expect("written");
     let said = bench.fail(1, &[]);
     assert!(said.contains("p.jsonl is damaged"), "{said}");
-    // Files that are longer than recorded are a normal result of a crash.
+    // A file that is longer than its committed length is a normal result of a crash.
     fs::write(bench.path("p.jsonl"), [&whole[..], b"{\"type\":\"pa"].concat()).expect("written");
     bench.succeed(&[]);
     practice.check(&bench.records());

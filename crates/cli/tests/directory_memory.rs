@@ -1,6 +1,6 @@
 //! `--max-memory`: many URLs in little memory, as measured by the kernel.
 //!
-//! The short form offers a few hundred thousand URLs; with `ARGIOPE_LONG=1` it is ten million in 256 MB.
+//! By default, the site has a few hundred thousand URLs; with `ARGIOPE_LONG=1`, ten million in 256 MB.
 
 #![allow(clippy::print_stderr, reason = "it tells what it measured")]
 
@@ -51,7 +51,7 @@ fn very_many_addresses_fit_in_little_memory() {
     assert!(most > 0 && most < limit << 20, "{} MB", most >> 20);
 }
 
-/// With far too little memory, known and queued URLs are written to disk, and the crawl finishes.
+/// With too little memory, known and queued URLs are spilled to disk, and the crawl finishes.
 #[test]
 fn where_memory_ends_the_crawl_goes_on_from_the_disk() {
     let (_web, root) = serve(800, 60);

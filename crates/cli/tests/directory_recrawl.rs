@@ -16,7 +16,7 @@ fn pages(records: &[Value]) -> Vec<(String, String)> {
     pages
 }
 
-/// What the report says about changes.
+/// The numbers of the changes section of the report.
 fn changes(said: &str) -> [(&'static str, u64); 4] {
     ["new", "changed", "gone", "unchanged"].map(|what| {
         let (_, section) = said.split_once("Changes since the last round\n").expect("a section");
@@ -26,7 +26,7 @@ fn changes(said: &str) -> [(&'static str, u64); 4] {
 }
 
 #[test]
-fn only_what_changed_is_fetched_and_the_report_says_what_did() {
+fn only_changed_pages_are_fetched_and_the_report_lists_the_changes() {
     let hub = |links: &[&str]| Response::links(links.iter().copied());
     let before = ["/same", "/dated", "/changed", "/gone", "/moved", "/missing"];
     let site = Site::http("127.0.0.1:0").expect("a port").robots("");
@@ -85,7 +85,7 @@ fn only_what_changed_is_fetched_and_the_report_says_what_did() {
     asked.sort_unstable();
     assert_eq!(asked, ["/changed", "/dated", "/same"]);
 
-    // A page counts once, with its latest round.
+    // Each page counts once, with its latest round.
     let tell = |arguments: &[&str]| {
         let told =
             Command::new(env!("CARGO_BIN_EXE_argiope")).args(arguments).current_dir(bench.folder.path()).output();
@@ -105,7 +105,7 @@ fn only_what_changed_is_fetched_and_the_report_says_what_did() {
     assert!(records > 16, "{records} records: the last two rounds are kept");
 }
 
-/// A page that did not change keeps what is known of it, and its links.
+/// An unchanged page keeps its facts and its links.
 #[test]
 fn a_304_keeps_title_size_links_digest_and_its_part_in_the_graph() {
     let page = |title: &str, body: &str| Response::html(format!("<title>{title}</title>{body}")).etag("v1");
@@ -227,7 +227,7 @@ fn unchanged_pages_stay_in_all_exports_after_any_number_of_rounds() {
 }
 
 #[test]
-fn the_report_at_the_end_is_of_the_whole_crawl() {
+fn the_final_report_covers_the_whole_crawl() {
     let practice = Practice::serve(GraphPlan { pages: 40, links: 6, ..GraphPlan::default() });
     let bench = Bench::new(&practice.roots, &["--no-progress"]);
     let first = bench.succeed(&["--max-pages", "10"]);
@@ -237,7 +237,7 @@ fn the_report_at_the_end_is_of_the_whole_crawl() {
     assert!(whole.contains(&format!(": {all} pages from")), "{all} in {whole}");
 }
 
-/// A 304 may have another ETag, which is used from then on. The digest stays that of the body.
+/// A 304 may carry a new ETag, which is used from then on. The digest stays that of the body.
 #[test]
 fn a_304_brings_new_validators_and_no_digest() {
     let again = Response::status(304).header("ETag", "\"v2\"");
@@ -280,8 +280,8 @@ fn a_recrawl_survives_kills_as_well() {
         wait(&mut crawl);
     }
     bench.succeed(&["--recrawl"]);
-    // A kill may come before the recrawl starts, or the last run may start it; two are never
-    // started at once.
+    // A kill may come before the recrawl starts, in which case the last run starts it. Two recrawls are never started
+    // at once.
     practice.check(&bench.records()[first..]);
     let changes = bench.records().last().expect("records")["changes"].clone();
     assert_eq!((changes["same"].as_u64(), changes["new"].as_u64()), (Some(300), Some(0)), "{changes}");

@@ -1,4 +1,4 @@
-//! `--max-disk`: the crawl ends before its directory is larger, and resumes with a higher limit.
+//! `--max-disk`: the crawl ends before its directory exceeds the limit, and resumes with a higher limit.
 
 mod durable_kit;
 
@@ -19,7 +19,7 @@ fn a_crawl_stops_before_its_directory_is_full_and_resumes_with_more_room() {
     assert!(last["queued"].as_u64().is_some_and(|queued| queued > 0), "{last}");
     let size = folder_size(&bench.path("d.crawl"));
     assert!(size > limit / 4 && size <= limit / 4 * 5, "{size} bytes");
-    // Less room than it takes already: nothing is fetched, and that is not an error either.
+    // If the limit is already exceeded, nothing is fetched, and that is not an error.
     let requests = practice.web.requests();
     let half = format!("{}k", size / 2_048);
     bench.succeed(&["--max-disk", &half]);

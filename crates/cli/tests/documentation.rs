@@ -19,9 +19,9 @@ use url::Url;
 
 /// The links of a page according to the tokenizer of html5ever.
 #[derive(Default)]
-struct Leads(RefCell<Vec<String>>);
+struct LinkSink(RefCell<Vec<String>>);
 
-impl TokenSink for Leads {
+impl TokenSink for LinkSink {
     type Handle = ();
 
     fn process_token(&self, token: Token, _line: u64) -> TokenSinkResult<()> {
@@ -44,8 +44,8 @@ impl TokenSink for Leads {
     }
 }
 
-fn leads_of(page: &str) -> Vec<String> {
-    let tokenizer = Tokenizer::new(Leads::default(), TokenizerOpts::default());
+fn links_of(page: &str) -> Vec<String> {
+    let tokenizer = Tokenizer::new(LinkSink::default(), TokenizerOpts::default());
     let input = BufferQueue::default();
     input.push_back(StrTendril::from(page));
     let _ = tokenizer.feed(&input);
@@ -65,8 +65,8 @@ fn reachable(root: &Url, folder: &Path) -> BTreeSet<String> {
             continue;
         }
         let Ok(page) = std::fs::read(&file) else { continue };
-        for lead in leads_of(&String::from_utf8_lossy(&page)) {
-            let Ok(mut target) = url.join(&lead) else { continue };
+        for link in links_of(&String::from_utf8_lossy(&page)) {
+            let Ok(mut target) = url.join(&link) else { continue };
             target.set_fragment(None);
             if matches!(target.scheme(), "http" | "https")
                 && target.host() == root.host()
@@ -125,7 +125,7 @@ fn serve(folder: &Path, state: &Path, is_http2: bool) -> Option<(Server, u16)> {
     Some((server, port))
 }
 
-/// The first folder below /usr/share/doc whose name starts with this and that has a front page.
+/// The first folder below /usr/share/doc whose name starts with `package` and that has a front page.
 fn documentation(package: &str, front: &str) -> Option<PathBuf> {
     let mut folders: Vec<PathBuf> =
         std::fs::read_dir("/usr/share/doc").ok()?.flatten().map(|entry| entry.path()).collect();

@@ -22,7 +22,7 @@ fn all_engines_race_and_find_every_page() {
     let figures: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let racers = figures["racers"].as_array().unwrap();
     let names: Vec<_> = racers.iter().map(|racer| racer["engine"].as_str().unwrap()).collect();
-    // The fifth runs where the system allows io_uring.
+    // The fifth engine runs if the system allows io_uring.
     assert_eq!(names[..4], ["threads", "callbacks", "coroutines", "tokio"]);
     assert!(matches!(names[4..], [] | ["uring"]), "{names:?}");
     for racer in racers {
@@ -70,7 +70,7 @@ fn many_fetches_are_spread_over_processes() {
 }
 
 #[test]
-fn bad_input_is_refused_with_a_word() {
+fn bad_input_is_refused_with_a_message() {
     for wrong in [
         &["--hosts", "0"][..],
         &["--hosts", "many"],
@@ -92,7 +92,7 @@ fn bad_input_is_refused_with_a_word() {
 }
 
 #[test]
-fn a_child_that_is_called_by_hand_does_not_crash() {
+fn a_hidden_subcommand_called_by_hand_does_not_crash() {
     for words in [&["exhibition-crawler"][..], &["exhibition-crawler", "{}"], &["exhibition-server", "--what"]] {
         let output = Command::new(env!("CARGO_BIN_EXE_argiope")).args(words).output().unwrap();
         assert!(matches!(output.status.code(), Some(1 | 2)), "{words:?}: {:?}", output.status);

@@ -1,4 +1,4 @@
-//! `argiope explain` and `argiope report` on directories that were crawled, and on one that is being crawled.
+//! `argiope explain` and `argiope report` on finished crawls and on a running one.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -90,14 +90,14 @@ fn every_part_of_an_answer_is_there() {
 }
 
 #[test]
-fn the_report_is_told_again_as_text_and_as_a_page() {
+fn the_report_can_be_printed_again_as_text_and_html() {
     let (_web, root) = web();
     let folder = tempfile::tempdir().expect("a folder");
     let directory = folder.path().join("site.crawl");
     let crawl = argiope(&["crawl", &root, "-d", name(&directory), "--no-progress", "-vv"]);
     let report = stdout(&["report", name(&directory)]);
     assert!(report.starts_with("Finished after ") && report.contains(": 6 pages from 1 host, "), "{report}");
-    // Times are rounded in records.
+    // Times are rounded in records, so only lists without times are compared.
     let from = |text: &str| {
         let lists = text.lines().skip_while(|line| !line.starts_with("Broken links"));
         lists.take_while(|line| !line.starts_with("Slowest pages")).collect::<Vec<_>>().join("\n")
@@ -154,7 +154,7 @@ fn a_directory_that_is_being_crawled_can_be_read() {
         .args(["crawl", &root, "-d", directory, "-q"])
         .spawn()
         .expect("the command was built");
-    // robots.txt, the root, the page that hangs: then the commit with the root has started.
+    // Requests: robots.txt, the root, the page that hangs. By then the commit with the root has started.
     assert!(web.wait_requests(3, Duration::from_secs(20)), "{:?}", web.log());
     let slow = format!("{}slow", root);
     let is_there = web.wait_until(Duration::from_secs(20), |_| {

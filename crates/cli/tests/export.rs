@@ -123,7 +123,7 @@ fn every_form_tells_the_same_crawl() {
     let graph_text = std::fs::read_to_string(&graph).expect("GraphML");
     assert_eq!(graph_text, export("graphml"));
     assert_eq!(graph_text.matches("<edge ").count(), links.lines().count() - 1);
-    // A redirect at depth 1 and a page at depth 1 lead to it: which one comes first decides about its depth.
+    // A redirect and a page, both at depth 1, lead to this URL. Its depth depends on which is processed first.
     let node = |depth: u8| {
         let facts = format!("<data key=\"depth\">{depth}</data><data key=\"status\">200</data>");
         format!("<node id=\"{base}/shared?a=1&amp;b=2\">{facts}<data key=\"title\">Shared</data></node>")
@@ -135,7 +135,7 @@ fn every_form_tells_the_same_crawl() {
     let sitemap = export("sitemap");
     let expected = format!("<url><loc>{base}/shared?a=1&amp;b=2</loc><lastmod>1994-11-15T12:45:26Z</lastmod></url>\n");
     assert!(sitemap.contains(&expected), "{sitemap}");
-    assert_eq!(sitemap.matches("<url>").count(), 3, "not the redirect, nor what asks to be left out:\n{sitemap}");
+    assert_eq!(sitemap.matches("<url>").count(), 3, "neither the redirect nor the noindex page:\n{sitemap}");
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn links_that_a_limit_cuts_off_are_counted() {
 }
 
 #[test]
-fn what_is_no_crawl_directory_is_named_and_nothing_is_written() {
+fn a_folder_that_is_not_a_crawl_directory_is_named_and_left_unchanged() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("out.csv");
     std::fs::write(&file, "mine").expect("written");

@@ -1,4 +1,4 @@
-//! Exports of a crawl that is larger than the memory that they may use.
+//! Exports of a crawl that is larger than their memory limit.
 
 use std::path::Path;
 use std::process::Command;
@@ -62,9 +62,9 @@ fn export(folder: &Path, format: &str, file: &Path, kilobytes: u32) {
 }
 
 #[test]
-fn every_form_streams() {
+fn every_format_streams() {
     let long = std::env::var_os("ARGIOPE_LONG").is_some();
-    // Some half a kilobyte each.
+    // About half a kilobyte each.
     let pages = if long { 1_000_000 } else { 110_000 };
     let folder = tempfile::tempdir().expect("a folder");
     let crawl = folder.path().join("c");

@@ -132,7 +132,7 @@ fn pages_become_markdown_files_and_lines() {
     let line = lines.iter().find(|line| line["url"] == format!("{root}guide")).expect("the guide");
     assert_eq!((line["title"].as_str(), line["markdown"].as_str()), (Some("How to hang a web"), Some(guide.as_str())));
     assert!(line["fetched"].is_string());
-    // The crawl wrote the same into its records.
+    // The crawl wrote the same text to its records.
     let recorded = stdout(&["export", text(&directory), "--format", "jsonl"]);
     let recorded = pages(&recorded);
     let page = recorded.iter().find(|page| page["url"] == format!("{root}guide")).expect("the guide");

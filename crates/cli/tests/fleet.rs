@@ -1,7 +1,7 @@
-//! One crawl by several processes on a real Redis cluster: killed, paused, joined and interrupted.
+//! One crawl by several processes on a real Redis cluster. Processes are killed, paused, joined and interrupted.
 //!
-//! The result is judged by the logs of the servers and by the records, not by the output of the processes. Every process sends
-//! its name in a header, so that the log shows which one sent a request.
+//! The tests check the server logs and the records, not the output of the processes. Every process sends its name in a
+//! header, so that the log shows which process sent a request.
 
 mod durable_kit;
 
@@ -16,10 +16,10 @@ use argiope_testkit::s3_server::{S3Certificate, S3Server, SECRET};
 use durable_kit::{Dice, PATIENCE, Practice, is_long, records, signal, wait};
 use rustix::process::Signal;
 
-/// A lease is short here, so that the tests are.
+/// A short lease keeps the tests short.
 const LEASE: &str = "2";
 
-/// A shared crawl in a folder of its own.
+/// A shared crawl in its own folder.
 struct Fleet {
     cluster: RedisCluster,
     folder: tempfile::TempDir,
@@ -43,7 +43,7 @@ impl Fleet {
         command
     }
 
-    /// Starts one more process, which names itself in its requests.
+    /// Starts another process, which sends its name in its requests.
     fn spawn(&mut self, more: &[&str]) -> Child {
         self.started += 1;
         let log = std::fs::File::create(self.folder.path().join(format!("{}.log", self.started))).expect("a file");
@@ -80,7 +80,7 @@ impl Fleet {
         logs.collect()
     }
 
-    /// Waits until a process has said this.
+    /// Waits until the log of a process contains these words.
     fn wait_for_words(&self, words: &str) {
         let until = Instant::now() + PATIENCE;
         while !self.logs().contains(words) {
@@ -104,7 +104,7 @@ impl Fleet {
     }
 }
 
-/// What the processes said helps to understand a test that fails.
+/// Prints the logs of the processes if a test fails.
 impl Drop for Fleet {
     fn drop(&mut self) {
         if std::thread::panicking() {
@@ -114,15 +114,15 @@ impl Drop for Fleet {
     }
 }
 
-/// Asserts by the log of the server that no process sent a request to a host after another one took it over, unless it took
-/// the host over again. Returns the number of changes of ownership.
+/// Asserts by the server log that no process sent a request to a host after another process had taken it over, unless
+/// it took the host over again. Returns the number of changes of ownership.
 fn check_ownership(practice: &Practice, tolerated: usize) -> usize {
     let log = practice.web.log();
     let named = |seen: &SeenRequest| {
         let name = seen.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("x-process"));
         name.map(|(_, value)| value.clone())
     };
-    // A request for robots.txt has no user headers; the pages on its connection have.
+    // Requests for robots.txt carry no user headers; page requests on the same connection do.
     let connections: BTreeMap<u64, String> =
         log.iter().filter_map(|seen| Some((seen.connection, named(seen)?))).collect();
     let mut by_host: BTreeMap<String, Vec<(Duration, String)>> = BTreeMap::new();
@@ -140,7 +140,8 @@ fn check_ownership(practice: &Practice, tolerated: usize) -> usize {
         for (start, process) in &requests {
             if process != owner {
                 changes += usize::from(!owner.is_empty());
-                // A process that has lost a host gets it back only after the next owner died or left, which takes longer.
+                // A process that has lost a host gets it back only after the next owner has died or left, which takes
+                // longer than this.
                 let since = last.get(owner).map(|last| start.saturating_sub(*last));
                 if last.contains_key(process.as_str()) && since.is_some_and(|since| since < Duration::from_secs(1)) {
                     intruders.push((host.clone(), process.clone()));
@@ -150,7 +151,7 @@ fn check_ownership(practice: &Practice, tolerated: usize) -> usize {
             last.insert(process, *start);
         }
     }
-    assert!(intruders.len() <= tolerated, "asked again after another process had taken over: {intruders:?}");
+    assert!(intruders.len() <= tolerated, "requests after another process had taken over: {intruders:?}");
     changes
 }
 
@@ -172,14 +173,14 @@ fn plan(seed: u64, hosts: u32, pages: u32) -> GraphPlan {
 
 #[test]
 #[ignore = "needs redis-server"]
-fn four_processes_crawl_what_one_does() {
+fn four_processes_crawl_the_same_pages_as_one() {
     let cluster = RedisCluster::start();
     let practice = Practice::serve_with_headers(plan(1, 60, 20));
     let mut fleet = Fleet::new(cluster);
     let roots: Vec<&str> = practice.roots.iter().map(String::as_str).collect();
     let mut processes = vec![fleet.spawn(&roots)];
     for _ in 0..3 {
-        // These have no roots: they join.
+        // Without roots, these processes join the crawl.
         processes.push(fleet.spawn(&[]));
     }
     fleet.finish(processes);
@@ -190,7 +191,7 @@ fn four_processes_crawl_what_one_does() {
     check_ownership(&practice, 0);
     let status = fleet.run(&["fleet", "status", &fleet.cluster.address(), "--name", "test"]);
     assert!(status.0 && status.1.contains("test: finished") && status.1.ends_with('\n'), "{}", status.1);
-    // The results are one crawl directory, and need no store.
+    // The results form one crawl directory and do not need the store.
     let removed = fleet.run(&["fleet", "remove", &fleet.cluster.address(), "--name", "test", "--yes"]);
     assert!(removed.0, "{}", removed.1);
     let merged = fleet.run(&["merge", "results", "merged.crawl"]);
@@ -301,7 +302,7 @@ fn killed_processes_lose_nothing_and_write_nothing_twice() {
 
 #[test]
 #[ignore = "needs redis-server"]
-fn a_process_that_was_paused_past_its_lease_does_no_harm() {
+fn a_process_paused_past_its_lease_does_no_harm() {
     let cluster = RedisCluster::start();
     let practice = Practice::serve_with_headers(GraphPlan { latency_us: (30_000, 90_000), ..plan(3, 30, 40) });
     let mut fleet = Fleet::new(cluster);
@@ -367,7 +368,7 @@ fn the_limit_on_pages_is_exact_over_all_processes() {
 
 #[test]
 #[ignore = "needs redis-server"]
-fn a_process_leaves_on_a_signal_and_another_one_goes_on() {
+fn a_process_leaves_on_a_signal_and_another_continues() {
     let cluster = RedisCluster::single();
     let practice = Practice::serve_with_headers(GraphPlan { latency_us: (20_000, 60_000), ..plan(6, 20, 20) });
     let mut fleet = Fleet::new(cluster);
@@ -380,7 +381,7 @@ fn a_process_leaves_on_a_signal_and_another_one_goes_on() {
     fleet.finish(vec![second]);
     practice.check(&fleet.records());
     check_ownership(&practice, 0);
-    // Conflicting settings are refused by name.
+    // Conflicting settings are rejected, and the message names them.
     for (more, words) in [
         (vec!["http://other.example/"], "its roots are"),
         (vec!["--depth", "3"], "--depth"),
@@ -407,7 +408,7 @@ fn a_store_that_is_silent_for_longer_than_a_lease_is_waited_for() {
     let kill = |name: &str| assert!(Command::new("kill").args([name, &server]).status().expect("kill").success());
     kill("-STOP");
     fleet.wait_for_words("joining again");
-    // Nothing is asked for without a lease.
+    // Without a lease, no request is sent.
     let before = practice.web.requests();
     std::thread::sleep(Duration::from_millis(500));
     assert_eq!(practice.web.requests(), before);
@@ -431,7 +432,7 @@ fn a_full_store_is_waited_for_and_nothing_is_lost() {
     };
     memory("500kb");
     fleet.wait_for_words("OOM");
-    // Longer than a lease: it is renewed although the store is full.
+    // Longer than a lease: leases are renewed although the store is full.
     std::thread::sleep(Duration::from_millis(2_500));
     assert!(!fleet.logs().contains("joining again"), "{}", fleet.logs());
     memory("0");

@@ -1,7 +1,7 @@
 //! Crawl directories of earlier versions can be read, reported, exported and resumed.
 //!
-//! `golden/format-1` is a crawl of six URLs that was stopped with one of them queued. It is never regenerated: a
-//! later format gets a directory of its own beside it.
+//! `golden/format-1` is a crawl of six URLs that was stopped with one URL queued. It is never regenerated: a later
+//! format gets its own directory.
 
 use argiope_core::Frontier;
 use argiope_store::disk;
@@ -63,7 +63,7 @@ fn a_directory_of_format_1_is_gone_on_with() {
         assert_eq!(links[0].url.as_str(), "http://127.0.0.1:18080/missing.html");
         assert_eq!(links[0].via.as_ref().map(|via| via.as_str()), Some("http://127.0.0.1:18080/"));
         assert_eq!(frontier.outputs().get("pages.jsonl"), Some(&3_440));
-        // It has the new format from now on, in a log file of its own.
+        // From now on the directory has the new format, with a new log file.
         let json = fs::read_to_string(folder.path().join("crawl.json")).expect("reads");
         assert!(json.contains("\"format\": 2,"), "{json}");
         drop((frontier, opened.writer, opened.lock));

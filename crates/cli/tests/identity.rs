@@ -1,4 +1,4 @@
-//! Cookies, logins and proxies of the built binary, from flags, files and the environment; no secret is
+//! Cookies, logins and proxies from flags, files and the environment, tested with the built binary. Secrets are not
 //! written anywhere.
 
 use std::path::Path;

@@ -31,8 +31,8 @@ fn kill_and_go_on(engine: &str, kills: u64, seed: u64) {
     let mut dice = Dice::new(seed);
     let mut killed = 0;
     while killed < kills {
-        // The moment is counted in requests, not in time, so that the crawl is not finished before it was killed often
-        // enough on a fast machine. One kill in five comes before the first request; the last milliseconds are random.
+        // The time of a kill is counted in requests, so that a fast machine does not finish the crawl before enough
+        // kills. One kill in five comes before the first request; a few random milliseconds are added.
         let target = practice.web.requests() + dice.roll(120).saturating_sub(24);
         let mut crawl = bench.spawn(&[]);
         practice.wait_for(target, &mut crawl);
@@ -45,7 +45,7 @@ fn kill_and_go_on(engine: &str, kills: u64, seed: u64) {
         wait(&mut crawl);
         killed += 1;
     }
-    assert!(killed > kills / 2, "only {killed} kills before it was done: the site is too small");
+    assert!(killed > kills / 2, "only {killed} kills before the crawl finished: the site is too small");
 
     let before = practice.web.requests();
     let begin = Instant::now();

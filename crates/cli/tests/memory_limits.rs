@@ -1,7 +1,7 @@
-//! `--max-memory` holds for hosts, heads, cookies and pages on their way, as the kernel counts it.
+//! `--max-memory` limits the memory for hosts, headers, cookies and pages in flight, as measured by the kernel.
 //!
-//! The short forms send what would exceed a small limit several times if it were all in memory at once; with
-//! `ARGIOPE_LONG=1` they are ten times as long.
+//! The short forms send several times more than a small limit allows in memory at once; with `ARGIOPE_LONG=1` they send
+//! ten times as much.
 
 #![allow(clippy::print_stderr, reason = "it tells what it measured")]
 
@@ -13,14 +13,14 @@ use std::process::Stdio;
 
 const LIMIT_MB: u64 = 32;
 
-/// The most memory that a process had so far, in bytes.
+/// The peak memory of a process so far, in bytes.
 fn peak(pid: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kilobytes| kilobytes << 10)
 }
 
-/// Serves this answer at every path but that of robots.txt.
+/// Serves this response at every path except /robots.txt.
 fn serve(answer: impl FnOnce(&Site) -> Response) -> (RunningWeb, String) {
     let site = Site::http("0.0.0.0:0").expect("a port");
     let url = site.url("/");
@@ -29,7 +29,7 @@ fn serve(answer: impl FnOnce(&Site) -> Response) -> (RunningWeb, String) {
     (PracticeWeb::new().counts_only().site(site).start().expect("a server"), url)
 }
 
-/// Crawls with a limit, and returns the peak of memory and the last record.
+/// Crawls with a memory limit; returns the peak memory and the last record.
 fn crawl(bench: &Bench, arguments: &[&str]) -> (u64, serde_json::Value) {
     let mut command = bench.command(arguments);
     let mut crawl = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
@@ -42,7 +42,7 @@ fn crawl(bench: &Bench, arguments: &[&str]) -> (u64, serde_json::Value) {
     (most, bench.records().pop().expect("records"))
 }
 
-/// What the program needs for a crawl of one page: the code of a debug build alone is large.
+/// The memory of a crawl of one page: the code of a debug build alone is large.
 fn overhead() -> u64 {
     let (_web, root) = serve(|_| Response::html("<p>one page"));
     let (most, _) = crawl(&Bench::new(&[root], &["-q"]), &["--max-memory", "32M"]);
@@ -55,7 +55,7 @@ fn holds(what: &str, most: u64) {
     assert!(most > 0 && most <= allowed, "{what}: {} MB, {} MB allowed", most >> 20, allowed >> 20);
 }
 
-/// Crawls `count` URLs of one host at once, each answered like this.
+/// Crawls `count` URLs of one host at once, all with this response.
 fn attack(what: &str, count: usize, answer: impl FnOnce(&Site) -> Response) {
     let (_web, root) = serve(answer);
     let count = if is_long() { 10 * count } else { count };

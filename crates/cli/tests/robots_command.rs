@@ -1,4 +1,4 @@
-//! `argiope robots`: a file, standard input or the web; verdict, line and exit code.
+//! `argiope robots` with a file, standard input or a URL: verdict, deciding line and exit code.
 
 use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
@@ -54,7 +54,7 @@ fn a_file_is_judged_with_the_line_that_decides() {
             "allowed\t/robots.txt\trobots.txt itself is always allowed",
         ]
     );
-    assert_eq!(lines(&run(&[path, "/"])), ["disallowed\t/\tline 7: Disallow: /"], "argiope is who asks by default");
+    assert_eq!(lines(&run(&[path, "/"])), ["disallowed\t/\tline 7: Disallow: /"], "the default agent is argiope");
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn standard_input_is_a_file() {
 }
 
 #[test]
-fn the_web_is_asked_as_a_crawl_would() {
+fn a_url_is_fetched_as_a_crawl_would() {
     let second = site("127.5.0.2").page("/rules", Response::text(FILE));
     let first = site("127.5.0.1").redirect("/robots.txt", &second.url("/rules"), 301);
     let (root, far) = (first.url("/"), format!("127.5.0.2:{}:127.5.0.2", second.address().port()));
@@ -82,7 +82,7 @@ fn the_web_is_asked_as_a_crawl_would() {
 }
 
 #[test]
-fn an_answer_without_rules_is_put_into_words() {
+fn a_response_without_rules_is_described() {
     let missing = site("127.5.0.3");
     let broken = site("127.5.0.4").page("/robots.txt", Response::status(501));
     let gone = site("127.5.0.5");

@@ -1,4 +1,5 @@
-//! The 22 points of RFC 9309 in live crawls, one practice site each, judged by the requests that the server saw.
+//! The 22 points of RFC 9309 in live crawls, each with its own practice site, checked by the requests that the server
+//! received.
 //!
 //! The names are those of docs/conformance.md. R20 (a copy is at most a day old) is tested in virtual time.
 
@@ -25,7 +26,7 @@ fn obeying(root: &str) -> Config {
     config
 }
 
-/// Which of these links a crawl requests with this robots.txt.
+/// The links that a crawl requests with this robots.txt.
 fn asked_of(robots: Response, links: &[&str]) -> BTreeSet<String> {
     let site = site("127.6.0.1")
         .page("/robots.txt", robots)
@@ -237,7 +238,7 @@ fn r18_a_file_that_cannot_be_had_forbids_and_is_waited_for() {
         let paths: Vec<String> = web.log().into_iter().map(|seen| seen.path).collect();
         assert_eq!(paths, ["/robots.txt", "/robots.txt", "/robots.txt", "/", "/b"]);
     }
-    // After the last attempt every link ends: with `robots` if there was a response, otherwise with the failure.
+    // After the last attempt every link is settled: as `robots` if there was a response, otherwise as a failure.
     let cut = Response::text("User-agent: *\nDisallow: /a\n").truncate_at(10).close_after();
     for (failure, expected) in [
         (Response::status(500), (Outcome::Robots, Some(ErrorKind::RobotsUnreachable))),
@@ -288,7 +289,7 @@ fn r21_half_a_megabyte_is_read_and_a_cut_line_is_dropped() {
     robots.push_str(last);
     let missing = LIMIT - robots.len() - "Disallow: /b".len();
     robots.push_str(&format!("#{}\n", "x".repeat(missing - 2)));
-    // The limit truncates this line to `Disallow: /b`, which disallows more than the full line.
+    // The size limit truncates this line to `Disallow: /b`, which would disallow more than the full line.
     robots.push_str("Disallow: /bcd\n");
     robots.push_str("Disallow: /\n".repeat(10_000).as_str());
     expect(&robots, &["/a", "/b", "/c"], &["/b", "/c"]);
@@ -311,7 +312,7 @@ fn r22_no_file_is_trusted() {
 
 /// A redirect of robots.txt to a private address is refused.
 #[test]
-fn a_redirect_of_robots_txt_opens_no_door() {
+fn a_redirect_of_robots_txt_to_a_private_address_is_refused() {
     let secret = site("127.6.1.23").fallback(Response::text("User-agent: *\nAllow: /\n"));
     let site = site("127.6.0.23").redirect("/robots.txt", &secret.url("/x"), 302).fallback(Response::html("page"));
     let root = site.url("/");
@@ -323,7 +324,7 @@ fn a_redirect_of_robots_txt_opens_no_door() {
 }
 
 #[test]
-fn a_redirect_of_robots_txt_to_another_protocol_is_told_as_that() {
+fn a_redirect_of_robots_txt_to_another_protocol_is_reported() {
     let site = site("127.6.0.24").redirect("/robots.txt", "ftp://ftp.example/robots.txt", 302);
     let root = site.url("/");
     let _web = serve([site.fallback(Response::html("page"))]);

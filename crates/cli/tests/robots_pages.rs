@@ -1,4 +1,5 @@
-//! Directives and links of pages, headers and sitemaps in live crawls, judged by the requests that the server saw.
+//! Directives and links of pages, headers and sitemaps in live crawls, checked by the requests that the server
+//! received.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -57,7 +58,7 @@ fn nofollow_of_a_page_of_a_header_and_of_a_link() {
 }
 
 #[test]
-fn what_a_page_says_of_itself_is_recorded() {
+fn directives_and_metadata_of_a_page_are_recorded() {
     let front = Response::html(
         "<link rel=canonical href=/real#x><link rel=alternate hreflang=de href=/de><link rel=alternate hreflang=x-default \
          href=/any><link rel=alternate hreflang=de href=/de2><meta name=robots content=noindex>",
@@ -156,7 +157,7 @@ fn charsets_show_in_queries() {
 }
 
 #[test]
-fn parameters_are_taken_out_where_that_is_asked_for() {
+fn parameters_are_removed_on_request() {
     let links = ["/p?sid=1&a=1", "/p?a=1&SID=2", "/p?a=1", "/q;jsessionid=9?utm_source=x", "/q"];
     let site = || {
         let site = site();
@@ -181,7 +182,7 @@ fn parameters_are_taken_out_where_that_is_asked_for() {
     assert_eq!(front.findings.links, 2);
 }
 
-/// A sitemap's aux record.
+/// The auxiliary record of a sitemap.
 fn aux<'a>(crawled: &'a Crawled, path: &str) -> &'a argiope_core::visit::Visit {
     let found = crawled.errands.iter().find(|visit| visit.link.url.path() == path);
     found.unwrap_or_else(|| panic!("{path} was not read"))
@@ -228,7 +229,7 @@ fn sitemaps_that_robots_txt_names_are_read_in_every_form() {
 }
 
 #[test]
-fn the_customary_sitemap_is_asked_for_on_demand_and_none_where_not_wanted() {
+fn the_default_sitemap_is_requested_on_demand_and_sitemaps_can_be_disabled() {
     let site = || {
         site()
             .robots("Sitemap: /named.txt\n")
@@ -251,7 +252,7 @@ fn the_customary_sitemap_is_asked_for_on_demand_and_none_where_not_wanted() {
 }
 
 #[test]
-fn bad_sitemaps_give_what_came_before_their_fault_and_say_so() {
+fn bad_sitemaps_yield_the_urls_before_the_error_and_report_it() {
     let site = site();
     let url = |path: &str| site.url(path);
     let laughs = format!(

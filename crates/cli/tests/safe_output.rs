@@ -1,4 +1,4 @@
-//! Output files without following symbolic links, messages about bad certificates, and the output of `fetch`.
+//! Output files are not written through symbolic links; messages about bad certificates; the output of `fetch`.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -51,7 +51,7 @@ fn no_file_is_written_through_a_link() {
 }
 
 #[test]
-fn a_file_in_place_of_the_folder_is_told_as_that() {
+fn a_file_in_place_of_the_crawl_directory_is_reported() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     fs::write(folder.path().join("f"), "x").expect("written");
     for more in [&["--out", "f"][..], &["--out", "f", "--fresh"]] {
@@ -67,7 +67,7 @@ fn a_file_in_place_of_the_folder_is_told_as_that() {
 }
 
 #[test]
-fn an_identity_that_is_none_is_named_by_its_file() {
+fn an_invalid_client_certificate_is_reported_with_its_file() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     fs::write(folder.path().join("junk.pem"), "\u{1b}[2Jjunk").expect("written");
     let output = run(folder.path(), &["fetch", "https://127.0.0.1:1/", "--cert", "junk.pem", "--key", "junk.pem"]);
@@ -91,7 +91,7 @@ fn an_identity_that_is_none_is_named_by_its_file() {
 }
 
 #[test]
-fn fetch_shows_the_certificate_and_that_nobody_checked_it() {
+fn fetch_shows_the_certificate_and_that_it_was_not_verified() {
     let site = Site::https("127.6.7.2:0", CertificateKind::Expired).expect("a loopback address");
     let site = site.page("/", Response::html("x"));
     let root = site.url("/");

@@ -68,7 +68,7 @@ fn roots_that_all_failed_are_exit_code_4_and_queued_again() {
     let _web = serve(site);
     let output = run(&[]);
     assert_eq!(output.status.code(), Some(0), "{}", messages(&output));
-    // Every view has one record per URL, the latest.
+    // Every view shows one record per URL: the latest.
     let export =
         argiope(folder.path()).args(["export", "crawl", "--format", "jsonl"]).output().expect("the binary runs");
     let text = String::from_utf8(export.stdout).expect("UTF-8");

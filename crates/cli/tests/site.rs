@@ -25,7 +25,7 @@ fn text(path: &Path) -> &str {
 
 const PIXEL: &[u8] = b"GIF89a\x01\x00\x01\x00\x80\x00\x00\x00\x00\x00\xff\xff\xff,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;";
 
-/// Two hosts: pages, and the files that they need, by every way to name one.
+/// Two hosts with pages and the assets that they use, referenced in every possible way.
 fn web() -> (RunningWeb, String, String) {
     let image = || Response::bytes(PIXEL).content_type("image/gif");
     let css = |text: &str| Response::text(text.to_owned()).content_type("text/css");
@@ -115,14 +115,14 @@ fn assets_are_found_wherever_pages_name_them() {
 
     let records = crawl(&root, &folder.path().join("d"), &["--assets-scope", "host"]);
     assert!(fetched(&records, &cdn).is_empty(), "{records:?}");
-    // What a page needs is fetched with it, however deep pages may be.
+    // The assets of a page are fetched even at the depth limit.
     let records = crawl(&root, &folder.path().join("e"), &["--depth", "0"]);
     let own = fetched(&records, root.trim_end_matches('/'));
     assert!(own.contains("/one.gif") && !own.contains("/Case"), "{own:?}");
     assert!(fetched(&records, &cdn).contains("/more.gif"));
 }
 
-/// The references of a file that would be loaded or followed.
+/// All files below a folder.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut open = vec![folder.to_owned()];
@@ -162,7 +162,7 @@ fn a_site_opens_offline() {
         "href=\"sub/page@a=1_b=2.html#part\"",
         "<a href=\"sub/page@a=1_b=2.html\">moved</a>",
         "<a href='https://elsewhere.test/x'>",
-        // With a base, a fragment alone leads to the base.
+        // With a `base` element, a fragment-only link points to the base.
         &format!("<a href=\"{root}sub/#top\">here</a>"),
         "<img src=\"one.gif\" srcset='two.gif 1x, three.gif 2x'>",
         &format!("<img src='../{other}/far.gif'>"),
@@ -186,7 +186,7 @@ fn a_site_opens_offline() {
     let names: Vec<String> = files(&out).iter().map(|path| text(path).to_lowercase()).collect();
     assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len(), "no two names differ in case only: {names:?}");
 
-    // The same folder again is fine; a folder with other files is refused, and so is standard output.
+    // Exporting into the same folder again works; a folder with other files is refused, and so is standard output.
     succeed(&["export", text(&directory), "--format", "site", "-o", &target]);
     let mine = folder.path().join("mine");
     std::fs::create_dir(&mine).expect("a folder");

@@ -1,4 +1,4 @@
-//! A running crawl is watched and controlled: by `argiope ctl`, over HTTP, and by a signal.
+//! A running crawl is monitored and controlled with `argiope ctl`, over HTTP, and by a signal.
 
 mod durable_kit;
 
@@ -35,7 +35,7 @@ fn status(bench: &Bench) -> Value {
     serde_json::from_str(&text).expect("JSON")
 }
 
-/// Waits until the crawl can be reached.
+/// Waits until the control socket of the crawl responds.
 fn reached(bench: &Bench, crawl: &mut Child) {
     let begin = Instant::now();
     while ctl(bench, &["status"]).0 != 0 {
@@ -44,7 +44,7 @@ fn reached(bench: &Bench, crawl: &mut Child) {
     }
 }
 
-/// Waits until nothing is in flight: then a pause holds.
+/// Waits until no fetch is in flight; from then on the pause is effective.
 fn at_rest(bench: &Bench) -> Value {
     let begin = Instant::now();
     loop {
@@ -72,7 +72,7 @@ fn pauses_and_resumes(engine: &str) {
     obeys(&bench, &["pace", "gentle"]);
     let now = status(&bench);
     assert_eq!((&now["pace"], now["rate"].as_f64()), (&"gentle".into(), Some(40.0)), "{now}");
-    // From now on one host is excluded: its queued URLs are not requested any more.
+    // From now on one host is excluded: its queued URLs must not be requested any more.
     let host_of = |url: &str| url.trim_start_matches("http://").split(':').next().expect("a host").to_owned();
     let first = host_of(&practice.roots[0]);
     let host = practice.expected.keys().map(|url| host_of(url)).find(|host| *host != first).expect("another host");
@@ -132,7 +132,7 @@ fn changes_are_durable_and_a_pause_is_not() {
     obeys(&bench, &["stop"]);
     assert!(wait(&mut crawl).success());
 
-    // A new value on the command line overrides a change that was made to the old value.
+    // A new value on the command line overrides an earlier change made with `ctl`.
     let mut crawl = bench.spawn(&["--rate", "50/s"]);
     reached(&bench, &mut crawl);
     assert_eq!(status(&bench)["rate"].as_f64(), Some(50.0));

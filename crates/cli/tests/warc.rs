@@ -1,4 +1,4 @@
-//! The archive of a crawl: read by our own reader, checked with warcio, replayed with pywb.
+//! The archive of a crawl: read with our own reader, verified with warcio, replayed with pywb.
 
 mod readers;
 
@@ -105,7 +105,7 @@ fn record_at(archive: &BTreeMap<String, Vec<u8>>, place: &Value) -> (BTreeMap<St
 }
 
 #[test]
-fn every_answer_that_a_record_speaks_of_is_in_the_archive_as_it_came() {
+fn every_recorded_response_is_in_the_archive_unchanged() {
     let (crawled, roots) = crawl();
     // Two hosts have the same page: the first response holds the payload, the second is a revisit record.
     let find = |path: &str| {

@@ -37,7 +37,7 @@ fn an_archive_survives_random_kills() {
         let mut crawl = bench.spawn(&[]);
         practice.wait_for(target, &mut crawl);
         killed += u64::from(crawl.try_wait().expect("it can be waited for").is_none());
-        // It may have ended a moment ago.
+        // Ignored: the process may have ended just before.
         let _ = crawl.kill();
         wait(&mut crawl);
     }

@@ -1,8 +1,8 @@
-//! What a page says: CSS selectors, structured data, main text and Markdown.
+//! Extraction of content from pages: CSS selectors, structured data, main text and Markdown.
 //!
-//! Everything here is pure: text in, data out, in linear or bounded time for any input. [`Document`] is the parsed page,
-//! [`Selector`] finds elements, [`Extraction`] takes named fields out of pages by rules, [`Article`] is the main content,
-//! [`rewrite_page`] replaces the URLs of a page.
+//! All functions are pure, and take linear or bounded time for any input. [`Document`] is the parsed page, [`Selector`]
+//! finds elements, [`Extraction`] extracts named fields by rules, [`Article`] is the main content, [`rewrite_page`]
+//! replaces the URLs of a page.
 
 mod document;
 mod extract;

@@ -4,13 +4,13 @@ use serde_json::{Map, Value};
 
 use crate::document::{Document, Element, names};
 
-/// JSON-LD of one page that is read; blocks beyond it are left out.
+/// Maximum bytes of JSON-LD read per page; further blocks are skipped.
 const MAX_JSON_LD: usize = 4 << 20;
-/// Items and properties of microdata that are read.
+/// Maximum number of microdata items and properties.
 const MAX_MICRODATA: usize = 10_000;
-/// How deep items of microdata may be nested.
+/// Maximum nesting of microdata items.
 const MAX_NESTING: usize = 32;
-/// Values that one path may visit.
+/// Maximum number of values that one path visits.
 const MAX_VISITS: usize = 200_000;
 
 impl Document {
@@ -34,12 +34,12 @@ impl Document {
         blocks
     }
 
-    /// The content of a `meta` element by its name, property, `itemprop` or `http-equiv`, in any case.
+    /// The content of a `meta` element by its name, property, `itemprop` or `http-equiv`, ignoring case.
     pub fn meta(&self, name: &str) -> Option<String> {
         self.metas(name).next()
     }
 
-    /// All contents of `meta` elements with that name.
+    /// The contents of all `meta` elements with this name.
     pub fn metas<'a>(&'a self, name: &'a str) -> impl Iterator<Item = String> + 'a {
         self.elements().filter(|element| element.id_name() == names::META).filter_map(move |element| {
             let named = ["name", "property", "http-equiv", "itemprop"];
@@ -52,7 +52,7 @@ impl Document {
         })
     }
 
-    /// The items of microdata at the top level: `{"@type": ..., property: value}`. A property with several values is an array.
+    /// The top-level microdata items: `{"@type": ..., property: value}`. A property with several values is an array.
     pub fn microdata(&self) -> Vec<Value> {
         let mut left = MAX_MICRODATA;
         let scoped = |element: &Element<'_>| element.written_attribute("itemscope").is_some();
@@ -68,7 +68,7 @@ impl Document {
     }
 }
 
-/// Parses JSON; what pages wrap around it (comments, CDATA marks, a final semicolon) is removed.
+/// Parses JSON after removing what pages wrap around it: comments, CDATA marks, a final semicolon.
 fn parse_lenient(text: &str) -> Option<Value> {
     let text = text.trim();
     if let Ok(value) = serde_json::from_str(text) {
@@ -82,7 +82,7 @@ fn parse_lenient(text: &str) -> Option<Value> {
     if let Ok(value) = serde_json::from_str(inner) {
         return Some(value);
     }
-    // Line breaks within strings are the most frequent fault.
+    // Line breaks within strings are the most frequent error.
     let cleaned: String = inner.chars().map(|character| if character.is_control() { ' ' } else { character }).collect();
     serde_json::from_str(&cleaned).ok()
 }
@@ -141,8 +141,8 @@ fn microdata_value(element: Element<'_>) -> Value {
 
 /// A path into structured data: `Product.offers.price`, `headline`, `author[1].name`.
 ///
-/// A first part that begins with a capital letter is a type and selects the objects of that type, at any depth. Arrays are
-/// passed through, unless a part has an index in brackets.
+/// If the first part begins with a capital letter, it is a type and selects the objects of that type at any depth.
+/// Arrays are searched element by element, unless a part has an index in brackets.
 #[derive(Clone, Debug)]
 pub struct DataPath {
     kind: Option<Box<str>>,
@@ -154,7 +154,7 @@ impl DataPath {
     ///
     /// # Errors
     ///
-    /// The path is empty or has an empty part; the text says which.
+    /// The path is empty or has an empty part; the message says which.
     pub fn parse(path: &str) -> Result<Self, String> {
         let mut kind = None;
         let mut parts = Vec::new();
@@ -219,7 +219,7 @@ fn flatten<'v>(value: &'v Value, out: &mut Vec<&'v Value>, visits: &mut usize) {
     }
 }
 
-/// The objects of a block: itself, the members of an array, and those of `@graph`.
+/// The top-level objects of a block: the block itself, the members of an array, and those of `@graph`.
 fn tops<'v>(value: &'v Value, out: &mut Vec<&'v Value>, depth: usize) {
     match value {
         Value::Array(values) if depth < 4 => values.iter().for_each(|value| tops(value, out, depth + 1)),

@@ -1,4 +1,4 @@
-//! The tree that pages become: optional tags, misnested elements, and what selectors find in it.
+//! The tree of a parsed page: optional tags, misnested elements, and what selectors find in it.
 
 use argiope_content::{Document, ParseLimits, Selector};
 
@@ -127,7 +127,7 @@ fn structured_data_is_read() {
 
 #[test]
 fn hostile_pages_cost_bounded_work() {
-    // Each takes well under a second; a quadratic builder would take minutes.
+    // Each page takes well under a second; a quadratic builder would take minutes.
     let deep = "<div>".repeat(100_000) + "x";
     let page = Document::parse(deep);
     assert_eq!(page.select("div").unwrap().len(), 100_000);
@@ -155,7 +155,7 @@ fn hostile_pages_cost_bounded_work() {
 #[test]
 fn hostile_selectors_cost_bounded_work() {
     let page = Document::parse("<div>".repeat(600) + &"<p><span>x</span></p>".repeat(2000));
-    // Ten kilobytes of descendants, and nested tests that look at everything again and again.
+    // Ten kilobytes of descendant combinators, and nested tests that visit everything repeatedly.
     let long = ["div"; 2500].join(" ");
     assert_eq!(page.select(&long).unwrap().len(), 0);
     let costly = "div:has(:has(:has(p:nth-last-child(3n+1):not(:first-child))))";

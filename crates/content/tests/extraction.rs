@@ -1,4 +1,4 @@
-//! Rules that take fields out of pages: what they find, and what is said about wrong ones.
+//! Rules that extract fields from pages: their results, and the errors of wrong rules.
 
 use argiope_content::{Document, Extraction};
 use serde_json::{Value, json};

@@ -6,8 +6,8 @@
 //! as they grow ([`Held`]), and may take what state leaves of the limit. When that is used up, reading from sockets
 //! pauses: TCP backpressure makes the hosts wait, and nothing fails.
 //!
-//! Invariant: at most one holder at a time may exceed the room for responses, so that one can always finish and release
-//! its bytes.
+//! Invariant: at most one holder at a time may exceed the room for responses, so that there is always a holder that can
+//! finish and release its bytes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -26,7 +26,7 @@ pub enum MemoryPart {
     /// The rules of robots.txt files.
     Robots,
     Cookies,
-    /// Connections without a request.
+    /// Idle connections.
     Connections,
     /// Bodies of responses, archive records and sitemaps.
     Bodies,
@@ -66,20 +66,20 @@ impl MemoryPart {
         }
     }
 
-    /// Whether its size is reported by its owner; otherwise it is charged.
+    /// True if the owner reports the size with [`Budget::set`]; all other parts are charged through [`Held`].
     fn is_state(self) -> bool {
         matches!(self, Self::Frontier | Self::Lanes | Self::Robots | Self::Cookies | Self::Connections)
     }
 }
 
-/// State may take all but this part of the limit: responses have at least that much.
+/// Responses may always use the limit divided by this number, however large the state is.
 const MIN_RESPONSES: u64 = 8;
 
 /// The limit in bytes, and how many bytes are in use.
 #[derive(Debug)]
 pub struct Budget {
     limit: u64,
-    /// Limit on responses, however little state there is.
+    /// Limit on responses. It applies even if state leaves more room.
     max_responses: u64,
     /// Bytes of responses.
     held: AtomicU64,
@@ -104,7 +104,7 @@ impl Budget {
         Self::within(limit, limit)
     }
 
-    /// A budget with a limit on responses below that of the whole account.
+    /// A budget whose limit on responses is lower than the limit of the whole account.
     pub fn within(limit: u64, max_responses: u64) -> Arc<Self> {
         Arc::new(Self {
             limit,
@@ -131,7 +131,7 @@ impl Budget {
         self.held.load(Ordering::Relaxed)
     }
 
-    /// Reports the size of a part of the state. Each part has one owner, which is the only one to call this.
+    /// Reports the size of a part of the state. Only the owner of the part calls this.
     pub fn set(&self, part: MemoryPart, bytes: u64) {
         if let Some(cell) = self.parts.get(part as usize).filter(|_| part.is_state()) {
             let before = cell.swap(bytes, Ordering::Relaxed);
@@ -149,7 +149,7 @@ impl Budget {
         self.limit
     }
 
-    /// What responses may take now.
+    /// How many bytes responses may use now.
     fn room(&self) -> u64 {
         let left = self.limit.saturating_sub(self.state.load(Ordering::Relaxed));
         left.max(self.limit / MIN_RESPONSES).min(self.max_responses)
@@ -170,7 +170,7 @@ impl Held {
         self.budget.add(self.part, bytes as u64);
     }
 
-    /// Changes what is held to this many bytes.
+    /// Sets the number of bytes held.
     pub fn resize(&mut self, bytes: usize) {
         let change = (bytes as u64).wrapping_sub(self.bytes);
         if change != 0 {
@@ -237,7 +237,7 @@ mod tests {
         a.grow(6);
         assert!(a.may_grow() && b.may_grow());
         b.grow(6);
-        assert!(a.may_grow(), "the first to ask goes beyond");
+        assert!(a.may_grow(), "the first holder may exceed the limit");
         assert!(!b.may_grow() && !c.may_grow());
         a.grow(100);
         assert!(a.may_grow());
@@ -252,7 +252,7 @@ mod tests {
     fn responses_may_take_what_state_leaves() {
         let budget = Budget::within(800, 500);
         let mut body = budget.hold();
-        assert!(!body.try_grow(501) && body.try_grow(500), "never more than their own limit");
+        assert!(!body.try_grow(501) && body.try_grow(500), "responses stay within their own limit");
         body.resize(0);
         budget.set(MemoryPart::Frontier, 400);
         budget.set(MemoryPart::Lanes, 200);
@@ -260,10 +260,10 @@ mod tests {
         budget.set(MemoryPart::Frontier, 1_000);
         budget.set(MemoryPart::Frontier, 790);
         body.resize(0);
-        assert!(!body.try_grow(101) && body.try_grow(100), "an eighth is theirs in any case");
+        assert!(!body.try_grow(101) && body.try_grow(100), "an eighth is always left for responses");
         budget.set(MemoryPart::Frontier, 0);
         budget.set(MemoryPart::Pages, 7);
-        assert_eq!(budget.part(MemoryPart::Pages), 0, "what is charged cannot be set");
+        assert_eq!(budget.part(MemoryPart::Pages), 0, "a charged part ignores `set`");
         assert_eq!((budget.part(MemoryPart::Lanes), budget.part(MemoryPart::Bodies)), (200, 100));
         let mut window = budget.hold_for(MemoryPart::Windows);
         assert!(window.try_grow(400) && !window.try_grow(1));

@@ -66,7 +66,7 @@ pub enum ControlVerdict {
 }
 
 impl ControlVerdict {
-    /// The same as a result for the person who asked for the change.
+    /// The reason of a refusal becomes the error.
     pub fn into_result(self) -> Result<(), String> {
         match self {
             Self::Done => Ok(()),
@@ -76,7 +76,7 @@ impl ControlVerdict {
 }
 
 impl Control {
-    /// The pattern to exclude, where this excludes something.
+    /// The pattern to exclude; none for other changes.
     pub fn exclude_pattern(&self) -> Option<String> {
         match self {
             Self::Exclude { pattern } => Some(pattern.clone()),

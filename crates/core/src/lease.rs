@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::time::Time;
 
-/// The right to start requests, until a time that may be moved. The default never ends.
+/// The right to start requests, until a time that can be postponed. The default never expires.
 #[derive(Clone, Debug)]
 pub struct Lease(Arc<State>);
 
@@ -26,14 +26,14 @@ impl Lease {
         Self(Arc::new(State { until: AtomicU64::new(time.as_micros()), refused: AtomicBool::new(false) }))
     }
 
-    /// Moves the end. A lease that has ended stays ended.
+    /// Postpones the end. An expired lease cannot be renewed.
     pub fn renew(&self, until: Time, now: Time) {
         if !self.has_ended(now) {
             self.0.until.fetch_max(until.as_micros(), Ordering::AcqRel);
         }
     }
 
-    /// Whether no request may be started any more.
+    /// Whether the lease has expired: no request may be started.
     pub fn has_ended(&self, now: Time) -> bool {
         if self.0.refused.load(Ordering::Acquire) {
             return true;
@@ -60,7 +60,7 @@ mod tests {
         assert!(!lease.has_ended(at(15)));
         assert!(lease.has_ended(at(20)));
         lease.renew(at(40), at(20));
-        assert!(lease.has_ended(at(21)), "it was refused once");
+        assert!(lease.has_ended(at(21)), "an expired lease stays expired");
         assert!(!Lease::default().has_ended(at(1 << 30)));
     }
 }

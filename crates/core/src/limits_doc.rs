@@ -99,8 +99,8 @@ fn the_page_says_what_the_code_does() {
         .collect();
     let defaults = defaults();
     for (name, default) in &defaults {
-        let said = rows.iter().find(|(row, _)| row == name).map(|(_, said)| said);
-        assert_eq!(said, Some(default), "{name}");
+        let documented = rows.iter().find(|(row, _)| row == name).map(|(_, documented)| documented);
+        assert_eq!(documented, Some(default), "{name}");
     }
     let unknown: Vec<_> = rows.iter().filter(|(row, _)| !defaults.iter().any(|(name, _)| name == row)).collect();
     assert!(unknown.is_empty(), "rows without a value in the code: {unknown:?}");

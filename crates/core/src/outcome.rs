@@ -1,4 +1,4 @@
-//! [`Outcome`]: what became of a URL, a closed set with stable names.
+//! [`Outcome`]: the final state of a URL, a closed set with stable names.
 //!
 //! Invariant: the names are those of the record format, and scripts rely on them.
 
@@ -12,7 +12,7 @@ macro_rules! names {
         pub enum $name { $($(#[$doc])* $variant,)* }
 
         impl $name {
-            /// All of them, in order.
+            /// All variants, in order.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
             /// The name in records, logs and reports.
@@ -47,7 +47,7 @@ macro_rules! names {
 }
 
 names! {
-    /// What became of a URL.
+    /// The final state of a URL.
     Outcome {
         /// A 2xx response; `truncated` is set if the body is incomplete.
         Ok = "ok",
@@ -104,7 +104,7 @@ names! {
 }
 
 names! {
-    /// Why a body is incomplete; the part before is kept.
+    /// Why a body is incomplete; the part that arrived is kept.
     Truncated {
         /// A limit on size.
         Length = "length",
@@ -119,7 +119,7 @@ names! {
     }
 }
 
-/// Bytes of a failure's message.
+/// Maximum length of a failure's message in bytes.
 pub(crate) const MAX_MESSAGE: usize = 1_000;
 
 /// What went wrong: `kind` for scripts, `message` for people.
@@ -130,7 +130,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A failure with a message for people. Long messages are cut: they may quote texts of a server.
+    /// A failure with a message for people. Long messages are cut: they may quote what a server sent.
     pub fn new(kind: ErrorKind, message: impl Into<Box<str>>) -> Self {
         let message = message.into();
         if message.len() <= MAX_MESSAGE {

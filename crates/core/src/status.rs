@@ -41,7 +41,7 @@ pub struct Status {
     pub busiest: Vec<HostStatus>,
     /// The hosts that take longest to respond, slowest first.
     pub slowest: Vec<HostStatus>,
-    /// What holds the crawl up, if anything does.
+    /// Why the crawl waits, if it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waiting: Option<HostWait>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -49,19 +49,19 @@ pub struct Status {
     #[serde(rename = "max_time_seconds", with = "optional_seconds", skip_serializing_if = "Option::is_none")]
     pub max_time: Option<Duration>,
     pub pace: Pace,
-    /// Pages a second over all hosts, where `--rate` or `ctl rate` limits them.
+    /// Limit on pages a second over all hosts, if set by `--rate` or `ctl rate`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
     /// Patterns that were excluded while the crawl was running.
     pub excludes: Vec<Box<str>>,
-    /// Resident memory of the process; zero where it is unknown.
+    /// Resident memory of the process; zero if unknown.
     pub memory_bytes: u64,
     /// `--max-memory`, or its default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_memory: Option<u64>,
     /// The parts of the memory account that are not empty, in bytes.
     pub memory_parts: BTreeMap<MemoryPart, u64>,
-    /// Size of the crawl directory; zero where there is none.
+    /// Size of the crawl directory; zero without one.
     pub disk_bytes: u64,
     /// The latest URLs that could not be fetched, newest first.
     pub errors: Vec<RecentError>,
@@ -102,9 +102,9 @@ pub struct HostStatus {
     pub in_flight: usize,
     /// Requests that may be in flight at once now.
     pub width: usize,
-    /// Why that many.
+    /// The reason for this width.
     pub width_reason: Box<str>,
-    /// Requests a second that are not exceeded because the host refused more.
+    /// Limit on requests a second, because the host refused a higher rate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_cap: Option<f64>,
     /// The time from one request to the next at the present pace.
@@ -117,7 +117,7 @@ pub struct HostStatus {
     /// Why no request starts now, if none does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<WaitReason>,
-    /// When the next request may start; zero where that depends on an event.
+    /// When the next request may start; zero if that depends on an event.
     #[serde(rename = "next_in_seconds", with = "seconds")]
     pub next_in: Duration,
 }
@@ -173,12 +173,12 @@ impl OutcomeCounts {
         self.0.iter().sum()
     }
 
-    /// URLs that were requested: what robots.txt forbids and what is refused never is.
+    /// URLs that were requested: all except those that robots.txt forbids or that were refused.
     pub fn fetched(&self) -> u64 {
         self.total() - self.get(Outcome::Robots) - self.get(Outcome::Refused)
     }
 
-    /// OutcomeCounts with a count above zero, in the order of the record format.
+    /// Outcomes with a count above zero, in the order of the record format.
     pub fn iter(&self) -> impl Iterator<Item = (Outcome, u64)> + '_ {
         Outcome::ALL.iter().map(|outcome| (*outcome, self.get(*outcome))).filter(|(_, count)| *count > 0)
     }

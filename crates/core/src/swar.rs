@@ -19,7 +19,7 @@ pub fn up_to(bytes: &[u8]) -> u64 {
     if let Some(word) = first(bytes) {
         return word;
     }
-    // Two loads that overlap: both set the same bits there.
+    // The two loads overlap; the shared bytes are the same in both.
     if let (Some(head), Some(tail)) = (bytes.first_chunk(), bytes.last_chunk()) {
         let (head, tail) = (u32::from_le_bytes(*head), u32::from_le_bytes(*tail));
         return u64::from(head) | u64::from(tail) << (8 * (bytes.len() - 4));
@@ -74,7 +74,7 @@ pub fn ideograph_leads(word: u64) -> u64 {
     (from_e3 ^ after_e9) & word & HIGHS
 }
 
-/// The number of marks, where all are reliable.
+/// The number of marks; correct only if all marks are reliable.
 #[inline]
 pub fn marks(marks: u64) -> u64 {
     (marks >> 7).wrapping_mul(ONES) >> 56
@@ -113,8 +113,8 @@ mod tests {
             prop_assert_eq!(place(below(word, limit)), eight.iter().position(|&other| other < limit));
             let both = equal(word, byte) | below(word, limit);
             prop_assert_eq!(place(both), eight.iter().position(|&other| other == byte || other < limit));
-            let solid = |byte: u8| if byte > b' ' { 0x80 } else { 0 };
-            prop_assert_eq!(above_space(word), u64::from_le_bytes(eight.map(solid)));
+            let mark_visible = |byte: u8| if byte > b' ' { 0x80 } else { 0 };
+            prop_assert_eq!(above_space(word), u64::from_le_bytes(eight.map(mark_visible)));
             prop_assert_eq!(has_high(word), eight.iter().any(|byte| !byte.is_ascii()));
             let lead = |byte: u8| if (0xE3..=0xE9).contains(&byte) { 0x80 } else { 0 };
             prop_assert_eq!(ideograph_leads(word), u64::from_le_bytes(eight.map(lead)));

@@ -27,9 +27,9 @@ pub struct Visit {
     pub purpose: Purpose,
     pub facts: Facts,
     pub findings: PageFindings,
-    /// The exact bytes of request and response, where the rules ask for them.
+    /// The exact bytes of request and response, if the rules ask for them.
     pub wire: Option<Box<Wire>>,
-    /// The decoded body, where the rules ask for it.
+    /// The decoded body, if the rules ask for it.
     pub body: Option<Box<HeldBody>>,
     pub message: VisitMessage,
 }
@@ -59,11 +59,11 @@ pub struct Facts {
     pub insecure: bool,
     /// Defects of the response that did not prevent reading it.
     pub odd: Odd,
-    /// The response headers, where records include them.
+    /// The response headers, if records include them.
     pub headers: Option<Box<Headers>>,
 }
 
-/// What the examination of a page's body found.
+/// The findings of the examination of a page's body.
 #[derive(Debug, Default)]
 pub struct PageFindings {
     pub content_type: Option<Box<str>>,
@@ -74,7 +74,7 @@ pub struct PageFindings {
     pub canonical: Option<Url>,
     /// Language codes, and the address of the page in each language.
     pub hreflang: Vec<(Box<str>, Url)>,
-    /// What every record of an HTML page has.
+    /// Facts that are recorded for every HTML page.
     pub facts: Option<Box<PageFacts>>,
     pub noindex: bool,
     pub nofollow: bool,
@@ -86,42 +86,42 @@ pub struct PageFindings {
     pub new_links: u32,
     /// Links that were rejected, counted by scope rule.
     pub rejected: Vec<Rejected>,
-    /// Links that are not followed, with the reason, where skips are logged.
+    /// Links that are not followed, with the reason, if skips are logged.
     pub skipped: Vec<(Box<str>, &'static str)>,
-    /// Every link of the page, where records include them.
+    /// Every link of the page, if records include them.
     pub all_links: Option<Box<LinkList>>,
     /// Every link of the page, for the link graph. The keeper takes it.
     pub edges: Option<Box<LinkList>>,
     /// Links that a limit cut off: they are neither followed nor part of the graph.
     pub links_cut: u32,
-    /// Extracted fields and text, where the rules ask for them.
+    /// Extracted fields and text, if the rules ask for them.
     pub content: Option<Box<PageContent>>,
 }
 
-/// What only the keeper needs to know of a visit. It is not part of any output.
+/// The part of a visit that only the keeper needs. It is not part of any output.
 #[derive(Debug, Default)]
 pub struct VisitMessage {
     /// The lane and the connection slot to release; `None` if the host was not contacted.
     pub slot: Option<(LaneId, u16)>,
     /// Whether an earlier attempt already contacted the host.
     pub begun: bool,
-    /// How the host speaks HTTP, where the visit tells.
+    /// The HTTP version of the host, if the visit shows it.
     pub http: Option<LaneHttp>,
-    /// How many streams at a time the host allows on a connection of HTTP/2, where it said so.
+    /// How many concurrent streams the host allows on an HTTP/2 connection, if it said so.
     pub streams: Option<u32>,
     /// How long the host asked us to wait.
     pub retry_after: Option<Duration>,
-    /// The same as a moment in seconds since the Unix epoch, if the response had no `Date` to count from.
+    /// The end of that wait in seconds since the Unix epoch, if the response had no `Date` to count from.
     pub retry_at: Option<i64>,
     /// Cookies that the response set.
     pub set_cookies: Vec<SetCookie>,
     /// Links to follow: in scope, not nofollow, distinct.
     pub found: FollowList,
-    /// The share of the memory budget of a visit that is large.
+    /// Its share of the memory budget, if the visit is large.
     pub held: Option<crate::budget::Held>,
     /// Fingerprint of the text, to recognise near-duplicate pages.
     pub likeness: Option<Likeness>,
-    /// The exchange encoded for the archive, where there is an archive.
+    /// The exchange encoded for the archive, if there is one.
     pub archive: Option<Box<WarcExchange>>,
     /// The content of a robots.txt or a sitemap.
     pub errand: Option<Box<Errand>>,
@@ -130,7 +130,7 @@ pub struct VisitMessage {
 /// Header names and values as text, in order.
 pub type Headers = Vec<(Box<str>, Box<str>)>;
 
-/// What one scope rule rejected of a visit's links.
+/// The links of a visit that one scope rule rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejected {
     pub rule: ScopeRule,
@@ -139,16 +139,16 @@ pub struct Rejected {
     pub example: Box<str>,
 }
 
-/// What went over the wire, after TLS.
+/// The bytes of request and response, after TLS.
 #[derive(Debug)]
 pub struct Wire {
     pub request: Vec<u8>,
     pub response: Vec<u8>,
-    /// Length of its head in bytes; 0 if the head is incomplete.
+    /// Length of the response head in bytes; 0 if the head is incomplete.
     pub head: usize,
     /// The negotiated TLS parameters, if a handshake was completed.
     pub tls_info: Option<crate::http::conn::TlsInfo>,
-    /// Their share of the budget for bodies, released on drop.
+    /// Its share of the budget for bodies, released on drop.
     pub held: crate::budget::Held,
 }
 
@@ -168,7 +168,7 @@ pub enum Errand {
     Sitemap(crate::page::sitemap::Sitemap, crate::budget::Held),
 }
 
-/// How long each phase took, where it happened.
+/// How long each phase took; none if it did not happen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timings {
     pub dns: Option<Duration>,
@@ -197,7 +197,7 @@ pub struct Odd {
 }
 
 impl Odd {
-    /// The names of what is odd, as records have them.
+    /// The names of the defects, as in records.
     pub fn names(self) -> Vec<&'static str> {
         let all = [
             (self.coding_label, "coding_label"),
@@ -237,7 +237,7 @@ impl Facts {
 }
 
 impl Visit {
-    /// A visit of which only the outcome is known yet.
+    /// A visit with nothing but its outcome.
     pub fn bare(link: Link, purpose: Purpose, outcome: Outcome, now: Time) -> Self {
         let message = VisitMessage { begun: link.tries > 0, ..VisitMessage::default() };
         let (facts, findings) = (Facts::bare(outcome, now), PageFindings::default());

@@ -1,4 +1,4 @@
-// The live view. Everything that comes from the web is set as text: nothing here parses markup.
+// The live view. Text from the web is set as text; nothing here parses markup.
 "use strict";
 
 const OUTCOMES = [
@@ -108,7 +108,7 @@ function showOutcomes(outcomes) {
   byId("bar").replaceChildren(...parts);
 }
 
-/** Makes the table body have one row for each entry, and lets `fill` write into its cells. */
+/** Gives the table body one row per entry, and calls `fill` to write its cells. */
 function fillRows(body, entries, columns, fill) {
   while (body.rows.length > entries.length) body.deleteRow(-1);
   entries.forEach((entry, index) => {
@@ -141,7 +141,7 @@ function showHosts(hosts) {
       button = document.createElement("button");
       button.type = "button";
       button.textContent = "Exclude";
-      // The row may show another host by the time of the click: the question names the one that is meant.
+      // The row may show another host by the time of the click, so the question names the host.
       button.addEventListener("click", () => excludeHost(button.dataset.host));
       cells[7].append(button);
     }

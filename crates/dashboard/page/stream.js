@@ -17,7 +17,7 @@ function open() {
   source.addEventListener("error", () => {
     send(status = { kind: "lost" });
     if (source.readyState === EventSource.CLOSED) {
-      // The server refused; asking again at once would not help.
+      // The server refused the connection; an immediate retry would not help.
       source = null;
       if (ports.size > 0) setTimeout(() => { if (ports.size > 0 && !source) open(); }, 5000);
     }

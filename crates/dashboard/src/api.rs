@@ -20,14 +20,14 @@ use crate::guard::{self, Access};
 use crate::hub::Hub;
 use crate::metrics;
 
-/// A status that is this old is good enough for one request.
+/// Maximum age of a status that is served without asking the crawl again.
 const RECENT: Duration = Duration::from_millis(400);
-/// Bytes of a request's body.
+/// Maximum bytes of a request's body.
 const MAX_BODY: usize = 64 << 10;
-/// Letters of a pattern or a URL.
+/// Maximum bytes of a pattern or a URL.
 const MAX_TEXT: usize = 8 << 10;
 
-/// What handlers share.
+/// State shared by all handlers.
 #[derive(Clone)]
 pub struct App {
     pub hub: Arc<Hub>,
@@ -59,7 +59,7 @@ pub fn router(app: App) -> Router {
         .with_state(app)
 }
 
-/// An error for scripts and people.
+/// An error response as JSON.
 pub fn problem(status: StatusCode, message: &str) -> Response {
     (status, Json(json!({ "error": message }))).into_response()
 }
@@ -68,7 +68,7 @@ fn file(kind: &'static str, text: &'static str) -> Response {
     ([(header::CONTENT_TYPE, HeaderValue::from_static(kind))], text).into_response()
 }
 
-/// The live page while the crawl runs, its report otherwise.
+/// Redirects to the live page while the crawl runs, otherwise to its report.
 async fn home(State(app): State<App>) -> Response {
     let is_running = app.hub.take(RECENT).await.status.is_some();
     Redirect::to(if is_running { "/live" } else { "/report" }).into_response()
@@ -76,7 +76,7 @@ async fn home(State(app): State<App>) -> Response {
 
 async fn report(State(app): State<App>) -> Response {
     match app.hub.report().await {
-        // The report carries its own policy, which allows its own inline style and script by their digests.
+        // The report has its own policy, which allows its inline style and script by their digests.
         Ok(page) => {
             let kind = HeaderValue::from_static("text/html; charset=utf-8");
             let policy = HeaderValue::from_static("frame-ancestors 'none'");
@@ -118,7 +118,7 @@ async fn history(State(app): State<App>) -> Response {
     Json(json!({ "samples": app.hub.history() })).into_response()
 }
 
-/// A stream of statuses. A client that reads slowly misses some, and gets the newest.
+/// A stream of statuses. A slow client skips some and receives the newest.
 async fn events(State(app): State<App>) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
     let first = json!({ "name": &*app.name, "samples": app.hub.history() }).to_string();
     let mut statuses = app.hub.subscribe();

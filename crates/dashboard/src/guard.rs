@@ -1,10 +1,10 @@
-//! Who may ask: checks of Host, Origin and token, and the headers of every response.
+//! Access control: checks of Host, Origin and token, and the headers of every response.
 //!
-//! - Without a token the server is on loopback only, and `Host` must be an IP address or `localhost`: a site whose name
-//!   was rebound to 127.0.0.1 sends its own name.
+//! - Without a token the server listens on loopback only, and `Host` must be an IP address or `localhost`: after DNS
+//!   rebinding, a browser sends the name of the attacking site.
 //! - With a token every request needs it, as `Authorization: Bearer` or as the cookie that the login page sets.
-//! - A request that a browser sends for another site is refused (`Origin`, `Sec-Fetch-Site`). Changes need a JSON
-//!   content type besides, which no form can send.
+//! - Requests that a browser sends on behalf of another site are refused (`Origin`, `Sec-Fetch-Site`). Changes also
+//!   require a JSON content type, which an HTML form cannot send.
 
 use std::net::IpAddr;
 
@@ -17,13 +17,13 @@ use sha2::{Digest as _, Sha256};
 
 use crate::api::{App, problem};
 
-/// The cookie of a browser that has given the token.
+/// The session cookie of a browser that has logged in with the token.
 const COOKIE: &str = "argiope_session";
-/// Only files of this server, no inline code or style, no frames.
+/// Allows only files of this server: no inline code or style, no frames.
 pub const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
      connect-src 'self'; worker-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// What a client has to present.
+/// The credentials that a client must present.
 #[derive(Clone, Debug)]
 pub struct Access {
     token: Option<String>,
@@ -44,7 +44,7 @@ impl Access {
         self.token.as_deref().is_some_and(|own| is_equal(own, token))
     }
 
-    /// The header that logs a browser in.
+    /// The `Set-Cookie` header that logs a browser in.
     pub fn set_cookie(&self) -> String {
         format!("{COOKIE}={}; Path=/; HttpOnly; SameSite=Strict; Max-Age=2592000", self.session)
     }
@@ -63,7 +63,7 @@ impl Access {
     }
 }
 
-/// Compares in time that does not depend on where the texts differ.
+/// Compares in constant time.
 fn is_equal(own: &str, given: &str) -> bool {
     let difference = own.bytes().zip(given.bytes()).fold(0, |all, (a, b)| all | (a ^ b));
     own.len() == given.len() && difference == 0
@@ -73,7 +73,7 @@ fn text(headers: &HeaderMap, name: header::HeaderName) -> Option<&str> {
     headers.get(name).and_then(|value| value.to_str().ok())
 }
 
-/// Whether a `Host` header names this machine by address: rebinding attacks need a name.
+/// Whether a `Host` header is an IP address or `localhost`: DNS rebinding needs another name.
 fn is_address(host: &str) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
@@ -83,7 +83,7 @@ fn is_address(host: &str) -> bool {
     name.eq_ignore_ascii_case("localhost") || bare.parse::<IpAddr>().is_ok()
 }
 
-/// Whether a request comes from a page of this server, or from no page at all.
+/// Whether a request comes from a page of this server, or not from a page.
 fn is_same_site(headers: &HeaderMap, host: &str) -> bool {
     let origin = match headers.get(header::ORIGIN).map(HeaderValue::to_str) {
         None => true,
@@ -97,7 +97,7 @@ fn is_same_site(headers: &HeaderMap, host: &str) -> bool {
     origin && fetch.is_none_or(|site| matches!(site, "same-origin" | "none"))
 }
 
-/// Checks a request before any handler sees it.
+/// Checks a request before it reaches a handler.
 pub async fn check(State(app): State<App>, request: Request<Body>, next: Next) -> Response {
     let path = request.uri().path();
     let headers = request.headers();
@@ -106,7 +106,7 @@ pub async fn check(State(app): State<App>, request: Request<Body>, next: Next) -
     let mut response = if app.access.token.is_none() && !is_address(host) {
         problem(StatusCode::MISDIRECTED_REQUEST, "this server answers to localhost and to IP addresses only")
     } else if (request.method() != Method::GET || !is_page) && !is_same_site(headers, host) {
-        // A link on another site may lead here; a script or form on another site may not ask.
+        // Another site may link here, but its scripts and forms may not send requests.
         problem(StatusCode::FORBIDDEN, "requests from other sites are refused")
     } else if path != "/healthz" && path != "/login" && path != "/app.css" && !app.access.is_allowed(headers) {
         if is_page {
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_was_rebound_is_not_an_address() {
+    fn a_rebound_name_is_not_an_address() {
         for host in ["127.0.0.1:8080", "localhost", "LOCALHOST:80", "[::1]:9000", "192.168.1.5"] {
             assert!(is_address(host), "{host}");
         }

@@ -1,4 +1,4 @@
-//! [`Hub`]: the one place that takes a [`Status`] from the crawl, shared by all clients.
+//! [`Hub`]: the only component that requests a [`Status`] from the crawl; all clients share it.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,11 +11,11 @@ use tokio::sync::watch;
 
 use crate::CrawlSource;
 
-/// Between two values while somebody watches.
+/// Interval between two statuses while clients are subscribed.
 const WATCHED: Duration = Duration::from_millis(400);
-/// The same while only the history needs them.
+/// Interval between two statuses while only the history needs them.
 const UNWATCHED: Duration = Duration::from_secs(5);
-/// Samples that the history keeps: two hours at the slow interval.
+/// Number of samples in the history: two hours at the slow interval.
 const HISTORY: usize = 1_440;
 
 /// One point of the charts.
@@ -30,21 +30,21 @@ pub struct HistorySample {
     pub memory_bytes: u64,
 }
 
-/// What was taken last.
+/// The latest status.
 #[derive(Clone, Debug)]
 pub struct TakenStatus {
     pub at: Instant,
     pub status: Option<Arc<Status>>,
-    /// The status as JSON: serialized once for all clients.
+    /// The status as JSON, serialized once for all clients.
     pub json: Arc<str>,
 }
 
-/// Takes statuses from the crawl and gives them to clients.
+/// Requests statuses from the crawl and distributes them to clients.
 pub struct Hub {
     source: Arc<dyn CrawlSource>,
     latest: watch::Sender<TakenStatus>,
     history: Mutex<VecDeque<HistorySample>>,
-    /// One request to the crawl at a time: clients that come meanwhile share its answer.
+    /// Held during a request to the crawl: clients that arrive meanwhile share its result.
     taking: tokio::sync::Mutex<()>,
 }
 
@@ -59,7 +59,7 @@ impl Hub {
         })
     }
 
-    /// Takes statuses for as long as the server runs.
+    /// Requests statuses as long as the server runs.
     pub async fn run(self: Arc<Self>) {
         let mut watchers_changed = tokio::time::interval(WATCHED);
         watchers_changed.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -74,7 +74,7 @@ impl Hub {
         }
     }
 
-    /// The crawl's status, at most this old.
+    /// The status of the crawl, at most `max_age` old.
     pub async fn take(&self, max_age: Duration) -> TakenStatus {
         let began = Instant::now();
         let _turn = self.taking.lock().await;
@@ -96,7 +96,7 @@ impl Hub {
         taken
     }
 
-    /// A receiver of every status from now on. While one exists, somebody watches.
+    /// Subscribes to all further statuses. While a subscriber exists, the fast interval applies.
     pub fn subscribe(&self) -> watch::Receiver<TakenStatus> {
         self.latest.subscribe()
     }
@@ -120,7 +120,7 @@ impl Hub {
         blocking(move || source.report()).await
     }
 
-    /// Keeps a sample for the charts, at the slow interval.
+    /// Adds a sample to the history, at the slow interval.
     fn remember(&self, status: &Status) {
         let mut samples = self.samples();
         let at_seconds = status.elapsed.as_secs_f64();
@@ -131,7 +131,7 @@ impl Hub {
             return;
         }
         if samples.back().is_some_and(|last| at_seconds < last.at_seconds) {
-            // Another run of the crawl has begun.
+            // A new run of the crawl has begun.
             samples.clear();
         }
         if samples.len() >= HISTORY {

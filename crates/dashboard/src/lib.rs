@@ -1,11 +1,11 @@
 //! The HTTP server of a crawl: dashboard, JSON interface, metrics and control.
 //!
-//! The server runs on one thread with a runtime of its own, so it works beside every engine. It takes a status from
-//! the crawl ([`CrawlSource`]) a few times a second while a client is connected, once every few seconds otherwise, and shares it between all
-//! clients: the cost to the crawl does not depend on the number of clients.
+//! The server runs on one thread with its own runtime, so it works with every engine. It requests a status from the
+//! crawl ([`CrawlSource`]) a few times a second while a client is connected, and every few seconds otherwise. All
+//! clients share it, so the cost to the crawl does not depend on the number of clients.
 //!
-//! Nothing that a crawled site wrote can act in the page: the page sets text only, and its content security policy
-//! allows the files of this crate and nothing else. The module `guard` says who may ask.
+//! Text from crawled sites cannot execute in the page: the page only sets text, and its content security policy allows
+//! only the files of this crate. The module `guard` controls access.
 
 mod api;
 mod guard;
@@ -19,15 +19,15 @@ pub use argiope_core::control::CrawlSource;
 pub use metrics::render as render_metrics;
 pub use server::Server;
 
-/// Where and how to serve.
+/// Options of the server.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
     pub address: SocketAddr,
-    /// Required from every client where it is set. Addresses other than loopback need one.
+    /// If set, every client must present it. Addresses other than loopback require a token.
     pub token: Option<String>,
-    /// What the page calls the crawl.
+    /// The name of the crawl on the page.
     pub name: String,
 }
 
-/// The shortest token that is accepted: a short one can be guessed over the network.
+/// Minimum length of a token: a short one can be guessed over the network.
 pub const MIN_TOKEN: usize = 16;

@@ -1,14 +1,14 @@
 //! `/metrics`: a [`Status`] in Prometheus' text format.
 //!
-//! Every label has a closed set of values (outcomes, status classes, error kinds, states): no host name or URL can make
-//! the number of time series grow.
+//! Every label has a closed set of values (outcomes, status classes, error kinds, states), so host names and URLs
+//! cannot increase the number of time series.
 
 use std::fmt::Write as _;
 
 use argiope_core::status::{CrawlState, Status};
 use argiope_core::{ErrorKind, Outcome};
 
-/// The metrics of a crawl; only `argiope_up` where it is not running.
+/// Renders the metrics of a crawl; only `argiope_up` if it is not running.
 pub fn render(status: Option<&Status>) -> String {
     let mut text = String::new();
     family(&mut text, "argiope_up", "gauge", "Whether the crawl is running.");

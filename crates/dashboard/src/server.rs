@@ -1,4 +1,4 @@
-//! [`Server`]: the thread that listens, and its routes.
+//! [`Server`]: the listening thread and its routes.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -15,9 +15,9 @@ use crate::guard::Access;
 use crate::hub::Hub;
 use crate::{CrawlSource, MIN_TOKEN, ServerOptions};
 
-/// Connections at a time; further ones wait in the kernel's queue.
+/// Maximum number of connections; further ones wait in the kernel's queue.
 const MAX_CONNECTIONS: usize = 256;
-/// For the head of a request, so that idle connections end.
+/// Timeout for the head of a request, so that idle connections end.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A server that runs until it is dropped.
@@ -28,7 +28,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens and serves on a thread of its own.
+    /// Listens and serves on a separate thread.
     ///
     /// An address other than loopback needs a token, and a token needs at least [`MIN_TOKEN`] characters.
     pub fn start(options: ServerOptions, source: Arc<dyn CrawlSource>) -> io::Result<Self> {
@@ -58,18 +58,18 @@ impl Server {
                     _ = stopped => {}
                 }
             });
-            // Requests that still run must not keep the crawl from ending.
+            // Requests in progress must not delay the end of the crawl.
             runtime.shutdown_background();
         })?;
         Ok(Self { address, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// Where it listens: the port that was chosen, where port 0 was asked for.
+    /// The address it listens on, with the actual port if port 0 was requested.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Waits until the server ends, which it does only with its process.
+    /// Waits for the end of the server, which runs until the process ends.
     pub fn join(mut self) {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -95,7 +95,7 @@ async fn accept(listener: TcpListener, app: App) {
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(_) => {
-                // Out of descriptors, most likely: the crawl needs them more than this server does.
+                // The process is probably out of file descriptors, which the crawl needs more than this server.
                 tokio::time::sleep(Duration::from_millis(200)).await;
                 continue;
             }
@@ -106,7 +106,7 @@ async fn accept(listener: TcpListener, app: App) {
                 .timer(TokioTimer::new())
                 .header_read_timeout(HEAD_TIMEOUT)
                 .serve_connection(TokioIo::new(stream), service);
-            // A client that went away is not an error of the server.
+            // Ignored: the client has disconnected.
             let _ = served.await;
             drop(permit);
         });

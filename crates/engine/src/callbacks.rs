@@ -1,13 +1,13 @@
-//! The `callbacks` engine: one thread, many sockets, and a table that says which function to call when something happens.
+//! The `callbacks` engine: one thread, many sockets, and a table with the function to call on the next event of each.
 //!
 //! Nothing here blocks except [`Poller::wait`]. Code that would have to wait stores its state in the table, together
 //! with the function that continues from there, and returns. When the kernel reports that the socket is ready, or a
 //! deadline passes, that function is called with the token, finds its state in the table, and continues.
 //!
-//! This is cheap: a waiting fetch costs its state and nothing else, no stack, no task. The price is paid by the reader.
-//! What was one function with local variables becomes several functions with a struct between them; the order in which
-//! they run is nowhere in the text; and an error does not show how the program got there, because the stack above it is
-//! always the same: the loop. The `coroutines` engine costs the same and gives the order back.
+//! This is cheap: a waiting fetch costs only its state, without a stack or a task. The drawback is readability. One
+//! function with local variables becomes several functions with a struct between them. The code does not show the order
+//! in which they run, and a stack trace does not show the history, because it always ends in the loop. The `coroutines`
+//! engine costs the same and keeps the order visible.
 //!
 //! Invariant: an entry of the table holds the whole state of its connection and exactly one callback that continues it.
 
@@ -96,7 +96,7 @@ struct Entry {
 // end: callbacks-entry
 
 enum State {
-    /// Large and short-lived: in a box, so that the other states need not be as large.
+    /// Large and short-lived, so boxed to keep the other states small.
     Connecting(Box<Connecting<TcpStream>>),
     Open(Open),
     /// Only while a callback holds the state.
@@ -106,10 +106,10 @@ enum State {
 /// An established connection.
 struct Open {
     stream: TcpStream,
-    /// What the kernel was asked to report about the stream; none while the session is paused.
+    /// The registered interest of the stream; `None` while the session is paused.
     interest: Option<Interest>,
     session: Session,
-    /// The slot under which it is in the pool.
+    /// The slot under which the connection is in the pool.
     pooled: Option<SlotKey>,
 }
 
@@ -118,11 +118,11 @@ struct Table {
     poller: Poller,
     entries: Slab<Entry>,
     alarms: BTreeSet<(Time, usize)>,
-    /// Knows the connections with room for a job by their tokens.
+    /// Pool of connections with room for a job, by token.
     resources: Resources<usize>,
     /// Jobs without a visit yet.
     in_flight: usize,
-    /// A read filled the buffer: more bytes are there already.
+    /// A read filled the buffer, so more bytes are available.
     has_more: bool,
     buffer: Box<[u8]>,
 }
@@ -150,7 +150,7 @@ impl Table {
         }
     }
 
-    /// Starts a job: on the connection with room in its slot if it leads to the same origin, else on a new connection.
+    /// Starts a job on the pooled connection of its slot if that has the same origin, otherwise on a new connection.
     fn start(&mut self, mut job: Box<Job>) {
         let now = self.worker.clock.now();
         if let Some(token) = self.resources.pool().remove(slot_key(&job))
@@ -172,8 +172,8 @@ impl Table {
         self.connect(token, Cause::Own);
     }
 
-    /// Called when the job starts, when a connection attempt has ended, and when the next address is due. Which of these
-    /// it is can only be found out by looking.
+    /// Called when the job starts, when a connection attempt has ended, and when the next address is due. The function
+    /// checks which of these is the case.
     fn connect(&mut self, token: usize, _cause: Cause) {
         let Some(State::Connecting(mut connecting)) = self.take(token) else { return };
         let Self { worker, poller, resources, entries, alarms, .. } = self;
@@ -284,13 +284,13 @@ impl Table {
     }
     // end: callbacks-drive
 
-    /// Continues a session whose socket cannot be watched any more.
+    /// Continues a session whose socket can no longer be registered.
     fn drive_again(&mut self, token: usize, open: Open) {
         self.put(token, State::Open(open), Self::drive);
         self.drive(token, Cause::Own);
     }
 
-    /// Enters a session with room in the pool. Says whether the connection stays open.
+    /// Adds a session with room to the pool. Returns whether the connection stays open.
     fn offer(&mut self, token: usize, session: &Session, pooled: &mut Option<SlotKey>, now: Time) -> bool {
         let Some(slot) = session.slot().filter(|_| pooled.is_none()) else { return pooled.is_some() };
         if !self.resources.may_keep(slot, now) {
@@ -347,8 +347,8 @@ impl Table {
         remove(&mut self.entries, &mut self.alarms, token);
     }
 
-    /// An alarm that fires too early does no harm: the callback looks, and sets it again. So an alarm is moved only to
-    /// an earlier time, and a busy connection, whose deadline moves with every byte, costs no timer work.
+    /// An early alarm is harmless: the callback checks the deadline and sets it again. So alarms are moved only to
+    /// earlier times, and a busy connection, whose deadline moves with every byte, causes no timer work.
     fn set_alarm(&mut self, token: usize, time: Time) {
         if let Some(entry) = self.entries.get_mut(token)
             && time < entry.alarm
@@ -366,7 +366,7 @@ impl Table {
         }
     }
 
-    /// Closes idle connections while file descriptors are short, for the sake of other workers.
+    /// Closes idle connections while file descriptors are short: another worker may need them.
     fn evict_if_short(&mut self, now: Time) {
         let Self { resources, entries, alarms, .. } = self;
         while let Some(slot) = resources.evict_if_short(now, |token| is_idle(entries, *token)) {

@@ -1,7 +1,8 @@
 //! [`Connecting`]: a job without a connection yet. It runs the race between the host's addresses for every engine.
 //!
-//! Engines differ in how they open a socket and how they wait for several of them; the rest is the same and stands here.
-//! A shortage of file descriptors is not the host's fault: the race starts again when one may be free.
+//! Engines differ in how they open a socket and how they wait for several of them; the rest is the same and is
+//! implemented here. A shortage of file descriptors is not the host's fault: the race starts again when one may be
+//! free.
 
 use std::io;
 use std::net::SocketAddr;
@@ -18,7 +19,8 @@ use crate::worker::Worker;
 /// How long a fetch waits when no file descriptor is left for its socket.
 const SHORTAGE_RETRY: Duration = Duration::from_millis(250);
 
-/// How long it waits when an idle connection was evicted for it: its owner must run to close the socket.
+/// How long it waits after an idle connection was evicted for it: the owner of that connection must run to close the
+/// socket.
 const EVICTION_RETRY: Duration = Duration::from_millis(1);
 
 /// A job whose connection is being established. `S` is the engine's socket.
@@ -29,7 +31,7 @@ pub struct Connecting<S> {
     attempts: Attempts<S>,
 }
 
-/// What happens next.
+/// The next action of the engine.
 pub enum ConnectStep<S> {
     /// One attempt has succeeded. The others are cancelled by dropping the [`Connecting`].
     Connected(SocketAddr, S),
@@ -44,8 +46,8 @@ impl<S> Connecting<S> {
         Self { job, started: now, race, attempts: Attempts::default() }
     }
 
-    /// Moves on as far as possible without waiting. `open` starts a non-blocking connect, `connected` says how one
-    /// stands, and `evict` has an idle connection closed, if there is one.
+    /// Makes as much progress as possible without waiting. `open` starts a non-blocking connect, `connected` returns
+    /// its state, and `evict` closes an idle connection, if any.
     pub fn step(
         &mut self,
         worker: &Worker,
@@ -74,12 +76,12 @@ impl<S> Connecting<S> {
         }
     }
 
-    /// The sockets of the attempts under way.
+    /// The sockets of the attempts in progress.
     pub fn sockets(&self) -> impl Iterator<Item = &S> {
         self.attempts.sockets()
     }
 
-    /// The slot in which the connection belongs.
+    /// The slot of the connection.
     pub fn slot(&self) -> SlotKey {
         session::slot_key(&self.job)
     }

@@ -3,7 +3,7 @@
 //! Invariant: this is the only file that names epoll. The `callbacks` and the `coroutines` engine are built on it.
 //!
 //! Registration is level-triggered: as long as there is something to read, every `wait` reports it again. So an engine
-//! may read once per event and leave the rest; nothing is missed. A socket that no one waits for is removed.
+//! may read once per event and leave the rest; nothing is missed. A socket that is not waited for is removed.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -14,13 +14,13 @@ use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 
-/// How many events one `wait` returns at most; further ones come with the next call.
+/// Maximum number of events that one `wait` returns; the next call returns further ones.
 const EVENTS_AT_ONCE: usize = 1024;
 
 /// The token of the wake-up eventfd; it never reaches the engine.
 const WAKE: u64 = u64::MAX;
 
-/// What to report about a socket.
+/// The event to report for a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interest {
     Readable,

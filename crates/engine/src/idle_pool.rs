@@ -3,8 +3,8 @@
 //! Eviction is least recently used: a connection that was just used is likely to be used again soon. If newcomers were
 //! refused instead, a host whose connection does not fit would reconnect for every request.
 //!
-//! Invariant: each entry is in `order` once under its own number, unless it was already named for eviction. Numbers of
-//! removed entries are skipped, and compacted before they outnumber the entries.
+//! Invariant: each entry is in `order` once under its own number, unless it was already returned for eviction. Numbers
+//! of removed entries are skipped, and compacted before they outnumber the entries.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -67,8 +67,8 @@ impl<T> IdlePool<T> {
         Some(entry)
     }
 
-    /// The least recently used entry among those that may leave. Each entry is named at most once. An entry that may
-    /// not leave counts as used: it is asked again after the others.
+    /// The least recently used entry that may be evicted. Each entry is returned at most once. An entry that must not
+    /// be evicted counts as used: it is checked again after the others.
     pub fn oldest(&mut self, may_leave: impl Fn(&T) -> bool) -> Option<SlotKey> {
         let mut busy = 0;
         while busy < MAX_SKIPPED
@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(pool.insert(slot(0), 0), None);
         assert_eq!(pool.oldest(|entry| *entry != 1), Some(slot(2)));
         assert_eq!(pool.remove(slot(2)), Some(2));
-        assert_eq!(pool.oldest(|_| true), Some(slot(3)), "one that may not leave is skipped");
+        assert_eq!(pool.oldest(|_| true), Some(slot(3)), "an entry that must stay is skipped");
         assert_eq!(pool.oldest(|_| true), Some(slot(0)));
         assert_eq!(pool.oldest(|_| true), Some(slot(1)), "it is asked again after the others");
         assert_eq!(pool.oldest(|_| true), None, "each is named once");

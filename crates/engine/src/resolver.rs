@@ -1,8 +1,8 @@
 //! The resolver: host names in, addresses out, on its own thread.
 //!
-//! Invariant: every query gets exactly one answer. Nothing is started for what needs no name server: IP literals are
-//! answered immediately, and names given with `--resolve` never get here. The thread, its runtime and hickory start
-//! with the first real name.
+//! Invariant: every query gets exactly one answer. Nothing is started for hosts that need no name server: IP literals
+//! are answered immediately, and names given with `--resolve` never get here. The thread, its runtime and hickory start
+//! with the first name that must be looked up.
 //!
 //! Whether an address may be connected to is decided in the core (`address`).
 
@@ -163,7 +163,7 @@ fn serve(
             let pending = PendingName { name, waiting, answers, result: None };
             let (sources, room) = (Rc::clone(&sources), Rc::clone(&room));
             tokio::task::spawn_local(async move {
-                let _turn = room.acquire().await;
+                let _permit = room.acquire().await;
                 let result = sources.look_up(&pending.name).await;
                 pending.end(result);
             });
@@ -192,8 +192,8 @@ impl Drop for PendingName {
     fn drop(&mut self) {
         let result = self.result.take();
         let result = result.unwrap_or_else(|| Err(Failure::new(ErrorKind::Internal, "the resolver gave up")));
-        let askers = self.waiting.borrow_mut().remove(&self.name);
-        for lane in askers.unwrap_or_default() {
+        let lanes = self.waiting.borrow_mut().remove(&self.name);
+        for lane in lanes.unwrap_or_default() {
             (self.answers)(DnsAnswer { lane, result: result.clone() });
         }
     }
@@ -238,8 +238,8 @@ impl NameSources {
                 failed(ErrorKind::DnsInvalid, format!("{host} has an endless chain of aliases (CNAME)"))
             }
             Ok(Err(error)) => {
-                let (kind, words) = meaning(&error);
-                failed(kind, format!("{host} {words}"))
+                let (kind, message) = meaning(&error);
+                failed(kind, format!("{host} {message}"))
             }
             Err(_) => failed(ErrorKind::DnsTimeout, format!("no answer about {host} in {:?}", self.timeout)),
         }

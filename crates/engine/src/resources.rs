@@ -1,6 +1,6 @@
-//! [`Resources`]: what keeps a worker with many connections within the machine's limits, apart from the engines' loops.
+//! [`Resources`]: keeps a worker with many connections within the machine's limits, separate from the engines' loops.
 //!
-//! Four concerns, none of which an engine's loop decides on:
+//! It handles four concerns for all engines:
 //!
 //! - **Idle pool.** Connections with room for another job, by slot ([`IdlePool`]). All workers together have at most
 //!   `max(256, --concurrency)`, or fewer if memory is short; beyond that each evicts its least recently used one.
@@ -27,7 +27,7 @@ use crate::worker::{FileShortage, IdleLimit, Worker};
 /// How often a worker checks whether another worker needs the file descriptors of its idle connections.
 pub const IDLE_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
-/// The idle pool, file shortage and wake-up coalescing of one worker. `C` is how the engine finds a connection again.
+/// The idle pool, file shortage and wake-up coalescing of one worker. `C` is the engine's handle for a connection.
 pub struct Resources<C> {
     pool: IdlePool<C>,
     idle_limit: IdleLimit,
@@ -55,8 +55,8 @@ impl<C> Resources<C> {
         &mut self.pool
     }
 
-    /// Lets a job wait for the connection that is made for another one. Gives it back if there is none: then a connection
-    /// is to be made for it, and [`Resources::connected`] to be called.
+    /// Lets a job wait for the connection that is being opened for another one. Returns the job if there is none: the
+    /// caller then opens a connection for it, and calls [`Resources::connected`].
     pub fn wait_for_connection(&mut self, job: Box<Job>) -> Option<Box<Job>> {
         if !job.shares_connection() {
             return Some(job);
@@ -73,12 +73,12 @@ impl<C> Resources<C> {
         }
     }
 
-    /// The connection of a slot was made, or could not be. Returns the jobs that wait for it.
+    /// Reports that the connection of a slot was opened, or could not be. Returns the jobs that waited for it.
     pub fn connected(&mut self, slot: SlotKey) -> Vec<Box<Job>> {
         self.connecting.remove(&slot).unwrap_or_default()
     }
 
-    /// Whether the pool takes this connection: its slot is free, and no file descriptor is needed elsewhere.
+    /// Whether the pool accepts this connection: its slot is free, and file descriptors are not short.
     pub fn may_keep(&self, slot: SlotKey, now: Time) -> bool {
         !self.file_shortage.is_active(now) && self.pool.get(slot).is_none()
     }
@@ -93,17 +93,17 @@ impl<C> Resources<C> {
         if self.file_shortage.is_active(now) { self.pool.oldest(may_leave) } else { None }
     }
 
-    /// A fetch has ended; `in_flight` others have not.
+    /// Records the end of a fetch while `in_flight` others are in progress.
     pub fn note(&mut self, visit: &Visit, in_flight: usize) {
         self.wake_batcher.note(visit, in_flight, self.clock.now());
     }
 
-    /// The handle that delays wake-ups, for engines whose wait is elsewhere.
+    /// The handle that delays wake-ups, for engines that wait in another place.
     pub fn wake_delay(&self) -> WakeDelay {
         self.wake_batcher.wake_delay()
     }
 
-    /// Coalesces wake-ups unless something is `ready`, then says how long to wait for sockets: until the `next`
+    /// Coalesces wake-ups unless something is `ready`, then returns how long to wait for sockets: until the `next`
     /// deadline or the next check for a file shortage.
     pub fn before_wait(&self, next: Time, ready: bool) -> Option<Duration> {
         if !ready {

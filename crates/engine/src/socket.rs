@@ -1,4 +1,4 @@
-//! Sockets as all engines open them: non-blocking connect, and what system errors mean.
+//! Socket functions of all engines: non-blocking connect, and the meaning of system errors.
 //!
 //! Invariant: `EINPROGRESS` is not an error. It is the usual result of a non-blocking connect.
 
@@ -28,13 +28,13 @@ pub fn begin_connect(address: SocketAddr) -> io::Result<TcpStream> {
 }
 // end: begin-connect
 
-/// Reads what is there without waiting, regardless of any cached readiness.
+/// Reads available bytes without waiting, regardless of any cached readiness.
 pub fn read_now(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
     let (count, _) = recv(socket, buffer, RecvFlags::DONTWAIT)?;
     Ok(count)
 }
 
-/// How a connection attempt stands: `Ok(true)` connected, `Ok(false)` in progress, `Err` failed.
+/// The state of a connection attempt: `Ok(true)` connected, `Ok(false)` in progress, `Err` failed.
 pub fn connected(socket: &TcpStream) -> io::Result<bool> {
     if let Some(error) = socket.take_error()? {
         return Err(error);
@@ -107,7 +107,7 @@ pub fn is_quiet(socket: impl AsFd) -> bool {
     must_be_quiet(socket).is_err_and(|error| error.kind() == Io::WouldBlock)
 }
 
-/// The same as a system result: `WouldBlock` if nothing has arrived.
+/// Like [`is_quiet`], as a system result: `WouldBlock` if nothing has arrived.
 pub fn must_be_quiet(socket: impl AsFd) -> io::Result<()> {
     let flags = rustix::net::RecvFlags::PEEK | rustix::net::RecvFlags::DONTWAIT;
     rustix::net::recv(socket, &mut [0; 1], flags)?;
@@ -123,23 +123,23 @@ pub fn is_shortage(error: &io::Error) -> bool {
 
 /// Why an attempt to connect failed, as an outcome.
 pub fn connect_failure(address: SocketAddr, error: &io::Error) -> Failure {
-    let (kind, words) = match error.kind() {
+    let (kind, message) = match error.kind() {
         Io::ConnectionRefused => (ErrorKind::ConnectRefused, "refused the connection"),
         Io::TimedOut => (ErrorKind::ConnectTimeout, "did not answer"),
         Io::ConnectionReset | Io::ConnectionAborted => (ErrorKind::Reset, "reset the connection"),
         _ => return Failure::new(ErrorKind::Unreachable, format!("{address} cannot be reached: {error}")),
     };
-    Failure::new(kind, format!("{address} {words}"))
+    Failure::new(kind, format!("{address} {message}"))
 }
 
 /// Why an established connection broke, as an outcome.
 pub fn broken(error: &io::Error) -> Failure {
-    let words = match error.kind() {
+    let message = match error.kind() {
         Io::ConnectionReset | Io::ConnectionAborted => "the peer reset the connection".to_owned(),
         Io::BrokenPipe => "the peer closed the connection while we were writing".to_owned(),
         _ => format!("the connection broke: {error}"),
     };
-    Failure::new(ErrorKind::Reset, words)
+    Failure::new(ErrorKind::Reset, message)
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use crate::worker::Worker;
 /// The connections with room for a job, each owned by a task.
 pub struct TaskSlots(RefCell<Resources<TaskSlot>>);
 
-/// A connection with room, as the tasks that do not own it see it.
+/// A connection with room, as seen by tasks that do not own it.
 struct TaskSlot {
     waker: Waker,
     key: ConnKey,
@@ -34,14 +34,14 @@ impl TaskSlot {
         self.is_idle && self.jobs.is_empty() && !self.evicted
     }
 
-    /// Has the owner close its connection as soon as it runs.
+    /// Makes the owner close its connection when it runs next.
     fn evict(&mut self) {
         self.evicted = true;
         self.waker.wake_by_ref();
     }
 }
 
-/// What the owner of a connection with room is told.
+/// An event for the owner of a connection with room.
 pub enum SlotEvent {
     Job(Box<Job>),
     /// Close the connection: its file descriptor is needed elsewhere.
@@ -57,12 +57,12 @@ impl TaskSlots {
         self.0.borrow().wake_delay()
     }
 
-    /// A fetch has ended; `in_flight` others have not.
+    /// Records the end of a fetch while `in_flight` others are in progress.
     pub fn note(&self, visit: &Visit, in_flight: usize) {
         self.0.borrow_mut().note(visit, in_flight);
     }
 
-    /// Hands a job to the task whose connection has room for it. Gives it back if there is none.
+    /// Hands a job to the task whose connection has room for it. Returns the job if there is none.
     pub fn give(&self, job: Box<Job>) -> Result<(), Box<Job>> {
         let mut resources = self.0.borrow_mut();
         let Some(slot) = resources.pool().get_mut(slot_key(&job)) else { return Err(job) };
@@ -70,7 +70,7 @@ impl TaskSlots {
             return Err(job);
         }
         if slot.key != ConnKey::of(&job) {
-            // The host's requests go to another port now; the old connection is of no more use.
+            // The host's requests go to another port now, so the old connection is not needed any more.
             if slot.may_leave() {
                 slot.evict();
             }
@@ -128,20 +128,20 @@ impl TaskSlots {
         Poll::Pending
     }
 
-    /// The session has no more room, or is closed. Gives back the jobs that were handed over and not accepted.
+    /// Removes a session from the pool because it is full or closed. Returns the jobs that it has not accepted.
     pub fn leave(&self, entered: &mut Option<SlotKey>) -> VecDeque<Box<Job>> {
         let slot = entered.take().and_then(|slot| self.0.borrow_mut().pool().remove(slot));
         slot.map(|slot| slot.jobs).unwrap_or_default()
     }
 
-    /// Has the least recently used idle connection closed as soon as its task runs. Says whether there is one.
+    /// Makes the task of the least recently used idle connection close it. Returns whether there is one.
     pub fn evict(&self) -> bool {
         let mut resources = self.0.borrow_mut();
         let oldest = resources.pool().oldest(TaskSlot::may_leave);
         oldest.and_then(|slot| resources.pool().get_mut(slot)).map(TaskSlot::evict).is_some()
     }
 
-    /// Evicts idle connections while file descriptors are short, for the sake of other workers.
+    /// Evicts idle connections while file descriptors are short, so that other workers can open sockets.
     pub fn evict_if_short(&self, now: Time) {
         let mut resources = self.0.borrow_mut();
         while let Some(slot) = resources.evict_if_short(now, TaskSlot::may_leave) {
@@ -257,7 +257,7 @@ mod tests {
         assert!(slots.give(job(1, 81)).is_err());
         let event = slots.poll(&session, &mut entered, Time::ZERO, &cx);
         assert!(matches!(event, Poll::Ready(SlotEvent::Evicted)));
-        assert!(!slots.evict(), "it is on its way out already");
+        assert!(!slots.evict(), "it is already being evicted");
     }
 
     #[test]

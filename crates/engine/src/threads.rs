@@ -1,9 +1,8 @@
 //! The `threads` engine: one thread per fetch in flight, on blocking sockets.
 //!
-//! The simplest code of the four: where it waits, it just waits. A call returns when it is done, the state of a fetch is
-//! the stack of its thread, and an error has its whole history above it. The price: a stack and an entry in the kernel's
-//! scheduler for every fetch that only waits, and a limit on how many there can be. What the threads share is behind a
-//! lock.
+//! The simplest engine: a call that must wait blocks. The state of a fetch is the stack of its thread, and the
+//! backtrace of an error shows its whole history. The cost: a stack and an entry in the kernel's scheduler for every
+//! fetch that only waits, and a limit on the number of threads. State that the threads share is behind a lock.
 //!
 //! Invariant: a thread has one job at a time, and so does a session here. The number of threads follows the number of
 //! jobs and is bounded only by the system.
@@ -62,11 +61,11 @@ pub fn run(worker: Worker) -> io::Result<()> {
     if state.lock().panicked { Err(io::Error::other("a fault in Argiope: a job was lost")) } else { Ok(()) }
 }
 
-/// What the threads share.
+/// The state that the threads share.
 struct WorkerState {
     worker: Worker,
     locked: Mutex<Locked>,
-    /// Something changed: a job came, the last one ended, or everything is to be dropped.
+    /// Signals a change: a job arrived, the last one ended, or all jobs are dropped.
     changed: Condvar,
 }
 
@@ -88,7 +87,7 @@ struct Locked {
 /// The socket of a session.
 struct Transport {
     stream: Arc<TcpStream>,
-    /// Its place among the open ones.
+    /// Its key in the table of open sockets.
     key: usize,
 }
 
@@ -125,14 +124,14 @@ fn start<'scope>(state: &'scope WorkerState, scope: &'scope Scope<'scope, '_>, j
 /// The life of a thread: one job after the other.
 fn serve(state: &WorkerState) {
     let mut buffer = vec![0; BUFFER];
-    // Panics while a response is read are caught in the core. This is for all others.
-    let lived = catch_unwind(AssertUnwindSafe(|| while serve_once(state, &mut buffer) {}));
-    if lived.is_err() {
+    // Panics while a response is read are caught in the core. This catches all others.
+    let served = catch_unwind(AssertUnwindSafe(|| while serve_once(state, &mut buffer) {}));
+    if served.is_err() {
         state.lock().panicked = true;
     }
 }
 
-/// Waits for a job and does it. Says whether to continue.
+/// Waits for a job and does it. Returns whether to continue.
 fn serve_once(state: &WorkerState, buffer: &mut [u8]) -> bool {
     let Some(mut job) = state.next_job() else { return false };
     loop {
@@ -261,8 +260,8 @@ impl WorkerState {
         self.locked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next job; none if the thread is to end. From that moment on the thread is not counted: a job that comes when
-    /// no further thread can be started must not be left to one that is about to end.
+    /// The next job; none if the thread must end. From then on the thread is not counted, because a job that arrives
+    /// when no further thread can be started must not be left to a thread that is about to end.
     fn next_job(&self) -> Option<Box<Job>> {
         let mut locked = self.lock();
         loop {
@@ -283,7 +282,7 @@ impl WorkerState {
         }
     }
 
-    /// Says whether to continue.
+    /// Returns whether to continue.
     fn report(&self, visit: Box<Visit>) -> bool {
         let mut visit_sender = self.worker.visit_sender.clone();
         let mut locked = self.lock();
@@ -304,7 +303,7 @@ impl WorkerState {
         let stream = Arc::new(stream);
         let mut locked = self.lock();
         if locked.stopped {
-            // All others have been shut down already.
+            // All other sockets have been shut down already.
             let _ = stream.shutdown(Shutdown::Both);
         }
         let key = locked.open.insert(Arc::clone(&stream));
@@ -331,7 +330,7 @@ impl WorkerState {
     }
 
     /// Starts a job on the idle connection in its slot, if that leads to the same origin and the server has not closed
-    /// it. Gives the job back otherwise.
+    /// it. Otherwise returns the job.
     fn take_idle(&self, job: Box<Job>) -> Result<(Transport, Session), Box<Job>> {
         let mut locked = self.lock();
         let Some((transport, mut session)) = locked.resources.pool().remove(slot_key(&job)) else { return Err(job) };
@@ -363,7 +362,7 @@ impl WorkerState {
         });
     }
 
-    /// Closes the least recently used idle connection. Says whether there was one.
+    /// Closes the least recently used idle connection. Returns whether there was one.
     fn evict(&self) -> bool {
         let mut locked = self.lock();
         let Locked { resources, open, .. } = &mut *locked;
@@ -371,7 +370,7 @@ impl WorkerState {
         oldest.inspect(|(transport, _)| drop(open.try_remove(transport.key))).is_some()
     }
 
-    /// Waits a while until no job is left. Says whether that is so.
+    /// Waits for a limited time until no job is left. Returns whether none is left.
     fn wait_for_the_last(&self) -> bool {
         let locked = self.lock();
         let busy = |locked: &mut Locked| locked.unfinished > 0;
@@ -379,15 +378,15 @@ impl WorkerState {
         waited.unwrap_or_else(PoisonError::into_inner).0.unfinished == 0
     }
 
-    /// Makes every blocking call return: threads that wait for a job see that the worker has stopped, the others that
-    /// their socket is shut down.
+    /// Makes every blocking call return: threads that wait for a job see that the worker has stopped, and all others
+    /// see that their socket is shut down.
     fn drop_everything(&self) {
         let mut locked = self.lock();
         locked.stopped = true;
         locked.jobs.clear();
         locked.resources.pool().clear();
         for (_, stream) in &locked.open {
-            // One that is closed already needs no shutdown.
+            // This fails if the socket is already closed.
             let _ = stream.shutdown(Shutdown::Both);
         }
         drop(locked);

@@ -16,7 +16,7 @@ use argiope_core::Time;
 pub struct Timers {
     table: RefCell<BTreeMap<(Time, u64), Waker>>,
     serial: Cell<u64>,
-    /// The task that sleeps until the next alarm and must learn of an earlier one.
+    /// The task that sleeps until the next alarm and must be woken for an earlier one.
     sleeper: RefCell<Option<Waker>>,
 }
 

@@ -1,13 +1,13 @@
 //! The `tokio` engine, the default: the coroutines of the `coroutines` engine on a production runtime.
 //!
-//! One current-thread runtime per worker, so nothing moves between threads and no lock is taken per byte. Two things
-//! differ from most programs on tokio, both because most fetches are waiting: no task owns a read buffer (a socket
-//! that is ready is read into the worker's buffer), and no task owns a tokio timer (all deadlines of a worker are in one
-//! [`Timers`], served by a single [`Sleep`]). A waiting fetch then costs little more than its state.
+//! Each worker has a current-thread runtime, so tasks do not move between threads and the data path takes no locks. Two
+//! things differ from most programs on tokio, both because most fetches are waiting: no task owns a read buffer (a
+//! socket that is ready is read into the worker's buffer), and no task owns a tokio timer (all deadlines of a worker
+//! are in one [`Timers`], served by a single [`Sleep`]). A waiting fetch then costs little more than its state.
 //!
 //! Shared with the `coroutines` engine on purpose: timers and job hand-over (`task_slots`). Different on purpose:
-//! tokio's sockets read and report readiness in one call (`poll_read`), the runtime tells no place of an error, and it
-//! keeps panics of tasks to itself (`PanicGuard`).
+//! tokio's sockets read and report readiness in one call (`poll_read`), the runtime does not report where an error
+//! happened, and it does not propagate panics of tasks (`PanicGuard`).
 //!
 //! Invariant: this is the only file that names tokio's networking. One task per connection; while the connection is
 //! idle, so is its task.
@@ -62,7 +62,7 @@ pub fn run(worker: Worker) -> io::Result<()> {
 }
 // end: tokio-run
 
-/// What the tasks of one thread share.
+/// The state that all tasks of a worker share.
 struct WorkerState {
     worker: Worker,
     timers: Rc<Timers>,
@@ -70,7 +70,7 @@ struct WorkerState {
     unfinished: Cell<usize>,
     /// Tasks whose connection has room for a job.
     slots: TaskSlots,
-    /// Allocated when the first request is out: that takes as long as sending it.
+    /// Allocated after the first request is sent, because the allocation takes as long as sending it.
     buffer: RefCell<Box<[u8]>>,
     /// Wakes `receive`.
     receiver: Arc<Notify>,
@@ -78,7 +78,7 @@ struct WorkerState {
     panicked: Cell<bool>,
 }
 
-/// Reports the panic of a task to `receive`; the runtime would keep it to itself.
+/// Reports the panic of a task to `receive`, because the runtime does not propagate it.
 struct PanicGuard<'a>(&'a WorkerState);
 
 impl Drop for PanicGuard<'_> {
@@ -90,7 +90,7 @@ impl Drop for PanicGuard<'_> {
     }
 }
 
-/// The socket of a session and what belongs to it.
+/// The socket of a session, with its timer and its slot in the pool.
 struct Transport {
     stream: TcpStream,
     alarm: Alarm,
@@ -133,14 +133,14 @@ fn start(state: &Rc<WorkerState>, job: Box<Job>) {
     if let Err(job) = state.slots.give(job)
         && let Some(job) = state.slots.wait_for_connection(job)
     {
-        // In a box: the runtime aligns its tasks to 128 bytes, and would round this one up to three times that.
+        // Boxed: the runtime aligns tasks to 128 bytes, and would round this one up to three times that.
         drop(spawn_local(Box::pin(serve(Rc::clone(state), job))));
     }
 }
 
-/// The life of a connection: connect, then drive the session until it closes.
+/// Serves one connection: connects, then drives the session until it closes.
 ///
-/// A task is as large as everything it holds across its largest `await`, so large things are boxed here.
+/// A task is as large as the state it holds across its largest `await`, so large values are boxed here.
 async fn serve(state: Rc<WorkerState>, job: Box<Job>) {
     let _guard = PanicGuard(&state);
     let (mut transport, mut session) = match Box::pin(connect(&state, job)).await {
@@ -156,7 +156,7 @@ async fn connect(state: &Rc<WorkerState>, job: Box<Job>) -> Result<(Transport, S
     let worker = &state.worker;
     let mut alarm = Alarm::new(&state.timers);
     let mut connecting = Connecting::new(worker, job, state.now());
-    // The socket is opened as in the other engines; tokio only watches it.
+    // The socket is opened as in the other engines; tokio only polls it.
     let open = |address| socket::begin_connect(address).and_then(TcpStream::from_std);
     loop {
         match connecting.step(worker, open, connected, || state.slots.evict()) {
@@ -173,7 +173,7 @@ async fn connect(state: &Rc<WorkerState>, job: Box<Job>) -> Result<(Transport, S
             }
             ConnectStep::Wait(until) => {
                 poll_fn(|cx| {
-                    // Every attempt is polled, so that every one of them can wake this task.
+                    // Poll every attempt, so that each of them can wake this task.
                     let ended = |stream: &&TcpStream| stream.poll_write_ready(cx).is_ready();
                     match connecting.sockets().filter(ended).count() {
                         0 => alarm.poll(until, state.now(), cx),
@@ -186,7 +186,7 @@ async fn connect(state: &Rc<WorkerState>, job: Box<Job>) -> Result<(Transport, S
     }
 }
 
-/// How a connection attempt stands. If tokio took it for ended and it is not, `WouldBlock` tells tokio so.
+/// Whether a connection attempt has succeeded. After a spurious readiness event, `WouldBlock` makes tokio wait again.
 fn connected(stream: &TcpStream) -> io::Result<bool> {
     let ended = stream.try_io(tokio::io::Interest::WRITABLE, || match (stream.take_error()?, stream.peer_addr()) {
         (Some(error), _) => Err(error),
@@ -268,15 +268,15 @@ async fn evict_on_shortage(state: Rc<WorkerState>) {
     }
 }
 
-/// What a waiting connection is woken by.
+/// The event that woke a waiting connection.
 enum Event {
     Writable,
-    /// This many bytes are in the worker's buffer; none: the peer closed its side.
+    /// This many bytes are in the worker's buffer; zero: the peer closed its side.
     Read(usize),
     /// The deadline has passed.
     Late,
     Failed(io::Error),
-    /// A job for it, or its eviction.
+    /// A job for the connection, or its eviction.
     Slot(SlotEvent),
 }
 
@@ -298,7 +298,7 @@ impl WorkerState {
         self.worker.clock.now()
     }
 
-    /// Wakes the tasks whose deadline has passed, and has this task woken at the next deadline.
+    /// Wakes the tasks whose deadline has passed, and schedules a wake-up of this task at the next deadline.
     fn poll_alarms(&self, mut alarm_clock: Pin<&mut Sleep>, cx: &mut Context<'_>) {
         self.timers.watch(cx.waker());
         loop {
@@ -313,7 +313,7 @@ impl WorkerState {
         }
     }
 
-    /// Hands over what the session has finished: visits to the keeper, jobs to retry to a new connection.
+    /// Passes on completed jobs of the session: visits to the keeper, jobs to retry to a new connection.
     fn deliver(self: &Rc<Self>, session: &mut Session) {
         while let Some(completed) = session.finished(self.now()) {
             match completed {
@@ -377,8 +377,8 @@ impl WorkerState {
     }
     // end: tokio-poll-read
 
-    /// Feeds bytes that are still in the worker's buffer: nothing else has run since they were read. Says whether more
-    /// bytes are there already.
+    /// Feeds the bytes in the worker's buffer, which no other task has overwritten since. Returns whether more bytes
+    /// are available.
     fn feed(&self, count: usize, session: &mut Session) -> bool {
         match count {
             0 => session.closed(self.now()),
@@ -387,8 +387,8 @@ impl WorkerState {
         count == READ_BUFFER_SIZE
     }
 
-    /// Reads once more at the deadline. Bytes that arrived while the thread was busy with another page are not the
-    /// host's silence; the runtime has not seen them yet, so the kernel is asked.
+    /// Reads once more at the deadline, because bytes may have arrived while the thread was busy with another page. The
+    /// runtime has not seen them yet, so this reads from the socket directly.
     fn read_now(&self, transport: &Transport, session: &mut Session) {
         let mut buffer = self.buffer.borrow_mut();
         match socket::read_now(&transport.stream, &mut buffer) {
@@ -403,7 +403,7 @@ impl WorkerState {
         self.unfinished.set(self.unfinished.get() - 1);
         self.slots.note(&visit, self.unfinished.get());
         self.visit_sender.borrow_mut().push(visit);
-        // It is sent when `receive` runs, with the visits of all tasks that run before it.
+        // `receive` sends it, together with the visits of all tasks that run before `receive`.
         self.receiver.notify_one();
     }
 }

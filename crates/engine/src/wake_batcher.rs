@@ -1,9 +1,9 @@
 //! [`WakeBatcher`]: wake-up coalescing for workers whose responses are all slow.
 //!
-//! A wake-up costs more than reading a response: the kernel switches threads, and this thread's caches are cold. A worker
-//! that is woken for each of ten thousand slow responses pays that ten thousand times. Where the fastest response takes
-//! a second, a delay of a millisecond does not matter: with many fetches in flight a worker sleeps for a small fraction
-//! of the response time before it waits for sockets, and then serves everything that became ready meanwhile.
+//! A wake-up costs more than reading a response: the kernel switches threads, and this thread's caches are cold. A
+//! worker that is woken for each of ten thousand slow responses pays that ten thousand times. If the fastest response
+//! takes a second, a delay of a millisecond does not matter: with many fetches in flight a worker sleeps for a small
+//! fraction of the response time before it waits for sockets, and then serves everything that became ready meanwhile.
 //!
 //! Invariant: the delay is at most a 512th of the fastest response of the last second, and a worker that has something to
 //! do never sleeps. An engine that knows its next deadline does not sleep past it.
@@ -51,8 +51,8 @@ struct SharedDelay {
 }
 
 impl WakeBatcher {
-    /// A fetch has ended, and `in_flight` others have not. Its time counts if it brought a response: connections that
-    /// are refused at once say nothing about response times.
+    /// Records the end of a fetch while `in_flight` others are in progress. Its time counts if it brought a response:
+    /// connections that are refused at once say nothing about response times.
     pub fn note(&mut self, visit: &Visit, in_flight: usize, now: Time) {
         let took = visit.facts.timings.total.filter(|_| visit.facts.error.is_none());
         self.remember(took, in_flight, now);
@@ -80,16 +80,15 @@ impl WakeBatcher {
     }
 }
 
-/// The delay with this many fetches in flight, of which the fastest took this long.
+/// The delay with this many fetches in flight, if the fastest response took this long.
 fn delay_for(fastest: Duration, in_flight: usize) -> Duration {
     let delay = (fastest / FRACTION).min(MAX_DELAY);
     if in_flight >= MIN_IN_FLIGHT && delay >= MIN_DELAY { delay } else { Duration::ZERO }
 }
 
 impl WakeDelay {
-    /// Sleeps before the worker waits for sockets, not past the `next` deadline. The worker is woken about once per
-    /// delay: if the last call is longer ago than that, whether it worked or waited meanwhile, this does not sleep. Says
-    /// whether it did.
+    /// Sleeps before the worker waits for sockets, but not past the `next` deadline. The worker wakes about once per
+    /// delay: if the last call was longer ago than that, this does not sleep. Returns whether it slept.
     pub fn delay(&self, clock: Clock, next: Time) -> bool {
         let delay = self.0.micros.load(Ordering::Relaxed);
         if delay == 0 {
@@ -135,7 +134,7 @@ mod tests {
         let (clock, delay) = (Clock::start(), WakeDelay::default());
         assert!(!delay.delay(clock, Time::NEVER), "there is no delay yet");
         delay.0.micros.store(2_000, Ordering::Relaxed);
-        // In the future, so that no time passes since however slow the machine is.
+        // A time in the future, so that no time has passed since then, however slow the machine is.
         delay.0.last.store(u64::MAX, Ordering::Relaxed);
         let before = clock.now();
         assert!(delay.delay(clock, Time::NEVER));

@@ -1,4 +1,4 @@
-//! [`Worker`]: what every engine gets to work with, and how an engine is structured.
+//! [`Worker`]: the input of every engine, and how an engine is structured.
 //!
 //! # How to read an engine
 //!
@@ -16,7 +16,7 @@
 //! results of several jobs are drained in one go. The `threads` engine is the exception by design: a thread that blocks
 //! on a socket cannot take a second job, so it uses a capacity of one with every protocol.
 //!
-//! What production needs besides (idle pool, file shortage, wake-up coalescing) is in [`resources`](crate::resources).
+//! Further needs of production (idle pool, file shortage, wake-up coalescing) are in [`resources`](crate::resources).
 //!
 //! [`Session::room`]: argiope_core::http::session::Session::room
 //!
@@ -39,10 +39,10 @@ pub const READ_BUFFER_SIZE: usize = 64 << 10;
 /// How many jobs a worker's receive buffer keeps capacity for after a large batch.
 pub const JOB_BUFFER_CAPACITY: usize = 64;
 
-/// How long idle connections are given up after the process ran out of file descriptors.
+/// How long workers close idle connections after the process ran out of file descriptors.
 const SHORTAGE_DURATION: Duration = Duration::from_secs(1);
 
-/// What a worker works with.
+/// The input of a worker.
 pub struct Worker {
     pub rules: Arc<Rules>,
     pub clock: Clock,
@@ -62,7 +62,7 @@ impl Worker {
         let _ = self.ready.send(());
     }
 
-    /// A socket was refused because no file descriptor is left.
+    /// Records that a socket was refused because no file descriptor is left.
     pub fn out_of_files(&self, now: Time) {
         self.file_shortage.report(now);
         self.notices.say("files", || {

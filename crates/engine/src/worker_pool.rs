@@ -25,7 +25,7 @@ const URING_SOCKETS: usize = 2_000_000;
 
 const OTHER_ENGINES: &str = "--engine tokio, coroutines, callbacks and threads work without it";
 
-/// The ways to wait.
+/// The engines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum EngineKind {
     #[default]
@@ -94,8 +94,8 @@ impl EngineKind {
         match self {
             Self::Threads => Ok(()),
             Self::Tokio | Self::Coroutines | Self::Callbacks => Poller::new().map(drop).map_err(|error| {
-                let words = format!("the {self} engine needs epoll ({error}); --engine threads works without it");
-                io::Error::new(error.kind(), words)
+                let message = format!("the {self} engine needs epoll ({error}); --engine threads works without it");
+                io::Error::new(error.kind(), message)
             }),
             #[cfg(target_os = "linux")]
             Self::Uring => crate::uring::probe().map_err(|error| {
@@ -107,13 +107,13 @@ impl EngineKind {
                     }
                     _ => "this kernel is too old (Linux 6.1 is needed) or lacks it",
                 };
-                let words = format!("the uring engine needs io_uring: {reason} ({error}); {OTHER_ENGINES}");
-                io::Error::new(error.kind(), words)
+                let message = format!("the uring engine needs io_uring: {reason} ({error}); {OTHER_ENGINES}");
+                io::Error::new(error.kind(), message)
             }),
             #[cfg(not(target_os = "linux"))]
             Self::Uring => {
-                let words = format!("the uring engine needs io_uring, which only Linux has; {OTHER_ENGINES}");
-                Err(io::Error::new(io::ErrorKind::Unsupported, words))
+                let message = format!("the uring engine needs io_uring, which only Linux has; {OTHER_ENGINES}");
+                Err(io::Error::new(io::ErrorKind::Unsupported, message))
             }
         }
     }
@@ -169,7 +169,7 @@ impl WorkerPool {
             pool.ready.push(ready_signal);
             Ok(())
         };
-        // There is always one. While it starts, the number of cores is determined.
+        // The first worker starts now, and the number of cores is determined meanwhile.
         spawn()?;
         for _ in 1..kind.workers(rules) {
             spawn()?;

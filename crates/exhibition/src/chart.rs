@@ -128,7 +128,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn a_picture_is_whole_whatever_the_figures_are() {
+    fn a_chart_is_valid_for_extreme_figures() {
         let latency = (Duration::ZERO, Duration::ZERO);
         let web = SlowWeb { hosts: 1, pages: 1, latency, tls: false };
         let race = EngineRace { web, concurrency: 1, per_host: 1, weighed: None };

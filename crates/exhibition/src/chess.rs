@@ -59,7 +59,7 @@ struct PlannedMove {
     visit: Box<Visit>,
 }
 
-/// Plays with at most `at_once` games in progress, by this many champions.
+/// Plays with at most `at_once` games in progress and this number of champions.
 pub fn play(exhibition: ChessExhibition, at_once: usize, champions: usize) -> Result<ChessResult, Error> {
     let config = Config {
         roots: (0..exhibition.boards).map(|board| format!("http://board-{board}.test/1")).collect(),
@@ -75,7 +75,7 @@ pub fn play(exhibition: ChessExhibition, at_once: usize, champions: usize) -> Re
     let mut keeper = Keeper::new(MemoryFrontier::new(0), rules, WallClock { start: 0 });
     let mut now = Time::ZERO;
     keeper.begin(now)?;
-    // When each champion is free for her next move.
+    // The times when each champion is free for the next move.
     let mut free: BinaryHeap<Reverse<Time>> = (0..champions.max(1)).map(|_| Reverse(Time::ZERO)).collect();
     let mut replies: BinaryHeap<Reverse<PlannedMove>> = BinaryHeap::new();
     let mut played = ChessResult { last_move: Duration::ZERO, end: Duration::ZERO, moves: 0, at_once: 0 };

@@ -21,14 +21,14 @@ use argiope_runtime::engine_kind;
 use argiope_runtime::keeper_thread::{Clock, CrawlSetup, KeeperHandle, MemoryFrontier, VisitConsumer};
 use argiope_runtime::writer_thread::OutputTarget;
 
-/// The hidden commands by which the program starts itself.
+/// The hidden subcommands with which the program starts itself as a child.
 pub const SERVER: &str = "exhibition-server";
 pub const CRAWLER: &str = "exhibition-crawler";
 
 /// Timeout of a fetch in the exhibition.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
-/// What a child crawls.
+/// The task of a child.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CrawlTask {
     pub engine: EngineName,
@@ -91,7 +91,7 @@ impl CrawlerProcess {
 
 impl Drop for CrawlerProcess {
     fn drop(&mut self) {
-        // Its work is not needed any more.
+        // The result is not needed any more.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

@@ -1,13 +1,13 @@
-//! The exhibition: measurements that show what waiting costs.
+//! The exhibition: measurements that show the cost of waiting.
 //!
 //! - [`chess`]: the chess exhibition in virtual time, played by the crawler's own scheduler;
-//! - [`race`]: all engines on the same slow web, each in a process of its own;
+//! - [`race`]: all engines on the same slow web, each in its own process;
 //! - [`memory`]: the memory of one fetch in flight, as a slope;
 //! - [`trace`]: two requests on the coroutine engine, with every task switch;
 //! - [`chart`]: the comparison as an SVG.
 //!
-//! Invariant: measured code runs in a child process ([`child`]) and is measured from outside where possible, so that
-//! figures do not include the measuring.
+//! Invariant: measured code runs in a child process ([`child`]) and is measured from outside if possible, so that the
+//! figures do not include the cost of measuring.
 
 pub mod chart;
 pub mod chess;

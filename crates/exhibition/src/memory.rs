@@ -1,9 +1,9 @@
-//! The memory of one fetch in flight: peak memory with n of them minus that with n/2, divided by the difference.
+//! The memory per fetch in flight: peak memory with n fetches minus that with n/2, divided by n/2.
 //!
 //! All connections lead to hosts that accept the request and do not respond before they are told to. The figure includes the URL, its entries in
 //! frontier and workbench, the connection and what the engine needs for waiting. It excludes the fixed cost of the program.
 //!
-//! Invariant: memory is read only while the server sees exactly that many requests waiting.
+//! Invariant: memory is read only while the server reports exactly the expected number of waiting requests.
 
 use std::io;
 use std::path::Path;
@@ -17,14 +17,14 @@ use super::child::{CrawlTask, CrawlerProcess};
 use super::proc::{self, ProcStatus};
 use super::web::{self, ServedWeb};
 
-/// Hosts; each gets as many connections as needed.
+/// Number of hosts; each gets as many connections as needed.
 const HOSTS: u32 = 100;
-/// Fetches that one server process holds: its connections are files, which a process has a limited number of.
+/// Maximum fetches per server process: each connection is a file, and files are limited per process.
 const SERVER_ROOM: usize = 18_000;
-/// Time limit until all fetches wait, and what each server adds to it.
+/// Time limit until all fetches wait, and the extra time per server.
 const PATIENCE: Duration = Duration::from_secs(120);
 const PATIENCE_PER_SERVER: Duration = Duration::from_secs(30);
-/// Interval of asking the server how many wait.
+/// Interval of polling the server for the number of waiting requests.
 const GLANCE: Duration = Duration::from_millis(50);
 
 /// Memory of one engine with two numbers of fetches in flight.
@@ -32,7 +32,7 @@ const GLANCE: Duration = Duration::from_millis(50);
 pub struct MemorySlope {
     pub few: (usize, u64),
     pub many: (usize, u64),
-    /// Threads with the larger number.
+    /// Number of threads with the larger number of fetches.
     pub threads: u64,
 }
 
@@ -62,7 +62,7 @@ impl MemoryMeasurement {
     }
 }
 
-/// Measures several times: the peak also contains transient data of the last links, which varies.
+/// Measures several times, because the peak contains a varying amount of transient data.
 pub fn measure(
     program: &Path,
     engine: EngineName,
@@ -81,7 +81,7 @@ pub fn slope(program: &Path, engine: EngineName, count: usize, tls: bool) -> io:
     Ok(MemorySlope { few: (few.0, few.1.peak), many: (many.0, many.1.peak), threads: many.1.threads })
 }
 
-/// The number of waiting fetches, and the crawler's status at that moment.
+/// The number of waiting fetches, and the crawler's status at that time.
 fn waiting(program: &Path, engine: EngineName, count: usize, tls: bool) -> io::Result<(usize, ProcStatus)> {
     let mut waiting = WaitingCrawl::start(program, engine, count, tls)?;
     waiting.settle(&|_| ())?;
@@ -193,7 +193,7 @@ impl WaitingCrawl {
         let (roots, ca) = (first.roots.clone(), first.ca.clone());
         let mut all_roots = String::new();
         for (number, server) in served.iter().enumerate() {
-            // Every server listens on all loopback addresses: each gets hosts of its own.
+            // Every server listens on all loopback addresses, so each gets its own hosts.
             let hosts = format!("//127.{}.", number + 1);
             all_roots += &std::fs::read_to_string(&server.roots)?.replace("//127.1.", &hosts);
         }
@@ -259,14 +259,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slope_is_what_one_more_costs() {
+    fn a_slope_is_the_cost_of_one_more_fetch() {
         let slope = MemorySlope { few: (1_000, 9_000_000), many: (2_000, 9_900_000), threads: 5 };
         assert_eq!(slope.bytes(), 900);
         assert_eq!(MemorySlope { few: (5, 10), many: (5, 10), threads: 1 }.bytes(), 0);
     }
 
     #[test]
-    fn the_middle_counts() {
+    fn the_median_is_reported() {
         let slope = |bytes: u64| MemorySlope { few: (1, 100), many: (2, 100 + bytes), threads: 1 };
         let measured = MemoryMeasurement::of(vec![slope(30), slope(10), slope(20)]);
         assert_eq!(measured, Some(MemoryMeasurement { middle: slope(20), least: 10, most: 30 }));

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::fs;
 
-/// A process at one moment.
+/// A snapshot of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProcStatus {
     pub threads: u64,
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_very_process_can_be_looked_at() {
+    fn the_current_process_can_be_measured() {
         let own = std::process::id();
         let now = status(own).unwrap();
         assert!(now.threads >= 1 && now.peak > 100_000, "{now:?}");

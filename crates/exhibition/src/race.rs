@@ -1,4 +1,4 @@
-//! The comparison: every engine crawls the same slow web, each in a process of its own, one after the other.
+//! The comparison: every engine crawls the same slow web, one after the other, each in its own process.
 //!
 //! Invariant: all engines get the same web, politeness settings and concurrency; only the way of waiting differs.
 
@@ -63,7 +63,7 @@ impl EngineResult {
 }
 
 impl EngineRace {
-    /// How many concurrent fetches this engine can run here.
+    /// The number of concurrent fetches that this engine can run on this system.
     pub fn room(&self, engine: EngineName) -> usize {
         self.concurrency.min(engine_kind(engine).room())
     }

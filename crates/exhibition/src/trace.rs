@@ -58,10 +58,10 @@ pub fn trace(slow: Duration) -> Result<Vec<TraceLine>, Error> {
     let (ready, _) = std::sync::mpsc::channel();
     let worker = Worker { rules, clock, job_queue, visit_sender, notices, file_shortage, idle_limit, ready };
     let observer = Rc::clone(&story);
-    run_observed(worker, Some(move |event| observer.borrow_mut().tell(event)))?;
+    run_observed(worker, Some(move |event| observer.borrow_mut().handle(event)))?;
     web.stop()?;
     let mut story = story.borrow_mut();
-    story.say(false, "all fetches are finished: the run is over".to_owned());
+    story.push_line(false, "all fetches are finished: the run is over".to_owned());
     Ok(std::mem::take(&mut story.lines))
 }
 
@@ -73,7 +73,7 @@ struct TraceWriter {
     /// The fetches in the order of their start, and where each of them waits.
     tasks: Vec<(TaskId, &'static str)>,
     /// The engine's own tasks, spawned before the receiver first ran; they are not shown.
-    servants: Vec<TaskId>,
+    internal_tasks: Vec<TaskId>,
     /// Whether the receiver, the first task, has run.
     received: bool,
     /// Whether the thread was just woken.
@@ -87,13 +87,13 @@ impl TraceWriter {
             began: clock.now(),
             lines: Vec::new(),
             tasks: Vec::new(),
-            servants: Vec::new(),
+            internal_tasks: Vec::new(),
             received: false,
             woken: false,
         }
     }
 
-    fn say(&mut self, inside: bool, words: String) {
+    fn push_line(&mut self, inside: bool, words: String) {
         self.lines.push(TraceLine { at: self.clock.now() - self.began, inside, words });
     }
 
@@ -104,30 +104,30 @@ impl TraceWriter {
         }
     }
 
-    fn is_servant(&mut self, event: TaskEvent) -> bool {
+    fn is_internal(&mut self, event: TaskEvent) -> bool {
         let id = match event {
             TaskEvent::Sleeps | TaskEvent::Wakes => return false,
             TaskEvent::Spawned(id) if !self.received => {
-                self.servants.push(id);
+                self.internal_tasks.push(id);
                 return true;
             }
             TaskEvent::Spawned(id) | TaskEvent::Runs(id) | TaskEvent::Waits(id, _) => id,
             TaskEvent::Finished(id) | TaskEvent::Cancelled(id) => id,
         };
-        let is_servant = self.servants.contains(&id);
-        self.received |= !is_servant;
-        is_servant
+        let is_internal = self.internal_tasks.contains(&id);
+        self.received |= !is_internal;
+        is_internal
     }
 
-    fn tell(&mut self, event: TaskEvent) {
-        if self.is_servant(event) {
+    fn handle(&mut self, event: TaskEvent) {
+        if self.is_internal(event) {
             return;
         }
         match event {
             TaskEvent::Spawned(id) => {
                 self.tasks.push((id, ""));
                 let (name, _) = self.name(id);
-                self.say(true, format!("starts {name}, which runs later"));
+                self.push_line(true, format!("starts {name}, which runs later"));
             }
             TaskEvent::Runs(id) => {
                 let (name, place) = self.name(id);
@@ -138,9 +138,9 @@ impl TraceWriter {
                         "" => format!("{name} has its turn"),
                         _ => format!("event for {name}"),
                     };
-                    self.say(false, event);
+                    self.push_line(false, event);
                 }
-                self.say(false, format!("enter {name}"));
+                self.push_line(false, format!("enter {name}"));
             }
             TaskEvent::Waits(id, place) => {
                 if let Some((_, known)) = self.tasks.iter_mut().find(|(known, _)| *known == id) {
@@ -154,19 +154,19 @@ impl TraceWriter {
                     "idle" => "the page is complete and its visit is sent; await the next job, connection kept",
                     other => other,
                 };
-                self.say(true, awaits.to_owned());
-                self.say(false, format!("pause {name}"));
+                self.push_line(true, awaits.to_owned());
+                self.push_line(false, format!("pause {name}"));
             }
             TaskEvent::Finished(id) => {
                 let (name, _) = self.name(id);
-                self.say(false, format!("finish {name}"));
+                self.push_line(false, format!("finish {name}"));
             }
             TaskEvent::Cancelled(id) => {
                 let (name, _) = self.name(id);
-                self.say(false, format!("cancel {name}: what it holds is dropped"));
+                self.push_line(false, format!("cancel {name}: what it holds is dropped"));
             }
             TaskEvent::Sleeps => {
-                self.say(false, "all tasks are paused: the thread sleeps in epoll_wait".to_owned());
+                self.push_line(false, "all tasks are paused: the thread sleeps in epoll_wait".to_owned());
             }
             TaskEvent::Wakes => self.woken = true,
         }

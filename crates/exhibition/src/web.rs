@@ -19,7 +19,7 @@ pub struct SlowWeb {
     pub tls: bool,
 }
 
-/// A server process with the files that a crawl of it needs.
+/// A server process and the files that a crawl of it needs.
 pub struct ServedWeb {
     pub server: ServerProcess,
     pub roots: PathBuf,
@@ -90,8 +90,8 @@ impl SlowWeb {
     }
 }
 
-/// The earliest time at which the last page can be complete, counted from the request for the first page. Every page is
-/// found by the earliest page that links to it, so this is Dijkstra's algorithm.
+/// The earliest time at which the last page can be complete, counted from the request for the first page. A page is
+/// found by the first complete page that links to it, so this is Dijkstra's algorithm.
 fn longest_chain(graph: &Graph, host: u32, pages: u32) -> Duration {
     use std::cmp::Reverse;
     use std::collections::{BinaryHeap, HashSet};
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn with_room_for_all_the_slowest_host_decides() {
+    fn with_enough_concurrency_the_slowest_host_decides() {
         // robots.txt and five pages in sequence.
         assert_eq!(web(50, 5).ideal(50, 1), Duration::from_millis(600));
         // With more connections the chain of links decides: robots.txt, the first page, the pages it links to.
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn without_room_the_sum_of_all_delays_does() {
+    fn with_little_concurrency_the_sum_of_all_delays_decides() {
         assert_eq!(web(50, 5).ideal(10, 1), Duration::from_secs(3));
         assert_eq!(web(50, 5).one_by_one(), Duration::from_secs(30));
         assert_eq!(web(50, 5).requests(), 300);

@@ -1,18 +1,18 @@
-//! A site with one page for every fault that an audit finds, and one beside it that must not be found.
+//! A site with a page for every problem that an audit finds, each next to a page that must not be reported.
 
 use std::io;
 use std::time::Duration;
 
 use crate::{CertificateKind, Response, Site};
 
-/// One finding: where it is, and where it is not.
+/// One kind of finding: the pages that have it, and similar pages that do not.
 #[derive(Clone, Copy, Debug)]
 pub struct AuditCase {
-    /// The finding's id.
+    /// The id of the finding.
     pub id: &'static str,
-    /// Paths of the https site that show the fault.
+    /// Paths of the https site that must be reported.
     pub faulty: &'static [&'static str],
-    /// Paths that must not be found.
+    /// Paths that must not be reported.
     pub clean: &'static [&'static str],
 }
 

@@ -27,7 +27,7 @@ const MAX_INPUT: usize = 1 << 20;
 /// Bytes sent per turn: other connections of the thread must not wait for the whole of a large page.
 const TURN: usize = 1 << 20;
 
-/// What a thread lends to its connections.
+/// What a thread lends to its connections for one call.
 pub(crate) struct ConnectionContext<'a> {
     pub(crate) shared: &'a WebState,
     pub(crate) now: Instant,
@@ -35,12 +35,12 @@ pub(crate) struct ConnectionContext<'a> {
     pub(crate) page: &'a mut Vec<u8>,
 }
 
-/// What happens to the connection next.
+/// What the thread does with the connection next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Disposition {
     Keep,
     Drop,
-    /// It speaks HTTP/2: see [`ClientConnection::hand_over`].
+    /// The client speaks HTTP/2: see [`ClientConnection::hand_over`].
     HandOver,
 }
 
@@ -153,16 +153,16 @@ impl ClientConnection {
         self.wire.as_ref()
     }
 
-    /// What the HTTP/2 thread needs. That thread ends the connection in the log.
+    /// The parts that the HTTP/2 thread needs. That thread records the end of the connection in the log.
     pub(crate) fn hand_over(&mut self) -> Option<HandedOver> {
         let (socket, tls) = self.wire.take()?.into_parts();
         Some(HandedOver { socket, tls, read: std::mem::take(&mut self.input), id: self.id, site: self.site })
     }
 
     /// Whether the first bytes, or the handshake, indicate HTTP/2. More bytes may be needed.
-    fn speaks_http2(&self, bytes: &[u8], bench: &ConnectionContext<'_>) -> bool {
+    fn speaks_http2(&self, bytes: &[u8], context: &ConnectionContext<'_>) -> bool {
         let Some(wire) = &self.wire else { return false };
-        let is_offered = bench.shared.sites.get(self.site).is_some_and(|site| site.http2.is_some());
+        let is_offered = context.shared.sites.get(self.site).is_some_and(|site| site.http2.is_some());
         is_offered
             && (wire.agreed_on_http2()
                 || (!wire.is_tls()
@@ -171,10 +171,10 @@ impl ClientConnection {
     }
 
     /// The socket is readable, or at its end.
-    pub(crate) fn readable(&mut self, bench: &mut ConnectionContext<'_>) -> Disposition {
+    pub(crate) fn readable(&mut self, context: &mut ConnectionContext<'_>) -> Disposition {
         let mut decrypted = Vec::new();
         let Some(wire) = &mut self.wire else { return Disposition::Drop };
-        let (received, handshake) = wire.receive(bench.buffer, &mut decrypted);
+        let (received, handshake) = wire.receive(context.buffer, &mut decrypted);
         if let Some(handshake) = handshake {
             let count = match handshake {
                 Handshake::Full => &self.log.handshakes_full,
@@ -185,30 +185,30 @@ impl ClientConnection {
         }
         match received {
             Received::Gone => Disposition::Drop,
-            Received::Nothing => self.proceed(bench, &[]),
-            Received::Decrypted => self.proceed(bench, &decrypted),
+            Received::Nothing => self.proceed(context, &[]),
+            Received::Decrypted => self.proceed(context, &decrypted),
             Received::Plain(n) => {
                 // The bytes stay in the thread's buffer meanwhile: it is taken out of the context.
-                let buffer = std::mem::take(&mut bench.buffer);
-                let fate = self.proceed(bench, &buffer[..n]);
-                bench.buffer = buffer;
+                let buffer = std::mem::take(&mut context.buffer);
+                let fate = self.proceed(context, &buffer[..n]);
+                context.buffer = buffer;
                 fate
             }
         }
     }
 
     /// The socket is writable again.
-    pub(crate) fn writable(&mut self, bench: &mut ConnectionContext<'_>) -> Disposition {
-        self.proceed(bench, &[])
+    pub(crate) fn writable(&mut self, context: &mut ConnectionContext<'_>) -> Disposition {
+        self.proceed(context, &[])
     }
 
     /// The timer expired.
-    pub(crate) fn rang(&mut self, bench: &mut ConnectionContext<'_>) -> Disposition {
+    pub(crate) fn rang(&mut self, context: &mut ConnectionContext<'_>) -> Disposition {
         self.wake = None;
         if let Some(play) = &mut self.play {
             play.rang = true;
         }
-        self.proceed(bench, &[])
+        self.proceed(context, &[])
     }
 
     /// The web was released: a held response continues.
@@ -217,7 +217,7 @@ impl ClientConnection {
     }
 
     /// Continues the response in progress and then the next requests, as far as possible now.
-    fn proceed(&mut self, bench: &mut ConnectionContext<'_>, fresh: &[u8]) -> Disposition {
+    fn proceed(&mut self, context: &mut ConnectionContext<'_>, fresh: &[u8]) -> Disposition {
         self.blocked = false;
         let mut held = std::mem::take(&mut self.input);
         let mut rest = fresh;
@@ -225,13 +225,13 @@ impl ClientConnection {
             held.extend_from_slice(fresh);
             rest = &held;
         }
-        if self.host.is_none() && self.speaks_http2(rest, bench) {
+        if self.host.is_none() && self.speaks_http2(rest, context) {
             self.input = rest.to_vec();
             return Disposition::HandOver;
         }
         loop {
             if self.play.is_some() {
-                match self.play(bench) {
+                match self.play(context) {
                     Ok(PlaybackState::ToTheEnd) => {}
                     Ok(PlaybackState::NotYet) => break,
                     Ok(PlaybackState::Closed) | Err(_) => return Disposition::Drop,
@@ -246,7 +246,7 @@ impl ClientConnection {
             }
             match parse(rest) {
                 ParsedHead::Whole(request, used) => {
-                    self.begin(&request, bench);
+                    self.begin(&request, context);
                     rest = &rest[used..];
                 }
                 ParsedHead::Partial => break,
@@ -269,25 +269,25 @@ impl ClientConnection {
     }
 
     /// Handles a complete request: looks up the response.
-    fn begin(&mut self, request: &Request<'_>, bench: &mut ConnectionContext<'_>) {
+    fn begin(&mut self, request: &Request<'_>, context: &mut ConnectionContext<'_>) {
         // The thread may have been busy since it woke up; use the current time so that latencies are not shortened.
-        bench.now = Instant::now();
+        context.now = Instant::now();
         let name = request.host_name();
         let host = match self.host.take() {
             Some(host) if *host.name == *name => host,
             _ => self.log.host(name),
         };
-        let (source, status, forbidden) = select(&bench.shared.sites[self.site].content, request);
-        let entry = self.log.begin(&host, request, (self.id, self.site), (status, forbidden), bench.now);
+        let (source, status, forbidden) = select(&context.shared.sites[self.site].content, request);
+        let entry = self.log.begin(&host, request, (self.id, self.site), (status, forbidden), context.now);
         self.host = Some(Arc::clone(&host));
         self.play = Some(Playback { source, step: 0, at: 0, rang: false, last: request.last, host, entry });
     }
 
     /// Continues the response, as far as possible now.
-    fn play(&mut self, bench: &mut ConnectionContext<'_>) -> io::Result<PlaybackState> {
+    fn play(&mut self, context: &mut ConnectionContext<'_>) -> io::Result<PlaybackState> {
         let Some(mut play) = self.play.take() else { return Ok(PlaybackState::ToTheEnd) };
         loop {
-            let progress = match self.act(&mut play, bench) {
+            let progress = match self.act(&mut play, context) {
                 Ok(progress) => progress,
                 Err(error) => {
                     self.play = Some(play);
@@ -309,8 +309,8 @@ impl ClientConnection {
                 Progress::Sleep(sent, duration) => {
                     play.at += sent;
                     play.rang = false;
-                    // If bytes of the client woke it early, the timer keeps its time.
-                    self.wake.get_or_insert(bench.now + duration);
+                    // If bytes of the client caused this call, the timer keeps its deadline.
+                    self.wake.get_or_insert(context.now + duration);
                     self.play = Some(play);
                     return Ok(PlaybackState::NotYet);
                 }
@@ -324,7 +324,7 @@ impl ClientConnection {
                     return Ok(PlaybackState::Closed);
                 }
                 Progress::Finished => {
-                    self.log.end(&play.host, self.site, play.entry, true, bench.now);
+                    self.log.end(&play.host, self.site, play.entry, true, context.now);
                     return Ok(PlaybackState::ToTheEnd);
                 }
                 Progress::Over(whole) => {
@@ -335,9 +335,9 @@ impl ClientConnection {
         }
     }
 
-    fn act(&mut self, play: &mut Playback, bench: &mut ConnectionContext<'_>) -> io::Result<Progress> {
+    fn act(&mut self, play: &mut Playback, context: &mut ConnectionContext<'_>) -> io::Result<Progress> {
         if matches!(play.next(), Action::Render) {
-            return self.render(play, bench);
+            return self.render(play, context);
         }
         Ok(match play.next() {
             Action::Send(bytes) => {
@@ -390,25 +390,25 @@ impl ClientConnection {
                 }
                 Progress::Over(true)
             }
-            Action::Hold if bench.shared.released.load(Relaxed) => Progress::Next,
+            Action::Hold if context.shared.released.load(Relaxed) => Progress::Next,
             Action::Hang | Action::Hold => Progress::Hang,
         })
     }
 
     /// Renders a graph's page into the thread's buffer and sends it from there; only what does not fit is kept.
-    fn render(&mut self, play: &mut Playback, bench: &mut ConnectionContext<'_>) -> io::Result<Progress> {
+    fn render(&mut self, play: &mut Playback, context: &mut ConnectionContext<'_>) -> io::Result<Progress> {
         let Source::Page(page) = &mut play.source else { return Ok(Progress::Next) };
-        bench.page.clear();
-        page.fill = page.graph.render(page.id, bench.page);
+        context.page.clear();
+        page.fill = page.graph.render(page.id, context.page);
         let drip = page.graph.plan().drip.0 as usize;
         if page.head_only {
-            let head = memchr::memmem::find(bench.page, b"\r\n\r\n").map_or(0, |at| at + 4);
-            bench.page.truncate(head);
+            let head = memchr::memmem::find(context.page, b"\r\n\r\n").map_or(0, |at| at + 4);
+            context.page.truncate(head);
             page.fill = 0;
         }
-        let sent = if drip > 0 { 0 } else { self.send(bench.page)? };
-        if sent < bench.page.len() {
-            page.rendered = bench.page[sent..].to_vec();
+        let sent = if drip > 0 { 0 } else { self.send(context.page)? };
+        if sent < context.page.len() {
+            page.rendered = context.page[sent..].to_vec();
         }
         page.drip_at = page.rendered.len() - drip.min(page.rendered.len());
         Ok(Progress::Next)
@@ -445,9 +445,9 @@ impl Drop for ClientConnection {
 impl Playback {
     fn next(&self) -> Action<'_> {
         let steps = match &self.source {
-            Source::Full(score) => &score.steps,
-            Source::Head(score) => &score.head,
-            Source::Unchanged(score) => &score.unchanged,
+            Source::Full(script) => &script.steps,
+            Source::Head(script) => &script.head,
+            Source::Unchanged(script) => &script.unchanged,
             Source::Page(page) => return page.next(self.step),
         };
         match steps.get(self.step) {
@@ -511,15 +511,15 @@ impl Page {
 pub(crate) fn select(content: &SiteContent, request: &Request<'_>) -> (Source, u16, bool) {
     let head_only = request.method == "HEAD";
     let (source, status, forbidden) = match content.find(request) {
-        ResponseSource::Scripted(score) => {
-            let (mut status, forbidden) = (score.status, score.forbidden);
-            let source = if head_only && !score.head.is_empty() {
-                status = score.head_status;
-                Source::Head(score)
-            } else if !score.unchanged.is_empty() && is_unchanged(&score, request) {
-                Source::Unchanged(score)
+        ResponseSource::Scripted(script) => {
+            let (mut status, forbidden) = (script.status, script.forbidden);
+            let source = if head_only && !script.head.is_empty() {
+                status = script.head_status;
+                Source::Head(script)
+            } else if !script.unchanged.is_empty() && is_unchanged(&script, request) {
+                Source::Unchanged(script)
             } else {
-                Source::Full(score)
+                Source::Full(script)
             };
             (source, status, forbidden)
         }
@@ -542,9 +542,9 @@ pub(crate) fn select(content: &SiteContent, request: &Request<'_>) -> (Source, u
     (source, status, forbidden)
 }
 
-fn is_unchanged(score: &Script, request: &Request<'_>) -> bool {
-    if let (Some(tag), Some(wanted)) = (&score.etag, request.header("if-none-match")) {
+fn is_unchanged(script: &Script, request: &Request<'_>) -> bool {
+    if let (Some(tag), Some(wanted)) = (&script.etag, request.header("if-none-match")) {
         return wanted == "*" || wanted.contains(&format!("\"{tag}\""));
     }
-    score.last_modified.is_some() && score.last_modified.as_deref() == request.header("if-modified-since")
+    script.last_modified.is_some() && script.last_modified.as_deref() == request.header("if-modified-since")
 }

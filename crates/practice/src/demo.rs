@@ -18,7 +18,8 @@ use std::time::Duration;
 /// Paths that are linked to and respond with 404 on purpose.
 pub const MISSING: [&str; 4] = ["/attic/lost-letter", "/attic/lost-map", "/family/unknown-spider", "/post/0"];
 
-/// The demo web and its roots: the front pages of all hosts, first the journal, from which everything can be reached.
+/// The demo web and its roots: the front pages of all hosts. The first one is the journal, from which every page can be
+/// reached.
 pub fn web() -> io::Result<(PracticeWeb, Vec<String>)> {
     let sites = sites()?;
     let roots = sites.iter().map(|site| site.url("/")).collect();
@@ -366,9 +367,9 @@ mod tests {
     use super::*;
     use std::collections::{BTreeMap, BTreeSet};
 
-    /// Everything is looked up by scheme, address and path, as a crawl does.
+    /// Pages are looked up by scheme, address and path, as in a crawl.
     #[test]
-    fn every_link_leads_somewhere_and_everything_is_linked() {
+    fn every_link_has_a_target_and_every_page_is_linked() {
         let sites = sites().unwrap();
         let mut pages: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for site in &sites {

@@ -1,14 +1,16 @@
 //! Lower bounds for the time of crawling a graph, from the servers' delays alone.
 //!
-//! A crawler may have a number of requests in flight, a number per host, and must wait between the starts of two requests to
-//! a host. robots.txt is requested first if it is obeyed. Three bounds follow, and the ideal is the largest:
+//! A crawler has a limit on requests in flight, a limit per host, and a minimum delay between the starts of two
+//! requests to a host. robots.txt is requested first if it is obeyed. From this follow three bounds; the ideal is the
+//! largest:
 //!
 //! - **depth**: the longest chain of discoveries, including each page's delay and the waits that it forces on the next;
-//! - **host**: from any moment on, the pages of a host that cannot be known earlier must still be fetched, with the pauses
-//!   between them, over the allowed connections;
+//! - **host**: from any time on, the pages of a host that cannot be known earlier must still be fetched, with the
+//!   delays between them, over the allowed connections;
 //! - **at once**: the same for all hosts, over the allowed requests in flight.
 //!
-//! "From any moment on" makes the bounds tight where much is found late. CPU time and bandwidth are assumed to be free.
+//! "From any time on" makes the bounds tight if many pages are found late. CPU time and bandwidth are assumed to be
+//! free.
 //!
 //! Invariant: every bound holds for every schedule and is independent of the crawler.
 
@@ -18,7 +20,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::time::Duration;
 
-/// What a crawler may do.
+/// The limits of a crawler.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Allowance {
     /// Requests in flight.
@@ -88,7 +90,7 @@ type ByHost = HashMap<u32, (Option<Fetch>, Vec<Fetch>)>;
 fn earliest(graph: &Graph, may: Allowance) -> ByHost {
     let delay = may.delay.as_secs_f64();
     let mut by_host = ByHost::new();
-    // When pages of a host may be requested: it is known, and its robots.txt was read.
+    // The time from which pages of a host may be requested: the host is known, and its robots.txt was read.
     let mut open_from: HashMap<u32, f64> = HashMap::new();
     let mut best: HashMap<PageId, f64> = HashMap::new();
     let mut queue = BinaryHeap::new();
@@ -118,7 +120,7 @@ fn earliest(graph: &Graph, may: Allowance) -> ByHost {
             continue;
         }
         let (start, end) = (start.seconds(), end.seconds());
-        // A dead host's robots.txt is waited for as long as a page; after that nothing more is requested.
+        // A crawl waits for a dead host's robots.txt as long as for a page; after that it requests nothing more.
         if !(may.robots && graph.kind(id) == PageKind::Dead) {
             by_host.entry(id.host).or_default().1.push(Fetch { start, takes: end - start });
         }
@@ -144,19 +146,19 @@ impl Nanos {
     }
 }
 
-/// Totals of the fetches that cannot start before some moment.
+/// Totals of the fetches that cannot start before a given time.
 #[derive(Clone, Copy)]
 struct Rest {
     count: usize,
     /// The sum of their durations.
     sum: f64,
-    /// The same, with the delay where that is longer.
+    /// The sum of the larger of duration and delay.
     held_back: f64,
     least: f64,
 }
 
 impl Rest {
-    /// The minimum time for them with this many at once.
+    /// The minimum time for them with this number in flight.
     fn over(self, lanes: usize) -> f64 {
         let lanes = lanes.max(1);
         (self.sum / lanes as f64).max(self.count.div_ceil(lanes) as f64 * self.least)
@@ -166,13 +168,13 @@ impl Rest {
     fn on_host(self, may: Allowance) -> f64 {
         let delay = may.delay.as_secs_f64();
         let starts = (self.count - 1) as f64 * delay + self.least;
-        // One at a time: each start waits for the delay and for the previous response; nothing waits for the last.
+        // One at a time: each start waits for the delay and for the previous response. No start follows the last one.
         let single = if may.per_host <= 1 { self.held_back - (delay - self.least).max(0.0) } else { 0.0 };
         self.over(may.per_host).max(starts).max(single)
     }
 }
 
-/// The latest end over all moments: when the rest can start plus its minimum time.
+/// The latest end over all times: when the remaining fetches can start, plus their minimum time.
 fn rest_takes(mut fetches: Vec<Fetch>, delay: Duration, least_time: impl Fn(Rest) -> f64) -> f64 {
     fetches.sort_by(|a, b| b.start.total_cmp(&a.start));
     let mut rest = Rest { count: 0, sum: 0.0, held_back: 0.0, least: f64::INFINITY };
@@ -237,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn one_by_one_it_is_the_sum() {
+    fn one_at_a_time_takes_the_sum_of_all_delays() {
         let graph = web(GraphPlan { pages: 5, ..GraphPlan::default() });
         let ideal = graph.ideal(may(1, 1, 0));
         assert!(close(ideal.ideal, 0.6), "robots.txt and five pages: {ideal:?}");
@@ -245,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn with_room_for_all_the_longest_chain_decides() {
+    fn with_enough_concurrency_the_longest_chain_decides() {
         // robots.txt, the first page, and everything it links to.
         let graph = web(GraphPlan { pages: 5, ..GraphPlan::default() });
         let ideal = graph.ideal(may(100, 100, 0));
@@ -253,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_found_late_is_counted_from_then_on() {
+    fn pages_found_late_are_counted_from_their_discovery() {
         // robots.txt, the first page, 30 archives; then 1,469 posts in fifteen rounds of a hundred.
         let graph = web(GraphPlan { shape: Shape::Blog, pages: 1500, ..GraphPlan::default() });
         let ideal = graph.ideal(may(100, 100, 0));
@@ -278,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dead_host_takes_one_patience() {
+    fn a_dead_host_takes_one_timeout() {
         let graph = web(GraphPlan { hosts: 50, seeds: 50, pages: 2, dead: 500, ..GraphPlan::default() });
         let ideal = graph.ideal(may(100, 1, 0));
         assert!(close(ideal.ideal, 10.0), "{ideal:?}");
@@ -286,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn drops_take_their_time() {
+    fn dripping_pages_take_longer() {
         let graph = web(GraphPlan { pages: 1, drip: (50, 20_000), ..GraphPlan::default() });
         let ideal = graph.ideal(may(1, 1, 0));
         assert!(close(ideal.ideal, 2.0 * (0.1 + 49.0 * 0.02)), "{ideal:?}");

@@ -1,10 +1,10 @@
-//! What the server saw: counters that are always kept, and optionally an entry per request.
+//! The server's view: counters that are always kept, and optionally an entry per request.
 //!
-//! Tests of politeness rely on the server's view: how many requests a host had at once, how soon one followed the other,
-//! whether a disallowed page was requested. Counters are atomics, so that threads share no lock on the path of a request; the
-//! list of [`SeenRequest`] entries is behind a mutex and can be disabled for long runs.
+//! Tests of politeness rely on the server's view: how many requests a host had in flight, how soon one followed
+//! another, whether a disallowed page was requested. Counters are atomics, so that threads do not share a lock while
+//! they handle a request; the list of [`SeenRequest`] entries is behind a mutex and can be disabled for long runs.
 //!
-//! Invariant: `begin` and `end` are called exactly once each per request, whatever happens to its connection.
+//! Invariant: `begin` and `end` are called exactly once per request, whatever happens to its connection.
 
 use crate::pages::Pages;
 use crate::request::Request;
@@ -137,7 +137,7 @@ pub(crate) struct HostState {
     violations: AtomicU64,
 }
 
-/// The position in the list of a request in progress, if there is a list.
+/// The index of a request in the list; `None` if the list is disabled.
 pub(crate) type LogIndex = Option<usize>;
 
 /// All counters, shared by all threads of a web.
@@ -167,7 +167,7 @@ pub(crate) struct RequestLog {
     last_end: AtomicU64,
 }
 
-/// A thread that panicked while holding one of these locks leaves counters that can still be read.
+/// Locks a mutex even if a thread panicked while holding it: the counters can still be read.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,12 +1,12 @@
 //! The oracle: the records that a correct crawl of a graph must contain, computed without a server.
 //!
-//! Invariant: the oracle uses only what a page does and links to, never its bytes; tests that parse the rendered pages check
-//! that the bytes agree.
+//! Invariant: the oracle uses only the behaviour and the links of a page, never its bytes. Tests parse the rendered
+//! pages to check that they agree with it.
 
 use crate::graph::{Graph, PageId, PageKind};
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 
-/// How far a crawl may go.
+/// The hosts that a crawl may visit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CrawlReach {
     /// Only the hosts of the roots.

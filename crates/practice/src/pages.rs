@@ -1,4 +1,4 @@
-//! Which pages were requested: a count and a digest of the set, so that two crawlers can be compared without lists.
+//! The set of requested pages, as a count and a digest, so that two crawlers can be compared without lists.
 //!
 //! A page counts once it was served with status 200. The digest does not depend on the order and is the same for the same
 //! set in every process.

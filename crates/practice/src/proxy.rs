@@ -1,7 +1,7 @@
 //! A test proxy: HTTP (whole requests and `CONNECT`) or SOCKS 5, with one thread per connection.
 //!
-//! It resolves only the names that it was given, and records requests with everything that a client must send only to a
-//! proxy.
+//! It resolves only the names that it was given. It records requests completely, including what a client must send only
+//! to a proxy.
 //!
 //! Invariant: it connects to loopback addresses only.
 
@@ -47,7 +47,7 @@ impl PracticeProxy {
         self
     }
 
-    /// Sends this to every request and closes.
+    /// Sends these bytes in response to every request, then closes.
     pub fn saying(mut self, answer: impl Into<Vec<u8>>) -> PracticeProxy {
         self.answer = Some(answer.into());
         self
@@ -62,7 +62,7 @@ impl PracticeProxy {
         Ok(RunningProxy { server, asked })
     }
 
-    /// Serves one client; `note` is called with what it requests.
+    /// Serves one client; calls `note` with each request.
     pub(crate) fn serve(&self, talk: &RawConnection, note: impl Fn(String)) -> io::Result<()> {
         if self.socks { self.serve_socks(talk, note) } else { self.serve_http(talk, note) }
     }
@@ -165,7 +165,7 @@ impl RunningProxy {
         self.server.address
     }
 
-    /// What was requested: heads of requests, or `SOCKS host:port`.
+    /// The requests: heads of HTTP requests, or `SOCKS host:port`.
     pub fn asked(&self) -> Vec<String> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_told_apart() {
+    fn input_that_is_not_http_is_recognised() {
         assert_eq!(parse(b"\x16\x03\x01 tls\r\n\r\n"), ParsedHead::Nonsense);
         assert_eq!(parse(b"GET /\r\n\r\n"), ParsedHead::Nonsense);
         assert_eq!(parse(&vec![b'a'; MAX_HEAD + 1]), ParsedHead::Nonsense);

@@ -54,7 +54,7 @@ pub enum ResponseBody {
     Filled { start: Vec<u8>, length: u64 },
 }
 
-/// One scripted response. Built by one of the constructors, refined by the methods:
+/// One scripted response. Created by a constructor, refined by methods:
 ///
 /// ```
 /// # use argiope_practice::Response;
@@ -153,7 +153,7 @@ impl Response {
         answer
     }
 
-    /// This status with a short HTML body (none for 1xx, 204 and 304).
+    /// A response with this status and a short HTML body (none for 1xx, 204 and 304).
     pub fn status(status: u16) -> Response {
         let body = match status {
             100..=199 | 204 | 304 => String::new(),
@@ -243,7 +243,7 @@ impl Response {
         self
     }
 
-    /// The body is already encoded this way (`gzip`, `br`, ...): only adds the header.
+    /// Declares that the body is already encoded this way (`gzip`, `br`, ...): only adds the header.
     pub fn content_encoding(self, coding: &str) -> Response {
         self.header("Content-Encoding", coding)
     }
@@ -326,7 +326,7 @@ impl Response {
         self
     }
 
-    /// Stops after this many bytes of the framed body and closes, whatever length was declared.
+    /// Stops after this many bytes of the framed body and closes, regardless of the declared length.
     pub fn truncate_at(mut self, bytes: u64) -> Response {
         self.truncate_at = Some(bytes);
         if self.ending == ResponseEnd::KeepAlive {
@@ -362,7 +362,7 @@ impl Response {
         self
     }
 
-    /// Sends this entity tag (without quotes), and responds with 304 if `If-None-Match` names it.
+    /// Sends this entity tag (without quotes), and responds with 304 if `If-None-Match` contains it.
     pub fn etag(mut self, tag: &str) -> Response {
         self.etag = Some(tag.to_owned());
         self.header("ETag", format!("\"{tag}\""))
@@ -374,7 +374,7 @@ impl Response {
         self.header("Last-Modified", date)
     }
 
-    /// A request for this page is counted as a violation, for example because robots.txt disallows it.
+    /// Counts requests for this page as violations, for example because robots.txt disallows it.
     pub fn forbidden(mut self) -> Response {
         self.forbidden = true;
         self

@@ -1,6 +1,6 @@
 //! A script: a [`Response`] compiled into the steps that a connection executes.
 //!
-//! Everything that can be decided before the request is decided here, once, when the web starts: heads are rendered, chunks
+//! All decisions that do not depend on the request are made here, once, when the web starts: heads are rendered, chunks
 //! are split, small responses become one byte sequence. Executing a script does not allocate.
 //!
 //! Invariant: a script without a closing step leaves the connection ready for the next request.
@@ -35,7 +35,7 @@ pub(crate) enum Step {
 /// A compiled response, which can be sent any number of times.
 #[derive(Debug)]
 pub(crate) struct Script {
-    /// 0 if the response has none.
+    /// 0 if the response has no status.
     pub(crate) status: u16,
     pub(crate) steps: Vec<Step>,
     /// The steps for a HEAD request: everything up to the end of the head.
@@ -98,7 +98,7 @@ impl Script {
     }
 }
 
-/// Head and framed body as steps, in as few pieces as the timing allows.
+/// Appends head and framed body as steps, in as few pieces as the timing allows.
 fn push_bytes(steps: &mut Vec<Step>, answer: &Response, head: Vec<u8>) {
     let (mut body, mut fill) = framed_body(answer);
     if let Some(limit) = answer.truncate_at {
@@ -237,19 +237,19 @@ mod tests {
 
     #[test]
     fn a_small_answer_is_a_single_piece() {
-        let score = Script::of(&Response::text("hello"));
-        assert!(matches!(&score.steps[..], [Step::Send(_)]));
+        let script = Script::of(&Response::text("hello"));
+        assert!(matches!(&script.steps[..], [Step::Send(_)]));
     }
 
     #[test]
-    fn chunk_sizes_are_as_asked_and_the_last_one_repeats() {
+    fn chunks_have_the_given_sizes_and_the_last_one_repeats() {
         assert_eq!(chunks(b"abcdefg", &[1, 3]), b"1\r\na\r\n3\r\nbcd\r\n3\r\nefg\r\n0\r\n\r\n");
         assert_eq!(chunks(b"", &[4]), b"0\r\n\r\n");
         assert_eq!(chunks(b"ab", &[0]), b"1\r\na\r\n1\r\nb\r\n0\r\n\r\n");
     }
 
     #[test]
-    fn a_truncated_body_keeps_its_promise_of_length() {
+    fn a_truncated_body_keeps_the_declared_length() {
         let bytes = wire(&Response::text("0123456789").truncate_at(4));
         let text = String::from_utf8(bytes).unwrap();
         assert!(text.contains("Content-Length: 10\r\n") && text.ends_with("\r\n\r\n0123"), "{text}");
@@ -264,8 +264,8 @@ mod tests {
 
     #[test]
     fn an_unchanged_page_is_a_304_with_its_tag() {
-        let score = Script::of(&Response::text("x").etag("v1"));
-        let Some(Step::Send(bytes)) = score.unchanged.first() else { panic!("no step") };
+        let script = Script::of(&Response::text("x").etag("v1"));
+        let Some(Step::Send(bytes)) = script.unchanged.first() else { panic!("no step") };
         let text = String::from_utf8_lossy(bytes).into_owned();
         assert!(
             text.starts_with("HTTP/1.1 304 ") && text.contains("ETag: \"v1\"") && !text.contains("Length"),

@@ -23,7 +23,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::UnboundedSender;
 
-/// Tokens: connections are (generation, slot), the rest have their own high bits.
+/// Tokens: connections use (generation, slot); the other sources have reserved high values.
 const STOP: u64 = u64::MAX;
 const ALARM: u64 = u64::MAX - 1;
 const RELISTEN: u64 = u64::MAX - 2;
@@ -37,14 +37,14 @@ pub(crate) struct ServerThread {
     slots: Slab<Slot>,
     /// Incremented per connection, so that a late event cannot reach the next owner of a slot.
     generation: u32,
-    /// Where connections that speak HTTP/2 go.
+    /// The channel for connections that speak HTTP/2.
     outbox: Option<UnboundedSender<HandedOver>>,
 }
 
 struct Slot {
     connection: ClientConnection,
     generation: u32,
-    /// What the timers and epoll are currently set to.
+    /// The current settings of the timer and of epoll.
     alarm: Option<Instant>,
     watching: EventFlags,
 }
@@ -90,27 +90,27 @@ impl ServerThread {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
-            let mut bench =
+            let mut context =
                 ConnectionContext { shared: &shared, now: Instant::now(), buffer: &mut buffer, page: &mut page };
             for event in &events {
                 match event.data.u64() {
                     STOP if shared.stop.load(SeqCst) => return Ok(()),
-                    STOP => self.release(&mut bench),
+                    STOP => self.release(&mut context),
                     ALARM => self.timers.rang(),
-                    listener if listener & LISTENER != 0 => self.accept((listener & !LISTENER) as usize, &mut bench),
-                    token => self.happened(token, event.flags, &mut bench),
+                    listener if listener & LISTENER != 0 => self.accept((listener & !LISTENER) as usize, &mut context),
+                    token => self.happened(token, event.flags, &mut context),
                 }
             }
-            while let Some(token) = self.timers.pop(bench.now) {
+            while let Some(token) = self.timers.pop(context.now) {
                 match token {
                     RELISTEN => self.listen()?,
-                    token => self.rang(token, &mut bench),
+                    token => self.rang(token, &mut context),
                 }
             }
         }
     }
 
-    fn accept(&mut self, index: usize, bench: &mut ConnectionContext<'_>) {
+    fn accept(&mut self, index: usize, context: &mut ConnectionContext<'_>) {
         let shared = Arc::clone(&self.shared);
         let Some(site) = shared.sites.get(index) else { return };
         loop {
@@ -119,7 +119,7 @@ impl ServerThread {
                     let peer = peer.and_then(|address| SocketAddr::try_from(address).ok());
                     if peer.is_none_or(|peer| peer.ip().to_canonical().is_loopback()) {
                         // A client that disconnected before it was accepted is not an error.
-                        let _ = self.greet(socket, index, bench);
+                        let _ = self.greet(socket, index, context);
                     }
                 }
                 Err(Errno::AGAIN) => return,
@@ -128,18 +128,18 @@ impl ServerThread {
                     for site in &shared.sites {
                         let _ = epoll::delete(&self.epoll, &site.listener);
                     }
-                    self.timers.set(bench.now + Duration::from_millis(10), RELISTEN);
+                    self.timers.set(context.now + Duration::from_millis(10), RELISTEN);
                     return;
                 }
-                // The client gave up meanwhile, or the call was interrupted: there may be others.
+                // The client has disconnected, or the call was interrupted: continue, because others may be waiting.
                 Err(_) => {}
             }
         }
     }
 
-    fn greet(&mut self, socket: OwnedFd, index: usize, bench: &mut ConnectionContext<'_>) -> io::Result<()> {
+    fn greet(&mut self, socket: OwnedFd, index: usize, context: &mut ConnectionContext<'_>) -> io::Result<()> {
         rustix::net::sockopt::set_tcp_nodelay(&socket, true)?;
-        let site = &bench.shared.sites[index];
+        let site = &context.shared.sites[index];
         let tls = match &site.tls {
             None => None,
             Some(tls) => {
@@ -153,48 +153,48 @@ impl ServerThread {
         let entry = self.slots.vacant_entry();
         let token = token(self.generation, entry.key());
         epoll::add(&self.epoll, &socket, EventData::new_u64(token), EventFlags::IN)?;
-        let connection = ClientConnection::new(ClientStream::new(socket, tls), index, &bench.shared.log);
+        let connection = ClientConnection::new(ClientStream::new(socket, tls), index, &context.shared.log);
         entry.insert(Slot { connection, generation: self.generation, alarm: None, watching: EventFlags::IN });
         // Most clients have already sent their request; otherwise epoll reports it.
-        self.with(token, bench, |connection, bench| connection.readable(bench));
+        self.with(token, context, |connection, context| connection.readable(context));
         Ok(())
     }
 
-    fn happened(&mut self, token: u64, flags: EventFlags, bench: &mut ConnectionContext<'_>) {
+    fn happened(&mut self, token: u64, flags: EventFlags, context: &mut ConnectionContext<'_>) {
         if flags.intersects(EventFlags::OUT) {
-            self.with(token, bench, |connection, bench| connection.writable(bench));
+            self.with(token, context, |connection, context| connection.writable(context));
         }
         if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR) {
-            self.with(token, bench, |connection, bench| connection.readable(bench));
+            self.with(token, context, |connection, context| connection.readable(context));
         }
     }
 
-    fn release(&mut self, bench: &mut ConnectionContext<'_>) {
+    fn release(&mut self, context: &mut ConnectionContext<'_>) {
         let tokens: Vec<_> = self.slots.iter().map(|(key, slot)| token(slot.generation, key)).collect();
         for token in tokens {
-            self.with(token, bench, |connection, bench| connection.released(bench));
+            self.with(token, context, |connection, context| connection.released(context));
         }
     }
 
-    fn rang(&mut self, token: u64, bench: &mut ConnectionContext<'_>) {
+    fn rang(&mut self, token: u64, context: &mut ConnectionContext<'_>) {
         if let Some(slot) = self.slots.get_mut(slot_of(token)) {
             slot.alarm = None;
         }
-        self.with(token, bench, |connection, bench| connection.rang(bench));
+        self.with(token, context, |connection, context| connection.rang(context));
     }
 
     /// Runs a connection, then registers what it waits for, or drops it.
     fn with(
         &mut self,
         token: u64,
-        bench: &mut ConnectionContext<'_>,
+        context: &mut ConnectionContext<'_>,
         work: impl FnOnce(&mut ClientConnection, &mut ConnectionContext<'_>) -> Disposition,
     ) {
         let key = slot_of(token);
         let Some(slot) = self.slots.get_mut(key).filter(|slot| u64::from(slot.generation) == token >> 32) else {
             return;
         };
-        let mut fate = work(&mut slot.connection, bench);
+        let mut fate = work(&mut slot.connection, context);
         if fate == Disposition::HandOver {
             let mut slot = self.slots.remove(key);
             if let Some(due) = slot.alarm {
@@ -204,7 +204,7 @@ impl ServerThread {
                 let _ = epoll::delete(&self.epoll, wire.fd());
             }
             if let (Some(connection), Some(outbox)) = (slot.connection.hand_over(), &self.outbox) {
-                // The receiver has ended only if the whole web has.
+                // The receiver ends only with the whole web.
                 let _ = outbox.send(connection);
             }
             return;

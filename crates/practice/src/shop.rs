@@ -1,23 +1,24 @@
-//! A shop to extract from: list pages with products, a page per product with JSON-LD and microdata, a guide and a sitemap.
+//! A shop for tests of extraction: list pages with products, a page per product with JSON-LD and microdata, a guide and
+//! a sitemap.
 
 use std::io;
 
 use crate::response::Response;
 use crate::site::Site;
 
-/// Products of the shop, eight to a list page.
+/// Number of products; a list page has eight.
 pub const PRODUCTS: usize = 24;
 const PER_PAGE: usize = 8;
 
 const KINDS: [&str; 6] = ["Orb web", "Funnel web", "Sheet web", "Triangle web", "Ladder web", "Tangle web"];
 
-/// Name and price in cents of a product, from 1 on.
+/// Name and price in cents of a product; numbers start at 1.
 pub fn product(number: usize) -> (String, u64) {
     let kind = KINDS.get(number % KINDS.len()).copied().unwrap_or("Web");
     (format!("{kind} No. {number}"), 500 + (number as u64 * 1_237) % 200_000)
 }
 
-/// The price as the shop writes it: `£1,299.00`.
+/// The price in the shop's format: `£1,299.00`.
 pub fn price_text(cents: u64) -> String {
     let (pounds, pence) = (cents / 100, cents % 100);
     if pounds < 1_000 {

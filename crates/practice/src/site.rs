@@ -81,12 +81,12 @@ impl Site {
         })
     }
 
-    /// Where the site listens.
+    /// The address on which the site listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// An absolute URL on this site, by its address.
+    /// An absolute URL on this site, with its address as the host.
     pub fn url(&self, path: &str) -> String {
         let scheme = if self.tls.is_some() { "https" } else { "http" };
         match self.address.ip() {
@@ -95,31 +95,31 @@ impl Site {
         }
     }
 
-    /// An absolute URL on this site with another host name (the client must be told its address).
+    /// An absolute URL on this site with another host name (the client needs its address from elsewhere).
     pub fn url_as(&self, host: &str, path: &str) -> String {
         let scheme = if self.tls.is_some() { "https" } else { "http" };
         format!("{scheme}://{host}:{}{path}", self.address.port())
     }
 
-    /// Another name of this site, for its certificate.
+    /// Adds a name to the site's certificate.
     pub fn name(mut self, name: &str) -> Site {
         self.names.push(name.to_owned());
         self
     }
 
-    /// Speaks HTTP/2 with clients that ask for it: by ALPN over TLS, by its preface in clear text.
+    /// Offers HTTP/2: by ALPN over TLS, by the client's preface in clear text.
     pub fn http2(mut self) -> Site {
         self.http2 = Some(Http2 { or_http1: true, max_streams: 100 });
         self
     }
 
-    /// Speaks nothing but HTTP/2.
+    /// Accepts only HTTP/2.
     pub fn only_http2(mut self) -> Site {
         self.http2 = Some(Http2 { or_http1: false, max_streams: 100 });
         self
     }
 
-    /// How many streams a client may have at a time on one connection of HTTP/2.
+    /// Limits the number of concurrent streams on an HTTP/2 connection.
     pub fn max_streams(mut self, streams: u32) -> Site {
         if let Some(http2) = &mut self.http2 {
             http2.max_streams = streams;
@@ -133,7 +133,7 @@ impl Site {
         self
     }
 
-    /// A page that always responds the same.
+    /// Adds a page that always sends the same response.
     pub fn page(self, path: &str, answer: Response) -> Site {
         self.sequence(path, [answer])
     }
@@ -150,29 +150,29 @@ impl Site {
         self
     }
 
-    /// A page that fails `times` times with this response and then succeeds.
+    /// Adds a page that fails `times` times with this response and then succeeds.
     pub fn fail_times(self, path: &str, times: usize, failure: Response, success: Response) -> Site {
         let failures = std::iter::repeat_n(failure, times);
         self.sequence(path, failures.chain([success]))
     }
 
-    /// A page that redirects.
+    /// Adds a page that redirects.
     pub fn redirect(self, path: &str, target: &str, status: u16) -> Site {
         self.page(path, Response::redirect(target, status))
     }
 
-    /// The content of robots.txt. For other behaviour, script `/robots.txt` as a page.
+    /// Sets the content of robots.txt. For other behaviour, script `/robots.txt` as a page.
     pub fn robots(self, text: &str) -> Site {
         self.page("/robots.txt", Response::text(text))
     }
 
-    /// The response for everything that is not scripted (default: 404).
+    /// Sets the response for all other paths (default: 404).
     pub fn fallback(mut self, answer: Response) -> Site {
         self.fallback = answer;
         self
     }
 
-    /// Serves a graph where nothing is scripted.
+    /// Serves a graph at all paths that are not scripted.
     pub fn graph(mut self, graph: &Arc<Graph>) -> Site {
         self.graph = Some(Arc::clone(graph));
         self
@@ -266,8 +266,8 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
     rustix::net::sockopt::set_socket_reuseaddr(&socket, true)?;
     rustix::net::bind(&socket, &address)?;
-    // Loopback loses no packets, so congestion control only costs time; BBR, the default on some systems, sets a timer per
-    // packet. Ignored where Reno is not available.
+    // Loopback loses no packets, so congestion control only costs time; BBR, the default on some systems, sets a timer
+    // per packet. Ignored if Reno is not available.
     let _ = rustix::net::sockopt::set_tcp_congestion(&socket, "reno");
     rustix::net::listen(&socket, 16_384)?;
     Ok(TcpListener::from(socket))
@@ -302,7 +302,7 @@ pub(crate) struct SiteContent {
     graph: Option<Arc<Graph>>,
 }
 
-/// Where a response comes from.
+/// The source of a response.
 pub(crate) enum ResponseSource {
     Scripted(Arc<Script>),
     Page(Arc<Graph>, PageId),
@@ -321,8 +321,8 @@ impl SiteContent {
         if self.any_query && page.is_none() {
             page = request.target.split_once('?').and_then(|(path, _)| self.pages.get(format!("{path}?*").as_str()));
         }
-        if let Some(score) = page.and_then(Scripted::next) {
-            return ResponseSource::Scripted(Arc::clone(score));
+        if let Some(script) = page.and_then(Scripted::next) {
+            return ResponseSource::Scripted(Arc::clone(script));
         }
         if let Some(graph) = &self.graph
             && let Some(id) = graph.page_at(request.host_name(), request.target)

@@ -69,7 +69,7 @@ impl PracticeWeb {
         self
     }
 
-    /// The limits that crawlers must keep; see [`Stats::violations`].
+    /// Sets the limits that crawlers must keep; see [`Stats::violations`].
     pub fn manners(mut self, manners: PolitenessLimits) -> PracticeWeb {
         self.manners = manners;
         self
@@ -148,7 +148,7 @@ pub struct RunningWeb {
 }
 
 impl RunningWeb {
-    /// Where the sites listen, in the order they were added.
+    /// The addresses of the sites, in the order they were added.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.shared.sites.iter().map(|site| site.address).collect()
     }
@@ -163,12 +163,12 @@ impl RunningWeb {
         &self.authority
     }
 
-    /// Every request so far, in the order of arrival (empty with [`PracticeWeb::counts_only`]).
+    /// All requests so far, in the order of arrival (empty with [`PracticeWeb::counts_only`]).
     pub fn log(&self) -> Vec<SeenRequest> {
         self.shared.log.seen()
     }
 
-    /// The moment that the log's times are relative to.
+    /// The start time that the times in the log are relative to.
     pub fn started(&self) -> Instant {
         self.shared.log.epoch()
     }
@@ -195,7 +195,7 @@ impl RunningWeb {
         self.shared.log.open()
     }
 
-    /// Blocks until this many requests have arrived; `false` if the time is over first.
+    /// Blocks until this many requests have arrived; returns `false` on timeout.
     pub fn wait_requests(&self, count: u64, timeout: Duration) -> bool {
         self.shared.log.wait(timeout, || self.shared.log.requests() >= count)
     }
@@ -205,12 +205,12 @@ impl RunningWeb {
         self.shared.log.wait(timeout, || self.shared.log.answered() >= count)
     }
 
-    /// Blocks until exactly this many connections are open.
+    /// Blocks until exactly this number of connections is open.
     pub fn wait_open(&self, count: u64, timeout: Duration) -> bool {
         self.shared.log.wait(timeout, || self.shared.log.open() == count)
     }
 
-    /// Blocks until `met` holds; it is checked after every event of the web.
+    /// Blocks until `met` returns true; it is called after every event of the web.
     pub fn wait_until(&self, timeout: Duration, mut met: impl FnMut(&RunningWeb) -> bool) -> bool {
         self.shared.log.wait(timeout, || met(self))
     }
@@ -226,7 +226,7 @@ impl RunningWeb {
         for thread in self.threads.drain(..) {
             thread.join().map_err(|_| io::Error::other("a thread of the practice web panicked"))??;
         }
-        // The threads held its senders: it ends after them.
+        // The server threads held its senders, so it ends after them.
         if let Some(http2) = self.http2.take() {
             http2.join()?;
         }

@@ -17,7 +17,7 @@ pub(crate) struct ClientStream {
 
 /// The result of a read.
 pub(crate) enum Received {
-    /// This many plain bytes of the buffer.
+    /// The number of plain bytes in the buffer.
     Plain(usize),
     /// Decrypted bytes, appended to the second buffer.
     Decrypted,
@@ -71,7 +71,7 @@ impl ClientStream {
         let mut piece = [0; 4096];
         let mut gone = false;
         while !bytes.is_empty() {
-            // Refused bytes and refused records both end the connection; an alert may have to be sent.
+            // Both invalid bytes and invalid records end the connection; an alert may have to be sent.
             let taken = tls.read_tls(&mut bytes).and_then(|_| tls.process_new_packets().map_err(io::Error::other));
             if taken.is_err() {
                 let _ = self.flush();
@@ -138,7 +138,7 @@ impl ClientStream {
         Ok(true)
     }
 
-    /// Sends close_notify with TLS; without TLS, closing is sufficient.
+    /// With TLS, sends close_notify; without TLS, closing is sufficient.
     pub(crate) fn farewell(&mut self) {
         if let Some(tls) = &mut self.tls {
             tls.send_close_notify();

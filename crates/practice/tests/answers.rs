@@ -24,7 +24,7 @@ fn pages_links_redirects_and_the_404() {
 }
 
 #[test]
-fn one_connection_serves_many_requests_also_at_once() {
+fn one_connection_serves_many_requests_and_pipelining() {
     let (web, at) =
         serve(site().page("/a", Response::text("A")).page("/b", Response::text("B").delay(Duration::from_millis(5))));
     let mut stream = connect(at);
@@ -48,7 +48,7 @@ fn a_request_may_come_byte_by_byte() {
 }
 
 #[test]
-fn delays_wait_and_do_not_hold_up_others() {
+fn a_delayed_response_does_not_block_others() {
     let (slow, endless) = (Duration::from_millis(50), Duration::from_secs(3_600));
     let site =
         site().page("/endless", Response::text("e").delay(endless)).page("/slow", Response::text("s").delay(slow));
@@ -89,7 +89,7 @@ fn a_head_drips_too() {
 }
 
 #[test]
-fn raw_bytes_are_sent_as_they_are() {
+fn raw_bytes_are_sent_unchanged() {
     let (_web, at) = serve(
         site()
             .page("/close", Response::raw("HTTP/1.1 200 Fine\nX: y\n\nhm"))
@@ -123,7 +123,7 @@ fn hang_reset_and_close_give_no_answer() {
     assert!(web.wait_requests(3, PATIENCE));
     assert!(web.wait_open(1, PATIENCE));
     drop(stream);
-    assert!(web.wait_open(0, PATIENCE), "the server sees that a client gave up");
+    assert!(web.wait_open(0, PATIENCE), "the server notices that a client disconnected");
     assert!(web.log().iter().all(|seen| seen.status == 0));
     let ends: Vec<bool> = web.log().iter().map(|seen| seen.end.is_some()).collect();
     assert_eq!(ends, [true, true, false]);
@@ -159,7 +159,7 @@ fn bodies_end_by_chunk_by_close_or_too_early() {
 }
 
 #[test]
-fn a_stale_connection_is_closed_after_a_promise() {
+fn a_connection_can_be_closed_despite_keep_alive() {
     let (_web, at) = serve(site().page("/", Response::text("soon gone").keep_alive_then_close()));
     let mut stream = connect(at);
     ask(&mut stream, "/");
@@ -191,7 +191,7 @@ fn interim_answers_and_huge_heads() {
 }
 
 #[test]
-fn charsets_codings_and_types_are_as_told() {
+fn charsets_codings_and_types_are_sent_as_scripted() {
     let (_web, at) = serve(
         site()
             .page("/latin", Response::html("<title>Fuß</title>").encoded("iso-8859-1"))
@@ -256,7 +256,7 @@ fn one_address_can_be_several_hosts() {
 }
 
 #[test]
-fn a_page_can_stand_for_every_query() {
+fn a_page_can_match_every_query() {
     let (_web, at) = serve(site().page("/find?*", Response::text("any")).page("/find?q=1", Response::text("one")));
     assert_eq!(get(at, "/find?q=2").1, b"any");
     assert_eq!(get(at, "/find?q=1").1, b"one");
@@ -264,7 +264,7 @@ fn a_page_can_stand_for_every_query() {
 }
 
 #[test]
-fn the_log_tells_who_asked_for_what_and_when() {
+fn the_log_records_client_path_and_time_of_requests() {
     let site = site().page("/x?y", Response::text("x").delay(Duration::from_millis(20)));
     let at = site.address();
     let web = PracticeWeb::new().site(site).keep_headers().start().unwrap();
@@ -280,7 +280,7 @@ fn the_log_tells_who_asked_for_what_and_when() {
 }
 
 #[test]
-fn crowds_haste_and_trespass_are_violations() {
+fn too_many_too_early_and_forbidden_requests_are_violations() {
     let site = site()
         .page("/", Response::text("x"))
         .page("/secret", Response::text("x").forbidden())
@@ -310,7 +310,7 @@ fn crowds_haste_and_trespass_are_violations() {
 }
 
 #[test]
-fn nonsense_is_refused() {
+fn input_that_is_not_http_is_refused() {
     let (web, at) = serve(site());
     let mut stream = connect(at);
     stream.write_all(b"SSH-2.0-hello\r\n\r\n").unwrap();

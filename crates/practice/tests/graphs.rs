@@ -26,7 +26,7 @@ fn split(url: &str) -> (SocketAddr, &str, &str) {
     (rest[..slash].parse().unwrap(), &rest[..slash], &rest[slash..])
 }
 
-/// One page after the other, on one connection for each host.
+/// Crawls one page after the other, with one connection per host.
 fn crawl(roots: Vec<String>) -> BTreeMap<String, ExpectedRecord> {
     let mut connections: BTreeMap<SocketAddr, TcpStream> = BTreeMap::new();
     let mut found = BTreeMap::new();
@@ -57,7 +57,7 @@ fn crawl(roots: Vec<String>) -> BTreeMap<String, ExpectedRecord> {
 }
 
 #[test]
-fn a_crawl_finds_what_the_oracle_says() {
+fn a_crawl_finds_the_pages_of_the_oracle() {
     let random = GraphPlan {
         hosts: 12,
         pages: 40,
@@ -108,7 +108,7 @@ fn a_dripping_page_arrives_whole_and_late() {
 }
 
 #[test]
-fn connections_are_closed_where_the_plan_says_so() {
+fn connections_are_closed_if_the_plan_says_so() {
     let (web, graph, port) = serve_plan(GraphPlan { close: true, ..GraphPlan::default() });
     let address = graph.address_of(0);
     let mut stream = connect((address, port).into());
@@ -151,7 +151,7 @@ fn dead_hosts_take_requests_and_stay_silent() {
 
 /// Many slow responses in parallel take as long as one.
 #[test]
-fn waiting_is_free() {
+fn slow_responses_wait_in_parallel() {
     let binary = Path::new(env!("CARGO_BIN_EXE_argiope-practice"));
     let args = ["serve", "--hosts", "400", "--seeds", "400", "--latency-ms", "1000"];
     let mut child = spawn_child(binary, args).unwrap();
@@ -173,5 +173,5 @@ fn waiting_is_free() {
     assert!(elapsed >= Duration::from_millis(995) && elapsed < Duration::from_secs(100), "{elapsed:?}");
     let stats = child.stats().unwrap();
     assert_eq!((stats.requests, stats.peak_open), (400, 400));
-    assert!(stats.max_at_once > 1, "they waited together");
+    assert!(stats.max_at_once > 1, "requests were in flight together");
 }

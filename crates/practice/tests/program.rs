@@ -15,7 +15,7 @@ fn spawn(line: &str) -> ServerProcess {
     spawn_child(Path::new(BINARY), line.split_whitespace()).unwrap()
 }
 
-/// Host and path of a root URL, and where to connect to.
+/// The address and the path of a root URL.
 fn target(url: &str) -> (SocketAddr, String) {
     let host = url.split('/').nth(2).unwrap();
     (host.parse().unwrap(), host.to_owned())
@@ -100,7 +100,7 @@ fn it_ends_when_its_input_ends() {
 
 /// More clients than file descriptors: waiting clients are served when others disconnect, and the server does not spin.
 #[test]
-fn running_out_of_files_is_survived() {
+fn the_server_survives_running_out_of_file_descriptors() {
     let shell = format!("ulimit -n 40; exec {BINARY} serve --pages 3");
     let mut child = spawn_child(Path::new("/bin/sh"), ["-c", &shell]).unwrap();
     let root = child.ready().roots[0].clone();
@@ -137,7 +137,7 @@ fn the_files_of_a_folder_are_pages() {
     }
     assert_eq!(seen, ["<p>one", "<p>one", "<p>two", "404", "<p>two", "<p>one"]);
     let stats = child.stats().unwrap();
-    assert_eq!((stats.requests, stats.pages), (6, 4), "a page counts once, and a 404 is none");
+    assert_eq!((stats.requests, stats.pages), (6, 4), "a page counts once, and a 404 does not count");
     assert_ne!(stats.pages_digest, "0000000000000000");
 }
 
@@ -183,7 +183,7 @@ fn hostile_cases_are_listed_and_served() {
 }
 
 #[test]
-fn a_case_that_is_none_is_refused_and_help_is_given() {
+fn an_unknown_case_is_refused_and_help_is_printed() {
     let run = |arguments: &[&str]| {
         let output = Command::new(BINARY).args(arguments).output().expect("it runs");
         let text = |bytes| String::from_utf8(bytes).expect("UTF-8");

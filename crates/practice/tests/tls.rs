@@ -12,7 +12,7 @@ fn site(kind: CertificateKind) -> Site {
 }
 
 #[test]
-fn a_good_certificate_is_good_for_name_and_address() {
+fn a_good_certificate_is_valid_for_name_and_address() {
     let (web, at) = serve(site(CertificateKind::Good));
     let config = trusting(web.authority());
     for name in ["good.test", "127.0.0.1"] {
@@ -24,7 +24,7 @@ fn a_good_certificate_is_good_for_name_and_address() {
 }
 
 #[test]
-fn bad_certificates_are_bad_each_in_its_way() {
+fn each_bad_certificate_fails_with_its_own_error() {
     for (kind, fault) in [
         (CertificateKind::SelfSigned, "UnknownIssuer"),
         (CertificateKind::Expired, "expired"),
@@ -68,7 +68,7 @@ fn a_large_page_passes_whole() {
 }
 
 #[test]
-fn a_truncated_answer_ends_without_goodbye() {
+fn a_truncated_response_ends_without_close_notify() {
     let site = Site::https("127.0.0.1:0", CertificateKind::Good).unwrap();
     let (web, at) = serve(site.page("/", Response::text("0123456789").truncate_at(3)));
     let mut stream = connect_tls(at, &trusting(web.authority()), "127.0.0.1");
@@ -77,7 +77,7 @@ fn a_truncated_answer_ends_without_goodbye() {
 }
 
 #[test]
-fn plain_http_to_a_tls_site_is_turned_away() {
+fn plain_http_to_a_tls_site_is_rejected() {
     let (web, at) = serve(site(CertificateKind::Good));
     let mut stream = connect(at);
     ask(&mut stream, "/");

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 /// A file being written.
 pub struct AtomicFile {
-    /// None once it is in its place.
+    /// None once the file has its final name.
     file: Option<File>,
     /// The temporary path; none if the file is written in place.
     temporary: Option<PathBuf>,
@@ -29,7 +29,7 @@ impl AtomicFile {
         if path.file_name().is_none() {
             return Err(io::ErrorKind::IsADirectory.into());
         }
-        // Unused by other files, and short, so that it is valid wherever the file's own name is.
+        // A unique name, and a short one, so that it is valid wherever the final name is.
         let temporary = path.with_file_name(format!(".{:016x}.part", crate::unpredictable()));
         let file = File::options().write(true).create_new(true).open(&temporary)?;
         Ok(Self { file: Some(file), temporary: Some(temporary), path: whole })
@@ -47,7 +47,8 @@ impl AtomicFile {
         }
     }
 
-    /// Writes a whole file of a crawl directory. Unlike a name that the user gave, a device or a pipe there is refused.
+    /// Writes a whole file of a crawl directory. A device or a pipe in its place is refused, unlike for a name that the
+    /// user gave.
     pub fn write_own(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
         if path.symlink_metadata().is_ok_and(|meta| !meta.is_file()) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file; remove it"));

@@ -8,7 +8,7 @@ use argiope_core::page::reader::{PageContent, PageReader};
 use argiope_core::page::url::Url;
 use argiope_core::rules::{Config, ConfigError};
 
-/// Takes fields and text out of pages, on the worker that fetched them.
+/// Extracts fields and text from pages, on the worker that fetched them.
 #[derive(Debug)]
 pub struct ContentReader {
     extraction: Extraction,
@@ -18,13 +18,13 @@ pub struct ContentReader {
 }
 
 impl ContentReader {
-    /// A reader that extracts these fields, and the main text in the forms that are asked for.
+    /// A reader that extracts these fields, and the main text in the requested forms.
     pub fn new(extraction: Extraction, text: bool, markdown: bool) -> Self {
         let tally = Mutex::new(extraction.tally());
         Self { extraction, tally, text, markdown }
     }
 
-    /// The reader that the settings ask for, if they ask for one.
+    /// The reader for these settings; none if they request no content.
     pub fn of(config: &Config) -> Result<Option<Self>, ConfigError> {
         let extraction = extraction(&config.extract, config.extract_file.as_deref())?;
         let wanted = !extraction.is_empty() || config.text || config.markdown;
@@ -32,7 +32,7 @@ impl ContentReader {
     }
 }
 
-/// The rules of the command line and of a file together.
+/// The extraction rules of the command line and of a file together.
 pub fn extraction(rules: &[String], file: Option<&Path>) -> Result<Extraction, ConfigError> {
     let bad = |key, value: String, problem: String| ConfigError { key, value, problem };
     let mut all = Extraction::default();

@@ -1,5 +1,5 @@
-//! The crawl directory as a crawl sees it: where it is, which crawl it belongs to, and which output files are part of
-//! it.
+//! Opens the crawl directory of a crawl: finds its path, checks that the settings match, and continues its output
+//! files.
 //!
 //! The same command finds the same directory and resumes the crawl. The settings that decide which pages are crawled
 //! are stored with the first commit. A command with other roots, robots policy or the like is refused; with another scope,
@@ -22,7 +22,7 @@ use crate::{atomic_file, rejudge};
 pub struct Directory {
     pub path: PathBuf,
     pub frontier: DiskFrontier,
-    /// Whether it holds an earlier crawl.
+    /// Whether the directory already held a crawl.
     pub resumed: bool,
     /// Messages for the user about damage that was found and repaired.
     pub notes: Vec<String>,
@@ -32,8 +32,7 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Opens the directory of this crawl, or creates it. What was written to its own output files after the last commit
-    /// is truncated.
+    /// Opens the directory of this crawl, or creates it. Truncates its output files to the last commit.
     pub fn open(path: &Path, rules: &Rules, config: &Config) -> Result<Self, StoreError> {
         check_is_directory(path)?;
         let mut opened = disk::open(path, &settings(rules, config), room(rules))?;
@@ -45,15 +44,15 @@ impl Directory {
         Ok(directory)
     }
 
-    /// Judges known links by other settings than those of the last run. The notes say what was changed.
+    /// Judges known links again by changed settings. Adds notes about the changes.
     fn judge_again(&mut self, rules: &Rules, config: &Config, changes: &[SettingChange]) -> Result<(), StoreError> {
         let queued = rejudge::rejudge(&self.path, &mut self.frontier, rules, config, changes)?;
         let mut progress = self.progress()?;
         progress.scope_changed = true;
         self.frontier.keep_note(None, &serde_json::to_vec(&progress).unwrap_or_default())?;
-        let said = |values: &[String]| if values.is_empty() { "none".to_owned() } else { values.join(" ") };
+        let listed = |values: &[String]| if values.is_empty() { "none".to_owned() } else { values.join(" ") };
         for SettingChange { name, before, now } in changes {
-            self.notes.push(format!("--{name} is changed: it was {}, and is {}", said(before), said(now)));
+            self.notes.push(format!("--{name} is changed: it was {}, and is {}", listed(before), listed(now)));
         }
         self.has_changes = true;
         self.notes.push(format!(
@@ -67,7 +66,7 @@ impl Directory {
         Ok(note.and_then(|note| serde_json::from_slice(&note).ok()).unwrap_or_default())
     }
 
-    /// The same, after removing the files of an earlier crawl; returns their names.
+    /// Like [`Self::open`], after removing the files of an earlier crawl; returns their names.
     pub fn start_over(path: &Path, rules: &Rules, config: &Config) -> Result<(Self, Vec<String>), StoreError> {
         check_is_directory(path)?;
         let outside = config.jsonl.as_deref().and_then(|jsonl| output_name(path, jsonl).ok());
@@ -84,7 +83,7 @@ impl Directory {
         }
         let outputs = frontier.outputs().clone();
         for (name, committed) in &outputs {
-            // An output outside the directory is touched only if the user names that file today.
+            // An output outside of the directory is changed only if the current command names it.
             if disk::is_inside(name) {
                 disk::cut_back(&*files, name, *committed)?;
             }
@@ -101,7 +100,7 @@ impl Directory {
     /// Queues every URL of a finished crawl again, to find out what has changed; returns how many there are. Limits on
     /// pages and bytes start from zero.
     pub fn begin_round(&mut self) -> Result<u64, StoreError> {
-        // What was excluded while the crawl was running stays so.
+        // URLs that were excluded while the crawl was running stay excluded.
         let Progress { steering, scope_changed, .. } = self.progress()?;
         let changes = Some(Changes::default());
         let progress = Progress { changes, steering, scope_changed, ..Progress::default() };
@@ -110,7 +109,7 @@ impl Directory {
         Ok(count)
     }
 
-    /// Queues the roots of a finished crawl again that have given no page; gives how many there are.
+    /// Queues again the roots of a finished crawl that did not lead to a page; returns how many.
     pub fn requeue_failed_roots(&mut self) -> Result<u64, StoreError> {
         self.frontier.requeue_failed_roots()
     }
@@ -119,8 +118,8 @@ impl Directory {
         self.frontier.counts()
     }
 
-    /// Makes a file the one that gets every record. A file written by this crawl is continued, unless its committed part
-    /// was changed; any other non-empty file is refused.
+    /// Opens the output file for all records. A file written by this crawl is continued, unless its committed part was
+    /// changed; any other non-empty file is refused.
     pub fn take_output(&self, path: &Path) -> Result<OutputFile, StoreError> {
         let fail = |error: &io::Error| {
             StoreError::new(StoreErrorKind::File, format!("{} cannot be written: {error}", path.display()))
@@ -149,7 +148,7 @@ impl Directory {
         Ok(OutputFile { name, hash: OutputHash::default() })
     }
 
-    /// Makes everything durable that was put or settled.
+    /// Commits all changes of the frontier.
     pub fn commit(&mut self) -> Result<(), StoreError> {
         while let Some(batch) = self.frontier.commit_at_end(&[])? {
             self.folder.log.write(&batch)?;
@@ -170,7 +169,7 @@ impl Directory {
     }
 }
 
-/// A report that this crawl did not write is not overwritten.
+/// Refuses to overwrite a report that this crawl did not write.
 fn refuse_foreign_report(directory: &Path) -> Result<(), StoreError> {
     let report = directory.join(disk::REPORT);
     if report.symlink_metadata().is_ok_and(|meta| !meta.is_file() || meta.len() > 0) {
@@ -180,7 +179,7 @@ fn refuse_foreign_report(directory: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// A crawl directory is a directory, or does not exist yet.
+/// Refuses a path that exists and is not a directory.
 fn check_is_directory(path: &Path) -> Result<(), StoreError> {
     if path.metadata().is_ok_and(|meta| !meta.is_dir()) {
         let message =
@@ -190,7 +189,7 @@ fn check_is_directory(path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// The path of the crawl directory: `--out`, or `./HOST.crawl` after the first root, with its port if it has one.
+/// The path of the crawl directory: `--out`, or `./HOST.crawl` with the host and port of the first root.
 pub fn place(config: &Config, rules: &Rules) -> PathBuf {
     if let Some(out) = &config.out {
         return out.clone();
@@ -199,16 +198,16 @@ pub fn place(config: &Config, rules: &Rules) -> PathBuf {
     PathBuf::from(folder_name(root.map_or("", |url| url.authority())))
 }
 
-/// The longest name of a folder that file systems accept.
+/// The maximum length of a folder name in common file systems.
 const MAX_NAME: usize = 255;
-/// Bytes of a longer name that are kept; a hash of the whole name follows.
+/// How many bytes of a longer name are kept. A hash of the whole name follows.
 const KEPT_NAME: usize = 200;
 
-/// The name of the crawl directory of a site. Brackets and colons have a meaning in shells and in lists of paths, and a
-/// name that starts with a dash looks like a flag.
+/// The name of the crawl directory of a site. Avoids brackets and colons, which are special in shells and in lists of
+/// paths, and a leading dash, which looks like a flag.
 fn folder_name(authority: &str) -> String {
     let name = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        // An IPv6 address. The port has another separator: [::1]:8080 and [::1:8080] are different sites.
+        // An IPv6 address. The port gets a different separator: [::1]:8080 and [::1:8080] are different sites.
         Some((address, port)) => format!("ipv6-{}{}", address.replace(':', "-"), port.replace(':', "_")),
         None => authority.replace(':', "-"),
     };
@@ -216,7 +215,7 @@ fn folder_name(authority: &str) -> String {
     if name.len() + ".crawl".len() <= MAX_NAME {
         return format!("{name}.crawl");
     }
-    // Names of hosts are ASCII. FNV-1a, because the name must be the same in every version.
+    // Host names are ASCII. The hash is FNV-1a, because the result must be the same in every version.
     let fnv = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325, fnv);
     format!("{}-{hash:016x}.crawl", name.get(..KEPT_NAME).unwrap_or_default())
@@ -252,7 +251,7 @@ fn settings(rules: &Rules, config: &Config) -> CrawlSettings {
         .collect();
     roots.sort_unstable();
     roots.dedup();
-    let said = |is: bool| if is { vec!["yes".to_owned()] } else { Vec::new() };
+    let yes_if = |is: bool| if is { vec!["yes".to_owned()] } else { Vec::new() };
     let sitemaps = match rules.sitemaps {
         Sitemaps::None => "none",
         Sitemaps::Named => "named in robots.txt",
@@ -269,10 +268,10 @@ fn settings(rules: &Rules, config: &Config) -> CrawlSettings {
         ("exclude", config.exclude.clone()),
         ("depth", config.depth.iter().map(u32::to_string).collect()),
         ("sitemaps", vec![sitemaps.to_owned()]),
-        ("assets", said(rules.assets)),
+        ("assets", yes_if(rules.assets)),
         ("assets-scope", rules.assets.then(|| config.assets_scope.to_string()).into_iter().collect()),
         ("strip-param", config.strip_param.clone()),
-        ("follow-nofollow", said(rules.follow_nofollow)),
+        ("follow-nofollow", yes_if(rules.follow_nofollow)),
         ("robots", vec![robots.to_owned()]),
     ];
     settings.into_iter().map(|(name, values)| (name.to_owned(), values)).collect()

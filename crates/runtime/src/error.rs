@@ -12,8 +12,8 @@ use argiope_core::schedule::frontier::StoreError;
 /// Why a crawl could not start, or stopped before its end.
 ///
 /// The type is opaque, so that new causes are not breaking changes: ask with [`Error::is_config`], [`Error::is_store`],
-/// [`Error::is_input`], [`Error::is_engine`] and [`Error::is_internal`]. What happened to a single page is never an `Error`: it is the
-/// page's outcome.
+/// [`Error::is_input`], [`Error::is_engine`] and [`Error::is_internal`]. A failure of a single page is never an
+/// `Error`: it is the page's outcome.
 #[derive(Clone, Debug)]
 pub struct Error {
     cause: Cause,

@@ -1,70 +1,71 @@
 //! [`FairQueue`]: a queue that shares the keeper's time fairly among hosts (deficit round-robin).
 //!
 //! A fast host that delivers six pages at a time must not delay a host that has delivered a single one, and a page with
-//! ten thousand links must not count as much as one with fifty. So hosts take turns, and each turn earns a host some
-//! work. An item that is more work than its host has earned waits for further turns, in which the other hosts are served.
+//! ten thousand links must not count as much as one with fifty. So hosts take turns, and each turn gives a host an
+//! allowance of work. An item that costs more than its host has accumulated waits for further turns, in which the other
+//! hosts are served.
 //!
-//! Invariant: a host is in the line once, exactly as long as it has items; its own items keep their order.
+//! Invariant: a host is in `hosts` once, exactly as long as it has items; its own items keep their order.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 
-/// The work that a turn earns: most items are less.
-const EARNED: usize = 256;
+/// The work that a turn allows; most items cost less.
+const TURN_ALLOWANCE: usize = 256;
 
 pub(crate) struct FairQueue<H, T> {
-    line: VecDeque<H>,
+    hosts: VecDeque<H>,
     waiting: HashMap<H, HostItems<T>>,
 }
 
 struct HostItems<T> {
-    /// Items and how much work each is.
+    /// Items and their costs.
     items: VecDeque<(T, usize)>,
     earned: usize,
 }
 
 impl<H, T> Default for FairQueue<H, T> {
     fn default() -> Self {
-        Self { line: VecDeque::new(), waiting: HashMap::new() }
+        Self { hosts: VecDeque::new(), waiting: HashMap::new() }
     }
 }
 
 impl<H: Copy + Eq + Hash, T> FairQueue<H, T> {
     pub fn is_empty(&self) -> bool {
-        self.line.is_empty()
+        self.hosts.is_empty()
     }
 
-    /// Adds an item that is this much work.
+    /// Adds an item with this cost.
     pub fn push(&mut self, host: H, item: T, work: usize) {
         match self.waiting.entry(host) {
             Entry::Occupied(mut entry) => entry.get_mut().items.push_back((item, work)),
             Entry::Vacant(entry) => {
                 entry.insert(HostItems { items: VecDeque::from([(item, work)]), earned: 0 });
-                self.line.push_back(host);
+                self.hosts.push_back(host);
             }
         }
     }
 
     pub fn pop(&mut self) -> Option<T> {
         loop {
-            let host = self.line.pop_front()?;
-            let is_alone = self.line.is_empty();
+            let host = self.hosts.pop_front()?;
+            let is_alone = self.hosts.is_empty();
             let Entry::Occupied(mut entry) = self.waiting.entry(host) else { return None };
             let HostItems { items, earned } = entry.get_mut();
-            *earned += EARNED;
+            *earned += TURN_ALLOWANCE;
             let work = items.front().map_or(0, |(_, work)| *work);
             if work > *earned && !is_alone {
-                self.line.push_back(host);
+                self.hosts.push_back(host);
                 continue;
             }
             let item = items.pop_front().map(|(item, _)| item);
             if items.is_empty() {
                 entry.remove();
             } else {
-                // What was not used does not add up: a host is served one item per turn.
+                // Unused work is not carried over: a host is served one item per turn.
                 *earned = 0;
-                self.line.push_back(host);
+                self.hosts.push_back(host);
             }
             return item;
         }
@@ -83,7 +84,7 @@ mod tests {
             queue.push(host, item, 1);
         }
         assert_eq!((queue.pop(), queue.pop()), (Some(1), Some(4)));
-        // It has just been served and has a new item: behind the others, its own items in their order.
+        // A host that was just served and gets a new item goes behind the others; its own items keep their order.
         queue.push('a', 7, 1);
         queue.push('d', 8, 1);
         assert_eq!(std::iter::from_fn(|| queue.pop()).collect::<Vec<_>>(), [5, 2, 6, 8, 3, 7]);
@@ -93,7 +94,7 @@ mod tests {
     #[test]
     fn much_work_waits_while_others_have_little() {
         let mut queue = FairQueue::default();
-        (0..3).for_each(|item| queue.push('h', item, 4 * EARNED));
+        (0..3).for_each(|item| queue.push('h', item, 4 * TURN_ALLOWANCE));
         (10..30).for_each(|item| queue.push('g', item, 50));
         let order: Vec<i32> = std::iter::from_fn(|| queue.pop()).collect();
         let heavy: Vec<usize> = (0..3).filter_map(|item| order.iter().position(|other| *other == item)).collect();

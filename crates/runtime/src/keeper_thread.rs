@@ -1,7 +1,7 @@
-//! The keeper's thread: the one file in which frontier, engine, resolver and writer meet.
+//! The keeper's thread: connects frontier, engine, resolver and writer.
 //!
-//! All decisions are made by [`Keeper`]; this file only passes messages and waits. Everything that happens arrives in
-//! one inbox, so there is one place to wait, and a crawl ends as soon as there is nothing left to wait for.
+//! All decisions are made by [`Keeper`]; this file only passes messages and waits. All events arrive in one inbox, so
+//! there is one place to wait, and a crawl ends as soon as there is nothing left to wait for.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -30,18 +30,19 @@ use crate::run_lines;
 use crate::status::{self, CrawlTally};
 use crate::writer_thread::{CommitBatch, CommitFrontier, CommitQueue, OutputTarget};
 
-/// Visits that are processed before new jobs are handed out: with more, fast hosts would delay all others.
+/// How many visits are processed before new jobs are handed out. With more, fast hosts would delay all others.
 const VISITS_PER_ROUND: usize = 4;
-/// How often the sizes of what the crawl knows are reported to the memory account.
+/// How often memory use is reported to the memory account.
 const MEMORY_CHECK_INTERVAL: Duration = Duration::from_millis(200);
-/// Room for host names, however small `--max-memory` is.
+/// The minimum memory for host names, even if `--max-memory` is smaller.
 const MIN_HOST_BYTES: u64 = 1 << 20;
 /// How often the size of the crawl directory is checked.
 const DISK_CHECK_INTERVAL: Duration = Duration::from_millis(100);
-/// A crawl ends when less than this part of `--max-disk` is left: pages in flight and the last snapshot need room.
+/// A crawl ends when less than this fraction (one nth) of `--max-disk` is left: pages in flight and the last snapshot
+/// need room.
 const DISK_RESERVE: u64 = 16;
 
-/// What can happen to a keeper.
+/// The messages to the keeper.
 pub enum KeeperMessage {
     Visits(Vec<Box<Visit>>),
     /// A request to a host with a delay was sent.
@@ -49,13 +50,13 @@ pub enum KeeperMessage {
     Resolved(DnsAnswer),
     /// Links from the library's user.
     Feed(Vec<Link>),
-    /// Fetch this robots.txt, and nothing else.
+    /// Fetch only this robots.txt.
     Robots(Url),
     /// The reader of the visits has read this many and waits for more.
     Read(u64),
     /// A commit is durable.
     Durable(CommitBatch),
-    /// Nothing more can be written.
+    /// The writer has failed.
     Fault(Error),
     /// Hand out no more jobs; end when the jobs in flight have ended, or after the drain time.
     Stop(End),
@@ -86,23 +87,23 @@ pub struct KeeperHandle {
     thread: JoinHandle<Result<Summary, Error>>,
 }
 
-/// How a crawl went.
+/// The result of a crawl.
 #[derive(Clone, Debug)]
 pub struct Summary {
     pub end: End,
     pub tally: CrawlTally,
-    /// Known and not finished.
+    /// The number of known URLs that are not finished.
     pub left: u64,
     pub elapsed: Duration,
-    /// How pages compare with the last round, if there was one.
+    /// The changes since the last round, if there was one.
     pub changes: Option<Changes>,
-    /// Where links were left out because of a trap.
+    /// Places where links were skipped as crawler traps.
     pub cuts: Vec<Cut>,
     /// Messages for the user about the run.
     pub notices: Vec<String>,
 }
 
-/// What a keeper needs.
+/// The parts from which a crawl is started.
 pub struct CrawlSetup<F, T> {
     pub frontier: F,
     pub rules: Arc<Rules>,
@@ -110,7 +111,7 @@ pub struct CrawlSetup<F, T> {
     pub clock: Clock,
     pub consumer: T,
     pub target: OutputTarget,
-    /// Whether links may come from the library's user while it runs.
+    /// Whether the user of the library may add links during the crawl.
     pub open: bool,
 }
 
@@ -124,15 +125,15 @@ impl KeeperHandle {
     {
         let (inbox, messages) = channel();
         let mut running = KeeperLoop::new(setup, &inbox)?;
-        // A directory that is full already gets no more pages.
+        // If the disk limit is already reached, no pages are fetched.
         running.check_disk(running.clock.now());
-        // The thread asks again how long there is nothing to do.
+        // The result is ignored: the thread asks again.
         let _ = running.hand_out(running.clock.now())?;
         let thread = thread::Builder::new().name("keeper".into()).spawn(move || running.keep(&messages));
         Ok(Self { inbox, thread: thread.map_err(Error::no_thread)? })
     }
 
-    /// Waits for the end.
+    /// Waits for the end of the crawl.
     pub fn join(self) -> Result<Summary, Error> {
         drop(self.inbox);
         self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -161,7 +162,7 @@ struct KeeperLoop<F> {
     delivered: u64,
     open: bool,
     next_memory_check: Time,
-    /// The crawl directory, with `--max-disk`, when its size is checked again, and its size at the last check.
+    /// With `--max-disk`: the crawl directory, the time of the next check, and the size at the last check.
     disk: Option<Arc<dyn Files>>,
     next_disk_check: Time,
     disk_size: Option<u64>,
@@ -181,7 +182,7 @@ fn no_engine(error: std::io::Error) -> Error {
     Error::engine(format!("the engine could not be started: {error}"), Some(error))
 }
 
-/// How much work a visit is for the keeper, in links of usual length.
+/// The estimated work of a visit for the keeper, in links of average length.
 fn processing_cost(visit: &Visit) -> usize {
     let listed = match visit.message.errand.as_deref() {
         Some(Errand::Sitemap(sitemap, _)) => sitemap.entries.len() + sitemap.children.len(),
@@ -190,9 +191,9 @@ fn processing_cost(visit: &Visit) -> usize {
     1 + listed + visit.message.found.len().max(visit.message.found.bytes() / 128)
 }
 
-/// What [`KeeperLoop::hand_out`] leaves to do.
+/// The result of [`KeeperLoop::hand_out`].
 enum HandedOut {
-    /// Nothing before this time, unless a message arrives.
+    /// Wait until this time or until a message arrives.
     WaitUntil(Time),
     /// The crawl is over.
     Over(End),
@@ -203,7 +204,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
         let CrawlSetup { frontier, rules, engine, clock, consumer, mut target, open } = setup;
         let to_keeper = inbox.clone();
         let reports = VisitSender::new(move |visits: &mut Vec<Box<Visit>>| {
-            // A keeper that has ended needs no visits.
+            // Ignored: the keeper has ended.
             let _ = to_keeper.send(KeeperMessage::Visits(std::mem::take(visits)));
         });
         let mut pool = WorkerPool::start(engine, &rules, clock, &reports).map_err(no_engine)?;
@@ -238,7 +239,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
         if let Some(line) = first_line {
             commits.line(line, keeper.frontier_mut(), clock.now())?;
         }
-        // Everything that does not need the workers is done.
+        // Wait for the workers only now: everything above does not need them.
         pool.wait_ready().map_err(no_engine)?;
         Ok(Self {
             keeper,
@@ -294,9 +295,9 @@ impl<F: CommitFrontier> KeeperLoop<F> {
             commits.send_last(keeper.frontier_mut())?;
             Ok(end)
         });
-        // Connections are closed while the disk is busy, not before.
+        // Close connections in parallel with the last writes.
         pool.end(mode);
-        // The crawl's own error comes first, but the writer must have ended either way.
+        // The error of the crawl takes precedence, but the writer must be ended in any case.
         let written = commits.end();
         let notices = pool.notices();
         pool.shut_down(mode);
@@ -408,7 +409,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
         Ok(())
     }
 
-    /// Visits that arrived before the end, and what was settled since, still count.
+    /// Processes the visits that arrived before the end, and collects settled visits.
     fn process_rest(&mut self, messages: &Receiver<KeeperMessage>) -> Result<(), Error> {
         while let Ok(more) = messages.try_recv() {
             self.receive(more)?;
@@ -433,7 +434,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
             KeeperMessage::Feed(links) => drop(self.keeper.put(links, now)?),
             KeeperMessage::Robots(url) => self.keeper.ask_robots(url, now)?,
             KeeperMessage::Read(count) => {
-                // What was settled since is about to be delivered: it counts.
+                // Include settled visits that are about to be delivered.
                 self.collect_settled(now)?;
                 if self.open {
                     self.keeper.set_open(count < self.delivered);
@@ -491,7 +492,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
         let Some(files) = &self.disk else { return };
         self.next_disk_check = now + DISK_CHECK_INTERVAL;
         let size = files.size().saturating_add(self.commits.outstanding_bytes());
-        // It grows until the next check and while pages in flight are written.
+        // Reserve for the growth until the next check and for the pages in flight.
         let growth = size.saturating_sub(self.disk_size.unwrap_or(size));
         self.disk_size = Some(size);
         if size.saturating_add(growth.saturating_mul(2)) >= limit - limit / DISK_RESERVE {
@@ -500,8 +501,8 @@ impl<F: CommitFrontier> KeeperLoop<F> {
         }
     }
 
-    /// Reports the sizes of what the crawl knows to the memory account. Links beyond the frontier's share are on disk,
-    /// but host names are not: near the limit, links to unknown hosts are refused and counted.
+    /// Reports memory use to the memory account. Links beyond the frontier's share are moved to disk, but host names
+    /// cannot be: near the limit, links to unknown hosts are refused and counted.
     fn check_memory(&mut self, now: Time) {
         if now < self.next_memory_check {
             return;
@@ -574,7 +575,7 @@ mod tests {
         assert_eq!(visits.len(), PAGES);
         // Some are queued, and some have only just arrived.
         running.receive(KeeperMessage::Visits(visits.split_off(PAGES / 2))).expect("nothing fails in memory");
-        inbox.send(KeeperMessage::Visits(visits)).expect("somebody reads it");
+        inbox.send(KeeperMessage::Visits(visits)).expect("the receiver is alive");
         let end = running.run(&messages).expect("nothing fails in memory");
         assert_eq!((end, running.keeper.progress().pages), (End::MaxTime, 0));
         running.process_rest(&messages).expect("nothing fails in memory");

@@ -1,8 +1,8 @@
 //! Judging known links again, when scope, depth or patterns of an existing crawl are changed.
 //!
 //! Links that the old settings rejected and the new ones admit are queued; the link graph has them all. Links that were
-//! taken out of the queue come back where they are admitted now. Queued links that are not admitted any more leave the
-//! queue when their turn comes (see the keeper). Pages that were fetched stay.
+//! removed from the queue return if they are admitted now. Queued links that are not admitted any more leave the queue
+//! when they are taken (see the keeper). Fetched pages stay.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -14,7 +14,7 @@ use argiope_core::{LinkKind, Url, UrlRef};
 use argiope_store::disk::{self, DiskFrontier, GraphRound, HistoryEvent, LinkGraph, SettingChange};
 use serde::Deserialize;
 
-/// What a record says about the links of its page.
+/// The fields of a record that concern the links of its page.
 #[derive(Deserialize)]
 #[serde(default)]
 #[derive(Default)]
@@ -62,7 +62,7 @@ pub fn rejudge(
     Ok(queued)
 }
 
-/// The settings as they were.
+/// The settings before the changes.
 fn earlier(config: &Config, changes: &[SettingChange]) -> Config {
     let mut config = config.clone();
     for SettingChange { name, before, .. } in changes {
@@ -91,7 +91,7 @@ fn depths(directory: &Path, rules: &Rules) -> Result<HashMap<u64, u32>, StoreErr
                     depths.entry(url.fingerprint(rules.fingerprint_key)).or_insert(depth);
                 }
             }
-            // The page asks that its links are not followed.
+            // The page forbids following its links.
             HistoryEvent::Fate { line, .. } if !rules.follow_nofollow && mentions_nofollow(line) => {
                 let record: NofollowRecord = serde_json::from_slice(line).unwrap_or_default();
                 if let Some(url) = UrlRef::from_normal(&record.url).filter(|_| record.nofollow) {

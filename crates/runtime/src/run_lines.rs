@@ -1,4 +1,4 @@
-//! The two `run` records: what a crawl was asked to do, and how it ended.
+//! The two `run` records: the settings of a crawl, and how it ended.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ struct Last {
     /// Compared with the last round (`--recrawl`).
     #[serde(skip_serializing_if = "Option::is_none")]
     changes: Option<Changes>,
-    /// Where links were left out because of a trap.
+    /// Places where links were skipped because of a trap.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     traps: Vec<Cut>,
 }
@@ -42,7 +42,7 @@ pub fn first(settings: &impl Serialize, started: &str) -> Vec<u8> {
     line(&First { v: VERSION, r#type: "run", version: env!("CARGO_PKG_VERSION"), started, settings })
 }
 
-/// The last line: outcomes, what is queued, and why the run ended.
+/// The last line: outcomes, queued URLs, and why the run ended.
 pub fn last(
     outcomes: &OutcomeCounts,
     queued: u64,

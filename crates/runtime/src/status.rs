@@ -1,4 +1,4 @@
-//! [`CrawlTally`]: what the keeper counts, and how a [`Status`] is taken.
+//! [`CrawlTally`]: the keeper's counters, from which a [`Status`] is made.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
@@ -16,17 +16,17 @@ use argiope_core::status::{
 use argiope_core::visit::Visit;
 use argiope_core::{Time, Url};
 
-/// The window of the rates.
+/// The time window over which rates are computed.
 const RATE_WINDOW: Duration = Duration::from_secs(5);
-/// Hosts in a status.
+/// The maximum number of hosts in a status.
 const BUSIEST: usize = 50;
 const SLOWEST: usize = 5;
-/// Errors in a status.
+/// The maximum number of errors in a status.
 const ERRORS: usize = 50;
-/// Requests in flight in a status.
+/// The maximum number of requests in flight in a status.
 const CURRENT: usize = 10;
 
-/// What the keeper counts.
+/// The counters of the keeper.
 #[derive(Clone, Debug, Default)]
 pub struct CrawlTally {
     pub outcomes: OutcomeCounts,
@@ -35,7 +35,7 @@ pub struct CrawlTally {
     /// Bytes received, robots.txt and sitemaps included.
     pub bytes: u64,
     errors: VecDeque<RecentError>,
-    /// Time, pages and bytes when statuses were taken in the last few seconds.
+    /// Time, pages and bytes of the statuses in the last few seconds, for rates.
     past: VecDeque<(Time, u64, u64)>,
 }
 
@@ -187,7 +187,7 @@ fn memory_parts(rules: &Rules) -> BTreeMap<MemoryPart, u64> {
     parts.filter(|(_, bytes)| *bytes > 0).collect()
 }
 
-/// Adds what the process and the crawl directory take.
+/// Measures memory of the process and disk use of the crawl directory.
 pub fn measure(status: &mut Status, directory: Option<&Path>) {
     status.memory_bytes = resident_memory();
     status.disk_bytes = directory.map_or(0, argiope_store::disk::folder_size);
@@ -214,7 +214,7 @@ fn waiting<F: Frontier>(keeper: &Keeper<F>, busiest: Option<&HostStatus>, now: T
     Some(HostWait { host: host.host.clone(), reason: WaitReason::Responses, next_in: Duration::ZERO })
 }
 
-/// Resident memory of this process; zero where the system does not say.
+/// Resident memory of this process; zero if the system does not report it.
 fn resident_memory() -> u64 {
     let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));

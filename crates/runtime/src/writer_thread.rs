@@ -1,19 +1,19 @@
-//! The writer thread: it makes one commit after the other durable.
+//! The writer thread: makes commits durable, one after the other.
 //!
 //! A commit covers a tenth of a second or a few hundred pages. The keeper packs it into a `CommitUnit`: the settled
-//! visits with the bytes they add to output files, and the frontier's sealed frame, which states how long each output
-//! file is with this commit. The writer thread then
+//! visits with the bytes they add to output files, and the frontier's sealed frame, which contains the length of each
+//! output file as of this commit. The writer thread then
 //!
 //! 1. appends the bytes to their files and syncs them,
 //! 2. writes and syncs the frame: from here on the commit is durable,
 //! 3. tells the keeper,
-//! 4. hands the visits to the consumer: what is printed or streamed is durable.
+//! 4. passes the visits to the consumer, so that everything printed or streamed is durable.
 //!
-//! After a crash the files are truncated to the lengths in the last frame: nothing that was delivered is lost, and
-//! nothing is there twice.
+//! After a crash, the files are truncated to the lengths in the last frame. So delivered records are neither lost nor
+//! duplicated.
 //!
 //! Invariant: when a commit starts, an output file holds exactly the bytes of all commits before it. So the keeper
-//! knows every position without asking.
+//! knows all positions in output files in advance.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
@@ -39,9 +39,9 @@ const COMMIT_AFTER: Duration = Duration::from_millis(100);
 const COMMIT_VISITS: usize = 256;
 /// ... or after about this many bytes, ...
 const COMMIT_BYTES: usize = 4 << 20;
-/// ... or fewer, if memory is limited: this part of the limit, ...
+/// ... or this fraction (one nth) of the memory limit, if that is less, ...
 const COMMIT_PART: u64 = 64;
-/// ... but not fewer than this.
+/// ... but at least this many bytes.
 const MIN_COMMIT_BYTES: usize = 256 << 10;
 /// Commits in progress. While the writer has this many, the next one grows instead: on a slow disk, what a crash would
 /// lose is what comes during two commits.
@@ -52,12 +52,12 @@ const MAX_OUTSTANDING: usize = 512;
 const OUTSTANDING_TIME: Duration = Duration::from_millis(100);
 /// Backpressure: a commit that has grown to this many times its usual size makes the keeper wait for the writer.
 const MAX_GROWTH: usize = 8;
-/// Without a disk, commits are small, and this many may be queued.
+/// The maximum number of queued commits without a crawl directory, where commits are small.
 const MAX_QUEUED: usize = 64;
 
 /// A frontier whose commits may be durable.
 pub trait CommitFrontier: Frontier {
-    /// Seals what happened since the last commit, with the length of each output file.
+    /// Seals the events since the last commit, with the length of each output file.
     fn commit(&mut self, _outputs: &[(&str, u64)], _last: bool) -> Result<Option<CommitBatch>, StoreError> {
         Ok(None)
     }
@@ -80,7 +80,7 @@ pub trait CommitFrontier: Frontier {
     /// The hash of an output file as it will be with the next commit.
     fn keep_output_hash(&mut self, _name: &str, _hash: u64) {}
 
-    /// Work on old parts of the log that is due now. It may run on any thread, beside the crawl.
+    /// The compaction that is due now, if any. It may run on any thread, concurrently with the crawl.
     fn take_compaction(&mut self) -> Option<Compaction> {
         None
     }
@@ -158,13 +158,13 @@ impl CommitFrontier for DiskFrontier {
     }
 }
 
-/// Where a crawl is written to. The default is nowhere.
+/// The outputs of a crawl. The default is none.
 #[derive(Default)]
 pub struct OutputTarget {
     pub folder: Option<LockedDirectory>,
-    /// The output file that gets every record.
+    /// The output file for all records.
     pub jsonl: Option<OutputFile>,
-    /// The first record of a run; if there is one, the run also ends with one.
+    /// The first record of a run. If set, the run also ends with a record.
     pub first_line: Option<Vec<u8>>,
 }
 
@@ -173,7 +173,7 @@ pub struct OutputTarget {
 pub struct OutputFile {
     /// Its name in the crawl directory, or its absolute path elsewhere.
     pub name: Box<str>,
-    /// The hash of what it holds.
+    /// The hash of its content.
     pub hash: OutputHash,
 }
 
@@ -183,7 +183,7 @@ pub struct LockedDirectory {
     pub files: Arc<dyn Files>,
     /// The committed lengths of the output files.
     pub outputs: BTreeMap<Box<str>, u64>,
-    /// Held until the last commit.
+    /// The lock of the directory, held until the last commit.
     pub lock: Option<Lock>,
 }
 
@@ -199,7 +199,7 @@ enum Item {
     Visit(Settled),
 }
 
-/// The keeper's side: collects what happened, and sends it to the writer when a commit is due.
+/// The keeper's side: collects events, and sends them to the writer when a commit is due.
 pub struct CommitQueue {
     to_writer: Option<SyncSender<CommitUnit>>,
     writer: WriterThread,
@@ -207,12 +207,12 @@ pub struct CommitQueue {
     bytes: usize,
     /// A commit is due after about this many bytes.
     commit_bytes: usize,
-    /// When the first event happened that is not sent yet.
+    /// The time of the first event that is not sent yet.
     since: Option<Time>,
     in_progress: usize,
     progress: CommitProgress,
     jsonl: Option<OutputFile>,
-    /// The length of each output file with everything collected.
+    /// The length of each output file including everything collected.
     ends: BTreeMap<Box<str>, u64>,
     /// The first commit, not sent yet.
     first_commit: Option<CommitUnit>,
@@ -221,7 +221,7 @@ pub struct CommitQueue {
     compaction: Option<JoinHandle<Result<(), StoreError>>>,
 }
 
-/// The writer's thread: it starts with the first commit.
+/// The state of the writer thread, which starts with the first commit.
 enum WriterThread {
     Waiting(Box<dyn FnOnce() -> Result<(), Error> + Send>),
     Runs(JoinHandle<Result<(), Error>>),
@@ -249,14 +249,14 @@ impl CommitQueue {
             inbox: inbox.clone(),
         };
         let work = move || {
-            // A panic is reported like a disk error, and at once: the keeper would notice it only at the end.
+            // Report a panic at once, like a disk error. Otherwise the keeper would notice it only at the end.
             let written = catch_unwind(AssertUnwindSafe(|| writer.write_all(&commits))).unwrap_or_else(|_| {
-                let words = "a fault in Argiope while records were written; what was committed is safe: run the same \
+                let message = "a fault in Argiope while records were written; what was committed is safe: run the same \
                              command to resume";
-                Err(Error::internal(words))
+                Err(Error::internal(message))
             });
             if let Err(fault) = &written {
-                // A keeper that has ended gets the error from `end`.
+                // If the keeper has ended, it gets the error from `end`.
                 let _ = inbox.send(KeeperMessage::Fault(fault.clone()));
             }
             written
@@ -281,8 +281,8 @@ impl CommitQueue {
         }
     }
 
-    /// Commits the names of the outputs before a byte is written to them: a non-empty file that no commit mentions
-    /// belongs to someone else. The first requests need not wait for this: see [`CommitQueue::wake`].
+    /// Commits the names of the outputs before a byte is written to them: a non-empty file that no commit lists was not
+    /// written by this crawl. The first requests do not wait for this: see [`CommitQueue::wake`].
     pub fn announce<F: CommitFrontier>(&mut self, frontier: &mut F) -> Result<(), Error> {
         if self.is_durable {
             let batch = frontier.commit(&ends(&self.ends), false)?;
@@ -291,7 +291,7 @@ impl CommitQueue {
         Ok(())
     }
 
-    /// Lets the writer start, once the first requests are sent.
+    /// Starts the writer, after the first requests are sent.
     pub fn wake(&mut self) -> Result<(), Error> {
         self.first_commit.take().map_or(Ok(()), |commit| self.dispatch(commit))
     }
@@ -303,8 +303,7 @@ impl CommitQueue {
         Ok(())
     }
 
-    /// A settled visit. The frontier has its record already, unless the visit was made for the crawl itself
-    /// (robots.txt, sitemaps).
+    /// Adds a settled visit. The frontier already has its record, except for robots.txt and sitemaps.
     pub fn visit<F: CommitFrontier>(&mut self, settled: Settled, frontier: &mut F, now: Time) -> Result<(), Error> {
         if settled.is_unsettled_errand() {
             frontier.keep_line(&settled.line)?;
@@ -328,7 +327,7 @@ impl CommitQueue {
                     self.bytes += bytes.len();
                     *self.ends.entry(file.clone()).or_insert(0) += bytes.len() as u64;
                 }
-                // What the visit holds besides, mostly links.
+                // The rest of the visit, mostly links.
                 self.bytes += settled.visit.message.found.bytes();
                 &settled.line
             }
@@ -357,8 +356,8 @@ impl CommitQueue {
     pub fn is_time(&self, now: Time) -> bool {
         let Some(since) = self.since else { return false };
         let size = (self.items.len() / COMMIT_VISITS).max(self.bytes / self.commit_bytes);
-        let is_ripe = size > 0 || now >= since + COMMIT_AFTER;
-        !self.is_durable || (is_ripe && (self.in_progress < MAX_IN_PROGRESS || size >= MAX_GROWTH))
+        let is_due = size > 0 || now >= since + COMMIT_AFTER;
+        !self.is_durable || (is_due && (self.in_progress < MAX_IN_PROGRESS || size >= MAX_GROWTH))
     }
 
     /// Commits what was collected.
@@ -398,14 +397,14 @@ impl CommitQueue {
     /// Makes the last commit.
     pub fn send_last<F: CommitFrontier>(&mut self, frontier: &mut F) -> Result<(), Error> {
         self.seal(frontier, true)?;
-        // The pages of the run are sent; what follows is the snapshot, in portions.
+        // All pages of the run are sent. The remaining commits are portions of the snapshot.
         while let Some(batch) = frontier.commit(&ends(&self.ends), true)? {
             self.dispatch(CommitUnit { items: Vec::new(), batch: Some(batch) })?;
         }
         Ok(())
     }
 
-    /// Ends the writer: what was not sent is dropped. Returns when everything that was sent is durable and delivered.
+    /// Ends the writer and drops unsent events. Returns when everything that was sent is durable and delivered.
     pub fn end(&mut self) -> Result<(), Error> {
         self.to_writer = None;
         match std::mem::replace(&mut self.writer, WriterThread::Over) {
@@ -448,7 +447,7 @@ impl CommitQueue {
             self.progress.sent(commit.items.len());
         }
         if let Some(to_writer) = &self.to_writer {
-            // A writer that has ended has reported the reason.
+            // If the writer has ended, it has reported the reason.
             let _ = to_writer.send(commit);
         }
         Ok(())
@@ -507,7 +506,7 @@ fn ends(ends: &BTreeMap<Box<str>, u64>) -> Vec<(&str, u64)> {
     ends.iter().map(|(name, end)| (&**name, *end)).collect()
 }
 
-/// The writer's side, on its own thread: the only one that waits for disks.
+/// The writer's side, on its own thread. Only this thread waits for the disk.
 struct Writer<T> {
     target: Option<OutputFiles>,
     jsonl: Option<Box<str>>,
@@ -522,7 +521,7 @@ impl<T: VisitConsumer> Writer<T> {
                 target.append(&items, self.jsonl.as_deref())?;
                 if let Some(batch) = batch {
                     target.log.write(&batch)?;
-                    // A keeper that has ended does not need it.
+                    // Ignored: the keeper has ended.
                     let _ = self.inbox.send(KeeperMessage::Durable(batch.written()));
                 }
             }
@@ -556,7 +555,7 @@ impl OutputFiles {
     /// Appends these items to their files and syncs them.
     fn append(&mut self, items: &[Item], jsonl: Option<&str>) -> Result<(), Error> {
         if items.is_empty() {
-            // The rest of a snapshot: the files of the last pages stay open for the check at the end.
+            // Only a portion of a snapshot. Keep the output files open for the check at the end.
             return Ok(());
         }
         let mut pieces: Vec<(&str, Vec<u8>)> = Vec::new();
@@ -605,7 +604,8 @@ impl OutputFiles {
                 let folder = name.rsplit_once('/').map_or("", |(folder, _)| folder);
                 let file = if end == 0 {
                     self.files.make_folder(folder)?;
-                    // What this crawl wrote there and did not commit was cut off when the directory was opened.
+                    // Uncommitted bytes of this crawl were truncated when the directory was opened, so these were
+                    // written by another program.
                     if self.files.open(name).and_then(|file| file.length()).is_ok_and(|length| length > 0) {
                         let why = "it was not written by this crawl; move it";
                         return Err(std::io::Error::new(std::io::ErrorKind::AlreadyExists, why));

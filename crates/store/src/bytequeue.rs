@@ -1,7 +1,7 @@
 //! [`ByteQueue`]: a FIFO queue of small byte items without an allocation per item.
 //!
-//! Items lie in segments that grow with the queue up to a maximum size and are freed as they are read. So a short queue
-//! is small, and a long one neither moves its items nor keeps what was read.
+//! Items are stored in segments that grow with the queue up to a maximum size and are freed after reading. So a short
+//! queue is small, and a long queue neither moves its items nor keeps those already read.
 //!
 //! Invariant: an item never crosses a segment boundary; no segment is empty.
 
@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 #[derive(Default)]
 pub(crate) struct ByteQueue {
     segments: VecDeque<Vec<u8>>,
-    /// How much of the first segment was read already.
+    /// Number of bytes of the first segment that were already read.
     read: usize,
 }
 
@@ -34,7 +34,7 @@ impl ByteQueue {
         self.segments.push_back(segment);
     }
 
-    /// The bytes at the front: the first item and what follows it in its segment.
+    /// The bytes at the front: the first item and the items after it in its segment.
     pub fn front(&self) -> &[u8] {
         self.segments.front().and_then(|segment| segment.get(self.read..)).unwrap_or_default()
     }
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn items_come_out_in_order_and_what_was_read_is_freed() {
+    fn items_come_out_in_order_and_read_segments_are_freed() {
         let mut queue = ByteQueue::default();
         let item = |number: usize| vec![number as u8; 1 + number % 50];
         for number in 0..10_000 {

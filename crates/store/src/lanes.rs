@@ -1,4 +1,4 @@
-//! [`LaneNames`]: host names and their numbers, both ways, about 30 bytes per host.
+//! [`LaneNames`]: maps host names to numbers and back, with about 30 bytes per host.
 //!
 //! Invariant: numbers are assigned from zero without gaps, and never change.
 
@@ -11,7 +11,7 @@ use std::hash::BuildHasher;
 pub(crate) struct LaneNames {
     /// All names, concatenated.
     text: String,
-    /// Where each name ends.
+    /// The end offset of each name.
     ends: Vec<u32>,
     by_name: HashTable<u32>,
     hasher: DefaultHashBuilder,
@@ -31,7 +31,7 @@ impl LaneNames {
         self.text.capacity() + self.ends.capacity() * 4 + self.by_name.capacity() * 5
     }
 
-    /// All names, concatenated, and where each ends: the input of [`LaneNames::from_parts`].
+    /// All names, concatenated, and the end offset of each: the input of [`LaneNames::from_parts`].
     pub fn parts(&self) -> (&str, &[u32]) {
         (&self.text, &self.ends)
     }
@@ -53,7 +53,7 @@ impl LaneNames {
         self.by_name.find(hash, same).map(|lane| LaneId(*lane))
     }
 
-    /// The name's number, and whether it is new.
+    /// Returns the number of a name, and whether it is new.
     pub fn intern(&mut self, name: &str) -> Result<(LaneId, bool), StoreError> {
         if let Some(lane) = self.find(name) {
             return Ok((lane, false));
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_numbers_lead_to_each_other() {
+    fn names_and_numbers_are_mapped_both_ways() {
         let mut lanes = LaneNames::default();
         for number in 0..5_000 {
             let name = format!("host-{number}.example");

@@ -1,4 +1,4 @@
-//! [`MemoryFrontier`]: the frontier of a crawl that is not to be resumed.
+//! [`MemoryFrontier`]: the frontier of a crawl that cannot be resumed.
 //!
 //! A queued link takes a few bytes besides the part of its URL after the host name: scheme and flags, redirects, tries,
 //! and the number of the page on which it was found; a request that is not a plain GET is stored behind it.
@@ -211,7 +211,7 @@ impl Queue {
     }
 }
 
-/// What precedes a URL: kind and scheme, redirects, tries, page, length.
+/// Length of the header of a queued link: kind and scheme, redirects, tries, page, length.
 const HEAD: usize = 9;
 const NO_PAGE: u32 = u32::MAX;
 /// This bit of the first byte: depth and request follow the URL.
@@ -247,7 +247,7 @@ impl Level {
     }
 }
 
-/// Port, path and query: a URL without what its lane knows.
+/// The part of a URL that its lane does not determine: port, path and query.
 pub(crate) fn behind_host(url: UrlRef<'_>) -> &str {
     let scheme = if url.is_https() { "https://".len() } else { "http://".len() };
     url.as_str().get(scheme + url.host().len()..).unwrap_or("/")
@@ -262,7 +262,7 @@ struct Pages {
 }
 
 impl Pages {
-    /// The links of a page arrive together: only the latest page is compared.
+    /// Links of a page arrive together, so only the latest page is compared.
     fn hold(&mut self, page: &Url) -> u32 {
         if let Some(latest) = self.latest
             && let Some(Some((url, count))) = self.held.get_mut(latest as usize)

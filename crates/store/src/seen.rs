@@ -1,36 +1,37 @@
-//! [`SeenSet`]: the fingerprints of all URLs ever seen, 7 to 9 bytes each.
+//! [`SeenSet`]: a compact set of URL fingerprints, 7 to 9 bytes each.
 //!
-//! A hash table of 64-bit numbers that are hashes already: open addressing with two changes.
+//! A hash table with open addressing for 64-bit numbers that are already hashes. It differs from a plain table in two
+//! ways.
 //!
 //! The home of a number is proportional to its value (`number * homes / 2^64`), and runs are kept in ascending order.
-//! So the table is also a sorted array with gaps:
+//! So the table is a sorted array with gaps:
 //!
-//! - a search that meets a larger number or a gap stops: a miss is as cheap as a hit;
+//! - a search stops at a larger number or a gap, so a miss is as cheap as a hit;
 //! - growing is one pass over the array, by any factor;
 //! - iteration yields the numbers in order, as a snapshot needs them.
 //!
-//! And since a number is always near its home, its place implies its leading bits. Only the other bits are stored: six
-//! bytes of eight in a set of ten million. No information is lost: the whole number can be computed from them.
+//! Since a number is always near its home, its slot implies its leading bits. Only the other bits are stored: six of
+//! eight bytes in a set of ten million. The full number can be computed from them.
 //!
-//! The set is sharded by the leading bits, so that growing moves a 16th of it at a time without a long pause.
+//! The set is sharded by the leading bits, so that growing moves only a 16th of it at a time.
 //!
-//! Invariant: in each shard the numbers ascend, there is no gap between a number's home and its place, and the place is
-//! within `reach` of the home.
+//! Invariant: in each shard the numbers ascend, all slots between a number's home and its slot are taken, and the slot
+//! is within `reach` of the home.
 
 use std::collections::VecDeque;
 
-/// A gap. A number whose stored part would be zero is stored as the next one; the chance that two numbers share a place
-/// this way is that of any collision.
+/// The value of an empty slot. A number whose stored part would be zero is stored as the next number, which is as
+/// unlikely to cause a false match as any hash collision.
 const GAP: u64 = 0;
 
 const SHARD_BITS: u32 = 4;
-/// Slots after the last home to start with; more are added if a run gets that long.
+/// The initial number of slots after the last home. More are added if a run needs them.
 const SLACK: usize = 16;
 const FIRST_HOMES: usize = 8;
 /// Minimum and maximum bytes per slot.
 const MIN_WIDTH: usize = 5;
 const MAX_WIDTH: usize = 8;
-/// Runs get this long: slots are never made so narrow that they could not.
+/// The minimum reach: slots are wide enough for runs of this length.
 const MIN_REACH: usize = 64;
 
 /// A set of 64-bit fingerprints.
@@ -45,7 +46,7 @@ struct Shard {
     /// The smallest number of this shard.
     first: u64,
     table: Table,
-    /// The distance between two homes, without the shard's own bits.
+    /// The distance between two homes, without the shard bits.
     step: u64,
 }
 
@@ -53,12 +54,12 @@ struct Shard {
 #[derive(Clone, Default)]
 pub struct Table {
     pub homes: usize,
-    /// The bytes of a slot.
+    /// The number of bytes per slot.
     pub width: usize,
     /// How many slots are in use.
     pub len: usize,
-    /// The homes, after them room for the run that starts near the end, and padding so that eight bytes can be read
-    /// anywhere.
+    /// The homes, then slack for the run that starts near the end, then padding so that eight bytes can be read at any
+    /// slot.
     pub slots: Vec<u8>,
 }
 
@@ -102,12 +103,12 @@ impl SeenSet {
         self.len == 0
     }
 
-    /// The table, shard by shard: the input of [`SeenSet::from_tables`].
+    /// The tables of all shards: the input of [`SeenSet::from_tables`].
     pub fn tables(&self) -> impl Iterator<Item = &Table> {
         self.shards.iter().map(|shard| &shard.table)
     }
 
-    /// A set from its tables; `None` if they are inconsistent. The caller has checked their checksums.
+    /// Builds a set from its tables; `None` if they are inconsistent. The caller must have verified their checksums.
     pub fn from_tables(tables: Vec<Table>) -> Option<Self> {
         if tables.len() != Self::SHARDS || !tables.iter().all(Table::is_sound) {
             return None;
@@ -140,12 +141,12 @@ fn shard_of(number: u64) -> usize {
     (number >> (64 - SHARD_BITS)) as usize
 }
 
-/// The bits that this many bytes hold.
+/// The bit mask of this many bytes.
 fn mask(width: usize) -> u64 {
     u64::MAX >> (64 - 8 * width)
 }
 
-/// How far from home a number may be so that no other number with the same last bytes could be at that place.
+/// The maximum distance from home at which the stored bytes still identify the number.
 fn reach(homes: usize, width: usize) -> usize {
     match (64 - SHARD_BITS as usize).checked_sub(8 * width) {
         Some(hidden) => (homes >> hidden).saturating_sub(2),
@@ -164,20 +165,21 @@ impl Shard {
         slots.len().saturating_sub(MAX_WIDTH - width) / width
     }
 
-    /// The stored part at a place: [`GAP`] if it is empty, `None` after the last place.
+    /// The stored part of a slot: [`GAP`] if it is empty, `None` after the last slot.
     fn written(&self, place: usize) -> Option<u64> {
         let Table { width, slots, .. } = &self.table;
         let bytes = slots.get(place * width..place * width + MAX_WIDTH)?;
         Some(u64::from_le_bytes(bytes.try_into().unwrap_or_default()) & mask(*width))
     }
 
-    /// The number at a place; `GAP` and `None` as above.
+    /// The number in a slot; `GAP` and `None` as in [`Self::written`].
     fn at(&self, place: usize) -> Option<u64> {
         let (low, mask) = (self.written(place)?, mask(self.table.width));
         if low == GAP || mask == u64::MAX {
             return Some(low);
         }
-        // An upper bound for numbers with this home: the number meant is the next below it.
+        // An upper bound for the numbers of this home. The stored number is the largest below it with the same last
+        // bytes.
         let most = (place as u64 + 1).saturating_mul(self.step).saturating_add(self.table.homes as u64 + 1);
         let most = self.first | (most >> SHARD_BITS);
         Some(most.wrapping_sub(most.wrapping_sub(low) & mask))
@@ -192,7 +194,7 @@ impl Shard {
         (0..).map_while(|place| self.at(place)).filter(|number| *number != GAP)
     }
 
-    /// `Ok(place)` if the number is there, `Err(place)` where it belongs.
+    /// `Ok(slot)` if the number is present, otherwise `Err(slot)` with the slot for its insertion.
     fn find(&self, number: u64) -> Result<usize, usize> {
         let mut place = home(number, self.table.homes);
         while let Some(held) = self.at(place) {
@@ -209,7 +211,7 @@ impl Shard {
 
     fn insert(&mut self, number: u64) -> bool {
         let Err(mut place) = self.find(number) else { return false };
-        // Runs get long when nine of ten homes are taken.
+        // Runs get long when more than 90 percent of the homes are taken.
         let mut full = self.table.len * 10 >= self.table.homes * 9;
         let mut run;
         loop {
@@ -235,12 +237,13 @@ impl Shard {
         true
     }
 
-    /// Whether a number may take a place while the run there moves up by one: none may leave the reach of its home.
+    /// Whether a number can be inserted at a slot, with the run there moved up by one, so that all stay within reach of
+    /// their homes.
     fn may_move(&self, number: u64, place: usize, run: usize) -> bool {
         let Table { homes, width, .. } = self.table;
         let reach = reach(homes, width);
         let is_near = |number: u64, place: usize| place - home(number, homes) <= reach;
-        // Those that move are larger and have later homes.
+        // The numbers that move are larger and have later homes.
         is_near(number, place + run)
             || is_near(number, place)
                 && (place..place + run).all(|from| self.at(from).is_some_and(|held| is_near(held, from + 1)))
@@ -248,8 +251,8 @@ impl Shard {
 
     /// Grows by an eighth, with slots as narrow as possible: 80 to 90 percent of the homes are then taken.
     ///
-    /// In place, so that there is never a second table and the heap is not fragmented: from front to back, numbers are
-    /// read before their place is overwritten, and are buffered until they are written. Few are buffered at a time.
+    /// Works in place, to avoid a second table and heap fragmentation: from front to back, numbers are read before
+    /// their slot is overwritten, and buffered until they are written. Only a few are buffered at a time.
     fn grow(&mut self) {
         let homes = (self.table.homes + self.table.homes / 8).max(self.table.homes + FIRST_HOMES);
         let (mut end, mut farthest) = (0, 0);
@@ -262,7 +265,7 @@ impl Shard {
         let width = (MIN_WIDTH..MAX_WIDTH).find(is_enough).unwrap_or(MAX_WIDTH);
         let (mut waiting, mut unread) = (VecDeque::new(), self.places());
         if width != self.table.width {
-            // This is very rare: all of them are buffered.
+            // Very rare: buffer all numbers.
             waiting.extend(self.iter());
             unread = 0;
             self.table.slots.clear();

@@ -1,4 +1,4 @@
-//! The corpus of the fuzz target for state files, as an ordinary test: what was found once stays found.
+//! Runs the corpus of the fuzz target for state files as an ordinary test, to prevent regressions.
 
 #[path = "../../../fuzz/src/state.rs"]
 mod property;
@@ -15,7 +15,7 @@ fn changed_state_files_are_recovered_or_refused_and_never_wrong() {
         count += 1;
     }
     assert!(count >= 8, "{count} files in {}", folder.display());
-    // One byte of each file at a time, at a few hundred positions: changed, and truncated there.
+    // One byte of each file at a time, at a few hundred positions: changed, or truncated there.
     for which in 0..8 {
         for place in (0u16..2_000).step_by(37) {
             let [high, low] = place.to_be_bytes();

@@ -1,4 +1,4 @@
-//! The crawl directory on a real file system: which crawl it belongs to, what it keeps, what it refuses.
+//! The crawl directory on a real file system: what it identifies, stores and refuses.
 
 use argiope_core::{Fate, Frontier, Link, LinkKind, Outcome, StoreErrorKind, Url};
 use argiope_store::disk::{self, CrawlSettings, HistoryEvent, OsFiles, cut_back, history, open, remove};
@@ -40,7 +40,7 @@ fn crawl_a_little(directory: &Path) {
 }
 
 #[test]
-fn what_was_committed_is_found_and_the_history_tells_it() {
+fn committed_data_is_found_again_and_in_the_history() {
     let folder = tempfile::tempdir().expect("a folder");
     crawl_a_little(folder.path());
     for snapshot in [false, true, true] {
@@ -51,7 +51,7 @@ fn what_was_committed_is_found_and_the_history_tells_it() {
         assert_eq!(opened.frontier.lane_state(lane).expect("reads").as_deref(), Some(b"resting".as_slice()));
         assert_eq!((opened.frontier.lines(), opened.frontier.outputs().get("pages.jsonl")), (1, Some(&16)));
         assert_eq!(folder.path().join("snapshot").exists(), snapshot);
-        // The log is short: a snapshot is not worth its syncs, unless one is requested in any case.
+        // The log is short, so a snapshot is not worth its syncs unless one is requested explicitly.
         assert!(opened.frontier.commit_at_end(&[]).expect("commits").is_none());
         opened.frontier.set_snapshots(u64::MAX, 0, 1 << 20);
         if let Some(batch) = opened.frontier.commit_at_end(&[]).expect("commits") {
@@ -136,7 +136,7 @@ fn a_newer_format_is_refused_and_so_is_a_changed_crawl_file() {
 }
 
 #[test]
-fn a_folder_with_other_things_in_it_is_left_alone() {
+fn a_folder_with_foreign_files_is_not_modified() {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("thesis.tex"), "years of work").expect("writes");
     let refused = open(folder.path(), &CrawlSettings::new(), usize::MAX).err().expect("no crawl directory");
@@ -158,7 +158,7 @@ fn starting_over_removes_what_the_crawl_made_and_nothing_else() {
 }
 
 #[test]
-fn outputs_are_cut_back_to_what_is_committed() {
+fn outputs_are_truncated_to_their_committed_length() {
     let folder = tempfile::tempdir().expect("a folder");
     let files = OsFiles::new(folder.path());
     fs::write(folder.path().join("out"), "committed, and more").expect("writes");

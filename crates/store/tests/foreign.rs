@@ -1,4 +1,4 @@
-//! Files that a crawl did not write: they are neither overwritten nor removed, and nothing is written through a link.
+//! Files that a crawl did not write are neither overwritten nor removed, and nothing is written through a link.
 
 use argiope_core::{Frontier, Link, StoreError, StoreErrorKind, Url};
 use argiope_store::disk::{CrawlSettings, OpenedDirectory, history, open, remove, start_over};
@@ -11,7 +11,7 @@ fn begin(directory: &Path) -> Result<OpenedDirectory, StoreError> {
     open(directory, &CrawlSettings::new(), usize::MAX)
 }
 
-/// A directory with one commit, which lists an output and a report.
+/// Creates a directory with one commit, which lists an output and a report.
 fn crawl(directory: &Path) {
     let mut opened = begin(directory).expect("opens");
     let root = Link::root(Url::parse("https://h.example/").expect("a URL"), 5);
@@ -26,7 +26,7 @@ fn refused(directory: &Path) -> StoreError {
 }
 
 #[test]
-fn a_folder_is_judged_by_what_files_hold() {
+fn a_folder_is_judged_by_the_content_of_its_files() {
     for name in ["report.txt", "log/000001.log", "log/notes.txt", "snapshot", "archive/00001.warc.gz", "crawl.json.new"]
     {
         let folder = tempfile::tempdir().expect("a folder");
@@ -42,7 +42,7 @@ fn a_folder_is_judged_by_what_files_hold() {
 }
 
 #[test]
-fn what_an_interrupted_start_leaves_is_taken_over() {
+fn leftovers_of_an_interrupted_start_are_taken_over() {
     let folder = tempfile::tempdir().expect("a folder");
     drop(begin(folder.path()).expect("opens"));
     assert!(folder.path().join("log/000001.log").exists() && !folder.path().join("crawl.json").exists());
@@ -132,7 +132,7 @@ fn a_pipe_is_refused_and_not_waited_for() {
     }
 }
 
-/// Sparse files cost nothing to make. What cannot be a commit is refused without reading all of it.
+/// Sparse files take no disk space. Data that cannot be a commit is refused without reading all of it.
 #[test]
 fn endless_files_are_refused_in_little_memory() {
     for name in ["log/000001.log", "crawl.json"] {
@@ -143,7 +143,7 @@ fn endless_files_are_refused_in_little_memory() {
         let error = refused(folder.path());
         assert!(error.kind == StoreErrorKind::Damaged && error.message.contains(name), "{error}");
     }
-    // A short one is what a crash leaves.
+    // A short tail is a normal result of a crash.
     let folder = tempfile::tempdir().expect("a folder");
     crawl(folder.path());
     let file = fs::File::options().write(true).open(folder.path().join("log/000001.log")).expect("there");
@@ -167,7 +167,7 @@ fn false_marks_take_linear_time() {
         error.message.contains("false marks") && error.message.contains(&format!("cut the file to {}", whole.len())),
         "{error}"
     );
-    // As the message says.
+    // Follows the advice of the message.
     fs::File::options().write(true).open(&log).expect("there").set_len(whole.len() as u64).expect("cut");
     assert_eq!(begin(folder.path()).expect("opens").frontier.counts().known, 1);
 }

@@ -1,8 +1,8 @@
-//! [`CrashFiles`]: files in memory that can lose power.
+//! [`CrashFiles`]: in-memory files that simulate a power loss.
 //!
-//! Whatever was not synced at the power cut is kept, lost or torn, sector by sector, in any order; unsynced names are
-//! kept up to some point in time. Also, any call can be made to fail. So a test can run the same history with an
-//! accident at every single call.
+//! At a power cut, unsynced data is kept, lost or torn, sector by sector, in any order; unsynced names are kept up to
+//! some point in time. In addition, any call can be made to fail. So a test can run the same history with an accident
+//! at every single call.
 
 use argiope_store::disk::{File, Files};
 use std::collections::BTreeMap;
@@ -11,18 +11,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const SECTOR: usize = 512;
 
-/// What happens at the chosen call, and at all calls after it.
+/// What happens at the chosen call and afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accident {
     /// The power fails before the call has any effect.
     PowerCut,
     /// Only this call fails.
     Once(io::ErrorKind),
-    /// This call and all later ones fail. A write may have been done in part.
+    /// This call and all later ones fail. A write may have been done partially.
     Always(io::ErrorKind),
 }
 
-/// Files in memory that can lose power. Clones are the same files.
+/// In-memory files that simulate a power loss. Clones share the same files.
 #[derive(Clone, Default)]
 pub struct CrashFiles {
     disk: Arc<Mutex<Disk>>,
@@ -109,7 +109,7 @@ impl CrashFiles {
         self.disk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many calls changed something so far.
+    /// The number of calls so far that changed something.
     pub fn calls(&self) -> u64 {
         self.disk().calls
     }
@@ -119,18 +119,19 @@ impl CrashFiles {
         self.disk().accident = Some((call, accident));
     }
 
-    /// What another process finds after this one was killed: all writes, since the operating system has them.
+    /// The files as another process finds them after this one was killed: with all writes, because the operating system
+    /// has them.
     pub fn after_kill(&self) -> Self {
         let mut disk = self.disk().clone();
         disk.accident = None;
         Self { disk: Arc::new(Mutex::new(disk)) }
     }
 
-    /// What is found after a power cut. `below` gives random numbers.
+    /// The files as found after a power cut. `below` returns random numbers.
     pub fn after_power_cut(&self, mut below: impl FnMut(u64) -> u64) -> Self {
         let mut disk = self.disk().clone();
         disk.accident = None;
-        // All is lost, all is kept, or anything between.
+        // Everything is lost, everything is kept, or anything in between.
         let share = below(5) * 25;
         for namings in std::mem::take(&mut disk.unsynced_names).into_values() {
             let kept = below(namings.len() as u64 + 1) as usize;
@@ -295,7 +296,7 @@ impl File for CrashFile {
     fn write_at(&mut self, bytes: &[u8], position: u64) -> io::Result<()> {
         let position = position as usize;
         let failed = self.call();
-        // A write that fails, or is interrupted by the power cut, may have been done in part.
+        // A write that fails or is interrupted by a power cut may have been done partially.
         let done = if failed.is_ok() { bytes } else { bytes.get(..bytes.len() / 2).unwrap_or_default() };
         self.change(Change::Write { position, bytes: done.to_vec() });
         failed

@@ -1,4 +1,4 @@
-//! A crawl for tests: real sockets, real engine, the frontier in memory; all visits and lines collected.
+//! Runs a crawl for tests: real sockets, real engine, a frontier in memory; collects all visits and records.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;

@@ -1,6 +1,6 @@
 //! The suite that every frontier passes: the contract of [`Frontier`], instantiated by `frontier_suite!`.
 //!
-//! The last test is the thorough one: long random histories, compared with a model that is too simple to be wrong.
+//! The last test runs long random histories and compares them with a very simple model.
 
 use argiope_core::page::custom_request::{CustomRequest, Method};
 use argiope_core::{Counts, Fate, Frontier, LaneId, Link, LinkKind, Outcome, StoreError, StoreErrorKind, Url};
@@ -39,11 +39,11 @@ macro_rules! frontier_suite {
     };
 }
 
-/// An outcome for tests that do not care which.
+/// An outcome for tests in which it does not matter.
 pub const FATE: Fate<'static> =
     Fate { outcome: Outcome::Ok, status: Some(200), record: br#"{"v":1}"#, is_fetched_page: true };
 
-/// A link as found on some page.
+/// A link as found on a page.
 pub fn link(address: &str, depth: u32) -> Link {
     let via = (depth > 0).then(|| url("https://via.example/page"));
     Link { url: url(address), via, depth, redirects: 10, tries: 0, kind: LinkKind::Anchor, request: None }
@@ -250,7 +250,7 @@ pub fn a_long_queue_is_emptied_in_order<F: Frontier>(make: impl Fn(u64) -> F) {
     a_queue_is_emptied_in_order(make, 20_000);
 }
 
-/// The same for a queue of this length, a multiple of 50.
+/// Like `a_long_queue_is_emptied_in_order`, for a queue of this length, a multiple of 50.
 pub fn a_queue_is_emptied_in_order<F: Frontier>(make: impl Fn(u64) -> F, length: u32) {
     let level = length / 4;
     let mut frontier = make(9);
@@ -279,14 +279,14 @@ pub fn random_histories_agree_with_the_model<F: Frontier>(make: impl Fn(u64) -> 
     histories_agree_with_the_model(make, 0..40);
 }
 
-/// The same for these seeds.
+/// Like `random_histories_agree_with_the_model`, for these seeds.
 pub fn histories_agree_with_the_model<F: Frontier>(make: impl Fn(u64) -> F, seeds: std::ops::Range<u64>) {
     for seed in seeds {
         History::new(seed).run(&mut make(seed), 400);
     }
 }
 
-/// Links by state, implemented in the simplest way. A link's number is its order of arrival.
+/// Links by state, implemented in the simplest way. Links are numbered in order of arrival.
 #[derive(Clone, Default)]
 pub struct FrontierModel {
     known: HashSet<(Url, bool)>,
@@ -335,7 +335,7 @@ impl FrontierModel {
         hosts
     }
 
-    /// The process was restarted: what was leased is queued again, at its old position.
+    /// Simulates a restart: leased links are queued again, at their old positions.
     pub fn restart(&mut self) {
         self.queued.append(&mut self.leased);
     }

@@ -1,4 +1,4 @@
-//! Virtual time and conformance suites: what must hold for every engine and every frontier.
+//! Virtual time, fault injection, and conformance suites for engines and frontiers.
 
 pub mod crash_files;
 pub mod crawling;

@@ -1,4 +1,4 @@
-//! [`RedisCluster`]: real Redis servers on loopback for the tests of a fleet, with data folders of their own.
+//! [`RedisCluster`]: real Redis servers on loopback for fleet tests, each with its own data folder.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -11,11 +11,11 @@ pub struct RedisCluster {
     servers: Vec<Server>,
     folder: tempfile::TempDir,
     is_cluster: bool,
-    /// TLS and a login, where the server asks for them.
+    /// TLS and a login, if the server requires them.
     guard: Option<ServerGuard>,
 }
 
-/// How a server is protected.
+/// The protection of a server.
 pub struct ServerGuard {
     /// Files with the certificate, its key and the authority, as PEM.
     pub certificate: PathBuf,
@@ -52,7 +52,7 @@ impl RedisCluster {
         cluster
     }
 
-    /// Repeats a command until the server accepts it: it has to know the other servers first.
+    /// Repeats a command until the server accepts it: the server must first know the others.
     fn order(&self, index: usize, parts: &[&str]) {
         let until = Instant::now() + Duration::from_secs(20);
         loop {
@@ -70,7 +70,7 @@ impl RedisCluster {
         Self::launch(1, false, None)
     }
 
-    /// One server that takes TLS connections of one user only.
+    /// One server that accepts only TLS connections of one user.
     pub fn guarded(guard: ServerGuard) -> Self {
         Self::launch(1, false, Some(guard))
     }
@@ -107,7 +107,7 @@ impl RedisCluster {
         self.servers.is_empty()
     }
 
-    /// Starts a server, with the data that it had where it ran before.
+    /// Starts a server, with its earlier data if it ran before.
     pub fn start_node(&mut self, index: usize) {
         self.spawn_node(index);
         self.wait_for_node(index);
@@ -142,7 +142,7 @@ impl RedisCluster {
     fn wait_for_node(&self, index: usize) {
         let port = self.servers[index].port;
         let until = Instant::now() + Duration::from_secs(20);
-        // A guarded server accepts connections, and answers only its user.
+        // A guarded server accepts connections, but answers only its user.
         let answers = || match self.guard {
             None => self.call(index, &["PING"]).is_some(),
             Some(_) => TcpStream::connect(("127.0.0.1", port)).is_ok(),
@@ -153,7 +153,7 @@ impl RedisCluster {
         }
     }
 
-    /// Ends a server without warning.
+    /// Kills a server.
     pub fn kill_node(&mut self, index: usize) {
         if let Some(mut child) = self.servers[index].child.take() {
             let _ = child.kill();
@@ -161,17 +161,17 @@ impl RedisCluster {
         }
     }
 
-    /// The process of a server, for signals.
+    /// The process id of a server, for signals.
     pub fn pid(&self, index: usize) -> Option<u32> {
         self.servers[index].child.as_ref().map(Child::id)
     }
 
-    /// Whether a server is a primary now.
+    /// Whether a server is currently a primary.
     pub fn is_primary(&self, index: usize) -> bool {
         self.call(index, &["ROLE"]).is_some_and(|reply| reply.contains("master"))
     }
 
-    /// Whether every slot can be written and every primary has a replica.
+    /// Whether every slot accepts writes and every primary has a replica.
     pub fn is_ready(&self) -> bool {
         !self.is_cluster
             || (0..self.len()).all(|index| {
@@ -194,7 +194,7 @@ impl RedisCluster {
         }
     }
 
-    /// One command to one server; `None` where it does not answer.
+    /// Sends one command to one server; `None` if it does not respond.
     pub fn call(&self, index: usize, parts: &[&str]) -> Option<String> {
         let address = std::net::SocketAddr::from(([127, 0, 0, 1], self.servers[index].port));
         let mut socket = TcpStream::connect_timeout(&address, Duration::from_secs(1)).ok()?;
@@ -211,7 +211,7 @@ impl RedisCluster {
     }
 }
 
-/// Reads one reply as text, its parts separated by line feeds.
+/// Reads one reply as text, with its parts separated by line feeds.
 fn read_reply(reader: &mut impl BufRead, text: &mut String) -> Option<()> {
     let mut line = String::new();
     if reader.read_line(&mut line).ok()? == 0 {
@@ -239,7 +239,7 @@ fn read_reply(reader: &mut impl BufRead, text: &mut String) -> Option<()> {
     Some(())
 }
 
-/// Ports that are free now, as their bus ports 10,000 above are.
+/// Ports that are currently free, including their bus ports 10,000 higher.
 fn free_ports(count: usize) -> Vec<u16> {
     let mut held = Vec::new();
     let mut ports = Vec::new();

@@ -1,10 +1,10 @@
-//! The rules of ARCHITECTURE.md, each as a test: a claim that is not checked becomes false.
+//! The rules of ARCHITECTURE.md, each as a test, because unchecked claims become false.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The crates of the crawler itself: not the servers (practice web, dashboard) that come with it.
+/// The crates of the crawler itself, without the servers (practice web, dashboard).
 const CRAWLER: [&str; 8] = [
     "crates/core/src",
     "crates/engine/src",
@@ -20,7 +20,8 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The packages that `package` consists of, itself included, without development dependencies: name and licence.
+/// The packages in the dependency tree of `package`, including itself, without development dependencies: name and
+/// licence.
 fn dependency_tree(package: &str) -> BTreeMap<String, String> {
     let output = Command::new(env!("CARGO"))
         .args([
@@ -106,7 +107,7 @@ fn engine_and_store_meet_in_one_file() {
     assert_eq!(both, ["crates/runtime/src/keeper_thread.rs"]);
 }
 
-/// A name means one thing: a reader who searches for a public type finds one definition.
+/// Every public type name has one definition in the workspace, so that a search finds it.
 #[test]
 fn a_public_type_name_is_defined_once_in_the_workspace() {
     let mut places: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -187,7 +188,7 @@ fn a_fault_in_one_page_does_not_end_the_crawl() {
 }
 
 #[test]
-fn no_module_is_named_for_having_no_name() {
+fn no_module_has_a_catch_all_name() {
     for (name, _) in sources("crates") {
         // A folder is a module too.
         for part in Path::new(&name).with_extension("").iter() {
@@ -198,7 +199,7 @@ fn no_module_is_named_for_having_no_name() {
 }
 
 #[test]
-fn nothing_is_left_open() {
+fn no_placeholders_are_left() {
     for (name, text) in sources("crates") {
         if name.ends_with("architecture.rs") {
             continue;
@@ -209,8 +210,8 @@ fn nothing_is_left_open() {
     }
 }
 
-/// A test may be ignored only because it needs something that not every machine has, and `./test` must know how to
-/// check for it: then it runs the test where the need is met and counts it as skipped elsewhere.
+/// A test may be ignored only if it needs something that not every machine has, and `./test` must know how to check for
+/// it. `./test` then runs the test if the requirement is met, and counts it as skipped otherwise.
 #[test]
 fn ignored_tests_name_needs_that_the_test_script_knows() {
     let script = std::fs::read_to_string(root().join("test")).expect("the script ./test");

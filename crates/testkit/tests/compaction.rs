@@ -1,4 +1,4 @@
-//! Compaction of a crawl's log, with an accident at every single call.
+//! Compaction of a crawl's log, with a failure at every single call.
 
 use argiope_core::{Fate, FoundEdges, Frontier, Link, LinkKind, LinkList, Outcome, Url};
 use argiope_store::disk::{
@@ -20,7 +20,7 @@ fn commit(frontier: &mut DiskFrontier, writer: &mut LogWriter) {
     frontier.acknowledge(&batch).expect("acknowledges");
 }
 
-/// Settles everything that is queued. Of three pages one did not change, one links elsewhere in every round.
+/// Settles everything that is queued. After the first round, two pages in three are unchanged; the third has new links.
 fn crawl(frontier: &mut DiskFrontier, writer: &mut LogWriter, round: usize) {
     for lane in frontier.lanes_with_work() {
         for link in frontier.take(lane, 100).expect("takes") {
@@ -44,7 +44,7 @@ fn crawl(frontier: &mut DiskFrontier, writer: &mut LogWriter, round: usize) {
     commit(frontier, writer);
 }
 
-/// A finished crawl with this many rounds, of which the last one is not begun yet.
+/// A finished crawl with this number of rounds; the last round has not begun yet.
 fn rounds(files: &CrashFiles, count: usize) -> (DiskFrontier, LogWriter) {
     let opened = open_in(Arc::new(files.clone()), &CrawlSettings::new()).expect("opens");
     let (mut frontier, mut writer) = (opened.frontier, opened.writer);
@@ -63,7 +63,7 @@ fn rounds(files: &CrashFiles, count: usize) -> (DiskFrontier, LogWriter) {
     (frontier, writer)
 }
 
-/// What a reader finds: how many URLs are known, the records of the last two rounds, and the graph of both.
+/// The data that a reader finds: the number of known URLs, the records of the last two rounds, and both link graphs.
 #[derive(Debug, PartialEq, Eq)]
 struct Found {
     known: u64,
@@ -112,7 +112,7 @@ fn read(files: &CrashFiles) -> Found {
     Found { known, records: records.split_off(start), graphs }
 }
 
-/// Opens the directory and finds everything that a crawl needs.
+/// Opens the directory and checks everything that a crawl needs.
 fn reopen(files: &CrashFiles, queued: u64) -> DiskFrontier {
     let opened = open_in(Arc::new(files.clone()), &CrawlSettings::new()).expect("opens after every accident");
     let mut frontier = opened.frontier;
@@ -191,7 +191,7 @@ fn a_compaction_may_be_cut_off_at_any_call() {
             assert_eq!(read(&left), expected, "before it is opened: call {call}, {accident:?}");
             let mut frontier = reopen(&left, PAGES as u64);
             assert_eq!(read(&left), expected, "call {call}, {accident:?}");
-            // It is made up for.
+            // The compaction is repeated.
             if let Some(compaction) = frontier.take_compaction() {
                 compaction.run().expect("compacts");
             }

@@ -1,4 +1,5 @@
-//! The keeper's cookie jar in virtual time: what a response sets is in the next request, until it expires.
+//! The keeper's cookie jar in virtual time: cookies that a response sets are sent with later requests until they
+//! expire.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,11 +14,11 @@ use argiope_store::MemoryFrontier;
 
 const CLOCK: WallClock = WallClock { start: 1_800_000_000_000_000 };
 
-/// Path and cookies of a request.
+/// The path and cookies of a request.
 type Asked = (String, String);
 
-/// All requests of a crawl, and the outcome and tries of what was settled, in order; `answer` turns a request into a
-/// visit.
+/// Runs a crawl in which `answer` fills in each visit. Returns all requests, and the outcome and number of tries of
+/// each settled visit, in order.
 fn crawl(config: &Config, answer: impl Fn(&mut Visit)) -> (Vec<Asked>, Vec<(Outcome, u8)>) {
     let rules = Arc::new(config.compile(1).expect("the settings are right"));
     let mut keeper = Keeper::new(MemoryFrontier::new(1), rules, CLOCK);
@@ -68,7 +69,7 @@ fn set(visit: &mut Visit, line: &str) {
 }
 
 #[test]
-fn a_cookie_is_sent_until_its_time_is_over() {
+fn a_cookie_is_sent_until_it_expires() {
     let first = |visit: &mut Visit| {
         if visit.link.url.path() == "/a" {
             set(visit, "short=1; Max-Age=90");
@@ -84,7 +85,7 @@ fn a_cookie_is_sent_until_its_time_is_over() {
 }
 
 #[test]
-fn a_page_that_sends_us_back_with_a_new_cookie_is_asked_again_and_recorded_once() {
+fn a_redirect_to_itself_with_a_new_cookie_is_retried_and_recorded_once() {
     let gate = |visit: &mut Visit| {
         if visit.link.tries < 3 {
             let n = visit.link.tries;
@@ -97,7 +98,7 @@ fn a_page_that_sends_us_back_with_a_new_cookie_is_asked_again_and_recorded_once(
     let (asked, settled) = crawl(&config(&["/"]), gate);
     assert_eq!(asked.iter().map(|(_, cookie)| cookie.as_str()).collect::<Vec<_>>(), ["", "n1=1", "n1=1; n2=1"]);
     assert_eq!(settled, [(Outcome::Ok, 3)]);
-    // The same cookie again is not a reason to retry, and no redirect is left after the last.
+    // Setting the same cookie again does not cause a retry, and after the last redirect none is left.
     let (asked, settled) = crawl(&config(&["/"]), |visit| {
         gate(visit);
         visit.message.set_cookies.clear();

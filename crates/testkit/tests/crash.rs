@@ -1,7 +1,7 @@
-//! The crawl directory under accidents: power cuts with torn and reordered writes, failing calls, changed bytes.
+//! The crawl directory under faults: power cuts with torn and reordered writes, failing calls, changed bytes.
 //!
-//! Every test runs a random history with commits, and opens the directory again after the accident. It must find the
-//! last acknowledged commit, or the one being written; nothing else, and never an inconsistent state.
+//! Every test runs a random history with commits, and opens the directory again after the fault. It must find the last
+//! acknowledged commit or the one being written, and never an inconsistent state.
 
 use argiope_core::{Frontier, StoreErrorKind};
 use argiope_store::disk::{
@@ -14,34 +14,35 @@ use std::sync::Arc;
 
 const OUTPUT: &str = "pages.jsonl";
 
-/// A commit: the frontier's state, and the length of the output.
+/// A commit: the state of the frontier, and the length of the output.
 #[derive(Clone, Default)]
 struct Commit {
     model: FrontierModel,
     output: u64,
 }
 
-/// What a history left behind.
+/// The result of a history.
 struct Played {
     /// The frontier's memory limit.
     room: usize,
     /// The last acknowledged commit, and the one being written, if any.
     acknowledged: Commit,
     on_its_way: Option<Commit>,
-    /// Whether the accident happened.
+    /// Whether the fault occurred.
     stopped: bool,
 }
 
-/// A snapshot only at the end of a run, in one portion.
+/// A snapshot is written only at the end of a run, in one portion.
 const AT_ONCE: (u64, u64, usize) = (u64::MAX, 0, 1 << 20);
 
-/// When the frontier starts a snapshot, when at the end of a run, and the size of a portion: only at the end and in one
-/// portion, always, sometimes, or never.
+/// The snapshot settings of a seed: when the frontier starts a snapshot, when it does so at the end of a run, and the
+/// size of a portion. They vary between only at the end and in one portion, always, sometimes, and never.
 fn snapshots_of(seed: u64) -> (u64, u64, usize) {
     [AT_ONCE, (0, 0, 200), (2_000, 1_500, 500), (u64::MAX, u64::MAX, 0)][seed as usize % 4]
 }
 
-/// The frontier's memory limit for a seed: enough or none; eight seeds combine both with each kind of snapshots.
+/// The frontier's memory limit for a seed: plenty or none. Eight seeds combine both with each kind of snapshot
+/// settings.
 fn room_of(seed: u64) -> usize {
     if (seed ^ seed >> 2).is_multiple_of(2) { usize::MAX } else { 0 }
 }
@@ -87,11 +88,11 @@ fn play(files: &CrashFiles, history: &mut History, start: Commit, commits: usize
         if let Some(commit) = played.on_its_way.take() {
             played.acknowledged = commit;
         }
-        // Some commits are never acknowledged to the frontier: it then reads what it needs from memory.
+        // Some commits are never acknowledged to the frontier, which then reads from memory.
         if history.below(3) > 0 && frontier.acknowledge(&batch).is_err() {
             return played;
         }
-        // The rest of a snapshot, if it is long.
+        // Writes the rest of a snapshot if it has several portions.
         loop {
             let Ok(batch) = (if at_end { frontier.commit_at_end(&positions) } else { Ok(None) }) else { return played };
             let Some(batch) = batch else { break };
@@ -103,7 +104,7 @@ fn play(files: &CrashFiles, history: &mut History, start: Commit, commits: usize
     Played { stopped: false, ..played }
 }
 
-/// Opens what is left and finds out which commit it is. Returns that commit.
+/// Opens the remaining files and determines which commit they hold. Returns that commit.
 fn examine(files: &CrashFiles, played: Played) -> Commit {
     let files = files.after_kill();
     let opened =
@@ -114,7 +115,7 @@ fn examine(files: &CrashFiles, played: Played) -> Commit {
         Some(commit) if commit.output == output => commit,
         _ => played.acknowledged,
     };
-    assert_eq!(commit.output, output, "neither the acknowledged commit nor the one on its way");
+    assert_eq!(commit.output, output, "neither the acknowledged commit nor the one being written");
     commit.model.restart();
     cut_back(&files, OUTPUT, output).expect("the output is there up to the commit");
     if !opened.resumed {
@@ -122,7 +123,7 @@ fn examine(files: &CrashFiles, played: Played) -> Commit {
         assert_eq!((output, frontier.counts().known), (0, 0));
         return commit;
     }
-    // The history agrees with the frontier.
+    // The history must agree with the frontier.
     let (mut links, mut fates, mut lines) = (0, 0, 0);
     let told = history_in(Arc::new(files), |event| {
         match event {
@@ -140,7 +141,7 @@ fn examine(files: &CrashFiles, played: Played) -> Commit {
     commit
 }
 
-/// How many calls the history of a seed makes without an accident.
+/// The number of calls that the history of a seed makes without a fault.
 fn calls_of(seed: u64, commits: usize) -> u64 {
     let files = CrashFiles::default();
     let played = play(&files, &mut History::new(seed), Commit::default(), commits);
@@ -159,14 +160,14 @@ fn the_power_may_go_at_any_call() {
             let played = play(&files, &mut history, Commit::default(), 14);
             let left = files.after_power_cut(|bound| history.below(bound));
             let commit = examine(&left, played);
-            // And again, on what was left: recovery itself may be interrupted.
+            // A second power cut on the remaining files: recovery itself may be interrupted.
             let soon = left.calls() + history.below(12);
             left.plan(soon, Accident::PowerCut);
             let played = play(&left, &mut history, commit, 5);
             let left = left.after_power_cut(|bound| history.below(bound));
             let commit = examine(&left, played);
             let played = play(&left, &mut history, commit, 3);
-            assert!(!played.stopped, "goes on after two power cuts");
+            assert!(!played.stopped, "resumes after two power cuts");
             examine(&left, played);
         }
     }
@@ -183,13 +184,12 @@ fn any_call_may_fail_once_or_for_ever() {
                 files.plan(call, accident);
                 let mut history = History::new(seed);
                 let played = play(&files, &mut history, Commit::default(), 10);
-                // Fingerprints have another key each time, and a table may be a slot longer: some runs make fewer
-                // calls.
-                assert!(played.stopped || files.calls() <= call, "call {call} failed, and somebody noticed");
+                // The key of the fingerprints is random, so a table may be one slot longer: some runs make fewer calls.
+                assert!(played.stopped || files.calls() <= call, "call {call} failed without being noticed");
                 let left = files.after_kill();
                 let commit = examine(&left, played);
                 let played = play(&left, &mut history, commit, 3);
-                assert!(!played.stopped, "goes on once the cause is removed");
+                assert!(!played.stopped, "resumes once the cause is removed");
                 examine(&left, played);
             }
         }
@@ -210,7 +210,7 @@ fn a_full_disk_is_named_and_nothing_is_written_after_a_failure() {
     assert_eq!(writer.write(&batch).expect_err("still"), error);
 }
 
-/// Bytes of every file, changed or truncated there: recovered to some commit, or refused with the file's name.
+/// Changes or truncates bytes of every file: the directory must recover to some commit, or refuse with the file's name.
 #[test]
 fn a_changed_byte_is_never_a_wrong_state() {
     let mut commits = vec![Commit::default()];
@@ -230,7 +230,7 @@ fn a_changed_byte_is_never_a_wrong_state() {
     }
     let (mut recovered, mut refused) = (0, 0);
     for (name, length) in files.names() {
-        // Not quite every byte of the longer ones, and not always the same bit.
+        // Not every byte of long files, and not always the same bit.
         let step = 1 + if name.ends_with(".run") { length / 50 } else { length / 300 };
         for at in (0..length).step_by(step) {
             for cut in [false, true] {
@@ -258,7 +258,7 @@ fn a_changed_byte_is_never_a_wrong_state() {
     assert!(recovered > 200 && refused > 200, "{recovered} recovered, {refused} refused");
 }
 
-/// A link whose bytes were changed is refused when it is taken, at the latest.
+/// A link with changed bytes must be refused when it is taken, at the latest.
 fn compare_or_refuse(model: FrontierModel, frontier: &mut argiope_store::disk::DiskFrontier) {
     for lane in frontier.lanes_with_work() {
         match frontier.take(lane, usize::MAX) {
@@ -299,7 +299,8 @@ fn a_damaged_run_is_named_and_made_anew() {
     files.tamper(&runs[0], |bytes| bytes[100] ^= 1);
     let mut model = history.model.clone();
     model.restart();
-    let opened = open_within(Arc::new(files.clone()), &CrawlSettings::new(), 0).expect("the pages were not looked at");
+    let opened = open_within(Arc::new(files.clone()), &CrawlSettings::new(), 0)
+        .expect("opening does not read the pages of the run");
     let error = model.knows_the_same(&opened.frontier).expect_err("damaged");
     assert_eq!(error.kind, StoreErrorKind::Damaged);
     assert!(error.message.contains("000001.run") && error.message.contains("same command again"), "{error}");
@@ -308,7 +309,7 @@ fn a_damaged_run_is_named_and_made_anew() {
     model.compare_all(&mut frontier);
 }
 
-/// `--fresh` may be interrupted at any call: the next command finds the old crawl complete, or none of it.
+/// `--fresh` may be interrupted at any call: the next command finds the old crawl completely, or nothing of it.
 #[test]
 fn starting_over_may_be_cut_short_at_any_call() {
     let before = CrashFiles::default();

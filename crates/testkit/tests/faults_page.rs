@@ -1,4 +1,4 @@
-//! docs/faults.md names the test of every fault: the tests must exist.
+//! docs/faults.md names a test for every fault. These tests must exist.
 
 use std::fs;
 use std::path::Path;

@@ -1,13 +1,13 @@
-//! The protocol of many machines, checked by random schedules: see [`argiope_testkit::fleet_model`].
+//! The fleet protocol, checked by random schedules: see [`argiope_testkit::fleet_model`].
 
 use argiope_testkit::fleet_model::{FleetProtocol, ModelSetup, ScheduleReport, run};
 
-/// Schedules per check; two hundred times as many with `ARGIOPE_LONG`.
+/// Number of schedules per check; two hundred times as many with `ARGIOPE_LONG`.
 fn schedules() -> u64 {
     if std::env::var_os("ARGIOPE_LONG").is_some() { 40_000 } else { 200 }
 }
 
-/// Plays many schedules; the first broken promise, with its seed.
+/// Runs many schedules; returns the first broken guarantee with its seed.
 fn search(setup: ModelSetup, seeds: u64) -> Result<ScheduleReport, String> {
     let mut total = ScheduleReport::default();
     for seed in 0..seeds {
@@ -23,7 +23,7 @@ fn search(setup: ModelSetup, seeds: u64) -> Result<ScheduleReport, String> {
 
 fn holds(setup: ModelSetup) {
     let total = search(setup, schedules()).unwrap_or_else(|broken| panic!("{broken}"));
-    assert!(total.kills > 100 && total.failovers > 100, "the schedules are too calm: {total:?}");
+    assert!(total.kills > 100 && total.failovers > 100, "the schedules contain too few faults: {total:?}");
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn nothing_is_lost_and_every_record_is_there_once() {
 }
 
 #[test]
-fn many_processes_on_few_buckets_keep_the_promises() {
+fn many_processes_on_few_buckets_keep_the_guarantees() {
     holds(ModelSetup { processes: 6, buckets: 2, pages: 8, ..ModelSetup::SMALL });
 }
 
@@ -44,7 +44,7 @@ fn the_limit_on_pages_is_exact() {
 }
 
 #[test]
-fn without_a_rule_a_promise_is_broken() {
+fn every_rule_is_necessary() {
     let full = FleetProtocol::FULL;
     let missing: Vec<&str> = [
         ("fencing tokens", FleetProtocol { fence: false, ..full }),
@@ -57,5 +57,5 @@ fn without_a_rule_a_promise_is_broken() {
     .filter(|(_, protocol)| search(ModelSetup { protocol: *protocol, ..ModelSetup::SMALL }, 3_000).is_ok())
     .map(|(what, _)| what)
     .collect();
-    assert!(missing.is_empty(), "nothing goes wrong without {missing:?}");
+    assert!(missing.is_empty(), "no guarantee is broken without {missing:?}");
 }

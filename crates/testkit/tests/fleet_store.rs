@@ -1,4 +1,4 @@
-//! The scripts of a fleet on a real cluster of six nodes: the frontier suite, leases, epochs and fencing.
+//! The Redis scripts of a fleet on a real cluster of six nodes: the frontier suite, leases, epochs and fencing.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -36,8 +36,8 @@ fn frontiers(cluster: &RedisCluster) -> impl Fn(u64) -> BlockingFrontier {
     }
 }
 
-/// The parts of the suite wait for the servers most of the time, so they run side by side. Every call is a round trip:
-/// without `ARGIOPE_LONG` the longest parts are shorter than for frontiers in memory.
+/// The parts of the suite mostly wait for the servers, so they run concurrently. Every call is a round trip: without
+/// `ARGIOPE_LONG`, the longest parts are shorter than for frontiers in memory.
 fn frontier_suite_holds(cluster: &RedisCluster) {
     let (length, seeds) = if std::env::var_os("ARGIOPE_LONG").is_some() { (20_000, 40) } else { (2_000, 10) };
     std::thread::scope(|scope| {
@@ -62,7 +62,7 @@ fn the_frontier_suite_holds_on_a_single_server() {
     frontier_suite_holds(&RedisCluster::single());
 }
 
-/// All that needs a cluster, on one cluster: starting one takes longer than these tests.
+/// All tests that need a cluster, on one cluster: starting a cluster takes longer than these tests.
 #[test]
 #[ignore = "needs redis-server"]
 fn the_frontier_suite_and_the_scripts_hold_on_a_cluster() {
@@ -75,7 +75,7 @@ fn the_frontier_suite_and_the_scripts_hold_on_a_cluster() {
     a_failover_loses_nothing_that_was_confirmed(&mut cluster);
 }
 
-/// Forwards connections to a server, and cuts the next one between a script's execution and its reply.
+/// Forwards connections to a server, and cuts the next one after a script has run but before its reply is delivered.
 struct LosingProxy {
     address: String,
     lose_next: Arc<AtomicBool>,
@@ -107,7 +107,7 @@ fn forward(client: TcpStream, server: TcpStream, lose: &AtomicBool) {
     while let Ok(count) = server.read(&mut buffer)
         && count > 0
     {
-        // By now the script has run.
+        // At this point the script has run.
         if lose.swap(false, Ordering::SeqCst) || client.write_all(&buffer[..count]).is_err() {
             break;
         }
@@ -119,19 +119,19 @@ fn forward(client: TcpStream, server: TcpStream, lose: &AtomicBool) {
 
 #[test]
 #[ignore = "needs redis-server"]
-fn a_lost_reply_changes_neither_what_is_new_nor_what_is_leased() {
+fn a_lost_reply_changes_neither_new_nor_leased_links() {
     let server = RedisCluster::single();
     let proxy = LosingProxy::start(&server.address());
     let nodes = Nodes::open(&proxy.address, None).expect("the server answers");
     let mut one = FleetClient::new(nodes, "lost", "one");
     let bucket = bucket_of("h.example", BUCKETS);
     let links = |from: u32| (from..from + 3).map(|n| stored(&format!("https://h.example/{n}"))).collect::<Vec<_>>();
-    // Scripts are loaded by the first call, so that the reply that is lost is that of the script itself.
+    // The first call loads the scripts, so that the lost reply is that of the script itself.
     assert_eq!(one.put_exactly(&[(bucket, links(0))]).expect("put")[0].new, [true; 3]);
     proxy.lose_next.store(true, Ordering::SeqCst);
     let repeated = one.put_exactly(&[(bucket, links(2))]).expect("put");
     assert!(!proxy.lose_next.load(Ordering::SeqCst), "a reply was lost");
-    assert_eq!(repeated[0].new, [false, true, true], "a repeated put is answered as the first attempt was");
+    assert_eq!(repeated[0].new, [false, true, true], "a repeated put gets the same reply as the first attempt");
     let epoch = one.acquire(&[bucket], LEASE_MS, false).expect("acquire")[0].epoch;
     let token = LeaseToken { bucket, epoch };
     let want = |number| TakeRequest { token, number, room: 2, others: 9, hosts: Vec::new() };
@@ -143,11 +143,15 @@ fn a_lost_reply_changes_neither_what_is_new_nor_what_is_leased() {
     proxy.lose_next.store(true, Ordering::SeqCst);
     let repeated = one.take(&[want(2)]).expect("take");
     assert!(!proxy.lose_next.load(Ordering::SeqCst), "a reply was lost");
-    assert_eq!(paths(&repeated), ["https://h.example/2", "https://h.example/3"], "what was leased is answered again");
+    assert_eq!(
+        paths(&repeated),
+        ["https://h.example/2", "https://h.example/3"],
+        "a repeated take returns the same links"
+    );
     assert_eq!(repeated[0].as_ref().map(|taken| (taken.leased, taken.queued, taken.hosts[0].left)), Some((4, 1, 1)));
 }
 
-/// The first attempt inserts the links, and no replica confirms that for a while.
+/// The first attempt inserts the links, but for a while no replica confirms it.
 fn a_put_that_no_replica_confirms_in_time_says_what_is_new(cluster: &RedisCluster) {
     let mut one = client(cluster, "unconfirmed", "one");
     let replicas: Vec<u32> =
@@ -162,7 +166,7 @@ fn a_put_that_no_replica_confirms_in_time_says_what_is_new(cluster: &RedisCluste
     signal("-STOP");
     let put = std::thread::scope(|scope| {
         let put = scope.spawn(|| one.put_exactly(&[(bucket_of("h.example", BUCKETS), links)]));
-        // Longer than one WAIT, shorter than the time after which a replica counts as dead.
+        // Longer than one WAIT, shorter than the timeout after which a replica counts as dead.
         std::thread::sleep(Duration::from_millis(1_200));
         signal("-CONT");
         put.join().expect("it does not panic")
@@ -213,7 +217,7 @@ fn leases_epochs_and_fences(cluster: &RedisCluster) {
         assert_eq!(one.settle(&[settle(first.epoch, 1, a)]).expect("settle"), [Ok(())], "settling is idempotent");
     }
     assert!(one.settle(&[settle(first.epoch, 2, a)]).expect("settle")[0].is_err(), "a page is settled once");
-    // A lease that is renewed for no time ends at once.
+    // Renewing a lease with a duration of zero ends it at once.
     assert_eq!(one.renew(&[token(first.epoch)], 0).expect("renew"), [true]);
     let until = std::time::Instant::now() + Duration::from_secs(10);
     let second = loop {
@@ -224,7 +228,7 @@ fn leases_epochs_and_fences(cluster: &RedisCluster) {
         std::thread::sleep(Duration::from_millis(50));
     };
     assert!(second.had_owner && second.epoch > first.epoch);
-    assert_eq!(second.queued, 4, "what was leased is queued again");
+    assert_eq!(second.queued, 4, "leased links are queued again");
     assert_eq!(one.renew(&[token(first.epoch)], LEASE_MS).expect("renew"), [false]);
     assert!(one.take(&[want(first.epoch, 2)]).expect("take")[0].is_none());
     assert!(one.settle(&[settle(first.epoch, 2, b)]).expect("settle")[0].is_err(), "an old epoch settles nothing");

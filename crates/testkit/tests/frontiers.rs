@@ -1,4 +1,4 @@
-//! The frontier suite, for every frontier.
+//! The frontier suite, run for every frontier.
 
 use argiope_core::{Counts, Fate, Frontier, LaneId, Link, LinkKind, LinkRef, StoreError, UrlRef};
 use argiope_store::disk::{CrawlSettings, DiskFrontier, LogWriter, open_within};
@@ -13,7 +13,7 @@ argiope_testkit::frontier_suite!(disk_committed_now_and_then, |_| super::Committ
 argiope_testkit::frontier_suite!(disk_without_memory, |_| super::Committing::new(1, 0));
 argiope_testkit::frontier_suite!(disk_with_little_memory, |_| super::Committing::new(3, 4_000));
 
-/// A frontier on disk that commits regularly, so that links are read from everywhere they can be.
+/// A frontier on disk that commits regularly, so that links are read from every possible place.
 struct Committing {
     frontier: DiskFrontier,
     writer: LogWriter,
@@ -36,7 +36,7 @@ impl Committing {
             && let Some(batch) = self.frontier.commit(&[("pages.jsonl", self.calls as u64)])?
         {
             self.writer.write(&batch)?;
-            // Every other commit is acknowledged late.
+            // Every second commit is acknowledged late.
             if self.calls.is_multiple_of(2) {
                 self.frontier.acknowledge(&batch)?;
             }
@@ -105,7 +105,7 @@ fn a_crawl_that_is_ended_and_begun_again_many_times_agrees_with_the_model() {
             history.model.restart();
             history.run(&mut frontier, 60);
             let output = [("pages.jsonl", run)];
-            // With and without a snapshot, in turn.
+            // Alternates between commits with and without a snapshot.
             let batch = if run % 2 == 0 { frontier.commit(&output) } else { frontier.commit_at_end(&output) };
             writer.write(&batch.expect("commits").expect("something happened")).expect("writes");
         }
@@ -118,7 +118,7 @@ fn a_crawl_that_is_ended_and_begun_again_many_times_agrees_with_the_model() {
 }
 
 /// Links are put, taken, settled and returned between the portions of a snapshot. Opening the directory after any
-/// commit finds what was committed, usually with a snapshot whose parts are of different times.
+/// commit must find the committed state, usually with a snapshot whose parts were written at different times.
 #[test]
 fn a_snapshot_that_is_taken_while_the_crawl_goes_on_is_right() {
     let mut believed = 0;
@@ -142,7 +142,7 @@ fn a_snapshot_that_is_taken_while_the_crawl_goes_on_is_right() {
             model.restart();
             let mut copy = opened.frontier;
             model.compare_all(&mut copy);
-            // An unusable snapshot is removed, and so is an incomplete one.
+            // Both unusable and incomplete snapshots are removed.
             let names: Vec<String> = killed.names().into_iter().map(|(name, _)| name).collect();
             assert!(names.iter().all(|name| name != "snapshot.new"), "{names:?}");
             believed += usize::from(names.iter().any(|name| name == "snapshot"));
@@ -151,7 +151,7 @@ fn a_snapshot_that_is_taken_while_the_crawl_goes_on_is_right() {
     assert!(believed > 6 * 20, "{believed}");
 }
 
-/// A snapshot that was abandoned because the run ended does not count: the last commits bring another.
+/// A snapshot that was abandoned because the run ended does not count: the last commits write another.
 #[test]
 fn a_run_that_ends_while_a_snapshot_is_taken_leaves_a_whole_one() {
     for extra in [false, true] {
@@ -165,7 +165,7 @@ fn a_run_that_ends_while_a_snapshot_is_taken_leaves_a_whole_one() {
         let batch = frontier.commit(&[]).expect("commits").expect("something happened");
         writer.write(&batch).expect("writes");
         frontier.acknowledge(&batch).expect("acknowledges");
-        assert!(files.names().iter().all(|(name, _)| name != "snapshot"), "only its first portion is there");
+        assert!(files.names().iter().all(|(name, _)| name != "snapshot"), "only its first portion is written");
         if extra {
             history.run(&mut frontier, 5);
             frontier.keep_line(b"{}").expect("keeps");

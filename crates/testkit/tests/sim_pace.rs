@@ -1,7 +1,7 @@
 //! The pace controller against a catalogue of servers, in virtual time.
 //!
 //! Every server is crawled with `--pace steady` and with each fixed width from 1 to 6 (`--pace full --per-host N`). The
-//! bars are those of docs/pace.md; `UPDATE_PACE=1` writes the table there anew.
+//! limits are those of docs/pace.md; `UPDATE_PACE=1` rewrites the table there.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -18,7 +18,7 @@ use argiope_testkit::sim::{ResolveResult, Sim, SimAnswer, SimReply, SimReport, S
 
 const WIDEST: usize = 6;
 
-/// A server: from the number of the page, the time and the requests in flight (this one included) to a response.
+/// A server: maps the page number, the time and the number of requests in flight (including this one) to a response.
 type Server = Box<dyn FnMut(u32, Time, usize) -> Response>;
 
 enum Response {
@@ -26,7 +26,7 @@ enum Response {
     Refused(u16),
 }
 
-/// One host whose index page names all others.
+/// A host whose index page links to all its other pages.
 struct Host {
     paths: Vec<String>,
     server: Server,
@@ -79,7 +79,7 @@ fn seconds(report: &SimReport) -> f64 {
     (report.last_event - Time::ZERO).as_secs_f64()
 }
 
-/// A number between 0 and 1 that depends on nothing but its arguments.
+/// A number between 0 and 1 that depends only on its arguments.
 fn noise(number: u32, salt: u32) -> f64 {
     let mut x = u64::from(number) << 32 | u64::from(salt);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -100,7 +100,7 @@ fn flat(latency: impl Fn(u32) -> f64 + 'static) -> Server {
     Box::new(move |number, _, _| Response::Page(secs(latency(number))))
 }
 
-/// Workers with one queue: each page takes `service` seconds of one of them.
+/// A server with one queue for all workers: each page takes one of them `service` seconds.
 fn queue(workers: usize, service: f64, slow: std::ops::Range<f64>) -> Server {
     let mut free: BinaryHeap<Reverse<Time>> = (0..workers).map(|_| Reverse(Time::ZERO)).collect();
     Box::new(move |number, now, _| {
@@ -112,7 +112,7 @@ fn queue(workers: usize, service: f64, slow: std::ops::Range<f64>) -> Server {
     })
 }
 
-/// A token bucket: refuses what exceeds the rate.
+/// A token bucket: refuses requests that exceed the rate.
 fn rate_limit(rate: f64, burst: f64, latency: f64) -> Server {
     let (mut tokens, mut last) = (burst, Time::ZERO);
     Box::new(move |_, now, _| {
@@ -126,7 +126,7 @@ fn rate_limit(rate: f64, burst: f64, latency: f64) -> Server {
     })
 }
 
-/// Two workers shared with others, who keep `others` requests in the queue between one and two minutes.
+/// A server shared with other clients, which keep `others` requests in its queue between one and two minutes.
 fn shared_queue(workers: f64, service: f64, others: f64) -> Server {
     let mut alone = queue(workers as usize, service, 0.0..0.0);
     Box::new(move |number, now, in_flight| {
@@ -141,7 +141,7 @@ fn paths(count: u32, section: impl Fn(u32) -> String) -> Vec<String> {
     (0..count).map(|number| format!("/{}/{number}", section(number))).collect()
 }
 
-/// A server whose best width is known from trying all of them.
+/// A server whose best width is found by trying all widths.
 struct Case {
     name: &'static str,
     bar: f64,
@@ -229,7 +229,7 @@ fn mean(widths: &BTreeMap<u64, f64>, stretches: std::ops::Range<u64>) -> f64 {
     all.iter().sum::<f64>() / all.len().max(1) as f64
 }
 
-/// Pages a second, and the share of refused requests, after the first minute.
+/// Pages per second, and the proportion of refused requests, after the first minute.
 fn accepted(report: &SimReport) -> (f64, f64) {
     let late = |time: Time| (time - Time::ZERO).as_secs_f64() >= 60.0;
     let starts = report.fetches.iter().filter(|fetched| fetched.purpose == Purpose::Page && late(fetched.start));
@@ -254,7 +254,7 @@ fn a_server_with_a_queue_is_not_given_more_than_its_workers_need() {
 }
 
 #[test]
-fn a_host_that_refuses_is_asked_as_much_as_it_allows() {
+fn a_rate_limited_host_is_crawled_at_its_limit() {
     let limited = |most: usize| -> Server {
         Box::new(
             move |_, _, in_flight| {
@@ -278,15 +278,15 @@ fn a_host_that_refuses_is_asked_as_much_as_it_allows() {
 }
 
 #[test]
-fn a_slow_minute_of_the_host_passes() {
-    // Slower for reasons of its own: the width stays, or is back within half a minute.
+fn the_width_recovers_after_a_slow_minute() {
+    // The host is slower for reasons of its own: the width stays, or recovers within half a minute.
     let triple: Server = Box::new(|_, now, _| {
         let is_slow = (60.0..120.0).contains(&(now - Time::ZERO).as_secs_f64());
         Response::Page(secs(if is_slow { 1.2 } else { 0.4 }))
     });
     let widths_of_triple = widths(&crawl(paths(2_500, |_| "page".into()), triple, Pace::Steady, WIDEST));
     assert!(mean(&widths_of_triple, 15..16) > 5.0, "{widths_of_triple:?}");
-    // Others at the same queue: our share shrinks, and comes back.
+    // Other clients use the same queue: our share shrinks, and recovers.
     for (workers, others) in [(2.0, 4.0), (4.0, 12.0)] {
         let server = shared_queue(workers, 0.1, others);
         let widths = widths(&crawl(paths(4_000, |_| "page".into()), server, Pace::Steady, WIDEST));
@@ -296,7 +296,7 @@ fn a_slow_minute_of_the_host_passes() {
     }
 }
 
-/// The table of docs/pace.md is what the controller does.
+/// The table in docs/pace.md must agree with the controller.
 #[test]
 fn the_documented_table_is_true() {
     let mut table = String::from(

@@ -1,4 +1,4 @@
-//! What must hold for every crawl, over random webs in virtual time.
+//! Properties of every crawl, checked on random webs in virtual time.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -41,8 +41,8 @@ fn settings() -> impl Strategy<Value = Config> {
     })
 }
 
-/// Several hundred webs, or as many as `PROPTEST_CASES` says. A failure prints its plan, from which its web can be
-/// generated.
+/// Several hundred webs, or the number in `PROPTEST_CASES`. A failure prints its plan, from which the web can be
+/// generated again.
 fn config() -> ProptestConfig {
     let usual = ProptestConfig::default();
     ProptestConfig { cases: usual.cases.max(400), failure_persistence: None, ..usual }
@@ -73,12 +73,12 @@ fn crawl_with(plan: &WebPlan, config: &Config, prepare: impl FnOnce(&mut Sim<Web
     Crawled { report, oracle, sim }
 }
 
-/// The pages that were settled, each once.
+/// The settled pages. Each must occur once.
 fn records(report: &SimReport) -> HashMap<Url, ExpectedCrawl> {
     let mut records = HashMap::new();
     for settled in report.settled.iter().filter(|settled| settled.visit.is_page()) {
         let visit = &settled.visit;
-        // Which member of a loop closes it depends on the order; the model knows redirects one by one.
+        // The order decides which member of a redirect loop closes it, so the model treats redirects one by one.
         let error =
             visit.facts.error.as_ref().map(|failure| failure.kind).filter(|kind| *kind != ErrorKind::RedirectLoop);
         let record = ExpectedCrawl { outcome: visit.facts.outcome, error, asked: false };
@@ -95,7 +95,7 @@ fn keeps_the_rules(crawled: &Crawled) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Everything that was settled agrees with the oracle.
+/// Checks that everything that was settled agrees with the oracle.
 fn is_right(crawled: &Crawled) -> Result<(), TestCaseError> {
     for (url, record) in records(&crawled.report) {
         let expected = crawled.oracle.get(&url).copied();
@@ -188,7 +188,7 @@ proptest! {
     }
 
     #[test]
-    fn time_may_be_as_large_as_it_likes(plan in plans(), config in settings(), start in any::<u64>()) {
+    fn the_clock_may_start_at_any_value(plan in plans(), config in settings(), start in any::<u64>()) {
         let model = WebModel::new(plan, MAX_TRIES);
         let rules = rules(&config, &model);
         let wanted = model.oracle(&rules).len();
@@ -199,7 +199,7 @@ proptest! {
 }
 
 #[test]
-fn outcomes_of_all_kinds_come_up() {
+fn outcomes_of_all_kinds_occur() {
     let mut seen: HashMap<Outcome, u32> = HashMap::new();
     for seed in 0..60 {
         let plan = WebPlan { seed, hosts: 6, pages: 12, addresses: 3, trouble: 40 };

@@ -1,4 +1,4 @@
-//! Single cases in virtual time: what takes days, or luck, to see on a real network.
+//! Scenarios in virtual time that take days, or luck, to observe on a real network.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use argiope_core::schedule::keeper::End;
 use argiope_core::{ErrorKind, Failure, Link, LinkKind, LinkList, Outcome, Time, Url};
 use argiope_testkit::sim::{ResolveResult, Sim, SimAnswer, SimFetch, SimReply, SimReport, SimWeb};
 
-/// A web written in place: a function from the request and the number of the attempt to the reply.
+/// A scripted web: a function from the request and the number of the attempt to the reply.
 struct Script<F> {
     latency: Duration,
     asked: std::collections::HashMap<Url, u32>,
@@ -94,7 +94,7 @@ fn a_robots_txt_is_renewed_after_a_day() {
     );
     let report = run(&mut sim);
     let asked = robots(&report);
-    assert_eq!(asked.len(), 3, "two days and a half, an hour a page");
+    assert_eq!(asked.len(), 3, "two and a half days at one page per hour");
     let apart = asked[1].start - asked[0].end;
     assert!((86_400..90_000).contains(&apart.as_secs()), "{apart:?}");
     assert_eq!(outcomes(&report).len(), 61);
@@ -127,7 +127,7 @@ fn a_robots_txt_that_is_unreachable_for_a_while_delays_and_then_lets_go() {
     let mut sim = sim(|_| {}, say);
     let report = run(&mut sim);
     assert_eq!(outcomes(&report).iter().filter(|(_, outcome, _)| *outcome == Outcome::Ok).count(), 3);
-    // 5 ms for the name, tries at 0, 1.1 and 3.2 s, three pages of 0.1 s each.
+    // 5 ms for name resolution, attempts at 0, 1.1 and 3.2 s, three pages of 0.1 s each.
     assert!((3.6..3.8).contains(&seconds(report.ended)), "{}", seconds(report.ended));
 }
 
@@ -163,7 +163,7 @@ fn every_origin_of_a_host_has_its_own_robots_txt_and_all_share_its_pace() {
     );
     let report = run(&mut sim);
     assert_eq!((robots(&report).len(), report.fetches.len()), (4, 9));
-    // Nine requests, two seconds from start to start.
+    // Nine requests, two seconds between starts.
     assert!((16.1..16.2).contains(&seconds(report.ended)), "{}", seconds(report.ended));
 }
 
@@ -197,7 +197,7 @@ fn a_loop_of_redirects_ends_because_its_pages_are_known() {
 }
 
 #[test]
-fn redirects_are_followed_so_far_and_no_further() {
+fn redirects_are_followed_up_to_the_limit() {
     let mut sim = sim(
         |config| config.max_redirects = 3,
         |job, _, _| match job.link.url.path().trim_start_matches('/').parse::<u32>() {
@@ -250,7 +250,7 @@ fn one_wide_host_uses_its_width_and_all_of_it() {
     );
     let report = run(&mut sim);
     assert_eq!(sim.politeness.most_at("h.example"), 50);
-    // 5 ms for the name, one page, then ten rounds.
+    // 5 ms for name resolution, one page, then ten rounds.
     assert!((1.1..1.12).contains(&seconds(report.ended)), "{}", seconds(report.ended));
 }
 
@@ -272,9 +272,9 @@ fn a_host_that_dies_in_the_middle_does_not_hold_up_the_crawl_for_ever() {
     assert!(report.fetches.len() < 60, "{}", report.fetches.len());
 }
 
-/// Nothing is stored in memory: evicted rules can only come from their host again.
+/// The frontier in memory does not store rules, so evicted rules can only be fetched from their host again.
 #[test]
-fn rules_that_find_no_room_are_not_asked_for_again_and_again() {
+fn evicted_robots_rules_are_not_fetched_repeatedly() {
     let file: String = (0..6_000).map(|n| format!("Disallow:/*x{n}\n")).collect();
     let file = format!("User-agent: *\n{file}").into_bytes();
     let hosts = 60;
@@ -292,7 +292,7 @@ fn rules_that_find_no_room_are_not_asked_for_again_and_again() {
     assert!(asked <= 2 * hosts, "{asked} times for {hosts} hosts");
 }
 
-/// Hosts that take a minute for each page beside one that is quick: it keeps nearly its own pace.
+/// Hosts that need a minute per page are crawled beside a fast host, which must nearly keep its own pace.
 #[test]
 fn slow_hosts_do_not_hold_all_slots() {
     struct Drip {
@@ -322,11 +322,11 @@ fn slow_hosts_do_not_hold_all_slots() {
         }
     }
 
-    // When the last page of the quick host came.
+    // The time of the last page of the fast host.
     let ended = |slow: usize| {
         let hosts = (0..slow).map(|host| format!("http://slow{host}.example/0"));
         let config = Config {
-            // The quick host comes last.
+            // The fast host comes last.
             roots: hosts.chain(["http://quick.example/0".to_owned()]).collect(),
             concurrency: 64,
             max_time: Some(Span::from_secs(600)),

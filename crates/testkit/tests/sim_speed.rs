@@ -1,4 +1,4 @@
-//! How close the scheduler comes to the best that politeness allows, and how large a web it can drive.
+//! Measures how close the scheduler comes to the optimum that politeness allows, and how large a web it can handle.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use argiope_core::schedule::keeper::End;
 use argiope_testkit::sim::broad::BroadWeb;
 use argiope_testkit::sim::{Sim, SimReport};
 
-/// The full size with `ARGIOPE_LONG` set, else a fraction of it.
+/// The full size if `ARGIOPE_LONG` is set, otherwise a fraction of it.
 fn size(full: usize, less: usize) -> usize {
     if std::env::var_os("ARGIOPE_LONG").is_some() { full } else { full / less }
 }
@@ -28,13 +28,13 @@ fn crawl(web: &BroadWeb, config: Config) -> (SimReport, f64) {
     (report, eta)
 }
 
-/// Prints a figure when the test runs with its output shown.
+/// Prints a figure; visible if the test runs with its output shown.
 #[expect(clippy::print_stderr, reason = "figures are what this test is for")]
 fn tell(what: &str, report: &SimReport, eta: f64) {
     eprintln!("{what}: {:?} of virtual time, eta {eta:.4}, {} orders", report.ended - Time::ZERO, report.orders);
 }
 
-/// Hosts of very different sizes, half of them found late, few slots.
+/// Hosts of very different sizes, half of them found late, with few slots.
 #[test]
 fn a_polite_crawl_of_unequal_hosts_is_close_to_the_ideal() {
     let web = BroadWeb {
@@ -68,8 +68,8 @@ fn hosts_with_a_crawl_delay_do_not_hold_up_the_others() {
     assert!(eta >= 0.95, "eta {eta}");
 }
 
-/// If slots are short, the order of hosts decides: unless the longest queues come first, their tails come last. The
-/// ideal knows the sizes of all hosts beforehand; a crawl has to find them out first.
+/// If slots are scarce, the order of hosts matters: unless the longest queues come first, they finish last. The ideal
+/// knows the sizes of all hosts in advance; a crawl must discover them.
 #[test]
 fn with_few_slots_the_longest_queues_go_first() {
     let web = BroadWeb {
@@ -89,7 +89,7 @@ fn with_few_slots_the_longest_queues_go_first() {
 }
 
 #[test]
-fn waiting_for_ten_thousand_slow_hosts_costs_nothing() {
+fn ten_thousand_slow_hosts_are_crawled_in_near_ideal_time() {
     let hosts = size(10_000, 10);
     let web = BroadWeb {
         seed: 5,
@@ -124,7 +124,8 @@ fn a_broad_crawl_of_very_many_hosts_comes_to_its_end() {
     assert!(report.orders < 12 * web.total(), "{} orders for {} pages", report.orders, web.total());
 }
 
-/// More hosts than the memory limit has lanes for, on few slots: hosts wait in the frontier, and the slots stay in use.
+/// More hosts than the memory limit allows lanes, with few slots: hosts wait in the frontier, and the slots stay in
+/// use.
 #[test]
 fn hosts_beyond_the_limit_of_lanes_wait_in_the_frontier() {
     let web = BroadWeb {
@@ -146,7 +147,8 @@ fn hosts_beyond_the_limit_of_lanes_wait_in_the_frontier() {
     assert!(eta >= 0.9, "eta {eta}");
 }
 
-/// The first page of a host follows its robots.txt while the connection is open, and not after all other robots.txt.
+/// The first page of a host is fetched directly after its robots.txt, while the connection is open, not after all other
+/// robots.txt files.
 #[test]
 fn a_page_is_fetched_right_after_its_robots_txt() {
     let web = BroadWeb {

@@ -1,5 +1,5 @@
-//! Endless webs in virtual time, with default settings: each crawl of one ends by itself, and a host beside it loses
-//! nothing.
+//! Endless webs in virtual time, with default settings: each crawl ends by itself, and an ordinary host beside it is
+//! crawled completely.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -16,7 +16,7 @@ use argiope_testkit::sim::{ResolveResult, Sim, SimAnswer, SimReply, SimReport, S
 
 const ORDINARY: usize = 300;
 
-/// An ordinary host, and one whose replies this function gives.
+/// An ordinary host, and a host whose replies come from this function.
 struct Beside<F>(F);
 
 impl<F: FnMut(&str, &str) -> SimAnswer> SimWeb for Beside<F> {
@@ -52,7 +52,7 @@ fn page(text: &str, links: impl IntoIterator<Item = String>) -> SimAnswer {
     SimAnswer::Text(list, text.to_owned())
 }
 
-/// A number in letters, since all numbers look alike to the trap detection.
+/// A number written in letters, because the trap detection treats all numbers alike.
 fn word(number: usize) -> String {
     number.to_string().bytes().map(|digit| char::from(digit + 49)).collect()
 }
@@ -79,7 +79,7 @@ fn crawl(
             && settled.visit.facts.outcome == Outcome::Ok
             && settled.visit.is_page()
     });
-    assert_eq!(beside.count(), ORDINARY, "the host beside it is crawled to its end");
+    assert_eq!(beside.count(), ORDINARY, "the ordinary host is crawled completely");
     let trapped = report.fetches.iter().filter(|fetched| fetched.url.host() != "ordinary.example").count();
     let rules = sim.keeper.cuts().iter().map(|cut| cut.rule).collect();
     (report, rules, trapped)
@@ -111,7 +111,7 @@ fn a_soft_404_ends() {
     };
     let (_, rules, trapped) = crawl(say, |_| {});
     assert_eq!(rules, [TrapRule::StalePattern]);
-    // A root and its links, the budget, robots.txt.
+    // A root with its ten links, the budget, and robots.txt.
     assert_eq!(trapped, 1 + 10 + 4_096 + 1);
 }
 
@@ -145,7 +145,7 @@ fn endless_subdomains_end() {
 #[test]
 fn a_domain_of_many_useful_hosts_is_crawled_whole() {
     const HOSTS: usize = 300;
-    // One page names all of them; each has a few pages.
+    // One page links to all hosts; each has a few pages.
     let say = move |host: &str, target: &str| {
         let links: Vec<String> = match (host, target) {
             ("trap.example", _) => (0..HOSTS).map(|number| format!("http://n{number}.trap.example/0")).collect(),
@@ -181,7 +181,7 @@ fn a_redirect_maze_ends() {
 
 #[test]
 fn many_pages_that_differ_by_a_number_are_an_ordinary_site() {
-    // A catalogue without any names: a tree of pages, each with ten children and a link to the first.
+    // A catalogue with numbers only: a tree of pages, each with ten children and a link to the first.
     const PAGES: usize = 30_000;
     let say = |_: &str, target: &str| {
         let number: usize = target.trim_start_matches("/p").parse().unwrap_or(0);
@@ -195,7 +195,7 @@ fn many_pages_that_differ_by_a_number_are_an_ordinary_site() {
 }
 
 #[test]
-fn nothing_is_left_out_where_traps_are_ignored() {
+fn nothing_is_skipped_if_traps_are_ignored() {
     let mut fresh = 0;
     let say = move |_: &str, _: &str| {
         fresh += 10;
@@ -207,7 +207,7 @@ fn nothing_is_left_out_where_traps_are_ignored() {
     assert!(trapped > 15_000, "{trapped}");
 }
 
-/// An index of very many indexes of very many sitemaps, with `--sitemap`.
+/// An index of many indexes of many sitemaps, with `--sitemap`.
 #[test]
 fn an_index_of_indexes_of_sitemaps_ends() {
     let say = |_: &str, target: &str| {
@@ -228,7 +228,7 @@ fn an_index_of_indexes_of_sitemaps_ends() {
     assert!(trapped < 200, "{trapped} requests");
 }
 
-/// Pages that each name very many hosts that do not exist.
+/// Pages that each link to many hosts that do not exist.
 #[test]
 fn invented_hosts_end() {
     let mut last = 0;

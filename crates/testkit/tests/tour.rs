@@ -1,4 +1,4 @@
-//! The tour shows code of the real sources: this fails where a chapter and the source differ.
+//! The tour shows code of the real sources. This test fails if a chapter and its source differ.
 //!
 //! A chapter writes `<!-- code: PATH#NAME -->` above a block of code; the source has `// anchor: NAME` and `// end:
 //! NAME` around it. `UPDATE_TOUR=1 cargo nextest run -p argiope-testkit --test tour` refreshes the chapters.
@@ -22,7 +22,7 @@ fn chapters() -> Vec<PathBuf> {
     chapters
 }
 
-/// The lines between `// anchor: NAME` and `// end: NAME`, moved to the left margin, without anchors inside them.
+/// The lines between `// anchor: NAME` and `// end: NAME`, without indentation and without nested anchors.
 fn snippet(source: &str, name: &str) -> Option<String> {
     let is = |line: &str, mark: &str| line.trim().strip_prefix(mark).is_some_and(|rest| rest.trim() == name);
     let mut inside = source.lines().skip_while(|line| !is(line, "// anchor:")).skip(1).peekable();
@@ -44,7 +44,7 @@ fn snippet(source: &str, name: &str) -> Option<String> {
     Some(moved.join("\n") + "\n")
 }
 
-/// The chapter with every block of code as it is in its source.
+/// The chapter with every block of code updated from its source.
 fn refreshed(chapter: &str, used: &mut BTreeSet<String>) -> String {
     let mut out = String::new();
     let mut lines = chapter.lines();
@@ -98,7 +98,7 @@ fn every_link_of_the_tour_leads_somewhere() {
     assert!(count > 20, "only {count} links");
 }
 
-/// Tests that the tour names as proofs, written `` `tests::name` ``.
+/// Tests that the tour refers to, written `` `tests::name` ``.
 #[test]
 fn every_test_that_the_tour_names_exists() {
     let mut sources = String::new();

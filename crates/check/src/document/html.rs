@@ -17,7 +17,7 @@ pub(super) fn read<'a>(text: &'a str, xml: bool, anchors: &mut impl AnchorCollec
     let mut reader =
         HtmlReader { text, xml, outline: Outline::default(), anchors, foreign: ForeignStack::default(), templates: 0 };
     let mut tokenizer = Tokenizer::new(if xml { Dialect::Xml } else { Dialect::Html });
-    // One chunk, so that every tag is a part of `text` and its offset is known.
+    // One chunk, so that every tag is a part of `text` and its offset is const_key.
     tokenizer.feed(text.as_bytes(), &mut reader);
     reader.outline
 }
@@ -28,13 +28,13 @@ struct HtmlReader<'a, 'b, A> {
     outline: Outline<'a>,
     anchors: &'b mut A,
     foreign: ForeignStack,
-    /// Open `template` elements: their content is not part of the page.
+    /// The number of open `template` elements. Their content is not part of the page.
     templates: u32,
 }
 
-/// The values of the attributes that can hold a reference or say what it means.
+/// The values of one tag's attributes that contain a reference or determine its kind.
 #[derive(Default)]
-struct Values<'t> {
+struct AttributeValues<'t> {
     alt: Option<&'t [u8]>,
     background: Option<&'t [u8]>,
     content: Option<&'t [u8]>,
@@ -54,7 +54,7 @@ struct Values<'t> {
     xlink: Option<&'t [u8]>,
 }
 
-/// Values of `property` or `name` of a `meta` element whose content is the address of a picture or medium.
+/// A `meta` element whose `property` or `name` is one of these has the URL of an image, video or audio as content.
 const META_ADDRESSES: [&[u8]; 10] = [
     b"og:image",
     b"og:image:url",
@@ -69,22 +69,22 @@ const META_ADDRESSES: [&[u8]; 10] = [
 ];
 
 impl<'a, A: AnchorCollector> HtmlReader<'a, '_, A> {
-    /// The part of the text that `bytes` are, and its offset.
-    fn place(&self, bytes: &[u8]) -> Option<(&'a str, usize)> {
+    /// Maps `bytes`, a slice of `self.text`, back to the text and its offset.
+    fn locate(&self, bytes: &[u8]) -> Option<(&'a str, usize)> {
         let offset = bytes.as_ptr().addr().checked_sub(self.text.as_ptr().addr())?;
         Some((self.text.get(offset..offset.checked_add(bytes.len())?)?, offset))
     }
 
     fn add(&mut self, written: Option<&[u8]>, kind: ReferenceKind, text: ReferenceText<'a>) {
-        let Some((written, offset)) = written.and_then(|written| self.place(written)) else { return };
+        let Some((written, offset)) = written.and_then(|written| self.locate(written)) else { return };
         let href = resolve_references(written, TextContext::Attribute);
         self.outline.references.push(Reference { href, kind, offset, text });
     }
 
-    /// Something that is needed for display. An empty address means none.
+    /// Adds a resource that the page needs for display. An empty URL is skipped.
     fn add_asset(&mut self, written: Option<&[u8]>, text: Option<&[u8]>) {
         if let Some(written) = written.filter(|written| !written.trim_ascii().is_empty()) {
-            let text = match text.and_then(|text| self.place(text)) {
+            let text = match text.and_then(|text| self.locate(text)) {
                 Some((text, _)) => ReferenceText::Given(resolve_references(text, TextContext::Attribute)),
                 None => ReferenceText::None,
             };
@@ -98,22 +98,22 @@ impl<'a, A: AnchorCollector> HtmlReader<'a, '_, A> {
         }
     }
 
-    /// Reads all attributes of a tag. Of duplicates, the first counts.
-    fn values<'t>(&mut self, tag: &Tag<'t>, is_anchor: bool) -> Values<'t> {
-        const ID: u64 = known(b"id");
-        const NAME: u64 = known(b"name");
-        const ALT: u64 = known(b"alt");
-        const CONTENT: u64 = known(b"content");
-        const DATA: u64 = known(b"data");
-        const DATA_SRC: u64 = known(b"data-src");
-        const HREF: u64 = known(b"href");
-        const POSTER: u64 = known(b"poster");
-        const PROPERTY: u64 = known(b"property");
-        const REL: u64 = known(b"rel");
-        const SRC: u64 = known(b"src");
-        const SRCSET: u64 = known(b"srcset");
-        const TYPE: u64 = known(b"type");
-        let mut values = Values::default();
+    /// Reads all attributes of a tag. The first of duplicate attributes wins.
+    fn values<'t>(&mut self, tag: &Tag<'t>, is_anchor: bool) -> AttributeValues<'t> {
+        const ID: u64 = const_key(b"id");
+        const NAME: u64 = const_key(b"name");
+        const ALT: u64 = const_key(b"alt");
+        const CONTENT: u64 = const_key(b"content");
+        const DATA: u64 = const_key(b"data");
+        const DATA_SRC: u64 = const_key(b"data-src");
+        const HREF: u64 = const_key(b"href");
+        const POSTER: u64 = const_key(b"poster");
+        const PROPERTY: u64 = const_key(b"property");
+        const REL: u64 = const_key(b"rel");
+        const SRC: u64 = const_key(b"src");
+        const SRCSET: u64 = const_key(b"srcset");
+        const TYPE: u64 = const_key(b"type");
+        let mut values = AttributeValues::default();
         let mut id = None;
         for (name, value) in tag.attributes() {
             let slot = match key(name) {
@@ -147,14 +147,14 @@ impl<'a, A: AnchorCollector> HtmlReader<'a, '_, A> {
     }
 
     fn add_anchor(&mut self, written: Option<&[u8]>) {
-        if let Some((written, _)) = written.and_then(|written| self.place(written))
+        if let Some((written, _)) = written.and_then(|written| self.locate(written))
             && !written.is_empty()
         {
             self.anchors.add(&resolve_references(written, TextContext::Attribute));
         }
     }
 
-    /// For elements that refer to nothing: only the id counts.
+    /// Reads only the id, for elements without references.
     fn read_id(&mut self, tag: &Tag<'_>) {
         let id = tag.attributes().find(|(name, _)| matches!(name, [b'i' | b'I', b'd' | b'D']));
         self.add_anchor(id.map(|(_, value)| value));
@@ -165,8 +165,8 @@ impl<'a, A: AnchorCollector> HtmlReader<'a, '_, A> {
             names::A | names::AREA => {
                 let values = self.values(tag, element == names::A);
                 let text = match (element, values.alt) {
-                    (names::A, _) => ReferenceText::Content(self.end_of(tag)),
-                    (_, Some(alt)) => match self.place(alt) {
+                    (names::A, _) => ReferenceText::Content(self.name_end(tag)),
+                    (_, Some(alt)) => match self.locate(alt) {
                         Some((alt, _)) => ReferenceText::Given(Cow::Borrowed(alt)),
                         None => ReferenceText::None,
                     },
@@ -179,7 +179,7 @@ impl<'a, A: AnchorCollector> HtmlReader<'a, '_, A> {
             names::BASE => {
                 let values = self.values(tag, false);
                 if self.outline.base.is_none()
-                    && let Some((href, _)) = values.href.and_then(|href| self.place(href))
+                    && let Some((href, _)) = values.href.and_then(|href| self.locate(href))
                 {
                     self.outline.base = Some(resolve_references(href, TextContext::Attribute));
                 }
@@ -222,7 +222,7 @@ impl<'a, A: AnchorCollector> HtmlReader<'a, '_, A> {
     fn link(&mut self, tag: &Tag<'_>) {
         let values = self.values(tag, false);
         self.add_srcset(values.imagesrcset);
-        // These name hosts, not pages.
+        // Preconnect and DNS prefetch hints contain hosts, not pages.
         let is_hint = ["preconnect", "dns-prefetch"].iter().any(|word| has_word(values.rel, word));
         let Some(href) = values.href.filter(|href| !is_hint && !href.trim_ascii().is_empty()) else { return };
         match kind_of_rel(values.rel) {
@@ -235,7 +235,7 @@ impl<'a, A: AnchorCollector> HtmlReader<'a, '_, A> {
         let values = self.values(tag, false);
         let Some(content) = values.content else { return };
         if values.http_equiv.is_some_and(|pragma| pragma.eq_ignore_ascii_case(b"refresh")) {
-            if let Some((written, _)) = self.place(content)
+            if let Some((written, _)) = self.locate(content)
                 && let Some(target) = refresh_header(written)
             {
                 self.add(Some(target.as_bytes()), ReferenceKind::Link, ReferenceText::None);
@@ -253,7 +253,7 @@ impl<'a, A: AnchorCollector> HtmlReader<'a, '_, A> {
         match element {
             names::A => {
                 let values = self.values(tag, false);
-                self.add(values.href.or(values.xlink), ReferenceKind::Link, ReferenceText::Content(self.end_of(tag)));
+                self.add(values.href.or(values.xlink), ReferenceKind::Link, ReferenceText::Content(self.name_end(tag)));
             }
             names::IMAGE | names::USE | names::FEIMAGE | names::SCRIPT => {
                 let values = self.values(tag, false);
@@ -264,14 +264,14 @@ impl<'a, A: AnchorCollector> HtmlReader<'a, '_, A> {
         }
     }
 
-    /// The offset after a tag's name: its content begins after the next `>` outside of quotes.
-    fn end_of(&self, tag: &Tag<'_>) -> usize {
-        self.place(tag.name).map_or(0, |(name, offset)| offset + name.len())
+    /// The offset after the tag's name. The element's content begins after the next `>` outside of quotes.
+    fn name_end(&self, tag: &Tag<'_>) -> usize {
+        self.locate(tag.name).map_or(0, |(name, offset)| offset + name.len())
     }
 }
 
-/// The key of a name in lower case, see [`key`].
-const fn known(name: &[u8]) -> u64 {
+/// Computes [`key`] of a lower-case name at compile time.
+const fn const_key(name: &[u8]) -> u64 {
     let (mut key, mut index) = (0, 0);
     while index < name.len() {
         key |= (name[index] as u64) << (8 * index);

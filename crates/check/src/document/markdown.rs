@@ -1,4 +1,4 @@
-//! References and anchors of Markdown: CommonMark with front matter, tables and the HTML inside.
+//! References and anchors of Markdown: CommonMark with front matter, tables and embedded HTML.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -19,7 +19,7 @@ pub(super) fn read<'a>(text: &'a str, anchors: &mut impl AnchorCollector) -> Out
         | Options::ENABLE_PLUSES_DELIMITED_METADATA_BLOCKS;
     let mut outline = Outline::default();
     let mut slugs = Slugs::default();
-    // Open links and images, as indices of `outline.references`: their texts are collected as they come.
+    // Open links and images, as indices of `outline.references`: their texts are appended as they arrive.
     let mut open: Vec<usize> = Vec::new();
     let mut heading: Option<(Option<String>, String)> = None;
     let mut markup: Option<Vec<u8>> = None;
@@ -71,7 +71,7 @@ pub(super) fn read<'a>(text: &'a str, anchors: &mut impl AnchorCollector) -> Out
                 }
             }
             Event::Html(_) | Event::InlineHtml(_) => {
-                // A copy of the document in which everything but HTML is blank: offsets stay the same.
+                // A copy of the document with everything except HTML replaced by spaces, so that offsets stay the same.
                 let markup = markup.get_or_insert_with(|| vec![b' '; text.len()]);
                 if let (Some(to), Some(from)) = (markup.get_mut(range.clone()), text.as_bytes().get(range)) {
                     to.copy_from_slice(from);
@@ -101,7 +101,7 @@ fn reference<'a>(href: String, kind: ReferenceKind, offset: usize) -> Reference<
     Reference { href: Cow::Owned(href), kind, offset, text: ReferenceText::Given(Cow::Owned(String::new())) }
 }
 
-/// The ids that GitHub, GitLab and mdBook give to headings.
+/// The heading ids that GitHub, GitLab and mdBook generate.
 #[derive(Default)]
 struct Slugs {
     used: HashMap<String, u32>,

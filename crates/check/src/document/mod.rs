@@ -1,8 +1,8 @@
-//! What a document points to, and what can be pointed to in it.
+//! The references and anchors of a document.
 //!
-//! A document is read from beginning to end in memory by the core's tokenizer (HTML) or by pulldown-cmark (Markdown);
-//! no tree is built. The result borrows from the text, and positions are byte offsets: line, column and link text are
-//! computed only for the few references that turn out to be broken.
+//! The core's tokenizer (HTML) or pulldown-cmark (Markdown) reads the document in one pass, without building a tree.
+//! The result borrows from the text, and positions are byte offsets: line, column and link text are computed only for
+//! the few references that turn out to be broken.
 
 mod html;
 mod markdown;
@@ -16,7 +16,7 @@ use encoding_rs::Encoding;
 use crate::anchors::AnchorCollector;
 pub(crate) use position::{line_and_column, link_text};
 
-/// The language of a document.
+/// The format of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DocumentType {
     Html,
@@ -25,7 +25,7 @@ pub enum DocumentType {
 }
 
 impl DocumentType {
-    /// The language by the extension of a file name.
+    /// The format by the extension of a file name.
     pub fn of_name(name: &str) -> Option<Self> {
         let (_, extension) = name.rsplit_once('.')?;
         let is = |one: &&str| extension.eq_ignore_ascii_case(one);
@@ -41,18 +41,18 @@ impl DocumentType {
     }
 }
 
-/// Why a document refers to something: decides which options concern the reference.
+/// The purpose of a reference. Some options apply only to certain kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReferenceKind {
     /// A link that a reader can follow.
     Link,
-    /// Something that the page needs for display: image, style, script, medium, frame.
+    /// A resource that the page needs for display: image, style, script, media file, frame.
     Asset,
     /// Data about the page: canonical, hreflang, Open Graph and other `link` and `meta` elements.
     Meta,
 }
 
-/// Where the text of a reference is.
+/// Where to find the text of a reference.
 #[derive(Clone, Debug)]
 pub(crate) enum ReferenceText<'a> {
     None,
@@ -62,13 +62,13 @@ pub(crate) enum ReferenceText<'a> {
     Content(usize),
 }
 
-/// Something in a document that points to something else.
+/// A reference from a document to a target.
 #[derive(Clone, Debug)]
 pub(crate) struct Reference<'a> {
     /// As written, with character references resolved.
     pub href: Cow<'a, str>,
     pub kind: ReferenceKind,
-    /// Where it is written, in bytes from the start of the text.
+    /// The position in bytes from the start of the text.
     pub offset: usize,
     pub text: ReferenceText<'a>,
 }
@@ -77,7 +77,7 @@ pub(crate) struct Reference<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Outline<'a> {
     pub references: Vec<Reference<'a>>,
-    /// The first `base` element with an address.
+    /// The `href` of the first `base` element that has one.
     pub base: Option<Cow<'a, str>>,
 }
 
@@ -99,7 +99,7 @@ impl<'a> DecodedText<'a> {
     }
 }
 
-/// Reads a document. The places in it that fragments can point to are added to `anchors`.
+/// Reads a document. Adds the possible targets of fragments to `anchors`.
 pub(crate) fn read<'a>(text: &'a str, kind: DocumentType, anchors: &mut impl AnchorCollector) -> Outline<'a> {
     match kind {
         DocumentType::Html => html::read(text, false, anchors),

@@ -5,9 +5,9 @@ use memchr::memchr_iter;
 
 use super::ReferenceText;
 
-/// Characters of a link's text that are shown.
+/// Maximum number of characters shown of a link's text.
 const MAX_TEXT: usize = 80;
-/// Bytes after a tag in which its text is searched.
+/// Number of bytes after a tag that are searched for its text.
 const MAX_SEARCH: usize = 4096;
 
 /// Line and column of an offset, both counted from 1. Columns count characters.
@@ -23,7 +23,7 @@ pub(crate) fn line_and_column(text: &str, offset: usize) -> (u32, u32) {
     (line, u32::try_from(column).unwrap_or(u32::MAX))
 }
 
-/// The text of a reference: what a reader sees of a link, white space collapsed.
+/// The text of a reference as a reader sees it, with white space collapsed.
 pub(crate) fn link_text(text: &str, place: &ReferenceText<'_>) -> String {
     match place {
         ReferenceText::None => String::new(),
@@ -36,7 +36,7 @@ pub(crate) fn link_text(text: &str, place: &ReferenceText<'_>) -> String {
 fn content(from: &str) -> String {
     let mut from = from.get(..from.floor_char_boundary(MAX_SEARCH)).unwrap_or(from);
     let mut shown = String::new();
-    // The rest of the tag itself, then text and tags in turn.
+    // Skips the rest of the tag, then alternates between text and tags.
     while let Some(end) = tag_end(from) {
         from = from.get(end..).unwrap_or("");
         let next = from.find('<').unwrap_or(from.len());
@@ -63,7 +63,7 @@ fn alt_of(tag: &str) -> Option<&str> {
     after.get(1..)?.split(quote).next()
 }
 
-/// One past the `>` that ends a tag.
+/// The offset after the `>` that ends a tag.
 fn tag_end(tag: &str) -> Option<usize> {
     let mut quote = None;
     for (index, byte) in tag.bytes().enumerate() {

@@ -11,7 +11,7 @@ use crate::finding::{CheckReport, Fault, FaultKind, LinkFinding, Occurrence};
 use crate::remote::{RemoteFaults, RemoteTarget};
 use crate::suggest;
 
-/// Findings that get a suggestion. A folder with more faults has another problem than spelling.
+/// Maximum number of findings that get a suggestion: if a folder has more faults, spelling is not the cause.
 const MAX_SUGGESTED: usize = 500;
 
 /// A fault and where it occurs.
@@ -39,7 +39,7 @@ pub(super) enum Hint {
 }
 
 impl FolderCheck<'_> {
-    /// Ends the check, given what is wrong with the addresses on the web.
+    /// Ends the check, given the faults of remote URLs.
     pub fn finish(mut self, remote: &RemoteFaults) -> CheckReport {
         let is_bad = {
             let table = self.remote.get_mut().unwrap_or_else(PoisonError::into_inner);
@@ -139,7 +139,7 @@ impl FolderCheck<'_> {
     }
 
     fn suggest(&self, findings: &mut [LinkFinding], hints: &[Hint]) {
-        // The ids of a document are needed for every missing element in it: read once.
+        // Every missing element of a document needs the document's ids: read them once.
         let mut ids: HashMap<FileId, Vec<String>> = HashMap::new();
         let mut buffer = Vec::new();
         for (finding, hint) in findings.iter_mut().zip(hints).take(MAX_SUGGESTED) {

@@ -1,4 +1,4 @@
-//! [`FolderCheck`]: folders and files, checked without a network.
+//! [`FolderCheck`]: checks folders and files without a network.
 //!
 //! The first reading of all documents collects anchors and judges what can be judged at once: whether files exist, and
 //! whether elements exist in documents that were read before. What is left (elements of documents that come later, and
@@ -35,11 +35,11 @@ pub struct FolderCheck<'a> {
     options: &'a CheckOptions,
     tree: FileTree,
     sources: Vec<FolderSource>,
-    /// The current folder, to show paths relative to it.
+    /// The current folder; paths are shown relative to it.
     current: String,
-    /// The anchors of each file, once it was read.
+    /// The anchors of each file, set when it is read.
     anchors: Vec<OnceLock<AnchorSet>>,
-    /// The documents in the order in which they are shown.
+    /// The documents in output order.
     documents: Vec<FileId>,
     scans: Vec<PageScan>,
     remote: Mutex<RemoteTable>,
@@ -62,13 +62,13 @@ struct RemoteTable {
     targets: Vec<RemoteTarget>,
 }
 
-/// What the first reading leaves of a document.
+/// The result of the first pass over a document.
 #[derive(Default)]
 struct PageScan {
     document: FileId,
-    /// Elements of other documents that must exist.
+    /// Fragments of other documents whose elements must exist.
     pending: Vec<PendingFragment>,
-    /// Addresses on the web.
+    /// Indices of remote URLs.
     remote: Vec<u32>,
     /// What is known to be wrong already.
     faults: Vec<FoundFault>,
@@ -91,21 +91,21 @@ struct OpenDocument<'a> {
     kind: DocumentType,
     base: BaseUrl,
     encoding: &'static Encoding,
-    /// The address of the reference in hand, and its path.
+    /// The URL of the current reference, and its path.
     url: String,
     path: String,
 }
 
-/// What a reference is, as far as files can tell.
+/// The result of checking a reference against the file system.
 enum Judged<'a> {
     Good,
     NotChecked,
     Ignored,
     /// Good if the file has this element.
     Element(FileId, FragmentId<'a>),
-    /// On the web; the URL is in the document's buffer.
+    /// A remote URL; it is in the document's buffer.
     Remote(Option<&'a str>),
-    /// Its name in the output, what is wrong, and the path that does not exist.
+    /// The name in the output, the fault, and the path that does not exist.
     Fault(String, Fault, Option<String>),
 }
 
@@ -114,7 +114,7 @@ impl<'a> FolderCheck<'a> {
     ///
     /// # Errors
     ///
-    /// The current folder or the root folder is not known.
+    /// The current folder or the root folder cannot be determined.
     pub fn scan(paths: &[PathBuf], options: &'a CheckOptions, progress: &CheckProgress) -> std::io::Result<Self> {
         let current = std::env::current_dir()?;
         let absolute: Vec<PathBuf> = paths.iter().map(|path| normal(&current.join(path))).collect();
@@ -155,7 +155,7 @@ impl<'a> FolderCheck<'a> {
         Ok(check)
     }
 
-    /// The distinct addresses on the web that the documents point to.
+    /// The distinct remote URLs that the documents reference.
     pub fn remote_targets(&self) -> Vec<RemoteTarget> {
         self.remote.lock().unwrap_or_else(PoisonError::into_inner).targets.clone()
     }
@@ -167,7 +167,7 @@ impl<'a> FolderCheck<'a> {
 
     /// The first reading.
     fn read_all(&mut self, progress: &CheckProgress) {
-        // Large documents first, so that no thread is left with one at the end.
+        // Large documents first, so that no thread processes one alone at the end.
         let mut order = self.documents.clone();
         order.sort_by_key(|id| std::cmp::Reverse(self.entry(*id).map_or(0, |entry| entry.size)));
         let check = &*self;
@@ -234,7 +234,7 @@ impl<'a> FolderCheck<'a> {
         scan
     }
 
-    /// The anchors of documents outside of the folders that are pointed to.
+    /// Reads the anchors of referenced documents outside of the folders.
     fn read_outside(&mut self) {
         let mut buffer = Vec::new();
         let mut hashes = AnchorHashes::default();
@@ -279,7 +279,7 @@ impl<'a> FolderCheck<'a> {
         Some(OpenDocument { id, source, kind, base, encoding, url: String::new(), path: String::new() })
     }
 
-    /// Judges a reference by what exists.
+    /// Checks a reference against the file system.
     fn judge<'r>(&self, open: &mut OpenDocument<'_>, reference: &'r Reference<'_>) -> Judged<'r> {
         if reference.kind == ReferenceKind::Asset && !self.options.assets {
             return Judged::NotChecked;
@@ -331,11 +331,11 @@ impl<'a> FolderCheck<'a> {
         }
     }
 
-    /// Whether elements of this file can be pointed to.
+    /// Whether a fragment can refer to an element of this file.
     fn has_anchors(&self, file: FileId) -> bool {
         match self.entry(file) {
             Some(entry) => entry.kind.is_some(),
-            // Outside of the folders: known after it was read.
+            // Files outside of the folders are checked after they were read.
             None => true,
         }
     }
@@ -354,12 +354,12 @@ impl<'a> FolderCheck<'a> {
         Judged::Fault(name, Fault::unknown(FaultKind::Fragment, message), None)
     }
 
-    /// The name of a target in the output: its URL where the site has a name, else its path.
+    /// The name of a target in the output: its URL if the site has a base URL, otherwise its path.
     fn name(&self, path: &str, source: &FolderSource) -> String {
         source.space.public_url(path).unwrap_or_else(|| self.shown_below(path, source).into_owned())
     }
 
-    /// A path as the user would write it.
+    /// A path relative to the current folder.
     fn shown(&self, path: &str, source: usize) -> String {
         match self.sources.get(source) {
             Some(source) => self.shown_below(path, source).into_owned(),
@@ -392,7 +392,7 @@ fn read_file(entry: &FileEntry, buffer: &mut Vec<u8>) -> std::io::Result<()> {
     File::open(&entry.path)?.read_to_end(buffer).map(drop)
 }
 
-/// Applies `work` to all items on all cores. Each thread has a buffer and a value of its own.
+/// Applies `work` to all items on all cores. Each thread has its own buffer and state.
 fn parallel<I: Sync, S, R: Send>(
     items: &[I],
     state: impl Fn() -> S + Sync,
@@ -417,7 +417,7 @@ fn parallel<I: Sync, S, R: Send>(
     })
 }
 
-/// An absolute path without `.` and `..`. Symbolic links stay as they are: URLs know nothing of them.
+/// An absolute path without `.` and `..`. Symbolic links are not resolved, because URLs are not either.
 fn normal(path: &Path) -> PathBuf {
     let mut normal = PathBuf::new();
     for part in path.components() {

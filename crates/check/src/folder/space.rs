@@ -1,4 +1,4 @@
-//! [`AddressSpace`]: how the URLs of a folder and its files correspond.
+//! [`AddressSpace`]: maps the files of a folder to URLs and back.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -10,11 +10,11 @@ use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
 use crate::target::decoded_path;
 
-/// The host that stands for the file system where the user names none. `invalid` is reserved (RFC 2606).
-const OWN_PREFIX: &str = "https://folder.invalid/";
+/// The URL prefix of files if the user gives no base URL. `.invalid` is reserved (RFC 2606).
+const FILE_PREFIX: &str = "https://folder.invalid/";
 
-/// What must be encoded in the path of a URL so that it means the same file.
-const PATH: &AsciiSet = &CONTROLS
+/// Characters that are percent-encoded when a file path becomes a URL path.
+const PATH_ENCODE_SET: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
     .add(b'#')
@@ -29,15 +29,15 @@ const PATH: &AsciiSet = &CONTROLS
     .add(b'|')
     .add(b'}');
 
-/// How the URLs of one of the given folders and its files correspond.
+/// Maps the files of one checked folder to URLs and back.
 #[derive(Debug)]
 pub(crate) struct AddressSpace {
-    /// URLs that begin with this are files; ends with a slash.
+    /// The URL prefix of files in `folder`; ends with a slash.
     prefix: String,
-    /// The folder that the prefix stands for; ends with a slash.
+    /// The folder that `prefix` maps to; ends with a slash.
     folder: String,
-    /// Where references that begin with `/` lead: the encoded path of the root folder, without a slash at its end.
-    /// `None` where they are ordinary references of a site with a name.
+    /// The encoded path of the root folder, which is prepended to references with a leading `/`; without a trailing
+    /// slash. `None` with a base URL, because such references then resolve as on a web site.
     root: Option<String>,
 }
 
@@ -46,7 +46,7 @@ impl AddressSpace {
         let root = root.to_string_lossy();
         let root = root.trim_end_matches('/');
         match base_url {
-            None => Self { prefix: OWN_PREFIX.to_owned(), folder: "/".to_owned(), root: Some(encode(root)) },
+            None => Self { prefix: FILE_PREFIX.to_owned(), folder: "/".to_owned(), root: Some(encode(root)) },
             Some(url) => {
                 let own = url.as_str();
                 let own = own.split('?').next().unwrap_or(own).trim_end_matches('/');
@@ -55,23 +55,23 @@ impl AddressSpace {
         }
     }
 
-    /// The URL of a file. A file outside of the root folder of a site with a name has a URL of the file system.
+    /// The URL of a file. With a base URL, a file outside of the root folder still gets the file prefix.
     fn url(&self, path: &str) -> Option<Url> {
         let url = match path.strip_prefix(self.folder.as_str()) {
             Some(rest) => format!("{}{}", self.prefix, encode(rest)),
-            None => format!("{OWN_PREFIX}{}", encode(path.trim_start_matches('/'))),
+            None => format!("{FILE_PREFIX}{}", encode(path.trim_start_matches('/'))),
         };
         Url::parse(&url).ok()
     }
 
-    /// What the references of a document are relative to.
+    /// The base URL of a document's references.
     pub fn base_of(&self, path: &str, base: Option<&str>, encoding: &'static Encoding) -> Option<BaseUrl> {
         let own = BaseUrl::new(&self.url(path)?);
         let rebased = base.and_then(|base| own.rebased(&self.rooted(base), encoding));
         Some(rebased.unwrap_or(own))
     }
 
-    /// A reference in which `/` is the root folder.
+    /// Prepends the root folder to a reference with a single leading `/`.
     pub fn rooted<'a>(&self, href: &'a str) -> Cow<'a, str> {
         let bytes = href.as_bytes();
         match (&self.root, bytes.first()) {
@@ -82,12 +82,12 @@ impl AddressSpace {
         }
     }
 
-    /// The path of a URL's file: absolute and decoded. `None` for URLs of the web.
+    /// The absolute, decoded path of the file that a URL maps to. `None` for other URLs.
     pub fn path<'a>(&self, url: &'a str, out: &'a mut String) -> Option<&'a str> {
         let (folder, rest) = match url.strip_prefix(self.prefix.as_str()) {
             Some(rest) => (self.folder.as_str(), rest),
             None if self.prefix.strip_suffix('/') == Some(url) => (self.folder.as_str(), ""),
-            None => ("/", url.strip_prefix(OWN_PREFIX)?),
+            None => ("/", url.strip_prefix(FILE_PREFIX)?),
         };
         out.clear();
         out.push_str(folder);
@@ -95,7 +95,7 @@ impl AddressSpace {
         Some(out)
     }
 
-    /// The URL that a file will have, where the site has a name.
+    /// The URL of a file on the published site; `None` without a base URL.
     pub fn public_url(&self, path: &str) -> Option<String> {
         let rest = path.strip_prefix(self.folder.as_str()).filter(|_| self.root.is_none())?;
         Some(format!("{}{}", self.prefix, encode(rest)))
@@ -103,7 +103,7 @@ impl AddressSpace {
 }
 
 fn encode(path: &str) -> String {
-    utf8_percent_encode(path, PATH).to_string()
+    utf8_percent_encode(path, PATH_ENCODE_SET).to_string()
 }
 
 #[cfg(test)]

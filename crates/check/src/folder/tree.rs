@@ -1,4 +1,4 @@
-//! [`FileTree`]: the files that can be pointed to.
+//! [`FileTree`]: the files that references can point to.
 
 use std::collections::HashSet;
 use std::fs;
@@ -11,7 +11,7 @@ use hashbrown::HashMap;
 
 use crate::document::DocumentType;
 
-/// A file's number.
+/// The number of a file.
 pub(crate) type FileId = u32;
 
 /// One file.
@@ -19,19 +19,19 @@ pub(crate) type FileId = u32;
 pub(crate) struct FileEntry {
     /// Absolute, without `.` and `..`.
     pub path: String,
-    /// `None` for files that are not read.
+    /// `None` for files that are not parsed.
     pub kind: Option<DocumentType>,
     pub size: u64,
-    /// Which of the given paths it was found below.
+    /// The index of the given path below which the file was found.
     pub source: usize,
 }
 
-/// The files of the folders that are checked, and those outside of them that documents point to.
+/// The files of the checked folders, and referenced files outside of them.
 pub(crate) struct FileTree {
     entries: Vec<FileEntry>,
     index: HashMap<Box<str>, FileId>,
     folders: HashSet<Box<str>>,
-    /// Files that were not found by walking: hidden ones, and those outside of the folders.
+    /// Files that walking did not find: hidden files, and files outside of the folders.
     outside: Mutex<Outside>,
     /// Files and folders that could not be read.
     pub faults: Vec<String>,
@@ -40,11 +40,11 @@ pub(crate) struct FileTree {
 #[derive(Default)]
 struct Outside {
     entries: Vec<FileEntry>,
-    /// `None` for what does not exist.
+    /// `None` if the path does not exist.
     known: HashMap<Box<str>, Option<Place>>,
 }
 
-/// What a path leads to.
+/// The target of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     File(FileId),
@@ -53,7 +53,7 @@ pub(crate) enum Place {
 }
 
 impl FileTree {
-    /// Walks folders and takes single files. All paths are absolute.
+    /// Walks folders and adds single files. All paths are absolute.
     pub fn walk(paths: &[PathBuf]) -> Self {
         let mut tree = Self {
             entries: Vec::new(),
@@ -98,7 +98,7 @@ impl FileTree {
                     continue;
                 }
                 let path = entry.path();
-                // Of the target, where it is a symbolic link.
+                // Metadata of the target if it is a symbolic link.
                 match fs::metadata(&path) {
                     Ok(metadata) if metadata.is_dir() => {
                         if visited.insert((metadata.dev(), metadata.ino())) {
@@ -128,7 +128,7 @@ impl FileTree {
         &self.entries
     }
 
-    /// Files outside of the folders that documents point to. Their numbers follow those of [`FileTree::entries`].
+    /// Referenced files outside of the folders. Their numbers follow those of [`FileTree::entries`].
     pub fn outside(&mut self) -> &[FileEntry] {
         &self.outside.get_mut().unwrap_or_else(PoisonError::into_inner).entries
     }
@@ -138,7 +138,7 @@ impl FileTree {
         self.entries.iter().map(|entry| entry.path.as_str())
     }
 
-    /// What an absolute path leads to: the file itself, the index page of a folder, or `page.html` for `page`.
+    /// The target of an absolute path: the file itself, the index page of a folder, or `page.html` for `page`.
     pub fn find(&self, path: &str, from_markdown: bool) -> Option<Place> {
         if let Some(&id) = self.index.get(path) {
             return Some(Place::File(id));
@@ -163,7 +163,7 @@ impl FileTree {
         Some(index.or(page).map_or(Place::Folder, Place::File))
     }
 
-    /// Asks the file system, once for each path.
+    /// Looks a path up in the file system, once per path.
     fn find_outside(&self, path: &str, from_markdown: bool) -> Option<Place> {
         let mut outside = self.outside.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = outside.known.get(path) {
@@ -212,12 +212,12 @@ impl FileTree {
     }
 }
 
-/// What clean URLs leave out.
+/// The extensions that clean URLs omit.
 fn extensions(from_markdown: bool) -> impl Iterator<Item = &'static str> {
     [".html", ".htm", ".md"].into_iter().take(if from_markdown { 3 } else { 2 })
 }
 
-/// The pages that stand for their folder.
+/// The index pages of a folder.
 fn index_pages(from_markdown: bool) -> impl Iterator<Item = &'static str> {
     let all = ["/index.html", "/index.htm", "/index.xhtml", "/README.md", "/index.md", "/_index.md"];
     all.into_iter().take(if from_markdown { 6 } else { 3 })

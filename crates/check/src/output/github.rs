@@ -1,4 +1,4 @@
-//! Annotations of GitHub Actions: faults are shown beside the lines of a pull request.
+//! GitHub Actions annotations: faults are shown next to the lines of a pull request.
 
 use std::fmt::Write as _;
 
@@ -18,7 +18,7 @@ pub fn annotations(report: &CheckReport) -> String {
                 Verdict::Unknown => ("warning", "Link could not be checked"),
             };
             let text = visible(&message(finding)).into_owned();
-            // Only files can be annotated; the page of a site is named in the text.
+            // Only files can be annotated; for the page of a site, the message contains its URL.
             let _ = if scheme(page).is_some() || page == "-" {
                 writeln!(out, "::{level} title={title}::{}", escape(&format!("{}: {text}", visible(page))))
             } else {

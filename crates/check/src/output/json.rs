@@ -1,4 +1,4 @@
-//! JSON: one document, or one finding a line.
+//! JSON: one document, or one finding per line.
 
 use serde::Serialize;
 
@@ -9,7 +9,7 @@ pub fn document(report: &CheckReport) -> impl Serialize + '_ {
     JsonReport { findings: lines(report).collect(), summary: &report.summary, notes: &report.notes }
 }
 
-/// One finding a line.
+/// One finding per line.
 pub fn lines(report: &CheckReport) -> impl Iterator<Item = impl Serialize + '_> {
     report.findings.iter().map(JsonFinding::of)
 }
@@ -22,7 +22,7 @@ struct JsonReport<'a, F> {
     notes: &'a [String],
 }
 
-/// The order of the fields is that of the documentation.
+/// The fields are in the order of the documentation.
 #[derive(Serialize)]
 struct JsonFinding<'a> {
     #[serde(rename = "type")]

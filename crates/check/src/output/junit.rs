@@ -1,4 +1,4 @@
-//! JUnit XML: a suite for each page with findings, for CI systems that show test results.
+//! JUnit XML: one suite per page with findings, for CI systems that show test results.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use argiope_core::output::escape::visible;
 use super::{by_page, message};
 use crate::finding::{CheckReport, Verdict};
 
-/// Broken links as failures, unknown ones as skipped tests. Without findings there is one test that passes.
+/// Broken links become failures, unknown ones skipped tests. Without findings, one passing test is written.
 pub fn junit(report: &CheckReport) -> String {
     let pages = by_page(report);
     let count = |wanted: Verdict| {

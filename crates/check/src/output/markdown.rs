@@ -7,7 +7,7 @@ use argiope_core::output::escape::visible;
 use super::{by_page, summary_line};
 use crate::finding::{CheckReport, Verdict};
 
-/// Findings that are listed. GitHub refuses longer comments.
+/// Maximum number of findings listed: GitHub rejects long comments.
 const MAX_LISTED: usize = 500;
 
 /// The findings as one table for each page.
@@ -41,7 +41,7 @@ pub fn markdown(report: &CheckReport) -> String {
     out
 }
 
-/// Text that Markdown shows as it is: no markup, no table borders, no HTML.
+/// Text escaped so that Markdown shows it literally: no markup, no table borders, no HTML.
 fn escape(text: &str) -> String {
     let mut shown = String::new();
     for c in visible(text).chars() {
@@ -53,7 +53,7 @@ fn escape(text: &str) -> String {
             '<' => shown.push_str("&lt;"),
             '>' => shown.push_str("&gt;"),
             '&' => shown.push_str("&amp;"),
-            // No mention of a user, and no link.
+            // Prevents user mentions and mail links.
             '@' => shown.push_str("&#64;"),
             c => shown.push(c),
         }

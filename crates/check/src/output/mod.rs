@@ -1,7 +1,6 @@
 //! The formats in which findings are written.
 //!
-//! Texts from pages never act in any of them: control characters are escaped, and so is what the format itself
-//! interprets.
+//! Text from pages cannot inject anything: control characters and the special characters of each format are escaped.
 
 mod github;
 mod json;
@@ -19,14 +18,14 @@ pub use text::{summary_line, text};
 
 use crate::finding::{CheckReport, LinkFinding, Occurrence};
 
-/// What a finding says, in one line.
+/// The message of a finding, in one line.
 fn message(finding: &LinkFinding) -> String {
     let LinkFinding { url, fault, .. } = finding;
     let suggestion = fault.suggestion.as_ref().map(|suggestion| format!("; {suggestion}")).unwrap_or_default();
     format!("{url}: {}{suggestion}", fault.message)
 }
 
-/// The findings by page, in the order of the pages; within a page in the order of the lines.
+/// The findings by page, in page order; within a page, in line order.
 fn by_page(report: &CheckReport) -> Vec<(&str, Vec<(&Occurrence, &LinkFinding)>)> {
     let mut pages: Vec<(&str, Vec<(&Occurrence, &LinkFinding)>)> = Vec::new();
     let mut index = std::collections::HashMap::new();

@@ -1,4 +1,4 @@
-//! Text for people: findings grouped by page.
+//! Plain text: findings grouped by page.
 
 use std::fmt::Write as _;
 
@@ -48,7 +48,7 @@ fn write_line(out: &mut String, style: &Style, on: &Occurrence, LinkFinding { ur
     }
 }
 
-/// The numbers in one line.
+/// The totals in one line.
 pub fn summary_line(summary: &CheckSummary) -> String {
     let plural = |count: u64, noun: &str| format!("{count} {noun}{}", if count == 1 { "" } else { "s" });
     let mut line = format!("{}, {}", plural(summary.pages, "page"), plural(summary.links, "link"));

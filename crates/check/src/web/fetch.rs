@@ -1,4 +1,4 @@
-//! Runs the crawler: its politeness, retries, proxies and TLS hold for checks too.
+//! Runs the crawler, so that checks use its politeness, retries, proxies and TLS.
 
 use std::sync::Arc;
 
@@ -12,21 +12,21 @@ use argiope_runtime::keeper_thread::{Clock, CrawlSetup, KeeperHandle, MemoryFron
 use argiope_runtime::writer_thread::{CommitFrontier, OutputTarget};
 use argiope_runtime::{Error, engine_kind, run_lines};
 
-/// A host for rules that need a root although none is fetched. `invalid` is reserved (RFC 2606).
+/// A placeholder root for rules that need one although it is never fetched. `invalid` is reserved (RFC 2606).
 const NO_ROOT: &str = "https://folder.invalid/";
-/// Bytes of a body that is fetched only for its status.
+/// Maximum bytes of a body that is fetched only for its status.
 const MAX_STATUS_BODY: u64 = 64 << 10;
 
-/// How URLs are asked.
+/// What URLs are requested for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asking {
     /// For the status alone: HEAD first, GET where the answer to HEAD is not good.
     Status,
-    /// For the page, whose anchors are wanted.
+    /// The page, for its anchors.
     Page,
 }
 
-/// Crawls a site and gives every visit to `take`.
+/// Crawls a site and passes every visit to `take`.
 pub(super) fn crawl(config: &Config, take: impl FnMut(&mut Visit) + Send + 'static) -> Result<(), Error> {
     let mut rules = argiope_runtime::rules(config)?;
     rules.bodies.delivered = DeliveredBodies::Html;
@@ -44,7 +44,7 @@ pub(super) fn crawl(config: &Config, take: impl FnMut(&mut Visit) + Send + 'stat
     run(config, rules, clock, frontier, target, take)
 }
 
-/// Asks for each URL once, follows redirects and nothing else, and gives every visit to `take`.
+/// Requests each URL once, follows only redirects, and passes every visit to `take`.
 pub(super) fn ask(
     config: &Config,
     urls: Vec<Url>,
@@ -79,7 +79,7 @@ pub(super) fn ask(
     if asking == Asking::Status {
         config.max_size.0 = config.max_size.0.min(MAX_STATUS_BODY);
     }
-    // Compiled with the roots of the user: only they may be private and get headers and logins.
+    // Compiled with the user's roots: only they may be private and receive headers and logins.
     let mut rules = argiope_runtime::rules(&config)?;
     rules.roots = urls.into_iter().map(|url| Root { candidates: vec![url] }).collect();
     rules.head_first = asking == Asking::Status;

@@ -1,7 +1,7 @@
-//! [`WebCheck`]: sites and addresses on the web, checked by the crawler itself.
+//! [`WebCheck`]: checks sites and URLs on the web, with the crawler.
 //!
-//! A site is crawled as `argiope crawl` does, and its pages are read as they arrive. Everything else that documents
-//! point to is asked for once: resources and unfollowed pages of the site, and external URLs over one connection a host.
+//! A site is crawled as by `argiope crawl`, and its pages are read as they arrive. All other targets of references are
+//! requested once: resources and unfollowed pages of the site, and external URLs over one connection per host.
 
 mod fetch;
 mod results;
@@ -33,12 +33,12 @@ use fetch::Asking;
 use results::WebResults;
 use spool::{ReferenceSpool, SpooledReference};
 
-/// Redirects to URLs that are not known are asked in rounds; a chain that is longer than this is not judged.
+/// Each round requests the redirect targets that the round before found. Longer redirect chains are not judged.
 const MAX_ROUNDS: usize = 12;
-/// The name of a list that came from standard input.
+/// The document name of a list of URLs from standard input.
 pub const LIST_NAME: &str = "-";
 
-/// A check of sites and of addresses on the web.
+/// A check of sites and of URLs on the web.
 pub struct WebCheck {
     config: Config,
     options: CheckOptions,
@@ -61,7 +61,7 @@ struct SiteReader {
     notes: Vec<String>,
 }
 
-/// What a reference of a page points to.
+/// The target of a reference.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum SiteTarget {
     Url(RemoteTarget),
@@ -69,7 +69,7 @@ enum SiteTarget {
 }
 
 impl WebCheck {
-    /// A check with the network settings of a crawl. `config.roots` are the sites.
+    /// Creates a check. `config` has the network settings; `config.roots` are the sites.
     ///
     /// # Errors
     ///
@@ -93,12 +93,12 @@ impl WebCheck {
         })?;
         let rules = config.compile(0)?;
         let urls = rules.roots.iter().flat_map(|root| &root.candidates);
-        self.hosts.extend(urls.map(|url| bare_host(url.host()).to_owned()));
+        self.hosts.extend(urls.map(|url| without_www(url.host()).to_owned()));
         let mut site = self.site.lock().unwrap_or_else(PoisonError::into_inner);
         site.fault.take().map_or(Ok(()), |error| Err(error.into()))
     }
 
-    /// Takes a list of URLs, one a line, as a document that points to them.
+    /// Adds a list of URLs, one per line, as a document that links to them.
     ///
     /// # Errors
     ///
@@ -108,7 +108,7 @@ impl WebCheck {
         site.read_list(text)
     }
 
-    /// Asks for everything that has not been asked: the targets of the site's pages and lists, and `more`.
+    /// Requests all targets that were not requested yet: those of the site's pages and lists, and `more`.
     ///
     /// # Errors
     ///
@@ -129,14 +129,14 @@ impl WebCheck {
         let is_external: HashSet<&str> =
             targets.iter().map(|target| target.url.as_str()).filter(|url| !self.is_of_site(url)).collect();
         let asked = is_external.len() as u64;
-        let mut left = targets.clone();
+        let mut uncached = targets.clone();
         if let Some(cache) = &cache {
-            left.retain(|target| self.is_of_site(&target.url) || !cache.is_good(&target.address()));
+            uncached.retain(|target| self.is_of_site(&target.url) || !cache.is_good(&target.address()));
         }
-        self.ask_in_rounds(&left)?;
+        self.ask_in_rounds(&uncached)?;
         let site = self.site.lock().unwrap_or_else(PoisonError::into_inner);
         let mut faults = RemoteFaults { asked, ..RemoteFaults::default() };
-        for target in &left {
+        for target in &uncached {
             match site.results.fault(target, &self.options) {
                 Some(fault) => {
                     faults.faults.insert(target.clone(), fault);
@@ -145,7 +145,7 @@ impl WebCheck {
             }
         }
         if let Some(cache) = cache {
-            for target in left.iter().filter(|target| !self.is_of_site(&target.url)) {
+            for target in uncached.iter().filter(|target| !self.is_of_site(&target.url)) {
                 let is_known = site.results.unasked(target).is_none();
                 cache.set(&target.address(), is_known && !faults.faults.contains_key(target));
             }
@@ -204,10 +204,10 @@ impl WebCheck {
         if self.hosts.is_empty() {
             return false;
         }
-        Url::parse(url).is_ok_and(|url| self.hosts.contains(bare_host(url.host())))
+        Url::parse(url).is_ok_and(|url| self.hosts.contains(without_www(url.host())))
     }
 
-    /// Ends the check of the sites and lists.
+    /// Returns the findings in the pages of the sites and in the lists.
     ///
     /// # Errors
     ///
@@ -221,11 +221,11 @@ impl WebCheck {
     }
 }
 
-fn bare_host(host: &str) -> &str {
+fn without_www(host: &str) -> &str {
     host.strip_prefix("www.").unwrap_or(host)
 }
 
-/// The text of a visit's body, if it is HTML with a good status, and its encoding.
+/// The decoded body of a visit and its encoding, if the visit succeeded with HTML.
 fn html_of(visit: &mut Visit) -> Option<(String, &'static Encoding)> {
     let body = visit.body.take().filter(|_| visit.facts.outcome == Outcome::Ok)?;
     let is_html = matches!(visit.findings.content_type.as_deref(), Some("text/html" | "application/xhtml+xml"));
@@ -250,7 +250,7 @@ impl SiteReader {
         })
     }
 
-    /// Takes a visit of the site's crawl.
+    /// Reads a visit of the site's crawl.
     fn take(&mut self, visit: &mut Visit) {
         let mut anchors = None;
         if let Some((text, encoding)) = html_of(visit) {
@@ -294,7 +294,7 @@ impl SiteReader {
         u32::try_from(self.pages.len() - 1).unwrap_or(u32::MAX)
     }
 
-    /// The number of a reference's target; `None` if it is not checked.
+    /// The index in `targets` of a reference's target; `None` if it is not checked.
     fn target(&mut self, href: &str, base: &BaseUrl, encoding: &'static Encoding, out: &mut String) -> Option<u32> {
         if self.options.ignore.is_match(href) {
             self.summary.ignored += 1;
@@ -329,8 +329,8 @@ impl SiteReader {
 
     fn read_list(&mut self, text: &str) -> io::Result<()> {
         let page = self.add_page(LIST_NAME);
-        let Ok(nowhere) = Url::parse("https://list.invalid/") else { return Ok(()) };
-        let base = BaseUrl::new(&nowhere);
+        let Ok(placeholder) = Url::parse("https://list.invalid/") else { return Ok(()) };
+        let base = BaseUrl::new(&placeholder);
         let mut out = String::new();
         for (index, line) in text.lines().enumerate() {
             let written = line.trim();

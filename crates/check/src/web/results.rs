@@ -1,4 +1,4 @@
-//! [`WebResults`]: what is known of URLs, and the verdicts that follow from it.
+//! [`WebResults`]: the results of visited URLs, and the verdicts derived from them.
 
 use std::collections::HashSet;
 
@@ -12,36 +12,36 @@ use crate::finding::{Fault, FaultKind};
 use crate::options::CheckOptions;
 use crate::remote::RemoteTarget;
 
-/// Redirects that are followed from one URL. The crawler stops earlier.
+/// Maximum number of redirects followed from one URL. The crawler stops earlier.
 const MAX_HOPS: usize = 50;
 
-/// What became of one URL.
+/// The result of one URL.
 #[derive(Debug)]
 pub(super) struct VisitedUrl {
     outcome: Outcome,
     status: Option<u16>,
     error: Option<(ErrorKind, Box<str>)>,
     redirect: Option<Box<str>>,
-    /// The anchors of an HTML page, where its body was wanted.
+    /// The anchors of an HTML page, if its body was requested.
     anchors: Option<AnchorSet>,
-    /// The body was not read to its end.
+    /// Whether the body was truncated.
     is_cut: bool,
-    /// The body was wanted.
+    /// Whether the body was requested.
     is_read: bool,
 }
 
-/// What is known of URLs.
+/// The results of all visited URLs.
 #[derive(Debug, Default)]
 pub(super) struct WebResults {
     visited: HashMap<Box<str>, VisitedUrl>,
 }
 
-/// Where redirects from a URL lead.
+/// The end of a redirect chain.
 enum Chain<'a> {
-    /// The last URL that is known, and what became of it.
+    /// The result of the last URL.
     End(&'a VisitedUrl),
     Loop,
-    /// This URL has not been asked.
+    /// This URL has not been requested.
     Unknown(&'a str),
 }
 
@@ -50,7 +50,7 @@ impl WebResults {
         let facts = &visit.facts;
         let url = visit.link.url.as_str();
         if !is_read && self.visited.get(url).is_some_and(|known| known.is_read) {
-            return; // a redirect led to a page whose anchors are known
+            return; // the anchors are known; this visit came through a redirect
         }
         let visited = VisitedUrl {
             outcome: facts.outcome,
@@ -84,7 +84,7 @@ impl WebResults {
         }
     }
 
-    /// The URL that must be asked before a target can be judged.
+    /// The URL that must be requested before the target can be checked.
     pub fn unasked<'a>(&'a self, target: &'a RemoteTarget) -> Option<&'a str> {
         match self.chain(&target.url) {
             Chain::Unknown(url) => Some(url),
@@ -92,7 +92,7 @@ impl WebResults {
         }
     }
 
-    /// What is wrong with a target; `None` if it is good or was not asked.
+    /// The fault of a target; `None` if it is good or was not requested.
     pub fn fault(&self, target: &RemoteTarget, options: &CheckOptions) -> Option<Fault> {
         let first = self.visited.get(target.url.as_str())?;
         if first.status.is_some_and(|status| options.accept.contains(status)) && first.outcome == Outcome::Redirect {
@@ -116,7 +116,7 @@ impl WebResults {
         Some(fault)
     }
 
-    /// The good URLs, for suggestions.
+    /// The URLs without faults, for suggestions.
     pub fn good_urls(&self) -> impl Iterator<Item = &str> + Clone {
         self.visited.iter().filter(|(_, visited)| visited.outcome == Outcome::Ok).map(|(url, _)| &**url)
     }
@@ -156,10 +156,10 @@ impl VisitedUrl {
         Some(Fault { status: self.status, ..fault })
     }
 
-    /// The page exists; whether the element does.
+    /// The fault if the page does not contain the element.
     fn lacks(&self, element: &FragmentId<'_>) -> Option<Fault> {
         let anchors = self.anchors.as_ref().filter(|_| self.is_read)?;
-        // GitHub prefixes the ids of texts that users write, and resolves links to them by script.
+        // GitHub prefixes the ids in user content and resolves links to them with a script.
         let prefixed = format!("user-content-{}", element.text());
         let has = |text: &str| matches!(Fragment::parse(text), Fragment::Element(id) if anchors.has(id.hash()));
         if element.is_top() || anchors.has(element.hash()) || has(&prefixed) {
@@ -189,7 +189,7 @@ fn is_timeout(kind: ErrorKind) -> bool {
     )
 }
 
-/// The usual reason phrase of a status.
+/// The standard reason phrase of a status.
 fn reason(status: u16) -> &'static str {
     match status {
         400 => "Bad Request",

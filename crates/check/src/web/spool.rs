@@ -1,29 +1,29 @@
 //! [`ReferenceSpool`]: the references of a site's pages, in a temporary file until the verdicts are known.
 //!
-//! A site has far more references than faults. In a file they cost no memory, however large the site is.
+//! A site has far more references than faults. A file keeps them out of memory, however large the site is.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 
-/// A reference of a page.
+/// A reference on a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SpooledReference {
-    /// The page's number.
+    /// The number of the page.
     pub page: u32,
-    /// The target's number.
+    /// The number of the target.
     pub target: u32,
     pub line: u32,
     pub column: u32,
     pub text: String,
 }
 
-/// Writes references.
+/// Stores references in a temporary file.
 pub(super) struct ReferenceSpool {
     file: BufWriter<File>,
 }
 
 impl ReferenceSpool {
-    /// The file has no name and vanishes with the process.
+    /// Creates an unnamed file, which is deleted when the process ends.
     pub fn new() -> io::Result<Self> {
         Ok(Self { file: BufWriter::new(tempfile::tempfile()?) })
     }
@@ -37,7 +37,7 @@ impl ReferenceSpool {
         self.file.write_all(text)
     }
 
-    /// Gives every reference to `take`, in the order in which they were added.
+    /// Passes every reference to `take`, in the order of `add`.
     pub fn read(self, mut take: impl FnMut(SpooledReference)) -> io::Result<()> {
         let mut file = self.file.into_inner().map_err(io::IntoInnerError::into_error)?;
         let length = file.stream_position()?;
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_spooled_comes_back_in_order() {
+    fn references_are_read_in_the_order_of_writing() {
         let mut spool = ReferenceSpool::new().expect("a temporary file");
         let reference = |page, text: &str| SpooledReference { page, target: 7, line: 1, column: 2, text: text.into() };
         let all = [reference(0, ""), reference(1, "é"), reference(2, "text")];

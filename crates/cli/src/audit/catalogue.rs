@@ -1,15 +1,15 @@
-//! The findings that an audit knows: stable ids, severity, what is wrong and how to mend it.
+//! The kinds of findings of an audit: stable id, severity, what is wrong and how to fix it.
 
 use std::fmt;
 
 /// How much a finding matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
-    /// Visitors or search engines meet a fault.
+    /// Visitors or search engines see the problem.
     Error,
-    /// Likely to hurt.
+    /// Likely to cause problems.
     Warning,
-    /// Worth a look.
+    /// Worth checking.
     Notice,
 }
 
@@ -32,23 +32,23 @@ impl fmt::Display for Severity {
 /// One kind of finding.
 #[derive(Debug)]
 pub struct FindingKind {
-    /// Stable: scripts and baselines rely on it.
+    /// Stable, because scripts and baselines refer to it.
     pub id: &'static str,
     pub severity: Severity,
     pub title: &'static str,
-    /// What it means for visitors or search engines.
+    /// The consequence for visitors or search engines.
     pub why: &'static str,
-    /// What to do about it.
+    /// How to fix it.
     pub mend: &'static str,
 }
 
 macro_rules! catalogue {
     ($($index:ident $id:literal $severity:ident $title:literal $why:literal $mend:literal;)*) => {
-        /// A finding's place in [`CATALOGUE`].
+        /// The index of a finding in [`CATALOGUE`].
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum FindingId { $($index,)* }
 
-        /// All kinds of findings, the most severe first.
+        /// All kinds of findings, most severe first.
         pub const CATALOGUE: &[FindingKind] = &[$(FindingKind {
             id: $id, severity: Severity::$severity, title: $title, why: $why, mend: $mend,
         },)*];

@@ -67,7 +67,7 @@ pub struct SiteIndex {
     pub html_pages: u64,
 }
 
-/// Whether a page is one that people read: HTML that answered 200.
+/// Whether this is a successfully fetched HTML page.
 pub fn is_readable(record: &StoredRecord) -> bool {
     let is_html = record.content_type.as_deref().is_some_and(|kind| kind.contains("html"));
     is_ok(record) && is_html
@@ -77,7 +77,7 @@ fn is_ok(record: &StoredRecord) -> bool {
     matches!(record.outcome, Some(Outcome::Ok | Outcome::NotModified))
 }
 
-/// The canonical page, where it is another one than the page itself.
+/// The canonical URL, if it differs from the URL of the page.
 pub fn foreign_canonical(record: &StoredRecord) -> Option<&str> {
     record.canonical.as_deref().filter(|canonical| *canonical != record.url)
 }

@@ -1,4 +1,4 @@
-//! Codes that `hreflang` may have.
+//! Valid values of `hreflang`.
 
 /// ISO 639-1.
 const LANGUAGES: &str = "aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu cv cy \
@@ -7,10 +7,10 @@ const LANGUAGES: &str = "aa ab ae af ak am an ar as av ay az ba be bg bh bi bm b
      ms mt my na nb nd ne ng nl nn no nr nv ny oc oj om or os pa pi pl ps pt qu rm rn ro ru rw sa sc sd se sg si sk sl \
      sm sn so sq sr ss st su sv sw ta te tg th ti tk tl tn to tr ts tt tw ty ug uk ur uz ve vi vo wa wo xh yi yo za zh \
      zu";
-/// Written often, and not regions.
+/// Codes that are often used as regions by mistake.
 const NOT_REGIONS: &[&str] = &["uk", "eu", "en", "la"];
 
-/// Whether this is a language, with a script and a region where there are any, or `x-default`.
+/// Whether this is a language code, optionally with a script and a region, or `x-default`.
 pub fn is_code(code: &str) -> bool {
     let code = code.to_ascii_lowercase();
     if code == "x-default" {
@@ -27,7 +27,7 @@ pub fn is_code(code: &str) -> bool {
     let rest: Vec<&str> = parts.collect();
     let is_script = |text: &&str| text.len() == 4 && is_alphabetic(text);
     let is_region = |text: &&str| match text.len() {
-        // `la` is Laos after Lao, and Latin America by mistake after other languages.
+        // `la` is Laos in `lo-la`; with other languages it is a mistake for Latin America.
         2 => is_alphabetic(text) && (!NOT_REGIONS.contains(text) || (*text == "la" && language == "lo")),
         3 => text.bytes().all(|byte| byte.is_ascii_digit()),
         _ => false,

@@ -1,12 +1,12 @@
-//! Faults of a robots.txt that crawlers pass over in silence.
+//! Errors in a robots.txt that crawlers ignore silently.
 
 /// Directives that crawlers know.
 const KNOWN: &[&str] =
     &["user-agent", "allow", "disallow", "sitemap", "crawl-delay", "host", "clean-param", "request-rate", "visit-time"];
-/// Faults that are named for one file.
+/// Maximum number of errors reported per file.
 const MOST: usize = 20;
 
-/// The faults of a robots.txt, each with its line.
+/// The errors of a robots.txt, each with its line number.
 pub fn faults(text: &str) -> Vec<String> {
     let mut faults = Vec::new();
     let mut has_group = false;

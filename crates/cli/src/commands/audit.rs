@@ -16,9 +16,9 @@ use crate::audit::{Audit, AuditOptions, AuditedPage, CATALOGUE, Finding, Severit
 use crate::flags::config_file::UsageError;
 use crate::screen::wording;
 
-/// Findings that were asked for with `--fail-on`.
+/// Exit code if there are findings that `--fail-on` names.
 const FOUND: u8 = 3;
-/// Pages of a finding that the text shows.
+/// Pages that the text output lists per finding.
 const SHOWN: usize = 10;
 
 #[derive(Args, Debug)]
@@ -145,7 +145,7 @@ fn write(args: &AuditArgs, text: &str) -> ExitCode {
     }
 }
 
-/// Finding and URL of everything in an earlier audit.
+/// The finding id and URL of every entry of an earlier audit.
 fn baseline(file: &std::path::Path) -> Result<HashSet<(String, String)>, String> {
     let name = file.display();
     let text = std::fs::read(file).map_err(|error| format!("{name} cannot be read: {error}"))?;
@@ -238,7 +238,7 @@ fn render_csv(audit: &Audit) -> String {
     text
 }
 
-/// A cell of a table: quoted, and never a formula.
+/// A quoted CSV cell that spreadsheets do not evaluate as a formula.
 fn cell(text: &str) -> String {
     let text = visible(text);
     let guard = if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { "'" } else { "" };
@@ -267,7 +267,7 @@ fn render_markdown(audit: &Audit) -> String {
     text
 }
 
-/// Text that Markdown shows as it is: no markup, no table borders, no HTML.
+/// Text escaped so that Markdown shows it literally: no markup, no table borders, no HTML.
 fn markdown(text: &str) -> String {
     let mut shown = String::new();
     for c in visible(text).chars() {

@@ -1,7 +1,7 @@
-//! The Unix socket in a crawl directory, by which `argiope ctl` and `argiope serve` reach the crawl that runs there.
+//! The Unix socket in a crawl directory, through which `argiope ctl` and `argiope serve` reach the running crawl.
 //!
-//! A client sends one JSON object on a line and gets one back. Only the user who runs the crawl can connect: the socket
-//! has mode 0600 from the moment it has its name.
+//! A client sends one JSON object on a line and receives one. Only the user who runs the crawl can connect: the socket
+//! has mode 0600 before it is renamed into place.
 
 use std::fs::{DirBuilder, File, Permissions};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -17,16 +17,16 @@ use argiope_core::status::{HostStatus, Status};
 use argiope_store::disk::{SOCKET, SOCKET_FOLDER as MAKING};
 use serde::{Deserialize, Serialize};
 
-/// Bytes of a request.
+/// Maximum bytes of a request.
 const MAX_REQUEST: u64 = 64 << 10;
-/// Bytes of a response.
+/// Maximum bytes of a response.
 const MAX_RESPONSE: u64 = 16 << 20;
-/// For one request, so that a client that says nothing does not keep others waiting.
+/// Timeout of one request, so that a silent client does not block the others.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The longest path that a socket address holds.
+/// Longest path that fits into a socket address.
 const MAX_PATH: usize = 100;
 
-/// What a client asks for.
+/// A request from a client.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ControlRequest {
@@ -36,7 +36,7 @@ pub enum ControlRequest {
     Control(Control),
 }
 
-/// What it is told.
+/// The response to a client.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct ControlResponse {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -47,18 +47,18 @@ pub struct ControlResponse {
     pub host: Option<HostStatus>,
 }
 
-/// A socket that exists as long as this does.
+/// The control socket of a crawl directory. Dropping it removes the socket.
 pub struct ControlSocket(PathBuf);
 
 impl ControlSocket {
-    /// Makes the socket of a crawl directory that this process holds, and answers on a thread of its own.
+    /// Creates the socket in a crawl directory that this process has locked, and serves requests on its own thread.
     pub fn serve(directory: &Path, source: Arc<dyn CrawlSource>) -> io::Result<Self> {
-        // What a process that was killed left behind. Only the holder of the directory's lock comes here.
+        // Removes the leftovers of a killed process. Safe because this process holds the directory's lock.
         remove(directory);
         let making = directory.join(MAKING);
         DirBuilder::new().mode(0o700).create(&making)?;
         let made = bind(&making.join(SOCKET)).and_then(|listener| {
-            // No other process can reach it before its mode is set.
+            // The folder has mode 0700, so no other user can connect before the mode of the socket is set.
             std::fs::set_permissions(making.join(SOCKET), Permissions::from_mode(0o600))?;
             std::fs::rename(making.join(SOCKET), directory.join(SOCKET))?;
             Ok(listener)
@@ -68,7 +68,7 @@ impl ControlSocket {
         let socket = Self(directory.to_owned());
         std::thread::Builder::new().name("control".into()).spawn(move || {
             for stream in listener.incoming().flatten() {
-                // A client that went away gets no answer.
+                // Ignored: the client has disconnected.
                 let _ = answer(stream, &*source);
             }
         })?;
@@ -82,14 +82,14 @@ impl Drop for ControlSocket {
     }
 }
 
-/// Removes the socket, if there is one.
+/// Removes the socket if it exists.
 fn remove(directory: &Path) {
     let _ = std::fs::remove_file(directory.join(SOCKET));
     let _ = std::fs::remove_file(directory.join(MAKING).join(SOCKET));
     let _ = std::fs::remove_dir(directory.join(MAKING));
 }
 
-/// A socket address holds about a hundred bytes; longer paths go through a descriptor of their folder.
+/// Calls `use_path` with a path that fits into a socket address. A longer path goes through a descriptor of its folder.
 fn with_short_path<T>(path: &Path, use_path: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
     if path.as_os_str().len() <= MAX_PATH {
         return use_path(path);
@@ -124,7 +124,7 @@ fn answer(mut stream: UnixStream, source: &dyn CrawlSource) -> io::Result<()> {
     stream.write_all(&text)
 }
 
-/// Asks the crawl that runs in a directory. The error is for people.
+/// Sends a request to the crawl that runs in a directory. The error is a message for the user.
 pub fn ask(directory: &Path, request: &ControlRequest) -> Result<ControlResponse, String> {
     let failed = |error: &io::Error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_process_left_is_replaced() {
+    fn leftovers_of_a_killed_process_are_replaced() {
         let folder = tempfile::tempdir().unwrap();
         drop(UnixListener::bind(folder.path().join(SOCKET)).unwrap());
         std::fs::create_dir(folder.path().join(MAKING)).unwrap();
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_is_not_one_is_answered_with_an_error() {
+    fn a_malformed_request_is_answered_with_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let _socket = ControlSocket::serve(folder.path(), Arc::new(Source::default())).unwrap();
         let mut stream = UnixStream::connect(folder.path().join(SOCKET)).unwrap();

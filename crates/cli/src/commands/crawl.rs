@@ -30,7 +30,7 @@ use crate::screen::live::{Live, View};
 use crate::screen::{view, wording};
 use argiope_core::output::escape;
 
-/// No root has given a page.
+/// Exit code: no root led to a page.
 const NO_ROOT: u8 = 4;
 
 /// Crawls as configured, in the crawl directory that belongs to the settings.
@@ -123,7 +123,7 @@ fn in_directory(settings: &CommandSettings, rules: Rules) -> Result<ExitCode, Er
     )
 }
 
-/// What a crawl runs on and where its results go.
+/// The inputs and outputs of a crawl.
 pub(super) struct CrawlParts<'a, F> {
     pub frontier: F,
     pub target: OutputTarget,
@@ -133,7 +133,7 @@ pub(super) struct CrawlParts<'a, F> {
     pub report: Option<&'a Path>,
     /// URLs that earlier runs have finished.
     pub earlier: u64,
-    /// Whether other processes work on the same crawl. Which roots answered is then not known to one of them.
+    /// Whether other processes work on the same crawl. Then no single process knows which roots answered.
     pub is_shared: bool,
     /// Called when the crawl has started.
     pub started: Box<dyn FnOnce(&KeeperHandle) + 'a>,
@@ -217,7 +217,7 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
             let line = drain_line(draining.in_flight(), resumes);
             live.say(if json { json_log::message("note", &line) } else { line });
         }
-        // Ignored: the crawl has ended.
+        // An error means that the crawl has ended.
         let _ = draining.send(KeeperMessage::Stop(End::Interrupted));
     };
     let (glance, weak, tone) = (handle.clone(), Arc::downgrade(&live), messages.log_json);
@@ -309,7 +309,7 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
     Ok(code(messages, &report, summary.end, &interrupt))
 }
 
-/// What a user is told at the first Ctrl-C.
+/// The message at the first Ctrl-C.
 fn drain_line(in_flight: usize, resumes: bool) -> String {
     let fetches = match in_flight {
         0 => "stopping".to_owned(),
@@ -320,7 +320,7 @@ fn drain_line(in_flight: usize, resumes: bool) -> String {
     format!("{fetches}; press again to stop at once{resume}")
 }
 
-/// Names the fields that were looked for and never found.
+/// Lists the fields that were never found.
 fn never_matched(counts: &[FieldCount]) -> String {
     let mut text = String::new();
     for field in counts.iter().filter(|field| field.tried > 0 && field.matched == 0) {

@@ -61,7 +61,7 @@ pub enum CtlAction {
     },
 }
 
-/// A rate, or none.
+/// A rate limit; `None` means unlimited.
 #[derive(Clone, Copy, Debug)]
 pub struct RateLimit(Option<Rate>);
 
@@ -94,7 +94,7 @@ pub fn run(args: &CtlArgs) -> Result<ExitCode, UsageError> {
     let done = control.to_string();
     match control_socket::ask(&args.directory, &ControlRequest::Control(control)) {
         Ok(_) => {
-            // Where standard error is closed, the exit code still tells.
+            // Ignored: if standard error is closed, the exit code still reports the result.
             let _ = writeln!(std::io::stderr(), "{}", visible(&done));
             Ok(ExitCode::SUCCESS)
         }

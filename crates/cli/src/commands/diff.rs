@@ -63,7 +63,7 @@ pub enum DiffFailOn {
     NewBroken,
 }
 
-/// Prints what changed.
+/// Prints the differences.
 pub fn run(args: &DiffArgs) -> Result<ExitCode, UsageError> {
     let file = args.output.as_deref().filter(|path| *path != Path::new("-"));
     let written = match file {
@@ -172,7 +172,7 @@ fn text_line(entry: &DiffEntry<'_>) -> String {
 fn in_words(state: &RecordState) -> String {
     let status = state.status.map(|status| format!("{status} {}", wording::status(status)).trim_end().to_owned());
     let what = match (&state.error, status) {
-        // A page that answered 304 is the same page as before.
+        // A page that responded with 304 is unchanged.
         _ if state.outcome == Outcome::NotModified => "200 OK".to_owned(),
         (Some(error), Some(status)) => format!("{status} ({error})"),
         (Some(error), None) => error.to_string(),
@@ -198,7 +198,7 @@ struct ChangedUrl<'a> {
     after: Option<&'a RecordState>,
 }
 
-/// The numbers in the JSON document.
+/// The totals in the JSON document.
 #[derive(Serialize)]
 struct DiffSummary {
     #[serde(flatten)]

@@ -20,7 +20,7 @@ use clap::Args;
 use super::{FAILED, print_error};
 use crate::flags::config_file::UsageError;
 
-/// Engines in the order of their history.
+/// Engines in historical order.
 const ENGINES: [EngineName; 5] =
     [EngineName::Threads, EngineName::Callbacks, EngineName::Coroutines, EngineName::Tokio, EngineName::Uring];
 
@@ -97,7 +97,7 @@ pub fn child(arguments: &[OsString]) -> Option<ExitCode> {
             let code = argiope_practice::serve_main(rest.iter().cloned());
             Some(ExitCode::from(u8::try_from(code).unwrap_or(FAILED)))
         }
-        child::CRAWLER => Some(told(crawl(rest))),
+        child::CRAWLER => Some(exit_code(crawl(rest))),
         _ => None,
     }
 }
@@ -115,10 +115,10 @@ pub fn run(args: &ExhibitionArgs) -> Result<ExitCode, UsageError> {
     if args.latency.0 > args.latency.1 {
         return Err(UsageError("--latency: the first time must not be longer than the second, as in 1s-3s".to_owned()));
     }
-    Ok(told(show(args)))
+    Ok(exit_code(show(args)))
 }
 
-fn told(result: Result<(), String>) -> ExitCode {
+fn exit_code(result: Result<(), String>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
@@ -142,7 +142,7 @@ fn show(args: &ExhibitionArgs) -> Result<(), String> {
     }
 }
 
-/// The engines to compare: those that were asked for, or all that this system can run.
+/// The engines to compare: the requested ones, or all that this system can run.
 fn engines(asked: &[EngineName]) -> Result<Vec<EngineName>, String> {
     let check = |engine: &EngineName| engine_kind(*engine).check().map_err(|error| error.to_string());
     if asked.is_empty() {

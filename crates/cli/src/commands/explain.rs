@@ -1,4 +1,4 @@
-//! `argiope explain DIR URL`: why this URL was or was not fetched.
+//! `argiope explain DIR URL`: explains why a URL was or was not fetched.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -47,8 +47,8 @@ pub fn run(args: &ExplainArgs) -> Result<ExitCode, UsageError> {
     }
 }
 
-/// What the running crawl says about a host: how many requests it sends at once, and why. None if it does not answer, or
-/// if the host has nothing to do now.
+/// Asks the running crawl how many requests it sends to a host at once, and why. `None` if the crawl does not answer or
+/// the host is idle.
 fn running_host(directory: &Path, host: &str) -> Option<String> {
     let host = control_socket::ask(directory, &ControlRequest::Host(host.into())).ok()?.host?;
     let mut text = format!(
@@ -155,7 +155,7 @@ fn scope(explanation: &Explanation) -> String {
     let answer = &explanation.scope;
     let pattern = answer.pattern.as_deref().map(|pattern| format!(": {}", visible(pattern))).unwrap_or_default();
     match answer.rejected {
-        // Roots and URLs that the user feeds in are in scope whatever their address.
+        // Roots and URLs that the user feeds are always in scope.
         None if answer.kind == LinkKind::Root => "in scope: it is a root".into(),
         None if answer.pattern.is_some() => format!("in scope (--scope {}), by --include{pattern}", answer.breadth),
         None => format!("in scope (--scope {})", answer.breadth),
@@ -206,7 +206,7 @@ fn host(explanation: &Explanation) -> String {
     text
 }
 
-/// A page on the discovery path, and how it leads to the next one.
+/// Describes a page on the discovery path and how it links to the next page.
 fn found(step: &DiscoveryStep, next: Option<&DiscoveryStep>) -> String {
     let how = match step.kind {
         LinkKind::Root => "a root, ".to_owned(),

@@ -126,7 +126,7 @@ fn to_file(args: &ExportArgs, rules: Option<&Extraction>, path: &Path) -> Result
     export().map_err(|fault| (fault, path.display().to_string()))
 }
 
-/// The form of text that a format has.
+/// The text form that a format uses.
 fn text_form(format: ExportFormat) -> Option<TextForm> {
     match format {
         ExportFormat::Text => Some(TextForm::Text),
@@ -140,7 +140,7 @@ fn is_folder(path: &Path) -> bool {
     path.as_os_str().as_encoded_bytes().ends_with(b"/") || path.is_dir()
 }
 
-/// One file a page.
+/// Writes one file per page.
 fn to_folder(args: &ExportArgs, folder: &Path) -> Result<(), (ReadError, String)> {
     let Some(form) = text_form(args.format) else { return Ok(()) };
     let written = export::text_files(&args.directory, form, folder);
@@ -150,7 +150,7 @@ fn to_folder(args: &ExportArgs, folder: &Path) -> Result<(), (ReadError, String)
     Ok(())
 }
 
-/// A folder that opens in a browser.
+/// Writes a folder that opens in a browser.
 fn to_site(args: &ExportArgs, folder: &Path) -> Result<(), (ReadError, String)> {
     let name = folder.display().to_string();
     let count = export::site(&args.directory, folder).map_err(|fault| (fault, name.clone()))?;
@@ -160,7 +160,7 @@ fn to_site(args: &ExportArgs, folder: &Path) -> Result<(), (ReadError, String)> 
         let missing = wording::plural(count.missing, "resource");
         told.push_str(&format!("; {missing} {are} not in the archive (crawl with --assets to fetch them)"));
     }
-    // Where standard error is closed the message has no reader.
+    // Ignored: if standard error is closed, the message has no reader.
     let _ = writeln!(io::stderr(), "{told}");
     Ok(())
 }

@@ -23,13 +23,13 @@ use argiope_core::output::escape::{pretty_json, visible, visible_bytes};
 /// Headers whose values are secret: only their presence is shown.
 const SECRET: [&str; 4] = ["authorization", "cookie", "proxy-authorization", "set-cookie"];
 
-/// One exchange, as far as it got.
+/// One exchange, up to the point where it ended.
 #[derive(Clone, Debug, Default)]
 pub struct ExchangeView {
     pub url: String,
     /// The addresses of the host, in the order of connecting.
     pub addresses: Vec<IpAddr>,
-    /// The address that was connected.
+    /// The address that the connection was made to.
     pub connected: Option<SocketAddr>,
     /// The negotiated TLS parameters and the server's certificate.
     pub tls_info: Option<TlsInfo>,
@@ -110,7 +110,7 @@ impl ExchangeView {
         let timings = &visit.facts.timings;
         let setup = timings.connect.unwrap_or_default() + timings.tls.unwrap_or_default();
         let wire = visit.wire.as_deref();
-        // Without a connection (and TLS where required) no request was sent.
+        // Without a connection (and TLS if the URL requires it) no request was sent.
         let ready = if url.is_https() { timings.tls } else { timings.connect };
         let asked = wire.filter(|_| ready.is_some());
         Self {

@@ -45,7 +45,7 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    /// The exit code of a signal to end that has arrived, for a process that is waiting outside of a crawl.
+    /// The exit code if a termination signal is pending, for a process that waits outside of a crawl.
     pub fn pending(signals: &mut Signals) -> Option<u8> {
         let signal = signals.pending().find(|signal| *signal != SIGUSR1)?;
         u8::try_from(exit_code(signal)).ok()

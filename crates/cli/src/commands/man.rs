@@ -1,4 +1,4 @@
-//! `argiope man [DIR]`: man pages, generated from the command line's own definition.
+//! `argiope man [DIR]`: man pages, generated from the definition of the command line.
 
 use std::io;
 use std::path::Path;

@@ -41,7 +41,7 @@ use crate::flags::{self, Command, config_file};
 const FAILED: u8 = 1;
 /// Exit code: bad usage or configuration.
 const USAGE: u8 = 2;
-/// Exit code: findings that were asked for (`--fail-on`).
+/// Exit code: there are findings that `--fail-on` names.
 const FINDINGS: u8 = 3;
 
 /// Runs one command line.

@@ -1,7 +1,8 @@
-//! The target of `--jsonl` where it is not a file of a crawl directory: standard output, a device, a pipe, or the file of
+//! The target of `--jsonl` if it is not a file in a crawl directory: standard output, a device, a pipe, or the file of
 //! a crawl without a directory.
 //!
-//! Invariant: it is opened before the crawl starts, so that a bad path fails early; existing files are never overwritten.
+//! Invariant: the target is opened before the crawl starts, so that a bad path fails early; existing files are never
+//! overwritten.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -31,7 +32,7 @@ pub struct RecordStream {
 }
 
 impl RecordStream {
-    /// Whether data written there cannot be taken back.
+    /// Whether the target is a device or pipe, so that written data cannot be removed again.
     pub fn is_stream(path: &Path) -> bool {
         path == Path::new("-") || std::fs::metadata(path).is_ok_and(|meta| !meta.is_file() && !meta.is_dir())
     }
@@ -96,14 +97,14 @@ mod tests {
     }
 
     #[test]
-    fn an_output_that_cannot_be_written_is_known_at_once() {
+    fn an_output_that_cannot_be_written_is_refused_at_once() {
         let refusal = RecordStream::open(Path::new("/nonexistent/pages.jsonl")).err().unwrap();
         assert!(refusal.starts_with("/nonexistent/pages.jsonl cannot be written: "), "{refusal}");
         assert!(RecordStream::open(Path::new("/dev/null")).is_ok());
     }
 
     #[test]
-    fn a_full_disk_is_told() {
+    fn a_full_disk_is_reported() {
         let mut output = RecordStream::open(Path::new("/dev/full")).unwrap();
         output.write(b"{}\n").unwrap();
         let RecordStreamFault::Failed(fault) = output.flush().unwrap_err() else { panic!("the reader has not left") };

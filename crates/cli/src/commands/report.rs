@@ -93,7 +93,7 @@ fn list(directory: &Path, group: &str) -> Result<(), ReadError> {
     Ok(out.flush()?)
 }
 
-/// The report of a crawl directory as one HTML page.
+/// Renders the report of a crawl directory as one HTML page.
 pub fn html_page(directory: &Path) -> Result<String, ReadError> {
     let (report, detail) = CrawlReport::detailed(directory)?;
     let audit = Audit::of_directory(directory, &AuditOptions { keep: FIRST_URLS, ..AuditOptions::default() })?;
@@ -102,7 +102,7 @@ pub fn html_page(directory: &Path) -> Result<String, ReadError> {
     Ok(report_page::render(&page))
 }
 
-/// The numbers of the report, and the findings.
+/// The figures of the report, and the findings, as JSON.
 fn json_document(directory: &Path) -> Result<Value, ReadError> {
     let (report, detail) = CrawlReport::detailed(directory)?;
     let audit = Audit::of_directory(directory, &AuditOptions { keep: 0, ..AuditOptions::default() })?;
@@ -236,7 +236,7 @@ pub fn render_broken(report: &CrawlReport) -> String {
     text
 }
 
-/// The list of links that are broken and were not in the round before.
+/// The list of links that are newly broken since the previous round.
 pub fn render_newly_broken(report: &CrawlReport) -> String {
     let Some(changes) = &report.changes else { return String::new() };
     let newly: Vec<&BrokenLink> = report.broken.iter().filter(|link| changes.is_newly_broken(&link.url)).collect();
@@ -246,7 +246,7 @@ pub fn render_newly_broken(report: &CrawlReport) -> String {
     text
 }
 
-/// Where the crawl is, and what a user may want to do next.
+/// The path of the crawl directory, and the commands that a user may want to run next.
 pub fn next_steps(report: &CrawlReport, directory: &Path) -> String {
     let name = shell_word(&directory.display().to_string());
     let mut text = format!("\nCrawl directory: {name}\n");
@@ -275,7 +275,7 @@ pub fn next_steps(report: &CrawlReport, directory: &Path) -> String {
     text
 }
 
-/// A path as a shell reads it back.
+/// A path quoted for a shell.
 fn shell_word(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./~@%+=:,".contains(c);
     let shown = visible(text);
@@ -289,7 +289,7 @@ fn changes(text: &mut String, report: &CrawlReport) {
     let Some(changes) = &report.changes else { return };
     text.push_str("\nChanges since the last round\n");
     for kind in changes.kinds() {
-        // The first four are always said; the others only where there are any.
+        // These three are printed only if their count is not zero.
         if kind.count == 0 && matches!(kind.name, "newly broken" | "repaired" | "redirected") {
             continue;
         }

@@ -169,7 +169,7 @@ Hosts (3)
 fn an_unfinished_crawl_says_what_is_left() {
     let mut report = CrawlReport::default();
     report.add(&page("https://example.com/"));
-    // These were never requested and do not count against the limit.
+    // URLs with these outcomes were never requested, so they do not count as pages.
     for outcome in [Outcome::Robots, Outcome::Refused] {
         report.add(&PageSummary { outcome, status: None, bytes_wire: 0, ..page("https://example.com/private") });
     }

@@ -112,7 +112,7 @@ fn verdict(said: &RobotsFile, target: &str) -> (bool, String) {
     }
 }
 
-/// Reads a file up to the size that counts.
+/// Reads a file up to the maximum size of a robots.txt.
 fn read(source: &str) -> std::io::Result<Vec<u8>> {
     let most = MAX_ROBOTS_BYTES as u64 + 1;
     let mut bytes = Vec::new();
@@ -192,7 +192,7 @@ fn fetch(args: &RobotsArgs) -> Result<RobotsFile, NotFetched> {
     said.ok_or_else(|| Error::internal("the fetch ended without a result").into())
 }
 
-/// The robots.txt URL of a site whose front page was given.
+/// The robots.txt URL for the front page of a site.
 fn of_site(url: &Url) -> Url {
     if url.target() == "/" { Url::robots_of(&url.origin()) } else { url.clone() }
 }

@@ -32,7 +32,7 @@ pub struct ServeArgs {
     pub serve_token_file: Option<PathBuf>,
 }
 
-/// Serves a crawl directory until the process is ended.
+/// Serves a crawl directory until the process is terminated.
 pub fn run(args: &ServeArgs) -> Result<ExitCode, UsageError> {
     if !args.directory.join("crawl.json").is_file() {
         print_error(&visible(&format!("{} is not a crawl directory", args.directory.display())));
@@ -54,7 +54,7 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, UsageError> {
     }
 }
 
-/// Where to look.
+/// The message with the dashboard's URL.
 pub fn address_line(server: &Server) -> String {
     format!("serving http://{}/", server.address())
 }
@@ -66,14 +66,14 @@ pub enum ServeError {
     Failed(String),
 }
 
-/// The server of a build without the dashboard, of which there is never one.
+/// Stands in for the server in a build without the dashboard; it has no values.
 #[cfg(not(feature = "dashboard"))]
 pub enum NoServer {}
 
 #[cfg(not(feature = "dashboard"))]
 use NoServer as Server;
 
-// The real server ends when it is dropped, so this type has a destructor too.
+// The real server stops on drop. This type implements `Drop` too, so that callers compile the same way.
 #[cfg(not(feature = "dashboard"))]
 impl Drop for NoServer {
     fn drop(&mut self) {}
@@ -90,7 +90,7 @@ impl NoServer {
     }
 }
 
-/// Starts a server.
+/// Fails: this build has no dashboard.
 #[cfg(not(feature = "dashboard"))]
 pub fn start(
     _address: SocketAddr,
@@ -102,7 +102,7 @@ pub fn start(
     Err(ServeError::Usage(UsageError(why.to_owned())))
 }
 
-/// Starts a server.
+/// Starts the dashboard's server.
 #[cfg(feature = "dashboard")]
 pub fn start(
     address: SocketAddr,

@@ -1,4 +1,5 @@
-//! A crawl directory as something to serve: explanations, the report, and the crawl that runs in it, if one does.
+//! A crawl directory as a data source for the dashboard: explanations, the report, and the running crawl if there is
+//! one.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +9,7 @@ use argiope_core::status::Status;
 use super::control_socket::{self, ControlRequest};
 use super::{explain, report};
 
-/// A crawl directory, and through its socket the crawl that runs in it.
+/// A crawl directory; a running crawl is reached through its socket.
 pub struct DirectorySource(pub PathBuf);
 
 impl CrawlSource for DirectorySource {
@@ -31,14 +32,14 @@ impl CrawlSource for DirectorySource {
 
 const NO_DIRECTORY: &str = "this crawl has no crawl directory";
 
-/// Why a URL was or was not fetched.
+/// Explains why a URL was or was not fetched.
 pub fn explain(directory: Option<&Path>, url: &str) -> Result<String, String> {
     let directory = directory.ok_or(NO_DIRECTORY)?;
     let explanation = crate::explain::explain(directory, url.trim()).map_err(|error| error.to_string())?;
     Ok(explain::render(&explanation))
 }
 
-/// The report of what is committed, as an HTML page.
+/// Renders the report of the committed records as an HTML page.
 pub fn report(directory: Option<&Path>) -> Result<String, String> {
     let directory = directory.ok_or(NO_DIRECTORY)?;
     report::html_page(directory).map_err(|error| error.to_string())

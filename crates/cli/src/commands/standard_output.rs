@@ -1,4 +1,4 @@
-//! Standard output of every command: one place for what a closed or full standard output means.
+//! Standard output of every command: the only place that handles a closed or full standard output.
 //!
 //! A reader that has left (`| head`) ends the command silently with exit code 0. Every other write error is exit code 1
 //! with a message. A standard output that was closed before the program started (`>&-`) is an error too: the runtime
@@ -28,12 +28,12 @@ pub fn write(data: &[u8]) -> io::Result<()> {
     out.flush()
 }
 
-/// Writes data to standard output and says how the command ends.
+/// Writes data to standard output and returns the exit code of the command.
 pub fn print(data: &[u8]) -> ExitCode {
     exit_code(write(data))
 }
 
-/// How a command ends after writing to standard output.
+/// The exit code of a command after writing to standard output.
 pub fn exit_code(written: io::Result<()>) -> ExitCode {
     match written {
         Ok(()) => ExitCode::SUCCESS,
@@ -45,8 +45,8 @@ pub fn exit_code(written: io::Result<()>) -> ExitCode {
     }
 }
 
-/// Whether standard output was closed when the program started: the runtime opens the null device for reading and
-/// writing then, while a shell opens it for writing only.
+/// Whether standard output was closed when the program started. In that case the runtime opens the null device for
+/// reading and writing; a shell opens it for writing only.
 fn is_closed(out: &io::Stdout) -> bool {
     let both = fcntl_getfl(out.as_fd()).is_ok_and(|flags| flags & OFlags::RWMODE == OFlags::RDWR);
     let null = std::fs::metadata("/dev/null").ok();

@@ -1,9 +1,9 @@
 //! [`VisitReporter`]: prints the record and the log line of every finished visit and builds the report.
 //!
-//! Records of files are written by the writer thread and are durable before they arrive here.
+//! The writer thread writes the records of files; they are durable before they arrive here.
 //!
-//! Invariant: after a record could not be printed, no further record is, and the crawl is asked to stop: a gap within the
-//! records would be worse than an early end.
+//! Invariant: if a record cannot be printed, all later records are dropped and the crawl is asked to stop. A gap within
+//! the records would be worse than an early end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use super::report;
 use crate::screen::json_log;
 use crate::screen::live::Live;
 
-/// What is logged about visits, and how.
+/// Which lines are logged about visits, and in which format.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Verbosity {
     /// One line per page.
@@ -35,7 +35,7 @@ pub struct VisitReporter {
     verbosity: Verbosity,
     live: Arc<Live>,
     report: CrawlReport,
-    /// Whether the report needs the links of pages: a crawl directory has a graph of them.
+    /// Whether the report collects the links of pages. Not needed with a crawl directory, which has a link graph.
     keeps_links: bool,
     /// Why records can no longer be written.
     fault: Option<RecordStreamFault>,

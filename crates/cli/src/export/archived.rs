@@ -1,4 +1,4 @@
-//! Pages out of a crawl's archive: the recorded bytes are read by the same code as those of a connection.
+//! Reads pages from a crawl's archive. The recorded bytes are decoded by the same code as those of a connection.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -21,7 +21,7 @@ use flate2::read::MultiGzDecoder;
 
 use crate::records::{self, ReadError, StoredRecord};
 
-/// A WARC record that unpacks to more is not read.
+/// Maximum number of bytes read from a decompressed WARC record.
 const LARGEST: u64 = 1 << 30;
 
 /// A response from the archive, decoded.
@@ -48,14 +48,14 @@ pub struct ArchivedPages {
     directory: PathBuf,
     open: Option<(String, File)>,
     rules: Arc<Rules>,
-    /// Where each body is that other records refer to, by the digest of the page; made when the first reference is met.
+    /// The location of each body that revisit records refer to, by digest; built at the first revisit record.
     originals: Option<HashMap<String, WarcLocation>>,
 }
 
 impl ArchivedPages {
     /// # Errors
     ///
-    /// The crawl kept no archive.
+    /// The crawl has no archive.
     pub fn open(directory: &Path) -> Result<Self, ReadError> {
         if is_object_storage(directory) {
             let why = "pages are exported from a folder: run argiope merge first, and export its directory";
@@ -72,7 +72,7 @@ impl ArchivedPages {
         Ok(Self { directory: directory.to_owned(), open: None, rules: Arc::new(rules), originals: None })
     }
 
-    /// The page of a record. `None` where the archive does not hold it.
+    /// The page of a record. `None` if the archive does not contain it.
     pub fn page(&mut self, record: &StoredRecord) -> Result<Option<ArchivedPage>, ReadError> {
         let (Some(place), Ok(url)) = (&record.warc, Url::parse(&record.url)) else { return Ok(None) };
         let holder = locations(place).next_back().unwrap_or_else(|| place.clone());
@@ -108,7 +108,7 @@ impl ArchivedPages {
         let file = match self.open.take() {
             Some((name, file)) if name == place.file => file,
             _ => {
-                // Names come from the log; one that leads out of the directory is not followed.
+                // File names come from the log; a path that leaves the directory is rejected.
                 let inside = Path::new(&place.file).components().all(|part| matches!(part, Component::Normal(_)));
                 let opened = if inside { File::open(&path) } else { Err(io::ErrorKind::InvalidInput.into()) };
                 opened.map_err(fault)?

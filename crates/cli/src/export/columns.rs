@@ -19,7 +19,7 @@ pub enum Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// A value that is text, as text.
+    /// The value as text, if it is text.
     pub fn text(&self) -> Option<Cow<'a, str>> {
         match self {
             Self::Text(text) | Self::Moment(text) => text.map(Cow::Borrowed),

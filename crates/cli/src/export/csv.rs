@@ -14,7 +14,7 @@ use crate::records::ReadError;
 use argiope_content::Extraction;
 use argiope_core::output::escape::visible;
 
-/// One row per page of the latest round, in the order of completion; one per item where pages have items.
+/// One row per page of the latest round, in the order of completion; pages with items get one row per item.
 pub fn csv(directory: &Path, rules: Option<&Extraction>, out: &mut dyn Write) -> Result<(), ReadError> {
     let mut source = DataSource::new(directory, rules)?;
     let columns = source.columns()?;
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_field_is_one_field_and_no_formula() {
+    fn a_field_stays_one_field_and_is_not_a_formula() {
         for (text, field) in [
             ("plain", "plain"),
             ("", ""),

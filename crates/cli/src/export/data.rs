@@ -1,4 +1,4 @@
-//! The columns of extracted data: one per field, and one row per item where a field holds items.
+//! The columns of extracted data: one per field. A field that holds items gives one row per item.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -11,21 +11,21 @@ use serde_json::{Map, Value};
 use super::archived::ArchivedPages;
 use crate::records::{self, ReadError, StoredRecord};
 
-/// Fields beyond this have no column of their own.
+/// Maximum number of columns; further fields are left out.
 const MAX_COLUMNS: usize = 1_000;
 
 /// A column of extracted data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DataColumn {
-    /// As the table calls it: `data_price`, `data_products_price`.
+    /// The name in the table: `data_price`, `data_products_price`.
     pub name: String,
     field: String,
     inner: Option<String>,
-    /// Every value is a number.
+    /// Whether every value is a number.
     pub is_number: bool,
 }
 
-/// Records of pages with their data: as recorded, or as extracted from the archive now.
+/// Page records with their data: either as recorded, or extracted from the archive now.
 pub struct DataSource<'a> {
     directory: &'a Path,
     inlinks: Option<Inlinks>,
@@ -51,7 +51,7 @@ impl<'a> DataSource<'a> {
         Ok(())
     }
 
-    /// The columns of the data: by the rules where they are given, otherwise by what the records hold.
+    /// The columns of the data, in the order of the rules; without rules, the fields found in the records.
     pub fn columns(&mut self) -> Result<Vec<DataColumn>, ReadError> {
         let mut columns: Vec<DataColumn> = Vec::new();
         let mut graph = LinkGraph::open(self.directory, GraphRound::Latest)?;
@@ -72,7 +72,7 @@ impl<'a> DataSource<'a> {
         })?;
         self.inlinks = Some(graph.inlinks(urls)?);
         if let Some((rules, _)) = &self.extraction {
-            // In the order of the rules, with a column also for what was never found.
+            // In the order of the rules; fields that were never found get a column too.
             let order = rules.columns();
             for name in &order {
                 let (field, inner) =
@@ -101,7 +101,7 @@ fn extract(
     Ok(Some(data).filter(|data| !data.is_empty()))
 }
 
-/// Data of a page that is given as a whole, for JSON Lines.
+/// Extracts the data of one page, for JSON Lines.
 pub fn extract_from(
     rules: &Extraction,
     archive: &mut ArchivedPages,
@@ -144,13 +144,13 @@ fn note(columns: &mut Vec<DataColumn>, field: &str, inner: Option<&str>, value: 
     }
 }
 
-/// The items of a field that holds some.
+/// The items of a field, if it holds any.
 fn items(value: &Value) -> Option<&[Value]> {
     let values = value.as_array()?;
     values.first().is_some_and(Value::is_object).then_some(values.as_slice())
 }
 
-/// How many rows a page gets: one, or one per item.
+/// The number of rows of a page: one, or one per item.
 pub fn rows(record: &StoredRecord) -> usize {
     record.data.iter().flatten().filter_map(|(_, value)| items(value)).map(<[Value]>::len).max().unwrap_or(1).max(1)
 }

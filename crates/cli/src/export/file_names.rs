@@ -1,13 +1,13 @@
-//! Names of files for addresses: valid on every file system, and different also where case does not count.
+//! File names for URLs: valid on every file system, and distinct on file systems that ignore case.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
 use argiope_core::page::url::Url;
 
-/// Bytes of one part of a path.
+/// Maximum bytes of one path segment.
 const LONGEST_PART: usize = 100;
-/// Parts of a path; what is deeper is put into one name.
+/// Maximum number of folders in a path; deeper folders are dropped and the file name gets a hash.
 const MOST_PARTS: usize = 20;
 
 /// Names that Windows reserves, whatever their extension.
@@ -16,7 +16,7 @@ const RESERVED: &[&str] = &[
     "lpt3", "lpt4", "lpt5", "lpt6", "lpt7", "lpt8", "lpt9",
 ];
 
-/// The names that were given so far.
+/// The names assigned so far.
 #[derive(Debug, Default)]
 pub struct FileNames {
     /// In lower case.
@@ -27,7 +27,7 @@ pub struct FileNames {
 }
 
 impl FileNames {
-    /// The path for an address, relative to the export, with `extension` unless the address has it already.
+    /// The path of a URL, relative to the export, with `extension` unless the URL already ends with it.
     pub fn name(&mut self, url: &Url, extension: Option<&str>) -> PathBuf {
         let mut folder = part(&url.authority().replace(':', "_"));
         self.folders.insert(folder.to_lowercase());
@@ -53,7 +53,7 @@ impl FileNames {
             && !end.eq_ignore_ascii_case(extension)
             && !(extension == "html" && end.eq_ignore_ascii_case("htm"))
         {
-            // A page `a.php` becomes `a.php.html`; a text of `a.html` becomes `a.md`.
+            // A page `a.php` becomes `a.php.html`; the text of `a.html` becomes `a.md`.
             base =
                 if end.is_empty() || matches!(end.as_str(), "html" | "htm") { base } else { format!("{base}.{end}") };
             end = extension.to_owned();
@@ -77,7 +77,7 @@ impl FileNames {
         PathBuf::from(path)
     }
 
-    /// A folder of that name, or of another one where a file is called so.
+    /// Returns a folder of this name, or of a similar name if a file already has it.
     fn folder(&mut self, path: &str) -> String {
         let lower = path.to_lowercase();
         if let Some(renamed) = self.renamed.get(&lower) {
@@ -108,17 +108,17 @@ fn floor(text: &str, mut at: usize) -> usize {
 }
 
 fn hash(text: &str) -> u64 {
-    // FNV-1a: stable across runs and machines, so that an export gives the same names again.
+    // FNV-1a: stable across runs and machines, so that repeated exports give the same names.
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// One part of an address as a name.
+/// A segment of a URL as a valid file name.
 fn part(text: &str) -> String {
     let valid = |next: char| next.is_ascii_alphanumeric() || "-_.~+,=@%".contains(next);
     let mut name: String = text.chars().map(|next| if valid(next) { next } else { '_' }).collect();
     if name.len() > LONGEST_PART {
         let hash = hash(text) as u32;
-        // The extension stays, so that programs know what to do with the file.
+        // The extension is kept, so that programs recognise the file type.
         let end = name.rsplit_once('.').map(|(_, end)| end.to_owned()).filter(|end| end.len() <= 8);
         name.truncate(floor(&name, LONGEST_PART - 20));
         name = format!("{name}~{hash:08x}{}", end.map_or_else(String::new, |end| format!(".{end}")));
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn names_differ_where_case_does_not_count() {
+    fn names_differ_on_file_systems_that_ignore_case() {
         let all = names(&["http://h/A", "http://h/a", "http://h/CON", "http://h/a%2Fb", "http://h/x./y"], Some("html"));
         assert_eq!(all[0], "h/A.html");
         assert!(all[1].starts_with("h/a~") && all[1].ends_with(".html"), "{all:?}");

@@ -73,9 +73,10 @@ pub fn graphml(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
     Ok(out.flush()?)
 }
 
-/// Every URL that is known or linked to, sorted, with what its record says.
+/// Writes every URL that is known or linked to, sorted, with the fields of its record.
 ///
-/// They are sorted as lines `URL, tab, depth, tab, status, tab, title`; of several lines of a URL the last one says most.
+/// The nodes are sorted as lines `URL, tab, depth, tab, status, tab, title`. If a URL has several lines, the last one
+/// is the most complete.
 fn write_nodes(directory: &Path, graph: &mut LinkGraph, out: &mut dyn Write) -> Result<(), ReadError> {
     let mut nodes = Sorted::default();
     let mut page = |record: &StoredRecord| {

@@ -1,7 +1,7 @@
 //! Exports of a crawl.
 //!
-//! Invariant: every format streams. A crawl of any size is exported in a few megabytes of memory; what must be sorted is
-//! sorted externally (`sorted`). Nothing is locked: an export contains what is committed when it begins.
+//! Invariant: every format streams. A crawl of any size is exported in a few megabytes of memory; sorting is external
+//! (`sorted`). Nothing is locked: an export contains the records that are committed when it begins.
 
 mod archived;
 mod cdxj;
@@ -39,7 +39,7 @@ pub use sitemap::sitemap;
 pub use texts::{TextForm, text_files, text_lines};
 pub use wacz::wacz;
 
-/// All records, as they were written: runs, pages, robots.txt and sitemaps.
+/// Writes all records unchanged: runs, pages, robots.txt and sitemaps.
 pub fn jsonl(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
     records::lines(directory, |line| {
         out.write_all(line)?;
@@ -48,7 +48,7 @@ pub fn jsonl(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
     Ok(out.flush()?)
 }
 
-/// All records, with the data of pages extracted from the archive now.
+/// Writes all records, with the data of pages extracted from the archive now.
 pub fn jsonl_extracted(directory: &Path, rules: &Extraction, out: &mut dyn Write) -> Result<(), ReadError> {
     let mut archive = archived::ArchivedPages::open(directory)?;
     records::lines(directory, |line| {
@@ -85,7 +85,7 @@ fn harmless_lines(text: &str) -> String {
     text.chars().filter(|&character| matches!(character, '\n' | '\t') || !acts(character)).collect()
 }
 
-/// Text within XML, in or out of attributes. Characters that XML does not allow are dropped.
+/// Text escaped for XML, in or out of attributes. Characters that XML does not allow are dropped.
 struct Xml<'a>(&'a str);
 
 impl std::fmt::Display for Xml<'_> {
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_in_a_text_ends_the_text() {
+    fn text_cannot_end_its_element_or_attribute() {
         assert_eq!(Xml("a<b>&\"'\0\x1b\n\u{9b}").to_string(), "a&lt;b&gt;&amp;&quot;&#39;&#10;&#x9b;");
     }
 }

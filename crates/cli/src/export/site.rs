@@ -1,9 +1,9 @@
-//! A folder that opens in a browser without a network: pages, styles and pictures of a crawl with `--warc`, with relative
-//! links between them.
+//! Exports a crawl with `--warc` as a folder for offline browsing: pages, styles and images, with relative links
+//! between them.
 //!
-//! Two passes over the records: the first gives every archived URL a file name, the second writes the files. What a page
-//! loads and the archive does not hold is replaced by an empty stand-in; what it only links to becomes an absolute link. A
-//! Content-Security-Policy in every page forbids what scripts would load from elsewhere.
+//! Two passes over the records: the first assigns a file name to every archived URL, the second writes the files.
+//! Resources that are not in the archive are replaced by an empty placeholder; links to pages that are not in it become
+//! absolute. A Content-Security-Policy in every page blocks network requests by scripts.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -24,34 +24,34 @@ use crate::records::{self, ReadError, StoredRecord};
 
 /// The list of URLs and files. Marks the folder as one that an export may write to again.
 const LIST: &str = "argiope-site.jsonl";
-/// Redirects in a row that are followed to a file.
+/// The maximum length of a redirect chain that is followed to a file.
 const MAX_REDIRECTS: usize = 20;
-/// How often progress is told.
+/// How often progress is shown.
 const PROGRESS: Duration = Duration::from_secs(2);
 
-/// Allows the files of the folder, opened as files or from a web server, and nothing else.
+/// Allows only the files of the folder, opened as files or from a web server.
 const POLICY: &str = "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'self' file: data: blob: \
 'unsafe-inline' 'unsafe-eval'\">";
 
-/// What was written.
+/// The number of files written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SiteExportCount {
     pub files: u64,
-    /// Distinct URLs that pages load and the archive does not hold.
+    /// Distinct URLs that pages load and that are not in the archive.
     pub missing: u64,
 }
 
-/// Where the content of URLs is.
+/// Maps URLs to files.
 #[derive(Default)]
 struct SiteMap {
-    /// Relative to the folder, with slashes.
+    /// The file of each URL, relative to the folder, with slashes.
     files: HashMap<Box<str>, Box<str>>,
     redirects: HashMap<Box<str>, Box<str>>,
     roots: Vec<Box<str>>,
 }
 
 impl SiteMap {
-    /// The file of a URL, through redirects.
+    /// The file of a URL, after redirects.
     fn file(&self, url: &str) -> Option<&str> {
         let mut url = url;
         for _ in 0..MAX_REDIRECTS {
@@ -91,7 +91,7 @@ pub fn site(directory: &Path, folder: &Path) -> Result<SiteExportCount, ReadErro
     Ok(SiteExportCount { files, missing: missing.len() as u64 })
 }
 
-/// An empty or new folder, or one that an earlier export made.
+/// Prepares the folder, which must be new, empty, or from an earlier export.
 fn prepare(folder: &Path) -> Result<(), ReadError> {
     fs::create_dir_all(folder)?;
     let has_files = fs::read_dir(folder)?.next().is_some();
@@ -102,7 +102,7 @@ fn prepare(folder: &Path) -> Result<(), ReadError> {
     Ok(())
 }
 
-/// Creates the folders of a file. A symbolic link among them is refused: it could lead anywhere.
+/// Creates the parent folders of a file. Refuses symbolic links, which could lead out of the folder.
 fn create_folders(folder: &Path, file: &str) -> Result<(), ReadError> {
     let mut path = folder.to_owned();
     let parts: Vec<&str> = file.split('/').collect();
@@ -141,12 +141,12 @@ fn read_map(directory: &Path) -> Result<SiteMap, ReadError> {
     Ok(map)
 }
 
-/// The extension that a file must have so that a browser knows what it is without headers.
+/// The extension by which a browser recognizes the type of a file without headers.
 fn extension(url: &Url, record: &StoredRecord) -> Option<&'static str> {
     let last = url.path().rsplit('/').next().unwrap_or("");
     let own = last.rsplit_once('.').map(|(_, end)| end.to_ascii_lowercase());
     let own = own.as_deref().filter(|_| url.query().is_none());
-    // Types that browsers do not recognise by content always have their extension.
+    // Types that browsers do not recognize by content always need their extension.
     let (extension, others): (&str, &[&str]) = match record.content_type.as_deref()? {
         "text/html" => ("html", &["htm"]),
         "application/xhtml+xml" => ("xhtml", &["xht"]),
@@ -173,7 +173,7 @@ fn extension(url: &Url, record: &StoredRecord) -> Option<&'static str> {
                 "application/xml" | "text/xml" | "application/rss+xml" | "application/atom+xml" => "xml",
                 _ => return None,
             };
-            // These are recognised by content: any extension of the URL is good enough.
+            // Browsers recognize these types by content, so any extension of the URL can be kept.
             return if own.is_some() { None } else { Some(extension) };
         }
     };
@@ -205,7 +205,7 @@ fn rewritten(
         }
         _ => return page.body.clone(),
     };
-    // The charset of the header is lost: a byte order mark replaces it. XML is UTF-8 unless it says otherwise.
+    // The charset of the response header is lost, so a byte order mark replaces it. XML is UTF-8 by default.
     let needs_mark = !text.is_ascii() && (declared_late || page.charset != Some("utf-8"));
     let mark = if needs_mark && !text.starts_with('\u{feff}') { "\u{feff}" } else { "" };
     [mark.as_bytes(), text.as_bytes()].concat()
@@ -227,7 +227,7 @@ impl PageRewriter for SiteRewriter<'_> {
         if reference.is_empty() && self.base == self.page {
             return Replacement::Keep;
         }
-        // Other schemes stay as they are: they load nothing.
+        // Keep other schemes: they do not load anything.
         let Ok(url) = self.base.join(reference) else { return Replacement::Keep };
         if reference.is_empty() && use_as != ReferenceUse::Link {
             return Replacement::Keep;
@@ -276,7 +276,7 @@ fn relative(from: &str, to: &str) -> String {
     path
 }
 
-/// `index.html` of the folder: leads to the first root, and lists the others.
+/// `index.html` of the folder: lists the roots, and redirects to the root if there is only one.
 fn start_page(map: &SiteMap) -> String {
     let roots: BTreeMap<&str, &str> = map.roots.iter().filter_map(|root| Some((&**root, map.file(root)?))).collect();
     let first = map.roots.iter().find_map(|root| map.file(root)).map(|file| relative("index.html", file));
@@ -295,7 +295,7 @@ fn start_page(map: &SiteMap) -> String {
     )
 }
 
-/// Tells on a terminal how far the export is.
+/// Shows the progress of the export on a terminal.
 struct Progress {
     next: Instant,
     told: bool,
@@ -312,7 +312,7 @@ impl Progress {
         }
         self.next = Instant::now() + PROGRESS;
         self.told = true;
-        // Without a reader there is nothing to do about it.
+        // Ignored: if standard error is closed, the message has no reader.
         let _ = write!(io::stderr(), "\r{done} of {all} files");
     }
 

@@ -20,12 +20,13 @@ const NAMESPACE: &str = "http://www.sitemaps.org/schemas/sitemap/0.9";
 /// Writes the sitemap to `out`. If it needs several files, they are written next to `file`, and `out` receives the index;
 /// without a `file` that is an error.
 pub fn sitemap(directory: &Path, out: &mut dyn Write, file: Option<&Path>) -> Result<(), ReadError> {
-    // URL, then position in the log: if a URL was fetched again, its last response counts.
+    // Sorted by URL, then by position in the log: if a URL was fetched again, its last response counts.
     let mut sorted = Sorted::default();
     let mut number = 0u64;
     records::pages(directory, |line| {
         number += 1;
-        // A 304 repeats the facts of the page. If its record has none, an earlier entry counts where there is one.
+        // A 304 record usually repeats the facts of the page. If it does not, an earlier entry of the page is used if
+        // there is one.
         let has_facts = line.outcome != Some(Outcome::NotModified) || line.content_type.is_some();
         let rank = if has_facts { number } else { 0 };
         let entry = if is_listed(line) { entry(line) } else { String::new() };

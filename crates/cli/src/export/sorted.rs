@@ -33,12 +33,12 @@ impl Sorted {
         self.lines.push(line.into());
         self.bytes += line.len() + size_of::<Box<[u8]>>() + 16;
         if self.bytes > self.room {
-            self.put_aside()?;
+            self.spill()?;
         }
         Ok(())
     }
 
-    fn put_aside(&mut self) -> io::Result<()> {
+    fn spill(&mut self) -> io::Result<()> {
         self.lines.sort_unstable();
         let mut run = BufWriter::new(tempfile::tempfile()?);
         for line in self.lines.drain(..) {
@@ -51,13 +51,13 @@ impl Sorted {
     }
 
     /// Calls `each` with all lines in order, including duplicates. May be called again.
-    pub fn each<E: From<io::Error>>(&mut self, mut tell: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
+    pub fn each<E: From<io::Error>>(&mut self, mut each: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
         if self.runs.is_empty() {
             self.lines.sort_unstable();
-            return self.lines.iter().try_for_each(|line| tell(line));
+            return self.lines.iter().try_for_each(|line| each(line));
         }
         if !self.lines.is_empty() {
-            self.put_aside()?;
+            self.spill()?;
         }
         let mut runs = Vec::with_capacity(self.runs.len());
         for mut run in &self.runs {
@@ -69,7 +69,7 @@ impl Sorted {
             heads.extend(next_line(run, Vec::new())?.map(|line| Reverse((line, number))));
         }
         while let Some(Reverse((line, number))) = heads.pop() {
-            tell(&line)?;
+            each(&line)?;
             if let Some(run) = runs.get_mut(number) {
                 heads.extend(next_line(run, line)?.map(|line| Reverse((line, number))));
             }

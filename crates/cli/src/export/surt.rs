@@ -1,9 +1,9 @@
 //! SURT: the sort key for URLs in indexes of web archives.
 //!
 //! The host comes first, from the top-level domain down, so that the pages of a domain are adjacent:
-//! `https://www.example.com/A?y&x` becomes `com,example)/a?x&y`. Parts that rarely distinguish pages are dropped: scheme,
-//! `www.`, case, order of the query, session ids. The rules follow the Internet Archive's tools, because writers and readers
-//! of an index must agree on the key.
+//! `https://www.example.com/A?y&x` becomes `com,example)/a?x&y`. Differences that rarely distinguish pages are removed:
+//! scheme, `www.`, case, the order of query parameters, session ids. The rules follow the Internet Archive's tools,
+//! because writers and readers of an index must agree on the key.
 
 use std::sync::LazyLock;
 
@@ -32,7 +32,7 @@ static PATH_SESSIONS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
         .collect()
 });
 
-/// The key of a URL.
+/// The sort key of a URL.
 pub fn surt(url: UrlRef<'_>) -> String {
     let host = url.host();
     let digits = host.strip_prefix("www").map(|rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()));
@@ -47,7 +47,7 @@ pub fn surt(url: UrlRef<'_>) -> String {
     let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
     let mut path = escape(&without_doubled_slashes(&unescape(path.as_bytes()))).to_ascii_lowercase();
     for session in PATH_SESSIONS.iter() {
-        path = cut(session, path);
+        path = remove_session(session, path);
     }
     if path.len() > 1 && path.ends_with(b"/") {
         path.pop();
@@ -56,7 +56,7 @@ pub fn surt(url: UrlRef<'_>) -> String {
     if let Some(query) = query.filter(|query| !query.is_empty()) {
         let mut query = escape(&unescape(query.as_bytes()));
         for session in QUERY_SESSIONS.iter() {
-            query = cut(session, query);
+            query = remove_session(session, query);
         }
         let query = query.to_ascii_lowercase();
         let mut parts: Vec<(&[u8], Option<&[u8]>)> = query
@@ -80,8 +80,8 @@ pub fn surt(url: UrlRef<'_>) -> String {
     key
 }
 
-/// The parts before and after a session id; the whole text if there is none.
-fn cut(session: &Regex, text: Vec<u8>) -> Vec<u8> {
+/// Removes the session id that the pattern matches, if any.
+fn remove_session(session: &Regex, text: Vec<u8>) -> Vec<u8> {
     let Some(found) = session.captures(&text) else { return text };
     let part = |number| found.get(number).map_or(&b""[..], |part| part.as_bytes());
     [part(1), part(2)].concat()
@@ -103,19 +103,19 @@ fn unescape(text: &[u8]) -> Vec<u8> {
     loop {
         let mut out = Vec::with_capacity(text.len());
         let mut rest = text.as_slice();
-        while let Some((first, behind)) = rest.split_first() {
-            let escaped = match behind {
+        while let Some((first, tail)) = rest.split_first() {
+            let escaped = match tail {
                 [high, low, ..] if *first == b'%' => hex(*high).zip(hex(*low)),
                 _ => None,
             };
             match escaped {
                 Some((high, low)) => {
                     out.push(high << 4 | low);
-                    rest = behind.get(2..).unwrap_or_default();
+                    rest = tail.get(2..).unwrap_or_default();
                 }
                 None => {
                     out.push(*first);
-                    rest = behind;
+                    rest = tail;
                 }
             }
         }
@@ -130,7 +130,7 @@ fn hex(digit: u8) -> Option<u8> {
     char::from(digit).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
 
-/// Escapes everything except printable ASCII, and also space, `#` and `%`.
+/// Percent-encodes space, `#`, `%` and everything outside of printable ASCII.
 fn escape(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     for byte in text {

@@ -1,4 +1,4 @@
-//! The main text of pages: as JSON Lines, or one file a page.
+//! The main text of pages: as JSON Lines, or one file per page.
 
 use std::fs;
 use std::io::Write;
@@ -50,7 +50,7 @@ pub fn text_lines(directory: &Path, form: TextForm, out: &mut dyn Write) -> Resu
     Ok(out.flush()?)
 }
 
-/// One file per HTML page of the latest round, below `folder`. Returns how many.
+/// Writes one file per HTML page of the latest round below `folder`. Returns the number of files.
 pub fn text_files(directory: &Path, form: TextForm, folder: &Path) -> Result<u64, ReadError> {
     let extension = match form {
         TextForm::Text => "txt",

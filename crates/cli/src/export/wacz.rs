@@ -14,7 +14,7 @@ use crate::records::{self, ReadError};
 
 /// Writes the crawl as one WACZ file.
 pub fn wacz(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
-    // Says what is missing where the crawl kept no archive.
+    // Fails with a message for the user if the crawl has no archive.
     ArchivedPages::open(directory)?;
     let mut zip = ZipWriter::new(out);
     let mut resources = Vec::new();
@@ -57,7 +57,7 @@ pub fn wacz(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
     Ok(())
 }
 
-/// The archive files, and how much of each the records refer to: a crawl may be writing to the last one.
+/// The archive files, and the length of each that records refer to: a running crawl may still append to the last one.
 fn archives(directory: &Path) -> Result<BTreeMap<String, u64>, ReadError> {
     let mut lengths: BTreeMap<String, u64> = BTreeMap::new();
     records::lines(directory, |line| {
@@ -74,7 +74,7 @@ fn archives(directory: &Path) -> Result<BTreeMap<String, u64>, ReadError> {
     Ok(lengths)
 }
 
-/// The list of pages as JSON Lines, and when the crawl began.
+/// The list of pages as JSON Lines, and the start time of the crawl.
 fn pages(directory: &Path) -> Result<(File, String), ReadError> {
     let mut out = BufWriter::new(tempfile::tempfile()?);
     writeln!(out, "{}", json!({"format": "json-pages-1.0", "id": "pages", "title": "All Pages"}))?;

@@ -9,7 +9,7 @@ use std::io::{self, Read, Write};
 use flate2::Crc;
 use sha2::{Digest, Sha256};
 
-/// MS-DOS date and time of all entries, 1980-01-01: the same crawl gives the same bytes.
+/// MS-DOS date and time of all entries, 1980-01-01, so that the same crawl gives the same bytes.
 const DOS_DATE: u16 = 0x21;
 const VERSION: u16 = 45;
 const NO_SIZE: u32 = u32::MAX;
@@ -24,7 +24,7 @@ pub struct EntryDigest {
 }
 
 impl EntryDigest {
-    /// Reads a content to its end.
+    /// Reads the content to its end.
     pub fn of(mut content: impl Read) -> io::Result<Self> {
         let (mut crc, mut sha, mut bytes) = (Crc::new(), Sha256::new(), 0);
         let mut buffer = vec![0; 64 << 10];
@@ -86,14 +86,14 @@ impl<W: Write> ZipWriter<W> {
         Ok(())
     }
 
-    /// Writes the directory. Returns the output.
+    /// Writes the central directory. Returns the output.
     pub fn finish(mut self) -> io::Result<W> {
         let start = self.position;
         let entries = std::mem::take(&mut self.entries);
         for entry in &entries {
             let mut head = Vec::with_capacity(96 + entry.name.len());
             head.extend(b"PK\x01\x02");
-            // Made by: UNIX, so that the permissions below count.
+            // Made by: UNIX, so that readers apply the permissions below.
             head.extend((3u16 << 8 | VERSION).to_le_bytes());
             put_common(&mut head, &entry.digest, &entry.name, 28);
             // No comment, the first disk, no internal attributes.
@@ -137,7 +137,8 @@ impl<W: Write> ZipWriter<W> {
     }
 }
 
-/// The fields that both heads of an entry have: version, flags, method, time, checksum, sizes, lengths.
+/// Writes the fields that the local and the central header of an entry share: version, flags, method, time, checksum,
+/// sizes, lengths.
 fn put_common(head: &mut Vec<u8>, digest: &EntryDigest, name: &str, extra: u16) {
     const UTF8_NAMES: u16 = 1 << 11;
     const STORED: u16 = 0;
@@ -156,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_layout_is_that_of_the_specification() {
+    fn the_layout_follows_the_specification() {
         let content = b"hello";
         let digest = EntryDigest::of(&content[..]).unwrap();
         assert_eq!((digest.bytes, digest.crc), (5, 0x3610_a686));
@@ -171,6 +172,6 @@ mod tests {
         let end = bytes.len() - 22;
         assert_eq!(bytes.get(end..end + 4), Some(&b"PK\x05\x06"[..]));
         let mut short = ZipWriter::new(Vec::new());
-        assert!(short.add("b", digest, &b"hi"[..]).is_err(), "a content that shrank is not half an entry");
+        assert!(short.add("b", digest, &b"hi"[..]).is_err(), "content shorter than its digest says must be an error");
     }
 }

@@ -41,7 +41,8 @@ pub fn of_fetch(args: &FetchArgs) -> Result<Config, UsageError> {
     Ok(config)
 }
 
-/// Refuses a root that is the name of a file: `argiope crawl README.md` is hardly meant for a host called `readme.md`.
+/// Rejects a root that is the name of an existing file: `argiope crawl README.md` hardly means a host called
+/// `readme.md`.
 fn check_not_a_file(root: &str) -> Result<(), UsageError> {
     let path = Path::new(root);
     let is_path = path.is_file() || (root.starts_with(['.', '/']) && path.is_dir());
@@ -70,12 +71,12 @@ fn from_file(path: &Path) -> Result<CommandSettings, UsageError> {
     from_text(&text, &shown)
 }
 
-/// Which crawl this process shares, if any: flags override the configuration file.
+/// The shared crawl that this process joins, if any: flags override the configuration file.
 pub fn fleet_of(args: &CrawlArgs) -> Result<FleetFlags, UsageError> {
     let mut flags = args.fleet.clone();
     if let Some(path) = &args.place.config {
         let text = std::fs::read_to_string(path).unwrap_or_default();
-        // `of_crawl` has complained about what cannot be read.
+        // Ignored: `of_crawl` has already reported a file that cannot be parsed.
         let table: toml::Table = toml::from_str(&text).unwrap_or_default();
         for key in FLEET_KEYS {
             match table.get(key) {
@@ -110,7 +111,7 @@ fn from_text(text: &str, name: &str) -> Result<CommandSettings, UsageError> {
     for key in FLEET_KEYS {
         table.remove(key);
     }
-    // Two structures share the table. Each rejects unknown keys, so each gets only its own.
+    // Two structures share the table. Each rejects unknown keys, so each receives only its own.
     let mut of_messages = DeTable::new();
     of_messages.extend(MessageSettings::KEYS.into_iter().filter_map(|key| table.remove_entry(key)));
     let of_messages = Spanned::new(of_crawl.span(), of_messages);
@@ -158,7 +159,7 @@ fn nearest(unknown: &str) -> Option<&'static str> {
     let unknown = unknown.to_lowercase().replace('_', "-");
     let distances = CommandSettings::keys().map(|key| (strsim::osa_distance(&unknown, key), key));
     let (distance, key) = distances.min()?;
-    // More than a third of the characters different: too far for a suggestion.
+    // If more than a third of the characters differ, nothing is suggested.
     (distance <= 1 + unknown.chars().count() / 3).then_some(key)
 }
 

@@ -54,7 +54,7 @@ impl ApplyFlag<bool> for bool {
     }
 }
 
-macro_rules! lay {
+macro_rules! set {
     ($flags:expr, $config:expr, $($name:ident)*) => { $($flags.$name.set(&mut $config.$name);)* };
 }
 
@@ -106,7 +106,7 @@ pub struct DirectoryFlags {
 
 impl DirectoryFlags {
     pub fn apply_to(&self, config: &mut Config) {
-        lay!(self, config, input out fresh recrawl);
+        set!(self, config, input out fresh recrawl);
     }
 }
 
@@ -185,16 +185,17 @@ pub struct ScopeFlags {
 
 impl ScopeFlags {
     pub fn apply_to(&self, config: &mut Config) {
-        // A flag of this group overrides whichever of them the file sets.
+        // `--scope`, `--strict` and `--lenient` exclude each other: one on the command line overrides all three in the
+        // file.
         if self.scope.is_some() || self.strict || self.lenient {
             (config.strict, config.lenient) = (false, false);
         }
         if self.sitemap || self.no_sitemap {
             (config.sitemap, config.no_sitemap) = (false, false);
         }
-        lay!(self, config, scope strict lenient include exclude depth max_pages max_bytes max_disk max_time);
-        lay!(self, config, sitemap no_sitemap assets assets_scope strip_param follow_nofollow);
-        lay!(self, config, traps trap_budget max_pages_per_host);
+        set!(self, config, scope strict lenient include exclude depth max_pages max_bytes max_disk max_time);
+        set!(self, config, sitemap no_sitemap assets assets_scope strip_param follow_nofollow);
+        set!(self, config, traps trap_budget max_pages_per_host);
     }
 }
 
@@ -235,7 +236,7 @@ pub struct PaceFlags {
 
 impl PaceFlags {
     pub fn apply_to(&self, config: &mut Config) {
-        lay!(self, config, concurrency per_host per_ip delay pace rate max_crawl_delay);
+        set!(self, config, concurrency per_host per_ip delay pace rate max_crawl_delay);
     }
 }
 
@@ -311,9 +312,9 @@ pub struct FetchFlags {
 
 impl FetchFlags {
     pub fn apply_to(&self, config: &mut Config) -> Result<(), ConfigError> {
-        lay!(self, config, timeout connect_timeout idle_timeout min_rate max_tries retry_wait max_redirects);
-        lay!(self, config, max_size max_head max_url max_links user_agent contact header);
-        lay!(self, config, no_cookies cookies proxy http resolve dns);
+        set!(self, config, timeout connect_timeout idle_timeout min_rate max_tries retry_wait max_redirects);
+        set!(self, config, max_size max_head max_url max_links user_agent contact header);
+        set!(self, config, no_cookies cookies proxy http resolve dns);
         if let Some(user) = &self.user {
             // Parsed here so that an error message does not repeat the password.
             let credentials = user.parse().map_err(|bad: BadValue| ConfigError {
@@ -358,7 +359,7 @@ impl TrustFlags {
         if self.robots.is_some() {
             config.no_robots = false;
         }
-        lay!(self, config, robots no_robots allow_private ca_cert cert key insecure);
+        set!(self, config, robots no_robots allow_private ca_cert cert key insecure);
     }
 }
 
@@ -390,11 +391,11 @@ pub struct OutputFlags {
 
 impl OutputFlags {
     pub fn apply_to(&self, config: &mut Config) {
-        lay!(self, config, jsonl csv with warc warc_compression max_memory drain_time);
+        set!(self, config, jsonl csv with warc warc_compression max_memory drain_time);
     }
 }
 
-/// An address to listen at. `localhost` is 127.0.0.1.
+/// Parses an address to listen on. `localhost` is 127.0.0.1.
 pub fn listen(text: &str) -> Result<SocketAddr, String> {
     let numeric = text.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
     let address = numeric.as_deref().unwrap_or(text);
@@ -414,7 +415,7 @@ pub struct WatchFlags {
 
 impl WatchFlags {
     pub fn apply_to(&self, config: &mut Config) {
-        lay!(self, config, serve serve_token_file);
+        set!(self, config, serve serve_token_file);
     }
 }
 
@@ -437,7 +438,7 @@ pub struct ExtractFlags {
 
 impl ExtractFlags {
     pub fn apply_to(&self, config: &mut Config) {
-        lay!(self, config, extract extract_file text markdown);
+        set!(self, config, extract extract_file text markdown);
     }
 }
 
@@ -451,7 +452,7 @@ pub struct EngineFlags {
 
 impl EngineFlags {
     pub fn apply_to(&self, config: &mut Config) {
-        lay!(self, config, engine);
+        set!(self, config, engine);
     }
 }
 
@@ -491,7 +492,7 @@ impl MessageFlags {
             messages.verbose = self.verbose;
             messages.quiet = false;
         }
-        lay!(self, messages, quiet no_progress log_json fail_on);
-        lay!(self, crawl, log_skips);
+        set!(self, messages, quiet no_progress log_json fail_on);
+        set!(self, crawl, log_skips);
     }
 }

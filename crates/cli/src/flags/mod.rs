@@ -321,7 +321,7 @@ mod tests {
         }
     }
 
-    /// The words of an example, without what the shell does with the output.
+    /// The words of an example, without the redirection of its output.
     fn words(example: &str) -> Vec<String> {
         let mut words = vec![String::new()];
         let mut is_quoted = false;
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn the_examples_of_the_help_are_read_as_printed() {
+    fn the_examples_of_the_help_parse() {
         let mut command = command();
         command.build();
         let mut examples = 0;
@@ -378,7 +378,7 @@ mod tests {
             .flat_map(|arg| arg.get_long().into_iter().chain(arg.get_all_aliases().unwrap_or_default()))
             .filter(|long| !matches!(*long, "help" | "config" | "buckets" | "lease"))
             .collect();
-        // Several logins cannot be written as one flag.
+        // Several logins cannot be given as one flag.
         let in_files_only = |key: &&str| !matches!(*key, "roots" | "auth");
         let mut keys: Vec<&str> = CommandSettings::keys().filter(in_files_only).collect();
         flags.sort_unstable();
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crawl_is_read_alone_as_it_is_among_the_others() {
+    fn the_fast_path_for_crawl_parses_like_the_full_parser() {
         for (line, is_right) in [
             ("argiope crawl h -q -c 7 --delay 1s --jsonl - -d x.crawl", true),
             ("argiope crawl --exclude a --exclude b -vv -- -h", true),

@@ -1,5 +1,5 @@
-//! The settings of the command: those of the crawl, and those of its messages and exit code, which the library does not
-//! have.
+//! The settings of the command: those of the crawl, and those of messages and exit code, which are not part of the
+//! library.
 
 use argiope_core::rules::{Config, ConfigError, Rules};
 use serde::{Deserialize, Serialize};
@@ -13,8 +13,8 @@ pub struct CommandSettings {
     pub messages: MessageSettings,
 }
 
-/// The keys of a configuration file that say which crawl this process shares. They are in no record: an address may
-/// hold a password.
+/// The configuration keys that select a shared crawl. They are not written to records, because the address may contain
+/// a password.
 pub const FLEET_KEYS: [&str; 2] = ["frontier", "name"];
 
 /// What the command prints on standard error, and when it exits with code 3.
@@ -40,12 +40,12 @@ pub enum FailOn {
 }
 
 impl MessageSettings {
-    /// The keys of a configuration file that belong here and not to [`Config`].
+    /// The keys of a configuration file that are parsed here instead of in [`Config`].
     pub const KEYS: [&'static str; 5] = ["quiet", "verbose", "no-progress", "log-json", "fail-on"];
 }
 
 impl CommandSettings {
-    /// Compiles the settings of the crawl, with what the messages need from it.
+    /// Compiles the settings of the crawl, including the options that the messages need.
     pub fn rules(&self) -> Result<Rules, ConfigError> {
         let mut rules = argiope_runtime::rules(&self.crawl)?;
         rules.report_skips = self.messages.verbose > 1;
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_holds_both_and_gives_back_those_of_the_crawl() {
+    fn a_record_holds_all_settings_and_gives_back_those_of_the_crawl() {
         let serde_json::Value::Object(written) = serde_json::to_value(all()).unwrap() else { panic!("an object") };
         assert_eq!(
             (&written["verbose"], &written["fail-on"], &written["depth"]),

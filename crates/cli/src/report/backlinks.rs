@@ -11,17 +11,17 @@ use super::url_list::UrlList;
 
 /// 12 bytes each.
 const MOST_LINKS: usize = 3_000_000;
-/// Bytes of addresses of pages with links.
+/// Maximum bytes of the URLs of pages with links.
 const MOST_TEXT: usize = 16 << 20;
 
-/// Fixed: these fingerprints stay within the report, and a collision only lists one page too many.
+/// Fixed: these fingerprints are used only within the report, and a collision only lists one page too many.
 const KEY: u64 = 0x6172_6769_6f70_6521;
 
 #[derive(Clone, Debug)]
 pub struct Backlinks {
     /// The pages with links.
     urls: UrlList,
-    /// Two columns, which avoids padding.
+    /// Two parallel vectors avoid padding.
     links: Vec<u64>,
     pages: Vec<u32>,
 }
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn it_stays_within_its_limits() {
+    fn links_and_urls_stay_within_their_limits() {
         let mut backlinks = Backlinks::default();
         backlinks.add("http://h/1", 0..2 * MOST_LINKS as u64);
         backlinks.add("http://h/2", [1]);

@@ -8,15 +8,15 @@ use argiope_core::schedule::keeper::{Change, ChangeNote, Changes, Comparison};
 use crate::diff::Diff;
 use crate::records::ReadError;
 
-/// Pages named for each kind of change.
-const NAMED: usize = 10;
-/// Newly broken links named, for `--fail-on new-broken`.
-const BROKEN: usize = 1_000;
+/// How many URLs are listed for each kind of change.
+const MAX_LISTED: usize = 10;
+/// How many newly broken links are listed, for `--fail-on new-broken`.
+const MAX_NEWLY_BROKEN: usize = 1_000;
 
-/// Numbers of changes, and the first URLs of each kind in alphabetical order.
+/// The counts of changes, and the alphabetically first URLs of each kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChangeList {
-    /// Of the whole round.
+    /// The counts of the whole round.
     pub counts: Changes,
     new: BTreeSet<Box<str>>,
     changed: BTreeSet<Box<str>>,
@@ -26,7 +26,7 @@ pub struct ChangeList {
     redirected: BTreeSet<Box<str>>,
 }
 
-/// One kind of change: its name, its number, and the first URLs.
+/// One kind of change: its name, its count, and its first URLs.
 pub struct ChangeKind<'a> {
     pub name: &'static str,
     pub count: u64,
@@ -34,7 +34,7 @@ pub struct ChangeKind<'a> {
 }
 
 impl ChangeList {
-    /// Compares the last two rounds of a crawl directory; none if there is only one.
+    /// Compares the last two rounds of a crawl directory; `None` if there is only one round.
     pub fn of_directory(directory: &Path) -> Result<Option<Self>, ReadError> {
         let Some(mut diff) = Diff::of_rounds(directory, &mut |_| ())? else { return Ok(None) };
         let mut list = Self::default();
@@ -46,7 +46,7 @@ impl ChangeList {
         Ok(Some(list))
     }
 
-    /// Names a URL, as far as there is room. The counts are set apart.
+    /// Adds a URL to the lists of its change, up to their limits. Does not change `counts`.
     pub fn name(&mut self, comparison: Comparison, url: &str) {
         let by_change = match comparison.change {
             Change::New => Some(&mut self.new),
@@ -54,11 +54,11 @@ impl ChangeList {
             Change::Gone => Some(&mut self.gone),
             Change::Same => None,
         };
-        by_change.into_iter().for_each(|list| keep_first(list, url, NAMED));
+        by_change.into_iter().for_each(|list| keep_first(list, url, MAX_LISTED));
         match comparison.note {
-            Some(ChangeNote::NewlyBroken) => keep_first(&mut self.newly_broken, url, BROKEN),
-            Some(ChangeNote::Repaired) => keep_first(&mut self.repaired, url, NAMED),
-            Some(ChangeNote::Redirected) => keep_first(&mut self.redirected, url, NAMED),
+            Some(ChangeNote::NewlyBroken) => keep_first(&mut self.newly_broken, url, MAX_NEWLY_BROKEN),
+            Some(ChangeNote::Repaired) => keep_first(&mut self.repaired, url, MAX_LISTED),
+            Some(ChangeNote::Redirected) => keep_first(&mut self.redirected, url, MAX_LISTED),
             None => {}
         }
     }
@@ -79,20 +79,20 @@ impl ChangeList {
         .map(|(name, count, urls)| ChangeKind {
             name,
             count,
-            urls: urls.iter().take(NAMED).map(|url| &**url).collect(),
+            urls: urls.iter().take(MAX_LISTED).map(|url| &**url).collect(),
         })
     }
 
-    /// Whether this link is named as newly broken.
+    /// Whether this link is listed as newly broken.
     pub fn is_newly_broken(&self, url: &str) -> bool {
         self.newly_broken.contains(url)
     }
 }
 
-fn keep_first(list: &mut BTreeSet<Box<str>>, url: &str, room: usize) {
-    if list.len() < room || list.last().is_some_and(|last| url < &**last) {
+fn keep_first(list: &mut BTreeSet<Box<str>>, url: &str, limit: usize) {
+    if list.len() < limit || list.last().is_some_and(|last| url < &**last) {
         list.insert(url.into());
-        if list.len() > room {
+        if list.len() > limit {
             list.pop_last();
         }
     }
@@ -115,7 +115,10 @@ mod tests {
         });
         assert_eq!(lists[0], lists[1]);
         let [_, changed, gone, _, broken, ..] = lists[0].kinds();
-        assert_eq!((changed.urls.len(), changed.urls[0], changed.urls[9]), (NAMED, "https://h/00", "https://h/09"));
+        assert_eq!(
+            (changed.urls.len(), changed.urls[0], changed.urls[9]),
+            (MAX_LISTED, "https://h/00", "https://h/09")
+        );
         assert_eq!((gone.urls, broken.urls), (vec!["https://h/gone"], vec!["https://h/gone"]));
         assert!(lists[0].is_newly_broken("https://h/gone"));
     }

@@ -1,7 +1,7 @@
-//! [`ReportDetail`]: distributions of a crawl and the first URLs behind each number.
+//! [`ReportDetail`]: distributions of a crawl, and the first URLs that each number counts.
 //!
-//! Invariant: memory is bounded. Counts are exact for the groups that are kept; a site with more hosts or sections than
-//! fit has the rest counted together.
+//! Invariant: memory is bounded. Counts are exact for the groups that are kept; further hosts and sections are counted
+//! together.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -11,21 +11,21 @@ use argiope_core::status::OutcomeCounts;
 
 use super::PageSummary;
 
-/// URLs that are kept for each number.
+/// How many URLs are kept for each number.
 pub const FIRST_URLS: usize = 100;
-/// Groups that are counted one by one.
+/// How many groups are counted separately.
 const MAX_GROUPS: usize = 20_000;
-/// Groups whose URLs are kept.
+/// How many groups keep their URLs.
 const MAX_LISTED: usize = 4_000;
 /// Columns of the timeline.
 const COLUMNS: usize = 120;
-/// Nodes of the site's tree, and how deep it goes below the host.
+/// The maximum number of nodes of the site's tree, and its depth below the host.
 const MAX_NODES: usize = 4_000;
 const TREE_DEPTH: usize = 3;
-/// Depths that are counted one by one.
+/// How many depths are counted separately.
 const MAX_DEPTH: u32 = 20;
 
-/// Upper bounds of response times, in milliseconds, and what the last group is called.
+/// Upper bounds of response times in milliseconds, with the name of each group.
 pub const TIMES: &[(u64, &str)] = &[
     (10, "10 ms"),
     (20, "20 ms"),
@@ -54,7 +54,7 @@ pub const SIZES: &[(u64, &str)] = &[
     (u64::MAX, "more"),
 ];
 
-/// What a number of the report stands for.
+/// The URLs that a number of the report counts.
 #[derive(Clone, Debug, Default)]
 pub struct UrlGroup {
     pub count: u64,
@@ -67,7 +67,7 @@ pub struct UrlGroup {
     pub urls: Vec<Box<str>>,
 }
 
-/// Distributions of a crawl, and the URLs behind each number.
+/// Distributions of a crawl, and the URLs that each number counts.
 #[derive(Debug, Default)]
 pub struct ReportDetail {
     /// By name, such as `status:404` or `section:h.example/docs/`.
@@ -133,7 +133,7 @@ pub fn section(url: &str) -> &str {
 }
 
 impl ReportDetail {
-    /// Adds one URL. `at` is when it was requested, since the crawl began.
+    /// Adds one URL. `at` is the time of its request since the start of the crawl.
     pub fn add(&mut self, page: &PageSummary<'_>, depth: u32, at: Option<Duration>) {
         let mut scratch = std::mem::take(&mut self.scratch);
         each_group(page, depth, &mut scratch, |name| {
@@ -232,7 +232,7 @@ impl SiteTree {
         let broken = u64::from(page.is_broken());
         let folders = path(page.url).split('/').skip(1);
         let mut folders: Vec<&str> = folders.collect();
-        // The last one is the page itself.
+        // The last segment is the page itself.
         folders.pop();
         let mut at = 0;
         self.count(at, broken);

@@ -9,23 +9,23 @@ use super::url_list::UrlList;
 
 const MAX_BODIES: usize = 1 << 17;
 const MAX_TEXT: usize = 16 << 20;
-/// Groups that are listed.
+/// Maximum number of groups listed.
 const MAX_GROUPS: usize = 100;
-/// Pages that are listed for each group, besides the first.
+/// Maximum number of pages listed per group, besides the first.
 const LISTED: usize = 10;
 
 /// Pages with the same body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DuplicateGroup {
-    /// The one that was seen first.
+    /// The first page that had this body.
     pub first: Box<str>,
-    /// The others, as far as they are listed.
+    /// Other pages, up to [`LISTED`].
     pub others: Vec<Box<str>>,
-    /// The number of all others.
+    /// The number of all other pages, listed or not.
     pub total: u64,
 }
 
-/// Pages whose body is identical to that of an earlier one.
+/// Pages whose body is identical to that of an earlier page.
 #[derive(Clone, Debug)]
 pub struct Duplicates {
     pub total: u64,
@@ -70,7 +70,7 @@ impl Duplicates {
         }
     }
 
-    /// Frees what only the search for further duplicates needs.
+    /// Frees the memory that only adding pages needs.
     pub fn close(&mut self) {
         (self.seen, self.by_digest) = (HashMap::new(), HashMap::new());
         self.urls = UrlList::with_room(0);

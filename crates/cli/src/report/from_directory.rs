@@ -17,10 +17,10 @@ use crate::records::{self, ReadError, StoredRecord};
 /// One run of the crawl, according to its records.
 #[derive(Default)]
 struct Run {
-    /// How it ended, if it wrote its last record.
+    /// How the run ended; `None` if it has no final record.
     end: Option<End>,
     seconds: f64,
-    /// Its start, and the start of the last page it finished, in milliseconds.
+    /// When the run began and when its latest page was requested, in milliseconds since the Unix epoch.
     began: Option<i64>,
     latest: Option<i64>,
 }
@@ -38,18 +38,18 @@ impl Run {
 impl CrawlReport {
     /// The report of a crawl directory: all committed runs since the last `--recrawl`.
     pub fn from_directory(directory: &Path) -> Result<Self, ReadError> {
-        Self::gather(directory, |_, _, _| (), || ())
+        Self::build(directory, |_, _, _| (), || ())
     }
 
-    /// The same with distributions and the URLs behind each number.
+    /// Like [`Self::from_directory`], with distributions and the URLs that each number counts.
     pub fn detailed(directory: &Path) -> Result<(Self, ReportDetail), ReadError> {
         let detail = RefCell::new(ReportDetail::default());
         let add = |page: &PageSummary<'_>, depth: u32, at: Option<Duration>| detail.borrow_mut().add(page, depth, at);
-        let report = Self::gather(directory, add, || drop(detail.take()))?;
+        let report = Self::build(directory, add, || drop(detail.take()))?;
         Ok((report, detail.into_inner()))
     }
 
-    /// Tells the URLs behind one number, such as `status:404`, all of them.
+    /// Calls `each` with all URLs that a number of the report counts, such as `status:404`.
     pub fn urls_of(
         directory: &Path,
         group: &str,
@@ -73,7 +73,9 @@ impl CrawlReport {
         Ok(())
     }
 
-    fn gather(
+    /// Builds the report. Calls `add` for each page with its depth and its time since the start of the crawl, and
+    /// `reset` at the start of each round.
+    fn build(
         directory: &Path,
         mut add: impl FnMut(&PageSummary<'_>, u32, Option<Duration>),
         mut reset: impl FnMut(),
@@ -107,7 +109,7 @@ impl CrawlReport {
                 "run" => {
                     if let Some(settings) = &line.settings {
                         runs.push(Run { began: millis(&line), ..Run::default() });
-                        // Settings of another version may not be readable: then every redirect counts as in scope.
+                        // If settings of another version cannot be read, every redirect counts as in scope.
                         rules = settings.compile(0).ok();
                     } else if let Some(run) = runs.last_mut() {
                         run.end = line.reason.as_deref().and_then(End::from_name);
@@ -155,7 +157,7 @@ fn short_digest(text: &str) -> Option<u64> {
     u64::from_str_radix(text.strip_prefix("sha256:")?.get(..16)?, 16).ok()
 }
 
-/// Converts a record for the report.
+/// Converts a record to the report's view of a page.
 fn page<'a>(line: &'a StoredRecord, rules: Option<&Rules>) -> PageSummary<'a> {
     let in_scope = |to: &str| {
         let to = UrlRef::from_normal(to);

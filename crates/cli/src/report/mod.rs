@@ -1,7 +1,7 @@
 //! [`CrawlReport`]: the results of a crawl, gathered page by page.
 //!
-//! Invariant: memory use is bounded, however long the crawl is. Counts are exact; lists are capped and say how much they
-//! omit.
+//! Invariant: memory use is bounded, independent of the length of the crawl. Counts are exact; lists are capped and
+//! report how many entries they omit.
 
 mod backlinks;
 mod changes;
@@ -52,7 +52,7 @@ const LINKING: usize = 10;
 /// URLs listed per kind of failure.
 const FAILED: usize = 10;
 
-/// One finished URL, with what the report needs. Borrowed: most of it is only counted.
+/// The fields of a finished URL that the report needs. Borrowed, because most are only counted.
 #[derive(Clone, Debug)]
 pub struct PageSummary<'a> {
     pub url: &'a str,
@@ -64,7 +64,7 @@ pub struct PageSummary<'a> {
     pub is_root: bool,
     /// Links from a root to here; redirects do not count.
     pub depth: u32,
-    /// The first candidate of a root without a scheme, which failed: the next candidate counts.
+    /// Whether this is the failed https candidate of a root without a scheme, which is not reported.
     pub is_guess: bool,
     pub outcome: Outcome,
     pub status: Option<u16>,
@@ -136,14 +136,14 @@ impl<'a> PageSummary<'a> {
     }
 }
 
-/// A duration as records have it, in whole milliseconds: the report at the end and the report of the directory show the
-/// same.
+/// Truncates a duration to milliseconds, as in records, so that the final report and the report of the directory are
+/// the same.
 fn as_recorded(span: Duration) -> Duration {
     Duration::from_millis(u64::try_from(span.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX))
 }
 
-/// Whether this is the failed https candidate of a root without a scheme. The user did not write that address, and the
-/// next candidate counts.
+/// Whether this is the failed https candidate of a root without a scheme. The user did not write that URL, so only the
+/// next candidate is reported.
 pub fn is_guess(outcome: Outcome, url: &str, rules: &Rules) -> bool {
     let is_first =
         |root: &Root| root.candidates.len() > 1 && root.candidates.first().is_some_and(|u| u.as_str() == url);
@@ -216,7 +216,7 @@ pub struct HostTotals {
     pub time: Duration,
 }
 
-/// A redirect that leads somewhere.
+/// A redirect with a target.
 #[derive(Clone, Debug)]
 struct Followed {
     to: Box<str>,
@@ -252,12 +252,12 @@ pub struct CrawlReport {
     pub root_answered: bool,
     /// Pages whose body is identical to another page's.
     pub duplicates: Duplicates,
-    /// Compared with the round before, if there was one.
+    /// The changes since the previous round, if there was one.
     pub changes: Option<ChangeList>,
-    /// Places where links were skipped as endless.
+    /// Crawler traps where links were skipped.
     pub cuts: Vec<Cut>,
     backlinks: Backlinks,
-    /// Redirects that lead somewhere, by URL, as far as they fit.
+    /// Redirects with a target, by URL; capped.
     followed: BTreeMap<Box<str>, Followed>,
 
     // Set at the end
@@ -306,7 +306,7 @@ impl CrawlReport {
     /// Adds one finished URL.
     pub fn add(&mut self, page: &PageSummary<'_>) {
         self.outcomes.add(page.outcome);
-        // A redirect costs no depth, so pages of depth 0 are the roots and what they redirect to.
+        // Redirects do not increase the depth, so pages of depth 0 are the roots and their redirect targets.
         self.root_answered |= page.depth == 0 && matches!(page.outcome, Outcome::Ok | Outcome::NotModified);
         self.bytes_wire += page.bytes_wire;
         self.bytes_body += page.bytes_body;
@@ -386,8 +386,8 @@ impl CrawlReport {
         self.duplicates.close();
     }
 
-    /// Names the pages that link to broken links by the link graph of the crawl directory: all links of all pages, exactly
-    /// counted. Costs one pass over the graph, and nothing if no link is broken.
+    /// Adds the pages that link to broken links, with exact counts from the link graph of the crawl directory. Needs
+    /// one pass over the graph, or none if no link is broken.
     pub fn name_referrers(&mut self, directory: &Path) -> Result<(), StoreError> {
         if self.broken.is_empty() {
             return Ok(());
@@ -395,7 +395,7 @@ impl CrawlReport {
         let urls: Vec<&str> = self.broken.iter().map(|broken| &*broken.url).collect();
         let found = LinkGraph::open(directory, GraphRound::Latest)?.referrers(&urls, LINKING)?;
         for (broken, found) in self.broken.iter_mut().zip(found) {
-            // A directory without a graph still knows the page on which the link was found.
+            // Without a graph, keep the page on which the link was found.
             if found.count > 0 {
                 let via = broken.on.first().cloned();
                 broken.on = found.first.into_iter().map(Into::into).collect();
@@ -434,7 +434,7 @@ impl CrawlReport {
         sum.time += page.total.unwrap_or_default();
     }
 
-    /// Every member of a loop of redirects is broken, not only the one that closes it.
+    /// Adds every member of a redirect loop as broken, not only the redirect that closes it.
     fn add_loop(&mut self, closing: &str, to: &str, error: &Failure) {
         let mut at: Box<str> = to.into();
         while &*at != closing

@@ -27,7 +27,7 @@ fn page(url: &str) -> PageSummary<'_> {
 }
 
 #[test]
-fn every_fate_is_counted_once() {
+fn every_outcome_is_counted_once() {
     let mut report = CrawlReport::default();
     let failure = Failure::new(ErrorKind::Reset, "gone");
     report.add(&page("http://h/ok"));
@@ -71,7 +71,7 @@ fn broken_links_name_every_page_that_has_them() {
 }
 
 #[test]
-fn lists_have_an_end_and_counts_do_not() {
+fn lists_are_limited_and_counts_are_not() {
     let mut report = CrawlReport::default();
     for number in 0..2_500 {
         let url = format!("http://h{number}/");
@@ -89,7 +89,7 @@ fn lists_have_an_end_and_counts_do_not() {
 }
 
 #[test]
-fn roots_that_need_a_word_get_one() {
+fn unusual_results_of_roots_are_noted() {
     let mut report = CrawlReport::default();
     let root = |url| PageSummary { is_root: true, via: None, ..page(url) };
     let dead = Failure::new(ErrorKind::DnsNxdomain, "no such name");

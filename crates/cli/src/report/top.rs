@@ -1,4 +1,4 @@
-//! [`Top`]: the largest few of many values.
+//! [`Top`]: the largest N of many values.
 
 /// The `room` largest values and their names, in descending order. Equal values keep their order of arrival.
 #[derive(Clone, Debug)]

@@ -14,7 +14,7 @@ impl UrlList {
         Self { max_bytes: max_bytes.min(u32::MAX as usize), text: String::new(), ends: Vec::new() }
     }
 
-    /// Adds a URL and gives its number; none if there is no room.
+    /// Adds a URL and returns its number; `None` if the limit is reached.
     pub fn push(&mut self, url: &str) -> Option<u32> {
         let end = self.text.len() + url.len();
         if end > self.max_bytes {

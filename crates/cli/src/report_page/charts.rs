@@ -1,4 +1,4 @@
-//! Pictures of a report as inline SVG: plain shapes with classes, so that one style sheet serves light and dark.
+//! Charts of a report as inline SVG: plain shapes with classes, so that one style sheet serves light and dark mode.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -21,11 +21,11 @@ const BOTTOM: f64 = 160.0;
 pub struct ChartColumn {
     pub label: String,
     pub counts: OutcomeCounts,
-    /// Where its URLs are listed.
+    /// The anchor of its list of URLs.
     pub target: Option<String>,
 }
 
-/// Begins a picture; `role` is `group` where it has links in it.
+/// Begins a chart; `role` is `group` if it contains links.
 fn open(svg: &mut String, label: &str, role: &str) {
     let _ = write!(svg, "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"{role}\" aria-label=\"{}\">", Text(label));
 }
@@ -45,7 +45,7 @@ fn axis(svg: &mut String, most: u64) {
     }
 }
 
-/// A number that fits beside an axis.
+/// A number short enough for an axis label.
 fn short(number: u64) -> String {
     match number {
         0..10_000 => wording::count(number),
@@ -82,7 +82,7 @@ pub fn columns(label: &str, columns: &[ChartColumn]) -> String {
             let _ = write!(svg, "<a href=\"#{target}\">");
         }
         let _ = write!(svg, "<g><title>{}: {total}</title>", Text(&column.label));
-        // The whole column can be pointed at, however small its bar is.
+        // The whole height of the column is clickable, however small its bar is.
         let _ = write!(
             svg,
             "<rect class=\"hit\" x=\"{x:.1}\" y=\"{TOP}\" width=\"{step:.1}\" height=\"{:.1}\"/>",
@@ -163,7 +163,7 @@ pub fn bar(counts: &OutcomeCounts, most: u64) -> String {
     svg
 }
 
-/// What the colours mean.
+/// The legend of the colours.
 pub fn legend(counts: &OutcomeCounts) -> String {
     let mut html = "<ul class=\"legend\">".to_owned();
     for outcome in Outcome::ALL.iter().filter(|outcome| counts.get(**outcome) > 0) {

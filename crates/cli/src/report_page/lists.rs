@@ -1,6 +1,6 @@
-//! The URLs behind the numbers: for each number its first hundred, and the command that lists all.
+//! The URLs behind the numbers: the first hundred for each number, and the command that lists all.
 //!
-//! Invariant: the lists together stay within a budget, so that the page stays small whatever the site's URLs are.
+//! Invariant: all lists together stay within a budget, so that the page stays small even if URLs are long.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -11,15 +11,15 @@ use crate::audit::Finding;
 use crate::report::detail::FIRST_URLS;
 use crate::screen::wording;
 
-/// Bytes of all lists together.
+/// Maximum bytes of all lists together.
 const BUDGET: usize = 2_600_000;
-/// Bytes of one list.
+/// Maximum bytes of one list.
 const ONE_LIST: usize = 24_000;
 
-/// Lists that numbers of the page lead to.
+/// The URL lists that numbers on the page link to.
 pub struct Lists<'a> {
     page: &'a ReportPage<'a>,
-    /// Groups in the order in which they were asked for.
+    /// Groups in the order in which they were requested.
     wanted: Vec<String>,
     places: HashMap<String, usize>,
     left: usize,
@@ -30,7 +30,7 @@ impl<'a> Lists<'a> {
         Self { page, wanted: Vec::new(), places: HashMap::new(), left: BUDGET }
     }
 
-    /// Where the URLs of a group are listed.
+    /// The anchor of the URL list of a group.
     pub fn target(&mut self, group: &str) -> String {
         let next = self.wanted.len();
         let place = *self.places.entry(group.to_owned()).or_insert_with(|| {
@@ -40,7 +40,7 @@ impl<'a> Lists<'a> {
         format!("g{place}")
     }
 
-    /// A number that leads to its URLs.
+    /// A number that links to its URLs.
     pub fn number(&mut self, number: u64, group: &str) -> String {
         let text = wording::count(number);
         if self.page.detail.get(group).is_none() {
@@ -49,7 +49,7 @@ impl<'a> Lists<'a> {
         format!("<a href=\"#{}\">{text}</a>", self.target(group))
     }
 
-    /// The pages of a finding, as items of a list.
+    /// Writes the pages of a finding as list items.
     pub fn finding(&mut self, html: &mut String, finding: &Finding) {
         let mut items = String::new();
         for page in finding.pages.iter().take(FIRST_URLS) {
@@ -64,7 +64,7 @@ impl<'a> Lists<'a> {
         html.push_str(&items);
     }
 
-    /// Writes all lists that were asked for.
+    /// Writes all lists that were requested.
     pub fn render(mut self, html: &mut String) {
         html.push_str(
             "<h2 id=\"urls\">URLs behind the numbers</h2>\n<p class=\"muted\">The first hundred of each.</p>\n",
@@ -80,7 +80,7 @@ impl<'a> Lists<'a> {
                 items.push_str(&item);
             }
             self.left = self.left.saturating_sub(items.len());
-            // A target inside closed details opens them.
+            // Browsers open closed details that contain the target of a link.
             let _ = writeln!(
                 html,
                 "<details><summary>{}: {}</summary><div id=\"g{place}\"><p class=\"muted\">All of them: <code>argiope report {} --list '{}'</code></p><ol>{items}</ol></div></details>",

@@ -6,7 +6,7 @@ use argiope_core::output::escape::acts;
 
 use crate::markup::write_escaped;
 
-/// Characters of a URL that are shown; the link itself is complete.
+/// Characters of a URL that are shown; the link itself contains all.
 const SHOWN: usize = 300;
 
 /// Text that cannot become markup.
@@ -19,7 +19,7 @@ impl Display for Text<'_> {
     }
 }
 
-/// A URL as a link: only http and https become one.
+/// A URL as a link. Only http and https URLs become links; others are shown as text.
 pub struct UrlLink<'a>(pub &'a str);
 
 impl Display for UrlLink<'_> {

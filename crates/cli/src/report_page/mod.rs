@@ -1,5 +1,5 @@
-//! The report as one page for a browser: nothing is loaded from anywhere, everything from the web is escaped, and the
-//! script only sorts and filters.
+//! The report as one HTML page: it loads nothing, all text from the web is escaped, and the script only sorts and
+//! filters.
 
 mod charts;
 mod lists;
@@ -25,17 +25,17 @@ use markup::Text;
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 
-/// All that a page tells.
+/// The content of a report page.
 pub struct ReportPage<'a> {
     pub report: &'a CrawlReport,
     pub detail: &'a ReportDetail,
     pub audit: &'a Audit,
     pub name: &'a str,
-    /// The crawl directory, as commands name it.
+    /// The crawl directory, as written in commands.
     pub directory: &'a str,
 }
 
-/// The whole page.
+/// Renders the whole page.
 pub fn render(page: &ReportPage<'_>) -> String {
     let ReportPage { report, detail, name, .. } = *page;
     let mut lists = Lists::new(page);
@@ -66,7 +66,7 @@ pub fn render(page: &ReportPage<'_>) -> String {
     html
 }
 
-/// A source expression that allows exactly this text.
+/// The source expression of the content security policy that allows exactly this text.
 fn digest(text: &str) -> String {
     format!("sha256-{}", BASE64_STANDARD.encode(Sha256::digest(text)))
 }

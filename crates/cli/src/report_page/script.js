@@ -1,5 +1,5 @@
 "use strict";
-// Tables sort and filter; everything else works without this.
+// Sorts and filters tables; everything else works without this script.
 for (const table of document.querySelectorAll("table[data-sort]")) {
   const body = table.tBodies[0];
   const heads = [...table.tHead.rows[0].cells];

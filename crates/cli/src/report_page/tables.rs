@@ -1,4 +1,4 @@
-//! The tables of a report. Cells with numbers carry them for sorting; tables end with a budget of bytes.
+//! The tables of a report. Cells with numbers carry the value for sorting; each table has a byte limit.
 
 use std::fmt::{Display, Write as _};
 
@@ -10,12 +10,12 @@ use crate::commands::report::in_words;
 use crate::report::{BrokenLink, BrokenReason, RootNote};
 use crate::screen::wording;
 
-/// Bytes of one table.
+/// Maximum bytes of one table.
 const ONE_TABLE: usize = 350_000;
-/// Rows of tables that have one for each host or section.
+/// Maximum rows of a table that has one row per host or section.
 const ROWS: usize = 200;
 
-/// A table with a title. Heads that begin with # are of numbers.
+/// A table with a title. Headers that begin with # mark columns of numbers.
 struct Table<'a> {
     title: &'a str,
     heads: &'a [&'a str],
@@ -71,7 +71,7 @@ fn number(value: u64, text: impl Display) -> String {
     format!("<td class=\"n\" data-v=\"{value}\">{text}</td>")
 }
 
-/// All tables.
+/// Renders all tables.
 pub fn render(html: &mut String, page: &ReportPage<'_>, lists: &mut Lists<'_>) {
     html.push_str("<h2 id=\"tables\">Tables</h2>\n");
     outcomes(html, page, lists);
@@ -110,7 +110,7 @@ fn outcomes(html: &mut String, page: &ReportPage<'_>, lists: &mut Lists<'_>) {
     table.write(html);
 }
 
-/// A cell with the first URLs of a group, and how many there are besides.
+/// A cell with the first URLs of a group, and the number of further ones.
 fn urls<U: AsRef<str>>(urls: &[U], total: u64) -> String {
     let mut lines: Vec<String> = urls.iter().map(|url| UrlLink(url.as_ref()).to_string()).collect();
     let hidden = total.saturating_sub(urls.len() as u64);
@@ -197,7 +197,7 @@ fn redirects(html: &mut String, page: &ReportPage<'_>) {
     table.write(html);
 }
 
-/// Hosts or sections: how many URLs, with which outcomes, how large and how fast.
+/// Hosts or sections: number of URLs, outcomes, size and speed.
 fn groups(html: &mut String, page: &ReportPage<'_>, lists: &mut Lists<'_>, family: &str, title: &str) {
     let groups = page.detail.family(family);
     let most = groups.first().map_or(1, |(_, group)| group.count);

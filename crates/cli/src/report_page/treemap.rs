@@ -1,4 +1,4 @@
-//! The structure of a site as a tree map: folders as rectangles, their size by pages, their colour by broken links.
+//! The structure of a site as a treemap: each folder is a rectangle, sized by pages and coloured by broken links.
 //!
 //! Squarified layout (Bruls, Huizing, van Wijk): rows of rectangles that are as square as possible.
 
@@ -8,11 +8,11 @@ use super::markup::Text;
 use crate::report::detail::{SiteTree, TreeNode};
 use crate::screen::wording;
 
-/// Rectangles of one map.
+/// Maximum number of rectangles in a map.
 const MAX_RECTANGLES: usize = 800;
-/// A rectangle that is smaller than this on a side is left to its parent.
+/// Minimum side of a rectangle; smaller ones are merged into their parent.
 const SMALLEST: f64 = 6.0;
-/// Height of a folder's name.
+/// Height of the header with a folder's name.
 const HEADER: f64 = 18.0;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -23,11 +23,11 @@ struct Area {
     height: f64,
 }
 
-/// A map of this size; empty where there is nothing to show.
+/// Renders a map of this size; empty if there is nothing to show.
 pub fn render(tree: &SiteTree, width: f64, height: f64, class: &str) -> String {
     let Some(mut root) = tree.nodes.first() else { return String::new() };
     let mut name = String::new();
-    // One host is not worth a rectangle of its own.
+    // Skip levels that have only one child, such as a single host.
     while root.children.len() == 1 {
         let Some(only) = root.children.values().next().and_then(|child| tree.nodes.get(*child)) else { break };
         if only.pages < root.pages {
@@ -54,7 +54,7 @@ pub fn render(tree: &SiteTree, width: f64, height: f64, class: &str) -> String {
 fn folder(svg: &mut String, tree: &SiteTree, node: &TreeNode, area: Area, path: &str, depth: usize, left: &mut usize) {
     let mut children: Vec<&TreeNode> = node.children.values().filter_map(|child| tree.nodes.get(*child)).collect();
     children.sort_by(|one, other| other.pages.cmp(&one.pages).then(one.name.cmp(&other.name)));
-    // Pages that lie in the folder itself.
+    // Pages directly in the folder.
     let own = node.pages.saturating_sub(children.iter().map(|child| child.pages).sum());
     let mut sizes: Vec<(f64, Option<&TreeNode>)> =
         children.into_iter().map(|child| (child.pages as f64, Some(child))).collect();
@@ -117,7 +117,7 @@ fn whole(number: f64) -> u64 {
     number.max(0.0) as u64
 }
 
-/// Areas for sizes that are sorted, largest first.
+/// Computes the areas for sizes, which are sorted largest first.
 fn squarify(sizes: &[f64], mut area: Area) -> Vec<Area> {
     let total: f64 = sizes.iter().sum();
     let mut areas = Vec::with_capacity(sizes.len());
@@ -156,7 +156,7 @@ fn squarify(sizes: &[f64], mut area: Area) -> Vec<Area> {
     areas
 }
 
-/// The worst ratio of sides in a row of these areas.
+/// The worst aspect ratio in a row of these areas.
 fn worst(row: &[f64], side: f64) -> f64 {
     let sum: f64 = row.iter().sum();
     let most = row.iter().copied().fold(0.0, f64::max);

@@ -15,7 +15,7 @@ pub fn message(kind: &str, text: &str) -> String {
     line(&json!({ "log": kind, "message": text }))
 }
 
-/// The state of the crawl at one moment.
+/// The current state of the crawl.
 pub fn progress(snapshot: &Status) -> String {
     line(&json!({
         "log": "progress",
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_never_asked_for_is_no_page() {
+    fn urls_that_were_never_requested_do_not_count_as_pages() {
         let outcomes = || Outcome::ALL.iter().map(|outcome| (*outcome, 1)).collect();
         let snapshot = Status { outcomes: outcomes(), ..Status::default() };
         let mut report = CrawlReport::default();

@@ -1,5 +1,4 @@
-//! The live view: a few lines on a terminal, redrawn in place, or a plain line every few seconds where there is no
-//! terminal.
+//! The live view: on a terminal a few lines, redrawn in place; otherwise a plain line every few seconds.
 //!
 //! Invariant: one frame is one write, so it does not flicker; the cursor is never hidden, so an abrupt end cannot lose it;
 //! all other output goes through [`Live::say`], so it cannot garble the view.
@@ -18,7 +17,7 @@ use super::{json_log, view};
 const FRAME: Duration = Duration::from_millis(125);
 /// Interval between plain lines.
 const LINE: Duration = Duration::from_secs(5);
-/// Queued lines; beyond that, the sender waits for the terminal (backpressure).
+/// Maximum number of queued lines; beyond that, the sender waits for the terminal (backpressure).
 const BACKLOG: usize = 1_024;
 
 /// How progress is shown.
@@ -35,7 +34,7 @@ pub enum View {
 }
 
 impl View {
-    /// Chooses the view by standard error and the flags.
+    /// Chooses the view from the flags and the type of standard error.
     pub fn choose(progress: bool, json: bool) -> Self {
         let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");

@@ -1,14 +1,14 @@
-//! [`Ticker`]: a line on the terminal that says how far a command is that reads much.
+//! [`Ticker`]: a progress line on the terminal for commands that read many records.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
 use super::wording;
 
-/// Commands that take less time say nothing.
+/// Commands that take less time print no progress.
 const QUIET_FOR: Duration = Duration::from_secs(2);
 const INTERVAL: Duration = Duration::from_millis(500);
-/// Calls between two looks at the clock.
+/// Number of calls between two clock reads.
 const STRIDE: u64 = 1_024;
 
 /// Progress of a command, shown on standard error if that is a terminal. Dropping it clears the line.
@@ -23,7 +23,7 @@ impl Ticker {
         Self { next: Instant::now() + QUIET_FOR, is_terminal: std::io::stderr().is_terminal(), is_shown: false }
     }
 
-    /// This many records were read.
+    /// Reports that this many records were read.
     pub fn tick(&mut self, count: u64) {
         if !self.is_terminal || !count.is_multiple_of(STRIDE) || Instant::now() < self.next {
             return;

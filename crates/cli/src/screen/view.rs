@@ -10,7 +10,7 @@ use argiope_core::output::escape::visible;
 
 /// Hosts shown on one line.
 const HOSTS: usize = 3;
-/// Parts of the memory account that are shown.
+/// How many parts of the memory account are shown.
 const PARTS: usize = 4;
 /// Below this run time, rates are too noisy for an estimate.
 const SETTLED: Duration = Duration::from_secs(3);
@@ -23,10 +23,10 @@ const YELLOW: &str = "33";
 
 /// Columns of the bar.
 const BAR: usize = 40;
-/// Errors and requests in flight that are listed where there is room.
+/// How many errors and requests in flight are listed if there is room.
 const ERRORS: usize = 3;
 const CURRENT: usize = 5;
-/// The view has at least this many lines before it lists errors and requests.
+/// The minimum height of the view for listing errors and requests.
 const ROOMY: usize = 12;
 
 /// How many columns and lines the view may take.
@@ -118,7 +118,7 @@ fn outcome_colour(outcome: Outcome) -> &'static str {
     }
 }
 
-/// A bar of the known URLs, or of the page limit where that is near: what is finished by outcome, and what is open.
+/// A progress bar of the known URLs, or of the page limit if that is lower: finished URLs by outcome, then open ones.
 fn bar(snapshot: &Status, paint: impl Fn(&str, &str) -> String) -> String {
     let done = snapshot.outcomes.total();
     let known = done + snapshot.queued + snapshot.in_flight as u64;
@@ -130,7 +130,7 @@ fn bar(snapshot: &Status, paint: impl Fn(&str, &str) -> String) -> String {
         let count: u64 = snapshot.outcomes.iter().filter(|(outcome, _)| is_of(outcome)).map(|(_, count)| count).sum();
         counted += count;
         let end = usize::try_from(u128::from(counted) * BAR as u128 / u128::from(total)).unwrap_or(BAR);
-        // A few errors among many pages are seen too.
+        // Every outcome gets at least one column.
         let end = end.max(drawn + usize::from(count > 0)).min(BAR);
         if end > drawn {
             bar += &paint(colour, &"█".repeat(end - drawn));
@@ -249,8 +249,8 @@ fn waiting(waiting: &HostWait) -> String {
     format!("for {}: {}{next}", visible(&waiting.host), waiting.reason)
 }
 
-/// Estimates the remaining time where that is sound. The queue may still grow, so the known URLs only give a lower
-/// bound; a limit gives an upper one.
+/// Estimates the remaining time, if possible. The queue may still grow, so the known URLs only give a lower bound; a
+/// limit gives an upper one.
 fn estimate(snapshot: &Status) -> Option<String> {
     let done = snapshot.outcomes.fetched();
     let open = snapshot.queued + snapshot.in_flight as u64;
@@ -273,8 +273,8 @@ fn estimate(snapshot: &Status) -> Option<String> {
     Some(format!("at least {} for the known URLs", wording::span(time)))
 }
 
-/// The least time that this many pages take: at the present speed, at `--rate`, and at the pace of the host with the most
-/// work. None where nothing is known.
+/// A lower bound for the time that this many pages take: at the current speed, at `--rate`, and at the pace of the host
+/// with the most work. `None` if unknown.
 fn least_time(snapshot: &Status, pages: u64) -> Option<Duration> {
     #[allow(clippy::cast_precision_loss)]
     let at_speed = |speed: f64| Duration::try_from_secs_f64(pages as f64 / speed).ok();
@@ -282,13 +282,13 @@ fn least_time(snapshot: &Status, pages: u64) -> Option<Duration> {
     let by_rate = snapshot.rate.filter(|rate| *rate > 0.0).and_then(at_speed);
     let open = snapshot.queued + snapshot.in_flight as u64;
     let by_host = snapshot.busiest.iter().chain(&snapshot.slowest).filter_map(|host| {
-        // What the other hosts cannot take over.
+        // Open pages of other hosts. The rest must come from this host.
         let elsewhere = open.saturating_sub(host.queued + host.in_flight as u64);
         let queued = host.queued.min(pages.saturating_sub(elsewhere));
         let queued = u32::try_from(queued).unwrap_or(u32::MAX);
         let is_busy = pages > elsewhere && (queued > 0 || host.in_flight > 0);
         let wait = if queued > 0 { host.next_in } else { Duration::ZERO };
-        // The last one still has to be answered.
+        // Add the response time of the last request.
         let last = host.typical.unwrap_or_default();
         is_busy.then(|| host.spacing.saturating_mul(queued).saturating_add(last).saturating_add(wait))
     });

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_have_one_digit_behind_the_point() {
+    fn sizes_have_one_decimal_digit() {
         for (number, text) in [
             (0, "0 B"),
             (999, "999 B"),

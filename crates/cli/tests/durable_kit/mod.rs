@@ -27,7 +27,7 @@ impl Practice {
         Self::serve_on(plan, PracticeWeb::new())
     }
 
-    /// The same with request headers in the log.
+    /// Like `serve`, with request headers in the log.
     pub fn serve_with_headers(plan: GraphPlan) -> Self {
         Self::serve_on(plan, PracticeWeb::new().keep_headers())
     }
@@ -41,8 +41,8 @@ impl Practice {
         Self { web, roots, expected }
     }
 
-    /// Waits until the servers have received this number of requests, or the crawl has ended. Unlike a time, this moment is the
-    /// same on a fast machine and on a slow one.
+    /// Waits until the servers have received this number of requests, or the crawl has ended. Unlike a duration, this
+    /// point does not depend on the speed of the machine.
     pub fn wait_for(&self, requests: u64, crawl: &mut Child) {
         let is_alive = |crawl: &mut Child| crawl.try_wait().expect("it can be waited for").is_none();
         while !self.web.wait_requests(requests, Duration::from_millis(100)) && is_alive(crawl) {}
@@ -158,11 +158,11 @@ pub fn poll(mut met: impl FnMut() -> bool) -> bool {
 
 pub fn signal(child: &Child, signal: rustix::process::Signal) {
     let pid = rustix::process::Pid::from_child(child);
-    // It may have ended a moment ago.
+    // Ignored: the process may have ended just before.
     let _ = rustix::process::kill_process(pid, signal);
 }
 
-/// Random numbers that are the same in every run.
+/// Seeded random numbers, the same in every run.
 pub struct Dice(SimRng);
 
 impl Dice {

@@ -22,7 +22,7 @@ fn published() -> BTreeMap<String, Value> {
 }
 
 #[test]
-fn what_is_shown_elsewhere_is_shown_there() {
+fn tests_named_by_cases_exist() {
     for case in catalogue() {
         let whole = if let CaseSetup::Elsewhere { file, test } = case.showing { Some((file, test)) } else { None };
         for (file, test) in whole.into_iter().chain(case.also) {

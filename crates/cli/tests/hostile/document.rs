@@ -1,4 +1,4 @@
-//! The table of docs/conformance.md: written by this test when `UPDATE_CONFORMANCE` is set, compared with it otherwise.
+//! The table in docs/conformance.md: this test writes it if `UPDATE_CONFORMANCE` is set, and compares it otherwise.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;

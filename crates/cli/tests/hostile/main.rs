@@ -1,8 +1,9 @@
 //! Every case of the hostile web, crawled by the command beside a well-behaved control host.
 //!
-//! For every case, in addition to its own expectations: the command ends by itself, with exit code 0 and without a
-//! panic; its memory grows by no more than the catalogue's cap; no fetch takes longer than it may; the control host is
-//! crawled completely; every URL has exactly one record; nothing that the web sent reaches the terminal raw.
+//! Every case is checked for its own expectations, and for these: the command ends by itself with exit code 0 and
+//! without a panic; its memory grows by at most the catalogue's limit; no fetch exceeds its time limit; the control
+//! host is crawled completely; every URL has exactly one record; text from the web never reaches the terminal
+//! unescaped.
 //!
 //! The cases are in `crates/practice/src/hostile`, the catalogue is `hostile.json` beside the test vectors. With
 //! `ARGIOPE_LONG` they run on every engine. `ARGIOPE_HOSTILE=RED,H11` and `ARGIOPE_HOSTILE_ENGINES=all` narrow and
@@ -21,7 +22,7 @@ use argiope_practice::hostile::{CaseSetup, catalogue as cases};
 
 const ENGINES: [&str; 5] = ["tokio", "coroutines", "callbacks", "threads", "uring"];
 
-/// Number of cases that are crawled at the same time: they mostly wait.
+/// Number of cases that are crawled concurrently; they mostly wait.
 const AT_ONCE: usize = 16;
 
 fn engines() -> Vec<&'static str> {

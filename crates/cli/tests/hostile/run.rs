@@ -1,4 +1,4 @@
-//! Runs one case: starts its servers, crawls it with the command, judges the result.
+//! Runs one case: starts its servers, crawls it with the command, checks the result.
 //!
 //! Invariant: each case has its own process, so that a crash, a leak or a hang is attributed to its case.
 
@@ -13,7 +13,7 @@ use argiope_practice::hostile::{Case, CaseReport, CaseVerdict, demand};
 use argiope_practice::{PracticeWeb, Response, RunningWeb, Site};
 use serde_json::{Value, json};
 
-/// The catalogue's profile of limits, as settings. One size limit holds for the body on the wire and decoded.
+/// The limits of the catalogue as settings. One size limit applies to the body on the wire and to the decoded body.
 const PROFILE: &[(&str, &str)] = &[
     ("connect-timeout", "2s"),
     ("idle-timeout", "2s"),
@@ -24,18 +24,18 @@ const PROFILE: &[(&str, &str)] = &[
     ("retry-wait", "100ms"),
 ];
 
-/// How long a fetch may take: twice the timeout, because the machine may be busy. Cases that
-/// need much CPU have a longer timeout.
+/// Time limit of a fetch: twice the timeout, because the machine may be busy. Cases that need much CPU have a longer
+/// timeout.
 const LONGEST_FETCH: Duration = Duration::from_secs(16);
 const LONGEST_EXPENSIVE_FETCH: Duration = Duration::from_secs(90);
 
-/// How long the command may take in all: several times what the slowest case needs.
+/// Time limit of the command: several times the duration of the slowest case.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// By how many KiB a case may raise the peak of memory over a crawl of the control host alone.
+/// KiB by which a case may raise peak memory over a crawl of the control host alone.
 const GROWTH: u64 = 64 << 10;
 
-/// A well-behaved host that is crawled beside every case.
+/// A well-behaved host that is crawled together with every case.
 pub struct Control {
     root: String,
     _web: RunningWeb,
@@ -65,7 +65,7 @@ impl Control {
     }
 }
 
-/// Crawls the control host alone: the peak of memory, in KiB.
+/// Crawls only the control host; returns the peak memory in KiB.
 pub fn alone(engine: &str, control: &Control) -> u64 {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let config = write_config(folder.path(), BTreeMap::new());
@@ -74,7 +74,7 @@ pub fn alone(engine: &str, control: &Control) -> u64 {
     peak
 }
 
-/// Crawls one case and says what is wrong.
+/// Crawls one case and reports what is wrong.
 pub fn case(engine: &str, ordinal: usize, case: &Case, control: &Control, baseline: u64) -> CaseVerdict {
     let words = |error: std::io::Error| error.to_string();
     let Some(builder) = case.builder(ordinal).map_err(words)? else { return Ok(()) };
@@ -126,7 +126,7 @@ fn write_config(folder: &Path, settings: BTreeMap<&str, Value>) -> PathBuf {
     let mut all: BTreeMap<&str, Value> = PROFILE.iter().map(|(key, value)| (*key, json!(value))).collect();
     all.insert("max-tries", 2.into());
     all.extend(settings);
-    // Strings, numbers, truths and lists of them are written in TOML as in JSON.
+    // Strings, numbers, booleans and lists of them are the same in TOML and JSON.
     let text: String = all.iter().map(|(key, value)| format!("{key} = {value}\n")).collect();
     let file = folder.join("argiope.toml");
     std::fs::write(&file, text).expect("the settings are written");
@@ -195,7 +195,7 @@ fn crawl(
     Ok((CaseReport { records, words, exit, directory, program, ..CaseReport::default() }, peak))
 }
 
-/// The peak of a process's memory in KiB, while it lives.
+/// The peak memory of a running process, in KiB.
 fn peak_of(process: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

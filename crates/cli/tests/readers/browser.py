@@ -13,7 +13,7 @@ import threading
 folder = pathlib.Path(sys.argv[1]).resolve()
 most = int(sys.argv[2]) if len(sys.argv) > 2 else 20
 
-# Every request that leaves the folder arrives here, and is refused.
+# Every request for something outside the folder arrives here and is refused.
 asked = []
 proxy = socket.create_server(("127.0.0.1", 0))
 
@@ -23,7 +23,7 @@ def refuse():
         connection, _ = proxy.accept()
         with connection:
             line = connection.recv(4096).split(b"\r\n")[0].decode("latin-1")
-            # Chromium's own background services are not the page's.
+            # Requests of Chromium's background services do not come from the page.
             if not any(own in line for own in ("google", "gvt1", "gstatic")):
                 asked.append(line)
             connection.sendall(b"HTTP/1.1 502 refused\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
@@ -31,7 +31,7 @@ def refuse():
 
 threading.Thread(target=refuse, daemon=True).start()
 
-# A page of our own loads each page in a frame; the browser's log names what could not be loaded.
+# The browser's log lists what could not be loaded.
 pages = sorted(path for path in folder.rglob("*.html"))[:most]
 faults = []
 for page in pages:

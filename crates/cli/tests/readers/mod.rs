@@ -1,6 +1,6 @@
-//! Python programs that read what the crawler writes, independently of its own code.
+//! Python programs that read the crawler's output, independently of its own code.
 //!
-//! They are installed once into a virtual environment below the target folder. Tests that use them are marked
+//! The programs are installed once into a virtual environment below the target folder. Tests that use them are marked
 //! `#[ignore = "needs python"]`.
 
 use std::path::{Path, PathBuf};

@@ -1,19 +1,19 @@
-//! The tree builder: from the tokenizer's tags to nodes.
+//! The tree builder: converts the tokenizer's tags to nodes.
 //!
-//! It follows the HTML standard where pages depend on it: implied `html`, `head`, `body`, `tbody` and `tr`, optional end
-//! tags, void elements, raw text. It differs where the standard rearranges the tree, because rearranging is what makes
-//! tree builders quadratic: misnested formatting elements are closed instead of cloned, and content that is misplaced in a
-//! table stays there. Nodes are only ever appended to the innermost open element, so a subtree is a range of indices.
+//! It follows the HTML standard where pages depend on it: implied `html`, `head`, `body`, `tbody` and `tr`, optional
+//! end tags, void elements, raw text. It differs where the standard rearranges the tree, because that can take
+//! quadratic time: misnested formatting elements are closed instead of cloned, and content that is misplaced in a table
+//! stays there. Nodes are only ever appended to the innermost open element, so a subtree is a range of indices.
 
 use argiope_core::page::examine::tokenizer::{Dialect, Tag, TextMode, TokenHandler, Tokenizer};
 
 use super::names::{self, BARRIER, BLOCK, HEAD, INLINE, Name, RAW, VOID};
 use super::{Attribute, Node, NodeId, ParseLimits, TEXT, Tree};
 
-/// The nesting that is kept; deeper elements become siblings of the deepest one.
+/// The maximum nesting depth. Deeper elements become siblings at this depth.
 const MAX_DEPTH: usize = 512;
 
-/// Own names that a document may have; more are all called by the last one.
+/// The maximum number of distinct custom names. Further elements get the last name.
 const MAX_OWN_NAMES: usize = 4096;
 
 pub(super) fn build(html: &str, limits: &ParseLimits) -> (Tree, Option<&'static str>) {
@@ -59,14 +59,14 @@ struct Builder<'a> {
     open: Vec<OpenElement>,
     max_nodes: usize,
     full: bool,
-    /// Where the raw text began whose end tag has not come yet.
+    /// The start of raw text whose end tag was not found yet.
     raw_start: Option<usize>,
     head: bool,
     body: Option<NodeId>,
 }
 
 impl Builder<'_> {
-    /// The position of a slice of the page; `None` for bytes that the tokenizer made up.
+    /// The position of a slice of the page; `None` for bytes that the tokenizer generated.
     fn position(&self, slice: &[u8]) -> Option<usize> {
         let offset = (slice.as_ptr() as usize).wrapping_sub(self.html.as_ptr() as usize);
         (offset <= self.html.len() && slice.len() <= self.html.len() - offset).then_some(offset)
@@ -105,7 +105,7 @@ impl Builder<'_> {
         }
     }
 
-    /// The innermost open element that `wanted` names, unless one that `stop` names is further in.
+    /// The innermost open element that matches `wanted`, unless an element further in matches `stop`.
     fn find_open(&self, wanted: impl Fn(Name) -> bool, stop: impl Fn(Name) -> bool) -> Option<usize> {
         for (depth, element) in self.open.iter().enumerate().rev() {
             if wanted(element.name) && !element.foreign {
@@ -124,7 +124,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Opens the body when content comes before its tag.
+    /// Opens an implied body before content.
     fn need_body(&mut self) {
         if self.body.is_none() {
             self.close_from(1);
@@ -161,7 +161,7 @@ impl Builder<'_> {
         self.append(Node::text(start as u32, end as u32));
     }
 
-    /// Where text begins that ends at `at`, if it is nothing but `<`: the tokenizer does not tell those.
+    /// The start of a run of `<` that ends at `at`. The tokenizer does not report `<` characters that are text.
     fn angle_start(&self, at: usize) -> usize {
         let before = self.html.get(..at).unwrap_or(&[]);
         at - before.iter().rev().take_while(|byte| **byte == b'<').count()
@@ -203,7 +203,7 @@ impl Builder<'_> {
         (first as u32, (self.tree.attributes.len() - first) as u16)
     }
 
-    /// Closes what the start tag `name` implies to be over, and opens what it implies to have begun.
+    /// Closes and opens the elements that the start tag `name` implies.
     fn imply(&mut self, name: Name) {
         let list = |name: Name| matches!(name, names::UL | names::OL | names::MENU | names::DIR) || name.has(BARRIER);
         let table = |name: Name| matches!(name, names::TABLE | names::TEMPLATE | names::HTML);
@@ -258,7 +258,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Closes what is within the innermost element that `wanted` names, or within the table around.
+    /// Closes the elements within the innermost element that matches `wanted`, or within the surrounding table.
     fn close_to(&mut self, wanted: impl Fn(Name) -> bool, table: impl Fn(Name) -> bool) {
         if let Some(depth) = self.find_open(|open| wanted(open) || table(open), |_| false)
             && depth > 0
@@ -304,7 +304,7 @@ impl TokenHandler for Builder<'_> {
         let attributes = self.attributes_of(tag);
         let mut foreign = self.in_foreign();
         if foreign && (name.has(BLOCK) || breaks_out(name)) {
-            // An element of HTML ends the drawing or formula around it.
+            // An HTML element closes the SVG or MathML around it.
             let outer = self.open.iter().rposition(|element| !element.foreign).unwrap_or(0);
             self.close_from(outer + 1);
             foreign = false;
@@ -384,7 +384,7 @@ impl TokenHandler for Builder<'_> {
         }
         let name = self.name_of(written);
         match name {
-            // What comes after is content of the body all the same.
+            // Content after the end tag still belongs to the body.
             names::BODY | names::HTML => return,
             names::HEAD_ => {
                 if self.body.is_none() {
@@ -453,7 +453,7 @@ fn raw_content(name: Name) -> TextMode {
     }
 }
 
-/// Elements beside the blocks that end SVG and MathML.
+/// Elements, in addition to blocks, that close SVG and MathML.
 fn breaks_out(name: Name) -> bool {
     matches!(
         name,

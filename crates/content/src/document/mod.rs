@@ -19,12 +19,12 @@ pub(crate) const NONE: NodeId = u32::MAX;
 /// The name of text nodes.
 pub(crate) const TEXT: Name = Name(u16::MAX);
 
-/// Limits of parsing. What is beyond them is left out, and [`Document::truncated`] gives the reason.
+/// Limits of parsing. Content beyond them is dropped, and [`Document::truncated`] returns the reason.
 #[derive(Clone, Debug)]
 pub struct ParseLimits {
-    /// Bytes of the page.
+    /// The maximum number of bytes of the page.
     pub max_bytes: usize,
-    /// Elements and pieces of text.
+    /// The maximum number of elements and text nodes.
     pub max_nodes: usize,
 }
 
@@ -187,7 +187,7 @@ impl Document {
         Ok(self.with_url(&Url::parse(address)?))
     }
 
-    /// As [`Document::with_base`], for an address that is parsed already.
+    /// Like [`Document::with_base`], for a parsed URL.
     pub fn with_url(mut self, page: &Url) -> Self {
         let declared =
             self.elements().find(|element| element.id_name() == names::BASE && element.attribute("href").is_some());
@@ -196,7 +196,7 @@ impl Document {
         self
     }
 
-    /// Why the tree does not hold the whole page, where it does not.
+    /// Why the tree is incomplete; `None` if it holds the whole page.
     pub fn truncated(&self) -> Option<&'static str> {
         self.truncated
     }
@@ -236,7 +236,7 @@ impl Document {
         Some(title.text()).filter(|text| !text.is_empty())
     }
 
-    /// Resolves a reference of the page. Only http and https addresses are answered.
+    /// Resolves a reference of the page. `None` unless the result is an http or https URL.
     pub fn resolve(&self, reference: &str) -> Option<Url> {
         self.base.as_ref()?.join(reference.trim()).ok()
     }
@@ -327,7 +327,7 @@ impl<'a> Element<'a> {
         })
     }
 
-    /// An attribute that is an address, made absolute against the page. `None` where it is missing or not http or https.
+    /// The absolute URL of an attribute, resolved against the page. `None` if it is missing or not http or https.
     pub fn url(&self, name: &str) -> Option<String> {
         let value = self.attribute(name)?;
         self.document.resolve(&value).map(|url| url.as_str().to_owned())
@@ -352,13 +352,13 @@ impl<'a> Element<'a> {
         }
     }
 
-    /// The element around.
+    /// The parent element.
     pub fn parent(&self) -> Option<Element<'a>> {
         let parent = self.document.node(self.node)?.parent;
         (parent != NONE).then_some(Element { document: self.document, node: parent })
     }
 
-    /// The elements directly within.
+    /// The child elements.
     pub fn children(&self) -> impl Iterator<Item = Element<'a>> {
         let document = self.document;
         self.children_nodes().map(move |node| Element { document, node }).filter(|element| element.id_name() != TEXT)
@@ -378,7 +378,7 @@ impl<'a> Element<'a> {
         self.document.node(self.node).map_or(0, |node| node.b)
     }
 
-    /// The elements within, at any depth, in the order of the page, without the contents of `template`.
+    /// All descendants in document order, without the contents of `template`.
     pub fn descendants(&self) -> impl Iterator<Item = Element<'a>> + use<'a> {
         let document = self.document;
         let mut next = self.node + 1;
@@ -404,12 +404,12 @@ impl<'a> Element<'a> {
         std::iter::successors(self.parent(), Element::parent).any(|element| element.id_name() == name)
     }
 
-    /// The first element within that `selector` matches.
+    /// The first descendant that `selector` matches.
     pub fn first(&self, selector: &Selector) -> Option<Element<'a>> {
         selector.matches_within(*self).next()
     }
 
-    /// All elements within that `selector` matches.
+    /// All descendants that `selector` matches.
     pub fn all(&self, selector: &Selector) -> Vec<Element<'a>> {
         selector.matches_within(*self).collect()
     }

@@ -1,6 +1,6 @@
-//! Element names as numbers, and what the tree builder has to know about each.
+//! Element names as numbers, and the properties of each that the tree builder needs.
 
-/// The name of an element: a number for a name of the HTML standard, or an index of a document's own names.
+/// The name of an element: a number for an HTML element, or an index into a document's custom names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Name(pub(crate) u16);
 
@@ -8,11 +8,11 @@ pub(crate) struct Name(pub(crate) u16);
 pub(super) const VOID: u16 = 1;
 /// The start tag closes an open `p`.
 pub(super) const BLOCK: u16 = 2;
-/// An end tag is not matched with an element outside of this one.
+/// The search for the start tag of an end tag stops at this element.
 pub(super) const BARRIER: u16 = 4;
-/// The element belongs to the head when it stands before the body.
+/// The element belongs to the head if it comes before the body.
 pub(super) const HEAD: u16 = 8;
-/// The end tag does not close blocks: `</b>` leaves an open `div` alone.
+/// The end tag does not close blocks: `</b>` does not close an open `div`.
 pub(super) const INLINE: u16 = 16;
 /// The content is text up to the end tag.
 pub(super) const RAW: u16 = 32;
@@ -29,7 +29,7 @@ macro_rules! names {
         static FLAGS: &[u16] = &[$($flags),*];
 
         impl Name {
-            /// The number of a name of the standard, given in lower case.
+            /// The number of an HTML name, given in lower case.
             pub(crate) fn known(name: &[u8]) -> Option<Self> {
                 $(const $constant: &[u8] = $text.as_bytes();)*
                 match name {
@@ -69,12 +69,12 @@ names! {
 }
 
 impl Name {
-    /// How many names the standard has; numbers from here on are a document's own.
+    /// The number of HTML names; larger numbers are custom names of a document.
     pub(crate) fn count() -> u16 {
         TEXTS.len() as u16
     }
 
-    /// The text of a name of the standard.
+    /// The text of an HTML name.
     pub(crate) fn text(self) -> Option<&'static str> {
         TEXTS.get(usize::from(self.0)).copied()
     }
@@ -87,7 +87,7 @@ impl Name {
         self.flags() & flag != 0
     }
 
-    /// Whether the element begins a new line where it is shown.
+    /// Whether the element starts a new line when displayed.
     pub(crate) fn is_block(self) -> bool {
         self.has(BLOCK) || matches!(self, TR | CAPTION | BODY | OPTION | LEGEND | THEAD | TBODY | TFOOT)
     }

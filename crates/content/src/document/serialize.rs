@@ -1,11 +1,11 @@
-//! From the tree back to text and HTML.
+//! Serializes the tree to text and HTML.
 
 use std::borrow::Cow;
 
 use super::names::{self, Name, RAW};
 use super::{Element, TEXT};
 
-/// Elements whose text is not shown.
+/// Whether the element's text is not shown.
 fn is_hidden(name: Name) -> bool {
     matches!(
         name,
@@ -19,7 +19,8 @@ fn is_hidden(name: Name) -> bool {
     )
 }
 
-/// Appends `text` with every run of white space as one space; none at the start of `out`.
+/// Appends `text` with every run of white space collapsed to one space; leading white space is dropped if `out` is
+/// empty.
 pub(crate) fn push_collapsed(out: &mut String, text: &str) {
     for (index, word) in text.split(|character: char| character.is_whitespace()).enumerate() {
         if index > 0 && !out.is_empty() && !out.ends_with([' ', '\n']) {

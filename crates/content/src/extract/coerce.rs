@@ -1,4 +1,4 @@
-//! Coercion: from the text of a field to a number, a date or a truth value.
+//! Coercion of a field's text to a number, a date or a boolean.
 
 use jiff::civil::{Date, DateTime};
 use jiff::fmt::strtime;
@@ -7,9 +7,9 @@ use serde_json::{Number, Value};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Coercion {
     Text,
-    /// The decimal separator, where the rule names it.
+    /// The decimal separator, if the rule names one.
     Number(Option<char>),
-    /// The format, where the rule names it.
+    /// The format, if the rule names one.
     Date(Option<String>),
 }
 
@@ -23,10 +23,10 @@ impl Coercion {
     }
 }
 
-/// The first number in a text: `1,299.00 EUR` and `1.299,00` are 1299.
+/// Parses the first number in a text: `1,299.00 EUR` and `1.299,00` are 1299.
 ///
-/// Where both separators occur, the last one is the decimal one. A comma before exactly three digits groups thousands; a
-/// dot is decimal unless it occurs more than once.
+/// If both separators occur, the last one is the decimal separator. A comma before exactly three digits groups
+/// thousands; a dot is decimal unless it occurs more than once.
 pub(super) fn number(text: &str, decimal: Option<char>) -> Option<Number> {
     let start = text.find(|next: char| next.is_ascii_digit())?;
     let separator = |next: char| matches!(next, '.' | ',' | '\'' | '\u{2019}' | '\u{a0}' | '\u{202f}' | ' ');
@@ -36,7 +36,7 @@ pub(super) fn number(text: &str, decimal: Option<char>) -> Option<Number> {
         if next.is_ascii_digit() {
             run.push(next);
         } else if separator(next) && rest.peek().is_some_and(char::is_ascii_digit) && run.len() < 64 {
-            // A space groups only three digits: `5 000`, and not `3 of 5`.
+            // A space groups exactly three digits: `5 000`, but not `3 of 5`.
             let digits = rest.clone().take_while(char::is_ascii_digit).count();
             if next.is_whitespace() && digits != 3 {
                 break;
@@ -57,7 +57,7 @@ pub(super) fn number(text: &str, decimal: Option<char>) -> Option<Number> {
     });
     let mut plain = String::with_capacity(run.len() + 1);
     let before = text.get(..start).unwrap_or("").trim_end_matches(|next: char| !matches!(next, '-' | '\u{2212}'));
-    // A sign counts only where nothing but a currency stands between it and the digits.
+    // A sign counts only if nothing but a currency symbol is between it and the digits.
     let between = text.get(before.len()..start).unwrap_or("");
     let signed = before.ends_with(['-', '\u{2212}'])
         && between.chars().all(|next| !next.is_alphanumeric() && !next.is_whitespace())
@@ -76,7 +76,7 @@ pub(super) fn number(text: &str, decimal: Option<char>) -> Option<Number> {
     plain.parse::<i64>().map(Number::from).ok().or_else(|| plain.parse::<f64>().ok().and_then(Number::from_f64))
 }
 
-/// Formats that are tried for dates without a format; the day stands first where only digits are written with dots.
+/// Formats tried if the rule names none. In numeric dates with dots, the day comes first.
 const DATES: &[&str] = &[
     "%Y-%m-%d",
     "%Y/%m/%d",
@@ -93,7 +93,7 @@ const DATES: &[&str] = &[
 const DATE_TIMES: &[&str] =
     &["%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%d.%m.%Y %H:%M", "%d %B %Y %H:%M", "%B %d, %Y %H:%M"];
 
-/// A date as `2026-03-01`, with the time and offset where the text has them.
+/// Parses a date to `2026-03-01`, with time and offset if the text has them.
 pub(super) fn date(text: &str, format: Option<&str>) -> Option<String> {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let text = text.as_str();
@@ -128,7 +128,7 @@ pub(super) fn date(text: &str, format: Option<&str>) -> Option<String> {
     {
         return Some(time.to_string());
     }
-    // `1st of March` and the like.
+    // Handles `1st of March`.
     let plain: String = text.replace(" of ", " ");
     let words: Vec<&str> = plain
         .split(' ')

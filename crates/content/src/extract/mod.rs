@@ -1,7 +1,7 @@
-//! [`Extraction`]: rules that take named fields out of pages.
+//! [`Extraction`]: rules that extract named fields from pages.
 //!
 //! A rule is `NAME=SELECTOR` on the command line or an entry of a rules file (TOML); both become the same [`Field`].
-//! Everything that can be wrong with a rule is found when it is parsed, before the first request.
+//! All errors of a rule are detected when it is parsed, before the first request.
 
 use argiope_core::page::reader::FieldCount;
 use regex::Regex;
@@ -17,7 +17,7 @@ use crate::select::Selector;
 use crate::structured::DataPath;
 use coerce::Coercion;
 
-/// Rules that take named fields out of pages.
+/// Rules that extract named fields from pages.
 ///
 /// ```
 /// use argiope_content::{Document, Extraction};
@@ -36,22 +36,22 @@ pub struct Extraction {
     urls: UrlFilter,
 }
 
-/// A rule that cannot be used, and where it is written.
+/// A rule that cannot be used, and its location.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {message}")]
 pub struct RuleError {
-    /// The rule, or file, line and field.
+    /// The rule, or the file, line and field.
     pub place: String,
     /// What is wrong.
     pub message: String,
 }
 
-/// What was taken out of one page.
+/// The data extracted from one page.
 #[derive(Clone, Debug, Default)]
 pub struct Extracted {
     /// Fields that matched.
     pub data: Map<String, Value>,
-    /// Why something may be missing: a limit was met.
+    /// The limit that was reached, if any; values may be missing.
     pub limited: Option<&'static str>,
 }
 
@@ -72,7 +72,7 @@ impl Tally {
         }
     }
 
-    /// The fields that were looked for and never found.
+    /// The fields that were searched for and never found.
     pub fn never_matched(&self) -> impl Iterator<Item = &FieldCount> {
         self.fields.iter().filter(|field| field.tried > 0 && field.matched == 0)
     }
@@ -90,7 +90,7 @@ struct Field {
 
 #[derive(Clone, Debug)]
 enum Source {
-    /// An empty selector is the element that is looked at: the page, or the item.
+    /// An empty selector means the current element: the page, or the item.
     Css(Option<Selector>, Take),
     JsonLd(DataPath),
     Microdata(DataPath),
@@ -105,7 +105,7 @@ enum Take {
     Attribute(String),
 }
 
-/// Which pages a rule is for: all pages if it has no pattern.
+/// The pages that a rule applies to: all pages if it has no pattern.
 #[derive(Clone, Debug, Default)]
 struct UrlFilter(Vec<Regex>);
 
@@ -116,7 +116,7 @@ impl UrlFilter {
 }
 
 impl Extraction {
-    /// Parses rules as they are written on the command line.
+    /// Parses rules in command-line syntax.
     ///
     /// # Errors
     ///
@@ -129,7 +129,7 @@ impl Extraction {
         Ok(extraction)
     }
 
-    /// Parses a rules file. `name` is what errors call it.
+    /// Parses a rules file. `name` is its name in error messages.
     ///
     /// # Errors
     ///
@@ -142,7 +142,7 @@ impl Extraction {
     ///
     /// # Errors
     ///
-    /// A name is used by both.
+    /// Both use the same name.
     pub fn merge(&mut self, other: Self) -> Result<(), RuleError> {
         let urls = other.urls;
         for mut field in other.fields {
@@ -169,7 +169,8 @@ impl Extraction {
         self.fields.is_empty()
     }
 
-    /// The names of the fields, in the order of the rules, those of items as `items.field`: the columns of a table.
+    /// The names of the fields in the order of the rules, with fields of items as `items.field`: the columns of a
+    /// table.
     pub fn columns(&self) -> Vec<String> {
         let mut columns = Vec::new();
         for field in &self.fields {
@@ -183,7 +184,7 @@ impl Extraction {
         columns
     }
 
-    /// A tally of these rules with nothing counted.
+    /// An empty tally for these rules.
     pub fn tally(&self) -> Tally {
         let mut fields = Vec::new();
         let count = |name: String| FieldCount { name, tried: 0, matched: 0, unusable: 0 };
@@ -196,12 +197,12 @@ impl Extraction {
         Tally { fields }
     }
 
-    /// Whether a page with this address is looked at at all.
+    /// Whether any rule applies to a page with this URL.
     pub fn concerns(&self, url: &str) -> bool {
         self.urls.accepts(url) && self.fields.iter().any(|field| field.urls.accepts(url))
     }
 
-    /// Takes the fields out of a page, and counts in `tally`, which is of the same rules.
+    /// Extracts the fields of a page, and counts them in `tally`, which must belong to the same rules.
     pub fn apply(&self, page: &Document, url: &str, tally: &mut Tally) -> Extracted {
         if !self.urls.accepts(url) {
             return Extracted::default();

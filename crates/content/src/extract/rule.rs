@@ -1,4 +1,4 @@
-//! Rules as they are written on the command line: `NAME=SELECTOR`, `NAME[]=SELECTOR`.
+//! Rules in command-line syntax: `NAME=SELECTOR`, `NAME[]=SELECTOR`.
 
 use super::coerce::Coercion;
 use super::{Field, RuleError, Source, Take, UrlFilter};
@@ -25,7 +25,7 @@ pub(super) fn check_name(name: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Parses what stands on the right of the `=`.
+/// Parses the part to the right of the `=`.
 pub(super) fn parse_source(source: &str) -> Result<Source, String> {
     let source = source.trim();
     let path = |path: &str| DataPath::parse(path.trim());

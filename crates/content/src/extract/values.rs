@@ -1,4 +1,4 @@
-//! From rules and a page to values.
+//! Applies rules to a page.
 
 use std::cell::OnceCell;
 
@@ -9,14 +9,14 @@ use super::{Extracted, Field, Source, Take, Tally};
 use crate::document::{Document, Element};
 use crate::select::Steps;
 
-/// Matches of one rule that are read.
+/// Maximum number of matches of one rule.
 const MAX_MATCHES: usize = 10_000;
-/// Bytes of one value.
+/// Maximum bytes of one value.
 const MAX_VALUE: usize = 1 << 20;
-/// Bytes of all values of a page.
+/// Maximum bytes of all values of a page.
 const MAX_DATA: usize = 8 << 20;
 
-/// Attributes whose values are addresses.
+/// Attributes whose values are URLs.
 const ADDRESSES: &[&str] = &[
     "href",
     "src",
@@ -45,7 +45,7 @@ pub(super) struct Reader<'a> {
 
 enum Found {
     Nothing,
-    /// Something matched that has not the form that the rule asks for.
+    /// Something matched, but not in the form that the rule requires.
     Unusable,
     Value(Value),
 }
@@ -128,7 +128,7 @@ impl<'a> Reader<'a> {
             Source::Css(selector, take) => {
                 let mut found = match selector {
                     None => vec![scope],
-                    // The first match may not have the attribute, or not the form: more are tried.
+                    // The first match may lack the attribute or the required form, so further matches are tried.
                     Some(selector) if plain(field) && matches!(take, Take::Text | Take::Html) => {
                         selector.find(scope, most, &mut self.steps)
                     }
@@ -159,7 +159,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Values of structured data: they keep their type, unless the rule asks for one.
+    /// Values of structured data keep their type unless the rule sets one.
     fn data(&mut self, field: &Field, values: Vec<Value>) -> Found {
         if !plain(field) {
             let texts = values.into_iter().filter_map(|value| match value {
@@ -218,7 +218,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Whether the first match decides, whatever it says.
+/// Whether the first match is used regardless of its text.
 fn plain(field: &Field) -> bool {
     field.regex.is_none() && field.coercion == Coercion::Text
 }

@@ -1,4 +1,4 @@
-//! What surrounds content: navigation, footers, banners, share buttons, comments.
+//! Detects boilerplate: navigation, footers, banners, share buttons, comments.
 
 use std::sync::LazyLock;
 
@@ -7,7 +7,7 @@ use regex::Regex;
 use super::measure::Measure;
 use crate::document::{Document, Element, names};
 
-/// Names of classes and ids that sites give to what is not content, as whole words.
+/// Words in classes and ids that indicate boilerplate.
 static BOILERPLATE: LazyLock<Regex> = LazyLock::new(|| {
     let words = [
         "nav(bar|igation)?",
@@ -116,7 +116,7 @@ static BOILERPLATE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&format!("(?:^|[\\s_-])(?:{})(?:$|[\\s_-])", words.join("|"))).expect("a constant pattern")
 });
 
-/// Names that speak for content, whatever else is in the same attribute.
+/// Words in classes and ids that indicate content. They override boilerplate words in the same attribute.
 static CONTENT: LazyLock<Regex> = LazyLock::new(|| {
     let words = "article-?(body|content|text)|(post|entry|story|page|main|body)-?(body|content|text)|content-?(body|main|area|text)|main-?content|rich-?text|prose|mw-parser-output";
     Regex::new(&format!("(?:^|[\\s_-])(?:{words})(?:$|[\\s_-])")).expect("a constant pattern")
@@ -149,7 +149,7 @@ fn is_hidden(element: Element<'_>) -> bool {
         return true;
     }
     if element.written_attribute("aria-hidden").is_some_and(|value| value.eq_ignore_ascii_case("true")) {
-        // Formulas and the like are hidden from screen readers only.
+        // These elements, such as formulas, are hidden only from screen readers.
         return !matches!(element.id_name(), names::SPAN | names::I | names::IMG);
     }
     element.written_attribute("style").is_some_and(|style| {
@@ -178,7 +178,7 @@ fn is_boilerplate_role(element: Element<'_>) -> bool {
     })
 }
 
-/// Marks the elements that are not content by what they are, and if `by_name` by what they are called.
+/// Marks boilerplate elements by element type, and with `by_name` also by class and id.
 pub(super) fn mark(page: &Document, by_name: bool, removed: &mut [bool]) {
     let empty = vec![false; 0];
     let measure = Measure::of(page, &empty);
@@ -203,14 +203,14 @@ pub(super) fn mark(page: &Document, by_name: bool, removed: &mut [bool]) {
     }
 }
 
-/// Names of what is long and still not content.
+/// Words that indicate boilerplate even if the element is long.
 static LONG_BOILERPLATE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new("comment|disqus|respond|related|recommend|footer|cookie|consent|newsletter|sidebar$|side-bar$")
         .expect("a constant pattern")
 });
 
-/// Whether an element that is called boilerplate holds a large part of the page's sentences all the same: sites give
-/// such names to wrappers too.
+/// Whether an element with a boilerplate name contains a large part of the page's sentences. Some sites give such names
+/// to wrappers.
 fn holds_content(element: Element<'_>, measure: &Measure, all: u32) -> bool {
     let text = measure.text(element);
     if text * 2 >= all {
@@ -243,7 +243,7 @@ fn is_noise(element: Element<'_>, name: names::Name) -> bool {
         names::EMBED | names::CANVAS | names::SVG | names::MAP | names::AUDIO | names::VIDEO | names::NOFRAMES => true,
         names::BUTTON | names::SELECT | names::TEXTAREA | names::INPUT | names::DATALIST | names::DIALOG => true,
         names::FIGURE => {
-            // Listings and tables are often figures; pictures are not text.
+            // Figures often contain listings and tables; figures with only images are not text.
             !element
                 .descendants()
                 .any(|inner| matches!(inner.id_name(), names::PRE | names::TABLE | names::BLOCKQUOTE | names::CODE))
@@ -252,12 +252,12 @@ fn is_noise(element: Element<'_>, name: names::Name) -> bool {
     }
 }
 
-/// Elements that stand around content, by name, role or class.
+/// Whether an element surrounds content, by name, role or class.
 fn surrounds(element: Element<'_>, name: names::Name, by_name: bool) -> bool {
     match name {
         names::NAV | names::FOOTER | names::ASIDE | names::MENU => return true,
         names::HEADER => {
-            // The header of an article holds its headline; that of a page its navigation.
+            // The header of an article contains its headline; the header of a page contains navigation.
             return !element.within(names::ARTICLE) && !element.within(names::MAIN);
         }
         names::P | names::PRE | names::CODE | names::TD | names::TH | names::TR | names::ARTICLE | names::MAIN => {

@@ -1,13 +1,13 @@
-//! Which elements hold the main content.
+//! Chooses the elements with the main content.
 
 use super::boilerplate::{speaks_for_content, words_of};
 use super::measure::Measure;
 use crate::document::{Document, Element, TEXT, names};
 
-/// Elements that the search for lists of teasers may visit: nested lists are visited again and again.
+/// The maximum number of elements that the search for teaser lists visits, because nested lists are visited repeatedly.
 const MAX_TEASER_WORK: usize = 200_000;
 
-/// Content below this many characters is not taken for an article.
+/// Content with fewer characters is not treated as an article.
 const SHORTEST_ARTICLE: u32 = 200;
 
 /// The elements with the main content, in the order of the page. Marks more nodes within them as removed.
@@ -20,7 +20,7 @@ pub(super) fn choose(page: &Document, measure: &Measure, removed: &mut [bool]) -
     }
     let roots = scored(body, measure, removed);
     let found: u32 = roots.iter().map(|&root| measure.text(page.element(root))).sum();
-    // Where sentences are a small part of the page, it is an index or a shop: all that does not surround content is kept.
+    // If sentences are a small part of the page, it is an index or a shop: keep everything except boilerplate.
     let commas: u32 = roots.iter().map(|&root| measure.commas(page.element(root))).sum();
     let is_article = found >= 500 && commas >= 4 && found * 10 >= all;
     if is_article || (found >= SHORTEST_ARTICLE && found * 5 >= all * 2) {
@@ -41,7 +41,7 @@ fn is_removed(element: Element<'_>, removed: &[bool]) -> bool {
         .any(|element| removed.get(element.node as usize) == Some(&true))
 }
 
-/// The element that the page itself calls its article.
+/// The element that the page declares as its article.
 fn declared<'a>(page: &'a Document, measure: &Measure, removed: &[bool], all: u32) -> Option<Element<'a>> {
     let mut best: Option<(u32, Element<'a>)> = None;
     let mut articles: Vec<Element<'a>> = Vec::new();

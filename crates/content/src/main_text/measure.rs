@@ -1,4 +1,4 @@
-//! Sums over subtrees: characters, characters within links, sentences' commas.
+//! Sums over subtrees: characters, characters within links, commas in sentences.
 
 use crate::document::{Document, Element, TEXT, names};
 
@@ -51,7 +51,7 @@ impl Measure {
         at(element.end()).saturating_sub(at(element.node))
     }
 
-    /// Characters that are not white space, roughly.
+    /// The approximate number of characters that are not white space.
     pub(super) fn text(&self, element: Element<'_>) -> u32 {
         Self::over(&self.text, element)
     }
@@ -60,7 +60,7 @@ impl Measure {
         Self::over(&self.commas, element)
     }
 
-    /// The share of text that is within links.
+    /// The proportion of text that is within links.
     pub(super) fn link_density(&self, element: Element<'_>) -> f32 {
         let text = self.text(element);
         if text == 0 { 0.0 } else { Self::over(&self.links, element) as f32 / text as f32 }
@@ -82,7 +82,7 @@ fn is_never_shown(name: names::Name) -> bool {
     )
 }
 
-/// Characters after collapsing white space, and commas of any script.
+/// Counts characters after collapsing white space, and commas of any script.
 fn count_text(text: &str) -> (u32, u32) {
     let (mut length, mut commas, mut space) = (0u32, 0u32, true);
     for character in text.chars() {

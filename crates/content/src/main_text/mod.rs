@@ -1,8 +1,8 @@
 //! The main content of a page as text and Markdown: the article without navigation, footers and banners.
 //!
-//! Three steps over one tree: `boilerplate` marks what surrounds content, `choose` finds the elements that hold the
-//! content, `render` writes them. The rules are general (names that sites use, the share of text in links, where
-//! sentences are); none is for a certain site.
+//! Three steps over one tree: `boilerplate` marks what surrounds the content, `choose` finds the elements that hold it,
+//! `render` writes them. The rules are general (common class names, link density, positions of sentences); none is
+//! specific to a site.
 
 use crate::document::{Document, names};
 
@@ -33,7 +33,7 @@ pub struct Article<'a> {
     pub title: Option<String>,
     roots: Vec<u32>,
     removed: Vec<bool>,
-    /// The heading that is the title.
+    /// The node of the heading that is used as the title.
     headline: Option<u32>,
 }
 
@@ -43,7 +43,7 @@ impl<'a> Article<'a> {
         let (mut roots, mut removed) = selection(page, true);
         let found = length(page, &roots, &removed);
         if found < SHORTEST {
-            // Names may have led astray: some sites call the wrapper of an article `modal` or `overlay`.
+            // Class names can mislead: some sites call the wrapper of an article `modal` or `overlay`.
             let (other_roots, other_removed) = selection(page, false);
             let measure = Measure::of(page, &other_removed);
             let is_prose = other_roots.iter().all(|&root| measure.link_density(page.element(root)) < 0.3);
@@ -55,7 +55,7 @@ impl<'a> Article<'a> {
         Self { page, title, roots, removed, headline }
     }
 
-    /// The content as plain text: one line a block, without the headline, which is the title.
+    /// The content as plain text, one line per block, without the heading that is the title.
     pub fn text(&self) -> String {
         render::render(self.page, &self.roots, &self.removed, self.headline, false)
     }
@@ -70,10 +70,10 @@ impl<'a> Article<'a> {
     }
 }
 
-/// Content with fewer characters is doubted.
+/// If the content is shorter, a second selection without class names is tried.
 const SHORTEST: u32 = 250;
 
-/// The elements with the content, and which nodes are left out. `by_name`: names of classes and ids count.
+/// The elements with the content, and a flag per node that is left out. With `by_name`, classes and ids are considered.
 fn selection(page: &Document, by_name: bool) -> (Vec<u32>, Vec<bool>) {
     let mut removed = vec![false; page.len()];
     boilerplate::mark(page, by_name, &mut removed);
@@ -87,7 +87,7 @@ fn length(page: &Document, roots: &[u32], removed: &[bool]) -> u32 {
     roots.iter().map(|&root| measure.text(page.element(root))).sum()
 }
 
-/// The main heading: the first `h1` with text, where there is one that the title confirms or only one.
+/// The main heading: the first `h1` with text, if it is the only one or the title confirms it.
 fn title(page: &Document, roots: &[u32]) -> (Option<String>, Option<u32>) {
     let written = page.title();
     let headings: Vec<_> = page.elements().filter(|element| element.id_name() == names::H1).take(20).collect();

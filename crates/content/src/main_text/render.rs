@@ -1,8 +1,8 @@
-//! From elements to text or Markdown.
+//! Renders elements as text or Markdown.
 
 use crate::document::{Document, Element, Node, TEXT, names};
 
-/// Rows of a table beyond this are written as paragraphs.
+/// Tables with more cells are rendered as paragraphs.
 const MAX_TABLE_CELLS: usize = 50_000;
 
 pub(super) fn render(
@@ -23,7 +23,7 @@ pub(super) fn render(
     writer.out
 }
 
-/// A text that stays on one line and has no meaning in Markdown.
+/// Escapes text so that it stays on one line and is not Markdown markup.
 pub(super) fn escape_line(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     push_escaped(&mut out, text);
@@ -38,13 +38,13 @@ struct Writer<'a> {
     out: String,
     /// The paragraph that is being collected; `\n` is a line break.
     line: String,
-    /// What stands before each line: of quotes and lists.
+    /// The prefixes of each line, for quotes and lists.
     prefix: Vec<&'static str>,
-    /// What stands before the first line of the next paragraph, in place of the last prefix.
+    /// The marker of the next paragraph, which replaces the last prefix on its first line.
     marker: Option<String>,
     /// The next paragraph follows without a blank line.
     tight: bool,
-    /// Paragraphs that were written.
+    /// The number of paragraphs written.
     flushes: usize,
     in_code: bool,
     in_link: bool,
@@ -83,7 +83,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Writes lines with the prefixes of the place.
+    /// Writes lines with the current prefixes.
     fn write_lines(&mut self, text: &str) {
         self.begin_block();
         let marker = self.marker.take();
@@ -147,7 +147,7 @@ impl<'a> Writer<'a> {
         let mut collapsed = String::new();
         let ends = self.line.is_empty() || self.line.ends_with([' ', '\n']);
         if !ends {
-            // So that leading white space becomes one space.
+            // A placeholder, so that leading white space collapses to one space.
             collapsed.push('x');
         }
         crate::document::push_collapsed(&mut collapsed, &text);
@@ -216,7 +216,7 @@ impl<'a> Writer<'a> {
     fn within(&mut self, prefix: &'static str, element: Element<'a>) {
         self.flush();
         if self.markdown {
-            // A marker of a list stands before the quote.
+            // A list marker comes before the quote.
             if let Some(marker) = self.marker.take() {
                 self.marker = Some(format!("{marker}{prefix}"));
             }
@@ -267,7 +267,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Writes the children, and what `finish` makes of them where they stayed within the paragraph.
+    /// Renders the children, then replaces their text with the result of `finish`, if they did not start a new
+    /// paragraph.
     fn inline(&mut self, element: Element<'a>, finish: impl FnOnce(&str) -> String) {
         let (start, flushes) = (self.line.len(), self.flushes);
         self.children(element);
@@ -383,7 +384,7 @@ impl<'a> Writer<'a> {
                 || inner.id_name().is_heading()
         });
         if columns < 2 || nested || cells > MAX_TABLE_CELLS || rows.len() < 2 || blocks.count() > rows.len() {
-            // A table for layout: its cells are blocks.
+            // A layout table: render its cells as blocks.
             for row in rows {
                 for cell in row {
                     self.children(cell);
@@ -432,7 +433,7 @@ fn table_of(row: Element<'_>) -> Option<Element<'_>> {
     std::iter::successors(row.parent(), Element::parent).find(|element| element.id_name() == names::TABLE)
 }
 
-/// Addresses with characters that end them in Markdown.
+/// Escapes characters of a URL that would end it in Markdown.
 fn address(url: &str) -> String {
     url.replace('(', "%28").replace(')', "%29").replace(' ', "%20")
 }
@@ -444,7 +445,7 @@ fn push_escaped(out: &mut String, text: &str) {
         let special = match character {
             '\\' | '*' | '`' | '[' | ']' => true,
             '<' => rest.peek().is_some_and(|next| next.is_ascii_alphabetic() || matches!(next, '/' | '!')),
-            // Within a word an underscore is only an underscore.
+            // Within a word, an underscore is not markup.
             '_' => !(previous.is_alphanumeric() && rest.peek().is_some_and(|next| next.is_alphanumeric())),
             _ => false,
         };
@@ -456,7 +457,7 @@ fn push_escaped(out: &mut String, text: &str) {
     }
 }
 
-/// Whether a line of text would be taken for a heading, a list or a quote.
+/// Whether Markdown would parse a line of text as a heading, a list or a quote.
 fn begins_block(line: &str) -> bool {
     let after = |mark: &str| line.strip_prefix(mark).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '));
     if line.starts_with('>') || after("-") || after("+") || line.starts_with("---") || line.starts_with("===") {

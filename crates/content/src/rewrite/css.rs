@@ -4,7 +4,8 @@ use argiope_core::page::examine::{CssReader, CssUrl, CssUse, unescape_css};
 
 use super::ReferenceUse;
 
-/// Replaces URLs of a style sheet or of a `style` attribute: `replace` gives the new one, or `None` to keep it.
+/// Replaces the URLs of a style sheet or of a `style` attribute. `replace` returns the new URL, or `None` to keep the
+/// old one.
 pub fn rewrite_css(css: &str, mut replace: impl FnMut(&str, ReferenceUse) -> Option<String>) -> String {
     let mut out = String::with_capacity(css.len());
     let mut done = 0;
@@ -16,7 +17,7 @@ pub fn rewrite_css(css: &str, mut replace: impl FnMut(&str, ReferenceUse) -> Opt
         };
         let Some(new) = replace(&unescape_css(&written), use_as) else { return };
         out.push_str(css.get(done..url.start).unwrap_or(""));
-        // Quoted with single quotes: the sheet may be within a `style` attribute with double ones.
+        // Single quotes, because the sheet may be within a `style` attribute in double quotes.
         out.push('\'');
         for next in new.chars() {
             match next {

@@ -1,4 +1,4 @@
-//! Rewriting of pages: every URL that a browser would load or follow can be replaced, everything else stays as it is.
+//! Rewrites pages: every URL that a browser would load or follow can be replaced; all other bytes are kept.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -10,10 +10,10 @@ mod css;
 
 pub use css::rewrite_css;
 
-/// What a URL of a page is for.
+/// How a page uses a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReferenceUse {
-    /// Followed by a person: `a`, forms, `link rel=canonical`.
+    /// Followed by the user: `a`, forms, `link rel=canonical`.
     Link,
     /// A page within the page: `iframe`, `frame`.
     Frame,
@@ -22,22 +22,23 @@ pub enum ReferenceUse {
     Script,
     /// Audio, video, tracks, embedded objects.
     Media,
-    /// Loaded ahead or beside the page: preload, preconnect, manifests.
+    /// Loaded in advance or in addition to the page: preload, preconnect, manifests.
     Hint,
     /// A URL that only scripts read, such as `data-src`.
     Data,
 }
 
-/// What becomes of a URL.
+/// The decision about a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Replacement {
     Keep,
     With(String),
 }
 
-/// Decides about the URLs of a page.
+/// Decides how the URLs of a page are replaced.
 pub trait PageRewriter {
-    /// The replacement of a URL. It may be relative: to the `base` of the page, which [`PageRewriter::base`] told.
+    /// The replacement of a URL. It may be relative to the `base` of the page, which was passed to
+    /// [`PageRewriter::base`].
     fn replace(&mut self, url: &str, use_as: ReferenceUse) -> Replacement;
 
     /// The first `base` of the page. Its `href` is emptied, so that replacements are relative to the page itself.
@@ -59,7 +60,7 @@ pub fn rewrite_page(page: &str, dialect: Dialect, insert: &str, rewriter: &mut d
         head: None,
         first_tag: None,
     };
-    // A `base` counts for the references before it too, so it is looked for first.
+    // A `base` applies to references before it too, so find it first.
     if let Some(base) = find_base(page, dialect) {
         reading.rewriter.base(&base);
     }
@@ -101,7 +102,7 @@ fn find_base(page: &str, dialect: Dialect) -> Option<String> {
         }
     }
     let mut search = Search(None);
-    // It belongs to the head; one far behind is not worth a second pass over a large page.
+    // `base` belongs to the head, so only the start of a large page is searched.
     let mut end = page.len().min(256 << 10);
     while !page.is_char_boundary(end) {
         end -= 1;
@@ -134,7 +135,7 @@ fn attribute<'a>(tag: &Tag<'a>, name: &str) -> Option<(&'a [u8], &'a [u8])> {
     found.map(|(key, value)| (value, key))
 }
 
-/// Attributes of a tag that are looked at.
+/// The maximum number of attributes of a tag that are read.
 const MAX_ATTRIBUTES: usize = 1024;
 
 fn text(value: &[u8]) -> String {
@@ -147,7 +148,7 @@ struct Reading<'a> {
     edits: Vec<(Range<usize>, String)>,
     /// Open `svg` and `math` elements.
     foreign: u32,
-    /// Where the content of a `style` element began.
+    /// The start of the content of a `style` element.
     style_from: Option<usize>,
     has_base: bool,
     /// The position after the start tag of `head`.
@@ -157,7 +158,7 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// The place of a slice within the page; `None` for bytes that the tokenizer made up.
+    /// The range of a slice within the page; `None` for bytes that the tokenizer generated.
     fn place(&self, slice: &[u8]) -> Option<Range<usize>> {
         let offset = slice.as_ptr().addr().wrapping_sub(self.page.as_ptr().addr());
         (offset <= self.page.len() && slice.len() <= self.page.len() - offset).then(|| offset..offset + slice.len())
@@ -311,7 +312,7 @@ enum AttributeUse {
     Disabled,
 }
 
-/// What the value of an attribute is.
+/// How the value of an attribute is used.
 fn use_of(element: &str, attribute: &str, rel: Option<&str>) -> Option<AttributeUse> {
     use AttributeUse::{Disabled, Srcset, Style, Url};
     use ReferenceUse::{Data, Frame, Hint, Image, Link, Media, Script};
@@ -354,7 +355,7 @@ impl TokenHandler for Reading<'_> {
     fn start(&mut self, tag: &Tag<'_>) -> TextMode {
         let is = |name: &str| tag.name.eq_ignore_ascii_case(name.as_bytes());
         if is("head") {
-            // The first attribute or the end of the tag is behind the name.
+            // The first attribute or the end of the tag follows the name.
             let name_end = self.place(tag.name).map(|place| place.end);
             let end = name_end.and_then(|from| tag_end(self.page, from, tag));
             self.head = self.head.or(end);

@@ -3,7 +3,7 @@
 use super::{AttributeTest, Combinator, Complex, Compound, Selector, Simple};
 use crate::document::{Element, NONE, TEXT};
 
-/// The work that matching may cost. Where it is used up, nothing matches any more.
+/// The budget of matching steps. Once it is used up, nothing matches any more.
 #[derive(Clone, Debug)]
 pub struct Steps {
     left: u64,
@@ -16,12 +16,12 @@ impl Default for Steps {
 }
 
 impl Steps {
-    /// Work for `count` comparisons.
+    /// A budget of `count` comparisons.
     pub fn new(count: u64) -> Self {
         Self { left: count }
     }
 
-    /// Whether the work was used up: there may be matches that were not found.
+    /// Whether the budget was used up, so that matches may be missing.
     pub fn exhausted(&self) -> bool {
         self.left == 0
     }
@@ -32,7 +32,7 @@ impl Steps {
     }
 }
 
-/// What a failed match says about other candidates, so that backtracking stays polynomial.
+/// The result of a match. A failure tells which other candidates can still match, which keeps backtracking polynomial.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Matched,
@@ -83,7 +83,7 @@ impl Selector {
         Matches { selector: self, scope, next: scope.node + 1, end: scope.end(), steps: Steps::default() }
     }
 
-    /// The elements within `scope` that match, at most `most`, as far as `steps` reach.
+    /// The elements within `scope` that match, at most `most`, within the budget `steps`.
     pub fn find<'a>(&self, scope: Element<'a>, most: usize, steps: &mut Steps) -> Vec<Element<'a>> {
         let mut matches = self.matches_within(scope);
         std::mem::swap(&mut matches.steps, steps);
@@ -107,7 +107,7 @@ impl Complex {
         self.judge(0, element, scope, steps) == Verdict::Matched
     }
 
-    /// Matches the compounds from `index` on, with the one at `index` against `element`.
+    /// Matches the compounds from `index` on, where the compound at `index` is matched against `element`.
     fn judge(&self, index: usize, element: Element<'_>, scope: Element<'_>, steps: &mut Steps) -> Verdict {
         let Some((compound, combinator)) = self.compounds.get(index) else { return Verdict::Never };
         if !steps.spend(1) {
@@ -140,7 +140,7 @@ impl Complex {
         }
     }
 
-    /// In `:has()`, whether the leftmost compound stands as it should to the element that is asked about.
+    /// In `:has()`, whether the leftmost compound has the required relation to the anchor element.
     fn leads(&self, leftmost: Element<'_>, scope: Element<'_>) -> Verdict {
         let stands = match self.leading {
             None => true,

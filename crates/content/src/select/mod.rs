@@ -1,4 +1,4 @@
-//! CSS selectors: parsing with errors that name the place, matching in bounded time.
+//! CSS selectors: parsing with error positions, and matching in bounded time.
 
 mod matching;
 mod parse;
@@ -21,9 +21,9 @@ pub struct Selector {
 pub struct SelectError {
     /// What is wrong.
     pub message: String,
-    /// The character where it was noticed, from 1 on.
+    /// The position of the character where the error was detected, counted from 1.
     pub position: usize,
-    /// The selector, cut where it is long.
+    /// The selector, truncated if it is long.
     pub selector: String,
 }
 
@@ -46,11 +46,11 @@ enum Combinator {
     LaterSibling,
 }
 
-/// Compounds from right to left, each with the combinator that leads to the one on its left.
+/// Compounds from right to left, each with the combinator that connects it to its left neighbour.
 #[derive(Clone, Debug)]
 struct Complex {
     compounds: Vec<(Compound, Option<Combinator>)>,
-    /// In `:has()`: how the leftmost compound relates to the element.
+    /// In `:has()`, the relation of the leftmost compound to the element.
     leading: Option<Combinator>,
 }
 
@@ -84,7 +84,7 @@ enum Simple {
     },
     Empty,
     Root,
-    /// Matches where one of the selectors does, or where none does.
+    /// Matches if one of the selectors does; if the flag is set, matches if none does.
     Is(Vec<Complex>, bool),
     Has(Vec<Complex>),
     Contains(Box<str>),
@@ -98,6 +98,6 @@ enum AttributeTest {
     Prefix,
     Suffix,
     Substring,
-    /// Equal, or beginning with the value and a hyphen.
+    /// Equal to the value, or begins with the value and a hyphen.
     Language,
 }

@@ -4,7 +4,7 @@ use super::{AttributeTest, Combinator, Complex, Compound, SelectError, Simple, T
 use crate::document::names::Name;
 
 const LONGEST: usize = 64 * 1024;
-/// How deep `:not(:is(...))` may be nested.
+/// Maximum nesting of `:not(:is(...))`.
 const DEEPEST: usize = 16;
 
 pub(super) fn parse(css: &str) -> Result<Vec<Complex>, SelectError> {
@@ -157,7 +157,7 @@ impl Parser<'_> {
         Ok(name)
     }
 
-    /// What follows a backslash: up to six hexadecimal digits, or the character itself.
+    /// Parses the rest of an escape after the backslash: up to six hexadecimal digits, or the character itself.
     fn escape(&mut self) -> Result<char, SelectError> {
         let mut code = None;
         for _ in 0..6 {
@@ -224,7 +224,7 @@ impl Parser<'_> {
                 self.take();
                 false
             }
-            // Values of these are compared without case in HTML.
+            // HTML compares the values of these attributes without regard to case.
             _ => matches!(&*name, "type" | "rel" | "lang" | "method" | "media" | "charset" | "http-equiv"),
         };
         self.space();

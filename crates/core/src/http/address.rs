@@ -96,7 +96,7 @@ fn refusal_v6(ip: Ipv6Addr) -> Option<&'static str> {
 /// The IPv4 address that packets to this IPv6 address reach. Teredo is missing because it is refused as a whole.
 fn embedded_v4(ip: Ipv6Addr) -> Option<Ipv4Addr> {
     let bits = ip.to_bits();
-    #[expect(clippy::cast_possible_truncation, reason = "the cut is the point: 32 bits out of 128")]
+    #[expect(clippy::cast_possible_truncation, reason = "only the lowest 32 of 128 bits are wanted")]
     let (low, six_to_four) = (bits as u32, (bits >> 80) as u32);
     match ip.segments() {
         // v4-mapped ::ffff:0:0/96, v4-translated ::ffff:0:0:0/96, v4-compatible ::/96, NAT64 64:ff9b::/96

@@ -2,13 +2,13 @@
 //!
 //! | variable | for |
 //! |---|---|
-//! | `http_proxy` | http; lower case only, since a web server hands a request's `Proxy` header to its programs in upper case |
+//! | `http_proxy` | http; lower case only: for a CGI program, `HTTP_PROXY` is the `Proxy` header of a request |
 //! | `https_proxy`, `HTTPS_PROXY` | https |
-//! | `all_proxy`, `ALL_PROXY` | what the others leave |
-//! | `no_proxy`, `NO_PROXY` | hosts that are asked directly, `--proxy` or not |
+//! | `all_proxy`, `ALL_PROXY` | schemes without a variable of their own |
+//! | `no_proxy`, `NO_PROXY` | hosts that are contacted directly, even with `--proxy` |
 //!
 //! `--proxy` applies to everything and replaces the first three; an empty value means no proxy. Unlike in curl, proxies
-//! from the environment are not used for `localhost` and loopback addresses, which would be those of the proxy.
+//! from the environment are not used for `localhost` and loopback addresses: the proxy would contact its own machine.
 //!
 //! Invariant: the proxy of a request depends only on its origin, so pooled connections, which are keyed by origin,
 //! never mix proxies. A proxy's login is sent to that proxy only.
@@ -207,7 +207,7 @@ impl Exceptions {
         }
         let mut hosts = Vec::new();
         for part in text.split(',') {
-            // The value ends at the first blank within it.
+            // The list ends at the first blank within an entry.
             let mut words = part.split([' ', '\t']).filter(|word| !word.is_empty());
             hosts.extend(words.next().map(Box::from));
             if words.next().is_some() {
@@ -220,7 +220,7 @@ impl Exceptions {
     fn contains(&self, host: &str) -> bool {
         let address = literal(host);
         let name = host.strip_suffix('.').unwrap_or(host);
-        let is_meant = |pattern: &str| match address {
+        let is_match = |pattern: &str| match address {
             Some(address) => in_network(address, pattern),
             None => {
                 let pattern = pattern.strip_suffix('.').unwrap_or(pattern);
@@ -229,7 +229,7 @@ impl Exceptions {
                 !pattern.is_empty() && rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
             }
         };
-        self.all || self.hosts.iter().any(|pattern| is_meant(pattern))
+        self.all || self.hosts.iter().any(|pattern| is_match(pattern))
     }
 }
 

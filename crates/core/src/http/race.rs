@@ -30,7 +30,7 @@ pub struct Race {
     due: Time,
     deadline: Time,
     /// The most informative failure so far.
-    worst: Option<Failure>,
+    clearest: Option<Failure>,
 }
 
 /// What the engine does next.
@@ -46,7 +46,7 @@ pub enum RaceStep {
 
 impl Race {
     pub fn new(addresses: Arc<[IpAddr]>, port: u16, started: Time, connect_timeout: Duration) -> Self {
-        Self { addresses, port, begun: 0, failed: 0, due: started, deadline: started + connect_timeout, worst: None }
+        Self { addresses, port, begun: 0, failed: 0, due: started, deadline: started + connect_timeout, clearest: None }
     }
 
     /// The next step. Call it again after every event and after every `Connect`.
@@ -106,21 +106,21 @@ impl Race {
     }
 
     fn remember(&mut self, failure: Failure) {
-        let better = self.worst.as_ref().is_none_or(|known| telling(failure.kind) > telling(known.kind));
+        let better = self.clearest.as_ref().is_none_or(|known| clarity(failure.kind) > clarity(known.kind));
         if better {
-            self.worst = Some(failure);
+            self.clearest = Some(failure);
         }
     }
 
     fn verdict(&mut self) -> Failure {
-        let failure = self.worst.take();
+        let failure = self.clearest.take();
         failure.unwrap_or_else(|| Failure::new(ErrorKind::Unreachable, "the host has no address to connect to"))
     }
 }
 
 /// How much a failure says about the host. "Refused" comes from the host itself; a timeout may be caused by the path;
 /// "unreachable" is mostly local (without IPv6 it occurs for every IPv6 address).
-fn telling(kind: ErrorKind) -> u8 {
+fn clarity(kind: ErrorKind) -> u8 {
     match kind {
         ErrorKind::ConnectRefused => 4,
         ErrorKind::Reset => 3,

@@ -1,4 +1,4 @@
-//! The record of a page with status 304: the facts of the last full response stay.
+//! The record of a page with status 304: it repeats the facts of the last full response.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};

@@ -34,7 +34,7 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// The same, but keeps line breaks.
+/// Like [`visible`], but keeps line breaks.
 pub fn visible_lines(text: &str) -> String {
     text.lines().map(visible).collect::<Vec<_>>().join("\n")
 }
@@ -68,7 +68,7 @@ pub fn write_json(out: &mut Vec<u8>, value: &impl Serialize) -> serde_json::Resu
     value.serialize(&mut Serializer::with_formatter(out, Harmless(CompactFormatter)))
 }
 
-/// The same over several lines, for people.
+/// Like [`write_json`], but indented over several lines, for people.
 pub fn pretty_json(value: &impl Serialize) -> String {
     let mut out = Vec::new();
     // Writing to memory cannot fail; a value that is not JSON is left out.

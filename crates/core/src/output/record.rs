@@ -1,6 +1,7 @@
 //! Records: one JSON object per line (docs/records.md).
 //!
-//! Invariant: whatever came from the wire, a line is valid UTF-8 JSON and harmless on a terminal. Absent means unknown.
+//! Invariant: whatever a server sent, a line is valid UTF-8 JSON and harmless on a terminal. An absent field means
+//! unknown.
 
 use hashbrown::HashSet;
 use serde::ser::{SerializeSeq, Serializer};
@@ -160,7 +161,7 @@ struct Line<'a> {
     link_list: Option<LinkTexts<'a>>,
 }
 
-// The signature is what serde asks for.
+// serde requires this signature.
 #[allow(clippy::trivially_copy_pass_by_ref)]
 fn is_zero(count: &u32) -> bool {
     *count == 0
@@ -209,7 +210,7 @@ impl Serialize for Digest<'_> {
     }
 }
 
-/// `{"de": "https://h/de"}`; of several URLs for one language the first.
+/// `{"de": "https://h/de"}`, with the first URL of each language.
 struct Languages<'a>(&'a [(Box<str>, Url)]);
 
 impl Languages<'_> {

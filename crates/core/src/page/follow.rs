@@ -22,12 +22,12 @@ const EXAMPLE: usize = 1_000;
 /// Total bytes of URLs that one page may add. A long base URL turns a little markup into very many bytes.
 pub(crate) const MAX_FOLLOW_BYTES: usize = 4 << 20;
 
-/// A link of a page, as a [`LinkFilter`] sees it.
+/// A link of a page, as passed to a [`LinkFilter`].
 #[derive(Clone, Copy)]
 pub struct PageLink<'a> {
-    /// Where it leads.
+    /// The target.
     pub url: UrlRef<'a>,
-    /// What kind of element names it.
+    /// The kind of element that contains the link.
     pub kind: LinkKind,
     /// It is marked `rel=nofollow`.
     pub nofollow: bool,
@@ -37,7 +37,7 @@ pub struct PageLink<'a> {
     pub rel: &'a str,
     /// The page that it is on.
     pub page: &'a Url,
-    /// How many links lead from a root to its target by this way.
+    /// The number of links from a root to the target, along this path.
     pub depth: u32,
 }
 
@@ -47,7 +47,7 @@ pub trait LinkFilter: std::fmt::Debug + Send + Sync {
     fn follows(&self, link: &PageLink<'_>) -> bool;
 }
 
-/// Judges the links of a page by scope. `nofollow`: the page asks that none of them be followed.
+/// Judges the links of a page by scope. `nofollow`: the page forbids following its links.
 pub fn links(visit: &mut Visit, links: &LinkList, nofollow: bool, rules: &Rules) {
     if nofollow && !rules.follow_nofollow {
         return;
@@ -57,7 +57,7 @@ pub fn links(visit: &mut Visit, links: &LinkList, nofollow: bool, rules: &Rules)
     visit.message.found =
         FollowList::with_room(depth, rules.max_redirects, links.len(), links.bytes().min(MAX_FOLLOW_BYTES));
     let mut judging = rules.scope.judging();
-    // A page that is embedded as a resource is not followed further: what it embeds could lead anywhere.
+    // A page that is embedded as a resource is not followed further: its own resources could be anywhere.
     let is_embedded = visit.link.kind == LinkKind::Asset && visit.findings.facts.is_some();
     let mut bytes = 0;
     for link in links.iter() {
@@ -108,17 +108,17 @@ fn passes_filter(visit: &Visit, url: UrlRef<'_>, link: &FoundLink<'_>, depth: u3
 
 /// Handles a redirect: a new link with one redirect less, judged like any link.
 ///
-/// No parameters are stripped from the target: a host that redirects everybody to a URL with a session id would cause a
-/// loop.
+/// No parameters are stripped from the target: a host that redirects every request to a URL with a session id would
+/// cause a loop.
 pub fn redirect(visit: &mut Visit, location: &[u8], rules: &Rules) {
-    let said = String::from_utf8_lossy(location);
-    let target = match visit.link.url.join(&said) {
+    let location_text = String::from_utf8_lossy(location);
+    let target = match visit.link.url.join(&location_text) {
         Ok(target) => target,
         Err(fault) => {
             let kind = if fault == BadUrl::Scheme { ErrorKind::RedirectBlocked } else { ErrorKind::RedirectInvalid };
-            let said = without_user_info(&said);
-            let shown: String = said.chars().take(SHOWN).collect();
-            let more = if shown.len() < said.len() { "…" } else { "" };
+            let location_text = without_user_info(&location_text);
+            let shown: String = location_text.chars().take(SHOWN).collect();
+            let more = if shown.len() < location_text.len() { "…" } else { "" };
             visit.facts.error.get_or_insert(Failure::new(kind, format!("Location {shown:?}{more}: {fault}")));
             return;
         }
@@ -152,7 +152,7 @@ pub fn redirect(visit: &mut Visit, location: &[u8], rules: &Rules) {
     }
 }
 
-/// Keeps what is not followed, and why, for `--log-skips` and `-vv`.
+/// Keeps a link that is not followed, with the reason, for `--log-skips` and `-vv`.
 fn skip(visit: &mut Visit, url: UrlRef<'_>, reason: &'static str, rules: &Rules) {
     if rules.log_skips || rules.report_skips {
         visit.findings.skipped.push((url.as_str().into(), reason));
@@ -194,8 +194,8 @@ mod tests {
             redirect(&mut visit, location.as_bytes(), &rules);
             let mut line = Vec::new();
             record::encode(&visit, WallClock { start: 0 }, None, &mut line);
-            let told = format!("{visit:?} {}", String::from_utf8_lossy(&line));
-            assert!(!told.contains("secret"), "{told}");
+            let output = format!("{visit:?} {}", String::from_utf8_lossy(&line));
+            assert!(!output.contains("secret"), "{output}");
             assert_eq!(visit.facts.error.expect("it leads nowhere").kind, kind, "{location}");
         }
     }

@@ -1,4 +1,4 @@
-//! [`FollowList`]: the links of one visit that are to be followed.
+//! [`FollowList`]: the links to follow from one visit.
 //!
 //! A page has about fifty links, most of them known already. They are created on one thread, processed on a second and
 //! dropped on a third. So they take two allocations in total: one for all texts and one for their ends.

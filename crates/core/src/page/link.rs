@@ -257,7 +257,7 @@ impl LinkList {
         }
     }
 
-    /// Drops the links behind this many bytes of text; returns how many there were.
+    /// Drops the links beyond this many bytes of text; returns how many were dropped.
     pub fn truncate(&mut self, most: usize) -> usize {
         let kept = self.items.partition_point(|item| item.end as usize <= most);
         let dropped = self.items.len() - kept;

@@ -1,4 +1,4 @@
-//! Pages: URLs, links, and what the bytes of a response mean.
+//! Pages: URLs, links, and the content of responses.
 //!
 //! [`url`] and [`link`] are the addresses, [`custom_request`] what a request may have beside one. [`examine`] reads a body as it arrives: charset, links, title, directives.
 //! [`scope`] judges which links are followed, [`robots`] which the site allows, [`sitemap`] which it lists.

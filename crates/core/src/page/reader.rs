@@ -1,7 +1,7 @@
-//! [`PageReader`]: what is done with whole pages, on the worker that fetched them.
+//! [`PageReader`]: processing of whole pages, on the worker that fetched them.
 //!
-//! The core examines bodies as they arrive and keeps none. Where somebody asks for what a page says (fields, text), or
-//! for the body itself, [`BodyRules`] make a fetch hold it, within the one budget for bodies.
+//! The core examines bodies as they arrive and keeps none. If content of a page (fields, text) or the body itself is
+//! requested, [`BodyRules`] make a fetch hold the body, within the one budget for bodies.
 
 use std::borrow::Cow;
 use std::fmt::Debug;
@@ -14,32 +14,32 @@ use serde_json::{Map, Value};
 use crate::budget::Held;
 use crate::page::url::Url;
 
-/// Which bodies are held, and who reads them.
+/// Which bodies are held, and which reader they are passed to.
 #[derive(Clone, Debug, Default)]
 pub struct BodyRules {
-    /// Bodies that come with the visit.
+    /// Bodies that are delivered with the visit.
     pub delivered: DeliveredBodies,
-    /// Reads the HTML pages that answered with 2xx.
+    /// Reads the HTML pages with a 2xx status.
     pub reader: Option<Arc<dyn PageReader>>,
 }
 
-/// Which bodies come with visits.
+/// Which bodies are delivered with visits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DeliveredBodies {
-    /// None: a body costs nothing.
+    /// None: bodies are not held for delivery.
     #[default]
     None,
-    /// Those of HTML and XHTML pages.
+    /// Bodies of HTML and XHTML pages.
     Html,
-    /// Those of any text: HTML, plain text, JSON, XML, scripts and styles.
+    /// Bodies of any text type: HTML, plain text, JSON, XML, scripts and styles.
     Text,
-    /// All of them.
+    /// All bodies.
     All,
 }
 
 /// Reads whole pages. One reader serves all workers.
 pub trait PageReader: Debug + Send + Sync {
-    /// Whether the page at this address is read; where not, its body is not held.
+    /// Whether the page at this address is read. If not, its body is not held.
     fn wants(&self, url: &Url) -> bool;
 
     /// Reads a page, decoded to text.
@@ -51,7 +51,7 @@ pub trait PageReader: Debug + Send + Sync {
     }
 }
 
-/// What a [`PageReader`] found. Goes to the record of the page.
+/// The result of a [`PageReader`]. It becomes part of the page's record.
 #[derive(Debug, Default)]
 pub struct PageContent {
     /// Extracted fields.
@@ -60,14 +60,14 @@ pub struct PageContent {
     pub text: Option<Box<str>>,
     /// The main text as Markdown.
     pub markdown: Option<Box<str>>,
-    /// Why something may be missing: a limit was met.
+    /// Why something may be missing: a limit was reached.
     pub limited: Option<&'static str>,
-    /// The share of the budget that this holds until it is written.
+    /// Its share of the budget, held until it is written.
     pub held: Option<Held>,
 }
 
 impl PageContent {
-    /// The bytes of memory that it takes, roughly.
+    /// The approximate memory use in bytes.
     pub fn bytes(&self) -> usize {
         let data = self.data.as_ref().map_or(0, |data| data.values().map(size_of_value).sum());
         let text = |text: &Option<Box<str>>| text.as_ref().map_or(0, |text| text.len());
@@ -94,7 +94,7 @@ pub struct FieldCount {
     pub tried: u64,
     /// Pages in which it was found.
     pub matched: u64,
-    /// Pages in which something matched, and none of it had the form or type that the rule asks for.
+    /// Pages in which something matched, but nothing had the form or type that the rule requires.
     pub unusable: u64,
 }
 
@@ -104,7 +104,7 @@ const DOUBLED: usize = 256 << 10;
 /// A body as decoded from its content codings, with its share of the budget.
 #[derive(Debug)]
 pub struct HeldBody {
-    /// Empty where it was not held.
+    /// Empty if the body was not held.
     pub bytes: Vec<u8>,
     /// The response headers, in order.
     pub headers: crate::visit::Headers,
@@ -112,7 +112,7 @@ pub struct HeldBody {
 }
 
 impl HeldBody {
-    /// An empty body that begins to be held.
+    /// An empty body, to be filled.
     pub(crate) fn new(held: Held) -> Self {
         Self { bytes: Vec::new(), headers: Vec::new(), held }
     }
@@ -128,13 +128,13 @@ impl HeldBody {
     }
 }
 
-/// Decodes a body by the charset that its examination found.
+/// Decodes a body with the charset that the examiner found.
 pub fn decode<'a>(bytes: &'a [u8], charset: Option<&str>) -> Cow<'a, str> {
     let encoding = charset.and_then(|label| Encoding::for_label(label.as_bytes())).unwrap_or(UTF_8);
     encoding.decode(bytes).0
 }
 
-/// Whether a declared type is HTML. A missing type may be.
+/// Whether a declared type is HTML. Without a declared type, a body may be HTML.
 fn is_html(declared: Option<&str>) -> bool {
     declared.is_none_or(|essence| matches!(essence, "" | "text/html" | "application/xhtml+xml"))
 }
@@ -162,7 +162,7 @@ impl BodyRules {
         self.reader.as_ref().is_some_and(|reader| reader.wants(url))
     }
 
-    /// Whether a held body comes with the visit, now that its type is known for sure.
+    /// Whether a held body is delivered with the visit, now that its type is certain.
     pub(crate) fn delivers(&self, content_type: Option<&str>) -> bool {
         match self.delivered {
             DeliveredBodies::None => false,
@@ -172,7 +172,7 @@ impl BodyRules {
         }
     }
 
-    /// Reads a page that has come to its end. A fault of the reader is a reason in the record, not the end of the page.
+    /// Reads a complete page. A panic of the reader becomes a reason in the record and does not end the page.
     pub(crate) fn read(
         &self,
         url: &Url,
@@ -218,7 +218,7 @@ mod tests {
             assert!(rules(DeliveredBodies::All).holds(&url, 200, declared));
             assert!(!rules(DeliveredBodies::None).holds(&url, 200, declared));
         }
-        assert!(!rules(DeliveredBodies::Html).delivers(None), "what has no type is not HTML in the end");
+        assert!(!rules(DeliveredBodies::Html).delivers(None), "without a detected type, a body is not HTML");
     }
 
     #[test]

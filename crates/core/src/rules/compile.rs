@@ -16,7 +16,7 @@ use crate::page::url::{self, BadUrl, Origin, StripParams, Url, without_user_info
 const PER_HOST: usize = 6;
 /// Limit on the bodies in memory, in bytes, unless `--max-memory` allows less.
 pub(crate) const HELD_BODIES: u64 = 256 << 20;
-/// The account of a crawl without a memory limit.
+/// The limit of the memory account without `--max-memory`.
 const UNLIMITED_ACCOUNT: u64 = 1 << 40;
 
 /// The memory account. An eighth of the limit is left to the allocator and to buffers of fixed size.
@@ -401,7 +401,7 @@ pub(super) fn widths(
     let per_ip = match per_ip {
         Some(0) => None,
         Some(cap) => Some(cap),
-        // A host that is opened wider than the usual cap needs its address to be open as wide.
+        // If a host may have more connections than the usual cap of an address, so may its address.
         None => Some(PER_IP.max(per_host)),
     };
     (per_host, per_ip)

@@ -139,7 +139,7 @@ pub struct Config {
     pub warc_compression: WarcCompression,
 
     // Extract
-    /// Fields to take out of pages: `NAME=SELECTOR`.
+    /// Fields to extract from pages: `NAME=SELECTOR`.
     pub extract: Vec<String>,
     /// A file of such rules, with types and items.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -154,10 +154,10 @@ pub struct Config {
     pub drain_time: Span,
 
     // Watch
-    /// Where the dashboard listens.
+    /// The address that the dashboard listens on.
     #[serde(skip_serializing)]
     pub serve: Option<SocketAddr>,
-    /// The file with the token that its clients need.
+    /// The file with the token that clients of the dashboard need.
     #[serde(skip_serializing)]
     pub serve_token_file: Option<PathBuf>,
 

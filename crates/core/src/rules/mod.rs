@@ -48,9 +48,9 @@ pub struct Rules {
     /// Sees the heads of responses.
     pub response_hook: Option<Arc<dyn ResponseHook>>,
     pub max_pages: Option<u64>,
-    /// Bytes received; no fetch starts after that.
+    /// Limit on received bytes: no fetch starts once it is reached.
     pub max_bytes: Option<u64>,
-    /// Size of the crawl directory; the crawl ends before it is larger.
+    /// Limit on the size of the crawl directory: the crawl ends before it is exceeded.
     pub max_disk: Option<u64>,
     pub max_time: Option<Duration>,
     pub sitemaps: Sitemaps,
@@ -133,7 +133,7 @@ pub struct Rules {
     pub head_first: bool,
     /// Whether visits contain the exact bytes of request and response.
     pub keep_wire: bool,
-    /// Which bodies are held, and what reads them. Set by the caller that reads pages.
+    /// Which bodies are held, and which reader gets them. Set by the caller that reads pages.
     pub bodies: BodyRules,
     /// Whether responses are archived.
     pub archive: bool,
@@ -147,7 +147,7 @@ pub struct Rules {
     pub drain_time: Duration,
     /// Whether skipped links get a record.
     pub log_skips: bool,
-    /// Whether visits name skipped links even if these get no record.
+    /// Whether visits list skipped links even if these get no record.
     pub report_skips: bool,
 
     /// Limits of a connection on sizes and times.
@@ -156,7 +156,7 @@ pub struct Rules {
     pub insecure: bool,
     /// The certificates that TLS trusts.
     pub tls: TlsSource,
-    /// Limit on the bodies in memory.
+    /// The memory budget.
     pub budget: Arc<Budget>,
     /// Until when requests may be started.
     pub lease: Lease,
@@ -165,7 +165,7 @@ pub struct Rules {
     pub fingerprint_key: u64,
 }
 
-/// What compiling the settings needs from the machine. The core reads no files and no environment variables itself.
+/// Input from the machine for compiling the settings. The core reads no files and no environment variables itself.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
     /// A random number that cannot be predicted: see [`Rules::fingerprint_key`].
@@ -193,7 +193,7 @@ pub enum Sitemaps {
     None,
     /// Sitemaps that robots.txt names.
     Named,
-    /// These, and `/sitemap.xml`.
+    /// Sitemaps that robots.txt names, and `/sitemap.xml`.
     Usual,
 }
 
@@ -216,14 +216,15 @@ impl Rules {
         self.seed_origins.contains(&url.origin())
     }
 
-    /// The addresses that `--resolve` gives for this host and port. Other ports of the host are not affected, as in curl.
+    /// The addresses that `--resolve` gives for this host and port. It does not affect other ports of the host, as in
+    /// curl.
     pub fn given(&self, host: &str, port: u16) -> Option<&[IpAddr]> {
         let bare = host.trim_end_matches('.');
         let mut given = self.resolve.iter().filter(|given| given.port == port);
         given.find(|given| given.host.trim_end_matches('.').eq_ignore_ascii_case(bare)).map(|given| &*given.addresses)
     }
 
-    /// The same rules with another pace, and the widths that belong to it.
+    /// These rules with another pace, and with the widths that follow from it.
     #[must_use]
     pub fn with_pace(&self, pace: Pace) -> Self {
         let (per_host, per_ip) = compile::widths(pace, self.concurrency, self.given_widths);

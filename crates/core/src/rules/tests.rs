@@ -298,7 +298,7 @@ fn secrets_go_to_the_roots_origins_only() {
     }
     let seen = rules.headers_for(&Url::parse("https://bare.example/").unwrap());
     assert!(seen.contains(&("Authorization", "Basic bWU6cGFzcw==")));
-    assert!(!format!("{rules:?}").contains("bWU6cGFzcw"), "a secret in what logs show");
+    assert!(!format!("{rules:?}").contains("bWU6cGFzcw"), "a secret in debug output");
 }
 
 #[test]

@@ -17,7 +17,7 @@ use crate::page::url::Url;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{problem}; {form}")]
 pub struct BadValue {
-    /// What is wrong, with the text in it.
+    /// What is wrong, with the text quoted.
     pub problem: String,
     /// The right form.
     pub form: &'static str,
@@ -471,23 +471,23 @@ words! {
     /// How fast requests are sent to one host.
     #[derive(Default)]
     Pace {
-        /// One connection; the next start at least 1 s and five times the last response time later.
+        /// One connection; after each response, a pause of at least 1 s and of five times the response time.
         Gentle = "gentle",
-        /// A window of connections that opens while the host stays quick, and halves when it does not.
+        /// A window of connections that grows while the host responds quickly, and is halved when it does not.
         #[default]
         Steady = "steady",
-        /// As many connections as are allowed, at once.
+        /// All allowed connections at once.
         Full = "full",
     }
 
     /// Which version of HTTP is spoken.
     #[derive(Default)]
     HttpVersion {
-        /// HTTP/2 where TLS negotiates it, HTTP/1.1 elsewhere.
+        /// HTTP/2 if TLS negotiates it, otherwise HTTP/1.1.
         #[default]
         Auto = "auto",
         Http1 = "1.1",
-        /// HTTP/2 without falling back; in clear text, the host must be known to speak it.
+        /// HTTP/2 without fallback; over http, with prior knowledge.
         Http2 = "2",
     }
 
@@ -544,7 +544,7 @@ words! {
     /// Which hosts resources of pages are fetched from.
     #[derive(Default)]
     AssetsScope {
-        /// Those of the roots.
+        /// The hosts of the roots.
         Host = "host",
         /// All hosts of the registrable domains of the roots.
         Domain = "domain",
@@ -561,7 +561,7 @@ words! {
         Page = "page",
         /// URLs below a root's directory.
         Prefix = "prefix",
-        /// The same host name, `www.` counting as equal, any port and scheme.
+        /// The same host name, with or without `www.`, on any port and scheme.
         #[default]
         Host = "host",
         /// The same registrable domain.

@@ -1,4 +1,4 @@
-//! State that is carried over to the next run of a crawl: counts, and what is known of hosts.
+//! State that is carried over to the next run of a crawl: counts, and the state of hosts.
 //!
 //! Notes hold wall-clock times, since the crawl's own time starts at zero in every run. The wall clock may have been
 //! adjusted in between, so times are clamped: a back-off ends within the longest accepted `Retry-After`, a robots.txt
@@ -28,7 +28,7 @@ pub struct Progress {
     /// How pages compare with the previous crawl, in a recrawl.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changes: Option<Changes>,
-    /// What was changed while the crawl was running.
+    /// Changes that were made while the crawl was running.
     #[serde(skip_serializing_if = "Steering::is_empty")]
     pub steering: Steering,
     /// Scope, depth or patterns were changed: queued links are judged again when they are taken.
@@ -36,14 +36,14 @@ pub struct Progress {
     pub scope_changed: bool,
 }
 
-/// Changes that a person made to a running crawl and that hold for its later runs.
+/// Changes that a person made to a running crawl and that also apply to its later runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Steering {
     /// The pace of the command line at that time, and the one chosen instead. A command with another pace wins.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pace: Option<(Pace, Pace)>,
-    /// The same for the rate, in pages a second; none removes the limit.
+    /// The rate of the command line at that time, and the one chosen instead, in pages a second; none means unlimited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<(Option<f64>, Option<f64>)>,
     /// URLs that match one of these are not fetched.
@@ -57,7 +57,7 @@ impl Steering {
     }
 }
 
-/// What is known of a lane's host.
+/// The stored state of a lane's host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LaneNote {
@@ -88,7 +88,7 @@ pub struct RobotsNote {
 pub const LONGEST_NOTED: usize = 64 << 10;
 /// Origins of one host whose robots.txt is stored.
 const MOST_NOTED: usize = 8;
-/// Bytes of all of them together. A note is rewritten as a whole each time, and the host determines how often.
+/// Limit on their total size. Every change rewrites the whole note, and the host determines how often that happens.
 const ROOM: usize = 2 * LONGEST_NOTED;
 
 impl LaneNote {
@@ -148,7 +148,7 @@ mod tests {
         let now = Time::from_micros(5_000_000);
         let at = wall(clock, now);
         assert_eq!(rest_until(at + 2_000, clock, now), now + Duration::from_secs(2));
-        // Set forward by a day: the rest is over. Set back: it is not longer than any host may ask for.
+        // Clock set forward by a day: the back-off is over. Set back: it is at most the longest accepted `Retry-After`.
         assert_eq!(rest_until(at - DAY, clock, now), now);
         assert_eq!(rest_until(at + 30 * 365 * DAY, clock, now), now + LONGEST_RETRY_AFTER);
         assert_eq!(robots_until(at + 30 * 365 * DAY, clock, now), now + ROBOTS_LIFE);
@@ -181,7 +181,7 @@ mod tests {
         }
         assert_eq!(ports(&note), (2..=9).collect::<Vec<_>>());
         note.set_robots(robots(2, 20));
-        assert_eq!(ports(&note), [3, 4, 5, 6, 7, 8, 9, 2], "an origin that is noted again evicts no other");
+        assert_eq!(ports(&note), [3, 4, 5, 6, 7, 8, 9, 2], "storing an origin again evicts no other");
         note.set_robots(robots(10, LONGEST_NOTED));
         note.set_robots(robots(11, LONGEST_NOTED));
         assert_eq!(ports(&note), [10, 11]);

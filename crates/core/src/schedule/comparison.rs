@@ -17,7 +17,7 @@ pub enum Change {
     Same,
 }
 
-/// What a change means for links, where it means something.
+/// The effect of a change on links to the URL, if it has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChangeNote {
@@ -25,7 +25,7 @@ pub enum ChangeNote {
     NewlyBroken,
     /// Links to it were broken before and are not any more.
     Repaired,
-    /// It redirects now, and did not before or to another target.
+    /// It redirects now; before, it did not, or it redirected to another target.
     Redirected,
 }
 
@@ -36,7 +36,7 @@ pub struct Comparison {
     pub note: Option<ChangeNote>,
 }
 
-/// What one crawl says about a URL.
+/// The state of a URL in one crawl.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageState<'a> {
     pub outcome: Outcome,
@@ -68,7 +68,7 @@ impl PageState<'_> {
 }
 
 impl Comparison {
-    /// Compares a URL that both crawls, or one of them, have a record of.
+    /// Compares the states of a URL in two crawls; none if a crawl has no record of it.
     pub fn of(before: Option<&PageState<'_>>, after: Option<&PageState<'_>>) -> Self {
         match (before, after) {
             (Some(before), Some(after)) => Self::of_both(before, after),
@@ -108,7 +108,7 @@ impl Comparison {
     }
 }
 
-/// Numbers of URLs by change, and by what the change means for links.
+/// Numbers of URLs by change and by [`ChangeNote`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Changes {

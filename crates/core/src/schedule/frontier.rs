@@ -80,7 +80,7 @@ impl LinkRef<'_> {
     }
 }
 
-/// What a call of [`Frontier::put`] did.
+/// The result of [`Frontier::put`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Put {
     /// For each link, in order: whether it was new.
@@ -111,7 +111,7 @@ pub struct Fate<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct FoundEdges<'a> {
     pub source: &'a Url,
-    /// The source is a sitemap file: it is other work than a page at the same URL.
+    /// The source is a sitemap file, which is distinct from a page at the same URL.
     pub is_sitemap: bool,
     pub links: &'a LinkList,
     /// Links that a limit cut off.
@@ -127,18 +127,18 @@ pub struct Counts {
     pub settled: u64,
 }
 
-/// What changed in a frontier that others write to.
+/// A change to a frontier by another process.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FrontierNews {
     /// A lane was given work.
     Work(LaneId),
-    /// The same, and another process may have sent a request to its host a moment ago.
+    /// A lane was given work, and another process may have sent a request to its host a moment ago.
     TakenOver(LaneId),
-    /// Another process is to have this lane: no new requests, and everything that is not under way goes back.
+    /// Another process will take over this lane: start no new requests, and return the links that are not in flight.
     Leaving(LaneId),
     /// The limit on pages is reached.
     MaxPages,
-    /// This process's part of the limit on pages a second.
+    /// This process's share of the limit on pages a second.
     Rate(f64),
     /// This process's part of the requests in flight at one address.
     PerIp(usize),
@@ -210,7 +210,7 @@ pub trait Frontier {
 
     fn lane_name(&self, lane: LaneId) -> Option<&str>;
 
-    /// Whether a host name has a lane; true where the frontier cannot tell.
+    /// Whether a host name has a lane; true if the frontier cannot tell.
     fn has_lane(&self, _host: &str) -> bool {
         true
     }
@@ -242,7 +242,7 @@ pub trait Frontier {
         Ok(None)
     }
 
-    /// Stores the links of a page in the link graph. They replace what was stored for the page before.
+    /// Stores the links of a page in the link graph. They replace the page's earlier links.
     fn keep_edges(&mut self, _edges: &FoundEdges<'_>) -> Result<(), StoreError> {
         Ok(())
     }
@@ -312,7 +312,7 @@ pub enum StoreErrorKind {
     File,
     /// A call that the contract forbids, such as settling a link that is not leased.
     Misuse,
-    /// The lease ended, or another process holds what was leased: everything that is not settled is to be forgotten.
+    /// The lease ended, or another process holds what was leased: everything that is not settled must be dropped.
     LeaseLost,
 }
 

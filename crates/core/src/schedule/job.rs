@@ -21,11 +21,11 @@ pub struct Job {
     pub link: Link,
     pub purpose: Purpose,
     pub lane: LaneId,
-    /// Which of the lane's slots. Each slot has at most one connection.
+    /// The slot of the lane. Each slot has at most one connection.
     pub slot: u16,
-    /// How the lane's host speaks HTTP, as far as it is known.
+    /// The HTTP version of the lane's host, as far as known.
     pub http: LaneHttp,
-    /// How often a server did not process the request. This is not an attempt.
+    /// How often a server returned the request unprocessed. These do not count as attempts.
     pub unprocessed: u8,
     /// Addresses to connect to, in order of preference. All were checked.
     pub addresses: Arc<[IpAddr]>,
@@ -33,10 +33,10 @@ pub struct Job {
     pub rare: Option<Box<Rare>>,
 }
 
-/// How a lane's host speaks HTTP, as far as it is known.
+/// The HTTP version of a lane's host, as far as known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LaneHttp {
-    /// The host was not asked yet, and may speak HTTP/2.
+    /// No response yet: the host may support HTTP/2.
     #[default]
     Unknown,
     /// One job per connection: HTTP/1.1, or an engine that carries one job per connection in every version.
@@ -65,7 +65,7 @@ pub struct Rare {
 }
 
 /// Reports to the keeper that a request was sent. Carried by jobs of hosts with a delay between requests, because the
-/// delay counts from then: a connection may take longer to open than the delay is.
+/// delay counts from that time: opening a connection may take longer than the delay.
 #[derive(Clone)]
 pub struct SendReporter(Arc<dyn Fn(SentRequest) + Send + Sync>);
 
@@ -95,7 +95,7 @@ impl Job {
         self.rare.as_ref()?.dns
     }
 
-    /// The whole request was written at this time.
+    /// Reports that the whole request was written at this time.
     pub fn report_sent(&self, at: Time) {
         if let Some(SendReporter(report)) = self.rare.as_ref().and_then(|rare| rare.send_reporter.as_ref()) {
             report(SentRequest { lane: self.lane, slot: self.slot, at });
@@ -113,7 +113,7 @@ impl Job {
     }
 }
 
-/// What a fetch is for.
+/// The purpose of a fetch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// A page, to be recorded and searched for links.

@@ -1,11 +1,11 @@
 //! [`RedirectGraph`]: recent redirects, to recognise loops.
 //!
-//! A redirect whose target is already known is not requested again, so a loop ends by itself. The graph tells the record
-//! that closes a loop from one that leads to a page that was fetched before.
+//! A redirect whose target is already known is not requested again, so a loop ends by itself. The graph distinguishes a
+//! redirect that closes a loop from a redirect to a page that was fetched before.
 
 use hashbrown::HashMap;
 
-/// Redirects that are remembered: of the last 32,768 to 65,536.
+/// Redirects per generation; the last 32,768 to 65,536 are remembered.
 const ROOM: usize = 1 << 15;
 /// A loop has at most this many members.
 const LONGEST_LOOP: usize = 64;

@@ -101,8 +101,8 @@ pub enum RetryAfter {
     Until(i64),
 }
 
-/// Parses a `Retry-After`: seconds, or a date. A date is relative to the `Date` of the response where there is one,
-/// because the clock of the host may differ from ours.
+/// Parses a `Retry-After`: seconds, or a date. A date is relative to the `Date` of the response, if it has one, because
+/// the clock of the host may differ from ours.
 pub fn asked(value: &[u8], date: Option<&[u8]>) -> Option<RetryAfter> {
     let value = std::str::from_utf8(value.trim_ascii()).ok()?;
     if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-/// How long a condition may take to come true on a busy machine.
+/// Timeout for a condition on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub struct Browser {
@@ -60,12 +60,12 @@ impl Browser {
         self.command("POST", "/url", &json!({ "url": url }));
     }
 
-    /// What a script returns.
+    /// Runs a script and returns its result.
     pub fn run(&self, script: &str) -> Value {
         self.command("POST", "/execute/sync", &json!({ "script": script, "args": [] }))
     }
 
-    /// Waits until a script returns a true value.
+    /// Waits until a script returns a truthy value.
     pub fn wait(&self, script: &str) {
         let deadline = Instant::now() + PATIENCE;
         while self.run(&format!("return Boolean({script})")) != json!(true) {
@@ -78,7 +78,7 @@ impl Browser {
         }
     }
 
-    /// Clicks like a person does: it fails where something covers the element.
+    /// Clicks like a user: fails if another element covers the target.
     pub fn click(&self, selector: &str) {
         let found = self.command("POST", "/element", &json!({ "using": "css selector", "value": selector }));
         let id = found.as_object().and_then(|found| found.values().next()).and_then(Value::as_str).expect("an element");
@@ -91,20 +91,20 @@ impl Browser {
         self.command("POST", &format!("/element/{id}/value"), &json!({ "text": text }));
     }
 
-    /// Opens another tab and goes there.
+    /// Opens another tab and switches to it.
     pub fn new_tab(&self) {
         let made = self.command("POST", "/window/new", &json!({ "type": "tab" }));
         self.command("POST", "/window", &json!({ "handle": made["handle"] }));
     }
 
-    /// What the browser complained about: violations of the policy, failed requests, uncaught errors.
+    /// Messages in the browser's log: policy violations, failed requests, uncaught errors.
     pub fn complaints(&self) -> Vec<String> {
         let log = self.command("POST", "/se/log", &json!({ "type": "browser" }));
         let entries = log.as_array().cloned().unwrap_or_default();
         entries.iter().filter_map(|entry| entry["message"].as_str().map(ToOwned::to_owned)).collect()
     }
 
-    /// Violations that axe-core finds, where the environment variable `AXE_CORE` names its `axe.min.js`.
+    /// Violations that axe-core finds, if the environment variable `AXE_CORE` names its `axe.min.js`.
     pub fn accessibility_faults(&self) -> Vec<String> {
         let Some(path) = std::env::var_os("AXE_CORE") else { return Vec::new() };
         let axe = std::fs::read_to_string(path).expect("AXE_CORE names a file");
@@ -145,7 +145,7 @@ impl Browser {
             }
             head.push_str(&line);
         }
-        // chromedriver keeps the connection open, whatever it was told.
+        // chromedriver keeps the connection open, even if asked to close it.
         let mut body = vec![0; length];
         stream.read_exact(&mut body).expect("chromedriver answers");
         let value: Value = serde_json::from_slice(&body).expect("JSON");

@@ -33,7 +33,7 @@ fn events_come_one_after_another_with_new_numbers() {
 }
 
 #[test]
-fn many_clients_cost_the_crawl_no_more_than_one() {
+fn many_clients_cause_no_more_status_requests_than_one() {
     let (server, crawl) = serve(None);
     let mut clients: Vec<Events> = (0..50).map(|_| Events::open(&server)).collect();
     for client in &mut clients {
@@ -52,7 +52,7 @@ fn many_clients_cost_the_crawl_no_more_than_one() {
 }
 
 #[test]
-fn controls_reach_the_crawl_and_faulty_ones_are_explained() {
+fn controls_reach_the_crawl_and_invalid_ones_are_explained() {
     let (server, crawl) = serve(None);
     assert_eq!(control(&server, r#"{"action":"pause"}"#).status, 200);
     assert_eq!(control(&server, r#"{"action":"rate","rate":"30/m"}"#).status, 200);
@@ -81,7 +81,7 @@ fn a_rebound_name_is_refused() {
 }
 
 #[test]
-fn another_sites_page_can_change_and_read_nothing() {
+fn pages_of_other_sites_can_neither_read_nor_change_anything() {
     let (server, crawl) = serve(None);
     let own = format!("http://{}", server.address());
     let body = r#"{"action":"stop"}"#;
@@ -96,12 +96,12 @@ fn another_sites_page_can_change_and_read_nothing() {
     assert_eq!(post(&[json, ("Origin", &own), ("Sec-Fetch-Site", "same-origin")]), 200);
     let read = request(&server, "GET", "/metrics", &[("Sec-Fetch-Site", "cross-site")], "");
     assert_eq!(read.status, 403);
-    // A link from another site to the page is fine.
+    // A link from another site to the page is allowed.
     assert_eq!(request(&server, "GET", "/live", &[("Sec-Fetch-Site", "cross-site")], "").status, 200);
 }
 
 #[test]
-fn a_token_is_needed_by_everything_but_the_health_check() {
+fn everything_except_the_health_check_needs_the_token() {
     let (server, _crawl) = serve(Some(TOKEN));
     assert_eq!(get(&server, "/healthz").status, 200);
     for path in ["/api/v1/status", "/metrics", "/api/v1/events", "/api/v1/openapi.json", "/app.js"] {
@@ -122,7 +122,7 @@ fn a_token_is_needed_by_everything_but_the_health_check() {
 }
 
 #[test]
-fn addresses_beyond_loopback_need_a_token_that_cannot_be_guessed() {
+fn addresses_beyond_loopback_need_a_long_token() {
     let start = |address: &str, token: Option<&str>| {
         let options = ServerOptions {
             address: address.parse().expect("an address"),
@@ -157,7 +157,7 @@ fn metrics_follow_the_conventions() {
     }
     assert!(text.contains("argiope_urls_total{outcome=\"robots\"} 2\n"), "{text}");
     assert!(text.contains("argiope_errors_total{kind=\"reset\"} 3\n"), "{text}");
-    // Nothing that the web names becomes a label.
+    // Text from the web never becomes a label.
     assert!(!text.contains("example"), "{text}");
     crawl.ended.store(true, Ordering::Relaxed);
     while get(&server, "/metrics").body.contains("argiope_up 1") {}
@@ -173,7 +173,7 @@ fn metrics_follow_the_conventions() {
 }
 
 #[test]
-fn the_openapi_document_describes_what_is_served() {
+fn the_openapi_document_matches_the_served_routes() {
     let (server, crawl) = serve(None);
     let document: serde_json::Value = serde_json::from_str(&get(&server, "/api/v1/openapi.json").body).expect("JSON");
     for (path, methods) in document["paths"].as_object().expect("paths") {
@@ -223,13 +223,13 @@ fn the_first_page_is_the_live_view_or_the_report() {
     assert!(get(&server, "/api/v1/explain?url=http%3A%2F%2Fh.example%2Fx").body.contains("fetched"));
     assert_eq!(get(&server, "/api/v1/explain?url=unknown").status, 404);
     crawl.ended.store(true, Ordering::Relaxed);
-    // A status that is a moment old still counts.
+    // A recent status is still served for a moment.
     while get(&server, "/").header("location") != Some("/report") {}
     assert!(get(&server, "/report").body.contains("Report"));
 }
 
 #[test]
-fn dropping_the_server_ends_it_though_clients_watch() {
+fn dropping_the_server_ends_it_despite_connected_clients() {
     let (server, _crawl) = serve(None);
     let mut events = Events::open(&server);
     events.next();

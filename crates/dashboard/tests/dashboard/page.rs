@@ -17,7 +17,7 @@ fn the_page_updates_and_its_controls_work() {
     browser.wait(&format!("{pages} > {before}"));
     browser.wait("document.querySelector('#chart polyline')");
 
-    // Text from the crawled site is shown and not executed.
+    // Text from the crawled site is shown, not executed.
     browser.wait("document.getElementById('error-rows').textContent.includes('<img src=x')");
     assert_ne!(browser.run("return document.title"), "owned");
     assert_eq!(browser.run("return document.querySelectorAll('img').length"), 0);

@@ -1,4 +1,4 @@
-//! A crawl to serve, and an HTTP client that sends exactly the bytes of a test.
+//! A fake crawl to serve, and an HTTP client that sends exactly the bytes of a test.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -14,7 +14,7 @@ use argiope_dashboard::{CrawlSource, Server, ServerOptions};
 /// A URL that would inject a script into a page without escaping.
 pub const HOSTILE_URL: &str = "http://h.example/<img src=x onerror=\"document.title='owned'\">";
 
-/// A crawl whose numbers grow with every status, and that obeys controls.
+/// A fake crawl whose numbers grow with every status, and that obeys controls.
 #[derive(Default)]
 pub struct Crawl {
     pub taken: AtomicU64,
@@ -123,7 +123,7 @@ impl Response {
     }
 }
 
-/// Sends one request with these headers, `Host` included only where a test names it.
+/// Sends one request with these headers. `Host` is added if `headers` does not contain it.
 pub fn request(server: &Server, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Response {
     let address = server.address();
     let mut stream = connect(address);

@@ -1,12 +1,13 @@
-//! The executor: it polls the coroutines that can make progress, and sleeps when none can.
+//! The executor: polls the coroutines that can make progress, and sleeps when none can.
 //!
 //! Invariant: a coroutine is polled only after something has woken it, and a wake-up is never lost.
 //!
 //! What an `await` is made of:
 //! - a **future** is a state machine that the compiler makes of an `async fn`; `poll` runs it to its next `await`;
 //! - a **task** is a future that the executor owns, in a slab, under an id;
-//! - a **waker** is a ticket with that id. Whatever the task waits for keeps the ticket (the reactor for a socket, the
-//!   timers for a deadline, a queue for an item) and uses it when the wait is over: the id goes into the run queue;
+//! - a **waker** is a handle with that id. The source of the event that the task waits for keeps the handle (the
+//!   reactor for a socket, the timers for a deadline, a queue for an item) and uses it when the wait is over: the id
+//!   goes into the run queue;
 //! - to **cancel** is to drop the future: everything it holds is dropped with it, its sockets are closed. Waking a task
 //!   that is gone has no effect.
 
@@ -29,7 +30,7 @@ use crate::epoll::PollWaker;
 use crate::timers::{Alarm, Timers};
 use crate::wake_batcher::WakeDelay;
 
-/// Identifies a task: its index in the slab, and a serial number that tells it from earlier tasks with the same index.
+/// Identifies a task: its index in the slab, and a serial number that differs from earlier tasks with the same index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TaskId {
     index: u32,
@@ -41,7 +42,7 @@ impl TaskId {
     const MAIN: Self = Self { index: u32::MAX, serial: u32::MAX };
 }
 
-/// What the executor does, for an observer.
+/// An event of the executor, for an observer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskEvent {
     Spawned(TaskId),
@@ -62,17 +63,17 @@ struct Task {
     /// Taken out while it is being polled.
     future: Option<Pin<Box<dyn Future<Output = ()>>>>,
     ticket: Arc<Ticket>,
-    /// What it is doing, as last marked.
+    /// Its current activity, as last marked.
     place: &'static str,
 }
 
-/// What a task costs in the slab, besides its future and its waker.
+/// Size of a task in the slab, without its future and its waker.
 #[cfg(test)]
 pub(super) const SIZE_OF_TASK: usize = size_of::<Task>();
 
-/// Where the executor's thread sleeps: all that it needs of a reactor.
+/// The interface of a reactor in which the executor's thread sleeps.
 pub trait Park {
-    /// Sleeps until something happens, for `timeout` at most (none: without limit), and wakes the tasks that it concerns.
+    /// Sleeps until an event or the timeout (`None`: no limit), and wakes the tasks that wait for the event.
     fn park(&self, timeout: Option<Duration>) -> io::Result<()>;
 
     /// A handle with which other threads interrupt `park`.
@@ -155,13 +156,13 @@ impl<P: Park> Executor<P> {
     }
     // end: executor-run
 
-    /// The new task is queued; it runs after those that are queued already.
+    /// Spawns a task, which runs after the tasks that are already queued.
     pub fn spawn(&self, future: impl Future<Output = ()> + 'static) -> TaskId {
         let serial = self.serial.get();
         self.serial.set(serial.wrapping_add(1));
         let mut tasks = self.tasks.borrow_mut();
         let slot = tasks.vacant_entry();
-        // A slab of four billion tasks does not fit into memory.
+        // The cast cannot truncate: four billion tasks do not fit into memory.
         let id = TaskId { index: slot.key() as u32, serial };
         let ticket = self.ticket(id);
         slot.insert(Task { serial, future: Some(Box::pin(future)), ticket: Arc::clone(&ticket), place: "" });
@@ -201,8 +202,8 @@ impl<P: Park> Executor<P> {
         self.current.get()
     }
 
-    /// Names what the current task is doing. The name survives every `await`, so an error can say where it happened
-    /// although the stack was unwound and rebuilt many times since.
+    /// Names what the current task is doing. The name is kept across every `await`, so an error can report where it
+    /// happened although the stack is lost at each `await`.
     pub fn mark(&self, place: &'static str) {
         let id = self.current.get();
         match self.tasks.borrow_mut().get_mut(id.index as usize) {
@@ -211,7 +212,7 @@ impl<P: Park> Executor<P> {
         }
     }
 
-    /// What the current task is doing.
+    /// The activity of the current task, as last marked.
     pub fn place(&self) -> &'static str {
         let id = self.current.get();
         match self.tasks.borrow().get(id.index as usize) {
@@ -259,7 +260,8 @@ impl<P: Park> Executor<P> {
         let waker = Waker::from(ticket);
         let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
         let mut tasks = self.tasks.borrow_mut();
-        // It may have been cancelled while it ran, even by itself: then the slot is empty or belongs to another task.
+        // The task may have been cancelled while it ran, even by itself. Then the slot is empty or belongs to another
+        // task.
         let slot = tasks.get_mut(id.index as usize).filter(|task| task.serial == id.serial);
         let place = match (slot, polled) {
             (Some(task), Poll::Pending) => {
@@ -309,8 +311,8 @@ impl<P: Park> Executor<P> {
     }
 }
 
-/// The ids of the tasks that can run. Wakers may be used on other threads, hence the lock; it is held for a push or a
-/// swap.
+/// The ids of the tasks that can run. Locked, because wakers may be used on other threads; the lock is held only for a
+/// push or a swap.
 struct RunQueue {
     ready: Mutex<Ready>,
     waker: PollWaker,

@@ -1,12 +1,13 @@
 //! The `coroutines` engine: `async fn`s on a hand-written executor.
 //!
-//! A coroutine is what the `callbacks` engine writes by hand: a record of where a fetch stopped and how it continues. Here
-//! the compiler writes it. The text reads from top to bottom again, a connection is a local variable again, and it
-//! costs the same. Read [`executor`] first (what a task and a waker are), then [`reactor`] (how a socket wakes a task),
-//! [`queue`] (how the end of all work is known), [`worker_state`] (how jobs come and visits go), then this file.
+//! The `callbacks` engine records by hand where a fetch stopped and how it continues. Here the compiler generates this
+//! record: it is the coroutine. The code reads from top to bottom again, a connection is a local variable again, and
+//! the cost is the same. Read [`executor`] first (what a task and a waker are), then [`reactor`] (how a socket wakes a
+//! task), [`queue`] (how the end of all work is known), [`worker_state`] (how jobs arrive and visits leave), then this
+//! file.
 //!
-//! Between two `await`s nothing else runs on this thread. So what the coroutines share needs no locks: it may be
-//! borrowed freely as long as no borrow lives across an `await`; a `RefCell` would panic at once.
+//! Between two `await`s nothing else runs on this thread. So shared state needs no locks: it may be borrowed freely as
+//! long as no borrow lives across an `await`. If one did, the `RefCell` would panic at once.
 //!
 //! Invariant: one coroutine per connection. While the connection is idle, so is its coroutine: the coroutines that wait
 //! for a job are the keep-alive pool.
@@ -49,7 +50,7 @@ pub fn run(worker: Worker) -> io::Result<()> {
     run_observed(worker, None::<fn(TaskEvent)>)
 }
 
-/// The same, with an observer of what the executor does.
+/// Like [`run`], with an observer of the executor's events.
 pub fn run_observed(worker: Worker, observer: Option<impl Fn(TaskEvent) + 'static>) -> io::Result<()> {
     let executor = Executor::new(worker.clock)?;
     worker.is_ready();
@@ -58,7 +59,7 @@ pub fn run_observed(worker: Worker, observer: Option<impl Fn(TaskEvent) + 'stati
     }
     let state = Rc::new(WorkerState::new(worker, &executor));
     executor.spawn(evict_on_shortage(Rc::clone(&state)));
-    // What is unfinished when `receive` returns is dropped with its sockets.
+    // Tasks that are unfinished when `receive` returns are dropped with their sockets.
     executor.run(receive(state))
 }
 
@@ -199,14 +200,14 @@ async fn evict_on_shortage(state: Rc<WorkerState<Reactor>>) {
     }
 }
 
-/// What a waiting connection is woken by.
+/// The event that wakes a waiting connection.
 enum Event {
     /// The socket is ready.
     Ready,
     /// The deadline has passed.
     Late,
     Failed(io::Error),
-    /// A job for it, or its eviction.
+    /// A job for the connection, or its eviction.
     Slot(SlotEvent),
 }
 
@@ -230,8 +231,8 @@ impl WorkerState<Reactor> {
         }
     }
 
-    /// Feeds the bytes that are there. Only now is a buffer needed, and the thread has one for all. Says whether the
-    /// buffer was filled.
+    /// Feeds the available bytes. A buffer is needed only during this call, so the thread has one for all connections.
+    /// Returns whether the buffer was filled.
     fn read(&self, transport: &Transport, session: &mut Session) -> bool {
         let mut buffer = self.executor.reactor().buffer();
         match transport.socket.now(|mut stream| stream.read(&mut buffer)) {

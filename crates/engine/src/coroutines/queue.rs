@@ -39,7 +39,7 @@ impl<T> JoinQueue<T> {
         }
     }
 
-    /// Counts an item that reaches its worker by another way than this queue.
+    /// Counts an item that does not pass through this queue.
     pub fn count_in(&self) {
         self.state.borrow_mut().unfinished += 1;
     }

@@ -1,7 +1,7 @@
-//! The reactor: it connects a coroutine that awaits a socket with the kernel that knows when it is ready.
+//! The reactor: wakes a coroutine that awaits a socket when the kernel reports that the socket is ready.
 //!
-//! Invariant: a socket is registered with the kernel only for what a coroutine waits for, or has just waited for. An
-//! event without a waiting coroutine removes the registration: level-triggered, it would be reported forever.
+//! Invariant: a socket is registered with the kernel only for an event that a coroutine waits for, or has just waited
+//! for. An event without a waiting coroutine removes the registration: level-triggered, it would be reported forever.
 
 use std::cell::{RefCell, RefMut};
 use std::io;
@@ -20,7 +20,7 @@ pub struct Reactor {
     poller: RefCell<Poller>,
     sources: RefCell<Slab<Source>>,
     events: RefCell<Vec<Event>>,
-    /// For whichever socket is being read.
+    /// The read buffer, shared by all sockets.
     buffer: RefCell<Box<[u8]>>,
 }
 

@@ -65,7 +65,7 @@ fn tasks_take_turns_at_every_yield() {
 fn sleepers_wake_in_the_order_of_their_alarms() {
     let executor = executor();
     let log = Rc::new(RefCell::new(Vec::new()));
-    // All relative to one instant: the order holds even if the thread is delayed for longer than all of it.
+    // All times are relative to one instant, so the order holds however long the thread is delayed.
     let begun = executor.now();
     for millis in [30, 10, 20] {
         let (log, own) = (Rc::clone(&log), Rc::clone(&executor));
@@ -233,9 +233,9 @@ fn bytes_that_nobody_waits_for_do_not_keep_the_thread_busy() {
         .run(async move {
             far.write_all(b"x").unwrap();
             socket.readable().await.unwrap();
-            // The byte stays unread, and no coroutine awaits it any more.
+            // The byte stays unread, and no coroutine awaits the socket any more.
             own.sleep(Duration::from_millis(30)).await;
-            // It is still found when one does.
+            // The byte is still reported when a coroutine waits again.
             socket.readable().await.unwrap();
         })
         .unwrap();
@@ -286,14 +286,14 @@ fn a_place_survives_the_awaits_that_follow_it() {
     });
     let own = Rc::clone(&executor);
     let error = Rc::new(RefCell::new(String::new()));
-    let told = Rc::clone(&error);
+    let reported = Rc::clone(&error);
     executor.spawn(async move {
         own.mark("connecting");
         yield_now().await;
         own.mark("reading");
         yield_now().await;
         yield_now().await;
-        *told.borrow_mut() = format!("reset while {}", own.place());
+        *reported.borrow_mut() = format!("reset while {}", own.place());
     });
     let own = Rc::clone(&executor);
     executor

@@ -1,4 +1,4 @@
-//! What the coroutines of one thread share: receiving jobs, starting coroutines for them, sending their visits.
+//! State that the coroutines of one thread share: receiving jobs, starting coroutines for them, sending their visits.
 //!
 //! The `uring` engine uses it too. The two differ only in the life of a connection, which each engine writes as
 //! [`ServeConnection::serve`].
@@ -27,7 +27,7 @@ pub trait ServeConnection: Park + Sized + 'static {
     fn serve(state: Rc<WorkerState<Self>>) -> impl Future<Output = ()> + 'static;
 }
 
-/// What the coroutines of one thread share.
+/// The state that the coroutines of one thread share.
 pub struct WorkerState<P> {
     pub worker: Worker,
     pub executor: Rc<Executor<P>>,
@@ -92,7 +92,7 @@ impl<P: ServeConnection> WorkerState<P> {
         }
     }
 
-    /// Starts jobs again that are counted already.
+    /// Restarts jobs that are already counted.
     pub fn restart_all(self: &Rc<Self>, jobs: impl IntoIterator<Item = Box<Job>>) {
         jobs.into_iter().for_each(|job| self.restart(job));
     }
@@ -102,7 +102,7 @@ impl<P: ServeConnection> WorkerState<P> {
         self.work.done();
     }
 
-    /// Hands over what the session has finished: visits to the keeper, jobs to retry to a new connection.
+    /// Passes on completed jobs of the session: visits to the keeper, jobs to retry to a new connection.
     pub fn deliver(self: &Rc<Self>, session: &mut Session) {
         while let Some(completed) = session.finished(self.now()) {
             match completed {
@@ -136,7 +136,7 @@ impl<P: ServeConnection> WorkerState<P> {
         }
     }
 
-    /// Sends the visits so far, and takes the jobs that have come.
+    /// Sends the visits so far, and takes the jobs that have arrived.
     fn poll_jobs(&self, cx: &Context<'_>, jobs: &mut Vec<Job>) -> Poll<Option<StopMode>> {
         if self.receiver.borrow().is_none() {
             *self.receiver.borrow_mut() = Some(cx.waker().clone());
@@ -148,7 +148,7 @@ impl<P: ServeConnection> WorkerState<P> {
         if jobs.is_empty() && stop.is_none() { Poll::Pending } else { Poll::Ready(stop) }
     }
 
-    /// While the last jobs end: ready when they are to be dropped too.
+    /// Used while the last jobs end: ready when the worker is told to drop them too.
     fn poll_stop_now(&self, cx: &Context<'_>) -> Poll<()> {
         match self.poll_jobs(cx, &mut Vec::new()) {
             Poll::Ready(Some(StopMode::Now)) => Poll::Ready(()),

@@ -1,18 +1,18 @@
 //! The `uring` engine: completions in place of readiness. Linux only.
 //!
 //! The other engines ask the kernel *when* a socket can be read, and then read it. This one hands the kernel the whole
-//! operation and is told when it is done. One system call hands over all operations that were queued since the last one
-//! and takes all results. Read the `coroutines` engine first: the executor, the timers and what the coroutines share
-//! ([`worker_state`](crate::coroutines::worker_state)) are the same, and the functions have the same names. Three things differ, all because the kernel works on its own:
+//! operation and is told when it is done. One system call submits all operations that were queued since the last one
+//! and takes all results. Read the `coroutines` engine first: the executor, the timers and the shared state
+//! ([`worker_state`](crate::coroutines::worker_state)) are the same, and the functions have the same names. Three
+//! things differ, all because the kernel works independently:
 //!
 //! - **Buffers.** Between submission and completion a buffer belongs to the kernel. So bytes to send are handed over by
-//!   value, and bytes that arrive come in a buffer of the ring, which the kernel chooses when they are there
-//!   ([`ring`]).
-//! - **Cancelling.** To drop a future does not end its operation: the kernel is asked to cancel it, and the result may
-//!   still come. A connection whose receive is under way is shut down before it is dropped.
+//!   value, and bytes that arrive are in a buffer of the ring, which the kernel chooses when they arrive ([`ring`]).
+//! - **Cancelling.** Dropping a future does not end its operation: the kernel is asked to cancel it, and the result may
+//!   still arrive. A connection with a pending receive is shut down before it is dropped.
 //! - **Descriptors.** Sockets are entries in tables of the rings, so the limit on open files does not limit fetches.
 //!
-//! Invariant: one coroutine per connection, and one receive under way per connection at most.
+//! Invariant: one coroutine per connection, and at most one pending receive per connection.
 
 pub mod ring;
 
@@ -42,7 +42,7 @@ pub fn run(worker: Worker) -> io::Result<()> {
     let executor = Executor::on(worker.clock, Rings::new(worker.rules.concurrency)?);
     worker.is_ready();
     let state = Rc::new(WorkerState::new(worker, &executor));
-    // What is unfinished when `receive` returns is cancelled, and closed with its ring.
+    // Tasks that are unfinished when `receive` returns are cancelled, and their sockets are closed with the ring.
     executor.run(receive(state))
 }
 
@@ -57,7 +57,7 @@ impl ServeConnection for Rings {
     }
 }
 
-/// What a session needs besides its connection.
+/// The state of a session besides its connection.
 struct Waiting {
     alarm: Alarm,
     /// The slot under which the session is in the pool.
@@ -205,21 +205,21 @@ async fn send<'a>(
             return;
         }
         if !session.is_http2() {
-            // How much of it was sent is not known.
+            // It is unknown how much of the request was sent.
             return session.broke(Failure::new(ErrorKind::Reset, "the peer did not take the request"));
         }
-        // One of several streams has expired; what is being sent belongs to all of them.
+        // One of several streams has expired; the bytes being sent belong to all of them.
         state.deliver(session);
         yield_now().await;
     }
 }
 
-/// What a waiting connection is woken by.
+/// The event that wakes a waiting connection.
 enum Event {
     Received(io::Result<ReceivedBytes>),
     /// The deadline has passed.
     Late,
-    /// A job for it, or its eviction.
+    /// A job for the connection, or its eviction.
     Slot(SlotEvent),
 }
 
@@ -242,7 +242,7 @@ impl WorkerState<Rings> {
         }
     }
 
-    /// Feeds the bytes that have arrived. Says whether more may be there already.
+    /// Feeds the bytes that have arrived. Returns whether more may be available.
     fn feed(&self, result: io::Result<ReceivedBytes>, session: &mut Session) -> bool {
         match result {
             Ok(bytes) if bytes.is_empty() => session.closed(self.now()),

@@ -8,7 +8,7 @@
 //! it needs them. It sleeps in the first one; an event in another ring completes an operation of the first.
 //!
 //! No connection owns a read buffer. The rings have a few, and the kernel takes one when bytes have arrived. A receive
-//! that waits for an hour costs its entry in the kernel and the record of who waits.
+//! that waits for an hour costs its entry in the kernel and a waker.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -30,7 +30,7 @@ use rustix::process::{Resource, getrlimit};
 use crate::coroutines::executor::Park;
 use crate::epoll::PollWaker;
 
-/// Operations that can be queued before the kernel must be entered. If there are more, the rest waits for one turn.
+/// Operations that can be queued before the kernel must be entered. Further operations wait for the next round.
 const SUBMISSIONS: u32 = 1024;
 
 /// Results that fit into the ring; the kernel keeps further ones.
@@ -61,7 +61,7 @@ pub struct Rings {
     /// Connections per ring.
     capacity: usize,
     waker: PollWaker,
-    /// Reads the waker's file again and again: each use of the waker completes an operation.
+    /// Reads the waker's file repeatedly: each use of the waker completes an operation.
     wakeups: RefCell<Pin<Box<dyn Future<Output = ()>>>>,
 }
 
@@ -137,7 +137,7 @@ impl Rings {
 impl Park for Rings {
     fn park(&self, timeout: Option<Duration>) -> io::Result<()> {
         let mut cx = Context::from_waker(Waker::noop());
-        // It never ends; polling it starts the next read.
+        // This future never ends; polling it starts the next read.
         let _ = self.wakeups.borrow_mut().as_mut().poll(&mut cx);
         let rings = self.rings.borrow();
         let mut is_woken = false;
@@ -230,7 +230,7 @@ impl Drop for Place {
     }
 }
 
-/// A connection attempt. To drop it is to cancel it.
+/// A connection attempt. Dropping it cancels it.
 pub struct Attempt(RefCell<AttemptState>);
 
 enum AttemptState {
@@ -241,7 +241,7 @@ enum AttemptState {
 }
 
 impl Attempt {
-    /// Ready when the attempt has ended: then [`Self::is_connected`] says how.
+    /// Ready when the attempt has ended: then [`Self::is_connected`] returns the result.
     pub fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut state = self.0.borrow_mut();
         if let AttemptState::Running(future) = &mut *state {
@@ -251,7 +251,7 @@ impl Attempt {
         Poll::Ready(())
     }
 
-    /// How the attempt stands: `Ok(true)` connected, `Ok(false)` in progress, `Err` failed.
+    /// The state of the attempt: `Ok(true)` connected, `Ok(false)` in progress, `Err` failed.
     pub fn is_connected(&self) -> io::Result<bool> {
         let mut state = self.0.borrow_mut();
         match std::mem::replace(&mut *state, AttemptState::Reported) {
@@ -283,7 +283,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Sends bytes; the kernel owns them until then. Returns how many were sent.
+    /// Sends bytes; the kernel owns them until they are sent. Returns how many were sent.
     pub fn send(&self, bytes: Vec<u8>) -> impl Future<Output = io::Result<usize>> + Unpin {
         self.fd.send(bytes)
     }
@@ -293,10 +293,10 @@ impl Connection {
         SocketReceiver { connection: self, running: None, received: None }
     }
 
-    /// Ends both directions. A receive that is under way completes; without this it would keep the connection open until
-    /// the peer sends or closes, if its cancellation did not fit into the queue.
+    /// Ends both directions. A pending receive completes; without this it would keep the connection open until the peer
+    /// sends or closes, if its cancellation did not fit into the queue.
     pub async fn shut_down(&self) {
-        // It fails if the peer was faster.
+        // This fails if the peer has already closed the connection.
         let _ = self.fd.shutdown(Shutdown::Both).await;
     }
 }
@@ -309,7 +309,7 @@ pub struct SocketReceiver<'a> {
 }
 
 impl SocketReceiver<'_> {
-    /// Starts a receive unless one is under way or its result has not been taken.
+    /// Starts a receive unless one is pending or its result has not been taken.
     pub fn start(&mut self, cx: &mut Context<'_>) {
         if self.received.is_none()
             && let Poll::Ready(result) = self.poll(cx)

@@ -1,14 +1,14 @@
 //! Webs of any size that are never stored: every page is a pure function of the plan, the host and the page's number.
 //!
-//! A [`GraphPlan`] says how many hosts and pages there are, how large and how slow they are, and how they are linked. A
-//! [`Graph`] is a plan at a port: it knows every page's address, links, bytes and latency, with or without a server.
+//! A [`GraphPlan`] sets the number of hosts and pages, their size and latency, and how they are linked. A [`Graph`] is
+//! a plan with a port: it knows every page's URL, links, bytes and latency, with or without a server.
 //!
-//! How pages hang together: the pages of a host form a tree (page `p` links to its children), so that all of them can be
-//! reached from the host's page 0; further links go to random pages, here or on other hosts. Hosts beyond the first `seeds`
-//! form a tree too: the middle page of a host links to the root pages of its child hosts, which are so found late.
+//! Structure: the pages of a host form a tree (page `p` links to its children), so that all of them can be reached from
+//! page 0 of the host; further links lead to random pages of this or other hosts. Hosts beyond the first `seeds` form a
+//! tree too: the middle page of a host links to the root pages of its child hosts, so that these are found late.
 //!
-//! Invariant: pages that fail or redirect are leaves of their host's tree, so that nothing else is lost behind them;
-//! only dead hosts can hide others.
+//! Invariant: pages that fail or redirect are leaves of their host's tree, so that no other page depends on them; only
+//! dead hosts can make others unreachable.
 
 use crate::filler;
 use serde::{Deserialize, Serialize};
@@ -20,13 +20,14 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shape {
-    /// A tree of pages with random links besides.
+    /// A tree of pages with additional random links.
     Random,
-    /// A blog: the first page lists archive pages, which list 50 posts each; a post links to the one before, the one after and the first page.
+    /// A blog: the first page links to archive pages, which link to 50 posts each; a post links to the previous one,
+    /// the next one and the first page.
     Blog,
 }
 
-/// What a web of any size looks like. All shares are counted in thousandths.
+/// The description of a generated web. All shares are in thousandths.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct GraphPlan {
@@ -35,17 +36,17 @@ pub struct GraphPlan {
     pub hosts: u32,
     /// Pages on each host; with `zipf`, the mean.
     pub pages: u32,
-    /// Exponent of Zipf's law for the number of pages of a host; 0 gives every host the same.
+    /// Exponent of Zipf's law for the number of pages of a host; 0 gives every host the same number.
     pub zipf: f64,
-    /// Bytes of a page's body (more where its links need more).
+    /// Bytes of a page's body (more if its links need more).
     pub size: u64,
     /// Links on a page.
     pub links: u32,
     /// Share of the random links that lead to another host.
     pub cross: u32,
-    /// Hosts that a crawl is started with; the others are found on the way.
+    /// Number of hosts that a crawl starts with; the others are found through links.
     pub seeds: u32,
-    /// Least and greatest latency of a page, in microseconds.
+    /// Minimum and maximum latency of a page, in microseconds.
     pub latency_us: (u64, u64),
     /// Shares of pages with status 404, 500, or a redirect.
     pub missing: u32,
@@ -82,7 +83,7 @@ impl Default for GraphPlan {
     }
 }
 
-/// A page: which host, and which of its pages.
+/// A page, identified by its host and its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PageId {
     pub host: u32,
@@ -92,7 +93,7 @@ pub struct PageId {
 /// The page number that stands for robots.txt.
 pub(crate) const ROBOTS: u32 = u32::MAX;
 
-/// What a page does.
+/// The behaviour of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageKind {
     /// An HTML page with links.
@@ -105,13 +106,13 @@ pub enum PageKind {
     Dead,
 }
 
-/// A plan at a port.
+/// A plan with a port.
 #[derive(Clone, Debug)]
 pub struct Graph {
     plan: GraphPlan,
     port: u16,
     tls: bool,
-    /// Pages of each host; empty where all have the same number.
+    /// Pages of each host; empty if all have the same number.
     counts: Vec<u32>,
 }
 
@@ -129,11 +130,11 @@ fn below(random: u64, bound: u64) -> u64 {
 }
 
 const POSTS_PER_ARCHIVE: u32 = 50;
-/// Child hosts that one host leads to.
+/// Number of child hosts that one host links to.
 const HOST_FANOUT: u32 = 10;
 
 impl Graph {
-    /// A graph whose URLs have this port, with `https` where `tls` is set.
+    /// A graph whose URLs have this port, and the scheme `https` if `tls` is set.
     pub fn new(mut plan: GraphPlan, port: u16, tls: bool) -> Graph {
         plan.hosts = plan.hosts.clamp(1, 254 * 256 * 254);
         plan.pages = plan.pages.clamp(1, u32::MAX / 2);
@@ -147,12 +148,12 @@ impl Graph {
         &self.plan
     }
 
-    /// How many pages a host has.
+    /// The number of pages of a host.
     pub fn pages_of(&self, host: u32) -> u32 {
         self.counts.get(host as usize).copied().unwrap_or(self.plan.pages)
     }
 
-    /// How many pages there are.
+    /// The number of all pages.
     pub fn total_pages(&self) -> u64 {
         if self.counts.is_empty() {
             return u64::from(self.plan.hosts) * u64::from(self.plan.pages);
@@ -178,7 +179,7 @@ impl Graph {
         (host < self.plan.hosts && c < 255).then_some(host)
     }
 
-    /// The page at this host name and target, or robots.txt, or nothing.
+    /// The page for this host name and target, or robots.txt; `None` if there is none.
     pub(crate) fn page_at(&self, host: &str, target: &str) -> Option<PageId> {
         let host = self.host_at(host)?;
         let page = match target {
@@ -209,28 +210,28 @@ impl Graph {
         push_number(self.port.into(), out);
     }
 
-    /// A random number that belongs to this page and this purpose.
+    /// A random number that depends on the page and the purpose.
     fn random(&self, id: PageId, purpose: u64) -> u64 {
         mix(mix(mix(self.plan.seed ^ (u64::from(id.host) << 32 | u64::from(id.page)))).wrapping_add(purpose))
     }
 
-    /// A host's robots.txt: a 404 that takes as long as a page.
+    /// The robots.txt of a host: a 404 that takes as long as a page.
     pub fn robots_of(&self, host: u32) -> PageId {
         PageId { host, page: ROBOTS }
     }
 
-    /// How long a page waits before its first byte.
+    /// The delay before the first byte of a page.
     pub fn latency(&self, id: PageId) -> Duration {
         let (least, greatest) = self.plan.latency_us;
         Duration::from_micros(least + below(self.random(id, 1), greatest - least + 1))
     }
 
-    /// Children of a page in its host's tree: how many each page has.
+    /// The number of children of each page in its host's tree.
     fn arity(&self) -> u32 {
         (self.plan.links / 4).max(2)
     }
 
-    /// What a page does.
+    /// The behaviour of a page.
     pub fn kind(&self, id: PageId) -> PageKind {
         let plan = &self.plan;
         if plan.dead > 0
@@ -250,7 +251,7 @@ impl Graph {
         } else if roll < missing + broken {
             PageKind::Error(500)
         } else if roll < missing + broken + redirects {
-            // Parents are no leaves, so a redirect never leads to another one.
+            // Parents are not leaves, so a redirect never leads to another redirect.
             let page = if plan.shape == Shape::Random { (id.page - 1) / self.arity() } else { 0 };
             PageKind::Redirect(PageId { host: id.host, page })
         } else {
@@ -258,7 +259,7 @@ impl Graph {
         }
     }
 
-    /// A page that no other page depends on to be found.
+    /// Whether no other page is found only through this one.
     fn is_leaf(&self, PageId { host, page }: PageId) -> bool {
         let pages = self.pages_of(host);
         if page == 0 || page >= pages || page == pages / 2 {
@@ -304,7 +305,7 @@ impl Graph {
         }
     }
 
-    /// The hosts that are found through this one.
+    /// The hosts that are found through this host.
     fn child_hosts(&self, host: u32) -> impl Iterator<Item = u32> + use<> {
         let hosts = u64::from(self.plan.hosts);
         let first = (u64::from(self.plan.seeds) + u64::from(host) * u64::from(HOST_FANOUT)).min(hosts);
@@ -312,9 +313,9 @@ impl Graph {
         (first..after).map(|child| child as u32)
     }
 
-    /// Writes a page's answer to the end of `out`, and says how many bytes of filler must follow.
+    /// Appends the response for a page to `out`, and returns the number of filler bytes that must follow.
     ///
-    /// Only pages beyond 64 KiB leave filler to follow, which the caller sends from the shared block.
+    /// Only pages larger than 64 KiB need filler, which the caller sends from the shared block.
     pub(crate) fn render(&self, id: PageId, out: &mut Vec<u8>) -> u64 {
         match self.kind(id) {
             _ if id.page == ROBOTS => self.head(404, "", 0, out),
@@ -345,7 +346,7 @@ impl Graph {
         let mut length = self.plan.size;
         let mut written = self.render_body(id, out);
         if written > length {
-            // The links alone need more than the page was to have: now that the length is known, once more.
+            // The links alone exceed the planned size: render again, with the actual length in the head.
             length = written;
             out.truncate(start);
             self.head(200, "", length, out);
@@ -359,8 +360,8 @@ impl Graph {
         fill
     }
 
-    /// Writes title and links, with text between them such that about the wanted size comes out, and says how many bytes
-    /// that were. What is left to the wanted size is for filler.
+    /// Writes title and links, with text between them to reach about the planned size, and returns the number of bytes
+    /// written. Filler makes up the rest.
     fn render_body(&self, id: PageId, out: &mut Vec<u8>) -> u64 {
         let start = out.len();
         let links = match self.plan.shape {
@@ -396,7 +397,7 @@ impl Graph {
     }
 }
 
-/// The path of a page: `/` for the first, `/p17` for the others.
+/// Appends the path of a page: `/` for the first, `/p17` for the others.
 fn push_path(page: u32, out: &mut Vec<u8>) {
     if page == 0 {
         out.push(b'/');
@@ -406,12 +407,12 @@ fn push_path(page: u32, out: &mut Vec<u8>) {
     }
 }
 
-/// Decimal digits without the machinery of `format!`, which would be most of a page's cost.
+/// Appends decimal digits. `format!` would be most of the cost of a page.
 fn push_number(number: u32, out: &mut Vec<u8>) {
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
-/// Pages of a blog that are archive pages: numbers 1 to this.
+/// The number of archive pages of a blog; they have the numbers from 1 to this.
 fn archives(pages: u32) -> u32 {
     (pages - 1).div_ceil(POSTS_PER_ARCHIVE + 1)
 }
@@ -436,7 +437,7 @@ fn blog_links(page: u32, pages: u32, mut each: impl FnMut(u32)) {
     }
 }
 
-/// Page counts by Zipf's law with this mean, at least one page for every host.
+/// The number of pages of each host by Zipf's law with this mean; at least one.
 fn zipf(hosts: u32, mean: u32, exponent: f64) -> Vec<u32> {
     let weight = |host: u32| 1.0 / f64::from(host + 1).powf(exponent);
     let sum: f64 = (0..hosts).map(weight).sum();

@@ -1,4 +1,4 @@
-//! The graph agrees with itself: its pages say what its oracle says.
+//! The graph is consistent: its rendered pages agree with its oracle.
 
 use super::*;
 use crate::oracle::CrawlReach;
@@ -36,14 +36,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
     #[test]
-    fn every_page_is_reachable_where_no_host_is_dead(plan in plans()) {
+    fn every_page_is_reachable_if_no_host_is_dead(plan in plans()) {
         let graph = Graph::new(plan, 8000, false);
         let found = graph.reachable(graph.roots(), CrawlReach::Everywhere);
         prop_assert_eq!(found.len() as u64, graph.total_pages());
     }
 
     #[test]
-    fn the_rendered_links_are_the_oracles(plan in plans(), host in any::<u32>(), page in any::<u32>()) {
+    fn the_rendered_links_agree_with_the_oracle(plan in plans(), host in any::<u32>(), page in any::<u32>()) {
         let graph = Graph::new(plan, 8000, true);
         let host = host % graph.plan().hosts;
         let id = PageId { host, page: page % graph.pages_of(host) };
@@ -111,7 +111,7 @@ fn a_large_page_leaves_its_filler_to_the_caller() {
 }
 
 #[test]
-fn zipf_gives_much_to_few() {
+fn zipf_gives_most_pages_to_few_hosts() {
     let graph = Graph::new(GraphPlan { hosts: 1000, pages: 50, zipf: 1.1, ..GraphPlan::default() }, 80, false);
     let total = graph.total_pages();
     assert!((45_000..55_000).contains(&total), "{total}");
@@ -127,7 +127,7 @@ fn dead_hosts_are_a_share_and_never_the_first() {
 }
 
 #[test]
-fn scope_keeps_the_oracle_at_home() {
+fn the_oracle_respects_the_scope() {
     let graph = Graph::new(GraphPlan { hosts: 5, cross: 500, pages: 10, ..GraphPlan::default() }, 80, false);
     let found = graph.reachable(graph.roots(), CrawlReach::RootHosts);
     assert_eq!(found.len(), 10);

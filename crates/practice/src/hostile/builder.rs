@@ -1,4 +1,4 @@
-//! Building one case: its sites, raw servers and names, the roots of the crawl, and the checks afterwards.
+//! Builds one case: its sites, raw servers and names, the roots of the crawl, and the checks afterwards.
 //!
 //! Invariant: a [`RunningCase`] responds from its creation until it is dropped, and then leaves nothing behind.
 
@@ -69,7 +69,7 @@ impl CaseBuilder {
         Ok(())
     }
 
-    /// A loopback address of its own.
+    /// A loopback address that no other server uses.
     pub fn address(&mut self) -> Ipv4Addr {
         self.addresses += 1;
         let [.., high, low] = (self.ordinal as u32 + 1).to_be_bytes();
@@ -81,7 +81,7 @@ impl CaseBuilder {
         Site::http(&format!("{}:0", self.address()))
     }
 
-    /// The same over TLS.
+    /// A new HTTPS site on its own address.
     pub fn secure_site(&mut self, certificate: CertificateKind) -> io::Result<Site> {
         Site::https(&format!("{}:0", self.address()), certificate)
     }

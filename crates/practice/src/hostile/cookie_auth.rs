@@ -37,17 +37,17 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("SEC06", "a public suffix in mixed case", Expect::Ok, |case| {
             set(case, "evil.co.uk", &["a=1; Domain=Co.UK"], &["victim.co.uk"])?;
             case.check("the cookie is sent to no other host", |report| {
-                hears(report, "evil.co.uk", Some("own=1"))?;
-                hears(report, "victim.co.uk", None)
+                expect_cookie(report, "evil.co.uk", Some("own=1"))?;
+                expect_cookie(report, "victim.co.uk", None)
             });
             Ok(())
         }),
         Case::new("SEC07", "a cookie domain with a trailing dot", Expect::Ok, |case| {
             set(case, "evil.co.uk.", &["a=1; Domain=co.uk."], &["victim.co.uk", "victim.co.uk."])?;
             case.check("the cookie is sent to no other host", |report| {
-                hears(report, "evil.co.uk.", Some("own=1"))?;
-                hears(report, "victim.co.uk", None)?;
-                hears(report, "victim.co.uk.", None)
+                expect_cookie(report, "evil.co.uk.", Some("own=1"))?;
+                expect_cookie(report, "victim.co.uk", None)?;
+                expect_cookie(report, "victim.co.uk.", None)
             });
             Ok(())
         }),
@@ -55,22 +55,24 @@ pub(super) fn cases() -> Vec<Case> {
             let host = case.address().to_string();
             let (_, end) = host.split_once('.').unwrap_or_default();
             set(case, &host, &[&format!("a=1; Domain={end}"), &format!("b=1; Domain=.{end}")], &[])?;
-            case.check("the cookie is sent to no other host", move |report| hears(report, &host, Some("own=1")));
+            case.check("the cookie is sent to no other host", move |report| {
+                expect_cookie(report, &host, Some("own=1"))
+            });
             Ok(())
         }),
         Case::new("SEC09", "a cookie domain that is the tail of another name", Expect::Ok, |case| {
             set(case, "notexample.test", &["a=1; Domain=example.test"], &["example.test", "www.example.test"])?;
             case.check("the cookie is sent to no other host", |report| {
-                hears(report, "notexample.test", Some("own=1"))?;
-                hears(report, "example.test", None)?;
-                hears(report, "www.example.test", None)
+                expect_cookie(report, "notexample.test", Some("own=1"))?;
+                expect_cookie(report, "example.test", None)?;
+                expect_cookie(report, "www.example.test", None)
             });
             Ok(())
         }),
         Case::new("SEC10", "secure cookies over http, invalid cookie prefixes", Expect::Ok, |case| {
             let lines = ["a=1; Secure", "__Host-b=1", "__Host-c=1; Secure; Path=/", "__Secure-d=1", "=__Host-e=1"];
             set(case, "a.test", &lines, &[])?;
-            case.check("none of them is kept", |report| hears(report, "a.test", Some("own=1")));
+            case.check("none of them is kept", |report| expect_cookie(report, "a.test", Some("own=1")));
             Ok(())
         }),
         Case::new("SEC11", "ten thousand cookies at once", Expect::Ok, |case| {
@@ -79,7 +81,7 @@ pub(super) fn cases() -> Vec<Case> {
             // Set-Cookie lines do not count as header fields; they have their own limit of 50.
             case.set("max-head", "512K");
             case.check("few are kept", |report| {
-                let header = heard(report, "a.test").ok_or("the page was not asked for")?.unwrap_or_default();
+                let header = cookie_sent(report, "a.test").ok_or("the page was not asked for")?.unwrap_or_default();
                 let (count, length) = (header.split("; ").count(), header.len());
                 demand((2..=50).contains(&count) && length < 8_192, format!("{count} cookies, {length} bytes"))
             });
@@ -89,7 +91,7 @@ pub(super) fn cases() -> Vec<Case> {
             set(case, "a.test", &[&format!("a={}", "x".repeat(1 << 20))], &[])?;
             // The usual limit rejects the whole response.
             case.set("max-head", "2M");
-            case.check("it is dropped", |report| hears(report, "a.test", Some("own=1")));
+            case.check("it is dropped", |report| expect_cookie(report, "a.test", Some("own=1")));
             Ok(())
         }),
         Case::new("SEC13", "a Max-Age above 64 bits", Expect::Ok, |case| {
@@ -97,10 +99,12 @@ pub(super) fn cases() -> Vec<Case> {
                 "a=1; Max-Age=99999999999999999999",
                 "b=1; Expires=Fri, 31 Dec 9999 23:59:59 GMT",
                 "c=1; Max-Age=-99999999999999999999",
-                "d=1; Expires=Fri, 31 Dec 99999999999999999999 23:59:59 GMT", // no date at all
+                "d=1; Expires=Fri, 31 Dec 99999999999999999999 23:59:59 GMT", // not a date
             ];
             set(case, "a.test", &lines, &[])?;
-            case.check("it is a long time, or over", |report| hears(report, "a.test", Some("own=1; a=1; b=1; d=1")));
+            case.check("it is a long time, or over", |report| {
+                expect_cookie(report, "a.test", Some("own=1; a=1; b=1; d=1"))
+            });
             Ok(())
         }),
         Case::elsewhere(
@@ -138,13 +142,13 @@ fn set(case: &mut CaseBuilder, first: &str, lines: &[&str], others: &[&str]) -> 
 }
 
 /// The `Cookie` header of the request for the next page on this host; `None` if there was no such request.
-fn heard(report: &CaseReport, host: &str) -> Option<Option<String>> {
+fn cookie_sent(report: &CaseReport, host: &str) -> Option<Option<String>> {
     let seen = report.seen.iter().find(|seen| seen.host == host && seen.path == "/next")?;
     let cookie = seen.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("cookie"));
     Some(cookie.map(|(_, value)| value.clone()))
 }
 
-fn hears(report: &CaseReport, host: &str, expected: Option<&str>) -> CaseVerdict {
-    let heard = heard(report, host).ok_or_else(|| format!("{host} was not asked for its page"))?;
-    demand(heard.as_deref() == expected, format!("{host} hears {heard:?}"))
+fn expect_cookie(report: &CaseReport, host: &str, expected: Option<&str>) -> CaseVerdict {
+    let sent = cookie_sent(report, host).ok_or_else(|| format!("{host} was not asked for its page"))?;
+    demand(sent.as_deref() == expected, format!("{host} received {sent:?}"))
 }

@@ -1,4 +1,4 @@
-//! A name server for the hostile web. It replies as its zone says, which may be anything.
+//! A name server for the hostile web. Its zone sets the replies, which may be arbitrary packets.
 //!
 //! Queries arrive over UDP; a reply that does not fit is truncated there and sent completely over TCP.
 //!
@@ -17,7 +17,7 @@ use std::time::Duration;
 pub enum DnsReply {
     /// These addresses, each for queries of its family, with a TTL of one minute.
     Addresses(Vec<IpAddr>),
-    /// These replies in turn, one per A query; the last one repeats. TTL 0.
+    /// These addresses in turn, one per A query; the last one repeats. TTL 0.
     InTurn(Vec<IpAddr>),
     /// A CNAME.
     Alias(String),
@@ -120,7 +120,7 @@ impl Drop for NameServer {
     }
 }
 
-/// The same port for both: a free UDP port may be taken for TCP, so a few are tried.
+/// Binds UDP and TCP to the same port: a free UDP port may be taken for TCP, so several are tried.
 fn bind() -> io::Result<(UdpSocket, TcpListener)> {
     let mut refused = None;
     for _ in 0..16 {

@@ -1,6 +1,6 @@
 //! Pages that are expensive, broken or misleading to parse.
 //!
-//! Where the catalogue expects a cost limit to apply, parsing everything in linear time is also correct.
+//! If the catalogue expects a cost limit to apply, parsing everything in linear time is also correct.
 
 use super::{Case, Expect, demand};
 use crate::response::Response;

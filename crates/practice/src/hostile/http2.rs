@@ -1,8 +1,8 @@
-//! HTTP/2 frames that are wrong, too many, or sent at the wrong time. They are made by hand: the crate `h2`, which serves
-//! the rest of the practice web, does not misbehave.
+//! HTTP/2 frames that are wrong, excessive, or sent at the wrong time. They are written by hand, because the crate
+//! `h2`, which serves the rest of the practice web, cannot violate the protocol.
 //!
-//! Every case is a server with TLS that agrees on HTTP/2. A client that comes back with HTTP/1.1 gets an ordinary page,
-//! unless the case says otherwise.
+//! Every case is a TLS server that negotiates HTTP/2. A client that retries with HTTP/1.1 gets an ordinary page, unless
+//! the case says otherwise.
 
 use super::raw::RawConnection;
 use super::tls::TestAuthority;
@@ -238,7 +238,7 @@ fn catalogued() -> Vec<Case> {
     ]
 }
 
-/// Frames that are malformed. These are not in the catalogue.
+/// Malformed frames that are not in the catalogue.
 fn own_framing() -> Vec<Case> {
     vec![
         Case::new("H2X01", "SETTINGS of seven bytes", PROTOCOL, |case| {
@@ -334,7 +334,7 @@ fn own_framing() -> Vec<Case> {
     ]
 }
 
-/// Streams and connections that end in unusual ways. These are not in the catalogue.
+/// Unusual ends of streams and connections that are not in the catalogue.
 fn own_streams() -> Vec<Case> {
     vec![
         Case::new("H2X21", "more than the content-length", Expect::truncated("disconnect", "protocol"), |case| {
@@ -404,7 +404,7 @@ fn own_streams() -> Vec<Case> {
         Case::new("H2X28", "more than the window", Expect::truncated("disconnect", "protocol"), |case| {
             after_request(case, |peer, stream| {
                 peer.head(stream, 0, &HTML)?;
-                // The whole limit on the body at once, whatever was granted.
+                // Sends the whole body limit at once, ignoring the flow-control window.
                 for _ in 0..400 {
                     peer.frame(DATA, 0, stream, &[b'x'; 16_384])?;
                 }
@@ -439,7 +439,7 @@ fn own_streams() -> Vec<Case> {
     ]
 }
 
-/// Sends one frame and waits for what the client makes of it.
+/// Sends one frame and waits for the reaction of the client.
 fn wrong(peer: &mut Peer<'_>, kind: u8, flags: u8, stream: u32, payload: &[u8]) -> io::Result<()> {
     peer.frame(kind, flags, stream, payload)?;
     peer.wait_for_the_end()
@@ -452,7 +452,7 @@ fn count(connections: &Connections, expected: std::ops::RangeInclusive<usize>) -
     demand(expected.contains(&found), format!("{found} connections, not {expected:?}"))
 }
 
-/// A server that does this for every connection of HTTP/2.
+/// A server that runs this function for every HTTP/2 connection.
 fn frames(
     case: &mut CaseBuilder,
     behaviour: impl Fn(&mut Peer<'_>) -> io::Result<()> + Send + Sync + 'static,
@@ -466,7 +466,7 @@ fn frames(
     })
 }
 
-/// A server that sends its settings, reads requests, and does this with each.
+/// A server that sends its settings, then runs this function for every request.
 fn after_request(
     case: &mut CaseBuilder,
     behaviour: impl Fn(&mut Peer<'_>, u32) -> io::Result<()> + Send + Sync + 'static,
@@ -487,7 +487,7 @@ fn after_request_counted(
     })
 }
 
-/// A server that speaks HTTP/2 in one way and HTTP/1.1 in another.
+/// A server with one function for HTTP/2 connections and another for HTTP/1.1.
 fn frames_or(
     case: &mut CaseBuilder,
     http2: impl Fn(&mut Peer<'_>) -> io::Result<()> + Send + Sync + 'static,
@@ -526,14 +526,14 @@ fn frames_or(
     Ok(connections)
 }
 
-/// A client of HTTP/2, to be treated badly.
+/// The server's side of an HTTP/2 connection, which sends arbitrary frames.
 struct Peer<'a> {
     session: ServerConnection,
     socket: &'a std::net::TcpStream,
     input: Vec<u8>,
-    /// The client's preface was read.
+    /// Whether the client's preface was read.
     is_greeted: bool,
-    /// Which connection this is, counted from 0.
+    /// The number of the connection, counted from 0.
     nth: usize,
 }
 
@@ -583,7 +583,7 @@ impl Peer<'_> {
         self.frame(DATA, END_STREAM, stream, b"<title>here</title>")
     }
 
-    /// Ordinary pages until the client leaves.
+    /// Sends ordinary pages until the client disconnects.
     fn page(&mut self) -> io::Result<()> {
         self.settings(&[])?;
         while let Some(stream) = self.request()? {
@@ -592,7 +592,7 @@ impl Peer<'_> {
         Ok(())
     }
 
-    /// Reads frames up to the next request; gives its stream.
+    /// Reads frames up to the next request; returns its stream id.
     fn request(&mut self) -> io::Result<Option<u32>> {
         loop {
             let used = if !self.is_greeted && self.input.len() >= crate::http2::PREFACE.len() {
@@ -630,7 +630,7 @@ impl Peer<'_> {
         Ok(())
     }
 
-    /// Does this until the client has had enough.
+    /// Repeats this until the client disconnects.
     fn forever(&mut self, mut again: impl FnMut(&mut Self) -> io::Result<()>) -> io::Result<()> {
         loop {
             again(self)?;
@@ -645,7 +645,7 @@ impl Peer<'_> {
     }
 }
 
-/// A field as a literal that is not indexed.
+/// A header field as a literal without indexing.
 fn field(name: &str, value: &str) -> Vec<u8> {
     [&[0][..], &string(name), &string(value)].concat()
 }

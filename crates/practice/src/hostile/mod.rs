@@ -1,4 +1,4 @@
-//! The hostile web: what servers, name servers and certificates can do to a crawler, one [`Case`] each.
+//! The hostile web: what servers, name servers and certificates can do to a crawler, one [`Case`] per behaviour.
 //!
 //! Case names follow a catalogue: CON02, H110, RED04, .... A case describes the behaviour of the server and the expected
 //! result, in terms of Argiope's records; it does not use the crawler's types, so that `argiope-practice hostile` can serve
@@ -10,10 +10,10 @@
 //! builds its servers:
 //!
 //! ```ignore
-//! // One site whose front page answers so. It is the root, and it is what is judged.
+//! // One site whose front page sends this response. It is the root and the judged URL.
 //! Case::new("CON05", "accept and silence", Expect::error("timeout_first_byte"), |case| case.page(Response::hang())),
 //!
-//! // Several pages; the judged URL is not the root; a setting; a check of one's own.
+//! // Several pages; the judged URL is not the root; a setting; an additional check.
 //! Case::new("RED17", "redirect into a disallowed path", Expect::Skip, |case| {
 //!     let site = case.site()?.robots("User-agent: *\nDisallow: /private\n").redirect("/", "/private", 302);
 //!     case.root(site.url("/"));
@@ -26,7 +26,7 @@
 //!     Ok(())
 //! }),
 //!
-//! // Bytes by hand: the function is called in a thread of its own for every connection.
+//! // Raw bytes: the function runs in its own thread for every connection.
 //! Case::new("CON17", "half-close before the request is read", Expect::error("empty_reply"), |case| {
 //!     let address = case.raw(|conn| { conn.shut()?; conn.request().map(|_| ()) })?;
 //!     case.set("robots", "ignore");
@@ -34,23 +34,23 @@
 //!     Ok(())
 //! }),
 //!
-//! // Names: the case has a name server of its own, which `--dns` points to.
+//! // Names: the case has its own name server, which `--dns` points to.
 //! Case::new("NET01", "no such name", Expect::error("dns_nxdomain"), |case| {
 //!     case.name("gone.test", DnsReply::NoSuchName);
 //!     case.root("http://gone.test/");
 //!     Ok(())
 //! }),
 //!
-//! // What one crawl cannot show names the test that does. That test must exist.
+//! // A behaviour that a crawl cannot show: name the test that does. That test must exist.
 //! Case::elsewhere("ROB24", "robots.txt grows old", Expect::Skip, "crates/testkit/tests/sim_scenarios.rs", "robots_..."),
 //! ```
 //!
 //! `.also("file", "test")` does the same for a part of a case.
 //!
-//! Where the catalogue leaves a choice, `.choosing("what we do and why")` writes it down; the list is printed in
-//! docs/conformance.md. The test that runs everything is `crates/cli/tests/hostile.rs`; it crawls a well-behaved
-//! control host beside every case. `ARGIOPE_HOSTILE=RED,H11` runs only the cases whose names begin so;
-//! `ARGIOPE_HOSTILE_ENGINES=all` (or `threads,tokio`) chooses engines.
+//! If the catalogue allows several behaviours, `.choosing("what we do and why")` documents the choice;
+//! docs/conformance.md lists all choices. The test `crates/cli/tests/hostile` runs all cases; it crawls a well-behaved
+//! control host together with every case. `ARGIOPE_HOSTILE=RED,H11` runs only the cases whose names begin with one of
+//! these; `ARGIOPE_HOSTILE_ENGINES=all` (or `threads,tokio`) chooses engines.
 //!
 //! Invariant: cases share nothing. Every case has its own addresses, threads, log and name server.
 
@@ -123,7 +123,7 @@ impl Category {
         Category::Status,
     ];
 
-    /// As the catalogue writes it.
+    /// The name in the catalogue.
     pub fn name(self) -> &'static str {
         match self {
             Category::ClientConnection => "connection",
@@ -211,7 +211,7 @@ impl std::fmt::Display for Expect {
     }
 }
 
-/// How a case is demonstrated.
+/// How a case is tested.
 #[derive(Clone, Copy)]
 pub enum CaseSetup {
     /// By a crawl of the servers that this function builds.
@@ -264,13 +264,13 @@ impl Case {
         self
     }
 
-    /// Another test shows what a crawl cannot.
+    /// Names another test for the part that a crawl cannot show.
     fn also(mut self, file: &'static str, test: &'static str) -> Case {
         self.also = Some((file, test));
         self
     }
 
-    /// Builds the servers; `None` for cases that another test shows.
+    /// Builds the servers; `None` if another test covers the case.
     pub fn builder(&self, ordinal: usize) -> io::Result<Option<CaseBuilder>> {
         let CaseSetup::Here(set) = self.showing else { return Ok(None) };
         let mut case = CaseBuilder::new(ordinal);

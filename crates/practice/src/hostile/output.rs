@@ -6,7 +6,8 @@ use crate::response::Response;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Moves the cursor, sets the window title, rings the bell, clears the screen: as C0, as C1, and with bidirectional text.
+/// Terminal attacks: moves the cursor, sets the window title, rings the bell, clears the screen; as C0, as C1, and with
+/// bidirectional text.
 const ACTS: &str = "\u{1b}]0;pwned\u{7}\u{1b}[2J\u{9b}31m\u{202e}txt.exe";
 
 pub(super) fn cases() -> Vec<Case> {
@@ -125,7 +126,7 @@ pub(super) fn cases() -> Vec<Case> {
                 let page = report.run(&["report", &folder, "--html", "-"]).map_err(|error| error.to_string())?;
                 let page = String::from_utf8_lossy(&page.stdout).into_owned();
                 let has = |text: &str| page.contains(text);
-                // The report has one script of its own, for sorting and filtering.
+                // The report contains one script, for sorting and filtering.
                 let is_clean = page.matches("<script").count() <= 1 && !has("<script>alert");
                 demand(is_clean && !has("<img") && !has("href=\"javascript:"), "markup got in")?;
                 demand(has("Content-Security-Policy") && has("default-src 'none'"), "it has no policy")
@@ -190,7 +191,7 @@ fn all_kept(case: &mut CaseBuilder, paths: &[&str]) -> io::Result<()> {
     Ok(())
 }
 
-/// Checks that nothing was created next to the crawl directory, and nothing within it that the web named.
+/// Checks that the crawl created nothing next to its directory, and no file within it that is named after web content.
 fn stays_inside(case: &mut CaseBuilder) {
     case.check("nothing is written but what a crawl writes", |report: &CaseReport| -> CaseVerdict {
         let around = report.directory.parent().ok_or("no folder around it")?;

@@ -1,7 +1,7 @@
 //! Raw servers: one thread per connection, blocking sockets, arbitrary bytes.
 //!
-//! Use a scripted [`Site`](crate::Site) where possible. This is for the rest: closing before the request, endless streams,
-//! behaviour that depends on the connection.
+//! Use a scripted [`Site`](crate::Site) if possible. Raw servers are for the rest: closing before the request, endless
+//! streams, behaviour that depends on the connection.
 //!
 //! Invariant: when a server is dropped, all of its threads have ended, whatever they were waiting for.
 
@@ -70,14 +70,14 @@ impl RawConnection {
         (&*self.stream).write_all(bytes.as_ref())
     }
 
-    /// Sends this repeatedly until the client disconnects.
+    /// Sends these bytes repeatedly until the client disconnects.
     pub fn send_forever(&mut self, bytes: &[u8]) -> io::Result<()> {
         loop {
             self.send(bytes)?;
         }
     }
 
-    /// Waits. An error ends the behaviour if the server is being stopped.
+    /// Waits. Returns an error, which ends the behaviour, if the server is being stopped.
     pub fn pause(&mut self, span: Duration) -> io::Result<()> {
         let over = Instant::now() + span;
         let mut open = locked(&self.shared.open);
@@ -98,7 +98,7 @@ impl RawConnection {
         self.stream.shutdown(Shutdown::Write)
     }
 
-    /// Makes the end of this connection a reset.
+    /// Makes closing this connection a reset.
     pub fn reset(&mut self) -> io::Result<()> {
         Ok(rustix::net::sockopt::set_socket_linger(&*self.stream, Some(Duration::ZERO))?)
     }
@@ -170,7 +170,7 @@ fn accept(listener: &TcpListener, shared: &Arc<WebState>) {
         let mut conn = RawConnection { stream, nth, shared: Arc::clone(shared), input: Vec::new() };
         let serve = move || {
             let shared = Arc::clone(&conn.shared);
-            // A client that disconnects is what most behaviours wait for: not an error.
+            // Ignored: most behaviours end when the client disconnects.
             let _ = (shared.behaviour)(&mut conn);
         };
         if let Ok(thread) = std::thread::Builder::new().name("hostile".to_owned()).spawn(serve) {

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 const INVALID: Expect = Expect::error("redirect_invalid");
 const BLOCKED: Expect = Expect::error("redirect_blocked");
 
-/// More than a crawler should read of a discarded body, including what both socket buffers hold.
+/// More than a crawler should read of a discarded body, plus the capacity of both socket buffers.
 const THROWN_AWAY: usize = 16 << 20;
 
 pub(super) fn cases() -> Vec<Case> {
@@ -252,7 +252,7 @@ pub(super) fn cases() -> Vec<Case> {
             case.set("scope", "domain");
             case.set("allow-private", true);
             case.root(format!("http://farm.test:{}/", address.port()));
-            // The twentieth host is not known in advance and must not have been contacted.
+            // The chain must end long before this host, so it must not have been contacted.
             case.judge(format!("http://h99.farm.test:{}/99", address.port()));
             case.check("the chain ends with the tenth redirect", |report| {
                 let pages = report.seen.iter().filter(|seen| seen.path != "/robots.txt").count();
@@ -273,7 +273,7 @@ fn page(text: &str) -> String {
     format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}\r\n\r\n{text}", text.len())
 }
 
-/// A redirect to `/next` with an endless body. The sent bytes are counted.
+/// A redirect to `/next` with an endless body. Counts the bytes that were sent.
 fn thrown_away(case: &mut CaseBuilder, head: Vec<u8>, piece: Vec<u8>) -> io::Result<()> {
     let sent = Arc::new(AtomicUsize::new(0));
     let address = {

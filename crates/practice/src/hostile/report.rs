@@ -11,7 +11,7 @@ use std::io::Read as _;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
-/// `Ok`, or what is wrong.
+/// `Ok`, or a description of what is wrong.
 pub type CaseVerdict = Result<(), String>;
 
 /// `Ok` if the condition holds.
@@ -19,7 +19,7 @@ pub fn demand(condition: bool, otherwise: impl Into<String>) -> CaseVerdict {
     if condition { Ok(()) } else { Err(otherwise.into()) }
 }
 
-/// Everything that is known after a crawl.
+/// All facts about a finished crawl.
 #[derive(Clone, Debug, Default)]
 pub struct CaseReport {
     /// The records on standard output.
@@ -40,7 +40,7 @@ pub struct CaseReport {
 }
 
 impl CaseReport {
-    /// The record of a URL: of the page, otherwise of robots.txt or a sitemap.
+    /// The record of a URL: of the page if there is one, otherwise of robots.txt or a sitemap.
     pub fn record(&self, url: &str) -> Option<&Value> {
         let of = |kind: &str| self.records.iter().find(|record| record["type"] == kind && record["url"] == url);
         of("page").or_else(|| of("aux"))

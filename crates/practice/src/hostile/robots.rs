@@ -134,7 +134,7 @@ fn answered(case: &mut CaseBuilder, robots: Response) -> io::Result<()> {
     Ok(())
 }
 
-/// The same, where nothing may be fetched.
+/// Like `answered`, but nothing may be fetched.
 fn unreachable(case: &mut CaseBuilder, robots: Response) -> io::Result<()> {
     let site = case.site()?;
     let root = site.url("/");

@@ -72,7 +72,8 @@ pub(super) fn cases() -> Vec<Case> {
             Ok(())
         }),
         Case::new("SMP09", "an index of a million sitemaps", Expect::Ok, |case| {
-            // All of them are one sitemap, which is judged: the index itself is truncated, and the record says so.
+            // Every entry is the same sitemap, `/child`, which is judged. The index is truncated, and its record says
+            // so.
             let site = case.site()?;
             let child = format!("<sitemap><loc>{}</loc></sitemap>\n", site.url("/child"));
             let text = format!("{HEAD}<sitemapindex>{}</sitemapindex>", child.repeat(1_000_000));
@@ -191,7 +192,7 @@ fn one(case: &mut CaseBuilder, map: Response) -> io::Result<()> {
     Ok(())
 }
 
-/// A sitemap that lists `/listed`, which is found.
+/// A sitemap that lists `/listed`, which must be fetched.
 fn listing(case: &mut CaseBuilder, write: impl FnOnce(String) -> String) -> io::Result<()> {
     let site = case.site()?;
     let text = write(site.url("/listed"));

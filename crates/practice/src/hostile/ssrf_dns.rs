@@ -110,7 +110,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("NET07", "a thousand addresses", Expect::Ok, |case| {
             let site = case.site()?.page("/", Response::html("here"));
             let good = site.address().ip();
-            // Nothing listens at the others.
+            // Nothing listens at the other addresses.
             let dead = |n: u32| IpAddr::from((0x7f63_0000 + 2 + n).to_be_bytes());
             let addresses = [dead(0), dead(1), good].into_iter().chain((2..999).map(dead)).collect();
             case.name("many.test", DnsReply::Addresses(addresses));

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 const PAGE: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 4\r\nConnection: close\r\n\r\npage";
 
-/// Checks that this path was requested again, and not sooner than this after the first request.
+/// Checks that the path was requested again, and not sooner than `at_least` after the first request.
 fn waited(report: &CaseReport, at_least: Duration) -> CaseVerdict {
     let starts: Vec<Duration> =
         report.seen.iter().filter(|seen| seen.path != "/robots.txt").map(|seen| seen.start).collect();
@@ -73,7 +73,7 @@ fn patience() -> Vec<Case> {
             Ok(())
         }),
         Case::new("STA03", "an invalid Retry-After", Expect::Status, |case| {
-            // One attempt each, so that the Retry-After is not waited for.
+            // One attempt each, so that the crawl does not wait for the Retry-After.
             case.set("max-tries", 1);
             for value in
                 ["99999999999", "-5", "banana", "Thu, 01 Jan 1970 00:00:00 GMT", "Thu, 01 Jan 2099 00:00:00 GMT"]
@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_moment_in_three_forms() {
+    fn a_date_in_three_formats() {
         let at = UNIX_EPOCH + Duration::from_secs(784_111_777);
         assert_eq!(date(at, Form::Fixed), "Sun, 06 Nov 1994 08:49:37 GMT");
         assert_eq!(date(at, Form::Rfc850), "Sunday, 06-Nov-94 08:49:37 GMT");

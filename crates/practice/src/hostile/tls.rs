@@ -28,8 +28,8 @@ pub(super) fn cases() -> Vec<Case> {
             // With --insecure the page is fetched, with a warning and a mark in the record.
             case.check("insecure only where that is asked for, and marked", move |report| {
                 let fetched = report.run(&["fetch", "--insecure", &root]).map_err(|error| error.to_string())?;
-                let told = String::from_utf8_lossy(&fetched.stdout).into_owned();
-                demand(told.contains("NOT VERIFIED") && told.contains("\"insecure\": true"), told)?;
+                let printed = String::from_utf8_lossy(&fetched.stdout).into_owned();
+                demand(printed.contains("NOT VERIFIED") && printed.contains("\"insecure\": true"), printed)?;
                 let warned = String::from_utf8_lossy(&fetched.stderr).into_owned();
                 demand(warned.contains("WARNING"), warned)
             });
@@ -95,7 +95,7 @@ pub(super) fn cases() -> Vec<Case> {
             let address = secure(case, move |site| {
                 let mut params = authority.params(site)?;
                 for n in 0..9_999u32 {
-                    // As small as possible: a handshake message has at most 64 KiB.
+                    // As small as possible, because a handshake message has at most 64 KiB.
                     let [_, a, b, c] = n.to_be_bytes();
                     params.subject_alt_names.push(SanType::IpAddress(IpAddr::from([198, 18 + a, b, c])));
                 }
@@ -105,7 +105,7 @@ pub(super) fn cases() -> Vec<Case> {
             Ok(())
         }),
         Case::new("TLS10", "TLS 1.0 and nothing else", TLS, |case| {
-            // A ServerHello of a server without newer versions: version, 32 random bytes, no session, one cipher.
+            // A ServerHello of an old server: version, 32 random bytes, no session, one cipher.
             let mut hello = vec![0x16, 3, 1, 0, 42, 2, 0, 0, 38, 3, 1];
             hello.extend([7; 32]);
             hello.extend([0, 0, 0x2f, 0]);
@@ -163,7 +163,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("TLS19", "a certificate chain with many paths", TLS, |case| {
             let authority = TestAuthority::new("Maze")?;
             refused(case, "", move |site| {
-                // Forty authorities with the same name and key: each could have signed each.
+                // Forty authorities with the same name and key, so that each could have signed every other.
                 let mut chain = vec![authority.leaf(site)?];
                 for number in 0..40u64 {
                     let mut params = authority_params("Maze");
@@ -186,7 +186,7 @@ fn bad_site(case: &mut CaseBuilder, certificate: CertificateKind, words: &'stati
     let root = site.url("/");
     case.root(root.as_str());
     case.open(site);
-    told(case, root.clone(), words);
+    expect_message(case, root.clone(), words);
     case.check("nothing is asked of it", |report| demand(report.seen.is_empty(), "something was"));
     Ok(root)
 }
@@ -196,11 +196,11 @@ fn says(case: &mut CaseBuilder, address: SocketAddr, words: &'static str) -> io:
     let root = format!("https://{address}/");
     case.set("robots", "ignore");
     case.root(root.as_str());
-    told(case, root, words);
+    expect_message(case, root, words);
     Ok(())
 }
 
-fn told(case: &mut CaseBuilder, url: String, words: &'static str) {
+fn expect_message(case: &mut CaseBuilder, url: String, words: &'static str) {
     case.check("the reason is named", move |report: &CaseReport| -> CaseVerdict {
         let record = report.record(&url).ok_or("no record")?;
         let message = record["error"]["message"].as_str().unwrap_or_default();
@@ -208,7 +208,7 @@ fn told(case: &mut CaseBuilder, url: String, words: &'static str) {
     });
 }
 
-/// A certificate chain, and the key of the first.
+/// A certificate chain, and the key of its first certificate.
 type Shown = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
 /// A server with this chain, which is rejected with a message that contains these words.
@@ -221,7 +221,7 @@ fn refused(
     says(case, address, words)
 }
 
-/// A TLS server with this chain, created for its own address. It never sends close_notify.
+/// A TLS server with this chain, which is created for the server's address. It never sends close_notify.
 fn secure(
     case: &mut CaseBuilder,
     show: impl Fn(IpAddr) -> io::Result<Shown> + Send + Sync + 'static,

@@ -52,7 +52,8 @@ pub(super) fn cases() -> Vec<Case> {
                 });
                 page_with(&format!("Filtered by {query}. {TEXT}"), links)
             })?;
-            // The list, a hundred single facets, sixteen pairs of facets with a hundred pairs of values each, the budget.
+            // The list, a hundred single facets, sixteen pairs of facets with a hundred pairs of values each, and the
+            // budget.
             at_most(case, 1 + 100 + 1_600 + 64);
             Ok(())
         }),
@@ -76,16 +77,16 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("TRP07", "soft 404", Expect::Ok, |case| {
             case.set("trap-budget", 16);
             endless(case, "/", |_, fresh| page_with(TEXT, (0..10).map(|link| format!("/{fresh}x{link}.html"))))?;
-            // The root has ten free links; all other pages repeat its text.
+            // The root has ten links that cost no budget; all other pages repeat its text.
             at_most(case, 1 + 10 + 16);
-            told(case, "stale_pattern");
+            expect_rule(case, "stale_pattern");
             Ok(())
         }),
         Case::new("TRP08", "mirror hosts", Expect::Ok, |case| {
             const HOSTS: usize = 100;
             case.set("scope", "any");
             case.set("allow-private", true);
-            // They share an address.
+            // All hosts share one address.
             case.set("per-ip", 0);
             let address = serve(case, |_, _, _| page_with(TEXT, ["/other".to_owned()]))?;
             for host in 0..HOSTS {
@@ -94,11 +95,11 @@ pub(super) fn cases() -> Vec<Case> {
                 case.root(format!("http://{name}:{}/", address.port()));
             }
             case.check("identical pages are counted", |report| {
-                let told = report.run(&["report", "crawl"]).map_err(|error| error.to_string())?;
-                let told = String::from_utf8_lossy(&told.stdout).into_owned();
-                let line = told.lines().find(|line| line.trim_start().starts_with("duplicates"));
+                let printed = report.run(&["report", "crawl"]).map_err(|error| error.to_string())?;
+                let printed = String::from_utf8_lossy(&printed.stdout).into_owned();
+                let line = printed.lines().find(|line| line.trim_start().starts_with("duplicates"));
                 let count = line.and_then(|line| line.split_whitespace().last()).unwrap_or_default();
-                demand(count == (2 * HOSTS - 1).to_string(), told)
+                demand(count == (2 * HOSTS - 1).to_string(), printed)
             });
             Ok(())
         }),
@@ -118,7 +119,7 @@ pub(super) fn cases() -> Vec<Case> {
                         conn.send("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")?;
                         continue;
                     }
-                    // The same page for the same URL, and different pages for different URLs.
+                    // The same URL always gives the same page, and different URLs give different pages.
                     let maze = (0..38).map(|link| format!("/maze/{}", name(&path, link)));
                     let entries = (0..4).map(|link| format!("/maze/{}", name("", link)));
                     let links: Vec<String> = if path == "/" { entries.collect() } else { maze.collect() };
@@ -135,7 +136,8 @@ pub(super) fn cases() -> Vec<Case> {
                 Ok(())
             })?;
             case.root(format!("http://{address}/"));
-            // Root, robots.txt, and what it leads to, twice each: no page is far enough to lead on.
+            // The root, and its four links with two attempts each: their pages time out before they yield further
+            // links.
             at_most(case, 1 + 4 * 2);
             Ok(())
         }),
@@ -157,9 +159,9 @@ pub(super) fn cases() -> Vec<Case> {
                 let page: u64 = path.rsplit('=').next().and_then(|page| page.parse().ok()).unwrap_or(0);
                 page_with(&format!("Page {page}. {TEXT}"), [format!("/list?page={}", page + 1)])
             })?;
-            // The first sixty-four pages are near the root; then there is a budget of sixteen.
+            // The first sixty-four pages are near the root; after them the budget is sixteen.
             at_most(case, 65 + 16);
-            told(case, "alike_pattern");
+            expect_rule(case, "alike_pattern");
             Ok(())
         }),
         Case::new("TRP14", "tracking parameters", Expect::Ok, |case| {
@@ -178,7 +180,7 @@ pub(super) fn cases() -> Vec<Case> {
                 page_with(&babble(fresh), (0..10).map(|link| format!("/list?{}", name(&fresh.to_string(), link))))
             })?;
             at_most(case, 100);
-            told(case, "max_pages_per_host");
+            expect_rule(case, "max_pages_per_host");
             Ok(())
         }),
         Case::new("TRP16", "redirect maze", Expect::Ok, |case| {
@@ -187,15 +189,15 @@ pub(super) fn cases() -> Vec<Case> {
                 "/" => page_with(TEXT, (0..5).map(|maze| format!("/maze/{maze}"))),
                 _ => format!("HTTP/1.1 302 Found\r\nLocation: /maze{fresh}\r\nContent-Length: 0\r\n\r\n"),
             })?;
-            // Each maze would be abandoned after ten redirects; all of them together have a smaller limit.
+            // Each maze alone would be abandoned after ten redirects; the limit for all of them together is smaller.
             at_most(case, 20);
-            told(case, "max_pages_per_host");
+            expect_rule(case, "max_pages_per_host");
             Ok(())
         }),
     ]
 }
 
-/// A server whose pages lead to this many new names below `trap.test` each.
+/// A server whose pages each link to this many new names below `trap.test`.
 pub(super) fn wild(case: &mut CaseBuilder, links: u64) -> io::Result<SocketAddr> {
     let address = serve(case, move |_, fresh, port| {
         page_with(&babble(fresh), (0..links).map(|link| format!("//n{}.trap.test:{port}/", fresh * links + link)))
@@ -211,7 +213,7 @@ pub(super) fn hosts_at_most(case: &mut CaseBuilder, most: usize) {
         let hosts: std::collections::BTreeSet<&str> = report.seen.iter().map(|seen| seen.host.as_str()).collect();
         demand(hosts.len() <= most, format!("{} hosts", hosts.len()))
     });
-    told(case, "domain_hosts");
+    expect_rule(case, "domain_hosts");
 }
 
 /// One endless site; the crawl starts at this path.
@@ -225,7 +227,7 @@ fn endless(
     Ok(())
 }
 
-/// A server that calls `say` for every response, with the path, a unique number, and the server's port.
+/// A server that calls `say` for every response, with the path, a unique number, and the port.
 fn serve(
     case: &mut CaseBuilder,
     say: impl Fn(&str, u64, u16) -> String + Send + Sync + 'static,
@@ -255,7 +257,7 @@ fn page_with(text: &str, links: impl IntoIterator<Item = String>) -> String {
 }
 
 /// Checks that the report names this rule.
-fn told(case: &mut CaseBuilder, rule: &'static str) {
+fn expect_rule(case: &mut CaseBuilder, rule: &'static str) {
     case.check("the report says what was left out", move |report| {
         demand(report.words.contains(rule), format!("{rule} is not in {}", report.words))?;
         let last = report.records.iter().rev().find(|record| record["type"] == "run");
@@ -277,7 +279,7 @@ fn letter(number: usize) -> char {
     char::from(b'a' + (number % 26) as u8)
 }
 
-/// A word that depends on a place and a number.
+/// A word that depends on a path and a number.
 fn name(place: &str, number: u64) -> String {
     let seed = place.bytes().fold(number.wrapping_mul(0x9E37_79B9_7F4A_7C15), |seed, byte| {
         (seed ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3).rotate_left(5)

@@ -1,12 +1,13 @@
-//! HTTP/2, served with the crate `h2` on a thread of its own.
+//! HTTP/2, served with the crate `h2` on a separate thread.
 //!
-//! Connections are accepted, and their TLS handshakes done, by the ordinary threads. One that turns out to speak HTTP/2
-//! (by ALPN, or by the preface in clear text) is handed over to this thread with its TLS session and the bytes that were
-//! read from it. It is counted in the same log, under the same number.
+//! The ordinary threads accept connections and do TLS handshakes. A connection that speaks HTTP/2 (by ALPN, or by the
+//! preface in clear text) is handed over to this thread with its TLS session and the bytes already read. It is counted
+//! in the same log, under the same number.
 //!
-//! The server is not Argiope's own HTTP/2: a client is best tested against an implementation that it does not share.
+//! The server does not use Argiope's HTTP/2 code, because a client should be tested against an independent
+//! implementation.
 //!
-//! Invariant: a request that was begun in the log is ended there exactly once, whatever becomes of its stream.
+//! Invariant: a request that was begun in the log is ended there exactly once, however its stream ends.
 
 mod play;
 mod stream;
@@ -25,15 +26,15 @@ use std::time::Instant;
 use stream::TlsOrPlain;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-/// What a client of HTTP/2 sends first.
+/// The connection preface: the first bytes of an HTTP/2 client.
 pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// How a site speaks HTTP/2.
+/// The HTTP/2 settings of a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Http2 {
-    /// Offers HTTP/1.1 as well.
+    /// Whether HTTP/1.1 is offered as well.
     pub(crate) or_http1: bool,
-    /// How many streams a client may have at a time.
+    /// Maximum number of concurrent streams of a connection.
     pub(crate) max_streams: u32,
 }
 
@@ -41,13 +42,13 @@ pub(crate) struct Http2 {
 pub(crate) struct HandedOver {
     pub(crate) socket: OwnedFd,
     pub(crate) tls: Option<Box<ServerConnection>>,
-    /// Bytes that were read, and decrypted, already.
+    /// Bytes that were already read and decrypted.
     pub(crate) read: Vec<u8>,
     pub(crate) id: u64,
     pub(crate) site: usize,
 }
 
-/// The thread and the way to it.
+/// A handle of the thread.
 pub(crate) struct Http2Thread {
     thread: JoinHandle<io::Result<()>>,
 }
@@ -65,7 +66,7 @@ impl Http2Thread {
     }
 }
 
-/// A way to hand connections over.
+/// A channel to hand connections over.
 pub(crate) fn channel() -> (UnboundedSender<HandedOver>, UnboundedReceiver<HandedOver>) {
     unbounded_channel()
 }
@@ -97,7 +98,7 @@ impl Drop for Open {
     }
 }
 
-/// Serves one connection until the client leaves. A client that breaks the protocol ends it too.
+/// Serves one connection until the client disconnects or violates the protocol.
 async fn serve(shared: Arc<WebState>, connection: HandedOver) {
     let HandedOver { socket, tls, read, id, site } = connection;
     let _open = Open { log: Arc::clone(&shared.log), site };
@@ -111,7 +112,7 @@ async fn serve(shared: Arc<WebState>, connection: HandedOver) {
     }
 }
 
-/// A request in the log. Dropping it ends it as one whose answer was not given.
+/// A request in the log. Dropping it records that the response was not complete.
 struct Logged {
     log: Arc<RequestLog>,
     host: Arc<HostState>,
@@ -126,7 +127,7 @@ impl Drop for Logged {
     }
 }
 
-/// Answers one request as the site's script says.
+/// Sends the scripted response to one request.
 async fn answer(
     shared: Arc<WebState>,
     request: http::Request<h2::RecvStream>,
@@ -149,15 +150,15 @@ async fn answer(
     let mut logged = Logged { log: Arc::clone(&shared.log), host, site, entry, is_whole: false };
     let head_only = asked.method == "HEAD";
     let steps = match source {
-        Source::Full(score) => score.steps.clone(),
-        Source::Head(score) => score.head.clone(),
-        Source::Unchanged(score) => score.unchanged.clone(),
+        Source::Full(script) => script.steps.clone(),
+        Source::Head(script) => script.head.clone(),
+        Source::Unchanged(script) => script.unchanged.clone(),
         Source::Page(page) => page.steps(),
     };
     logged.is_whole = play::play(&steps, respond, head_only).await;
 }
 
-/// The request in HTTP/1.1 syntax, which scripts are looked up with.
+/// The request in HTTP/1.1 syntax, for looking up its script.
 fn http1_text(request: &http::Request<h2::RecvStream>) -> Vec<u8> {
     let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
     let host = request.uri().authority().map_or("", |authority| authority.as_str());

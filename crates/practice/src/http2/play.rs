@@ -1,6 +1,6 @@
-//! Plays a score on a stream: the bytes of HTTP/1.1 become frames of HTTP/2.
+//! Runs a script on a stream: the bytes of HTTP/1.1 become HTTP/2 frames.
 //!
-//! A score that cannot be said in HTTP/2 (raw bytes that are not an answer) resets the stream.
+//! A script that HTTP/2 cannot express (raw bytes that are not a response) resets the stream.
 
 use crate::filler;
 use crate::script::Step;
@@ -9,10 +9,10 @@ use h2::server::SendResponse;
 use h2::{Reason, SendStream};
 use std::future::poll_fn;
 
-/// A client that left, or a score that cannot be played.
+/// The client disconnected, or the script cannot be expressed.
 struct Stop;
 
-/// Plays the steps. Says whether the answer was given as it was meant.
+/// Runs the steps. Returns whether the response was sent as scripted.
 pub(super) async fn play(steps: &[Step], respond: SendResponse<Bytes>, head_only: bool) -> bool {
     let mut reply = Reply { respond, stream: None, head: Vec::new(), framing: Framing::Rest, head_only, ended: false };
     match run(steps, &mut reply).await {
@@ -65,16 +65,16 @@ async fn run(steps: &[Step], reply: &mut Reply) -> Result<(), Stop> {
     reply.finish(true).await
 }
 
-/// What is still to come of a body.
+/// The remaining part of a body.
 enum Framing {
     /// This many bytes.
     Length(u64),
     Chunked(Chunk),
-    /// Whatever follows.
+    /// Everything up to the end of the connection.
     Rest,
 }
 
-/// Where in a chunked body.
+/// The position in a chunked body.
 enum Chunk {
     Line(Vec<u8>),
     Data(usize),
@@ -85,7 +85,7 @@ enum Chunk {
 struct Reply {
     respond: SendResponse<Bytes>,
     stream: Option<SendStream<Bytes>>,
-    /// The beginning of a head.
+    /// The incomplete head of the response.
     head: Vec<u8>,
     framing: Framing,
     head_only: bool,
@@ -145,7 +145,7 @@ impl Reply {
         while !rest.is_empty() {
             let some = match &mut self.framing {
                 Framing::Rest => rest.len(),
-                // A body that is longer than announced is sent as it is.
+                // A body that is longer than declared is sent unchanged.
                 Framing::Length(left) => {
                     *left = left.saturating_sub(rest.len() as u64);
                     rest.len()
@@ -163,7 +163,7 @@ impl Reply {
                     let (byte, after) = (rest[0], &rest[1..]);
                     rest = after;
                     line.push(byte);
-                    // The line break after a chunk's data is an empty line here.
+                    // The line break after a chunk's data appears here as an empty line.
                     if byte == b'\n' && line.len() > 2 {
                         let text = std::str::from_utf8(line).map_err(|_| Stop)?;
                         let size = text.trim().split(';').next().unwrap_or_default().trim();
@@ -182,7 +182,7 @@ impl Reply {
         Ok(())
     }
 
-    /// Sends bytes as the client's windows allow.
+    /// Sends bytes as far as the flow-control windows allow.
     async fn send_data(&mut self, bytes: &[u8]) -> Result<(), Stop> {
         let Some(stream) = &mut self.stream else { return Err(Stop) };
         let mut rest = Bytes::copy_from_slice(bytes);
@@ -194,7 +194,7 @@ impl Reply {
         Ok(())
     }
 
-    /// The answer is over. `cleanly`: the end of the connection would be the end of the body.
+    /// Ends the response. `cleanly`: closing the connection would end the body.
     async fn finish(&mut self, cleanly: bool) -> Result<(), Stop> {
         if self.ended {
             return Ok(());
@@ -217,7 +217,7 @@ impl Reply {
         }
     }
 
-    /// Lets the connection's task send what is queued: a reset throws it away.
+    /// Lets the connection's task send queued data, which a reset would discard.
     async fn flush(&mut self) {
         for _ in 0..4 {
             tokio::task::yield_now().await;

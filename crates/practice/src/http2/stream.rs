@@ -1,4 +1,4 @@
-//! A socket, with or without a TLS session that was begun elsewhere, as tokio wants to read and write it.
+//! A socket, with or without an established TLS session, as a tokio stream.
 
 use crate::log::RequestLog;
 use rustix::fd::OwnedFd;
@@ -31,7 +31,7 @@ impl TlsOrPlain {
         Ok(TlsOrPlain { socket, tls, read, log })
     }
 
-    /// Writes ciphertext until there is none or the socket is full.
+    /// Writes ciphertext until all is written or the socket is full.
     fn poll_ciphertext(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Some(tls) = &mut self.tls else { return Poll::Ready(Ok(())) };
         while tls.wants_write() {
@@ -46,7 +46,7 @@ impl TlsOrPlain {
     }
 }
 
-/// The socket as rustls wants to write to it.
+/// The socket as a writer for rustls.
 struct TryWrite<'a>(&'a TcpStream);
 
 impl Write for TryWrite<'_> {
@@ -101,12 +101,12 @@ impl AsyncWrite for TlsOrPlain {
             this.log.bytes_sent.fetch_add(count as u64, Relaxed);
             return Poll::Ready(Ok(count));
         }
-        // What is still to be sent goes first: the session must not grow without bound.
+        // Pending data goes first, so that the session's buffer stays bounded.
         ready!(this.poll_ciphertext(cx))?;
         let Some(tls) = &mut this.tls else { return Poll::Ready(Ok(0)) };
         let count = tls.writer().write(bytes)?;
         this.log.bytes_sent.fetch_add(count as u64, Relaxed);
-        // Where the socket is full, the rest is written at the next call or flush.
+        // If the socket is full, the rest is written at the next call or flush.
         if let Poll::Ready(Err(error)) = this.poll_ciphertext(cx) {
             return Poll::Ready(Err(error));
         }

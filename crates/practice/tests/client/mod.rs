@@ -8,7 +8,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Long enough for any machine; a passing test does not reach it.
+/// A timeout that a passing test does not reach, even on a slow machine.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
 pub fn serve(site: Site) -> (RunningWeb, SocketAddr) {
@@ -25,7 +25,7 @@ pub fn connect(address: SocketAddr) -> TcpStream {
 }
 
 pub fn ask(stream: &mut impl Write, path: &str) {
-    // In one write: if the server closes the connection after the first piece, the second would fail.
+    // In one write: if the server closes the connection after the first piece, a second write would fail.
     let request = format!("GET {path} HTTP/1.1\r\nHost: practice.test\r\nUser-Agent: tester/1\r\n\r\n");
     stream.write_all(request.as_bytes()).unwrap();
 }

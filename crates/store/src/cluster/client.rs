@@ -1,4 +1,4 @@
-//! [`FleetClient`]: the operations on buckets, in batches.
+//! [`FleetClient`]: batched operations on the buckets of a fleet.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher as _, RandomState};
@@ -10,10 +10,10 @@ use redis::Value;
 use super::codec::{QueuedLink, decode};
 use super::connection::{Answer, Kind, Nodes, Script, StoreCommand, Unreachable};
 
-/// How long the store keeps a lease at most beyond what its owner counts: the skew between clocks that is tolerated.
+/// The tolerated clock skew: the store keeps a lease for this much longer than its owner does.
 const SKEW_MS: u64 = 2_000;
-/// Scripts with this first line run on a node that is out of memory. Leases must be renewed and results settled there;
-/// only `put`, which is what fills a store, has to wait.
+/// Scripts with this first line run on a node that is out of memory. Renewing leases and settling results must work
+/// there. Only `put`, which fills the store, has to wait.
 const RUNS_WHEN_FULL: &str = "#!lua flags=allow-oom\n";
 
 /// All scripts.
@@ -67,7 +67,7 @@ pub struct FleetClient {
     scripts: Arc<Scripts>,
     name: String,
     owner: String,
-    /// What remembered answers to puts are known by: the client, and the number of its last put.
+    /// Identify a put, so that a repeated put gets the remembered answer: the client, and the number of its last put.
     client_id: u64,
     puts: u64,
     /// Links of one host that are put at most; 0 for any number.
@@ -80,7 +80,7 @@ pub struct Acquired {
     pub bucket: u32,
     pub epoch: u64,
     pub queued: u64,
-    /// Whether another process may have asked its hosts a moment ago.
+    /// Whether another process may have sent requests to its hosts just before.
     pub had_owner: bool,
 }
 
@@ -91,31 +91,31 @@ pub struct LeaseToken {
     pub epoch: u64,
 }
 
-/// What a put did to a bucket.
+/// The effect of a put on a bucket.
 #[derive(Clone, Debug, Default)]
 pub struct PutResult {
     pub new: Vec<bool>,
     pub queued: u64,
 }
 
-/// What is wanted of a bucket.
+/// A request to lease links of a bucket.
 #[derive(Clone, Debug)]
 pub struct TakeRequest {
     pub token: LeaseToken,
-    /// Counts the takes of this token from 1. The same number again is answered with what it leased before.
+    /// The number of this take, counted from 1 for each token. A repeated number gets the same links again.
     pub number: u64,
     pub room: usize,
-    /// For hosts that are not named.
+    /// The maximum number of links for hosts that are not listed.
     pub others: usize,
     pub hosts: Vec<(Box<str>, usize)>,
 }
 
-/// What a take leased.
+/// The links that a take leased.
 #[derive(Clone, Debug, Default)]
 pub struct TakeResult {
     pub queued: u64,
     pub leased: u64,
-    /// Pages that may still be leased, where that is limited.
+    /// How many more pages may be leased, if there is a limit.
     pub quota: Option<u64>,
     pub hosts: Vec<TakenHost>,
 }
@@ -124,7 +124,7 @@ pub struct TakeResult {
 #[derive(Clone, Debug)]
 pub struct TakenHost {
     pub host: Box<str>,
-    /// Links that are still queued.
+    /// How many links are still queued.
     pub left: u64,
     pub links: Vec<Link>,
 }
@@ -134,14 +134,14 @@ pub struct TakenHost {
 pub struct SettleRequest {
     pub token: LeaseToken,
     pub sequence: u64,
-    /// How many count towards the limit on pages.
+    /// How many of them count towards the page limit.
     pub pages: u64,
     pub fingerprints: Vec<u64>,
-    /// What the hosts' next owner must know.
+    /// Notes about hosts for the next owner of the bucket.
     pub notes: Vec<(Box<str>, Vec<u8>)>,
 }
 
-/// A bucket as a survey sees it.
+/// The state of a bucket in a survey.
 #[derive(Clone, Debug, Default)]
 pub struct BucketState {
     pub owner: String,
@@ -209,8 +209,8 @@ impl FleetClient {
         vec![self.owner.clone().into_bytes(), number(token.epoch)]
     }
 
-    /// Acquires the buckets that are free. A lease counts from before this was called. `is_limited`: pages are handed
-    /// out only where the bucket has a quota.
+    /// Acquires the buckets that are free. The lease starts before the call. `is_limited`: pages are leased only from
+    /// the quota of the bucket.
     pub fn acquire(&mut self, buckets: &[u32], lease_ms: u64, is_limited: bool) -> Result<Vec<Acquired>, Unreachable> {
         let scripts = Arc::clone(&self.scripts);
         let until = number(store_lease_ms(lease_ms));
@@ -238,7 +238,7 @@ impl FleetClient {
         Ok(acquired)
     }
 
-    /// Renews leases: for each whether it still holds.
+    /// Renews leases. Returns for each whether it still holds.
     pub fn renew(&mut self, tokens: &[LeaseToken], lease_ms: u64) -> Result<Vec<bool>, Unreachable> {
         let scripts = Arc::clone(&self.scripts);
         let until = number(store_lease_ms(lease_ms));
@@ -252,7 +252,7 @@ impl FleetClient {
         self.nodes.run(&commands, true).into_iter().map(|answer| Ok(integer(&answer?) == 1)).collect()
     }
 
-    /// Releases buckets: what is leased goes back to the queue.
+    /// Releases buckets and puts their leased links back into the queue.
     pub fn release(&mut self, tokens: &[LeaseToken]) -> Result<(), Unreachable> {
         let scripts = Arc::clone(&self.scripts);
         let commands: Vec<_> =
@@ -260,14 +260,14 @@ impl FleetClient {
         self.nodes.run(&commands, true).into_iter().try_for_each(|answer| answer.map(drop))
     }
 
-    /// Puts links into their buckets. Returns once they are replicated; safe to repeat. Which links are new is said by
-    /// the attempt that was answered: one that was repeated calls what an earlier attempt inserted known.
+    /// Puts links into their buckets. Returns once they are replicated. Idempotent, but a repeated attempt reports
+    /// links of an earlier attempt as known, not as new.
     pub fn put(&mut self, batches: &[(u32, Vec<QueuedLink>)]) -> Result<Vec<PutResult>, Unreachable> {
         self.put_numbered(batches, 0)
     }
 
-    /// The same for callers that need to know which links are new. The store remembers the answer for a while, so an
-    /// attempt that is repeated is answered as the first one was. A bucket may be named once.
+    /// Like [`Self::put`], for callers that need to know exactly which links are new. The store remembers the answer
+    /// for a while, so a repeated attempt gets the first answer. Each bucket may occur once.
     pub fn put_exactly(&mut self, batches: &[(u32, Vec<QueuedLink>)]) -> Result<Vec<PutResult>, Unreachable> {
         self.puts += 1;
         self.put_numbered(batches, self.puts)
@@ -283,8 +283,8 @@ impl FleetClient {
         let commands: Vec<_> = batches
             .iter()
             .map(|(bucket, links)| {
-                // Links of one host and depth are one group. Of equal links the first one counts, as it does where
-                // they are put one by one: sorting by depth must not let another one take its place.
+                // Links of one host and depth are one group. Duplicates are removed before sorting by depth, so that
+                // the first of equal links wins, as if they were put one by one.
                 let mut seen = HashSet::new();
                 let mut order: Vec<usize> =
                     (0..links.len()).filter(|index| seen.insert(links[*index].fingerprint)).collect();
@@ -335,8 +335,8 @@ impl FleetClient {
         Ok(results)
     }
 
-    /// Leases links. `None` where the bucket has another owner or epoch. After an error the same numbers are to be used
-    /// again: what was leased already is answered once more.
+    /// Leases links. `None` if the bucket has another owner or epoch. After an error, repeat with the same numbers to
+    /// get the links that were already leased.
     pub fn take(&mut self, requests: &[TakeRequest]) -> Result<Vec<Option<TakeResult>>, Unreachable> {
         let scripts = Arc::clone(&self.scripts);
         let commands: Vec<_> = requests
@@ -354,7 +354,7 @@ impl FleetClient {
         answers.into_iter().map(|answer| take_result(array(answer?))).collect()
     }
 
-    /// Settles pages, all of a request or none: for each whether it was accepted, or why not.
+    /// Settles pages; each request is atomic. Returns for each whether it was accepted, or why not.
     pub fn settle(&mut self, requests: &[SettleRequest]) -> Result<Vec<Result<(), String>>, Unreachable> {
         let scripts = Arc::clone(&self.scripts);
         let commands: Vec<_> = requests
@@ -383,7 +383,7 @@ impl FleetClient {
         Ok(results)
     }
 
-    /// Puts leased links back as they are now.
+    /// Puts leased links back into the queue with their current state.
     pub fn give_back(&mut self, token: LeaseToken, links: &[QueuedLink]) -> Result<bool, Unreachable> {
         let scripts = Arc::clone(&self.scripts);
         let mut arguments = self.held(token);
@@ -421,7 +421,7 @@ impl FleetClient {
         answers.into_iter().map(|answer| Ok(Some(bytes(&answer?)).filter(|note| !note.is_empty()))).collect()
     }
 
-    /// The state of all buckets, each read by itself.
+    /// The state of all buckets. Each bucket is read atomically, but not all together.
     pub fn survey(&mut self, buckets: u32) -> Result<Vec<BucketState>, Unreachable> {
         let fields = ["owner", "epoch", "until", "known", "queued", "leased", "settled", "pages"];
         let commands: Vec<_> = (0..buckets)
@@ -454,7 +454,7 @@ impl FleetClient {
         Ok(states)
     }
 
-    /// The counts of all buckets once more, replicated.
+    /// Reads the counts of all buckets again, after replication.
     pub fn confirm(&mut self, buckets: u32) -> Result<Vec<BucketState>, Unreachable> {
         let scripts = Arc::clone(&self.scripts);
         let commands: Vec<_> = (0..buckets).map(|bucket| self.script(&scripts.confirm, bucket, Vec::new())).collect();
@@ -500,7 +500,8 @@ impl FleetClient {
         Ok(positions)
     }
 
-    /// Moves pages from the pool to a bucket; how many. A transfer that another process began is completed.
+    /// Moves pages from the pool to the quota of a bucket; returns how many. Completes a transfer that another process
+    /// began.
     pub fn grant(&mut self, bucket: u32, wanted: u64) -> Result<u64, Unreachable> {
         let scripts = Arc::clone(&self.scripts);
         let id = number(bucket);
@@ -517,7 +518,7 @@ impl FleetClient {
         Ok(amount)
     }
 
-    /// Moves the pages that an idle bucket does not need back to the pool; how many.
+    /// Moves the unused quota of an idle bucket back to the pool; returns how many pages.
     pub fn refund(&mut self, token: LeaseToken) -> Result<u64, Unreachable> {
         let scripts = Arc::clone(&self.scripts);
         let refund = self.script(&scripts.refund, token.bucket, self.held(token));
@@ -540,7 +541,7 @@ impl FleetClient {
         answers.pop().unwrap_or_else(|| Ok(Value::Nil))
     }
 
-    /// Sets a field of a hash of the crawl, also where the store is full. It is not waited for to be replicated.
+    /// Sets a field of a hash of the crawl, even if the store is full. Does not wait for replication.
     pub fn keep_field(&mut self, what: &str, field: &str, value: Vec<u8>) -> Result<(), Unreachable> {
         let scripts = Arc::clone(&self.scripts);
         let key = self.crawl_key(what);
@@ -548,7 +549,7 @@ impl FleetClient {
         self.read(StoreCommand { key, kind: Kind::Script { script: &scripts.keep, keys, arguments } }).map(drop)
     }
 
-    /// Removes everything of the crawl from the store.
+    /// Removes all data of the crawl from the store.
     pub fn remove(&mut self, buckets: u32) -> Result<(), Unreachable> {
         for bucket in 0..buckets {
             let keys = self.bucket_keys(bucket);
@@ -605,7 +606,7 @@ fn take_result(reply: Vec<Value>) -> Result<Option<TakeResult>, Unreachable> {
     Ok(Some(result))
 }
 
-/// How long the store keeps a lease that its owner counts as this long.
+/// The duration of a lease in the store, given its duration for the owner.
 fn store_lease_ms(lease_ms: u64) -> u64 {
     lease_ms + SKEW_MS.min(lease_ms / 3)
 }

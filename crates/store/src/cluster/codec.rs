@@ -1,4 +1,4 @@
-//! How a link is stored: without what its key, its host and its level say already.
+//! The stored form of a link. It omits what the key, the host and the level of the queue already say.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use argiope_core::{Link, LinkKind, LinkRef, Url, UrlRef};
 
 use crate::memory::behind_host;
 
-/// Scheme and kind, redirects, tries, length of the page that it was found on.
+/// Scheme and kind, redirects, tries, and the length of the URL of the page on which it was found.
 const HEAD: usize = 7;
 /// Bits of the first byte, beside the kind.
 const HTTPS: u8 = 0x80;
@@ -16,7 +16,7 @@ const NEAR: u8 = 0x20;
 /// The length of a request and the request follow the page.
 const HAS_REQUEST: u8 = 0x40;
 
-/// A link on its way into the queue of a bucket.
+/// A link in the form in which it is queued in a bucket.
 #[derive(Clone, Debug)]
 pub struct QueuedLink {
     pub fingerprint: u64,
@@ -53,7 +53,7 @@ impl QueuedLink {
     }
 }
 
-/// Reads a link back. `None` where the bytes are not what [`QueuedLink::new`] wrote.
+/// Decodes a link. `None` if the bytes were not written by [`QueuedLink::new`].
 pub fn decode(bytes: &[u8], host: &str, depth: u32) -> Option<Link> {
     let (&[flags, redirects, tries, v0, v1, v2, v3], rest) = bytes.split_first_chunk::<HEAD>()?;
     let (via, mut rest) = rest.split_at_checked(u32::from_be_bytes([v0, v1, v2, v3]) as usize)?;

@@ -1,8 +1,8 @@
 //! Connections to the nodes of a Redis or Valkey cluster, or to a single server.
 //!
 //! Commands are grouped into one pipeline per node, all pipelines are sent before the first reply is read, and `WAIT`
-//! follows the writes on the same connection. Redirections, unknown scripts and failovers are handled here; what cannot
-//! be answered after [`Nodes::PATIENCE`] is returned as [`Unreachable`].
+//! follows the writes on the same connection. Redirections, unknown scripts and failovers are handled here. A command
+//! without an answer after [`Nodes::PATIENCE`] returns [`Unreachable`].
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -12,11 +12,11 @@ use sha1::{Digest, Sha1};
 
 /// How long a node may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(3);
-/// How long a connection may take to be made.
+/// The connect timeout.
 const CONNECT: Duration = Duration::from_secs(2);
-/// How long to wait before what failed is tried again.
+/// Time between two attempts.
 const PAUSE: Duration = Duration::from_millis(50);
-/// How long a node that had no replica is believed to have none.
+/// How long the result that a node has no replica is cached.
 const RECHECK: Duration = Duration::from_secs(1);
 /// How long one `WAIT` waits for a replica, in milliseconds, and how many are sent before the writes are sent again.
 const WAIT_MS: u64 = 500;
@@ -78,11 +78,11 @@ impl StoreCommand<'_> {
     }
 }
 
-/// The store did not answer, or refused for a reason that does not pass.
+/// The store did not answer, or refused permanently.
 #[derive(Clone, Debug)]
 pub struct Unreachable {
     pub message: String,
-    /// Whether waiting cannot help: wrong password, wrong kind of server.
+    /// Whether retrying cannot help: wrong password, wrong kind of server.
     pub is_final: bool,
 }
 
@@ -92,10 +92,10 @@ impl Unreachable {
     }
 }
 
-/// What became of one command.
+/// The result of one command.
 pub type Answer = Result<Value, Unreachable>;
 
-/// Work done through these connections.
+/// Counts of the work done through these connections.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Traffic {
     pub commands: u64,
@@ -107,18 +107,18 @@ pub struct Traffic {
 pub struct Nodes {
     seeds: Vec<ConnectionInfo>,
     by_address: HashMap<(String, u16), Connection>,
-    /// Which node has which slot; empty for a single server.
+    /// The node of each slot; empty for a single server.
     slots: Vec<Option<(String, u16)>>,
     is_cluster: bool,
     pub traffic: Traffic,
-    /// Whether a write was accepted that only one node holds.
+    /// Whether a write was accepted by a node without a replica.
     pub single_copy: bool,
-    /// Nodes without a replica, and when that was seen.
+    /// Nodes without a replica, and when that was last checked.
     alone: HashMap<(String, u16), Instant>,
 }
 
 impl Nodes {
-    /// How long commands are tried again before the caller hears of it.
+    /// How long commands are retried before an error is returned.
     pub const PATIENCE: Duration = Duration::from_secs(5);
 
     /// Reads `redis://[user:password@]host:port[,host:port...]` (or `rediss://`) and finds the topology.
@@ -141,7 +141,7 @@ impl Nodes {
         self.is_cluster
     }
 
-    /// Asks any node that answers who has which slot.
+    /// Asks the first node that answers for the slots of all nodes.
     fn find_topology(&mut self) -> Result<(), Unreachable> {
         let known = self.slots.iter().flatten().cloned().collect::<std::collections::BTreeSet<_>>();
         let seeds: Vec<(String, u16)> = self.seeds.iter().filter_map(|seed| host_port(seed.addr())).collect();
@@ -200,7 +200,7 @@ impl Nodes {
         Ok(())
     }
 
-    /// One command to one node.
+    /// Sends one command to one node.
     fn call(&mut self, address: &(String, u16), packed: &[u8]) -> Result<Value, Unreachable> {
         let fail = |error: redis::RedisError| Unreachable::passing(format!("{}:{}: {error}", address.0, address.1));
         let connection = self.connect(address)?;
@@ -243,8 +243,8 @@ impl Nodes {
         if self.is_cluster { self.slots.get(slot_of(key))?.clone() } else { self.slots.first()?.clone() }
     }
 
-    /// Runs all commands. With `replicate`, each answer is given once a replica has what was written, or where there is
-    /// none to wait for.
+    /// Runs all commands. With `replicate`, returns each answer once a replica has the write, or if the node has no
+    /// replica.
     pub fn run(&mut self, commands: &[StoreCommand<'_>], replicate: bool) -> Vec<Answer> {
         let mut answers: Vec<Option<Answer>> = commands.iter().map(|_| None).collect();
         let mut attempt = Attempt { with_source: false, ask: HashMap::new() };
@@ -353,7 +353,7 @@ impl Nodes {
                 Err(error) => {
                     *fault = error.message;
                     self.by_address.remove(&node);
-                    // Whether these were executed is not known: they are sent again.
+                    // It is unknown whether these commands were executed: send them again.
                     (moved, pause) = (true, true);
                 }
             }
@@ -385,7 +385,7 @@ impl Nodes {
         if !replicate {
             return Ok((values, true));
         }
-        // What was executed is waited for again, and not sent again, as long as its connection lasts.
+        // While the connection lasts, wait for the executed commands again instead of sending them again.
         for _ in 0..WAITS {
             match self.connect(node)?.recv_response().map_err(fail)? {
                 Value::Int(count) if count >= 1 => {
@@ -393,11 +393,11 @@ impl Nodes {
                     return Ok((values, true));
                 }
                 Value::Int(_) => {}
-                // The node became a replica: another one has its slots.
+                // The node became a replica: another node has its slots now.
                 _ => break,
             }
-            // A node whose replica is dead or was never there accepts writes alone. One whose replica is only out of
-            // reach may have been replaced by it already.
+            // A node without a replica, or with a dead one, accepts writes alone. If its replica is only unreachable,
+            // the replica may already have taken over.
             if self.has_no_replica(node)? {
                 self.single_copy = true;
                 self.alone.insert(node.clone(), Instant::now());
@@ -405,12 +405,12 @@ impl Nodes {
             }
             self.connect(node)?.send_packed_command(&wait_command()).map_err(fail)?;
         }
-        // A reply may still be on its way.
+        // Drop the connection: a late reply may still arrive on it.
         self.by_address.remove(node);
         Ok((values, false))
     }
 
-    /// Whether a node is known to have no replica: `WAIT` would only cost time.
+    /// Whether a node is known to have no replica, so that `WAIT` would only cost time.
     fn is_alone(&mut self, node: &(String, u16)) -> bool {
         match self.alone.get(node) {
             Some(seen) if seen.elapsed() < RECHECK => return true,
@@ -453,7 +453,7 @@ impl Nodes {
 /// How commands are sent in one attempt.
 struct Attempt {
     with_source: bool,
-    /// Where a slot is being moved to.
+    /// For commands on a slot that is being migrated: the node to ask.
     ask: HashMap<usize, (String, u16)>,
 }
 
@@ -474,7 +474,7 @@ fn host_port(address: &ConnectionAddr) -> Option<(String, u16)> {
     }
 }
 
-/// The slot of a key: CRC16 of what is between the first braces.
+/// The slot of a key: CRC16 of its hash tag, the part between the first braces.
 pub fn slot_of(key: &str) -> usize {
     let tag = match key.split_once('{').and_then(|(_, rest)| rest.split_once('}')) {
         Some((tag, _)) if !tag.is_empty() => tag,
@@ -490,7 +490,7 @@ pub fn slot_of(key: &str) -> usize {
     usize::from(crc) % SLOTS
 }
 
-/// The servers that an address names. User and password hold for all of them.
+/// Parses the servers of an address. User and password apply to all of them.
 fn seeds(address: &str, authority: Option<&[u8]>) -> Result<Vec<ConnectionInfo>, Unreachable> {
     let bad = |why: String| Unreachable { message: format!("--frontier: {why}"), is_final: true };
     let (scheme, rest) =
@@ -500,7 +500,7 @@ fn seeds(address: &str, authority: Option<&[u8]>) -> Result<Vec<ConnectionInfo>,
     for host in hosts.trim_end_matches('/').split(',') {
         let at = if login.is_empty() { "" } else { "@" };
         let text = format!("{scheme}://{login}{at}{host}");
-        // The error names the address, and with it the password: it is not shown.
+        // The original error contains the address with the password, so it is not shown.
         let mut info = text
             .as_str()
             .into_connection_info()

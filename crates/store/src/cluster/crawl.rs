@@ -1,4 +1,4 @@
-//! The crawl that a fleet works on: its settings, which the first process decides, and its processes.
+//! The crawl that a fleet works on: its settings, which the first process sets, and its processes.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -8,16 +8,16 @@ use serde::{Deserialize, Serialize};
 use super::client::{FleetClient, bytes};
 use super::connection::Unreachable;
 
-/// What holds for all processes of a crawl.
+/// The settings that all processes of a crawl share.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FleetSettings {
-    /// The program that created the crawl.
+    /// The version of the program that created the crawl.
     pub version: String,
     /// The key of the fingerprints.
     pub key: u64,
     pub buckets: u32,
     pub max_pages: Option<u64>,
-    /// Pages a second, over all processes.
+    /// Maximum pages per second, over all processes.
     pub rate: Option<f64>,
     /// Requests in flight at one address, over all processes.
     pub per_ip: Option<u64>,
@@ -25,16 +25,16 @@ pub struct FleetSettings {
     pub max_pages_per_host: Option<u64>,
     /// When the crawl was created, in milliseconds since the Unix epoch by the clock of the store.
     pub created: u64,
-    /// Where results go.
+    /// The folder of the results.
     pub out: String,
-    /// The settings of the first process, as JSON, without what each process decides for itself.
+    /// The settings of the first process as JSON, without those that each process sets for itself.
     pub config: String,
 }
 
-/// How far a crawl is.
+/// The progress of a crawl.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FleetState {
-    /// Its roots may not be put yet.
+    /// The roots may not have been put yet.
     Created,
     Running,
     Finished,
@@ -42,7 +42,7 @@ pub enum FleetState {
 }
 
 impl FleetSettings {
-    /// The settings of a crawl that exists.
+    /// Reads the settings of an existing crawl.
     pub fn read(client: &mut FleetClient) -> Result<Option<Self>, Unreachable> {
         let key = client.crawl_key("meta");
         let text = bytes(&client.plain(&key, &[b"HGET", key.as_bytes(), b"crawl"], false)?);
@@ -53,7 +53,7 @@ impl FleetSettings {
         serde_json::from_slice(&text).map(Some).map_err(damaged)
     }
 
-    /// Creates the crawl, unless another process has: the settings that hold.
+    /// Creates the crawl unless another process has created it. Returns the settings that apply.
     pub fn create(&self, client: &mut FleetClient) -> Result<Self, Unreachable> {
         let key = client.crawl_key("meta");
         let created = store_time(client, &key)?;
@@ -68,7 +68,7 @@ impl FleetSettings {
 }
 
 impl FleetSettings {
-    /// How long ago the crawl was created.
+    /// The time since the crawl was created.
     pub fn age(&self, client: &mut FleetClient) -> Result<Duration, Unreachable> {
         let key = client.crawl_key("meta");
         Ok(Duration::from_millis(store_time(client, &key)?.saturating_sub(self.created)))
@@ -87,19 +87,19 @@ impl FleetState {
         })
     }
 
-    /// The roots are in the store.
+    /// Records that the roots are in the store.
     pub fn set_running(client: &mut FleetClient) -> Result<(), Unreachable> {
         let key = client.crawl_key("meta");
         client.plain(&key, &[b"HSETNX", key.as_bytes(), b"state", b"running"], true).map(drop)
     }
 }
 
-/// One process of a fleet, as it described itself.
+/// One process of a fleet, as it describes itself.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MemberInfo {
     pub id: String,
     pub version: String,
-    /// When it was last heard of, in milliseconds since the Unix epoch by its own clock.
+    /// Time of its last heartbeat, in milliseconds since the Unix epoch, by the clock of the store.
     pub at: u64,
     pub buckets: usize,
 }
@@ -107,14 +107,14 @@ pub struct MemberInfo {
 /// The processes of a fleet.
 pub struct Members {
     pub live: usize,
-    /// This process's number among them.
+    /// The index of this process among them.
     pub place: usize,
-    /// The time of the store's node.
+    /// The time of the store's node, in milliseconds.
     pub now_ms: u64,
 }
 
 impl Members {
-    /// Says that this process is alive, and counts the others that were heard of since `silent`.
+    /// Sends a heartbeat, and counts the other processes that sent one within `silent`.
     pub(super) fn beat(client: &mut FleetClient, buckets: usize, silent: Duration) -> Result<Self, Unreachable> {
         let silent_ms = silent.as_millis() as u64;
         let key = client.crawl_key("members");
@@ -136,7 +136,7 @@ impl Members {
         Ok(Self { live: live.len().max(1), place, now_ms })
     }
 
-    /// All processes that were heard of lately, by name.
+    /// All processes that sent a heartbeat recently, by name.
     pub fn all(client: &mut FleetClient) -> Result<Vec<MemberInfo>, Unreachable> {
         let key = client.crawl_key("members");
         let values = match client.plain(&key, &[b"HVALS", key.as_bytes()], false)? {

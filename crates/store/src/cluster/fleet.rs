@@ -1,8 +1,8 @@
-//! [`FleetFrontier`]: the frontier of one process of a fleet. No call waits for the store.
+//! [`FleetFrontier`]: the frontier of one process of a fleet. None of its calls waits for the store.
 //!
-//! Links that are found go to the settle thread, which puts them into their buckets; links to fetch come from the lease
-//! thread, which leases them in advance. A page is settled by the settle thread after its links are in the store and
-//! its record is durable.
+//! Found links go to the settle thread, which puts them into their buckets. Links to fetch come from the lease thread,
+//! which leases them in advance. A page is settled by the settle thread after its links are in the store and its record
+//! is durable.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::bucket_of;
 use super::codec::QueuedLink;
 use super::shared::{ArchivedExchange, FleetTotals, LeaseCommand, LeaseEvent, PageLinks, SettledRecord, Shared};
 
-/// Fingerprints of links that were put lately, so that the links of every page's menu are put once.
+/// The size of the cache of recently put fingerprints, so that links that are on every page are put only once.
 const RECENT: usize = 1 << 18;
 
 /// The frontier of one process.
@@ -28,11 +28,11 @@ pub struct FleetFrontier {
     buckets: u32,
     recent: Vec<u64>,
     lanes: Vec<FleetLane>,
-    /// The lanes of buckets that are held, and of hosts that were asked for a robots.txt on the way.
+    /// The lanes of hosts in held buckets, and of other hosts whose robots.txt was fetched.
     by_host: HashMap<Box<str>, LaneId>,
     held: HashMap<u32, HeldBucket>,
     leased: HashMap<u64, u32>,
-    /// Links that are leased in advance, in all lanes.
+    /// The number of links that are leased in advance, in all lanes.
     ahead: u64,
     /// The links of the page that is settled next.
     links: Option<PageLinks>,
@@ -54,10 +54,10 @@ struct RecordOutline<'a> {
 struct FleetLane {
     host: Box<str>,
     bucket: u32,
-    /// Leased in advance, by depth.
+    /// Links that are leased in advance, by depth.
     links: BTreeMap<u32, VecDeque<Link>>,
     count: u64,
-    /// Still queued in the store.
+    /// The number of links still queued in the store.
     left: u64,
     note: Option<Vec<u8>>,
 }
@@ -67,9 +67,9 @@ struct HeldBucket {
     had_owner: bool,
     leaving: bool,
     lanes: Vec<LaneId>,
-    /// Links that the keeper holds.
+    /// The number of links that the keeper holds.
     leased: u64,
-    /// Records that are not settled in the store yet.
+    /// The number of records that are not settled in the store yet.
     unsettled: u64,
 }
 
@@ -123,7 +123,7 @@ impl FleetFrontier {
         Ok((fingerprint, bucket))
     }
 
-    /// A bucket that is to leave is released when nothing of it is under way or unsettled.
+    /// Releases a bucket that is to be given up, once none of its links is in flight or unsettled.
     fn release_if_idle(&mut self, bucket: u32) {
         let is_idle = |held: &HeldBucket| held.leaving && held.leased == 0 && held.unsettled == 0;
         if self.held.get(&bucket).is_some_and(is_idle) {
@@ -132,7 +132,7 @@ impl FleetFrontier {
         }
     }
 
-    /// Keeps a record that settles no link: of a robots.txt.
+    /// Stores a record that does not settle a link, such as that of a robots.txt.
     pub fn keep_line(&mut self, line: &[u8]) {
         let host = serde_json::from_slice::<RecordOutline<'_>>(line)
             .ok()
@@ -142,7 +142,7 @@ impl FleetFrontier {
         }
     }
 
-    /// A record becomes durable, and then its link is settled.
+    /// Sends a record to the settle thread, which makes it durable and then settles its link.
     fn record(&mut self, host: &str, fingerprint: Option<u64>, is_page: bool, record: &[u8]) {
         let bucket = bucket_of(host, self.buckets);
         let archive = self.exchange_of(record);
@@ -204,7 +204,7 @@ impl FleetFrontier {
                     entry.links.clear();
                     self.ahead -= entry.count;
                     (entry.count, entry.left) = (0, 0);
-                    // Should the bucket come back, its hosts get lanes without a past.
+                    // If the bucket is acquired again, its hosts get new lanes.
                     self.by_host.remove(&entry.host);
                     news.push(FrontierNews::Leaving(lane));
                 }
@@ -234,7 +234,7 @@ impl FleetFrontier {
 }
 
 impl Frontier for FleetFrontier {
-    /// Whether it is new is not known yet: the store says so by leasing it to the owner of its bucket.
+    /// Whether the link is new is not known yet. If so, the store leases it to the owner of its bucket.
     fn offer(&mut self, link: LinkRef<'_>) -> Result<Option<LaneId>, StoreError> {
         let fingerprint = link.seen_key(self.key);
         if !self.is_recent(fingerprint) {
@@ -329,7 +329,8 @@ impl Frontier for FleetFrontier {
     }
 
     fn queued_in(&self, lane: LaneId) -> u64 {
-        // What is still in the store is not there to be taken at once: it is announced when it has come.
+        // Links that are still in the store cannot be taken at once, so they do not count. They are announced when they
+        // arrive.
         self.lanes.get(lane.index()).map_or(0, |lane| lane.count)
     }
 
@@ -338,7 +339,7 @@ impl Frontier for FleetFrontier {
         with_work.map(|(number, _)| LaneId(number)).collect()
     }
 
-    /// Of the whole fleet, as the last survey saw it. Until the end is found there is always something to do.
+    /// The counts of the whole fleet in the last survey. Never empty until the end of the crawl is detected.
     fn counts(&self) -> Counts {
         if self.is_over {
             let settled = self.totals.settled;

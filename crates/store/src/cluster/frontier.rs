@@ -1,4 +1,4 @@
-//! [`BlockingFrontier`]: the contract of a frontier on the scripts of a cluster, one round trip for every call.
+//! [`BlockingFrontier`]: implements [`Frontier`] with the scripts of a cluster, one round trip per call.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -11,7 +11,7 @@ use super::codec::QueuedLink;
 use super::{Unreachable, bucket_of};
 use crate::lanes::LaneNames;
 
-/// How long the leases of this frontier last.
+/// Duration of this frontier's leases.
 const LEASE_MS: u64 = 60_000;
 
 impl From<Unreachable> for StoreError {
@@ -20,8 +20,7 @@ impl From<Unreachable> for StoreError {
     }
 }
 
-/// A frontier in a cluster that waits for every answer: what scripts and tests need. A crawl uses the fleet's own
-/// threads instead.
+/// A frontier in a cluster that waits for every reply, for scripts and tests. A crawl uses the fleet's threads instead.
 pub struct BlockingFrontier {
     client: RefCell<FleetClient>,
     key: u64,
@@ -33,7 +32,7 @@ pub struct BlockingFrontier {
     counts: Counts,
 }
 
-/// A bucket that is held, with the numbers of its last settle and its last take.
+/// A held bucket, with the numbers of its last settle and its last take.
 #[derive(Clone, Copy, Default)]
 struct HeldEpoch {
     epoch: u64,

@@ -1,5 +1,5 @@
-//! The thread that keeps this process's share of the buckets: it acquires, renews and releases leases, leases links in
-//! advance, and looks for the end.
+//! The thread that manages this process's share of the buckets: it acquires, renews and releases leases, leases links
+//! in advance, and detects the end of the crawl.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -12,22 +12,22 @@ use super::connection::Unreachable;
 use super::crawl::{FleetSettings, Members};
 use super::shared::{FleetTotals, LeaseCommand, LeaseEvent, Shared};
 
-/// Links of a host that are leased in advance.
+/// How many links of a host are leased in advance.
 const AHEAD: usize = 64;
-/// More are leased when fewer than this are left.
+/// More links are leased when fewer than this are left.
 const LOW: usize = 32;
-/// Links that one take leases at most.
+/// How many links one take leases at most.
 const ROOM: usize = 512;
-/// Links that this process leases in advance in all.
+/// How many links this process leases in advance in total.
 const AHEAD_IN_ALL: usize = 100_000;
-/// Pages that a bucket gets from the pool at a time.
+/// How many pages a bucket gets from the pool at a time.
 const PORTION: u64 = 8;
-/// How often all buckets are looked at, where leases are long.
+/// The interval of surveys of all buckets, unless leases are short.
 const SURVEY_EVERY: Duration = Duration::from_secs(1);
-/// How long the thread sleeps at most.
+/// The maximum sleep of the thread.
 const TICK: Duration = Duration::from_millis(200);
 
-/// How leases are timed.
+/// The timing of leases.
 #[derive(Clone, Copy, Debug)]
 pub struct LeaseTimes {
     pub lease: Duration,
@@ -49,14 +49,14 @@ impl LeaseTimes {
         SURVEY_EVERY.min(self.lease / 4)
     }
 
-    /// A process that was silent for this long does not count any more. It is less than a lease, so that its buckets
-    /// are divided among the others as soon as they are free.
+    /// A process without a heartbeat for this long is considered dead. The time is less than a lease, so that the other
+    /// processes divide its buckets as soon as they are free.
     fn silent(self) -> Duration {
         self.lease * 3 / 4
     }
 }
 
-/// What earlier owners noted about hosts.
+/// Notes of earlier owners about hosts.
 type HostNotes = HashMap<(u32, Box<str>), Vec<u8>>;
 
 pub struct LeaseThread {
@@ -65,18 +65,18 @@ pub struct LeaseThread {
     pub settings: FleetSettings,
     pub times: LeaseTimes,
     held: BTreeMap<u32, Held>,
-    /// Links that are leased in advance, in all buckets.
+    /// The number of links that are leased in advance, in all buckets.
     ahead: usize,
     last_renewal: Instant,
     last_survey: Option<Instant>,
     first_pass: Option<Vec<BucketState>>,
-    /// Since when the store does not answer.
+    /// When the store stopped answering, if it does not answer now.
     silent_since: Option<Instant>,
     is_over: bool,
     told_single_copy: bool,
-    /// When the other processes could first know of this one.
+    /// The time of the first heartbeat that other processes could see.
     first_beat: Option<Instant>,
-    /// Processes among which the limit on pages a second is divided.
+    /// The number of processes that share the limit on pages per second.
     sharers: usize,
 }
 
@@ -91,7 +91,7 @@ struct Held {
     quota: Option<u64>,
 }
 
-/// What was leased of a host in advance, and what is left of it in the store.
+/// The links of a host that were leased in advance, and the number left in the store.
 #[derive(Default)]
 struct Ahead {
     links: usize,
@@ -189,7 +189,7 @@ impl LeaseThread {
             LeaseCommand::Release { bucket } => {
                 if let Some(held) = self.held.remove(&bucket) {
                     self.ahead = self.ahead.saturating_sub(held.hosts.values().map(|host| host.links).sum());
-                    // A bucket that could not be released is free when its lease ends.
+                    // If the release fails, the bucket becomes free when its lease expires.
                     let _ = self.client.release(&[LeaseToken { bucket, epoch: held.epoch }]);
                 }
             }
@@ -210,7 +210,7 @@ impl LeaseThread {
         Ok(())
     }
 
-    /// The lease counts from before the renewal was sent.
+    /// Renews all leases. A lease starts before the renewal is sent.
     fn renew(&mut self) -> Result<(), Unreachable> {
         let (sent, from) = (Instant::now(), (self.shared.now)());
         let tokens: Vec<LeaseToken> =
@@ -253,7 +253,8 @@ impl LeaseThread {
         if requests.is_empty() {
             return Ok(());
         }
-        // Where this fails, the same numbers are asked for again, and are answered with what was leased by then.
+        // If this fails, the same numbers are requested again, and the store returns the links that were already
+        // leased.
         let (results, mut notes) = self.take_with_notes(&requests).inspect_err(|_| {
             for request in &requests {
                 self.held.entry(request.token.bucket).and_modify(|held| held.wants = true);
@@ -268,7 +269,7 @@ impl LeaseThread {
             held.takes = request.number;
             held.queued = result.queued;
             held.quota = result.quota;
-            // The room was used up: there may be more.
+            // The limit of the take was reached: there may be more links.
             let count: usize = result.hosts.iter().map(|host| host.links.len()).sum();
             held.wants |= count >= ROOM;
             held.hosts.retain(|_, ahead| ahead.links > 0 || ahead.left > 0);
@@ -285,7 +286,7 @@ impl LeaseThread {
         Ok(())
     }
 
-    /// Leases links, and reads the notes about the hosts that come up for the first time.
+    /// Leases links, and reads the notes about hosts that occur for the first time.
     fn take_with_notes(
         &mut self,
         requests: &[TakeRequest],
@@ -304,7 +305,8 @@ impl LeaseThread {
         Ok((results, notes))
     }
 
-    /// Looks at all buckets and all processes: what to acquire, what to release, and whether the crawl is over.
+    /// Reads the state of all buckets and processes, then acquires and releases buckets and checks for the end of the
+    /// crawl.
     fn survey(&mut self) -> Result<(), Unreachable> {
         let members = Members::beat(&mut self.client, self.held.len(), self.times.silent())?;
         let since = *self.first_beat.get_or_insert_with(Instant::now);
@@ -390,7 +392,7 @@ impl LeaseThread {
         Ok(())
     }
 
-    /// Each process aims for its fair share: it releases what is above it, and takes what is free or expired.
+    /// Moves towards a fair share of buckets: releases those above it, and acquires those that are free or expired.
     fn balance(&mut self, states: &[BucketState], members: &Members) -> Result<(), Unreachable> {
         let active = self.active(members.live);
         let is_active = members.place < active;
@@ -446,11 +448,11 @@ impl LeaseThread {
         Ok(())
     }
 
-    /// Releases everything, so that others can go on at once.
+    /// Releases all buckets, so that other processes can continue at once.
     fn close(&mut self) {
         let tokens: Vec<LeaseToken> =
             self.held.iter().map(|(bucket, held)| LeaseToken { bucket: *bucket, epoch: held.epoch }).collect();
-        // Leases that could not be released end by themselves.
+        // Leases that could not be released expire.
         let _ = self.client.release(&tokens);
         let _ = Members::leave(&mut self.client);
     }

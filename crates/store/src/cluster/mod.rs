@@ -1,4 +1,4 @@
-//! One crawl on many machines: a Redis or Valkey cluster holds what the processes share.
+//! One crawl on many machines: a Redis or Valkey cluster holds the state that the processes share.
 //!
 //! The unit of ownership is the bucket, a hash of the host name. All keys of a bucket have one hash tag, so they are on
 //! one node, and a script is one atomic step. A bucket is leased to one process at a time; the fencing token (owner and

@@ -1,4 +1,4 @@
-//! [`FleetSession`]: the threads of one process of a fleet, from joining to leaving.
+//! [`FleetSession`]: the threads of one fleet process, from joining to leaving.
 
 use std::io;
 use std::sync::Arc;
@@ -16,26 +16,26 @@ use super::settle_thread::{ArchiveStart, SettleThread};
 use super::shared::{LeaseCommand, Shared};
 use crate::segments::SegmentStore;
 
-/// What a session needs.
+/// The parameters of a session.
 pub struct SessionSetup {
-    /// One for each thread: each has connections of its own.
+    /// One client per thread, each with its own connections.
     pub clients: [FleetClient; 2],
     pub settings: FleetSettings,
     pub segments: SegmentStore,
     pub times: LeaseTimes,
-    /// Counts the sessions of this process. A process that lost its lease and joined again writes new segments.
+    /// The number of this session in its process. A process that lost its lease and joined again writes new segments.
     pub session: u64,
-    /// The crawl's own time, and the lease that its workers look at.
+    /// The clock of the crawl, and the lease that its workers check.
     pub now: Box<dyn Fn() -> Time + Send + Sync>,
     pub lease: Lease,
-    /// Told what people should know.
+    /// Called with messages for the user.
     pub notice: Box<dyn Fn(&str) + Send + Sync>,
     /// Gives the record that a file of the archive begins with.
     pub archive_start: ArchiveStart,
 }
 
-/// A process's part in a fleet. Everything that it holds is forgotten when this is dropped without [`close`]: its
-/// leases end by themselves, and what was not settled is crawled again.
+/// The membership of a process in a fleet. If it is dropped without [`close`], it forgets everything it holds: its
+/// leases expire, and unsettled links are crawled again.
 ///
 /// [`close`]: FleetSession::close
 pub struct FleetSession {
@@ -71,12 +71,12 @@ impl FleetSession {
         Ok((Self { shared, leases: Some(leases), settles: Some(settles) }, frontier))
     }
 
-    /// Calls this whenever the frontier has news.
+    /// Calls `waker` whenever the frontier has new events.
     pub fn set_waker(&self, waker: impl Fn() + Send + 'static) {
         self.shared.set_waker(Box::new(waker));
     }
 
-    /// Settles what is done and releases everything, so that other processes can go on at once.
+    /// Settles finished links and releases all buckets, so that other processes can continue at once.
     pub fn close(mut self) {
         self.shared.outgoing().close = true;
         self.shared.outgoing_changed.notify_all();
@@ -88,7 +88,7 @@ impl FleetSession {
 
 fn join(thread: Option<JoinHandle<()>>) {
     if let Some(thread) = thread {
-        // A thread that panicked has settled nothing that it should not have.
+        // Ignored: a thread that panicked has not settled anything wrongly.
         let _ = thread.join();
     }
 }

@@ -1,4 +1,4 @@
-//! What the threads of a fleet's process share, and how they hand work to each other.
+//! State that the threads of a fleet process share, and the channels between them.
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
@@ -12,35 +12,35 @@ use argiope_core::{LinkList, Time};
 use super::client::TakenHost;
 use super::codec::QueuedLink;
 
-/// Where the frontier, the lease thread and the settle thread meet.
+/// State shared by the frontier, the lease thread and the settle thread.
 pub struct Shared {
-    /// Until when this process may start requests.
+    /// The time until which this process may start requests.
     pub lease: Lease,
-    /// The crawl's own time.
+    /// The clock of the crawl.
     pub now: Box<dyn Fn() -> Time + Send + Sync>,
     outgoing: Mutex<Outgoing>,
-    /// Told when there is something to put or to settle.
+    /// Notified when there is something to put or to settle.
     pub outgoing_changed: Condvar,
-    /// Whether results cannot be stored at the moment. Nothing more is leased in advance then.
+    /// Whether results cannot be stored at the moment. Meanwhile, no links are leased in advance.
     pub stalled: AtomicBool,
     events: Mutex<Vec<LeaseEvent>>,
     waker: Mutex<Option<Box<dyn Fn() + Send>>>,
     to_leases: Mutex<Sender<LeaseCommand>>,
-    /// Told what people should know.
+    /// Called with messages for the user.
     notice: Box<dyn Fn(&str) + Send + Sync>,
 }
 
-/// What the keeper left for the settle thread.
+/// Work that the keeper left for the settle thread.
 #[derive(Default)]
 pub struct Outgoing {
     pub links: HashMap<u32, Vec<QueuedLink>>,
     pub settled: Vec<SettledRecord>,
     pub notes: HashMap<(u32, Box<str>), Vec<u8>>,
-    /// Write and settle everything now.
+    /// Write and settle everything immediately.
     pub flush: bool,
-    /// The same, and end.
+    /// Like `flush`, then end.
     pub close: bool,
-    /// Forget everything, and end.
+    /// Discard everything, then end.
     pub abandon: bool,
 }
 
@@ -48,7 +48,7 @@ pub struct Outgoing {
 pub struct SettledRecord {
     pub bucket: u32,
     pub epoch: u64,
-    /// None for a robots.txt, which is not a link of the frontier.
+    /// `None` for a robots.txt, which is not a link of the frontier.
     pub fingerprint: Option<u64>,
     pub is_page: bool,
     /// The record with its line feed.
@@ -81,7 +81,7 @@ pub struct ArchivedExchange {
     pub bytes: Vec<u8>,
 }
 
-/// What the threads tell the frontier.
+/// Events from the threads to the frontier.
 pub enum LeaseEvent {
     Acquired {
         bucket: u32,
@@ -99,13 +99,13 @@ pub enum LeaseEvent {
     Released {
         bucket: u32,
     },
-    /// This number of records of a bucket is settled.
+    /// This number of records of a bucket was settled.
     Settled {
         bucket: u32,
         count: u64,
     },
     Totals(FleetTotals),
-    /// This process's part of the limit on pages a second.
+    /// This process's share of the limit on pages per second.
     Rate(f64),
     /// This process's part of the requests in flight at one address.
     PerIp(usize),
@@ -116,7 +116,7 @@ pub enum LeaseEvent {
     Lost(String),
 }
 
-/// The fleet as the last survey saw it.
+/// The totals of the fleet at the last survey.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FleetTotals {
     pub known: u64,
@@ -126,17 +126,17 @@ pub struct FleetTotals {
     pub processes: u64,
 }
 
-/// What the lease thread is asked to do.
+/// Commands to the lease thread.
 pub enum LeaseCommand {
     /// The keeper took this number of links of a host.
     Consumed { bucket: u32, host: Box<str>, count: usize },
     /// After a put, this number of links is queued in a bucket.
     Queued { bucket: u32, queued: u64 },
-    /// Nothing of this bucket is under way or unsettled any more.
+    /// No link of this bucket is in progress or unsettled any more.
     Release { bucket: u32 },
-    /// Release everything, and end.
+    /// Release all buckets, then end.
     Close,
-    /// End without a word to the store.
+    /// End without notifying the store.
     Abandon,
 }
 
@@ -165,7 +165,7 @@ impl Shared {
     }
 
     pub fn tell_leases(&self, command: LeaseCommand) {
-        // A thread that has ended has nothing more to do.
+        // Ignored: the thread has ended.
         let _ = self.to_leases.lock().unwrap_or_else(PoisonError::into_inner).send(command);
     }
 
@@ -177,7 +177,7 @@ impl Shared {
         }
     }
 
-    /// Says something to people.
+    /// Passes a message to the user.
     pub fn say(&self, words: &str) {
         (self.notice)(words);
     }

@@ -12,17 +12,17 @@ const HEAD: usize = 12;
 /// The maximum length of a varint.
 const MAX_VARINT: usize = 10;
 
-/// Builds a file block by block. The blocks are taken out in portions, which the caller writes.
+/// Builds a file block by block. The caller takes the blocks out in portions and writes them.
 ///
 /// Each block is its own allocation. A portion in one piece would be several times as large; once such an allocation is
 /// freed, glibc keeps later ones of that size in its heap, where growing vectors leave holes.
 pub(super) struct BlockWriter {
     crawl: u64,
-    /// Blocks that were not taken out yet. The last one is being filled.
+    /// Blocks that were not taken out yet. The last one is incomplete.
     blocks: Vec<Vec<u8>>,
     /// The number of the next block.
     number: u64,
-    /// Bytes that were not taken out yet, without the block being filled.
+    /// Bytes that were not taken out yet, without the incomplete block.
     ended: usize,
 }
 
@@ -36,7 +36,7 @@ impl BlockWriter {
         self.ended + self.blocks.last().map_or(0, Vec::len)
     }
 
-    /// The block being filled, with room for a varint at least.
+    /// The block being filled, with space for at least one varint.
     fn block(&mut self) -> &mut Vec<u8> {
         if self.blocks.last().is_none_or(|block| block.len() + MAX_VARINT > HEAD + BLOCK) {
             self.end_block();
@@ -77,7 +77,7 @@ impl BlockWriter {
         self.number += 1;
     }
 
-    /// Ends the block and returns all blocks so far: what comes next in the file.
+    /// Ends the block and returns all blocks so far, in file order.
     pub fn take(&mut self) -> Vec<Vec<u8>> {
         self.end_block();
         self.ended = 0;
@@ -99,7 +99,7 @@ pub(super) struct BlockReader {
     length: u64,
     crawl: u64,
     block: Vec<u8>,
-    /// How much of the block was read already.
+    /// Number of bytes of the block that were already read.
     read: usize,
     number: u64,
     position: u64,
@@ -116,12 +116,12 @@ impl BlockReader {
         self.length
     }
 
-    /// How much of the file was read.
+    /// The number of bytes of the file that were read.
     pub fn position(&self) -> u64 {
         self.position
     }
 
-    /// The next block. `None` if the file is not what was written.
+    /// Reads the next block. `None` if the file is damaged.
     fn next_block(&mut self) -> Option<()> {
         let mut head = [0; HEAD];
         if self.file.read_at(&mut head, self.position).ok()? < HEAD {
@@ -161,7 +161,7 @@ impl BlockReader {
         Some(())
     }
 
-    /// The next bytes. `None` if the file cannot hold that many, whatever it claims.
+    /// The next bytes. `None` if the file is too short for that many, whatever its contents claim.
     pub fn bytes(&mut self, length: u64) -> Option<Vec<u8>> {
         if length > self.length {
             return None;
@@ -185,7 +185,7 @@ impl BlockReader {
             self.read += rest.len() - bytes.0.len();
             return Some(number);
         }
-        // It crosses into the next block, or is invalid.
+        // The varint crosses into the next block, or is invalid.
         let mut written = Vec::with_capacity(10);
         while written.last().is_none_or(|byte| byte & 0x80 != 0) && written.len() < 10 {
             written.push(self.byte()?);
@@ -203,7 +203,7 @@ impl BlockReader {
         Some(u64::from_le_bytes(bytes))
     }
 
-    /// This many numbers. `None` if the file cannot hold that many, whatever it claims.
+    /// Reads this many numbers. `None` if the file is too short for that many, whatever its contents claim.
     pub fn u64s(&mut self, count: u64) -> Option<Vec<u64>> {
         if count.checked_mul(8)? > self.length {
             return None;
@@ -211,7 +211,7 @@ impl BlockReader {
         let count = usize::try_from(count).ok()?;
         let mut numbers = Vec::with_capacity(count);
         while numbers.len() < count {
-            // As many as lie in this block at once; the one that crosses into the next separately.
+            // Reads all numbers in this block at once; a number that crosses into the next block is read separately.
             let here = self.block.get(self.read..)?;
             let whole = (here.len() / 8).min(count - numbers.len());
             let chunks = here.chunks_exact(8).take(whole);
@@ -224,7 +224,7 @@ impl BlockReader {
         Some(numbers)
     }
 
-    /// Whether the file ends here, as it should.
+    /// Whether the file ends here with its end mark.
     pub fn ends(mut self) -> bool {
         self.read == self.block.len() && self.next_block().is_some() && self.block.is_empty()
     }

@@ -1,8 +1,8 @@
-//! [`Chains`]: a great number of byte queues in one allocation.
+//! [`Chains`]: many byte queues in one allocation.
 //!
-//! Of a million queues most hold a few dozen bytes. With an allocation each, the overhead of the allocator and spare
-//! capacity would exceed the contents. Here all bytes lie in chunks of one size in one vector. A queue is a linked list
-//! of chunks; a chunk that was read is reused by whichever queue grows next.
+//! Most of a million queues hold a few dozen bytes. With one allocation per queue, allocator overhead and spare
+//! capacity would exceed the contents. Here all bytes are stored in chunks of equal size in one vector. A queue is a
+//! linked list of chunks; any queue can reuse a chunk that was read.
 //!
 //! Invariant: every chunk is in one chain or in the free list. A [`Chain`] must be emptied before it is dropped.
 
@@ -28,7 +28,7 @@ pub(super) struct Chain {
     head: u32,
     tail: u32,
     length: u32,
-    /// How much of the first chunk was read already.
+    /// Number of bytes of the first chunk that were already read.
     read: u8,
 }
 
@@ -52,7 +52,7 @@ impl Chains {
         self.chunks.len() * size_of::<Chunk>()
     }
 
-    /// A free chunk; `next` follows it.
+    /// Allocates a chunk that is followed by `next`.
     fn chunk(&mut self, next: u32) -> u32 {
         if let Some(chunk) = self.chunks.get_mut(self.free as usize) {
             let number = self.free;
@@ -139,7 +139,7 @@ mod tests {
     use std::collections::VecDeque;
 
     #[test]
-    fn chains_keep_apart_and_chunks_are_used_again() {
+    fn chains_are_independent_and_chunks_are_reused() {
         let mut chains = Chains::new();
         let mut ours: [Chain; 3] = Default::default();
         let mut theirs: [VecDeque<u8>; 3] = Default::default();

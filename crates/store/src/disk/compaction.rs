@@ -1,12 +1,12 @@
-//! [`Compaction`]: removes what is older than the last two rounds from the log, and indexes what is complete.
+//! [`Compaction`]: removes rounds older than the last two from the log, and indexes its complete files.
 //!
-//! A round begins with a file of its own, in which every known URL is queued again. So the files before the round before
-//! last hold nothing that is needed but the names of the lanes, and links of pages that did not change since. Compaction
-//! writes these to one new file, which takes the place of the last of the old ones and says that the log begins with it.
-//! Positions do not change, so it may run while the crawl does.
+//! A round begins with a new file, in which every known URL is queued again. So in the files before the last two
+//! rounds, only the names of the lanes and the links of pages that have not changed since are still needed. Compaction
+//! writes these to one new file, which replaces the last of the old files and marks the beginning of the log. Positions
+//! do not change, so compaction may run during a crawl.
 //!
-//! Safe at every call: the new file is complete and synced before it gets its name, and the old ones are removed after
-//! that. Old files that are left behind by a crash are removed when the directory is opened.
+//! Crash safety at every call: the new file is complete and synced before it gets its name, and the old files are
+//! removed afterwards. Old files that a crash leaves behind are removed when the directory is opened.
 
 use super::fault::failed;
 use super::files::{File, Files};
@@ -18,24 +18,24 @@ use argiope_core::StoreError;
 use std::io;
 use std::sync::Arc;
 
-/// A frame of the new file ends with the record that makes it this long.
+/// A frame of the new file ends with the record with which it reaches this length.
 const FULL_FRAME: usize = 1 << 20;
 
-/// A compaction that is to be run, on any thread.
+/// A pending compaction, which can run on any thread.
 pub struct Compaction {
     pub(super) files: Arc<dyn Files>,
     pub(super) crawl: u64,
-    /// Where the first file begins that is kept, if there is something to remove.
+    /// The position of the first file to keep, if there is something to remove.
     pub(super) keep_from: Option<u64>,
 }
 
 impl Compaction {
-    /// Compacts the log, and makes the indexes of files that have none. Does nothing if that was done before.
+    /// Compacts the log, and creates missing indexes. Does nothing if both were done before.
     pub fn run(self) -> Result<(), StoreError> {
         if let Some(keep_from) = self.keep_from {
             let written = self.write(keep_from);
             if written.is_err() {
-                // A full disk needs the space. The error says what matters.
+                // Frees the space on a full disk. The original error is returned, so an error here is ignored.
                 let _ = self.files.remove(log::BASE);
             }
             written?;
@@ -60,7 +60,7 @@ impl Compaction {
         let end = base.finish()?;
         let failed = |name: &str, doing, error| failed(&*self.files, name, doing, &error);
         if end > keep_from {
-            // It would be longer than what it replaces.
+            // The new file would be longer than the files it replaces.
             return self.files.remove(log::BASE).map_err(|error| failed(log::BASE, "remove", error));
         }
         let name = log::file_name(number);
@@ -70,13 +70,13 @@ impl Compaction {
     }
 }
 
-/// The file that the log is to begin with.
+/// The new first file of the log.
 struct BaseFile<'a> {
     files: &'a dyn Files,
     crawl: u64,
     file: Box<dyn File>,
     frame: Vec<u8>,
-    /// Where the frame being built starts.
+    /// The position where the current frame starts.
     at: u64,
 }
 
@@ -112,7 +112,7 @@ impl<'a> BaseFile<'a> {
         Ok(())
     }
 
-    /// Makes it durable; returns its length.
+    /// Syncs the file; returns its length.
     fn finish(mut self) -> Result<u64, StoreError> {
         self.write_frame()?;
         self.file.sync().map_err(|error| failed(self.files, log::BASE, "sync", &error))?;

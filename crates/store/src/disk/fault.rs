@@ -1,4 +1,4 @@
-//! Error messages of the store: which file, what is wrong, what to do.
+//! Error messages of the store: which file, what is wrong, and what to do.
 
 use super::files::Files;
 use argiope_core::{StoreError, StoreErrorKind};
@@ -19,7 +19,7 @@ pub fn failed(files: &dyn Files, name: &str, doing: &str, error: &io::Error) -> 
     StoreError::new(kind, format!("cannot {doing} {file}: {error}; what was committed is safe: {remedy}"))
 }
 
-/// The same before a crawl was opened: there may be none, so nothing is said about committed data.
+/// Like `failed`, but before a crawl was opened: there may be none, so the message does not mention committed data.
 pub(super) fn failed_to_open(files: &dyn Files, name: &str, doing: &str, error: &io::Error) -> StoreError {
     if error.kind() == io::ErrorKind::NotADirectory && !name.is_empty() {
         let message = format!("{} is a file, not a crawl directory", files.describe(""));
@@ -28,7 +28,7 @@ pub(super) fn failed_to_open(files: &dyn Files, name: &str, doing: &str, error: 
     StoreError::new(StoreErrorKind::File, format!("cannot {doing} {}: {error}", files.describe(name)))
 }
 
-/// A file is not what was written.
+/// The content of a file is not what was written.
 pub(super) fn damaged(files: &dyn Files, name: &str, what: &str) -> StoreError {
     let file = files.describe(name);
     let remedy = "restore it from a copy, or start over with --fresh";

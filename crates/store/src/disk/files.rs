@@ -1,7 +1,8 @@
-//! [`Files`]: the operations that the store needs of a file system, as a trait.
+//! [`Files`]: the file system operations that the store needs, as a trait.
 //!
-//! [`OsFiles`](super::OsFiles) is the real one. Tests use another that loses, tears and reorders whatever was not synced, or fails at
-//! the k-th call, so the promises about power cuts and full disks are tested at every single call.
+//! [`OsFiles`](super::OsFiles) is the real implementation. Tests use another one that loses, tears and reorders
+//! unsynced writes, or fails at the k-th call. So the guarantees about power cuts and full disks are tested at every
+//! single call.
 //!
 //! Guarantees of every implementation, on which the store relies:
 //! - after `sync` returned, the file's bytes and length are durable; before, any part of what was written may be
@@ -14,7 +15,7 @@
 
 use std::io;
 
-/// A file system, as far as the store needs it.
+/// The file system operations that the store needs.
 pub trait Files: Send + Sync {
     /// Opens an existing file.
     fn open(&self, name: &str) -> io::Result<Box<dyn File>>;
@@ -28,9 +29,9 @@ pub trait Files: Send + Sync {
     fn list(&self, folder: &str) -> io::Result<Vec<String>>;
     /// Makes the names in a folder durable. The crawl directory itself is `""`.
     fn sync_folder(&self, folder: &str) -> io::Result<()>;
-    /// The name as users know it, for messages.
+    /// The name for messages to users.
     fn describe(&self, name: &str) -> String;
-    /// The size of all files of the crawl directory together; zero where it is unknown.
+    /// The total size of all files of the crawl directory; zero if it is unknown.
     fn size(&self) -> u64 {
         0
     }

@@ -1,8 +1,8 @@
 //! [`Filter`]: a Bloom filter that says whether a fingerprint may be in a run, with 12 bits of memory each.
 //!
 //! A split block Bloom filter: a fingerprint belongs to one block of 256 bits, and sets one bit in each of its eight
-//! words. So a query touches one cache line. The false positive rate is about one in three hundred. Without any room
-//! for the filter, every fingerprint may be present.
+//! words. So a query touches one cache line. The false positive rate is about one in three hundred. Without memory for
+//! the filter, every query returns true.
 
 /// Odd multipliers that spread 32 bits over a word's bits, a different one for each word.
 const SPREAD: [u32; 8] =
@@ -15,13 +15,13 @@ pub(super) struct Filter {
 }
 
 impl Filter {
-    /// For this many fingerprints, with 12 bits each or as many bytes as there is room for.
+    /// A filter for this many fingerprints, with 12 bits each, limited to `room` bytes.
     pub fn for_count(count: u64, room: usize) -> Self {
         let wanted = usize::try_from(count / 21 + 1).unwrap_or(usize::MAX);
         Self { blocks: vec![[0; 8]; wanted.min(room / BLOCK)] }
     }
 
-    /// From the bytes of [`Filter::encode`].
+    /// Restores a filter from the bytes of [`Filter::encode`].
     pub fn decode(bytes: &[u8]) -> Self {
         let word = |bytes: &[u8]| u32::from_le_bytes(bytes.try_into().unwrap_or_default());
         let block = |bytes: &[u8]| std::array::from_fn(|at| word(bytes.get(at * 4..at * 4 + 4).unwrap_or_default()));
@@ -39,7 +39,7 @@ impl Filter {
         }
     }
 
-    /// `false` only if it was never inserted.
+    /// Returns `false` only if the fingerprint was never inserted.
     pub fn may_hold(&self, fingerprint: u64) -> bool {
         let block = self.blocks.get(self.place(fingerprint));
         block.is_none_or(|block| block.iter().zip(bits(fingerprint)).all(|(word, bit)| word & bit != 0))
@@ -54,7 +54,7 @@ impl Filter {
     }
 }
 
-/// The block comes from the upper bits, these from the lower ones.
+/// The bits come from the lower half of the fingerprint; its upper half selects the block.
 fn bits(fingerprint: u64) -> [u32; 8] {
     SPREAD.map(|odd| 1 << ((fingerprint as u32).wrapping_mul(odd) >> 27))
 }
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn forgets_none_and_mistakes_few_and_survives_writing() {
+    fn there_are_no_false_negatives_and_few_false_positives() {
         let mut filter = Filter::for_count(100_000, usize::MAX);
         (0..100_000).for_each(|number| filter.insert(mix(number)));
         let mut bytes = Vec::new();
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn without_room_anything_may_be_there() {
+    fn without_memory_every_query_returns_true() {
         let mut filter = Filter::for_count(1_000, 10);
         filter.insert(7);
         assert!(filter.bytes() == 0 && filter.may_hold(8));

@@ -25,22 +25,22 @@ use argiope_core::{
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// A snapshot is due when the log has grown by this much since the last one, and by half of that one's length: so
-/// opening reads little of the log, and snapshots cost less than the log itself.
+/// A snapshot is due when the log has grown by this much and by half of the last snapshot's length. So opening replays
+/// little of the log, and snapshots write less than the log.
 const SNAPSHOT_AFTER: u64 = 16 << 20;
-/// At the end of a run at most this much of the log may be left to replay: resuming pays some milliseconds for it once,
-/// while a snapshot would cost every run its syncs.
+/// At the end of a run, a snapshot is written only if more of the log than this would have to be replayed. Replaying
+/// less takes milliseconds, while a snapshot costs several syncs.
 const MAX_REPLAY_AT_END: u64 = 4 << 20;
 /// A commit carries at least this much of a snapshot, ...
 const MIN_PORTION: usize = 1 << 20;
 /// ... and this many times the growth of the log since the previous portion, ...
 const PORTION_PER_GROWTH: u64 = 4;
-/// ... but at most this, unless a part is longer that cannot be divided.
+/// ... but at most this, unless a single indivisible part is longer.
 const MAX_PORTION: usize = 8 << 20;
 
-/// A number that no lane has: notes under it belong to the crawl itself.
+/// A reserved lane number: notes under it belong to the crawl itself.
 const CRAWL_NOTES: LaneId = LaneId(u32::MAX);
-/// Another one: the note under it is where in the log the last round began.
+/// A reserved lane number: its note has the log position at which the last round began.
 pub(super) const ROUND_NOTE: LaneId = LaneId(u32::MAX - 1);
 
 /// A frontier with durable commits.
@@ -58,21 +58,21 @@ pub struct DiskFrontier {
     pub(super) is_again: bool,
     /// The page that was last written to the journal: links found on it refer to it.
     page_written: Option<(Url, u64)>,
-    /// The page that was last read: the links of a page are taken one after the other.
+    /// The page that was last read. Consecutive links are usually from the same page.
     page_read: Option<(u64, Url)>,
-    /// Where the last round began, and the one before it: what is older can be compacted away.
+    /// The starts of the last round and of the round before it. Older records can be compacted.
     pub(super) rounds: Option<(u64, u64)>,
     /// Hashes of output files that belong to the next commit.
     new_hashes: HashMap<Box<str>, u64>,
     graph: GraphEncoder,
-    /// Where the last chunk of the link graph is.
+    /// The position of the last chunk of the link graph.
     last_chunk: Option<u64>,
     snapshots: Snapshots,
-    /// Where the log ended when memory use was last checked.
+    /// The end of the log when memory use was last checked.
     weighed: u64,
     /// Everything up to this position is on disk.
     durable: u64,
-    /// A file of the log was completed, and has no index yet.
+    /// Whether a completed log file has no index yet.
     file_complete: bool,
 }
 
@@ -83,23 +83,23 @@ struct Leased {
     position: u64,
 }
 
-/// When the last snapshot was started, how far the next one is, and when one is due.
+/// The schedule of snapshots: the last complete snapshot, the one in progress, and when the next is due.
 struct Snapshots {
-    /// Where the log ended when the last complete one was started.
+    /// The end of the log when the last complete snapshot was started.
     at: u64,
-    /// The length of the last complete one.
+    /// The length of the last complete snapshot.
     length: u64,
     taking: Option<SnapshotWriter>,
-    /// Where the commit ends that puts the last one into force, and the runs that can be deleted then.
+    /// The end of the commit that completes the last snapshot, and the runs that can be deleted after it.
     pending: Option<(u64, Vec<u32>)>,
-    /// The log grows by this much before another one is started.
+    /// The growth of the log after which a snapshot is started.
     after: u64,
-    /// The same at the end of a run.
+    /// The same for a snapshot at the end of a run.
     at_end_after: u64,
-    /// A commit carries at least this much of one, and this many times the growth of the log.
+    /// Each commit carries at least this many bytes of a snapshot, and at least this multiple of the log's growth.
     portion: usize,
     pace: u64,
-    /// Where the commit ends that carried the last portion, and whether it is still being written.
+    /// The end of the commit with the last portion, and whether that commit is still being written.
     handed_out: (u64, bool),
 }
 
@@ -119,7 +119,7 @@ impl Snapshots {
     }
 }
 
-/// What opening had to repair.
+/// The result of opening a log.
 pub(super) struct Recovered {
     pub frontier: DiskFrontier,
     pub writer: LogWriter,
@@ -128,7 +128,7 @@ pub(super) struct Recovered {
 }
 
 impl DiskFrontier {
-    /// Starts a log.
+    /// Creates a frontier with a new log.
     pub(super) fn create(files: Arc<dyn Files>, file: CrawlFile, room: usize) -> Result<(Self, LogWriter), StoreError> {
         let (crawl, key) = (file.crawl, file.key);
         snapshot::remove(&*files)?;
@@ -170,7 +170,7 @@ impl DiskFrontier {
         let mut notes = Vec::new();
         spill::clear_away(&*files)?;
         let mut loaded = snapshot::read(&files, crawl, room)?;
-        // Nothing is left of what an older one refers to.
+        // An older snapshot refers to log files that were removed.
         loaded.take_if(|found| found.start < log.kept_from());
         if let Some(found) = &loaded
             && !log.has_frame(found.mark.frame, found.mark.end, found.mark.checksum)?
@@ -236,17 +236,17 @@ impl DiskFrontier {
         self.state.output_hashes.get(name).copied()
     }
 
-    /// The hash of an output file as it will be with the next commit.
+    /// Sets the hash that an output file has as of the next commit.
     pub fn keep_output_hash(&mut self, name: &str, hash: u64) {
         self.new_hashes.insert(name.into(), hash);
     }
 
-    /// Whether this crawl makes a file of this name, apart from its outputs.
+    /// Whether this crawl created a file of this name that is not an output.
     pub fn makes(&self, name: &str) -> bool {
         self.state.made.contains(name)
     }
 
-    /// Lists a file among those that this crawl makes, so that `--fresh` removes it.
+    /// Records a file as created by this crawl, so that `--fresh` removes it.
     pub fn keep_made(&mut self, name: &str) -> Result<(), StoreError> {
         if self.state.made.insert(name.into()) {
             self.journal.append(&Record::Made { name })?;
@@ -254,7 +254,7 @@ impl DiskFrontier {
         Ok(())
     }
 
-    /// How many stored lines do not belong to an outcome.
+    /// The number of stored records that do not belong to an outcome.
     pub fn lines(&self) -> u64 {
         self.state.lines
     }
@@ -266,7 +266,7 @@ impl DiskFrontier {
         Ok(())
     }
 
-    /// Stores everything again that replaces what was stored before: nothing refers to earlier files then.
+    /// Writes the current value of all replaceable state again, so that earlier files are no longer needed for it.
     pub(super) fn keep_all_again(&mut self) -> Result<(), StoreError> {
         let mut positions: Vec<(u64, LaneId)> =
             self.state.lane_states.iter().map(|(lane, position)| (*position, *lane)).collect();
@@ -286,14 +286,14 @@ impl DiskFrontier {
         Ok(())
     }
 
-    /// Stores what a lane needs to know in the next run, replacing what it stored before.
+    /// Stores the state that a lane needs in the next run, replacing its previous state.
     pub fn keep_lane_state(&mut self, lane: LaneId, state: &[u8]) -> Result<(), StoreError> {
         let position = self.journal.append(&Record::LaneState { lane, state })?;
         self.state.lane_states.insert(lane, position);
         Ok(())
     }
 
-    /// What a lane stored last.
+    /// The state that a lane stored last.
     pub fn lane_state(&mut self, lane: LaneId) -> Result<Option<Vec<u8>>, StoreError> {
         let Some(&position) = self.state.lane_states.get(&lane) else { return Ok(None) };
         self.journal.read(position, |record| match record {
@@ -302,14 +302,14 @@ impl DiskFrontier {
         })
     }
 
-    /// Seals everything since the last commit, with the length of each output file that belongs to it. `None` if
-    /// nothing happened. Carries a portion of a snapshot when one is due.
+    /// Seals everything since the last commit, with the length of each output file that belongs to it. `None` if there
+    /// is nothing to commit. Carries a portion of a snapshot when one is due.
     pub fn commit(&mut self, outputs: &[(&str, u64)]) -> Result<Option<CommitBatch>, StoreError> {
         self.seal(outputs, false)
     }
 
-    /// The last commits of a run, until it returns `None`: with a snapshot, so that the next run opens quickly, unless
-    /// the log is short anyway.
+    /// Returns the last commits of a run, until `None`. They include a snapshot, so that the next run opens quickly,
+    /// unless the log is short.
     pub fn commit_at_end(&mut self, outputs: &[(&str, u64)]) -> Result<Option<CommitBatch>, StoreError> {
         self.seal(outputs, true)
     }
@@ -334,7 +334,7 @@ impl DiskFrontier {
             }
         }
         if at_end {
-            // One that was started earlier would leave some of the log to replay.
+            // A snapshot that was started earlier would leave a part of the log to replay.
             self.snapshots.taking.take_if(|taking| !taking.at_end);
         }
         // At the end a snapshot is taken even if nothing happened, unless the last one is recent enough.
@@ -360,8 +360,8 @@ impl DiskFrontier {
         Ok(Some(batch))
     }
 
-    /// The next portion of the snapshot being taken, if there is one. Only one portion is written at a time, except at
-    /// the end of a run: they are large, and the disk may be slow.
+    /// The next portion of the snapshot in progress, if any. Portions are large and the disk may be slow, so only one
+    /// is written at a time, except at the end of a run.
     fn portion(&mut self, mark: Mark) -> Result<Option<Portion>, StoreError> {
         let (before, pending) = self.snapshots.handed_out;
         let Some(taking) = self.snapshots.taking.as_mut().filter(|taking| taking.at_end || !pending) else {
@@ -382,7 +382,7 @@ impl DiskFrontier {
         Ok(Some(portion))
     }
 
-    /// Everything up to the end of this batch is durable.
+    /// Records that everything up to the end of this batch is durable.
     pub fn acknowledge(&mut self, batch: &CommitBatch) -> Result<(), StoreError> {
         let (handed_out, pending) = &mut self.snapshots.handed_out;
         *pending &= *handed_out > batch.end();
@@ -409,8 +409,7 @@ impl DiskFrontier {
         Some(Compaction { files: Arc::clone(&self.files), crawl: self.crawl, keep_from })
     }
 
-    /// For tests: start a snapshot when the log has grown by this much, at the end of a run by that much, and take it
-    /// in portions of this size.
+    /// For tests: sets the log growth that starts a snapshot, during a run and at its end, and the portion size.
     #[doc(hidden)]
     pub fn set_snapshots(&mut self, after: u64, at_end_after: u64, portion: usize) {
         let snapshots = &mut self.snapshots;
@@ -432,8 +431,8 @@ impl DiskFrontier {
             + self.leased.capacity() * (size_of::<(u64, Leased)>() + 1)
     }
 
-    /// The memory that grows with the number of hosts and cannot be moved to disk: names, entries of queues, and where
-    /// the state of each lane is.
+    /// The memory that grows with the number of hosts and cannot be moved to disk: names, queue entries, and the
+    /// position of each lane's state.
     pub fn host_bytes(&self) -> usize {
         self.state.host_bytes()
     }
@@ -603,7 +602,7 @@ impl Frontier for DiskFrontier {
 
     fn put_back(&mut self, link: Link) -> Result<(), StoreError> {
         if self.snapshots.taking.is_some() {
-            // The snapshot may have its queue already, without this link, and would not list it as leased.
+            // The snapshot in progress may already contain the lane's queue without this link, and would lose it.
             return self.give_back(link);
         }
         let Leased { lane, rank, position } = self.end_lease(&link)?;

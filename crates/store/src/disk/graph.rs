@@ -1,11 +1,11 @@
 //! [`LinkGraph`]: the links of all pages of a crawl, read from its directory.
 //!
-//! Nothing is locked, and memory does not grow with the number of links: pages are passed to the caller one after the
-//! other, with the dictionary of one block in memory. Where there was a recrawl, eight bytes and a number for each page
-//! say which of its entries is the latest.
+//! Reading takes no lock, and memory does not grow with the number of links: pages are passed to the caller one by one,
+//! with the dictionary of one block in memory. After a recrawl, a map from the hash of each page to the number of its
+//! latest entry is kept in memory.
 //!
-//! Files of format 1 have no graph. Their part of it comes from the records that list links, and otherwise from the page
-//! on which each URL was found first.
+//! Files of format 1 have no graph. For them, the graph is built from records that list links, or else from the page on
+//! which each URL was first found.
 
 use super::directory::CrawlFile;
 use super::fault::damaged;
@@ -25,13 +25,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// Which state of the graph is meant.
+/// The round whose graph is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GraphRound {
-    /// After everything that is committed.
+    /// The state after the last commit.
     #[default]
     Latest,
-    /// When the last `--recrawl` began.
+    /// The state at the start of the last `--recrawl`.
     Previous,
 }
 
@@ -39,13 +39,13 @@ pub enum GraphRound {
 pub struct LinkGraph {
     files: Arc<dyn Files>,
     key: u64,
-    /// `None` for the results of many machines.
+    /// `None` for the results of a fleet.
     log: Option<LogReader>,
     #[cfg_attr(not(feature = "fleet"), allow(dead_code))]
     directory: PathBuf,
-    /// Where the chunks are, in order.
+    /// The positions of the chunks, in order.
     chunks: Vec<u64>,
-    /// Where the last round began, if there is more than one.
+    /// The start of the last round, if there is more than one round.
     round: Option<u64>,
     /// There was a recrawl: of several entries of a source the last one counts.
     has_rounds: bool,
@@ -56,9 +56,9 @@ pub struct LinkGraph {
 /// The pages that link to a URL.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Referrers {
-    /// How many pages there are.
+    /// The number of pages.
     pub count: u64,
-    /// The first of them.
+    /// The first pages.
     pub first: Vec<String>,
 }
 
@@ -83,7 +83,7 @@ impl Inlinks {
 }
 
 impl LinkGraph {
-    /// Opens the graph of a crawl directory, or of the results of a crawl on many machines.
+    /// Opens the graph of a crawl directory or of a fleet's results.
     pub fn open(directory: &Path, round: GraphRound) -> Result<Self, StoreError> {
         let files = Arc::new(OsFiles::new(directory));
         #[cfg(feature = "fleet")]
@@ -95,7 +95,7 @@ impl LinkGraph {
         Self::open_in(files, round)
     }
 
-    /// The same for any kind of files.
+    /// [`Self::open`] on any implementation of [`Files`].
     pub fn open_in(files: Arc<dyn Files>, round: GraphRound) -> Result<Self, StoreError> {
         let crawl = CrawlFile::read(&*files)?;
         let (log, _) = LogReader::open(Arc::clone(&files), crawl.crawl)?;
@@ -129,8 +129,8 @@ impl LinkGraph {
         }
     }
 
-    /// Calls `each` with every page that has links, in the order of the crawl. A URL is a source once, or twice where it
-    /// is a sitemap and a page.
+    /// Calls `each` with every page that has links, in the order of the crawl. A URL occurs once as a source, or twice
+    /// if it is both a sitemap and a page.
     pub fn pages<E: From<StoreError>>(
         &mut self,
         mut each: impl FnMut(PageEdges<'_>) -> Result<(), E>,
@@ -182,8 +182,8 @@ impl LinkGraph {
         Ok(inlinks)
     }
 
-    /// For each of these URLs, in their order: how many pages link to it in any way, and the first `most` of them. One
-    /// pass over the graph, however many URLs there are.
+    /// For each of these URLs, in order: how many pages link to it with any kind of link, and the first `most` of them.
+    /// Needs one pass over the graph for all URLs.
     pub fn referrers<T: AsRef<str>>(&mut self, urls: &[T], most: usize) -> Result<Vec<Referrers>, StoreError> {
         let key = self.key;
         let mut found = vec![Referrers::default(); urls.len()];
@@ -285,7 +285,7 @@ impl LinkGraph {
         Ok(latest)
     }
 
-    /// Calls `each` with every entry, also with those that a later one replaces.
+    /// Calls `each` with every entry, including those that a later entry replaces.
     fn entries<E: From<StoreError>>(&mut self, mut each: impl FnMut(PageEdges<'_>) -> Result<(), E>) -> Result<(), E> {
         let mut decoder = GraphDecoder::default();
         self.old_entries(&mut decoder, &mut each)?;
@@ -313,8 +313,8 @@ impl LinkGraph {
         Ok(())
     }
 
-    /// The entries of files that have no graph. A page's new links are in the log before its record, so only one page's
-    /// links are held.
+    /// The entries of files without a graph. A page's new links precede its record in the log, so only the links of one
+    /// page are buffered.
     fn old_entries<E: From<StoreError>>(
         &self,
         decoder: &mut GraphDecoder,
@@ -422,7 +422,7 @@ fn source_key(page: &PageEdges<'_>, key: u64) -> u64 {
     xxh3_64_with_seed(page.source.as_bytes(), key) ^ u64::from(page.is_sitemap)
 }
 
-/// What a record that lists links says about links.
+/// The fields of a record that list its links.
 #[derive(Deserialize)]
 struct OldRecord<'a> {
     #[serde(borrow, default)]

@@ -1,21 +1,21 @@
 //! The encoding of the link graph in the log.
 //!
-//! A *chunk* holds the links of the pages of one commit. Targets are numbers in a dictionary of URLs. A *block* is a
-//! sequence of chunks with one dictionary: each chunk adds its new URLs, and later chunks of the block refer to them. A
-//! block refers to nothing outside of it, so blocks of several directories or machines can be put one after the other.
+//! A *chunk* holds the links of the pages of one commit. Targets are indexes into a dictionary of URLs. A *block* is a
+//! sequence of chunks that share a dictionary: each chunk adds its new URLs, and later chunks of the block refer to
+//! them. A block is self-contained, so blocks of several directories or machines can be concatenated.
 //!
 //! | chunk | |
 //! |---|---|
 //! | flags | 1 byte: 1, edges have anchor texts |
-//! | start | *number* of URLs that the block has before this chunk; 0 begins a block |
-//! | URLs | *count*; each: *bytes shared* with the one before in this chunk, *length of the rest*, rest |
+//! | start | *number* of URLs in the block before this chunk; 0 begins a block |
+//! | URLs | *count*; each: *bytes shared* with the previous URL of this chunk, *length of the rest*, rest |
 //! | texts | only with anchor texts: *count*; each: *length*, text |
 //! | pages | to the end, each: *source* times two, plus one for a sitemap; *links cut*; *count*; edges |
-//! | edge | *step* from the target before (zigzag) times two, plus one if kind or nofollow change; then kind (7 bits) and nofollow (high bit): 1 byte; with anchor texts the *number of the text* plus one, or 0 |
+//! | edge | *step* from the previous target (zigzag) times two, plus one if kind or nofollow change; then kind (7 bits) and nofollow (high bit): 1 byte; with anchor texts the *number of the text* plus one, or 0 |
 //!
-//! The first step of a page counts from its source, the first kind is anchor without nofollow.
+//! The first step of a page is relative to its source. The kind before the first edge is anchor without nofollow.
 //!
-//! Decoding is total: any bytes give edges or an error.
+//! Decoding is total: any input yields edges or an error, never a panic.
 
 use super::record::{Bytes, write_number};
 use argiope_core::LinkKind;
@@ -25,14 +25,14 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// A block ends with the page that reaches this many URLs ...
 const MAX_URLS: u32 = 1 << 16;
-/// ... or this many bytes of them: a reader has the dictionary of one block in memory.
+/// ... or this many bytes of URLs, because a reader keeps the dictionary of one block in memory.
 const MAX_TEXT: usize = 4 << 20;
-/// A chunk ends with the page that makes it this long.
+/// A chunk ends with the page that reaches this many bytes.
 const MAX_CHUNK: usize = 4 << 20;
 
 const WITH_TEXTS: u8 = 1;
 
-/// The keys are hashes already.
+/// The identity hasher, for keys that are hashes.
 #[derive(Default)]
 pub(crate) struct KeyHasher(u64);
 
@@ -98,7 +98,7 @@ impl GraphEncoder {
         self.block.capacity() * 18 + self.urls.capacity() + self.pages.capacity() + self.text_bytes.capacity()
     }
 
-    /// Adds a page. Returns a chunk that has to be stored now, if one is complete.
+    /// Adds a page. If the chunk before this page is complete, returns it; the caller must store it.
     pub fn add<'a>(
         &mut self,
         source: &str,
@@ -113,16 +113,16 @@ impl GraphEncoder {
             (self.block_text, self.start) = (0, 0);
         }
         if with_texts && self.text_bytes.is_empty() {
-            // Marks the chunk as one with texts.
+            // A first byte that is not stored: it marks a chunk with anchor texts.
             self.text_bytes.push(0);
         }
-        let source = self.number_of(source);
+        let source = self.url_number(source);
         write_number(u64::from(source) << 1 | u64::from(is_sitemap), &mut self.pages);
         write_number(u64::from(cut), &mut self.pages);
         write_number(edges.len() as u64, &mut self.pages);
         let (mut before, mut kind_before) = (source, LinkKind::Anchor as u8);
         for edge in edges {
-            let target = self.number_of(edge.target);
+            let target = self.url_number(edge.target);
             let step = i64::from(target) - i64::from(before);
             let zigzag = (step << 1 ^ step >> 63) as u64;
             let kind = edge.kind as u8 | u8::from(edge.nofollow) << 7;
@@ -146,11 +146,10 @@ impl GraphEncoder {
     }
 
     fn has_texts(&self) -> bool {
-        // Without pages either is possible.
         !self.text_bytes.is_empty()
     }
 
-    fn number_of(&mut self, url: &str) -> u32 {
+    fn url_number(&mut self, url: &str) -> u32 {
         let next = self.start + self.added;
         let number = *self.block.entry(xxh3_64_with_seed(url.as_bytes(), self.key)).or_insert(next);
         if number == next {
@@ -178,7 +177,7 @@ impl GraphEncoder {
         u64::from(number) + 1
     }
 
-    /// The chunk of all pages since the last one; `None` if there are none.
+    /// Takes the chunk of all pages since the last chunk; `None` if there are no pages.
     pub fn take(&mut self) -> Option<Vec<u8>> {
         if self.pages.is_empty() {
             self.text_bytes.clear();
@@ -203,7 +202,7 @@ impl GraphEncoder {
     }
 }
 
-/// Texts one after the other.
+/// A list of strings, concatenated in one buffer.
 #[derive(Clone, Debug, Default)]
 struct TextTable {
     text: String,
@@ -228,7 +227,7 @@ impl TextTable {
         Some(())
     }
 
-    /// Adds what starts with the first bytes of the text before.
+    /// Adds a string that shares its first `shared` bytes with the previous string.
     fn push_after(&mut self, shared: usize, rest: &str, is_first: bool) -> Option<()> {
         if shared > 0 {
             if is_first {
@@ -244,7 +243,7 @@ impl TextTable {
     }
 }
 
-/// An edge of a page, by numbers.
+/// An edge with its target and text as indexes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct StoredEdge {
     target: u32,
@@ -260,7 +259,7 @@ pub struct GraphEdge<'a> {
     pub target: &'a str,
     pub kind: LinkKind,
     pub nofollow: bool,
-    /// The text of the link, where the crawl kept it (`--with anchors`).
+    /// The text of the link, if the crawl recorded it (`--with anchors`).
     pub anchor: Option<&'a str>,
 }
 
@@ -270,7 +269,7 @@ pub struct PageEdges<'a> {
     pub source: &'a str,
     /// The source is a sitemap file.
     pub is_sitemap: bool,
-    /// Links that a limit cut off.
+    /// How many links were dropped by a limit.
     pub cut: u32,
     edges: &'a [StoredEdge],
     urls: &'a TextTable,
@@ -309,7 +308,8 @@ pub(crate) struct GraphDecoder {
 }
 
 impl GraphDecoder {
-    /// Passes the pages of a chunk to `each`. `Ok(None)` if it is not one, or does not follow the chunk before.
+    /// Passes the pages of a chunk to `each`. `Ok(None)` if the chunk is malformed or does not continue the previous
+    /// one.
     pub fn decode<E>(
         &mut self,
         chunk: &[u8],
@@ -388,7 +388,7 @@ impl GraphDecoder {
         Some(flags)
     }
 
-    /// Reads one page into `edges`; returns its number and flag, and how many links were cut.
+    /// Reads one page into `edges`; returns its encoded source and the number of dropped links.
     fn read_page(&mut self, bytes: &mut Bytes<'_>, flags: u8) -> Option<(u64, u32)> {
         let source = bytes.number()?;
         let cut = u32::try_from(bytes.number()?).ok()?;
@@ -414,7 +414,7 @@ impl GraphDecoder {
         Some((source, cut))
     }
 
-    /// A page that was not stored as a chunk.
+    /// Builds a page from edges that were not stored as a chunk.
     pub fn page<'a, 'b>(
         &'a mut self,
         source: &str,
@@ -453,18 +453,18 @@ fn take_text<'a>(bytes: &mut Bytes<'a>) -> Option<&'a str> {
 mod tests {
     use super::*;
 
-    type Told = Vec<(String, bool, u32, Vec<(String, LinkKind, bool, Option<String>)>)>;
+    type DecodedPages = Vec<(String, bool, u32, Vec<(String, LinkKind, bool, Option<String>)>)>;
 
-    fn told(decoder: &mut GraphDecoder, chunk: &[u8]) -> Option<Told> {
-        let mut told = Told::new();
+    fn decode_all(decoder: &mut GraphDecoder, chunk: &[u8]) -> Option<DecodedPages> {
+        let mut pages = DecodedPages::new();
         let read = decoder.decode(chunk, |page| {
             let edges = page
                 .edges()
                 .map(|edge| (edge.target.to_owned(), edge.kind, edge.nofollow, edge.anchor.map(str::to_owned)));
-            told.push((page.source.to_owned(), page.is_sitemap, page.cut, edges.collect()));
+            pages.push((page.source.to_owned(), page.is_sitemap, page.cut, edges.collect()));
             Ok::<(), ()>(())
         });
-        read.ok()?.map(|()| told)
+        read.ok()?.map(|()| pages)
     }
 
     fn edge(target: &str, kind: LinkKind, nofollow: bool) -> NewEdge<'_> {
@@ -484,14 +484,14 @@ mod tests {
         assert!(second.len() < 12, "no URL is new: {second:?}");
 
         let mut decoder = GraphDecoder::default();
-        let one = told(&mut decoder, &first).expect("it decodes");
+        let one = decode_all(&mut decoder, &first).expect("it decodes");
         let is = |url: &str, kind, nofollow| (url.to_owned(), kind, nofollow, None);
         let links = vec![is("http://h/a/é", LinkKind::Anchor, false), is("http://h/a/è", LinkKind::Asset, true)];
         assert_eq!(one, [("http://h/".to_owned(), false, 0, links)]);
-        let two = told(&mut decoder, &second).expect("it decodes");
+        let two = decode_all(&mut decoder, &second).expect("it decodes");
         let links = vec![is("http://h/", LinkKind::Anchor, false), is("http://h/a/è", LinkKind::Anchor, false)];
         assert_eq!(two, [("http://h/a/é".to_owned(), true, 7, links)]);
-        assert_eq!(told(&mut GraphDecoder::default(), &second), None, "the block's beginning is missing");
+        assert_eq!(decode_all(&mut GraphDecoder::default(), &second), None, "the block's beginning is missing");
     }
 
     #[test]
@@ -502,12 +502,12 @@ mod tests {
         assert_eq!(encoder.add("http://h/", false, 0, edges.into_iter(), true), None);
         let first = encoder.add("http://h/a", false, 0, [with("http://h/b", None)].into_iter(), false);
         let mut decoder = GraphDecoder::default();
-        let texts = |told: Option<Told>| -> Vec<Option<String>> {
-            told.expect("it decodes").into_iter().flat_map(|page| page.3).map(|edge| edge.3).collect()
+        let texts = |decoded: Option<DecodedPages>| -> Vec<Option<String>> {
+            decoded.expect("it decodes").into_iter().flat_map(|page| page.3).map(|edge| edge.3).collect()
         };
-        let first = texts(told(&mut decoder, &first.expect("a chunk without texts begins")));
+        let first = texts(decode_all(&mut decoder, &first.expect("a chunk without texts begins")));
         assert_eq!(first, [Some("more".to_owned()), Some("more".to_owned()), None]);
-        assert_eq!(texts(told(&mut decoder, &encoder.take().expect("a chunk"))), [None]);
+        assert_eq!(texts(decode_all(&mut decoder, &encoder.take().expect("a chunk"))), [None]);
     }
 
     #[test]
@@ -525,7 +525,7 @@ mod tests {
         let mut decoder = GraphDecoder::default();
         let mut pages = 0;
         for chunk in &chunks {
-            pages += told(&mut decoder, chunk).expect("it decodes").len();
+            pages += decode_all(&mut decoder, chunk).expect("it decodes").len();
             assert!(decoder.urls.text.len() < MAX_TEXT + 8_192);
         }
         assert_eq!(pages, 3_000);
@@ -538,11 +538,11 @@ mod tests {
         encoder.add("http://h/", false, 3, edges.into_iter(), false);
         let chunk = encoder.take().expect("a chunk");
         for at in 0..chunk.len() {
-            drop(told(&mut GraphDecoder::default(), &chunk[..at]));
+            drop(decode_all(&mut GraphDecoder::default(), &chunk[..at]));
             for bit in 0..8 {
                 let mut other = chunk.clone();
                 other[at] ^= 1 << bit;
-                drop(told(&mut GraphDecoder::default(), &other));
+                drop(decode_all(&mut GraphDecoder::default(), &other));
             }
         }
     }

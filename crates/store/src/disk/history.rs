@@ -1,4 +1,4 @@
-//! The history of a crawl, read from its log from front to back, in constant memory.
+//! The history of a crawl, read from the beginning of its log in constant memory.
 //!
 //! Needs no lock: a log only grows. While a crawl runs, the history ends with its last complete commit.
 
@@ -13,7 +13,7 @@ use argiope_core::{LinkKind, Outcome, StoreError};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Something that happened.
+/// An event in the history of a crawl.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HistoryEvent<'a> {
     /// A link was new and was queued, or was queued again (`again`).
@@ -22,9 +22,9 @@ pub enum HistoryEvent<'a> {
     Fate { outcome: Outcome, status: Option<u16>, line: &'a [u8] },
     /// Another record: run, robots.txt, skip.
     Line { line: &'a [u8] },
-    /// Everything is fetched again (`--recrawl`). What follows replaces what came before.
+    /// All URLs are fetched again (`--recrawl`). Later events replace those before this one.
     Round,
-    /// What is stored for a host, replacing what was stored before.
+    /// The stored state of a host, which replaces its earlier state.
     Note { host: &'a str, note: &'a [u8] },
 }
 
@@ -36,17 +36,17 @@ pub fn history(
     history_in(Arc::new(OsFiles::new(directory)), each)
 }
 
-/// The same for any kind of files.
+/// Like `history`, for any kind of files.
 pub fn history_in(
     files: Arc<dyn Files>,
     mut each: impl FnMut(HistoryEvent<'_>) -> Result<(), StoreError>,
 ) -> Result<CrawlFile, StoreError> {
     let crawl = CrawlFile::read(&*files)?;
     let (log, _) = LogReader::open(files, crawl.crawl)?;
-    // In a compacted log, the first round queues URLs again whose first record is gone.
+    // In a compacted log, the first round queues URLs again whose first record was removed.
     let mut is_first_round = log.is_compacted;
     let mut names = LaneNames::default();
-    // Links refer to the page that was named last.
+    // Links refer to the most recently named page.
     let mut page = (0, String::new());
     let mut text = String::new();
     log.walk(log.first(), |position, record| match record {
@@ -76,7 +76,7 @@ pub fn history_in(
         Record::LaneState { lane: ROUND_NOTE, .. } => each(HistoryEvent::Round),
         Record::LaneState { lane, state } => match names.name(lane) {
             Some(host) => each(HistoryEvent::Note { host, note: state }),
-            // It belongs to the crawl as a whole.
+            // The state belongs to the crawl as a whole.
             None => Ok(()),
         },
         Record::Output { .. } | Record::Made { .. } | Record::Edges { .. } => Ok(()),

@@ -1,11 +1,10 @@
-//! The index of the log: where the records of a URL are, so that `explain` need not read everything.
+//! The index of the log: the positions of each URL's records, so that `explain` does not have to read the whole log.
 //!
-//! Each file of the log gets one when it is complete (`index/000001.idx`). It is never needed: where there is none, as
-//! for the file that is being written, the same is made in memory from the log.
+//! Each completed log file has an index file (`index/000001.idx`). Indexes are optional: a missing index, such as that
+//! of the log file being written, is built in memory from the log.
 //!
-//! An index is a sorted list of pairs, a key and a value. Keys are hashes of what is looked for; a value is a position in
-//! the log, the number of a lane, or a count. What is found is compared with what was looked for, so a collision of keys
-//! does no harm.
+//! An index is a sorted list of key-value pairs. Keys are hashes of an [`IndexKey`]. A value is a position in the log,
+//! a lane number, or a count. Readers compare the record with what they searched for, so key collisions are harmless.
 
 use super::directory::CrawlFile;
 use super::fault::failed;
@@ -21,32 +20,33 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 pub(super) const FOLDER: &str = "index";
 const MAGIC: &[u8; 8] = b"ARGINDX1";
-/// Magic, header of the log's file, its length, lanes before and behind it, number of pairs, hash of all that.
-const HEAD: usize = 8 + log::HEADER + 8 * 5;
-const PAIR: usize = 16;
-/// Pairs that are read at once.
-const BLOCK: usize = 256;
+/// Magic, header and length of the log file, number of lanes before and after it, number of pairs, checksum of the
+/// above.
+const HEADER_BYTES: usize = 8 + log::HEADER + 8 * 5;
+const PAIR_BYTES: usize = 16;
+/// How many pairs one read fetches.
+const PAIRS_PER_READ: usize = 256;
 
-/// What a key is made of.
+/// What is searched for; hashed to the key of a pair.
 #[derive(Clone, Copy)]
 pub(super) enum IndexKey<'a> {
-    /// The number of a host's lane.
+    /// A host; the value is the number of its lane.
     Host(&'a str),
-    /// Links: lane, https, what follows the host name.
+    /// Links: lane, whether https, the URL after the host name.
     Link(u32, bool, &'a str),
-    /// Outcomes of the link at a position.
+    /// Outcomes of the link at this log position.
     Fate(u64),
-    /// Notes of a lane.
+    /// States of a lane.
     Note(u32),
-    /// Other records that name this URL.
+    /// Other records with this URL.
     Line(&'a str),
-    /// First and last records of runs.
+    /// The records that begin and end runs.
     Run,
     /// Chunks of the link graph.
     Chunk,
-    /// Beginnings of rounds.
+    /// Starts of rounds.
     Round,
-    /// Counts of a lane: links that were new, queued again by a round, queued again otherwise, and settled.
+    /// Counts of a lane's links: new, queued again by a round, queued again for another reason, settled.
     Count(u32, LaneCount),
 }
 
@@ -77,13 +77,13 @@ impl IndexKey<'_> {
 
 type Pairs = Vec<(u64, u64)>;
 
-/// Makes the pairs of one file of the log.
+/// Builds the pairs of one log file.
 #[derive(Default)]
 struct Builder {
     lanes: u32,
     pairs: Pairs,
     counts: BTreeMap<(u32, LaneCount), u64>,
-    /// Within the links that a round queues again.
+    /// Whether the last records are links that a round queues again.
     in_round: bool,
 }
 
@@ -137,7 +137,7 @@ impl Builder {
     }
 }
 
-/// The URL of a record, by its bytes: this program writes them, and URLs have no characters that JSON escapes.
+/// Finds the URL of a record without parsing its JSON: normalized URLs have no characters that JSON escapes.
 fn url_of(line: &[u8]) -> Option<&str> {
     const NAME: &[u8] = b"\"url\":\"";
     let start = line.windows(NAME.len()).position(|window| window == NAME)? + NAME.len();
@@ -146,7 +146,7 @@ fn url_of(line: &[u8]) -> Option<&str> {
     std::str::from_utf8(rest.get(..end)?).ok()
 }
 
-/// The index of one file of the log.
+/// The index of one log file.
 enum Part {
     Memory(Pairs),
     Disk { file: Box<dyn File>, count: u64 },
@@ -172,7 +172,7 @@ impl Part {
                     }
                 }
                 'all: while low < *count {
-                    let pairs = read_pairs(&**file, low, BLOCK.min((*count - low) as usize))?;
+                    let pairs = read_pairs(&**file, low, PAIRS_PER_READ.min((*count - low) as usize))?;
                     if pairs.is_empty() {
                         break;
                     }
@@ -191,30 +191,30 @@ impl Part {
 }
 
 fn read_pairs(file: &dyn File, from: u64, count: usize) -> io::Result<Pairs> {
-    let mut bytes = vec![0; count * PAIR];
-    let read = file.read_at(&mut bytes, HEAD as u64 + from * PAIR as u64)?;
-    let whole = bytes.get(..read).unwrap_or_default().chunks_exact(PAIR);
+    let mut bytes = vec![0; count * PAIR_BYTES];
+    let read = file.read_at(&mut bytes, HEADER_BYTES as u64 + from * PAIR_BYTES as u64)?;
+    let whole = bytes.get(..read).unwrap_or_default().chunks_exact(PAIR_BYTES);
     let number = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_le_bytes);
     Ok(whole
         .map(|pair| (number(pair.get(..8).unwrap_or_default()), number(pair.get(8..).unwrap_or_default())))
         .collect())
 }
 
-/// The indexes of all files of a log.
+/// The indexes of all log files.
 pub(super) struct LogIndex {
     parts: Vec<Part>,
     is_compacted: bool,
 }
 
 impl LogIndex {
-    /// Opens the indexes of a log; makes those that are missing in memory. With `for_graph` these have only what the
-    /// link graph needs.
+    /// Opens the indexes of a log and builds missing ones in memory. With `for_graph`, those built in memory have only
+    /// what the link graph needs.
     pub fn open(files: &dyn Files, log: &LogReader, for_graph: bool) -> Result<Self, StoreError> {
         let (mut parts, mut lanes) = (Vec::new(), 0);
         for number in log.numbers() {
-            if let Some((part, behind)) = read(files, log, number, lanes) {
+            if let Some((part, lanes_after)) = open_index(files, log, number, lanes) {
                 parts.push(part);
-                lanes = behind;
+                lanes = lanes_after;
                 continue;
             }
             let mut builder = Builder { lanes, ..Builder::default() };
@@ -235,7 +235,7 @@ impl LogIndex {
         Ok(Self { parts, is_compacted: log.is_compacted })
     }
 
-    /// All values of a key, in the order of the log.
+    /// All values of a key, in log order.
     pub fn values(&self, files: &dyn Files, key: IndexKey<'_>) -> Result<Vec<u64>, StoreError> {
         let mut values = Vec::new();
         for part in &self.parts {
@@ -258,7 +258,7 @@ impl LogIndex {
             known += count(LaneCount::New)?;
             settled += count(LaneCount::Settled)?;
             let (round, again) = (count(LaneCount::Round)?, count(LaneCount::Again)?);
-            // Behind what a compaction kept, the first round's URLs are new.
+            // In the first log file after a compaction, the URLs that a round queues again count as new.
             if self.is_compacted && place == 1 {
                 known += round;
             } else {
@@ -270,12 +270,12 @@ impl LogIndex {
     }
 }
 
-fn name(number: u32) -> String {
+fn file_name(number: u32) -> String {
     format!("{FOLDER}/{number:06}.idx")
 }
 
-/// The start of an index: what it is of, and how long it is.
-fn head(log: &LogReader, number: u32, lanes: (u32, u32), count: u64, crawl: u64) -> Option<Vec<u8>> {
+/// Encodes the header of an index file. It identifies the log file and has the number of pairs.
+fn encode_header(log: &LogReader, number: u32, lanes: (u32, u32), count: u64, crawl: u64) -> Option<Vec<u8>> {
     let (header, length) = log.file_start(number)?;
     let mut head = [MAGIC.as_slice(), &header, &length.to_le_bytes()].concat();
     for value in [u64::from(lanes.0), u64::from(lanes.1), count] {
@@ -285,27 +285,27 @@ fn head(log: &LogReader, number: u32, lanes: (u32, u32), count: u64, crawl: u64)
     Some(head)
 }
 
-/// The index of a file of the log, if there is one and it is of this file; also the number of lanes behind it.
-fn read(files: &dyn Files, log: &LogReader, number: u32, lanes: u32) -> Option<(Part, u32)> {
-    let file = files.open(&name(number)).ok()?;
-    let mut found = [0; HEAD];
+/// Opens the index of a log file, if it exists and matches the log file. Also returns the number of lanes after it.
+fn open_index(files: &dyn Files, log: &LogReader, number: u32, lanes: u32) -> Option<(Part, u32)> {
+    let file = files.open(&file_name(number)).ok()?;
+    let mut found = [0; HEADER_BYTES];
     file.read_at(&mut found, 0).ok()?;
     let value = |at: usize| found.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes);
     let start = 8 + log::HEADER + 8;
-    let (behind, count) = (u32::try_from(value(start + 8)).ok()?, value(start + 16));
-    let is_whole = file.length().ok()? == HEAD as u64 + count.checked_mul(PAIR as u64)?;
-    let expected = head(log, number, (lanes, behind), count, log.crawl())?;
-    (is_whole && expected == found).then_some((Part::Disk { file, count }, behind))
+    let (lanes_after, count) = (u32::try_from(value(start + 8)).ok()?, value(start + 16));
+    let is_whole = file.length().ok()? == HEADER_BYTES as u64 + count.checked_mul(PAIR_BYTES as u64)?;
+    let expected = encode_header(log, number, (lanes, lanes_after), count, log.crawl())?;
+    (is_whole && expected == found).then_some((Part::Disk { file, count }, lanes_after))
 }
 
-/// Writes the indexes that are missing, of all files but the last. They are not synced: one that is torn is made anew.
+/// Writes missing indexes of all log files except the last. The folder is not synced: a lost index is built again.
 pub(super) fn write_missing(files: &Arc<dyn Files>, crawl: u64) -> Result<(), StoreError> {
     let (log, _) = LogReader::open(Arc::clone(files), crawl)?;
     let numbers: Vec<u32> = log.numbers().collect();
     let mut lanes = 0;
     for number in numbers.iter().copied().take(numbers.len().saturating_sub(1)) {
-        if let Some((_, behind)) = read(&**files, &log, number, lanes) {
-            lanes = behind;
+        if let Some((_, lanes_after)) = open_index(&**files, &log, number, lanes) {
+            lanes = lanes_after;
             continue;
         }
         let mut builder = Builder { lanes, ..Builder::default() };
@@ -313,39 +313,41 @@ pub(super) fn write_missing(files: &Arc<dyn Files>, crawl: u64) -> Result<(), St
             builder.add(position, &record);
             Ok(())
         })?;
-        let behind = builder.lanes;
+        let lanes_after = builder.lanes;
         let pairs = builder.finish();
-        let Some(mut bytes) = head(&log, number, (lanes, behind), pairs.len() as u64, crawl) else { continue };
-        bytes.reserve(pairs.len() * PAIR);
+        let Some(mut bytes) = encode_header(&log, number, (lanes, lanes_after), pairs.len() as u64, crawl) else {
+            continue;
+        };
+        bytes.reserve(pairs.len() * PAIR_BYTES);
         for (key, value) in pairs {
             bytes.extend(key.to_le_bytes());
             bytes.extend(value.to_le_bytes());
         }
         let write = || -> io::Result<()> {
             files.make_folder(FOLDER)?;
-            let aside = format!("{FOLDER}/new");
-            let mut file = files.create(&aside)?;
+            let temporary = format!("{FOLDER}/new");
+            let mut file = files.create(&temporary)?;
             file.write_at(&bytes, 0)?;
             file.sync()?;
-            files.rename(&aside, &name(number))
+            files.rename(&temporary, &file_name(number))
         };
-        write().map_err(|error| failed(&**files, &name(number), "write", &error))?;
-        lanes = behind;
+        write().map_err(|error| failed(&**files, &file_name(number), "write", &error))?;
+        lanes = lanes_after;
     }
-    // Those of files that a compaction removed.
+    // Remove the indexes of log files that a compaction removed.
     let listed = files.list(FOLDER).map_err(|error| failed(&**files, FOLDER, "list", &error))?;
     for old in listed.iter().filter_map(|name| number_of(name)).filter(|number| !numbers.contains(number)) {
-        files.remove(&name(old)).map_err(|error| failed(&**files, &name(old), "remove", &error))?;
+        files.remove(&file_name(old)).map_err(|error| failed(&**files, &file_name(old), "remove", &error))?;
     }
     Ok(())
 }
 
 fn number_of(text: &str) -> Option<u32> {
     let number = text.strip_suffix(".idx")?.parse().ok()?;
-    name(number).ends_with(&format!("/{text}")).then_some(number)
+    file_name(number).ends_with(&format!("/{text}")).then_some(number)
 }
 
-/// The names of all files that are indexes, by what they hold.
+/// The names of all index files, recognized by name and magic.
 pub(super) fn names(files: &dyn Files) -> Vec<String> {
     let is_ours = |name: &String| {
         let mut start = [0; MAGIC.len()];

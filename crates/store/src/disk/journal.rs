@@ -1,6 +1,6 @@
-//! [`Journal`]: the log as the frontier sees it: what is on disk, what is being written, and the frame being built.
+//! [`Journal`]: the log as the frontier sees it: what is on disk, what is being written, and the current frame.
 //!
-//! Invariant: every position returned by `append` can be read from then on, wherever its bytes are.
+//! Invariant: every position that `append` returns can be read from then on, on disk or in memory.
 
 use super::fault::damaged;
 use super::files::Files;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// A new file of the log is started when the current one has this size.
 const MAX_FILE: u64 = 256 << 20;
-/// The length of a frame has 32 bits; commits come long before this.
+/// The length of a frame has 32 bits. Commits happen long before this limit.
 const MAX_FRAME: usize = 1 << 30;
 
 pub(super) struct Journal {
@@ -27,7 +27,7 @@ pub(super) struct Journal {
     begins_file: Option<u32>,
     /// The frame that was sealed last since the journal was opened.
     sealed: Option<Mark>,
-    /// The file that frames go to, and the position of its header.
+    /// The file that frames are written to, and the position of its header.
     file: (u32, u64),
     full_file: u64,
 }
@@ -52,7 +52,7 @@ impl Journal {
         journal
     }
 
-    /// For tests: files this small.
+    /// For tests: starts a new file at this size.
     pub fn set_full_file(&mut self, size: u64) {
         self.full_file = size;
     }
@@ -69,7 +69,8 @@ impl Journal {
         }
     }
 
-    /// Starts another file with the next frame, unless the file or the frame has begun.
+    /// Starts a new file with the next frame. Does nothing if the current frame has records or the current file is
+    /// empty.
     pub fn begin_file(&mut self) {
         if self.is_empty() && self.begins_file.is_none() && self.frame_at > self.file.1 + HEADER as u64 {
             self.file = (self.file.0 + 1, self.frame_at);
@@ -88,7 +89,7 @@ impl Journal {
         Ok(position)
     }
 
-    /// Where the last sealed frame ends.
+    /// The end of the last sealed frame.
     pub fn end(&self) -> u64 {
         if self.begins_file.is_some() { self.file.1 } else { self.frame_at }
     }
@@ -103,7 +104,7 @@ impl Journal {
         self.frame.len() <= FRAME
     }
 
-    /// Seals the frame being built and starts another. If nothing happened since the last one, there is no frame.
+    /// Seals the current frame and starts another. If nothing happened since the last commit, the batch has no frame.
     pub fn seal(&mut self) -> (CommitBatch, Mark) {
         if let Some(mark) = self.sealed.filter(|_| self.is_empty()) {
             return (CommitBatch { start: self.end(), ..CommitBatch::default() }, mark);
@@ -120,7 +121,7 @@ impl Journal {
         (batch, mark)
     }
 
-    /// All frames that end at `end` or before are on disk.
+    /// Acknowledges that all frames up to `end` are on disk.
     pub fn acknowledge(&mut self, end: u64) -> Result<(), StoreError> {
         while let Some(batch) = self.on_their_way.pop_front_if(|batch| batch.end() <= end) {
             if let Some(number) = batch.begins_file {
@@ -130,17 +131,17 @@ impl Journal {
         Ok(())
     }
 
-    /// Whether there is a file that is complete.
+    /// Whether the log has at least one complete file.
     pub fn has_many_files(&self) -> bool {
         self.disk.numbers().count() > 1
     }
 
-    /// Whether a compaction can remove what is before a position.
+    /// Whether a compaction can remove files before a position.
     pub fn needs_compaction(&self, keep_from: u64) -> bool {
         self.disk.needs_compaction(keep_from).is_some()
     }
 
-    /// Closes the files before a position: nothing refers to them.
+    /// Closes the files before a position, which are not referenced any more.
     pub fn forget_before(&mut self, position: u64) {
         self.disk.forget_before(position);
     }

@@ -1,11 +1,11 @@
-//! [`Known`]: the fingerprints of all URLs ever seen, in memory as long as they fit, then on disk.
+//! [`Known`]: the fingerprints of all known URLs, in memory while they fit, then on disk.
 //!
 //! New fingerprints go to a table in memory, like an LSM tree's memtable. When the frontier runs out of memory, the
 //! table becomes a sorted [`Run`] on disk and starts empty. Compaction merges runs so that each is more than twice as
-//! long as the next: there are few, and a fingerprint is rewritten only a few times.
+//! long as the next. The number of runs is logarithmic, and so is the number of times that a fingerprint is rewritten.
 //!
-//! Invariant: no fingerprint is in two places. A run that the current snapshot names is not removed before the next
-//! one.
+//! Invariants: each fingerprint is stored once, in the table or in one run. A run that the current snapshot lists is
+//! not removed before the next snapshot is complete.
 
 use super::fault::failed;
 use super::files::Files;
@@ -17,18 +17,19 @@ use std::collections::BinaryHeap;
 use std::io;
 use std::sync::Arc;
 
-/// All fingerprints.
+/// The set of all fingerprints.
 pub(super) struct Known {
     files: Arc<dyn Files>,
     crawl: u64,
+    /// The table in memory.
     pub young: SeenSet,
     pub runs: Vec<Run>,
     /// The number of the next run.
     next: u32,
-    /// Merged into others, but perhaps named by the last snapshot.
+    /// Runs that were merged into others, but that the last snapshot may still list.
     retired: Vec<u32>,
-    /// A cache of fingerprints recently found in runs: most links of a page are those of the page before.
-    met: Vec<u64>,
+    /// A direct-mapped cache of fingerprints recently found in runs: consecutive pages share most of their links.
+    recent: Vec<u64>,
 }
 
 impl Known {
@@ -40,7 +41,7 @@ impl Known {
             runs: Vec::new(),
             next: 1,
             retired: Vec::new(),
-            met: Vec::new(),
+            recent: Vec::new(),
         }
     }
 
@@ -48,13 +49,13 @@ impl Known {
     pub fn insert(&mut self, fingerprint: u64) -> Result<bool, StoreError> {
         if !self.runs.is_empty() {
             let number = stored(fingerprint);
-            let place = self.place(number);
-            if self.met.get(place) == Some(&number) {
+            let slot = self.recent_slot(number);
+            if self.recent.get(slot) == Some(&number) {
                 return Ok(false);
             }
             if !self.young.contains(number) && self.is_in_a_run(number)? {
-                if let Some(met) = self.met.get_mut(place) {
-                    *met = number;
+                if let Some(recent) = self.recent.get_mut(slot) {
+                    *recent = number;
                 }
                 return Ok(false);
             }
@@ -75,11 +76,13 @@ impl Known {
         Ok(false)
     }
 
-    fn place(&self, number: u64) -> usize {
-        ((u128::from(number) * self.met.len() as u128) >> 64) as usize
+    /// The slot of a fingerprint in the cache.
+    fn recent_slot(&self, number: u64) -> usize {
+        ((u128::from(number) * self.recent.len() as u128) >> 64) as usize
     }
 
-    /// A run is damaged or cannot be read. Without a snapshot that names it, it is rebuilt from the log.
+    /// The error for a run that is damaged or cannot be read. Removes the snapshot, so that the next start rebuilds the
+    /// run from the log.
     fn unreadable(&self, number: u32, error: &io::Error) -> StoreError {
         let name = run::file_name(number);
         if error.kind() != io::ErrorKind::InvalidData {
@@ -99,25 +102,25 @@ impl Known {
 
     /// Memory use in bytes.
     pub fn bytes(&self) -> usize {
-        self.young.bytes() + self.met.capacity() * 8 + self.runs.iter().map(Run::bytes).sum::<usize>()
+        self.young.bytes() + self.recent.capacity() * 8 + self.runs.iter().map(Run::bytes).sum::<usize>()
     }
 
-    /// Flushes the table in memory to disk and empties it. All filters together get this much room.
+    /// Flushes the table in memory to disk and empties it. The filters of all runs use at most `filters` bytes.
     pub fn spill(&mut self, filters: usize) -> Result<(), StoreError> {
         self.files.make_folder(run::FOLDER).map_err(|error| failed(&*self.files, run::FOLDER, "make", &error))?;
         let young = std::mem::take(&mut self.young);
-        // All runs that are not much longer than what they are merged with.
-        let (mut from, mut together) = (self.runs.len(), young.len());
+        // Merge every run that is at most twice as long as everything after it.
+        let (mut from, mut merged_count) = (self.runs.len(), young.len());
         while let Some(before) = from.checked_sub(1).and_then(|before| self.runs.get(before))
-            && before.count <= together * 2
+            && before.count <= merged_count * 2
         {
-            together += before.count;
+            merged_count += before.count;
             from -= 1;
         }
         let merging = self.runs.split_off(from);
-        self.write_run(together, filters, Merge::of(&young, &merging))?;
+        self.write_run(merged_count, filters, Merge::of(&young, &merging))?;
         self.retired.extend(merging.iter().map(|run| run.number));
-        self.remember_some();
+        self.reset_recent();
         Ok(())
     }
 
@@ -142,25 +145,25 @@ impl Known {
         Ok(())
     }
 
-    /// The runs that no snapshot names any more once the one being written is in force.
+    /// The runs that can be deleted once the snapshot being written is complete.
     pub fn retire(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.retired)
     }
 
-    /// Opens the runs that a snapshot names. `None` if one of them is not what it should be.
+    /// Opens the runs that a snapshot lists. `None` if one of them is missing or does not match.
     pub fn take_up(&mut self, runs: &[(u32, u64)]) -> Option<()> {
         for &(number, count) in runs {
             self.runs.push(Run::open(&*self.files, self.crawl, number, count)?);
             self.next = self.next.max(number.checked_add(1)?);
         }
-        self.remember_some();
+        self.reset_recent();
         Some(())
     }
 
-    /// Allocates the cache for fingerprints found in runs: small compared with the rest.
-    fn remember_some(&mut self) {
-        let places = self.runs.iter().map(|run| run.count / 256).sum::<u64>().next_power_of_two();
-        self.met = vec![0; if self.runs.is_empty() { 0 } else { places.clamp(1 << 4, 1 << 16) as usize }];
+    /// Allocates an empty cache for fingerprints found in runs, small compared with the runs.
+    fn reset_recent(&mut self) {
+        let slots = self.runs.iter().map(|run| run.count / 256).sum::<u64>().next_power_of_two();
+        self.recent = vec![0; if self.runs.is_empty() { 0 } else { slots.clamp(1 << 4, 1 << 16) as usize }];
     }
 
     /// Deletes runs that nothing refers to.
@@ -168,7 +171,7 @@ impl Known {
         let fail = |error| failed(&*self.files, run::FOLDER, "list", &error);
         let names = self.files.list(run::FOLDER).map_err(fail)?;
         for number in names.iter().filter_map(|name| run::file_number(name)) {
-            // A stray file may have any number.
+            // Do not reuse the number of an unlisted file.
             self.next = self.next.max(number.saturating_add(1));
             if !self.runs.iter().any(|run| run.number == number) {
                 remove(&*self.files, &[number])?;
@@ -193,7 +196,7 @@ pub(super) fn remove(files: &dyn Files, runs: &[u32]) -> Result<(), StoreError> 
 
 type Fingerprints<'a> = Box<dyn Iterator<Item = io::Result<u64>> + 'a>;
 
-/// The fingerprints of the table and of some runs, merged in order.
+/// Merges the fingerprints of the table and of some runs in ascending order.
 struct Merge<'a> {
     runs: Vec<(u32, Fingerprints<'a>)>,
     /// The next fingerprint of each run, the smallest first.

@@ -1,8 +1,7 @@
 //! The lock of a crawl directory: one process at a time.
 //!
-//! It is an advisory lock of the operating system, not the file's existence: when the process dies, however it dies,
-//! the lock is released, and nothing has to be removed. The file's text (process id and machine) is only for the
-//! message.
+//! The lock is `flock`, not the existence of the file: the operating system releases it when the process dies, and no
+//! stale file has to be removed. The file's text (process id and host name) is used only in the error message.
 
 use super::os_files::{OsFile, not_followed};
 use argiope_core::{StoreError, StoreErrorKind};
@@ -12,34 +11,35 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Commands that only read look at the lock by taking it for a moment: a lock that is held longer than this is another
-/// crawl's.
-const PATIENCE: Duration = Duration::from_millis(500);
-const PAUSE: Duration = Duration::from_millis(2);
-/// How the text starts.
-const TEXT: &str = "process ";
+/// How long [`Lock::take`] retries. Read-only commands take a shared lock for a moment to test it; a lock that is held
+/// longer than this belongs to another crawl.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_millis(500);
+/// Time between two attempts.
+const RETRY_INTERVAL: Duration = Duration::from_millis(2);
+/// The first word of the file's text.
+const TEXT_PREFIX: &str = "process ";
 
-/// Held as long as it lives.
+/// The exclusive lock of a crawl directory, released on drop.
 #[derive(Debug)]
 pub struct Lock {
     _file: File,
 }
 
 impl Lock {
-    /// Takes the lock, or names its holder.
+    /// Takes the lock. If another process holds it, the error names that process.
     pub fn take(path: &Path) -> Result<Self, StoreError> {
         let failed = |error: std::io::Error| {
             StoreError::new(StoreErrorKind::File, format!("cannot lock {}: {error}", path.display()))
         };
         let mut file = open(path, OFlags::RDWR | OFlags::CREATE).map_err(failed)?;
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + ACQUIRE_TIMEOUT;
         loop {
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => break,
-                Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < until => std::thread::sleep(PAUSE),
+                Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < until => std::thread::sleep(RETRY_INTERVAL),
                 Err(rustix::io::Errno::WOULDBLOCK) => {
-                    // The message works without it.
-                    let holder = text(&file).unwrap_or_default();
+                    // If the text cannot be read, the message says "another process".
+                    let holder = read_text(&file).unwrap_or_default();
                     let holder = if holder.trim().is_empty() { "another process" } else { holder.trim() };
                     let directory = path.parent().unwrap_or(path).display();
                     let message =
@@ -49,20 +49,20 @@ impl Lock {
                 Err(error) => return Err(failed(error.into())),
             }
         }
-        let found = text(&file).map_err(failed)?;
-        if !found.is_empty() && !found.starts_with(TEXT) {
+        let found = read_text(&file).map_err(failed)?;
+        if !found.is_empty() && !found.starts_with(TEXT_PREFIX) {
             let message = format!("{} is not the lock of a crawl; move it, or give another --out", path.display());
             return Err(StoreError::new(StoreErrorKind::Format, message));
         }
         let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
         file.set_len(0).map_err(failed)?;
         std::io::Seek::rewind(&mut file).map_err(failed)?;
-        file.write_all(format!("{TEXT}{} on {machine}\n", std::process::id()).as_bytes()).map_err(failed)?;
+        file.write_all(format!("{TEXT_PREFIX}{} on {machine}\n", std::process::id()).as_bytes()).map_err(failed)?;
         Ok(Self { _file: file })
     }
 }
 
-/// Opens the file, if it is an ordinary one with one name.
+/// Opens the file; refuses anything but a regular file without further hard links.
 fn open(path: &Path, access: OFlags) -> std::io::Result<File> {
     let flags = access | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let opened = rustix::fs::open(path, flags, Mode::from_raw_mode(0o666));
@@ -70,20 +70,20 @@ fn open(path: &Path, access: OFlags) -> std::io::Result<File> {
     OsFile::new(file)?.into_own()
 }
 
-fn text(file: &File) -> std::io::Result<String> {
+fn read_text(file: &File) -> std::io::Result<String> {
     let mut text = Vec::new();
     file.take(200).read_to_end(&mut text)?;
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// Who holds the lock now, as far as can be told without keeping it: for commands that only read.
+/// The text of the process that holds the lock now, for read-only commands. Does not keep the lock.
 pub fn holder(path: &Path) -> Option<String> {
     let file = open(path, OFlags::RDONLY).ok()?;
     match flock(&file, FlockOperation::NonBlockingLockShared) {
         Err(rustix::io::Errno::WOULDBLOCK) => {}
         _ => return None,
     }
-    Some(text(&file).ok()?.trim().to_owned())
+    Some(read_text(&file).ok()?.trim().to_owned())
 }
 
 #[cfg(test)]
@@ -120,7 +120,7 @@ mod tests {
             let path = path.clone();
             move || Lock::take(&path).map(drop)
         });
-        // The other thread waits for the lock, or has not begun yet: both are what is tested.
+        // The other thread may be waiting for the lock or may not have started yet. Both cases are valid here.
         drop(reader);
         starting.join().expect("it ends").expect("the lock is free by then");
     }

@@ -1,14 +1,14 @@
-//! The crawl's log: everything that happened, in order. All other state can be rebuilt from it.
+//! The write-ahead log of a crawl: all events in order. All other state can be rebuilt from it.
 //!
-//! The log is one sequence of bytes, cut into files of some hundred megabytes, `log/000001.log` and so on. A position
+//! The log is one sequence of bytes, split into files of some hundred megabytes, `log/000001.log` and so on. A position
 //! counts from the start of the first file, headers included. A file's header is followed by frames: `mark (4) · length
-//! (4) · checksum (8) · records`. A frame is one commit: all of it happened, or nothing.
+//! (4) · checksum (8) · records`. A frame is one commit and is atomic.
 //!
-//! The writer starts a frame only after the one before it was synced. Hence a crash can leave:
+//! The writer starts a frame only after the previous frame was synced. So a crash can leave:
 //! - complete frames, followed by at most one incomplete frame: **torn**, never acknowledged, truncated;
 //! - a last file with an incomplete header: it was never used, and is removed.
 //!
-//! An incomplete frame followed by a complete one cannot come from a crash. That is **damage**, and is refused.
+//! An incomplete frame followed by a complete one cannot come from a crash. It is **damage**, and the log is rejected.
 
 use super::directory::CrawlFile;
 use super::fault::{damaged, failed};
@@ -21,42 +21,42 @@ use std::sync::Arc;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 
 pub(super) const FOLDER: &str = "log";
-/// The format of what is written. Files of all formats up to it are read.
+/// The format version that is written. All versions up to it can be read.
 pub(super) const VERSION: u32 = 2;
 /// `magic (8) · version (4) · number of the file (4) · number of the crawl (8) · position of the header (8) · checksum (8)`.
 pub(super) const HEADER: usize = 40;
-/// Set in a file's version where the log begins with it: what was before it was compacted away.
+/// Flag in the version field of a file that begins the log. Earlier files were removed by a compaction.
 const BEGINS_LOG: u32 = 1 << 31;
-/// The file that the log will begin with, while a compaction writes it.
+/// The temporary name of a compaction's output, which becomes the first file of the log.
 pub(super) const BASE: &str = "log/base.new";
 const MAGIC: &[u8; 8] = b"ARGIOPE\n";
 /// The size of a frame's header.
 pub(super) const FRAME: usize = 16;
 const MARK: &[u8; 4] = b"\xA7FRM";
-/// No frame is longer: the journal seals it at a gibibyte and one record.
+/// The maximum length of a frame's records: the journal seals a frame at 1 GiB plus one record.
 const MAX_RECORDS: usize = (1 << 30) + (256 << 20);
-/// How much of a file is looked at in one piece.
+/// How many bytes a scan reads at once.
 const SCAN: usize = 1 << 20;
-/// How much is read at once for a single record: the links of one page are neighbours.
+/// How many bytes are read to get a single record. More than one, because the links of a page are adjacent.
 const WINDOW: usize = 8 * 1024;
 
-/// One commit: a sealed frame to be written. At the end of a run there may be some without a frame, which only carry
-/// more of a snapshot.
+/// One commit: a sealed frame to be written. At the end of a run, a batch may have no frame and only a portion of a
+/// snapshot.
 #[derive(Clone, Default)]
 pub struct CommitBatch {
-    /// Where the frame starts.
+    /// The log position at which the frame starts.
     pub(super) start: u64,
     pub(super) frame: Arc<Vec<u8>>,
-    /// The number of the file that starts with this frame, if one does.
+    /// The number of the new file, if this frame starts one.
     pub(super) begins_file: Option<u32>,
-    /// A portion of a snapshot, which refers to nothing after this frame.
+    /// A portion of a snapshot. It does not refer to anything after this frame.
     pub(super) snapshot: Option<Arc<Portion>>,
-    /// It puts the snapshot into force.
+    /// Whether the portion completes the snapshot.
     pub(super) completes_snapshot: bool,
 }
 
 impl CommitBatch {
-    /// Where the frame ends: what is acknowledged once it is durable.
+    /// The log position at which the frame ends; acknowledged once the frame is durable.
     pub fn end(&self) -> u64 {
         self.start + self.frame.len() as u64
     }
@@ -65,7 +65,7 @@ impl CommitBatch {
         self.frame.len()
     }
 
-    /// What the frontier needs of it once it is durable: the portion of a snapshot is large and no longer needed.
+    /// Reduces the batch to what the frontier needs once it is durable: drops the snapshot portion, which is large.
     pub fn written(self) -> Self {
         Self { snapshot: None, ..self }
     }
@@ -98,13 +98,13 @@ fn header(version: u32, number: u32, crawl: u64, position: u64) -> [u8; HEADER] 
     header
 }
 
-/// The header of a file that the log begins with. Its position is 0; positions between its end and the next file are
-/// those of what was compacted away.
+/// The header of a compacted file that begins the log. Its position is 0. The positions between its end and the next
+/// file belonged to records that were compacted away.
 pub(super) fn base_header(number: u32, crawl: u64) -> [u8; HEADER] {
     header(VERSION | BEGINS_LOG, number, crawl, 0)
 }
 
-/// Removes the files before the one that the log begins with.
+/// Removes the files before the first file of the log.
 pub(super) fn remove_obsolete(files: &dyn Files, first: u32) -> Result<(), StoreError> {
     let names = files.list(FOLDER).map_err(|error| failed(files, FOLDER, "list", &error))?;
     let mut obsolete: Vec<String> =
@@ -139,7 +139,7 @@ pub(super) fn is_log(files: &dyn Files, number: u32) -> bool {
         && sum == xxh3_64_with_seed(start, 0).to_le_bytes()
 }
 
-/// Whether a file is one that a crawl has only begun: a header, or a part of one.
+/// Whether a file has only a header or a part of a header.
 pub(super) fn is_begun(files: &dyn Files, number: u32) -> bool {
     let mut found = [0; HEADER + 1];
     let read = files.open(&file_name(number)).and_then(|file| file.read_at(&mut found, 0));
@@ -157,7 +157,7 @@ pub(super) fn is_there(files: &dyn Files) -> bool {
     names.iter().filter_map(|name| file_number(name)).any(|number| is_log(files, number))
 }
 
-/// Writes frames to disk, one after the other. Lives on the thread that may wait for disks.
+/// Writes frames to disk, one after the other. Used by the writer thread, which may block on the disk.
 pub struct LogWriter {
     files: Arc<dyn Files>,
     crawl: u64,
@@ -166,20 +166,20 @@ pub struct LogWriter {
     /// The position of the file's header.
     base: u64,
     snapshot: SnapshotFile,
-    /// A crawl without a commit yet: its log's first file is not synced, and `crawl.json` not written.
+    /// Set until the first commit: the first log file is not synced, and `crawl.json` is not written yet.
     uncommitted: Option<CrawlFile>,
-    /// `crawl.json` with other settings, to be written after the next commit: links that they admit are in it.
+    /// `crawl.json` with changed settings, written after the next commit, which has the links that they admit.
     settings: Option<CrawlFile>,
-    /// After a failed write the state of the disk is unknown: nothing more is written.
+    /// The error of a failed write. The state of the disk is then unknown, so later writes fail too.
     broken: Option<StoreError>,
 }
 
 impl LogWriter {
-    /// Creates the first file of a new log. Nothing is synced: that is left to the first commit, so that a crawl can
-    /// start without waiting for a disk.
+    /// Creates the first file of a new log. Syncing is left to the first commit, so that a crawl starts without waiting
+    /// for the disk.
     pub(super) fn create(files: Arc<dyn Files>, crawl: CrawlFile) -> Result<Self, StoreError> {
         files.make_folder(FOLDER).map_err(|error| failed(&*files, FOLDER, "make", &error))?;
-        // Left by a directory that was being created or removed when the process died.
+        // Files may be left from an interrupted creation or removal of the directory.
         for name in files.list(FOLDER).map_err(|error| failed(&*files, FOLDER, "list", &error))? {
             let Some(name) = file_number(&name).map(file_name) else { continue };
             files.remove(&name).map_err(|error| failed(&*files, &name, "remove", &error))?;
@@ -214,7 +214,7 @@ impl LogWriter {
         crawl.write(&*self.files)
     }
 
-    /// Writes a frame and returns once it is durable. The outputs that the commit mentions must be durable before.
+    /// Writes a frame and returns once it is durable. The outputs that the commit refers to must already be durable.
     pub fn write(&mut self, batch: &CommitBatch) -> Result<(), StoreError> {
         if let Some(error) = &self.broken {
             return Err(error.clone());
@@ -272,17 +272,17 @@ pub(super) struct LogReader {
     files: Arc<dyn Files>,
     crawl: u64,
     sections: Vec<Section>,
-    /// The part of the log that was read last, and its position.
+    /// A buffer with the part of the log that was read last, and its position.
     window: Vec<u8>,
     window_at: u64,
-    /// The first file holds what a compaction kept of the files before.
+    /// Whether the first file is the output of a compaction.
     pub is_compacted: bool,
 }
 
-/// Where the complete frames end, and what follows them.
+/// The end of the complete frames, and what follows them.
 pub(super) struct Tail {
     pub end: u64,
-    /// This many bytes are not a complete frame.
+    /// The number of bytes of an incomplete frame.
     pub torn: u64,
 }
 
@@ -298,7 +298,7 @@ impl LogReader {
         loop {
             let listed = numbers(&*files)?;
             match Self::open_listed(&files, crawl, &listed) {
-                // A compaction may have removed files meanwhile.
+                // Retry if a concurrent compaction has changed the list of files.
                 Err(error) if numbers(&*files)? == listed => return Err(error),
                 Err(_) => {}
                 opened => return opened,
@@ -360,7 +360,7 @@ impl LogReader {
         self.sections.first().map_or(0, |section| section.base) + HEADER as u64
     }
 
-    /// Where the files begin that were not compacted.
+    /// The position of the first file after the compacted one.
     pub fn kept_from(&self) -> u64 {
         self.sections.get(usize::from(self.is_compacted)).map_or(0, |section| section.base)
     }
@@ -385,7 +385,7 @@ impl LogReader {
         Ok(())
     }
 
-    /// Iterates over the frames from a position, which must be the start of one or the end of all.
+    /// Iterates over the frames from a position, which must be the start of a frame or the end of the log.
     pub fn walk(
         &self,
         from: u64,
@@ -394,7 +394,7 @@ impl LogReader {
         self.walk_until(from, u64::MAX, each)
     }
 
-    /// The same up to the first frame that starts at `until` or behind it.
+    /// Like [`Self::walk`], up to the first frame that starts at or after `until`.
     pub fn walk_until(
         &self,
         from: u64,
@@ -408,7 +408,7 @@ impl LogReader {
                 return Ok(Tail { end: at, torn: 0 });
             }
             let Some((section, next)) = self.section_at(at) else { return Ok(Tail { end: at, torn: 0 }) };
-            // Where a file ends, the next one's header starts.
+            // The header of the next file starts at the end of the file before.
             if at == section.base {
                 at += HEADER as u64;
                 continue;
@@ -416,7 +416,7 @@ impl LogReader {
             let name = file_name(section.number);
             let len = section.file.length().map_err(|error| failed(&*self.files, &name, "read", &error))?;
             if at == section.base + len {
-                // Behind what a compaction kept, positions are missing.
+                // After a compacted file, there is a gap in the positions.
                 match next.filter(|next| self.is_compacted && next.base > at) {
                     Some(next) => at = next.base,
                     None => return Ok(Tail { end: at, torn: 0 }),
@@ -425,8 +425,8 @@ impl LogReader {
             }
             if !self.read_frame(section, at, &mut records)? {
                 let behind = next.is_some() || self.whole_frame_behind(section, at - section.base)?;
-                // A reader may have seen half of this frame while the crawl was writing it, and then the next one
-                // completely.
+                // A concurrent reader may see a part of this frame while the crawl writes it, and then the complete
+                // next frame.
                 let still_torn = behind && !self.read_frame(section, at, &mut records)?;
                 if still_torn {
                     return Err(damaged(
@@ -453,7 +453,7 @@ impl LogReader {
         }
     }
 
-    /// Whether a complete frame with this checksum starts at one position and ends at the other.
+    /// Whether a complete frame with this checksum starts at `start` and ends at `end`.
     pub fn has_frame(&self, start: u64, end: u64, checksum: u64) -> Result<bool, StoreError> {
         let Some((section, _)) = self.section_at(start) else { return Ok(false) };
         let mut records = Vec::new();
@@ -462,7 +462,7 @@ impl LogReader {
         Ok(whole && start + (FRAME + records.len()) as u64 == end && sum == checksum)
     }
 
-    /// The file that holds a position, and the one after it. A position at the very end belongs to the last file.
+    /// The file that contains a position, and the next file. A position at the very end belongs to the last file.
     fn section_at(&self, position: u64) -> Option<(&Section, Option<&Section>)> {
         let index = self.sections.partition_point(|section| section.base <= position).checked_sub(1)?;
         Some((self.sections.get(index)?, self.sections.get(index + 1)))
@@ -479,7 +479,7 @@ impl LogReader {
         if length as u64 > left || length > MAX_RECORDS {
             return Ok(false);
         }
-        // Before memory is allocated for what may be a hole in the file.
+        // Verify the checksum before allocating memory: the length may be wrong.
         if length > SCAN && self.hash(section, within + FRAME as u64, length, start)? != checksum {
             return Ok(false);
         }
@@ -507,9 +507,10 @@ impl LogReader {
         Ok(hash.digest())
     }
 
-    /// Whether a complete frame follows anywhere after a place of a file.
+    /// Whether a complete frame follows anywhere after an offset in a file.
     ///
-    /// Memory is constant, and time is linear: a tail that no crash can leave is reported as damage.
+    /// Memory is constant. Time is linear: a tail that would take longer cannot come from a crash and is reported as
+    /// damage.
     fn whole_frame_behind(&self, section: &Section, place: u64) -> Result<bool, StoreError> {
         let name = file_name(section.number);
         let error = |error| failed(&*self.files, &name, "read", &error);
@@ -523,7 +524,7 @@ impl LogReader {
         if tail > (MAX_RECORDS + FRAME) as u64 {
             return refuse("are not a commit, and no crash leaves so much");
         }
-        // What false marks may cost.
+        // The limit on bytes that are hashed because of false frame marks.
         let mut hashed = 4 * tail + (1 << 20);
         let mut piece = vec![0; SCAN + FRAME];
         let mut at = place + 1;
@@ -553,8 +554,7 @@ impl LogReader {
     /// Reads the record at a position that is on disk.
     pub fn read<T>(&mut self, position: u64, with: impl FnOnce(Record<'_>) -> T) -> Result<T, StoreError> {
         let mut wanted = WINDOW;
-        // First what is in the window, which may be older than what was written since. Then a fresh window. Then a
-        // larger one.
+        // Try the buffered window first, which may be older than the file. Then read a fresh window, then a larger one.
         for fresh in [false, true, true] {
             if fresh {
                 self.fill_window(position, wanted)?;
@@ -578,7 +578,7 @@ impl LogReader {
         if let Some((section, _)) = self.section_at(position) {
             let error = |error| failed(&*self.files, &file_name(section.number), "read", &error);
             let within = position - section.base;
-            // A record may claim to be long: before memory is allocated for it, check that the file is that long.
+            // The length of a record is untrusted: check it against the file before allocating memory.
             let left =
                 if wanted > WINDOW { section.file.length().map_err(error)?.saturating_sub(within) } else { u64::MAX };
             window.resize(usize::try_from(left).unwrap_or(wanted).min(wanted), 0);
@@ -654,12 +654,12 @@ impl LogReader {
         self.walk_until(from, until, each).map(drop)
     }
 
-    /// Whether the last file has the format of what is written.
+    /// Whether the last file has the current format.
     pub fn is_current(&self) -> bool {
         self.sections.last().is_none_or(|section| section.version == VERSION)
     }
 
-    /// Where the files end that have no link graph: before format 2.
+    /// The end of the files without a link graph (format 1).
     pub fn without_graph(&self) -> u64 {
         self.sections.iter().find(|section| section.version > 1).map_or(u64::MAX, |section| section.base)
     }

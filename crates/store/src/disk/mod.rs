@@ -20,8 +20,8 @@
 //! that it mentions, and tells the frontier when it is durable ([`DiskFrontier::acknowledge`]). The frontier never
 //! waits.
 //!
-//! Leases are not stored. When the directory is opened, leased links are in the queue again, and what was written to
-//! outputs after the last commit is truncated. Fetching is at least once; records are exactly once.
+//! Leases are not stored. When the directory is opened, leased links are queued again, and outputs are truncated to
+//! their length at the last commit. Fetching is at least once; records are exactly once.
 //!
 //! `docs/format.md` describes all files to the byte.
 

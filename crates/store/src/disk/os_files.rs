@@ -1,8 +1,8 @@
-//! [`OsFiles`]: a directory of the machine's file system.
+//! [`OsFiles`]: a directory of the operating system's file system.
 //!
-//! Everything is opened relative to the directory, which is opened once. Someone else may have planted files in it: no
-//! symbolic link is followed, only regular files are opened, and a file that has another name (a hard link) is read but
-//! not written to.
+//! Everything is opened relative to the directory, which is opened once. Another user may have planted files in it:
+//! symbolic links are not followed, only regular files are opened, and a file with several hard links is never written
+//! to.
 
 use super::files::{File, Files};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
@@ -16,7 +16,7 @@ use std::os::unix::fs::{FileExt, MetadataExt as _};
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-/// A pipe in a file's place must not block.
+/// Flags for opening files. Nonblocking, because opening a named pipe must not hang.
 const FILE: OFlags = OFlags::NOFOLLOW.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 const FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC);
 
@@ -36,13 +36,13 @@ impl OsFiles {
         if let Some(root) = self.root.get() {
             return Ok(Arc::clone(root));
         }
-        // The directory's own path may lead through links: the user named it.
+        // The path of the directory itself may contain symbolic links, because the user gave it.
         let root = Arc::new(rustix::fs::open(&self.path, FOLDER, Mode::empty())?);
         Ok(Arc::clone(self.root.get_or_init(|| root)))
     }
 
-    /// The folder that a name is in, and the name within it. Only an output file outside of the directory has an
-    /// absolute name.
+    /// The folder that a name is in, and the name within it. Only output files outside of the directory have absolute
+    /// names.
     fn place<'a>(&self, name: &'a str) -> io::Result<(Arc<OwnedFd>, &'a OsStr)> {
         let path = Path::new(name);
         let file = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
@@ -82,7 +82,7 @@ pub(super) fn not_followed(error: Errno, path: &Path) -> io::Error {
 
 impl Files for OsFiles {
     fn open(&self, name: &str) -> io::Result<Box<dyn File>> {
-        // Reports also open directories that are read-only.
+        // Fall back to reading: reports can be made from read-only directories.
         Ok(Box::new(match self.open_as(name, OFlags::RDWR) {
             Err(error)
                 if matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem) =>
@@ -97,7 +97,7 @@ impl Files for OsFiles {
         Ok(Box::new(match self.open_as(name, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 let mut file = self.open_as(name, OFlags::RDWR)?;
-                // Not with the open: the file may turn out to be one that is not written to.
+                // Not truncated by the open: first check that the file may be written to.
                 file.set_len(0)?;
                 file
             }
@@ -164,7 +164,7 @@ impl Files for OsFiles {
     }
 }
 
-/// The size of a folder's files, folders in it included, links not followed.
+/// The total size of the files in a folder and its subfolders. Does not follow symbolic links.
 pub fn folder_size(folder: &Path) -> u64 {
     let mut size = 0;
     let mut folders = vec![folder.to_owned()];
@@ -183,7 +183,7 @@ pub fn folder_size(folder: &Path) -> u64 {
 /// An open regular file.
 pub(super) struct OsFile {
     file: fs::File,
-    /// It has another name too.
+    /// Whether the file has several hard links.
     is_shared: bool,
 }
 
@@ -202,13 +202,13 @@ impl OsFile {
         Ok(Self { file, is_shared: meta.nlink() > 1 })
     }
 
-    /// The file itself, if it has one name.
+    /// The file itself, unless it has several hard links.
     pub fn into_own(self) -> io::Result<fs::File> {
         self.own()?;
         Ok(self.file)
     }
 
-    /// Refuses to change a file that has another name.
+    /// The file for writing, unless it has several hard links.
     fn own(&self) -> io::Result<&fs::File> {
         if self.is_shared {
             let why = "it has another name (a hard link), and what is there is not to be changed; replace it by a copy";
@@ -218,7 +218,7 @@ impl OsFile {
     }
 }
 
-/// The file was opened for reading because writing was not allowed: the kernel reports a bad descriptor then.
+/// Converts the error of a write to a file that was opened read-only: the kernel reports a bad descriptor.
 fn read_only(error: io::Error) -> io::Error {
     let words = [Errno::BADF, Errno::INVAL].map(Errno::raw_os_error);
     match error.raw_os_error() {

@@ -1,14 +1,14 @@
-//! [`OutputHash`]: the hash of an output file, by which changes to its committed part are noticed.
+//! [`OutputHash`]: the hash of an output file, which detects changes to its committed part.
 
 use super::fault::failed;
 use super::files::Files;
 use argiope_core::StoreError;
 use xxhash_rust::xxh3::Xxh3;
 
-/// How much is read at once.
+/// Number of bytes read at once.
 const PIECE: usize = 256 << 10;
 
-/// The hash of an output file, as it grows: XXH3 with 64 bits, seed 0.
+/// The hash of a growing output file: XXH3 with 64 bits, seed 0.
 #[derive(Clone, Default)]
 pub struct OutputHash(Xxh3);
 

@@ -1,11 +1,11 @@
-//! [`LaneQueue`]: what is queued in one lane, as positions in the log.
+//! [`LaneQueue`]: the queued links of one lane, as positions in the log.
 //!
-//! The links themselves stay on disk; in memory a queued link is the distance from the one before it, two or three
-//! bytes. A position in the log is also the order of arrival, so the positions of a level ascend.
+//! The links themselves stay on disk; in memory, a queued link is the difference to the position of the previous link,
+//! two or three bytes. A position in the log is also the order of arrival, so the positions of a level ascend.
 //!
-//! Of a million lanes most hold no links or a few: these lie in the lane's own entry, or in a short chain of bytes
-//! beside those of all other lanes ([`Chains`]). Of a very long queue only both ends need to be in memory: if there is
-//! no room, the middle is on disk ([`Spill`]).
+//! Of a million lanes, most have few links or none. These are stored inline in the lane's entry, or in a short chain of
+//! bytes in a shared arena ([`Chains`]). If memory is short, only the two ends of a very long queue stay in memory, and
+//! the middle is on disk ([`Spill`]).
 //!
 //! Links are ordered by rank, which is the rank of a link without a priority, and may be negative with one.
 //!
@@ -24,20 +24,20 @@ use std::collections::{HashSet, VecDeque};
 /// previous link, where the position starts from zero again when the rank has changed. The first difference of a
 /// negative rank wraps around at 32 bits.
 pub(super) enum LaneQueue {
-    /// Encoded, in the entry itself; empty at first.
+    /// Encoded inline; initially empty.
     Short { length: u8, bytes: [u8; MAX_INLINE] },
-    /// Encoded.
+    /// Encoded in a chain.
     Few(Chain),
     #[expect(clippy::box_collection, reason = "a lane is as large as its largest form, and most lanes are short")]
     Many(Box<Vec<Level>>),
 }
 
-/// The bytes that fit into the entry of a lane.
+/// The number of bytes that are stored inline.
 const MAX_INLINE: usize = 22;
-/// Longer queues are not encoded but have levels.
+/// The maximum length of the encoded form. Longer queues have levels.
 const MAX_ENCODED: usize = 160;
 
-/// Where all queues keep their bytes: in memory and on disk.
+/// The storage that all queues share, in memory and on disk.
 pub(super) struct QueueStorage {
     pub chains: Chains,
     pub spill: Spill,
@@ -47,21 +47,21 @@ pub(super) struct QueueStorage {
 pub(super) struct Level {
     rank: i32,
     count: u32,
-    /// The position of the first.
+    /// The position of the first link.
     first: u64,
-    /// The position of the last.
+    /// The position of the last link.
     last: u64,
     /// The differences from the first to the second, from the second to the third, and so on.
     steps: Chain,
-    /// Where the differences continue if not all of them are in memory.
+    /// The rest of the differences, if not all of them are in memory.
     more: Option<Box<More>>,
 }
 
-/// The differences after those at the front.
+/// The differences after `steps`: on disk, then in memory again.
 #[derive(Default)]
 struct More {
     away: VecDeque<SpilledPiece>,
-    /// The last of them, in memory again.
+    /// The last differences, in memory.
     tail: Chain,
 }
 
@@ -192,7 +192,7 @@ impl LaneQueue {
         Ok(())
     }
 
-    /// Removes the links with these positions, which are most likely near the front.
+    /// Removes the links with these positions, optimized for positions near the front.
     pub fn remove(&mut self, mut gone: HashSet<u64>, storage: &mut QueueStorage) -> Result<(), StoreError> {
         let mut kept = Vec::new();
         while !gone.is_empty() {
@@ -215,7 +215,7 @@ impl LaneQueue {
         Ok(())
     }
 
-    /// Writes the queue as a snapshot stores it: its form, and the contents of that form.
+    /// Writes the queue to a snapshot: its form, and the contents of that form.
     pub fn encode(&self, out: &mut BlockWriter, storage: &QueueStorage) -> Result<(), StoreError> {
         match self {
             Self::Many(levels) => {
@@ -233,7 +233,7 @@ impl LaneQueue {
         Ok(())
     }
 
-    /// Reads what `encode` wrote. `None` if the bytes are something else.
+    /// Reads what `encode` wrote. `None` if the bytes are malformed.
     pub fn decode(from: &mut BlockReader, storage: &mut QueueStorage) -> Result<Option<Self>, StoreError> {
         let mut written = |from: &mut BlockReader| {
             let length = from.number()?;
@@ -255,7 +255,7 @@ impl LaneQueue {
         Ok(Some(Self::Many(Box::new(levels))))
     }
 
-    /// Memory use in bytes besides itself and its chains.
+    /// Heap memory in bytes, without its chains.
     pub fn bytes(&self) -> usize {
         match self {
             Self::Short { .. } | Self::Few(_) => 0,
@@ -273,7 +273,7 @@ impl Level {
         Self { rank, count: 1, first: position, last: position, steps: Chain::default(), more: None }
     }
 
-    /// Where further differences go.
+    /// The chain to which further differences are appended.
     fn end(&mut self) -> &mut Chain {
         self.more.as_mut().map_or(&mut self.steps, |more| &mut more.tail)
     }
@@ -286,7 +286,7 @@ impl Level {
         self.count += 1;
     }
 
-    /// Removes the difference from the first to the second.
+    /// Removes and returns the difference from the first to the second link.
     fn next_step(&mut self, storage: &mut QueueStorage) -> Result<u64, StoreError> {
         let QueueStorage { chains, spill } = storage;
         if self.steps.is_empty()
@@ -408,7 +408,7 @@ fn prepend_to(levels: &mut Vec<Level>, rank: i32, first: u64, positions: &[u64],
     level.count += positions.len() as u32;
 }
 
-/// How many numbers end in these bytes of the encoded form. A link is two.
+/// How many numbers end in these bytes of the encoded form. Each link is two numbers.
 fn numbers_in(written: &[u8]) -> u64 {
     written.iter().filter(|byte| **byte & 0x80 == 0).count() as u64
 }

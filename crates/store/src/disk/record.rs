@@ -1,41 +1,41 @@
 //! The records of the log, and their encoding.
 //!
 //! A record is `tag (1) · length of the body (4) · check (4) · body`. The check is a hash of tag and body keyed with
-//! the record's own position, so a record can be read alone, from anywhere, and is never mistaken for another. Numbers
-//! in bodies are varints (seven bits per byte, low first). Positions in bodies are distances back from the record
-//! itself, which are short; zero means none.
+//! the record's own position, so a single record can be read at any position and verified. Numbers in bodies are
+//! varints (seven bits per byte, low first). Positions in bodies are stored as the distance back from the record, which
+//! is short; zero means none.
 //!
-//! Decoding is total: any bytes give a record or an error.
+//! Decoding is total: any input yields a record or an error, never a panic.
 
 use argiope_core::page::custom_request::{CustomRequest, rank_of_encoded};
 use argiope_core::schedule::frontier::seen_key;
 use argiope_core::{LaneId, LinkKind, Outcome, UrlRef};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// What precedes a body.
+/// The size of the part before the body.
 pub(super) const ENVELOPE: usize = 9;
 
 /// One entry of the crawl's log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Record<'a> {
-    /// The next lane number belongs to this host name.
+    /// Assigns the next lane number to this host name.
     Lane { name: &'a str },
     /// The URL of a page on which links were found.
     Page { url: &'a str },
-    /// A link was new, and is queued.
+    /// A new link, which is queued.
     Link(LinkRecord<'a>),
-    /// A link got its outcome; `line` is its record.
+    /// The outcome of a link; `line` is its record.
     Fate { lane: LaneId, link: u64, outcome: Outcome, status: Option<u16>, line: &'a [u8] },
     /// A record that does not belong to an outcome: run, robots.txt, skip.
     Line { line: &'a [u8] },
-    /// What a lane stores for the next run; replaces what it stored before.
+    /// The state that a lane stores for the next run; replaces its previous state.
     LaneState { lane: LaneId, state: &'a [u8] },
-    /// The length of an output file with this commit, and the hash of its bytes if it is known; replaces the previous
-    /// one.
+    /// The length of an output file as of this commit, and the hash of its bytes if known; replaces the previous
+    /// record.
     Output { position: u64, hash: Option<u64>, name: &'a str },
-    /// This crawl makes a file of this name beside its outputs.
+    /// The name of a file, other than an output, that this crawl created.
     Made { name: &'a str },
-    /// Links of pages: a chunk of the link graph (see `graph_codec`), and where the chunk before it is.
+    /// Links of pages: a chunk of the link graph (see `graph_codec`), and the position of the previous chunk.
     Edges { previous: Option<u64>, chunk: &'a [u8] },
 }
 
@@ -47,11 +47,11 @@ pub(super) struct LinkRecord<'a> {
     pub tries: u8,
     pub kind: LinkKind,
     pub https: bool,
-    /// The position of the [`Record::Page`] on which it was found.
+    /// The position of the [`Record::Page`] on which the link was found.
     pub via: Option<u64>,
-    /// It was returned unfinished: the position of the record that this one replaces.
+    /// If the link was returned unfinished: the position of the record that this record replaces.
     pub replaces: Option<u64>,
-    /// It was settled, and is queued again.
+    /// Whether the link was settled before and is queued again.
     pub again: bool,
     /// How its request differs from a plain GET, as [`CustomRequest`] is encoded.
     pub request: Option<&'a [u8]>,
@@ -113,7 +113,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Appends the record's bytes. `position` is where they will be in the log; `crawl` is the crawl's number.
+    /// Appends the record's bytes. `position` is their position in the log; `crawl` is the number of the crawl.
     pub fn encode(&self, crawl: u64, position: u64, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend([self.tag(), 0, 0, 0, 0, 0, 0, 0, 0]);
@@ -234,12 +234,12 @@ impl<'a> Record<'a> {
     }
 }
 
-/// Why some bytes are not a record.
+/// Why bytes cannot be decoded as a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unreadable {
-    /// This many bytes are needed.
+    /// The input is too short: this many bytes are needed.
     Short(usize),
-    /// They are not what was written.
+    /// The check does not match, or the body is malformed.
     Wrong,
 }
 
@@ -256,7 +256,7 @@ pub(super) fn write_number(mut number: u64, out: &mut Vec<u8>) {
     out.push(number as u8);
 }
 
-/// Bytes that are read from the front.
+/// A cursor over bytes.
 pub(super) struct Bytes<'a>(pub &'a [u8]);
 
 impl<'a> Bytes<'a> {

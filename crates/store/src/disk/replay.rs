@@ -1,6 +1,6 @@
 //! [`Replay`]: applies the records of the log to a state.
 //!
-//! Invariant: the result is what the records say, whether the state was empty or came from a snapshot whose queues are
+//! Invariant: the result agrees with the records, whether the state was empty or came from a snapshot whose queues are
 //! newer than its start.
 
 use super::fault::damaged;
@@ -11,19 +11,19 @@ use super::snapshot::{Seen, State};
 use argiope_core::{LaneId, StoreError};
 use std::collections::{HashMap, HashSet};
 
-/// This many links are removed from their queues in one go.
+/// Number of links that are removed from their queues in one batch.
 const REMOVAL_BATCH: usize = 1 << 18;
 
-/// Applies records to a state. Links that leave their queue are collected, and removed in one go.
+/// Applies records to a state. Links that leave their queue are collected and removed in batches.
 pub(super) struct Replay<'a> {
     key: u64,
     files: &'a dyn Files,
-    /// What the queues include already.
+    /// The part of the log that the queues already include.
     seen: Seen,
     gone: HashMap<LaneId, HashSet<u64>>,
-    /// How many links are collected and not removed yet.
+    /// Number of collected links that are not removed yet.
     settled: usize,
-    /// Where in the log memory use was last checked.
+    /// The log position of the last check of memory use.
     weighed: u64,
     text: String,
 }
@@ -93,7 +93,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// A link leaves its queue, according to the record at a position.
+    /// Collects a link that leaves its queue according to the record at a position.
     fn leaves(&mut self, lane: LaneId, link: u64, record: u64) {
         if !self.seen.includes(lane, record) {
             self.gone.entry(lane).or_default().insert(link);

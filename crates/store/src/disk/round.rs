@@ -1,8 +1,8 @@
 //! Recrawling: every URL of a finished crawl is fetched again.
 //!
 //! A round starts when every settled link is queued again, in one commit. The outcomes of the previous round are then
-//! the *earlier* ones: each link's last record from before that commit, found by its fingerprint. They stay in the log;
-//! only their positions are in memory, and only while there is such a round.
+//! called *earlier*: the last record of each link before that commit, found by its fingerprint. They stay in the log;
+//! memory holds only their positions, and only during such a round.
 
 use super::frontier::{DiskFrontier, ROUND_NOTE};
 use super::record::Record;
@@ -11,10 +11,10 @@ use argiope_core::{Frontier, LaneId, Link, LinkKind, LinkRef, Outcome, StoreErro
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-/// How the record of a link starts that left the queue without having been fetched.
+/// The beginning of the record of a link that left the queue without having been fetched.
 const SKIP: &[u8] = br#"{"v":1,"type":"skip""#;
 
-/// A settled link, and where its last outcome is.
+/// A settled link, and the position of its last outcome.
 struct Settled {
     lane: LaneId,
     link: u64,
@@ -44,12 +44,12 @@ impl EarlierFates {
 }
 
 impl DiskFrontier {
-    /// Queues everything again. Only a finished crawl can be recrawled; returns how many links there are.
+    /// Queues everything again. Only a finished crawl can be recrawled; returns the number of links.
     pub fn begin_round(&mut self) -> Result<u64, StoreError> {
         if !self.is_done() {
             return Err(StoreError::new(StoreErrorKind::Misuse, "this crawl is not finished"));
         }
-        // A round has files of its own, so that earlier ones can be compacted away.
+        // A round has its own files, so that earlier ones can be compacted.
         self.journal.begin_file();
         let start = self.journal.end();
         let previous = self.round_note()?.map_or(0, |(start, _)| start);
@@ -71,7 +71,7 @@ impl DiskFrontier {
         Ok(settled.len() as u64)
     }
 
-    /// Queues the roots again that gave no page, and what they redirect to. Returns how many there are.
+    /// Queues the roots again that gave no page, and their redirect targets. Returns the number of links.
     ///
     /// Their new records replace the old ones.
     pub fn requeue_failed_roots(&mut self) -> Result<u64, StoreError> {
@@ -108,7 +108,7 @@ impl DiskFrontier {
         Ok(failed.len() as u64)
     }
 
-    /// Queues links again that were taken out of the queue unfetched and now qualify; returns how many there are.
+    /// Queues links again that left the queue without a fetch and now qualify; returns the number of links.
     pub fn requeue_skipped(&mut self, mut qualifies: impl FnMut(&Link) -> bool) -> Result<u64, StoreError> {
         let mut skipped = Vec::new();
         self.journal.walk(|_, record| {
@@ -128,7 +128,7 @@ impl DiskFrontier {
         if found.is_empty() {
             return Ok(0);
         }
-        // Some were queued again since.
+        // Some of them were queued again later.
         let (mut positions, mut is_out, mut text) = (HashMap::new(), HashMap::new(), String::new());
         self.journal.walk(|position, record| {
             match record {
@@ -157,7 +157,7 @@ impl DiskFrontier {
         Ok(links.len() as u64)
     }
 
-    /// Finds the earlier outcomes again after a restart during a round.
+    /// Restores the earlier outcomes after a restart during a round.
     pub(super) fn recall_round(&mut self) -> Result<(), StoreError> {
         let Some((start, previous)) = self.round_note()? else { return Ok(()) };
         self.is_again = true;
@@ -179,7 +179,7 @@ impl DiskFrontier {
             }
             Ok(())
         })?;
-        // Neighbours on disk are read together.
+        // Sorted by position, so that neighbours on disk are read together.
         fates.sort_unstable_by_key(|settled| settled.link);
         let mut keyed: Vec<(u64, Settled)> = Vec::with_capacity(fates.len());
         for settled in fates {
@@ -201,7 +201,7 @@ impl DiskFrontier {
         })
     }
 
-    /// Where the last round began, and the one before it; 0 where that was the first, or is not known.
+    /// The positions where the last round and the one before it began; 0 for the first round, or if not known.
     fn round_note(&mut self) -> Result<Option<(u64, u64)>, StoreError> {
         let Some(note) = self.lane_state(ROUND_NOTE)? else { return Ok(None) };
         let number =

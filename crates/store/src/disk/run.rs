@@ -1,10 +1,10 @@
-//! [`Run`]: fingerprints that left memory, in ascending order, in an immutable file.
+//! [`Run`]: an immutable file of fingerprints in ascending order (an SSTable).
 //!
 //! The file consists of pages of 4 KiB, each with a checksum, followed by the first fingerprint of every page, a
-//! filter, and a trailer. Index and filter are in memory too: the filter usually says that a fingerprint is not there,
-//! and the index says in which page it would be. So a query costs at most one read.
+//! filter, and a trailer. Index and filter are also in memory: the filter rejects most fingerprints that are not in the
+//! run, and the index gives the page. So a query costs at most one read.
 //!
-//! Runs can always be rebuilt: the log has everything they are made from.
+//! Runs can always be rebuilt from the log.
 
 use super::files::{File, Files};
 use super::filter::{BLOCK, Filter};
@@ -16,7 +16,7 @@ const PAGE: usize = 4096;
 const PER_PAGE: usize = PAGE / 8 - 1;
 /// `fingerprints (8) · pages (8) · blocks of the filter (8) · checksum (8)`.
 const TRAILER: usize = 32;
-/// This many pages are written and read at once.
+/// How many pages are written and read at once.
 const PAGES_AT_ONCE: usize = 64;
 
 pub(super) fn file_name(number: u32) -> String {
@@ -29,12 +29,12 @@ pub(super) fn file_number(name: &str) -> Option<u32> {
     (file_name(number).strip_prefix(FOLDER)?.strip_prefix('/')? == name).then_some(number)
 }
 
-/// The error for a page that is not what was written.
+/// The error for a page whose checksum does not match.
 fn wrong(page: usize) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("page {page} does not match its checksum"))
 }
 
-/// Fingerprints in a file.
+/// A sorted file of fingerprints.
 pub(super) struct Run {
     pub number: u32,
     pub count: u64,
@@ -46,7 +46,7 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// Opens a finished run. `None` if it is incomplete or another one.
+    /// Opens a finished run. `None` if it is incomplete or does not match.
     pub fn open(files: &dyn Files, crawl: u64, number: u32, count: u64) -> Option<Self> {
         let file = files.open(&file_name(number)).ok()?;
         let seed = seed(crawl, number);
@@ -70,7 +70,7 @@ impl Run {
         Some(Self { number, count, file, seed, firsts: numbers_of(firsts), filter: Filter::decode(filter) })
     }
 
-    /// Whether it contains a fingerprint.
+    /// Whether the run contains a fingerprint.
     pub fn holds(&self, fingerprint: u64) -> io::Result<bool> {
         if !self.filter.may_hold(fingerprint) {
             return Ok(false);
@@ -81,7 +81,7 @@ impl Run {
         let mut bytes = [0; PAGE];
         self.read_pages(page, &mut bytes)?;
         let held = |place: usize| u64::from_le_bytes(bytes[place * 8..place * 8 + 8].try_into().unwrap_or_default());
-        // The last fingerprint of a page that is not full is followed by zeros, which do not count.
+        // A page that is not full is padded with zeros.
         let (mut low, mut high) = (1, PER_PAGE + 1);
         while low < high {
             let middle = usize::midpoint(low, high);
@@ -139,7 +139,7 @@ pub(super) struct RunWriter {
 }
 
 impl RunWriter {
-    /// Starts a run of about this many fingerprints; its filter has this much room.
+    /// Starts a run of about `count` fingerprints, with a filter of at most `room` bytes.
     pub fn begin(files: &dyn Files, crawl: u64, number: u32, count: u64, room: usize) -> io::Result<Self> {
         let (file, seed) = (files.create(&file_name(number))?, seed(crawl, number));
         let filter = Filter::for_count(count, room);
@@ -147,7 +147,7 @@ impl RunWriter {
         Ok(Self { run, row: Vec::with_capacity(PAGES_AT_ONCE * PAGE), in_page: PER_PAGE })
     }
 
-    /// Adds a fingerprint; they come in ascending order.
+    /// Adds a fingerprint. The caller adds them in ascending order.
     pub fn push(&mut self, fingerprint: u64) -> io::Result<()> {
         if self.in_page == PER_PAGE {
             self.end_page();

@@ -1,11 +1,13 @@
 //! The snapshot: a checkpoint of the state, so that opening reads only the end of the log.
 //!
-//! It is never needed: without it, or if it is damaged in any way, everything is read from the log instead. It is taken
-//! in portions while the crawl continues ([`SnapshotWriter`](super::snapshot_writer::SnapshotWriter)), each written to
-//! a temporary file with a commit, and renamed after the log was synced up to the last position that it refers to. It
-//! names the last frame before that position by place and checksum, so a snapshot of another history is never used.
+//! It is optional: if it is missing or damaged, the whole log is replayed instead. It is taken in portions while the
+//! crawl continues ([`SnapshotWriter`](super::snapshot_writer::SnapshotWriter)), each written to a temporary file with
+//! a commit. The file is renamed after the log was synced up to the last position that it refers to. It contains the
+//! position and the checksum of the last frame before that position, so a snapshot that does not match the log is not
+//! used.
 //!
-//! What is leased while it is taken is listed beside the queues: a process that opens the directory has no leases.
+//! Links that are leased while it is taken are listed next to the queues and queued again on opening, because leases do
+//! not survive a restart.
 
 use super::blocks::BlockReader;
 use super::chains::Chains;
@@ -26,10 +28,10 @@ use std::sync::Arc;
 pub(super) const NAME: &str = "snapshot";
 const ASIDE: &str = "snapshot.new";
 pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"ARGSNAP5");
-/// The more there is to sync, the longer it takes, and a commit waits for it.
+/// Sync the file after this many bytes. A sync delays a commit, and takes longer the more there is to sync.
 const SYNC_AFTER: usize = 8 << 20;
 
-/// A position in the log: after this frame.
+/// A position in the log: the end of a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Mark {
     pub frame: u64,
@@ -37,24 +39,24 @@ pub(super) struct Mark {
     pub checksum: u64,
 }
 
-/// Everything that a frontier knows, apart from the links themselves.
+/// The state of a frontier, without the links themselves, which are in the log.
 pub(super) struct State {
     pub known: Known,
     pub names: LaneNames,
     /// By lane number; shorter than `names` if the last lanes never had a queue.
     pub queues: Vec<LaneQueue>,
     pub settled: u64,
-    /// The lines of the log that do not belong to an outcome.
+    /// The number of records that do not belong to an outcome.
     pub lines: u64,
-    /// Where each lane's state was stored last.
+    /// The position of each lane's last stored state.
     pub lane_states: HashMap<LaneId, u64>,
     /// The committed lengths of the output files.
     pub outputs: BTreeMap<Box<str>, u64>,
-    /// The hashes of their committed parts, where they are known.
+    /// The hashes of their committed parts, if known.
     pub output_hashes: BTreeMap<Box<str>, u64>,
-    /// The names of files that this crawl makes beside its outputs.
+    /// The names of files, other than outputs, that this crawl created.
     pub made: BTreeSet<Box<str>>,
-    /// Where the queues keep their bytes.
+    /// The storage shared by all queues.
     pub storage: QueueStorage,
     /// The memory limit for all of this.
     room: usize,
@@ -83,7 +85,7 @@ impl State {
         self.known.bytes() + self.host_bytes() + queued + self.storage.chains.bytes() + self.storage.spill.bytes()
     }
 
-    /// The part of it that grows with the number of hosts and cannot be moved to disk.
+    /// The part of [`Self::bytes`] that grows with the number of hosts and cannot be moved to disk.
     pub fn host_bytes(&self) -> usize {
         let queues = self.queues.capacity() * size_of::<LaneQueue>();
         self.names.bytes() + queues + self.lane_states.capacity() * 17
@@ -94,7 +96,7 @@ impl State {
         (self.room / 64) as u64
     }
 
-    /// Moves to disk what exceeds the memory limit: the middle of queues if they are most of it, otherwise
+    /// Moves state to disk when the memory limit is reached: the middle of queues if queues use most memory, otherwise
     /// fingerprints, unless a snapshot is being taken. Host names stay in memory.
     pub fn make_room(&mut self, is_taken: bool) -> Result<(), StoreError> {
         let room = self.room;
@@ -134,14 +136,14 @@ impl State {
 
 /// A part of a snapshot's bytes, written with a commit.
 pub(super) struct Portion {
-    /// Where in the file they belong. Zero starts a new file.
+    /// The offset in the file. Zero starts a new file.
     pub at: u64,
     pub blocks: Vec<Vec<u8>>,
-    /// The last portion: the snapshot comes into force. It refers to these runs.
+    /// For the last portion, which completes the snapshot: the runs that the snapshot refers to.
     pub completes: Option<Vec<u32>>,
 }
 
-/// The snapshot being written, on the side that may wait for disks.
+/// The snapshot being written, used by the writer thread.
 #[derive(Default)]
 pub(super) struct SnapshotFile {
     file: Option<Box<dyn File>>,
@@ -149,8 +151,8 @@ pub(super) struct SnapshotFile {
 }
 
 impl SnapshotFile {
-    /// Writes a portion; the last one puts the snapshot into force. Everything that it refers to is in the log and
-    /// synced.
+    /// Writes a portion; the last portion completes the snapshot. The log must be synced up to everything that it
+    /// refers to.
     pub fn write(&mut self, files: &dyn Files, portion: &Portion) -> Result<(), StoreError> {
         self.append(files, portion).map_err(|error| failed(files, ASIDE, "write", &error))?;
         portion.completes.as_deref().map_or(Ok(()), |runs| self.bring_into_force(files, runs))
@@ -174,7 +176,7 @@ impl SnapshotFile {
         Ok(())
     }
 
-    /// The runs that it refers to are made durable before.
+    /// Syncs the runs that the snapshot refers to, then renames the snapshot.
     fn bring_into_force(&mut self, files: &dyn Files, runs: &[u32]) -> Result<(), StoreError> {
         for name in runs.iter().map(|number| run::file_name(*number)) {
             let synced = files.open(&name).and_then(|mut file| file.sync());
@@ -192,7 +194,7 @@ impl SnapshotFile {
     }
 }
 
-/// Removes all snapshots. A file of that name that is something else is refused.
+/// Removes all snapshots. Refuses a file of that name that is not a snapshot.
 pub(super) fn remove(files: &dyn Files) -> Result<(), StoreError> {
     if !is_ours(files, NAME) {
         return Err(damaged(files, NAME, "it is not a snapshot of a crawl"));
@@ -206,14 +208,14 @@ pub(super) fn is_ours(files: &dyn Files, name: &str) -> bool {
         Err(error) => return error.kind() == io::ErrorKind::NotFound,
         Ok(file) => file,
     };
-    // The length of a block and its hash come first.
+    // A file starts with the length and the hash of a block.
     let mut start = [0; 20];
     let read = file.read_at(&mut start, 0).unwrap_or(0);
     let content = start.get(12..read.max(12)).unwrap_or_default();
     read == 0 || start.iter().all(|byte| *byte == 0) || content.starts_with(b"ARGSNAP")
 }
 
-/// Removes an incomplete one.
+/// Removes an incomplete snapshot.
 pub(super) fn clear_away(files: &dyn Files) -> Result<(), StoreError> {
     remove_all(files, &[ASIDE])
 }
@@ -233,11 +235,11 @@ fn remove_all(files: &dyn Files, names: &[&str]) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// A snapshot as it was read. Leased links are queued again.
+/// A snapshot read from disk. Leased links are queued again.
 pub(super) struct Loaded {
-    /// Where replaying the log starts.
+    /// The position from which the log is replayed.
     pub start: u64,
-    /// The last frame that it includes any part of.
+    /// The last frame that the snapshot includes any part of.
     pub mark: Mark,
     pub seen: Seen,
     pub state: State,
@@ -245,17 +247,17 @@ pub(super) struct Loaded {
     pub length: u64,
 }
 
-/// Up to where in the log the queues of a snapshot were taken, group by group.
+/// The log positions at which the queues of a snapshot were taken, by group of lanes.
 #[derive(Default)]
 pub(super) struct Seen {
-    /// The lane after the group's last one, and the position.
+    /// For each group, the lane after its last lane, and the position.
     groups: Vec<(u32, u64)>,
     /// The largest of these positions.
     latest: u64,
 }
 
 impl Seen {
-    /// Whether the queue of a lane includes a record already.
+    /// Whether the queue of a lane already includes a record.
     pub fn includes(&self, lane: LaneId, record: u64) -> bool {
         record < self.latest && {
             let group = self.groups.partition_point(|(behind, _)| *behind <= lane.0);
@@ -305,7 +307,7 @@ pub(super) fn read(files: &Arc<dyn Files>, crawl: u64, room: usize) -> Result<Op
     Ok(Some(Loaded { start, mark, seen, state, length }))
 }
 
-/// Returns the position from which the log is to be replayed.
+/// Reads names and fingerprints; returns the position from which the log is replayed.
 fn read_names_and_known(from: &mut BlockReader, state: &mut State) -> Option<u64> {
     if from.u64()? != MAGIC {
         return None;
@@ -333,7 +335,8 @@ fn read_names_and_known(from: &mut BlockReader, state: &mut State) -> Option<u64
     Some(start)
 }
 
-/// What follows the queues of a group: the lane after its last one, which is returned, and what was leased.
+/// Reads the part after the queues of a group: leased links, and the lane after the group's last lane, which is
+/// returned.
 fn read_leased(from: &mut BlockReader, state: &State, leased: &mut Vec<Lease>) -> Option<u32> {
     let behind = u32::try_from(from.number()?).ok()?;
     for _ in 0..from.u64()? {
@@ -345,7 +348,7 @@ fn read_leased(from: &mut BlockReader, state: &State, leased: &mut Vec<Lease>) -
     Some(behind)
 }
 
-/// The last frame, notes and outputs.
+/// Reads the last frame, notes and outputs.
 fn read_rest(from: &mut BlockReader, state: &mut State) -> Option<Mark> {
     let mark = Mark { frame: from.u64()?, end: from.u64()?, checksum: from.u64()? };
     for _ in 0..from.u64()? {

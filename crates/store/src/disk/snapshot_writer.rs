@@ -1,8 +1,8 @@
 //! [`SnapshotWriter`]: a snapshot being taken, one portion per commit, so that no commit waits for all of it.
 //!
-//! The crawl continues between two portions, so the parts of a snapshot are of different times. It names the earliest,
-//! from which the log is to be replayed onto it; `docs/decisions/0005-snapshots-in-portions.md` explains why the result
-//! is right.
+//! The crawl continues between two portions, so the parts of a snapshot are from different times. It names the earliest
+//! position, from which the log must be replayed onto it; `docs/decisions/0005-snapshots-in-portions.md` explains why
+//! the result is correct.
 //!
 //! Invariant: while a snapshot is being taken, no fingerprints are moved to disk.
 
@@ -11,7 +11,7 @@ use super::snapshot::{MAGIC, Mark, Portion, State};
 use crate::seen::{SeenSet, Table};
 use argiope_core::{LaneId, StoreError};
 
-/// This much of a long text is added before checking whether the portion is long enough.
+/// Number of bytes of a long text that are added between two checks of the portion's size.
 const PIECE: usize = 64 << 10;
 
 /// A leased link: its lane, rank and position.
@@ -20,23 +20,23 @@ pub(super) type Lease = (LaneId, i32, u64);
 pub(super) struct SnapshotWriter {
     out: BlockWriter,
     next: Part,
-    /// How many lanes there were at the start, and the total length of their names.
+    /// Number of lanes at the start, and the total length of their names.
     lanes: usize,
     text: usize,
-    /// How many bytes were returned.
+    /// Number of bytes returned so far.
     length: u64,
-    /// Where the log ended when it was started.
+    /// The end of the log when the snapshot was started.
     pub begun: u64,
-    /// It is taken because a run ends.
+    /// Whether it is taken because a run ends.
     pub at_end: bool,
 }
 
-/// What comes next.
+/// The next part to write.
 #[derive(Clone, Copy)]
 enum Part {
     /// The names of the lanes, from this byte on.
     Names(usize),
-    /// Where each name ends, from this lane on.
+    /// The end offset of each name, from this lane on.
     Ends(usize),
     Shard(usize),
     Runs,
@@ -54,8 +54,8 @@ impl SnapshotWriter {
         Self { out, next: Part::Names(0), lanes, text, length: 0, begun: start.end, at_end }
     }
 
-    /// The next portion, of about this size, directly after a commit. The portion says whether it completes the
-    /// snapshot.
+    /// Returns the next portion, of about this size. Must be called directly after a commit. The portion says whether
+    /// it completes the snapshot.
     pub fn portion(
         &mut self,
         size: usize,
@@ -79,12 +79,12 @@ impl SnapshotWriter {
         Ok(portion)
     }
 
-    /// The length of what was returned so far.
+    /// The number of bytes returned so far.
     pub fn length(&self) -> u64 {
         self.length
     }
 
-    /// Adds the next part, or some of it. `None` when everything was added.
+    /// Adds the next part, or some of it. `None` if everything was added.
     fn add(
         &mut self,
         size: usize,
@@ -143,8 +143,8 @@ impl SnapshotWriter {
         }))
     }
 
-    /// Adds a group of queues, as they are after this commit; returns the lane that the next group starts with. Queues
-    /// are scattered in memory: an eighth as many bytes take as long as those of other parts.
+    /// Adds a group of queues in their state after this commit; returns the first lane of the next group. Queues are
+    /// scattered in memory, so the group is limited to an eighth of the bytes of other parts, to take the same time.
     fn queues(&mut self, from: usize, size: usize, mark: Mark, state: &State) -> Result<usize, StoreError> {
         self.out.u64s([mark.end]);
         let mut lane = from;

@@ -1,7 +1,7 @@
-//! [`Spill`]: pieces of long queues that are on disk instead of in memory.
+//! [`Spill`]: pieces of long queues, stored on disk instead of in memory.
 //!
-//! A scratch file of slots of equal size, `spill/queues`. Its contents belong to this process alone: the next one
-//! rebuilds its queues from the snapshot and the log. A piece is checked when it is read back.
+//! A scratch file of slots of equal size, `spill/queues`. Only this process uses its contents: the next one rebuilds
+//! its queues from the snapshot and the log. The checksum of a piece is verified when it is read back.
 
 use super::fault::{damaged, failed};
 use super::files::{File, Files};
@@ -23,7 +23,7 @@ pub(super) struct Spill {
     file: Option<Box<dyn File>>,
     places: u32,
     free: Vec<u32>,
-    /// A level of a queue that is read should keep at most this much in memory.
+    /// Maximum number of bytes that a queue level should keep in memory while it is read.
     pub long: usize,
 }
 
@@ -59,7 +59,7 @@ impl Spill {
         Ok(SpilledPiece { place, length: piece.len() as u32 })
     }
 
-    /// Reads a piece and keeps it.
+    /// Reads a piece without freeing its slot.
     pub fn read(&self, away: SpilledPiece) -> Result<Vec<u8>, StoreError> {
         let mut bytes = vec![0; 8 + away.length as usize];
         let read =
@@ -86,7 +86,7 @@ impl Spill {
     }
 }
 
-/// Removes what an earlier process left.
+/// Removes the file that an earlier process left.
 pub(super) fn clear_away(files: &dyn Files) -> Result<(), StoreError> {
     match files.remove(NAME) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(files, NAME, "remove", &error)),

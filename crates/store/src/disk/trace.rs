@@ -1,4 +1,4 @@
-//! [`UrlTracer`]: everything that the log has about one URL and its host, found by the index.
+//! [`UrlTracer`]: finds all log records about one URL and its host, using the index.
 
 use super::directory::CrawlSettings;
 use super::files::Files;
@@ -12,7 +12,7 @@ use argiope_core::{LinkKind, StoreError, UrlRef};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Finds what the log has about a URL. Needs no lock; what is committed later is not found.
+/// Finds the log records about a URL. Needs no lock; later commits are not found.
 pub struct UrlTracer {
     files: Arc<dyn Files>,
     key: u64,
@@ -21,7 +21,7 @@ pub struct UrlTracer {
     settings: CrawlSettings,
 }
 
-/// How a URL was found, or queued again.
+/// One occasion on which a URL was found or queued again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TracedLink {
     pub via: Option<String>,
@@ -30,20 +30,20 @@ pub struct TracedLink {
     pub kind: LinkKind,
 }
 
-/// What the log has about a URL, in order.
+/// The log records about a URL, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UrlTrace {
     pub links: Vec<TracedLink>,
     pub records: Vec<Vec<u8>>,
 }
 
-/// What the log has about a host.
+/// The log records about a host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostTrace {
-    /// Known URLs, and how many of them are finished.
+    /// Number of known URLs, and how many of them are finished.
     pub known: u64,
     pub settled: u64,
-    /// What was stored for it last.
+    /// The state that was last stored for the host.
     pub note: Option<Vec<u8>>,
 }
 
@@ -52,7 +52,7 @@ impl UrlTracer {
         Self::open_in(Arc::new(OsFiles::new(directory)))
     }
 
-    /// The same for any kind of files.
+    /// Like `open`, for any kind of files.
     pub fn open_in(files: Arc<dyn Files>) -> Result<Self, StoreError> {
         let (crawl, log) = index::open_log(&files)?;
         let index = LogIndex::open(&*files, &log, false)?;
@@ -64,7 +64,7 @@ impl UrlTracer {
         LinkGraph::with_index(self.files, self.key, self.log, &self.index, GraphRound::Latest)
     }
 
-    /// The roots. One that was given without a scheme is `https://h/ or http://h/`.
+    /// The roots. A root that was given without a scheme is `https://h/ or http://h/`.
     pub fn roots(&self) -> &[String] {
         self.settings.get("roots").map_or(&[], Vec::as_slice)
     }
@@ -79,7 +79,7 @@ impl UrlTracer {
         self.lines(IndexKey::Run)
     }
 
-    /// What there is about a URL, which is in normal form.
+    /// All records about a URL, which must be normalized.
     pub fn url(&mut self, url: &str) -> Result<UrlTrace, StoreError> {
         let mut trace = UrlTrace::default();
         let Some(parsed) = UrlRef::from_normal(url) else { return Ok(trace) };
@@ -123,7 +123,7 @@ impl UrlTracer {
         Ok(trace)
     }
 
-    /// What there is about a host.
+    /// All records about a host.
     pub fn host(&mut self, host: &str) -> Result<HostTrace, StoreError> {
         let Some(lane) = self.lane(host)? else { return Ok(HostTrace::default()) };
         let (known, settled) = self.index.counts(&*self.files, lane)?;

@@ -21,7 +21,7 @@ impl ResultFolder {
         Self { path: path.to_owned() }
     }
 
-    /// A file appears under its name when all of it is durable.
+    /// Creates a file, which appears under its name only after its content is durable.
     pub fn create_new(&self, name: &str, content: &[u8]) -> io::Result<bool> {
         let path = self.path.join(name);
         if path.exists() {

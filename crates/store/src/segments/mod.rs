@@ -1,4 +1,4 @@
-//! Results of a fleet: immutable segments of records, and the positions that say which of them count.
+//! The results of a fleet: immutable segments of records, and the positions up to which they are settled.
 //!
 //! A reader keeps a group of a segment where its sequence number is at or below the last settled one of its bucket,
 //! epoch and owner: what a process wrote and never settled is left out, and what it settled is there once.
@@ -22,9 +22,9 @@ pub use encoding::SegmentGroup;
 
 const RECORDS: &str = "records";
 const SETTLED: &str = "settled";
-/// The name of the positions that are written when the crawl is over.
+/// The name of the positions that are written at the end of the crawl.
 const FINAL: &str = "final";
-/// The file that makes a folder a fleet's results.
+/// The file that marks a folder as a fleet's results.
 const FLEET_FILE: &str = "fleet.json";
 /// How the crawl ended, once it has.
 const END_FILE: &str = "end.json";
@@ -53,7 +53,7 @@ enum ResultPlace {
     Unusable(String),
 }
 
-/// The results of a fleet. Nothing in them is ever changed or overwritten.
+/// The results of a fleet. Files are never changed or overwritten.
 #[derive(Clone, Debug)]
 pub struct SegmentStore {
     place: ResultPlace,
@@ -70,14 +70,14 @@ impl fmt::Display for SegmentStore {
     }
 }
 
-/// Whether this names object storage: `s3://BUCKET/PREFIX`, `gs://`, `az://`.
+/// Whether this path is a URL of object storage: `s3://BUCKET/PREFIX`, `gs://`, `az://`.
 pub fn is_object_storage(place: &Path) -> bool {
     let place = place.to_str().unwrap_or_default();
     ["s3://", "gs://", "az://"].iter().any(|scheme| place.starts_with(scheme))
 }
 
 impl SegmentStore {
-    /// Opens the results of a crawl, or makes them. `about` is what the crawl is; those of another crawl are refused.
+    /// Opens or creates the results of a crawl. `about` describes the crawl; results of another crawl are refused.
     pub fn create(place: &Path, about: &str) -> io::Result<Self> {
         let store = Self::open(place);
         store.create_new(FLEET_FILE, about.as_bytes())?;
@@ -87,17 +87,18 @@ impl SegmentStore {
         Ok(store)
     }
 
-    /// What the crawl is, as it was created with.
+    /// The description that the results were created with.
     pub fn about(&self) -> io::Result<String> {
         String::from_utf8(self.get(FLEET_FILE)?).map_err(io::Error::other)
     }
 
-    /// Whether this holds the results of a fleet. Object storage holds nothing else; reading it says what is wrong.
+    /// Whether this location holds the results of a fleet. Object storage is assumed to; reading it returns an error if
+    /// it does not.
     pub fn is_there(place: &Path) -> bool {
         if is_object_storage(place) { true } else { place.join(FLEET_FILE).is_file() }
     }
 
-    /// Opens a folder or a prefix. What is wrong with it is said by the first operation.
+    /// Opens a folder or a prefix. If it cannot be used, the first operation returns the error.
     pub fn open(place: &Path) -> Self {
         if !is_object_storage(place) {
             return Self { place: ResultPlace::Folder(ResultFolder::new(place)) };
@@ -124,7 +125,8 @@ impl SegmentStore {
         self.create_same(&format!("{SETTLED}/{name}.json"), &text)
     }
 
-    /// The positions of the whole crawl, once it is over. Every process knows the same ones; the first one writes them.
+    /// Writes the positions of the whole crawl after its end. All processes have the same positions; the first process
+    /// writes them.
     pub fn write_final_positions(&self, positions: &[Position]) -> io::Result<()> {
         let text = serde_json::to_vec(positions).map_err(io::Error::other)?;
         self.create_new(&format!("{SETTLED}/{FINAL}.json"), &text).map(drop)
@@ -206,7 +208,7 @@ impl SegmentStore {
         Ok(())
     }
 
-    /// Creates a file with this content. One that exists must have the same.
+    /// Creates a file with this content. An existing file must have the same content.
     fn create_same(&self, name: &str, content: &[u8]) -> io::Result<()> {
         if self.create_new(name, content)? || self.get(name)? == content {
             return Ok(());
@@ -214,7 +216,7 @@ impl SegmentStore {
         Err(io::Error::new(io::ErrorKind::AlreadyExists, format!("{name} exists with other content")))
     }
 
-    /// Creates a file with this content, all of it or nothing. Says whether it is new; one that exists is left as it is.
+    /// Creates a file with this content atomically; returns whether it is new. An existing file is not changed.
     fn create_new(&self, name: &str, content: &[u8]) -> io::Result<bool> {
         match &self.place {
             ResultPlace::Folder(folder) => folder.create_new(name, content),
@@ -233,7 +235,7 @@ impl SegmentStore {
         }
     }
 
-    /// The names below a folder that end like this, sorted.
+    /// The sorted names in a folder that end with `end`.
     fn list(&self, folder: &str, end: &str) -> io::Result<Vec<String>> {
         let mut names = match &self.place {
             ResultPlace::Folder(results) => results.list(folder)?,

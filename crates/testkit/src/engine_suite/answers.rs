@@ -1,4 +1,4 @@
-//! How responses arrive, and how they fail.
+//! Responses: how they arrive, and how they fail.
 
 use std::net::TcpListener;
 use std::time::Duration;
@@ -99,7 +99,7 @@ pub fn a_reset_mid_body(engine: EngineName) {
         .ending(argiope_practice::ResponseEnd::Reset);
     let crawled = one(engine, "127.2.0.6", answer);
     let page = &crawled.pages[0];
-    // A reset may overtake bytes that were sent before it: what arrived is kept, and it is never complete.
+    // A reset may overtake data sent before it. Received data is kept, and the page never counts as complete.
     match page.facts.outcome {
         Outcome::Ok => {
             assert_eq!((page.facts.truncated, kind(page)), (Some(Truncated::Disconnect), Some(ErrorKind::Reset)))
@@ -109,10 +109,10 @@ pub fn a_reset_mid_body(engine: EngineName) {
 }
 
 pub fn a_slow_drip(engine: EngineName) {
-    // Slow but steady: it is read to its end.
+    // Slow but steady: it is read to the end.
     let crawled = one(engine, "127.2.0.7", Response::html("<title>drip</title>").drip(4, Duration::from_millis(20)));
     assert_eq!((crawled.pages[0].facts.outcome, crawled.pages[0].facts.truncated), (Outcome::Ok, None));
-    // It stalls: what arrived is kept.
+    // A stalled body: the received bytes are kept.
     let stall = Response::html("<title>stall</title>").truncate_at(10).ending(argiope_practice::ResponseEnd::Hang);
     let crawled = one(engine, "127.2.0.7", stall);
     let page = &crawled.pages[0];
@@ -124,8 +124,8 @@ pub fn a_slow_drip(engine: EngineName) {
 }
 
 pub fn a_page_that_takes_long_to_read(engine: EngineName) {
-    // The first bytes decode to so much data that examining it takes longer than the idle timeout. The rest has arrived
-    // meanwhile, so the host was not silent.
+    // The first bytes decode to so much data that examining it takes longer than the idle timeout. Meanwhile the rest
+    // has arrived, so the host was not silent.
     let mut state = 1_u32;
     let noise: String = std::iter::repeat_with(|| {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -183,8 +183,8 @@ pub fn interim_answers(engine: EngineName) {
 }
 
 pub fn a_stale_connection(engine: EngineName) {
-    // Every response promises keep-alive, and every connection is closed: the silent retry does not count as an
-    // attempt.
+    // Every response promises keep-alive, but the server closes every connection. The retry after a stale connection
+    // does not count as an attempt.
     let links: Vec<String> = (0..20).map(|n| format!("/{n}")).collect();
     let site = site("127.2.0.12")
         .page("/", Response::links(&links).keep_alive_then_close())

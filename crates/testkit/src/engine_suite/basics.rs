@@ -35,7 +35,7 @@ pub fn links_and_cycles(engine: EngineName) {
     assert_eq!(web.requests(), 6);
 }
 
-/// Two sites on two addresses with one link from the first to the second.
+/// Two sites on two addresses; the first links to the second.
 fn two_hosts() -> (Site, Site, String) {
     let second = site("127.1.0.3").page("/", Response::html("second"));
     let away = second.url("/");
@@ -53,7 +53,7 @@ pub fn a_prohibited_host(engine: EngineName) {
     assert_eq!(crawled.page(&root).findings.rejected.iter().map(|rejected| rejected.count).sum::<u32>(), 1);
 }
 
-/// Hosts by name, all on one address: only the scope decides what names mean.
+/// Crawls hosts with several names on one address, so that only the scope decides; returns the hosts that were visited.
 fn named(engine: EngineName, breadth: Breadth) -> BTreeSet<String> {
     let names = ["example.com", "www.example.com", "sub.example.com", "example.org"];
     let mut site = site("127.1.0.4");
@@ -180,7 +180,7 @@ pub fn redirect_cycles(engine: EngineName) {
     assert!(crawled.pages.iter().all(|visit| visit.facts.outcome == Outcome::Redirect));
     let errors: Vec<_> = crawled.pages.iter().filter_map(|visit| visit.facts.error.as_ref()).collect();
     assert_eq!(errors.iter().map(|error| error.kind).collect::<Vec<_>>(), [ErrorKind::RedirectLoop]);
-    assert_eq!(web.requests(), 3, "as many requests as there are addresses");
+    assert_eq!(web.requests(), 3, "one request per URL");
 }
 
 pub fn redirects_join(engine: EngineName) {
@@ -220,7 +220,7 @@ pub fn an_off_scope_redirect(engine: EngineName) {
     let crawled = crawl(&config(engine, &[&root]));
     assert_eq!(crawled.pages.len(), 2);
     assert_eq!(crawled.page(&leave).facts.outcome, Outcome::Redirect);
-    assert!(web.log().iter().all(|seen| seen.site == 0), "the other host was asked");
+    assert!(web.log().iter().all(|seen| seen.site == 0), "the other host received a request");
 }
 
 pub fn a_bad_redirect(engine: EngineName) {
@@ -311,7 +311,7 @@ pub fn a_graph_is_found_whole(engine: EngineName) {
 
 pub fn ends_at_once(engine: EngineName) {
     // The last responses are an error, a failure and a retry that gives up. The end must not depend on a timer: the
-    // crawl is over long before any of its timeouts.
+    // crawl ends long before any of its timeouts.
     let site = site("127.1.0.21")
         .page("/", Response::links(["/error", "/reset", "/again"]))
         .page("/error", Response::status(404))
@@ -324,7 +324,7 @@ pub fn ends_at_once(engine: EngineName) {
     let crawled = crawl(&config);
     let last = web.log().iter().map(|seen| web.started() + seen.start).max().expect("requests were made");
     assert_eq!(crawled.pages.len(), 4);
-    assert!(Instant::now() - last < Duration::from_secs(5), "the end was waited for");
+    assert!(Instant::now() - last < Duration::from_secs(5), "the crawl waited before it ended");
 }
 
 pub fn ten_thousand_links(engine: EngineName) {
@@ -354,7 +354,7 @@ pub fn wide_hosts_use_all_slots(engine: EngineName) {
 }
 
 pub fn many_slow_answers(engine: EngineName) {
-    // All are slow enough for wake-up coalescing. Pages of many reads, and of many decode slices, are among them.
+    // All responses are slow enough for wake-up coalescing. Some pages need many reads and many decode slices.
     let links: Vec<String> = (0..600).map(|n| format!("/p/{n}")).collect();
     let late = Duration::from_millis(150);
     let large = "<p>a page that is large</p>".repeat(40_000);

@@ -1,4 +1,4 @@
-//! HTTP/2: a stream is a slot, and one connection serves an origin.
+//! HTTP/2: one stream uses one slot, and one connection serves an origin.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ fn links(count: usize) -> Vec<String> {
     (0..count).map(|n| format!("/{n}")).collect()
 }
 
-/// How many connections an origin may have: the `threads` engine has one for each job at a time.
+/// Maximum number of connections to an origin: the `threads` engine uses one per concurrent job.
 fn most_connections(engine: EngineName, per_host: u64) -> u64 {
     if engine == EngineName::Threads { per_host } else { 1 }
 }
@@ -60,7 +60,7 @@ pub fn http1_where_it_is_asked_for(engine: EngineName) {
     let site = || secure("127.7.0.3").http2().page("/", Response::links(links(3))).fallback(Response::html("page"));
     let (one, _) = crawled(engine, site(), |config| config.http = HttpVersion::Http1);
     assert!(one.pages.iter().all(|page| (page.facts.outcome, page.facts.http) == (Outcome::Ok, Some("1.1"))));
-    // A host that speaks nothing but HTTP/1.1 is asked so by itself, with all connections that are allowed.
+    // A host that supports only HTTP/1.1 is crawled with it automatically, over all allowed connections.
     let site = secure("127.7.0.3").page("/", Response::links(links(20))).fallback(Response::html("page"));
     let (one, stats) = crawled(engine, site, |config| config.per_host = Some(4));
     assert_eq!(one.pages.len(), 21);
@@ -89,7 +89,7 @@ pub fn a_stream_is_a_slot(engine: EngineName) {
     });
     assert_eq!((one.pages.len(), stats.max_at_once), (25, 3));
     assert!(stats.connections <= most_connections(engine, 3), "{} connections", stats.connections);
-    // The server's own limit holds as well.
+    // The server's limit applies as well.
     let site = secure("127.7.0.5").http2().max_streams(2).page("/", Response::links(links(24))).fallback(slow);
     let (one, stats) = crawled(engine, site, |config| {
         config.per_host = Some(10);
@@ -122,7 +122,7 @@ pub fn bodies_over_http2(engine: EngineName) {
     assert_eq!(of("/cut").facts.truncated, Some(Truncated::Disconnect));
     assert_eq!(of("/huge").facts.truncated, Some(Truncated::Length));
     assert_eq!(of("/none").facts.status, Some(204));
-    assert!(stats.bytes_sent < 30_000_000, "a body that is too large stops for lack of window: {}", stats.bytes_sent);
+    assert!(stats.bytes_sent < 30_000_000, "flow control must stop a body that is too large: {}", stats.bytes_sent);
     assert!(stats.connections <= most_connections(engine, 6), "{} connections", stats.connections);
 }
 

@@ -1,4 +1,4 @@
-//! What is disclosed to whom: cookies, credentials and proxies.
+//! Identity: which hosts receive cookies, credentials and proxy headers.
 
 use std::net::IpAddr;
 
@@ -62,7 +62,8 @@ pub fn a_cookie_opens_the_door(engine: EngineName) {
     let crawled = crawl(&config(engine, &[&root]));
     assert_eq!((crawled.pages.len(), crawled.pages[0].findings.title.as_deref()), (1, Some("in")));
     assert_eq!(said(&web, "/", "cookie").as_deref(), Some("seen=1"));
-    // A site that never lets us in ends like any redirect chain; one that sets nothing new is asked once.
+    // A site that always sets another cookie ends like any redirect chain; a site that sets no new cookie is requested
+    // once.
     let endless = (0..40).map(|n| Response::redirect("/", 302).header("Set-Cookie", format!("n={n}")));
     let home = site("127.6.0.4").sequence("/", endless).page("/same", Response::redirect("/same", 302));
     let (root, same) = (home.url("/"), home.url("/same"));
@@ -119,7 +120,7 @@ fn far(certificate: Option<CertificateKind>) -> (Site, IpAddr) {
     (site.page("/", Response::links(["/a", "/b"])).fallback(Response::html("<title>far</title>")), address)
 }
 
-/// Crawls that site through a proxy, and returns what the proxy was asked for.
+/// Crawls that site through a proxy, and returns the requests that the proxy received.
 fn crawl_far(
     engine: EngineName,
     scheme: &str,
@@ -165,7 +166,7 @@ pub fn a_socks_proxy(engine: EngineName) {
         let asked = crawl_far(engine, "socks5h", PracticeProxy::socks5(), certificate);
         assert!(asked.iter().all(|target| target.starts_with("SOCKS far.example:")), "{asked:?}");
     }
-    // By address: the name is resolved on our side.
+    // By address: the crawler resolves the name.
     let (site, address) = far(None);
     let port = site.address().port();
     let root = site.url_as("near.example", "/");
@@ -241,7 +242,7 @@ pub fn a_proxy_is_no_way_inside(engine: EngineName) {
     }
 }
 
-/// Crawls of one origin under two identities: neither a connection nor a TLS session of one serves the other.
+/// Two crawls of one origin under different identities share neither connections nor TLS sessions.
 pub fn crawls_share_nothing(engine: EngineName) {
     let (site, _) = far(Some(CertificateKind::Good));
     let root = site.url("/");

@@ -1,4 +1,4 @@
-//! Politeness, retries, robots.txt, and what must not be done: judged by what the server saw.
+//! Politeness, retries, robots.txt and forbidden requests, checked by the requests that the server received.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ pub fn retries_that_give_up(engine: EngineName) {
     let seen =
         |url: &str| (crawled.page(url).facts.outcome, crawled.page(url).facts.status, crawled.page(url).link.tries);
     assert_eq!(seen(&down), (Outcome::HttpError, Some(502), 3));
-    assert_eq!(seen(&gone), (Outcome::HttpError, Some(410), 1), "a status that will not pass is not asked again");
+    assert_eq!(seen(&gone), (Outcome::HttpError, Some(410), 1), "a permanent error is not retried");
     assert_eq!(web.requests(), 5);
 }
 
@@ -67,7 +67,7 @@ pub fn per_host_is_kept(engine: EngineName) {
     let mut config = config(engine, &[&root]);
     config.per_host = Some(4);
     assert_eq!(crawl(&config).pages.len(), 41);
-    assert_eq!(web.stats().max_at_once, 4, "the window opens to its width and no further");
+    assert_eq!(web.stats().max_at_once, 4, "the window opens to its limit and no further");
 }
 
 pub fn per_ip_is_shared(engine: EngineName) {
@@ -86,7 +86,7 @@ pub fn per_ip_is_shared(engine: EngineName) {
     assert_eq!(web.stats().max_at_once, 3);
 }
 
-/// However many connections are idle, one that is in use is used again.
+/// A connection that is in use is reused, however many other connections are idle.
 pub fn a_crowd_at_rest_is_in_nobodys_way(engine: EngineName) {
     let mut site = site("127.3.0.7").page("/", Response::html("a page of its own"));
     for page in 0..40 {
@@ -96,7 +96,7 @@ pub fn a_crowd_at_rest_is_in_nobodys_way(engine: EngineName) {
     let (ip, port) = (site.address().ip(), site.address().port());
     let names: Vec<String> = (0..700).map(|n| format!("host{n}.example")).collect();
     let mut roots: Vec<String> = names.iter().map(|name| format!("http://{name}:{port}/")).collect();
-    // Hosts are first asked in this order: when this one is, the idle pool is full.
+    // Hosts are first requested in this order, so the idle pool is full when this one is.
     roots.push(format!("http://last.example:{port}/0"));
     let web = serve([site]);
     let mut config = config(engine, &roots.iter().map(String::as_str).collect::<Vec<_>>());
@@ -109,8 +109,8 @@ pub fn a_crowd_at_rest_is_in_nobodys_way(engine: EngineName) {
     assert!(connections <= 703, "{connections} connections for 701 hosts");
 }
 
-/// Checks the time between the starts of requests. The server sees them later than they were sent, with a varying
-/// delay: single gaps may look shorter than they were, but not all of them together.
+/// Checks the time between the starts of requests. The server sees requests with a varying delay: single gaps may look
+/// too short, but not all of them together.
 fn assert_spaced(log: &[SeenRequest], delay: Duration) {
     let mut starts: Vec<Duration> = log.iter().map(|seen| seen.start).collect();
     starts.sort_unstable();
@@ -210,7 +210,7 @@ pub fn robots_unreachable(engine: EngineName) {
     assert_eq!(page.facts.outcome, Outcome::Robots);
     assert_eq!(page.facts.error.as_ref().map(|failure| failure.kind), Some(ErrorKind::RobotsUnreachable));
     assert!(web.log().iter().all(|seen| seen.path == "/robots.txt"));
-    assert_eq!(web.requests(), 2, "it is tried again before it is given up");
+    assert_eq!(web.requests(), 2, "it is retried before the crawl gives up");
 }
 
 pub fn robots_missing(engine: EngineName) {
@@ -225,7 +225,7 @@ pub fn robots_missing(engine: EngineName) {
 }
 
 pub fn private_is_refused(engine: EngineName) {
-    // The root was named by the user, so it may be private; what it leads to was not.
+    // The root may be private because the user named it; its links may not.
     let second = site("127.3.0.14").fallback(Response::html("secret"));
     let secret = second.url("/");
     let first = site("127.3.0.13").page("/", Response::links([&secret])).redirect("/hop", &secret, 302);

@@ -1,7 +1,7 @@
 //! The suite that every engine passes completely, without capability flags.
 //!
-//! `engine_suite!` instantiates every case for one engine. The first cases are those with which the founding crawler
-//! tested itself.
+//! `engine_suite!` instantiates every case for one engine. The first cases are the tests of the crawler in "A Web
+//! Crawler With asyncio Coroutines".
 
 pub mod answers;
 pub mod basics;

@@ -1,4 +1,4 @@
-//! HTTPS: for an engine, a handshake is only more reading and writing.
+//! HTTPS: for an engine, a TLS handshake is just reading and writing.
 
 use argiope_core::rules::EngineName;
 use argiope_core::{ErrorKind, Outcome, Truncated};
@@ -90,7 +90,7 @@ pub fn tls_until_close(engine: EngineName) {
 }
 
 pub fn both_families(engine: EngineName) {
-    // A name with an address of each family where only one of them responds.
+    // A name with an address of each family, only one of which responds.
     let site = Site::http("127.4.0.8:0").expect("a loopback address").page("/", Response::html("found"));
     let port = site.address().port();
     let _web = serve([site]);

@@ -1,12 +1,13 @@
-//! A model of the protocol by which many processes share one crawl: buckets, leases with fencing tokens, links before
-//! pages, numbered settles, quotas, and the end found by counting.
+//! A model of the protocol with which many processes share one crawl: buckets, leases with fencing tokens, links before
+//! pages, numbered settles, quotas, and termination detection by counting.
 //!
-//! A simulated network delays, reorders, duplicates and drops messages; nodes fail over and lose what was not
-//! replicated; processes are killed, paused past their leases and continued. A schedule is drawn from a seed. After
-//! each one the oracle checks that nothing is lost, that every record is there once, that no process starts a request
-//! after another one has taken over, that the end is found only when it is true, and that the limit on pages is exact.
+//! A simulated network delays, reorders, duplicates and drops messages; nodes fail over and lose unreplicated writes;
+//! processes are killed, or paused past their leases and continued. A seed determines the schedule. After each schedule
+//! the oracle checks that nothing is lost, that every record exists once, that no process starts a request after
+//! another one has taken over, that the end is detected only when it is true, and that the limit on pages is exact.
 //!
-//! [`FleetProtocol`] can leave out one rule at a time: the oracle must notice each of them, or the rule is not needed.
+//! [`FleetProtocol`] can disable one rule at a time. The oracle must detect each omission; otherwise the rule is
+//! unnecessary.
 
 mod process;
 mod store;
@@ -18,37 +19,37 @@ use store::{Bucket, ModelPage, ModelRequest, ModelToken, Node, Pool, ProcessId, 
 
 use crate::sim::rng::SimRng;
 
-/// How long a lease lasts, in ticks.
+/// Duration of a lease, in ticks.
 pub const TTL: u64 = 30;
-/// The store ends a lease this much later than its owner does.
+/// The store ends a lease this many ticks later than its owner does.
 pub const SKEW: u64 = 2;
 
-/// The rules of the protocol. Each can be left out.
+/// The rules of the protocol. Each can be disabled.
 #[derive(Clone, Copy, Debug)]
 pub struct FleetProtocol {
-    /// `take`, `settle` and `renew` are refused where another process or epoch holds the bucket.
+    /// The store refuses `take`, `settle` and `renew` if another process or epoch holds the bucket.
     pub fence: bool,
     /// A page is settled after its links are in their buckets.
     pub links_first: bool,
     /// A page is settled after its record is durable.
     pub record_first: bool,
-    /// A write counts once a replica has it.
+    /// A write counts only after a replica has it.
     pub wait: bool,
-    /// A record is known by the process that wrote it, beside the epoch and number.
+    /// A record is identified by the process that wrote it, in addition to epoch and number.
     pub owner_in_token: bool,
     /// A settle is refused unless it has the next number.
     pub next_number_only: bool,
-    /// A lease is counted from before its renewal was sent.
+    /// The duration of a lease counts from before its renewal was sent.
     pub lease_from_request: bool,
-    /// The count of known pages must be the same in both passes.
+    /// The number of known pages must be equal in both passes.
     pub count_known: bool,
-    /// The end needs a second pass.
+    /// Termination needs a second pass.
     pub second_pass: bool,
-    /// A transfer of quota is credited once.
+    /// A transfer of quota is credited only once.
     pub number_transfers: bool,
-    /// A put that is repeated is answered as it was the first time.
+    /// A repeated put gets the same reply as the first attempt.
     pub remember_puts: bool,
-    /// A take that is repeated is answered with what it leased the first time.
+    /// A repeated take gets the same links as the first attempt.
     pub number_takes: bool,
 }
 
@@ -70,14 +71,14 @@ impl FleetProtocol {
     };
 }
 
-/// What is simulated.
+/// The parameters of a simulation.
 #[derive(Clone, Copy, Debug)]
 pub struct ModelSetup {
     pub buckets: usize,
     pub pages: u32,
     pub processes: u32,
     pub max_pages: Option<u32>,
-    /// Events of the part in which things go wrong.
+    /// Number of events during the faulty phase.
     pub events: usize,
     pub protocol: FleetProtocol,
 }
@@ -87,7 +88,7 @@ impl ModelSetup {
         Self { buckets: 3, pages: 14, processes: 3, max_pages: None, events: 4_000, protocol: FleetProtocol::FULL };
 }
 
-/// What a schedule showed.
+/// The result of a schedule.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ScheduleReport {
     pub events: usize,
@@ -96,12 +97,12 @@ pub struct ScheduleReport {
     pub fetches: usize,
 }
 
-/// Plays the schedule of a seed. `Err` says which promise was broken.
+/// Runs the schedule of a seed. `Err` describes the broken guarantee.
 pub fn run(setup: ModelSetup, seed: u64) -> Result<ScheduleReport, String> {
     World::new(setup, seed).play()
 }
 
-/// A record in a segment: where it stands, and of which page it is.
+/// A record in a segment: its position and its page.
 struct Written {
     bucket: usize,
     token: ModelToken,
@@ -109,7 +110,7 @@ struct Written {
     page: ModelPage,
 }
 
-/// A request or a reply under way.
+/// A request or a reply in transit.
 struct Message {
     process: ProcessId,
     task: Task,
@@ -130,7 +131,7 @@ struct World {
     processes: Vec<Process>,
     net: Vec<Message>,
     segments: Vec<Written>,
-    /// The token that started a request last, per bucket.
+    /// The token that most recently started a request, per bucket.
     started: BTreeMap<usize, ModelToken>,
     report: ScheduleReport,
     links: Vec<Vec<ModelPage>>,
@@ -141,9 +142,9 @@ struct World {
 #[derive(Clone, Copy, Debug, Default)]
 struct PutTally {
     begun: u32,
-    /// Answered, and replicated.
+    /// Puts that were answered and replicated.
     done: u32,
-    /// Answered with "new".
+    /// Puts that were answered with "new".
     new: u32,
 }
 
@@ -153,7 +154,7 @@ impl World {
         let links = (0..setup.pages)
             .map(|page| {
                 let mut links: Vec<ModelPage> = (0..2).map(|_| rng.below(setup.pages as usize) as ModelPage).collect();
-                // A chain makes every page reachable from the first.
+                // A chain of links makes every page reachable from the first.
                 links.push((page + 1) % setup.pages);
                 links
             })
@@ -218,7 +219,7 @@ impl World {
         };
     }
 
-    /// A message arrives, is lost, or arrives and stays on its way a second time.
+    /// Delivers a message, drops it, or delivers it and keeps a duplicate in transit.
     fn deliver(&mut self, is_faulty: bool) {
         if self.net.is_empty() {
             return;
@@ -314,7 +315,7 @@ impl World {
         Ok(())
     }
 
-    /// A request goes to a host: its bucket must not have been taken over.
+    /// Checks a request to a host: its bucket must not have been taken over.
     fn check_start(&mut self, bucket: usize, token: ModelToken) -> Result<(), String> {
         self.report.fetches += 1;
         match self.started.insert(bucket, token) {
@@ -325,7 +326,7 @@ impl World {
         }
     }
 
-    /// Judges the results as a reader sees them, from what is replicated.
+    /// Checks the results as a reader sees them, from replicated data.
     fn check_end(&self) -> Result<(), String> {
         let mut count = vec![0_u32; self.setup.pages as usize];
         for Written { bucket, token, number, page } in &self.segments {

@@ -1,15 +1,15 @@
-//! A simulated process: for every bucket one task that works and one that renews its lease, and one task that looks for
-//! the end.
+//! A simulated process. Each bucket has one task that works and one that renews its lease; one more task detects the
+//! end of the crawl.
 //!
-//! A process that is surprised (a refusal, a lease that ended) forgets what it holds of the
-//! bucket and acquires it anew: the same path as after a kill.
+//! If a process is refused or its lease has ended, it forgets its state of the bucket and acquires it again: the same
+//! path as after a kill.
 
 use std::collections::VecDeque;
 
 use super::store::{BucketCounts, ModelPage, ModelRequest, ModelToken, ModelVersion, ProcessId, Reply};
 use super::{FleetProtocol, TTL};
 
-/// Which task of a process a message belongs to.
+/// The task of a process that a message belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
     Work(usize),
@@ -17,7 +17,7 @@ pub enum Task {
     End,
 }
 
-/// What a step does to the world.
+/// The effect of a step on the world.
 pub enum Effect {
     Send {
         task: Task,
@@ -42,7 +42,7 @@ pub enum Effect {
     },
 }
 
-/// What a step knows of the world.
+/// The part of the world that a step can see.
 pub struct Turn<'a> {
     pub now: u64,
     pub links: &'a [Vec<ModelPage>],
@@ -54,10 +54,10 @@ pub struct Turn<'a> {
 pub struct Process {
     pub id: ProcessId,
     pub paused: bool,
-    /// Pages of the puts that were answered since the last look, and whether they were new.
+    /// Pages of the puts answered since the last check, and whether they were new.
     pub put_answers: Vec<(ModelPage, bool)>,
     calls: u64,
-    /// Puts that were begun.
+    /// Number of puts that were begun.
     puts: u32,
     work: Vec<Work>,
     end: EndTask,
@@ -79,7 +79,7 @@ struct Own {
     until: u64,
     /// The number of the last settle.
     number: u32,
-    /// The number of the last take that was answered.
+    /// The number of the last answered take.
     takes: u32,
     taken: VecDeque<ModelPage>,
 }
@@ -108,14 +108,14 @@ enum Step {
         version: ModelVersion,
     },
     Fetch(ModelPage),
-    /// Without `links_first`: settled, and its links are not put yet.
+    /// Only without `links_first`: settled, but its links are not put yet.
     Fetched(ModelPage),
-    /// Without `record_first`: settled, and its record is not written yet.
+    /// Only without `record_first`: settled, but its record is not written yet.
     LateWrite(ModelPage),
     Put {
         page: ModelPage,
         targets: Vec<(usize, Vec<ModelPage>)>,
-        /// The number of the put to the first target, once it was begun.
+        /// The number of the put to the first target, once it was sent.
         number: Option<u32>,
     },
     PutWait {
@@ -134,7 +134,7 @@ enum Step {
     Quota(Quota),
 }
 
-/// The steps by which quota moves between the pool and the bucket.
+/// The steps that move quota between the pool and the bucket.
 #[derive(Clone, Copy)]
 enum Quota {
     Grant,
@@ -168,7 +168,7 @@ impl Process {
         self.end.found
     }
 
-    /// The surplus over the fair share is released once nothing is under way.
+    /// Releases the surplus over the fair share once nothing is in progress.
     pub fn release_soon(&mut self) {
         let at = self.calls as usize % self.work.len();
         self.work[at].release = true;
@@ -185,7 +185,7 @@ impl Process {
         turn.out.push(Effect::Send { task, call: self.calls, request });
     }
 
-    /// One step of one task. `resend`: the reply to what is under way is given up on.
+    /// One step of one task. With `resend`, the pending reply counts as lost and the request is sent again.
     pub fn step(&mut self, number: usize, resend: bool, turn: &mut Turn<'_>) {
         let buckets = self.work.len();
         match number {
@@ -206,7 +206,7 @@ impl Process {
                 return;
             }
             match request {
-                // Without a number, whether links were leased is not known: a new epoch puts them back.
+                // Without a number, it is unknown whether links were leased: a new epoch puts them back.
                 ModelRequest::Take { .. } if !turn.protocol.number_takes => work.forget(),
                 ModelRequest::Acquire { .. } => work.step = Step::Idle,
                 request => {
@@ -357,7 +357,7 @@ impl Process {
         }
     }
 
-    /// A reply arrives. One to an earlier call is ignored.
+    /// Handles a reply. Replies to earlier calls are ignored.
     pub fn receive(&mut self, task: Task, call: u64, reply: Reply, now: u64, protocol: FleetProtocol) {
         match task {
             Task::Work(bucket) => {
@@ -397,13 +397,13 @@ impl EndTask {
 }
 
 impl Work {
-    /// Everything about the bucket is forgotten; acquiring it puts back what was leased.
+    /// Forgets all state of the bucket; acquiring it again requeues what was leased.
     fn forget(&mut self) {
         let release = self.release;
         *self = Self { release, ..Self::default() };
     }
 
-    /// The links of a page, by the buckets that they belong to.
+    /// The links of a page, grouped by bucket.
     fn put(&self, page: ModelPage, turn: &Turn<'_>, buckets: usize) -> Step {
         let mut targets: Vec<(usize, Vec<ModelPage>)> = Vec::new();
         for link in &turn.links[page as usize] {
@@ -432,7 +432,7 @@ impl Work {
         self.renewal = None;
     }
 
-    /// Goes on after a reply. What is not replicated because of a failover is sent once more.
+    /// Continues after a reply. Writes that a failover lost before replication are sent again.
     fn receive(&mut self, reply: Reply, now: u64, protocol: FleetProtocol, put_answers: &mut Vec<(ModelPage, bool)>) {
         if let (None, false) = (&self.own, matches!(self.step, Step::Acquire { .. } | Step::AcquireWait { .. })) {
             return;
@@ -489,7 +489,7 @@ impl Work {
         Step::Idle
     }
 
-    /// Without links, quota may be missing, or be of no use here.
+    /// If no links were taken, quota may be missing or unneeded here.
     fn taken(&mut self, pages: Vec<ModelPage>) -> Step {
         let Some(own) = &mut self.own else { return Step::Idle };
         own.takes += 1;
@@ -523,7 +523,7 @@ fn settled(page: ModelPage, protocol: FleetProtocol) -> Step {
 }
 
 impl Quota {
-    /// The next step; `None` when the transfer is complete or there is none to make.
+    /// The next step; `None` if the transfer is complete or not needed.
     fn receive(self, reply: &Reply, wait: bool) -> Option<Self> {
         let lost = matches!(reply, Reply::Replicated(None));
         Some(match (self, reply) {

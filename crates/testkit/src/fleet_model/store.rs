@@ -6,10 +6,10 @@ use super::{FleetProtocol, SKEW, TTL};
 
 /// A page of the simulated web.
 pub type ModelPage = u32;
-/// A process, by the order in which processes were started.
+/// A process, numbered in the order of start.
 pub type ProcessId = u32;
 
-/// What a lease is known by: the epoch, and the process that acquired it.
+/// The identity of a lease: the epoch, and the process that acquired it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ModelToken {
     pub epoch: u32,
@@ -24,11 +24,11 @@ pub struct Bucket {
     pub until: u64,
     pub known: BTreeSet<ModelPage>,
     pub queued: VecDeque<ModelPage>,
-    /// What is leased, with the number of the take.
+    /// Leased pages, with the number of the take.
     pub leased: BTreeMap<ModelPage, u32>,
     /// The number of the last take of this epoch.
     pub taken: u32,
-    /// The last put of every task of a process, and how it was answered.
+    /// The last put of every task of a process, and its reply.
     pub put_answers: BTreeMap<(ProcessId, usize), (u32, Vec<bool>)>,
     /// The last settled sequence number of every token that settled anything.
     pub positions: BTreeMap<ModelToken, u32>,
@@ -38,12 +38,12 @@ pub struct Bucket {
     pub quota: u32,
     /// The number of the last transfer of quota that was credited.
     pub credited: u32,
-    /// Quota on its way back to the pool, under this number.
+    /// Quota in transit back to the pool, with the number of the transfer.
     pub refund: Option<(u32, u32)>,
     pub last_refund: u32,
 }
 
-/// The counter of `--max-pages`, and the transfers that are not credited yet.
+/// The counter of `--max-pages`, and the transfers that are not yet credited.
 #[derive(Clone, Debug, Default)]
 pub struct Pool {
     pub left: u32,
@@ -52,7 +52,7 @@ pub struct Pool {
     pub last_refund: BTreeMap<usize, u32>,
 }
 
-/// A node: a value with a replica that follows behind.
+/// A node: a value and its replica, which lags behind.
 #[derive(Clone, Debug, Default)]
 pub struct Node<T> {
     pub value: T,
@@ -60,11 +60,11 @@ pub struct Node<T> {
     version: u64,
     replicated: u64,
     behind: VecDeque<(u64, T)>,
-    /// BucketCounts failovers: a version of an earlier primary says nothing about this one.
+    /// Number of failovers: a version of an earlier primary is not comparable with the current one.
     generation: u64,
 }
 
-/// Where in a node's history a write is.
+/// The position of a write in a node's history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ModelVersion {
     generation: u64,
@@ -76,7 +76,7 @@ impl<T: Clone> Node<T> {
         Self { replica: value.clone(), value, version: 0, replicated: 0, behind: VecDeque::new(), generation: 0 }
     }
 
-    /// Changes the primary; the replica learns of it later.
+    /// Changes the primary; the replica receives the change later.
     pub fn write<R>(&mut self, change: impl FnOnce(&mut T) -> R) -> (R, ModelVersion) {
         let result = change(&mut self.value);
         self.version += 1;
@@ -84,7 +84,7 @@ impl<T: Clone> Node<T> {
         (result, ModelVersion { generation: self.generation, number: self.version })
     }
 
-    /// The replica takes up the next write. Says whether there was one.
+    /// The replica applies the next write. Returns whether there was one.
     pub fn replicate(&mut self) -> bool {
         let Some((version, value)) = self.behind.pop_front() else { return false };
         self.replica = value;
@@ -92,12 +92,12 @@ impl<T: Clone> Node<T> {
         true
     }
 
-    /// `WAIT 1`: `None` where the primary that was written to is gone.
+    /// `WAIT 1`: `None` if the primary that was written to is gone.
     pub fn is_replicated(&self, version: ModelVersion) -> Option<bool> {
         (version.generation == self.generation).then_some(self.replicated >= version.number)
     }
 
-    /// The primary dies, and the replica takes its place: what was not replicated is lost.
+    /// The primary dies and the replica takes its place: unreplicated writes are lost.
     pub fn fail_over(&mut self) {
         self.value = self.replica.clone();
         self.version = self.replicated;
@@ -106,7 +106,7 @@ impl<T: Clone> Node<T> {
     }
 }
 
-/// What a process asks of the store. Each touches one node.
+/// A request to the store. Each touches one node.
 #[derive(Clone, Debug)]
 pub enum ModelRequest {
     Acquire {
@@ -123,9 +123,9 @@ pub enum ModelRequest {
     },
     Put {
         bucket: usize,
-        /// The process, and the bucket that it works on.
+        /// The process, and the bucket of the task that sends the put.
         from: (ProcessId, usize),
-        /// The same for all attempts of one put.
+        /// Equal for all attempts of one put.
         number: u32,
         pages: Vec<ModelPage>,
     },
@@ -144,7 +144,7 @@ pub enum ModelRequest {
     Survey {
         bucket: usize,
     },
-    /// The same with a write, so that `WAIT` covers everything before it: the second pass.
+    /// Like `Survey`, but with a write, so that `WAIT` covers everything before it: the second pass.
     Confirm {
         bucket: usize,
     },
@@ -182,14 +182,14 @@ pub enum ModelRequest {
     },
 }
 
-/// What it answers.
+/// A reply of the store.
 #[derive(Clone, Debug)]
 pub enum Reply {
     Acquired(ModelToken, ModelVersion),
     Renewed(ModelVersion),
     Done(ModelVersion),
     Taken(Vec<ModelPage>, ModelVersion),
-    /// Which pages are new.
+    /// For each page, whether it is new.
     Put(Vec<bool>, ModelVersion),
     /// Another epoch, another sequence number, or a page that is not leased.
     Refused,
@@ -201,11 +201,11 @@ pub enum Reply {
         amount: u32,
         version: ModelVersion,
     },
-    /// There is nothing to grant or to refund.
+    /// Nothing to grant or refund.
     Empty,
 }
 
-/// What the end is found by.
+/// The counts that detect the end of the crawl.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BucketCounts {
     /// Queued or leased.
@@ -410,7 +410,7 @@ impl Bucket {
         !protocol.fence || (self.owner == Some(token.owner) && self.epoch == token.epoch)
     }
 
-    /// What an earlier owner had leased goes back to the queue.
+    /// Requeues the pages that an earlier owner had leased.
     fn requeue(&mut self) {
         for page in std::mem::take(&mut self.leased).into_keys().rev() {
             self.queued.push_front(page);

@@ -1,9 +1,9 @@
-//! [`BroadWeb`]: a web of many hosts that is never held in memory, for measuring time: the size and latency of a host
-//! and when it is found are functions of its number.
+//! [`BroadWeb`]: a web of many hosts that is not stored in memory, for measuring crawl time. The size and latency of a
+//! host, and when it is found, are functions of its number.
 //!
-//! Page 0 of every host lists all of its other pages. Half of the hosts are roots; each of the others is linked from
-//! the last page of a root, so that it is found late. [`BroadWeb::ideal`] is the shortest time that any polite schedule
-//! can take.
+//! Page 0 of every host links to all its other pages. Half of the hosts are roots; each other host is linked from the
+//! last page of a root, so that it is found late. [`BroadWeb::ideal`] is a lower bound of the time that any polite
+//! schedule takes.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -18,14 +18,14 @@ use super::{ResolveResult, SimAnswer, SimReply, SimWeb};
 #[derive(Clone, Debug)]
 pub struct BroadWeb {
     pub seed: u64,
-    /// Pages of each host.
+    /// Number of pages of each host.
     pub sizes: Vec<u32>,
-    /// The response time of a host lies between these.
+    /// The range of response times of hosts.
     pub latency: (Duration, Duration),
-    /// The percentage of hosts that are linked only from others.
+    /// The percentage of hosts that only other hosts link to.
     pub found_late: u64,
     pub dns: Duration,
-    /// The first hosts ask for this Crawl-delay: how many, and the delay.
+    /// The number of hosts, counted from the first, that ask for a Crawl-delay, and the delay.
     pub slow: (usize, Duration),
 }
 
@@ -79,11 +79,11 @@ impl BroadWeb {
         links
     }
 
-    /// A lower bound for any polite schedule that reads the pages of a host in order: the slowest host and the host
-    /// found at its end, or all responses divided by all slots.
+    /// A lower bound for any polite schedule that reads the pages of a host in order: either the slowest host plus the
+    /// host found at its end, or all responses divided by all slots.
     pub fn ideal(&self, delay: Duration, concurrency: usize) -> Duration {
         let hosts = 0..self.sizes.len();
-        // robots.txt and the pages, one after the other, starting with the name resolution.
+        // Name resolution, then robots.txt and the pages, one after the other.
         let alone = |host: usize| {
             let (latency, delay) = (self.latency_of(host), self.delay_of(host, delay));
             self.dns + latency.max(delay).saturating_mul(self.sizes.get(host).copied().unwrap_or(1)) + latency
@@ -127,7 +127,7 @@ fn host_number(host: &str) -> Option<usize> {
     host.strip_prefix('h')?.strip_suffix(".example")?.parse().ok()
 }
 
-/// Host and number of a page.
+/// The host and the number of a page.
 fn place(url: &Url) -> Option<(usize, u32)> {
     Some((host_number(url.host())?, url.path().strip_prefix('/')?.parse().ok()?))
 }

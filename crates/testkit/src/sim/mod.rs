@@ -1,11 +1,11 @@
 //! The simulation engine: virtual time and no sockets.
 //!
-//! [`Sim`] drives the same [`Keeper`] as a real crawl, over a [`SimWeb`] that is only a function from requests to
-//! replies. A day of politeness takes milliseconds, every run can be repeated, and a [`PolitenessChecker`] that knows
-//! nothing of lanes or windows observes each request and each response.
+//! [`Sim`] drives the same [`Keeper`] as a real crawl. The web is a [`SimWeb`], a function from requests to replies. A
+//! simulated day takes milliseconds, and every run is reproducible. A [`PolitenessChecker`], which does not know lanes
+//! or windows, observes each request and each response.
 //!
-//! Invariant: time moves only to the next event or to the time until which the keeper asked to wait; a keeper that asks
-//! to wait for a time in the past, or that waits although nothing can happen any more, has failed.
+//! Invariant: time advances only to the next event or to the time that the keeper waits for. A simulation fails if the
+//! keeper waits for a time in the past, or waits forever while no event is scheduled.
 
 pub mod broad;
 pub mod model;
@@ -31,9 +31,9 @@ use argiope_store::MemoryFrontier;
 
 pub use politeness::PolitenessChecker;
 
-/// A web that exists only as a function.
+/// A simulated web.
 pub trait SimWeb {
-    /// The addresses of a name and their time to live, and how long resolving takes.
+    /// Resolves a name: how long it takes, and the addresses with their time to live.
     fn resolve(&mut self, host: &str, now: Time) -> (Duration, ResolveResult);
 
     /// The reply to a request.
@@ -46,13 +46,13 @@ pub type ResolveResult = Result<(Vec<IpAddr>, Duration), Failure>;
 /// The reply to a request.
 #[derive(Debug)]
 pub struct SimReply {
-    /// How long it takes.
+    /// The time from request to reply.
     pub after: Duration,
-    /// Which of the job's addresses was connected to.
+    /// The address of the job that was connected to.
     pub ip: Option<IpAddr>,
     pub said: SimAnswer,
     pub retry_after: Option<Duration>,
-    /// On the wire.
+    /// The size on the wire.
     pub bytes: u64,
 }
 
@@ -62,7 +62,7 @@ pub enum SimAnswer {
     Page(LinkList),
     /// 200 with links and a text.
     Text(LinkList, String),
-    /// 200 with rules.
+    /// 200 with a robots.txt body.
     Robots(Vec<u8>),
     /// 200 with a sitemap.
     Sitemap(Sitemap),
@@ -90,27 +90,27 @@ pub struct SimFetch {
     pub ip: Option<IpAddr>,
 }
 
-/// How a crawl went.
+/// The result of a simulated crawl.
 #[derive(Debug)]
 pub struct SimReport {
     pub end: End,
     /// When the keeper reported the end.
     pub ended: Time,
-    /// When something last happened: a response, a name, links or commands from outside.
+    /// The time of the last event: a response, a resolved name, or links or commands from outside.
     pub last_event: Time,
-    /// In order of their starts.
+    /// In order of start.
     pub fetches: Vec<SimFetch>,
     /// In order of completion.
     pub settled: Vec<Settled>,
     pub counts: Counts,
-    /// How often the keeper was asked.
+    /// The number of calls of `Keeper::next`.
     pub orders: u64,
 }
 
 /// Why a simulation failed.
 #[derive(Debug)]
 pub enum SimFault {
-    /// The keeper waits, and nothing can happen.
+    /// The keeper waits forever, and no event is scheduled.
     ForEver {
         at: Time,
         unfinished: u64,
@@ -138,8 +138,8 @@ enum Event {
     Stop(End),
 }
 
-/// An event and its time; events of the same time happen in the order in which they were scheduled.
-struct Planned {
+/// An event and its time. Events with equal times are processed in the order in which they were scheduled.
+struct ScheduledEvent {
     at: Time,
     seq: u64,
     event: Event,
@@ -151,7 +151,7 @@ pub struct Sim<W> {
     pub web: W,
     pub politeness: PolitenessChecker,
     rules: Arc<Rules>,
-    events: BinaryHeap<Reverse<Planned>>,
+    events: BinaryHeap<Reverse<ScheduledEvent>>,
     now: Time,
     seq: u64,
 }
@@ -177,18 +177,18 @@ impl<W: SimWeb> Sim<W> {
         self
     }
 
-    /// Links come from outside at this time; until [`Sim::close_at`], the crawl does not end by itself.
+    /// Feeds links from outside at this time. The crawl does not end before [`Sim::close_at`].
     pub fn feed_at(&mut self, at: Time, links: Vec<Link>) {
         self.keeper.set_open(true);
-        self.plan(at, Event::Feed(links));
+        self.schedule(at, Event::Feed(links));
     }
 
     pub fn close_at(&mut self, at: Time) {
-        self.plan(at, Event::Close);
+        self.schedule(at, Event::Close);
     }
 
     pub fn stop_at(&mut self, at: Time, end: End) {
-        self.plan(at, Event::Stop(end));
+        self.schedule(at, Event::Stop(end));
     }
 
     /// Crawls to the end.
@@ -201,14 +201,14 @@ impl<W: SimWeb> Sim<W> {
             match self.keeper.next(self.now)? {
                 Order::Fetch(job) => fetches.push(self.fetch(job)),
                 Order::Resolve(lane, host) => {
-                    let (took, named) = self.web.resolve(&host, self.now);
-                    self.plan(self.now + took, Event::Resolved(lane, named));
+                    let (took, resolved) = self.web.resolve(&host, self.now);
+                    self.schedule(self.now + took, Event::Resolved(lane, resolved));
                 }
                 Order::Wait(until) if until <= self.now => return Err(SimFault::Busy { at: self.now }),
                 Order::Wait(until) => match self.events.peek() {
-                    Some(Reverse(planned)) if planned.at <= until => {
-                        last_event = self.now.max(planned.at);
-                        self.happen()?;
+                    Some(Reverse(scheduled)) if scheduled.at <= until => {
+                        last_event = self.now.max(scheduled.at);
+                        self.process_next_event()?;
                     }
                     _ if until.is_never() => {
                         return Err(SimFault::ForEver { at: self.now, unfinished: self.keeper.unfinished() });
@@ -235,23 +235,23 @@ impl<W: SimWeb> Sim<W> {
         self.politeness.start(&job, reply.ip, self.now);
         let fetched = SimFetch { url: job.link.url.clone(), purpose: job.purpose.clone(), start, end, ip: reply.ip };
         let visit = visit(job, reply, start, end, &self.rules);
-        self.plan(end, Event::Answer(Box::new(visit)));
+        self.schedule(end, Event::Answer(Box::new(visit)));
         fetched
     }
 
     /// Processes the next event.
-    fn happen(&mut self) -> Result<(), StoreError> {
-        let Some(Reverse(planned)) = self.events.pop() else {
+    fn process_next_event(&mut self) -> Result<(), StoreError> {
+        let Some(Reverse(scheduled)) = self.events.pop() else {
             return Ok(());
         };
-        self.now = self.now.max(planned.at);
-        match planned.event {
+        self.now = self.now.max(scheduled.at);
+        match scheduled.event {
             Event::Answer(visit) => {
                 self.politeness.end(&visit, self.now);
                 self.keeper.finished(visit, self.now)
             }
-            Event::Resolved(lane, named) => {
-                self.keeper.resolved(lane, named, self.now);
+            Event::Resolved(lane, resolved) => {
+                self.keeper.resolved(lane, resolved, self.now);
                 Ok(())
             }
             Event::Feed(links) => self.keeper.put(links, self.now).map(drop),
@@ -267,9 +267,9 @@ impl<W: SimWeb> Sim<W> {
         }
     }
 
-    fn plan(&mut self, at: Time, event: Event) {
+    fn schedule(&mut self, at: Time, event: Event) {
         self.seq += 1;
-        self.events.push(Reverse(Planned { at, seq: self.seq, event }));
+        self.events.push(Reverse(ScheduledEvent { at, seq: self.seq, event }));
     }
 }
 
@@ -317,21 +317,21 @@ fn visit(job: Job, reply: SimReply, start: Time, end: Time, rules: &Rules) -> Vi
     visit
 }
 
-impl PartialEq for Planned {
+impl PartialEq for ScheduledEvent {
     fn eq(&self, other: &Self) -> bool {
         (self.at, self.seq) == (other.at, other.seq)
     }
 }
 
-impl Eq for Planned {}
+impl Eq for ScheduledEvent {}
 
-impl PartialOrd for Planned {
+impl PartialOrd for ScheduledEvent {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Planned {
+impl Ord for ScheduledEvent {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         (self.at, self.seq).cmp(&(other.at, other.seq))
     }

@@ -1,12 +1,11 @@
-//! [`WebModel`]: a small random web with the faults of a real one, and an oracle of what a correct crawl of it must
-//! record.
+//! [`WebModel`]: a small random web with realistic faults, and an oracle of the records of a correct crawl.
 //!
 //! Hosts with several origins, on shared addresses; names that fail for a while or permanently; private addresses; dead
 //! hosts; robots.txt in every state; sitemaps; redirect chains, loops and dead ends; responses that fail a few times
 //! before they succeed; overload with and without Retry-After.
 //!
-//! Invariant: the reply to a request depends on its URL and on how often it was requested, never on time or order. So
-//! there is exactly one correct set of records, whatever the pace, the widths and the order.
+//! Invariant: the reply to a request depends only on its URL and on the number of earlier requests for it, never on
+//! time or order. So there is exactly one correct set of records, for any pace, concurrency and order.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr};
@@ -21,14 +20,14 @@ use argiope_core::{ErrorKind, Failure, LinkKind, LinkList, Origin, Outcome, Time
 use super::rng::SimRng;
 use super::{ResolveResult, SimAnswer, SimReply, SimWeb};
 
-/// What to make.
+/// Parameters of a generated web.
 #[derive(Clone, Debug)]
 pub struct WebPlan {
     pub seed: u64,
     pub hosts: usize,
-    /// At most, per host.
+    /// Maximum number of pages per host.
     pub pages: usize,
-    /// How many addresses the hosts share.
+    /// Number of addresses that the hosts share.
     pub addresses: usize,
     /// The percentage of faults.
     pub trouble: u64,
@@ -52,12 +51,12 @@ struct Host {
     ttl: Duration,
     dead: Option<ErrorKind>,
     latency: u64,
-    /// How many more failures without a response may be planned for it: with more in a row, the crawl would give up on
-    /// it.
+    /// Number of failures without a response that may still be planned for the host: with more in a row, the crawl
+    /// would give up on it.
     patience: u32,
 }
 
-/// This many failures, then success.
+/// A number of failures, followed by success.
 #[derive(Clone, Copy)]
 struct Failing<T> {
     times: u32,
@@ -84,7 +83,7 @@ enum RobotsThen {
         sitemap: Vec<Url>,
     },
     Missing,
-    /// This many hops, starting at this URL.
+    /// Redirect hops, starting at this URL.
     Hops(Url),
 }
 
@@ -100,12 +99,12 @@ enum PageThen {
     Redirect(String),
 }
 
-/// What must become of a URL.
+/// The expected result of a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExpectedCrawl {
     pub outcome: Outcome,
     pub error: Option<ErrorKind>,
-    /// Whether the host receives a request for it.
+    /// Whether the host receives a request for the URL.
     pub asked: bool,
 }
 
@@ -114,7 +113,8 @@ const FOREVER: u32 = u32::MAX;
 const OUTSIDE: &str = "/outside/";
 
 impl WebModel {
-    /// Generates a web. `max_tries` is the setting of the crawl: failures either pass before that, or never.
+    /// Generates a web. `max_tries` is the setting of the crawl: a failure either ends within that number of attempts,
+    /// or never.
     pub fn new(plan: WebPlan, max_tries: u8) -> Self {
         let mut rng = SimRng::new(plan.seed);
         let mut model = Self {
@@ -151,7 +151,7 @@ impl WebModel {
                 model.roots.extend(urls.iter().find(|at| at.origin() == *origin).cloned());
             }
         }
-        // A root may be private because the user named it. The oracle does not cover that.
+        // A root may be private because the user named it. The oracle does not cover that case.
         for root in &model.roots {
             if let Some(host) = model.hosts.get_mut(root.host()) {
                 host.addresses.iter_mut().for_each(|ip| *ip = public(*ip));
@@ -193,7 +193,7 @@ impl WebModel {
             origins.push(url(&format!("http://{name}/")).origin());
             let others = [(50, "https://", ""), (20, "http://", ":8080"), (trouble / 6, "http://", ":25")];
             for (percent, scheme, port) in others {
-                // A dead host is small: the crawl gives up on a large one before all of it was requested.
+                // A dead host must be small: the crawl would give up on a large one before it has requested all pages.
                 if rng.chance(percent) && dead.is_none() {
                     origins.push(url(&format!("{scheme}{name}{port}/")).origin());
                 }
@@ -281,7 +281,7 @@ impl WebModel {
         vec![OUTSIDE.into()]
     }
 
-    /// What a correct crawl records, for every page that it finds.
+    /// The expected record of every page that a correct crawl finds.
     pub fn oracle(&self, rules: &Rules) -> HashMap<Url, ExpectedCrawl> {
         let mut expected = HashMap::new();
         let mut known: HashSet<Url> = self.roots.iter().cloned().collect();
@@ -343,7 +343,7 @@ impl WebModel {
         }
     }
 
-    /// Why no request can reach this URL.
+    /// The reason why no request can reach this URL, if there is one.
     fn out_of_reach(&self, at: &Url) -> Option<(Outcome, ErrorKind)> {
         if at.port() == 25 {
             return Some((Outcome::Refused, ErrorKind::BlockedPort));
@@ -358,7 +358,7 @@ impl WebModel {
         is_private.then_some((Outcome::Refused, ErrorKind::PrivateAddress))
     }
 
-    /// What becomes of the robots.txt for which the links of an origin wait.
+    /// The result of the robots.txt that the links of an origin wait for.
     fn robots_fate(&self, origin: &Origin) -> Result<RobotsThen, (Outcome, ErrorKind)> {
         let unreachable = (Outcome::Robots, ErrorKind::RobotsUnreachable);
         if let Some(kind) = self.hosts.get(&*origin.host).and_then(|host| host.dead) {
@@ -384,7 +384,7 @@ impl WebModel {
         if let Some(kind) = self.hosts.get(to.host()).and_then(|host| host.dead) {
             return Err((Outcome::Failed, kind));
         }
-        // The first hop leads to /hops/n, which takes n more of the five that are allowed.
+        // The first hop leads to /hops/n, which uses n more of the five allowed redirects.
         if hops_left(to) > 4 { Err(unreachable) } else { Ok(hops_end()) }
     }
 

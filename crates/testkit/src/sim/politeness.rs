@@ -1,7 +1,7 @@
-//! [`PolitenessChecker`]: observes every request and every response, and keeps its own records.
+//! [`PolitenessChecker`]: observes every request and response, and keeps its own state.
 //!
-//! It knows the settings and what the hosts said, as the servers would; it knows nothing of lanes, windows or queues.
-//! It collects violations.
+//! It knows the settings and the responses, as servers would; it does not know lanes, windows or queues. It collects
+//! violations.
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
@@ -14,9 +14,9 @@ use argiope_core::schedule::job::{Job, Purpose};
 use argiope_core::visit::{Errand, Visit};
 use argiope_core::{ErrorKind, Origin, Outcome, Time, Url};
 
-/// The longest Retry-After that has to be obeyed.
+/// The longest Retry-After that must be obeyed.
 const HOUR: Duration = Duration::from_secs(3600);
-/// How long a robots.txt may be used.
+/// Maximum age of a robots.txt.
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// Observes requests and collects violations.
@@ -83,7 +83,7 @@ impl PolitenessChecker {
         self.hosts.get(host).map_or(0, |host| host.most_under_way)
     }
 
-    /// From now on no request may start.
+    /// From now on, starting a request is a violation.
     pub fn stop(&mut self) {
         self.stopped = true;
     }
@@ -186,16 +186,16 @@ impl PolitenessChecker {
             self.again.insert(visit.link.url.clone(), now + asked.unwrap_or(doubled));
         }
         if let Purpose::Robots(origin) = &visit.purpose {
-            self.hear_robots(origin, visit, now);
+            self.record_robots(origin, visit, now);
         }
     }
 
-    fn hear_robots(&mut self, origin: &Origin, visit: &Visit, now: Time) {
+    fn record_robots(&mut self, origin: &Origin, visit: &Visit, now: Time) {
         let robots = match (visit.message.errand.as_deref(), visit.facts.status) {
             (Some(Errand::Robots(bytes)), _) => Robots::parse(bytes, &self.rules.agent_token),
             (_, Some(400..=428 | 430..=499)) => Robots::default(),
             _ => {
-                // Rules that were read before may be used while the file is unavailable.
+                // Earlier rules may be used while the file is unavailable.
                 let is_over = visit.facts.outcome != Outcome::Redirect && visit.link.tries >= self.rules.max_tries;
                 let is_final = visit.facts.error.as_ref().is_some_and(|failure| failure.kind == ErrorKind::Tls);
                 if (is_over || is_final)

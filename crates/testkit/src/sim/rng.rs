@@ -1,4 +1,4 @@
-//! [`SimRng`]: random numbers that are the same on every machine and in every run.
+//! [`SimRng`]: seeded random numbers, the same on every machine and in every run.
 
 use argiope_practice::mix;
 
@@ -11,7 +11,7 @@ impl SimRng {
         Self(seed)
     }
 
-    /// A generator for one item among many: the same for the same numbers, in any order.
+    /// A generator for one item: it depends only on the two numbers, not on the order of creation.
     pub fn of(seed: u64, thing: u64) -> Self {
         let mut rng = Self(seed ^ thing.wrapping_mul(0xD6E8_FEB8_6659_FD93));
         rng.throw();

@@ -127,11 +127,11 @@ impl Conn {
         self.bytes_wire += head.raw().len() as u64;
         if head.status < 200 {
             if head.status == 101 {
-                let words = "101: the server switches to another protocol without a request";
-                self.stop(Some(Failure::new(ErrorKind::Protocol, words)), None);
+                let message = "101: the server switches to another protocol without a request";
+                self.stop(Some(Failure::new(ErrorKind::Protocol, message)), None);
             } else if self.interim >= self.limits.max_1xx {
-                let words = format!("more than {} interim responses", self.limits.max_1xx);
-                self.stop(Some(Failure::new(ErrorKind::Protocol, words)), None);
+                let message = format!("more than {} interim responses", self.limits.max_1xx);
+                self.stop(Some(Failure::new(ErrorKind::Protocol, message)), None);
             } else {
                 self.interim += 1;
             }
@@ -166,7 +166,7 @@ impl Conn {
                     self.decoder = decoder;
                     self.oddities.mislabelled = mislabelled;
                 }
-                Err(words) => self.undecodable(words),
+                Err(message) => self.undecodable(message),
             }
         }
     }
@@ -311,13 +311,13 @@ impl Conn {
         match result {
             Ok(()) => {}
             Err(DecodeStop::Full) => self.stop(too_large(self.max_body()), Some(Truncated::Length)),
-            Err(DecodeStop::Broken(words)) => self.undecodable(words),
+            Err(DecodeStop::Broken(message)) => self.undecodable(message),
         }
     }
 
     /// Stops decoding. The rest of the body is still read for receivers that keep the raw bytes.
-    fn undecodable(&mut self, words: String) {
-        self.failure = Some(Box::new(Failure::new(ErrorKind::Decode, words)));
+    fn undecodable(&mut self, message: String) {
+        self.failure = Some(Box::new(Failure::new(ErrorKind::Decode, message)));
         self.truncated = (self.bytes_body > 0).then_some(Truncated::Decode);
         self.usage = Usage::Raw;
         self.decoder = None;
@@ -345,7 +345,7 @@ impl Conn {
                 self.over(into);
             }
             Phase::Body(framing) => {
-                let words = match framing {
+                let message = match framing {
                     BodyFraming::Length(left) => {
                         format!("the connection was closed {left} bytes before the end of the body")
                     }
@@ -354,14 +354,13 @@ impl Conn {
                         "the connection was closed without a TLS close_notify: the body may be incomplete".to_owned()
                     }
                 };
-                self.cut(Failure::new(ErrorKind::Reset, words));
+                self.cut(Failure::new(ErrorKind::Reset, message));
             }
         }
         self.spoiled = true;
     }
 
-    /// The head will not be completed because of `failure`, unless the bytes received so far are a failure of their
-    /// own.
+    /// Ends an exchange whose head is incomplete. Reports the fault of the bytes received so far, or else `failure`.
     pub(super) fn lose_head(&mut self, failure: Failure) {
         let partial = self.partial.take().unwrap_or_default().bytes;
         self.stale = self.reused && self.bytes_wire == 0 && partial.is_empty();
@@ -388,7 +387,7 @@ impl Conn {
         self.spoiled = true;
     }
 
-    /// Ends the exchange early. The first failure counts; an unwanted body cannot fail.
+    /// Ends the exchange early. Only the first failure is kept, and none while an unwanted body is discarded.
     pub(super) fn stop(&mut self, failure: Option<Failure>, truncated: Option<Truncated>) {
         if self.failure.is_none() && self.usage != Usage::Drop {
             self.failure = failure.map(Box::new);
@@ -407,6 +406,6 @@ fn too_large(limit: u64) -> Option<Failure> {
 }
 
 pub(super) fn too_slow(limits: &Limits) -> Option<Failure> {
-    let words = format!("fewer than {} bytes a second over {:?}", limits.min_rate, limits.idle);
-    Some(Failure::new(ErrorKind::TooSlow, words))
+    let message = format!("fewer than {} bytes a second over {:?}", limits.min_rate, limits.idle);
+    Some(Failure::new(ErrorKind::TooSlow, message))
 }

@@ -6,14 +6,14 @@
 //!
 //! | fault | treated as |
 //! |---|---|
-//! | `x-gzip`; names in any case | as gzip; as in lower case |
+//! | `x-gzip`; upper case in names | as gzip; as lower case |
 //! | `deflate` with or without zlib's wrapper | both are understood |
 //! | several gzip members or zstd frames in a row | one body |
-//! | bytes after the end of the stream | ignored, and told |
-//! | plain text labelled gzip or zstd | taken as it is, and told |
-//! | a label that is a charset, `none`, `binary`, `8bit` or `7bit` | ignored, and told |
+//! | bytes after the end of the stream | ignored, and reported |
+//! | plain text labelled gzip or zstd | passed on unchanged, and reported |
+//! | a label that is a charset, `none`, `binary`, `8bit` or `7bit` | ignored, and reported |
 //! | an empty body with a coding | an empty body |
-//! | a wrong checksum, a stream that breaks or ends early | broken: what came before is kept |
+//! | a wrong checksum, a stream that is malformed or ends early | broken: the output before the fault is kept |
 //! | a zstd window above 8 MiB (RFC 9659), brotli's large windows | broken |
 //! | windows above 256 KiB in more than one layer | broken |
 
@@ -81,9 +81,9 @@ impl DecodeQuota {
 
 pub(super) type Emit<'a> = &'a mut dyn FnMut(&[u8]) -> Result<(), DecodeStop>;
 
-/// Scratch space for input of up to [`FEW`] bytes.
+/// Scratch space for input of up to [`SMALL_INPUT`] bytes.
 const SCRATCH: usize = 16 << 10;
-const FEW: usize = 2 << 10;
+const SMALL_INPUT: usize = 2 << 10;
 /// Scratch space for more input. It means fewer calls, but is zeroed each time, which is too expensive for little input.
 const LARGE_SCRATCH: usize = 32 << 10;
 /// Windows of up to this size are not charged to the budget: gzip has 32 KiB, and small pages declare small ones.
@@ -437,7 +437,7 @@ impl Layer {
 
     /// Runs the engine until all input is read, the stream ends, or the slice is used up. Returns how much was read.
     fn run(&mut self, bytes: &[u8], room: &DecodeQuota, out: Emit<'_>) -> Result<usize, DecodeStop> {
-        if bytes.len() <= FEW {
+        if bytes.len() <= SMALL_INPUT {
             self.run_in(&mut [0; SCRATCH], bytes, room, out)
         } else {
             self.run_in(&mut [0; LARGE_SCRATCH], bytes, room, out)

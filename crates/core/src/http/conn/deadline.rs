@@ -115,7 +115,7 @@ impl ReadDeadlines {
         }
     }
 
-    /// When the body becomes too slow if nothing arrives before.
+    /// When the rate timer expires if no byte arrives before.
     fn slow_at(&self, limits: &Limits) -> Time {
         let end = self.window + limits.idle;
         if !self.is_short(limits) || end.since(self.last) > limits.idle / 2 { Time::NEVER } else { end }
@@ -149,7 +149,7 @@ mod tests {
                 if clock.moved(1, at(now), &limits) {
                     break Expired::Slow;
                 }
-                assert!(now < 10_000, "a drip every {beat} ms goes on for ever");
+                assert!(now < 10_000, "one byte every {beat} ms postpones the timeout for ever");
             };
             assert_eq!(found, Expired::Slow, "{beat}");
         }

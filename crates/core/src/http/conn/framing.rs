@@ -78,7 +78,7 @@ enum State {
     End,
 }
 
-/// What a head says about the body and about reuse of the connection.
+/// The framing of the body and the reuse of the connection, according to a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BodyPlan {
     pub(super) framing: BodyFraming,

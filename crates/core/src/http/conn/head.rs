@@ -199,7 +199,7 @@ impl Head {
 /// Parses a head with field names or values that `httparse` refuses and browsers accept.
 fn parse_leniently(bytes: &[u8], limits: &Limits) -> Result<ParsedHead, Failure> {
     let protocol = |message: &str| Failure::new(ErrorKind::Protocol, message);
-    // One byte more than is allowed: enough to tell "too long" from "just fits".
+    // One byte more than the limit: enough to distinguish "too long" from "just fits".
     let bytes = bytes.get(..limits.max_head.saturating_add(1)).unwrap_or(bytes);
     let Some(status_end) = memchr::memchr(b'\n', bytes) else { return Ok(ParsedHead::Partial) };
     let mut fields: Vec<Field> = Vec::new();
@@ -305,7 +305,7 @@ fn parse_into<'b>(
     slots: &mut [MaybeUninit<httparse::Header<'b>>],
     limits: &Limits,
 ) -> Result<ParsedHead, httparse::Error> {
-    // One byte more than is allowed: enough to tell "too long" from "just fits".
+    // One byte more than the limit: enough to distinguish "too long" from "just fits".
     let bytes = bytes.get(..limits.max_head.saturating_add(1)).unwrap_or(bytes);
     let mut config = httparse::ParserConfig::default();
     config.allow_obsolete_multiline_headers_in_responses(true);
@@ -327,10 +327,10 @@ fn cookie_lines(bytes: &[u8], limits: &Limits) -> usize {
 }
 
 fn explain(fault: httparse::Error, limits: &Limits) -> Failure {
-    let words = match fault {
+    let message = match fault {
         httparse::Error::TooManyHeaders => {
-            let words = format!("more than {} header fields", limits.max_headers);
-            return Failure::new(ErrorKind::HeaderTooLarge, words);
+            let message = format!("more than {} header fields", limits.max_headers);
+            return Failure::new(ErrorKind::HeaderTooLarge, message);
         }
         httparse::Error::HeaderName => "a header field with a malformed name, or without colon",
         httparse::Error::HeaderValue => "a header field with a control character in its value",
@@ -339,7 +339,7 @@ fn explain(fault: httparse::Error, limits: &Limits) -> Failure {
         httparse::Error::Token => "a malformed status line",
         httparse::Error::Version => "an unknown version of HTTP",
     };
-    Failure::new(ErrorKind::Protocol, words)
+    Failure::new(ErrorKind::Protocol, message)
 }
 
 /// Joins the lines of a folded value with one space each.

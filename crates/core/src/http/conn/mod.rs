@@ -142,7 +142,7 @@ pub enum Step<'a> {
 /// The result of an exchange.
 ///
 /// No failure: the response is complete. A failure with `truncated`: there is a response, with a body up to the
-/// failure. A failure alone: there is no usable response.
+/// failure. A failure alone: no usable response was received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExchangeEnd {
     pub failure: Option<Failure>,
@@ -224,7 +224,7 @@ pub struct Conn {
     /// An earlier exchange used this connection.
     reused: bool,
     stale: bool,
-    /// What follows the handshake is not decided yet: bytes after it are left to the caller.
+    /// The protocol after the handshake is not decided yet: later bytes are left to the caller.
     is_deferred: bool,
 }
 
@@ -232,7 +232,7 @@ pub struct Conn {
 #[derive(Default)]
 struct Partial {
     bytes: Vec<u8>,
-    /// Their share of the budget, if they are many.
+    /// Their charge to the budget, if the head is long.
     held: Option<Held>,
 }
 
@@ -244,7 +244,7 @@ enum Phase {
     Done,
 }
 
-/// What is done with the bytes of a body.
+/// How the bytes of a body are processed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Usage {
     /// Decoded and passed on.
@@ -360,7 +360,7 @@ impl Conn {
         self.phase == Phase::Done
     }
 
-    /// Why it failed.
+    /// Why the connection failed.
     pub(in crate::http) fn failure(&self) -> Failure {
         let unknown = || Failure::new(ErrorKind::Reset, "the connection failed");
         self.failure.as_deref().cloned().unwrap_or_else(unknown)
@@ -501,7 +501,8 @@ impl Conn {
         self.partial.as_mut().and_then(|partial| partial.held.as_mut()).is_none_or(Held::may_grow)
     }
 
-    /// True if decoding waits for memory that [`Receiver::reserve`] refused. It tries again when bytes are fed, be it none.
+    /// True if decoding waits for memory that [`Receiver::reserve`] refused. Decoding is retried on the next `feed`,
+    /// even with no bytes.
     pub fn awaits_memory(&self) -> bool {
         self.decoder.as_ref().is_some_and(|decoder| decoder.memory_needed() > 0)
     }
@@ -509,12 +510,12 @@ impl Conn {
     /// The peer closed its side: no more bytes will arrive.
     pub fn closed(&mut self, _now: Time, into: &mut dyn Receiver) {
         if self.is_handshaking() && self.phase != Phase::Done {
-            let words = if self.tunnel.is_some() {
+            let message = if self.tunnel.is_some() {
                 "the proxy closed the connection before the tunnel was established"
             } else {
                 "the server closed the connection during the TLS handshake"
             };
-            self.stop(Some(Failure::new(ErrorKind::Reset, words)), None);
+            self.stop(Some(Failure::new(ErrorKind::Reset, message)), None);
         }
         self.ended(!self.is_tls(), into);
     }
@@ -555,7 +556,7 @@ impl Conn {
         } else {
             self.clock.head_expired(now, limits)
         };
-        let (kind, words) = match expired {
+        let (kind, message) = match expired {
             Some(Expired::Total) => (ErrorKind::TimeoutTotal, format!("not complete after {:?}", limits.total)),
             Some(Expired::Slow) => return self.stop(too_slow(limits), Some(Truncated::Time)),
             Some(Expired::Idle) if in_body => (ErrorKind::TimeoutIdle, format!("no data for {:?}", limits.idle)),
@@ -565,7 +566,7 @@ impl Conn {
             }
             None => (ErrorKind::ConnectTimeout, format!("TLS handshake not complete after {:?}", limits.connect)),
         };
-        let failure = Failure::new(kind, words);
+        let failure = Failure::new(kind, message);
         if in_body {
             self.stop(Some(failure), Some(Truncated::Time));
         } else {

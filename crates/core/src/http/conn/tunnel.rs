@@ -146,7 +146,7 @@ impl Tunnel {
                 Ok(Some(false))
             }
             (Stage::Login { .. }, [_, _, ..]) => Err(denied("the proxy rejected the user name or password")),
-            (Stage::Reply, [_, code, ..]) if *code != 0 => Err(unmade(*code)),
+            (Stage::Reply, [_, code, ..]) if *code != 0 => Err(socks_failure(*code)),
             (Stage::Reply, [_, _, _, kind, rest @ ..]) => {
                 let address = match (*kind, rest.first()) {
                     (1, _) => 4,
@@ -201,8 +201,8 @@ fn no_http() -> Failure {
     Failure::new(ErrorKind::Protocol, "the proxy's response to CONNECT is not HTTP, or is longer than 16 KiB")
 }
 
-fn denied(words: &str) -> Failure {
-    Failure::new(ErrorKind::Protocol, words)
+fn denied(message: &str) -> Failure {
+    Failure::new(ErrorKind::Protocol, message)
 }
 
 /// Translates the status of a proxy that did not make the connection.
@@ -217,8 +217,8 @@ pub(crate) fn refused(status: u16) -> Failure {
 }
 
 /// Translates the reply code of a SOCKS proxy that did not make the connection (RFC 1928, section 6).
-fn unmade(code: u8) -> Failure {
-    let (kind, words) = match code {
+fn socks_failure(code: u8) -> Failure {
+    let (kind, message) = match code {
         2 => (ErrorKind::Protocol, "its rules do not allow it"),
         3 => (ErrorKind::Unreachable, "the network is unreachable"),
         4 => (ErrorKind::Unreachable, "the host is unreachable"),
@@ -227,5 +227,5 @@ fn unmade(code: u8) -> Failure {
         7 | 8 => (ErrorKind::Protocol, "it does not support this kind of address"),
         _ => (ErrorKind::Unreachable, "it gives no reason"),
     };
-    Failure::new(kind, format!("the proxy could not connect: {words}"))
+    Failure::new(kind, format!("the proxy could not connect: {message}"))
 }

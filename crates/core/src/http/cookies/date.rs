@@ -9,7 +9,7 @@ use jiff::tz::Offset;
 pub fn parse(text: &[u8]) -> Option<i64> {
     let (mut time, mut day, mut month, mut year) = (None, None, None, None);
     for token in text.split(|byte| is_delimiter(*byte)).filter(|token| !token.is_empty()) {
-        // The first token of a kind counts. A token is of the first kind that is still missing.
+        // The first token of a kind counts. A token is tried as each kind that is still missing, in this order.
         if time.is_none() && set(&mut time, parse_time(token)) {
             continue;
         }
@@ -48,7 +48,7 @@ fn is_delimiter(byte: u8) -> bool {
     matches!(byte, b'\t' | b' '..=b'/' | b';'..=b'@' | b'['..=b'`' | b'{'..=b'~')
 }
 
-/// The leading number of a token, of a limited number of digits.
+/// The number at the start of a token, if it has between `least` and `most` digits.
 fn number(token: &[u8], least: usize, most: usize) -> Option<i16> {
     let count = token.iter().take_while(|byte| byte.is_ascii_digit()).count();
     if !(least..=most).contains(&count) {
@@ -58,7 +58,7 @@ fn number(token: &[u8], least: usize, most: usize) -> Option<i16> {
     Some(digits.iter().fold(0, |number, digit| number * 10 + i16::from(digit - b'0')))
 }
 
-/// `8:49:37`, ignoring what follows.
+/// `8:49:37`; further characters are ignored.
 fn parse_time(token: &[u8]) -> Option<(i8, i8, i8)> {
     let mut parts = token.splitn(3, |byte| *byte == b':');
     let (hour, minute, second) = (parts.next()?, parts.next()?, parts.next()?);

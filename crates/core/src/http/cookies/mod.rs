@@ -9,8 +9,8 @@
 //! | host names | compared in lower case; `a.test.` is another host than `a.test`, as in browsers |
 //! | IP addresses | match only themselves, never a suffix |
 //! | public suffixes | by the list with its private section: a cookie for a suffix is kept only for the host of the same name, else rejected |
-//! | too many cookies | the RFC's order: expired, then not `Secure`, then any; of those the one that was idle longest |
-//! | how long | 400 days at most |
+//! | too many cookies | evicted in the RFC's order: expired, then not `Secure`, then any; least recently used first |
+//! | lifetime | 400 days at most |
 //!
 //! Invariants: a cookie is sent only to hosts within its domain, and a `Secure` one never over http. Whatever servers
 //! send, the jar stays below [`MAX_JAR_BYTES`] and a header below `MAX_HEADER`. Hosts without cookies cost nothing.
@@ -42,9 +42,9 @@ pub(crate) const MAX_PER_DOMAIN: usize = 50;
 pub(crate) const MAX_PER_SITE: usize = 1_000;
 /// Bytes of all cookies, unless the jar is given less room.
 pub const MAX_JAR_BYTES: usize = 16 << 20;
-/// `Cookie: ` and its value, as in curl: servers refuse larger headers.
+/// Bytes of `Cookie: ` and its value. As in curl: servers refuse larger headers.
 pub(crate) const MAX_HEADER: usize = 8_190;
-/// Seconds that a cookie is kept at most: 400 days.
+/// Maximum lifetime of a cookie in seconds: 400 days.
 pub(crate) const MAX_LIFETIME: i64 = 400 * 86_400;
 /// Size of a cookie without its texts: itself, spare room in the list of its site, and the overhead of four allocations.
 const WEIGHT: usize = size_of::<Cookie>() * 3 / 2 + 4 * 16;
@@ -57,7 +57,7 @@ pub struct CookieJar {
     bytes: usize,
     /// A logical clock that orders creations and uses.
     ticks: u64,
-    /// A limit below [`MAX_JAR_BYTES`]; zero if there is none.
+    /// A lower limit than [`MAX_JAR_BYTES`]; zero if none was set.
     room: usize,
 }
 
@@ -101,7 +101,7 @@ struct Request<'a> {
 }
 
 impl CookieJar {
-    /// Gives the jar this many bytes, if that is less than its usual limit.
+    /// Limits the jar to this many bytes, if that is less than its usual limit.
     pub fn set_room(&mut self, bytes: usize) {
         self.room = bytes.max(1);
     }
@@ -135,9 +135,9 @@ impl CookieJar {
             secure: set.secure,
         };
         let is_secure = if cookie.secure { request.secure } else { !set.same_site_none };
-        let is_sound = is_secure && keeps_promise(&cookie, set.path != CookiePath::Default);
-        let is_in_the_way = !request.secure && self.would_shadow(&cookie);
-        is_sound && !is_in_the_way && self.insert(cookie, now)
+        let is_valid = is_secure && keeps_promise(&cookie, set.path != CookiePath::Default);
+        let shadows_secure = !request.secure && self.would_shadow(&cookie);
+        is_valid && !shadows_secure && self.insert(cookie, now)
     }
 
     /// The value of the `Cookie` header of a request.
@@ -181,8 +181,8 @@ impl CookieJar {
     fn would_shadow(&self, new: &Cookie) -> bool {
         let site = self.sites.get(site_of(&new.domain)).map(Vec::as_slice).unwrap_or_default();
         site.iter().any(|old| {
-            let akin = is_within(&old.domain, &new.domain) || is_within(&new.domain, &old.domain);
-            old.secure && old.name == new.name && akin && path_matches(&new.path, &old.path)
+            let is_related = is_within(&old.domain, &new.domain) || is_within(&new.domain, &old.domain);
+            old.secure && old.name == new.name && is_related && path_matches(&new.path, &old.path)
         })
     }
 
@@ -230,7 +230,7 @@ impl CookieJar {
         order.sort_unstable();
         self.bytes = order.iter().map(|(_, weight)| weight).sum();
         let mut oldest = 0;
-        // Further than to the limit, so that this is rare.
+        // Evicts more than necessary, so that this is rare.
         let low_water = self.limit() / 8 * 7;
         for (used, weight) in order {
             if self.bytes <= low_water {
@@ -260,7 +260,7 @@ impl<'a> Request<'a> {
     /// The domain of a cookie, and whether it is host-only. `None` if the host must not set it.
     fn domain_of(&self, set: &SetCookie) -> Option<(Box<str>, bool)> {
         let asked = canonical(&set.domain);
-        // A public suffix that is a site itself may set host-only cookies.
+        // The operator of a public suffix may set host-only cookies for the host of that name.
         let is_own = asked.is_empty() || (asked == self.host && (self.is_address || is_public_suffix(&asked)));
         if is_own {
             return Some((self.host.as_str().into(), true));
@@ -308,14 +308,14 @@ fn evict(site: &mut Vec<Cookie>, kind: impl Fn(&Cookie) -> bool, most: usize, no
     weight
 }
 
-/// True if a cookie fulfils what its name prefix promises (RFC 6265bis, 4.1.3).
+/// True if a cookie has the attributes that its name prefix requires (RFC 6265bis, 4.1.3).
 fn keeps_promise(cookie: &Cookie, path_given: bool) -> bool {
     let says = |text: &[u8], prefix: &str| {
         text.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix.as_bytes()))
     };
     let (secure, host) = ("__Secure-", "__Host-");
     if cookie.name.is_empty() {
-        // The value would look like a name when it is sent.
+        // Without a name, the value is sent alone and would look like a name.
         return !says(&cookie.value, secure) && !says(&cookie.value, host);
     }
     (!says(&cookie.name, secure) || cookie.secure)

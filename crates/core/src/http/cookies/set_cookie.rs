@@ -4,7 +4,7 @@
 
 use super::date;
 
-/// Lines of one response that are parsed, as in curl.
+/// How many lines of one response are parsed, as in curl.
 pub const MAX_PER_RESPONSE: usize = 50;
 /// Bytes of name and value together.
 pub(crate) const MAX_COOKIE: usize = 4_096;
@@ -26,7 +26,7 @@ pub struct SetCookie {
 }
 
 impl SetCookie {
-    /// Heap bytes and its own size.
+    /// Size in bytes, heap included.
     pub fn weight(&self) -> usize {
         size_of::<Self>() + self.name.len() + self.value.len() + self.domain.len() + 64
     }
@@ -34,7 +34,7 @@ impl SetCookie {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum CookiePath {
-    /// The directory of the page that set it.
+    /// The directory of the page that set the cookie.
     Default,
     Given(Box<str>),
 }
@@ -77,7 +77,7 @@ impl SetCookie {
             if value.len() > MAX_ATTRIBUTE {
                 continue;
             }
-            // The last attribute of a kind counts.
+            // The last attribute of each kind counts.
             match name.to_ascii_lowercase().as_slice() {
                 b"expires" => expires = date::parse(value).or(expires),
                 b"max-age" => max_age = parse_max_age(value).or(max_age),

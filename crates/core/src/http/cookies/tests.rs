@@ -1,4 +1,4 @@
-//! The jar against the letter of the RFC, against what servers did to others' jars, and against itself.
+//! Tests of the jar: the rules of the RFC, attacks that worked on other jars, and invariants on random input.
 
 use proptest::prelude::*;
 
@@ -24,7 +24,7 @@ fn sent_at(jar: &mut CookieJar, page: &str, now: i64) -> String {
     header.map(|header| String::from_utf8_lossy(header.as_bytes()).into_owned()).unwrap_or_default()
 }
 
-/// A jar after one line from one page.
+/// A jar after one page has sent one `Set-Cookie` line.
 fn jar(page: &str, line: &str) -> CookieJar {
     let mut jar = CookieJar::default();
     set(&mut jar, page, line);
@@ -33,7 +33,7 @@ fn jar(page: &str, line: &str) -> CookieJar {
 
 #[test]
 fn lines_are_read_as_the_rfc_reads_them() {
-    // What is sent back to the page that set it, by what it set.
+    // `Set-Cookie` line, and the `Cookie` header that the same page then receives.
     let cases = [
         ("a=b", "a=b"),
         ("  a =\tb ; Path=/", "a=b"),
@@ -72,7 +72,7 @@ fn lines_are_read_as_the_rfc_reads_them() {
 
 #[test]
 fn a_domain_is_one_that_the_host_is_in() {
-    // The page, the domain, and to which of these it goes: itself, a sibling, the domain above.
+    // Page, domain, and whether the cookie is sent to: the page itself, a sibling, the parent domain.
     let cases = [
         ("www.example.org", "", [true, false, false]),
         ("www.example.org", "example.org", [true, true, true]),
@@ -158,7 +158,7 @@ fn secure_cookies_come_and_go_over_https_only() {
         ("", "a=1")
     );
     assert!(jar("http://h.example/", "a=1; Secure").is_empty());
-    // Over http nothing can be put in its place, not even for a folder below or a domain above.
+    // Over http a secure cookie cannot be replaced, not even for a directory below or a parent domain.
     for line in ["a=2", "a=2; Path=/x", "a=2; Domain=h.example"] {
         assert!(!set(&mut secure, "http://www.h.example/x/y", line) || line == "a=2" || line == "a=2; Path=/x");
         assert!(!set(&mut secure, "http://h.example/x/y", line), "{line}");
@@ -210,7 +210,7 @@ fn a_cookie_replaces_itself_and_news_is_told() {
     assert!(!set(&mut jar, "http://h.example/", "a=1"));
     assert!(set(&mut jar, "http://h.example/", "b=1"));
     assert!(set(&mut jar, "http://h.example/", "a=2"));
-    // The oldest first, by when it was first set; longer paths before shorter ones.
+    // The cookie that was first set comes first; longer paths come before shorter ones.
     assert_eq!(sent(&mut jar, "http://h.example/"), "a=2; b=1");
     assert!(set(&mut jar, "http://h.example/x/", "c=3; Path=/x"));
     assert_eq!(sent(&mut jar, "http://h.example/x/"), "c=3; a=2; b=1");
@@ -230,7 +230,7 @@ fn no_domain_has_more_than_its_share() {
     }
     assert_eq!(jar.len(), 50);
     let header = sent(&mut jar, "https://h.example/x");
-    // What was idle longest has gone; what only https may see stays to the last.
+    // The least recently used cookies were evicted; secure ones are evicted last.
     assert!(header.contains("kept=1") && header.contains("n59=1") && !header.contains("n10=1"), "{header}");
     for n in 0..2_000 {
         set(&mut jar, &format!("http://n{n}.h.example/"), "a=1");
@@ -350,8 +350,8 @@ fn hosts() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// Whatever is set, a cookie reaches only its own host and names that share its registrable domain; a secure one
-    /// never http; and the books of the jar are right.
+    /// Whatever is set, a cookie reaches only its own host and names that share its registrable domain, a secure one is
+    /// never sent over http, and the jar's byte count is correct.
     #[test]
     fn cookies_stay_at_home(
         sets in proptest::collection::vec((hosts(), hosts(), proptest::bool::ANY, proptest::bool::ANY, 0..4_u8), 1..40),

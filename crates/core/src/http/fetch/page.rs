@@ -36,7 +36,7 @@ pub(crate) const MAX_ATTRIBUTES: usize = 1_024;
 
 /// Heads up to this length are not charged to the budget, ...
 pub(crate) const FREE_HEAD: usize = 4 << 10;
-/// ... and lists of links up to this size: nearly all pages.
+/// ... and neither are lists of links up to this size: nearly all pages.
 pub(super) const FREE_LINKS: usize = 32 << 10;
 
 /// The state of the response. Parts that exist only once the response arrives are boxed, because most fetches are
@@ -55,13 +55,13 @@ pub(in crate::http) struct Page {
 pub(super) struct Answer {
     pub(super) head: Head,
     pub(super) reader: Reader,
-    /// The decoded body, where the rules ask for it.
+    /// The decoded body, if the rules ask for it.
     pub(super) body: Option<Box<HeldBody>>,
     /// The large windows of decoders, charged to the budget.
     windows: Option<Held>,
     /// A long head and the links of the page, charged to the budget.
     pub(super) found: Held,
-    /// The bytes of the head among them.
+    /// The bytes of the head within `found`.
     head_bytes: usize,
     /// The response hook did not want the body.
     pub(super) is_stopped: bool,
@@ -142,7 +142,7 @@ impl Page {
         self.started + self.rules.timeout
     }
 
-    /// Why the request must not be sent, if so.
+    /// Why the request must not be sent; `None` if it may be.
     pub(in crate::http) fn refusal(&self, now: Time) -> Option<Failure> {
         let ended = || Failure::new(ErrorKind::Internal, "the lease on this host has ended");
         self.rules.lease.has_ended(now).then(ended)
@@ -157,12 +157,12 @@ impl Page {
         self.answer.is_some()
     }
 
-    /// Whether input was kept because its slice was used up, or because decoding waits for memory.
+    /// Whether input is kept because its slice was used up, or because decoding waits for memory.
     pub(in crate::http) fn has_rest(&self) -> bool {
         self.answer.as_ref().is_some_and(|answer| answer.rest.is_some())
     }
 
-    /// Keeps input to be read later. It may be empty, if the decoder has more output for the input it has.
+    /// Keeps input to be processed later. It may be empty: the decoder may have more output for earlier input.
     pub(in crate::http) fn set_rest(&mut self, rest: &[u8]) {
         if let Some(answer) = &mut self.answer {
             answer.rest = Some(rest.to_vec());
@@ -194,7 +194,7 @@ impl Page {
         }
         let of_wire = wire.as_mut().map(|kept| &mut kept.held);
         let mut all = of_wire.into_iter().chain(of_reader).chain(of_body).chain(of_links).peekable();
-        // All belong to the same response: if one may overdraw the budget, so may the others.
+        // They all belong to the same response: if one of them may overdraw the budget, so may the others.
         overdraws || all.peek().is_none() || all.any(Held::may_grow)
     }
 
@@ -216,7 +216,8 @@ impl Page {
         self.job
     }
 
-    /// Counts that the request was not processed. Returns whether it may be sent again without counting as an attempt.
+    /// Counts one more time that the request was not processed. Returns whether it may be sent again without counting
+    /// as an attempt.
     pub(in crate::http) fn may_go_again(&mut self, most: u8) -> bool {
         self.job.unprocessed = self.job.unprocessed.saturating_add(1);
         self.job.unprocessed <= most
@@ -239,7 +240,7 @@ impl Page {
         now: Time,
     ) -> Box<Visit> {
         let insecure = is_tls && self.rules.insecure;
-        // What is needed to build a visit after a panic; cloned beforehand because it is little.
+        // A visit after a panic is built from these. They are small, so they are cloned beforehand.
         let (link, purpose, slot) = (self.job.link.clone(), self.job.purpose.clone(), (self.job.lane, self.job.slot));
         let mut visit = catch_unwind(AssertUnwindSafe(|| self.into_visit(end, peer, now))).unwrap_or_else(|_| {
             let mut visit = Visit::bare(link, purpose, Outcome::Failed, now);
@@ -265,7 +266,7 @@ impl Page {
         if resolved <= FREE_LINKS {
             return true;
         }
-        // All resolved links, and those of them that are followed.
+        // All resolved links, and the copy of those that are followed.
         let needed = resolved.min(examine::MAX_RESOLVED) + resolved.min(follow::MAX_FOLLOW_BYTES);
         let more = needed.saturating_sub(usize::try_from(answer.found.bytes()).unwrap_or(usize::MAX));
         if more == 0 || answer.found.try_grow(more) {
@@ -445,7 +446,7 @@ impl Receiver for Page {
         if windows.try_grow(bytes) {
             return true;
         }
-        // One fetch at a time may exceed the budget, with all that it holds.
+        // One fetch at a time may exceed the budget, with everything that it holds.
         let of_reader = if let Reader::Sitemap(read) = &answer.reader { Some(&read.held) } else { None };
         let of_body = answer.body.as_ref().map(|body| &body.held);
         let mut others = self.wire.iter().map(|kept| &kept.held).chain(of_reader).chain(of_body);

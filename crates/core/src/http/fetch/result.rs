@@ -19,7 +19,7 @@ use crate::time::Time;
 use crate::visit::{Errand, Facts, Headers, Visit, Wire};
 
 impl Page {
-    /// Builds the visit: facts of the exchange first, then what head and body say, if a head arrived.
+    /// Builds the visit: first the facts of the exchange, then the content of head and body, if a head arrived.
     pub(super) fn into_visit(self, end: ExchangeEnd, peer: Option<IpAddr>, now: Time) -> Visit {
         let Self { job, rules, started, connected, answer, wire } = self;
         let is_http2 = end.is_http2;
@@ -83,7 +83,7 @@ impl Page {
     }
 }
 
-/// Takes over times, sizes and the failure, if any, from the connection. `connected` is [`Time::NEVER`] on a kept-alive
+/// Copies times, sizes and the failure, if any, from the connection. `connected` is [`Time::NEVER`] on a kept-alive
 /// connection.
 fn note_end(facts: &mut Facts, end: ExchangeEnd, started: Time, connected: Time, now: Time) {
     let connected = (!connected.is_never()).then_some(connected);
@@ -100,7 +100,7 @@ fn note_end(facts: &mut Facts, end: ExchangeEnd, started: Time, connected: Time,
     facts.odd.coding_garbage = end.oddities.garbage;
 }
 
-/// Takes over what the response head says. Returns false if the response is the proxy's and not the host's.
+/// Copies the fields of the response head. Returns false if the response is the proxy's and not the host's.
 fn note_head(visit: &mut Visit, head: &Head, rules: &Rules) -> bool {
     let Visit { link, facts, message, .. } = visit;
     facts.http = Some(match head.version {
@@ -132,7 +132,7 @@ fn note_head(visit: &mut Visit, head: &Head, rules: &Rules) -> bool {
     true
 }
 
-/// Takes over what was read from the body.
+/// Copies what was read from the body.
 fn note_body(visit: &mut Visit, head: &Head, reader: Reader, rules: &Rules) {
     match reader {
         Reader::None => {}
@@ -192,8 +192,8 @@ pub(super) fn is_redirect(head: &Head) -> bool {
     (300..400).contains(&head.status) && head.status != 304 && locations(head).next().is_some()
 }
 
-/// Maps the status to an outcome. A redirect becomes a new link with one redirect less, judged like any link. A 304 is
-/// an answer only to a conditional request.
+/// Maps the status to an outcome. A redirect becomes a new link with one redirect less, judged like any link. A 304
+/// counts as a response only if the request was conditional.
 fn outcome(visit: &mut Visit, head: &Head, conditional: bool, rules: &Rules) -> Outcome {
     match head.status {
         200..=299 => Outcome::Ok,
@@ -203,7 +203,7 @@ fn outcome(visit: &mut Visit, head: &Head, conditional: bool, rules: &Rules) -> 
             let mut locations = locations(head);
             let first = locations.next().unwrap_or_default();
             if locations.any(|other| other != first) {
-                // An intermediary may have followed the other one.
+                // An intermediary may have followed the other `Location`.
                 let message = "two Locations that differ: neither can be trusted";
                 visit.facts.error.get_or_insert(Failure::new(ErrorKind::RedirectInvalid, message));
             } else {
@@ -215,7 +215,7 @@ fn outcome(visit: &mut Visit, head: &Head, conditional: bool, rules: &Rules) -> 
     }
 }
 
-/// Takes over what the examiner found, and judges the links by scope.
+/// Copies the findings of the examiner, and judges the links by scope.
 fn harvest(visit: &mut Visit, head: &Head, mut examined: Findings, rules: &Rules) {
     add_header_links(&mut examined.links, head, &visit.link.url, rules);
     let directives = examined.directives.merge(examine::x_robots_tag(head.get_all("x-robots-tag"), &rules.agent_token));

@@ -64,17 +64,17 @@ fn what_sitemaps_list_is_within_the_budget_for_what_is_held() {
     let (mut first, mut second) = (start(), start());
     first.feed(lines.as_bytes(), Time::ZERO);
     assert!(budget.held() > 100_000, "{}", budget.held());
-    assert!(matches!(first.step(), Step::Read), "one may go beyond");
+    assert!(matches!(first.step(), Step::Read), "one may exceed the budget");
     second.feed(b"http://h/\n", Time::ZERO);
     assert!(matches!(second.step(), Step::Pause), "the others wait");
     first.closed(Time::ZERO);
     let Finished::Visit(visit, _) = first.finish(Time::ZERO) else { panic!("a visit") };
-    assert!(budget.held() > 100_000, "held until the keeper has read it");
+    assert!(budget.held() > 100_000, "charged until the keeper drops the visit");
     drop(visit);
     assert!(second.resume(Time::ZERO));
 }
 
-/// Feeds a response at once and returns in how many slices it was processed.
+/// Feeds a response at once and returns the number of slices that processing took.
 fn slices(fetch: &mut Fetch, answer: &[u8]) -> usize {
     fetch.feed(answer, Time::ZERO);
     let mut slices = 1;
@@ -193,7 +193,7 @@ fn a_retry_after_that_is_a_date_needs_our_clock_only_without_a_date() {
 #[test]
 fn a_compressed_sitemap_that_breaks_keeps_what_came_before() {
     use std::io::Write as _;
-    // Poorly compressible numbers, so that the compressed form can be cut in its middle.
+    // Numbers that compress badly, so that the compressed form can be cut in the middle.
     let number = |n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
     let urls: String = (0..5_000).map(|n| format!("<url><loc>http://h/{}</loc></url>", number(n))).collect();
     let text = format!("<?xml version='1.0'?><urlset>{urls}</urlset>");
@@ -221,7 +221,7 @@ fn a_fault_of_ours_is_the_fate_of_one_page() {
     fetch.guarded(|_, _| panic!("a fault"));
     assert!(matches!(fetch.step(), Step::Done));
     let Finished::Visit(visit, None) = fetch.finish(Time::ZERO) else {
-        panic!("a fault gives a visit, and no connection that would be used again");
+        panic!("a panic must give a visit without a reusable connection");
     };
     assert_eq!((visit.facts.outcome, visit.message.slot), (Outcome::Failed, Some((lane, 3))));
     assert_eq!(visit.facts.error.map(|failure| failure.kind), Some(ErrorKind::Internal));

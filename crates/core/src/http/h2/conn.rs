@@ -3,8 +3,8 @@
 //! Most requests have no bodies: their streams are half closed as soon as they are open. A body is sent as far as the
 //! server's windows allow.
 //!
-//! Invariant: every stream that was opened ends with exactly one of: `end`, `failed`, or the caller's own `cancel`. What
-//! the server sends is held only while a header block is incomplete, and never more of it than `Limits::max_head`.
+//! Invariant: every opened stream ends with exactly one of: `end`, `failed`, or the caller's own `cancel`. Received
+//! bytes are buffered only while a header block is incomplete, and at most `Limits::max_head` of them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,36 +17,36 @@ use super::flow::{ConnWindow, FloodGuard, StreamWindow};
 use super::frame::{self, DEFAULT_WINDOW, MAX_PAYLOAD, MAX_WINDOW, code, flag, kind, setting};
 use super::read::Reader;
 
-/// The rest of a cancelled body is read where it is at most this long: servers count resets, and punish them.
+/// The rest of a cancelled body is read if it is at most this long: servers count resets and penalise clients for them.
 const DRAIN: u64 = 16 << 10;
 
 /// How many cancelled streams are drained at the same time, and for how long.
 const MAX_DRAINED: usize = 8;
 const DRAIN_TIME: Duration = Duration::from_secs(5);
 
-/// Bytes that may wait to be written. Only a server that provokes answers and does not read them reaches it.
+/// Limit on bytes waiting to be written. Only a server that provokes replies without reading them reaches it.
 pub(super) const MAX_OUT: usize = 256 << 10;
 
-/// Streams at a time before the server's settings are known: no server has fewer than this, unless it has none.
+/// Streams at a time before the server's settings are known: the smallest limit that allows a stream at all.
 const STREAMS_BEFORE_SETTINGS: u32 = 1;
 
-/// Receives what arrives on the streams of a connection. A stream is named by the key it was opened with.
+/// Receives the events of a connection's streams. A stream is identified by the key it was opened with.
 pub trait StreamEvents {
     /// A head in HTTP/1.1 syntax: interim ones (1xx), then the final one.
     fn head(&mut self, key: u32, head: &[u8], now: Time);
 
-    /// Bytes of the body. Returns how many of them were consumed. The receiver keeps the others, and reports them to
-    /// [`H2Conn::consumed`] later: until then the server is not allowed to send as many more.
+    /// Bytes of the body. Returns how many of them were consumed. The receiver keeps the others and reports them to
+    /// [`H2Conn::consumed`] later; until then the window stays smaller by that many bytes.
     fn data(&mut self, key: u32, bytes: &[u8], now: Time) -> usize;
 
-    /// The body is complete. `wire` is the sum of the stream's frames.
+    /// The body is complete. `wire` is the total size of the stream's frames.
     fn end(&mut self, key: u32, wire: u64, now: Time);
 
     /// The stream ended before its body was complete.
     fn failed(&mut self, key: u32, wire: u64, fault: StreamFault, now: Time);
 }
 
-/// Why a stream failed, by what can be done about it.
+/// Why a stream failed. Each variant allows another reaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StreamFault {
     /// The server did not process the request: it may be sent again on another connection.
@@ -91,7 +91,7 @@ pub struct H2Conn {
     /// Open streams in the order of their identifiers, then those that wait for the server to allow another one.
     pub(super) streams: Vec<Stream>,
     next_id: u32,
-    /// How many streams the server allows at a time; no limit is known before its settings came.
+    /// How many streams the server allows at a time. Not valid before its settings arrive.
     pub(super) max_streams: u32,
     pub(super) window: ConnWindow,
     /// The largest window that a stream gets.
@@ -100,13 +100,13 @@ pub struct H2Conn {
     pub(super) send_window: u32,
     pub(super) initial_send: u32,
     pub(super) guard: FloodGuard,
-    /// The server's first SETTINGS came.
+    /// The server's first SETTINGS frame has arrived.
     pub(super) is_settled: bool,
     /// The server does not accept new streams.
     pub(super) is_closing: bool,
     /// The connection cannot be used any more.
     pub(super) is_over: bool,
-    /// A stream has ended with a whole answer.
+    /// A stream has ended with a complete response.
     pub(super) has_served: bool,
     /// The last stream that the server processes, once it has said so. It cannot take that back by a larger one.
     pub(super) last_processed: Option<u32>,
@@ -117,16 +117,16 @@ pub struct H2Conn {
 pub(super) struct Stream {
     /// [`WAITING`] until it is open.
     pub(super) id: u32,
-    /// None where the caller has cancelled it and its rest is read.
+    /// None if the caller cancelled the stream and the rest of it is drained.
     pub(super) key: Option<u32>,
     pub(super) window: StreamWindow,
-    /// Bytes of the body that are still to come, where the server said so.
+    /// Bytes of the body that are still to come, if the server declared its length.
     pub(super) left: Option<u64>,
-    /// Bytes of the body that came.
+    /// Bytes of the body received so far.
     pub(super) received: u64,
-    /// Bytes of all its frames.
+    /// Total size of its frames.
     pub(super) wire: u64,
-    /// What the server may send in WINDOW_UPDATE frames beside the initial window.
+    /// Sum of the increments that the server sent in WINDOW_UPDATE frames for this stream.
     pub(super) granted_to_us: u32,
     pub(super) has_head: bool,
     /// The header block, until it is sent.
@@ -155,14 +155,14 @@ pub(super) struct ConnFault {
     pub(super) code: u32,
     pub(super) kind: ErrorKind,
     pub(super) why: &'static str,
-    /// The stream that is to blame; none where the whole connection is.
+    /// The stream that caused the fault; none if the whole connection did.
     pub(super) stream: Option<u32>,
     /// The peer does not speak HTTP/2.
     pub(super) is_other_protocol: bool,
 }
 
 impl H2Conn {
-    /// A connection that was just made. `window` is how many bytes the server may send ahead over all streams.
+    /// A new connection. `window` is how many bytes the server may send ahead over all streams.
     pub fn new(limits: Arc<Limits>, window: u32, now: Time) -> Self {
         let size = window.clamp(DEFAULT_WINDOW, MAX_WINDOW);
         let mut out = Vec::with_capacity(128);
@@ -212,12 +212,12 @@ impl H2Conn {
         self.is_over
     }
 
-    /// How many streams the server allows at a time; none before it has said so.
+    /// How many streams the server allows at a time; none before its settings arrive.
     pub fn stream_limit(&self) -> Option<u32> {
         self.is_settled.then_some(self.max_streams)
     }
 
-    /// Whether no stream is open or waits.
+    /// Whether there is neither an open nor a waiting stream.
     pub fn is_idle(&self) -> bool {
         self.streams.iter().all(|stream| stream.key.is_none())
     }
@@ -249,7 +249,7 @@ impl H2Conn {
         self.open_waiting();
     }
 
-    /// Opens streams that wait, as many as the server allows.
+    /// Opens waiting streams up to the server's limit.
     pub(super) fn open_waiting(&mut self) {
         if self.is_over || self.is_closing {
             return;
@@ -308,19 +308,19 @@ impl H2Conn {
         }
     }
 
-    /// Bytes to be written.
+    /// The bytes to be written.
     pub fn pending(&self) -> &[u8] {
         self.out.get(self.sent..).unwrap_or_default()
     }
 
-    /// Takes the bytes to be written, for those who write them by other means.
+    /// Takes the bytes to be written, to encrypt or discard them.
     pub fn take_output(&mut self) -> Vec<u8> {
         let mut out = std::mem::take(&mut self.out);
         out.drain(..std::mem::take(&mut self.sent).min(out.len()));
         out
     }
 
-    /// This many of the bytes to be written were written.
+    /// Reports how many of the pending bytes were written.
     pub fn wrote(&mut self, bytes: usize) {
         self.sent += bytes;
         if self.sent >= self.out.len() {
@@ -329,7 +329,7 @@ impl H2Conn {
         }
     }
 
-    /// These bytes were read.
+    /// Processes bytes read from the socket.
     pub fn feed(&mut self, bytes: &[u8], now: Time, into: &mut dyn StreamEvents) {
         self.last_read = now;
         if let Err(fault) = self.read(bytes, now, into) {
@@ -348,8 +348,8 @@ impl H2Conn {
         self.lose(failure, now, into);
     }
 
-    /// The connection is gone: its streams end. Those that were never sent, or of which nothing came on a connection
-    /// that had worked before, may be sent again.
+    /// The connection is lost: all its streams fail. A request may be repeated if it was never sent, or if nothing of
+    /// its response arrived on a connection that had worked before.
     fn lose(&mut self, failure: &Failure, now: Time, into: &mut dyn StreamEvents) {
         self.is_over = true;
         let has_served = self.has_served;
@@ -366,7 +366,7 @@ impl H2Conn {
         }
     }
 
-    /// The consumer has taken this many more bytes of a stream's body.
+    /// Reports that the consumer has processed this many more bytes of a stream's body.
     pub fn consumed(&mut self, key: u32, bytes: usize) {
         if let Some(at) = self.position_of(key) {
             if let Some(stream) = self.streams.get_mut(at) {
@@ -376,7 +376,7 @@ impl H2Conn {
         }
     }
 
-    /// The limit on a stream's body is another one than the usual.
+    /// Replaces the usual limit on a stream's body.
     pub fn allow(&mut self, key: u32, most: u64) {
         if let Some(at) = self.position_of(key) {
             if let Some(stream) = self.streams.get_mut(at) {
@@ -386,7 +386,7 @@ impl H2Conn {
         }
     }
 
-    /// Grants a stream more window, where that is worth a frame and more is expected.
+    /// Enlarges a stream's window if that is worth a frame and more data is expected.
     pub(super) fn grant(&mut self, at: usize) {
         let Some(stream) = self.streams.get_mut(at) else { return };
         let is_enough = stream.left.is_some_and(|left| stream.window.covers(left));
@@ -398,8 +398,8 @@ impl H2Conn {
         }
     }
 
-    /// The caller does not want the rest of a stream. Returns the sum of its frames so far. A short rest is read, a long
-    /// one is cut off by a reset.
+    /// Drops a stream whose rest is not wanted. Returns the total size of its frames so far. A short rest is drained, a
+    /// long one is avoided by a reset.
     pub fn cancel(&mut self, key: u32, now: Time) -> u64 {
         let Some(at) = self.position_of(key) else { return 0 };
         let drained = self.streams.iter().filter(|stream| stream.key.is_none()).count();
@@ -420,7 +420,7 @@ impl H2Conn {
         wire
     }
 
-    /// Takes no further streams, because a stream heard nothing for so long that the connection may be dead.
+    /// Accepts no further streams if nothing was received for `idle`: the connection may be dead.
     pub fn suspect(&mut self, idle: Duration, now: Time) {
         if now.since(self.last_read) >= idle {
             self.is_closing = true;
@@ -432,7 +432,7 @@ impl H2Conn {
         self.streams.iter().map(|stream| stream.drain_until).min().unwrap_or(Time::NEVER)
     }
 
-    /// Resets cancelled streams whose rest did not come in time.
+    /// Resets cancelled streams whose rest did not arrive in time.
     pub fn expire(&mut self, now: Time) {
         let out = &mut self.out;
         self.streams.retain(|stream| {
@@ -445,7 +445,7 @@ impl H2Conn {
         self.open_waiting();
     }
 
-    /// Bytes on the heap that this connection keeps.
+    /// Heap bytes of this connection.
     pub fn heap_bytes(&self) -> usize {
         let requests: usize = self
             .streams
@@ -459,17 +459,17 @@ impl H2Conn {
         self.streams.iter().position(|stream| stream.key == Some(key))
     }
 
-    /// The place of an open stream.
+    /// The index of an open stream.
     pub(super) fn find(&self, id: u32) -> Option<usize> {
         self.streams.binary_search_by_key(&id, |stream| stream.id).ok().filter(|_| id != WAITING)
     }
 
-    /// Whether a stream of this identifier was ever opened by us.
+    /// Whether we ever opened a stream with this identifier.
     pub(super) fn was_opened(&self, id: u32) -> bool {
         id % 2 == 1 && id < self.next_id
     }
 
-    /// Ends one stream and tells the receiver.
+    /// Ends one stream and informs the receiver.
     pub(super) fn fail_stream(
         &mut self,
         at: usize,
@@ -493,7 +493,7 @@ impl H2Conn {
 
     /// Ends the connection because of a fault of the server.
     fn stop(&mut self, fault: &ConnFault, now: Time, into: &mut dyn StreamEvents) {
-        // Whatever else waits to be written is of no use any more.
+        // The pending output is useless now.
         if self.sent == 0 && self.out.len() > MAX_OUT {
             self.out.clear();
         }
@@ -502,14 +502,14 @@ impl H2Conn {
         self.reader = Reader::default();
         for stream in std::mem::take(&mut self.streams) {
             let Some(key) = stream.key else { continue };
-            let is_guilty = fault.stream.is_none_or(|id| id == stream.id);
+            let is_cause = fault.stream.is_none_or(|id| id == stream.id);
             let fault = if fault.is_other_protocol {
                 StreamFault::Http1(Failure::new(fault.kind, fault.why))
-            } else if is_guilty {
+            } else if is_cause {
                 StreamFault::Failed(Failure::new(fault.kind, fault.why))
             } else {
-                let words = format!("the connection was ended because of another stream: {}", fault.why);
-                StreamFault::Failed(Failure::new(ErrorKind::Reset, words))
+                let message = format!("the connection was ended because of another stream: {}", fault.why);
+                StreamFault::Failed(Failure::new(ErrorKind::Reset, message))
             };
             into.failed(key, stream.wire, fault, now);
         }

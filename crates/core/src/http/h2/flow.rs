@@ -1,10 +1,10 @@
-//! Flow control: receive windows, and the limit on frames that carry nothing.
+//! Flow control: receive windows, and the limit on frames without content.
 //!
-//! A stream's window is what the server may send on it before the consumer has taken what came: it bounds the memory
-//! that a stream whose consumer pauses can take. It starts small and doubles while the consumer keeps up, until the
-//! body's size limit is reached: a body that is too large stalls for lack of window instead of arriving.
+//! A stream's window limits how much the server may send before the consumer has processed earlier bytes: it bounds the
+//! memory of a stream whose consumer pauses. It starts small and doubles while the consumer keeps up, until the body's
+//! size limit is reached: a body that is too large stalls for lack of window instead of arriving.
 //!
-//! The connection's window is granted again as bytes arrive, whether they were consumed or not. So a stream that is not
+//! The connection's window is replenished as bytes arrive, whether they were consumed or not. So a stream that is not
 //! consumed never starves the others.
 
 use std::time::Duration;
@@ -16,26 +16,26 @@ use crate::time::Time;
 pub(super) struct StreamWindow {
     /// Bytes that the server may still send.
     open: u32,
-    /// Bytes that came and are not consumed yet.
+    /// Bytes that arrived and are not consumed yet.
     unread: u32,
-    /// What `open` and `unread` together may be.
+    /// Maximum of `open + unread`.
     size: u32,
     /// Bytes that may still be granted to the whole body.
     allowance: u64,
 }
 
 impl StreamWindow {
-    /// `initial` is what the settings gave to every stream; `most` is the limit on the body.
+    /// `initial` is the initial window of every stream; `most` is the limit on the body.
     pub(super) fn new(initial: u32, most: u64) -> Self {
         Self { open: initial, unread: 0, size: initial, allowance: most.saturating_sub(u64::from(initial)) }
     }
 
-    /// Changes the limit on the body. What was granted before stays granted.
+    /// Changes the limit on the body. Window that was granted before stays granted.
     pub(super) fn allow(&mut self, most: u64, received: u64) {
         self.allowance = most.saturating_sub(received).saturating_sub(u64::from(self.open));
     }
 
-    /// Bytes came. False where the server had no right to send them.
+    /// Counts received bytes. False if the server exceeded its window.
     #[must_use]
     pub(super) fn receive(&mut self, bytes: u32) -> bool {
         let Some(open) = self.open.checked_sub(bytes) else { return false };
@@ -44,7 +44,7 @@ impl StreamWindow {
         true
     }
 
-    /// Bytes were consumed, or carried nothing (padding).
+    /// Counts bytes that were consumed, or are padding.
     pub(super) fn consume(&mut self, bytes: u32) {
         self.unread = self.unread.saturating_sub(bytes);
     }
@@ -80,7 +80,7 @@ impl ConnWindow {
         Self { open: size, size }
     }
 
-    /// Bytes came. False where the server had no right to send them.
+    /// Counts received bytes. False if the server exceeded its window.
     #[must_use]
     pub(super) fn receive(&mut self, bytes: u32) -> bool {
         let Some(open) = self.open.checked_sub(bytes) else { return false };
@@ -98,11 +98,11 @@ impl ConnWindow {
     }
 }
 
-/// Frames that carry nothing, a second: SETTINGS, PING, PRIORITY, RST_STREAM, WINDOW_UPDATE, empty DATA, unknown ones. A
-/// server has reason to send a handful.
+/// Frames per second without content: SETTINGS, PING, PRIORITY, RST_STREAM, WINDOW_UPDATE, empty DATA,
+/// unknown ones. Servers normally send a handful.
 const MAX_IDLE_FRAMES: u32 = 500;
 
-/// Counts frames that carry nothing.
+/// Limits frames without content.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FloodGuard {
     since: Time,
@@ -114,7 +114,7 @@ impl FloodGuard {
         Self { since: now, count: 0 }
     }
 
-    /// One more. False where there were too many in the last second.
+    /// Counts one more frame. False if there were too many within a second.
     #[must_use]
     pub(super) fn count(&mut self, now: Time) -> bool {
         if now.since(self.since) >= Duration::from_secs(1) {
@@ -134,7 +134,7 @@ mod tests {
         let mut window = StreamWindow::new(100, 1_000);
         let mut received = 0;
         for grant in [150, 300, 200] {
-            // What is left before the next grant: half of the size.
+            // The rest before the next grant: half of the size.
             let bytes = window.open - window.size / 2;
             assert!(window.receive(bytes));
             received += bytes;
@@ -145,7 +145,7 @@ mod tests {
         let open = window.open;
         assert!(window.receive(open));
         window.consume(open);
-        assert_eq!(window.grant(400), Some(250), "what is left of the body's limit");
+        assert_eq!(window.grant(400), Some(250), "the rest of the body's limit");
         assert!(window.receive(250));
         window.consume(250);
         assert_eq!(window.grant(400), None, "the limit is reached");

@@ -1,8 +1,8 @@
 //! Frames: their header, their kinds, and those that a client sends.
 //!
-//! Invariant: a frame that is written here obeys the smallest limits that a peer may have.
+//! Invariant: the frames written here are within the smallest limits that a peer may have.
 
-/// What a client sends first, before its SETTINGS.
+/// The first bytes that a client sends, before its SETTINGS.
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// Bytes of a frame's header.

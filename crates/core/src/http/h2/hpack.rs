@@ -1,8 +1,8 @@
 //! HPACK (RFC 7541) without a dynamic table.
 //!
 //! The client advertises a table of 0 bytes, so a server that follows the protocol never refers to a dynamic entry: an
-//! entry that is larger than the table empties it and is not inserted (RFC 7541, 4.4). A reference to one is an error.
-//! The encoder uses the static table and literals, so neither side keeps state between two header blocks.
+//! entry that is larger than the table empties it and is not inserted (RFC 7541, 4.4). A reference to a dynamic entry
+//! is an error. The encoder uses the static table and literals, so neither side keeps state between two header blocks.
 //!
 //! Invariant: decoding a block of n bytes takes O(n) steps and calls back with at most `limit` counted bytes.
 
@@ -71,7 +71,7 @@ const STATIC: [(&[u8], &[u8]); 61] = [
     (b"www-authenticate", b""),
 ];
 
-/// Bytes that a field counts beside its name and value (RFC 9113, 10.5.1).
+/// Bytes that each field adds to the size of its name and value (RFC 9113, 10.5.1).
 pub const FIELD_OVERHEAD: usize = 32;
 
 /// Why a header block could not be decoded.
@@ -93,7 +93,7 @@ pub fn decode(block: &[u8], limit: usize, mut field: impl FnMut(&[u8], &[u8])) -
     let mut has_fields = false;
     while let Some(&first) = input.rest.first() {
         if first & 0xe0 == 0x20 {
-            // A change of the table's size. It may only stand before the first field.
+            // A change of the table's size. It is allowed only before the first field.
             if has_fields {
                 return Err(HpackError::Malformed("a table size update after a field"));
             }
@@ -127,7 +127,7 @@ fn entry(index: u32) -> Result<(&'static [u8], &'static [u8]), HpackError> {
     entry.ok_or(HpackError::Malformed("a reference to an entry that does not exist"))
 }
 
-/// What is left of a header block.
+/// The unread rest of a header block.
 struct Input<'a> {
     rest: &'a [u8],
 }
@@ -201,7 +201,7 @@ struct Huffman {
     limit: [u64; LONGEST_CODE + 1],
     /// For each length: what to subtract from a code to get its index in `symbols`.
     offset: [u32; LONGEST_CODE + 1],
-    /// For the first eight bits: symbol and length, where the code is that short; length 0 where it is longer.
+    /// For the first eight bits: symbol and length, if the code fits into them; otherwise length 0.
     short: [(u8, u8); 256],
 }
 
@@ -286,8 +286,8 @@ fn huffman_decode(coded: &[u8], text: &mut Vec<u8>, room: usize) -> Result<(), H
     Ok(())
 }
 
-/// Appends one field: as an index where the static table has it, otherwise as a literal that is not to be indexed.
-/// Credentials are marked as never to be indexed by anyone (RFC 7541, 7.1.3).
+/// Appends one field: as an index if the static table has it, otherwise as a literal without indexing. Credentials are
+/// marked as never indexed (RFC 7541, 7.1.3).
 pub fn encode(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     let mut same_name = 0;
     for (at, (known, its_value)) in STATIC.iter().enumerate() {
@@ -373,7 +373,7 @@ mod tests {
 
     #[test]
     fn every_symbol_decodes_from_its_code() {
-        // The codes, made again in the naive way.
+        // Recomputes the codes with the naive algorithm.
         let mut order: Vec<usize> = (0..256).collect();
         order.sort_by_key(|symbol| (CODE_BITS[*symbol], *symbol));
         let (mut code, mut last) = (0_u64, 0_u8);

@@ -1,7 +1,7 @@
-//! What the server sends: the half of [`H2Conn`] that frames move.
+//! The receiving half of [`H2Conn`]: parses the server's frames.
 //!
-//! Frames are read as they come, in pieces of any size. DATA is handed on without being stored; other payloads are
-//! stored in a few bytes; only a header block that is cut between two reads or frames takes a buffer.
+//! Frames are parsed incrementally, from pieces of any size. DATA is passed on without being stored; other payloads
+//! need a few bytes; only a header block that is split across reads or frames needs a buffer.
 
 use crate::outcome::{ErrorKind, Failure};
 use crate::time::Time;
@@ -10,11 +10,11 @@ use super::conn::{ConnFault, H2Conn, MAX_OUT, StreamEvents, StreamFault, WAITING
 use super::frame::{self, FrameHeader, HEADER, MAX_PAYLOAD, MAX_WINDOW, code, flag, kind, setting};
 use super::translate::{self, HeadFault};
 
-/// How far the reading of frames has come.
+/// The progress of parsing.
 #[derive(Default)]
 pub(super) struct Reader {
     header: [u8; HEADER],
-    /// Bytes of `header` that came.
+    /// Bytes of `header` received so far.
     have: u8,
     frame: Option<Frame>,
     /// A header block that is not complete yet.
@@ -27,11 +27,11 @@ struct Frame {
     header: FrameHeader,
     /// Bytes of the payload that are still to come.
     left: u32,
-    /// Bytes of padding at its end, once that is known.
+    /// Bytes of padding at its end, once known.
     padding: u32,
-    /// Bytes at the beginning that say how long the padding is, or are a priority, and are still to come.
+    /// Bytes still to come of the fields before the content: padding length and priority.
     prefix: u8,
-    /// The first bytes of a payload that is not handed on.
+    /// The first bytes of a payload that is not passed on.
     small: [u8; 8],
     small_len: u8,
 }
@@ -69,7 +69,7 @@ impl Frame {
 }
 
 impl H2Conn {
-    /// Reads frames until the bytes end.
+    /// Parses frames until the bytes end.
     pub(super) fn read(&mut self, bytes: &[u8], now: Time, into: &mut dyn StreamEvents) -> Checked {
         let mut rest = bytes;
         while !rest.is_empty() && !self.is_over {
@@ -111,7 +111,7 @@ impl H2Conn {
         Ok(rest)
     }
 
-    /// Tells an answer in HTTP/1 from a frame at its first bytes, so that the rest of it need not come.
+    /// Detects an HTTP/1 response at its first bytes, without waiting for the rest of a frame header.
     fn check_opening(&self) -> Checked {
         let have = self.reader.header.get(..usize::from(self.reader.have)).unwrap_or_default();
         if !self.is_settled && have.len() >= 4 && have.starts_with(b"HTTP") {
@@ -205,7 +205,7 @@ impl H2Conn {
         })
     }
 
-    /// Accounts for the whole of a DATA frame.
+    /// Charges a whole DATA frame to the flow-control windows.
     fn receive(&mut self, stream: u32, length: u32) -> Checked {
         if !self.window.receive(length) {
             return fault(code::FLOW_CONTROL_ERROR, "more data than the connection's window allows");
@@ -223,11 +223,11 @@ impl H2Conn {
         Ok(())
     }
 
-    /// A piece of a frame's payload.
+    /// Processes a piece of a frame's payload.
     fn payload(&mut self, frame: &mut Frame, piece: &[u8], now: Time, into: &mut dyn StreamEvents) -> Checked {
         let mut piece = piece;
         frame.left -= piece.len() as u32;
-        // Padding and priority come before everything else.
+        // Padding length and priority come first.
         while frame.prefix > 0
             && let Some((byte, rest)) = piece.split_first()
         {
@@ -274,7 +274,7 @@ impl H2Conn {
         }
     }
 
-    /// The whole payload of a frame has come.
+    /// Ends a frame whose payload is complete.
     fn frame_end(&mut self, frame: &Frame, now: Time, into: &mut dyn StreamEvents) -> Checked {
         let FrameHeader { kind, stream, length, .. } = frame.header;
         match kind {
@@ -287,7 +287,7 @@ impl H2Conn {
                     }
                 }
             }
-            // An empty payload never passes through `payload`.
+            // A frame with an empty payload does not pass through `payload`.
             kind::HEADERS | kind::CONTINUATION if length == 0 && frame.header.has(flag::END_HEADERS) => {
                 self.header_block(&[], now, into)?;
             }
@@ -303,7 +303,7 @@ impl H2Conn {
         Ok(())
     }
 
-    /// Bytes of a frame that carry nothing do not stay in the stream's window.
+    /// Returns bytes without content, such as padding, to the stream's window.
     fn consume(&mut self, stream: u32, bytes: u32) {
         if let Some(open) = self.find(stream).and_then(|at| self.streams.get_mut(at)) {
             open.window.consume(bytes);
@@ -335,7 +335,7 @@ impl H2Conn {
         }
     }
 
-    /// The server has ended a stream.
+    /// Handles the end of a stream.
     fn finish(&mut self, at: usize, now: Time, into: &mut dyn StreamEvents) {
         if at >= self.streams.len() {
             return;
@@ -352,8 +352,8 @@ impl H2Conn {
                     into.failed(key, stream.wire, StreamFault::Failed(failure), now);
                 }
                 Some(left @ 1..) => {
-                    let words = format!("the stream ended {left} bytes before the content-length");
-                    let fault = StreamFault::Failed(Failure::new(ErrorKind::Protocol, words));
+                    let message = format!("the stream ended {left} bytes before the content-length");
+                    let fault = StreamFault::Failed(Failure::new(ErrorKind::Protocol, message));
                     into.failed(key, stream.wire, fault, now);
                 }
                 _ => into.end(key, stream.wire, now),
@@ -363,7 +363,7 @@ impl H2Conn {
         self.open_waiting();
     }
 
-    /// Keeps a part of a header block; skips what is too long.
+    /// Stores a part of a header block, and skips the rest if the block is too long.
     fn extend_block(&mut self, content: &[u8]) -> Checked {
         let most = self.limits.max_head;
         let Some(block) = &mut self.reader.block else { return Ok(()) };
@@ -382,7 +382,7 @@ impl H2Conn {
         Err(ConnFault { code, kind, why, stream, is_other_protocol: false })
     }
 
-    /// A header block is complete; `last` is the part of it that was not kept.
+    /// Handles a complete header block; `last` is the part of it that was not stored.
     fn header_block(&mut self, last: &[u8], now: Time, into: &mut dyn StreamEvents) -> Checked {
         let mut is_kept = false;
         if self.reader.block.as_ref().is_some_and(|block| !block.bytes.is_empty() || block.skipped > 0) {
@@ -392,7 +392,7 @@ impl H2Conn {
         let Some(block) = self.reader.block.take() else { return Ok(()) };
         let bytes = if is_kept { &block.bytes } else { last };
         let Some(at) = self.find(block.stream) else {
-            // The stream was reset by us. Decoding has no state, so nothing is missed.
+            // We reset this stream. Decoding has no state, so the block can be skipped.
             return Ok(());
         };
         let limit = self.limits.max_head;
@@ -428,7 +428,7 @@ impl H2Conn {
                 Ok(())
             }
             Err(HeadFault::Stream(failure)) => {
-                // A server that has ended the stream need not be told.
+                // If the server has already ended the stream, no reset is sent.
                 let code = if failure.kind == ErrorKind::Protocol { code::PROTOCOL_ERROR } else { code::CANCEL };
                 let reset = (!block.ends_stream).then_some(code);
                 self.fail_stream(at, StreamFault::Failed(failure), reset, now, into);
@@ -441,7 +441,7 @@ impl H2Conn {
         }
     }
 
-    /// Settings, six bytes each, however they are cut.
+    /// Parses settings, six bytes each, however they are split.
     fn settings(&mut self, frame: &mut Frame, piece: &[u8]) -> Checked {
         for byte in piece {
             if let Some(place) = frame.small.get_mut(usize::from(frame.small_len)) {
@@ -494,13 +494,13 @@ impl H2Conn {
 
     fn on_reset(&mut self, id: u32, code: u32, now: Time, into: &mut dyn StreamEvents) {
         let Some(at) = self.find(id) else { return };
-        let words = format!("the server reset the stream: {}", frame::code_name(code));
+        let message = format!("the server reset the stream: {}", frame::code_name(code));
         let fault = match code {
-            code::HTTP_1_1_REQUIRED => StreamFault::Http1(Failure::new(ErrorKind::Protocol, words)),
+            code::HTTP_1_1_REQUIRED => StreamFault::Http1(Failure::new(ErrorKind::Protocol, message)),
             code::NO_ERROR | code::INTERNAL_ERROR | code::REFUSED_STREAM | code::CANCEL | code::ENHANCE_YOUR_CALM => {
-                StreamFault::Failed(Failure::new(ErrorKind::Reset, words))
+                StreamFault::Failed(Failure::new(ErrorKind::Reset, message))
             }
-            _ => StreamFault::Failed(Failure::new(ErrorKind::Protocol, words)),
+            _ => StreamFault::Failed(Failure::new(ErrorKind::Protocol, message)),
         };
         self.fail_stream(at, fault, None, now, into);
     }
@@ -516,7 +516,7 @@ impl H2Conn {
             let Some(key) = stream.key else { continue };
             let fault = match code {
                 code::HTTP_1_1_REQUIRED => StreamFault::Http1(Failure::new(ErrorKind::Protocol, words.clone())),
-                // The request would be welcome at another time: the retry waits, and the host gets fewer of them.
+                // The server is overloaded: the retry waits, and the host's lane slows down.
                 code::ENHANCE_YOUR_CALM => StreamFault::Failed(Failure::new(ErrorKind::Reset, words.clone())),
                 _ => StreamFault::Unprocessed(Failure::new(ErrorKind::Protocol, words.clone())),
             };
@@ -555,7 +555,7 @@ impl H2Conn {
     }
 }
 
-/// The part of a piece that is not padding. The padding is at the end of the payload, of which `left` bytes follow.
+/// The piece without padding. Padding is at the end of the payload; `left` bytes of the payload follow this piece.
 fn content_of<'a>(frame: &Frame, piece: &'a [u8]) -> &'a [u8] {
     let padding = (frame.padding.saturating_sub(frame.left) as usize).min(piece.len());
     piece.get(..piece.len() - padding).unwrap_or(piece)

@@ -9,7 +9,7 @@ use crate::http::conn::{Limits, Step};
 use crate::outcome::ErrorKind;
 use crate::time::Time;
 
-/// What happened on the streams, in order. Data of one stream is joined where nothing else came between.
+/// Events of the streams, in order. Consecutive data of one stream is joined.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Event {
     Head(u32, String),
@@ -21,7 +21,7 @@ enum Event {
 #[derive(Default)]
 struct Events {
     all: Vec<Event>,
-    /// Bytes of data that are not consumed at once.
+    /// If set, data is not consumed at once.
     hold: bool,
     wire: u64,
 }
@@ -118,7 +118,7 @@ fn written(conn: &mut H2Conn) -> Vec<u8> {
 /// Kind, flags, stream and payload of a frame.
 type Sent = (u8, u8, u32, Vec<u8>);
 
-/// The frames in what was written, without the preface.
+/// Parses the written frames, without the preface.
 fn frames(bytes: &[u8]) -> Vec<Sent> {
     let mut rest = bytes.strip_prefix(frame::PREFACE).unwrap_or(bytes);
     let mut found = Vec::new();
@@ -131,8 +131,8 @@ fn frames(bytes: &[u8]) -> Vec<Sent> {
     found
 }
 
-/// Feeds a server's bytes to a connection with this many requests, in every way; gives events and what was written
-/// after the requests.
+/// Feeds a server's bytes to a connection with this many requests, split in several ways. Returns the events, and the
+/// frames written after the requests.
 fn talk(requests: u32, server: &Server) -> (Vec<Event>, Vec<Sent>) {
     let run = |pieces: &mut dyn Iterator<Item = &[u8]>| {
         let mut conn = conn();
@@ -555,7 +555,7 @@ fn header_blocks_have_a_limit() {
     let bomb = [&[0x88][..], &[0x90; 2_000]].concat();
     let (events, _) = talk(1, &Server::new().frame(kind::HEADERS, flag::END_HEADERS, 1, &bomb));
     assert!(matches!(&events[..], [Event::Failed(0, fault)] if kind_of(fault.clone()) == ErrorKind::HeaderTooLarge));
-    // CONTINUATION without end: the connection is ended, and little was kept.
+    // Endless CONTINUATION: the connection is ended, and little was stored.
     let mut conn = conn();
     let mut events = Events::default();
     conn.open(0, request());
@@ -589,15 +589,15 @@ fn windows_are_granted_as_the_body_is_consumed() {
     conn.feed(&piece.0, NOW, &mut events);
     let granted = updates(&mut conn, 1);
     assert_eq!(granted, [2 * 65_535 - (65_535 - 2 * 16_384)], "twice the window from now on");
-    // A consumer that pauses gets no more, and the connection's window is not its business.
+    // A consumer that pauses gets no more window; the connection's window is not affected.
     events.hold = true;
     for _ in 0..6 {
         conn.feed(&piece.0, NOW, &mut events);
         assert!(updates(&mut conn, 1).is_empty());
     }
     conn.consumed(0, 6 * 16_384);
-    assert_eq!(updates(&mut conn, 1).len(), 1, "the rest of what the limit on the body allows");
-    // What was granted over all is the limit on the body and one byte more.
+    assert_eq!(updates(&mut conn, 1).len(), 1, "the rest of the limit on the body");
+    // In total, the limit on the body plus one byte was granted.
     events.hold = false;
     let all = Server::default().data(0, 1, &[b'x'; 16_384]);
     for _ in 0..4 {
@@ -617,7 +617,7 @@ fn the_connections_window_is_granted_as_bytes_come() {
         conn.open(key, request());
     }
     conn.feed(&Server::new().0, NOW, &mut events);
-    // Ten streams whose consumers pause take ten windows, and the connection still has room.
+    // Ten streams with paused consumers use up ten windows, and the connection still has room.
     for stream in (1..20).step_by(2) {
         conn.feed(&Server::default().headers(0, stream, &[(":status", "200")]).0, NOW, &mut events);
         for _ in 0..3 {
@@ -649,7 +649,7 @@ fn cancelled_streams() {
         NOW,
         &mut events,
     );
-    assert!(events.all.is_empty(), "nothing of it is heard of");
+    assert!(events.all.is_empty(), "no events of a cancelled stream");
     assert!(conn.accepts() && !conn.is_idle());
     conn.cancel(2, NOW);
     assert!(conn.is_idle());

@@ -1,13 +1,13 @@
-//! Heads between HTTP/2 fields and HTTP/1.1 syntax.
+//! Translation of heads between HTTP/2 fields and HTTP/1.1 syntax.
 //!
-//! Invariant: a response head that is handed on contains no byte that HTTP/1.1 syntax would read as the end of a line,
-//! and no field that would say where the message ends other than `content-length`.
+//! Invariant: a translated response head contains no byte that ends a line in HTTP/1.1 syntax, and no framing field
+//! except `content-length`.
 
 use crate::outcome::{ErrorKind, Failure};
 
 use super::hpack::{self, HpackError};
 
-/// Fields about the connection: they have no meaning in HTTP/2, and are malformed there (RFC 9113, 8.2.2).
+/// Connection-specific fields: they have no meaning in HTTP/2 and make a head malformed (RFC 9113, 8.2.2).
 const OF_CONNECTION: [&[u8]; 5] = [b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade"];
 
 /// The header block of a request that is given in HTTP/1.1 syntax.
@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(head.text, b"HTTP/1.1 404 \r\ncontent-length: 12\r\nx: a b\r\n\r\n");
         assert_eq!((head.status, head.content_length), (404, Some(12)));
         let head = response(&block(&[(":status", "304"), ("content-length", "12")]), 1 << 16).unwrap();
-        assert_eq!(head.content_length, None, "of the page, not of this answer");
+        assert_eq!(head.content_length, None, "a 304 declares the length of the page");
     }
 
     #[test]

@@ -150,7 +150,7 @@ fn several_jobs_share_a_connection() {
     feed(&mut session, |out| push_page(out, 3, b"<title>second</title>"));
     assert_eq!(visit(&mut session).findings.title.as_deref(), Some("second"));
     assert!(session.is_idle() && session.deadline() == Time::ZERO + KEEP_ALIVE);
-    // Control frames while it is idle are answered, and it stays.
+    // Control frames are handled while the session is idle, and it stays open.
     feed(&mut session, |out| frame::push(out, frame::kind::PING, 0, 0, &[0; 8]));
     assert!(!write_all(&mut session).is_empty());
     assert!(session.is_idle());
@@ -219,7 +219,7 @@ fn limits_and_clocks_are_those_of_http1() {
     assert_eq!((cut.facts.bytes_body, cut.facts.truncated), (1_000, Some(Truncated::Length)));
     let sent = write_all(&mut session);
     assert!(sent.windows(4).any(|bytes| bytes == [0, 0, 4, frame::kind::RST_STREAM]), "{sent:?}");
-    // The other stream times out by its own clock, whatever else is said on the connection.
+    // The other stream has its own timeout, whatever else arrives on the connection.
     let mut now = Time::ZERO;
     let late = loop {
         if let Some(Completed::Visit(visit)) = session.finished(now) {
@@ -251,7 +251,7 @@ fn a_stream_that_pauses_is_in_nobodys_way() {
             break visit;
         }
         write_all(&mut session);
-        assert_eq!(session.deadline(), Time::ZERO, "it goes on at once");
+        assert_eq!(session.deadline(), Time::ZERO, "it continues at once");
         session.expire(Time::ZERO);
         slices += 1;
         assert!(slices < 1_000);

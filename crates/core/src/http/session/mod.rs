@@ -1,6 +1,6 @@
 //! [`Session`]: one connection to a host and the jobs it carries. Every engine drives sessions and nothing else.
 //!
-//! An engine owns a socket per session and repeats these steps; HTTP, TLS and proxies are the session's business:
+//! An engine owns a socket per session and repeats these steps. The session handles HTTP, TLS and proxies:
 //!
 //! 1. Drain [`Session::finished`]: a visit goes to the keeper, a job to retry gets a new connection.
 //! 2. Ask [`Session::step`]: write these bytes and report how many were taken (`wrote`); or wait until the socket is
@@ -10,8 +10,9 @@
 //!    happen at any time, also while other jobs are in flight.
 //!
 //! The capacity of an HTTP/1.1 connection is one: it has room for one job while idle (keep-alive) and for none while it
-//! awaits a response. An HTTP/2 connection has room as long as the server accepts streams. While a TLS handshake decides
-//! between the two, jobs are queued; if it is HTTP/1.1, all but the first are given back. Engines do not depend on it.
+//! awaits a response. An HTTP/2 connection has room as long as the server accepts streams. While a TLS handshake
+//! decides between the two, jobs are queued. If it selects HTTP/1.1, all but the first are returned to be retried.
+//! Engines do not depend on the version.
 //!
 //! Invariant: every accepted job comes back exactly once from `finished`, as a visit or as a job to retry.
 
@@ -34,26 +35,26 @@ use crate::visit::Visit;
 use streams::Streams;
 use undecided::{Decision, Undecided};
 
-/// How long a connection waits for its next request before it is closed. Most servers close theirs after 5 to 75
-/// seconds; a server that closes earlier is noticed.
+/// How long a connection waits for its next request before it is closed. Most servers close idle connections after 5 to
+/// 75 seconds; an earlier close is detected.
 pub const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
 /// How long a session that must not read because of backpressure waits before it checks again.
 const BACKPRESSURE_POLL: Duration = Duration::from_millis(50);
 
-/// The place of a connection: a lane has at most one connection per slot.
+/// Identifies a connection: a lane has at most one connection per slot.
 pub type SlotKey = (LaneId, u32);
 
-/// Marks the slots of connections that the jobs of an origin share.
+/// Flag in the slot of connections that several jobs of an origin share.
 const SHARED: u32 = 1 << 16;
 
-/// The slot in which a job's connection belongs. Jobs that may share a connection have one slot for each port.
+/// The slot of a job's connection. Jobs that may share a connection use one slot per port.
 pub fn slot_key(job: &Job) -> SlotKey {
     let slot = if job.shares_connection() { SHARED | u32::from(job.link.url.port()) } else { u32::from(job.slot) };
     (job.lane, slot)
 }
 
-/// What a kept-alive connection leads to, besides the host that its lane stands for.
+/// Identifies the peer of a kept-alive connection within its lane. The lane identifies the host.
 ///
 /// Host, scheme and port are the origin. Within one crawl everything else that distinguishes connections follows from
 /// the origin: proxy, credentials, trusted certificates, client certificate. Crawls share neither connections nor TLS
@@ -62,7 +63,7 @@ pub fn slot_key(job: &Job) -> SlotKey {
 pub struct ConnKey {
     pub https: bool,
     pub port: u16,
-    /// The host asked for HTTP/1.1: a connection with HTTP/2 does not serve.
+    /// The host requires HTTP/1.1: an HTTP/2 connection cannot be used.
     pub is_http1_only: bool,
 }
 
@@ -73,7 +74,7 @@ impl ConnKey {
     }
 }
 
-/// What became of a job.
+/// The result of a job.
 pub enum Completed {
     Visit(Box<Visit>),
     /// The kept-alive connection was closed by the peer before the response began. Send the request again over a new
@@ -81,7 +82,7 @@ pub enum Completed {
     Retry(Box<Job>),
 }
 
-/// One connection and the jobs it carries. Two words: an engine holds one per connection, most of them waiting.
+/// One connection and the jobs it carries. Only two words, because engines hold many waiting sessions.
 pub struct Session(State);
 
 enum State {
@@ -89,7 +90,7 @@ enum State {
     Busy(Fetch),
     /// HTTP/1.1 between two requests.
     Idle(Box<Idle>),
-    /// The handshake is to decide about the version of HTTP.
+    /// The TLS handshake will select the version of HTTP.
     Undecided(Box<Undecided>),
     /// HTTP/2.
     Many(Box<Streams>),
@@ -104,9 +105,9 @@ struct Idle {
 }
 
 impl Session {
-    /// Sends the first request over a new connection to `peer`. The error is the job's visit.
+    /// Sends the first request over a new connection to `peer`. On error, returns the visit of the failed job.
     pub fn open(job: Box<Job>, rules: &Arc<Rules>, started: Time, peer: IpAddr, now: Time) -> Result<Self, Box<Visit>> {
-        let ip = told_address(&job, rules, peer);
+        let ip = target_address(&job, rules, peer);
         match connection(&job, rules, ip, now) {
             Ok(conn) => {
                 let start = FetchStart { started, connected: Some(now) };
@@ -120,7 +121,7 @@ impl Session {
         }
     }
 
-    /// How many more jobs the connection takes now.
+    /// How many more jobs the connection accepts now.
     pub fn room(&self) -> usize {
         match &self.0 {
             State::Busy(_) | State::Closed => 0,
@@ -139,12 +140,12 @@ impl Session {
         }
     }
 
-    /// Whether bytes that come while it is idle are control frames and not a fault.
+    /// Whether this is an HTTP/2 connection. Bytes that arrive while it is idle are control frames, not an error.
     pub fn is_http2(&self) -> bool {
         matches!(self.0, State::Many(_))
     }
 
-    /// The slot it belongs to; none once it is closed.
+    /// The slot of the connection; `None` once it is closed.
     pub fn slot(&self) -> Option<SlotKey> {
         match &self.0 {
             State::Busy(fetch) => Some(slot_key(fetch.job())),
@@ -155,7 +156,7 @@ impl Session {
         }
     }
 
-    /// What it leads to; none once it is closed.
+    /// The key of the connection; `None` once it is closed.
     pub fn key(&self) -> Option<ConnKey> {
         match &self.0 {
             State::Busy(fetch) => Some(ConnKey::of(fetch.job())),
@@ -196,7 +197,7 @@ impl Session {
         }
     }
 
-    /// The next job that has ended. Drain it after every input, before the next [`Session::step`].
+    /// The next completed job. Drain after every input, before the next [`Session::step`].
     pub fn finished(&mut self, now: Time) -> Option<Completed> {
         if let State::Undecided(undecided) = &mut self.0
             && let Some(result) = undecided.result(now)
@@ -225,7 +226,7 @@ impl Session {
         })
     }
 
-    /// Follows the decision of a handshake, once the jobs were given back that it leaves no room for.
+    /// Switches to the protocol that the handshake selected, once all surplus jobs were returned.
     fn decide(&mut self, now: Time) {
         let State::Undecided(undecided) = &self.0 else { return };
         let Some(decision) = undecided.decision() else { return };
@@ -260,7 +261,7 @@ impl Session {
         }
     }
 
-    /// This many bytes of [`Step::Write`] were written.
+    /// Reports that this many bytes of [`Step::Write`] were written.
     pub fn wrote(&mut self, count: usize, now: Time) {
         match &mut self.0 {
             State::Busy(fetch) => fetch.wrote(count, now),
@@ -270,7 +271,7 @@ impl Session {
         }
     }
 
-    /// Bytes that were read. An idle HTTP/1.1 connection expects none: it is closed.
+    /// Processes bytes that were read. An idle HTTP/1.1 connection expects none and is closed.
     pub fn feed(&mut self, bytes: &[u8], now: Time) {
         match &mut self.0 {
             State::Busy(fetch) => fetch.feed(bytes, now),
@@ -300,7 +301,7 @@ impl Session {
         }
     }
 
-    /// When [`Session::expire`] is due, unless something happens before.
+    /// When to call [`Session::expire`] if no other event comes first.
     pub fn deadline(&self) -> Time {
         match &self.0 {
             State::Busy(fetch) => fetch.deadline(),
@@ -321,7 +322,7 @@ impl Session {
         }
     }
 
-    /// How long [`Step::Pause`] lasts. Zero: the session only yields to others and continues after them.
+    /// How long [`Step::Pause`] lasts. Zero: the session only yields to other sessions.
     pub fn pause(&self) -> Duration {
         match &self.0 {
             State::Busy(fetch) if !fetch.is_yielding() => BACKPRESSURE_POLL,
@@ -330,7 +331,7 @@ impl Session {
         }
     }
 
-    /// After a pause: continues where there is room in the memory budget.
+    /// Resumes after a pause, if the memory budget allows it.
     pub fn resume(&mut self, now: Time) {
         // HTTP/2 continues its paused streams in `expire`.
         if let State::Busy(fetch) = &mut self.0 {
@@ -356,23 +357,23 @@ pub fn unconnected(job: Job, rules: &Rules, mut failure: Failure, started: Time,
     Box::new(Visit::failed(job, failure, started, now))
 }
 
-/// The host's own address, for a socket connected to `peer`; none where a proxy resolves the name.
-fn told_address(job: &Job, rules: &Rules, peer: IpAddr) -> Option<IpAddr> {
+/// The address of the host, for a socket connected to `peer`; `None` if a proxy resolves the name.
+fn target_address(job: &Job, rules: &Rules, peer: IpAddr) -> Option<IpAddr> {
     match rules.proxies.of(job.link.url.as_ref()) {
         None => Some(peer),
         Some(proxy) if proxy.resolves() => None,
-        // A proxy is told one address. The next attempt uses the next address.
+        // A proxy gets one address per attempt; each attempt uses the next address.
         Some(_) => job.addresses.iter().copied().cycle().nth(usize::from(job.link.tries)),
     }
 }
 
-/// Whether HTTP/2 may be spoken on a connection for this job.
+/// Whether HTTP/2 is offered on a connection for this job.
 fn offers_http2(job: &Job, rules: &Rules) -> bool {
     let url = job.link.url.as_ref();
     match rules.http {
         HttpVersion::Http1 => false,
         HttpVersion::Auto => job.link.url.is_https() && job.http != LaneHttp::Http1Only,
-        // A proxy that is handed whole requests is handed them in HTTP/1.1.
+        // A forwarding proxy gets requests in HTTP/1.1.
         HttpVersion::Http2 => !rules.proxies.of(url).is_some_and(|proxy| proxy.relays(url)),
     }
 }

@@ -1,8 +1,8 @@
-//! HTTP/2: many jobs at a time, each of them a stream.
+//! HTTP/2 connections: many concurrent jobs, one stream each.
 //!
-//! What arrives on a stream is a response in HTTP/1.1 syntax, read by a [`Conn`] of its own: limits, codings and clocks
-//! are the same for both versions. A stream that pauses (no room in the budget, or much to decompress) keeps what was
-//! sent already, at most its window, and gets no more; the others go on.
+//! Each stream is presented as an HTTP/1.1 response to a [`Conn`] of its own, so limits, codings and timeouts are the
+//! same for both versions. A paused stream (budget exhausted, or much to decompress) buffers what was already sent, at
+//! most its window, and its window is not extended. Other streams continue.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,24 +17,24 @@ use crate::time::Time;
 
 use super::{BACKPRESSURE_POLL, Completed, ConnKey, KEEP_ALIVE, SlotKey};
 
-/// Room for jobs while the server accepts streams. How many of them are in flight is the lane's decision.
+/// The reported room for jobs while the server accepts streams. The lane decides how many are in flight.
 const ROOM: usize = 1 << 10;
 
 /// How often a request that was not processed is sent again without counting as an attempt, if the connection did not
 /// process any. Servers that limit the requests of a connection process some on each, so there is progress.
 const MAX_UNPROCESSED: u8 = 3;
 
-/// Bytes that a server may send ahead on one connection, as a share of the budget for bodies.
+/// The receive window of one connection is this fraction (one nth) of the budget for bodies.
 const BUDGET_SHARE: u64 = 64;
 const MAX_WINDOW: u64 = 1 << 20;
 
-/// A connection of HTTP/2 and its jobs.
+/// An HTTP/2 connection and its jobs.
 pub(super) struct Streams {
     h2: H2Conn,
     tls: Option<Box<Tls>>,
     peer: Option<std::net::IpAddr>,
     limits: Arc<Limits>,
-    /// Until when bytes must be written that no stream waits for.
+    /// The deadline for writing bytes that no stream waits for.
     flush_by: Time,
     all: All,
     /// Keys of streams whose requests are not written yet.
@@ -42,40 +42,40 @@ pub(super) struct Streams {
     results: Vec<Completed>,
     slot: SlotKey,
     key: ConnKey,
-    /// When it is closed, if it is idle until then.
+    /// When the connection is closed, if it stays idle.
     until: Time,
     now: Time,
 }
 
-/// The streams, by their keys.
+/// The streams by key.
 #[derive(Default)]
 struct All {
     by_key: Vec<Option<Box<Stream>>>,
     count: usize,
-    /// Keys of streams on which something happened.
+    /// Keys of streams with new events.
     touched: Vec<u32>,
-    /// When paused streams are looked at again.
+    /// When paused streams are checked again.
     resume_at: Option<Time>,
 }
 
 struct Stream {
-    /// Reads the response. It has no socket: the stream's data is fed to it.
+    /// Parses the response. It has no socket; the data of the stream is fed to it.
     conn: Conn,
     page: Page,
     /// The server has ended the stream.
     is_ended: bool,
-    /// No more is consumed for now.
+    /// The stream does not consume data for now.
     is_paused: bool,
     is_limit_told: bool,
-    /// HTTP/1.1 may be used instead.
+    /// Whether the job may fall back to HTTP/1.1.
     may_fall_back: bool,
     fault: Option<Box<StreamFault>>,
-    /// Bytes of all its frames, once it is over.
+    /// The size of all its frames, set when the stream ends.
     wire: u64,
 }
 
 impl Streams {
-    /// Takes over a connection whose handshake, if any, is over.
+    /// Takes over a connection after its TLS handshake, if any.
     pub(super) fn new(mut conn: Conn, rules: &Rules, (slot, key): (SlotKey, ConnKey), now: Time) -> Self {
         let window = (rules.budget.limit() / BUDGET_SHARE).min(MAX_WINDOW) as u32;
         let limits = Arc::clone(&rules.limits);
@@ -138,7 +138,7 @@ impl Streams {
         self.settle(now);
     }
 
-    /// As if HTTP/1.1 could be used instead.
+    /// Pretends that the job may fall back to HTTP/1.1.
     #[cfg(test)]
     pub(super) fn fall_back(&mut self) {
         for stream in self.all.by_key.iter_mut().flatten() {
@@ -173,7 +173,7 @@ impl Streams {
         } else if self.all.count == 0 && !self.h2.accepts() {
             Step::Done
         } else if self.h2.is_over() {
-            // Responses that were received and wait for memory: the socket has nothing more to say.
+            // The remaining responses were received and wait for memory; the socket is closed.
             Step::Pause
         } else {
             Step::Read
@@ -249,7 +249,7 @@ impl Streams {
 
     pub(super) fn broke(&mut self, failure: &Failure) {
         self.h2.broke(failure, self.now, &mut self.all);
-        // Nothing can be written any more.
+        // Drop the output: the socket cannot be written to any more.
         self.h2.take_output();
         if let Some(tls) = &mut self.tls {
             let written = tls.pending().len();
@@ -286,7 +286,7 @@ impl Streams {
         self.settle(now);
     }
 
-    /// Continues with the input that paused streams have kept, when that is due.
+    /// Resumes paused streams with their buffered input, if that is due.
     fn resume(&mut self, now: Time) {
         if self.all.resume_at.is_none_or(|at| now < at) {
             return;
@@ -307,7 +307,7 @@ impl Streams {
         }
     }
 
-    /// Takes over results, and tells the connection what became of its streams.
+    /// Collects finished streams, and cancels those that ended early.
     fn settle(&mut self, now: Time) {
         self.now = now;
         let was_busy = self.all.count > 0;
@@ -328,7 +328,7 @@ impl Streams {
                 self.all.resume_by(now + BACKPRESSURE_POLL);
                 continue;
             }
-            // The connection knows the stream unless it has reported its end.
+            // The connection has forgotten the stream if it reported its end.
             let wire = self.h2.cancel(key, now).max(stream.wire);
             let Some(stream) = self.all.remove(key) else { continue };
             let tls = self.tls.as_ref();
@@ -347,7 +347,7 @@ impl Streams {
         self.flush_by = if is_waiting { self.flush_by.min(now + self.limits.idle) } else { Time::NEVER };
     }
 
-    /// Hands what HTTP/2 wants to write to TLS.
+    /// Passes the output of HTTP/2 to TLS.
     fn flush(&mut self) {
         if let Some(tls) = &mut self.tls
             && !self.h2.pending().is_empty()
@@ -392,7 +392,7 @@ impl All {
         self.by_key.iter().flatten().map(|stream| &**stream)
     }
 
-    /// Notes when a stream that pauses is to be looked at.
+    /// Schedules the next check of a paused stream.
     fn note_pause(&mut self, key: u32, now: Time) {
         let Some(stream) = self.get(key) else { return };
         let (has_rest, may_read) = (stream.page.has_rest(), stream.page.may_read(&mut stream.conn));
@@ -401,12 +401,12 @@ impl All {
         }
         stream.is_paused = true;
         stream.conn.hold(true, now);
-        // A stream that only yields to others continues at once, one that waits for memory after a while.
+        // A stream that only yields resumes at once. A stream that waits for memory is polled.
         let at = if has_rest && may_read { now } else { now + BACKPRESSURE_POLL };
         self.resume_by(at);
     }
 
-    /// Has paused streams looked at no later than this.
+    /// Checks paused streams at this time at the latest.
     fn resume_by(&mut self, at: Time) {
         self.resume_at = Some(self.resume_at.map_or(at, |before| before.min(at)));
     }
@@ -456,7 +456,7 @@ impl StreamEvents for All {
 }
 
 impl Stream {
-    /// Reads bytes of the body. Those that are too much work at once are kept. Says how many were consumed.
+    /// Reads bytes of the body, up to a bounded amount of work; buffers the rest. Returns how many were consumed.
     fn read(&mut self, bytes: &[u8], now: Time) -> usize {
         let mut used = bytes.len();
         self.page.guarded(&mut self.conn, |conn, page| {
@@ -471,7 +471,7 @@ impl Stream {
         used
     }
 
-    /// Ends the response if the stream has ended and everything that was received before is read.
+    /// Ends the response if the stream has ended and all its data was read.
     fn close_if_over(&mut self, now: Time) {
         if self.page.has_rest() || self.conn.is_head_over() {
             return;
@@ -480,7 +480,7 @@ impl Stream {
             let failure = StreamFault::clone(fault).failure();
             self.conn.hold(false, now);
             self.page.guarded(&mut self.conn, |conn, page| {
-                // A violation of the protocol before the first byte of a body leaves nothing that could be used.
+                // After a protocol violation before the first byte of the body, the response is not usable.
                 if failure.kind == ErrorKind::Protocol && !conn.has_body() {
                     conn.refuse(failure);
                 } else if failure.kind == ErrorKind::Protocol {

@@ -1,4 +1,4 @@
-//! A connection whose handshake decides about the version of HTTP.
+//! A connection whose TLS handshake selects the version of HTTP.
 
 use std::sync::Arc;
 
@@ -11,23 +11,23 @@ use crate::time::Time;
 
 use super::{Completed, ConnKey, SlotKey, slot_key};
 
-/// Jobs that wait for a handshake.
+/// How many jobs may wait for a handshake.
 const MAX_QUEUE: usize = 256;
 
-/// A connection whose handshake is under way.
+/// A connection whose handshake is in progress.
 pub(super) struct Undecided {
     pub(super) conn: Conn,
-    /// The first job. None once its failure was handed out.
+    /// The first job; none once its failure was returned.
     pub(super) page: Option<Page>,
     pub(super) queue: Vec<Page>,
-    /// Bytes that came after the handshake.
+    /// Bytes that arrived after the handshake.
     pub(super) rest: Vec<u8>,
     pub(super) slot: SlotKey,
     pub(super) key: ConnKey,
     is_http2_required: bool,
 }
 
-/// What the handshake decided.
+/// The result of the handshake.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decision {
     Http1,
@@ -67,9 +67,9 @@ impl Undecided {
         }
     }
 
-    /// None while the handshake is under way.
+    /// The result of the handshake; none while it is in progress.
     pub(super) fn decision(&self) -> Option<Decision> {
-        // Without its first job it has failed before: `Conn::end` forgets that.
+        // If the first job is gone, the handshake has failed; `Conn::end` has cleared that failure.
         if self.page.is_none() || self.conn.has_failed() {
             return Some(Decision::Failed);
         }
@@ -84,15 +84,15 @@ impl Undecided {
         })
     }
 
-    /// A job that the decision leaves no room for.
+    /// The next job that cannot use this connection.
     pub(super) fn result(&mut self, now: Time) -> Option<Completed> {
         match self.decision()? {
             Decision::Http2 => None,
             Decision::Http1 => self.queue.pop().map(|page| Completed::Retry(page.into_job_for(LaneHttp::Single))),
             Decision::Failed => {
                 if self.page.is_some() && !self.conn.has_failed() {
-                    let words = "the server does not speak HTTP/2, and --http 2 does not fall back";
-                    self.conn.refuse(Failure::new(ErrorKind::Protocol, words));
+                    let message = "the server does not speak HTTP/2, and --http 2 does not fall back";
+                    self.conn.refuse(Failure::new(ErrorKind::Protocol, message));
                 }
                 let peer = self.conn.peer;
                 if let Some(page) = self.queue.pop() {

@@ -1,7 +1,7 @@
-//! Compression of WARC records: each is a gzip member or a zstd frame of its own.
+//! Compression of WARC records: each record is a gzip member or a zstd frame of its own.
 //!
-//! One state per thread is used for all its records. Making a state for each record takes a fifth to a quarter of the
-//! time, because most of a state is memory that must be allocated and cleared.
+//! One state per thread is reused for all its records. Creating a state for each record would take a fifth to a quarter
+//! of the time, because most of a state is memory that must be allocated and cleared.
 
 use std::cell::RefCell;
 
@@ -9,8 +9,8 @@ use flate2::{Compress, Compression, Crc, FlushCompress, Status};
 
 use crate::rules::WarcCompression;
 
-/// Compression level. Most bodies are compressed already; for the others the result is within two percent of the
-/// default level, and level 1 is forty percent larger.
+/// Compression level. Most bodies are compressed already. For the others, the output is within two percent of the
+/// default level's; at level 1 it is forty percent larger.
 const GZIP_LEVEL: u32 = 3;
 const ZSTD_LEVEL: i32 = 3;
 
@@ -74,7 +74,7 @@ fn zstd(pieces: &[&[u8]]) -> Option<Vec<u8>> {
     ZSTD.with_borrow_mut(|state| {
         if state.is_none() {
             let mut made = zstd::bulk::Compressor::new(ZSTD_LEVEL).ok()?;
-            // Readers find damage by it.
+            // Lets readers detect damage.
             made.include_checksum(true).ok()?;
             *state = Some(made);
         }

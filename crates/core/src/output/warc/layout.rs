@@ -12,7 +12,7 @@ use super::{Payload, WarcExchange};
 /// A file of this size gets no more records.
 pub const FILE_SIZE: u64 = 1 << 30;
 
-/// Payloads that are remembered at least; twice as many at most.
+/// Payloads per generation; one to two generations are remembered.
 const PAYLOADS: usize = 50_000;
 
 /// Bytes to append to a file of the archive.
@@ -21,7 +21,7 @@ pub struct ArchiveChunk {
     /// Relative to the crawl directory.
     pub file: Box<str>,
     pub bytes: Vec<u8>,
-    /// Their share of the budget, released when the chunk is dropped.
+    /// The share of the budget for the bytes, released when the chunk is dropped.
     _held: Held,
 }
 
@@ -33,7 +33,7 @@ pub struct ArchiveChunk {
 pub struct ArchiveLayout {
     /// The current file; zero if there is none yet.
     number: u32,
-    /// How its records are compressed: a file has one kind.
+    /// The compression of all records in the file.
     compression: WarcCompression,
     /// Its length.
     offset: u64,

@@ -46,7 +46,7 @@ pub struct WarcSource<'a> {
     pub digest: Option<[u8; 32]>,
     /// A number of this crawl: record ids of different crawls must differ.
     pub key: u64,
-    /// The exchange was one of HTTP/2; request and answer are given in the syntax of HTTP/1.1.
+    /// The exchange used HTTP/2; request and response are given in HTTP/1.1 syntax.
     pub is_http2: bool,
     pub compression: WarcCompression,
 }
@@ -58,7 +58,7 @@ pub struct WarcExchange {
     request: Vec<u8>,
     /// The `response` record, compressed.
     response: Vec<u8>,
-    /// The head of the response: all that is written if the payload is known already.
+    /// The head of the response, for a `revisit` record.
     head: Box<[u8]>,
     payload: Payload,
     url: Box<str>,
@@ -135,7 +135,7 @@ pub fn truncation(truncated: Option<Truncated>, error: Option<ErrorKind>) -> Opt
         (Some(Truncated::Disconnect), _) => Some("disconnect"),
         (Some(Truncated::Hook), _) => Some("unspecified"),
         (Some(Truncated::Decode) | None, None | Some(ErrorKind::Decode)) => None,
-        // The framing broke: what followed was not read.
+        // The framing was invalid: the rest was not read.
         (Some(Truncated::Decode) | None, Some(_)) => Some("unspecified"),
     }
 }

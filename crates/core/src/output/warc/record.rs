@@ -52,7 +52,7 @@ impl WarcRecord {
         }
     }
 
-    /// Names the protocol if it is not the one whose syntax the record has.
+    /// Adds the protocol, if it differs from the syntax of the record.
     pub fn protocol(&mut self, is_http2: bool) {
         if is_http2 {
             self.field("WARC-Protocol", "h2");

@@ -31,7 +31,7 @@ pub fn declared(opening: &[u8], label: Option<&str>, markup: bool) -> Option<(&'
     prescan(opening).map(|encoding| (encoding, 0))
 }
 
-/// The encoding of a whole page that came without headers, and the length of its byte order mark.
+/// The encoding of a whole page without headers, and the length of its byte order mark.
 pub fn of_page(bytes: &[u8]) -> (&'static Encoding, usize) {
     declared(bytes.get(..PRESCAN).unwrap_or(bytes), None, true).unwrap_or_else(|| {
         let mut watch = Utf8Watch::default();
@@ -133,7 +133,7 @@ pub fn meta_charset(attributes: &mut Attributes<'_>) -> Option<&'static Encoding
     charset?.map(as_declared_in_page)
 }
 
-/// If the declaration was readable byte by byte, the page is not UTF-16, whatever it says.
+/// If the declaration was readable byte by byte, the page is not UTF-16, whatever it declares.
 fn as_declared_in_page(encoding: &'static Encoding) -> &'static Encoding {
     if encoding == UTF_16LE || encoding == UTF_16BE {
         UTF_8

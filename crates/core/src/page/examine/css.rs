@@ -12,7 +12,7 @@ const MAX_CSS_URL: usize = 16 * 1024;
 /// Bytes of the longest name that means something, `@import` and `-webkit-image-set` included.
 const MAX_NAME: usize = 18;
 
-/// What a URL of a style sheet is for.
+/// The purpose of a URL in a style sheet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CssUse {
     /// Another style sheet.
@@ -27,9 +27,9 @@ pub struct CssUrl<'a> {
     /// As written, without quotes: see [`unescape_css`].
     pub written: &'a [u8],
     pub use_as: CssUse,
-    /// Where it begins, counted from the start of the style sheet: at its quote, if it has one.
+    /// Its start in the style sheet: at its quote, if it has one.
     pub start: usize,
-    /// Where it ends: after its quote.
+    /// Its end: after its quote.
     pub end: usize,
 }
 
@@ -39,7 +39,7 @@ enum State {
     /// After a `/` that may begin a comment.
     Slash,
     Comment,
-    /// After a `*` that may end it.
+    /// After a `*` that may end a comment.
     CommentStar,
     /// Within a string; `wanted` if it is a URL.
     Quoted {
@@ -157,7 +157,7 @@ impl CssReader {
                     self.emit_bare(found);
                     self.close()
                 }
-                // A browser ignores such a URL too.
+                // Browsers ignore such a URL too.
                 b'"' | b'\'' | b'(' => State::Plain,
                 b'\\' => {
                     self.keep(byte, true);
@@ -238,7 +238,7 @@ impl CssReader {
 
     fn emit_bare(&mut self, found: &mut impl FnMut(CssUrl<'_>)) {
         let kept = self.value.trim_ascii_end().len();
-        // Where it was cut the end is unknown, and it is left out below.
+        // If the URL was cut, its end is unknown, and it is left out below.
         let end = if self.value.len() > MAX_CSS_URL { self.at } else { self.start + kept };
         if self.value.len() <= MAX_CSS_URL {
             self.value.truncate(kept);

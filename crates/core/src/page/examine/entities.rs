@@ -66,8 +66,8 @@ fn named(text: &str, place: TextContext, out: &mut String) -> usize {
     for length in (2..=name.min(MAX_BARE_NAME)).rev() {
         if let Some(points) = text.get(1..1 + length).and_then(find) {
             let next = bytes.get(1 + length);
-            let goes_on = next.is_some_and(|&byte| byte == b'=' || byte.is_ascii_alphanumeric());
-            if place == TextContext::Attribute && goes_on {
+            let continues = next.is_some_and(|&byte| byte == b'=' || byte.is_ascii_alphanumeric());
+            if place == TextContext::Attribute && continues {
                 return 0;
             }
             return push(points, out, 1 + length);

@@ -1,4 +1,4 @@
-//! [`PageFacts`]: what every record of an HTML page has beside the title, collected from the tags that pass anyway.
+//! [`PageFacts`]: facts for the record of an HTML page, collected from tags that are parsed anyway.
 
 use std::ops::Range;
 
@@ -15,13 +15,13 @@ const MAX_LANG: usize = 64;
 const MAX_DIRECTIVES: usize = 16;
 const MAX_DIRECTIVE: usize = 64;
 
-/// Facts of an HTML page that are recorded without being asked for.
+/// Facts that are recorded for every HTML page.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PageFacts {
     /// Content of `meta name=description`.
     pub description: Option<Box<str>>,
-    /// Text of the first `h1` that has one.
+    /// Text of the first `h1` that has text.
     pub h1: Option<Box<str>>,
     pub h1_count: u32,
     /// `lang` of the `html` element.
@@ -55,13 +55,13 @@ impl OpenGraph {
     }
 }
 
-/// The same as received, while the page is read.
+/// [`PageFacts`] while the page is read, as received.
 #[derive(Default)]
 pub struct RawFacts {
     pub description: Option<Box<[u8]>>,
     pub h1: Vec<u8>,
     pub h1_count: u32,
-    /// Whether the reading is within the `h1` whose text is kept.
+    /// The tokenizer is within the `h1` whose text is kept.
     pub in_heading: bool,
     pub lang: Option<Box<[u8]>>,
     pub meta_robots: Vec<Box<str>>,
@@ -72,13 +72,13 @@ pub struct RawFacts {
 }
 
 impl RawFacts {
-    /// An `h1` begins. The first one with text is kept.
+    /// Handles the start of an `h1`. The first one with text is kept.
     pub fn begin_heading(&mut self) {
         self.h1_count = self.h1_count.saturating_add(1);
         self.in_heading = self.h1.iter().all(u8::is_ascii_whitespace);
     }
 
-    /// Text within the heading.
+    /// Adds text of the heading.
     pub fn push_heading(&mut self, text: &[u8]) {
         let room = MAX_RAW.saturating_sub(self.h1.len());
         self.h1.extend_from_slice(text.get(..room).unwrap_or(text));
@@ -92,7 +92,7 @@ impl RawFacts {
         }
     }
 
-    /// Takes over a meta element that is not about robots. `name` is its `name` or `property`.
+    /// Reads a meta element that is not about robots. `name` is its `name` or `property`.
     pub fn meta(&mut self, name: &[u8], content: &[u8]) {
         let slot = if name.eq_ignore_ascii_case(b"description") {
             &mut self.description
@@ -130,6 +130,6 @@ impl RawFacts {
 /// The `alt` of an image is the text of a heading that consists of the image.
 pub fn alt_text(alt: &[u8]) -> String {
     let text = String::from_utf8_lossy(alt);
-    // It is appended to text, where other references count.
+    // The result is appended to text whose references are resolved later, so ampersands are escaped.
     entities::resolve(&text, TextContext::Attribute).replace('&', "&amp;")
 }

@@ -8,7 +8,7 @@ use super::names::{self, key};
 use super::tokenizer::{Tag, TextMode};
 use crate::page::link::LinkKind;
 
-/// What captured text is.
+/// The meaning of captured text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CapturedText {
     Title,

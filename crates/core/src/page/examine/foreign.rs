@@ -1,9 +1,9 @@
 //! [`ForeignStack`]: tracks whether the tokenizer is within SVG or MathML, as far as possible without a tree.
 //!
-//! It matters in two ways: there, CDATA sections exist, and `title`, `style` and `script` are ordinary elements. A
-//! stack of the relevant elements replaces the tree. Approximations: an end tag that closes elements around the foreign
-//! ones is recognised by the standard's break-out list (`</div>` closes an open `<svg>`), not by the open elements;
-//! nesting beyond the limit is ignored.
+//! This matters in two ways: within SVG and MathML, CDATA sections exist, and `title`, `style` and `script` are
+//! ordinary elements. A stack of the relevant elements replaces the tree. Approximations: an end tag that closes
+//! elements around the foreign ones is recognised by the standard's break-out list (`</div>` closes an open `<svg>`),
+//! not by the open elements; nesting beyond the limit is ignored.
 
 use super::names::{self, key};
 use super::tokenizer::Tag;

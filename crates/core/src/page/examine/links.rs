@@ -86,7 +86,7 @@ impl Collector {
     }
 
     pub fn finish(&mut self) {
-        self.stop_hearing();
+        self.end_capture();
         self.end_anchor();
         self.capped |= self.links.cut > 0;
     }
@@ -120,7 +120,7 @@ impl Collector {
     }
 
     fn add_literal(&mut self, url: &[u8]) {
-        // References of stored links are resolved later, so an ampersand is written as one.
+        // References of stored links are resolved later, so a literal ampersand is escaped.
         if url.contains(&b'&') {
             let mut escaped = Vec::with_capacity(url.len() + 16);
             for (index, piece) in url.split(|&byte| byte == b'&').enumerate() {
@@ -135,7 +135,7 @@ impl Collector {
         }
     }
 
-    /// Starts to read a `style` element, if resources are looked for. Returns the text mode.
+    /// Starts to read a `style` element, if resources are wanted. Returns the text mode.
     pub fn begin_style(&mut self) -> TextMode {
         if !self.caps.assets {
             return TextMode::RawText;
@@ -144,7 +144,7 @@ impl Collector {
         TextMode::CapturedRawText
     }
 
-    /// Adds what a `style` attribute and attributes for lazy loading name.
+    /// Adds the URLs of a `style` attribute and of attributes for lazy loading.
     fn add_hidden_assets(&mut self, tag: &Tag<'_>) {
         let rest = tag.attributes().remainder();
         if memmem::find(rest, b"url(").is_some() || memmem::find(rest, b"URL(").is_some() {
@@ -188,7 +188,7 @@ impl Collector {
                 slot.get_or_insert(value);
             }
         }
-        // The tag is mostly cut within a data URL: no loss.
+        // The tag was usually cut within a data URL, so no link is lost.
         let unfinished = attributes.remainder();
         let is_inline = memmem::find(unfinished.get(..64).unwrap_or(unfinished), b"data:").is_some();
         if tag.cut && unfinished.trim_ascii_start().get(..5).is_some_and(|name| name.eq_ignore_ascii_case(b"href=")) {
@@ -207,13 +207,13 @@ impl Collector {
         TextMode::Captured
     }
 
-    fn stop_hearing(&mut self) {
+    fn end_capture(&mut self) {
         let Some(what) = self.capturing.take() else { return };
         let captured = std::mem::take(&mut self.captured);
         match what {
             CapturedText::Title => {
                 self.title = Some(captured);
-                // The title is not on the page.
+                // The title is not part of the visible text.
                 self.likeness.set_words(self.words_before_title);
             }
             CapturedText::Link => {
@@ -261,7 +261,7 @@ impl Collector {
         }
     }
 
-    fn push_heard(&mut self, text: &[u8]) {
+    fn push_captured(&mut self, text: &[u8]) {
         if self.capturing.is_some() {
             let room = MAX_TEXT.saturating_sub(self.captured.len());
             self.captured.extend_from_slice(text.get(..room).unwrap_or(text));
@@ -420,7 +420,7 @@ impl TokenHandler for Collector {
     fn start(&mut self, tag: &Tag<'_>) -> TextMode {
         self.likeness.tag();
         if self.capturing.is_some() {
-            self.stop_hearing();
+            self.end_capture();
         }
         let key = key(tag.name);
         self.pass(key, tag.name);
@@ -459,7 +459,7 @@ impl TokenHandler for Collector {
     fn end(&mut self, name: &[u8]) {
         self.likeness.tag();
         if self.capturing.is_some() {
-            self.stop_hearing();
+            self.end_capture();
         }
         if let Some(mut style) = self.style.take() {
             style.finish(|url| self.add_css(&url));
@@ -479,7 +479,7 @@ impl TokenHandler for Collector {
             self.style = Some(style);
             return;
         }
-        self.push_heard(text);
+        self.push_captured(text);
     }
 
     fn shown(&mut self, text: &[u8]) {
@@ -498,9 +498,9 @@ impl TokenHandler for Collector {
         // References in captured text are resolved later, so a literal ampersand must be escaped here.
         for (index, piece) in text.split(|&byte| byte == b'&').enumerate() {
             if index > 0 {
-                self.push_heard(b"&amp;");
+                self.push_captured(b"&amp;");
             }
-            self.push_heard(piece);
+            self.push_captured(piece);
         }
     }
 
@@ -509,7 +509,7 @@ impl TokenHandler for Collector {
     }
 }
 
-/// True if a list of words, as in `rel`, contains this one.
+/// True if a list of words, as in `rel`, contains this word.
 pub fn has_word(list: Option<&[u8]>, word: &str) -> bool {
     words(list).any(|entry| entry.eq_ignore_ascii_case(word.as_bytes()))
 }

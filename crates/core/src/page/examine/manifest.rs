@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 /// A longer manifest is not read.
 const MAX_MANIFEST: usize = 256 * 1024;
-/// Images of a manifest that count.
+/// Limit on the images of a manifest.
 const MAX_IMAGES: usize = 200;
 
 /// Collects a manifest; it is small, and JSON is parsed as a whole.

@@ -1,27 +1,27 @@
 //! Examination of a response body: links, title, charset, robots directives, digest.
 //!
 //! [`Examiner`] is a pure state machine that is fed a decoded body in chunks and returns [`Findings`] at the end. It
-//! keeps what it finds, never the body: memory grows with the links of a page, not with its size. The work per byte is
+//! keeps its findings, never the body: memory grows with the links of a page, not with its size. The work per byte is
 //! bounded.
 //!
 //! Invariant: the findings do not depend on how the body is split into chunks.
 //!
-//! | file | what it knows |
+//! | file | subject |
 //! |---|---|
 //! | `tokenizer`, `scan`, `raw_text` | where tags and attributes are (HTML standard, section 13.2.5) |
-//! | `foreign` | whether the reading is within SVG or MathML |
+//! | `foreign` | whether the tokenizer is within SVG or MathML |
 //! | `links`, `feeds`, `names` | what elements mean, in HTML and in XML |
 //! | `raw_links`, `resolve` | links as received, and the URLs that result |
-//! | `facts` | what every record of a page has beside the title |
-//! | `settle` | the end of a page: from what was collected to the findings |
+//! | `facts` | facts for the record of a page |
+//! | `settle` | the end of a page: from collected data to findings |
 //! | `css`, `manifest` | URLs of style sheets and of web app manifests |
 //! | `charset`, `entities` | from bytes to text |
-//! | `kind` | whether a body is worth reading at all |
+//! | `kind` | whether and how a body is examined |
 //! | `directives`, `headers` | robots directives; type, refresh and links in headers |
 //!
-//! What is approximated, since there is no tree: elements that a tree builder would drop where they stand (a `frame`
-//! outside a frameset, anything but options within a `select`) are seen; SVG and MathML are tracked as `foreign` says;
-//! a `srcset` is split before its references are resolved; namespaces of XML are taken by their usual prefixes.
+//! Approximations, because no tree is built: elements that a tree builder would drop (a `frame` outside a frameset,
+//! anything but options within a `select`) are seen; SVG and MathML are tracked as described in `foreign`; a `srcset`
+//! is split before its references are resolved; XML namespaces are recognised by their usual prefixes.
 
 use encoding_rs::{Decoder, Encoding, UTF_8};
 use sha2::{Digest, Sha256};
@@ -148,17 +148,17 @@ enum Stage {
 /// How the body is processed, once its first bytes are known.
 struct Reading {
     kind: DocumentKind,
-    /// `None` while nothing declares one.
+    /// `None` while no charset is declared.
     charset: Option<&'static Encoding>,
     watch: Utf8Watch,
     /// For charsets that hide the markup: decodes before tokenizing.
     decoder: Option<(Decoder, String)>,
     markup: Option<(Tokenizer, Collector)>,
-    /// For files that are not markup and name resources, where these are looked for.
+    /// For files other than markup that contain URLs of resources, if resources are wanted.
     resources: Option<ResourceReader>,
 }
 
-/// Reads a file that names resources and is not markup.
+/// Reads a file other than markup that contains URLs of resources.
 enum ResourceReader {
     Css(CssReader, Collector),
     Manifest(ManifestReader, Collector),

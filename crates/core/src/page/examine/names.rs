@@ -7,7 +7,7 @@ pub fn key(name: &[u8]) -> u64 {
     if name.len() > 8 { 0 } else { swar::lower(swar::up_to(name)) }
 }
 
-/// The same for a constant name in lower case.
+/// Like [`key`], for a constant name in lower case.
 const fn known(name: &[u8]) -> u64 {
     assert!(name.len() <= 8, "a longer name has no key");
     let (mut key, mut index) = (0, 0);
@@ -32,7 +32,7 @@ names! {
     TITLE b"title" TRACK b"track" USE b"use" VIDEO b"video" XMP b"xmp"
 }
 
-/// Elements within a line.
+/// Inline elements.
 mod inline {
     use super::known;
     names! {
@@ -43,7 +43,7 @@ mod inline {
     }
 }
 
-/// True for elements within a line: a word goes on across their tags.
+/// True for inline elements: a word continues across their tags.
 #[rustfmt::skip]
 pub fn is_inline(key: u64) -> bool {
     use inline::*;
@@ -59,7 +59,7 @@ pub fn is_heading(name: &[u8]) -> bool {
     matches!(name, [b'h' | b'H', b'1'..=b'6'])
 }
 
-/// Elements whose start tags close SVG and MathML, by the standard's list. The one long name, `blockquote`, is missing.
+/// Elements whose start tags close SVG and MathML, by the standard's list. Only `blockquote` is too long for a key.
 const BREAK_OUT: [u64; 43] = [
     known(b"b"),
     known(b"big"),

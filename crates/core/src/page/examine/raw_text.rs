@@ -42,7 +42,7 @@ pub struct ScriptState {
     dashes: u8,
 }
 
-/// What a `<` within a script begins.
+/// The meaning of a `<` within a script.
 pub enum ScriptStep {
     EndTag,
     /// Not a tag: the new state and the number of bytes consumed.

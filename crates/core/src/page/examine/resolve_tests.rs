@@ -5,7 +5,7 @@ fn page(text: &str) -> Url {
     Url::parse(text).expect("an address that can be parsed")
 }
 
-/// What `url` says, in our normal form.
+/// The result of `url`, in our normal form.
 fn slow(base: &Url, href: &str, encoding: &'static Encoding) -> Result<String, BadUrl> {
     let base = url::Url::parse(base.as_str()).expect("normal form parses");
     let parsed = parse(href, &base, encoding).map_err(|_| BadUrl::Syntax)?;

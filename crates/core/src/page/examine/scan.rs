@@ -1,16 +1,16 @@
 //! Finds the ends of tags, comments and document types.
 //!
-//! Each is a small state machine that continues across chunks. For tags that are complete within one chunk, which is
-//! nearly all, the faster [`whole_tag`] searches for delimiters instead of reading every byte.
+//! Each of the three has a small state machine that continues across chunks. Nearly all tags are complete within one
+//! chunk; for them the faster [`whole_tag`] searches for delimiters instead of reading every byte.
 //!
-//! Invariant: both functions for tags find the same end.
+//! Invariant: [`whole_tag`] and [`TagScan`] find the same end.
 
 use memchr::memchr;
 
 use super::tokenizer::is_space;
 use crate::swar;
 
-/// The constructs that a byte can end.
+/// Flags in [`ENDS`]: which constructs a byte ends.
 const ENDS_NAME: u8 = 1;
 const ENDS_ATTRIBUTE_NAME: u8 = 2;
 const ENDS_UNQUOTED: u8 = 4;
@@ -32,27 +32,27 @@ const ENDS: [u8; 256] = {
     ends
 };
 
-/// The first position from `from` on whose byte has one of these marks, or has none of them.
-fn seek(bytes: &[u8], from: usize, marks: u8, marked: bool) -> Option<usize> {
+/// The first position at or after `from` whose byte has one of the flags (`marked`) or none of them (`!marked`).
+fn seek(bytes: &[u8], from: usize, flags: u8, marked: bool) -> Option<usize> {
     let rest = bytes.get(from..)?;
-    let found = rest.iter().position(|&byte| (ENDS[usize::from(byte)] & marks != 0) == marked)?;
+    let found = rest.iter().position(|&byte| (ENDS[usize::from(byte)] & flags != 0) == marked)?;
     Some(from + found)
 }
 
-/// The first position from `from` on whose byte has one of these marks. Only white space, `/`, `=` and `>` have them.
-/// Nearly all names are shorter than eight bytes.
+/// The first position at or after `from` whose byte has one of the flags. Only white space, `/`, `=` and `>` have
+/// flags. Nearly all names are shorter than eight bytes, so the first word is tested at once.
 #[inline]
-fn seek_end(bytes: &[u8], from: usize, marks: u8) -> Option<usize> {
+fn seek_end(bytes: &[u8], from: usize, flags: u8) -> Option<usize> {
     let near = swar::first(bytes.get(from..)?)
         .and_then(|word| swar::place(swar::below(word, b'0') | swar::equal(word, b'=') | swar::equal(word, b'>')));
     match near.map(|near| from + near) {
-        // Bytes below the digits, such as a hyphen, may belong to the name.
-        Some(near) if ENDS[usize::from(*bytes.get(near)?)] & marks != 0 => Some(near),
-        _ => seek(bytes, from, marks, true),
+        // Bytes below `0`, such as a hyphen, may belong to the name.
+        Some(near) if ENDS[usize::from(*bytes.get(near)?)] & flags != 0 => Some(near),
+        _ => seek(bytes, from, flags, true),
     }
 }
 
-/// The next position of this byte, which is usually near.
+/// The position of the first such byte, optimized for a match within the first 24 bytes.
 #[inline]
 pub fn find(byte: u8, bytes: &[u8]) -> Option<usize> {
     let (words, _) = bytes.as_chunks();
@@ -69,7 +69,7 @@ pub fn name_end(bytes: &[u8]) -> Option<usize> {
     seek_end(bytes, 0, ENDS_NAME)
 }
 
-/// A tag that is complete within the bytes: the position of its `>`, and whether it is self-closing. The bytes start after its
+/// Finds the end of a tag: the position of its `>`, and whether it is self-closing. `bytes` starts after the tag's
 /// name. `None` if the tag is incomplete.
 pub fn whole_tag(bytes: &[u8]) -> Option<(usize, bool)> {
     let mut at = 0;
@@ -100,15 +100,15 @@ pub fn whole_tag(bytes: &[u8]) -> Option<(usize, bool)> {
     }
 }
 
-/// The state within a tag, needed to find its end, because `>` within quotes does not end it.
+/// Finds the end of a tag across chunks. It tracks quotes, because `>` within quotes does not end a tag.
 #[derive(Clone, Copy, Debug)]
 pub struct TagScan {
-    place: TextContext,
+    state: TagState,
     pub self_closing: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum TextContext {
+enum TagState {
     TagName,
     BeforeName,
     Name,
@@ -120,54 +120,54 @@ enum TextContext {
 }
 
 impl TagScan {
-    /// At the first byte of a tag's name.
+    /// The state at the first byte of a tag's name.
     pub fn at_name() -> Self {
-        Self { place: TextContext::TagName, self_closing: false }
+        Self { state: TagState::TagName, self_closing: false }
     }
 
-    /// Continues with the next bytes of the tag; returns the position at which it ends.
+    /// Continues with the next bytes of the tag; returns the position of its `>`.
     pub fn find_end(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut index = 0;
         while let Some(&byte) = bytes.get(index) {
-            let place = match self.place {
-                TextContext::Quoted(quote) => {
+            let next = match self.state {
+                TagState::Quoted(quote) => {
                     index += memchr(quote, bytes.get(index..)?)?;
                     // After a quoted value a name may start without white space.
-                    TextContext::BeforeName
+                    TagState::BeforeName
                 }
-                TextContext::BeforeValue => match byte {
-                    b'"' | b'\'' => TextContext::Quoted(byte),
+                TagState::BeforeValue => match byte {
+                    b'"' | b'\'' => TagState::Quoted(byte),
                     b'>' => return Some(index),
-                    _ if is_space(byte) => TextContext::BeforeValue,
-                    _ => TextContext::Unquoted,
+                    _ if is_space(byte) => TagState::BeforeValue,
+                    _ => TagState::Unquoted,
                 },
-                TextContext::Unquoted => match byte {
+                TagState::Unquoted => match byte {
                     b'>' => return Some(index),
-                    _ if is_space(byte) => TextContext::BeforeName,
-                    _ => TextContext::Unquoted,
+                    _ if is_space(byte) => TagState::BeforeName,
+                    _ => TagState::Unquoted,
                 },
-                place => match byte {
+                state => match byte {
                     b'>' => {
-                        self.self_closing = matches!(place, TextContext::Slash);
+                        self.self_closing = matches!(state, TagState::Slash);
                         return Some(index);
                     }
-                    b'/' => TextContext::Slash,
-                    b'=' => match place {
-                        TextContext::Name | TextContext::AfterName => TextContext::BeforeValue,
-                        TextContext::TagName => TextContext::TagName,
-                        _ => TextContext::Name,
+                    b'/' => TagState::Slash,
+                    b'=' => match state {
+                        TagState::Name | TagState::AfterName => TagState::BeforeValue,
+                        TagState::TagName => TagState::TagName,
+                        _ => TagState::Name,
                     },
-                    _ if is_space(byte) => match place {
-                        TextContext::Name | TextContext::AfterName => TextContext::AfterName,
-                        _ => TextContext::BeforeName,
+                    _ if is_space(byte) => match state {
+                        TagState::Name | TagState::AfterName => TagState::AfterName,
+                        _ => TagState::BeforeName,
                     },
-                    _ => match place {
-                        TextContext::TagName => TextContext::TagName,
-                        _ => TextContext::Name,
+                    _ => match state {
+                        TagState::TagName => TagState::TagName,
+                        _ => TagState::Name,
                     },
                 },
             };
-            self.place = place;
+            self.state = next;
             index += 1;
         }
         None
@@ -177,7 +177,7 @@ impl TagScan {
 /// The state within a comment.
 #[derive(Clone, Copy, Debug)]
 pub enum CommentScan {
-    /// Right after `<!--`: here `>` and `->` end it.
+    /// Right after `<!--`. Here `>` and `->` end the comment.
     Start,
     StartDash,
     Body,
@@ -189,6 +189,7 @@ pub enum CommentScan {
 }
 
 impl CommentScan {
+    /// Continues with the next bytes of the comment; returns the position of the `>` that ends it.
     pub fn find_end(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut index = 0;
         while let Some(&byte) = bytes.get(index) {
@@ -210,7 +211,7 @@ impl CommentScan {
     }
 }
 
-/// The state within an XML document type. Its declarations are skipped.
+/// The state within an XML document type declaration. Its internal subset is skipped.
 #[derive(Clone, Copy, Debug)]
 pub enum DoctypeScan {
     Head,
@@ -221,6 +222,7 @@ pub enum DoctypeScan {
 }
 
 impl DoctypeScan {
+    /// Processes one byte; returns whether it ends the declaration.
     pub fn ends_with(&mut self, byte: u8) -> bool {
         *self = match (*self, byte) {
             (Self::Head | Self::SubsetEnd, b'>') => return true,
@@ -229,7 +231,7 @@ impl DoctypeScan {
             (Self::Quoted(quote), _) if quote == byte => Self::Head,
             (Self::Subset | Self::SubsetEnd, b']') => Self::SubsetEnd,
             (Self::SubsetEnd, _) if !is_space(byte) => Self::Subset,
-            (place, _) => place,
+            (state, _) => state,
         };
         false
     }
@@ -247,7 +249,7 @@ mod tests {
         fn both_readers_of_tags_agree(rest in "[a=/> \t\"'é]{0,14}", cut in 0usize..8) {
             let bytes = rest.as_bytes();
             let mut scan = TagScan::at_name();
-            // The first function starts after the name.
+            // `whole_tag` starts after the name.
             let expected = match name_end(bytes) {
                 Some(name) => bytes.get(name..).and_then(whole_tag).map(|(end, closing)| (name + end, closing)),
                 None => None,

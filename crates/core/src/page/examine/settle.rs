@@ -59,7 +59,7 @@ impl LinkResolution<'_> {
         }
     }
 
-    /// The end of a file that names resources and is not markup: only its links count.
+    /// Ends a file other than markup that contains URLs of resources: only its links count.
     pub fn resolve_resources(&self, findings: &mut Findings) {
         self.resolve_links(&BaseUrl::new(self.page), findings);
     }
@@ -85,7 +85,7 @@ impl LinkResolution<'_> {
         }
     }
 
-    /// The first `base` element counts, or the URL of the page if it is not usable.
+    /// The first `base` element, or the URL of the page if that element is not usable.
     fn base(&self) -> BaseUrl {
         let own = BaseUrl::new(self.page);
         let href = self.collector.base.as_deref().map(|href| self.text(href, TextContext::Attribute));

@@ -1,8 +1,8 @@
-//! [`Tokenizer`]: finds tags in bytes with the rules of the HTML standard's tokenizer, and nothing but tags.
+//! [`Tokenizer`]: finds tags with the rules of the HTML standard's tokenizer, without building a tree.
 //!
 //! It is fed in chunks and processes every byte a bounded number of times: text is skipped with `memchr`, a tag within
 //! one chunk is passed on in place, and only a tag across a chunk border is buffered. The [`TokenHandler`] interprets
-//! tags and knows what a tree would know: its answer to a start tag selects the mode for the bytes after it.
+//! tags. It tracks the state that a tree builder would have, and returns the mode for the bytes after a start tag.
 //!
 //! Works on every encoding in which bytes below 0x40 always mean ASCII: all encodings of the web except UTF-16 and
 //! ISO-2022-JP.
@@ -14,7 +14,7 @@ use memchr::memchr;
 use super::raw_text::{self, ScriptState};
 use super::scan::{self, CommentScan, DoctypeScan, TagScan};
 
-/// Of a tag longer than this, only the attributes that end within the limit are seen.
+/// The size limit of a tag. Attributes that end beyond it are ignored.
 pub const MAX_TAG: usize = 64 * 1024;
 
 /// How the bytes after a tag are processed.
@@ -28,7 +28,7 @@ pub enum TextMode {
     RcData,
     /// Text up to the end tag of the same name (`style`, `xmp`, `iframe` and others).
     RawText,
-    /// The same; the text is passed to the handler.
+    /// Like `RawText`, but the text is passed to the handler.
     CapturedRawText,
     /// Raw text with the comment rules of scripts.
     Script,
@@ -51,9 +51,9 @@ pub enum Dialect {
     Xml,
 }
 
-/// Receives what the tokenizer finds.
+/// Receives the tokens.
 pub trait TokenHandler {
-    /// A start tag. Returns the mode for what follows.
+    /// A start tag. Returns the mode for the bytes after it.
     fn start(&mut self, tag: &Tag<'_>) -> TextMode;
     /// An end tag, with its name as received.
     fn end(&mut self, name: &[u8]);
@@ -63,7 +63,7 @@ pub trait TokenHandler {
     fn shown(&mut self, _text: &[u8]) {}
     /// A piece of a CDATA section: text without character references.
     fn cdata(&mut self, text: &[u8]);
-    /// True if the current element belongs to SVG or MathML: only there HTML has CDATA sections.
+    /// True if the current element belongs to SVG or MathML. In HTML, CDATA sections exist only there.
     fn in_foreign(&self) -> bool;
 }
 
@@ -114,7 +114,7 @@ pub struct Tokenizer {
     cut: bool,
 }
 
-/// What the bytes from a `<` on begin.
+/// The classification of bytes that begin with `<`.
 enum Opening {
     /// Not decided yet.
     Undecided,
@@ -145,12 +145,12 @@ impl Tokenizer {
         }
     }
 
-    /// Processes bytes. An incomplete tag at the end of the input is not a tag, as the standard demands.
+    /// Processes bytes. As the standard requires, an incomplete tag at the end of the input is dropped.
     pub fn feed(&mut self, chunk: &[u8], sink: &mut impl TokenHandler) {
         let mut rest = chunk;
         while !rest.is_empty() {
             rest = match self.state {
-                // The common case: a predictable branch is cheaper than one of seven.
+                // The common case first: a predictable branch is cheaper than a seven-way match.
                 State::TextMode => self.content(rest, sink),
                 _ => self.step(rest, sink),
             };
@@ -180,7 +180,7 @@ impl Tokenizer {
     }
 
     fn content<'a>(&mut self, rest: &'a [u8], sink: &mut impl TokenHandler) -> &'a [u8] {
-        let heard = self.content.is_captured();
+        let is_captured = self.content.is_captured();
         let next = match self.content {
             TextMode::PlainText => None,
             TextMode::Script => self.script.skip(rest),
@@ -188,10 +188,10 @@ impl Tokenizer {
         };
         let (text, markup) = rest.split_at(next.unwrap_or(rest.len()));
         if !text.is_empty() {
-            if heard {
+            if is_captured {
                 sink.text(text);
             }
-            if (heard && self.content != TextMode::CapturedRawText) || self.content == TextMode::Markup {
+            if (is_captured && self.content != TextMode::CapturedRawText) || self.content == TextMode::Markup {
                 sink.shown(text);
             }
         }
@@ -200,7 +200,7 @@ impl Tokenizer {
 
     /// Continues at a `<` within the chunk.
     fn markup<'a>(&mut self, rest: &'a [u8], sink: &mut impl TokenHandler) -> &'a [u8] {
-        // Mostly a complete tag; the other cases are checked only if it is not.
+        // Usually a complete tag; check the other cases only if it is not.
         if matches!(self.content, TextMode::Markup | TextMode::Captured)
             && begins_tag(rest)
             && let Some(next) = self.whole_tag(rest, sink)
@@ -265,7 +265,7 @@ impl Tokenizer {
         for (index, &byte) in rest.iter().enumerate() {
             begun.push(byte);
             if !matches!(self.decide(&begun, sink), Opening::Undecided) {
-                // Decided: the few bytes are processed again as if they had come in one chunk.
+                // Decided: the few bytes are processed again as if they had arrived in one chunk.
                 self.state = State::TextMode;
                 let mut few = begun.as_slice();
                 while !few.is_empty() {
@@ -395,7 +395,7 @@ impl Tokenizer {
     }
 
     fn cdata<'a>(&mut self, mut brackets: u8, rest: &'a [u8], sink: &mut impl TokenHandler) -> &'a [u8] {
-        let heard = self.content == TextMode::Captured;
+        let is_captured = self.content == TextMode::Captured;
         for (index, &byte) in rest.iter().enumerate() {
             match (byte, brackets) {
                 (b'>', 2) => {
@@ -403,15 +403,15 @@ impl Tokenizer {
                     return rest.get(index + 1..).unwrap_or(&[]);
                 }
                 // The brackets before the last two were text.
-                (b']', 2) if heard => sink.cdata(b"]"),
+                (b']', 2) if is_captured => sink.cdata(b"]"),
                 (b']', _) => brackets = (brackets + 1).min(2),
                 _ => {
-                    if heard {
+                    if is_captured {
                         sink.cdata(b"]]".get(..usize::from(brackets)).unwrap_or(b""));
                     }
                     let text = rest.get(index..).unwrap_or(&[]);
                     let (text, rest) = text.split_at(memchr(b']', text).unwrap_or(text.len()));
-                    if heard {
+                    if is_captured {
                         sink.cdata(text);
                     }
                     self.state = State::Cdata(0);
@@ -479,7 +479,7 @@ impl<'a> Attributes<'a> {
 impl<'a> Iterator for Attributes<'a> {
     type Item = (&'a [u8], &'a [u8]);
 
-    /// The next name and value. An attribute that is cut off is left out.
+    /// The next name and value. Skips an attribute that is cut off.
     fn next(&mut self) -> Option<Self::Item> {
         let start = self.rest.iter().position(|&byte| !is_space(byte) && byte != b'/')?;
         let rest = self.rest.get(start..)?;

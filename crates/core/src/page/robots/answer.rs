@@ -1,6 +1,6 @@
-//! What the result of fetching robots.txt means: RFC 9309, section 2.3.1, as one function.
+//! The meaning of the result of fetching robots.txt: RFC 9309, section 2.3.1, as one function.
 //!
-//! Invariant: only a response that says that the file does not exist (4xx) allows everything; a missing response does
+//! Invariant: only a response that says that the file does not exist (4xx) allows everything. A missing response does
 //! not.
 
 use super::Robots;
@@ -32,7 +32,7 @@ impl RobotsAnswer {
         }
     }
 
-    /// The meaning of a response. Redirects have been followed; a remaining one could not be.
+    /// The meaning of a response. Redirects were followed before; a 3xx here could not be followed.
     ///
     /// | status | meaning |
     /// |---|---|

@@ -9,7 +9,7 @@ use memchr::memmem;
 /// Bytes of a file that are read: the minimum of RFC 9309.
 pub const MAX_ROBOTS_BYTES: usize = 500 * 1024;
 
-/// Bytes of a line that are read, as in Google's parser.
+/// Limit on the length of a line, as in Google's parser.
 pub(crate) const MAX_LINE: usize = 16_663;
 
 /// The record type of a line.
@@ -75,7 +75,7 @@ fn is_html(text: &[u8]) -> bool {
     [&b"<html"[..], b"<head", b"<body"].into_iter().any(|tag| memmem::find(&head, tag).is_some())
 }
 
-/// Removes what lies between `<` and `>` on one line, so that line numbers stay.
+/// Removes everything between `<` and `>` on one line, so that line numbers stay.
 fn without_tags(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     for line in text.split_inclusive(|b| is_line_end(*b)) {
@@ -118,7 +118,7 @@ impl<'a> Iterator for RobotsLines<'a> {
     }
 }
 
-/// `name: value`, or the common mistake `name value` if there are just these two words.
+/// Splits `name: value`, or the common mistake `name value` if the line has exactly two words.
 fn name_and_value(line: &[u8]) -> Option<(&[u8], &[u8])> {
     let line = line.split(|b| *b == b'#').next().unwrap_or(line).trim_ascii();
     let (name, value) = if let Some(colon) = memchr::memchr(b':', line) {
@@ -136,7 +136,7 @@ fn name_and_value(line: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 fn field(name: &[u8], value: &[u8]) -> RobotsField {
-    /// Names as received, and common misspellings of those that restrict us.
+    /// Known names, and common misspellings of those that restrict a crawler.
     const NAMES: &[(RobotsField, &[&str])] = &[
         (RobotsField::UserAgent, &["user-agent", "useragent", "user agent", "user_agent", "user-agents", "useg-agent"]),
         (RobotsField::Allow, &["allow"]),

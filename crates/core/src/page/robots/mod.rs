@@ -4,12 +4,14 @@
 //! rules with wildcards. No file can make either fail.
 //!
 //! Decisions where the RFC is silent or the public test sets disagree (all covered by tests):
-//! - A product token also has digits (`MJ12bot`), and ends at the first other character, in the file and in ours.
-//! - A user-agent line may name several crawlers, with commas between them.
-//! - The longest rule is the one with most octets as written, wildcards counted: `/*` beats `/`.
-//! - `Crawl-delay` holds for the user-agent lines right before it; it does not end a group. Of several, the longest holds.
-//! - A line is read up to 16,663 bytes, the file up to 500 KiB; a last line that this cuts is dropped.
-//! - Tags are taken out of a file that is an HTML page; UTF-16 is decoded.
+//! - A product token may also contain digits (`MJ12bot`). It ends at the first other character, both in the file and in
+//!   our user agent.
+//! - A user-agent line may name several crawlers, separated by commas.
+//! - The longest rule is the one with the most octets as written, wildcards counted: `/*` beats `/`.
+//! - `Crawl-delay` applies to the user-agent lines right before it; it does not end a group. Of several, the longest
+//!   applies.
+//! - A line is read up to 16,663 bytes, the file up to 500 KiB; if this cuts the last line, that line is dropped.
+//! - If the file is an HTML page, its tags are removed; UTF-16 is decoded.
 
 mod answer;
 mod lines;
@@ -31,14 +33,14 @@ pub use pattern::RobotsPattern;
 
 use crate::page::url::Url;
 
-/// Octets of patterns and target that one decision may compare, because all hosts wait for it. A file with 10,000
-/// patterns and a target of 100 octets stays below.
+/// Limit on octets of patterns and target that one decision compares, because the keeper decides for all hosts. A file
+/// with 10,000 patterns and a target of 100 octets stays below.
 pub(crate) const MAX_MATCH_WORK: usize = 2 << 20;
 
 /// The rules of one robots.txt for one crawler.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Robots {
-    /// The texts of the rules as received, followed by their normal form where it differs.
+    /// The texts of the rules as received, each followed by its normal form if that differs.
     text: Box<[u8]>,
     /// Rules that are plain prefixes, sorted by pattern, without duplicates.
     plain: Box<[Rule]>,
@@ -116,20 +118,20 @@ impl Robots {
     pub fn others(bytes: &[u8], agent: &str) -> Vec<(String, String)> {
         let mut reading = Reading::new(product_token(agent));
         let text = lines::prepare(bytes);
-        let mut said = Vec::new();
+        let mut records = Vec::new();
         for line in RobotsLines::new(&text) {
             reading.line(&line);
             if matches!(line.field, RobotsField::Other | RobotsField::Unknown) {
-                // Some apply to everybody wherever they occur; the others follow the rules of Crawl-delay.
+                // Some apply to every crawler wherever they occur; the others follow the rules of Crawl-delay.
                 let global = lines::is_global(line.name) || !reading.started;
                 let (own, star) = (reading.own.delay_current, reading.star.delay_current);
                 let name = lines::usual_name(line.name);
-                said.push((global || own, global || star, name, String::from_utf8_lossy(line.value).into_owned()));
+                records.push((global || own, global || star, name, String::from_utf8_lossy(line.value).into_owned()));
             }
         }
         let named = reading.own.exists;
-        said.retain(|(own, star, ..)| if named { *own } else { *star });
-        said.into_iter().map(|(_, _, name, value)| (name, value)).collect()
+        records.retain(|(own, star, ..)| if named { *own } else { *star });
+        records.into_iter().map(|(_, _, name, value)| (name, value)).collect()
     }
 
     /// True if a group names the crawler itself, not only `*`.
@@ -326,7 +328,7 @@ impl<'a> Reading<'a> {
         let (mut plain, mut wild): (Vec<Rule>, Vec<Rule>) = std::mem::take(&mut group.rules)
             .into_iter()
             .partition(|rule| !rule.anchored && !group.slice(rule.normal).contains(&b'*'));
-        // Of equal rules, Allow stays, and the first of its kind.
+        // Of equal rules, Allow is kept, and the first of its kind.
         plain.sort_by(|a, b| {
             let texts = group.slice(a.normal).cmp(group.slice(b.normal));
             texts.then(b.allow.cmp(&a.allow)).then(a.line.cmp(&b.line))
@@ -354,8 +356,8 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// For each of the sorted rules the nearest preceding one that is its prefix (index + 1, or 0). Rules that are prefixes
-/// of one another lie on a stack, like directories in a walk.
+/// For each of the sorted rules, the nearest preceding one that is its prefix (index + 1, or 0). The prefixes of the
+/// current rule are on a stack, like parent directories in a walk.
 fn shorter_prefixes(plain: &[Rule], group: &Group) -> Box<[u32]> {
     let mut stack: Vec<(u32, &[u8])> = Vec::new();
     (1u32..)
@@ -376,7 +378,7 @@ impl Group {
     fn push(&mut self, line: &RobotsLine<'_>) {
         let RobotsPattern { normal, anchored, octets } = RobotsPattern::new(line.value);
         if line.value.is_empty() {
-            return; // says nothing: nothing is disallowed by it, nothing allowed
+            return; // an empty rule neither allows nor disallows anything
         }
         let written = self.keep(line.value);
         let normal = if *normal == *line.value { written } else { self.keep(&normal) };

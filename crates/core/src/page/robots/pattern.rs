@@ -41,8 +41,8 @@ pub fn normal_target(target: &str) -> Cow<'_, [u8]> {
     }
 }
 
-/// RFC 9309, 2.2.2: octets outside ASCII are percent-encoded, and percent-encoded octets that need not be are decoded.
-/// Literal `*` and `$` are encoded. A `%` that encodes nothing stays.
+/// RFC 9309, 2.2.2: octets outside ASCII are percent-encoded, and needless percent-encoding is decoded. Literal `*` and
+/// `$` are encoded. A `%` that encodes nothing stays.
 fn normal(text: &[u8], pattern: bool) -> Cow<'_, [u8]> {
     let stays = |byte: u8| match byte {
         b'%' | b'$' => false,
@@ -71,7 +71,7 @@ fn normal(text: &[u8], pattern: bool) -> Cow<'_, [u8]> {
 
 /// True if the target begins with the pattern, or equals it if it is anchored.
 ///
-/// The pieces between wildcards are matched at their first position each. If any choice leads to a match, this one
+/// Each piece between wildcards is matched at its first position. If any choice of positions leads to a match, this one
 /// does, so there is no backtracking.
 pub fn matches(pattern: &[u8], anchored: bool, target: &[u8]) -> bool {
     let mut pieces = pattern.split(|b| *b == b'*').peekable();

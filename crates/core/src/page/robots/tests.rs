@@ -68,7 +68,7 @@ fn our_own_group_replaces_the_one_for_all() {
     let file = "User-agent: *\nDisallow: /\nUser-agent: argiope\nDisallow: /a\n";
     assert!(allows(file, "/x"));
     assert!(!Robots::parse(file.as_bytes(), "other").allows("/x"));
-    assert!(allows("User-agent: *\nDisallow: /\nUser-agent: argiope", "/x"), "an empty group is one");
+    assert!(allows("User-agent: *\nDisallow: /\nUser-agent: argiope", "/x"), "an empty group counts");
     assert!(allows("User-agent: other\nDisallow: /", "/x"));
 }
 
@@ -115,7 +115,7 @@ fn stars_and_dollars_are_special_unless_encoded() {
     assert!(allows("User-agent: *\nDisallow: /%2A", "/a"));
     assert!(!allows("User-agent: *\nDisallow: /%2A", "/*"));
     assert!(!allows("User-agent: *\nDisallow: /%24", "/$"));
-    assert!(!allows("User-agent: *\nDisallow: /a$b", "/a$bc"), "in the middle it means itself");
+    assert!(!allows("User-agent: *\nDisallow: /a$b", "/a$bc"), "in the middle it is literal");
     assert!(!allows("User-agent: *\nDisallow: *.gif$", "/x.gif"));
 }
 
@@ -161,7 +161,7 @@ fn mistakes_that_people_make_are_understood() {
     for line in ["Dissallow: /a", "disalow: /a", "Disallow /a", "disallow : /a", "desallow:/a"] {
         assert!(!allows(&format!("useragent *\n{line}"), "/a"), "{line}");
     }
-    assert!(allows("User-agent: *\nDisallow a b", "/a"), "three words are none");
+    assert!(allows("User-agent: *\nDisallow a b", "/a"), "a line of three words is ignored");
     for names in ["one, Argiope, three", "one,argiope/2", "one, *"] {
         assert!(!allows(&format!("User-agent: {names}\nDisallow: /a"), "/a"), "{names}");
     }
@@ -210,7 +210,7 @@ fn long_lines_are_cut_and_do_not_hide_the_next() {
     assert!(!allows(&file, &format!("/{}", "a".repeat(17_000))));
 }
 
-/// Bounds are generous: what they catch is work that grows with a power of the input.
+/// Bounds are generous: they only catch work that grows with a power of the input.
 #[test]
 #[allow(clippy::disallowed_methods, reason = "the time that the work takes is what is tested")]
 fn hostile_files_cost_linear_time() {
@@ -256,7 +256,7 @@ proptest! {
         prop_assert_eq!(robots.judge(&target).allowed, robots.allows(&target));
     }
 
-    /// The sorted tables decide as a walk over all rules would.
+    /// The sorted tables give the same result as a scan of all rules.
     #[test]
     fn the_index_agrees_with_a_plain_walk(
         rules in prop::collection::vec((any::<bool>(), "/[ab*]{0,4}\\$?"), 0..12),

@@ -17,7 +17,7 @@ use crate::schedule::trap;
 
 /// Total size of compiled patterns. Larger ones are a mistake or an attack.
 const PATTERN_SIZE: usize = 10 << 20;
-/// Steps beyond `--depth` at which resources are fetched: a style sheet may import others.
+/// Extra depth, beyond `--depth`, at which resources are fetched: a style sheet may import others.
 const ASSET_STEPS: u32 = 5;
 
 pub use crate::rules::{AssetsScope, Breadth};
@@ -135,7 +135,7 @@ impl Scope {
         ScopeJudge { scope: self, host: String::new(), standing: self.standing("") }
     }
 
-    /// The part of the decision that depends on the host only.
+    /// The part of the decision that depends only on the host.
     fn standing(&self, host: &str) -> Standing {
         let is_inside = match self.breadth {
             Breadth::Any => true,
@@ -164,7 +164,7 @@ impl Scope {
             kind if kind.is_page() => {}
             _ => return Some(ScopeRule::Kind),
         }
-        // A page without its resources is not whole: they may be a few steps further.
+        // A page is incomplete without its resources, so they may be a few links further away.
         let more = if kind == LinkKind::Asset { ASSET_STEPS } else { 0 };
         if self.depth.is_some_and(|most| depth > most.saturating_add(more)) {
             return Some(ScopeRule::Depth);
@@ -191,7 +191,7 @@ impl Scope {
                 AssetsScope::Domain => (!self.domains.contains(domain_key(url.host()))).then_some(ScopeRule::Domain),
             };
         }
-        // Sitemaps usually lie elsewhere on the host of the page.
+        // Sitemaps are usually in another directory on the host of the page.
         let serves = kind == LinkKind::SitemapFile;
         match self.breadth {
             Breadth::Any => None,
@@ -219,7 +219,7 @@ pub struct ScopeJudge<'a> {
     standing: Standing,
 }
 
-/// The part of the decision that depends on the host only.
+/// The part of the decision that depends only on the host.
 #[derive(Clone, Copy)]
 struct Standing {
     is_resolvable: bool,
@@ -238,7 +238,7 @@ impl ScopeJudge<'_> {
     }
 }
 
-/// Tries patterns on the normalized URL and on its percent-decoded form: people write `/café/`, pages `/caf%C3%A9/`.
+/// Tries patterns on the normalized URL and on its percent-decoded form: users write `/café/`, pages `/caf%C3%A9/`.
 pub(crate) fn matches(patterns: &RegexSet, url: &str) -> bool {
     patterns.is_match(url) || percent_decoded(url).is_some_and(|decoded| patterns.is_match(&decoded))
 }

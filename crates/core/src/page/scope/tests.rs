@@ -71,7 +71,7 @@ fn host_is_the_name_with_or_without_www_at_any_port_and_scheme() {
         &["http://127.0.0.2/"],
     );
     assert_scope("http://[::1]:81/", Breadth::Host, ScopeRule::Host, &["http://[::1]/"], &["http://[::2]/"]);
-    // `www.` is taken off only where a name stays.
+    // `www.` is removed only if a domain name remains.
     assert_scope("http://www.test/", Breadth::Host, ScopeRule::Host, &[], &["http://test/"]);
 }
 
@@ -92,7 +92,7 @@ fn domain_is_what_somebody_registered() {
         &[],
         &["https://you.github.io/", "https://github.io/"],
     );
-    // A public suffix lies between.
+    // There is a public suffix between the two names.
     assert_scope("https://amazonaws.com/", Breadth::Domain, ScopeRule::Domain, &[], &["https://b.s3.amazonaws.com/"]);
     // IP addresses and names without a domain equal only themselves.
     assert_scope(
@@ -229,7 +229,7 @@ proptest! {
             let scope = scope("http://www.a.test/d/e", breadth);
             let mut judging = scope.judging();
             for (host, path, is_page) in &which {
-                // A name with so long a label is one that the parser takes, and DNS does not.
+                // The URL parser accepts a name with a label this long; DNS does not.
                 let text = format!("http://{}{path}", hosts[host % hosts.len()]);
                 let target = UrlRef::from_normal(&text).expect("an address");
                 let kind = if *is_page { LinkKind::Anchor } else { LinkKind::SitemapFile };

@@ -13,7 +13,7 @@ use super::{Draft, Fault, Found, SitemapFormat, date};
 /// Limits that legitimate documents do not reach.
 const MAX_DEPTH: usize = 64;
 const MAX_NAME: usize = 256;
-/// URLs and dates are shorter.
+/// Limit on the length of a value; URLs and dates are shorter.
 const MAX_VALUE: usize = 16 << 10;
 /// Attributes of one tag that are examined.
 const MAX_ATTRIBUTES: usize = 32;
@@ -21,12 +21,12 @@ const MAX_ATTRIBUTES: usize = 32;
 /// The parser state of an XML document.
 #[derive(Default)]
 pub(super) struct Markup {
-    /// The names of the open elements, concatenated, and where each begins.
+    /// The names of the open elements, concatenated, and the start of each.
     names: String,
     starts: Vec<usize>,
     /// The open entry and its depth.
     entry: Option<(usize, Draft)>,
-    /// What the following text belongs to, and the depth of that element.
+    /// The field that the following text belongs to, and the depth of its element.
     field: Option<(usize, Field)>,
     value: String,
     /// The value contains an entity that is not expanded.
@@ -45,7 +45,7 @@ enum Field {
 }
 
 impl Markup {
-    /// Parses what is complete and returns its length. With `last`, an incomplete rest is a fault.
+    /// Parses the complete part and returns its length. With `last`, an incomplete rest is a fault.
     pub(super) fn read(&mut self, text: &str, last: bool, found: &mut Found) -> Result<usize, Fault> {
         // Text before a `<` is complete; an incomplete tag is recognised as such.
         let end = if last { text.len() } else { memchr::memrchr(b'<', text.as_bytes()).unwrap_or(0) };
@@ -72,7 +72,7 @@ impl Markup {
         Ok(used)
     }
 
-    /// The document ends with this rest.
+    /// Handles the rest of the text at the end of the document.
     fn end(&mut self, rest: &str, found: &mut Found) -> Result<(), Fault> {
         if self.starts.is_empty() && rest.trim().is_empty() {
             return Ok(());
@@ -154,7 +154,7 @@ impl Markup {
         Ok(())
     }
 
-    /// A child element of an entry begins.
+    /// Handles the start of a child element of an entry.
     fn child(
         &mut self,
         format: SitemapFormat,
@@ -279,11 +279,11 @@ impl Markup {
     fn flush(&mut self, found: &mut Found) -> Result<(), Fault> {
         let Some((_, mut draft)) = self.entry.take() else { return Ok(()) };
         if self.field.take().is_some() {
-            self.value.clear(); // cut in the middle: half an address is another address
+            self.value.clear(); // cut in the middle: half a URL is another URL
         }
         let direct = std::mem::take(&mut self.value);
         if draft.loc.is_none() && !std::mem::take(&mut self.spoiled) && !super::trim(&direct).is_empty() {
-            draft.loc = Some(direct); // the element itself was forgotten
+            draft.loc = Some(direct); // the `loc` element is missing
         }
         match found.sitemap.format {
             Some(SitemapFormat::Index) => found.child(&draft),
@@ -303,7 +303,7 @@ fn is_entry(format: SitemapFormat, local: &str) -> bool {
     }
 }
 
-/// The end may still follow.
+/// True if more input may complete the markup.
 fn is_unfinished(error: &SyntaxError) -> bool {
     !matches!(error, SyntaxError::InvalidBangMarkup)
 }

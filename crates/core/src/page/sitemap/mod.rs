@@ -1,6 +1,6 @@
 //! [`SitemapReader`]: streaming parser for sitemaps.
 //!
-//! Invariant: what was read before a fault or a limit is kept, and the fault is reported. Memory is bounded by the
+//! Invariant: entries read before a fault or a limit are kept, and the fault is reported. Memory is bounded by the
 //! entries, not by the document. Only the five predefined entities are expanded; DTDs are ignored.
 //!
 //! Formats: sitemap XML and its index, RSS 1.0 and 2.0, Atom, and plain lists of URLs, each optionally gzipped. The
@@ -40,7 +40,7 @@ pub struct Sitemap {
     pub entries: Vec<SitemapEntry>,
     /// The listed sitemaps. The scope decides whether they are fetched.
     pub children: Vec<SitemapEntry>,
-    /// When the whole list changed, as feeds say.
+    /// When the whole list changed; only feeds say this.
     pub lastmod: Option<Timestamp>,
     /// Entries that are not URLs, are too long, or belong to other sites.
     pub skipped: u32,
@@ -102,7 +102,7 @@ pub enum SitemapReach {
     Any,
 }
 
-/// What a reader accepts.
+/// Which URLs and how many bytes a reader accepts.
 #[derive(Clone, Debug)]
 pub struct SitemapBounds {
     pub reach: SitemapReach,

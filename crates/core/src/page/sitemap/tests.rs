@@ -130,7 +130,7 @@ fn what_comes_before_a_fault_is_used() {
         assert_eq!(locs(&sitemap), ["https://a.test/1"], "{bad}");
         assert!(sitemap.fault.is_some(), "{bad}");
     }
-    // Cut inside the end tag: the address is whole.
+    // Cut inside the end tag: the URL is complete.
     assert_eq!(locs(&read(&format!("{good}<url><loc>https://a.test/2</lo"))), ["https://a.test/1", "https://a.test/2"]);
 }
 
@@ -166,9 +166,9 @@ fn the_limits_of_the_protocol_hold() {
     assert!(!cut.entries.is_empty() && cut.entries.len() < 100, "after decoding");
 }
 
-/// Bounds are generous: what they catch is work that grows with a power of the input.
+/// Bounds are generous: they only catch work that grows with a power of the input.
 #[test]
-#[allow(clippy::disallowed_methods, reason = "the time that the work takes is what is tested")]
+#[allow(clippy::disallowed_methods, reason = "the test measures time")]
 fn hostile_documents_cost_linear_time_and_little_memory() {
     let start = Instant::now();
     let bomb = gzip(&vec![b' '; 200 << 20]);

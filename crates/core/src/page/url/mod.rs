@@ -250,8 +250,8 @@ impl<'a> UrlRef<'a> {
         })
     }
 
-    /// The same, faster if the text has the origin of `other`: most links of a page have the origin of the previous
-    /// one.
+    /// Like [`UrlRef::from_normal`], but faster if the text has the origin of `other`: most links of a page have the
+    /// origin of the previous one.
     pub fn from_normal_after(text: &'a str, other: UrlRef<'_>) -> Option<Self> {
         let path = usize::from(other.marks.path);
         let has_its_origin = text.get(..path).is_some_and(|origin| other.text.get(..path) == Some(origin));
@@ -261,7 +261,7 @@ impl<'a> UrlRef<'a> {
         }
     }
 
-    /// The same for a text that was parsed before, given the result of [`UrlRef::marks`].
+    /// A URL from a text that was parsed before, given the result of [`UrlRef::marks`].
     pub(crate) fn marked(text: &'a str, marks: UrlOffsets) -> Self {
         Self { text, marks }
     }

@@ -1,7 +1,7 @@
 //! [`StripParams`]: removes parameters that identify a visitor instead of a page.
 //!
-//! Invariant: only what was asked for is removed; the rest of the URL keeps its bytes and order. Nothing is removed by
-//! default, because a server may distinguish any two URLs.
+//! Invariant: only requested parameters are removed; the rest of the URL keeps its bytes and order. Nothing is removed
+//! by default, because a server may distinguish any two URLs.
 
 use super::{Url, UrlRef};
 
@@ -123,7 +123,7 @@ impl StripParams {
         self.is_session_segment(segment) || segment.split(';').skip(1).any(|part| self.is_stripped(part))
     }
 
-    /// `(S(lit3py55t21z5v55vlm25s55))` is a session in a path as ASP.NET writes it; others write `s(abc123)`.
+    /// ASP.NET writes a session into the path as `(S(lit3py55t21z5v55vlm25s55))`; other servers write `s(abc123)`.
     fn is_session_segment(&self, segment: &str) -> bool {
         let inner = segment.strip_prefix('(').and_then(|rest| rest.strip_suffix("))"));
         let is_aspx = inner.is_some_and(|inner| matches!(inner.as_bytes(), [b'A' | b'F' | b'S' | b'X', b'(', ..]));

@@ -122,7 +122,7 @@ fn registrable_domains() {
 }
 
 proptest! {
-    /// An address is read the same, whatever address came before it.
+    /// The result does not depend on the previous URL.
     #[test]
     fn what_came_before_makes_no_difference(
         first in "https?://(a|ab|\\[::1\\]|a:8)(:8|:80|:81|)[/?b]{1,3}",

@@ -1,8 +1,8 @@
 //! Activation of lanes: which hosts with queued links are on the workbench.
 //!
-//! A host that waits for its turn is its entry in the frontier and a number in [`WaitingLanes`]. The workbench takes
-//! lanes at once while it has few, and beyond that only when a slot would be empty otherwise. At its limit it evicts
-//! idle lanes, and parks lanes that cannot start a request for a long time: their links return to the frontier.
+//! A waiting host takes only its entry in the frontier and a number in [`WaitingLanes`]. While the workbench has few
+//! lanes, it takes new ones at once; beyond that, only if a slot would stay empty. At its limit it evicts idle lanes,
+//! and parks lanes that cannot start a request for a long time: their links return to the frontier.
 //!
 //! Invariant: a lane with queued links is on the workbench, waiting, parked, or leaving for another process.
 
@@ -104,7 +104,7 @@ impl LaneSet {
 }
 
 impl<F: Frontier> Keeper<F> {
-    /// A lane has got queued links.
+    /// Handles a lane that now has queued links.
     pub(super) fn announce_lane(&mut self, lane: LaneId, now: Time) {
         self.waiting.met.insert(lane);
         if !self.bench.holds(lane) {
@@ -115,7 +115,7 @@ impl<F: Frontier> Keeper<F> {
         }
     }
 
-    /// Puts waiting lanes on the workbench as far as it takes any. Returns whether it took one.
+    /// Puts waiting lanes on the workbench while it accepts them. Returns whether it accepted one.
     pub(super) fn activate_lanes(&mut self, now: Time) -> Result<bool, StoreError> {
         let mut is_any = false;
         while !self.waiting.is_empty() {
@@ -124,14 +124,14 @@ impl<F: Frontier> Keeper<F> {
             }
             let Some(lane) = self.waiting.pop(now) else { break };
             self.activate(lane, now)?;
-            // Its links decide whether another lane is needed.
+            // The links of this lane decide whether another one is needed.
             self.refill_lanes(now)?;
             is_any = true;
         }
         Ok(is_any)
     }
 
-    /// Puts a lane on the workbench, with what is known of its host.
+    /// Puts a lane on the workbench, with the stored state of its host.
     pub(super) fn activate(&mut self, lane: LaneId, now: Time) -> Result<(), StoreError> {
         let backlog = self.frontier.queued_in(lane);
         if backlog == 0 || self.leaving.contains(&lane) {
@@ -144,7 +144,8 @@ impl<F: Frontier> Keeper<F> {
         Ok(())
     }
 
-    /// Takes a lane off the workbench that would wait long, for one that can start. Returns whether there was one.
+    /// Removes a lane with a long wait from the workbench, to make room for one that can start. Returns whether one was
+    /// removed.
     fn park_lane(&mut self, now: Time) -> Result<bool, StoreError> {
         if self.waiting.queue.is_empty() && self.waiting.due() > now {
             return Ok(false);

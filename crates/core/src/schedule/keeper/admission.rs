@@ -81,8 +81,8 @@ impl<F: Frontier> Keeper<F> {
         Ok(())
     }
 
-    /// Stores the page count of a host, since `--max-pages-per-host` holds over all runs. The count is stored in steps:
-    /// after a crash, a host may exceed the limit by a sixteenth.
+    /// Stores the page count of a host, since `--max-pages-per-host` applies to all runs together. The count is stored
+    /// in steps: after a crash, a host may exceed the limit by a sixteenth.
     fn note_pages(&mut self, lane: LaneId, host: &str) -> Result<(), StoreError> {
         let Some(most) = self.rules.max_pages_per_host else { return Ok(()) };
         let Some(pages) = self.traps.pages_of(host) else { return Ok(()) };

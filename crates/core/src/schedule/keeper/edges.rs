@@ -1,4 +1,4 @@
-//! What a settled visit adds to the link graph.
+//! Adds the links of settled visits to the link graph.
 
 use super::Keeper;
 use crate::outcome::Outcome;
@@ -10,7 +10,7 @@ use crate::visit::Visit;
 impl<F: Frontier> Keeper<F> {
     /// Stores the links of a visit that is settled.
     ///
-    /// After a 304 the links of the last full response stay. A page without links replaces its earlier ones by none.
+    /// After a 304 the links of the last full response stay. A page without links loses its earlier ones.
     pub(super) fn keep_edges(&mut self, visit: &mut Visit) -> Result<(), StoreError> {
         let found = visit.findings.edges.take();
         let links = match (visit.facts.outcome, found, &visit.facts.redirect) {

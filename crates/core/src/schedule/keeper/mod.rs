@@ -56,7 +56,7 @@ pub use crate::output::warc::ArchiveChunk;
 const MAX_RECALLS: usize = 256;
 /// Pause after that many loads, so that the driver can handle signals and deadlines.
 const RECALL_PAUSE: Duration = Duration::from_millis(1);
-/// The part of `--max-memory` that cookies may take.
+/// Cookies may use this fraction (one nth) of `--max-memory`.
 const COOKIE_PART: u64 = 16;
 /// How many links are added to the frontier in one call.
 const PUT_PORTION: usize = 1_024;
@@ -69,9 +69,9 @@ pub struct Keeper<F> {
     bench: Workbench,
     rules: Arc<Rules>,
     clock: WallClock,
-    /// Where in the archive the next response goes, if there is an archive.
+    /// The position of the next response in the archive, if there is an archive.
     archive_layout: Option<ArchiveLayout>,
-    /// Budgets against endless sites.
+    /// Budgets against crawler traps.
     traps: Traps,
     /// The cookies that hosts set; `None` if cookies are disabled.
     jar: Option<CookieJar>,
@@ -81,7 +81,7 @@ pub struct Keeper<F> {
     settled: Vec<Settled>,
     /// For roots without a scheme: the http URL to try if https fails.
     fallbacks: HashMap<Url, Url>,
-    /// Lanes that another process is to have.
+    /// Lanes that are being handed over to another process.
     leaving: HashSet<LaneId>,
     /// Lanes with queued links that are not on the workbench.
     waiting: WaitingLanes,
@@ -94,9 +94,9 @@ pub struct Keeper<F> {
     /// `--max-time`: requests in flight at this time are abandoned.
     deadline: Time,
     ended: Option<End>,
-    /// What was excluded while the crawl was running.
+    /// Patterns that the user excluded while the crawl was running.
     excludes: Option<RegexSet>,
-    /// Whether the names of further hosts do not fit into memory.
+    /// Whether memory has no room for further host names.
     is_full_of_hosts: bool,
     /// Whether the user of the library may still add links.
     open: bool,
@@ -108,11 +108,11 @@ pub struct Keeper<F> {
 #[derive(Debug)]
 pub struct Settled {
     pub visit: Box<Visit>,
-    /// The record with its line feed.
+    /// The record with a trailing line feed.
     pub line: Vec<u8>,
     /// The bytes for the archive that the record refers to.
     pub archive: Option<ArchiveChunk>,
-    /// How it compares with the previous crawl, in a recrawl.
+    /// The comparison with the previous round, in a recrawl.
     pub change: Option<Comparison>,
 }
 
@@ -128,7 +128,7 @@ impl Settled {
 pub enum Order {
     Fetch(Job),
     Resolve(LaneId, Arc<str>),
-    /// Nothing before this time, unless an event comes first.
+    /// Wait until this time or until the next event.
     Wait(Time),
     /// The crawl is over.
     Done(End),
@@ -289,7 +289,7 @@ impl<F: Frontier> Keeper<F> {
             (Purpose::Page, _) => self.mark_loop(&mut visit),
             (Purpose::Robots(_), Some(Errand::Robots(bytes))) => {
                 self.read_robots(&visit, &bytes, now)?;
-                // `argiope robots` shows it.
+                // Keep the file: `argiope robots` shows it.
                 visit.message.errand = Some(Box::new(Errand::Robots(bytes)));
             }
             (Purpose::Robots(_), _) => self.read_robots(&visit, &[], now)?,
@@ -305,7 +305,7 @@ impl<F: Frontier> Keeper<F> {
                     visit.facts.truncated.get_or_insert(how);
                 }
                 if sitemap.fault.is_some() && sitemap.entries.is_empty() && sitemap.children.is_empty() {
-                    // None of it was usable.
+                    // No part of the sitemap was usable.
                     (visit.facts.outcome, visit.facts.truncated) = (Outcome::Failed, None);
                 }
                 if let (Some(fault), None) = (sitemap.fault, &visit.facts.error) {
@@ -318,7 +318,7 @@ impl<F: Frontier> Keeper<F> {
         self.settle(visit, now)
     }
 
-    /// A redirect that closes a loop leads to no page.
+    /// Marks a redirect that closes a loop as failed.
     fn mark_loop(&mut self, visit: &mut Visit) {
         if let (Outcome::Redirect, None, Some(target)) =
             (visit.facts.outcome, &visit.facts.error, &visit.facts.redirect)
@@ -333,7 +333,7 @@ impl<F: Frontier> Keeper<F> {
         }
     }
 
-    /// Fetches a robots.txt for its own sake: it is settled like those that pages need.
+    /// Fetches a robots.txt that no page waits for, and settles it.
     pub fn ask_robots(&mut self, url: Url, now: Time) -> Result<(), StoreError> {
         let lane = self.frontier.lane_of(url.host())?;
         let purpose = Purpose::Robots(Box::new(url.origin()));
@@ -348,7 +348,7 @@ impl<F: Frontier> Keeper<F> {
         if now >= self.deadline {
             self.stop(End::MaxTime);
         }
-        self.hear_news(now)?;
+        self.apply_news(now)?;
         let mut recalls = 0;
         loop {
             self.refill_lanes(now)?;
@@ -379,7 +379,7 @@ impl<F: Frontier> Keeper<F> {
                         return Ok(Order::Wait((now + RECALL_PAUSE).min(self.deadline)));
                     }
                 }
-                // A lane that had its turn could not start: another one may.
+                // The lane could not start: try a waiting lane.
                 Next::Wait(_) if self.activate_lanes(now)? => {}
                 Next::Wait(until) => {
                     let until = until.min(self.waiting.due());
@@ -389,7 +389,7 @@ impl<F: Frontier> Keeper<F> {
                             self.give_back()?;
                             Order::Done(end)
                         }
-                        // Links that were excluded are taken out of the queues a portion at a time.
+                        // Excluded links are removed from the queues in portions.
                         None if self.bench.awaits_refill() => Order::Wait((now + RECALL_PAUSE).min(self.deadline)),
                         None => Order::Wait(until.min(self.deadline)),
                     });
@@ -403,13 +403,13 @@ impl<F: Frontier> Keeper<F> {
         std::mem::take(&mut self.settled)
     }
 
-    /// Hands out no more work. Requests in flight may finish.
+    /// Stops handing out work. Requests in flight may finish.
     pub fn stop(&mut self, end: End) {
         self.ended.get_or_insert(end);
         self.bench.drain();
     }
 
-    /// Why no more work is handed out, once that is so.
+    /// Why the crawl ended, if it no longer hands out work.
     pub fn ended(&self) -> Option<End> {
         self.ended
     }
@@ -430,8 +430,7 @@ impl<F: Frontier> Keeper<F> {
         &mut self.bench
     }
 
-    /// Reports the sizes of what the keeper holds to the memory account. The frontier is not among them: its owner knows
-    /// its size.
+    /// Reports the keeper's memory use to the memory account, without the frontier, whose owner reports its size.
     pub fn report_memory(&self) {
         let budget = &self.rules.budget;
         let jar = self.jar.as_ref().map_or(0, CookieJar::bytes);
@@ -469,8 +468,8 @@ impl<F: Frontier> Keeper<F> {
         Ok(())
     }
 
-    /// Applies what other processes changed in the frontier.
-    fn hear_news(&mut self, now: Time) -> Result<(), StoreError> {
+    /// Applies the changes that other processes made to the frontier.
+    fn apply_news(&mut self, now: Time) -> Result<(), StoreError> {
         for news in self.frontier.news()? {
             match news {
                 FrontierNews::Work(lane) => {
@@ -584,10 +583,10 @@ impl<F: Frontier> Keeper<F> {
 
     /// | result of the fetch | outcome of the origin's links |
     /// |---|---|
-    /// | 2xx, read as far as its size allows | as the rules say |
+    /// | 2xx, read up to the size limit | as the rules say |
     /// | 4xx, but not 429 | allowed: there is no file |
     /// | 429, 5xx and other responses, too many redirects or one to a refused address | `robots`, `robots_unreachable` |
-    /// | no response, or an incomplete one | `failed` like it (`refused` where the host itself is) |
+    /// | no response, or an incomplete one | `failed` with the same error (`refused` if the host itself is refused) |
     fn robots_state(&self, visit: &Visit, origin: &Origin, bytes: &[u8], now: Time) -> RobotsState {
         let tries = visit.link.tries;
         let unreachable = |why: String| {
@@ -628,14 +627,14 @@ impl<F: Frontier> Keeper<F> {
             return Ok(());
         }
         let page = Url::robots_of(origin);
-        let customary = (self.rules.sitemaps == Sitemaps::Usual).then_some("/sitemap.xml");
+        let usual = (self.rules.sitemaps == Sitemaps::Usual).then_some("/sitemap.xml");
         let named = robots.sitemaps().iter().map(|text| &**text);
-        let urls = named.chain(customary).filter_map(|text| page.join(text).ok());
+        let urls = named.chain(usual).filter_map(|text| page.join(text).ok());
         let links = urls.filter_map(|url| self.sitemap_link(url, &page, 0, self.rules.max_redirects)).collect();
         self.put_from_sitemap(&origin.host, links, now)
     }
 
-    /// Adds sitemaps, or what a sitemap of `host` lists, as far as the budgets of its site allow.
+    /// Adds sitemaps, or the entries of a sitemap of `host`, within the budgets of its site.
     fn put_from_sitemap(&mut self, host: &str, mut links: Vec<Link>, now: Time) -> Result<(), StoreError> {
         self.traps.limit_sitemap(host, &mut links);
         let new = self.put_all(&links, now)?;
@@ -704,7 +703,7 @@ impl<F: Frontier> Keeper<F> {
     }
 }
 
-/// A link that goes back to its queue counts as not yet requested: the run that takes it next counts it towards
+/// Resets a link that goes back to its queue to not requested, so that the run that takes it next counts it towards
 /// `--max-pages`.
 fn not_begun(link: Link) -> Link {
     Link { tries: 0, ..link }

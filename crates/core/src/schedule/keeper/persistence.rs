@@ -42,12 +42,12 @@ impl<F: Frontier> Keeper<F> {
         &self.progress
     }
 
-    /// What earlier runs left of `--max-pages`.
+    /// The part of `--max-pages` that earlier runs did not use.
     pub fn max_pages(&self) -> Option<u64> {
         self.rules.max_pages.map(|most| most.saturating_sub(self.pages_before))
     }
 
-    /// Restores what the previous run knew of a lane's host.
+    /// Restores the stored state of a lane's host.
     pub(super) fn recall_lane(&mut self, lane: LaneId, name: &str, now: Time) -> Result<(), StoreError> {
         let Some(note) = self.lane_note(lane)? else { return Ok(()) };
         for RobotsNote { https, port, text, until } in note.robots {

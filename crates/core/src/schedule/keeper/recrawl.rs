@@ -43,7 +43,7 @@ struct Earlier {
     line: Vec<u8>,
 }
 
-/// What else the previous record says of the page. It is read only for a 304, which has no body to find it in.
+/// Further facts in the previous record. They are read only for a 304, which has no body.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct EarlierFacts {
@@ -88,7 +88,7 @@ impl Earlier {
     }
 }
 
-/// What a visit says about its URL.
+/// The state of a URL according to a visit.
 fn state_of(visit: &Visit) -> PageState<'_> {
     PageState {
         outcome: visit.facts.outcome,

@@ -1,7 +1,7 @@
 //! Changes to a running crawl: pause, pace, rate and excludes.
 //!
-//! Pace, rate and excludes are kept with the crawl's progress, so that a resumed crawl has them. A pause is not: a crawl
-//! that is started again runs.
+//! Pace, rate and excludes are kept with the crawl's progress, so that a resumed crawl has them. A pause is not kept: a
+//! resumed crawl runs.
 
 use super::Keeper;
 use crate::control::{Control, ControlVerdict};
@@ -14,10 +14,10 @@ use crate::schedule::frontier::{Fate, Frontier, LaneId, StoreError};
 use crate::schedule::keeper::End;
 use crate::time::Time;
 
-/// Patterns that may be excluded while a crawl is running: every URL is matched against all of them.
+/// Limit on patterns that are excluded while a crawl is running: every URL is matched against all of them.
 const MAX_EXCLUDES: usize = 1_000;
-/// Excluded links that leave a queue before other work has its turn.
-const DISMISSED_AT_ONCE: usize = 4_096;
+/// How many excluded links are removed from a queue before other work continues.
+const MAX_DISMISSED_PER_CALL: usize = 4_096;
 
 impl<F: Frontier> Keeper<F> {
     /// Makes a change.
@@ -43,7 +43,7 @@ impl<F: Frontier> Keeper<F> {
         Ok(ControlVerdict::Done)
     }
 
-    /// What was changed while the crawl was running, in this run and earlier ones.
+    /// The changes made while the crawl was running, in this run and earlier ones.
     pub fn steering(&self) -> &Steering {
         &self.progress.steering
     }
@@ -83,7 +83,7 @@ impl<F: Frontier> Keeper<F> {
         Ok(())
     }
 
-    /// Why a queued link is not to be fetched any more, if so.
+    /// Why a queued link must not be fetched any more; none if it may be.
     fn dismissal(&mut self, link: &Link) -> Option<&'static str> {
         if self.is_excluded(link.url.as_str()) {
             return Some(ScopeRule::Exclude.as_str());
@@ -97,7 +97,7 @@ impl<F: Frontier> Keeper<F> {
         is_spent.then(|| self.traps.drop_sitemap(link.url.as_ref()).as_str())
     }
 
-    /// Applies the changes of earlier runs. What the command line says anew wins over a change to what it said before.
+    /// Applies the changes of earlier runs. A new value on the command line overrides a change to its old value.
     pub(super) fn recall_steering(&mut self, now: Time) {
         let steering = self.progress.steering.clone();
         if let Some((was, pace)) = steering.pace {
@@ -114,7 +114,7 @@ impl<F: Frontier> Keeper<F> {
                 self.progress.steering.rate = None;
             }
         }
-        // Patterns were checked when they came.
+        // The patterns were checked when they were added.
         self.excludes = scope::patterns(&steering.excludes).unwrap_or_default();
     }
 
@@ -122,8 +122,8 @@ impl<F: Frontier> Keeper<F> {
         self.excludes.as_ref().is_some_and(|set| scope::matches(set, url))
     }
 
-    /// Leases links of a lane that are not excluded, and still in scope where that was changed. Others leave the queue
-    /// without having been fetched.
+    /// Leases links of a lane that are not excluded and, if the scope was changed, still in scope. Other links leave
+    /// the queue without being fetched.
     pub(super) fn take_included(&mut self, lane: LaneId, room: usize) -> Result<Vec<Link>, StoreError> {
         let mut links = self.frontier.take(lane, room)?;
         let mut dismissed = 0;
@@ -143,14 +143,14 @@ impl<F: Frontier> Keeper<F> {
                     }
                 }
             }
-            if !kept.is_empty() || taken < room || dismissed >= DISMISSED_AT_ONCE {
+            if !kept.is_empty() || taken < room || dismissed >= MAX_DISMISSED_PER_CALL {
                 return Ok(kept);
             }
             links = self.frontier.take(lane, room)?;
         }
     }
 
-    /// A link leaves its queue without a page record: the frontier keeps the rule for `explain`.
+    /// Removes a link from its queue without a page record. The frontier keeps the rule for `explain`.
     fn dismiss(&mut self, link: &Link, rule: &str) -> Result<(), StoreError> {
         let mut line = Vec::new();
         let via = link.via.as_ref().map_or("", |via| via.as_str());

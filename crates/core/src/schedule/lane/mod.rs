@@ -34,7 +34,7 @@ pub const MOST_ORIGINS: usize = 64;
 /// A robots.txt is cached for a day (RFC 9309, 2.4).
 pub const ROBOTS_LIFE: Duration = Duration::from_secs(24 * 3600);
 
-/// A request that holds its slot for longer than this is slow: slots that are short are not for more of them.
+/// A request that holds its slot for longer than this is slow: when slots are scarce, its lane gets no more.
 const SLOW_SLOT: Duration = Duration::from_secs(2);
 
 /// One host name and everything that politeness needs to know about it.
@@ -70,11 +70,11 @@ pub struct PendingRetry {
     pub purpose: Purpose,
 }
 
-/// What is known of the host's addresses.
+/// The state of the host's addresses.
 #[derive(Debug)]
 pub enum Addresses {
     Unknown,
-    /// A DNS lookup is in progress since this time, for the n-th time.
+    /// The n-th DNS lookup is in progress since this time.
     Asked {
         since: Time,
         tries: u8,
@@ -100,7 +100,7 @@ pub enum Addresses {
     },
 }
 
-/// What is known of one origin's robots.txt.
+/// The state of one origin's robots.txt.
 #[derive(Debug)]
 pub enum RobotsState {
     /// Being fetched; the origin's links wait. If the fetch fails, the rules of the previous one stay in force (RFC
@@ -115,7 +115,7 @@ pub enum RobotsState {
     },
     /// Given up: every link of the origin ends with this outcome.
     Failed { failure: Failure, outcome: Outcome, tries: u8, until: Time },
-    /// Evicted rules: they are loaded from the frontier's notes if these have them, otherwise fetched again.
+    /// Evicted rules: loaded from the frontier's notes if stored there, otherwise fetched again.
     Away,
 }
 
@@ -216,12 +216,12 @@ impl Lane {
         self.slots.all.iter().flatten().map(|taken| (&taken.url, taken.flight.started))
     }
 
-    /// Releases a slot; returns what it was taken for.
+    /// Releases a slot; returns the request that held it.
     pub fn free_slot(&mut self, slot: u16) -> Option<Taken> {
         self.slots.free(slot)
     }
 
-    /// Whether its requests hold slots for long: lately, or one of those in flight does.
+    /// Whether its recent requests held slots for long, or a request in flight does.
     pub fn is_slow(&self, now: Time) -> bool {
         let is_long = |held: Duration| held > SLOW_SLOT;
         let oldest = self.slots.all.iter().flatten().map(|taken| taken.flight.started).min();
@@ -279,7 +279,7 @@ impl Lane {
         self.robots.iter().find(|(known, _)| known == origin).map(|(_, state)| state)
     }
 
-    /// An origin's robots.txt is about to be fetched.
+    /// Records that an origin's robots.txt is about to be fetched.
     pub fn ask_robots(&mut self, origin: &Origin) {
         let old = match self.robots_of(origin) {
             Some(RobotsState::Rules { rules, .. }) => Some(Arc::clone(rules)),
@@ -318,11 +318,11 @@ impl Lane {
     }
 }
 
-/// What a slot was taken for.
+/// The request that holds a slot.
 #[derive(Debug)]
 pub struct Taken {
     pub url: Url,
-    /// The addresses at which its request counts.
+    /// The addresses whose caps count this request.
     pub addresses: Arc<[IpAddr]>,
     pub flight: Flight,
 }

@@ -1,15 +1,15 @@
 //! [`LanePace`]: when the next request to a host may start, and how many may be in flight.
 //!
-//! Five parts, each with one question:
+//! It has five parts. Each of them answers one question:
 //!
 //! - `StartGate`: when may the next request start? (`--delay`, Crawl-delay, Retry-After, back-off)
 //! - [`WidthControl`]: how many requests at once does the host serve without becoming slower? (`--pace steady`)
 //! - [`RateCap`]: which rate did the host refuse? (`--pace steady`)
 //! - `LocalLimit`: how many responses at once can this machine process?
-//! - `Health`: how many failures came in a row, and is the host to be given up on?
+//! - `Health`: how many consecutive failures were there, and is the host given up?
 //!
-//! `--pace gentle` has a width of one and a pause after every response. `--pace full` starts with the whole width, which
-//! halves on refusals and errors and opens again with every windowful of responses.
+//! `--pace gentle` has a width of one and a pause after every response. `--pace full` starts with the whole width,
+//! which halves on refusals and errors and grows again with every windowful of responses.
 
 use std::time::Duration;
 
@@ -27,11 +27,13 @@ const LONGEST_REST: Duration = Duration::from_secs(60);
 const GENTLE_PAUSE: Duration = Duration::from_secs(1);
 /// ... and at least this many times as long as the response took.
 const GENTLE_FACTOR: u32 = 5;
-/// Responses after which the local limit is judged again.
+/// Number of responses after which the local limit is adjusted.
 const LOCAL_SAMPLES: u16 = 8;
-/// Failures in a row without any response after which a host is given up on: about four minutes with default settings.
+/// Number of consecutive failures without any response after which a host is given up: about four minutes with default
+/// settings.
 const MOST_FAILURES: u8 = 10;
-/// Refusals in a row after which a host is given up on: half an hour with default settings, longer with Retry-After.
+/// Number of consecutive refusals after which a host is given up: half an hour with default settings, longer with
+/// Retry-After.
 const MOST_REFUSALS: u8 = 40;
 
 /// The pace of one lane.
@@ -44,9 +46,9 @@ pub struct LanePace {
     health: Health,
     /// The fastest response so far.
     fastest: Option<Duration>,
-    /// Mean of the recent response times: each new one counts an eighth.
+    /// Exponential moving average of response times, with weight 1/8.
     typical: Option<Duration>,
-    /// Mean of the times that requests held their slots, responses and failures alike.
+    /// Moving average of the time for which requests held their slots, including failures.
     slot_time: Option<Duration>,
     /// Whether the last page held its slot for a short time.
     is_quick: bool,
@@ -61,7 +63,7 @@ pub struct Flight {
     pub in_flight: u16,
 }
 
-/// What one finished request says about its host.
+/// The signal that one finished request gives about its host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sign {
     /// A response.
@@ -72,10 +74,10 @@ pub enum Sign {
         whole: Duration,
         /// How long request and response waited on this machine.
         waited: Duration,
-        /// The kind of page, where the response time says something about the load of the host.
+        /// The kind of page, if the response time is a measure of the host's load.
         kind: Option<u16>,
     },
-    /// 429 or 503; with Retry-After where it was sent.
+    /// 429 or 503, with Retry-After if it was sent.
     Overload(Option<Duration>),
     /// A reset, a time-out, a refused connection.
     Trouble,
@@ -84,34 +86,34 @@ pub enum Sign {
 /// When the next request may start.
 #[derive(Debug)]
 struct StartGate {
-    /// Start to start.
+    /// Minimum time from one start to the next.
     delay: Duration,
     crawl_delay: bool,
     /// When the last request was sent; until that is reported, when its slot was taken.
     last_start: Option<Time>,
-    /// The slot whose request was handed out and not sent yet: with a delay, no other request starts before that.
+    /// The slot whose request was handed out but not sent yet. With a delay, no other request starts before it is sent.
     unsent: Option<u16>,
     /// Requests so far, up to 255.
     starts: u8,
-    /// With the gentle pace, or after an earlier run: the next request starts no sooner.
+    /// With the gentle pace, or after an earlier run: the earliest start of the next request.
     pause: Time,
     /// Backing off until then.
     rest: Time,
 }
 
-/// How many requests may be in flight, as far as the host decides.
+/// The limit on requests in flight that depends on the host.
 #[derive(Debug)]
 enum Window {
-    /// `gentle` and `full`: halves on refusals and errors, opens with every windowful of responses.
+    /// `gentle` and `full`: halves on refusals and errors, grows with every windowful of responses.
     Simple { width: u16, ceiling: u16, credit: u16 },
     /// `steady`.
     Adaptive(Box<(WidthControl, RateCap)>),
 }
 
-/// How many requests may be in flight, as far as this machine decides.
+/// The limit on requests in flight that depends on this machine.
 ///
-/// Where requests and responses wait here for longer than the host takes, the machine is the bottleneck. More of them at
-/// once would not come sooner, and would delay the responses of other hosts.
+/// If requests and responses wait here for longer than the host takes, this machine is the bottleneck. More concurrent
+/// requests would not increase throughput, and would delay the responses of other hosts.
 #[derive(Debug)]
 struct LocalLimit {
     width: u16,
@@ -122,13 +124,13 @@ struct LocalLimit {
     waited: Duration,
 }
 
-/// Failures in a row.
+/// Counts of consecutive failures.
 #[derive(Debug, Default)]
 struct Health {
-    /// Requests that started before this failure was seen say nothing new about it.
+    /// When the last failure was seen. Failures of requests that started before do not count again.
     last_failure: Time,
     failures: u8,
-    /// Failures that brought no response at all.
+    /// Consecutive failures without any response.
     silent: u8,
 }
 
@@ -161,8 +163,8 @@ impl LanePace {
         }
     }
 
-    /// Changes the pace of a host that is known already: its width starts as a new host's would, and what was learnt
-    /// about delays, failures and response times stays.
+    /// Changes the pace mode of a known host. The width starts over as for a new host; delays, failures and response
+    /// times are kept.
     pub fn set_mode(&mut self, rules: &Rules) {
         let fresh = Self::new(rules);
         if self.mode == fresh.mode {
@@ -180,7 +182,7 @@ impl LanePace {
         if self.gate.crawl_delay { 1 } else { usize::from(self.window.width().min(self.local.width)) }
     }
 
-    /// Why the lane has this width, in words.
+    /// Why the lane has this width, as text for users.
     pub fn width_reason(&self) -> &'static str {
         if self.gate.crawl_delay {
             return "Crawl-delay: one request at a time";
@@ -194,7 +196,7 @@ impl LanePace {
         }
     }
 
-    /// The rate below which the lane stays because the host refused more, in requests a second.
+    /// The limit on requests per second, if the host refused a higher rate.
     pub fn rate_cap(&self) -> Option<f32> {
         match &self.window {
             Window::Adaptive(adaptive) => adaptive.1.rate(),
@@ -207,7 +209,7 @@ impl LanePace {
         self.typical
     }
 
-    /// How long requests hold their slots, lately.
+    /// The recent average time for which requests hold their slots.
     pub fn slot_time(&self) -> Option<Duration> {
         self.slot_time
     }
@@ -222,12 +224,12 @@ impl LanePace {
         self.gate.last_start
     }
 
-    /// Start to start, by `--delay` and Crawl-delay.
+    /// Minimum time from one start to the next, by `--delay` and Crawl-delay.
     pub fn delay(&self) -> Duration {
         self.gate.delay
     }
 
-    /// When the next request may start, as far as time alone decides; never while the last one waits to be sent.
+    /// The earliest start of the next request; never while the last request is not sent yet.
     pub fn due(&self) -> Time {
         if self.gate.unsent.is_some() {
             return Time::NEVER;
@@ -240,17 +242,17 @@ impl LanePace {
         due.max(self.gate.pause).max(self.gate.rest)
     }
 
-    /// Until when the lane backs off, because the host asked for it or failed.
+    /// The end of the back-off after a refusal or a failure.
     pub fn rests_until(&self) -> Time {
         self.gate.rest
     }
 
-    /// Backs off at least until then.
+    /// Backs off at least until this time.
     pub fn rest_until(&mut self, time: Time) {
         self.gate.rest = self.gate.rest.max(time);
     }
 
-    /// Starts nothing before then.
+    /// Starts no request before this time.
     pub fn pause_until(&mut self, time: Time) {
         self.gate.pause = self.gate.pause.max(time);
     }
@@ -264,24 +266,24 @@ impl LanePace {
         self.gate.starts
     }
 
-    /// Whether the host has failed or refused for so long that it is given up on.
+    /// Whether the host has failed or refused so often that it is given up.
     pub fn is_hopeless(&self) -> bool {
         self.health.silent >= MOST_FAILURES || self.health.failures >= MOST_REFUSALS
     }
 
-    /// The host was given up on; if it is requested again, the count of failures starts over.
+    /// Resets the failure counts of a host that was given up.
     pub fn forget_failures(&mut self) {
         (self.health.failures, self.health.silent) = (0, 0);
     }
 
-    /// Time from one request to the next at the best pace that is allowed now. The local limit is left out: it changes
-    /// from moment to moment and says nothing about how much work the host has.
+    /// The time between requests at the fastest pace allowed now. Ignores the local limit, which changes quickly and is
+    /// unrelated to the work that the host has.
     pub fn spacing(&self) -> Duration {
         let width = if self.gate.crawl_delay { 1 } else { u32::from(self.window.width().max(1)) };
         self.gate.delay.max(self.fastest.unwrap_or_default().max(JITTER) / width)
     }
 
-    /// The time from one request to the next that the present width, delays and response times lead to.
+    /// The expected time between requests, from the current width, delays and response times.
     pub fn expected_spacing(&self) -> Duration {
         let typical = self.typical.unwrap_or_default();
         let spacing = match (&self.window, self.mode) {
@@ -296,7 +298,7 @@ impl LanePace {
         u32::try_from(self.width()).unwrap_or(u32::MAX).max(1)
     }
 
-    /// robots.txt asks for this much time between requests; it counts from the request for robots.txt itself.
+    /// Applies a Crawl-delay, which counts from the request for robots.txt itself.
     pub fn obey_crawl_delay(&mut self, delay: Duration) {
         if !delay.is_zero() {
             self.gate.crawl_delay = true;
@@ -304,19 +306,19 @@ impl LanePace {
         }
     }
 
-    /// A request starts now.
+    /// Records that a request starts now.
     pub fn started(&mut self, now: Time) {
         self.gate.last_start = Some(now);
         self.gate.starts = self.gate.starts.saturating_add(1);
     }
 
-    /// The request of this slot has started, and its worker reports when it is sent. Nothing else starts before that.
+    /// Waits for the worker to report that the request of this slot was sent. No other request starts before that.
     pub fn await_send(&mut self, slot: u16) {
         self.gate.unsent = Some(slot);
     }
 
-    /// The request of this slot was sent, or ended without being sent (`at` is none). `--delay` and Crawl-delay count
-    /// from here.
+    /// Records when the request of this slot was sent; `None` if it ended unsent. `--delay` and Crawl-delay count from
+    /// here.
     pub fn sent(&mut self, slot: u16, at: Option<Time>) {
         if self.gate.unsent == Some(slot) {
             self.gate.unsent = None;
@@ -324,7 +326,7 @@ impl LanePace {
         self.gate.last_start = self.gate.last_start.max(at);
     }
 
-    /// A request ended now.
+    /// Records the end of a request.
     pub fn ended(&mut self, sign: Sign, flight: Flight, retry_wait: Duration, now: Time) {
         let held = now - flight.started;
         self.slot_time = Some(self.slot_time.map_or(held, |mean| mean.saturating_mul(7).saturating_add(held) / 8));
@@ -367,7 +369,7 @@ impl LanePace {
                     self.health.silent = self.health.silent.saturating_add(1);
                     self.window.failed(now);
                 }
-                // A few failures belong to single pages, and their retries wait by themselves.
+                // The first failures may be due to single pages, whose retries have their own delay.
                 if self.health.failures > 3 {
                     self.rest_until(now + self.health.back_off(retry_wait));
                 }

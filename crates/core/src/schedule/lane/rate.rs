@@ -15,13 +15,13 @@ const LONGEST_HOLD: f32 = 40.0;
 const STEP_EVERY: Duration = Duration::from_secs(2);
 /// The accepted rate is measured over one to two of these.
 const WINDOW: Duration = Duration::from_secs(5);
-/// Accepted requests below which the measured rate says little.
-const FEW: u32 = 10;
+/// With fewer accepted requests than this, the measured rate is unreliable.
+const MIN_ACCEPTED: u32 = 10;
 
-/// The highest rate at which requests to one host may start, where the host has refused one.
+/// The highest rate at which requests to one host may start, if the host refused a higher one.
 #[derive(Debug)]
 pub struct RateCap {
-    /// Starts per second; none while the host has refused nothing.
+    /// Starts per second; none if the host has not refused a request.
     rate: Option<f32>,
     hold: f32,
     step: f32,
@@ -49,17 +49,17 @@ impl Default for RateCap {
 }
 
 impl RateCap {
-    /// From one start to the next, at least.
+    /// Minimum time from one start to the next.
     pub fn spacing(&self) -> Duration {
         self.rate.map_or(Duration::ZERO, |rate| Duration::from_secs_f32(1.0 / rate.max(1e-3)))
     }
 
-    /// Starts per second, where there is a cap.
+    /// Starts per second, if there is a cap.
     pub fn rate(&self) -> Option<f32> {
         self.rate
     }
 
-    /// The host accepted a request.
+    /// Records that the host accepted a request.
     pub fn accepted(&mut self, now: Time) {
         if now - self.since >= WINDOW {
             (self.earlier, self.earlier_span) = (self.accepted, now - self.since);
@@ -73,21 +73,21 @@ impl RateCap {
         self.grows_at = now + STEP_EVERY;
         let (count, span) = self.measured(now);
         let measured = count as f32 / span;
-        // A cap that is far above what we need is not tested by our requests, and must not grow.
-        if count >= FEW / 2 && rate < 1.25 * measured {
+        // Our requests do not test a cap that is far above their rate, so it must not grow.
+        if count >= MIN_ACCEPTED / 2 && rate < 1.25 * measured {
             self.rate = Some(rate * (1.0 + self.step));
             self.step = (self.step * 2.0).min(1.0);
         }
     }
 
-    /// The host refused a request; the lane rests until `rest`.
+    /// Records that the host refused a request; the lane backs off until `rest`.
     pub fn refused(&mut self, now: Time, rest: Time) {
         let (count, span) = self.measured(now);
         let (measured, attempted) = (count as f32 / span, (count + 1) as f32 / span);
         let rate = match self.rate {
-            Some(rate) if count >= FEW => rate.min(1.1 * measured) * 0.95,
+            Some(rate) if count >= MIN_ACCEPTED => rate.min(1.1 * measured) * 0.95,
             Some(rate) => rate * 0.75,
-            None if count >= FEW => measured,
+            None if count >= MIN_ACCEPTED => measured,
             None => 0.75 * attempted,
         };
         self.rate = Some(rate.max(0.05));
@@ -98,7 +98,7 @@ impl RateCap {
         (self.earlier, self.earlier_span) = (0, Duration::ZERO);
     }
 
-    /// Accepted requests in the last five to ten seconds, and the seconds in which they came.
+    /// Accepted requests in the last five to ten seconds, and the length of that time in seconds.
     fn measured(&self, now: Time) -> (u32, f32) {
         let span = self.earlier_span + (now - self.since);
         (self.earlier + self.accepted, span.as_secs_f32().max(0.02))

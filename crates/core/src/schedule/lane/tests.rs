@@ -1,4 +1,4 @@
-//! How a lane takes what its host does.
+//! Tests of how a lane reacts to its host.
 
 use super::*;
 use crate::outcome::ErrorKind;
@@ -31,7 +31,7 @@ fn slow() -> Sign {
     answer(5_000, 1)
 }
 
-/// A request that started at `started`, while as many were in flight as may be, ends now.
+/// Ends a request that started at `started`, when all slots were in use.
 fn end(pace: &mut LanePace, sign: Sign, started: Time, now: Time) {
     let in_flight = u16::try_from(pace.width()).expect("a small number");
     pace.ended(sign, Flight { started, in_flight }, RETRY_WAIT, now);
@@ -95,7 +95,7 @@ fn a_host_whose_answers_wait_for_us_has_fewer_with_us_at_a_time() {
         }
     };
     let mut pace = lane(Pace::Steady, |_| {}).pace;
-    // As long as the machine keeps up, all that the host can take.
+    // While the machine keeps up, only the host limits the width.
     answers(&mut pace, 96, 1, 0);
     assert_eq!(pace.width(), 6);
     let spacing = pace.spacing();
@@ -106,7 +106,7 @@ fn a_host_whose_answers_wait_for_us_has_fewer_with_us_at_a_time() {
     assert_eq!(pace.width(), 4);
     answers(&mut pace, 1_000, 1, 2);
     assert_eq!((pace.width(), pace.spacing()), (1, spacing), "one is left, and it ranks as before");
-    // Neither more nor less while both wait as long, and all of them again when the machine has time.
+    // No change while the machine takes about as long as the host; the full width again when it has time.
     answers(&mut pace, 1_000, 3, 2);
     assert_eq!(pace.width(), 1);
     answers(&mut pace, 16, 10, 2);
@@ -114,11 +114,11 @@ fn a_host_whose_answers_wait_for_us_has_fewer_with_us_at_a_time() {
     answers(&mut pace, 100, 10, 2);
     assert_eq!(pace.width(), 6);
 
-    // A host that takes its time keeps all its connections beside it.
-    let mut beside = lane(Pace::Steady, |_| {}).pace;
-    answers(&mut beside, 1_000, 10, 2);
-    assert_eq!(beside.width(), 6);
-    // Who asked for everything gets it.
+    // A slower host keeps all its connections.
+    let mut slow = lane(Pace::Steady, |_| {}).pace;
+    answers(&mut slow, 1_000, 10, 2);
+    assert_eq!(slow.width(), 6);
+    // `--pace full` ignores the local limit.
     let mut full = lane(Pace::Full, |config| config.per_host = Some(8)).pace;
     answers(&mut full, 1_000, 1, 5);
     assert_eq!(full.width(), 8);
@@ -140,7 +140,7 @@ fn a_full_window_opens_again_after_a_bad_moment() {
     for _ in 0..8 {
         end(&mut pace, Sign::Trouble, at(0), at(10));
     }
-    assert_eq!(pace.width(), 4, "eight requests, one bad moment");
+    assert_eq!(pace.width(), 4, "eight concurrent failures count as one");
     for moment in 0..40 {
         end(&mut pace, slow(), at(moment + 20), at(moment + 30));
     }
@@ -191,7 +191,7 @@ fn retry_after_is_obeyed_and_overload_without_it_backs_off_twice_as_long_each_ti
     assert_eq!((pace.due(), pace.rests_until()), (at(90_010), at(90_010)));
     let mut pace = lane(Pace::Full, |_| {}).pace;
     end(&mut pace, Sign::Overload(Some(Duration::ZERO)), at(0), at(10));
-    assert_eq!(pace.due(), at(1_010), "no host is overloaded for no time at all");
+    assert_eq!(pace.due(), at(1_010), "a Retry-After of zero still backs off");
     end(&mut pace, Sign::Overload(None), at(2_000), at(2_000));
     assert_eq!(pace.due(), at(4_000));
     end(&mut pace, Sign::Overload(None), at(5_000), at(5_000));
@@ -218,7 +218,7 @@ fn a_few_failures_are_the_pages_own_and_many_make_the_lane_rest_and_then_hopeles
     end(&mut pace, Sign::Trouble, at(9), at(9));
     assert!(pace.is_hopeless());
     end(&mut pace, Sign::Overload(None), at(10), at(10));
-    assert!(!pace.is_hopeless(), "a host that says it is busy is there");
+    assert!(!pace.is_hopeless(), "a host that refuses requests is reachable");
 }
 
 #[test]

@@ -16,7 +16,7 @@
 //! | `Backoff` | half of before | undone only if the narrower width certainly does not help |
 //!
 //! Experiments that show nothing become rarer, so that a host that never queues loses two percent of its throughput.
-//! Responses that say nothing about the host's load are not samples: robots.txt, redirects, errors, 304, and requests
+//! Responses that do not depend on the host's load are not samples: robots.txt, redirects, errors, 304, and requests
 //! that were started while the lane did not use its whole width.
 //!
 //! A refusal (429 or 503) shows a limit of the host. The width stays below the number of requests that was refused, and
@@ -29,11 +29,11 @@ use crate::time::Time;
 
 /// Latencies are compared as logarithms of the latency plus this many seconds, which hides the jitter of fast hosts.
 const JITTER: f32 = 0.004;
-/// Kinds of pages that are told apart. The least recently used one is evicted.
+/// Number of page kinds that are tracked. The least recently used kind is evicted.
 const KINDS: usize = 8;
 /// The share of a wider window that must be wasted before it is closed again.
 const WASTED: f32 = 0.75;
-/// The same share while the host is slower than it was: a smaller gain is enough to leave it alone.
+/// The same share while the host is slower than before: a narrower window is kept for a smaller gain.
 const WASTED_WHEN_SLOW: f32 = 0.15;
 /// Latencies that rose by this factor start a check (plus one standard deviation of the latencies).
 const SLOW: f32 = 1.6;
@@ -51,12 +51,12 @@ const SHORT_HOLD: u16 = 24;
 const FIRST_CAP: Duration = Duration::from_secs(10);
 const LONGEST_CAP: Duration = Duration::from_secs(480);
 
-/// Why a lane has the width that it has.
+/// The reason for the current width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WidthReason {
-    /// It is still opening.
+    /// The width is still growing.
     Opening,
-    /// It has reached `--per-host`.
+    /// The width has reached `--per-host`.
     Limit,
     /// A wider window made the host slower.
     NoGain,
@@ -69,7 +69,7 @@ pub enum WidthReason {
 }
 
 impl WidthReason {
-    /// The reason in words, for people.
+    /// The reason as text for users.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Opening => "opening",
@@ -82,7 +82,7 @@ impl WidthReason {
     }
 }
 
-/// One response that says something about the load of its host.
+/// One response whose latency is a measure of the host's load.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
     /// From the request to the first byte of the response.
@@ -159,9 +159,9 @@ struct Cell {
 
 /// How much the latencies of two phases differ.
 struct Difference {
-    /// Mean difference of the logarithms, positive where the wider phase is slower.
+    /// Mean difference of the logarithms, positive if the wider phase is slower.
     slower: f32,
-    /// Standard error of it.
+    /// Its standard error.
     error: f32,
     /// Logarithm of the ratio of the widths: the difference if all of the growth was wasted.
     full: f32,
@@ -216,7 +216,7 @@ impl WidthControl {
         self.reason
     }
 
-    /// A page was answered.
+    /// Adds the response to a page.
     pub fn answered(&mut self, sample: Sample, now: Time) {
         let limit = self.limit(now);
         self.width = self.width.min(limit);
@@ -241,7 +241,7 @@ impl WidthControl {
         self.decide(limit, now);
     }
 
-    /// The host refused a request (429 or 503) that was started beside `in_flight - 1` others.
+    /// Records that the host refused (429 or 503) a request that started with `in_flight - 1` others in flight.
     pub fn refused(&mut self, in_flight: u16, now: Time) {
         if in_flight >= self.cap && self.raised > Time::ZERO && now - self.raised < self.cap_hold {
             // The limit was tried again too soon.
@@ -254,7 +254,7 @@ impl WidthControl {
         self.begin(Phase::Hold, self.width.min(self.cap), now);
     }
 
-    /// Resets or time-outs: half the width, which opens again with the next responses.
+    /// Records a reset or time-out: halves the width, which grows again with the next responses.
     pub fn failed(&mut self, now: Time) {
         self.reason = WidthReason::Errors;
         self.patience = 1;
@@ -287,7 +287,7 @@ impl WidthControl {
         oldest
     }
 
-    /// Follows the latencies relative to the long-term means of their kinds.
+    /// Tracks the latencies relative to the long-term means of their kinds.
     fn observe_level(&mut self, index: usize, value: f32, now: Time) {
         let Some(kind) = self.kinds.get_mut(index) else { return };
         let idle = (now - kind.updated).as_secs_f32();
@@ -390,13 +390,13 @@ impl WidthControl {
             self.reason = WidthReason::Slower;
             self.begin(Phase::Hold, self.width, now);
         } else {
-            // The host is slower for reasons of its own: this is its level now.
+            // The host is slower for other reasons: this is its normal level now.
             self.floor = self.level;
             self.begin(Phase::Hold, self.other_width, now);
         }
     }
 
-    /// Starts a phase. The samples of the current one become those that the next is compared with.
+    /// Starts a phase. The samples of the current phase become the baseline of the new one.
     fn begin(&mut self, phase: Phase, width: u16, now: Time) {
         for kind in &mut self.kinds {
             kind.before = std::mem::take(&mut kind.now);
@@ -426,7 +426,7 @@ impl WidthControl {
 }
 
 /// The kind of a page: a hash of its path without digits and last segment, of its extension, and of whether it has a
-/// query. Pages of one kind are made by the same code of the server, so their latencies can be compared.
+/// query. Pages of one kind are served by the same code, so their latencies can be compared.
 pub fn page_kind(target: &str) -> u16 {
     let (path, query) = target.split_once('?').map_or((target, false), |(path, _)| (path, true));
     let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));

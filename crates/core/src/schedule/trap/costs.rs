@@ -1,9 +1,9 @@
-//! What a site may cost: bytes in the log, hosts that it brings in, and sitemaps.
+//! Limits on the costs of a site: bytes in the log, new hosts, and sitemaps.
 //!
-//! A few bytes on the wire can stand for very much: a compressed page of long links, a page that names thousands of
-//! hosts, an index of indexes of sitemaps. So each site (registrable domain) has an account per kind of cost. Costs are
-//! added, and what the site delivers is subtracted: received bytes, answered pages, pages with new text. What remains
-//! must not exceed a limit that is far above what ordinary sites reach.
+//! A few bytes on the wire can cause high costs: a compressed page of long links, a page that names thousands of hosts,
+//! an index of indexes of sitemaps. So each site (registrable domain) has an account per kind of cost. Costs are added,
+//! and the site's contributions are subtracted: received bytes, answered pages, pages with new text. The balance must
+//! stay within a limit that ordinary sites do not come near.
 //!
 //! Invariant: a balance is never negative, and a site whose balances are all zero takes no memory.
 
@@ -13,21 +13,21 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::TrapRule;
 use crate::page::scope::domain_key;
 
-/// Sites with accounts. Beyond it, those that owe little are forgotten.
+/// Limit on sites with accounts. Beyond it, sites with low balances are dropped.
 const MAX_SITES: usize = 1 << 16;
 /// A received byte pays for this many bytes in the log.
 const LOG_PER_BYTE: u64 = 4;
-/// An answered page pays for this many.
+/// An answered page pays for this many bytes in the log.
 const LOG_PER_PAGE: u64 = 16 << 10;
-/// What a queued link takes in the log besides its URL.
+/// Bytes of a queued link in the log besides its URL.
 const LINK_RECORD: u64 = 24;
-/// An entry of a sitemap is free up to this length: sitemaps compress well, and honest ones have many entries.
+/// An entry of a sitemap is free up to this length: sitemaps compress well, and ordinary ones have many entries.
 const FREE_ENTRY: u64 = 128;
 /// A page with new text pays for this many new hosts, sitemap files and sitemap entries.
 const HOSTS_PER_PAGE: u64 = 16;
 const FILES_PER_PAGE: u64 = 16;
 const ENTRIES_PER_PAGE: u64 = 1_024;
-/// An entry of a sitemap pays for this many of its bytes.
+/// An entry of a sitemap pays for this many bytes of the sitemap.
 pub(super) const BYTES_PER_ENTRY: u64 = 256;
 /// A page with new text pays for this many bytes of sitemaps.
 const SITEMAP_BYTES_PER_PAGE: u64 = 64 << 10;
@@ -78,7 +78,7 @@ impl SiteCosts {
         Self { limits, balances: HashMap::new() }
     }
 
-    /// How much more a site may cost.
+    /// The unused part of a site's limit.
     pub fn left(&self, cost: Cost, host: &str) -> u64 {
         if self.balances.is_empty() {
             return self.limits[cost as usize];
@@ -87,12 +87,12 @@ impl SiteCosts {
         self.limits[cost as usize].saturating_sub(spent)
     }
 
-    /// Whether no site owes anything.
+    /// Whether all balances are zero.
     pub fn is_empty(&self) -> bool {
         self.balances.is_empty()
     }
 
-    /// Adds what something cost, and subtracts what the same answer pays.
+    /// Adds a cost, and subtracts what the same response pays.
     pub fn settle(&mut self, cost: Cost, host: &str, spent: u64, paid: u64) {
         if spent > paid {
             self.add(cost, host, spent - paid);
@@ -133,17 +133,17 @@ impl SiteCosts {
     }
 }
 
-/// The bytes of the log that an answer pays for.
+/// The bytes of the log that a response pays for.
 pub(super) fn log_paid(bytes: u64, is_answered: bool) -> u64 {
     bytes.saturating_mul(LOG_PER_BYTE).saturating_add(if is_answered { LOG_PER_PAGE } else { 0 })
 }
 
-/// What a link takes in the log.
+/// The bytes of a link in the log.
 pub(super) fn of_link(url: &str) -> u64 {
     url.len() as u64 + LINK_RECORD
 }
 
-/// What an entry of a sitemap is charged.
+/// The charge for an entry of a sitemap.
 pub(super) fn of_entry(url: &str) -> u64 {
     of_link(url).saturating_sub(FREE_ENTRY)
 }
@@ -166,7 +166,7 @@ mod tests {
         costs.settle(Cost::Log, "a.example.com", 0, log_paid(1 << 20, true));
         assert_eq!(costs.left(Cost::Log, "a.example.com"), (10 << 20) + (16 << 10));
         costs.settle(Cost::Log, "a.example.com", 0, log_paid(100 << 20, true));
-        assert!(costs.is_empty(), "a site that owes nothing takes no memory");
+        assert!(costs.is_empty(), "a site with zero balances takes no memory");
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! Limit on the hosts of one registrable domain, since a wildcard DNS record makes endless ones.
+//! Limit on the hosts of one registrable domain, since a wildcard DNS record can create any number of them.
 //!
-//! Hosts that the user or a sitemap names are always admitted. Of hosts found by links, a domain has a few for free; each
-//! host with enough new pages adds a few more. Links to other hosts wait, so that a large and honest domain is crawled
-//! in the end.
+//! Hosts that the user or a sitemap names are always admitted. For hosts found by links, a domain has a small free
+//! allowance; each host with enough new pages adds a few more. Links to other hosts wait, so that a large legitimate
+//! domain is crawled eventually.
 //!
 //! Invariant: a host is counted once; memory is bounded, and hosts beyond the bound are admitted.
 
@@ -16,7 +16,7 @@ use crate::schedule::frontier::{LaneId, LinkRef};
 /// Pages with new text that make a host useful.
 const USEFUL: u8 = 4;
 /// Hosts that one useful host adds to the limit.
-const EARNED: u32 = 4;
+const HOSTS_PER_USEFUL_HOST: u32 = 4;
 /// Limit on waiting links.
 const WAITING: usize = 1_024;
 /// Limit on remembered hosts.
@@ -76,7 +76,7 @@ impl Domains {
     /// Admits an unknown host if its domain's limit allows.
     pub fn admit(&mut self, host: &str) -> bool {
         let domain = self.domains.entry(key_of(host)).or_default();
-        if domain.hosts >= self.free.saturating_add(domain.useful.saturating_mul(EARNED)) {
+        if domain.hosts >= self.free.saturating_add(domain.useful.saturating_mul(HOSTS_PER_USEFUL_HOST)) {
             return false;
         }
         domain.hosts += 1;
@@ -104,7 +104,7 @@ impl Domains {
         }
         let key = key_of(host);
         self.domains.entry(key).or_default().useful += 1;
-        for _ in 0..EARNED {
+        for _ in 0..HOSTS_PER_USEFUL_HOST {
             let Some(at) = self.waiting.iter().position(|(domain, _)| *domain == key) else { break };
             let (_, link) = self.waiting.remove(at);
             if self.knows(link.url.host()) || self.admit(link.url.host()) {

@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::swar;
 
 /// A page with fewer bytes of text is not compared.
-const SHORTEST: u64 = 64;
+const MIN_TEXT: u64 = 64;
 /// Bytes of each piece of text that the sketch uses.
 const LOOKED_AT: usize = 16;
 /// A longer piece counts once for each of these bytes in the [`MinHash`], so that paragraphs outweigh menus, ...
@@ -132,7 +132,7 @@ impl Default for LikenessReader {
 }
 
 impl LikenessReader {
-    /// The next bytes of text.
+    /// Adds text.
     pub fn text(&mut self, bytes: &[u8]) {
         let mut bytes = bytes;
         if self.piece_bytes == 0 {
@@ -152,12 +152,12 @@ impl LikenessReader {
         self.fold(bytes);
     }
 
-    /// A tag ends the piece of text before it.
+    /// Ends the current piece of text at a tag.
     pub fn tag(&mut self) {
         if self.piece_bytes == 0 {
             return;
         }
-        let piece = numbers_alike(self.piece);
+        let piece = mask_numbers(self.piece);
         let hash = mix(piece as u64 ^ mix((piece >> 64) as u64));
         if let Some(least) = self.least.get_mut((hash & 3) as usize) {
             *least = (*least).min(hash);
@@ -199,7 +199,7 @@ impl LikenessReader {
         self.tag();
         self.word(self.begun);
         let sketch = self.least.iter().fold(ODD, |sketch, least| mix(sketch ^ least));
-        (self.length >= SHORTEST).then(|| Likeness { text: mix(self.text ^ self.length), sketch })
+        (self.length >= MIN_TEXT).then(|| Likeness { text: mix(self.text ^ self.length), sketch })
     }
 
     fn fold(&mut self, bytes: &[u8]) {
@@ -220,21 +220,21 @@ impl LikenessReader {
     /// Counts the words that begin in up to eight bytes. Missing bytes are zero, which is white space here.
     #[inline]
     fn count_words(&mut self, bytes: u64, count: u32) {
-        let solid = swar::above_space(bytes);
-        let begins = solid & !(solid << 8 | self.in_word);
+        let non_space = swar::above_space(bytes);
+        let begins = non_space & !(non_space << 8 | self.in_word);
         self.words.spaced += swar::marks(begins);
-        self.in_word = (solid >> (8 * (count - 1))) & 0x80;
+        self.in_word = (non_space >> (8 * (count - 1))) & 0x80;
         if swar::has_high(bytes) {
             self.words.ideographs += swar::marks(swar::ideograph_leads(bytes));
         }
     }
 
-    /// What was counted so far.
+    /// The counts so far.
     pub fn words(&self) -> WordCount {
         self.words
     }
 
-    /// Goes back to an earlier count: what was read since does not count.
+    /// Restores an earlier count: text read since then is not counted.
     pub fn set_words(&mut self, words: WordCount) {
         (self.words, self.in_word) = (words, 0);
     }
@@ -244,7 +244,7 @@ impl LikenessReader {
         self.in_word != 0
     }
 
-    /// The next byte of text begins a new word.
+    /// Ends the current word at the next byte of text.
     pub fn end_word(&mut self) {
         self.in_word = 0;
     }
@@ -267,7 +267,7 @@ impl LikenessReader {
 }
 
 /// The start of a piece with every number replaced by 0.
-fn numbers_alike(piece: u128) -> u128 {
+fn mask_numbers(piece: u128) -> u128 {
     let digits = u128::from(swar::digits((piece >> 64) as u64)) << 64 | u128::from(swar::digits(piece as u64));
     if digits == 0 {
         return piece;
@@ -334,7 +334,7 @@ mod tests {
             page.remove(out);
             of(&page).is_some_and(|likeness| likeness.sketch == whole)
         });
-        assert!(alike.count() >= 190, "at most the four least pieces show");
+        assert!(alike.count() >= 190, "only the four smallest pieces matter");
     }
 
     fn min_hash(pieces: &[String]) -> Option<MinHash> {
@@ -380,8 +380,8 @@ mod tests {
         assert_eq!(of(&["\n", "        ".repeat(20).as_str()]), None);
     }
 
-    /// Byte by byte, as one would write it down.
-    fn numbers_alike_slowly(piece: u128) -> u128 {
+    /// The naive implementation, byte by byte.
+    fn mask_numbers_naively(piece: u128) -> u128 {
         let (mut alike, mut length, mut after_digit) = ([0; LOOKED_AT], 0, false);
         for byte in piece.to_le_bytes() {
             let is_digit = byte.is_ascii_digit();
@@ -398,7 +398,7 @@ mod tests {
         #[test]
         fn numbers_are_alike(bytes in prop::collection::vec(prop_oneof![b'0'..=b'9', any::<u8>()], LOOKED_AT)) {
             let piece = u128::from_le_bytes(bytes.try_into().expect("sixteen"));
-            prop_assert_eq!(numbers_alike(piece), numbers_alike_slowly(piece));
+            prop_assert_eq!(mask_numbers(piece), mask_numbers_naively(piece));
         }
 
         #[test]

@@ -1,8 +1,8 @@
 //! [`Traps`]: budgets that keep the crawl out of endless sites.
 //!
 //! Some sites are endless: calendars, session identifiers in URLs, combinations of facets, error pages with status 200,
-//! mazes for crawlers. A single URL does not distinguish them from a large site. So nothing is forbidden outright; links
-//! are charged to budgets:
+//! mazes for crawlers. They cannot be distinguished from a large site by a single URL. So no URL is forbidden outright;
+//! links are charged to budgets:
 //!
 //! | a link is charged | to | rule |
 //! |---|---|---|
@@ -17,14 +17,14 @@
 //! | named by a robots.txt or an index of sitemaps | its site | `sitemap_files`, `sitemap_bytes` |
 //! | listed by a sitemap | its site | `sitemap_entries`, `log_bytes` |
 //!
-//! Every other link is free, which on an ordinary site means all of them. Pages with new text refill the budgets. A link
+//! Every other link is free. On an ordinary site, all links are free. Pages with new text refill the budgets. A link
 //! whose budget is spent does not enter the frontier: it has no record and is counted here. Paths that repeat or are
 //! very deep are rejected by [`crate::page::scope`]; they are counted here too.
 //!
-//! Roots and links that the user adds are not charged: someone vouches for them. Entries of sitemaps are charged only to
-//! the budgets of sitemaps and of the log (`costs`).
+//! Roots and links that the user adds are not charged. Entries of sitemaps are charged only to the budgets of sitemaps
+//! and of the log (`costs`).
 //!
-//! Each run starts with full budgets. Memory is bounded, whatever the number of hosts and patterns.
+//! Each run starts with full budgets. Memory is bounded, independent of the number of hosts and patterns.
 
 mod costs;
 mod domains;
@@ -57,16 +57,16 @@ const PAGES: usize = 1 << 17;
 const TRACKED: usize = 4_096;
 /// Number of patterns per host with their own budgets; links of other patterns are charged to the host only.
 const PATTERNS: usize = 64;
-/// Number of places where links were left out that are reported one by one.
+/// Number of places with skipped links that are reported individually.
 const CUTS: usize = 1_000;
-/// Of these, the limit per host, so that one host does not displace others from the report.
+/// The limit on such places per host, so that one host does not displace others from the report.
 const CUTS_A_HOST: usize = 64;
-/// The place under which all others are reported.
+/// The place under which all further skipped links are counted.
 const ELSEWHERE: &str = "elsewhere";
 /// Depth beyond which nearly equal pages are charged. Large sites are wide and shallow; chains of "next" links are deep.
 const FAR: u32 = 64;
 /// Charges that a page with new text refunds.
-const EARNED: u32 = 16;
+const REFUND: u32 = 16;
 /// Free combinations of parameter names per path, because one script may serve a whole site.
 const COMBINATIONS: usize = 16;
 /// A page links almost only to unknown pages if fewer than one in this many of its links is known.
@@ -97,7 +97,7 @@ impl Budgets {
 /// Ratio of the budget of a host to that of one of its patterns.
 const PATTERNS_A_HOST: u32 = 16;
 
-/// Why a link was left out. The names are stable, because records and scripts use them.
+/// Why a link was skipped. The names are stable, because records and scripts use them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TrapRule {
@@ -181,20 +181,20 @@ impl TrapRule {
     }
 }
 
-/// A place where links were left out.
+/// A place where links were skipped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cut {
     pub rule: TrapRule,
     /// The pattern, path, host or domain.
     pub at: Box<str>,
-    /// Number of links left out; a link found twice counts twice.
+    /// Number of skipped links; a link found twice counts twice.
     pub left: u64,
-    /// The first of them, shortened if very long.
+    /// The first skipped link, shortened if very long.
     pub example: Box<str>,
 }
 
 impl Cut {
-    /// Whether a URL that is not in the frontier may be one of those left out here.
+    /// Whether a URL that is not in the frontier may have been skipped here.
     pub fn covers(&self, url: UrlRef<'_>) -> bool {
         if *self.at == *ELSEWHERE {
             return match self.rule {
@@ -206,7 +206,7 @@ impl Cut {
             };
         }
         let at = match self.rule {
-            // Named after the site that the links were found on, which the URL does not tell.
+            // These name the site on which the links were found, which is not known from the URL.
             TrapRule::SourceHosts | TrapRule::LogBytes | TrapRule::HostMemory => return true,
             TrapRule::SitemapFiles | TrapRule::SitemapBytes | TrapRule::SitemapEntries => domain_key(url.host()),
             TrapRule::StalePattern | TrapRule::AlikePattern => return *self.at == *pattern(url),
@@ -240,7 +240,7 @@ pub struct Judging {
     /// Number of links to the page's own host, and how many of them were unknown.
     links: u32,
     unknown: u32,
-    /// What this answer pays for, what its links took so far, and what they may take in all, in bytes of the log.
+    /// In bytes of the log: what this response pays for, what its links used so far, and what they may use in total.
     log_paid: u64,
     log_spent: u64,
     log_limit: u64,
@@ -264,7 +264,7 @@ pub struct Traps {
     unknown: Vec<u32>,
     /// Present if the scope includes other hosts.
     domains: Option<Domains>,
-    /// What sites cost. Present if budgets are.
+    /// The costs of sites. Present if there are budgets.
     costs: Option<SiteCosts>,
     max_pages_per_host: Option<u64>,
     /// Links that entered the frontier, by host, with `--max-pages-per-host`.
@@ -403,9 +403,9 @@ impl Traps {
         let Some(host) = self.charges.get_mut(&xxh3_64(url.host().as_bytes())) else { return };
         let of_pattern = host.patterns.get_mut(&xxh3_64(pattern(url).as_bytes()));
         for charges in of_pattern.into_iter().chain([&mut host.all]) {
-            charges.same = charges.same.saturating_sub(EARNED);
+            charges.same = charges.same.saturating_sub(REFUND);
             if judging.novelty == Novelty::New {
-                charges.alike = charges.alike.saturating_sub(EARNED);
+                charges.alike = charges.alike.saturating_sub(REFUND);
             }
         }
     }
@@ -447,7 +447,7 @@ impl Traps {
             .or_else(|| if is_costly { self.leave_out(TrapRule::LogBytes, site, url) } else { None })
             .or_else(|| query.and_then(|query| self.charge_variant(url, query, budgets)))
             .or_else(|| if is_stale { self.charge_stale(judging.novelty, url, budgets) } else { None })
-            .or_else(|| if is_new_host { self.take_up_host(link, site) } else { None })
+            .or_else(|| if is_new_host { self.admit_host(link, site) } else { None })
             .or_else(|| self.max_pages_per_host.and_then(|most| self.count_page(url, most)));
         judging.unknown += u32::from(is_here && objection.is_some());
         Ok(objection)
@@ -523,13 +523,13 @@ impl Traps {
     /// Counts a sitemap that was read: `bytes` after decoding. Returns whether its site may send no more sitemaps.
     pub fn sitemap_read(&mut self, host: &str, bytes: u64, sitemap: &Sitemap) -> bool {
         let Some(costs) = &mut self.costs else { return false };
-        // Bytes that list many pages are well spent.
+        // The entries of a sitemap pay for its bytes.
         let useful = (sitemap.entries.len() as u64).saturating_mul(costs::BYTES_PER_ENTRY);
         costs.settle(Cost::SitemapBytes, host, bytes, useful);
         costs.left(Cost::SitemapBytes, host) == 0
     }
 
-    /// Whether the budget for the bytes of sitemaps is spent for the site of a sitemap file.
+    /// Whether the site of a sitemap file has used up its budget for bytes of sitemaps.
     pub fn is_sitemap_spent(&self, host: &str) -> bool {
         self.costs.as_ref().is_some_and(|costs| !costs.is_empty() && costs.left(Cost::SitemapBytes, host) == 0)
     }
@@ -620,7 +620,7 @@ impl Traps {
     }
 
     /// Admits an unknown host that a page of `site` links to, if the budgets of its domain and of that site allow.
-    fn take_up_host(&mut self, link: LinkRef<'_>, site: &str) -> Option<TrapRule> {
+    fn admit_host(&mut self, link: LinkRef<'_>, site: &str) -> Option<TrapRule> {
         let is_other = domain_key(link.url.host()) != site;
         if is_other && self.costs.as_ref().is_some_and(|costs| costs.left(Cost::Hosts, site) == 0) {
             return self.leave_out(TrapRule::SourceHosts, site, link.url);
@@ -655,11 +655,11 @@ impl Traps {
         if !self.cuts.contains_key(&key) {
             let host = at.split('/').next().unwrap_or(at);
             let host = xxh3_64(host.as_bytes());
-            let told = self.cuts_of_host.get(&host).copied().unwrap_or(0);
-            if self.cuts.len() >= CUTS || told >= CUTS_A_HOST {
+            let reported = self.cuts_of_host.get(&host).copied().unwrap_or(0);
+            if self.cuts.len() >= CUTS || reported >= CUTS_A_HOST {
                 key.1 = ELSEWHERE.into();
             } else {
-                self.cuts_of_host.insert(host, told + 1);
+                self.cuts_of_host.insert(host, reported + 1);
             }
         }
         let new = || Cut { rule, at: key.1.clone(), left: 0, example: example.into() };

@@ -39,6 +39,6 @@ mod tests {
             assert!(recent.new.len() + recent.old.len() <= 200);
         }
         assert!((900..1_000).all(|number| !recent.insert(number)));
-        assert!(recent.insert(0), "long forgotten");
+        assert!(recent.insert(0), "evicted long ago");
     }
 }

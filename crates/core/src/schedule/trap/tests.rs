@@ -1,24 +1,24 @@
-//! The rules of traps, page by page.
+//! Tests of the trap rules, page by page.
 
 use super::*;
 use crate::rules::Config;
 use crate::{Outcome, Time};
 use std::collections::HashSet;
 
-/// A crawl's books and a frontier of sorts.
-struct Books {
+/// The budgets of a crawl, with a set of known URLs in place of a frontier.
+struct TestCrawl {
     traps: Traps,
     known: HashSet<String>,
 }
 
-impl Books {
+impl TestCrawl {
     fn new(edit: impl FnOnce(&mut Config)) -> Self {
         let mut config = Config { roots: vec!["http://h.example/".into()], trap_budget: 64, ..Config::default() };
         edit(&mut config);
         Self { traps: Traps::new(&config.compile(1).expect("settings")), known: HashSet::new() }
     }
 
-    /// A page of a lane with this text and these links; answers with the rules that kept links out.
+    /// Visits a page with this text and these links. Returns the rules that rejected links.
     fn page(&mut self, lane: u32, url: &str, depth: u32, text: Option<(u64, u64)>, links: &[String]) -> Vec<TrapRule> {
         let link = Link { depth, ..Link::root(Url::parse(url).expect("an address"), 9) };
         let mut visit = Visit::bare(link, crate::schedule::job::Purpose::Page, Outcome::Ok, Time::ZERO);
@@ -53,33 +53,33 @@ fn fresh(from: usize, count: usize) -> Vec<String> {
 
 #[test]
 fn what_pages_with_something_to_say_lead_to_is_free() {
-    let mut books = Books::new(|_| {});
+    let mut crawl = TestCrawl::new(|_| {});
     for number in 0..2_000 {
         let mut links = fresh(number * 5, 8);
         links.push("http://h.example/".into());
-        let page = books.page(0, "http://h.example/p/1", 500, Some((number as u64, number as u64)), &links);
+        let page = crawl.page(0, "http://h.example/p/1", 500, Some((number as u64, number as u64)), &links);
         assert_eq!(page, []);
     }
-    assert_eq!(books.traps.cuts(), []);
+    assert_eq!(crawl.traps.cuts(), []);
 }
 
 #[test]
 fn pages_that_say_the_same_have_a_budget_for_their_links() {
-    let mut books = Books::new(|_| {});
+    let mut crawl = TestCrawl::new(|_| {});
     let mut out = 0;
     for number in 0..100 {
-        out += books.page(0, "http://h.example/p/1", 1, Some((1, 1)), &fresh(number * 10, 10)).len();
+        out += crawl.page(0, "http://h.example/p/1", 1, Some((1, 1)), &fresh(number * 10, 10)).len();
     }
     // The first page was new, and its links were free.
-    assert_eq!(books.known.len(), 10 + 64);
-    let cuts = books.traps.cuts();
+    assert_eq!(crawl.known.len(), 10 + 64);
+    let cuts = crawl.traps.cuts();
     assert_eq!((cuts.len(), cuts[0].rule, cuts[0].left), (1, TrapRule::StalePattern, out as u64));
     assert_eq!(&*cuts[0].at, "h.example/*/#");
     assert!(cuts[0].covers(Url::parse("http://h.example/x/9").expect("an address").as_ref()));
     assert!(!cuts[0].covers(Url::parse("http://h.example/x/y").expect("an address").as_ref()));
-    // A page of the pattern that says something new pays back.
-    books.page(0, "http://h.example/p/2", 1, Some((2, 2)), &[]);
-    assert_eq!(books.page(0, "http://h.example/p/3", 1, Some((1, 1)), &fresh(5_000, 20)).len(), 20 - EARNED as usize);
+    // A page of the pattern with new text refunds charges.
+    crawl.page(0, "http://h.example/p/2", 1, Some((2, 2)), &[]);
+    assert_eq!(crawl.page(0, "http://h.example/p/3", 1, Some((1, 1)), &fresh(5_000, 20)).len(), 20 - REFUND as usize);
 }
 
 #[test]
@@ -103,145 +103,145 @@ fn the_example_of_a_path_that_repeats_itself_is_that_path() {
 
 #[test]
 fn another_host_may_say_the_same() {
-    let mut books = Books::new(|_| {});
+    let mut crawl = TestCrawl::new(|_| {});
     for lane in 0..200 {
-        assert_eq!(books.page(lane, "http://h.example/p/1", 1, Some((1, 1)), &fresh(lane as usize * 10, 10)), []);
+        assert_eq!(crawl.page(lane, "http://h.example/p/1", 1, Some((1, 1)), &fresh(lane as usize * 10, 10)), []);
     }
 }
 
 #[test]
 fn endless_patterns_are_charged_to_their_host() {
-    let mut books = Books::new(|_| {});
+    let mut crawl = TestCrawl::new(|_| {});
     let name = |number: usize| {
         let word: String = number.to_string().bytes().map(|digit| char::from(digit + 49)).collect();
         format!("http://h.example/?{word}=1")
     };
     for number in 0..3_000 {
-        books.page(0, "http://h.example/", 1, Some((1, 1)), &[name(number)]);
+        crawl.page(0, "http://h.example/", 1, Some((1, 1)), &[name(number)]);
     }
-    assert_eq!(books.known.len(), 1 + 64 * PATTERNS_A_HOST as usize);
-    assert_eq!(books.traps.cuts()[0].rule, TrapRule::StaleHost);
+    assert_eq!(crawl.known.len(), 1 + 64 * PATTERNS_A_HOST as usize);
+    assert_eq!(crawl.traps.cuts()[0].rule, TrapRule::StaleHost);
 }
 
 #[test]
 fn pages_that_are_nearly_the_same_count_only_far_out() {
-    let mut books = Books::new(|_| {});
-    // A wide web of numbered pages: no end of them, as far as this is concerned.
+    let mut crawl = TestCrawl::new(|_| {});
+    // A wide site of numbered pages is not limited.
     for number in 0..5_000_usize {
         let mut links = fresh(number, 3);
         links.push("http://h.example/".into());
-        assert_eq!(books.page(0, "http://h.example/p/1", 5, Some((number as u64, 1)), &links), []);
+        assert_eq!(crawl.page(0, "http://h.example/p/1", 5, Some((number as u64, 1)), &links), []);
     }
-    let mut books = Books::new(|_| {});
+    let mut crawl = TestCrawl::new(|_| {});
     let mut last = 0;
-    // A calendar that goes on and on.
+    // An endless calendar.
     for number in 0..5_000_usize {
-        if books.page(0, "http://h.example/p/1", number as u32, Some((number as u64, 1)), &fresh(number, 1)).is_empty()
+        if crawl.page(0, "http://h.example/p/1", number as u32, Some((number as u64, 1)), &fresh(number, 1)).is_empty()
         {
             last = number;
         }
     }
     assert_eq!(last, FAR as usize + 64 * 4 - 1);
-    assert_eq!(books.traps.cuts()[0].rule, TrapRule::AlikePattern);
+    assert_eq!(crawl.traps.cuts()[0].rule, TrapRule::AlikePattern);
 }
 
 #[test]
 fn a_maze_that_never_leads_back_has_an_end() {
-    let mut books = Books::new(|config| config.trap_budget = 4);
+    let mut crawl = TestCrawl::new(|config| config.trap_budget = 4);
     for number in 0..1_000 {
-        // Every page says something new.
-        books.page(0, "http://h.example/p/1", 3, Some((number as u64, number as u64)), &fresh(number * 40, 40));
+        // Every page has new text.
+        crawl.page(0, "http://h.example/p/1", 3, Some((number as u64, number as u64)), &fresh(number * 40, 40));
     }
-    assert_eq!(books.known.len(), (4 * 256_usize).div_ceil(40) * 40);
-    assert_eq!(books.traps.cuts()[0].rule, TrapRule::EndlessHost);
+    assert_eq!(crawl.known.len(), (4 * 256_usize).div_ceil(40) * 40);
+    assert_eq!(crawl.traps.cuts()[0].rule, TrapRule::EndlessHost);
 }
 
 #[test]
 fn facets_have_a_budget_of_combinations() {
-    let mut books = Books::new(|_| {});
+    let mut crawl = TestCrawl::new(|_| {});
     let mut number = 0u64;
     for mask in 0u32..1 << 10 {
         let names: Vec<String> =
             (0..10).filter(|bit| mask >> bit & 1 == 1).map(|bit| format!("{}=1", (b'a' + bit) as char)).collect();
         number += 1;
         let url = format!("http://h.example/list?{}", names.join("&"));
-        books.page(0, "http://h.example/list", 2, Some((number, number)), &[url, "http://h.example/".into()]);
+        crawl.page(0, "http://h.example/list", 2, Some((number, number)), &[url, "http://h.example/".into()]);
     }
-    let cuts = books.traps.cuts();
+    let cuts = crawl.traps.cuts();
     assert_eq!((cuts.len(), cuts[0].rule, &*cuts[0].at), (1, TrapRule::QueryVariants, "h.example/list"));
-    // Single names are free; of the others the first combinations and the budget.
-    assert_eq!(books.known.len(), 1 + 1 + 10 + COMBINATIONS + 64 * 4);
+    // Single names are free, and so are the first combinations; the budget allows some more.
+    assert_eq!(crawl.known.len(), 1 + 1 + 10 + COMBINATIONS + 64 * 4);
 }
 
 #[test]
 fn a_script_that_serves_a_whole_site_is_not_faceted() {
-    let mut books = Books::new(|_| {});
+    let mut crawl = TestCrawl::new(|_| {});
     for number in 0..20_000u64 {
         let url = format!("http://h.example/view.php?forum={}&topic={number}&page={}", number % 7, number % 3);
         let links = [url, "http://h.example/".to_owned()];
-        assert_eq!(books.page(0, "http://h.example/view.php", 2, Some((number, number)), &links), []);
+        assert_eq!(crawl.page(0, "http://h.example/view.php", 2, Some((number, number)), &links), []);
     }
 }
 
 #[test]
 fn a_domain_has_few_hosts_for_nothing_and_more_for_useful_ones() {
-    let mut books = Books::new(|config| {
+    let mut crawl = TestCrawl::new(|config| {
         config.trap_budget = 64 * 3;
         config.scope = Breadth::Domain;
     });
     let host = |number: usize| format!("http://h{number}.h.example/");
     let links: Vec<String> = (0..20).map(host).collect();
-    assert_eq!(books.page(0, "http://h.example/", 0, Some((0, 0)), &links).len(), 17);
-    assert_eq!(books.traps.cuts()[0].rule, TrapRule::DomainHosts);
-    assert_eq!(&*books.traps.cuts()[0].at, "h.example");
-    assert!(books.traps.take_released().is_empty());
+    assert_eq!(crawl.page(0, "http://h.example/", 0, Some((0, 0)), &links).len(), 17);
+    assert_eq!(crawl.traps.cuts()[0].rule, TrapRule::DomainHosts);
+    assert_eq!(&*crawl.traps.cuts()[0].at, "h.example");
+    assert!(crawl.traps.take_released().is_empty());
     for page in 1..=4u64 {
-        books.page(1, &host(0), 1, Some((page, page)), &[]);
+        crawl.page(1, &host(0), 1, Some((page, page)), &[]);
     }
-    let released: Vec<String> = books.traps.take_released().iter().map(|link| link.url.to_string()).collect();
+    let released: Vec<String> = crawl.traps.take_released().iter().map(|link| link.url.to_string()).collect();
     assert_eq!(released, [host(3), host(4), host(5), host(6)]);
-    // Pages that say the same make no host useful.
+    // Pages with the same text do not make a host useful.
     for page in 0..100 {
-        books.page(2, &host(1), 1, Some((7, 7)), &[host(100 + page)]);
+        crawl.page(2, &host(1), 1, Some((7, 7)), &[host(100 + page)]);
     }
-    assert!(books.traps.take_released().is_empty());
+    assert!(crawl.traps.take_released().is_empty());
 }
 
 #[test]
 fn a_limit_of_pages_per_host_holds_whatever_else_is_ignored() {
     for policy in [TrapPolicy::Avoid, TrapPolicy::Ignore] {
-        let mut books = Books::new(|config| {
+        let mut crawl = TestCrawl::new(|config| {
             config.max_pages_per_host = Some(10);
             config.traps = policy;
         });
-        books.traps.vouch("h.example");
-        assert_eq!(books.page(0, "http://h.example/", 0, None, &fresh(0, 20)), [TrapRule::MaxPagesPerHost; 11]);
-        assert_eq!(books.traps.pages_of("h.example"), Some(10));
+        crawl.traps.vouch("h.example");
+        assert_eq!(crawl.page(0, "http://h.example/", 0, None, &fresh(0, 20)), [TrapRule::MaxPagesPerHost; 11]);
+        assert_eq!(crawl.traps.pages_of("h.example"), Some(10));
     }
 }
 
 #[test]
 fn nothing_is_left_out_where_traps_are_ignored() {
-    let mut books = Books::new(|config| config.traps = TrapPolicy::Ignore);
+    let mut crawl = TestCrawl::new(|config| config.traps = TrapPolicy::Ignore);
     for number in 0..1_000 {
-        assert_eq!(books.page(0, "http://h.example/", 100, Some((1, 1)), &fresh(number * 9, 9)), []);
+        assert_eq!(crawl.page(0, "http://h.example/", 100, Some((1, 1)), &fresh(number * 9, 9)), []);
     }
 }
 
 #[test]
 fn the_books_have_an_end() {
-    let mut books = Books::new(|_| {});
+    let mut crawl = TestCrawl::new(|_| {});
     for number in 0..10_000usize {
         let word: String = number.to_string().bytes().map(|digit| char::from(digit + 49)).collect();
         let links = [format!("http://h.example/{word}?a=1&b=2&c=3"), format!("http://h.example/?{word}=1")];
-        books.page(0, "http://h.example/", 1, Some((1, 1)), &links);
+        crawl.page(0, "http://h.example/", 1, Some((1, 1)), &links);
     }
-    assert!(books.traps.charges.len() <= TRACKED + 1);
+    assert!(crawl.traps.charges.len() <= TRACKED + 1);
     // A thousand patterns were charged before the host's own budget was spent.
-    let patterns: Vec<usize> = books.traps.charges.values().map(|host| host.patterns.len()).collect();
+    let patterns: Vec<usize> = crawl.traps.charges.values().map(|host| host.patterns.len()).collect();
     assert_eq!(patterns, [PATTERNS]);
-    assert!(books.traps.variants.len() <= TRACKED);
-    assert!(books.traps.cuts.len() <= CUTS + 10);
+    assert!(crawl.traps.variants.len() <= TRACKED);
+    assert!(crawl.traps.cuts.len() <= CUTS + 10);
 }
 
 /// `number` in letters: digits would be one pattern.
@@ -251,23 +251,23 @@ fn letters(number: usize) -> String {
 
 #[test]
 fn a_host_with_endless_patterns_spends_no_budget_but_its_own() {
-    let mut books = Books::new(|config| config.trap_budget = 1_024);
+    let mut crawl = TestCrawl::new(|config| config.trap_budget = 1_024);
     let links: Vec<String> = (0..9_900).map(|n| format!("http://bad.example/q?{}=1", letters(n))).collect();
-    books.page(0, "http://bad.example/", 1, Some((1, 1)), &[]);
-    books.page(0, "http://bad.example/2", 1, Some((1, 1)), &links);
-    books.page(1, "http://h.example/", 1, Some((1, 1)), &[]);
-    assert_eq!(books.page(1, "http://h.example/2", 1, Some((1, 1)), &fresh(0, 1_000)), []);
+    crawl.page(0, "http://bad.example/", 1, Some((1, 1)), &[]);
+    crawl.page(0, "http://bad.example/2", 1, Some((1, 1)), &links);
+    crawl.page(1, "http://h.example/", 1, Some((1, 1)), &[]);
+    assert_eq!(crawl.page(1, "http://h.example/2", 1, Some((1, 1)), &fresh(0, 1_000)), []);
 }
 
 #[test]
 fn a_host_with_many_cuts_does_not_hide_those_of_others() {
-    let mut books = Books::new(|_| {});
+    let mut crawl = TestCrawl::new(|_| {});
     for number in 0..2 * CUTS {
         let at = format!("bad.example/{}", letters(number));
-        books.traps.cut(TrapRule::StalePattern, &at, 1, "http://bad.example/");
+        crawl.traps.cut(TrapRule::StalePattern, &at, 1, "http://bad.example/");
     }
-    books.traps.cut(TrapRule::StaleHost, "h.example", 1, "http://h.example/");
-    let cuts = books.traps.cuts();
+    crawl.traps.cut(TrapRule::StaleHost, "h.example", 1, "http://h.example/");
+    let cuts = crawl.traps.cuts();
     assert!(cuts.iter().any(|cut| &*cut.at == "h.example"));
     let last = Url::parse("http://bad.example/last").expect("an address");
     assert!(cuts.iter().any(|cut| cut.covers(last.as_ref())), "it may be one of those elsewhere");
@@ -275,25 +275,25 @@ fn a_host_with_many_cuts_does_not_hide_those_of_others() {
 
 #[test]
 fn many_paths_with_many_combinations_do_not_end_the_rule() {
-    let mut books = Books::new(|_| {});
+    let mut crawl = TestCrawl::new(|_| {});
     let combinations = |path: &str, count: usize| -> Vec<String> {
         (0..count).map(|n| format!("{path}?a=1&{}=1", letters(n))).collect()
     };
     for number in 0..TRACKED {
         let links = combinations(&format!("http://bad.example/{number}"), COMBINATIONS + 1);
-        books.page(0, "http://bad.example/", 1, None, &links);
+        crawl.page(0, "http://bad.example/", 1, None, &links);
     }
-    let out = books.page(1, "http://h.example/", 1, None, &combinations("http://h.example/s", 1_000));
+    let out = crawl.page(1, "http://h.example/", 1, None, &combinations("http://h.example/s", 1_000));
     assert!(out.contains(&TrapRule::QueryVariants));
-    assert!(books.traps.variants.len() + books.traps.older_variants.len() <= 2 * TRACKED);
+    assert!(crawl.traps.variants.len() + crawl.traps.older_variants.len() <= 2 * TRACKED);
 }
 
 #[test]
 fn no_text_can_be_written_that_is_taken_for_one_of_another_host() {
-    let mut books = Books::new(|config| config.trap_budget = 1);
+    let mut crawl = TestCrawl::new(|config| config.trap_budget = 1);
     let forged = 7 ^ likeness::mix(0) ^ likeness::mix(1);
-    books.page(0, "http://bad.example/", 1, Some((forged, forged)), &[]);
-    assert_eq!(books.page(1, "http://h.example/", 1, Some((7, 7)), &fresh(0, 100)), []);
+    crawl.page(0, "http://bad.example/", 1, Some((forged, forged)), &[]);
+    assert_eq!(crawl.page(1, "http://h.example/", 1, Some((7, 7)), &fresh(0, 100)), []);
 }
 
 #[test]
@@ -314,30 +314,30 @@ fn a_host_that_waits_goes_on_waiting_where_an_earlier_run_took_up_many() {
 
 #[test]
 fn long_links_are_followed_as_far_as_the_site_pays_for_them() {
-    let mut books = Books::new(|config| config.trap_budget = 256);
+    let mut crawl = TestCrawl::new(|config| config.trap_budget = 256);
     let long = "x".repeat(2_000);
     for number in 0..50 {
         let links: Vec<String> = (0..100).map(|link| format!("http://h.example/{long}/{number}/{link}")).collect();
-        // Every page says something new.
-        books.page(0, "http://h.example/p/1", 3, Some((number, number)), &links);
+        // Every page has new text.
+        crawl.page(0, "http://h.example/p/1", 3, Some((number, number)), &links);
     }
     let each = 2_024 + "http://h.example//10/10".len();
     let paid = (256 * 4_096 + 50 * (4 * 5_000 + 16_384)) / each;
-    let known = books.known.len();
+    let known = crawl.known.len();
     assert!((paid..=paid + 50).contains(&known), "{known} links were followed, {paid} are paid for");
-    let cut = &books.traps.cuts()[0];
+    let cut = &crawl.traps.cuts()[0];
     assert_eq!((cut.rule, cut.left), (TrapRule::LogBytes, 5_000 - known as u64));
 }
 
 #[test]
 fn a_site_may_name_as_many_new_hosts_as_its_pages_pay_for() {
-    let mut books = Books::new(|config| (config.scope, config.trap_budget) = (Breadth::Any, 256));
+    let mut crawl = TestCrawl::new(|config| (config.scope, config.trap_budget) = (Breadth::Any, 256));
     for number in 0..10 {
         let links: Vec<String> = (0..1_000).map(|host| format!("http://invented-{number}-{host}.example/")).collect();
-        books.page(0, "http://h.example/p/1", 3, Some((number, number)), &links);
+        crawl.page(0, "http://h.example/p/1", 3, Some((number, number)), &links);
     }
-    assert_eq!(books.known.len(), 64 + 9 * 16);
-    assert_eq!(books.traps.cuts()[0].rule, TrapRule::SourceHosts);
+    assert_eq!(crawl.known.len(), 64 + 9 * 16);
+    assert_eq!(crawl.traps.cuts()[0].rule, TrapRule::SourceHosts);
 }
 
 #[test]
@@ -359,7 +359,7 @@ fn sitemaps_have_budgets_of_files_entries_and_bytes() {
     let mut pages = links(LinkKind::Sitemap, 10_000, 0);
     traps.limit_sitemap("h.example", &mut pages);
     assert_eq!(pages.len(), 16 * 256);
-    // Long URLs are paid for beyond what is usual.
+    // Long URLs are charged for their excess length.
     let mut long = links(LinkKind::Sitemap, 1_000, 1_000);
     traps.limit_sitemap("h.example", &mut long);
     assert!((60..80).contains(&long.len()), "{}", long.len());

@@ -4,8 +4,8 @@
 //! limit. The least recently used entries without work are evicted first, and loaded or fetched again when needed.
 //!
 //! Robots rules that are not stored on disk can only be fetched again. They stay in memory for a minimum time while
-//! their lane is busy, and a lane that needs a new robots.txt waits meanwhile, so no host is asked for its robots.txt
-//! over and over.
+//! their lane is busy, and a lane that needs a new robots.txt waits meanwhile, so that no host is asked for its
+//! robots.txt repeatedly.
 //!
 //! The number of lanes is limited too. Hosts beyond the limit wait in the frontier ([`Workbench::takes_lane`]). When
 //! it is reached, idle lanes are evicted; then lanes that wait for longer than [`PARK_AFTER`] are parked: their links
@@ -33,16 +33,16 @@ use crate::time::Time;
 pub const ROBOTS_ROOM: usize = 64 << 20;
 /// Room for a few robots.txt files, however small `--max-memory` is.
 const MIN_ROBOTS_ROOM: usize = 4 << 20;
-/// Lanes with work that are taken from the frontier at once, and idle lanes that are kept. Beyond it a lane is taken
-/// only if a slot would be empty otherwise.
+/// Up to this many lanes, lanes with work are taken from the frontier at once, and idle lanes are kept. Beyond it, a
+/// lane is taken only if a slot would stay empty.
 pub const IDLE_LANES: usize = 16_384;
-/// A lane and what belongs to it, in bytes: divides the memory for lanes.
+/// Estimated bytes of a lane and its state: the limit on lanes is the memory for lanes divided by this.
 const LANE_BYTES: u64 = 1_024;
-/// A link on the workbench, in bytes: divides the memory for links.
+/// Estimated bytes of a link on the workbench: the limit on links is the memory for links divided by this.
 const LINK_BYTES: u64 = 256;
-/// Lanes, however small `--max-memory` is.
+/// The limit on lanes is at least this, however small `--max-memory` is.
 const MIN_LANES: usize = 1_024;
-/// Links on the workbench over all lanes, if memory allows.
+/// The limit on links on the workbench over all lanes is at most this.
 const MAX_LINKS: usize = 65_536;
 /// Links that a lane takes from the frontier at a time, at most and at least.
 const MAX_BATCH: usize = 64;
@@ -51,7 +51,7 @@ const MIN_BATCH: usize = 2;
 const MAX_CARRIED: usize = 65_536;
 /// Idle lanes that one call examines.
 const EVICTION_STEPS: usize = 8;
-/// A lane that cannot start a request for this long makes room for another one if lanes are short.
+/// A lane that cannot start a request for this long is parked if there are too few lanes for the free slots.
 pub const PARK_AFTER: Duration = Duration::from_secs(60);
 /// Rules are grouped by size in steps of this, and the largest are evicted first: most files are far smaller.
 const WEIGHT_CLASS: usize = 64 << 10;
@@ -60,7 +60,7 @@ pub(super) const MIN_RESIDENCE: Duration = Duration::from_secs(60);
 /// Pause after an eviction that freed nothing: a search visits all lanes.
 const EVICTION_PAUSE: Duration = Duration::from_secs(1);
 
-/// What can be evicted from the workbench: sizes and limits of the caches.
+/// Sizes and limits of the caches of the workbench.
 pub(super) struct Evictable {
     /// Limit and current size of all robots rules, in bytes.
     room: usize,
@@ -76,16 +76,16 @@ pub(super) struct Evictable {
     /// Lanes that became idle, earliest first. A lane that is busy again stays here until its turn.
     idle: VecDeque<LaneId>,
     idle_lanes: usize,
-    /// What still applies to evicted lanes.
+    /// Delays and failures that still apply to evicted lanes.
     carried: HashMap<LaneId, Carried>,
     carried_until: BTreeSet<(Time, LaneId)>,
 }
 
-/// What still applies to an evicted lane.
+/// A delay or failure that still applies to an evicted lane.
 struct Carried {
-    /// No request before this time, or no attempt at an unreachable host.
+    /// No request to the host starts before this time.
     until: Time,
-    /// Why the host was given up on.
+    /// Why the host was given up.
     given_up: Option<Box<(Failure, u8)>>,
 }
 
@@ -118,7 +118,7 @@ impl Evictable {
         self.taken > self.room
     }
 
-    /// A lane is in memory again: applies what was kept of it.
+    /// Applies the carried state of a lane that is in memory again.
     pub fn readmitted(&mut self, id: LaneId, lane: &mut Lane) {
         let Some(Carried { until, given_up }) = self.carried.remove(&id) else { return };
         self.carried_until.remove(&(until, id));
@@ -128,7 +128,7 @@ impl Evictable {
         }
     }
 
-    /// Keeps what still applies to a lane. Returns false if it does not fit.
+    /// Keeps the delay or failure that still applies to a lane. Returns false if it does not fit.
     fn carry(&mut self, id: LaneId, lane: &Lane, now: Time) -> bool {
         while let Some(first) = self.carried_until.first().copied().filter(|(until, _)| *until <= now) {
             self.carried_until.remove(&first);
@@ -189,8 +189,8 @@ impl Workbench {
         is_idle && self.decided.is_empty() && self.in_flight + self.resolving < self.concurrency
     }
 
-    /// Takes the lane off the workbench that waits longest, if slots are free, lanes are short and the wait is long.
-    /// Returns its links, and when it may start again.
+    /// Removes the lane with the longest wait from the workbench, if slots are free that no other lane can use and the
+    /// wait is long. Returns its links, and when it may start again.
     pub fn park_lane(&mut self, now: Time) -> Option<(LaneId, Time, Vec<Link>)> {
         if self.lanes.len() < self.evictable.max_lanes || !self.is_short_of_lanes() {
             return None;
@@ -250,7 +250,7 @@ impl Workbench {
         }
     }
 
-    /// Tries to make room for the rules of one more robots.txt. Returns when to try again if there is none.
+    /// Tries to free memory for the rules of one more robots.txt. If that fails, returns when to try again.
     pub(super) fn retry_eviction(&mut self, now: Time) -> Option<Time> {
         self.evict_robots(None, now);
         self.evictable.is_full().then_some(self.evictable.full_until)
@@ -277,7 +277,7 @@ impl Workbench {
         *idle_lanes += 1;
         idle.push_back(id);
         if idle.len() > 2 * self.lanes.len() + 64 {
-            // Lanes that were idle several times are here several times; the latest counts.
+            // Lanes that became idle several times have several entries; the latest counts.
             let mut latest = hashbrown::HashSet::new();
             let mut kept: VecDeque<LaneId> = std::mem::take(idle)
                 .into_iter()
@@ -289,8 +289,8 @@ impl Workbench {
         }
     }
 
-    /// Evicts idle lanes, those first that became idle first, while there are many or lanes are short. A call examines
-    /// a few.
+    /// Evicts idle lanes, longest idle first, while there are too many or free slots need other lanes. Each call
+    /// examines only a few.
     pub(super) fn evict_idle_lanes(&mut self, now: Time) {
         for _ in 0..EVICTION_STEPS {
             let Evictable { idle_lanes, max_lanes, .. } = self.evictable;
@@ -342,7 +342,7 @@ mod tests {
         Link { url, via: None, depth: 1, redirects: 5, tries: 0, kind: LinkKind::Anchor, request: None }
     }
 
-    /// A file of some 80 KB of nothing but wildcards.
+    /// A file of about 80 KB that consists of rules with wildcards.
     fn heavy() -> Robots {
         let rules: String = (0..6_000).map(|n| format!("Disallow:/*{n}\n")).collect();
         let robots = Robots::parse(format!("User-agent: *\n{rules}").as_bytes(), "argiope");
@@ -363,7 +363,7 @@ mod tests {
             }
         }
         let held: usize = bench.lanes().map(|(_, lane)| lane.robots_weight()).sum();
-        assert_eq!(held, bench.robots_bytes(), "what is counted is what is held");
+        assert_eq!(held, bench.robots_bytes(), "the count matches the rules in memory");
     }
 
     #[test]
@@ -385,12 +385,12 @@ mod tests {
             bench.robots_known(LaneId(host), &origin(host, 80), robots_rules(rules.clone(), at(0)), at(0));
         }
         let is_away = |lane: &Lane| matches!(lane.robots.first(), Some((_, RobotsState::Away)));
-        let (away, _) = bench.lanes().find(|(_, lane)| is_away(lane)).expect("some had to make room");
+        let (away, _) = bench.lanes().find(|(_, lane)| is_away(lane)).expect("some rules were evicted");
         let site = origin(away.0, 80);
         bench.add_links(away, vec![link(&site)], 0, at(1));
         let Next::Resolve(lane, _) = bench.next(at(1)) else { panic!("the name is resolved first") };
         bench.resolved(lane, Ok((vec!["93.184.216.1".parse().expect("an address")], Duration::MAX)), at(1));
-        let Next::Recall(lane, asked) = bench.next(at(1)) else { panic!("the notes are asked first") };
+        let Next::Recall(lane, asked) = bench.next(at(1)) else { panic!("the stored notes are tried first") };
         assert_eq!((lane, &asked), (away, &site));
         bench.robots_not_stored(lane, &asked, at(1));
         let Next::Fetch(job) = bench.next(at(1)) else { panic!("then the host") };
@@ -439,7 +439,7 @@ mod tests {
 
     #[test]
     fn who_has_its_rules_at_hand_goes_first() {
-        // The rules make room before the lanes enter the ready set, or while they are in it.
+        // The rules are evicted before the lanes enter the ready set, or while they are in it.
         for is_late in [false, true] {
             let mut bench = bench(|config| config.concurrency = 1);
             let ids = [LaneId(0), LaneId(1), LaneId(2)];
@@ -464,8 +464,8 @@ mod tests {
             let mut visit = crate::visit::Visit::bare(job.link, job.purpose, crate::Outcome::Ok, at(0));
             visit.message.slot = Some((job.lane, job.slot));
             bench.finish(&visit, at(0));
-            let Next::Recall(lane, _) = bench.next(at(0)) else { panic!("now the others' turn has come") };
-            assert_eq!(lane, LaneId(0), "who waited longest");
+            let Next::Recall(lane, _) = bench.next(at(0)) else { panic!("the other lanes are next") };
+            assert_eq!(lane, LaneId(0), "the lane that waited longest");
         }
     }
 
@@ -481,7 +481,7 @@ mod tests {
         bench.resolved(lane, Ok((vec!["93.184.216.1".parse().expect("an address")], Duration::MAX)), at(0));
         let Next::Fetch(_) = bench.next(at(0)) else { panic!("then its robots.txt") };
         let held: usize = bench.lanes().map(|(_, lane)| lane.robots_weight()).sum();
-        assert_eq!(held, bench.robots_bytes(), "what is counted is what is held");
+        assert_eq!(held, bench.robots_bytes(), "the count matches the rules in memory");
     }
 
     #[test]
@@ -495,7 +495,7 @@ mod tests {
         assert!(bench.lanes().count() <= IDLE_LANES + 2, "{}", bench.lanes().count());
         assert!(bench.holds(LaneId(1)), "it has links");
         assert!(bench.holds(LaneId(hosts - 1)) && !bench.holds(LaneId(2)), "the latest are kept");
-        // Lanes that are used over and over are counted once.
+        // Lanes that are used repeatedly are counted once.
         for _ in 0..3 {
             for host in hosts - 1_000..hosts {
                 bench.set_backlog(LaneId(host), &format!("h{host}.example"), 1, at(0));
@@ -547,18 +547,18 @@ mod tests {
     }
 
     #[test]
-    fn what_was_judged_when_it_came_is_not_judged_again_with_every_helping() {
+    fn what_was_judged_when_it_came_is_not_judged_again_with_every_batch() {
         let mut bench = bench(|_| {});
         let (site, all) = (origin(0, 80), robots_rules(Robots::default(), at(0)));
         bench.set_backlog(LaneId(0), "h0.example", 0, at(0));
         bench.robots_known(LaneId(0), &site, all, at(0));
         bench.add_links(LaneId(0), vec![link(&site)], 0, at(0));
-        // Rules that came by without a word: who judges the first link again would find it forbidden.
+        // The rules are replaced without an update: if the first link were judged again, it would be forbidden.
         let none = Robots::parse(b"User-agent: *\nDisallow: /\n", "argiope");
         bench.lanes.get_mut(&LaneId(0)).expect("a lane").lane.set_robots(&site, robots_rules(none, at(0)));
         bench.add_links(LaneId(0), vec![link(&site)], 0, at(0));
         assert_eq!(bench.decided.len(), 1, "only the new link is judged");
         bench.resolved(LaneId(0), Ok((vec!["93.184.216.1".parse().expect("an address")], Duration::MAX)), at(0));
-        assert_eq!(bench.decided.len(), 1, "and addresses say nothing about robots.txt");
+        assert_eq!(bench.decided.len(), 1, "new addresses do not affect robots.txt");
     }
 }

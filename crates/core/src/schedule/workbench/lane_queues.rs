@@ -33,7 +33,7 @@ pub(super) struct LaneQueues {
     ready: BTreeSet<Ready>,
     /// Lanes that may start when `--rate` allows a page.
     rated: BinaryHeap<Ready>,
-    /// Slow lanes with requests in flight that wait until slots are less short.
+    /// Slow lanes with requests in flight that wait until more slots are free.
     crowded: VecDeque<LaneId>,
     /// Lanes that may start at a known time.
     later: BTreeSet<(Time, LaneId)>,
@@ -104,7 +104,7 @@ impl LaneQueues {
         self.ready.is_empty() && self.rated.is_empty()
     }
 
-    /// Queues a slow lane with requests in flight until slots are less short.
+    /// Queues a slow lane with requests in flight until more slots are free.
     pub fn insert_crowded(&mut self, lane: LaneId) {
         self.crowded.push_back(lane);
     }
@@ -113,7 +113,7 @@ impl LaneQueues {
         !self.crowded.is_empty()
     }
 
-    /// Takes the lanes that wait until slots are less short.
+    /// Takes the lanes that wait until more slots are free.
     pub fn take_crowded(&mut self) -> VecDeque<LaneId> {
         std::mem::take(&mut self.crowded)
     }

@@ -1,17 +1,17 @@
 //! [`Workbench`]: the lanes in memory, and which of them may send the next request.
 //!
-//! The frontier holds everything that is known; the workbench holds what is being worked on. Politeness is ownership: a
-//! [`Job`] is the right to use one slot of a lane. [`Workbench::next`] hands it out, and [`Workbench::finish`] releases
-//! it. There are no counters to check afterwards.
+//! The frontier holds all known URLs; the workbench holds the lanes being worked on. Politeness is ownership: a [`Job`]
+//! is the right to use one slot of a lane. [`Workbench::next`] hands it out, and [`Workbench::finish`] releases it. So
+//! limits hold by construction, without counters to check afterwards.
 //!
-//! A lane that can do something is in exactly one queue: `ready` (it may start now), `later` (it may start at a known
-//! time), `rated` (it may start when `--rate` allows a page), or the queue of an address without a free slot. A lane
-//! that waits for an event (a response, a DNS answer, a robots.txt, more links) is in none of them; the event puts it
-//! back.
+//! A lane that can start a request is in exactly one queue: `ready` (it may start now), `later` (it may start at a
+//! known time), `rated` (it may start when `--rate` allows a page), or the queue of an address without a free slot. A
+//! lane that waits for an event (a response, a DNS answer, a robots.txt, more links) is in none of them; the event puts
+//! it back.
 //!
-//! Robots rules may be evicted while their lane has work (see `eviction`). Such a lane ranks after all lanes whose rules
-//! are in memory. When its turn comes, its rules are loaded again and it goes first. So every reload leads to a request
-//! or a decision, and lanes cannot evict each other's rules for ever.
+//! Robots rules may be evicted while their lane has work (see `eviction`). Such a lane ranks after all lanes whose
+//! rules are in memory. When its turn comes, its rules are loaded again and it goes first. So every reload leads to a
+//! request or a decision, and lanes cannot evict each other's rules forever.
 //!
 //! Invariants: requests in flight never exceed the concurrency, the width of a lane, or the cap of an address; no
 //! request starts before its lane is due; robots.txt is fetched before the first page of an origin; a link whose outcome
@@ -61,7 +61,7 @@ pub struct Workbench {
     rules: Arc<Rules>,
     lanes: HashMap<LaneId, Entry>,
     queues: LaneQueues,
-    /// Lanes whose host name is to be resolved.
+    /// Lanes whose host name must be resolved.
     names: VecDeque<LaneId>,
     /// Links that end without a request.
     decided: VecDeque<Box<Visit>>,
@@ -168,7 +168,7 @@ impl Workbench {
         }
     }
 
-    /// The frontier holds `backlog` links for this lane.
+    /// Sets how many links the frontier holds for this lane.
     pub fn set_backlog(&mut self, id: LaneId, name: &str, backlog: u64, now: Time) {
         self.evict_idle_lanes(now);
         let entry = self.entry(id, name);
@@ -188,7 +188,7 @@ impl Workbench {
         }
     }
 
-    /// Sends the host no request before `until`, as it told an earlier run.
+    /// Sends the host no request before `until`, as it demanded in an earlier run.
     pub fn pause_until(&mut self, id: LaneId, name: &str, until: Time) {
         self.entry(id, name).lane.pace.rest_until(until);
     }
@@ -270,7 +270,7 @@ impl Workbench {
         self.place(id, now);
     }
 
-    /// Sets what is known of an origin's robots.txt.
+    /// Sets the state of an origin's robots.txt.
     pub fn robots_known(&mut self, id: LaneId, origin: &Origin, mut state: RobotsState, now: Time) {
         let ceiling = self.rules.max_crawl_delay;
         let entry = self.entry(id, &origin.host);
@@ -310,7 +310,7 @@ impl Workbench {
         }
     }
 
-    /// A visit is over: releases its slot, and updates the pace of the lane.
+    /// Ends a visit: releases its slot, and updates the pace of the lane.
     pub fn finish(&mut self, visit: &Visit, now: Time) {
         let Some((id, slot)) = visit.message.slot else {
             return;
@@ -324,7 +324,7 @@ impl Workbench {
         self.in_flight -= 1;
         self.held.remove(1);
         let lane = &mut entry.lane;
-        // A Crawl-delay counts from the request for the robots.txt that demands it, when it was not known yet.
+        // A Crawl-delay counts from the request for the robots.txt that contains it; it was not known at that time.
         let sent = matches!(visit.purpose, Purpose::Robots(_)).then(|| pick::sent_at(visit));
         lane.pace.sent(slot, sent);
         lane.learn_http(visit);
@@ -336,8 +336,8 @@ impl Workbench {
                 (Some(last), _) => Failure::new(last.kind, format!("the host was given up on: {}", last.message)),
                 (None, status) => {
                     let status = status.unwrap_or_default();
-                    let words = format!("the host was given up on: it answers nothing but {status}");
-                    Failure::new(ErrorKind::Unreachable, words)
+                    let message = format!("the host was given up on: it answers nothing but {status}");
+                    Failure::new(ErrorKind::Unreachable, message)
                 }
             };
             lane.addresses = Addresses::Failed { failure, tries: visit.link.tries, until: now + GIVEN_UP_LIFE };
@@ -347,13 +347,13 @@ impl Workbench {
         self.update_rank(id);
     }
 
-    /// Lets delays count from the moment at which a request is sent, which workers report here; the reports are passed
-    /// on to [`Workbench::sent`].
+    /// Makes delays count from the time at which a request is sent. Workers report that time through `reporter`, and
+    /// the reports are passed on to [`Workbench::sent`].
     pub fn set_send_reporter(&mut self, reporter: SendReporter) {
         self.send_reporter = Some(reporter);
     }
 
-    /// A request was sent.
+    /// Records that a request was sent.
     pub fn sent(&mut self, request: SentRequest, now: Time) {
         if let Some(entry) = self.lanes.get_mut(&request.lane) {
             entry.lane.pace.sent(request.slot, Some(request.at));

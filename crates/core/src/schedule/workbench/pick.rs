@@ -28,16 +28,16 @@ pub(super) enum Pick {
     AskRobots(Origin),
     /// This link ends without a request.
     End(Box<Visit>),
-    /// Nothing before then; never means: after an event.
+    /// Nothing before this time; [`Time::NEVER`]: nothing before an event.
     Nothing(Time),
 }
 
-/// What robots.txt decides about a link.
+/// The decision of robots.txt about a link.
 enum RobotsDecision {
     Allowed,
-    /// It must be fetched first.
+    /// robots.txt must be fetched first.
     Unknown(Origin),
-    /// It is being fetched.
+    /// robots.txt is being fetched.
     Pending,
     Denied(Outcome, Option<Failure>, u8),
 }
@@ -81,7 +81,7 @@ pub(super) fn pick(lane: &mut Lane, pages: bool, rules: &Rules, now: Time) -> Pi
     Pick::Nothing(lane.retries.peek().map_or(Time::NEVER, |Reverse(retry)| retry.due))
 }
 
-/// What changed about a lane. Links that the change does not concern were checked on arrival.
+/// A change to a lane. Links that the change does not concern were checked on arrival.
 #[derive(Clone, Copy)]
 pub(super) enum Update<'a> {
     /// Links from this index on are new in its queue.
@@ -242,7 +242,7 @@ pub(super) fn sent_at(visit: &Visit) -> Time {
     visit.facts.started + timings.connect.unwrap_or_default() + timings.tls.unwrap_or_default()
 }
 
-/// What a visit says about the load of its host. `taken` is the time since its slot was taken.
+/// The signal that a visit gives about the load of its host. `taken` is the time since its slot was taken.
 pub(super) fn sign(visit: &Visit, taken: Duration) -> Sign {
     use ErrorKind as K;
     if let Some(429 | 503) = visit.facts.status {
@@ -266,7 +266,7 @@ pub(super) fn sign(visit: &Visit, taken: Duration) -> Sign {
             let whole = timings.total.unwrap_or_default().saturating_sub(setup);
             let first = timings.ttfb.map_or(whole, |ttfb| ttfb.saturating_sub(setup));
             let waited = taken.saturating_sub(visit.facts.ended - visit.facts.started);
-            // Redirects, errors, 304 and the crawl's own requests are answered without the work that a page takes.
+            // Redirects, errors, 304 and the crawl's own requests take the host less work than a page.
             let is_page = visit.purpose == Purpose::Page && visit.facts.status.is_some_and(|status| status / 100 == 2);
             let kind = is_page.then(|| page_kind(visit.link.url.target()));
             Sign::Answer { first, whole, waited, kind }

@@ -29,11 +29,12 @@ pub(super) enum WaitState {
     Queued,
     /// Waits until `--rate` allows a page.
     Rated,
-    /// Waits until slots are less short, because its requests hold them for long.
+    /// Waits until more slots are free, because its requests hold slots for long.
     Crowded,
 }
 
-/// One slot in this many is for lanes without a request in flight and for lanes that do not hold slots for long.
+/// One slot in this many is reserved for lanes without a request in flight and for lanes that do not hold slots for
+/// long.
 const RESERVED_PART: usize = 8;
 
 /// A response that holds its slot for longer than this may have to give way to others.
@@ -56,7 +57,7 @@ impl Workbench {
             return;
         };
         if matches!(entry.wait, WaitState::Ready(_) | WaitState::Queued | WaitState::Rated | WaitState::Crowded) {
-            return; // it is looked at again when its turn comes
+            return; // it is checked again when it is first in its queue
         }
         let at = entry.lane.due(pages);
         if at <= now {
@@ -144,8 +145,8 @@ impl Workbench {
         }
     }
 
-    /// Whether few slots are left and fast lanes have use for them. Then a slow lane that has a slot gets no more:
-    /// hosts that drip would hold all of them.
+    /// Whether few slots are left and fast lanes can use them. Then a slow lane that has a slot gets no more; otherwise
+    /// slow hosts would hold all slots.
     pub(super) fn is_crowded(&self) -> bool {
         let reserve = self.concurrency / RESERVED_PART;
         self.fast_lanes > 0 && self.in_flight >= self.concurrency - reserve

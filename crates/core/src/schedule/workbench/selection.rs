@@ -16,10 +16,10 @@ use crate::schedule::lane::{Addresses, RobotsState};
 use crate::time::Time;
 use crate::visit::Visit;
 
-/// What a lane can do now.
+/// The next action of a lane.
 pub(super) enum Selection {
     Go(Link, Purpose, Arc<[IpAddr]>),
-    /// Not before then; never means: after an event.
+    /// Blocked until this time; [`Time::NEVER`]: until an event.
     Blocked(Time),
     /// All slots of this address are in use.
     Full(IpAddr),
@@ -30,7 +30,7 @@ pub(super) enum Selection {
 }
 
 impl Workbench {
-    /// Selects what this lane does now. Links that need no request are settled.
+    /// Selects the next action of this lane. Links that need no request are settled.
     pub(super) fn select(&mut self, id: LaneId, now: Time) -> Selection {
         let rules = Arc::clone(&self.rules);
         let pages = self.pages_left > 0;

@@ -1,4 +1,4 @@
-//! The workbench, one event at a time. What must hold over whole crawls is tested in virtual time.
+//! The workbench, one event at a time. Properties of whole crawls are tested in virtual time.
 
 use super::*;
 use crate::page::link::LinkKind;
@@ -87,8 +87,8 @@ fn a_lane_that_was_ready_rests_when_its_host_asks_for_it() {
     let mut jobs = fetches(&mut bench, at(0));
     let (one, two) = (jobs.remove(0), jobs.remove(0));
     end(&mut bench, one, 200, at(10)); // the lane is in the ready set ...
-    end(&mut bench, two, 503, at(10)); // ... and then the host has had enough
-    let Next::Wait(until) = bench.next(at(10)) else { panic!("it rests") };
+    end(&mut bench, two, 503, at(10)); // ... and then the host refuses
+    let Next::Wait(until) = bench.next(at(10)) else { panic!("it backs off") };
     assert_eq!(until, at(1_010));
 }
 
@@ -158,7 +158,7 @@ fn an_address_that_may_not_be_believed_for_long_serves_one_job_at_least() {
     assert!(matches!(bench.next(at(1_000)), Next::Resolve(..)));
 }
 
-/// A lane that is not a root, with one link for each of these times.
+/// A lane whose host is not a root, with one link for each of these paths.
 fn stranger(bench: &mut Workbench, name: &str, links: &[&str]) -> LaneId {
     let id = LaneId(7);
     bench.set_backlog(id, name, 0, at(0));
@@ -171,7 +171,7 @@ fn the_addresses_that_were_checked_are_the_ones_that_are_connected_to() {
     let mut bench = bench(|config| config.per_host = Some(1));
     let id = stranger(&mut bench, "rebind.example", &["/1", "/2", "/3"]);
     let ips = |texts: &[&str]| texts.iter().map(|ip| ip.parse().expect("an address")).collect::<Vec<IpAddr>>();
-    // The name is public for one question, private for the next, and both for the third.
+    // The name resolves to a public address first, then to a private one, then to both.
     assert!(matches!(bench.next(at(0)), Next::Resolve(..)));
     bench.resolved(id, Ok((ips(&["93.184.216.1"]), Duration::ZERO)), at(1));
     let job = fetches(&mut bench, at(1)).remove(0);
@@ -245,7 +245,7 @@ fn a_name_that_fails_is_asked_for_again_and_then_given_up() {
     bench.resolved(LaneId(0), failure(), at(2_000));
     let Next::Settle(visit) = bench.next(at(2_000)) else { panic!("it is given up") };
     assert_eq!((visit.facts.outcome, visit.link.tries), (Outcome::Failed, 2));
-    // Later links end at once, and after an hour the name gets another chance.
+    // Later links end at once, and after an hour the name is looked up again.
     bench.add_links(LaneId(0), vec![link("http://h0.example/2")], 0, at(3_000));
     assert!(matches!(bench.next(at(3_000)), Next::Settle(_)));
     bench.add_links(LaneId(0), vec![link("http://h0.example/3")], 0, at(3_700_000));
@@ -301,7 +301,7 @@ fn a_host_that_is_overloaded_for_good_is_given_up_on() {
         }
     }
     assert_eq!((asked, ended, bench.held()), (40, 20, 0));
-    assert!(now - Time::ZERO > Duration::from_secs(30 * 60), "with patience");
+    assert!(now - Time::ZERO > Duration::from_secs(30 * 60), "the host is given up late");
     // After another response the count starts over.
     let mut pace = LanePace::new(&bench.rules);
     for moment in 0..100 {
@@ -460,7 +460,7 @@ fn where_the_machine_is_the_bottleneck_hosts_that_answer_at_once_leave_room_for_
             }
         }
     }
-    assert_eq!(most, [1, 6], "pages with us at a time");
+    assert_eq!(most, [1, 6], "pages on this machine at a time");
 }
 
 #[test]

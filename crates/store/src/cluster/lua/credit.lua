@@ -1,5 +1,5 @@
 -- number, amount -> 1
--- Pages from the pool, once for each number.
+-- Credits pages from the pool. Each number is credited only once.
 if number(redis.call('HGET', HEAD, 'credited')) < tonumber(ARGV[1]) then
   redis.call('HSET', HEAD, 'credited', ARGV[1])
   redis.call('HINCRBY', HEAD, 'quota', ARGV[2])

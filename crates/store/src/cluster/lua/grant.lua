@@ -1,5 +1,5 @@
 -- KEYS: the pool. bucket, wanted -> number, amount | 0, 0
--- A transfer that is not credited yet is answered again.
+-- If the last transfer is not credited yet, it is returned again.
 local pending = redis.call('HGET', KEYS[1], 't' .. ARGV[1])
 if pending then
   local number, amount = string.match(pending, '(%d+):(%d+)')

@@ -1,4 +1,4 @@
--- fingerprint -> 1 where it is in the seen set, 0 where not
+-- fingerprint -> 1 if it is in the seen set, otherwise 0
 local head = redis.call('HMGET', HEAD, 'level', 'split')
 local low = struct.unpack('>I4', ARGV[1], 5)
 local index = low % 2 ^ number(head[1])

@@ -9,7 +9,7 @@
 --   run    hash  fingerprint -> depth, number of the take, place in it, host and link of what is leased
 --   note   hash  host -> what its next owner must know
 local HEAD, SEEN, HOST, QUEUE, RUN, NOTE = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
--- A block of the queue is closed at this many bytes.
+-- A block of the queue is closed when it has this many bytes.
 local BLOCK = 4096
 
 local function clock()
@@ -59,7 +59,7 @@ local function field_of(level, block, host)
   return text(level) .. ':' .. text(block) .. ':' .. host
 end
 
--- Queues packed links of one host and depth, behind those that are there.
+-- Appends packed links of one host and depth to its queue.
 local function push(host, depth, links)
   local levels = levels_of(host)
   local at = 1
@@ -86,7 +86,7 @@ local function push(host, depth, links)
   keep_levels(host, levels)
 end
 
--- Takes up to `room` links of a host from its queue: fingerprint, depth, link each. Also how many are left.
+-- Takes up to `room` links of a host from its queue. Returns their fingerprint, depth and link, and how many are left.
 local function pull(host, room)
   local levels, taken = levels_of(host), {}
   while #taken < room and levels[1] do
@@ -127,7 +127,7 @@ local function unpack_run(entry)
   return depth, take, place, string.sub(entry, 15, 14 + size), string.sub(entry, 15 + size)
 end
 
--- Puts everything that is leased back into its queue. What was handed out first comes out first again only by depth.
+-- Puts all leased links back into their queues. Their order is kept only between depths, not within one depth.
 local function requeue()
   local run = redis.call('HGETALL', RUN)
   local groups = {}

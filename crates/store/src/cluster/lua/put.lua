@@ -1,8 +1,8 @@
 -- number or 0, { host, depth, most links of the host or 0, count, { fingerprint, link } x count } ...
 --   -> '1' for each new link, '0' for each known one; known, queued
--- Idempotent in what it does. With a number the answer is idempotent too: it is remembered under the caller's own key
+-- The effect is idempotent. With a number the reply is idempotent too: it is stored under the caller's own key
 -- (the seventh), so that a caller whose reply was lost still learns which links its first attempt inserted.
--- The seen set is a linear hash table: one block more for every SPLIT fingerprints.
+-- The seen set is a linear hash table that grows by one block per SPLIT fingerprints.
 local SPLIT = 224
 local REMEMBER_SECONDS = 900
 local head = redis.call('HMGET', HEAD, 'known', 'queued', 'level', 'split')

@@ -1,5 +1,5 @@
 -- owner, epoch, sequence number, pages, count, fingerprint x count, { host, note } ... -> 1 | 0 and why
--- All or nothing. The same number again is answered as before.
+-- All or nothing. Repeating the last number succeeds without an effect.
 if not is_held(ARGV[1], ARGV[2]) then return { 0, 'epoch' } end
 local position = 'e' .. ARGV[2] .. ':' .. ARGV[1]
 local last, sequence = number(redis.call('HGET', HEAD, position)), tonumber(ARGV[3])

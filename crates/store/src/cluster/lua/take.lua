@@ -1,6 +1,6 @@
 -- owner, epoch, number, room in all, room for each host that is not named, { host, room } ...
 --   -> 1, queued, leased, quota left or -1, { host, links left, { fingerprint, depth, link } ... } ... | 0
--- Idempotent: the same number again is answered with what it leased before.
+-- Idempotent: repeating a number returns the links that it leased before.
 if not is_held(ARGV[1], ARGV[2]) then return { 0 } end
 local head = redis.call('HMGET', HEAD, 'queued', 'leased', 'quota', 'taken')
 local queued, leased = number(head[1]), number(head[2])

@@ -10,7 +10,7 @@
 pub struct CertificateSummary {
     /// The common name of the subject, or its organisation.
     pub subject: Option<String>,
-    /// The same of the issuer.
+    /// The common name of the issuer, or its organisation.
     pub issuer: Option<String>,
     /// The host names and IP addresses that it is valid for.
     pub names: Vec<String>,

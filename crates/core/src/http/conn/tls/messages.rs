@@ -6,8 +6,8 @@ use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, OtherErr
 use super::verify::{LongChain, SelfSigned};
 use crate::outcome::{ErrorKind, Failure};
 
-pub(super) fn tls(words: impl Into<Box<str>>) -> Failure {
-    Failure::new(ErrorKind::Tls, words)
+pub(super) fn tls(message: impl Into<Box<str>>) -> Failure {
+    Failure::new(ErrorKind::Tls, message)
 }
 
 /// Translates a TLS error into a message.

@@ -34,11 +34,11 @@ pub struct TlsConfig {
 }
 
 impl TlsConfig {
-    /// The settings for one connection, with its own session store and these protocols to choose from (ALPN).
-    fn at(&self, desk: &Arc<ConnSessions>, protocols: &[&[u8]]) -> ClientConfig {
+    /// The settings for one connection: with its own session store, and offering these protocols (ALPN).
+    fn at(&self, sessions: &Arc<ConnSessions>, protocols: &[&[u8]]) -> ClientConfig {
         let mut client = self.client.clone();
         client.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
-        client.resumption = Resumption::store(Arc::<ConnSessions>::clone(desk));
+        client.resumption = Resumption::store(Arc::<ConnSessions>::clone(sessions));
         client
     }
 }
@@ -58,7 +58,7 @@ pub struct TlsInfo {
 /// One TLS session.
 pub(in crate::http) struct Tls {
     session: ClientConnection,
-    desk: Arc<ConnSessions>,
+    conn_sessions: Arc<ConnSessions>,
     record: Record,
     /// Ciphertext to be written, and how much of it was written.
     out: Vec<u8>,
@@ -75,7 +75,7 @@ impl Conn {
         Self::tls_offering(&[], config, server_name, limits, now)
     }
 
-    /// The same, with these protocols to choose from (ALPN).
+    /// Like [`Conn::tls`], and offers these protocols (ALPN).
     pub fn tls_offering(
         protocols: &[&[u8]],
         config: Arc<TlsConfig>,
@@ -86,12 +86,13 @@ impl Conn {
         let bare = server_name.trim_start_matches('[').trim_end_matches(']');
         let name = ServerName::try_from(bare.to_owned())
             .map_err(|_| tls(format!("{server_name:?} is not a name that a certificate can be for")))?;
-        let desk = Arc::new(ConnSessions::new(&config.sessions));
-        let mut session =
-            ClientConnection::new(Arc::new(config.at(&desk, protocols)), name).map_err(|error| explain(&error))?;
+        let conn_sessions = Arc::new(ConnSessions::new(&config.sessions));
+        let mut session = ClientConnection::new(Arc::new(config.at(&conn_sessions, protocols)), name)
+            .map_err(|error| explain(&error))?;
         session.set_buffer_limit(None);
         let (deadline, record, out) = (now + limits.connect, Record::default(), Vec::new());
-        let mut tls = Box::new(Tls { session, desk, record, out, sent: 0, deadline, done: None, closed: false });
+        let mut tls =
+            Box::new(Tls { session, conn_sessions, record, out, sent: 0, deadline, done: None, closed: false });
         tls.collect();
         let mut conn = Self::plain(limits, now);
         conn.clock = ReadDeadlines::new(Time::NEVER, now);
@@ -121,14 +122,14 @@ impl Tls {
         let (taken, rest) = ciphertext.split_at(took);
         *ciphertext = rest;
         self.record.take(taken);
-        self.desk.arrived(took);
+        self.conn_sessions.arrived(took);
         let result = self.session.process_new_packets();
         self.collect();
         let state = result.map_err(|error| explain(&error))?;
         if let Some(whole) = self.record.whole()
             && state.plaintext_bytes_to_read() > 0
         {
-            self.desk.was_page(whole);
+            self.conn_sessions.was_page(whole);
         }
         self.closed = state.peer_has_closed();
         Ok(took > 0)
@@ -217,8 +218,8 @@ impl Tls {
     }
 }
 
-/// The progress within a TLS record: a header of five bytes, of which the last two are the length. A record contains
-/// either only page content or none, so reading records one by one allows counting them.
+/// The progress within a TLS record. The last two of the five header bytes are its length. A record contains either
+/// only page content or no page content, so reading records one by one allows counting them.
 #[derive(Clone, Copy, Default)]
 struct Record {
     head: [u8; HEAD],

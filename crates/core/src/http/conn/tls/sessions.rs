@@ -135,7 +135,7 @@ impl ConnSessions {
         Weighed { session, chain: chain.max(arrived), bytes: SESSION + chain + arrived }
     }
 
-    fn goes_on_from<T>(&self, kept: &Weighed<T>) {
+    fn resume_from<T>(&self, kept: &Weighed<T>) {
         self.chain.fetch_max(kept.chain, Ordering::Relaxed);
     }
 }
@@ -156,7 +156,7 @@ impl ClientSessionStore for ConnSessions {
     fn tls12_session(&self, name: &ServerName<'_>) -> Option<Tls12ClientSessionValue> {
         let kept = self.sessions.kept();
         let found = kept.hosts.get(name)?.tls12.as_ref()?;
-        self.goes_on_from(found);
+        self.resume_from(found);
         Some(found.session.clone())
     }
 
@@ -181,7 +181,7 @@ impl ClientSessionStore for ConnSessions {
         let mut taken = None;
         kept.change(name.clone(), self.sessions.room, |host| taken = host.tls13.pop_back());
         let taken = taken?;
-        self.goes_on_from(&taken);
+        self.resume_from(&taken);
         Some(taken.session)
     }
 }
@@ -204,11 +204,11 @@ mod tests {
     #[test]
     fn what_was_used_least_recently_goes_first() {
         let sessions = Arc::new(SessionCache { room: 3 * HOST, ..SessionCache::new() });
-        let desk = ConnSessions::new(&sessions);
+        let conn = ConnSessions::new(&sessions);
         for number in [1, 2, 3, 1, 4] {
-            desk.set_kx_hint(name(number), NamedGroup::X25519);
+            conn.set_kx_hint(name(number), NamedGroup::X25519);
         }
-        let known: Vec<bool> = (1..=4).map(|number| desk.kx_hint(&name(number)).is_some()).collect();
+        let known: Vec<bool> = (1..=4).map(|number| conn.kx_hint(&name(number)).is_some()).collect();
         assert_eq!(known, [true, false, true, true]);
         let kept = sessions.kept();
         assert_eq!((kept.hosts.len(), kept.order.len(), kept.bytes), (3, 3, 3 * HOST));
@@ -217,19 +217,19 @@ mod tests {
     #[test]
     fn a_session_weighs_what_came_for_it_and_the_chain_it_goes_on_from() {
         let sessions = Arc::new(SessionCache::new());
-        let desk = ConnSessions::new(&sessions);
-        desk.arrived(5_000);
-        desk.arrived(20_000);
-        desk.was_page(20_000);
-        let first = desk.weigh(());
+        let conn = ConnSessions::new(&sessions);
+        conn.arrived(5_000);
+        conn.arrived(20_000);
+        conn.was_page(20_000);
+        let first = conn.weigh(());
         assert_eq!((first.chain, first.bytes), (5_000, SESSION + 5_000));
         // Repeated resumption must not accumulate size.
         let mut last = first;
         for _ in 0..100 {
-            let desk = ConnSessions::new(&sessions);
-            desk.goes_on_from(&last);
-            desk.arrived(400);
-            last = desk.weigh(());
+            let conn = ConnSessions::new(&sessions);
+            conn.resume_from(&last);
+            conn.arrived(400);
+            last = conn.weigh(());
             assert_eq!((last.chain, last.bytes), (5_000, SESSION + 5_400));
         }
     }

@@ -111,7 +111,7 @@ fn config(
         None => Verifier::credulous(&provider),
         Some(roots) => Verifier::believing(roots, &provider)?,
     };
-    let builder = ClientConfig::builder_with_details(provider, Arc::new(ReadDeadlines(time_of_day)))
+    let builder = ClientConfig::builder_with_details(provider, Arc::new(TimeOfDayProvider(time_of_day)))
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?
         .dangerous()
@@ -133,8 +133,8 @@ pub fn certificates(pem: &[u8]) -> Result<Vec<Vec<u8>>, String> {
     }
 }
 
-/// The same for authorities that the user names. Each of them must be usable, because otherwise the mistake would only
-/// show as an unknown issuer later.
+/// Like [`certificates`], for authorities that the user names. Fails if one of them is unusable, because otherwise the
+/// mistake would only show as an unknown issuer later.
 pub fn authorities(pem: &[u8]) -> Result<Vec<Vec<u8>>, String> {
     let found = certificates(pem)?;
     for (place, der) in found.iter().enumerate() {
@@ -178,15 +178,15 @@ impl fmt::Debug for TlsSource {
     }
 }
 
-struct ReadDeadlines(TimeOfDay);
+struct TimeOfDayProvider(TimeOfDay);
 
-impl fmt::Debug for ReadDeadlines {
+impl fmt::Debug for TimeOfDayProvider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Clock")
     }
 }
 
-impl TimeProvider for ReadDeadlines {
+impl TimeProvider for TimeOfDayProvider {
     fn current_time(&self) -> Option<UnixTime> {
         Some(UnixTime::since_unix_epoch((self.0)()))
     }

@@ -1,8 +1,8 @@
 //! [`Verifier`]: verification of server certificates.
 //!
-//! It wraps the standard verifier of rustls and adds three things: it distinguishes self-signed certificates from those
-//! of unknown issuers, it can accept every certificate if that was asked for, and it refuses very long chains, because
-//! each certificate costs many times its size in memory. Signatures of the handshake are always checked.
+//! It wraps the standard verifier of rustls. It also distinguishes self-signed certificates from those of unknown
+//! issuers, can be configured to accept every certificate, and refuses very long chains, because each certificate takes
+//! many times its size in memory. Signatures of the handshake are always checked.
 
 use std::sync::Arc;
 
