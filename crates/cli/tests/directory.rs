@@ -154,7 +154,7 @@ fn a_foreign_output_is_refused_and_an_output_added_later_gets_the_remaining_reco
 }
 
 #[test]
-fn more_fetches_than_files_slow_it_down_and_lose_nothing() {
+fn a_low_limit_on_open_files_loses_nothing() {
     let practice = Practice::serve(GraphPlan { pages: 300, latency_us: (2_000, 20_000), ..GraphPlan::default() });
     let bench = Bench::new(&practice.roots, &[]);
     let roots = practice.roots.join(" ");

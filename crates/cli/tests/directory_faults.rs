@@ -27,7 +27,7 @@ fn limited(bench: &Bench, limits: &str) -> std::process::Output {
 
 /// A limit on the file size simulates a full disk; each attempt has a little more space than the last.
 #[test]
-fn a_full_disk_ends_it_clearly_and_room_lets_it_go_on() {
+fn a_full_disk_stops_the_crawl_and_more_space_lets_it_resume() {
     let practice = practice();
     let bench = Bench::new(&practice.roots, &["-q"]);
     let mut refused = 0;
@@ -91,7 +91,7 @@ fn a_folder_that_goes_away_is_noticed() {
 }
 
 #[test]
-fn records_that_are_removed_while_it_runs_are_missed() {
+fn removal_of_records_is_detected() {
     let practice = practice();
     let bench = Bench::new(&practice.roots, &["-q"]);
     let mut crawl = bench.spawn(&[]);
@@ -169,7 +169,7 @@ fn take_snapshot(directory: &Path) {
 }
 
 #[test]
-fn a_changed_byte_is_refused_by_name_or_put_right() {
+fn a_changed_byte_is_refused_by_name_or_repaired() {
     let practice = practice();
     let bench = Bench::new(&practice.roots, &["-q"]);
     let limit = ["--max-pages", "100"];

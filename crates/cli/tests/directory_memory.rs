@@ -53,7 +53,7 @@ fn very_many_addresses_fit_in_little_memory() {
 
 /// With too little memory, known and queued URLs are spilled to disk, and the crawl finishes.
 #[test]
-fn where_memory_ends_the_crawl_goes_on_from_the_disk() {
+fn a_crawl_that_exceeds_memory_continues_from_disk() {
     let (_web, root) = serve(800, 60);
     let bench = Bench::new(&[root], &["-q"]);
     bench.succeed(&["--max-memory", "40k", "--max-pages", "500"]);

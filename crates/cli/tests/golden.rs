@@ -45,7 +45,7 @@ fn a_directory_of_format_1_is_reported_and_exported() {
 }
 
 #[test]
-fn a_directory_of_format_1_is_gone_on_with() {
+fn a_directory_of_format_1_is_resumed() {
     for with_snapshot in [true, false] {
         let folder = copy();
         if !with_snapshot {

@@ -147,7 +147,7 @@ fn r12_special_characters() {
 }
 
 #[test]
-fn r13_sitemap_records_are_read_whoever_they_stand_with() {
+fn r13_sitemap_records_count_in_every_group() {
     let site = site("127.6.0.13");
     let map = site.url("/map.xml");
     let site = site

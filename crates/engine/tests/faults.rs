@@ -36,7 +36,7 @@ fn a_panic_on_a_worker_ends_it_and_is_seen() {
 
 /// A worker that cannot be interrupted must not delay the end.
 #[test]
-fn who_leaves_at_once_waits_for_nobody() {
+fn an_immediate_stop_waits_for_no_fetch() {
     for kind in EngineKind::ALL.into_iter().filter(|kind| kind.check().is_ok()) {
         let (reached, has_reached) = mpsc::channel();
         let (release, released) = mpsc::channel::<()>();

@@ -221,7 +221,7 @@ fn a_socket_is_awaited_until_bytes_come() {
 }
 
 #[test]
-fn bytes_that_nobody_waits_for_do_not_keep_the_thread_busy() {
+fn unawaited_bytes_do_not_keep_the_thread_busy() {
     let executor = executor();
     let (near, mut far) = pair();
     let socket = Socket::new(near, executor.reactor());

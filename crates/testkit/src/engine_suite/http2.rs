@@ -56,7 +56,7 @@ pub fn http2_in_clear_text(engine: EngineName) {
     assert!(stats.connections <= most_connections(engine, 6), "{} connections", stats.connections);
 }
 
-pub fn http1_where_it_is_asked_for(engine: EngineName) {
+pub fn http1_on_request(engine: EngineName) {
     let site = || secure("127.7.0.3").http2().page("/", Response::links(links(3))).fallback(Response::html("page"));
     let (one, _) = crawled(engine, site(), |config| config.http = HttpVersion::Http1);
     assert!(one.pages.iter().all(|page| (page.facts.outcome, page.facts.http) == (Outcome::Ok, Some("1.1"))));

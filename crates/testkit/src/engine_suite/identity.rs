@@ -54,7 +54,7 @@ pub fn cookies_are_kept_and_sent(engine: EngineName) {
     assert_eq!(said(&web, "/c", "cookie"), None);
 }
 
-pub fn a_cookie_opens_the_door(engine: EngineName) {
+pub fn a_redirect_with_a_new_cookie_is_followed(engine: EngineName) {
     let sent_back = || Response::redirect("/", 302).header("Set-Cookie", "seen=1");
     let home = site("127.6.0.3").sequence("/", [sent_back(), Response::html("<title>in</title>")]);
     let root = home.url("/");
@@ -215,7 +215,7 @@ pub fn proxies_that_fail(engine: EngineName) {
     assert!(failure.kind == ErrorKind::ConnectRefused && failure.message.contains("the proxy http://"), "{failure}");
 }
 
-pub fn a_proxy_is_no_way_inside(engine: EngineName) {
+pub fn a_proxy_does_not_open_private_addresses(engine: EngineName) {
     let inside = [
         "http://127.6.0.12/",
         "http://localhost/",

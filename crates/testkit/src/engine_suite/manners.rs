@@ -87,7 +87,7 @@ pub fn per_ip_is_shared(engine: EngineName) {
 }
 
 /// A connection that is in use is reused, however many other connections are idle.
-pub fn a_crowd_at_rest_is_in_nobodys_way(engine: EngineName) {
+pub fn idle_connections_do_not_prevent_new_ones(engine: EngineName) {
     let mut site = site("127.3.0.7").page("/", Response::html("a page of its own"));
     for page in 0..40 {
         site = site.page(&format!("/{page}"), Response::links([format!("/{}", page + 1)]));
@@ -244,7 +244,7 @@ pub fn private_is_refused(engine: EngineName) {
     assert_eq!(crawl(&config).page(&secret).facts.outcome, Outcome::Ok);
 }
 
-pub fn headers_stay_at_home(engine: EngineName) {
+pub fn headers_go_to_root_origins_only(engine: EngineName) {
     let second = site("127.3.0.16").fallback(Response::html("away"));
     let away = second.url("/");
     let first = site("127.3.0.15").page("/", Response::links([&away]));

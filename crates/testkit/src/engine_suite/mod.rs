@@ -38,14 +38,14 @@ macro_rules! engine_suite {
                     a_page_that_takes_long_to_read, a_stalled_head, a_huge_head, a_huge_body,
                     interim_answers, a_stale_connection, keep_alive_is_used, connection_refused, an_empty_reply, garbage;
                 manners: retries_that_succeed, retries_that_give_up, concurrency_is_reached_and_not_exceeded,
-                    per_host_is_kept, per_ip_is_shared, a_crowd_at_rest_is_in_nobodys_way, the_delay_is_kept,
+                    per_host_is_kept, per_ip_is_shared, idle_connections_do_not_prevent_new_ones, the_delay_is_kept,
                     crawl_delay_is_kept, retry_after_is_kept, robots_are_obeyed, robots_of_every_origin, robots_unreachable, robots_missing, private_is_refused,
-                    headers_stay_at_home;
-                identity: cookies_are_kept_and_sent, a_cookie_opens_the_door, logins_are_for_their_origin, an_http_proxy,
-                    a_socks_proxy, proxies_that_fail, a_proxy_is_no_way_inside, crawls_share_nothing;
+                    headers_go_to_root_origins_only;
+                identity: cookies_are_kept_and_sent, a_redirect_with_a_new_cookie_is_followed, logins_are_for_their_origin, an_http_proxy,
+                    a_socks_proxy, proxies_that_fail, a_proxy_does_not_open_private_addresses, crawls_share_nothing;
                 tls: a_good_certificate, a_self_signed_certificate, an_expired_certificate, a_wrong_name, insecure_on_demand,
                     tls_keep_alive, tls_until_close, both_families;
-                http2: http2_is_negotiated, http2_in_clear_text, http1_where_it_is_asked_for, http2_that_is_required,
+                http2: http2_is_negotiated, http2_in_clear_text, http1_on_request, http2_that_is_required,
                     a_stream_is_a_slot, bodies_over_http2, http2_through_a_proxy;
             );
         }

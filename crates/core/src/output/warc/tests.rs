@@ -226,7 +226,7 @@ fn two_bodies_with_one_sha1_are_two_payloads() {
 }
 
 #[test]
-fn a_full_file_is_followed_by_the_next_and_an_earlier_run_is_gone_on_with() {
+fn a_full_file_is_followed_by_the_next_and_an_earlier_run_is_resumed() {
     let rules = rules(1_000);
     let mut shelf = ArchiveLayout::new(&rules);
     let mut files: std::collections::BTreeMap<Box<str>, Vec<u8>> = Default::default();

@@ -147,7 +147,7 @@ fn crawl_delays_may_have_a_fraction_and_belong_to_the_names_before_them() {
 }
 
 #[test]
-fn sitemaps_belong_to_nobody_and_come_once() {
+fn sitemaps_of_all_groups_are_listed_once() {
     let robots = Robots::parse(
         b"Sitemap: https://a/S.xml\nUser-agent: b\nDisallow: /\nSITEMAP: /rel.xml\nsitemap: https://a/S.xml",
         "argiope",
