@@ -128,6 +128,11 @@ impl TaskSlots {
         Poll::Pending
     }
 
+    /// Another job that was handed to the owner of this slot already.
+    pub fn next_job(&self, entered: Option<SlotKey>) -> Option<Box<Job>> {
+        self.0.borrow_mut().pool().get_mut(entered?)?.jobs.pop_front()
+    }
+
     /// Removes a session from the pool because it is full or closed. Returns the jobs that it has not accepted.
     pub fn leave(&self, entered: &mut Option<SlotKey>) -> VecDeque<Box<Job>> {
         let slot = entered.take().and_then(|slot| self.0.borrow_mut().pool().remove(slot));

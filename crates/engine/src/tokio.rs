@@ -323,13 +323,18 @@ impl WorkerState {
         }
     }
 
+    /// Has the session take a job, and those that came with it: the requests of one connection are written together.
     fn accept(self: &Rc<Self>, transport: &mut Transport, session: &mut Session, job: Box<Job>) {
-        let refused = session.accept(job, &self.worker.rules, self.now()).err();
-        if session.room() == 0 {
-            self.leave_pool(transport);
-        }
-        if let Some(job) = refused {
-            start(self, job);
+        let mut next = Some(job);
+        while let Some(job) = next {
+            let refused = session.accept(job, &self.worker.rules, self.now()).err();
+            if session.room() == 0 {
+                self.leave_pool(transport);
+            }
+            if let Some(job) = refused {
+                start(self, job);
+            }
+            next = self.slots.next_job(transport.pooled);
         }
     }
 

@@ -112,13 +112,18 @@ impl<P: ServeConnection> WorkerState<P> {
         }
     }
 
-    /// Gives the session another job. `pooled` is the slot under which the session is in the pool.
+    /// Gives the session another job, and those that came with it: the requests of one connection are written together.
+    /// `pooled` is the slot under which the session is in the pool.
     pub fn accept(self: &Rc<Self>, pooled: &mut Option<SlotKey>, session: &mut Session, job: Box<Job>) {
-        let refused = session.accept(job, &self.worker.rules, self.now()).err();
-        if session.room() == 0 {
-            self.leave_pool(pooled);
+        let mut next = Some(job);
+        while let Some(job) = next {
+            let refused = session.accept(job, &self.worker.rules, self.now()).err();
+            if session.room() == 0 {
+                self.leave_pool(pooled);
+            }
+            self.restart_all(refused);
+            next = self.slots.next_job(*pooled);
         }
-        self.restart_all(refused);
     }
 
     /// Takes the connection out of the pool. Jobs that were handed to it and not accepted start elsewhere.
