@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use argiope_core::rules::{Config, EngineName, HttpVersion, Pace};
+use argiope_core::rules::{Config, EngineName, HttpVersion, Pace, RobotsPolicy, Span};
 use argiope_core::{ErrorKind, Outcome, Truncated};
 use argiope_practice::{CertificateKind, PracticeProxy, Response, Site, Stats};
 
-use super::serve;
+use super::{manners, serve};
 use crate::crawling::{Crawled, config, crawl, trust};
 
 fn secure(address: &str) -> Site {
@@ -139,4 +139,52 @@ pub fn http2_through_a_proxy(engine: EngineName) {
     assert_eq!(crawled.pages.len(), 9);
     assert!(crawled.pages.iter().all(|page| (page.facts.outcome, page.facts.http) == (Outcome::Ok, Some("2"))));
     assert!(proxy.asked().len() as u64 <= most_connections(engine, 6), "{:?}", proxy.asked());
+}
+
+/// The responses take longer than the delay, so that streams overlap.
+fn spaced(engine: EngineName, site: Site, change: impl FnOnce(&mut Config)) {
+    let slow = Response::html("page").delay(Duration::from_millis(150));
+    let site = site.http2().page("/", Response::links(links(5))).fallback(slow);
+    let root = site.url("/");
+    let web = serve([site]);
+    let mut config = config(engine, &[&root]);
+    let _ca = trust(&mut config, &web);
+    config.pace = Pace::Full;
+    config.per_host = Some(4);
+    change(&mut config);
+    let crawled = crawl(&config);
+    assert_eq!(crawled.pages.len(), 6);
+    assert!(crawled.pages.iter().all(|page| (page.facts.outcome, page.facts.http) == (Outcome::Ok, Some("2"))));
+    manners::assert_spaced(&web.log(), Duration::from_millis(80));
+    let (connections, most) = (web.stats().connections, most_connections(engine, 4));
+    assert!(connections <= most, "{connections} connections");
+}
+
+pub fn delays_between_streams(engine: EngineName) {
+    spaced(engine, secure("127.7.0.9"), |config| config.delay = Span(Duration::from_millis(80)));
+}
+
+pub fn a_crawl_delay_between_streams(engine: EngineName) {
+    let site = secure("127.7.0.10").robots("User-agent: *\nCrawl-delay: 0.08\n");
+    spaced(engine, site, |config| config.robots = RobotsPolicy::Obey);
+}
+
+pub fn per_ip_counts_streams(engine: EngineName) {
+    let names: Vec<String> = (0..4).map(|n| format!("host{n}.example")).collect();
+    let page = Response::html("page").delay(Duration::from_millis(20));
+    let site = secure("127.7.0.11").http2().page("/", Response::links(links(6))).fallback(page);
+    let site = names.iter().fold(site, |site, name| site.name(name));
+    let (ip, port) = (site.address().ip(), site.address().port());
+    let roots: Vec<String> = names.iter().map(|name| format!("https://{name}:{port}/")).collect();
+    let web = serve([site]);
+    let mut config = config(engine, &roots.iter().map(String::as_str).collect::<Vec<_>>());
+    let _ca = trust(&mut config, &web);
+    config.pace = Pace::Full;
+    config.per_ip = Some(3);
+    config.resolve = names.iter().map(|name| format!("{name}:{port}:{ip}").parse().expect("a mapping")).collect();
+    let crawled = crawl(&config);
+    assert_eq!(crawled.pages.len(), 28);
+    assert!(crawled.pages.iter().all(|page| (page.facts.outcome, page.facts.http) == (Outcome::Ok, Some("2"))));
+    let most = web.stats().max_at_once;
+    assert!((2..=3).contains(&most), "{most} streams at once");
 }

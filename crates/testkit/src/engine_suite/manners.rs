@@ -111,7 +111,7 @@ pub fn idle_connections_do_not_prevent_new_ones(engine: EngineName) {
 
 /// Checks the time between the starts of requests. The server sees requests with a varying delay: single gaps may look
 /// too short, but not all of them together.
-fn assert_spaced(log: &[SeenRequest], delay: Duration) {
+pub(super) fn assert_spaced(log: &[SeenRequest], delay: Duration) {
     let mut starts: Vec<Duration> = log.iter().map(|seen| seen.start).collect();
     starts.sort_unstable();
     let gaps: Vec<Duration> = starts.windows(2).map(|pair| pair[1] - pair[0]).collect();

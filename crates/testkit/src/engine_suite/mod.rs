@@ -46,7 +46,8 @@ macro_rules! engine_suite {
                 tls: a_good_certificate, a_self_signed_certificate, an_expired_certificate, a_wrong_name, insecure_on_demand,
                     tls_keep_alive, tls_until_close, both_families;
                 http2: http2_is_negotiated, http2_in_clear_text, http1_on_request, http2_that_is_required,
-                    a_stream_is_a_slot, bodies_over_http2, http2_through_a_proxy;
+                    a_stream_is_a_slot, bodies_over_http2, http2_through_a_proxy, delays_between_streams,
+                    a_crawl_delay_between_streams, per_ip_counts_streams;
             );
         }
     };
