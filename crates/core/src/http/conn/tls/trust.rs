@@ -133,7 +133,7 @@ pub fn certificates(pem: &[u8]) -> Result<Vec<Vec<u8>>, String> {
     }
 }
 
-/// Like [`certificates`], for authorities that the user names. Fails if one of them is unusable, because otherwise the
+/// Like `certificates`, for authorities that the user names. Fails if one of them is unusable, because otherwise the
 /// mistake would only show as an unknown issuer later.
 pub fn authorities(pem: &[u8]) -> Result<Vec<Vec<u8>>, String> {
     let found = certificates(pem)?;
