@@ -529,11 +529,14 @@ impl Workbench {
                 continue;
             }
             self.wake_due(now);
-            if self.draining || self.paused || self.held_back {
-                return Next::Wait(Time::NEVER);
-            }
-            if self.in_flight >= self.concurrency {
+            let is_held = self.draining || self.paused || self.held_back;
+            if !is_held && self.in_flight >= self.concurrency {
                 return Next::Wait(self.press_slow_responses(now));
+            }
+            // Slow responses give way only while all slots are taken.
+            self.rules.limits.pressure.set(0);
+            if is_held {
+                return Next::Wait(Time::NEVER);
             }
             if now >= self.next_start {
                 self.queues.release_rated();

@@ -156,6 +156,7 @@ impl Workbench {
     /// way. Returns when to look again.
     pub(super) fn press_slow_responses(&mut self, now: Time) -> Time {
         if self.queues.is_nothing_ready() || self.fast_lanes == 0 {
+            self.rules.limits.pressure.set(0);
             return Time::NEVER;
         }
         if now < self.next_slot_count {
@@ -163,10 +164,11 @@ impl Workbench {
         }
         self.next_slot_count = now + SLOT_COUNT_INTERVAL;
         let (mut held_long, mut is_fast_waiting) = (0, false);
-        for Entry { lane, .. } in self.lanes.values() {
+        for Entry { lane, wait, .. } in self.lanes.values() {
             let long = lane.flights().filter(|(_, started)| now - *started > HELD_LONG).count();
             held_long += long;
-            is_fast_waiting |= long == 0 && lane.left() > 0 && lane.pace.is_quick();
+            let is_ready = matches!(wait, WaitState::Ready(_));
+            is_fast_waiting |= is_ready && long == 0 && lane.left() > 0 && lane.pace.is_quick();
         }
         let excess = held_long.saturating_sub(self.concurrency / 2);
         self.rules.limits.pressure.set(if is_fast_waiting { excess } else { 0 });

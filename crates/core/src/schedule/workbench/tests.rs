@@ -508,4 +508,8 @@ fn slow_responses_are_asked_to_give_way_to_a_quick_host() {
     end(&mut bench, quick.remove(0), 200, at(1_200));
     assert_eq!(fetches(&mut bench, at(5_900)).len(), 1);
     assert!(pressure.take() && !pressure.take(), "more than half of the slots are held for long, by one");
+    pressure.set(1);
+    end(&mut bench, slow.next().expect("a job"), 200, at(6_000));
+    assert_eq!(fetches(&mut bench, at(6_000)).len(), 1);
+    assert!(!pressure.take(), "a slot was free in the meantime");
 }
