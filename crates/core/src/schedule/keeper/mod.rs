@@ -40,7 +40,7 @@ use crate::page::sitemap::Sitemap;
 use crate::page::url::{Origin, Url};
 use crate::rules::{RobotsPolicy, Rules, Sitemaps};
 use crate::schedule::carryover::Progress;
-use crate::schedule::frontier::{Fate, Frontier, FrontierNews, LaneId, StoreError};
+use crate::schedule::frontier::{ALREADY_SENT, Fate, Frontier, FrontierNews, LaneId, StoreError};
 use crate::schedule::job::{Job, Purpose};
 use crate::schedule::lane::RobotsState;
 use crate::schedule::redirects::RedirectGraph;
@@ -704,7 +704,8 @@ impl<F: Frontier> Keeper<F> {
 }
 
 /// Resets a link that goes back to its queue to not requested, so that the run that takes it next counts it towards
-/// `--max-pages`.
+/// `--max-pages`. A request that an earlier run has sent and that must not be sent twice keeps its mark.
 fn not_begun(link: Link) -> Link {
-    Link { tries: 0, ..link }
+    let tries = if link.tries == ALREADY_SENT && !link.is_repeatable() { ALREADY_SENT } else { 0 };
+    Link { tries, ..link }
 }
