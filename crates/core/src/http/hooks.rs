@@ -22,11 +22,22 @@ pub trait ResponseHook: Debug + Send + Sync {
 }
 
 /// A request that is about to be sent.
-#[derive(Debug)]
 pub struct OutgoingRequest<'a> {
     link: &'a Link,
     headers: Vec<(Box<str>, Box<str>)>,
     dropped: Option<Box<str>>,
+}
+
+impl Debug for OutgoingRequest<'_> {
+    /// Values of headers may be secrets: they are not shown.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<&str> = self.headers.iter().map(|(name, _)| &**name).collect();
+        f.debug_struct("OutgoingRequest")
+            .field("link", self.link)
+            .field("headers", &names)
+            .field("dropped", &self.dropped)
+            .finish()
+    }
 }
 
 /// A header that cannot be sent: its name or value is malformed, or it frames the message.

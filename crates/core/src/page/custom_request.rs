@@ -1,5 +1,6 @@
 //! [`CustomRequest`]: how a request differs from a plain GET, and what its user wants to have back with the page.
 
+use std::fmt;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -51,7 +52,7 @@ impl Method {
 }
 
 /// How a request differs from a plain GET. Links that have none are requested as usual.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct CustomRequest {
     pub method: Method,
     /// They replace headers of the same name that the crawl sends.
@@ -63,6 +64,19 @@ pub struct CustomRequest {
     pub data: Value,
     /// The user says that the request may be sent twice.
     pub is_idempotent: bool,
+}
+
+impl fmt::Debug for CustomRequest {
+    /// Values of headers, the body and user data may be secrets: they are not shown.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.headers.iter().map(|(name, _)| &**name).collect();
+        f.debug_struct("CustomRequest")
+            .field("method", &self.method)
+            .field("headers", &names)
+            .field("body_bytes", &self.body.len())
+            .field("priority", &self.priority)
+            .finish_non_exhaustive()
+    }
 }
 
 impl CustomRequest {
@@ -79,15 +93,19 @@ impl CustomRequest {
         xxh3_64_with_seed(&self.body, key ^ xxh3_64_with_seed(self.method.as_str().as_bytes(), key)) | 1
     }
 
-    /// The request for the target of a redirect with this status. Headers stay with their origin; a form that was
-    /// received is not sent to the target unless the status asks for that (RFC 9110, 15.4).
+    /// The request for the target of a redirect with this status. Headers stay with their origin, except those that
+    /// describe the body; a form that was received is not sent to the target unless the status asks for that (RFC 9110,
+    /// 15.4).
     pub fn redirected(&self, status: u16, is_same_origin: bool) -> Option<Arc<Self>> {
         let drops_body = status == 303 || (matches!(status, 301 | 302) && self.method == Method::Post);
         let headers = self.headers.iter().filter(|(name, _)| {
-            is_same_origin && !(drops_body && name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("content-")))
+            match name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("content-")) {
+                true => !drops_body,
+                false => is_same_origin,
+            }
         });
         let request = Self {
-            method: if drops_body { Method::Get } else { self.method },
+            method: if drops_body && self.method != Method::Head { Method::Get } else { self.method },
             headers: headers.cloned().collect(),
             body: if drops_body { Box::default() } else { self.body.clone() },
             priority: self.priority,
@@ -227,11 +245,24 @@ mod tests {
             assert_eq!((request.method, request.body.len(), &request.data), (Method::Get, 0, &login().data));
             assert_eq!(request.headers, [("X-Token".into(), "é".into())]);
         }
-        assert_eq!((&*after(307, true), after(308, false).headers.len()), (&login(), 0));
+        assert_eq!(&*after(307, true), &login());
+        let elsewhere = after(308, false);
+        assert_eq!((&elsewhere.body, &*elsewhere.headers), (&login().body, &login().headers[..1]), "no token");
+        let head = CustomRequest { method: Method::Head, body: Box::default(), ..login() };
+        assert_eq!(head.redirected(303, true).map(|request| request.method), Some(Method::Head));
         let put = CustomRequest { method: Method::Put, ..login() };
         assert_eq!(put.redirected(302, true).map(|request| request.method), Some(Method::Put));
         let plain = CustomRequest { data: Value::Null, priority: 0, ..login() };
         assert_eq!(plain.redirected(303, false), None, "nothing is left that differs from a plain GET");
+    }
+
+    #[test]
+    fn secrets_are_not_shown() {
+        let shown = format!("{:?}", login());
+        assert!(shown.contains("Content-Type") && shown.contains("Post"), "{shown}");
+        for secret in ["text/plain", "é", "spider", "page"] {
+            assert!(!shown.contains(secret), "{secret}: {shown}");
+        }
     }
 
     #[test]
