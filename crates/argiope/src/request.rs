@@ -113,16 +113,17 @@ impl Request {
         self
     }
 
-    /// Adds a header. It replaces one of the same name that the crawl sends. After a redirect to another origin it is
-    /// not sent.
+    /// Sets a header. It replaces one of the same name that was set before or that the crawl sends. After a redirect to
+    /// another origin it is not sent, unless it describes a body that is sent there too.
     #[must_use]
     pub fn header(mut self, name: impl Into<Box<str>>, value: impl Into<Box<str>>) -> Self {
-        self.custom.headers.push((name.into(), value.into()));
+        let name = name.into();
+        self.custom.headers.retain(|(other, _)| !other.eq_ignore_ascii_case(&name));
+        self.custom.headers.push((name, value.into()));
         self
     }
 
-    fn content_type(mut self, value: &str) -> Self {
-        self.custom.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("content-type"));
+    fn content_type(self, value: &str) -> Self {
         self.header("Content-Type", value)
     }
 
@@ -199,8 +200,13 @@ impl Request {
         for (name, value) in &custom.headers {
             check_header(name, value).map_err(|error| unusable("header", name, &error.to_string()))?;
         }
-        if custom.encode().len() - custom.body.len() > MAX_REQUEST_EXTRAS {
+        let encoded = custom.encode();
+        if encoded.len() - custom.body.len() > MAX_REQUEST_EXTRAS {
             return Err(unusable("user_data", url.as_str(), "headers and user data have at most 1 MiB"));
+        }
+        if CustomRequest::decode(&encoded).is_none_or(|read| read.headers.len() != custom.headers.len()) {
+            let problem = "a request has at most 65,535 headers, and user data that is nested at most 120 levels deep";
+            return Err(unusable("user_data", url.as_str(), problem));
         }
         let request = (custom != CustomRequest::default()).then(|| Arc::new(custom));
         Ok(Link { via, depth, kind: LinkKind::Root, request, ..Link::root(url, max_redirects) })
@@ -281,5 +287,22 @@ impl IntoRequest for String {
 impl IntoRequest for &String {
     fn into_request(self) -> Result<Request, BadUrl> {
         Request::get(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_that_could_not_be_read_back_are_refused() {
+        let nested = (0..200).fold(serde_json::json!(1), |value, _| serde_json::json!([value]));
+        let request = Request::get("http://h.example/").unwrap();
+        assert!(request.clone().user_data(nested).into_link(5).is_err());
+        let many = (0..=u16::MAX).fold(request.clone(), |request, number| request.header(format!("a{number}"), ""));
+        assert!(many.into_link(5).is_err());
+        let twice = request.header("X-Token", "old").header("x-token", "new").into_link(5).unwrap();
+        let headers = twice.request.map(|request| request.headers.clone()).unwrap_or_default();
+        assert_eq!(headers, [("x-token".into(), "new".into())]);
     }
 }

@@ -110,7 +110,9 @@ impl Frontier for MemoryFrontier {
             self.leased.insert(link.seen_key(self.key));
             self.queued -= 1;
             let request = link.request.as_ref().map_or(0, |request| 8 + request.encode().len());
-            self.queued_bytes -= HEAD + behind_host(link.url.as_ref()).len() + request;
+            // User data with fractions may be written with other digits than it was read from.
+            let bytes = HEAD + behind_host(link.url.as_ref()).len() + request;
+            self.queued_bytes = self.queued_bytes.saturating_sub(bytes);
             links.push(link);
         }
         if queue.len == 0 {
