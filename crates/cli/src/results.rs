@@ -8,7 +8,7 @@ use argiope_core::status::OutcomeCounts;
 use argiope_core::{LinkKind, StoreError, StoreErrorKind};
 use argiope_runtime::run_lines;
 use argiope_store::disk::{CrawlFile, HistoryEvent};
-use argiope_store::segments::{SegmentItem, SegmentStore};
+use argiope_store::segments::{SegmentItem, SegmentStore, shown_place};
 use serde::{Deserialize, Serialize};
 
 use crate::records::{EXCLUDED, ReadError, StoredRecord};
@@ -48,7 +48,7 @@ impl CrawlStart {
 }
 
 fn fault(place: &Path, error: &dyn std::fmt::Display) -> StoreError {
-    StoreError::new(StoreErrorKind::File, format!("{}: {error}", place.display()))
+    StoreError::new(StoreErrorKind::File, format!("{}: {error}", shown_place(place)))
 }
 
 /// Calls `each` with the events of a crawl on many machines. The page that led to another one is in the other one's

@@ -70,6 +70,15 @@ impl fmt::Display for SegmentStore {
     }
 }
 
+/// A place of results as messages show it. What is before an `@` in an address of object storage may be a secret.
+pub fn shown_place(place: &Path) -> String {
+    let text = place.display().to_string();
+    match text.split_once("://").zip(text.rsplit_once('@')) {
+        Some(((scheme, _), (_, rest))) if is_object_storage(place) => format!("{scheme}://***@{rest}"),
+        _ => text,
+    }
+}
+
 /// Whether this path is a URL of object storage: `s3://BUCKET/PREFIX`, `gs://`, `az://`.
 pub fn is_object_storage(place: &Path) -> bool {
     let place = place.to_str().unwrap_or_default();
@@ -252,6 +261,14 @@ impl SegmentStore {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_secret_in_an_address_is_not_shown() {
+        let shown = |text: &str| shown_place(Path::new(text));
+        assert_eq!(shown("s3://KEY:SEC/RET@bucket/prefix"), "s3://***@bucket/prefix");
+        assert_eq!(shown("s3://bucket/prefix"), "s3://bucket/prefix");
+        assert_eq!(shown("/home/me@work/out"), "/home/me@work/out");
+    }
 
     #[test]
     fn a_reader_keeps_what_was_settled_and_nothing_else() {

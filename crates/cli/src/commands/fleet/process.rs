@@ -16,7 +16,7 @@ use argiope_runtime::writer_thread::OutputTarget;
 use argiope_store::cluster::{
     FleetClient, FleetSession, FleetSettings, FleetState, LeaseTimes, QueuedLink, SessionSetup, bucket_of,
 };
-use argiope_store::segments::SegmentStore;
+use argiope_store::segments::{SegmentStore, shown_place};
 
 use super::settings::{settings, shared_config};
 use super::{FleetFlags, PAUSE, Refusal, connect, finish};
@@ -78,8 +78,8 @@ fn take_part(own: &CommandSettings, address: &str, name: &str, flags: &FleetFlag
         config: settings.config.clone(),
     };
     let about = serde_json::to_string(&about).unwrap_or_default();
-    let segments =
-        SegmentStore::create(&out, &about).map_err(|error| Refusal::Failed(format!("{}: {error}", out.display())))?;
+    let segments = SegmentStore::create(&out, &about)
+        .map_err(|error| Refusal::Failed(format!("{}: {error}", shown_place(&out))))?;
     let part = Part { shared: &shared, address, name, owner: &owner, ca_cert, settings: &settings };
     let mut signals =
         Interrupt::listen().map_err(|error| Refusal::Failed(format!("signals could not be watched: {error}")))?;

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use argiope_core::rules::Config;
 use argiope_store::cluster::{FleetClient, FleetSettings};
-use argiope_store::segments::is_object_storage;
+use argiope_store::segments::{is_object_storage, shown_place};
 
 use super::{FleetFlags, PAUSE, Refusal};
 use crate::commands::crawl;
@@ -44,6 +44,11 @@ const LOCAL: &[&str] = &[
 pub fn settings(own: &CommandSettings, client: &mut FleetClient, flags: &FleetFlags) -> Result<FleetSettings, Refusal> {
     let config = &own.crawl;
     let out = config.out.clone().unwrap_or_default();
+    if is_object_storage(&out) && out.to_string_lossy().contains('@') {
+        // The address would be stored with the crawl and shown in messages.
+        let shown = shown_place(&out);
+        return Err(Refusal::Usage(format!("--out {shown}: give no credentials here; set them in the environment")));
+    }
     let absolute = if is_object_storage(&out) { out } else { std::path::absolute(&out).unwrap_or(out) };
     let absolute = absolute.display().to_string();
     let name = client.name().to_owned();

@@ -50,8 +50,9 @@ impl ObjectPrefix {
     /// Opens `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX` or `az://CONTAINER/PREFIX` with the credentials of the
     /// environment.
     pub fn open(address: &str) -> io::Result<Self> {
-        let url = Url::parse(address).map_err(|error| io::Error::other(format!("{address}: {error}")))?;
-        if !url.username().is_empty() || url.password().is_some() {
+        let url = Url::parse(address)
+            .map_err(|error| io::Error::other(format!("this is not an address of object storage: {error}")))?;
+        if address.contains('@') {
             // An address is shown in messages and stored with the crawl.
             let words = "an address of object storage must not contain credentials; set them in the environment";
             return Err(io::Error::other(words));
