@@ -25,6 +25,8 @@ pub struct StoredRecord {
     /// The purpose of an `aux` record.
     pub r#for: Option<String>,
     pub url: String,
+    /// The request method, unless it is GET.
+    pub method: Option<String>,
     pub status: Option<u16>,
     pub outcome: Option<Outcome>,
     pub error: Option<Failure>,

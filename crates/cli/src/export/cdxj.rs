@@ -36,6 +36,10 @@ pub fn cdxj(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
     let mut archive = Archive { directory: directory.to_owned(), open: None };
     records::lines(directory, |line| {
         let line = StoredRecord::read(line)?;
+        if line.method.is_some() {
+            // Replay asks with GET: the response to a form must not be found under the form's URL.
+            return Ok(());
+        }
         for place in line.warc.iter().flat_map(locations) {
             let opening = archive.opening(&place)?;
             let target = opening.field("WARC-Target-URI").unwrap_or(&line.url);
