@@ -66,7 +66,7 @@ struct RemoteTable {
 #[derive(Default)]
 struct PageScan {
     document: FileId,
-    /// Fragments of other documents whose elements must exist.
+    /// Elements that must exist in documents that were not read yet.
     pending: Vec<PendingFragment>,
     /// Indices of remote URLs.
     remote: Vec<u32>,
@@ -103,7 +103,7 @@ enum Judged<'a> {
     Ignored,
     /// Good if the file has this element.
     Element(FileId, FragmentId<'a>),
-    /// A remote URL; it is in the document's buffer.
+    /// A remote URL, which is in [`OpenDocument::url`]. The value is its fragment, if that must be checked.
     Remote(Option<&'a str>),
     /// The name in the output, the fault, and the path that does not exist.
     Fault(String, Fault, Option<String>),
@@ -114,7 +114,7 @@ impl<'a> FolderCheck<'a> {
     ///
     /// # Errors
     ///
-    /// The current folder or the root folder cannot be determined.
+    /// The current folder cannot be determined.
     pub fn scan(paths: &[PathBuf], options: &'a CheckOptions, progress: &CheckProgress) -> std::io::Result<Self> {
         let current = std::env::current_dir()?;
         let absolute: Vec<PathBuf> = paths.iter().map(|path| normal(&current.join(path))).collect();
@@ -335,7 +335,7 @@ impl<'a> FolderCheck<'a> {
     fn has_anchors(&self, file: FileId) -> bool {
         match self.entry(file) {
             Some(entry) => entry.kind.is_some(),
-            // Files outside of the folders are checked after they were read.
+            // A file outside of the folders: its anchors are not known before `read_outside`.
             None => true,
         }
     }
@@ -417,7 +417,7 @@ fn parallel<I: Sync, S, R: Send>(
     })
 }
 
-/// An absolute path without `.` and `..`. Symbolic links are not resolved, because URLs are not either.
+/// An absolute path without `.` and `..`. Symbolic links are not resolved, because `..` in a URL ignores them too.
 fn normal(path: &Path) -> PathBuf {
     let mut normal = PathBuf::new();
     for part in path.components() {

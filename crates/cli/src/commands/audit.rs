@@ -79,7 +79,8 @@ pub fn run(args: &AuditArgs) -> Result<ExitCode, UsageError> {
         return Ok(write(args, &text));
     }
     let directory = args.directory.as_deref().unwrap_or(Path::new("."));
-    // What programs read is complete; texts for people show the first pages.
+    // Formats for programs list all pages of a finding, formats for people only the first ones.
+    // To subtract a baseline, all pages are needed.
     let is_excerpt = matches!(args.format, AuditFormat::Text | AuditFormat::Markdown);
     let keep = if is_excerpt && args.baseline.is_none() { AuditOptions::default().keep } else { usize::MAX };
     let options = AuditOptions { slow: args.slow.0, keep };

@@ -88,7 +88,8 @@ pub struct ExhibitionArgs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Latency(pub Span, pub Span);
 
-/// Runs a hidden subcommand, by which the program starts itself as a child process.
+/// If this process was started by `argiope exhibition` itself, as a server or crawler, does that work.
+/// Otherwise returns `None`.
 pub fn child(arguments: &[OsString]) -> Option<ExitCode> {
     let words: Vec<String> = arguments.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     let (command, rest) = words.split_first()?;

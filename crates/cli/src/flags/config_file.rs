@@ -121,12 +121,12 @@ fn from_text(text: &str, name: &str) -> Result<CommandSettings, UsageError> {
     })
 }
 
-/// The number of the line that follows this text.
+/// The line number, from 1, of the position at the end of this text.
 fn line_after(before: &str) -> usize {
     before.matches('\n').count() + 1
 }
 
-/// Describes a TOML error with its line, in one line.
+/// A message for a TOML error, without line breaks: file name, line number, key and problem.
 fn complaint(text: &str, name: &str, error: &toml::de::Error) -> UsageError {
     let message = in_plain_words(error.message().lines().collect::<Vec<_>>().join(" "));
     let before = error.span().and_then(|span| text.get(..span.start));

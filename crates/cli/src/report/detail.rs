@@ -22,7 +22,7 @@ const COLUMNS: usize = 120;
 /// The maximum number of nodes of the site's tree, and its depth below the host.
 const MAX_NODES: usize = 4_000;
 const TREE_DEPTH: usize = 3;
-/// How many depths are counted separately.
+/// URLs that are deeper than this are counted at this depth.
 const MAX_DEPTH: u32 = 20;
 
 /// Upper bounds of response times in milliseconds, with the name of each group.
@@ -54,7 +54,7 @@ pub const SIZES: &[(u64, &str)] = &[
     (u64::MAX, "more"),
 ];
 
-/// The URLs that a number of the report counts.
+/// URLs that are counted together in the report, for example all with status 404.
 #[derive(Clone, Debug, Default)]
 pub struct UrlGroup {
     pub count: u64,

@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_million_pages_with_long_addresses_make_less_than_five_megabytes() {
+    fn many_pages_with_long_addresses_make_less_than_five_megabytes() {
         let (mut report, mut detail) = (CrawlReport::default(), ReportDetail::default());
         let long = "x".repeat(1_500);
         for number in 0..60_000_u32 {

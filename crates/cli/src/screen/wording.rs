@@ -42,7 +42,7 @@ pub fn bytes(number: u64) -> String {
     format!("{value:.1} {unit}")
 }
 
-/// `0.4`, `12.3`, `1,234`: a rate with at most three significant digits below 100.
+/// `0.4`, `12.3`, `1,234`: a rate, with one decimal digit below 100 and none above.
 pub fn rate(per_second: f64) -> String {
     if per_second < 99.95 {
         format!("{per_second:.1}")

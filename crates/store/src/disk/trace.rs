@@ -30,7 +30,7 @@ pub struct TracedLink {
     pub kind: LinkKind,
 }
 
-/// The log records about a URL, in order.
+/// The log entries about a URL, in order: links to it, and its JSON records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UrlTrace {
     pub links: Vec<TracedLink>,
@@ -64,7 +64,7 @@ impl UrlTracer {
         LinkGraph::with_index(self.files, self.key, self.log, &self.index, GraphRound::Latest)
     }
 
-    /// The roots. A root that was given without a scheme is `https://h/ or http://h/`.
+    /// The roots. One that was given without a scheme is the string `https://h/ or http://h/`: both candidates.
     pub fn roots(&self) -> &[String] {
         self.settings.get("roots").map_or(&[], Vec::as_slice)
     }
@@ -74,7 +74,7 @@ impl UrlTracer {
         &self.settings
     }
 
-    /// The first and last records of all runs.
+    /// The records that begin and end each run, in order.
     pub fn runs(&mut self) -> Result<Vec<Vec<u8>>, StoreError> {
         self.lines(IndexKey::Run)
     }
