@@ -463,16 +463,22 @@ fn the_rate_holds_over_all_processes() {
     }
 }
 
-#[test]
-#[ignore = "needs redis-server"]
-fn tls_a_login_and_a_configuration_file_work() {
+/// A folder with a certificate for 127.0.0.1 (`server.pem`), its key (`key.pem`) and its authority (`ca.pem`).
+fn certificate_files() -> tempfile::TempDir {
     let files = tempfile::tempdir().expect("a folder");
-    let path = |name: &str| files.path().join(name);
     let authority = argiope_practice::TestAuthority::new().expect("an authority");
     let (certificate, key) = authority.issue(vec!["127.0.0.1".to_owned()]).expect("a certificate");
     for (name, text) in [("server.pem", certificate), ("key.pem", key), ("ca.pem", authority.pem())] {
-        std::fs::write(path(name), text).expect("written");
+        std::fs::write(files.path().join(name), text).expect("written");
     }
+    files
+}
+
+#[test]
+#[ignore = "needs redis-server"]
+fn tls_a_login_and_a_configuration_file_work() {
+    let files = certificate_files();
+    let path = |name: &str| files.path().join(name);
     let cluster = RedisCluster::guarded(ServerGuard {
         certificate: path("server.pem"),
         key: path("key.pem"),
@@ -567,13 +573,8 @@ fn results_go_to_object_storage_and_are_read_from_there() {
 #[test]
 #[ignore = "needs moto"]
 fn object_storage_is_reached_over_tls_with_a_private_authority() {
-    let files = tempfile::tempdir().expect("a folder");
+    let files = certificate_files();
     let path = |name: &str| files.path().join(name);
-    let authority = argiope_practice::TestAuthority::new().expect("an authority");
-    let (certificate, key) = authority.issue(vec!["127.0.0.1".to_owned()]).expect("a certificate");
-    for (name, text) in [("server.pem", certificate), ("key.pem", key), ("ca.pem", authority.pem())] {
-        std::fs::write(path(name), text).expect("written");
-    }
     let (certificate, key, authority) = (path("server.pem"), path("key.pem"), path("ca.pem"));
     let server = S3Server::secure(S3Certificate { certificate, key, authority });
     let report = |environment: Vec<(&str, String)>| {
