@@ -1,4 +1,4 @@
-"""A server of responses that are costly to hold: `python3 -m suite.attacks KIND` prints its port and serves all of 127.0.0.0/8.
+"""A server of responses that need much memory: `python3 -m suite.attacks KIND` prints its port and serves all of 127.0.0.0/8.
 
 hosts     every page is short
 names     every page of 127.0.0.1 names 1,000 new hosts (127.x.y.z), 1,000 pages of it

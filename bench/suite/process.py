@@ -1,7 +1,7 @@
 """Runs a program and measures wall time, CPU time (rusage) and peak memory (VmHWM).
 
-A program runs in a session of its own, dies with this process, and is killed with all its children when its time is
-over: nothing is left behind, whatever happens.
+A program runs in a session of its own and dies with this process. When its time is over, it is killed with all its
+children, so that no process is left behind.
 """
 
 import ctypes

@@ -1,7 +1,7 @@
 """Argiope, the limit (wrk) and the peers: their commands, with the best settings for each task.
 
-A peer is compared only where it fetched exactly the pages that Argiope fetched, by the server's count and digest of the
-set. Peers ask for no robots.txt; Argiope does, and obeys it.
+A peer is compared only if it fetched exactly the pages that Argiope fetched. The server decides that by the number of pages
+and a digest of their set. Peers do not request robots.txt; Argiope does, and obeys it.
 """
 
 import json

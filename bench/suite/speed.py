@@ -1,7 +1,7 @@
 """How fast: throughput, real documentation, TLS, large pages, growth.
 
 Every scenario is a function that takes a `Suite` and returns measures, samples and notes. Sizes are those of the table in
-docs/performance.md; `quick` makes them small, to see that all of it works, and its figures mean nothing.
+docs/performance.md. `quick` makes them small, to test that all of it works; its figures are not measurements.
 """
 
 import math
