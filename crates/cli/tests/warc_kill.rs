@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 #[test]
 fn an_archive_survives_random_kills() {
     let kills = if is_long() { 100 } else { 6 };
-    let pages = u32::try_from(kills * 40).expect("few");
+    let pages = u32::try_from(kills * 100).expect("few");
     let plan = GraphPlan {
         seed: 9,
         hosts: 3,
