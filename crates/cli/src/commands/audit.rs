@@ -43,7 +43,7 @@ pub struct AuditArgs {
     /// Exit with code 3 if one of these is found; `error` and `warning` stand for all of that severity or worse
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     pub fail_on: Vec<String>,
-    /// Leave out findings that are in this output of an earlier audit (--format json)
+    /// Do not report findings that are in this file, the output of an earlier audit (--format json)
     #[arg(long, value_name = "FILE")]
     pub baseline: Option<PathBuf>,
     /// Pages that take longer than this are slow

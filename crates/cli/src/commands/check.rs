@@ -62,10 +62,10 @@ pub struct CheckArgs {
     /// Status codes that count as good
     #[arg(long, value_name = "CODES", default_value = "200..=299")]
     pub accept: StatusRanges,
-    /// Leave out links that match this regular expression (repeatable); also one pattern per line in .argiopeignore
+    /// Ignore links that match this regular expression (repeatable); .argiopeignore may have more, one per line
     #[arg(long, value_name = "RE")]
     pub ignore: Vec<String>,
-    /// A time-out after all tries is unknown, not broken
+    /// Count a timeout after all attempts as unknown, not as broken
     #[arg(long)]
     pub timeouts_unknown: bool,
     /// Reuse good external results for this time; failed URLs are requested again

@@ -54,7 +54,7 @@ pub enum CtlAction {
         #[arg(value_name = "N/s|none", value_parser = rate)]
         rate: RateLimit,
     },
-    /// Fetch no URL that matches this regular expression from now on
+    /// From now on, fetch no URL that matches this regular expression
     Exclude {
         #[arg(value_name = "RE")]
         pattern: String,

@@ -44,7 +44,7 @@ pub struct DiffArgs {
     /// Write to this file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Exit with code 3 if links are broken that were not before
+    /// Exit with code 3 if there are newly broken links
     #[arg(long, value_name = "WHAT")]
     pub fail_on: Option<DiffFailOn>,
 }

@@ -79,7 +79,7 @@ pub struct ExhibitionArgs {
     /// Number of measurements for --memory; the median is reported
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = whole_number)]
     pub runs: usize,
-    /// Keep this many fetches in flight over as many processes as needed, then have all of them answered
+    /// Keep N fetches in flight, over as many processes as needed; then all of them are answered
     #[arg(long, value_name = "N", conflicts_with = "svg", value_parser = whole_number)]
     pub crowd: Option<usize>,
 }

@@ -23,7 +23,7 @@ pub struct ExplainArgs {
     /// The crawl directory
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
-    /// The URL; a path alone is taken on the host of the first root
+    /// The URL; a path such as /about is taken on the host of the first root
     #[arg(value_name = "URL")]
     pub url: String,
 }

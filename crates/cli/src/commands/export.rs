@@ -26,7 +26,7 @@ const BUFFER: usize = 64 << 10;
   argiope export ./example.com.crawl --format csv -o pages.csv
   argiope export ./example.com.crawl --format csv --extract price=.price -o prices.csv
   argiope export ./example.com.crawl --format markdown -o pages/
-      one Markdown file a page; needs a crawl with --warc
+      one Markdown file per page; needs a crawl with --warc
   argiope export ./example.com.crawl --format site -o copy/
       a folder that opens in a browser offline; needs a crawl with --warc --assets
   argiope export ./example.com.crawl --format links -o graph.graphml
@@ -64,9 +64,9 @@ pub enum ExportFormat {
     Sitemap,
     /// Index of the WARC archives
     Cdxj,
-    /// The main text of pages; one file a page with -o DIR/, JSON Lines otherwise
+    /// The main text of pages; one file per page with -o DIR/, JSON Lines otherwise
     Text,
-    /// The main text of pages as Markdown; one file a page with -o DIR/, JSON Lines otherwise
+    /// The main text of pages as Markdown; one file per page with -o DIR/, JSON Lines otherwise
     Markdown,
     /// A folder that opens in a browser offline (-o DIR/); needs a crawl with --warc --assets
     Site,

@@ -115,8 +115,8 @@ impl DirectoryFlags {
 pub struct ScopeFlags {
     /// Which links to follow [default: host]
     ///
-    /// page: only the roots. prefix: below their directory. host: on their host, with or without www. domain: on
-    /// their registrable domain. any: everywhere.
+    /// page: only the roots. prefix: below the directory of a root. host: on the host of a root, with or without www.
+    /// domain: on all hosts of its registrable domain, such as example.com. any: everywhere.
     #[arg(long, value_name = "SCOPE", value_parser = one_of::<Breadth>(Breadth::WORDS))]
     scope: Option<Breadth>,
     /// Stay on the hosts of the roots: --scope host
@@ -144,13 +144,13 @@ pub struct ScopeFlags {
     /// Start no new fetch after this many bytes were received
     #[arg(long, value_name = "SIZE")]
     max_bytes: Option<Size>,
-    /// Stop before the crawl directory is larger than this
+    /// Stop before the crawl directory becomes larger than this
     #[arg(long, value_name = "SIZE")]
     max_disk: Option<Size>,
-    /// Stop after this time; fetches in flight stay queued
+    /// Stop after this time; fetches in flight are aborted and stay queued
     #[arg(long, value_name = "TIME")]
     max_time: Option<Span>,
-    /// Also try /sitemap.xml where robots.txt names no sitemap
+    /// Also try /sitemap.xml if robots.txt names no sitemap
     #[arg(long, conflicts_with = "no_sitemap")]
     sitemap: bool,
     /// Do not read sitemaps, not even those that robots.txt names
@@ -159,21 +159,21 @@ pub struct ScopeFlags {
     /// Also fetch images, scripts, styles and media of pages
     #[arg(long)]
     assets: bool,
-    /// Hosts from which --assets fetches: host, domain (of the roots) or any [default: any]
+    /// Hosts from which --assets fetches: those of the roots, of their domains, or any [default: any]
     #[arg(long, value_name = "SCOPE", value_parser = one_of::<AssetsScope>(AssetsScope::WORDS))]
     assets_scope: Option<AssetsScope>,
     /// Remove this parameter from the query of every URL (repeatable)
     ///
-    /// @sessions and @tracking stand for lists of well-known parameters; @order sorts the remaining ones.
+    /// @sessions and @tracking stand for lists of well-known parameters. @order sorts the remaining ones.
     #[arg(long, value_name = "NAME")]
     strip_param: Vec<String>,
     /// Follow links that are marked nofollow
     #[arg(long)]
     follow_nofollow: bool,
-    /// Whether to avoid endless structures: calendars, facets, mazes [default: avoid]
+    /// Whether to avoid endless structures such as calendars and mazes [default: avoid]
     #[arg(long, value_name = "POLICY", value_parser = one_of::<TrapPolicy>(TrapPolicy::WORDS))]
     traps: Option<TrapPolicy>,
-    /// Links of one pattern that may be followed without new content [default: 4096]
+    /// Follow at most N links of one URL pattern that lead to nothing new [default: 4096]
     ///
     /// All budgets for endless structures scale with this number.
     #[arg(long, value_name = "N", value_parser = number::<u32>)]
@@ -205,19 +205,19 @@ pub struct PaceFlags {
     /// Fetches in flight, over all hosts [default: 256]
     #[arg(short, long, visible_alias = "max-tasks", value_name = "N", value_parser = number::<usize>)]
     concurrency: Option<usize>,
-    /// Connections per host at most [default: 6]
+    /// At most N connections (HTTP/2: streams) per host [default: 6]
     ///
     /// With --pace full the default is the value of --concurrency.
     #[arg(long, value_name = "N", value_parser = number::<usize>)]
     per_host: Option<usize>,
-    /// Connections per IP address at most, for hosts that share one (0: no limit) [default: 12]
+    /// At most N connections per IP address, for hosts that share one (0: no limit) [default: 12]
     ///
     /// The default is --per-host if that is larger.
     #[arg(long, value_name = "N", value_parser = number::<usize>)]
     per_ip: Option<usize>,
     /// Minimum time between two requests to a host [default: 0s]
     ///
-    /// It counts from when a request is sent to when the next one is sent.
+    /// It counts from the sending of one request to the sending of the next.
     #[arg(long, visible_alias = "wait", value_name = "TIME")]
     delay: Option<Span>,
     /// How fast a host is crawled: gentle, steady or full [default: steady]
@@ -226,7 +226,7 @@ pub struct PaceFlags {
     /// of the host. full: all allowed connections at once, for servers of your own.
     #[arg(long, value_name = "PACE", value_parser = one_of::<Pace>(Pace::WORDS))]
     pace: Option<Pace>,
-    /// Pages per second at most, over all hosts, such as 10/s
+    /// At most N pages per second, over all hosts, such as 10/s
     #[arg(long, value_name = "N/s")]
     rate: Option<Rate>,
     /// Obey a Crawl-delay in robots.txt up to this time [default: 60s]
@@ -258,10 +258,10 @@ pub struct FetchFlags {
     /// Attempts per URL, including the first [default: 4]
     #[arg(long, value_name = "N", value_parser = number::<u8>)]
     max_tries: Option<u8>,
-    /// Wait before the first retry; doubles with each further one [default: 1s]
+    /// Wait before the first retry; the wait doubles with each further one [default: 1s]
     #[arg(long, value_name = "TIME")]
     retry_wait: Option<Span>,
-    /// Redirects in a row to follow [default: 10]
+    /// Follow at most N redirects in a row [default: 10]
     #[arg(long, value_name = "N", value_parser = number::<u8>)]
     max_redirects: Option<u8>,
     /// Keep at most this much of a body, after decompression [default: 10M]
@@ -273,7 +273,7 @@ pub struct FetchFlags {
     /// Ignore links that are longer than this [default: 4096]
     #[arg(long, value_name = "N", value_parser = number::<usize>)]
     max_url: Option<usize>,
-    /// Links to read per page [default: 10000]
+    /// Read at most N links per page [default: 10000]
     #[arg(long, value_name = "N", value_parser = number::<usize>)]
     max_links: Option<usize>,
     /// The User-Agent header; its first word is the name looked up in robots.txt
@@ -283,6 +283,8 @@ pub struct FetchFlags {
     #[arg(long, value_name = "TEXT")]
     contact: Option<String>,
     /// Send this header to the origins of the roots only (repeatable)
+    ///
+    /// An origin is a scheme, a host and a port. The roots are the URLs that you give.
     #[arg(short = 'H', long, value_name = "NAME: VALUE")]
     header: Vec<HeaderLine>,
     /// Log in at the origins of the roots with a name and password
@@ -299,7 +301,9 @@ pub struct FetchFlags {
     /// An empty value disables the proxy that the environment sets.
     #[arg(long, value_name = "URL")]
     proxy: Option<String>,
-    /// HTTP version: auto uses HTTP/2 where TLS negotiates it; 2 does not fall back [default: auto]
+    /// HTTP version [default: auto]
+    ///
+    /// auto: HTTP/2 if the server offers it over TLS, otherwise HTTP/1.1. 2: HTTP/2 only, without a fallback.
     #[arg(long, value_name = "VERSION", value_parser = one_of::<HttpVersion>(HttpVersion::WORDS))]
     http: Option<HttpVersion>,
     /// Use this address for this host and port, as curl does (repeatable)
@@ -372,16 +376,20 @@ pub struct OutputFlags {
     /// When the crawl ends, write a table of all pages and extracted fields to this file (- is standard output)
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// Add these to page records; anchors (the texts of links) also to the link graph
+    /// Add these parts to page records, separated by commas
+    ///
+    /// anchors are the texts of links; they are also added to the link graph.
     #[arg(long, value_name = "PARTS", value_delimiter = ',', value_parser = one_of::<With>(With::WORDS))]
     with: Vec<With>,
     /// Archive every response as received, in DIR/archive/*.warc.gz
     #[arg(long)]
     warc: bool,
-    /// Compression of the archive: gzip, or zstd (*.warc.zst), which fewer programs read [default: gzip]
+    /// Compression of the archive [default: gzip]
+    ///
+    /// zstd writes *.warc.zst, which is smaller but which fewer programs read.
     #[arg(long, value_name = "FORMAT", value_parser = one_of::<WarcCompression>(WarcCompression::WORDS))]
     warc_compression: Option<WarcCompression>,
-    /// Memory limit [default: a quarter of the machine's memory, or of the cgroup's limit]
+    /// Memory limit [default: a quarter of the machine's memory, or of the cgroup's limit if lower]
     #[arg(long, value_name = "SIZE")]
     max_memory: Option<Size>,
     /// When interrupted, wait this long for fetches in flight [default: 30s]
@@ -408,7 +416,9 @@ pub struct WatchFlags {
     /// Serve a dashboard, /metrics and /api/v1 at this address while the crawl runs
     #[arg(long, value_name = "ADDR:PORT", value_parser = listen)]
     serve: Option<SocketAddr>,
-    /// Ask every client of the dashboard for the token in this file; required unless ADDR is loopback
+    /// Ask every client of the dashboard for the token in this file
+    ///
+    /// Required unless ADDR is a loopback address.
     #[arg(long, value_name = "FILE")]
     serve_token_file: Option<PathBuf>,
 }
@@ -462,7 +472,7 @@ pub struct MessageFlags {
     /// Print only errors
     #[arg(short, long, conflicts_with = "verbose")]
     quiet: bool,
-    /// Print a line per page; twice: also the links that are not followed
+    /// Print a line per page; -vv: also the links that are not followed
     #[arg(short, long, action = ArgAction::Count)]
     verbose: u8,
     /// No live view and no progress lines; the final report stays

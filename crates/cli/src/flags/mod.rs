@@ -51,7 +51,7 @@ pub struct Arguments {
 pub enum Command {
     /// Crawl one or more sites
     Crawl(Box<CrawlArgs>),
-    /// Fetch one URL and print the exchange
+    /// Fetch one URL and print request, response and timings
     Fetch(Box<FetchArgs>),
     /// Check URLs against a robots.txt and print the deciding rule
     Robots(Box<RobotsArgs>),
@@ -68,7 +68,7 @@ pub enum Command {
     Export(ExportArgs),
     /// Find broken links of a site, a folder, or HTML and Markdown files
     Check(Box<CheckArgs>),
-    /// List problems of a crawled site: titles, redirects, canonicals, orphans, broken links
+    /// List problems of a crawled site: broken links, redirects, titles, orphan pages and more
     Audit(AuditArgs),
     /// Show a crawl directory in a browser: live view and report
     Serve(ServeArgs),
@@ -78,7 +78,7 @@ pub enum Command {
     Fleet(FleetArgs),
     /// Merge the results of many machines into one crawl directory
     Merge(MergeArgs),
-    /// Compare the engines on slow servers
+    /// Compare the engines (--engine) on slow servers
     #[cfg(feature = "demo")]
     Exhibition(ExhibitionArgs),
     /// Print a shell completion script
@@ -95,7 +95,7 @@ pub enum Command {
     mut_args = |arg| show_in_short_help(arg, &COMMON_FLAGS)
 )]
 pub struct CrawlArgs {
-    /// Where to start; a host name without a scheme is tried as https, then http
+    /// Where to start (the roots); a host name without a scheme is tried as https, then http
     #[arg(value_name = "URL")]
     roots: Vec<String>,
     #[command(flatten)]
@@ -169,8 +169,8 @@ Examples:
 
 An interrupted crawl is resumed by running the same command again.
 Durations are written 500ms, 0.5s, 5m, 1h; sizes 64K, 10M, 1G.
-Exit codes: 0 finished or stopped at a limit, 1 could not start or continue, 2 bad usage, 3 broken links (--fail-on),
-4 all roots failed, 130 or 143 interrupted.";
+Exit codes: 0 finished or stopped at a limit, 1 could not start or continue, 2 bad usage,
+3 broken links (--fail-on), 4 all roots failed, 130 or 143 interrupted.";
 
 impl CrawlArgs {
     /// Applies the flags to the settings of a file (or the defaults).
