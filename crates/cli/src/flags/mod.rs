@@ -2,6 +2,8 @@
 
 pub mod config_file;
 mod groups;
+#[cfg(all(test, feature = "dashboard", feature = "demo"))]
+mod reference_tests;
 pub mod settings;
 
 use std::ffi::OsString;

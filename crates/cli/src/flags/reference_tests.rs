@@ -1,0 +1,88 @@
+//! docs/commands.md, the reference of all commands but `crawl`, is generated from the definition of the command line.
+
+use std::fmt::Write;
+
+use clap::{Arg, Command};
+
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/commands.md");
+
+const OPENING: &str = "\
+# The other commands
+
+This page lists the arguments and flags of every command except `crawl`, which has [a page of its own](flags.md).
+The page is generated from the help texts of the program.
+";
+
+#[test]
+fn the_reference_of_commands_is_current() {
+    let mut command = super::command();
+    command.build();
+    let mut page = OPENING.to_owned();
+    for sub in command.get_subcommands().filter(|sub| !["crawl", "help"].contains(&sub.get_name())) {
+        describe(&mut page, sub, "argiope", 2);
+    }
+    if std::env::var_os("UPDATE_COMMANDS").is_some() {
+        std::fs::write(PAGE, &page).unwrap();
+    }
+    let current = std::fs::read_to_string(PAGE).unwrap();
+    assert!(current == page, "docs/commands.md is not current: run this test with UPDATE_COMMANDS=1");
+}
+
+/// Adds a section for `command`, and one below it for each of its subcommands.
+fn describe(page: &mut String, command: &Command, parent: &str, level: usize) {
+    let name = format!("{parent} {}", command.get_name());
+    let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+    let _ = writeln!(page, "\n{} `{name}`\n\n{}", "#".repeat(level), sentence(&about));
+    let arguments: Vec<&Arg> =
+        command.get_arguments().filter(|arg| !arg.is_hide_set() && arg.get_id().as_str() != "help").collect();
+    if !arguments.is_empty() {
+        page.push_str("\n| argument | |\n|---|---|\n");
+    }
+    for argument in arguments {
+        let _ = writeln!(page, "| {} | {} |", spelling(argument).replace('|', "\\|"), cell(argument));
+    }
+    for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set() && sub.get_name() != "help") {
+        describe(page, sub, &name, level + 1);
+    }
+}
+
+/// `-o`, `--out FILE` for a flag, `FILE...` for a positional argument.
+fn spelling(argument: &Arg) -> String {
+    let names = argument.get_value_names().unwrap_or_default().iter().map(|name| name.as_str());
+    let takes_value = argument.get_action().takes_values();
+    let value = if takes_value { names.collect::<Vec<_>>().join(" ") } else { String::new() };
+    if argument.is_positional() {
+        let is_list = argument.get_num_args().is_some_and(|count| count.max_values() > 1);
+        return format!("`{value}{}`", if is_list { "..." } else { "" });
+    }
+    let short = argument.get_short().map(|short| format!("`-{short}`"));
+    let long = argument.get_long().map(|long| format!("`{}`", format!("--{long} {value}").trim_end()));
+    short.into_iter().chain(long).collect::<Vec<_>>().join(", ")
+}
+
+/// The long help where there is one, then the possible values and the default, as they are shown by `--help`.
+fn cell(argument: &Arg) -> String {
+    let help = argument.get_long_help().or(argument.get_help()).map(ToString::to_string).unwrap_or_default();
+    let paragraphs = help.split("\n\n").map(|paragraph| sentence(&paragraph.replace('\n', " ")));
+    let mut text = paragraphs.collect::<Vec<_>>().join(" ");
+    let values: Vec<String> = argument
+        .get_possible_values()
+        .iter()
+        .filter(|value| !value.is_hide_set() && argument.get_action().takes_values())
+        .map(|value| format!("`{}`", value.get_name()))
+        .collect();
+    if !values.is_empty() && !argument.is_hide_possible_values_set() {
+        let _ = write!(text, " Values: {}.", values.join(", "));
+    }
+    let defaults: Vec<String> =
+        argument.get_default_values().iter().map(|value| format!("`{}`", value.to_string_lossy())).collect();
+    if argument.get_action().takes_values() && !defaults.is_empty() && !argument.is_hide_default_value_set() {
+        let _ = write!(text, " Default: {}.", defaults.join(", "));
+    }
+    // A bar would end the cell; a tag would be read as HTML.
+    text.replace('|', "\\|").replace('<', "&lt;")
+}
+
+fn sentence(text: &str) -> String {
+    if text.ends_with(['.', ':']) { text.to_owned() } else { format!("{text}.") }
+}
