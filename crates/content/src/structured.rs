@@ -1,5 +1,7 @@
 //! Structured data of a page: JSON-LD, microdata, OpenGraph and `meta`, and paths into it.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value};
 
 use crate::document::{Document, Element, names};
@@ -16,22 +18,13 @@ const MAX_VISITS: usize = 200_000;
 impl Document {
     /// The JSON-LD blocks of the page that can be parsed, in order.
     pub fn json_ld(&self) -> Vec<Value> {
-        let mut bytes = 0;
-        let mut blocks = Vec::new();
-        for script in self.elements().filter(|element| element.id_name() == names::SCRIPT) {
-            let kind = script.attribute("type").unwrap_or_default();
-            let essence = kind.split(';').next().unwrap_or("").trim();
-            if !essence.eq_ignore_ascii_case("application/ld+json") {
-                continue;
-            }
-            let text = script.raw();
-            bytes += text.len();
-            if bytes > MAX_JSON_LD {
-                break;
-            }
-            blocks.extend(parse_lenient(&text));
-        }
-        blocks
+        let is_script = |element: &Element<'_>| element.id_name() == names::SCRIPT;
+        let scripts = self.elements().filter(is_script).filter(|script| {
+            let kind = script.attribute("type");
+            kind.is_some_and(|kind| is_json_ld(&kind))
+        });
+        let texts: Vec<_> = scripts.map(|script| script.raw()).collect();
+        parse_blocks(texts.iter().map(|text| &**text))
     }
 
     /// The content of a `meta` element by its name, property, `itemprop` or `http-equiv`, ignoring case.
@@ -42,12 +35,7 @@ impl Document {
     /// The contents of all `meta` elements with this name.
     pub fn metas<'a>(&'a self, name: &'a str) -> impl Iterator<Item = String> + 'a {
         self.elements().filter(|element| element.id_name() == names::META).filter_map(move |element| {
-            let named = ["name", "property", "http-equiv", "itemprop"];
-            let is = |attribute: &str| {
-                element.attribute(attribute).is_some_and(|value| value.trim().eq_ignore_ascii_case(name))
-            };
-            named.into_iter().find(|attribute| is(attribute))?;
-            let content = element.attribute("content")?;
+            let content = element.attribute("content").filter(|_| meta_names(|key| element.attribute(key), name))?;
             Some(content.trim().to_owned()).filter(|content| !content.is_empty())
         })
     }
@@ -66,6 +54,31 @@ impl Document {
         }
         items
     }
+}
+
+/// Whether a `meta` element with these attributes has this name.
+pub(crate) fn meta_names<'a>(attribute: impl Fn(&str) -> Option<Cow<'a, str>>, name: &str) -> bool {
+    let is = |key| attribute(key).is_some_and(|value| value.trim().eq_ignore_ascii_case(name));
+    ["name", "property", "http-equiv", "itemprop"].into_iter().any(is)
+}
+
+/// Whether a script of this type is JSON-LD.
+pub(crate) fn is_json_ld(kind: &str) -> bool {
+    kind.split(';').next().unwrap_or("").trim().eq_ignore_ascii_case("application/ld+json")
+}
+
+/// Parses blocks of JSON-LD, up to the limit of a page. Blocks that cannot be parsed are skipped.
+pub(crate) fn parse_blocks<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<Value> {
+    let mut bytes = 0;
+    let mut blocks = Vec::new();
+    for text in texts {
+        bytes += text.len();
+        if bytes > MAX_JSON_LD {
+            break;
+        }
+        blocks.extend(parse_lenient(text));
+    }
+    blocks
 }
 
 /// Parses JSON after removing what pages wrap around it: comments, CDATA marks, a final semicolon.

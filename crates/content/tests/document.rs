@@ -167,3 +167,15 @@ fn hostile_selectors_cost_bounded_work() {
     assert!(Selector::parse(&nested).unwrap_err().message.contains("nested"));
     assert!(Selector::parse(&"a ".repeat(100_000)).unwrap_err().message.contains("longer"));
 }
+
+#[test]
+fn the_root_is_an_element_of_the_page() {
+    let page = Document::parse("<html lang=en itemscope itemtype=https://schema.org/Book><p itemprop=name>Silk");
+    assert_eq!(page.select("html").unwrap().len(), 1);
+    assert_eq!(page.first(&Selector::parse("[lang]").unwrap()).unwrap().name(), "html");
+    assert_eq!(page.root().all(&Selector::parse("html").unwrap()).len(), 0, "an element is not within itself");
+    assert_eq!(page.microdata(), [serde_json::json!({"@type": "https://schema.org/Book", "name": "Silk"})]);
+    let rules = argiope_content::Extraction::from_rules(["lang=html@lang"]).unwrap();
+    let data = rules.apply(&page, "", &mut rules.tally()).data;
+    assert_eq!(data.get("lang"), Some(&serde_json::json!("en")));
+}

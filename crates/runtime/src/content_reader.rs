@@ -56,17 +56,22 @@ impl PageReader for ContentReader {
     }
 
     fn read(&self, url: &Url, html: &str) -> PageContent {
-        let page = Document::parse(html).with_url(url);
-        let mut content = PageContent { limited: page.truncated(), ..PageContent::default() };
+        let mut content = PageContent::default();
+        // The main text needs the tree; fields alone usually do not.
+        let page = (self.text || self.markdown).then(|| Document::parse(html).with_url(url));
+        content.limited = page.as_ref().and_then(Document::truncated);
         if self.extraction.concerns(url.as_str()) {
             let mut tally = self.extraction.tally();
-            let extracted = self.extraction.apply(&page, url.as_str(), &mut tally);
+            let extracted = match &page {
+                Some(page) => self.extraction.apply(page, url.as_str(), &mut tally),
+                None => self.extraction.read(html, url, &mut tally),
+            };
             self.tally.lock().unwrap_or_else(PoisonError::into_inner).add(&tally);
             content.limited = content.limited.or(extracted.limited);
             content.data = Some(extracted.data).filter(|data| !data.is_empty());
         }
-        if self.text || self.markdown {
-            let article = Article::of(&page);
+        if let Some(page) = &page {
+            let article = Article::of(page);
             content.text = self.text.then(|| article.text().into());
             content.markdown = self.markdown.then(|| article.markdown().into());
         }

@@ -1,4 +1,6 @@
-//! The tree builder: converts the tokenizer's tags to nodes.
+//! The tree builder: converts the tokenizer's tags to nodes, which a [`NodeSink`] receives in document order.
+//!
+//! One sink stores them as a tree; the other matches selectors while the page passes and stores only what they take.
 //!
 //! It follows the HTML standard where pages depend on it: implied `html`, `head`, `body`, `tbody` and `tr`, optional
 //! end tags, void elements, raw text. It differs where the standard rearranges the tree, because that can take
@@ -7,45 +9,149 @@
 
 use argiope_core::page::examine::tokenizer::{Dialect, Tag, TextMode, TokenHandler, Tokenizer};
 
-use super::names::{self, BARRIER, BLOCK, HEAD, INLINE, Name, RAW, VOID};
-use super::{Attribute, Node, NodeId, ParseLimits, TEXT, Tree};
+use super::names::{self, BARRIER, BLOCK, HEAD, INLINE, Name, OwnNames, RAW, VOID};
+use super::{Attribute, Node, NodeId, ParseLimits, Tree};
 
 /// The maximum nesting depth. Deeper elements become siblings at this depth.
 const MAX_DEPTH: usize = 512;
 
-/// The maximum number of distinct custom names. Further elements get the last name.
-const MAX_OWN_NAMES: usize = 4096;
+/// The maximum number of attributes of one tag that are kept.
+pub(crate) const MAX_ATTRIBUTES: usize = 256;
 
-pub(super) fn build(html: &str, limits: &ParseLimits) -> (Tree, Option<&'static str>) {
-    let (kept, mut reason) = if html.len() > limits.max_bytes {
-        let mut end = limits.max_bytes;
-        while !html.is_char_boundary(end) {
-            end -= 1;
-        }
-        (html.get(..end).unwrap_or(""), Some("the page is longer than what is parsed"))
-    } else {
-        (html, None)
-    };
+/// Receives the nodes of a page in document order.
+pub(crate) trait NodeSink {
+    /// An element begins within the innermost open element, and is open until [`NodeSink::close`]. Elements that the
+    /// page implies have no tag.
+    fn open(&mut self, node: NodeId, name: Name, tag: Option<&Tag<'_>>, names: &OwnNames);
+    /// The innermost open element ends. `nodes` is the number of nodes up to here.
+    fn close(&mut self, name: Name, nodes: NodeId);
+    /// A piece of text from `start` to `end` of the page; `joined` if it continues the last piece.
+    fn text(&mut self, node: NodeId, start: usize, end: usize, joined: bool);
+    /// A second tag of the root (node 0) or of the body, whose attributes count if the first had none.
+    fn merge(&mut self, node: NodeId, tag: &Tag<'_>);
+    /// Whether the rest of the page is of no use.
+    fn is_done(&self) -> bool;
+}
+
+/// The part of the page that is parsed, and the reason if it is not all of it.
+pub(crate) fn within_limits<'a>(html: &'a str, limits: &ParseLimits) -> (&'a str, Option<&'static str>) {
+    if html.len() <= limits.max_bytes {
+        return (html, None);
+    }
+    let mut end = limits.max_bytes;
+    while !html.is_char_boundary(end) {
+        end -= 1;
+    }
+    (html.get(..end).unwrap_or(""), Some("the page is longer than what is parsed"))
+}
+
+/// Passes the nodes of a page to `sink`. Returns the names, and the reason if a limit was reached.
+pub(crate) fn walk<S: NodeSink>(html: &str, max_nodes: usize, sink: &mut S) -> (OwnNames, Option<&'static str>) {
     let mut builder = Builder {
-        html: kept.as_bytes(),
-        tree: Tree::with_capacity(kept.len()),
+        html: html.as_bytes(),
+        sink,
+        names: OwnNames::default(),
         open: Vec::with_capacity(64),
-        max_nodes: limits.max_nodes,
+        nodes: 0,
+        max_nodes,
         full: false,
+        text_end: None,
+        open_paragraphs: 0,
+        open_links: 0,
         raw_start: None,
         head: false,
         body: None,
     };
-    builder.open_element(names::HTML, (0, 0), false);
+    builder.open_element(names::HTML, None, false);
     let mut tokenizer = Tokenizer::within(Dialect::Html, TextMode::Markup, b"");
-    tokenizer.feed(kept.as_bytes(), &mut builder);
-    if builder.full {
-        reason = Some("the page has more elements than are parsed");
-    }
+    tokenizer.feed(html.as_bytes(), &mut builder);
+    let reason = builder.full.then_some("the page has more elements than are parsed");
     builder.finish();
-    (builder.tree, reason)
+    (builder.names, reason)
 }
 
+pub(super) fn build(html: &str, limits: &ParseLimits) -> (Tree, Option<&'static str>) {
+    let (kept, cut) = within_limits(html, limits);
+    let mut sink =
+        TreeSink { html: kept.as_bytes(), tree: Tree::with_capacity(kept.len()), open: Vec::with_capacity(64) };
+    let (names, full) = walk(kept, limits.max_nodes, &mut sink);
+    sink.tree.names = names;
+    (sink.tree, full.or(cut))
+}
+
+/// Stores the nodes.
+struct TreeSink<'a> {
+    html: &'a [u8],
+    tree: Tree,
+    open: Vec<NodeId>,
+}
+
+impl TreeSink<'_> {
+    fn attributes_of(&mut self, tag: Option<&Tag<'_>>) -> (u32, u16) {
+        let first = self.tree.attributes.len();
+        for (name, value) in tag.into_iter().flat_map(|tag| tag.attributes()) {
+            let (Some(name_at), Some(value_at)) = (position(self.html, name), position(self.html, value).or(Some(0)))
+            else {
+                continue;
+            };
+            if self.tree.attributes.len() - first >= MAX_ATTRIBUTES {
+                break;
+            }
+            let value_at = if value.is_empty() { 0 } else { value_at };
+            self.tree.attributes.push(Attribute {
+                name: (name_at as u32, name.len().min(usize::from(u16::MAX)) as u16),
+                value: (value_at as u32, value.len() as u32),
+            });
+        }
+        (first as u32, (self.tree.attributes.len() - first) as u16)
+    }
+}
+
+impl NodeSink for TreeSink<'_> {
+    fn open(&mut self, _node: NodeId, name: Name, tag: Option<&Tag<'_>>, _names: &OwnNames) {
+        let attributes = self.attributes_of(tag);
+        let parent = self.open.last().copied().unwrap_or(0);
+        self.open.push(self.tree.append(parent, Node::element(name, attributes)));
+    }
+
+    fn close(&mut self, _name: Name, _nodes: NodeId) {
+        if let Some(node) = self.open.pop() {
+            self.tree.close(node);
+        }
+    }
+
+    fn text(&mut self, _node: NodeId, start: usize, end: usize, joined: bool) {
+        if joined && let Some(last) = self.tree.nodes.last_mut() {
+            last.b = end as u32;
+            return;
+        }
+        let parent = self.open.last().copied().unwrap_or(0);
+        self.tree.append(parent, Node::text(start as u32, end as u32));
+    }
+
+    fn merge(&mut self, node: NodeId, tag: &Tag<'_>) {
+        let attributes = self.attributes_of(Some(tag));
+        if let Some(node) = self.tree.nodes.get_mut(node as usize)
+            && node.attributes == 0
+        {
+            node.a = attributes.0;
+            node.attributes = attributes.1;
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        false
+    }
+}
+
+/// The position of a slice of the page; `None` for bytes that the tokenizer generated.
+#[inline]
+pub(crate) fn position(html: &[u8], slice: &[u8]) -> Option<usize> {
+    let offset = (slice.as_ptr() as usize).wrapping_sub(html.as_ptr() as usize);
+    (offset <= html.len() && slice.len() <= html.len() - offset).then_some(offset)
+}
+
+#[derive(Clone, Copy)]
 struct OpenElement {
     node: NodeId,
     name: Name,
@@ -53,49 +159,79 @@ struct OpenElement {
     foreign: bool,
 }
 
-struct Builder<'a> {
+struct Builder<'a, S> {
     html: &'a [u8],
-    tree: Tree,
+    sink: &'a mut S,
+    names: OwnNames,
     open: Vec<OpenElement>,
+    nodes: NodeId,
     max_nodes: usize,
     full: bool,
+    /// The end of the text that is the last node; `None` if the last node is an element.
+    text_end: Option<usize>,
+    /// Numbers of open `p` and `a` elements: without one, the stack need not be searched for it.
+    open_paragraphs: u32,
+    open_links: u32,
     /// The start of raw text whose end tag was not found yet.
     raw_start: Option<usize>,
     head: bool,
     body: Option<NodeId>,
 }
 
-impl Builder<'_> {
-    /// The position of a slice of the page; `None` for bytes that the tokenizer generated.
+impl<S: NodeSink> Builder<'_, S> {
     fn position(&self, slice: &[u8]) -> Option<usize> {
-        let offset = (slice.as_ptr() as usize).wrapping_sub(self.html.as_ptr() as usize);
-        (offset <= self.html.len() && slice.len() <= self.html.len() - offset).then_some(offset)
+        position(self.html, slice)
     }
 
-    fn top(&self) -> (NodeId, Name, bool) {
-        self.open.last().map_or((0, names::HTML, false), |element| (element.node, element.name, element.foreign))
+    fn top(&self) -> (Name, bool) {
+        self.open.last().map_or((names::HTML, false), |element| (element.name, element.foreign))
     }
 
-    fn append(&mut self, node: Node) -> NodeId {
-        let parent = self.top().0;
-        self.tree.append(parent, node)
+    fn top_name(&self) -> Name {
+        self.top().0
     }
 
-    fn open_element(&mut self, name: Name, attributes: (u32, u16), foreign: bool) -> NodeId {
+    /// Whether the rest of the page is skipped.
+    fn is_ended(&self) -> bool {
+        self.full || self.sink.is_done()
+    }
+
+    fn next_node(&mut self) -> NodeId {
+        self.text_end = None;
+        self.nodes += 1;
+        self.nodes - 1
+    }
+
+    fn open_element(&mut self, name: Name, tag: Option<&Tag<'_>>, foreign: bool) -> NodeId {
         if self.open.len() >= MAX_DEPTH {
             self.pop();
         }
-        let node = self.append(Node::element(name, attributes));
+        let node = self.next_node();
+        self.sink.open(node, name, tag, &self.names);
+        match name {
+            names::P => self.open_paragraphs += 1,
+            names::A => self.open_links += 1,
+            _ => {}
+        }
         self.open.push(OpenElement { node, name, foreign });
         node
     }
 
     fn pop(&mut self) {
-        if self.open.len() > 1
-            && let Some(element) = self.open.pop()
-        {
-            self.tree.close(element.node);
+        if self.open.len() > 1 {
+            self.pop_any();
         }
+    }
+
+    fn pop_any(&mut self) {
+        let Some(element) = self.open.pop() else { return };
+        match element.name {
+            names::P => self.open_paragraphs -= 1,
+            names::A => self.open_links -= 1,
+            _ => {}
+        }
+        self.text_end = None;
+        self.sink.close(element.name, self.nodes);
     }
 
     /// Closes the elements from `depth` on.
@@ -128,7 +264,7 @@ impl Builder<'_> {
     fn need_body(&mut self) {
         if self.body.is_none() {
             self.close_from(1);
-            self.body = Some(self.open_element(names::BODY, (0, 0), false));
+            self.body = Some(self.open_element(names::BODY, None, false));
         }
     }
 
@@ -136,71 +272,47 @@ impl Builder<'_> {
         if start >= end || self.full {
             return;
         }
-        let (_, name, _) = self.top();
-        let in_head = self.body.is_none();
-        if in_head && !name.has(RAW) && !matches!(name, names::NOSCRIPT | names::TEMPLATE) {
+        if self.body.is_none() {
+            let name = self.top_name();
             let text = self.html.get(start..end).unwrap_or(&[]);
-            if text.iter().all(u8::is_ascii_whitespace) {
+            if !name.has(RAW) && !matches!(name, names::NOSCRIPT | names::TEMPLATE) {
+                if text.iter().all(u8::is_ascii_whitespace) {
+                    return;
+                }
+                self.need_body();
+            }
+        }
+        let joined = self.text_end == Some(start);
+        if !joined {
+            if self.nodes as usize >= self.max_nodes {
+                self.full = true;
                 return;
             }
-            self.need_body();
+            self.next_node();
         }
-        let parent = self.top().0;
-        if let Some(last) = self.tree.last_child(parent)
-            && let Some(node) = self.tree.nodes.get_mut(last as usize)
-            && node.name == TEXT
-            && node.b as usize == start
-        {
-            node.b = end as u32;
-            return;
-        }
-        if self.tree.nodes.len() >= self.max_nodes {
-            self.full = true;
-            return;
-        }
-        self.append(Node::text(start as u32, end as u32));
+        self.text_end = Some(end);
+        self.sink.text(self.nodes - 1, start, end, joined);
     }
 
     /// The start of a run of `<` that ends at `at`. The tokenizer does not report `<` characters that are text.
     fn angle_start(&self, at: usize) -> usize {
         let before = self.html.get(..at).unwrap_or(&[]);
+        if before.last() != Some(&b'<') {
+            return at;
+        }
         at - before.iter().rev().take_while(|byte| **byte == b'<').count()
     }
 
     /// Adds the `<` that are text before the tag whose `<` is at `at`.
     fn flush_angles(&mut self, at: usize) {
         let start = self.angle_start(at);
-        self.text_range(start, at);
+        if start < at {
+            self.text_range(start, at);
+        }
     }
 
     fn name_of(&mut self, written: &[u8]) -> Name {
-        let mut lower = [0u8; 16];
-        if let Some(lower) = lower.get_mut(..written.len()) {
-            lower.copy_from_slice(written);
-            lower.make_ascii_lowercase();
-            if let Some(name) = Name::known(lower) {
-                return name;
-            }
-        }
-        self.tree.own_name(written, MAX_OWN_NAMES)
-    }
-
-    fn attributes_of(&mut self, tag: &Tag<'_>) -> (u32, u16) {
-        let first = self.tree.attributes.len();
-        for (name, value) in tag.attributes() {
-            let (Some(name_at), Some(value_at)) = (self.position(name), self.position(value).or(Some(0))) else {
-                continue;
-            };
-            if self.tree.attributes.len() - first >= 256 {
-                break;
-            }
-            let value_at = if value.is_empty() { 0 } else { value_at };
-            self.tree.attributes.push(Attribute {
-                name: (name_at as u32, name.len().min(usize::from(u16::MAX)) as u16),
-                value: (value_at as u32, value.len() as u32),
-            });
-        }
-        (first as u32, (self.tree.attributes.len() - first) as u16)
+        Name::known(written).unwrap_or_else(|| self.names.number(written))
     }
 
     /// Closes and opens the elements that the start tag `name` implies.
@@ -214,46 +326,47 @@ impl Builder<'_> {
                 self.close_if_open(|open| matches!(open, names::DT | names::DD), stop);
             }
             names::OPTION | names::OPTGROUP => {
-                if self.top().1 == names::OPTION {
+                if self.top_name() == names::OPTION {
                     self.pop();
                 }
-                if name == names::OPTGROUP && self.top().1 == names::OPTGROUP {
+                if name == names::OPTGROUP && self.top_name() == names::OPTGROUP {
                     self.pop();
                 }
             }
             names::RT | names::RP => {
-                if matches!(self.top().1, names::RT | names::RP) {
+                if matches!(self.top_name(), names::RT | names::RP) {
                     self.pop();
                 }
             }
+            names::A if self.open_links == 0 => {}
             names::A | names::BUTTON | names::NOBR => {
                 self.close_if_open(|open| open == name, |open| open.has(BARRIER));
             }
             names::TD | names::TH => {
                 self.close_if_open(|open| matches!(open, names::TD | names::TH | names::CAPTION), table);
                 self.close_to(|open| matches!(open, names::TR | names::TEMPLATE), table);
-                if matches!(self.top().1, names::TBODY | names::THEAD | names::TFOOT) {
-                    self.open_element(names::TR, (0, 0), false);
-                } else if self.top().1 == names::TABLE {
-                    self.open_element(names::TBODY, (0, 0), false);
-                    self.open_element(names::TR, (0, 0), false);
+                if matches!(self.top_name(), names::TBODY | names::THEAD | names::TFOOT) {
+                    self.open_element(names::TR, None, false);
+                } else if self.top_name() == names::TABLE {
+                    self.open_element(names::TBODY, None, false);
+                    self.open_element(names::TR, None, false);
                 }
             }
             names::TR => {
                 self.close_if_open(|open| matches!(open, names::TR | names::CAPTION | names::COLGROUP), table);
                 let group = |open| matches!(open, names::TBODY | names::THEAD | names::TFOOT | names::TEMPLATE);
                 self.close_to(group, table);
-                if self.top().1 == names::TABLE {
-                    self.open_element(names::TBODY, (0, 0), false);
+                if self.top_name() == names::TABLE {
+                    self.open_element(names::TBODY, None, false);
                 }
             }
             names::TBODY | names::THEAD | names::TFOOT | names::CAPTION | names::COLGROUP => {
                 self.close_to(|open| open == names::TABLE, |open| open == names::TEMPLATE);
             }
-            _ if name.is_heading() && self.top().1.is_heading() => self.pop(),
+            _ if name.is_heading() && self.top_name().is_heading() => self.pop(),
             _ => {}
         }
-        if name.has(BLOCK) && !matches!(name, names::LI | names::DT | names::DD) || name == names::LI {
+        if self.open_paragraphs > 0 && name.has(BLOCK) && !matches!(name, names::DT | names::DD) {
             self.close_if_open(|open| open == names::P, |open| open.has(BARRIER) || open == names::BUTTON);
         }
     }
@@ -272,36 +385,25 @@ impl Builder<'_> {
             let end = self.html.len();
             self.text_range(start, end);
         }
-        while let Some(element) = self.open.pop() {
-            self.tree.close(element.node);
-        }
-    }
-
-    /// Merges the attributes of a second `html` or `body` tag into the element that is open.
-    fn merge(&mut self, node: NodeId, attributes: (u32, u16)) {
-        if let Some(node) = self.tree.nodes.get_mut(node as usize)
-            && node.attributes == 0
-        {
-            node.a = attributes.0;
-            node.attributes = attributes.1;
+        while !self.open.is_empty() {
+            self.pop_any();
         }
     }
 }
 
-impl TokenHandler for Builder<'_> {
+impl<S: NodeSink> TokenHandler for Builder<'_, S> {
     fn start(&mut self, tag: &Tag<'_>) -> TextMode {
-        if self.full {
+        if self.is_ended() {
             return TextMode::PlainText;
         }
         if let Some(at) = self.position(tag.name) {
             self.flush_angles(at.saturating_sub(1));
         }
-        if self.tree.nodes.len() + 4 >= self.max_nodes {
+        if self.nodes as usize + 4 >= self.max_nodes {
             self.full = true;
             return TextMode::PlainText;
         }
         let name = self.name_of(tag.name);
-        let attributes = self.attributes_of(tag);
         let mut foreign = self.in_foreign();
         if foreign && (name.has(BLOCK) || breaks_out(name)) {
             // An HTML element closes the SVG or MathML around it.
@@ -312,30 +414,33 @@ impl TokenHandler for Builder<'_> {
         if !foreign {
             match name {
                 names::HTML => {
-                    self.merge(0, attributes);
+                    self.sink.merge(0, tag);
                     return TextMode::Markup;
                 }
                 names::HEAD_ => {
                     if !self.head && self.body.is_none() {
                         self.head = true;
-                        self.open_element(name, attributes, false);
+                        self.open_element(name, Some(tag), false);
                     }
                     return TextMode::Markup;
                 }
                 names::BODY => {
-                    self.need_body();
-                    if let Some(body) = self.body {
-                        self.merge(body, attributes);
+                    match self.body {
+                        Some(body) => self.sink.merge(body, tag),
+                        None => {
+                            self.close_from(1);
+                            self.body = Some(self.open_element(names::BODY, Some(tag), false));
+                        }
                     }
                     return TextMode::Markup;
                 }
                 names::FRAMESET => self.close_from(1),
                 _ if self.body.is_none() => {
-                    let inside = matches!(self.top().1, names::NOSCRIPT | names::TEMPLATE | names::FRAMESET);
+                    let inside = matches!(self.top_name(), names::NOSCRIPT | names::TEMPLATE | names::FRAMESET);
                     if name.has(HEAD) || name == names::NOSCRIPT {
                         if !self.head {
                             self.head = true;
-                            self.open_element(names::HEAD_, (0, 0), false);
+                            self.open_element(names::HEAD_, None, false);
                         }
                     } else if !inside
                         || !self.open.iter().any(|open| matches!(open.name, names::TEMPLATE | names::FRAMESET))
@@ -353,11 +458,12 @@ impl TokenHandler for Builder<'_> {
         };
         let void = if foreign { tag.self_closing } else { name.has(VOID) || (is_foreign && tag.self_closing) };
         if void {
-            let node = self.append(Node::element(name, attributes));
-            self.tree.close(node);
+            let node = self.next_node();
+            self.sink.open(node, name, Some(tag), &self.names);
+            self.sink.close(name, node + 1);
             return TextMode::Markup;
         }
-        self.open_element(name, attributes, is_foreign);
+        self.open_element(name, Some(tag), is_foreign);
         if is_foreign || !name.has(RAW) {
             return if name == names::PLAINTEXT { TextMode::PlainText } else { TextMode::Markup };
         }
@@ -371,7 +477,7 @@ impl TokenHandler for Builder<'_> {
     }
 
     fn end(&mut self, written: &[u8]) {
-        if self.full {
+        if self.is_ended() {
             return;
         }
         if let Some(at) = self.position(written) {
@@ -440,7 +546,7 @@ impl TokenHandler for Builder<'_> {
 
     fn in_foreign(&self) -> bool {
         self.open.last().is_some_and(|element| {
-            element.foreign && !matches!(element.name, names::TITLE) && !self.tree.is_own(element.name, "foreignobject")
+            element.foreign && !matches!(element.name, names::TITLE) && !self.names.is(element.name, "foreignobject")
         })
     }
 }

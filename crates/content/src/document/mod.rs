@@ -1,18 +1,18 @@
 //! [`Document`]: a page parsed into a tree of elements, in linear time and bounded memory.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 
-use argiope_core::page::examine::{TextContext, resolve_references};
-use argiope_core::page::url::Url;
+use argiope_core::page::examine::{BaseUrl, TextContext, resolve_references};
+use argiope_core::page::url::{MAX_URL_LEN, Url};
+use encoding_rs::UTF_8;
 
-mod build;
+pub(crate) mod build;
 pub(crate) mod names;
 mod serialize;
 
 use crate::select::{SelectError, Selector};
-use names::Name;
-pub(crate) use serialize::push_collapsed;
+use names::{Name, OwnNames};
+pub(crate) use serialize::{breaks_words, is_hidden, push_collapsed};
 
 pub(crate) type NodeId = u32;
 pub(crate) const NONE: NodeId = u32::MAX;
@@ -78,19 +78,13 @@ impl Node {
 struct Tree {
     nodes: Vec<Node>,
     attributes: Vec<Attribute>,
-    own_names: Vec<Box<str>>,
-    own_index: HashMap<Box<str>, u16>,
+    names: OwnNames,
 }
 
 impl Tree {
     fn with_capacity(bytes: usize) -> Self {
         let nodes = (bytes / 40).clamp(16, 16 * 1024);
-        Self {
-            nodes: Vec::with_capacity(nodes),
-            attributes: Vec::with_capacity(nodes / 2),
-            own_names: Vec::new(),
-            own_index: HashMap::new(),
-        }
+        Self { nodes: Vec::with_capacity(nodes), attributes: Vec::with_capacity(nodes / 2), names: OwnNames::default() }
     }
 
     fn append(&mut self, parent: NodeId, mut node: Node) -> NodeId {
@@ -115,31 +109,6 @@ impl Tree {
         if let Some(node) = self.nodes.get_mut(node as usize) {
             node.b = end;
         }
-    }
-
-    fn last_child(&self, node: NodeId) -> Option<NodeId> {
-        let child = self.nodes.get(node as usize)?.last_child;
-        (child != NONE).then_some(child)
-    }
-
-    fn own_name(&mut self, written: &[u8], most: usize) -> Name {
-        let text = String::from_utf8_lossy(written).to_ascii_lowercase();
-        let index = match self.own_index.get(&*text) {
-            Some(&index) => index,
-            None if self.own_names.len() < most => {
-                let index = self.own_names.len() as u16;
-                self.own_names.push(text.as_str().into());
-                self.own_index.insert(text.into(), index);
-                index
-            }
-            None => self.own_names.len() as u16 - 1,
-        };
-        Name(Name::count() + index)
-    }
-
-    fn is_own(&self, name: Name, text: &str) -> bool {
-        let index = usize::from(name.0).checked_sub(usize::from(Name::count()));
-        index.and_then(|index| self.own_names.get(index)).is_some_and(|own| **own == *text)
     }
 }
 
@@ -208,17 +177,17 @@ impl Document {
 
     /// All elements in the order of the page, without the contents of `template`.
     pub fn elements(&self) -> impl Iterator<Item = Element<'_>> {
-        self.root().descendants()
+        std::iter::once(self.root()).chain(self.root().descendants())
     }
 
     /// The first element that `selector` matches.
     pub fn first(&self, selector: &Selector) -> Option<Element<'_>> {
-        self.root().first(selector)
+        selector.matches_of(self).next()
     }
 
     /// All elements that `selector` matches, in the order of the page.
     pub fn all(&self, selector: &Selector) -> Vec<Element<'_>> {
-        self.root().all(selector)
+        selector.matches_of(self).collect()
     }
 
     /// All elements that the selector in `css` matches.
@@ -264,11 +233,16 @@ impl Document {
     }
 
     pub(crate) fn name_text(&self, name: Name) -> &str {
-        name.text().unwrap_or_else(|| {
-            let index = usize::from(name.0.saturating_sub(Name::count()));
-            self.tree.own_names.get(index).map_or("", |name| name)
-        })
+        self.tree.names.text(name)
     }
+}
+
+/// The absolute URL of a reference. `None` unless it is http or https.
+pub(crate) fn resolve_with(base: &BaseUrl, reference: &str) -> Option<String> {
+    let reference = reference.trim();
+    let mut out = String::new();
+    let is_short = reference.len() <= MAX_URL_LEN;
+    (is_short && base.resolve(reference, UTF_8, &mut out).is_ok()).then_some(out)
 }
 
 /// An element of a [`Document`].
@@ -330,7 +304,7 @@ impl<'a> Element<'a> {
     /// The absolute URL of an attribute, resolved against the page. `None` if it is missing or not http or https.
     pub fn url(&self, name: &str) -> Option<String> {
         let value = self.attribute(name)?;
-        self.document.resolve(&value).map(|url| url.as_str().to_owned())
+        resolve_with(&BaseUrl::new(self.document.base.as_ref()?), &value)
     }
 
     /// The text that a reader sees: white space collapsed, blocks separated by a space, without scripts and styles.

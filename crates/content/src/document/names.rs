@@ -1,5 +1,12 @@
 //! Element names as numbers, and the properties of each that the tree builder needs.
 
+use std::collections::HashMap;
+
+use argiope_core::page::examine::names::key;
+
+/// The maximum number of distinct custom names. Further elements get the last name.
+const MAX_OWN_NAMES: usize = 4096;
+
 /// The name of an element: a number for an HTML element, or an index into a document's custom names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Name(pub(crate) u16);
@@ -27,17 +34,6 @@ macro_rules! names {
         $(#[allow(dead_code)] pub(crate) const $constant: Name = Name(Number::$constant as u16);)*
         static TEXTS: &[&str] = &[$($text),*];
         static FLAGS: &[u16] = &[$($flags),*];
-
-        impl Name {
-            /// The number of an HTML name, given in lower case.
-            pub(crate) fn known(name: &[u8]) -> Option<Self> {
-                $(const $constant: &[u8] = $text.as_bytes();)*
-                match name {
-                    $($constant => Some(self::$constant),)*
-                    _ => None,
-                }
-            }
-        }
     };
 }
 
@@ -68,7 +64,62 @@ names! {
     VAR "var" INLINE; VIDEO "video" 0; WBR "wbr" VOID; XMP "xmp" BLOCK | RAW;
 }
 
+/// The number of slots of [`KEYS`]; a power of two.
+const SLOTS: usize = 512;
+
+/// A hash table from the keys of names of up to eight bytes to their numbers. Empty slots have the key 0.
+static KEYS: [(u64, u16); SLOTS] = {
+    let mut table = [(0, 0); SLOTS];
+    let mut number = 0;
+    while number < TEXTS.len() {
+        let text = TEXTS[number].as_bytes();
+        if text.len() <= 8 {
+            let (mut key, mut index) = (0, 0);
+            while index < text.len() {
+                key |= (text[index] as u64) << (8 * index);
+                index += 1;
+            }
+            let mut slot = slot_of(key);
+            while table[slot].0 != 0 {
+                slot = (slot + 1) % SLOTS;
+            }
+            table[slot] = (key, number as u16);
+        }
+        number += 1;
+    }
+    table
+};
+
+const fn slot_of(key: u64) -> usize {
+    (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - SLOTS.trailing_zeros())) as usize
+}
+
 impl Name {
+    /// The number of an HTML name, given in any case.
+    pub(crate) fn known(name: &[u8]) -> Option<Self> {
+        if name.len() > 8 {
+            return [BLOCKQUOTE, FIGCAPTION, PLAINTEXT]
+                .into_iter()
+                .find(|known| known.text().is_some_and(|text| text.as_bytes().eq_ignore_ascii_case(name)));
+        }
+        let key = key(name);
+        let mut slot = slot_of(key);
+        loop {
+            match KEYS[slot % SLOTS] {
+                (0, _) => return None,
+                // A NUL byte in a name has the key of a shorter name.
+                (found, number) if found == key => {
+                    return Some(Self(number)).filter(|known| known.length() == name.len());
+                }
+                _ => slot += 1,
+            }
+        }
+    }
+
+    fn length(self) -> usize {
+        self.text().map_or(0, str::len)
+    }
+
     /// The number of HTML names; larger numbers are custom names of a document.
     pub(crate) fn count() -> u16 {
         TEXTS.len() as u16
@@ -98,5 +149,50 @@ impl Name {
 
     pub(crate) fn is_heading(self) -> bool {
         matches!(self, H1 | H2 | H3 | H4 | H5 | H6)
+    }
+}
+
+/// The names of a page that are not HTML names.
+#[derive(Debug, Default)]
+pub(crate) struct OwnNames {
+    texts: Vec<Box<str>>,
+    numbers: HashMap<Box<str>, u16>,
+}
+
+impl OwnNames {
+    /// The number of a name that is not an HTML name.
+    pub(super) fn number(&mut self, written: &[u8]) -> Name {
+        let mut buffer = [0; 64];
+        let text = match buffer.get_mut(..written.len()) {
+            Some(lower) => {
+                lower.copy_from_slice(written);
+                lower.make_ascii_lowercase();
+                String::from_utf8_lossy(lower)
+            }
+            None => String::from_utf8_lossy(written).to_ascii_lowercase().into(),
+        };
+        let index = match self.numbers.get(&*text) {
+            Some(&index) => index,
+            None if self.texts.len() < MAX_OWN_NAMES => {
+                let index = self.texts.len() as u16;
+                self.texts.push((*text).into());
+                self.numbers.insert((*text).into(), index);
+                index
+            }
+            None => self.texts.len() as u16 - 1,
+        };
+        Name(Name::count() + index)
+    }
+
+    /// The text of any name of the page, in lower case.
+    pub(crate) fn text(&self, name: Name) -> &str {
+        name.text().unwrap_or_else(|| {
+            let index = usize::from(name.0.saturating_sub(Name::count()));
+            self.texts.get(index).map_or("", |text| text)
+        })
+    }
+
+    pub(super) fn is(&self, name: Name, text: &str) -> bool {
+        name.0 >= Name::count() && self.text(name) == text
     }
 }

@@ -6,7 +6,7 @@ use super::names::{self, Name, RAW};
 use super::{Element, TEXT};
 
 /// Whether the element's text is not shown.
-fn is_hidden(name: Name) -> bool {
+pub(crate) fn is_hidden(name: Name) -> bool {
     matches!(
         name,
         names::SCRIPT
@@ -17,6 +17,11 @@ fn is_hidden(name: Name) -> bool {
             | names::IFRAME
             | names::OBJECT
     )
+}
+
+/// Whether the element separates the words before, within and after it.
+pub(crate) fn breaks_words(name: Name) -> bool {
+    name.is_block() || matches!(name, names::BR | names::TD | names::TH)
 }
 
 /// Appends `text` with every run of white space collapsed to one space; leading white space is dropped if `out` is
@@ -46,7 +51,7 @@ pub(super) fn text(element: Element<'_>) -> String {
             push_collapsed(&mut out, &document.text_of(node));
         } else if is_hidden(node.name) {
             id = node.b.max(id);
-        } else if node.name.is_block() || matches!(node.name, names::BR | names::TD | names::TH) {
+        } else if breaks_words(node.name) {
             push_collapsed(&mut out, " ");
             block_ends.push(node.b);
         }

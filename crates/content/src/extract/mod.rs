@@ -3,19 +3,26 @@
 //! A rule is `NAME=SELECTOR` on the command line or an entry of a rules file (TOML); both become the same [`Field`].
 //! All errors of a rule are detected when it is parsed, before the first request.
 
+use std::sync::OnceLock;
+
 use argiope_core::page::reader::FieldCount;
+use argiope_core::page::url::Url;
 use regex::Regex;
 use serde_json::{Map, Value};
 
 mod coerce;
 mod file;
 mod rule;
+mod stream;
+#[cfg(test)]
+mod stream_tests;
 mod values;
 
 use crate::document::Document;
 use crate::select::Selector;
 use crate::structured::DataPath;
 use coerce::Coercion;
+use stream::StreamPlan;
 
 /// Rules that extract named fields from pages.
 ///
@@ -34,6 +41,8 @@ use coerce::Coercion;
 pub struct Extraction {
     fields: Vec<Field>,
     urls: UrlFilter,
+    /// How the fields are found without a tree; `None` within if they need one.
+    plan: OnceLock<Option<StreamPlan>>,
 }
 
 /// A rule that cannot be used, and its location.
@@ -161,6 +170,7 @@ impl Extraction {
             return Err(RuleError { place: place.to_owned(), message });
         }
         self.fields.push(field);
+        self.plan = OnceLock::new();
         Ok(())
     }
 
@@ -207,6 +217,21 @@ impl Extraction {
         if !self.urls.accepts(url) {
             return Extracted::default();
         }
-        values::Reader::new(page).page(&self.fields, url, tally)
+        values::read_fields(&mut values::TreeFinder::new(page), &self.fields, url, tally)
+    }
+
+    /// Extracts the fields of a page that is not parsed yet. Gives what [`Extraction::apply`] gives for the parsed
+    /// page, and builds no tree unless a rule needs one: `@html`, microdata, and selectors that look ahead, such as
+    /// `:has()`.
+    pub fn read(&self, html: &str, url: &Url, tally: &mut Tally) -> Extracted {
+        if !self.urls.accepts(url.as_str()) {
+            return Extracted::default();
+        }
+        let plan = self.plan.get_or_init(|| StreamPlan::of(&self.fields));
+        let applies = |field: &Field| field.urls.accepts(url.as_str());
+        match plan.as_ref().and_then(|plan| plan.read(&self.fields, applies, html, url)) {
+            Some(mut finder) => values::read_fields(&mut finder, &self.fields, url.as_str(), tally),
+            None => self.apply(&Document::parse(html).with_url(url), url.as_str(), tally),
+        }
     }
 }

@@ -7,14 +7,16 @@ use serde_json::{Map, Value};
 use super::coerce::Coercion;
 use super::{Extracted, Field, Source, Take, Tally};
 use crate::document::{Document, Element};
-use crate::select::Steps;
+use crate::select::{Selector, Steps};
 
 /// Maximum number of matches of one rule.
-const MAX_MATCHES: usize = 10_000;
+pub(super) const MAX_MATCHES: usize = 10_000;
 /// Maximum bytes of one value.
-const MAX_VALUE: usize = 1 << 20;
+pub(super) const MAX_VALUE: usize = 1 << 20;
 /// Maximum bytes of all values of a page.
-const MAX_DATA: usize = 8 << 20;
+pub(super) const MAX_DATA: usize = 8 << 20;
+
+pub(super) const TOO_MANY: &str = "a rule matched more elements than are read";
 
 /// Attributes whose values are URLs.
 const ADDRESSES: &[&str] = &[
@@ -34,133 +36,213 @@ const ADDRESSES: &[&str] = &[
     "data-original",
 ];
 
-pub(super) struct Reader<'a> {
-    page: &'a Document,
-    steps: Steps,
+/// Turns texts into the values of fields, within the limits of a page.
+pub(super) struct ValueReader {
     left: usize,
-    limited: Option<&'static str>,
-    json_ld: OnceCell<Vec<Value>>,
-    microdata: OnceCell<Vec<Value>>,
+    pub(super) limited: Option<&'static str>,
 }
 
-enum Found {
+pub(super) enum Found {
     Nothing,
     /// Something matched, but not in the form that the rule requires.
     Unusable,
     Value(Value),
 }
 
-impl<'a> Reader<'a> {
+/// The counts of one field on one page.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Seen {
+    matched: bool,
+    unusable: bool,
+}
+
+impl Seen {
+    fn add(&mut self, found: &Found) {
+        self.matched |= matches!(found, Found::Value(_));
+        self.unusable |= matches!(found, Found::Unusable);
+    }
+}
+
+/// Finds the texts of fields in a page. There is one for the tree and one for matching without a tree.
+pub(super) trait TextFinder {
+    /// The value of a field of the page. `seen` has one entry per field of its items.
+    fn field(&mut self, index: usize, field: &Field, seen: &mut [Seen]) -> Found;
+    /// The limit that was reached, if any.
+    fn limited(&self) -> Option<&'static str>;
+}
+
+/// Reads all fields that apply to the page, and counts them.
+pub(super) fn read_fields(finder: &mut impl TextFinder, fields: &[Field], url: &str, tally: &mut Tally) -> Extracted {
+    let mut data = Map::new();
+    let mut index = 0;
+    for (position, field) in fields.iter().enumerate() {
+        let inner = if let Source::Items(_, inner) = &field.source { inner.len() } else { 0 };
+        let counts = tally.fields.get_mut(index..=index + inner);
+        index += inner + 1;
+        if !field.urls.accepts(url) {
+            continue;
+        }
+        let mut seen = vec![Seen::default(); inner];
+        let found = finder.field(position, field, &mut seen);
+        if let Some([count, inner_counts @ ..]) = counts {
+            count.tried += 1;
+            count.matched += u64::from(matches!(found, Found::Value(_)));
+            count.unusable += u64::from(matches!(found, Found::Unusable));
+            for (count, seen) in inner_counts.iter_mut().zip(seen) {
+                count.tried += u64::from(matches!(found, Found::Value(_)));
+                count.matched += u64::from(seen.matched);
+                count.unusable += u64::from(seen.unusable && !seen.matched);
+            }
+        }
+        if let Found::Value(value) = found {
+            data.insert(field.name.clone(), value);
+        }
+    }
+    Extracted { data, limited: finder.limited() }
+}
+
+/// Builds the rows of items. `read` gives the value of an inner field of an item.
+pub(super) fn rows<T>(
+    items: impl Iterator<Item = T>,
+    (inner, many): (&[Field], bool),
+    seen: &mut [Seen],
+    mut read: impl FnMut(&T, usize, &Field) -> (Found, bool),
+) -> Found {
+    let mut rows = Vec::new();
+    for item in items {
+        let mut row = Map::new();
+        let mut exhausted = false;
+        for (position, field) in inner.iter().enumerate() {
+            let (found, out_of_room) = read(&item, position, field);
+            exhausted |= out_of_room;
+            if let Some(seen) = seen.get_mut(position) {
+                seen.add(&found);
+            }
+            if let Found::Value(value) = found {
+                row.insert(field.name.clone(), value);
+            }
+        }
+        if !row.is_empty() {
+            rows.push(Value::Object(row));
+        }
+        if exhausted {
+            break;
+        }
+    }
+    match (rows.is_empty(), many) {
+        (true, _) => Found::Nothing,
+        (false, true) => Found::Value(Value::Array(rows)),
+        (false, false) => rows.into_iter().next().map_or(Found::Nothing, Found::Value),
+    }
+}
+
+/// Finds texts in the tree.
+pub(super) struct TreeFinder<'a> {
+    page: &'a Document,
+    steps: Steps,
+    values: ValueReader,
+    json_ld: OnceCell<Vec<Value>>,
+    microdata: OnceCell<Vec<Value>>,
+}
+
+impl<'a> TreeFinder<'a> {
     pub(super) fn new(page: &'a Document) -> Self {
         Self {
             page,
             steps: Steps::default(),
-            left: MAX_DATA,
-            limited: page.truncated(),
+            values: ValueReader::new(page.truncated()),
             json_ld: OnceCell::new(),
             microdata: OnceCell::new(),
         }
     }
 
-    pub(super) fn page(mut self, fields: &[Field], url: &str, tally: &mut Tally) -> Extracted {
-        let mut data = Map::new();
-        let mut index = 0;
-        for field in fields {
-            let inner = if let Source::Items(_, inner) = &field.source { inner.len() } else { 0 };
-            let counts = tally.fields.get_mut(index..=index + inner);
-            index += inner + 1;
-            if !field.urls.accepts(url) {
-                continue;
-            }
-            let mut seen = vec![(false, false); inner];
-            let found = self.field(field, self.page.root(), &mut seen);
-            if let Some([count, inner_counts @ ..]) = counts {
-                count.tried += 1;
-                count.matched += u64::from(matches!(found, Found::Value(_)));
-                count.unusable += u64::from(matches!(found, Found::Unusable));
-                for (count, (matched, unusable)) in inner_counts.iter_mut().zip(seen) {
-                    count.tried += u64::from(matches!(found, Found::Value(_)));
-                    count.matched += u64::from(matched);
-                    count.unusable += u64::from(unusable && !matched);
-                }
-            }
-            if let Found::Value(value) = found {
-                data.insert(field.name.clone(), value);
-            }
-        }
-        if self.steps.exhausted() {
-            self.limited = Some("the selectors cost too much on this page");
-        }
-        Extracted { data, limited: self.limited }
-    }
-
-    fn field(&mut self, field: &Field, scope: Element<'a>, seen: &mut [(bool, bool)]) -> Found {
-        let most = if field.many { MAX_MATCHES } else { 1 };
+    /// The value of a field in the page, or in an item.
+    fn read(&mut self, field: &Field, item: Option<Element<'a>>, seen: &mut [Seen]) -> Found {
+        let page = self.page;
         match &field.source {
             Source::Items(selector, inner) => {
-                let items = selector.find(scope, most, &mut self.steps);
-                let mut rows = Vec::new();
-                for item in items {
-                    let mut row = Map::new();
-                    for (position, field) in inner.iter().enumerate() {
-                        let found = self.field(field, item, &mut []);
-                        if let Some(seen) = seen.get_mut(position) {
-                            seen.0 |= matches!(found, Found::Value(_));
-                            seen.1 |= matches!(found, Found::Unusable);
-                        }
-                        if let Found::Value(value) = found {
-                            row.insert(field.name.clone(), value);
-                        }
-                    }
-                    if !row.is_empty() {
-                        rows.push(Value::Object(row));
-                    }
-                    if self.left == 0 {
-                        break;
-                    }
-                }
-                match (rows.is_empty(), field.many) {
-                    (true, _) => Found::Nothing,
-                    (false, true) => Found::Value(Value::Array(rows)),
-                    (false, false) => rows.into_iter().next().map_or(Found::Nothing, Found::Value),
-                }
+                let most = if field.many { MAX_MATCHES } else { 1 };
+                let items = self.find(selector, item, most);
+                rows(items.into_iter(), (inner, field.many), seen, |&item, _, field| {
+                    (self.read(field, Some(item), &mut []), self.values.is_full())
+                })
             }
             Source::Css(selector, take) => {
-                let mut found = match selector {
-                    None => vec![scope],
-                    // The first match may lack the attribute or the required form, so further matches are tried.
-                    Some(selector) if plain(field) && matches!(take, Take::Text | Take::Html) => {
-                        selector.find(scope, most, &mut self.steps)
-                    }
-                    Some(selector) => selector.find(scope, MAX_MATCHES, &mut self.steps),
+                let Some(selector) = selector else {
+                    let text = taken(item.unwrap_or(page.root()), take);
+                    return self.values.collect(field, text.into_iter());
                 };
-                if found.len() == MAX_MATCHES {
-                    self.limited = Some("a rule matched more elements than are read");
+                let mut matches = match item {
+                    None => selector.matches_of(page),
+                    Some(item) => selector.matches_within(item),
+                };
+                matches.swap_steps(&mut self.steps);
+                let mut count = 0;
+                let limit = match_limit(field, take);
+                let texts = matches.by_ref().take(limit).inspect(|_| count += 1);
+                let found = self.values.collect(field, texts.filter_map(|element| taken(element, take)));
+                matches.swap_steps(&mut self.steps);
+                if count == MAX_MATCHES {
+                    self.values.limited = Some(TOO_MANY);
                 }
-                let texts = found.drain(..).filter_map(|element| taken(element, take));
-                self.collect(field, texts)
+                found
             }
-            Source::Meta(name) => {
-                let page = self.page;
-                self.collect(field, page.metas(name))
-            }
+            Source::Meta(name) => self.values.collect(field, page.metas(name)),
             Source::JsonLd(path) => {
-                let roots = std::mem::take(&mut self.json_ld);
-                let texts = data_values(path.find(roots.get_or_init(|| self.page.json_ld())));
-                self.json_ld = roots;
-                self.data(field, texts)
+                let found = path.find(self.json_ld.get_or_init(|| page.json_ld()));
+                self.values.data(field, data_values(found))
             }
             Source::Microdata(path) => {
-                let roots = std::mem::take(&mut self.microdata);
-                let texts = data_values(path.find(roots.get_or_init(|| self.page.microdata())));
-                self.microdata = roots;
-                self.data(field, texts)
+                let found = path.find(self.microdata.get_or_init(|| page.microdata()));
+                self.values.data(field, data_values(found))
             }
         }
+    }
+
+    fn find(&mut self, selector: &Selector, item: Option<Element<'a>>, most: usize) -> Vec<Element<'a>> {
+        let mut matches = match item {
+            None => selector.matches_of(self.page),
+            Some(item) => selector.matches_within(item),
+        };
+        matches.swap_steps(&mut self.steps);
+        let found = matches.by_ref().take(most).collect();
+        matches.swap_steps(&mut self.steps);
+        found
+    }
+}
+
+impl TextFinder for TreeFinder<'_> {
+    fn field(&mut self, _index: usize, field: &Field, seen: &mut [Seen]) -> Found {
+        self.read(field, None, seen)
+    }
+
+    fn limited(&self) -> Option<&'static str> {
+        if self.steps.exhausted() {
+            return Some("the selectors cost too much on this page");
+        }
+        self.values.limited
+    }
+}
+
+/// The number of matches that are read. The first match may lack the attribute or the required form, so further
+/// matches are tried.
+pub(super) fn match_limit(field: &Field, take: &Take) -> usize {
+    let first = !field.many && plain(field) && matches!(take, Take::Text | Take::Html);
+    if first { 1 } else { MAX_MATCHES }
+}
+
+impl ValueReader {
+    pub(super) fn new(limited: Option<&'static str>) -> Self {
+        Self { left: MAX_DATA, limited }
+    }
+
+    /// Whether no further value is kept.
+    pub(super) fn is_full(&self) -> bool {
+        self.left == 0
     }
 
     /// Values of structured data keep their type unless the rule sets one.
-    fn data(&mut self, field: &Field, values: Vec<Value>) -> Found {
+    pub(super) fn data(&mut self, field: &Field, values: Vec<Value>) -> Found {
         if !plain(field) {
             let texts = values.into_iter().filter_map(|value| match value {
                 Value::String(text) => Some(text),
@@ -188,16 +270,17 @@ impl<'a> Reader<'a> {
         finish(field, kept, false)
     }
 
-    fn collect(&mut self, field: &Field, texts: impl Iterator<Item = String>) -> Found {
+    pub(super) fn collect(&mut self, field: &Field, texts: impl Iterator<Item = String>) -> Found {
         let mut values = Vec::new();
         let mut unusable = false;
         for text in texts {
             let text = cut(text);
-            let Some(value) = usable(field, &text) else {
+            let length = text.len();
+            let Some(value) = usable(field, text) else {
                 unusable = true;
                 continue;
             };
-            if !self.account(text.len()) {
+            if !self.account(length) {
                 break;
             }
             values.push(value);
@@ -219,7 +302,7 @@ impl<'a> Reader<'a> {
 }
 
 /// Whether the first match is used regardless of its text.
-fn plain(field: &Field) -> bool {
+pub(super) fn plain(field: &Field) -> bool {
     field.regex.is_none() && field.coercion == Coercion::Text
 }
 
@@ -238,10 +321,15 @@ fn taken(element: Element<'_>, take: &Take) -> Option<String> {
         Take::Html => Some(element.html()),
         Take::Attribute(name) => {
             let value = element.attribute(name)?;
-            let absolute = ADDRESSES.contains(&name.as_str()).then(|| element.url(name)).flatten();
+            let absolute = is_address(name).then(|| element.url(name)).flatten();
             Some(absolute.unwrap_or_else(|| value.trim().to_owned()))
         }
     }
+}
+
+/// Whether the values of the attribute are URLs.
+pub(super) fn is_address(name: &str) -> bool {
+    ADDRESSES.contains(&name)
 }
 
 fn cut(mut text: String) -> String {
@@ -256,17 +344,20 @@ fn cut(mut text: String) -> String {
 }
 
 /// The value of a text after the regular expression and the coercion. An empty text is not a value.
-fn usable(field: &Field, text: &str) -> Option<Value> {
+pub(super) fn usable(field: &Field, text: String) -> Option<Value> {
+    if plain(field) {
+        return if text.trim().is_empty() { None } else { Some(Value::String(text)) };
+    }
     let text = match &field.regex {
-        None => text,
+        None => text.as_str(),
         Some(regex) => {
-            let groups = regex.captures(text)?;
+            let groups = regex.captures(&text)?;
             groups.iter().skip(1).flatten().next().or_else(|| groups.get(0))?.as_str()
         }
     };
     if text.trim().is_empty() { None } else { field.coercion.apply(text) }
 }
 
-fn data_values(found: Vec<&Value>) -> Vec<Value> {
+pub(super) fn data_values(found: Vec<&Value>) -> Vec<Value> {
     found.into_iter().filter(|value| !value.is_null()).take(MAX_MATCHES).cloned().collect()
 }

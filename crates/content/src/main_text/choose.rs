@@ -29,7 +29,7 @@ pub(super) fn choose(page: &Document, measure: &Measure, removed: &mut [bool]) -
         }
         return roots;
     }
-    let main = page.elements().find(|element| {
+    let main = page.root().descendants().find(|element| {
         let main = element.id_name() == names::MAIN || element.attribute("role").is_some_and(|role| &*role == "main");
         main && !is_removed(*element, removed) && measure.text(*element) * 3 >= all
     });
@@ -45,7 +45,7 @@ fn is_removed(element: Element<'_>, removed: &[bool]) -> bool {
 fn declared<'a>(page: &'a Document, measure: &Measure, removed: &[bool], all: u32) -> Option<Element<'a>> {
     let mut best: Option<(u32, Element<'a>)> = None;
     let mut articles: Vec<Element<'a>> = Vec::new();
-    for element in page.elements() {
+    for element in page.root().descendants() {
         let property = element.attribute("itemprop");
         let body = property.is_some_and(|property| property.split_ascii_whitespace().any(|name| name == "articleBody"));
         let named = matches!(element.id_name(), names::DIV | names::SECTION | names::ARTICLE)

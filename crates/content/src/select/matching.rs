@@ -1,7 +1,8 @@
 //! Matching of selectors against elements.
 
+use super::bits::is_at;
 use super::{AttributeTest, Combinator, Complex, Compound, Selector, Simple};
-use crate::document::{Element, NONE, TEXT};
+use crate::document::{Document, Element, NONE, TEXT};
 
 /// The budget of matching steps. Once it is used up, nothing matches any more.
 #[derive(Clone, Debug)]
@@ -77,16 +78,29 @@ impl<'a> Iterator for Matches<'a, '_> {
     }
 }
 
+impl Matches<'_, '_> {
+    /// Exchanges the budget of steps.
+    pub(crate) fn swap_steps(&mut self, steps: &mut Steps) {
+        std::mem::swap(&mut self.steps, steps);
+    }
+}
+
 impl Selector {
     /// The elements within `scope` that match, in the order of the page.
     pub fn matches_within<'a>(&self, scope: Element<'a>) -> Matches<'a, '_> {
         Matches { selector: self, scope, next: scope.node + 1, end: scope.end(), steps: Steps::default() }
     }
 
+    /// The elements of a page that match, the root included.
+    pub(crate) fn matches_of<'a>(&self, page: &'a Document) -> Matches<'a, '_> {
+        let scope = page.root();
+        Matches { selector: self, scope, next: scope.node, end: scope.end(), steps: Steps::default() }
+    }
+
     /// The elements within `scope` that match, at most `most`, within the budget `steps`.
     pub fn find<'a>(&self, scope: Element<'a>, most: usize, steps: &mut Steps) -> Vec<Element<'a>> {
         let mut matches = self.matches_within(scope);
-        std::mem::swap(&mut matches.steps, steps);
+        matches.swap_steps(steps);
         let found = matches.by_ref().take(most).collect();
         *steps = matches.steps;
         found
@@ -203,11 +217,7 @@ impl Simple {
             }
             Self::Nth { step, offset, from_end, of_type } => {
                 let position = position(element, *from_end, *of_type, steps);
-                let distance = position - i64::from(*offset);
-                match i64::from(*step) {
-                    0 => distance == 0,
-                    step => distance % step == 0 && distance / step >= 0,
-                }
+                is_at(position, *step, *offset)
             }
             Self::Empty => element.children_nodes().all(|id| {
                 element
@@ -243,11 +253,11 @@ fn has(complex: &Complex, element: Element<'_>, steps: &mut Steps) -> bool {
     }
 }
 
-fn has_word(value: &str, word: &str) -> bool {
+pub(super) fn has_word(value: &str, word: &str) -> bool {
     value.split_ascii_whitespace().any(|found| found == word)
 }
 
-fn compare(found: &str, value: &str, test: AttributeTest, ignore_case: bool) -> bool {
+pub(super) fn compare(found: &str, value: &str, test: AttributeTest, ignore_case: bool) -> bool {
     if ignore_case {
         return compare(&found.to_ascii_lowercase(), &value.to_ascii_lowercase(), test, false);
     }

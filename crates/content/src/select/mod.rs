@@ -1,7 +1,10 @@
 //! CSS selectors: parsing with error positions, and matching in bounded time.
 
+mod bits;
 mod matching;
 mod parse;
+
+pub(crate) use bits::{BitMatcher, MatchState, Subject};
 
 pub use matching::{Matches, Steps};
 

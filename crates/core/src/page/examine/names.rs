@@ -3,6 +3,7 @@
 use crate::swar;
 
 /// A name of up to eight bytes in lower case, as an integer. Longer names are all 0 and compared by bytes.
+#[inline]
 pub fn key(name: &[u8]) -> u64 {
     if name.len() > 8 { 0 } else { swar::lower(swar::up_to(name)) }
 }

@@ -65,13 +65,18 @@ pub fn find(byte: u8, bytes: &[u8]) -> Option<usize> {
 }
 
 /// The end of a tag's name.
+#[inline]
 pub fn name_end(bytes: &[u8]) -> Option<usize> {
     seek_end(bytes, 0, ENDS_NAME)
 }
 
 /// Finds the end of a tag: the position of its `>`, and whether it is self-closing. `bytes` starts after the tag's
 /// name. `None` if the tag is incomplete.
+#[inline]
 pub fn whole_tag(bytes: &[u8]) -> Option<(usize, bool)> {
+    if bytes.first() == Some(&b'>') {
+        return Some((0, false));
+    }
     let mut at = 0;
     loop {
         // Before a name: white space and slashes, then the end or a name, which may start with `=`.

@@ -1,0 +1,639 @@
+//! Extraction without a tree: selectors are matched while the page passes, and only what they take is kept.
+//!
+//! Rules that need the tree (`@html`, microdata, selectors that look ahead) have no [`StreamPlan`]. A page that the
+//! plan cannot process, because a late tag changes an element that has passed or because matches are nested deeply, is
+//! read again with the tree. The result is the same as that of the tree.
+
+use std::borrow::Cow;
+use std::cell::OnceCell;
+
+use argiope_core::page::examine::tokenizer::Tag;
+use argiope_core::page::examine::{BaseUrl, TextContext, resolve_references};
+use argiope_core::page::url::Url;
+use serde_json::Value;
+
+use super::values::{
+    Found, MAX_DATA, MAX_MATCHES, MAX_VALUE, Seen, TOO_MANY, TextFinder, ValueReader, data_values, is_address,
+    match_limit, rows, usable,
+};
+use super::{Field, Source, Take};
+use crate::document::build::{NodeSink, walk, within_limits};
+use crate::document::names::{self, Name, OwnNames};
+use crate::document::{NodeId, ParseLimits, breaks_words, is_hidden, push_collapsed, resolve_with};
+use crate::select::{BitMatcher, MatchState, Selector, Subject};
+use crate::structured::{is_json_ld, meta_names, parse_blocks};
+
+/// The number of nested matches whose text is read at the same time.
+const MAX_OPEN: usize = 32;
+
+/// The selectors of all fields, and what is taken from their matches.
+#[derive(Clone, Debug)]
+pub(super) struct StreamPlan {
+    matcher: BitMatcher,
+    slots: Vec<Slot>,
+    /// For each field, the slot of its own selector and the first slot of its inner fields.
+    fields: Vec<FieldSlots>,
+    json_ld: bool,
+    addresses: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct FieldSlots {
+    own: Option<u8>,
+    inner: u8,
+}
+
+/// One selector.
+#[derive(Clone, Debug)]
+struct Slot {
+    field: u8,
+    inner: Option<u8>,
+    kind: SlotKind,
+    bits: u64,
+}
+
+#[derive(Clone, Debug)]
+enum SlotKind {
+    /// The matches are items; their attributes are values of these slots.
+    Items(Vec<(u8, String)>),
+    Text,
+    Attribute(String),
+    /// An attribute of the item itself; it has no selector.
+    OfItem,
+}
+
+impl StreamPlan {
+    /// The plan for these fields; `None` if one of them needs the tree.
+    pub(super) fn of(fields: &[Field]) -> Option<Self> {
+        let mut plan = Self {
+            matcher: BitMatcher::default(),
+            slots: Vec::new(),
+            fields: Vec::new(),
+            json_ld: false,
+            addresses: false,
+        };
+        for (index, field) in fields.iter().enumerate() {
+            let index = u8::try_from(index).ok().filter(|&index| index < 64)?;
+            let mut slots = FieldSlots::default();
+            match &field.source {
+                Source::Css(selector, take) => {
+                    let kind = plan.kind_of(take)?;
+                    slots.own = Some(plan.add(selector.as_ref()?, index, None, kind)?);
+                }
+                Source::JsonLd(_) => plan.json_ld = true,
+                Source::Meta(_) => {}
+                Source::Items(selector, inner) => {
+                    let own = plan.add(selector, index, None, SlotKind::Items(Vec::new()))?;
+                    slots = FieldSlots { own: Some(own), inner: own + 1 };
+                    for (position, field) in inner.iter().enumerate() {
+                        let Source::Css(selector, take) = &field.source else { return None };
+                        let position = Some(u8::try_from(position).ok()?);
+                        let kind = plan.kind_of(take)?;
+                        match (selector, kind) {
+                            (Some(selector), kind) => {
+                                plan.add(selector, index, position, kind)?;
+                            }
+                            (None, SlotKind::Attribute(name)) => {
+                                let slot = plan.push(index, position, SlotKind::OfItem)?;
+                                if let Some(Slot { kind: SlotKind::Items(own), .. }) =
+                                    plan.slots.get_mut(usize::from(own))
+                                {
+                                    own.push((slot, name));
+                                }
+                            }
+                            (None, _) => return None,
+                        }
+                    }
+                }
+                Source::Microdata(_) => return None,
+            }
+            plan.fields.push(slots);
+        }
+        for number in 0..plan.slots.len() {
+            let bits = plan.matcher.bits_of(number as u8);
+            if let Some(slot) = plan.slots.get_mut(number) {
+                slot.bits = bits;
+            }
+        }
+        Some(plan)
+    }
+
+    fn kind_of(&mut self, take: &Take) -> Option<SlotKind> {
+        match take {
+            Take::Text => Some(SlotKind::Text),
+            Take::Html => None,
+            Take::Attribute(name) => {
+                self.addresses |= is_address(name);
+                Some(SlotKind::Attribute(name.clone()))
+            }
+        }
+    }
+
+    fn push(&mut self, field: u8, inner: Option<u8>, kind: SlotKind) -> Option<u8> {
+        let number = u8::try_from(self.slots.len()).ok()?;
+        self.slots.push(Slot { field, inner, kind, bits: 0 });
+        Some(number)
+    }
+
+    fn add(&mut self, selector: &Selector, field: u8, inner: Option<u8>, kind: SlotKind) -> Option<u8> {
+        let number = self.push(field, inner, kind)?;
+        self.matcher.add(selector, number).then_some(number)
+    }
+
+    /// Reads a page. `applies` tells which fields are wanted. `None` if the page must be read with the tree.
+    pub(super) fn read<'a>(
+        &'a self,
+        fields: &'a [Field],
+        applies: impl Fn(&Field) -> bool,
+        html: &'a str,
+        url: &Url,
+    ) -> Option<StreamFinder<'a>> {
+        let limits = ParseLimits::default();
+        let (html, cut) = within_limits(html, &limits);
+        let mut sink = StreamSink::new(self, fields, applies, html);
+        let (_, full) = walk(html, limits.max_nodes, &mut sink);
+        if sink.refused {
+            return None;
+        }
+        sink.values.iter_mut().for_each(|values| values.sort_by_key(|found| found.node));
+        let base = sink.base.as_deref().and_then(|href| url.join(href).ok());
+        Some(StreamFinder {
+            plan: self,
+            json_ld: OnceCell::new(),
+            scripts: sink.scripts,
+            metas: sink.metas,
+            slots: sink.values,
+            counts: sink.matched.iter().map(|(count, _)| *count as usize).collect(),
+            items: sink.items,
+            base: BaseUrl::new(base.as_ref().unwrap_or(url)),
+            values: ValueReader::new(full.or(cut)),
+        })
+    }
+}
+
+/// A text that a selector took.
+struct TakenText<'a> {
+    node: NodeId,
+    text: Cow<'a, str>,
+    /// The text is a reference that is resolved against the base of the page.
+    is_address: bool,
+}
+
+impl TakenText<'_> {
+    fn resolved(&self, base: &BaseUrl) -> String {
+        let absolute = self.is_address.then(|| resolve_with(base, &self.text)).flatten();
+        absolute.unwrap_or_else(|| (*self.text).to_owned())
+    }
+}
+
+/// The text of an open element that a selector matched.
+struct OpenText {
+    slot: u8,
+    node: NodeId,
+    depth: usize,
+    text: String,
+}
+
+/// An element that is an item, from its node to the node after its subtree.
+#[derive(Clone, Copy)]
+struct Item {
+    field: u8,
+    node: NodeId,
+    end: NodeId,
+    depth: usize,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Frame {
+    state: MatchState,
+    /// A text or an item ends with this element.
+    ends: bool,
+}
+
+struct StreamSink<'a> {
+    plan: &'a StreamPlan,
+    fields: &'a [Field],
+    html: &'a str,
+    /// The compounds of selectors that are still searched for.
+    live: u64,
+    frames: Vec<Frame>,
+    /// The attributes of the root are not known before the first node within it.
+    root_pending: bool,
+    root_bare: bool,
+    body_bare: bool,
+    /// The depths of open elements whose text is not shown, and of the outermost open `template`.
+    hidden: Vec<usize>,
+    template: Option<usize>,
+    open_texts: Vec<OpenText>,
+    open_items: Vec<Item>,
+    values: Vec<Vec<TakenText<'a>>>,
+    items: Vec<Item>,
+    /// The matches of each slot, without those of an element that matched already.
+    matched: Vec<(u32, NodeId)>,
+    /// For each field, the contents of `meta` elements; whether it is still searched for.
+    metas: Vec<Vec<String>>,
+    meta_live: Vec<bool>,
+    metas_left: usize,
+    script: Option<NodeId>,
+    scripts: Vec<&'a str>,
+    base: Option<String>,
+    bytes: usize,
+    refused: bool,
+}
+
+impl<'a> StreamSink<'a> {
+    fn new(plan: &'a StreamPlan, fields: &'a [Field], applies: impl Fn(&Field) -> bool, html: &'a str) -> Self {
+        let wanted: Vec<bool> = fields.iter().map(applies).collect();
+        let is_wanted = |index: usize| wanted.get(index).copied().unwrap_or(false);
+        let live = plan.slots.iter().filter(|slot| is_wanted(slot.field.into())).fold(0, |bits, slot| bits | slot.bits);
+        let meta = |(index, field): (usize, &Field)| matches!(field.source, Source::Meta(_)) && is_wanted(index);
+        let meta_live: Vec<bool> = fields.iter().enumerate().map(meta).collect();
+        Self {
+            plan,
+            fields,
+            html,
+            live,
+            frames: Vec::with_capacity(64),
+            root_pending: true,
+            root_bare: true,
+            body_bare: true,
+            hidden: Vec::new(),
+            template: None,
+            open_texts: Vec::new(),
+            open_items: Vec::new(),
+            values: plan.slots.iter().map(|_| Vec::new()).collect(),
+            items: Vec::new(),
+            matched: vec![(0, NodeId::MAX); plan.slots.len()],
+            metas: fields.iter().map(|_| Vec::new()).collect(),
+            metas_left: meta_live.iter().filter(|live| **live).count(),
+            meta_live,
+            script: None,
+            scripts: Vec::new(),
+            base: None,
+            bytes: 0,
+            refused: false,
+        }
+    }
+
+    fn field(&self, slot: &Slot) -> Option<&'a Field> {
+        let field = self.fields.get(usize::from(slot.field))?;
+        match (slot.inner, &field.source) {
+            (None, _) => Some(field),
+            (Some(inner), Source::Items(_, fields)) => fields.get(usize::from(inner)),
+            (Some(_), _) => None,
+        }
+    }
+
+    /// Tests the root, now that its tag is known or certainly missing.
+    fn settle_root(&mut self, tag: Option<&Tag<'_>>, names: &OwnNames) {
+        self.root_pending = false;
+        self.root_bare = is_bare(tag);
+        let subject = Subject { html: self.html, name: names::HTML, tag, names, is_root: true };
+        let (state, bits) = self.plan.matcher.enter(&mut MatchState::default(), self.live, &subject);
+        if let Some(root) = self.frames.first_mut() {
+            root.state = state;
+        }
+        if bits != 0 {
+            self.take(bits, &subject, 0, 0);
+        }
+    }
+
+    /// Takes what the selectors with these bits want from an element.
+    fn take(&mut self, bits: u64, subject: &Subject<'a, '_>, node: NodeId, depth: usize) {
+        let plan = self.plan;
+        for number in plan.matcher.ends_of(bits) {
+            let (Some(slot), Some(matched)) =
+                (plan.slots.get(usize::from(number)), self.matched.get_mut(usize::from(number)))
+            else {
+                continue;
+            };
+            if matched.1 == node || matched.0 as usize >= MAX_MATCHES {
+                continue;
+            }
+            if slot.inner.is_some() {
+                // The first match within the innermost item is also the one of the items around it.
+                let Some(item) = self.open_items.iter().rev().find(|item| item.field == slot.field) else { continue };
+                let Some(field) = self.field(slot) else { continue };
+                let first_only = matches!(slot.kind, SlotKind::Text) && match_limit(field, &Take::Text) == 1;
+                let Some(matched) = self.matched.get_mut(usize::from(number)) else { continue };
+                if first_only && matched.1 != NodeId::MAX && matched.1 > item.node {
+                    continue;
+                }
+                matched.1 = node;
+            } else {
+                *matched = (matched.0 + 1, node);
+            }
+            match &slot.kind {
+                SlotKind::Items(of_item) => self.open_item(slot, of_item, subject, node, depth),
+                SlotKind::Text => self.open_text(number, slot, node, depth),
+                SlotKind::Attribute(name) => self.take_attribute(number, slot, name, subject, node),
+                SlotKind::OfItem => {}
+            }
+        }
+    }
+
+    fn open_item(
+        &mut self,
+        slot: &Slot,
+        of_item: &[(u8, String)],
+        subject: &Subject<'a, '_>,
+        node: NodeId,
+        depth: usize,
+    ) {
+        for (inner, name) in of_item {
+            if let Some(inner_slot) = self.plan.slots.get(usize::from(*inner)) {
+                self.take_attribute(*inner, inner_slot, name, subject, node);
+            }
+        }
+        self.open_items.push(Item { field: slot.field, node, end: NodeId::MAX, depth });
+        self.ends_here(depth);
+        self.refused |= self.open_items.len() > MAX_OPEN;
+        if self.field(slot).is_some_and(|field| !field.many) {
+            // The inner fields are searched for until the item ends.
+            self.live &= !slot.bits;
+        }
+    }
+
+    fn open_text(&mut self, number: u8, slot: &Slot, node: NodeId, depth: usize) {
+        self.open_texts.push(OpenText { slot: number, node, depth, text: String::new() });
+        self.ends_here(depth);
+        self.refused |= self.open_texts.len() > MAX_OPEN;
+        let only = self.field(slot).is_some_and(|field| match_limit(field, &Take::Text) == 1);
+        if only && slot.inner.is_none() {
+            self.live &= !slot.bits;
+        }
+    }
+
+    fn ends_here(&mut self, depth: usize) {
+        if let Some(frame) = self.frames.get_mut(depth) {
+            frame.ends = true;
+        }
+    }
+
+    fn take_attribute(&mut self, number: u8, slot: &Slot, name: &str, subject: &Subject<'a, '_>, node: NodeId) {
+        let Some(value) = subject.attribute(name) else { return };
+        let text = match value {
+            Cow::Borrowed(value) => Cow::Borrowed(value.trim()),
+            Cow::Owned(value) => Cow::Owned(value.trim().to_owned()),
+        };
+        let is_address = is_address(name);
+        self.bytes += text.len() + size_of::<TakenText<'_>>();
+        let field = self.field(slot).filter(|field| slot.inner.is_none() && !field.many);
+        if let Some(field) = field {
+            let found = if is_address {
+                super::values::plain(field) && !text.is_empty()
+            } else {
+                usable(field, (*text).to_owned()).is_some()
+            };
+            if found {
+                self.live &= !slot.bits;
+            }
+        }
+        if let Some(values) = self.values.get_mut(usize::from(number)) {
+            values.push(TakenText { node, text, is_address });
+        }
+    }
+
+    fn close_text(&mut self, closed: OpenText) {
+        let mut text = closed.text;
+        text.truncate(text.trim_end().len());
+        let Some(slot) = self.plan.slots.get(usize::from(closed.slot)) else { return };
+        if slot.inner.is_none()
+            && let Some(field) = self.field(slot)
+            && !field.many
+            && match_limit(field, &Take::Text) > 1
+            && usable(field, text.clone()).is_some()
+        {
+            self.live &= !slot.bits;
+        }
+        self.bytes += size_of::<TakenText<'_>>();
+        if let Some(values) = self.values.get_mut(usize::from(closed.slot)) {
+            values.push(TakenText { node: closed.node, text: text.into(), is_address: false });
+        }
+    }
+
+    /// Adds to the texts in which the current position is shown.
+    fn push_text(&mut self, text: &str) {
+        let hidden = self.hidden.last().copied().unwrap_or(0);
+        for open in self.open_texts.iter_mut().filter(|open| hidden <= open.depth) {
+            if open.text.len() <= MAX_VALUE + 4 {
+                let before = open.text.len();
+                push_collapsed(&mut open.text, text);
+                self.bytes += open.text.len() - before;
+            }
+        }
+    }
+
+    fn take_meta(&mut self, subject: &Subject<'a, '_>) {
+        let Some(content) = subject.attribute("content") else { return };
+        let content = content.trim();
+        if content.is_empty() {
+            return;
+        }
+        for (index, field) in self.fields.iter().enumerate() {
+            let Source::Meta(name) = &field.source else { continue };
+            if self.meta_live.get(index) != Some(&true) || !meta_names(|key| subject.attribute(key), name) {
+                continue;
+            }
+            self.bytes += content.len() + size_of::<String>();
+            if !field.many && usable(field, content.to_owned()).is_some() {
+                self.metas_left -= 1;
+                if let Some(live) = self.meta_live.get_mut(index) {
+                    *live = false;
+                }
+            }
+            if let Some(metas) = self.metas.get_mut(index) {
+                metas.push(content.to_owned());
+            }
+        }
+    }
+
+    /// Elements that are read for other reasons than selectors.
+    fn take_special(&mut self, subject: &Subject<'a, '_>, node: NodeId) {
+        match subject.name {
+            names::META if self.metas_left > 0 => self.take_meta(subject),
+            names::SCRIPT if self.plan.json_ld => {
+                let is_data = subject.attribute("type").is_some_and(|kind| is_json_ld(&kind));
+                self.script = is_data.then_some(node);
+            }
+            names::BASE if self.base.is_none() => {
+                self.base = subject.attribute("href").map(|href| href.trim().to_owned());
+            }
+            _ => {}
+        }
+    }
+}
+
+fn is_bare(tag: Option<&Tag<'_>>) -> bool {
+    tag.is_none_or(|tag| tag.attributes().next().is_none())
+}
+
+impl NodeSink for StreamSink<'_> {
+    fn open(&mut self, node: NodeId, name: Name, tag: Option<&Tag<'_>>, names: &OwnNames) {
+        let depth = self.frames.len();
+        if node == 0 {
+            self.frames.push(Frame::default());
+            return;
+        }
+        if self.root_pending {
+            self.settle_root(None, names);
+        }
+        if name == names::BODY {
+            self.body_bare &= is_bare(tag);
+        }
+        if !self.open_texts.is_empty() {
+            if is_hidden(name) {
+                self.hidden.push(depth);
+            } else if breaks_words(name) {
+                self.push_text(" ");
+            }
+        }
+        if self.template.is_some() {
+            self.frames.push(Frame::default());
+            return;
+        }
+        if name == names::TEMPLATE {
+            self.template = Some(depth);
+        }
+        let subject = Subject { html: self.html, name, tag, names, is_root: false };
+        let plan = self.plan;
+        let Some(parent) = self.frames.last_mut() else { return };
+        let (state, bits) = plan.matcher.enter(&mut parent.state, self.live, &subject);
+        self.frames.push(Frame { state, ends: false });
+        if bits != 0 {
+            self.take(bits, &subject, node, depth);
+        }
+        if matches!(name, names::META | names::SCRIPT | names::BASE) {
+            self.take_special(&subject, node);
+        }
+    }
+
+    fn close(&mut self, name: Name, nodes: NodeId) {
+        let Some(frame) = self.frames.pop() else { return };
+        let depth = self.frames.len();
+        if self.template == Some(depth) {
+            self.template = None;
+        }
+        if frame.ends {
+            while let Some(item) = self.open_items.pop_if(|item| item.depth == depth) {
+                self.items.push(Item { end: nodes, ..item });
+            }
+            while let Some(text) = self.open_texts.pop_if(|text| text.depth == depth) {
+                self.close_text(text);
+            }
+        }
+        if self.hidden.last() == Some(&depth) {
+            self.hidden.pop();
+        } else if !self.open_texts.is_empty() && breaks_words(name) {
+            self.push_text(" ");
+        }
+        if self.open_texts.is_empty() {
+            self.hidden.clear();
+        }
+        self.refused |= self.bytes > MAX_DATA;
+    }
+
+    fn text(&mut self, node: NodeId, start: usize, end: usize, _joined: bool) {
+        if self.root_pending {
+            self.settle_root(None, &OwnNames::default());
+        }
+        if self.open_texts.is_empty() && self.script.is_none() {
+            return;
+        }
+        let text = self.html.get(start..end).unwrap_or("");
+        if let Some(script) = self.script.take()
+            && script + 1 == node
+        {
+            self.scripts.push(text);
+        }
+        if !self.open_texts.is_empty() {
+            self.push_text(&resolve_references(text, TextContext::Text));
+        }
+    }
+
+    fn merge(&mut self, node: NodeId, tag: &Tag<'_>) {
+        if node == 0 && self.root_pending {
+            self.settle_root(Some(tag), &OwnNames::default());
+            return;
+        }
+        // The attributes of a late tag would change matches that have passed.
+        let bare = if node == 0 { self.root_bare } else { self.body_bare };
+        self.refused |= bare && !is_bare(Some(tag));
+    }
+
+    fn is_done(&self) -> bool {
+        self.refused
+            || (self.live == 0
+                && self.metas_left == 0
+                && self.open_texts.is_empty()
+                && self.open_items.is_empty()
+                && !self.plan.json_ld
+                && (!self.plan.addresses || self.base.is_some()))
+    }
+}
+
+/// The texts that were taken from a page.
+pub(super) struct StreamFinder<'a> {
+    plan: &'a StreamPlan,
+    json_ld: OnceCell<Vec<Value>>,
+    scripts: Vec<&'a str>,
+    metas: Vec<Vec<String>>,
+    slots: Vec<Vec<TakenText<'a>>>,
+    /// The number of matches of each slot.
+    counts: Vec<usize>,
+    items: Vec<Item>,
+    base: BaseUrl,
+    values: ValueReader,
+}
+
+impl TextFinder for StreamFinder<'_> {
+    fn field(&mut self, index: usize, field: &Field, seen: &mut [Seen]) -> Found {
+        let slots = self.plan.fields.get(index).copied().unwrap_or_default();
+        match &field.source {
+            Source::Css(_, take) => {
+                let own = usize::from(slots.own.unwrap_or(u8::MAX));
+                let Some(found) = self.slots.get(own) else { return Found::Nothing };
+                let texts = found.iter().take(match_limit(field, take)).map(|taken| taken.resolved(&self.base));
+                let value = self.values.collect(field, texts);
+                if self.counts.get(own).is_some_and(|&count| count >= MAX_MATCHES) {
+                    self.values.limited = Some(TOO_MANY);
+                }
+                value
+            }
+            Source::Meta(_) => {
+                let metas = self.metas.get_mut(index).map(std::mem::take).unwrap_or_default();
+                self.values.collect(field, metas.into_iter())
+            }
+            Source::JsonLd(path) => {
+                let found = path.find(self.json_ld.get_or_init(|| parse_blocks(self.scripts.iter().copied())));
+                self.values.data(field, data_values(found))
+            }
+            Source::Items(_, inner) => {
+                let mut items: Vec<Item> =
+                    self.items.iter().copied().filter(|item| usize::from(item.field) == index).collect();
+                items.sort_by_key(|item| item.node);
+                let (plan, base, values, found) = (self.plan, &self.base, &mut self.values, &self.slots);
+                rows(items.into_iter(), (inner, field.many), seen, |item, position, field| {
+                    let number = usize::from(slots.inner) + position;
+                    let Some(found) = found.get(number) else { return (Found::Nothing, false) };
+                    let of_item = matches!(plan.slots.get(number), Some(Slot { kind: SlotKind::OfItem, .. }));
+                    let (first, end) = if of_item { (item.node, item.node + 1) } else { (item.node + 1, item.end) };
+                    let from = found.partition_point(|taken| taken.node < first);
+                    let to = found.partition_point(|taken| taken.node < end);
+                    let within = found.get(from..to).unwrap_or(&[]);
+                    let limit = if let Source::Css(_, take) = &field.source { match_limit(field, take) } else { 0 };
+                    let value = values.collect(field, within.iter().take(limit).map(|taken| taken.resolved(base)));
+                    if within.len() >= MAX_MATCHES {
+                        values.limited = Some(TOO_MANY);
+                    }
+                    (value, values.is_full())
+                })
+            }
+            Source::Microdata(_) => Found::Nothing,
+        }
+    }
+
+    fn limited(&self) -> Option<&'static str> {
+        self.values.limited
+    }
+}

@@ -1,0 +1,259 @@
+//! [`BitMatcher`]: matches several selectors at once while a page passes, without a tree.
+//!
+//! Every compound of every selector has a bit. An element's bits say which compounds match it together with all
+//! compounds to their left. Bits of a selector are adjacent, so the compounds that can match an element are those of
+//! its parent, ancestors and preceding siblings, shifted by one and masked by combinator. Most elements have none.
+//!
+//! Selectors that look ahead (`:has()`, `:contains()`, `:empty`, positions from the end) need the tree.
+
+use std::borrow::Cow;
+
+use argiope_core::page::examine::tokenizer::Tag;
+use argiope_core::page::examine::{TextContext, resolve_references};
+
+use super::matching::{compare, has_word};
+use super::{AttributeTest, Combinator, Complex, Compound, Selector, Simple};
+use crate::document::build::{MAX_ATTRIBUTES, position};
+use crate::document::names::{Name, OwnNames};
+
+/// The number of compounds, all selectors together. The bits above are free for other uses of the caller.
+pub(crate) const MAX_COMPOUNDS: usize = 56;
+
+/// The matcher of all selectors of a set of rules.
+#[derive(Clone, Debug)]
+pub(crate) struct BitMatcher {
+    compounds: Vec<Compound>,
+    /// For each bit, the selector whose rightmost compound it is.
+    ends: Vec<Option<u8>>,
+    /// The leftmost compounds, and the compounds by the combinator to their left.
+    first: u64,
+    child: u64,
+    descendant: u64,
+    next: u64,
+    later: u64,
+    /// The compounds that can match an element, by its name. The last entry is for all custom names.
+    by_name: Vec<u64>,
+}
+
+/// The bits of an open element, and of its children so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct MatchState {
+    own: u64,
+    /// The bits of the element and its ancestors.
+    inherited: u64,
+    last_child: u64,
+    children: u64,
+    count: u32,
+}
+
+/// An element that is tested.
+pub(crate) struct Subject<'a, 't> {
+    pub(crate) html: &'a str,
+    pub(crate) name: Name,
+    pub(crate) tag: Option<&'t Tag<'t>>,
+    pub(crate) names: &'t OwnNames,
+    pub(crate) is_root: bool,
+}
+
+impl Default for BitMatcher {
+    fn default() -> Self {
+        Self {
+            compounds: Vec::new(),
+            ends: Vec::new(),
+            first: 0,
+            child: 0,
+            descendant: 0,
+            next: 0,
+            later: 0,
+            by_name: vec![0; usize::from(Name::count()) + 1],
+        }
+    }
+}
+
+impl BitMatcher {
+    /// Adds a selector, whose matches are reported as `number`. Returns whether it can be matched without a tree.
+    pub(crate) fn add(&mut self, selector: &Selector, number: u8) -> bool {
+        selector.alternatives.iter().all(|complex| self.add_complex(complex, number))
+    }
+
+    fn add_complex(&mut self, complex: &Complex, number: u8) -> bool {
+        if complex.leading.is_some() || self.compounds.len() + complex.compounds.len() > MAX_COMPOUNDS {
+            return false;
+        }
+        let mut left = None;
+        for (compound, combinator) in complex.compounds.iter().rev() {
+            if !compound.simple.iter().all(is_immediate) {
+                return false;
+            }
+            let bit = 1 << self.compounds.len();
+            // A compound has the combinator to its left; the list runs from right to left.
+            match combinator {
+                None => self.first |= bit,
+                Some(Combinator::Child) => self.child |= bit,
+                Some(Combinator::Descendant) => self.descendant |= bit,
+                Some(Combinator::NextSibling) => self.next |= bit,
+                Some(Combinator::LaterSibling) => self.later |= bit,
+            }
+            let known = compound.name.as_ref().map(|name| name.known);
+            for (name, bits) in self.by_name.iter_mut().enumerate() {
+                let can = match known {
+                    None => true,
+                    Some(Some(known)) => usize::from(known.0) == name,
+                    Some(None) => name == usize::from(Name::count()),
+                };
+                *bits |= if can { bit } else { 0 };
+            }
+            self.compounds.push(compound.clone());
+            self.ends.push(None);
+            left = Some(bit);
+        }
+        if let Some(end) = self.ends.last_mut().filter(|_| left.is_some()) {
+            *end = Some(number);
+        }
+        true
+    }
+
+    /// The bits of the compounds that belong to the selector `number`, for [`BitMatcher::enter`].
+    pub(crate) fn bits_of(&self, number: u8) -> u64 {
+        let mut bits = 0;
+        let mut own = 0;
+        for (index, end) in self.ends.iter().enumerate() {
+            own |= 1 << index;
+            if let Some(end) = end {
+                bits |= if *end == number { own } else { 0 };
+                own = 0;
+            }
+        }
+        bits
+    }
+
+    /// Tests an element that begins within `parent`. Only compounds in `live` are tested. Returns the state of the
+    /// element, and the bits that [`BitMatcher::ends_of`] converts to selectors.
+    #[inline]
+    pub(crate) fn enter(&self, parent: &mut MatchState, live: u64, subject: &Subject<'_, '_>) -> (MatchState, u64) {
+        parent.count += 1;
+        let kind = usize::from(subject.name.0.min(Name::count()));
+        let possible = live & self.by_name.get(kind).copied().unwrap_or(0);
+        if possible == 0 {
+            parent.last_child = 0;
+            return (MatchState { inherited: parent.inherited, ..MatchState::default() }, 0);
+        }
+        let enabled = self.first
+            | ((parent.own << 1) & self.child)
+            | ((parent.inherited << 1) & self.descendant)
+            | ((parent.last_child << 1) & self.next)
+            | ((parent.children << 1) & self.later);
+        let mut left = enabled & possible;
+        let mut own = 0;
+        while left != 0 {
+            let bit = left.trailing_zeros();
+            left &= left - 1;
+            let compound = self.compounds.get(bit as usize);
+            if compound.is_some_and(|compound| compound.accepts_subject(subject, parent.count)) {
+                own |= 1 << bit;
+            }
+        }
+        parent.last_child = own;
+        parent.children |= own;
+        (MatchState { own, inherited: parent.inherited | own, ..MatchState::default() }, own)
+    }
+
+    /// The selectors that match an element with these bits. A selector with several alternatives may be reported twice.
+    pub(crate) fn ends_of(&self, mut bits: u64) -> impl Iterator<Item = u8> + '_ {
+        std::iter::from_fn(move || {
+            while bits != 0 {
+                let bit = bits.trailing_zeros();
+                bits &= bits - 1;
+                if let Some(Some(number)) = self.ends.get(bit as usize) {
+                    return Some(*number);
+                }
+            }
+            None
+        })
+    }
+}
+
+/// Whether the test can be decided when an element begins.
+fn is_immediate(simple: &Simple) -> bool {
+    match simple {
+        Simple::Id(_) | Simple::Class(_) | Simple::Attribute { .. } | Simple::Root => true,
+        Simple::Nth { from_end, of_type, .. } => !from_end && !of_type,
+        Simple::Is(list, _) => list.iter().all(|complex| match complex.compounds.as_slice() {
+            [(compound, None)] => complex.leading.is_none() && compound.simple.iter().all(is_immediate),
+            _ => false,
+        }),
+        Simple::Empty | Simple::Has(_) | Simple::Contains(_) => false,
+    }
+}
+
+impl<'a> Subject<'a, '_> {
+    /// The value of an attribute as it is written.
+    fn written(&self, name: &str) -> Option<&'a str> {
+        let mut attributes = self.tag?.attributes().take(MAX_ATTRIBUTES);
+        let (_, value) = attributes.find(|(found, _)| found.eq_ignore_ascii_case(name.as_bytes()))?;
+        let start = position(self.html.as_bytes(), value)?;
+        self.html.get(start..start + value.len())
+    }
+
+    /// The value of an attribute.
+    pub(crate) fn attribute(&self, name: &str) -> Option<Cow<'a, str>> {
+        self.written(name).map(|value| resolve_references(value, TextContext::Attribute))
+    }
+}
+
+impl Compound {
+    /// `position` is the position among the children of the parent, from 1 on.
+    fn accepts_subject(&self, subject: &Subject<'_, '_>, position: u32) -> bool {
+        if let Some(name) = &self.name {
+            let is = match name.known {
+                Some(known) => subject.name == known,
+                None => subject.names.text(subject.name) == &*name.text,
+            };
+            if !is {
+                return false;
+            }
+        }
+        self.simple.iter().all(|simple| simple.accepts_subject(subject, position))
+    }
+}
+
+impl Simple {
+    fn accepts_subject(&self, subject: &Subject<'_, '_>, position: u32) -> bool {
+        match self {
+            Self::Id(id) => subject.attribute("id").is_some_and(|value| *value == **id),
+            Self::Class(class) => {
+                let Some(written) = subject.written("class") else { return false };
+                if written.len() < class.len() {
+                    return false;
+                }
+                if memchr::memchr(b'&', written.as_bytes()).is_none() {
+                    return has_word(written, class);
+                }
+                subject.attribute("class").is_some_and(|value| has_word(&value, class))
+            }
+            Self::Attribute { name, test, value, ignore_case } => {
+                let Some(found) = subject.attribute(name) else { return false };
+                *test == AttributeTest::Present || compare(&found, value, *test, *ignore_case)
+            }
+            Self::Nth { step, offset, .. } => is_at(i64::from(position), *step, *offset),
+            Self::Root => subject.is_root,
+            Self::Is(list, negated) => {
+                let one = |complex: &Complex| match complex.compounds.as_slice() {
+                    [(compound, None)] => compound.accepts_subject(subject, position),
+                    _ => false,
+                };
+                list.iter().any(one) != *negated
+            }
+            Self::Empty | Self::Has(_) | Self::Contains(_) => false,
+        }
+    }
+}
+
+/// Whether `position` is one of `step * n + offset`.
+pub(super) fn is_at(position: i64, step: i32, offset: i32) -> bool {
+    let distance = position - i64::from(offset);
+    match i64::from(step) {
+        0 => distance == 0,
+        step => distance % step == 0 && distance / step >= 0,
+    }
+}
