@@ -73,12 +73,22 @@ pub(super) const SIZE_OF_TASK: usize = size_of::<Task>();
 
 /// The interface of a reactor in which the executor's thread sleeps.
 pub trait Park {
-    /// Sleeps until an event or the timeout (`None`: no limit), and wakes the tasks that wait for the event.
-    fn park(&self, timeout: Option<Duration>) -> io::Result<()>;
+    /// Waits for an event until the timeout (`None`: no limit), and wakes the tasks that wait for the event. Calls
+    /// [`RunQueue::may_sleep`] before it sleeps, and [`RunQueue::awake`] afterwards.
+    fn park(&self, timeout: Option<Duration>, run_queue: &RunQueue) -> io::Result<()>;
 
     /// A handle with which other threads interrupt `park`.
     fn waker(&self) -> PollWaker;
+
+    /// Called before tasks are cancelled and after each [`CANCEL_BATCH`] of them. A reactor that queues operations hands
+    /// them over here, so that those that cancel and close find room.
+    fn cancelled(&self) -> io::Result<()> {
+        Ok(())
+    }
 }
+
+/// How many tasks are cancelled before the reactor is told so.
+const CANCEL_BATCH: usize = 256;
 
 pub struct Executor<P = Reactor> {
     clock: Clock,
@@ -146,7 +156,7 @@ impl<P: Park> Executor<P> {
                 self.tell(TaskEvent::Runs(id));
                 self.current.set(id);
                 if let Poll::Ready(value) = main.as_mut().poll(&mut Context::from_waker(&waker)) {
-                    self.cancel_all();
+                    self.cancel_all()?;
                     return Ok(value);
                 }
                 self.tell(TaskEvent::Waits(id, self.main_place.get()));
@@ -282,13 +292,13 @@ impl<P: Park> Executor<P> {
     }
 
     fn sleep_until_something_happens(&self) -> io::Result<()> {
-        let busy = !self.queue.may_sleep();
+        let busy = !self.queue.is_empty();
         if !busy {
             self.tell(TaskEvent::Sleeps);
             self.wake_delay.borrow().delay(self.clock, self.timers.next());
         }
         let timeout = if busy { Some(Duration::ZERO) } else { self.clock.until(self.timers.next()) };
-        self.reactor.park(timeout)?;
+        self.reactor.park(timeout, &self.queue)?;
         if !busy {
             self.tell(TaskEvent::Wakes);
         }
@@ -296,12 +306,18 @@ impl<P: Park> Executor<P> {
         Ok(())
     }
 
-    fn cancel_all(&self) {
+    fn cancel_all(&self) -> io::Result<()> {
         // Tasks that a dropped future spawns are dropped in the next round.
         while !self.is_empty() {
-            let tasks = std::mem::take(&mut *self.tasks.borrow_mut());
-            drop(tasks);
+            let mut tasks = std::mem::take(&mut *self.tasks.borrow_mut());
+            let mut all = tasks.drain();
+            // First what the tasks have queued themselves.
+            self.reactor.cancelled()?;
+            while all.by_ref().take(CANCEL_BATCH).map(drop).count() > 0 {
+                self.reactor.cancelled()?;
+            }
         }
+        Ok(())
     }
 
     fn tell(&self, event: TaskEvent) {
@@ -313,7 +329,7 @@ impl<P: Park> Executor<P> {
 
 /// The ids of the tasks that can run. Locked, because wakers may be used on other threads; the lock is held only for a
 /// push or a swap.
-struct RunQueue {
+pub struct RunQueue {
     ready: Mutex<Ready>,
     waker: PollWaker,
 }
@@ -337,16 +353,23 @@ impl RunQueue {
     }
 
     fn take(&self, into: &mut Vec<TaskId>) {
-        let mut ready = self.lock();
-        ready.asleep = false;
-        std::mem::swap(&mut ready.ids, into);
+        std::mem::swap(&mut self.lock().ids, into);
     }
 
-    /// Whether no task can run. If so, the next push wakes the thread.
-    fn may_sleep(&self) -> bool {
+    fn is_empty(&self) -> bool {
+        self.lock().ids.is_empty()
+    }
+
+    /// Whether no task can run. If so, the next push wakes the thread, until [`Self::awake`].
+    pub fn may_sleep(&self) -> bool {
         let mut ready = self.lock();
         ready.asleep = ready.ids.is_empty();
         ready.asleep
+    }
+
+    /// The thread runs again: tasks that it wakes from now on need no signal.
+    pub fn awake(&self) {
+        self.lock().asleep = false;
     }
 
     fn lock(&self) -> MutexGuard<'_, Ready> {

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use slab::Slab;
 
-use super::executor::Park;
+use super::executor::{Park, RunQueue};
 use crate::epoll::{Event, Interest, PollWaker, Poller};
 use crate::worker::READ_BUFFER_SIZE;
 
@@ -53,9 +53,12 @@ impl Park for Reactor {
         self.poller.borrow().waker()
     }
 
-    fn park(&self, timeout: Option<Duration>) -> io::Result<()> {
+    fn park(&self, timeout: Option<Duration>, run_queue: &RunQueue) -> io::Result<()> {
         let mut events = self.events.borrow_mut();
-        self.poller.borrow_mut().wait(&mut events, timeout)?;
+        let timeout = if run_queue.may_sleep() { timeout } else { Some(Duration::ZERO) };
+        let waited = self.poller.borrow_mut().wait(&mut events, timeout);
+        run_queue.awake();
+        waited?;
         let mut sources = self.sources.borrow_mut();
         for event in events.drain(..) {
             // The socket is closed, or another one has its index: a spurious wake-up, which is harmless.

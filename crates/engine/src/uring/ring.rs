@@ -5,13 +5,14 @@
 //!
 //! A socket here is a *direct descriptor*: an entry in a table of the ring, not a file descriptor of the process. The
 //! kernel limits the table of one ring to the number of open files, but not the number of rings: a worker adds rings as
-//! it needs them. It sleeps in the first one; an event in another ring completes an operation of the first.
+//! it needs them. It sleeps in the first one and checks the others every [`RING_CHECK_INTERVAL`].
 //!
 //! No connection owns a read buffer. The rings have a few, and the kernel takes one when bytes have arrived. A receive
 //! that waits for an hour costs its entry in the kernel and a waker.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::io;
 use std::net::{Shutdown, SocketAddr};
 use std::pin::Pin;
@@ -22,19 +23,19 @@ use std::time::Duration;
 use a10::fd::Kind;
 use a10::io::{ReadBuf, ReadBufPool};
 use a10::net::{Domain, Recv, Type, option};
-use a10::poll::Pollable;
 use a10::{AsyncFd, Ring, SubmissionQueue};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
-use crate::coroutines::executor::Park;
+use crate::coroutines::executor::{Park, RunQueue};
 use crate::epoll::PollWaker;
 
 /// Operations that can be queued before the kernel must be entered. Further operations wait for the next round.
 const SUBMISSIONS: u32 = 1024;
 
-/// Results that fit into the ring; the kernel keeps further ones.
-const COMPLETIONS: u32 = 4096;
+/// Results that fit into the ring; the kernel keeps further ones. The kernel's table of pending operations, in which it
+/// looks for those to cancel, grows with this up to 256 lists at 8,192 results.
+const COMPLETIONS: u32 = 8192;
 
 /// Connections per ring at most, and at least.
 const MAX_CONNECTIONS: usize = 16 << 10;
@@ -43,8 +44,13 @@ const MIN_CONNECTIONS: usize = 512;
 /// One in this many entries of the table is a reserve for sockets whose owner was cancelled while the kernel opened them.
 const RESERVE: usize = 8;
 
-/// How long a worker with several rings sleeps at most.
-const MAX_WAIT: Duration = Duration::from_millis(10);
+/// How long a worker with several rings sleeps at most. Events of the other rings do not end its sleep: with deferred
+/// task work the kernel does not report them to a poll of the ring. Such a worker has thousands of connections, and a
+/// check of a ring takes less than a microsecond.
+const RING_CHECK_INTERVAL: Duration = Duration::from_millis(2);
+
+/// The kernel ends at least this many cancelled operations each time it is entered (20 since Linux 6.13, all before).
+const CANCELLED_PER_ENTRY: usize = 16;
 
 /// Rings per worker at most.
 const MAX_RINGS: usize = 256;
@@ -74,8 +80,8 @@ struct ConnectionRing {
     /// Tasks whose bytes have arrived when no buffer was free.
     short_of_buffers: RefCell<VecDeque<Waker>>,
     connections: Cell<usize>,
-    /// Completes an operation of the first ring when there is an event in this one.
-    watch: Option<(SubmissionQueue, RefCell<Pin<Box<Pollable>>>)>,
+    /// Receives that were dropped while they were pending, since the last [`Park::cancelled`].
+    cancelled: Cell<usize>,
 }
 
 impl Rings {
@@ -84,7 +90,7 @@ impl Rings {
         let files = getrlimit(Resource::Nofile).current.map_or(usize::MAX, |files| files.min(1 << 32) as usize);
         let capacity = connections.clamp(MIN_CONNECTIONS, MAX_CONNECTIONS).min(files / (RESERVE + 1) * RESERVE).max(1);
         let (waker, file) = PollWaker::with_file()?;
-        let first = ConnectionRing::new(capacity, BUFFERS, None)?;
+        let first = ConnectionRing::new(capacity, BUFFERS)?;
         let file = AsyncFd::new(file, first.queue.clone());
         let wakeups = async move {
             loop {
@@ -107,9 +113,7 @@ impl Rings {
             let domain = if address.is_ipv6() { Domain::IPV6 } else { Domain::IPV4 };
             let queue = place.0.queue.clone();
             let fd = a10::net::socket(queue, domain, Type::STREAM, None).kind(Kind::Direct).await?;
-            // A request is written in one piece: Nagle's algorithm would only delay it. An old kernel cannot set it here.
-            let _ = fd.set_socket_option::<option::TcpNoDelay>(true).await;
-            fd.connect(address).await?;
+            connect_without_delay(&fd, address).await?;
             Ok(Connection { fd, place })
         };
         Ok(Attempt(RefCell::new(AttemptState::Running(Box::pin(connect)))))
@@ -121,10 +125,10 @@ impl Rings {
         let ring = match rings.iter().rev().find(|ring| ring.connections.get() < self.capacity) {
             Some(ring) => Rc::clone(ring),
             None => {
-                let Some(first) = rings.first().filter(|_| rings.len() < MAX_RINGS) else {
+                if rings.len() >= MAX_RINGS {
                     return Err(Errno::MFILE.into());
-                };
-                let ring = Rc::new(ConnectionRing::new(self.capacity, MORE_BUFFERS, Some(&first.queue))?);
+                }
+                let ring = Rc::new(ConnectionRing::new(self.capacity, MORE_BUFFERS)?);
                 rings.push(Rc::clone(&ring));
                 ring
             }
@@ -135,26 +139,33 @@ impl Rings {
 }
 
 impl Park for Rings {
-    fn park(&self, timeout: Option<Duration>) -> io::Result<()> {
-        let mut cx = Context::from_waker(Waker::noop());
-        // This future never ends; polling it starts the next read.
-        let _ = self.wakeups.borrow_mut().as_mut().poll(&mut cx);
+    fn park(&self, timeout: Option<Duration>, run_queue: &RunQueue) -> io::Result<()> {
         let rings = self.rings.borrow();
-        let mut is_woken = false;
+        let Some(first) = rings.first() else { return Ok(()) };
         for ring in rings.iter() {
-            is_woken |= ring.wake_for_buffers();
-        }
-        let timeout = if is_woken { Some(Duration::ZERO) } else { timeout };
-        for ring in rings.iter().skip(1) {
-            ring.poll_watch(&mut cx);
+            ring.wake_for_buffers();
             ring.poll(Some(Duration::ZERO))?;
         }
-        // An event in another ring has been missed in rare cases, so the wait is bounded while there are others.
-        let timeout = if rings.len() > 1 { Some(timeout.map_or(MAX_WAIT, |span| span.min(MAX_WAIT))) } else { timeout };
-        match rings.first() {
-            Some(ring) => ring.poll(timeout),
-            None => Ok(()),
+        if timeout.is_some_and(|span| span.is_zero()) || !run_queue.may_sleep() {
+            return Ok(());
         }
+        // The read that other threads complete to end the sleep is started here and not earlier: only now the queue has
+        // room for it in any case. This future never ends; polling it starts the next read.
+        let _ = self.wakeups.borrow_mut().as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        let check = (rings.len() > 1).then_some(RING_CHECK_INTERVAL);
+        let polled = first.poll(timeout.into_iter().chain(check).min());
+        run_queue.awake();
+        polled
+    }
+
+    /// Submits the operations that cancel and close: if the queues are full, cancellations are lost and sockets are
+    /// closed by a system call each. When a ring with many pending operations is dropped, the kernel takes a time that
+    /// grows with the square of their number.
+    fn cancelled(&self) -> io::Result<()> {
+        self.rings.borrow().iter().try_for_each(|ring| {
+            let entries = 1 + ring.cancelled.take().div_ceil(CANCELLED_PER_ENTRY);
+            (0..entries).try_for_each(|_| ring.poll(Some(Duration::ZERO)))
+        })
     }
 
     fn waker(&self) -> PollWaker {
@@ -163,7 +174,7 @@ impl Park for Rings {
 }
 
 impl ConnectionRing {
-    fn new(capacity: usize, (count, size): (u16, u32), first: Option<&SubmissionQueue>) -> io::Result<Self> {
+    fn new(capacity: usize, (count, size): (u16, u32)) -> io::Result<Self> {
         // At most MAX_CONNECTIONS and the reserve.
         let table = (capacity + capacity.div_ceil(RESERVE)) as u32;
         // Only this thread uses the ring, and it takes results only when it polls: the kernel need not interrupt it.
@@ -176,7 +187,6 @@ impl ConnectionRing {
             .build()?;
         let queue = ring.sq();
         let buffers = ReadBufPool::new(queue.clone(), count, size)?;
-        let watch = first.map(|first| (first.clone(), RefCell::new(Box::pin(ring.pollable(first.clone())))));
         Ok(Self {
             ring: RefCell::new(ring),
             queue,
@@ -184,18 +194,17 @@ impl ConnectionRing {
             buffer_count: count.into(),
             short_of_buffers: RefCell::default(),
             connections: Cell::new(0),
-            watch,
+            cancelled: Cell::new(0),
         })
     }
 
     /// Wakes as many tasks as there are buffers: when the thread is about to sleep, all buffers are free again. If all
     /// waiting tasks were woken, all but a few would receive in vain, and a large wave of responses would take a time
-    /// that grows with the square of its size. Returns whether there was one.
-    fn wake_for_buffers(&self) -> bool {
+    /// that grows with the square of its size.
+    fn wake_for_buffers(&self) {
         let mut waiting = self.short_of_buffers.borrow_mut();
         let count = waiting.len().min(self.buffer_count);
         waiting.drain(..count).for_each(Waker::wake);
-        count > 0
     }
 
     /// Hands the queued operations to the kernel, waits for a result, and wakes the tasks whose operation is complete.
@@ -205,20 +214,22 @@ impl ConnectionRing {
             result => result,
         }
     }
+}
 
-    /// Takes the reports of events in this ring, so that further ones are reported. The ring is polled in any case.
-    fn poll_watch(&self, cx: &mut Context<'_>) {
-        let Some((first, watch)) = &self.watch else { return };
-        let mut watch = watch.borrow_mut();
-        loop {
-            match watch.as_mut().poll_next(cx) {
-                Poll::Ready(Some(Ok(()))) => {}
-                // The kernel ends the operation after an event that another ring caused.
-                Poll::Ready(_) => watch.set(self.ring.borrow().pollable(first.clone())),
-                Poll::Pending => return,
-            }
+/// Connects, and turns off Nagle's algorithm: a request is written in one piece, so it would only be delayed. Both
+/// operations are handed to the kernel together; an old kernel cannot do the second.
+async fn connect_without_delay(fd: &AsyncFd, address: SocketAddr) -> io::Result<()> {
+    let mut no_delay = Some(fd.set_socket_option::<option::TcpNoDelay>(true));
+    let mut connect = fd.connect(address);
+    poll_fn(|cx| {
+        if no_delay.as_mut().is_some_and(|option| Pin::new(option).poll(cx).is_ready()) {
+            no_delay = None;
         }
-    }
+        let connected = ready!(Pin::new(&mut connect).poll(cx));
+        // If the option is still being set, its result does not matter.
+        Poll::Ready(connected)
+    })
+    .await
 }
 
 /// A connection's place in its ring.
@@ -290,7 +301,7 @@ impl Connection {
 
     /// The receiving side of the connection.
     pub fn receiver(&self) -> SocketReceiver<'_> {
-        SocketReceiver { connection: self, running: None, received: None }
+        SocketReceiver { connection: self, running: None }
     }
 
     /// Ends both directions. A pending receive completes; without this it would keep the connection open until the peer
@@ -305,25 +316,20 @@ impl Connection {
 pub struct SocketReceiver<'a> {
     connection: &'a Connection,
     running: Option<Recv<'a, ReadBuf>>,
-    received: Option<io::Result<ReadBuf>>,
 }
 
 impl SocketReceiver<'_> {
     /// Starts a receive unless one is pending or its result has not been taken.
     pub fn start(&mut self, cx: &mut Context<'_>) {
-        if self.received.is_none()
-            && let Poll::Ready(result) = self.poll(cx)
-        {
-            self.received = Some(result);
+        if self.running.is_none() {
+            // An operation that has just been started is never complete.
+            let _ = self.poll(cx);
         }
     }
 
     /// Ready with the bytes that have arrived; none: the peer has closed its side. The buffer returns to the ring when
     /// it is dropped.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<ReadBuf>> {
-        if let Some(result) = self.received.take() {
-            return Poll::Ready(result);
-        }
         let Connection { fd, place } = self.connection;
         let running = self.running.get_or_insert_with(|| fd.recv(place.0.buffers.get()));
         let result = ready!(Pin::new(running).poll(cx));
@@ -343,15 +349,25 @@ impl SocketReceiver<'_> {
     }
 }
 
+impl Drop for SocketReceiver<'_> {
+    fn drop(&mut self) {
+        let cancelled = &self.connection.place.0.cancelled;
+        cancelled.set(cancelled.get() + usize::from(self.is_running()));
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::future::poll_fn;
     use std::io::{Read, Write};
-    use std::net::TcpListener;
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Arc, mpsc};
+    use std::thread;
 
     use super::*;
     use crate::Clock;
     use crate::coroutines::executor::Executor;
+    use crate::coroutines::queue::JoinQueue;
 
     fn executor(connections: usize) -> Rc<Executor<Rings>> {
         Executor::on(Clock::start(), Rings::new(connections).unwrap())
@@ -368,7 +384,7 @@ mod tests {
     fn bytes_are_sent_and_received() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let server = std::thread::spawn(move || {
+        let server = thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
             let mut request = [0; 5];
             stream.read_exact(&mut request).unwrap();
@@ -401,23 +417,13 @@ mod tests {
     #[test]
     fn connections_beyond_one_ring_are_served_by_others() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let count = MIN_CONNECTIONS + 100;
-        let server = std::thread::spawn(move || {
-            let mut streams: Vec<_> = (0..count).map(|_| listener.accept().unwrap().0).collect();
-            for stream in &mut streams {
-                stream.write_all(b"x").unwrap();
-            }
-        });
         let executor = executor(1);
         let rings = Rc::clone(executor.reactor());
         let all = async {
-            let mut connections = Vec::new();
-            for _ in 0..count {
-                connections.push(connected(&rings, address).await.unwrap());
-            }
+            let (connections, mut streams) = connect_all(&rings, &listener, MIN_CONNECTIONS + 100).await;
             assert_eq!(rings.rings.borrow().len(), 2);
-            for connection in &connections {
+            for (connection, stream) in connections.iter().zip(&mut streams) {
+                stream.write_all(b"x").unwrap();
                 let mut receiver = connection.receiver();
                 assert_eq!(poll_fn(|cx| receiver.poll(cx)).await.unwrap().as_slice(), b"x");
             }
@@ -425,32 +431,157 @@ mod tests {
             assert!(rings.rings.borrow().iter().all(|ring| ring.connections.get() == 0));
         };
         executor.run(all).unwrap();
-        server.join().unwrap();
+    }
+
+    /// Both ends of this many connections. Accepted in batches, because few fit into the listener's queue.
+    async fn connect_all(rings: &Rings, listener: &TcpListener, count: usize) -> (Vec<Connection>, Vec<TcpStream>) {
+        let address = listener.local_addr().unwrap();
+        let (mut connections, mut streams) = (Vec::new(), Vec::new());
+        while connections.len() < count {
+            let some = (count - connections.len()).min(64);
+            let attempts: Vec<_> = (0..some).map(|_| rings.connect(address).unwrap()).collect();
+            poll_fn(|cx| match attempts.iter().filter(|attempt| attempt.poll(cx).is_pending()).count() {
+                0 => Poll::Ready(()),
+                _ => Poll::Pending,
+            })
+            .await;
+            connections.extend(attempts.into_iter().map(|attempt| attempt.into_connection().unwrap()));
+            streams.extend((0..some).map(|_| listener.accept().unwrap().0));
+        }
+        (connections, streams)
+    }
+
+    /// Ready with `Some` when `poll` is, and with `None` after some seconds.
+    async fn in_time<T>(executor: &Executor<Rings>, mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Option<T> {
+        let (mut alarm, deadline) = (executor.alarm(), executor.now() + Duration::from_secs(20));
+        poll_fn(|cx| match poll(cx) {
+            Poll::Ready(value) => Poll::Ready(Some(value).filter(|_| executor.now() < deadline)),
+            Poll::Pending => alarm.poll(deadline, executor.now(), cx).map(|()| None),
+        })
+        .await
+    }
+
+    #[test]
+    fn bytes_in_another_ring_arrive_while_the_worker_sleeps_in_the_first() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let executor = executor(MIN_CONNECTIONS);
+        let rings = Rc::clone(executor.reactor());
+        let waited = async {
+            let (connections, mut streams) = connect_all(&rings, &listener, MIN_CONNECTIONS + 1).await;
+            assert_eq!(rings.rings.borrow().len(), 2, "the last connection is in another ring");
+            let mut last = streams.pop().unwrap();
+            let mut receivers: Vec<_> = connections.iter().map(Connection::receiver).collect();
+            let (go, ready) = mpsc::channel::<()>();
+            let server = thread::spawn(move || {
+                ready.recv().unwrap();
+                last.write_all(b"x").unwrap();
+            });
+            let mut go = Some(go);
+            let received = in_time(&executor, |cx| {
+                if let Some(go) = go.take() {
+                    receivers.iter_mut().for_each(|receiver| receiver.start(cx));
+                    go.send(()).unwrap();
+                }
+                receivers.last_mut().unwrap().poll(cx)
+            });
+            let bytes = received.await.expect("the other ring is checked").unwrap();
+            assert_eq!(bytes.as_slice(), b"x");
+            server.join().unwrap();
+        };
+        executor.run(waited).unwrap();
+    }
+
+    /// A wake-up by another thread completes an operation of the ring, which must be pending before the worker sleeps.
+    /// All operations of the full queue stay pending, so it sleeps right after it has submitted them.
+    #[test]
+    fn a_wake_up_arrives_although_the_queue_was_full_before_the_sleep() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let executor = executor(SUBMISSIONS as usize);
+        let rings = Rc::clone(executor.reactor());
+        let (send, receive) = mpsc::channel::<Waker>();
+        let wakes = Arc::new(AtomicUsize::new(0));
+        let other = thread::spawn({
+            let wakes = Arc::clone(&wakes);
+            move || {
+                for waker in receive {
+                    wakes.fetch_add(1, Ordering::AcqRel);
+                    waker.wake();
+                }
+            }
+        });
+        let waited = async {
+            let (connections, _streams) = connect_all(&rings, &listener, SUBMISSIONS as usize).await;
+            let mut receivers: Vec<_> = connections.iter().map(Connection::receiver).collect();
+            let mut next = 0;
+            let woken = in_time(&executor, |cx| {
+                let wakes = wakes.load(Ordering::Acquire);
+                if wakes == 2 {
+                    return Poll::Ready(());
+                }
+                if wakes == next {
+                    // The first wake-up has used the pending read of the ring: the next one needs another.
+                    if wakes == 1 {
+                        receivers.iter_mut().for_each(|receiver| receiver.start(cx));
+                    }
+                    send.send(cx.waker().clone()).unwrap();
+                    next += 1;
+                }
+                Poll::Pending
+            });
+            woken.await.expect("the other thread ends the sleep");
+            drop(send);
+        };
+        executor.run(waited).unwrap();
+        other.join().unwrap();
+    }
+
+    #[test]
+    fn the_end_of_a_worker_cancels_its_pending_receives() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        // More than fit into the queue at once, in two rings.
+        let executor = executor(2 * SUBMISSIONS as usize);
+        let rings = Rc::clone(executor.reactor());
+        let started = Rc::new(JoinQueue::<()>::default());
+        let main = async {
+            let (connections, streams) = connect_all(&rings, &listener, 3 * SUBMISSIONS as usize).await;
+            for connection in connections {
+                let started = Rc::clone(&started);
+                started.count_in();
+                executor.spawn(async move {
+                    let (mut receiver, mut is_started) = (connection.receiver(), false);
+                    let received = poll_fn(|cx| {
+                        if !std::mem::replace(&mut is_started, true) {
+                            started.done();
+                        }
+                        receiver.poll(cx)
+                    });
+                    let _ = received.await;
+                });
+            }
+            started.join().await;
+            streams
+        };
+        // Every connection is closed: a pending receive would keep it open. The rings still exist; dropping them would
+        // cancel everything in any case.
+        for mut stream in executor.run(main).unwrap() {
+            stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+            assert_eq!(stream.read(&mut [0]).unwrap(), 0);
+        }
+        assert_eq!(rings.rings.borrow().len(), 2);
     }
 
     #[test]
     fn a_wave_larger_than_the_buffers_is_received_with_few_attempts() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
         let count = 20 * usize::from(BUFFERS.0);
-        let server = std::thread::spawn(move || {
-            let mut streams: Vec<_> = (0..count).map(|_| listener.accept().unwrap().0).collect();
-            for stream in &mut streams {
-                stream.write_all(b"x").unwrap();
-            }
-            streams
-        });
         let executor = executor(count);
         let rings = Rc::clone(executor.reactor());
         let polls = Rc::new(Cell::new(0));
-        let queue = Rc::new(crate::coroutines::queue::JoinQueue::<()>::default());
+        let queue = Rc::new(JoinQueue::<()>::default());
         let all = async {
-            let mut connections = Vec::new();
-            for _ in 0..count {
-                connections.push(connected(&rings, address).await.unwrap());
-            }
+            let (connections, mut streams) = connect_all(&rings, &listener, count).await;
             // All bytes have arrived when the first receive starts.
-            let _streams = server.join().unwrap();
+            streams.iter_mut().for_each(|stream| stream.write_all(b"x").unwrap());
             for connection in connections {
                 let (polls, queue) = (Rc::clone(&polls), Rc::clone(&queue));
                 queue.count_in();
