@@ -12,7 +12,7 @@ use argiope_practice::{PracticeProxy, TestAuthority};
 use serde_json::Value;
 
 const PAGES: usize = 60;
-const ENGINES: [&str; 4] = ["threads", "callbacks", "coroutines", "tokio"];
+const ENGINES: [&str; 5] = ["threads", "callbacks", "coroutines", "tokio", "uring"];
 
 /// A folder with a small site, a certificate, and room for the server's files.
 struct Place {
@@ -169,6 +169,21 @@ fn assert_whole(pages: &[Value], http: &str, engine: &str) {
 
 fn root(port: u16) -> Vec<String> {
     vec![format!("https://127.0.0.1:{port}/")]
+}
+
+#[test]
+#[ignore = "needs nginx, setpriv"]
+fn nginx_that_ends_connections_after_ten_requests() {
+    let (place, port) = (Place::new(), free_port());
+    let _server = place.nginx(&[(port, "keepalive_requests 10;")], false).answers_on(port);
+    for engine in ENGINES {
+        assert_whole(&place.crawl(engine, &root(port), &[]).pages(), "2", engine);
+    }
+    let log = place.log();
+    let connections: BTreeSet<u64> = log.iter().map(|(connection, ..)| *connection).collect();
+    // nginx sends GOAWAY with the tenth request and refuses later ones: none is lost, none is answered twice.
+    assert!(connections.len() >= ENGINES.len() * PAGES / 10, "{} connections", connections.len());
+    assert_eq!(log.len(), ENGINES.len() * (PAGES + 1));
 }
 
 #[test]
