@@ -37,10 +37,11 @@ pub struct AuditArgs {
     /// Write to this file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Show only these findings, with all their pages
+    /// Show only these findings, separated by commas, with all their pages
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     pub only: Vec<String>,
-    /// Exit with code 3 if one of these is found; `error` and `warning` stand for all of that severity or worse
+    /// Exit with code 3 if one of these findings is present, separated by commas; error, warning or notice: all findings of
+    /// that severity or a worse one
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     pub fail_on: Vec<String>,
     /// Do not report findings that are in this file, the output of an earlier audit (--format json)

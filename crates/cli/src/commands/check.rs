@@ -59,7 +59,7 @@ pub struct CheckArgs {
     /// Check images, styles, scripts and media
     #[arg(long, value_name = "yes|no", default_value = "yes", value_parser = yes_or_no, action = clap::ArgAction::Set)]
     pub assets: bool,
-    /// Status codes that count as good
+    /// Status codes that count as good: numbers and ranges, separated by commas, such as 200-299,403
     #[arg(long, value_name = "CODES", default_value = "200..=299")]
     pub accept: StatusRanges,
     /// Ignore links that match this regular expression (repeatable); .argiopeignore may have more, one per line

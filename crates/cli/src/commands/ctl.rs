@@ -46,16 +46,19 @@ pub enum CtlAction {
     },
     /// Change the pace of all hosts: gentle, steady or full
     Pace {
+        /// The new pace
         #[arg(value_name = "PACE", value_parser = flags::one_of::<Pace>(Pace::WORDS))]
         pace: Pace,
     },
     /// Change the limit on pages over all hosts: 5/s, 30/m, or none
     Rate {
+        /// Pages per second or minute, such as 5/s or 30/m; none removes the limit
         #[arg(value_name = "N/s|none", value_parser = rate)]
         rate: RateLimit,
     },
     /// From now on, fetch no URL that matches this regular expression
     Exclude {
+        /// Regular expression that is searched in the whole URL
         #[arg(value_name = "RE")]
         pattern: String,
     },

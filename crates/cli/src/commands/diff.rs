@@ -39,6 +39,7 @@ pub struct DiffArgs {
     /// The later crawl
     #[arg(value_name = "LATER_DIR")]
     pub later: Option<PathBuf>,
+    /// Format of the output
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub format: DiffFormat,
     /// Write to this file instead of standard output

@@ -70,7 +70,7 @@ pub struct ExhibitionArgs {
     /// Print the figures as JSON
     #[arg(long)]
     pub json: bool,
-    /// Trace two requests on the coroutine engine, event by event
+    /// Trace two requests on the coroutines engine, event by event
     #[arg(long, conflicts_with_all = ["json", "svg", "memory", "crowd"])]
     pub trace: bool,
     /// Measure the memory of one fetch in flight, with 10,000 of them (2,000 with threads)
@@ -79,7 +79,8 @@ pub struct ExhibitionArgs {
     /// Number of measurements for --memory; the median is reported
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = whole_number)]
     pub runs: usize,
-    /// Keep N fetches in flight, over as many processes as needed; then all of them are answered
+    /// Open N fetches before the practice server answers any of them; measure time, CPU and memory per fetch. Engines
+    /// that need an open file per connection use several processes
     #[arg(long, value_name = "N", conflicts_with = "svg", value_parser = whole_number)]
     pub crowd: Option<usize>,
 }

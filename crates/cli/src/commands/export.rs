@@ -35,9 +35,10 @@ pub struct ExportArgs {
     /// The crawl directory
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
+    /// Format of the output
     #[arg(long, value_name = "FORMAT")]
     pub format: ExportFormat,
-    /// Write to this file instead of standard output; for text, markdown and site a folder: DIR/
+    /// Write to this file instead of standard output; for text, markdown and site to a folder, such as pages/
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Extract a field from every archived page, as crawl does; for jsonl, csv and parquet (repeatable)

@@ -44,7 +44,7 @@ pub struct ReportArgs {
     /// Print the numbers as JSON instead
     #[arg(long, conflicts_with = "list")]
     pub json: bool,
-    /// Print all URLs behind one number instead, such as status:404
+    /// Print all URLs of one group instead, such as status:404; the groups are listed below
     #[arg(long, value_name = "GROUP")]
     pub list: Option<String>,
 }

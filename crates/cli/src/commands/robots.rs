@@ -39,7 +39,7 @@ pub struct RobotsArgs {
     /// A robots.txt file or URL; - reads standard input
     #[arg(value_name = "FILE|URL")]
     pub source: String,
-    /// The product name to look up in the rules
+    /// The name of the crawler, as it is looked up in robots.txt
     #[arg(long, value_name = "NAME", default_value = "argiope")]
     pub agent: String,
     /// URLs or paths to check

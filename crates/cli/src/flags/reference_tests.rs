@@ -41,6 +41,9 @@ fn describe(page: &mut String, command: &Command, parent: &str, level: usize) {
     for argument in arguments {
         let _ = writeln!(page, "| {} | {} |", spelling(argument).replace('|', "\\|"), cell(argument));
     }
+    if let Some(after) = command.get_after_long_help().or(command.get_after_help()) {
+        let _ = writeln!(page, "\n```text\n{}\n```", after.to_string().trim_end());
+    }
     for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set() && sub.get_name() != "help") {
         describe(page, sub, &name, level + 1);
     }

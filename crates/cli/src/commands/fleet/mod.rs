@@ -105,7 +105,7 @@ pub struct FleetPlace {
     /// The name of the shared crawl
     #[arg(long, value_name = "NAME")]
     name: String,
-    /// Trust the certificates in this PEM file
+    /// Also trust the certificate authorities in this PEM file
     #[arg(long, value_name = "FILE")]
     ca_cert: Option<PathBuf>,
 }
