@@ -38,6 +38,8 @@ impl Directory {
         let mut opened = disk::open(path, &settings(rules, config), room(rules))?;
         let changes = std::mem::take(&mut opened.changes);
         let mut directory = Self::of(path, opened)?;
+        // A recrawl that was cut off at its start.
+        directory.requeue()?;
         if !changes.is_empty() {
             directory.judge_again(rules, config, &changes)?;
         }
@@ -106,7 +108,22 @@ impl Directory {
         let progress = Progress { changes, steering, scope_changed, ..Progress::default() };
         let count = self.frontier.begin_round()?;
         self.frontier.keep_note(None, &serde_json::to_vec(&progress).unwrap_or_default())?;
+        self.requeue()?;
         Ok(count)
+    }
+
+    /// Queues the links of a round again, in several commits. Does nothing if all are queued.
+    fn requeue(&mut self) -> Result<(), StoreError> {
+        while self.frontier.requeue_portion()? {
+            // The last portion is committed with the first line of the run.
+            if self.frontier.is_requeueing()
+                && let Some(batch) = self.frontier.commit(&[])?
+            {
+                self.folder.log.write(&batch)?;
+                self.frontier.acknowledge(&batch.written())?;
+            }
+        }
+        Ok(())
     }
 
     /// Queues again the roots of a finished crawl that did not lead to a page; returns how many.

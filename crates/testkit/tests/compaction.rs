@@ -20,6 +20,12 @@ fn commit(frontier: &mut DiskFrontier, writer: &mut LogWriter) {
     frontier.acknowledge(&batch).expect("acknowledges");
 }
 
+/// Begins a round and queues everything again; the last portion is not committed yet.
+fn begin_round(frontier: &mut DiskFrontier) {
+    assert_eq!(frontier.begin_round().expect("a round"), PAGES as u64);
+    while frontier.requeue_portion().expect("queued") {}
+}
+
 /// Settles everything that is queued. After the first round, two pages in three are unchanged; the third has new links.
 fn crawl(frontier: &mut DiskFrontier, writer: &mut LogWriter, round: usize) {
     for lane in frontier.lanes_with_work() {
@@ -53,7 +59,7 @@ fn rounds(files: &CrashFiles, count: usize) -> (DiskFrontier, LogWriter) {
     frontier.put(links).expect("put");
     crawl(&mut frontier, &mut writer, 0);
     for round in 1..count {
-        frontier.begin_round().expect("a round");
+        begin_round(&mut frontier);
         commit(&mut frontier, &mut writer);
         if let Some(compaction) = frontier.take_compaction() {
             compaction.run().expect("compacts");
@@ -160,7 +166,7 @@ fn a_compaction_may_be_cut_off_at_any_call() {
     let prepare = || {
         let files = CrashFiles::default();
         let (mut frontier, mut writer) = rounds(&files, 3);
-        frontier.begin_round().expect("a round");
+        begin_round(&mut frontier);
         commit(&mut frontier, &mut writer);
         (files, frontier, writer)
     };
@@ -207,7 +213,7 @@ fn a_compaction_may_be_cut_off_at_any_call() {
 fn a_crawl_goes_on_while_its_log_is_compacted() {
     let files = CrashFiles::default();
     let (mut frontier, mut writer) = rounds(&files, 3);
-    frontier.begin_round().expect("a round");
+    begin_round(&mut frontier);
     commit(&mut frontier, &mut writer);
     let compaction = frontier.take_compaction().expect("one is due");
     crawl(&mut frontier, &mut writer, 3);
@@ -218,4 +224,53 @@ fn a_crawl_goes_on_while_its_log_is_compacted() {
     assert_eq!((found.known, found.records.len()), (PAGES as u64, 2 * PAGES));
     let opened = open_in(Arc::new(left), &CrawlSettings::new()).expect("opens");
     assert_eq!(opened.frontier.counts().settled, PAGES as u64);
+}
+
+/// A finished crawl of more links than fit into one portion of a round.
+fn large_crawl(files: &CrashFiles) -> (DiskFrontier, LogWriter) {
+    let opened = open_in(Arc::new(files.clone()), &CrawlSettings::new()).expect("opens");
+    let (mut frontier, mut writer) = (opened.frontier, opened.writer);
+    let path = "p".repeat(2_000);
+    let links = (0..LARGE)
+        .map(|page| Link::root(Url::parse(&format!("https://h{}.example/{path}/{page}", page % 3)).expect("a URL"), 5));
+    frontier.put(links.collect()).expect("put");
+    for lane in frontier.lanes_with_work() {
+        for link in frontier.take(lane, LARGE).expect("takes") {
+            let fate = Fate { outcome: Outcome::Ok, status: Some(200), record: b"{}", is_fetched_page: true };
+            frontier.settle(&link, fate).expect("settles");
+        }
+    }
+    commit(&mut frontier, &mut writer);
+    (frontier, writer)
+}
+
+/// The number of links of a large crawl.
+const LARGE: usize = 1_500;
+
+#[test]
+fn a_round_is_queued_in_small_commits_and_may_be_cut_off_between_them() {
+    let files = CrashFiles::default();
+    let (mut frontier, mut writer) = large_crawl(&files);
+    assert_eq!(frontier.begin_round().expect("a round"), LARGE as u64);
+    let mut queued = Vec::new();
+    while frontier.requeue_portion().expect("queued") {
+        let batch = frontier.commit(&[]).expect("commits").expect("links");
+        assert!(batch.bytes() < 3 << 19, "a commit of {} bytes", batch.bytes());
+        writer.write(&batch).expect("writes");
+        frontier.acknowledge(&batch).expect("acknowledges");
+        queued.push(frontier.counts().queued);
+        // The same directory after a crash at this point: the rest is queued, and nothing twice.
+        let left = files.after_kill();
+        let mut again = open_in(Arc::new(left), &CrawlSettings::new()).expect("opens").frontier;
+        assert_eq!(again.is_requeueing(), frontier.is_requeueing());
+        while again.requeue_portion().expect("queued") {}
+        let counts = again.counts();
+        assert_eq!((counts.known, counts.queued, counts.settled), (LARGE as u64, LARGE as u64, 0));
+        let first = again.take(argiope_core::LaneId(0), 1).expect("takes").pop().expect("a link");
+        assert!(again.earlier(first.url.as_ref(), first.kind).expect("reads").is_some());
+    }
+    assert!(queued.len() > 2 && queued.last() == Some(&(LARGE as u64)), "{queued:?}");
+    let lanes = frontier.lanes_with_work();
+    let taken: usize = lanes.iter().map(|lane| frontier.take(*lane, LARGE).expect("takes").len()).sum();
+    assert_eq!(taken, LARGE);
 }

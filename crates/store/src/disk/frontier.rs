@@ -12,7 +12,7 @@ use super::known;
 use super::log::{CommitBatch, FOLDER, LogReader, LogWriter};
 use super::record::{LinkRecord, Record};
 use super::replay::Replay;
-use super::round::EarlierFates;
+use super::round::{EarlierFates, Requeue};
 use super::snapshot::{self, Mark, Portion, Seen, State};
 use super::snapshot_writer::SnapshotWriter;
 use super::spill;
@@ -42,6 +42,8 @@ const MAX_PORTION: usize = 8 << 20;
 const CRAWL_NOTES: LaneId = LaneId(u32::MAX);
 /// A reserved lane number: its note has the log position at which the last round began.
 pub(super) const ROUND_NOTE: LaneId = LaneId(u32::MAX - 1);
+/// A reserved lane number: its note has the position of the last link that this round has queued again.
+pub(super) const REQUEUE_NOTE: LaneId = LaneId(u32::MAX - 2);
 
 /// A frontier with durable commits.
 pub struct DiskFrontier {
@@ -54,6 +56,8 @@ pub struct DiskFrontier {
     pub(super) journal: Journal,
     /// Where the outcomes of the previous round are, by the fingerprints of their links.
     pub(super) earlier: EarlierFates,
+    /// The links of this round that are not queued again yet.
+    pub(super) requeue: Requeue,
     /// Whether there was a previous round.
     pub(super) is_again: bool,
     /// The page that was last written to the journal: links found on it refer to it.
@@ -150,6 +154,7 @@ impl DiskFrontier {
             state,
             leased: HashMap::new(),
             earlier: EarlierFates::default(),
+            requeue: Requeue::default(),
             is_again: false,
             page_written: None,
             page_read: None,
@@ -271,7 +276,7 @@ impl DiskFrontier {
         let mut positions: Vec<(u64, LaneId)> =
             self.state.lane_states.iter().map(|(lane, position)| (*position, *lane)).collect();
         positions.sort_unstable();
-        for (_, lane) in positions.into_iter().filter(|(_, lane)| *lane != ROUND_NOTE) {
+        for (_, lane) in positions.into_iter().filter(|(_, lane)| ![ROUND_NOTE, REQUEUE_NOTE].contains(lane)) {
             if let Some(state) = self.lane_state(lane)? {
                 self.keep_lane_state(lane, &state)?;
             }
@@ -345,7 +350,8 @@ impl DiskFrontier {
         }
         if self.journal.end() - self.weighed > self.state.check_interval() {
             self.weighed = self.journal.end();
-            self.state.make_room(self.snapshots.taking.is_some())?;
+            let beside = self.earlier.bytes() + self.requeue.bytes();
+            self.state.make_room(beside, self.snapshots.taking.is_some())?;
         }
         let (mut batch, mark) = self.journal.seal();
         let grown = mark.end.saturating_sub(self.snapshots.at);
@@ -428,6 +434,7 @@ impl DiskFrontier {
         self.state.bytes()
             + self.graph.bytes()
             + self.earlier.bytes()
+            + self.requeue.bytes()
             + self.leased.capacity() * (size_of::<(u64, Leased)>() + 1)
     }
 
@@ -500,13 +507,15 @@ impl DiskFrontier {
         }))
     }
 
-    pub(super) fn read_link(&mut self, lane: LaneId, position: u64) -> Result<Link, StoreError> {
+    /// Reads the link at a position. An error if it is not a link, or not one of this lane.
+    pub(super) fn read_link(&mut self, lane: Option<LaneId>, position: u64) -> Result<Link, StoreError> {
         let wrong = |what: &str| damaged(&*self.files, FOLDER, &format!("position {position} does not hold a {what}"));
-        let host = self.state.names.name(lane).unwrap_or("");
+        let names = &self.state.names;
         let (mut link, via) = self
             .journal
             .read(position, |record| match record {
-                Record::Link(record) if record.lane == lane => {
+                Record::Link(record) if lane.is_none_or(|lane| record.lane == lane) => {
+                    let host = names.name(record.lane)?;
                     let link = Link {
                         url: UrlRef::from_normal(&address(&record, host))?.to_url(),
                         via: None,
@@ -571,7 +580,7 @@ impl Frontier for DiskFrontier {
             let State { queues, storage, .. } = &mut self.state;
             let Some(queue) = queues.get_mut(lane.index()) else { break };
             let Some((rank, position)) = queue.pop(storage)? else { break };
-            let link = self.read_link(lane, position)?;
+            let link = self.read_link(Some(lane), position)?;
             self.leased.insert(link.seen_key(self.key), Leased { lane, rank, position });
             self.queued -= 1;
             links.push(link);

@@ -30,6 +30,8 @@ pub(super) struct Journal {
     /// The file that frames are written to, and the position of its header.
     file: (u32, u64),
     full_file: u64,
+    /// Whether frames go to the current file even if it is full.
+    keeps_file: bool,
 }
 
 impl Journal {
@@ -47,6 +49,7 @@ impl Journal {
             sealed: None,
             file,
             full_file: MAX_FILE,
+            keeps_file: false,
         };
         journal.begin_frame(end);
         journal
@@ -57,12 +60,17 @@ impl Journal {
         self.full_file = size;
     }
 
+    /// Lets further frames go to the current file even if it is full, or no longer.
+    pub fn keep_file(&mut self, keep: bool) {
+        self.keeps_file = keep;
+    }
+
     fn begin_frame(&mut self, at: u64) {
         self.frame = Vec::with_capacity(self.frame.capacity().min(1 << 20));
         self.frame.resize(FRAME, 0);
         self.frame_at = at;
         self.begins_file = None;
-        if at - self.file.1 >= self.full_file {
+        if at - self.file.1 >= self.full_file && !self.keeps_file {
             self.file = (self.file.0 + 1, at);
             self.begins_file = Some(self.file.0);
             self.frame_at = at + HEADER as u64;

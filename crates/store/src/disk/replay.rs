@@ -40,7 +40,7 @@ impl<'a> Replay<'a> {
         }
         if position - self.weighed > state.check_interval() {
             self.weighed = position;
-            state.make_room(false)?;
+            state.make_room(0, false)?;
         }
         match record {
             Record::Lane { name } => {

@@ -1,10 +1,12 @@
 //! Recrawling: every URL of a finished crawl is fetched again.
 //!
-//! A round starts when every settled link is queued again, in one commit. The outcomes of the previous round are then
-//! called *earlier*: the last record of each link before that commit, found by its fingerprint. They stay in the log;
-//! memory holds only their positions, and only during such a round.
+//! A round starts when every settled link is queued again, in portions that are committed one by one, because millions
+//! of links in one commit would take hundreds of megabytes. A note has the position of the last link that was queued
+//! again, so that a round that a crash cut off at its start is continued. The outcomes of the previous round are called
+//! *earlier*: the last record of each link before the round, found by its fingerprint. They stay in the log; memory holds
+//! only their positions, and only during such a round.
 
-use super::frontier::{DiskFrontier, ROUND_NOTE};
+use super::frontier::{DiskFrontier, REQUEUE_NOTE, ROUND_NOTE};
 use super::record::Record;
 use argiope_core::schedule::frontier::seen_key;
 use argiope_core::{Frontier, LaneId, Link, LinkKind, LinkRef, Outcome, StoreError, StoreErrorKind, UrlRef};
@@ -14,22 +16,37 @@ use std::collections::HashMap;
 /// The beginning of the record of a link that left the queue without having been fetched.
 const SKIP: &[u8] = br#"{"v":1,"type":"skip""#;
 
-/// A settled link, and the position of its last outcome.
+/// How many bytes of the log one portion of a round's links takes.
+const REQUEUE_PORTION: u64 = 1 << 20;
+/// The content of [`REQUEUE_NOTE`] when all links of the round are queued.
+const ALL_QUEUED: u64 = u64::MAX;
+
+/// A settled link.
 struct Settled {
     lane: LaneId,
     link: u64,
-    fate: u64,
 }
 
 /// Where the outcomes of the previous round are: pairs of a link's fingerprint and a position, sorted. There may be
 /// millions, and a hash table would take twice the memory.
 #[derive(Default)]
-pub(super) struct EarlierFates(Box<[(u64, u64)]>);
+pub(super) struct EarlierFates(Vec<(u64, u64)>);
 
 impl EarlierFates {
-    /// Of settled links in the order of their fingerprints.
-    fn of(settled: &[(u64, Settled)]) -> Self {
-        Self(settled.iter().map(|(key, settled)| (*key, settled.fate)).collect())
+    /// Of fingerprints and positions in any order. Returns the positions of all outcomes that are not the last of their
+    /// link too, in order.
+    fn of(mut fates: Vec<(u64, u64)>) -> (Self, Vec<u64>) {
+        // The latest of each link first: the others are dropped.
+        fates.sort_unstable_by_key(|(key, fate)| (*key, Reverse(*fate)));
+        let mut superseded = Vec::new();
+        fates.dedup_by(|(key, fate), (latest, _)| {
+            let is_superseded = key == latest;
+            superseded.extend(is_superseded.then_some(*fate));
+            is_superseded
+        });
+        fates.shrink_to_fit();
+        superseded.sort_unstable();
+        (Self(fates), superseded)
     }
 
     fn find(&self, key: u64) -> Option<u64> {
@@ -39,12 +56,24 @@ impl EarlierFates {
 
     /// Memory use in bytes.
     pub fn bytes(&self) -> usize {
-        size_of_val(&*self.0)
+        self.0.capacity() * size_of::<(u64, u64)>()
+    }
+}
+
+/// The links of a round that are not queued again yet: positions of links and of their outcomes, in descending order.
+#[derive(Default)]
+pub(super) struct Requeue(Vec<(u64, u64)>);
+
+impl Requeue {
+    /// Memory use in bytes.
+    pub fn bytes(&self) -> usize {
+        self.0.capacity() * size_of::<(u64, u64)>()
     }
 }
 
 impl DiskFrontier {
-    /// Queues everything again. Only a finished crawl can be recrawled; returns the number of links.
+    /// Starts to queue everything again. Only a finished crawl can be recrawled; returns the number of links. They are
+    /// queued by [`Self::requeue_portion`].
     pub fn begin_round(&mut self) -> Result<u64, StoreError> {
         if !self.is_done() {
             return Err(StoreError::new(StoreErrorKind::Misuse, "this crawl is not finished"));
@@ -53,22 +82,46 @@ impl DiskFrontier {
         self.journal.begin_file();
         let start = self.journal.end();
         let previous = self.round_note()?.map_or(0, |(start, _)| start);
-        let mut settled = self.settled_before(start)?;
-        self.earlier = EarlierFates::of(&settled);
-        // In the order in which they were found.
-        settled.sort_unstable_by_key(|(_, settled)| settled.link);
+        self.recall_earlier(previous, start)?;
+        let count = self.requeue.0.len() as u64;
         self.keep_lane_state(ROUND_NOTE, &[start.to_le_bytes(), previous.to_le_bytes()].concat())?;
+        self.keep_lane_state(REQUEUE_NOTE, &0_u64.to_le_bytes())?;
         self.keep_all_again()?;
         self.rounds = Some((start, previous));
-        for (_, Settled { lane, link: position, .. }) in &settled {
-            let link = Link { tries: 0, ..self.read_link(*lane, *position)? };
+        self.is_again = true;
+        Ok(count)
+    }
+
+    /// Queues a portion of the links of a round; to be followed by a commit. False if all were queued before.
+    pub fn requeue_portion(&mut self) -> Result<bool, StoreError> {
+        if !self.is_requeueing() {
+            return Ok(false);
+        }
+        // One file: the index counts the links of a round by the file that begins with it.
+        self.journal.keep_file(true);
+        let (start, mut last) = (self.journal.appended_end(), 0);
+        while self.journal.appended_end() - start < REQUEUE_PORTION {
+            let Some((position, _)) = self.requeue.0.pop() else { break };
+            let link = Link { tries: 0, ..self.read_link(None, position)? };
+            let lane = self.lane_of(link.url.host())?;
             // A form that was sent is not sent again.
             if link.is_repeatable() {
-                self.append_again(*lane, LinkRef::from(&link))?;
+                self.append_again(lane, LinkRef::from(&link))?;
             }
+            last = position;
         }
-        self.is_again = true;
-        Ok(settled.len() as u64)
+        if self.requeue.0.is_empty() {
+            self.requeue = Requeue::default();
+            self.journal.keep_file(false);
+            last = ALL_QUEUED;
+        }
+        self.keep_lane_state(REQUEUE_NOTE, &last.to_le_bytes())?;
+        Ok(true)
+    }
+
+    /// Whether links of the current round wait to be queued by [`Self::requeue_portion`].
+    pub fn is_requeueing(&self) -> bool {
+        !self.requeue.0.is_empty()
     }
 
     /// Queues the roots again that gave no page, and their redirect targets. Returns the number of links.
@@ -77,7 +130,7 @@ impl DiskFrontier {
     pub fn requeue_failed_roots(&mut self) -> Result<u64, StoreError> {
         let mut failed = HashMap::new();
         let mut fates = Vec::new();
-        self.journal.walk(|position, record| {
+        self.journal.walk(|_, record| {
             if let Record::Fate { lane, link, outcome, line, .. } = record {
                 let is_failure = match outcome {
                     Outcome::Ok | Outcome::NotModified => false,
@@ -85,13 +138,13 @@ impl DiskFrontier {
                     Outcome::HttpError | Outcome::Failed | Outcome::Robots | Outcome::Refused => true,
                 };
                 if line.windows(10).any(|window| window == b"\"depth\":0,") {
-                    fates.push((Settled { lane, link, fate: position }, is_failure));
+                    fates.push((Settled { lane, link }, is_failure));
                 }
             }
             Ok(())
         })?;
         for (settled, is_failure) in fates {
-            let link = self.read_link(settled.lane, settled.link)?;
+            let link = self.read_link(Some(settled.lane), settled.link)?;
             let key = link.seen_key(self.key());
             if is_failure && link.is_repeatable() {
                 failed.insert(key, settled)
@@ -102,7 +155,7 @@ impl DiskFrontier {
         let mut failed: Vec<Settled> = failed.into_values().collect();
         failed.sort_unstable_by_key(|settled| settled.link);
         for Settled { lane, link: position, .. } in &failed {
-            let link = Link { tries: 0, ..self.read_link(*lane, *position)? };
+            let link = Link { tries: 0, ..self.read_link(Some(*lane), *position)? };
             self.append_again(*lane, LinkRef::from(&link))?;
         }
         Ok(failed.len() as u64)
@@ -122,7 +175,7 @@ impl DiskFrontier {
         skipped.sort_unstable();
         let mut found: HashMap<u64, (LaneId, Link)> = HashMap::new();
         for (position, lane) in skipped {
-            let link = self.read_link(lane, position)?;
+            let link = self.read_link(Some(lane), position)?;
             found.insert(link.seen_key(self.key()), (lane, link));
         }
         if found.is_empty() {
@@ -157,39 +210,52 @@ impl DiskFrontier {
         Ok(links.len() as u64)
     }
 
-    /// Restores the earlier outcomes after a restart during a round.
+    /// Restores the earlier outcomes after a restart during a round, and the links that are still to be queued.
     pub(super) fn recall_round(&mut self) -> Result<(), StoreError> {
         let Some((start, previous)) = self.round_note()? else { return Ok(()) };
         self.is_again = true;
         self.rounds = Some((start, previous));
-        if !self.is_done() {
-            self.earlier = EarlierFates::of(&self.settled_before(start)?);
+        // Earlier versions queued all links in one commit, without a note.
+        let queued = self.lane_state(REQUEUE_NOTE)?.and_then(|note| note.try_into().ok());
+        let queued = queued.map_or(ALL_QUEUED, u64::from_le_bytes);
+        if queued != ALL_QUEUED || !self.is_done() {
+            self.recall_earlier(previous, start)?;
+        }
+        self.requeue.0.retain(|(link, _)| *link > queued);
+        if self.requeue.0.is_empty() {
+            self.requeue = Requeue::default();
         }
         Ok(())
     }
 
-    /// The last outcome of every link that was settled before a position, by and in the order of their fingerprints.
-    fn settled_before(&mut self, end: u64) -> Result<Vec<(u64, Settled)>, StoreError> {
-        let mut fates = Vec::new();
+    /// Finds the last outcome of every link between two positions: those of the round before. All of these links are to
+    /// be queued again.
+    fn recall_earlier(&mut self, start: u64, end: u64) -> Result<(), StoreError> {
+        // Most links have one outcome, so that the lists do not grow by doubling.
+        let count = usize::try_from(self.counts().settled).unwrap_or(0);
+        let mut links: Vec<(u64, u64)> = Vec::with_capacity(count);
         self.journal.walk(|position, record| {
-            if let Record::Fate { lane, link, .. } = record
-                && position < end
+            if let Record::Fate { link, .. } = record
+                && (start..end).contains(&position)
             {
-                fates.push(Settled { lane, link, fate: position });
+                links.push((link, position));
             }
             Ok(())
         })?;
         // Sorted by position, so that neighbours on disk are read together.
-        fates.sort_unstable_by_key(|settled| settled.link);
-        let mut keyed: Vec<(u64, Settled)> = Vec::with_capacity(fates.len());
-        for settled in fates {
-            let link = self.read_link(settled.lane, settled.link)?;
-            keyed.push((link.seen_key(self.key()), settled));
+        links.sort_unstable();
+        let mut fates = Vec::with_capacity(links.len());
+        for &(link, fate) in &links {
+            fates.push((self.read_link(None, link)?.seen_key(self.key()), fate));
         }
-        // The latest of each link first: the others are dropped.
-        keyed.sort_unstable_by_key(|(key, settled)| (*key, Reverse(settled.fate)));
-        keyed.dedup_by_key(|(key, _)| *key);
-        Ok(keyed)
+        let (earlier, superseded) = EarlierFates::of(fates);
+        self.earlier = earlier;
+        if !superseded.is_empty() {
+            links.retain(|(_, fate)| superseded.binary_search(fate).is_err());
+        }
+        links.reverse();
+        self.requeue = Requeue(links);
+        Ok(())
     }
 
     /// The record that a link had before this round.

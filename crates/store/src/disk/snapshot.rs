@@ -97,10 +97,14 @@ impl State {
     }
 
     /// Moves state to disk when the memory limit is reached: the middle of queues if queues use most memory, otherwise
-    /// fingerprints, unless a snapshot is being taken. Host names stay in memory.
-    pub fn make_room(&mut self, is_taken: bool) -> Result<(), StoreError> {
-        let room = self.room;
-        if room == usize::MAX || self.bytes() <= room {
+    /// fingerprints, unless a snapshot is being taken. Host names stay in memory. `beside` is what the frontier holds
+    /// in addition to this state.
+    pub fn make_room(&mut self, beside: usize, is_taken: bool) -> Result<(), StoreError> {
+        if self.room == usize::MAX {
+            return Ok(());
+        }
+        let room = self.room.saturating_sub(beside).max(self.room / 4);
+        if self.bytes() <= room {
             return Ok(());
         }
         if self.known.young.bytes() < room / 4 {
@@ -285,7 +289,7 @@ pub(super) fn read(files: &Arc<dyn Files>, crawl: u64, room: usize) -> Result<Op
             *state.queue_mut(lane) = queue;
             if from.position() - asked > state.check_interval() {
                 asked = from.position();
-                state.make_room(false)?;
+                state.make_room(0, false)?;
             }
         }
         let Some(behind) = read_leased(&mut from, &state, &mut leased) else { return Ok(None) };
