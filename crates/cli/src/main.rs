@@ -1,5 +1,7 @@
 //! The `argiope` command: parses flags, runs the crawl and reports what happened.
 
+#[cfg(feature = "jemalloc")]
+mod allocator;
 mod audit;
 mod commands;
 mod diff;
@@ -14,6 +16,8 @@ mod results;
 mod screen;
 
 fn main() -> std::process::ExitCode {
+    #[cfg(feature = "jemalloc")]
+    allocator::set_decay();
     // A file that reaches the size limit of the process becomes a write error instead of killing the process.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, std::sync::Arc::default());
     commands::run(std::env::args_os())
