@@ -5,6 +5,9 @@
 //!
 //! An index is a sorted list of key-value pairs. Keys are hashes of an [`IndexKey`]. A value is a position in the log,
 //! a lane number, or a count. Readers compare the record with what they searched for, so key collisions are harmless.
+//!
+//! An index file is written while the crawl runs, so it must not take memory in proportion to the log: pairs are sorted
+//! in portions in a temporary file, which are then merged (an external merge sort).
 
 use super::directory::CrawlFile;
 use super::fault::failed;
@@ -13,7 +16,8 @@ use super::frontier::ROUND_NOTE;
 use super::log::{self, LogReader};
 use super::record::Record;
 use argiope_core::StoreError;
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::io;
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -26,6 +30,11 @@ const HEADER_BYTES: usize = 8 + log::HEADER + 8 * 5;
 const PAIR_BYTES: usize = 16;
 /// How many pairs one read fetches.
 const PAIRS_PER_READ: usize = 256;
+/// How many pairs are sorted in memory before they are written to the temporary file.
+const PAIRS_PER_PORTION: usize = 1 << 17;
+/// The temporary names of an index, and of the sorted portions of its pairs.
+const NEW: &str = "index/new";
+const PORTIONS: &str = "index/portions";
 
 /// What is searched for; hashed to the key of a pair.
 #[derive(Clone, Copy)]
@@ -161,10 +170,11 @@ impl Part {
                 into.extend(found.map(|pair| pair.1));
             }
             Self::Disk { file, count } => {
+                let offset = |pair: u64| HEADER_BYTES as u64 + pair * PAIR_BYTES as u64;
                 let (mut low, mut high) = (0, *count);
                 while low < high {
                     let middle = low.midpoint(high);
-                    let pair = read_pairs(&**file, middle, 1)?;
+                    let pair = read_pairs(&**file, offset(middle), 1)?;
                     if pair.first().is_some_and(|pair| pair.0 < key) {
                         low = middle + 1;
                     } else {
@@ -172,7 +182,7 @@ impl Part {
                     }
                 }
                 'all: while low < *count {
-                    let pairs = read_pairs(&**file, low, PAIRS_PER_READ.min((*count - low) as usize))?;
+                    let pairs = read_pairs(&**file, offset(low), PAIRS_PER_READ.min((*count - low) as usize))?;
                     if pairs.is_empty() {
                         break;
                     }
@@ -190,9 +200,10 @@ impl Part {
     }
 }
 
-fn read_pairs(file: &dyn File, from: u64, count: usize) -> io::Result<Pairs> {
+/// Reads pairs at an offset of a file.
+fn read_pairs(file: &dyn File, at: u64, count: usize) -> io::Result<Pairs> {
     let mut bytes = vec![0; count * PAIR_BYTES];
-    let read = file.read_at(&mut bytes, HEADER_BYTES as u64 + from * PAIR_BYTES as u64)?;
+    let read = file.read_at(&mut bytes, at)?;
     let whole = bytes.get(..read).unwrap_or_default().chunks_exact(PAIR_BYTES);
     let number = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_le_bytes);
     Ok(whole
@@ -308,30 +319,27 @@ pub(super) fn write_missing(files: &Arc<dyn Files>, crawl: u64) -> Result<(), St
             lanes = lanes_after;
             continue;
         }
+        let fail = |error: io::Error| failed(&**files, &file_name(number), "write", &error);
         let mut builder = Builder { lanes, ..Builder::default() };
+        files.make_folder(FOLDER).map_err(fail)?;
+        let mut sorter = PairSorter::create(&**files).map_err(fail)?;
         log.walk_file(number, |position, record| {
             builder.add(position, &record);
-            Ok(())
+            if builder.pairs.len() < PAIRS_PER_PORTION { Ok(()) } else { sorter.add(&mut builder.pairs).map_err(fail) }
         })?;
         let lanes_after = builder.lanes;
-        let pairs = builder.finish();
-        let Some(mut bytes) = encode_header(&log, number, (lanes, lanes_after), pairs.len() as u64, crawl) else {
+        sorter.add(&mut builder.finish()).map_err(fail)?;
+        let Some(header) = encode_header(&log, number, (lanes, lanes_after), sorter.count(), crawl) else {
             continue;
         };
-        bytes.reserve(pairs.len() * PAIR_BYTES);
-        for (key, value) in pairs {
-            bytes.extend(key.to_le_bytes());
-            bytes.extend(value.to_le_bytes());
-        }
         let write = || -> io::Result<()> {
-            files.make_folder(FOLDER)?;
-            let temporary = format!("{FOLDER}/new");
-            let mut file = files.create(&temporary)?;
-            file.write_at(&bytes, 0)?;
+            let mut file = files.create(NEW)?;
+            sorter.merge(&header, &mut *file)?;
             file.sync()?;
-            files.rename(&temporary, &file_name(number))
+            files.rename(NEW, &file_name(number))?;
+            files.remove(PORTIONS)
         };
-        write().map_err(|error| failed(&**files, &file_name(number), "write", &error))?;
+        write().map_err(fail)?;
         lanes = lanes_after;
     }
     // Remove the indexes of log files that a compaction removed.
@@ -340,6 +348,98 @@ pub(super) fn write_missing(files: &Arc<dyn Files>, crawl: u64) -> Result<(), St
         files.remove(&file_name(old)).map_err(|error| failed(&**files, &file_name(old), "remove", &error))?;
     }
     Ok(())
+}
+
+/// Sorts pairs on disk: each portion is sorted in memory and appended to a temporary file.
+struct PairSorter {
+    file: Box<dyn File>,
+    /// The ends of the portions in the file, in pairs.
+    ends: Vec<u64>,
+}
+
+impl PairSorter {
+    fn create(files: &dyn Files) -> io::Result<Self> {
+        let mut file = files.create(PORTIONS)?;
+        // In the place of the first pair, so that the file is recognized when the crawl is removed.
+        file.write_at(MAGIC, 0)?;
+        Ok(Self { file, ends: Vec::new() })
+    }
+
+    /// The offset of a pair in the file.
+    fn offset(pair: u64) -> u64 {
+        (pair + 1) * PAIR_BYTES as u64
+    }
+
+    /// The number of pairs that were added.
+    fn count(&self) -> u64 {
+        self.ends.last().copied().unwrap_or(0)
+    }
+
+    /// Sorts a portion, writes it, and leaves the list empty.
+    fn add(&mut self, pairs: &mut Pairs) -> io::Result<()> {
+        pairs.sort_unstable();
+        let (start, mut bytes) = (self.count(), Vec::with_capacity(pairs.len() * PAIR_BYTES));
+        pairs.iter().for_each(|pair| encode_pair(*pair, &mut bytes));
+        self.file.write_at(&bytes, Self::offset(start))?;
+        self.ends.push(start + pairs.len() as u64);
+        pairs.clear();
+        Ok(())
+    }
+
+    /// Writes a header and all pairs in order.
+    fn merge(&self, header: &[u8], into: &mut dyn File) -> io::Result<()> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        let mut portions: Vec<PortionReader<'_>> = starts
+            .zip(&self.ends)
+            .map(|(next, end)| PortionReader { file: &*self.file, next, end: *end, read: Vec::new().into_iter() })
+            .collect();
+        let mut heads = BinaryHeap::with_capacity(portions.len());
+        for (which, portion) in portions.iter_mut().enumerate() {
+            heads.extend(portion.pop()?.map(|pair| Reverse((pair, which))));
+        }
+        let (mut at, mut bytes) = (0, header.to_vec());
+        while let Some(Reverse((pair, which))) = heads.pop() {
+            encode_pair(pair, &mut bytes);
+            if bytes.len() >= PAIRS_PER_READ * PAIR_BYTES {
+                into.write_at(&bytes, at)?;
+                at += bytes.len() as u64;
+                bytes.clear();
+            }
+            if let Some(portion) = portions.get_mut(which) {
+                heads.extend(portion.pop()?.map(|pair| Reverse((pair, which))));
+            }
+        }
+        into.write_at(&bytes, at)
+    }
+}
+
+/// Reads the pairs of one sorted portion.
+struct PortionReader<'a> {
+    file: &'a dyn File,
+    /// The numbers of the next pair to read and of the pair after the last one.
+    next: u64,
+    end: u64,
+    read: std::vec::IntoIter<(u64, u64)>,
+}
+
+impl PortionReader<'_> {
+    fn pop(&mut self) -> io::Result<Option<(u64, u64)>> {
+        if self.read.as_slice().is_empty() && self.next < self.end {
+            let count = PAIRS_PER_READ.min(usize::try_from(self.end - self.next).unwrap_or(usize::MAX));
+            let pairs = read_pairs(self.file, PairSorter::offset(self.next), count)?;
+            if pairs.len() < count {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            self.next += count as u64;
+            self.read = pairs.into_iter();
+        }
+        Ok(self.read.next())
+    }
+}
+
+fn encode_pair((key, value): (u64, u64), bytes: &mut Vec<u8>) {
+    bytes.extend(key.to_le_bytes());
+    bytes.extend(value.to_le_bytes());
 }
 
 fn number_of(text: &str) -> Option<u32> {
@@ -354,9 +454,10 @@ pub(super) fn names(files: &dyn Files) -> Vec<String> {
         let read = files.open(name).and_then(|file| file.read_at(&mut start, 0));
         read.is_ok_and(|read| read == 0 || start == *MAGIC)
     };
-    let listed = files.list(FOLDER).unwrap_or_default();
-    let ours = listed.into_iter().filter(|name| name == "new" || number_of(name).is_some());
-    ours.map(|name| format!("{FOLDER}/{name}")).filter(is_ours).collect()
+    let listed = files.list(FOLDER).unwrap_or_default().into_iter().map(|name| format!("{FOLDER}/{name}"));
+    let is_named =
+        |name: &String| name == NEW || name == PORTIONS || name.rsplit('/').next().and_then(number_of).is_some();
+    listed.filter(is_named).filter(is_ours).collect()
 }
 
 /// Reads the settings of a crawl and opens its log.
@@ -364,4 +465,31 @@ pub(super) fn open_log(files: &Arc<dyn Files>) -> Result<(CrawlFile, LogReader),
     let crawl = CrawlFile::read(&**files)?;
     let (log, _) = LogReader::open(Arc::clone(files), crawl.crawl)?;
     Ok((crawl, log))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::OsFiles;
+
+    #[test]
+    fn pairs_are_sorted_in_portions_like_in_memory() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let files = OsFiles::new(folder.path());
+        files.make_folder(FOLDER).expect("a folder");
+        let mut all: Pairs =
+            (0..5_000_u64).map(|number| (number.wrapping_mul(0x9E37_79B9_7F4A_7C15) % 997, number)).collect();
+        let mut sorter = PairSorter::create(&files).expect("a file");
+        for portion in all.chunks(700) {
+            sorter.add(&mut portion.to_vec()).expect("written");
+        }
+        sorter.add(&mut Pairs::new()).expect("nothing to write");
+        assert_eq!(sorter.count(), 5_000);
+        assert_eq!(names(&files), [PORTIONS], "it is removed with the crawl");
+        let mut file = files.create(NEW).expect("a file");
+        sorter.merge(&[7; 10], &mut *file).expect("merged");
+        all.sort_unstable();
+        assert_eq!(file.length().expect("a length"), 10 + 5_000 * PAIR_BYTES as u64);
+        assert_eq!(read_pairs(&*file, 10, 6_000).expect("reads"), all);
+    }
 }
