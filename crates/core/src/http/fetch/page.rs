@@ -36,8 +36,8 @@ pub(crate) const MAX_ATTRIBUTES: usize = 1_024;
 
 /// Heads up to this length are not charged to the budget, ...
 pub(crate) const FREE_HEAD: usize = 4 << 10;
-/// ... and neither are lists of links up to this size: nearly all pages.
-pub(super) const FREE_LINKS: usize = 32 << 10;
+/// ... and neither are lists of links up to this size. With hundreds of fetches, even lists of some kilobytes add up.
+pub(super) const FREE_LINKS: usize = 4 << 10;
 
 /// The state of the response. Parts that exist only once the response arrives are boxed, because most fetches are
 /// waiting.

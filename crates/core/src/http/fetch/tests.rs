@@ -226,3 +226,16 @@ fn a_fault_of_ours_is_the_fate_of_one_page() {
     assert_eq!((visit.facts.outcome, visit.message.slot), (Outcome::Failed, Some((lane, 3))));
     assert_eq!(visit.facts.error.map(|failure| failure.kind), Some(ErrorKind::Internal));
 }
+
+#[test]
+fn lists_of_some_kilobytes_of_links_are_charged_too() {
+    let budget = crate::budget::Budget::new(1 << 20);
+    let mut page = fetch("http://h/", Purpose::Page, |rules| rules.budget = Arc::clone(&budget));
+    let links: String = (0..1_000).map(|number| format!("<a href=/{number}>")).collect();
+    page.feed(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n", Time::ZERO);
+    page.feed(links.as_bytes(), Time::ZERO);
+    let held = budget.part(crate::budget::MemoryPart::Pages);
+    assert!(held >= 16 << 10, "hundreds of such pages may be in flight: {held} bytes charged");
+    drop(page);
+    assert_eq!(budget.held(), 0);
+}
