@@ -257,6 +257,12 @@ impl LanePace {
         self.gate.pause = self.gate.pause.max(time);
     }
 
+    /// Starts the next request this much later than it could start otherwise, and at most `longest` after now.
+    pub fn extend_pause(&mut self, span: Duration, longest: Duration, now: Time) {
+        let until = (self.gate.pause.max(now) + span).min(now + longest);
+        self.pause_until(until);
+    }
+
     pub fn has_crawl_delay(&self) -> bool {
         self.gate.crawl_delay
     }

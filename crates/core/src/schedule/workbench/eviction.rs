@@ -207,9 +207,10 @@ impl Workbench {
         }
         self.queues.remove_later(due, id);
         self.wants_refill.retain(|other| *other != id);
-        let Entry { mut lane, is_idle, is_fast, .. } = self.lanes.remove(&id)?;
+        let Entry { mut lane, is_idle, is_fast, quick_slots, .. } = self.lanes.remove(&id)?;
         self.evictable.idle_lanes -= usize::from(is_idle);
         self.fast_lanes -= usize::from(is_fast);
+        self.quick.replace(quick_slots, None);
         self.evictable.adjust(lane.robots_weight(), 0);
         let links: Vec<Link> = lane.queue.drain(..).collect();
         self.held.remove(links.len());
@@ -265,6 +266,10 @@ impl Workbench {
             entry.is_fast = is_fast;
             self.fast_lanes = if is_fast { self.fast_lanes + 1 } else { self.fast_lanes - 1 };
         }
+        let pace = &entry.lane.pace;
+        let is_quick = !is_idle && pace.is_quick() && pace.delay().is_zero();
+        let quick_slots = is_quick.then(|| entry.lane.in_flight());
+        self.quick.replace(std::mem::replace(&mut entry.quick_slots, quick_slots), quick_slots);
         if is_idle == entry.is_idle {
             return;
         }

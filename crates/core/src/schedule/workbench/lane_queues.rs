@@ -35,6 +35,8 @@ pub(super) struct LaneQueues {
     rated: BinaryHeap<Ready>,
     /// Slow lanes with requests in flight that wait until more slots are free.
     crowded: VecDeque<LaneId>,
+    /// Lanes that may start when a slot is free that is not reserved; the last one goes first.
+    unproven: BTreeSet<Ready>,
     /// Lanes that may start at a known time.
     later: BTreeSet<(Time, LaneId)>,
     /// Requests in flight and waiting lanes of each address.
@@ -116,6 +118,20 @@ impl LaneQueues {
     /// Takes the lanes that wait until more slots are free.
     pub fn take_crowded(&mut self) -> VecDeque<LaneId> {
         std::mem::take(&mut self.crowded)
+    }
+
+    /// Queues a lane until a slot is free that is not reserved.
+    pub fn insert_unproven(&mut self, ready: Ready) {
+        self.unproven.insert(ready);
+    }
+
+    pub fn has_unproven(&self) -> bool {
+        !self.unproven.is_empty()
+    }
+
+    /// Removes the first lane that waits for a slot that is not reserved.
+    pub fn pop_unproven(&mut self) -> Option<Ready> {
+        self.unproven.pop_last()
     }
 
     /// Queues a lane until a slot of this address is free.

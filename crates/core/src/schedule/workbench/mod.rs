@@ -77,6 +77,7 @@ pub struct Workbench {
     resolving: usize,
     /// Lanes with work whose requests do not hold slots for long.
     fast_lanes: usize,
+    quick: QuickLanes,
     concurrency: usize,
     /// When the slots that slow responses hold are counted next.
     next_slot_count: Time,
@@ -117,9 +118,27 @@ struct Entry {
     is_idle: bool,
     /// Whether it is one of `fast_lanes`.
     is_fast: bool,
+    /// Its requests in flight, if it is one of [`QuickLanes`].
+    quick_slots: Option<usize>,
     /// The address whose free slot woke this lane. If the lane does not use the slot, the next lane in that address's
     /// queue is woken.
     woken_by: Option<IpAddr>,
+}
+
+/// Lanes with work whose last page held its slot for a short time and that have no delay: they can use slots at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct QuickLanes {
+    lanes: usize,
+    /// Their requests in flight.
+    in_flight: usize,
+}
+
+impl QuickLanes {
+    /// Replaces the requests in flight of one lane; none: it is not one of them.
+    fn replace(&mut self, before: Option<usize>, now: Option<usize>) {
+        self.lanes = self.lanes + usize::from(now.is_some()) - usize::from(before.is_some());
+        self.in_flight = self.in_flight + now.unwrap_or(0) - before.unwrap_or(0);
+    }
 }
 
 /// Counts the links on the workbench: queued, waiting for a retry or for settling, or in flight. The crawl cannot end
@@ -158,6 +177,7 @@ impl Workbench {
             in_flight: 0,
             resolving: 0,
             fast_lanes: 0,
+            quick: QuickLanes::default(),
             next_slot_count: Time::ZERO,
             next_start: Time::ZERO,
             held: HeldLinks::default(),
@@ -343,6 +363,7 @@ impl Workbench {
             lane.addresses = Addresses::Failed { failure, tries: visit.link.tries, until: now + GIVEN_UP_LIFE };
         }
         self.free_addresses(&taken.addresses);
+        self.share_work_time(id, visit.message.found.bytes(), now);
         self.place(id, now);
         self.update_rank(id);
     }
@@ -533,8 +554,11 @@ impl Workbench {
             if !is_held && self.in_flight >= self.concurrency {
                 return Next::Wait(self.press_slow_responses(now));
             }
-            // Slow responses give way only while all slots are taken.
-            self.rules.limits.pressure.set(0);
+            self.admit_unproven();
+            // Slow responses give way only while all slots are taken that are not reserved.
+            if is_held || !self.queues.has_unproven() {
+                self.rules.limits.pressure.set(0);
+            }
             if is_held {
                 return Next::Wait(Time::NEVER);
             }
@@ -544,6 +568,7 @@ impl Workbench {
             self.wake_crowded();
             let Some(Ready { lane, weight, seq }) = self.queues.pop_ready() else {
                 let due = self.queues.first_later().map_or(Time::NEVER, |(time, _)| time);
+                let due = if self.queues.has_unproven() { due.min(self.press_slow_responses(now)) } else { due };
                 return Next::Wait(if self.queues.has_rated() { due.min(self.next_start) } else { due });
             };
             if weight > 0 && self.lanes.get(&lane).is_some_and(|entry| entry.lane.is_without_rules()) {
@@ -553,6 +578,9 @@ impl Workbench {
                     *wait = last;
                 }
                 self.queues.insert_ready(last);
+                continue;
+            }
+            if self.keeps_out(Ready { lane, weight, seq }) {
                 continue;
             }
             let is_slow = |entry: &Entry| entry.lane.in_flight() > 0 && entry.lane.is_slow(now);
@@ -656,6 +684,7 @@ impl Workbench {
                 awaits_refill: false,
                 is_idle: false,
                 is_fast: false,
+                quick_slots: None,
                 woken_by: None,
             }
         })

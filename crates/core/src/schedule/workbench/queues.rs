@@ -31,11 +31,23 @@ pub(super) enum WaitState {
     Rated,
     /// Waits until more slots are free, because its requests hold slots for long.
     Crowded,
+    /// Waits until a slot is free that is not reserved for quick lanes.
+    Unproven,
 }
 
 /// One slot in this many is reserved for lanes without a request in flight and for lanes that do not hold slots for
-/// long.
+/// long, and at most as many for quick lanes.
 const RESERVED_PART: usize = 8;
+
+/// How many slots are reserved for one quick lane.
+const QUICK_LANE_SLOTS: usize = 6;
+
+/// A page with more bytes of links than this delays the next request to its host, if others are waiting, ...
+const HEAVY_LINKS: usize = 128 << 10;
+/// ... by this many nanoseconds for each byte. The work takes about a fifth of that.
+const NANOS_PER_LINK_BYTE: u64 = 10;
+/// The longest delay of this kind.
+const LONGEST_WORK_PAUSE: Duration = Duration::from_secs(2);
 
 /// A response that holds its slot for longer than this may have to give way to others.
 const HELD_LONG: Duration = Duration::from_secs(5);
@@ -56,7 +68,10 @@ impl Workbench {
         let Some(entry) = self.lanes.get_mut(&id) else {
             return;
         };
-        if matches!(entry.wait, WaitState::Ready(_) | WaitState::Queued | WaitState::Rated | WaitState::Crowded) {
+        if matches!(
+            entry.wait,
+            WaitState::Ready(_) | WaitState::Queued | WaitState::Rated | WaitState::Crowded | WaitState::Unproven
+        ) {
             return; // it is checked again when it is first in its queue
         }
         let at = entry.lane.due(pages);
@@ -152,10 +167,56 @@ impl Workbench {
         self.fast_lanes > 0 && self.in_flight >= self.concurrency - reserve
     }
 
-    /// All slots are taken: if slow responses hold more than half of them while a fast host waits, asks as many to give
-    /// way. Returns when to look again.
+    /// Whether all free slots are reserved for quick lanes: those whose pages hold slots for a short time. Hosts that
+    /// hold slots for long, or of which no page is known, could otherwise take all slots, one each. Slots that quick
+    /// lanes use count, so that few or none stay empty.
+    pub(super) fn is_reserved(&self) -> bool {
+        let reserve = (self.concurrency / RESERVED_PART).min(self.quick.lanes * QUICK_LANE_SLOTS);
+        let unused = reserve.saturating_sub(self.quick.in_flight);
+        unused > 0 && self.in_flight + unused >= self.concurrency
+    }
+
+    /// Whether a lane that is not quick is next and must wait because of [`Self::is_reserved`]; queues it accordingly.
+    pub(super) fn keeps_out(&mut self, ready: Ready) -> bool {
+        if !self.is_reserved() {
+            return false;
+        }
+        let Some(entry) = self.lanes.get_mut(&ready.lane).filter(|entry| entry.quick_slots.is_none()) else {
+            return false;
+        };
+        entry.wait = WaitState::Unproven;
+        self.queues.insert_unproven(ready);
+        true
+    }
+
+    /// Makes the first lane ready that waited for a slot that is not reserved, if there is such a slot.
+    pub(super) fn admit_unproven(&mut self) {
+        if self.is_reserved() {
+            return;
+        }
+        if let Some(ready) = self.queues.pop_unproven()
+            && let Some(entry) = self.lanes.get_mut(&ready.lane)
+        {
+            entry.wait = WaitState::Ready(ready);
+            self.queues.insert_ready(ready);
+        }
+    }
+
+    /// Delays the next request of a lane whose page has megabytes of links, if other lanes have work: such pages keep
+    /// the threads busy that all hosts share.
+    pub(super) fn share_work_time(&mut self, id: LaneId, link_bytes: usize, now: Time) {
+        let Some(entry) = self.lanes.get_mut(&id).filter(|_| link_bytes > HEAVY_LINKS) else { return };
+        if self.quick.lanes > usize::from(entry.quick_slots.is_some()) {
+            let work = Duration::from_nanos(link_bytes as u64 * NANOS_PER_LINK_BYTE);
+            entry.lane.pace.extend_pause(work, LONGEST_WORK_PAUSE, now);
+        }
+    }
+
+    /// All slots are taken, or all that are not reserved: if slow responses hold more than half of them while a fast
+    /// host or one that is kept out waits, asks as many to give way. Returns when to look again.
     pub(super) fn press_slow_responses(&mut self, now: Time) -> Time {
-        if self.queues.is_nothing_ready() || self.fast_lanes == 0 {
+        let is_kept_out = self.queues.has_unproven();
+        if (self.queues.is_nothing_ready() && !is_kept_out) || self.fast_lanes == 0 {
             self.rules.limits.pressure.set(0);
             return Time::NEVER;
         }
@@ -163,7 +224,7 @@ impl Workbench {
             return self.next_slot_count;
         }
         self.next_slot_count = now + SLOT_COUNT_INTERVAL;
-        let (mut held_long, mut is_fast_waiting) = (0, false);
+        let (mut held_long, mut is_fast_waiting) = (0, is_kept_out);
         for Entry { lane, wait, .. } in self.lanes.values() {
             let long = lane.flights().filter(|(_, started)| now - *started > HELD_LONG).count();
             held_long += long;
@@ -230,7 +291,9 @@ impl Workbench {
             WaitState::Later(time) => Some((reason(lane, now), *time - now)),
             WaitState::Nowhere if lane.in_flight() > 0 => Some((WaitReason::Responses, Duration::ZERO)),
             WaitState::Rated => Some((WaitReason::Rate, self.next_start - now)),
-            WaitState::Nowhere | WaitState::Ready(_) | WaitState::Queued | WaitState::Crowded => None,
+            WaitState::Nowhere | WaitState::Ready(_) | WaitState::Queued | WaitState::Crowded | WaitState::Unproven => {
+                None
+            }
         }
     }
 }

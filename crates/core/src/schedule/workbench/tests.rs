@@ -513,3 +513,61 @@ fn slow_responses_are_asked_to_give_way_to_a_quick_host() {
     assert_eq!(fetches(&mut bench, at(6_000)).len(), 1);
     assert!(!pressure.take(), "a slot was free in the meantime");
 }
+
+#[test]
+fn hosts_that_hold_slots_leave_some_for_a_quick_one() {
+    let mut bench = bench(|config| (config.concurrency, config.per_host, config.per_ip) = (16, Some(6), Some(64)));
+    let one: &[&str] = &["93.184.216.1"];
+    let lanes: Vec<(u32, &[&str])> = (0..40).map(|lane| (if lane == 0 { 90 } else { 1 }, one)).collect();
+    stock_all(&mut bench, &lanes);
+    let (quick, mut slow): (Vec<Job>, Vec<Job>) =
+        fetches(&mut bench, at(0)).into_iter().partition(|job| job.lane == LaneId(0));
+    assert_eq!((quick.len(), slow.len()), (1, 15), "all are new");
+    let mut in_flight = VecDeque::from(quick);
+    for round in 1..20 {
+        // The others never end, but one, whose slot is taken by the next.
+        end(&mut bench, in_flight.pop_front().expect("a job"), 200, at(round * 10));
+        if round == 1 {
+            end(&mut bench, slow.remove(0), 200, at(10));
+        }
+        let (quick, others): (Vec<Job>, Vec<Job>) =
+            fetches(&mut bench, at(round * 10)).into_iter().partition(|job| job.lane == LaneId(0));
+        in_flight.extend(quick);
+        slow.extend(others);
+        assert_eq!((in_flight.len(), slow.len()), (2, 14), "two slots in sixteen are for the quick host");
+    }
+    // When nothing is left for it, the others have all slots.
+    while let Some(job) = in_flight.pop_front() {
+        end(&mut bench, job, 200, at(300));
+        let (quick, others): (Vec<Job>, Vec<Job>) =
+            fetches(&mut bench, at(300)).into_iter().partition(|job| job.lane == LaneId(0));
+        in_flight.extend(quick);
+        slow.extend(others);
+    }
+    assert_eq!(slow.len(), 16);
+    assert_eq!(bench.quick, QuickLanes::default());
+}
+
+#[test]
+fn a_host_with_megabytes_of_links_leaves_time_for_others() {
+    for (others, paused) in [(0, false), (1, true)] {
+        let mut bench = bench(|_| {});
+        let one: &[&str] = &["93.184.216.1"];
+        stock_all(&mut bench, &vec![(90, one); 1 + others]);
+        let long = Url::parse(&format!("http://h0.example/{}", "l".repeat(50_000))).expect("a URL");
+        for job in fetches(&mut bench, at(0)) {
+            let slot = Some((job.lane, job.slot));
+            let mut visit = Visit::bare(job.link, job.purpose, Outcome::Ok, at(10));
+            (visit.message.slot, visit.facts.status) = (slot, Some(200));
+            if slot.is_some_and(|(lane, _)| lane == LaneId(0)) {
+                (0..80).for_each(|_| visit.message.found.push(long.as_ref(), LinkKind::Anchor));
+            }
+            bench.finish(&visit, at(10));
+        }
+        let first = fetches(&mut bench, at(11));
+        assert_eq!(first.iter().any(|job| job.lane == LaneId(0)), !paused, "beside {others}");
+        assert!(others == 0 || first.iter().any(|job| job.lane == LaneId(1)));
+        first.into_iter().for_each(|job| end(&mut bench, job, 200, at(50)));
+        assert!(fetches(&mut bench, at(200)).iter().any(|job| job.lane == LaneId(0)), "it goes on");
+    }
+}
