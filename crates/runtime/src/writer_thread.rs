@@ -1,13 +1,19 @@
-//! The writer thread: makes commits durable, one after the other.
+//! The writer threads: make commits durable, one after the other.
 //!
 //! A commit covers a tenth of a second or a few hundred pages. The keeper packs it into a `CommitUnit`: the settled
 //! visits with the bytes they add to output files, and the frontier's sealed frame, which contains the length of each
-//! output file as of this commit. The writer thread then
+//! output file as of this commit. Two threads work on it one after the other. The first
 //!
-//! 1. appends the bytes to their files and syncs them,
+//! 1. appends the bytes to their files and syncs them.
+//!
+//! The second, the writer thread,
+//!
 //! 2. writes and syncs the frame: from here on the commit is durable,
 //! 3. tells the keeper,
 //! 4. passes the visits to the consumer, so that everything printed or streamed is durable.
+//!
+//! So the outputs of one commit are synced while the frame of the commit before it is: on a slow disk, commits are made
+//! every sync instead of every second one. A crawl without output files has one commit in progress and one sync.
 //!
 //! After a crash, the files are truncated to the lengths in the last frame. So delivered records are neither lost nor
 //! duplicated.
@@ -43,12 +49,12 @@ const COMMIT_BYTES: usize = 4 << 20;
 const COMMIT_PART: u64 = 64;
 /// ... but at least this many bytes.
 const MIN_COMMIT_BYTES: usize = 256 << 10;
-/// Commits in progress. While the writer has this many, the next one grows instead: on a slow disk, what a crash would
-/// lose is what comes during two commits.
-const MAX_IN_PROGRESS: usize = 1;
+/// Commits in progress, at most: one for each thread. While there are as many, the next one grows instead: on a slow
+/// disk, what a crash would lose is what comes during two syncs.
+const MAX_IN_PROGRESS: usize = 2;
 /// No request starts while this many visits are not durable, ...
 const MAX_OUTSTANDING: usize = 512;
-/// ... or as many as come in this time or during two commits, where that is more.
+/// ... or as many as come in this time, or during the syncs of a commit and one more, where that is more.
 const OUTSTANDING_TIME: Duration = Duration::from_millis(100);
 /// Backpressure: a commit that has grown to this many times its usual size makes the keeper wait for the writer.
 const MAX_GROWTH: usize = 8;
@@ -242,15 +248,12 @@ impl CommitQueue {
             ends.entry(name.clone()).or_insert(0);
         }
         let (to_writer, commits) = sync_channel(if is_durable { MAX_IN_PROGRESS } else { MAX_QUEUED });
-        let mut writer = Writer {
-            target: target.folder.map(OutputFiles::new),
-            jsonl: target.jsonl.as_ref().map(|output| output.name.clone()),
-            consumer,
-            inbox: inbox.clone(),
-        };
+        let (outputs, log) = target.folder.map(OutputFiles::new).unzip();
+        let jsonl = target.jsonl.as_ref().map(|output| output.name.clone());
+        let writer = Writer { outputs, log, jsonl, consumer, inbox: inbox.clone() };
         let work = move || {
             // Report a panic at once, like a disk error. Otherwise the keeper would notice it only at the end.
-            let written = catch_unwind(AssertUnwindSafe(|| writer.write_all(&commits))).unwrap_or_else(|_| {
+            let written = catch_unwind(AssertUnwindSafe(|| writer.run(commits))).unwrap_or_else(|_| {
                 let message = "a fault in Argiope while records were written; what was committed is safe: run the same \
                              command to resume";
                 Err(Error::internal(message))
@@ -349,7 +352,8 @@ impl CommitQueue {
 
     /// Backpressure: whether the disk is so far behind that no request should start. Requests in flight go on.
     pub fn is_behind(&self) -> bool {
-        self.is_durable && self.items.len() + self.progress.sent_visits() >= self.progress.max_outstanding()
+        let most = || self.progress.max_outstanding(self.max_in_progress());
+        self.is_durable && self.items.len() + self.progress.sent_visits() >= most()
     }
 
     /// Whether a commit is due. This implies waiting for the writer only if it is far behind.
@@ -357,7 +361,13 @@ impl CommitQueue {
         let Some(since) = self.since else { return false };
         let size = (self.items.len() / COMMIT_VISITS).max(self.bytes / self.commit_bytes);
         let is_due = size > 0 || now >= since + COMMIT_AFTER;
-        !self.is_durable || (is_due && (self.in_progress < MAX_IN_PROGRESS || size >= MAX_GROWTH))
+        !self.is_durable || (is_due && (self.in_progress < self.max_in_progress() || size >= MAX_GROWTH))
+    }
+
+    /// How many commits may be in progress: a crawl without output files has one sync for each, and a second commit
+    /// would only wait.
+    fn max_in_progress(&self) -> usize {
+        if self.ends.is_empty() { 1 } else { MAX_IN_PROGRESS }
     }
 
     /// Commits what was collected.
@@ -368,7 +378,7 @@ impl CommitQueue {
     /// When the next commit is due if nothing else happens.
     pub fn due(&self) -> Time {
         match self.since {
-            Some(since) if self.in_progress < MAX_IN_PROGRESS => since + COMMIT_AFTER,
+            Some(since) if self.in_progress < self.max_in_progress() => since + COMMIT_AFTER,
             _ => Time::NEVER,
         }
     }
@@ -495,8 +505,11 @@ impl CommitProgress {
         self.sent.iter().map(|(_, visits)| visits).sum()
     }
 
-    fn max_outstanding(&self) -> usize {
-        let span = (self.took * 2).max(OUTSTANDING_TIME).as_millis();
+    /// How many visits may be outstanding if a commit has this many syncs: as many as come during these syncs, and
+    /// during the one for which the next commit waits.
+    fn max_outstanding(&self, syncs: usize) -> usize {
+        let syncs = u32::try_from(syncs).unwrap_or(1).max(1);
+        let span = (self.took + self.took / syncs).max(OUTSTANDING_TIME).as_millis();
         let visits = self.most.max(self.tenth.1) as u128 * span / OUTSTANDING_TIME.as_millis();
         usize::try_from(visits).unwrap_or(usize::MAX).max(MAX_OUTSTANDING)
     }
@@ -506,50 +519,84 @@ fn ends(ends: &BTreeMap<Box<str>, u64>) -> Vec<(&str, u64)> {
     ends.iter().map(|(name, end)| (&**name, *end)).collect()
 }
 
-/// The writer's side, on its own thread. Only this thread waits for the disk.
+/// The writer's side, on its own threads. Only these wait for the disk.
 struct Writer<T> {
-    target: Option<OutputFiles>,
+    outputs: Option<OutputFiles>,
+    log: Option<CrawlLog>,
     jsonl: Option<Box<str>>,
     consumer: T,
     inbox: Sender<KeeperMessage>,
 }
 
 impl<T: VisitConsumer> Writer<T> {
-    fn write_all(&mut self, commits: &Receiver<CommitUnit>) -> Result<(), Error> {
-        for CommitUnit { items, batch } in commits {
-            if let Some(target) = &mut self.target {
-                target.append(&items, self.jsonl.as_deref())?;
-                if let Some(batch) = batch {
-                    target.log.write(&batch)?;
-                    // Ignored: the keeper has ended.
-                    let _ = self.inbox.send(KeeperMessage::Durable(batch.written()));
+    /// Makes all commits durable, in order.
+    fn run(self, commits: Receiver<CommitUnit>) -> Result<(), Error> {
+        let Self { outputs, mut log, jsonl, mut consumer, inbox } = self;
+        let mut finish = |commit| finish_commit(commit, log.as_mut(), &mut consumer, &inbox);
+        let Some(mut outputs) = outputs else {
+            return commits.iter().try_for_each(finish);
+        };
+        thread::scope(|scope| {
+            let (to_log, synced) = sync_channel(0);
+            let first = thread::Builder::new().name("outputs".into()).spawn_scoped(scope, move || {
+                for commit in commits {
+                    outputs.append(&commit.items, jsonl.as_deref())?;
+                    if to_log.send(commit).is_err() {
+                        // The log cannot be written, which is reported.
+                        return Ok(());
+                    }
                 }
-            }
-            for item in items {
-                match item {
-                    Item::Line(line) => self.consumer.line(&line),
-                    Item::Visit(settled) => self.consumer.take(settled),
-                }
-            }
-            self.consumer.flush();
-        }
-        self.target.as_ref().map_or(Ok(()), OutputFiles::check_existence)
+                outputs.check_existence()
+            });
+            let first = first.map_err(Error::no_thread)?;
+            let written = synced.iter().try_for_each(&mut finish);
+            // Without a receiver, the other thread ends with its next commit.
+            drop(synced);
+            let appended = first.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            written.and(appended)
+        })
     }
 }
 
-/// The output files of a crawl directory, and its log.
-struct OutputFiles {
-    log: LogWriter,
-    files: Arc<dyn Files>,
-    ends: BTreeMap<Box<str>, u64>,
-    open: BTreeMap<Box<str>, Box<dyn File>>,
+/// Writes the frame of a commit whose outputs are durable, and delivers its visits.
+fn finish_commit<T: VisitConsumer>(
+    CommitUnit { items, batch }: CommitUnit,
+    log: Option<&mut CrawlLog>,
+    consumer: &mut T,
+    inbox: &Sender<KeeperMessage>,
+) -> Result<(), Error> {
+    if let Some((log, batch)) = log.zip(batch) {
+        log.writer.write(&batch)?;
+        // Ignored: the keeper has ended.
+        let _ = inbox.send(KeeperMessage::Durable(batch.written()));
+    }
+    for item in items {
+        match item {
+            Item::Line(line) => consumer.line(&line),
+            Item::Visit(settled) => consumer.take(settled),
+        }
+    }
+    consumer.flush();
+    Ok(())
+}
+
+/// The log of a crawl directory, whose lock is held until the last commit.
+struct CrawlLog {
+    writer: LogWriter,
     _lock: Option<Lock>,
 }
 
+/// The output files of a crawl directory.
+struct OutputFiles {
+    files: Arc<dyn Files>,
+    ends: BTreeMap<Box<str>, u64>,
+    open: BTreeMap<Box<str>, Box<dyn File>>,
+}
+
 impl OutputFiles {
-    fn new(folder: LockedDirectory) -> Self {
+    fn new(folder: LockedDirectory) -> (Self, CrawlLog) {
         let LockedDirectory { log, files, outputs, lock } = folder;
-        Self { log, files, ends: outputs, open: BTreeMap::new(), _lock: lock }
+        (Self { files, ends: outputs, open: BTreeMap::new() }, CrawlLog { writer: log, _lock: lock })
     }
 
     /// Appends these items to their files and syncs them.
@@ -628,6 +675,8 @@ impl OutputFiles {
 mod tests {
     use super::*;
     use argiope_store::disk::{self, CrawlSettings};
+    use std::io;
+    use std::sync::{Condvar, Mutex};
 
     #[test]
     fn a_file_that_was_removed_is_missed_though_only_a_snapshot_came_after() {
@@ -635,7 +684,8 @@ mod tests {
         let opened = disk::open(folder.path(), &CrawlSettings::new(), usize::MAX).expect("opens");
         let files: Arc<dyn Files> = Arc::new(disk::OsFiles::new(folder.path()));
         let outputs = BTreeMap::new();
-        let mut outputs = OutputFiles::new(LockedDirectory { log: opened.writer, files, outputs, lock: opened.lock });
+        let locked = LockedDirectory { log: opened.writer, files, outputs, lock: opened.lock };
+        let (mut outputs, _log) = OutputFiles::new(locked);
         outputs.append(&[Item::Line(b"{}\n".to_vec())], Some("archive/1.warc")).expect("written");
         outputs.append(&[], None).expect("nothing to write");
         outputs.check_existence().expect("it is there");
@@ -648,18 +698,139 @@ mod tests {
         let at = |millis: u64| Time::ZERO + Duration::from_millis(millis);
         let mut progress = CommitProgress::default();
         (0..40).for_each(|number| progress.add(at(number * 10)));
-        assert_eq!(progress.max_outstanding(), MAX_OUTSTANDING, "a hundred pages a second");
+        assert_eq!(progress.max_outstanding(1), MAX_OUTSTANDING, "a hundred pages a second");
         // Ten thousand a second, with commits that take 50 ms.
         (0..5_000).for_each(|number| progress.add(at(1_000 + number / 10)));
         progress.sent(500);
         assert_eq!(progress.sent_visits(), 500);
         progress.durable(at(1_549));
-        assert_eq!((progress.sent_visits(), progress.max_outstanding()), (0, 1_000));
+        assert_eq!((progress.sent_visits(), progress.max_outstanding(1)), (0, 1_000));
         // The disk is slower: two commits' worth, so that the crawl does not become slower and slower.
         progress.sent(1_000);
         progress.durable(at(1_749));
-        assert_eq!(progress.max_outstanding(), 4_000);
+        assert_eq!(progress.max_outstanding(1), 4_000);
+        assert_eq!(progress.max_outstanding(2), 3_000, "outputs are synced while the log is");
         (0..2_000).for_each(|number| progress.add(at(2_000 + 100 * number)));
-        assert_eq!(progress.max_outstanding(), MAX_OUTSTANDING, "what was long ago does not count");
+        assert_eq!(progress.max_outstanding(1), MAX_OUTSTANDING, "what was long ago does not count");
+    }
+
+    /// Files of a crawl whose log is synced only when an output file was synced twice, or after two seconds.
+    struct MeetingFiles {
+        inner: disk::OsFiles,
+        meeting: Arc<SyncMeeting>,
+    }
+
+    /// How many times an output file was synced.
+    #[derive(Default)]
+    struct SyncMeeting {
+        count: Mutex<usize>,
+        changed: Condvar,
+    }
+
+    struct MeetingFile {
+        inner: Box<dyn File>,
+        is_log: bool,
+        meeting: Arc<SyncMeeting>,
+    }
+
+    impl MeetingFiles {
+        fn wrap(&self, name: &str, file: io::Result<Box<dyn File>>) -> io::Result<Box<dyn File>> {
+            let (is_log, meeting) = (name.starts_with("log/"), Arc::clone(&self.meeting));
+            if !is_log && name != "pages.jsonl" {
+                return file;
+            }
+            file.map(|inner| -> Box<dyn File> { Box::new(MeetingFile { inner, is_log, meeting }) })
+        }
+    }
+
+    impl Files for MeetingFiles {
+        fn open(&self, name: &str) -> io::Result<Box<dyn File>> {
+            self.wrap(name, self.inner.open(name))
+        }
+        fn create(&self, name: &str) -> io::Result<Box<dyn File>> {
+            self.wrap(name, self.inner.create(name))
+        }
+        fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+            self.inner.rename(from, to)
+        }
+        fn remove(&self, name: &str) -> io::Result<()> {
+            self.inner.remove(name)
+        }
+        fn make_folder(&self, name: &str) -> io::Result<()> {
+            self.inner.make_folder(name)
+        }
+        fn list(&self, folder: &str) -> io::Result<Vec<String>> {
+            self.inner.list(folder)
+        }
+        fn sync_folder(&self, folder: &str) -> io::Result<()> {
+            self.inner.sync_folder(folder)
+        }
+        fn describe(&self, name: &str) -> String {
+            self.inner.describe(name)
+        }
+    }
+
+    impl File for MeetingFile {
+        fn length(&self) -> io::Result<u64> {
+            self.inner.length()
+        }
+        fn read_at(&self, into: &mut [u8], position: u64) -> io::Result<usize> {
+            self.inner.read_at(into, position)
+        }
+        fn write_at(&mut self, bytes: &[u8], position: u64) -> io::Result<()> {
+            self.inner.write_at(bytes, position)
+        }
+        fn set_len(&mut self, len: u64) -> io::Result<()> {
+            self.inner.set_len(len)
+        }
+        fn sync(&mut self) -> io::Result<()> {
+            let SyncMeeting { count, changed } = &*self.meeting;
+            let mut count = count.lock().expect("not poisoned");
+            if self.is_log {
+                let alone = |count: &mut usize| *count < 2;
+                let (_count, waited) =
+                    changed.wait_timeout_while(count, Duration::from_secs(2), alone).expect("not poisoned");
+                assert!(!waited.timed_out(), "the outputs of the next commit wait for the log");
+            } else {
+                *count += 1;
+                changed.notify_all();
+            }
+            self.inner.sync()
+        }
+    }
+
+    struct Lines(Vec<u8>);
+
+    impl VisitConsumer for Lines {
+        fn take(&mut self, _: Settled) {}
+        fn line(&mut self, line: &[u8]) {
+            self.0.extend_from_slice(line);
+        }
+        fn flush(&mut self) {}
+    }
+
+    #[test]
+    fn outputs_are_synced_while_the_log_of_the_commit_before_is() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let files = MeetingFiles { inner: disk::OsFiles::new(folder.path()), meeting: Arc::default() };
+        let files: Arc<dyn Files> = Arc::new(files);
+        let mut opened = disk::open_in(Arc::clone(&files), &CrawlSettings::new()).expect("opens");
+        let locked = LockedDirectory { log: opened.writer, files, outputs: BTreeMap::new(), lock: None };
+        let (outputs, log) = OutputFiles::new(locked);
+        let (inbox, messages) = std::sync::mpsc::channel();
+        let (to_writer, commits) = sync_channel(3);
+        for number in 1..=3_u64 {
+            let line = format!("{{\"line\":{number}}}\n").into_bytes();
+            opened.frontier.keep_line(&line).expect("kept");
+            let batch = opened.frontier.commit(&[("pages.jsonl", 11 * number)]).expect("commits");
+            to_writer.send(CommitUnit { items: vec![Item::Line(line)], batch }).expect("a receiver");
+        }
+        drop(to_writer);
+        let jsonl = Some("pages.jsonl".into());
+        let writer = Writer { outputs: Some(outputs), log: Some(log), jsonl, consumer: Lines(Vec::new()), inbox };
+        writer.run(commits).expect("written");
+        assert_eq!(messages.iter().filter(|message| matches!(message, KeeperMessage::Durable(_))).count(), 3);
+        let written = std::fs::read_to_string(folder.path().join("pages.jsonl")).expect("a file");
+        assert_eq!(written, "{\"line\":1}\n{\"line\":2}\n{\"line\":3}\n");
     }
 }
