@@ -1,11 +1,9 @@
 //! Reads pages from a crawl's archive. The recorded bytes are decoded by the same code as those of a connection.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::io::{self, Read};
 use std::net::IpAddr;
-use std::os::unix::fs::FileExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use argiope_core::http::conn::{Conn, Step};
@@ -16,9 +14,9 @@ use argiope_core::rules::{Config, Rules, Size};
 use argiope_core::schedule::frontier::LaneId;
 use argiope_core::schedule::job::{Job, LaneHttp, Purpose};
 use argiope_core::{Link, StoreError, StoreErrorKind, Time, Url};
-use argiope_store::segments::is_object_storage;
 use flate2::read::MultiGzDecoder;
 
+use super::archive_files::ArchiveFiles;
 use crate::records::{self, ReadError, StoredRecord};
 
 /// Maximum number of bytes read from a decompressed WARC record.
@@ -46,7 +44,7 @@ impl ArchivedPage {
 /// The archive of a crawl directory.
 pub struct ArchivedPages {
     directory: PathBuf,
-    open: Option<(String, File)>,
+    files: ArchiveFiles,
     rules: Arc<Rules>,
     /// The location of each body that revisit records refer to, by digest; built at the first revisit record.
     originals: Option<HashMap<String, WarcLocation>>,
@@ -57,19 +55,15 @@ impl ArchivedPages {
     ///
     /// The crawl has no archive.
     pub fn open(directory: &Path) -> Result<Self, ReadError> {
-        if is_object_storage(directory) {
-            let why = "pages are exported from a folder: run argiope merge first, and export its directory";
-            return Err(ReadError::Usage(why.to_owned()));
-        }
-        let archive = std::fs::read_dir(directory.join("archive")).is_ok_and(|mut files| files.next().is_some());
-        if !archive {
+        let files = ArchiveFiles::new(directory);
+        if files.is_empty()? {
             let why = "there is no archive in this crawl directory: run the crawl with --warc";
             return Err(ReadError::Usage(why.to_owned()));
         }
         let config = Config { roots: vec!["http://localhost/".into()], max_size: Size(LARGEST), ..Config::default() };
         let mut rules = config.compile(0).map_err(|error| ReadError::Refused(error.to_string()))?;
         rules.bodies.delivered = DeliveredBodies::All;
-        Ok(Self { directory: directory.to_owned(), open: None, rules: Arc::new(rules), originals: None })
+        Ok(Self { directory: directory.to_owned(), files, rules: Arc::new(rules), originals: None })
     }
 
     /// The page of a record. `None` if the archive does not contain it.
@@ -101,22 +95,10 @@ impl ArchivedPages {
     }
 
     fn block(&mut self, place: &WarcLocation) -> Result<Block, ReadError> {
-        let path = self.directory.join(&place.file);
-        let fault = |error: io::Error| {
-            StoreError::new(StoreErrorKind::File, format!("{} cannot be read: {error}", path.display()))
-        };
-        let file = match self.open.take() {
-            Some((name, file)) if name == place.file => file,
-            _ => {
-                // File names come from the log; a path that leaves the directory is rejected.
-                let inside = Path::new(&place.file).components().all(|part| matches!(part, Component::Normal(_)));
-                let opened = if inside { File::open(&path) } else { Err(io::ErrorKind::InvalidInput.into()) };
-                opened.map_err(fault)?
-            }
-        };
-        let block = read_block(&file, place).map_err(fault)?;
-        self.open = Some((place.file.clone(), file));
-        Ok(block)
+        let member = self.files.read(&place.file, place.offset, place.length.min(LARGEST))?;
+        Ok(read_block(&member, place).map_err(|error| {
+            StoreError::new(StoreErrorKind::File, format!("{} cannot be read: {error}", place.file))
+        })?)
     }
 
     /// Feeds the recorded response to a connection that has no socket.
@@ -179,12 +161,9 @@ struct Block {
     response: Vec<u8>,
 }
 
-fn read_block(file: &File, place: &WarcLocation) -> io::Result<Block> {
-    let length = usize::try_from(place.length.min(LARGEST)).unwrap_or(0);
-    let mut member = vec![0; length];
-    file.read_exact_at(&mut member, place.offset)?;
+fn read_block(member: &[u8], place: &WarcLocation) -> io::Result<Block> {
     let mut record = Vec::new();
-    decompressed(&member)?.take(LARGEST).read_to_end(&mut record)?;
+    decompressed(member)?.take(LARGEST).read_to_end(&mut record)?;
     let broken = || io::Error::other(format!("no record at byte {}", place.offset));
     let end = record.windows(4).position(|window| window == b"\r\n\r\n").ok_or_else(broken)?;
     let head = String::from_utf8_lossy(record.get(..end).unwrap_or_default()).into_owned();

@@ -1,15 +1,14 @@
 //! The archive index as CDXJ: key, time and position of each response, sorted for binary search by replay tools.
 
-use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::unix::fs::FileExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::Path;
 
 use argiope_core::output::escape::write_json;
 use argiope_core::output::record::WarcLocation;
 use argiope_core::{StoreError, StoreErrorKind, UrlRef};
 use serde::Serialize;
 
+use super::archive_files::ArchiveFiles;
 use super::archived::{decompressed, locations};
 use super::sorted::Sorted;
 use super::surt::surt;
@@ -33,7 +32,7 @@ struct Entry<'a> {
 /// One line per response in the archive.
 pub fn cdxj(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
     let mut sorted = Sorted::default();
-    let mut archive = Archive { directory: directory.to_owned(), open: None };
+    let mut archive = ArchiveFiles::new(directory);
     records::lines(directory, |line| {
         let line = StoredRecord::read(line)?;
         if line.method.is_some() {
@@ -41,7 +40,7 @@ pub fn cdxj(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
             return Ok(());
         }
         for place in line.warc.iter().flat_map(locations) {
-            let opening = archive.opening(&place)?;
+            let opening = read_opening(&mut archive, &place)?;
             let target = opening.field("WARC-Target-URI").unwrap_or(&line.url);
             let Some(url) = UrlRef::from_normal(target) else { continue };
             let is_revisit = opening.field("WARC-Type") == Some("revisit");
@@ -78,46 +77,22 @@ pub fn cdxj(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
     Ok(out.flush()?)
 }
 
-/// The files of the archive, one of them open.
-struct Archive {
-    directory: PathBuf,
-    open: Option<(String, File)>,
-}
-
 /// The start of a WARC record: its fields and the response head.
 struct Opening {
     fields: String,
     head: String,
 }
 
-impl Archive {
-    fn opening(&mut self, place: &WarcLocation) -> Result<Opening, ReadError> {
-        let fault = |error: &io::Error| {
-            let path = self.directory.join(&place.file);
-            StoreError::new(StoreErrorKind::File, format!("{} cannot be read: {error}", path.display()))
-        };
-        let file = match self.open.take() {
-            Some((name, file)) if name == place.file => file,
-            _ => {
-                // Names come from the log: refuse one that leads out of the directory.
-                let inside = Path::new(&place.file).components().all(|part| matches!(part, Component::Normal(_)));
-                let path = self.directory.join(&place.file);
-                let opened = if inside { File::open(path) } else { Err(io::ErrorKind::InvalidInput.into()) };
-                opened.map_err(|error| fault(&error))?
-            }
-        };
-        let opening = read_opening(&file, place).map_err(|error| fault(&error))?;
-        self.open = Some((place.file.clone(), file));
-        Ok(opening)
-    }
+fn read_opening(archive: &mut ArchiveFiles, place: &WarcLocation) -> Result<Opening, ReadError> {
+    let member = archive.read(&place.file, place.offset, place.length.min(OPENING))?;
+    Ok(opening_of(&member, place)
+        .map_err(|error| StoreError::new(StoreErrorKind::File, format!("{} cannot be read: {error}", place.file)))?)
 }
 
-fn read_opening(file: &File, place: &WarcLocation) -> io::Result<Opening> {
-    let mut member = vec![0; usize::try_from(place.length.min(OPENING)).unwrap_or(0)];
-    file.read_exact_at(&mut member, place.offset)?;
+fn opening_of(member: &[u8], place: &WarcLocation) -> io::Result<Opening> {
     let mut text = Vec::new();
     // A long record is cut here; the part before the cut is sufficient.
-    let read = decompressed(&member)?.take(OPENING).read_to_end(&mut text);
+    let read = decompressed(member)?.take(OPENING).read_to_end(&mut text);
     let text = String::from_utf8_lossy(&text);
     match text.split_once("\r\n\r\n") {
         Some((fields, rest)) if fields.starts_with("WARC/1.") => {

@@ -3,6 +3,7 @@
 //! Invariant: every format streams. A crawl of any size is exported in a few megabytes of memory; sorting is external
 //! (`sorted`). Nothing is locked: an export contains the records that are committed when it begins.
 
+mod archive_files;
 mod archived;
 mod cdxj;
 mod columns;

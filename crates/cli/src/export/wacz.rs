@@ -8,6 +8,7 @@ use std::path::{Component, Path};
 use argiope_core::output::escape::write_json;
 use serde_json::json;
 
+use super::archive_files::ArchiveFiles;
 use super::archived::{self, ArchivedPages};
 use super::zip::{EntryDigest, ZipWriter};
 use crate::records::{self, ReadError};
@@ -27,8 +28,9 @@ pub fn wacz(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
         content.rewind()?;
         zip.add(path, digest, content)
     };
+    let files = ArchiveFiles::new(directory);
     for (file, length) in archives(directory)? {
-        let mut content = File::open(directory.join(&file))?;
+        let mut content = files.whole(&file)?;
         let name = file.rsplit('/').next().unwrap_or(&file);
         add(&mut zip, &format!("archive/{name}"), &mut content, length)?;
     }

@@ -1,0 +1,105 @@
+//! [`ArchiveFiles`]: the files of an archive, in a folder or in object storage.
+
+use std::fs::File;
+use std::io::{self, Seek, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Component, Path, PathBuf};
+
+use argiope_core::{StoreError, StoreErrorKind};
+use argiope_store::segments::{SegmentStore, is_object_storage, shown_place};
+
+use crate::records::ReadError;
+
+/// Bytes that one request to object storage reads: records that follow one another are often read in this order.
+const WINDOW: u64 = 1 << 20;
+
+/// The files of an archive, one of them open.
+pub struct ArchiveFiles {
+    place: PathBuf,
+    /// Set if the archive is in object storage.
+    objects: Option<SegmentStore>,
+    open: Option<(String, File)>,
+    /// The part of an object that was read last: its name, offset and bytes.
+    window: Option<(String, u64, Vec<u8>)>,
+}
+
+impl ArchiveFiles {
+    pub fn new(place: &Path) -> Self {
+        let objects = is_object_storage(place).then(|| SegmentStore::open(place));
+        Self { place: place.to_owned(), objects, open: None, window: None }
+    }
+
+    /// Whether there are no files.
+    pub fn is_empty(&self) -> Result<bool, ReadError> {
+        match &self.objects {
+            Some(objects) => Ok(objects.archives().map_err(|error| self.fault("archive", &error))?.is_empty()),
+            None => Ok(!std::fs::read_dir(self.place.join("archive")).is_ok_and(|mut files| files.next().is_some())),
+        }
+    }
+
+    /// A part of a file, as records name it.
+    pub fn read(&mut self, file: &str, offset: u64, length: u64) -> Result<Vec<u8>, ReadError> {
+        let read = if self.objects.is_some() {
+            self.read_object(file, offset, length)
+        } else {
+            self.read_file(file, offset, length)
+        };
+        Ok(read.map_err(|error| self.fault(file, &error))?)
+    }
+
+    /// A whole file. An object is copied to a temporary file.
+    pub fn whole(&self, file: &str) -> Result<File, ReadError> {
+        let opened = match &self.objects {
+            None => open_inside(&self.place, file),
+            Some(objects) => objects.archive(file).and_then(|content| {
+                let mut copy = tempfile::tempfile()?;
+                copy.write_all(&content)?;
+                copy.rewind()?;
+                Ok(copy)
+            }),
+        };
+        Ok(opened.map_err(|error| self.fault(file, &error))?)
+    }
+
+    fn read_file(&mut self, name: &str, offset: u64, length: u64) -> io::Result<Vec<u8>> {
+        let file = match self.open.take() {
+            Some((open, file)) if open == name => file,
+            _ => open_inside(&self.place, name)?,
+        };
+        let mut part = vec![0; usize::try_from(length).map_err(io::Error::other)?];
+        file.read_exact_at(&mut part, offset)?;
+        self.open = Some((name.to_owned(), file));
+        Ok(part)
+    }
+
+    fn read_object(&mut self, name: &str, offset: u64, length: u64) -> io::Result<Vec<u8>> {
+        let part_of = |(file, start, bytes): &(String, u64, Vec<u8>)| {
+            let from = usize::try_from(offset.checked_sub(*start)?).ok()?;
+            let part = bytes.get(from..)?.get(..usize::try_from(length).ok()?)?;
+            (file == name).then(|| part.to_vec())
+        };
+        if let Some(part) = self.window.as_ref().and_then(part_of) {
+            return Ok(part);
+        }
+        let Some(objects) = &self.objects else { return Err(io::ErrorKind::NotFound.into()) };
+        // A range that ends behind the object is cut off by most servers, and refused by some.
+        let bytes = objects
+            .archive_range(name, offset, length.max(WINDOW))
+            .or_else(|_| objects.archive_range(name, offset, length))?;
+        let window = (name.to_owned(), offset, bytes);
+        let part = part_of(&window).ok_or(io::ErrorKind::UnexpectedEof)?;
+        self.window = Some(window);
+        Ok(part)
+    }
+
+    fn fault(&self, file: &str, error: &io::Error) -> StoreError {
+        let place = shown_place(&self.place.join(file));
+        StoreError::new(StoreErrorKind::File, format!("{place} cannot be read: {error}"))
+    }
+}
+
+/// Opens a file of a directory. Names come from records: one that leads out of the directory is refused.
+fn open_inside(directory: &Path, file: &str) -> io::Result<File> {
+    let is_inside = Path::new(file).components().all(|part| matches!(part, Component::Normal(_)));
+    if is_inside { File::open(directory.join(file)) } else { Err(io::ErrorKind::InvalidInput.into()) }
+}
