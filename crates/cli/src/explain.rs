@@ -374,7 +374,7 @@ fn search(directory: &Path, mut candidates: Vec<Url>) -> Result<Found, ReadError
                     found.note = Some(note.to_vec());
                 }
             }
-            HistoryEvent::Round => {}
+            HistoryEvent::Round => found.lane.settled = 0,
         }
         Ok(())
     })?;

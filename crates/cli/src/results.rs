@@ -7,8 +7,9 @@ use argiope_core::schedule::keeper::End;
 use argiope_core::status::OutcomeCounts;
 use argiope_core::{LinkKind, StoreError, StoreErrorKind};
 use argiope_runtime::run_lines;
+use argiope_store::cluster::FleetSettings;
 use argiope_store::disk::{CrawlFile, HistoryEvent};
-use argiope_store::segments::{SegmentItem, SegmentStore, shown_place};
+use argiope_store::segments::{LinkOrigin, SegmentItem, SegmentStore, shown_place};
 use serde::{Deserialize, Serialize};
 
 use crate::records::{EXCLUDED, ReadError, StoredRecord};
@@ -24,6 +25,9 @@ pub struct CrawlStart {
     pub started: String,
     /// The settings that all processes share, as JSON.
     pub config: String,
+    /// What else the processes share: enough to recrawl when the store has forgotten the crawl.
+    #[serde(default)]
+    pub settings: Option<FleetSettings>,
 }
 
 /// How the crawl ended: `end.json`.
@@ -36,8 +40,9 @@ pub struct CrawlEnd {
 }
 
 impl CrawlStart {
-    pub fn read(place: &Path) -> Result<Self, StoreError> {
-        let about = SegmentStore::open(place).about().map_err(|error| fault(place, &error))?;
+    /// Reads the description of a round.
+    pub fn read(place: &Path, round: &SegmentStore) -> Result<Self, StoreError> {
+        let about = round.about().map_err(|error| fault(place, &error))?;
         serde_json::from_str(&about).map_err(|error| fault(place, &error))
     }
 
@@ -52,21 +57,37 @@ fn fault(place: &Path, error: &dyn std::fmt::Display) -> StoreError {
 }
 
 /// Calls `each` with the events of a crawl on many machines. The page that led to another one is in the other one's
-/// record. The first and the last record are those of one run, from the start of the crawl to its end.
+/// record. The first and the last record of each round are those of one run, from its start to its end.
 pub fn walk(
     place: &Path,
     mut each: impl FnMut(HistoryEvent<'_>) -> Result<(), ReadError>,
 ) -> Result<CrawlFile, ReadError> {
-    let start = CrawlStart::read(place)?;
+    let store = SegmentStore::open(place);
+    let rounds = store.rounds().map_err(|error| fault(place, &error))?;
+    for round in 1..=rounds.max(1) {
+        if round > 1 {
+            each(HistoryEvent::Round)?;
+        }
+        walk_round(place, &store.of_round(round), &mut each)?;
+    }
+    Ok(CrawlFile::without_directory())
+}
+
+/// Calls `each` with the events of one round.
+pub fn walk_round(
+    place: &Path,
+    store: &SegmentStore,
+    mut each: impl FnMut(HistoryEvent<'_>) -> Result<(), ReadError>,
+) -> Result<(), ReadError> {
+    let start = CrawlStart::read(place, store)?;
     let first = run_lines::first(&start.config(place)?, &start.started);
     each(HistoryEvent::Line { line: first.strip_suffix(b"\n").unwrap_or(&first) })?;
     let (mut stopped, mut outcomes, mut bytes_wire) = (None, OutcomeCounts::default(), 0);
-    let store = SegmentStore::open(place);
     let read = store.read_items(|item| {
         let told = match item {
             SegmentItem::Graph(_) => Ok(()),
             SegmentItem::Note { host, note } => each(HistoryEvent::Note { host, note }),
-            SegmentItem::Line(line) => tell(line, &mut each, |record| {
+            SegmentItem::Line { line, origin } => tell(line, origin, &mut each, |record| {
                 if let Some(outcome) = record.outcome.filter(|_| record.is_page()) {
                     outcomes.add(outcome);
                 }
@@ -89,12 +110,13 @@ pub fn walk(
         let last = run_lines::last(&outcomes, end.queued, bytes_wire, reason, elapsed, None, Vec::new());
         each(HistoryEvent::Line { line: last.strip_suffix(b"\n").unwrap_or(&last) })?;
     }
-    Ok(CrawlFile::without_directory())
+    Ok(())
 }
 
 /// Tells a record as the events that it stands for.
 fn tell(
     line: &[u8],
+    origin: Option<LinkOrigin>,
     each: &mut impl FnMut(HistoryEvent<'_>) -> Result<(), ReadError>,
     mut count: impl FnMut(&StoredRecord),
 ) -> Result<(), ReadError> {
@@ -109,13 +131,14 @@ fn tell(
     };
     let StoredRecord { url, via, depth, tries, status, .. } = &record;
     let via = via.as_deref();
-    let kind = link_kind(&record);
-    each(HistoryEvent::Link { url, via, depth: *depth, tries: *tries, kind, again: false })?;
+    let kind = origin.map_or_else(|| link_kind(&record), |origin| origin.kind);
+    let again = origin.is_some_and(|origin| origin.again);
+    each(HistoryEvent::Link { url, via, depth: *depth, tries: *tries, kind, again })?;
     each(HistoryEvent::Fate { outcome, status: *status, line })
 }
 
-/// The kind of link by which a URL was found. Records name the page that led to it, not the kind of its link.
-pub fn link_kind(record: &StoredRecord) -> LinkKind {
+/// The kind of link by which a URL was found, as far as its record tells: segments of earlier versions do not name it.
+fn link_kind(record: &StoredRecord) -> LinkKind {
     match (record.is_page(), record.via.is_some()) {
         (false, _) => LinkKind::SitemapFile,
         (true, false) => LinkKind::Root,

@@ -124,6 +124,14 @@ impl CommitFrontier for argiope_store::cluster::FleetFrontier {
         argiope_store::cluster::FleetFrontier::keep_line(self, line);
         Ok(())
     }
+
+    fn log_end(&self) -> u64 {
+        self.marks()
+    }
+
+    fn durable_end(&self) -> u64 {
+        self.durable_marks()
+    }
 }
 
 impl CommitFrontier for DiskFrontier {

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use argiope_core::page::custom_request::{CustomRequest, Method};
+use argiope_core::schedule::frontier::ALREADY_SENT;
 use argiope_core::{Link, LinkRef, Url};
 use argiope_store::cluster::{
     BlockingFrontier, FleetClient, LeaseToken, Nodes, QueuedLink, SettleRequest, TakeRequest, TakeResult, bucket_of,
@@ -46,6 +48,8 @@ fn frontier_suite_holds(cluster: &RedisCluster) {
         scope.spawn(|| suite::links_are_taken_breadth_first_and_in_order_of_arrival(frontiers(cluster)));
         scope.spawn(|| suite::lanes_are_host_names(frontiers(cluster)));
         scope.spawn(|| suite::a_link_comes_out_as_it_went_in(frontiers(cluster)));
+        scope.spawn(|| suite::a_request_is_its_method_address_and_body(frontiers(cluster)));
+        scope.spawn(|| suite::links_of_a_higher_priority_are_taken_first(frontiers(cluster)));
         scope.spawn(|| suite::a_link_given_back_is_taken_again_as_it_was_given_back(frontiers(cluster)));
         scope.spawn(|| suite::a_settled_link_stays_known(frontiers(cluster)));
         scope.spawn(|| suite::only_a_leased_link_can_be_settled_or_given_back(frontiers(cluster)));
@@ -70,6 +74,7 @@ fn the_frontier_suite_and_the_scripts_hold_on_a_cluster() {
     leases_epochs_and_fences(&cluster);
     the_first_of_equal_links_counts(&cluster);
     a_quota_is_moved_and_never_exceeded(&cluster);
+    the_next_owner_learns_that_a_request_was_sent(&cluster);
     a_put_that_no_replica_confirms_in_time_says_what_is_new(&cluster);
     frontier_suite_holds(&cluster);
     a_failover_loses_nothing_that_was_confirmed(&mut cluster);
@@ -137,7 +142,7 @@ fn a_lost_reply_changes_neither_new_nor_leased_links() {
     let want = |number| TakeRequest { token, number, room: 2, others: 9, hosts: Vec::new() };
     let paths = |taken: &[Option<TakeResult>]| -> Vec<String> {
         let hosts = taken[0].iter().flat_map(|taken| &taken.hosts);
-        hosts.flat_map(|host| &host.links).map(|link| link.url.to_string()).collect()
+        hosts.flat_map(|host| &host.links).map(|taken| taken.link.url.to_string()).collect()
     };
     assert_eq!(paths(&one.take(&[want(1)]).expect("take")), ["https://h.example/0", "https://h.example/1"]);
     proxy.lose_next.store(true, Ordering::SeqCst);
@@ -178,14 +183,14 @@ fn a_put_that_no_replica_confirms_in_time_says_what_is_new(cluster: &RedisCluste
 fn the_first_of_equal_links_counts(cluster: &RedisCluster) {
     let mut one = client(cluster, "equal", "one");
     let bucket = bucket_of("h.example", BUCKETS);
-    let at_depth = |address: &str, depth| QueuedLink { depth, ..stored(address) };
+    let at_depth = |address: &str, rank| QueuedLink { rank, ..stored(address) };
     let links = vec![at_depth("https://h.example/a", 2), at_depth("https://h.example/a", 1)];
     assert_eq!(one.put_exactly(&[(bucket, links)]).expect("put")[0].new, [true, false]);
     let epoch = one.acquire(&[bucket], LEASE_MS, false).expect("acquire")[0].epoch;
     let token = LeaseToken { bucket, epoch };
     let want = TakeRequest { token, number: 1, room: 9, others: 9, hosts: Vec::new() };
     let taken = one.take(&[want]).expect("take")[0].clone().expect("held");
-    assert_eq!(taken.hosts[0].links.iter().map(|link| link.depth).collect::<Vec<_>>(), [2]);
+    assert_eq!(taken.hosts[0].links.iter().map(|taken| taken.link.depth).collect::<Vec<_>>(), [2]);
 }
 
 fn leases_epochs_and_fences(cluster: &RedisCluster) {
@@ -210,7 +215,7 @@ fn leases_epochs_and_fences(cluster: &RedisCluster) {
         fingerprints: vec![fingerprint(link)],
         notes: vec![("h.example".into(), b"note".to_vec())],
     };
-    let (a, b) = (&taken.hosts[0].links[0], &taken.hosts[0].links[1]);
+    let (a, b) = (&taken.hosts[0].links[0].link, &taken.hosts[0].links[1].link);
     let out_of_order = one.settle(&[settle(first.epoch, 2, a)]).expect("settle");
     assert!(out_of_order[0].is_err(), "only the next number settles");
     for _ in 0..2 {
@@ -241,6 +246,30 @@ fn leases_epochs_and_fences(cluster: &RedisCluster) {
     assert_eq!(one.acquire(&[bucket], LEASE_MS, false).expect("acquire").len(), 1, "a released bucket is free at once");
 }
 
+fn the_next_owner_learns_that_a_request_was_sent(cluster: &RedisCluster) {
+    let (mut one, mut two) = (client(cluster, "sent", "one"), client(cluster, "sent", "two"));
+    let bucket = bucket_of("h.example", BUCKETS);
+    let request = CustomRequest { method: Method::Post, body: b"a".as_slice().into(), ..CustomRequest::default() };
+    let url = Url::parse("https://h.example/form").expect("an address");
+    let form = Link { request: Some(Arc::new(request)), ..Link::root(url, 10) };
+    one.put(&[(bucket, vec![QueuedLink::new(LinkRef::from(&form), 7), stored("https://h.example/")])]).expect("put");
+    let token = |epoch| LeaseToken { bucket, epoch };
+    let first = one.acquire(&[bucket], LEASE_MS, false).expect("acquire")[0].epoch;
+    let want = |epoch| TakeRequest { token: token(epoch), number: 1, room: 9, others: 9, hosts: Vec::new() };
+    one.take(&[want(first)]).expect("take");
+    let sent = Link { tries: ALREADY_SENT, ..form.clone() };
+    let sent = QueuedLink::new(LinkRef::from(&sent), 7);
+    assert!(one.mark(token(first), std::slice::from_ref(&sent)).expect("mark"));
+    one.release(&[token(first)]).expect("release");
+    assert!(!one.mark(token(first), &[sent]).expect("mark"), "an old epoch marks nothing");
+    let second = two.acquire(&[bucket], LEASE_MS, false).expect("acquire")[0].epoch;
+    let taken = two.take(&[want(second)]).expect("take")[0].clone().expect("held");
+    let mut tries: Vec<(bool, u8)> =
+        taken.hosts[0].links.iter().map(|taken| (taken.link.request.is_some(), taken.link.tries)).collect();
+    tries.sort_unstable();
+    assert_eq!(tries, [(false, 0), (true, ALREADY_SENT)]);
+}
+
 fn a_quota_is_moved_and_never_exceeded(cluster: &RedisCluster) {
     let mut one = client(cluster, "quota", "one");
     let pool = one.crawl_key("pool");
@@ -257,6 +286,9 @@ fn a_quota_is_moved_and_never_exceeded(cluster: &RedisCluster) {
     assert_eq!((one.grant(bucket, 5).expect("grant"), one.grant(bucket, 5).expect("grant")), (1, 0));
     assert_eq!(one.refund(token).expect("refund"), 0, "a bucket with work keeps its quota");
     assert_eq!(one.take(&[want(2)]).expect("take")[0].as_ref().map(|taken| taken.leased), Some(3));
+    // A settle that has only records without links, such as that of a robots.txt.
+    let settle = SettleRequest { token, sequence: 1, pages: 0, fingerprints: Vec::new(), notes: Vec::new() };
+    assert_eq!(one.settle(&[settle]).expect("settle"), [Ok(())]);
 }
 
 fn a_failover_loses_nothing_that_was_confirmed(cluster: &mut RedisCluster) {

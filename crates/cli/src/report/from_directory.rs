@@ -140,7 +140,7 @@ impl CrawlReport {
             report.changes = ChangeList::of_directory(directory)?;
         }
         report.is_running = if SegmentStore::is_there(directory) {
-            !SegmentStore::open(directory).is_final()?
+            !SegmentStore::latest(directory).and_then(|round| round.is_final())?
         } else {
             disk::crawled_by(directory).is_some()
         };

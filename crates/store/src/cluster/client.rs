@@ -4,10 +4,9 @@ use std::collections::HashSet;
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 
-use argiope_core::Link;
 use redis::Value;
 
-use super::codec::{QueuedLink, decode};
+use super::codec::{QueuedLink, TakenLink, decode};
 use super::connection::{Answer, Kind, Nodes, Script, StoreCommand, Unreachable};
 
 /// The tolerated clock skew: the store keeps a lease for this much longer than its owner does.
@@ -15,6 +14,8 @@ const SKEW_MS: u64 = 2_000;
 /// Scripts with this first line run on a node that is out of memory. Renewing leases and settling results must work
 /// there. Only `put`, which fills the store, has to wait.
 const RUNS_WHEN_FULL: &str = "#!lua flags=allow-oom\n";
+/// Buckets that one pipeline removes.
+const REMOVED_AT_ONCE: usize = 512;
 
 /// All scripts.
 struct Scripts {
@@ -25,6 +26,7 @@ struct Scripts {
     take: Script,
     settle: Script,
     give_back: Script,
+    mark: Script,
     known: Script,
     confirm: Script,
     credit: Script,
@@ -34,6 +36,7 @@ struct Scripts {
     granted: Script,
     accept: Script,
     keep: Script,
+    raise: Script,
 }
 
 impl Scripts {
@@ -48,6 +51,7 @@ impl Scripts {
             take: of_bucket(include_str!("lua/take.lua")),
             settle: of_bucket(include_str!("lua/settle.lua")),
             give_back: of_bucket(include_str!("lua/give_back.lua")),
+            mark: of_bucket(include_str!("lua/mark.lua")),
             known: of_bucket(include_str!("lua/known.lua")),
             confirm: of_bucket(include_str!("lua/confirm.lua")),
             credit: of_bucket(include_str!("lua/credit.lua")),
@@ -57,6 +61,7 @@ impl Scripts {
             granted: of_pool(include_str!("lua/granted.lua")),
             accept: of_pool(include_str!("lua/accept.lua")),
             keep: of_pool(include_str!("lua/keep.lua")),
+            raise: of_pool(include_str!("lua/raise.lua")),
         }
     }
 }
@@ -126,7 +131,7 @@ pub struct TakenHost {
     pub host: Box<str>,
     /// How many links are still queued.
     pub left: u64,
-    pub links: Vec<Link>,
+    pub links: Vec<TakenLink>,
 }
 
 /// Pages that are settled together.
@@ -175,6 +180,13 @@ impl FleetClient {
 
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The same connections for another crawl, or for another round of this one.
+    #[must_use]
+    pub fn with_name(mut self, name: String) -> Self {
+        self.name = name;
+        self
     }
 
     pub fn owner(&self) -> &str {
@@ -283,20 +295,20 @@ impl FleetClient {
         let commands: Vec<_> = batches
             .iter()
             .map(|(bucket, links)| {
-                // Links of one host and depth are one group. Duplicates are removed before sorting by depth, so that
+                // Links of one host and rank are one group. Duplicates are removed before sorting by rank, so that
                 // the first of equal links wins, as if they were put one by one.
                 let mut seen = HashSet::new();
                 let mut order: Vec<usize> =
                     (0..links.len()).filter(|index| seen.insert(links[*index].fingerprint)).collect();
                 order.sort_by(|a, b| {
                     let (a, b) = (&links[*a], &links[*b]);
-                    (&a.host, a.depth).cmp(&(&b.host, b.depth))
+                    (&a.host, a.rank).cmp(&(&b.host, b.rank))
                 });
                 let mut arguments = vec![number(put_number)];
                 let group_of = |index: usize| {
-                    let QueuedLink { host, depth, is_limited, .. } = &links[index];
+                    let QueuedLink { host, rank, is_limited, .. } = &links[index];
                     // The order of arrival is kept: groups are not sorted by what is limited.
-                    (host, depth, *is_limited && self.most_per_host > 0)
+                    (host, rank, *is_limited && self.most_per_host > 0)
                 };
                 let mut groups = order.chunk_by(|a, b| group_of(*a) == group_of(*b));
                 while let Some(group @ [first, ..]) = groups.next() {
@@ -304,7 +316,7 @@ impl FleetClient {
                     let most = if first.is_limited { self.most_per_host } else { 0 };
                     arguments.extend([
                         first.host.as_bytes().to_vec(),
-                        number(first.depth),
+                        first.rank.to_string().into_bytes(),
                         number(most),
                         number(group.len() as u64),
                     ]);
@@ -391,13 +403,24 @@ impl FleetClient {
             arguments.extend([
                 link.fingerprint.to_be_bytes().to_vec(),
                 link.host.as_bytes().to_vec(),
-                number(link.depth),
+                link.rank.to_string().into_bytes(),
                 link.bytes.clone(),
             ]);
         }
         let command = self.script(&scripts.give_back, token.bucket, arguments);
         let answer = self.one(command)?;
         Ok(array(answer).first().is_some_and(|done| integer(done) == 1))
+    }
+
+    /// Replaces leased links by these, so that their next owner gets them. `false` if the bucket has another owner.
+    pub fn mark(&mut self, token: LeaseToken, links: &[QueuedLink]) -> Result<bool, Unreachable> {
+        let scripts = Arc::clone(&self.scripts);
+        let mut arguments = self.held(token);
+        for link in links {
+            arguments.extend([link.fingerprint.to_be_bytes().to_vec(), link.bytes.clone()]);
+        }
+        let command = self.script(&scripts.mark, token.bucket, arguments);
+        Ok(integer(&self.one(command)?) == 1)
     }
 
     /// Whether a fingerprint is in the seen set.
@@ -549,16 +572,38 @@ impl FleetClient {
         self.read(StoreCommand { key, kind: Kind::Script { script: &scripts.keep, keys, arguments } }).map(drop)
     }
 
+    /// Sets a number of the crawl, unless it is larger already. Returns the number that holds.
+    pub fn raise_field(&mut self, what: &str, field: &str, value: u64) -> Result<u64, Unreachable> {
+        let scripts = Arc::clone(&self.scripts);
+        let key = self.crawl_key(what);
+        let (keys, arguments) = (vec![key.clone()], vec![field.as_bytes().to_vec(), number(value)]);
+        let raise = StoreCommand { key, kind: Kind::Script { script: &scripts.raise, keys, arguments } };
+        Ok(integer(&self.one(raise)?))
+    }
+
     /// Removes all data of the crawl from the store.
     pub fn remove(&mut self, buckets: u32) -> Result<(), Unreachable> {
-        for bucket in 0..buckets {
-            let keys = self.bucket_keys(bucket);
-            let mut parts = vec![b"UNLINK".to_vec()];
-            parts.extend(keys.iter().map(|key| key.clone().into_bytes()));
-            let command = plain(keys.first().map_or("", String::as_str), parts);
-            self.one(command)?;
+        self.remove_buckets(buckets)?;
+        let key = self.crawl_key("meta");
+        self.plain(&key, &[b"UNLINK", key.as_bytes()], true).map(drop)
+    }
+
+    /// Removes all data of the crawl but how it ended.
+    pub fn remove_buckets(&mut self, buckets: u32) -> Result<(), Unreachable> {
+        let all: Vec<u32> = (0..buckets).collect();
+        for chunk in all.chunks(REMOVED_AT_ONCE) {
+            let commands: Vec<_> = chunk
+                .iter()
+                .map(|bucket| {
+                    let keys = self.bucket_keys(*bucket);
+                    let mut parts = vec![b"UNLINK".to_vec()];
+                    parts.extend(keys.iter().map(|key| key.clone().into_bytes()));
+                    plain(keys.first().map_or("", String::as_str), parts)
+                })
+                .collect();
+            self.nodes.run(&commands, true).into_iter().try_for_each(|answer| answer.map(drop))?;
         }
-        for what in ["pool", "members", "meta"] {
+        for what in ["pool", "members", "starter"] {
             let key = self.crawl_key(what);
             self.plain(&key, &[b"UNLINK", key.as_bytes()], true)?;
         }
@@ -597,13 +642,21 @@ fn take_result(reply: Vec<Value>) -> Result<Option<TakeResult>, Unreachable> {
         let host: Box<str> = String::from_utf8_lossy(&bytes(host)).into();
         let mut links = Vec::with_capacity(fields.len() / 3);
         for link in fields.chunks_exact(3) {
-            let depth = u32::try_from(integer(&link[1])).unwrap_or(u32::MAX);
+            let rank = rank(&link[1]);
             let damaged = || Unreachable { message: format!("a queued link of {host} is damaged"), is_final: true };
-            links.push(decode(&bytes(&link[2]), &host, depth).ok_or_else(damaged)?);
+            links.push(decode(&bytes(&link[2]), &host, rank).ok_or_else(damaged)?);
         }
         result.hosts.push(TakenHost { host, left: integer(left), links });
     }
     Ok(Some(result))
+}
+
+/// The rank of a link, which is negative for a high priority.
+fn rank(value: &Value) -> i32 {
+    match value {
+        Value::Int(number) => i32::try_from(*number).unwrap_or(i32::MAX),
+        other => std::str::from_utf8(&bytes(other)).ok().and_then(|text| text.parse().ok()).unwrap_or(0),
+    }
 }
 
 /// The duration of a lease in the store, given its duration for the owner.

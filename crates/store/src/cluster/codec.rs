@@ -6,14 +6,15 @@ use argiope_core::page::custom_request::CustomRequest;
 use argiope_core::{Link, LinkKind, LinkRef, Url, UrlRef};
 
 use crate::memory::behind_host;
+use crate::segments::EarlierPlace;
 
-/// Scheme and kind, redirects, tries, and the length of the URL of the page on which it was found.
-const HEAD: usize = 7;
+/// Scheme and kind, redirects, tries.
+const HEAD: usize = 3;
 /// Bits of the first byte, beside the kind.
 const HTTPS: u8 = 0x80;
 /// The page that it was found on has the same scheme and host, which are left out.
 const NEAR: u8 = 0x20;
-/// The length of a request and the request follow the page.
+/// Depth, length of a request and the request follow the page: with a priority, the rank does not tell the depth.
 const HAS_REQUEST: u8 = 0x40;
 
 /// A link in the form in which it is queued in a bucket.
@@ -21,54 +22,109 @@ const HAS_REQUEST: u8 = 0x40;
 pub struct QueuedLink {
     pub fingerprint: u64,
     pub host: Box<str>,
-    pub depth: u32,
+    /// The order in which the links of a host are taken: the smallest first.
+    pub rank: i32,
     /// Whether it counts towards the limit on the pages of a host: roots and sitemap files do not.
     pub is_limited: bool,
     pub bytes: Vec<u8>,
 }
 
+/// A link that was queued, and where its record of the previous round is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TakenLink {
+    pub link: Link,
+    pub earlier: Option<EarlierPlace>,
+}
+
 impl QueuedLink {
     pub fn new(link: LinkRef<'_>, key: u64) -> Self {
+        Self::with_earlier(link, key, None)
+    }
+
+    /// A link that is crawled again, with the place of its record of the previous round.
+    pub fn with_earlier(link: LinkRef<'_>, key: u64, earlier: Option<EarlierPlace>) -> Self {
         // Most links are found on a page of the same host, which is stored without the host then.
         let is_near = |via: &Url| via.host() == link.url.host() && via.is_https() == link.url.is_https();
         let near = link.via.filter(|via| is_near(via));
         let via = near.map_or_else(|| link.via.map_or("", Url::as_str), |via| behind_host(via.as_ref()));
         let rest = behind_host(link.url);
-        let mut bytes = Vec::with_capacity(HEAD + via.len() + rest.len());
+        let mut bytes = Vec::with_capacity(HEAD + 2 + via.len() + rest.len());
         let has_request = if link.request.is_some() { HAS_REQUEST } else { 0 };
         let scheme = if link.url.is_https() { HTTPS } else { 0 };
         let flags = has_request | scheme | if near.is_some() { NEAR } else { 0 };
         bytes.extend([link.kind as u8 | flags, link.redirects, link.tries]);
-        bytes.extend((via.len() as u32).to_be_bytes());
+        push_number(&mut bytes, (via.len() as u64) << 1 | u64::from(earlier.is_some()));
         bytes.extend(via.as_bytes());
+        if let Some(EarlierPlace { segment, offset, length, line }) = earlier {
+            for number in [u64::from(segment), offset, length, u64::from(line)] {
+                push_number(&mut bytes, number);
+            }
+        }
         if let Some(request) = link.request {
             let encoded = request.encode();
-            bytes.extend((encoded.len() as u32).to_be_bytes());
+            push_number(&mut bytes, u64::from(link.depth));
+            push_number(&mut bytes, encoded.len() as u64);
             bytes.extend(encoded);
         }
         bytes.extend(rest.as_bytes());
         let fingerprint = link.seen_key(key);
         let is_limited = !matches!(link.kind, LinkKind::Root | LinkKind::SitemapFile);
-        Self { fingerprint, host: link.url.host().into(), depth: link.depth, is_limited, bytes }
+        Self { fingerprint, host: link.url.host().into(), rank: link.rank(), is_limited, bytes }
     }
 }
 
-/// Decodes a link. `None` if the bytes were not written by [`QueuedLink::new`].
-pub fn decode(bytes: &[u8], host: &str, depth: u32) -> Option<Link> {
-    let (&[flags, redirects, tries, v0, v1, v2, v3], rest) = bytes.split_first_chunk::<HEAD>()?;
-    let (via, mut rest) = rest.split_at_checked(u32::from_be_bytes([v0, v1, v2, v3]) as usize)?;
-    let mut request = None;
+/// Appends a number, seven bits a byte, the lowest first.
+fn push_number(bytes: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        bytes.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+}
+
+fn take_number(bytes: &mut &[u8]) -> Option<u64> {
+    let mut number = 0;
+    for shift in (0..64).step_by(7) {
+        let (byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        number |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some(number);
+        }
+    }
+    None
+}
+
+fn take_bytes<'a>(bytes: &mut &'a [u8], length: u64) -> Option<&'a [u8]> {
+    let (taken, rest) = bytes.split_at_checked(usize::try_from(length).ok()?)?;
+    *bytes = rest;
+    Some(taken)
+}
+
+/// Decodes a link. `None` if the bytes were not written by [`QueuedLink`].
+pub fn decode(bytes: &[u8], host: &str, rank: i32) -> Option<TakenLink> {
+    let (&[flags, redirects, tries], mut rest) = bytes.split_first_chunk::<HEAD>()?;
+    let via = take_number(&mut rest)?;
+    let has_earlier = via & 1 == 1;
+    let via = take_bytes(&mut rest, via >> 1)?;
+    let mut earlier = None;
+    if has_earlier {
+        let mut number = || take_number(&mut rest);
+        let (segment, offset, length, line) = (number()?, number()?, number()?, number()?);
+        let (segment, line) = (u32::try_from(segment).ok()?, u32::try_from(line).ok()?);
+        earlier = Some(EarlierPlace { segment, offset, length, line });
+    }
+    let (mut depth, mut request) = (u32::try_from(rank).unwrap_or(0), None);
     if flags & HAS_REQUEST != 0 {
-        let (length, after) = rest.split_first_chunk::<4>()?;
-        let (encoded, after) = after.split_at_checked(u32::from_be_bytes(*length) as usize)?;
-        request = Some(Arc::new(CustomRequest::decode(encoded)?));
-        rest = after;
+        depth = u32::try_from(take_number(&mut rest)?).ok()?;
+        let length = take_number(&mut rest)?;
+        request = Some(Arc::new(CustomRequest::decode(take_bytes(&mut rest, length)?)?));
     }
     let scheme = if flags & HTTPS == 0 { "http://" } else { "https://" };
     let text = [scheme, host, std::str::from_utf8(rest).ok()?].concat();
     let via = std::str::from_utf8(via).ok()?;
     let via = if flags & NEAR == 0 { via.to_owned() } else { [scheme, host, via].concat() };
-    Some(Link {
+    let link = Link {
         url: UrlRef::from_normal(&text)?.to_url(),
         via: if via.is_empty() { None } else { Some(UrlRef::from_normal(&via)?.to_url()) },
         depth,
@@ -76,7 +132,8 @@ pub fn decode(bytes: &[u8], host: &str, depth: u32) -> Option<Link> {
         tries,
         kind: LinkKind::from_number(flags & !(HTTPS | NEAR | HAS_REQUEST))?,
         request,
-    })
+    };
+    Some(TakenLink { link, earlier })
 }
 
 #[cfg(test)]
@@ -86,18 +143,26 @@ mod tests {
     #[test]
     fn a_link_is_read_back_wherever_it_was_found() {
         let url = |text: &str| Url::parse(text).expect("a URL");
+        let places = [None, Some(EarlierPlace { segment: 300, offset: 1 << 40, length: 127, line: 128 })];
+        let request = CustomRequest { priority: 3, ..CustomRequest::default() };
         for via in [None, Some("https://h.test:8443/a?b"), Some("http://h.test/a"), Some("https://other.test/")] {
-            let link = Link {
-                url: url("https://h.test/x/y?z=1"),
-                via: via.map(url),
-                depth: 3,
-                redirects: 20,
-                tries: 1,
-                kind: LinkKind::Other,
-                request: None,
-            };
-            let stored = QueuedLink::new(LinkRef::from(&link), 7);
-            assert_eq!(decode(&stored.bytes, &stored.host, stored.depth).as_ref(), Some(&link), "{via:?}");
+            for (earlier, request) in places.into_iter().zip([None, Some(Arc::new(request.clone()))]) {
+                let link = Link {
+                    url: url("https://h.test/x/y?z=1"),
+                    via: via.map(url),
+                    depth: 3,
+                    redirects: 20,
+                    tries: 1,
+                    kind: LinkKind::Other,
+                    request,
+                };
+                let stored = QueuedLink::with_earlier(LinkRef::from(&link), 7, earlier);
+                let read = decode(&stored.bytes, &stored.host, stored.rank);
+                assert_eq!(read, Some(TakenLink { link, earlier }), "{via:?}");
+                for cut in 0..HEAD + 2 {
+                    assert_eq!(decode(&stored.bytes[..cut], &stored.host, stored.rank), None);
+                }
+            }
         }
     }
 }

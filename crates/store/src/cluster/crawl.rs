@@ -15,6 +15,9 @@ pub struct FleetSettings {
     pub version: String,
     /// The key of the fingerprints.
     pub key: u64,
+    /// The round of the crawl, counted from 1: each recrawl is one.
+    #[serde(default = "first_round")]
+    pub round: u32,
     pub buckets: u32,
     pub max_pages: Option<u64>,
     /// Maximum pages per second, over all processes.
@@ -29,6 +32,10 @@ pub struct FleetSettings {
     pub out: String,
     /// The settings of the first process as JSON, without those that each process sets for itself.
     pub config: String,
+}
+
+fn first_round() -> u32 {
+    1
 }
 
 /// The progress of a crawl.
@@ -56,7 +63,8 @@ impl FleetSettings {
     /// Creates the crawl unless another process has created it. Returns the settings that apply.
     pub fn create(&self, client: &mut FleetClient) -> Result<Self, Unreachable> {
         let key = client.crawl_key("meta");
-        let created = store_time(client, &key)?;
+        // A round is created before it is in the store.
+        let created = if self.created > 0 { self.created } else { store_time(client, &key)? };
         let text = serde_json::to_vec(&Self { created, ..self.clone() }).unwrap_or_default();
         if let Some(most) = self.max_pages {
             let pool = client.crawl_key("pool");
@@ -68,6 +76,12 @@ impl FleetSettings {
 }
 
 impl FleetSettings {
+    /// The time of the store, in milliseconds since the Unix epoch.
+    pub fn store_time(client: &mut FleetClient) -> Result<u64, Unreachable> {
+        let key = client.crawl_key("meta");
+        store_time(client, &key)
+    }
+
     /// The time since the crawl was created.
     pub fn age(&self, client: &mut FleetClient) -> Result<Duration, Unreachable> {
         let key = client.crawl_key("meta");

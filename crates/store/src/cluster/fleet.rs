@@ -9,14 +9,17 @@ use std::sync::Arc;
 
 use argiope_core::output::record::WarcLocation;
 use argiope_core::output::warc::ArchiveChunk;
-use argiope_core::schedule::frontier::{FrontierNews, Put, seen_key};
+use argiope_core::schedule::frontier::{ALREADY_SENT, FrontierNews, Put, seen_key};
 use argiope_core::{
     Counts, Fate, FoundEdges, Frontier, LaneId, Link, LinkKind, LinkRef, StoreError, StoreErrorKind, UrlRef,
 };
 
 use super::bucket_of;
-use super::codec::QueuedLink;
+use super::client::LeaseToken;
+use super::codec::{QueuedLink, TakenLink};
+use super::crawl::FleetSettings;
 use super::shared::{ArchivedExchange, FleetTotals, LeaseCommand, LeaseEvent, PageLinks, SettledRecord, Shared};
+use crate::segments::LinkOrigin;
 
 /// The size of the cache of recently put fingerprints, so that links that are on every page are put only once.
 const RECENT: usize = 1 << 18;
@@ -26,6 +29,8 @@ pub struct FleetFrontier {
     shared: Arc<Shared>,
     key: u64,
     buckets: u32,
+    /// The round of the crawl, counted from 1.
+    round: u32,
     recent: Vec<u64>,
     lanes: Vec<FleetLane>,
     /// The lanes of hosts in held buckets, and of other hosts whose robots.txt was fetched.
@@ -38,6 +43,11 @@ pub struct FleetFrontier {
     links: Option<PageLinks>,
     /// Exchanges whose records are still to come, by file and offset.
     archived: HashMap<(String, u64), Vec<u8>>,
+    /// The records of the previous round, of the links that this process holds.
+    earlier: HashMap<u64, Box<[u8]>>,
+    /// How many links were marked as sent, and how many of these marks are replicated.
+    marks: u64,
+    durable_marks: u64,
     totals: FleetTotals,
     is_over: bool,
     lost: Option<String>,
@@ -54,8 +64,8 @@ struct RecordOutline<'a> {
 struct FleetLane {
     host: Box<str>,
     bucket: u32,
-    /// Links that are leased in advance, by depth.
-    links: BTreeMap<u32, VecDeque<Link>>,
+    /// Links that are leased in advance, by rank.
+    links: BTreeMap<i32, VecDeque<Link>>,
     count: u64,
     /// The number of links still queued in the store.
     left: u64,
@@ -74,11 +84,13 @@ struct HeldBucket {
 }
 
 impl FleetFrontier {
-    pub fn new(shared: Arc<Shared>, key: u64, buckets: u32) -> Self {
+    pub fn new(shared: Arc<Shared>, settings: &FleetSettings) -> Self {
+        let FleetSettings { key, buckets, round, .. } = *settings;
         Self {
             shared,
             key,
             buckets,
+            round,
             recent: vec![0; RECENT],
             lanes: Vec::new(),
             by_host: HashMap::new(),
@@ -87,6 +99,9 @@ impl FleetFrontier {
             ahead: 0,
             links: None,
             archived: HashMap::new(),
+            earlier: HashMap::new(),
+            marks: 0,
+            durable_marks: 0,
             totals: FleetTotals::default(),
             is_over: false,
             lost: None,
@@ -95,6 +110,16 @@ impl FleetFrontier {
 
     pub fn totals(&self) -> FleetTotals {
         self.totals
+    }
+
+    /// How many links were marked as sent.
+    pub fn marks(&self) -> u64 {
+        self.marks
+    }
+
+    /// How many of these marks are replicated.
+    pub fn durable_marks(&self) -> u64 {
+        self.durable_marks
     }
 
     fn check(&self) -> Result<(), StoreError> {
@@ -120,6 +145,7 @@ impl FleetFrontier {
         if let Some(held) = self.held.get_mut(&bucket) {
             held.leased = held.leased.saturating_sub(1);
         }
+        self.earlier.remove(&fingerprint);
         Ok((fingerprint, bucket))
     }
 
@@ -143,7 +169,7 @@ impl FleetFrontier {
     }
 
     /// Sends a record to the settle thread, which makes it durable and then settles its link.
-    fn record(&mut self, host: &str, fingerprint: Option<u64>, is_page: bool, record: &[u8]) {
+    fn record(&mut self, host: &str, link: Option<(u64, LinkOrigin)>, is_page: bool, record: &[u8]) {
         let bucket = bucket_of(host, self.buckets);
         let archive = self.exchange_of(record);
         let links = self.links.take();
@@ -153,7 +179,9 @@ impl FleetFrontier {
         let line = [record, b"\n"].concat();
         let is_idle = self.leased.is_empty() && self.ahead == 0;
         let mut outgoing = self.shared.outgoing();
-        outgoing.settled.push(SettledRecord { bucket, epoch: held.epoch, fingerprint, is_page, line, links, archive });
+        let (fingerprint, origin) = link.unzip();
+        let epoch = held.epoch;
+        outgoing.settled.push(SettledRecord { bucket, epoch, fingerprint, is_page, origin, line, links, archive });
         // Others may be waiting for the last pages.
         outgoing.flush |= is_idle;
         self.shared.outgoing_changed.notify_one();
@@ -175,9 +203,11 @@ impl FleetFrontier {
                 let held = HeldBucket { epoch, had_owner, leaving: false, lanes: Vec::new(), leased: 0, unsettled: 0 };
                 self.held.insert(bucket, held);
             }
-            LeaseEvent::Taken { bucket, host, note } => {
+            LeaseEvent::Taken { bucket, epoch, host, note, earlier } => {
                 let Ok(lane) = self.lane_of(&host.host) else { return };
-                let Some(held) = self.held.get_mut(&bucket).filter(|held| !held.leaving) else { return };
+                // In a recrawl, links may arrive after their bucket was released.
+                let is_current = |held: &&mut HeldBucket| !held.leaving && held.epoch == epoch;
+                let Some(held) = self.held.get_mut(&bucket).filter(is_current) else { return };
                 let is_new = !held.lanes.contains(&lane);
                 if is_new {
                     held.lanes.push(lane);
@@ -187,8 +217,12 @@ impl FleetFrontier {
                 entry.note = note.or_else(|| entry.note.take());
                 entry.count += host.links.len() as u64;
                 self.ahead += host.links.len() as u64;
-                for link in host.links {
-                    entry.links.entry(link.depth).or_default().push_back(link);
+                for (taken, record) in host.links.iter().zip(earlier) {
+                    let record = record.map(|record| (taken.link.seen_key(self.key), record));
+                    self.earlier.extend(record);
+                }
+                for TakenLink { link, .. } in host.links {
+                    entry.links.entry(link.rank()).or_default().push_back(link);
                 }
                 news.push(if is_new && held.had_owner {
                     FrontierNews::TakenOver(lane)
@@ -201,7 +235,9 @@ impl FleetFrontier {
                 held.leaving = true;
                 for lane in std::mem::take(&mut held.lanes) {
                     let entry = &mut self.lanes[lane.index()];
-                    entry.links.clear();
+                    for link in std::mem::take(&mut entry.links).into_values().flatten() {
+                        self.earlier.remove(&link.seen_key(self.key));
+                    }
                     self.ahead -= entry.count;
                     (entry.count, entry.left) = (0, 0);
                     // If the bucket is acquired again, its hosts get new lanes.
@@ -219,6 +255,7 @@ impl FleetFrontier {
                 }
                 self.release_if_idle(bucket);
             }
+            LeaseEvent::Marked(count) => self.durable_marks += count,
             LeaseEvent::Totals(totals) => self.totals = totals,
             LeaseEvent::Rate(rate) => news.push(FrontierNews::Rate(rate)),
             LeaseEvent::PerIp(most) => news.push(FrontierNews::PerIp(most)),
@@ -289,8 +326,10 @@ impl Frontier for FleetFrontier {
 
     fn settle(&mut self, link: &Link, fate: Fate<'_>) -> Result<(), StoreError> {
         self.check()?;
+        let again = self.earlier.contains_key(&link.seen_key(self.key));
         let (fingerprint, _) = self.end_lease(link)?;
-        self.record(link.url.host(), Some(fingerprint), fate.is_fetched_page, fate.record);
+        let origin = LinkOrigin { kind: link.kind, redirects: link.redirects, again };
+        self.record(link.url.host(), Some((fingerprint, origin)), fate.is_fetched_page, fate.record);
         Ok(())
     }
 
@@ -302,6 +341,27 @@ impl Frontier for FleetFrontier {
 
     fn keep_archive(&mut self, place: &WarcLocation, chunk: &mut ArchiveChunk) {
         self.archived.insert((place.file.clone(), place.offset), std::mem::take(&mut chunk.bytes));
+    }
+
+    fn mark_sent(&mut self, link: &Link) -> Result<(), StoreError> {
+        let bucket = bucket_of(link.url.host(), self.buckets);
+        let Some(held) = self.held.get(&bucket) else {
+            return Err(StoreError::new(StoreErrorKind::Misuse, format!("{} is not leased", link.url)));
+        };
+        let sent = Link { tries: ALREADY_SENT, ..link.clone() };
+        let token = LeaseToken { bucket, epoch: held.epoch };
+        self.shared.outgoing().marks.push((token, QueuedLink::new(LinkRef::from(&sent), self.key)));
+        self.shared.outgoing_changed.notify_one();
+        self.marks += 1;
+        Ok(())
+    }
+
+    fn is_again(&self) -> bool {
+        self.round > 1
+    }
+
+    fn earlier(&mut self, url: UrlRef<'_>, kind: LinkKind) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(self.earlier.get(&seen_key(url, kind, self.key)).map(|record| record.to_vec()))
     }
 
     /// The store puts it back when the bucket is released.

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use argiope_core::schedule::frontier::{Put, seen_key};
+use argiope_core::schedule::frontier::{ALREADY_SENT, Put, seen_key};
 use argiope_core::{Counts, Fate, Frontier, LaneId, Link, LinkKind, LinkRef, StoreError, StoreErrorKind, UrlRef};
 
 use super::client::{FleetClient, LeaseToken, SettleRequest, TakeRequest};
@@ -142,7 +142,7 @@ impl Frontier for BlockingFrontier {
         }
         let mut links = Vec::new();
         for host in result.hosts {
-            links.extend(host.links);
+            links.extend(host.links.into_iter().map(|taken| taken.link));
             self.queued.insert(lane, host.left);
         }
         self.leased.extend(links.iter().map(|link| link.seen_key(self.key)));
@@ -178,6 +178,16 @@ impl Frontier for BlockingFrontier {
         *self.queued.entry(lane).or_default() += 1;
         self.counts.leased -= 1;
         self.counts.queued += 1;
+        Ok(())
+    }
+
+    fn mark_sent(&mut self, link: &Link) -> Result<(), StoreError> {
+        let token = self.token(bucket_of(link.url.host(), self.buckets))?;
+        let sent = Link { tries: ALREADY_SENT, ..link.clone() };
+        let stored = QueuedLink::new(LinkRef::from(&sent), self.key);
+        if !self.client.get_mut().mark(token, &[stored])? {
+            return Err(StoreError::new(StoreErrorKind::Locked, "the lease of a bucket has ended"));
+        }
         Ok(())
     }
 

@@ -4,12 +4,13 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use super::client::{Acquired, BucketState, FleetClient, LeaseToken, TakeRequest, TakeResult};
 use super::connection::Unreachable;
 use super::crawl::{FleetSettings, Members};
+use super::recall_thread::TakenLinks;
 use super::shared::{FleetTotals, LeaseCommand, LeaseEvent, Shared};
 
 /// How many links of a host are leased in advance.
@@ -78,6 +79,8 @@ pub struct LeaseThread {
     first_beat: Option<Instant>,
     /// The number of processes that share the limit on pages per second.
     sharers: usize,
+    /// In a recrawl, links go to the keeper by way of this thread.
+    to_recall: Option<Sender<TakenLinks>>,
 }
 
 struct Held {
@@ -100,7 +103,13 @@ struct Ahead {
 }
 
 impl LeaseThread {
-    pub fn new(client: FleetClient, shared: Arc<Shared>, settings: FleetSettings, times: LeaseTimes) -> Self {
+    pub fn new(
+        client: FleetClient,
+        shared: Arc<Shared>,
+        settings: FleetSettings,
+        times: LeaseTimes,
+        to_recall: Option<Sender<TakenLinks>>,
+    ) -> Self {
         Self {
             client,
             shared,
@@ -116,6 +125,7 @@ impl LeaseThread {
             told_single_copy: false,
             first_beat: None,
             sharers: 0,
+            to_recall,
         }
     }
 
@@ -280,7 +290,12 @@ impl LeaseThread {
                 self.ahead += host.links.len();
                 ahead.is_noted = true;
                 let note = notes.remove(&(bucket, host.host.clone()));
-                self.shared.tell(LeaseEvent::Taken { bucket, host, note });
+                let epoch = held.epoch;
+                match &self.to_recall {
+                    // Ignored: the thread has ended because the session ends.
+                    Some(recall) => drop(recall.send(TakenLinks { bucket, epoch, host, note })),
+                    None => self.shared.tell(LeaseEvent::Taken { bucket, epoch, host, note, earlier: Vec::new() }),
+                }
             }
         }
         Ok(())

@@ -13,6 +13,8 @@ mod crawl;
 mod fleet;
 mod frontier;
 mod lease_thread;
+mod recall_thread;
+mod round;
 mod session;
 mod settle_thread;
 mod shared;
@@ -20,12 +22,13 @@ mod shared;
 pub use client::{
     Acquired, BucketState, FleetClient, LeaseToken, PutResult, SettleRequest, TakeRequest, TakeResult, TakenHost,
 };
-pub use codec::QueuedLink;
+pub use codec::{QueuedLink, TakenLink};
 pub use connection::{Nodes, Unreachable};
 pub use crawl::{FleetSettings, FleetState, MemberInfo, Members};
 pub use fleet::FleetFrontier;
 pub use frontier::BlockingFrontier;
 pub use lease_thread::LeaseTimes;
+pub use round::{CrawlRound, RequeueError, requeue};
 pub use session::{FleetSession, SessionSetup};
 pub use settle_thread::ArchiveStart;
 pub use shared::FleetTotals;

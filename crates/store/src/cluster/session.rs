@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::channel;
 use std::thread::{self, JoinHandle};
 
@@ -12,6 +13,7 @@ use super::client::FleetClient;
 use super::crawl::FleetSettings;
 use super::fleet::FleetFrontier;
 use super::lease_thread::{LeaseThread, LeaseTimes};
+use super::recall_thread::RecallThread;
 use super::settle_thread::{ArchiveStart, SettleThread};
 use super::shared::{LeaseCommand, Shared};
 use crate::segments::SegmentStore;
@@ -42,6 +44,8 @@ pub struct FleetSession {
     shared: Arc<Shared>,
     leases: Option<JoinHandle<()>>,
     settles: Option<JoinHandle<()>>,
+    /// In a recrawl.
+    recalls: Option<JoinHandle<()>>,
 }
 
 impl FleetSession {
@@ -63,12 +67,19 @@ impl FleetSession {
         let (to_leases, commands) = channel();
         lease.renew(now() + times.lease, now());
         let shared = Shared::new(now, lease, to_leases, notice);
-        let frontier = FleetFrontier::new(Arc::clone(&shared), key, settings.buckets);
-        let leases = LeaseThread::new(leasing, Arc::clone(&shared), settings, times);
+        let frontier = FleetFrontier::new(Arc::clone(&shared), &settings);
+        let (mut to_recall, mut recalls) = (None, None);
+        if settings.round > 1 {
+            let (sender, taken) = channel();
+            let thread = RecallThread::new(Arc::clone(&shared), segments.clone());
+            recalls = Some(thread::Builder::new().name("recall".into()).spawn(move || thread.run(&taken))?);
+            to_recall = Some(sender);
+        }
+        let leases = LeaseThread::new(leasing, Arc::clone(&shared), settings, times, to_recall);
         let leases = thread::Builder::new().name("leases".into()).spawn(move || leases.run(&commands))?;
         let settles = SettleThread::new(settling, Arc::clone(&shared), segments, session, key, archive_start);
         let settles = thread::Builder::new().name("settles".into()).spawn(move || settles.run())?;
-        Ok((Self { shared, leases: Some(leases), settles: Some(settles) }, frontier))
+        Ok((Self { shared, leases: Some(leases), settles: Some(settles), recalls }, frontier))
     }
 
     /// Calls `waker` whenever the frontier has new events.
@@ -81,8 +92,10 @@ impl FleetSession {
         self.shared.outgoing().close = true;
         self.shared.outgoing_changed.notify_all();
         join(self.settles.take());
+        self.shared.has_closed.store(true, Ordering::Release);
         self.shared.tell_leases(LeaseCommand::Close);
         join(self.leases.take());
+        join(self.recalls.take());
     }
 }
 
@@ -95,10 +108,12 @@ fn join(thread: Option<JoinHandle<()>>) {
 
 impl Drop for FleetSession {
     fn drop(&mut self) {
+        self.shared.has_closed.store(true, Ordering::Release);
         self.shared.outgoing().abandon = true;
         self.shared.outgoing_changed.notify_all();
         self.shared.tell_leases(LeaseCommand::Abandon);
         join(self.settles.take());
         join(self.leases.take());
+        join(self.recalls.take());
     }
 }

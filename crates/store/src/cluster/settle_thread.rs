@@ -90,7 +90,7 @@ impl SettleThread {
         loop {
             let shared = Arc::clone(&self.shared);
             let mut outgoing = shared.outgoing();
-            if outgoing.links.is_empty() && outgoing.settled.is_empty() && !outgoing.close && !outgoing.abandon {
+            if outgoing.is_empty() && !outgoing.close && !outgoing.abandon {
                 let age = self.since.map_or(SEGMENT_AGE, |since| SEGMENT_AGE.saturating_sub(since.elapsed()));
                 let wait = if outgoing.flush && self.since.is_some() { Duration::ZERO } else { age };
                 outgoing = shared
@@ -99,12 +99,13 @@ impl SettleThread {
                     .unwrap_or_else(PoisonError::into_inner)
                     .0;
             }
-            if !outgoing.links.is_empty() && outgoing.settled.is_empty() && !outgoing.close && !outgoing.abandon {
+            let has_links_only = !outgoing.links.is_empty() && outgoing.settled.is_empty() && outgoing.marks.is_empty();
+            if has_links_only && !outgoing.close && !outgoing.abandon {
                 // The links of one page come one by one.
                 outgoing =
                     shared.outgoing_changed.wait_timeout(outgoing, PUT_AFTER).unwrap_or_else(PoisonError::into_inner).0;
             }
-            let Outgoing { links, settled, notes, flush, close, abandon } = std::mem::take(&mut *outgoing);
+            let Outgoing { links, settled, notes, marks, flush, close, abandon } = std::mem::take(&mut *outgoing);
             drop(outgoing);
             if abandon {
                 return Ok(());
@@ -113,6 +114,7 @@ impl SettleThread {
                 self.closing.get_or_insert_with(Instant::now);
             }
             self.put(links.into_iter().collect())?;
+            self.mark(marks)?;
             self.notes.extend(notes);
             for record in settled {
                 self.since.get_or_insert_with(Instant::now);
@@ -142,6 +144,24 @@ impl SettleThread {
         Ok(())
     }
 
+    /// Stores that requests are about to be sent, and tells the keeper when that is replicated.
+    fn mark(&mut self, marks: Vec<(LeaseToken, QueuedLink)>) -> Result<(), String> {
+        let count = marks.len() as u64;
+        let mut by_token: HashMap<LeaseToken, Vec<QueuedLink>> = HashMap::new();
+        for (token, link) in marks {
+            by_token.entry(token).or_default().push(link);
+        }
+        for (token, links) in by_token {
+            if !self.repeat(|client| client.mark(token, &links))? {
+                return Err(format!("another process has taken over bucket {}", token.bucket));
+            }
+        }
+        if count > 0 {
+            self.shared.tell(LeaseEvent::Marked(count));
+        }
+        Ok(())
+    }
+
     /// Writes the records as one segment, and settles their links.
     fn close_segment(&mut self) -> Result<(), String> {
         let records = std::mem::take(&mut self.records);
@@ -165,6 +185,7 @@ impl SettleThread {
             let sequence = self.sequences.get(&token).copied().unwrap_or(0) + 1;
             let lines = records.iter().flat_map(|record| record.line.iter().copied()).collect();
             let graph = self.graph(&records);
+            let origins = records.iter().map(|record| record.origin).collect();
             let hosts: Vec<(u32, Box<str>)> = self.notes.keys().filter(|(of, _)| *of == bucket).cloned().collect();
             let notes: Vec<(Box<str>, Vec<u8>)> = hosts
                 .into_iter()
@@ -173,7 +194,7 @@ impl SettleThread {
                     Some((key.1, note))
                 })
                 .collect();
-            segment.push(SegmentGroup { bucket, epoch, sequence, lines, graph, notes: notes.clone() });
+            segment.push(SegmentGroup { bucket, epoch, sequence, lines, origins, graph, notes: notes.clone() });
             requests.push(SettleRequest {
                 token,
                 sequence,

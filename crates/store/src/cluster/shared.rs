@@ -1,7 +1,7 @@
 //! State that the threads of a fleet process share, and the channels between them.
 
 use std::collections::HashMap;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -9,8 +9,9 @@ use argiope_core::lease::Lease;
 use argiope_core::output::record::WarcLocation;
 use argiope_core::{LinkList, Time};
 
-use super::client::TakenHost;
+use super::client::{LeaseToken, TakenHost};
 use super::codec::QueuedLink;
+use crate::segments::LinkOrigin;
 
 /// State shared by the frontier, the lease thread and the settle thread.
 pub struct Shared {
@@ -23,6 +24,8 @@ pub struct Shared {
     pub outgoing_changed: Condvar,
     /// Whether results cannot be stored at the moment. Meanwhile, no links are leased in advance.
     pub stalled: AtomicBool,
+    /// The session was closed or dropped.
+    pub has_closed: AtomicBool,
     events: Mutex<Vec<LeaseEvent>>,
     waker: Mutex<Option<Box<dyn Fn() + Send>>>,
     to_leases: Mutex<Sender<LeaseCommand>>,
@@ -36,12 +39,21 @@ pub struct Outgoing {
     pub links: HashMap<u32, Vec<QueuedLink>>,
     pub settled: Vec<SettledRecord>,
     pub notes: HashMap<(u32, Box<str>), Vec<u8>>,
+    /// Leased links whose requests are about to be sent, by bucket and epoch.
+    pub marks: Vec<(LeaseToken, QueuedLink)>,
     /// Write and settle everything immediately.
     pub flush: bool,
     /// Like `flush`, then end.
     pub close: bool,
     /// Discard everything, then end.
     pub abandon: bool,
+}
+
+impl Outgoing {
+    /// Whether there is nothing to send.
+    pub fn is_empty(&self) -> bool {
+        self.links.is_empty() && self.settled.is_empty() && self.marks.is_empty()
+    }
 }
 
 /// A record, and the link that it settles.
@@ -51,6 +63,8 @@ pub struct SettledRecord {
     /// `None` for a robots.txt, which is not a link of the frontier.
     pub fingerprint: Option<u64>,
     pub is_page: bool,
+    /// What the record does not say about its link.
+    pub origin: Option<LinkOrigin>,
     /// The record with its line feed.
     pub line: Vec<u8>,
     /// The links of its page.
@@ -90,9 +104,14 @@ pub enum LeaseEvent {
     },
     Taken {
         bucket: u32,
+        epoch: u64,
         host: TakenHost,
         note: Option<Vec<u8>>,
+        /// In a recrawl, the record of each link in the previous round.
+        earlier: Vec<Option<Box<[u8]>>>,
     },
+    /// This number of marked links is replicated.
+    Marked(u64),
     Leaving {
         bucket: u32,
     },
@@ -153,6 +172,7 @@ impl Shared {
             outgoing: Mutex::default(),
             outgoing_changed: Condvar::new(),
             stalled: AtomicBool::new(false),
+            has_closed: AtomicBool::new(false),
             events: Mutex::default(),
             waker: Mutex::default(),
             to_leases: Mutex::new(to_leases),
@@ -162,6 +182,12 @@ impl Shared {
 
     pub fn outgoing(&self) -> MutexGuard<'_, Outgoing> {
         self.outgoing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether this process ends its session.
+    pub fn is_ending(&self) -> bool {
+        let outgoing = self.outgoing();
+        outgoing.close || outgoing.abandon || self.has_closed.load(Ordering::Acquire)
     }
 
     pub fn tell_leases(&self, command: LeaseCommand) {

@@ -45,7 +45,8 @@ pub struct LinkGraph {
     directory: PathBuf,
     /// The positions of the chunks, in order.
     chunks: Vec<u64>,
-    /// The start of the last round, if there is more than one round.
+    /// The start of the last round, if there is more than one round. For the results of a fleet: the last round that is
+    /// read.
     round: Option<u64>,
     /// There was a recrawl: of several entries of a source the last one counts.
     has_rounds: bool,
@@ -89,7 +90,11 @@ impl LinkGraph {
         #[cfg(feature = "fleet")]
         if crate::segments::SegmentStore::is_there(directory) {
             let (directory, key) = (directory.to_owned(), RandomState::new().hash_one(0));
-            let (chunks, round, has_rounds, latest) = (Vec::new(), None, false, None);
+            let rounds = crate::segments::SegmentStore::open(&directory).rounds();
+            let rounds = rounds.map_err(|error| segment_fault(&directory, &error))?;
+            let read = if round == GraphRound::Previous && rounds > 1 { rounds - 1 } else { rounds };
+            let (chunks, latest) = (Vec::new(), None);
+            let (round, has_rounds) = (Some(u64::from(read)), rounds > 1);
             return Ok(Self { files, key, log: None, directory, chunks, round, has_rounds, latest });
         }
         Self::open_in(files, round)
@@ -292,7 +297,7 @@ impl LinkGraph {
         let Self { files, log, chunks, .. } = self;
         let Some(log) = log else {
             #[cfg(feature = "fleet")]
-            return segment_entries(&self.directory, &mut decoder, each);
+            return segment_entries(&self.directory, self.round.unwrap_or(1), &mut decoder, each);
             #[cfg(not(feature = "fleet"))]
             return Ok(());
         };
@@ -373,12 +378,14 @@ impl LinkGraph {
 #[cfg(feature = "fleet")]
 fn segment_entries<E: From<StoreError>>(
     directory: &Path,
+    rounds: u64,
     decoder: &mut GraphDecoder,
     mut each: impl FnMut(PageEdges<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
     use crate::segments::{SegmentItem, SegmentStore};
     let mut ended = Ok(());
-    let read = SegmentStore::open(directory).read_items(|item| {
+    let results = SegmentStore::open(directory);
+    let mut take = |item: SegmentItem<'_>| {
         let SegmentItem::Graph(chunk) = item else { return Ok(()) };
         let decoded = decoder.decode(chunk, |page| each(page).map_err(|error| ended = Err(error)));
         match decoded {
@@ -386,12 +393,18 @@ fn segment_entries<E: From<StoreError>>(
             Ok(None) => Err(std::io::Error::other("links cannot be read")),
             Err(()) => Err(std::io::Error::other("stopped")),
         }
-    });
+    };
+    let mut read = Ok(());
+    for round in 1..=rounds {
+        read = read.and_then(|()| results.of_round(u32::try_from(round).unwrap_or(1)).read_items(&mut take));
+    }
     ended?;
-    read.map_err(|error| {
-        let message = format!("{}: {error}", directory.display());
-        StoreError::new(argiope_core::StoreErrorKind::File, message).into()
-    })
+    read.map_err(|error| segment_fault(directory, &error).into())
+}
+
+#[cfg(feature = "fleet")]
+fn segment_fault(directory: &Path, error: &std::io::Error) -> StoreError {
+    StoreError::new(argiope_core::StoreErrorKind::File, format!("{}: {error}", directory.display()))
 }
 
 /// The sources whose last entry has a link.

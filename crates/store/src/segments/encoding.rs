@@ -9,6 +9,7 @@
 
 use std::io::{self, Read as _, Write as _};
 
+use argiope_core::LinkKind;
 use serde::{Deserialize, Serialize};
 
 /// A skippable frame of zstd.
@@ -23,14 +24,46 @@ pub struct SegmentGroup {
     pub sequence: u64,
     /// Records, each with its line feed.
     pub lines: Vec<u8>,
+    /// For each record the link that it settles; `None` for a robots.txt.
+    pub origins: Vec<Option<LinkOrigin>>,
     /// The links of their pages, as chunks of the link graph.
     pub graph: Vec<Vec<u8>>,
     /// What is known about hosts since then.
     pub notes: Vec<(Box<str>, Vec<u8>)>,
 }
 
+/// What a record does not say about its link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkOrigin {
+    pub kind: LinkKind,
+    /// Redirects that may still be followed.
+    pub redirects: u8,
+    /// The previous round has a record of it.
+    pub again: bool,
+}
+
+impl LinkOrigin {
+    /// More than there are kinds.
+    const KINDS: u16 = 16;
+    const AGAIN: u16 = 0x2000;
+
+    fn to_number(origin: Option<Self>) -> u16 {
+        origin.map_or(0, |Self { kind, redirects, again }| {
+            let again = if again { Self::AGAIN } else { 0 };
+            again + 1 + kind as u16 + Self::KINDS * u16::from(redirects)
+        })
+    }
+
+    fn from_number(number: u16) -> Option<Self> {
+        let again = number & Self::AGAIN != 0;
+        let number = (number & !Self::AGAIN).checked_sub(1)?;
+        let kind = LinkKind::from_number(u8::try_from(number % Self::KINDS).ok()?)?;
+        Some(Self { kind, redirects: u8::try_from(number / Self::KINDS).ok()?, again })
+    }
+}
+
 /// Offset and length of a part.
-type Place = (u64, u64);
+pub type Place = (u64, u64);
 
 /// Where a group is in its segment.
 #[derive(Serialize, Deserialize)]
@@ -44,6 +77,9 @@ pub struct IndexEntry {
     graph: Vec<Place>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     notes: Option<Place>,
+    /// For each record 0, or the sum of 1, its kind, 16 times its redirects, and 8,192 if it was crawled again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    origins: Vec<u16>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -55,7 +91,7 @@ pub struct SegmentIndex {
 pub fn encode(owner: &str, groups: &[SegmentGroup]) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut index = SegmentIndex { owner: owner.to_owned(), groups: Vec::new() };
-    for SegmentGroup { bucket, epoch, sequence, lines, graph, notes } in groups {
+    for SegmentGroup { bucket, epoch, sequence, lines, origins, graph, notes } in groups {
         let offset = bytes.len() as u64;
         let mut encoder = zstd::Encoder::new(&mut bytes, LEVEL)?;
         encoder.write_all(lines)?;
@@ -71,7 +107,8 @@ pub fn encode(owner: &str, groups: &[SegmentGroup]) -> io::Result<Vec<u8>> {
             }
         };
         let (bucket, epoch, sequence) = (*bucket, *epoch, *sequence);
-        index.groups.push(IndexEntry { bucket, epoch, sequence, offset, length, graph, notes });
+        let origins = origins.iter().map(|origin| LinkOrigin::to_number(*origin)).collect();
+        index.groups.push(IndexEntry { bucket, epoch, sequence, offset, length, graph, notes, origins });
     }
     let text = serde_json::to_vec(&index).map_err(io::Error::other)?;
     bytes.extend(SKIPPABLE.to_le_bytes());
@@ -100,7 +137,17 @@ pub fn index_of(segment: &[u8]) -> Option<SegmentIndex> {
 
 impl IndexEntry {
     pub fn lines(&self, segment: &[u8]) -> Option<Vec<u8>> {
-        unpack(segment, (self.offset, self.length))
+        unpack(segment, self.place())
+    }
+
+    /// Where its records are in the segment.
+    pub fn place(&self) -> Place {
+        (self.offset, self.length)
+    }
+
+    /// The link of a record, if it has one.
+    pub fn origin(&self, line: usize) -> Option<LinkOrigin> {
+        LinkOrigin::from_number(*self.origins.get(line)?)
     }
 
     pub fn graph(&self, segment: &[u8]) -> Option<Vec<Vec<u8>>> {
@@ -115,7 +162,12 @@ impl IndexEntry {
 
 fn unpack(segment: &[u8], (offset, length): Place) -> Option<Vec<u8>> {
     let (start, end) = (usize::try_from(offset).ok()?, usize::try_from(offset.checked_add(length)?).ok()?);
+    decompress(segment.get(start..end)?)
+}
+
+/// The content of one frame.
+pub fn decompress(frame: &[u8]) -> Option<Vec<u8>> {
     let mut content = Vec::new();
-    zstd::Decoder::new(segment.get(start..end)?).ok()?.read_to_end(&mut content).ok()?;
+    zstd::Decoder::new(frame).ok()?.read_to_end(&mut content).ok()?;
     Some(content)
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 #[derive(Clone, Debug)]
@@ -48,6 +49,13 @@ impl ResultFolder {
 
     pub fn get(&self, name: &str) -> io::Result<Vec<u8>> {
         fs::read(self.path.join(name))
+    }
+
+    /// A part of a file.
+    pub fn get_range(&self, name: &str, offset: u64, length: u64) -> io::Result<Vec<u8>> {
+        let mut part = vec![0; usize::try_from(length).map_err(io::Error::other)?];
+        File::open(self.path.join(name))?.read_exact_at(&mut part, offset)?;
+        Ok(part)
     }
 
     pub fn list(&self, folder: &str) -> io::Result<Vec<String>> {

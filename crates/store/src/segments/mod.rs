@@ -1,5 +1,9 @@
 //! The results of a fleet: immutable segments of records, and the positions up to which they are settled.
 //!
+//! The first round is at the top of the folder or prefix, later ones (`--recrawl`) are in `rounds/N/` with the same
+//! layout. `rounds/N.json` says that a round has begun; the process that creates it decides its settings. All rounds
+//! share the archive.
+//!
 //! A reader keeps a group of a segment where its sequence number is at or below the last settled one of its bucket,
 //! epoch and owner: what a process wrote and never settled is left out, and what it settled is there once.
 
@@ -18,7 +22,8 @@ use folder::ResultFolder;
 #[cfg(feature = "object-storage")]
 use objects::ObjectPrefix;
 
-pub use encoding::SegmentGroup;
+use encoding::{IndexEntry, decompress};
+pub use encoding::{LinkOrigin, SegmentGroup};
 
 const RECORDS: &str = "records";
 const SETTLED: &str = "settled";
@@ -28,6 +33,9 @@ const FINAL: &str = "final";
 const FLEET_FILE: &str = "fleet.json";
 /// How the crawl ended, once it has.
 const END_FILE: &str = "end.json";
+const ROUNDS: &str = "rounds";
+/// The segments of the previous round that the links of a round refer to.
+const EARLIER_FILE: &str = "earlier.json";
 
 /// The last settled sequence number of a bucket, an epoch and an owner.
 pub type Position = (u32, u64, String, u64);
@@ -35,12 +43,32 @@ pub type Position = (u32, u64, String, u64);
 /// A part of a group, as a reader gets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SegmentItem<'a> {
-    /// A record, with its line feed.
-    Line(&'a [u8]),
+    /// A record, with its line feed, and its link if it has one.
+    Line { line: &'a [u8], origin: Option<LinkOrigin> },
     /// A chunk of the link graph. The chunks of a group follow one another.
     Graph(&'a [u8]),
     /// What is stored for a host, replacing what was stored before.
     Note { host: &'a str, note: &'a [u8] },
+}
+
+/// Where a record of the previous round is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EarlierPlace {
+    /// Its number in [`SegmentStore::earlier_segments`].
+    pub segment: u32,
+    /// The frame of its group.
+    pub offset: u64,
+    pub length: u64,
+    /// The number of its line in the group.
+    pub line: u32,
+}
+
+/// A settled record, and where it is.
+#[derive(Clone, Copy, Debug)]
+pub struct PlacedRecord<'a> {
+    pub line: &'a [u8],
+    pub origin: Option<LinkOrigin>,
+    pub place: EarlierPlace,
 }
 
 /// Where results are: a folder, or a prefix in object storage.
@@ -53,10 +81,12 @@ enum ResultPlace {
     Unusable(String),
 }
 
-/// The results of a fleet. Files are never changed or overwritten.
+/// The results of one round of a fleet's crawl. Files are never changed or overwritten.
 #[derive(Clone, Debug)]
 pub struct SegmentStore {
     place: ResultPlace,
+    /// Counted from 1.
+    round: u32,
 }
 
 impl fmt::Display for SegmentStore {
@@ -86,19 +116,92 @@ pub fn is_object_storage(place: &Path) -> bool {
 }
 
 impl SegmentStore {
-    /// Opens or creates the results of a crawl. `about` describes the crawl; results of another crawl are refused.
-    pub fn create(place: &Path, about: &str) -> io::Result<Self> {
-        let store = Self::open(place);
-        store.create_new(FLEET_FILE, about.as_bytes())?;
-        if store.about()? != about {
+    /// Opens or creates the results of a round of a crawl. `about` describes it; results of another crawl are refused.
+    pub fn create(place: &Path, round: u32, about: &str) -> io::Result<Self> {
+        let store = Self::open(place).of_round(round);
+        if store.begin_round(about)? != about {
             return Err(io::Error::other("it holds the results of another crawl"));
         }
         Ok(store)
     }
 
-    /// The description that the results were created with.
+    /// The description that the round was created with.
     pub fn about(&self) -> io::Result<String> {
-        String::from_utf8(self.get(FLEET_FILE)?).map_err(io::Error::other)
+        String::from_utf8(self.get_top(&round_file(self.round))?).map_err(io::Error::other)
+    }
+
+    /// How many rounds have begun: 0 if there are no results.
+    pub fn rounds(&self) -> io::Result<u32> {
+        let number = |name: &String| name.strip_prefix("rounds/")?.strip_suffix(".json")?.parse().ok();
+        if let Some(last) = self.list_top(ROUNDS, ".json")?.iter().filter_map(number).max() {
+            return Ok(last);
+        }
+        match self.get_top(FLEET_FILE) {
+            Ok(_) => Ok(1),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The results of another round of the same crawl.
+    #[must_use]
+    pub fn of_round(&self, round: u32) -> Self {
+        Self { place: self.place.clone(), round }
+    }
+
+    /// The results of the last round that has begun.
+    pub fn latest(place: &Path) -> io::Result<Self> {
+        let store = Self::open(place);
+        let rounds = store.rounds()?;
+        Ok(store.of_round(rounds.max(1)))
+    }
+
+    /// The number of this round, counted from 1.
+    pub fn round(&self) -> u32 {
+        self.round
+    }
+
+    /// Begins this round, unless it has begun. Returns its description: that of the process that began it.
+    pub fn begin_round(&self, about: &str) -> io::Result<String> {
+        self.create_top(&round_file(self.round), about.as_bytes())?;
+        self.about()
+    }
+
+    /// The segments of the previous round that the links of this one refer to. The first process that asks decides:
+    /// a process of the previous round that was paused may still write one.
+    pub fn earlier_segments(&self) -> io::Result<Vec<String>> {
+        let names = self.of_round(self.round.saturating_sub(1)).list(RECORDS, ".zst")?;
+        let names = serde_json::to_vec(&names).map_err(io::Error::other)?;
+        self.create_new(EARLIER_FILE, &names)?;
+        serde_json::from_slice(&self.get(EARLIER_FILE)?).map_err(io::Error::other)
+    }
+
+    /// Hands every settled record of these segments of the round to `each`.
+    pub fn placed_records(
+        &self,
+        segments: &[String],
+        mut each: impl FnMut(PlacedRecord<'_>) -> io::Result<()>,
+    ) -> io::Result<()> {
+        self.each_group(segments, |segment, group, bytes| {
+            let lines = group.lines(bytes).ok_or_else(|| damaged(&segments[segment]))?;
+            let (segment, (offset, length)) = (u32::try_from(segment).map_err(io::Error::other)?, group.place());
+            for (number, line) in lines.split_inclusive(|byte| *byte == b'\n').enumerate() {
+                let place = EarlierPlace { segment, offset, length, line: number as u32 };
+                each(PlacedRecord { line, origin: group.origin(number), place })?;
+            }
+            Ok(())
+        })
+    }
+
+    /// The records of one group of a segment: see [`EarlierPlace`].
+    pub fn group_lines(&self, segment: &str, offset: u64, length: u64) -> io::Result<Vec<u8>> {
+        let frame = match &self.place {
+            ResultPlace::Folder(folder) => folder.get_range(segment, offset, length)?,
+            #[cfg(feature = "object-storage")]
+            ResultPlace::Objects(prefix) => prefix.get_range(segment, offset, length)?,
+            ResultPlace::Unusable(why) => return Err(io::Error::other(why.clone())),
+        };
+        decompress(&frame).ok_or_else(|| damaged(segment))
     }
 
     /// Whether this location holds the results of a fleet. Object storage is assumed to; reading it returns an error if
@@ -110,7 +213,7 @@ impl SegmentStore {
     /// Opens a folder or a prefix. If it cannot be used, the first operation returns the error.
     pub fn open(place: &Path) -> Self {
         if !is_object_storage(place) {
-            return Self { place: ResultPlace::Folder(ResultFolder::new(place)) };
+            return Self { place: ResultPlace::Folder(ResultFolder::new(place)), round: 1 };
         }
         #[cfg(feature = "object-storage")]
         let place = match ObjectPrefix::open(place.to_str().unwrap_or_default()) {
@@ -121,7 +224,7 @@ impl SegmentStore {
         let place = ResultPlace::Unusable(
             "this build cannot use object storage; build it with the feature object-storage, or name a folder".into(),
         );
-        Self { place }
+        Self { place, round: 1 }
     }
 
     /// Writes one segment. A segment of this name with other content is an error: its records would be lost.
@@ -165,53 +268,91 @@ impl SegmentStore {
 
     /// Writes a file of the archive.
     pub fn write_archive(&self, name: &str, content: &[u8]) -> io::Result<()> {
-        self.create_same(name, content)
+        if self.create_top(name, content)? || self.get_top(name)? == content {
+            return Ok(());
+        }
+        Err(exists(name))
     }
 
     /// A file of the archive, as records name it.
     pub fn archive(&self, name: &str) -> io::Result<Vec<u8>> {
-        // Names come from records: one that leads out of the archive is not followed.
-        let is_inside = name.strip_prefix("archive/").is_some_and(|file| !file.contains(['/', '\\']) && file != "..");
-        if is_inside { self.get(name) } else { Err(io::ErrorKind::InvalidInput.into()) }
+        if is_archive_name(name) { self.get_top(name) } else { Err(io::ErrorKind::InvalidInput.into()) }
     }
 
-    /// Hands every record that counts to `each`, segment by segment.
+    /// Part of a file of the archive, as records name it.
+    pub fn archive_range(&self, name: &str, offset: u64, length: u64) -> io::Result<Vec<u8>> {
+        if !is_archive_name(name) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        match &self.place {
+            ResultPlace::Folder(folder) => folder.get_range(name, offset, length),
+            #[cfg(feature = "object-storage")]
+            ResultPlace::Objects(prefix) => prefix.get_range(name, offset, length),
+            ResultPlace::Unusable(why) => Err(io::Error::other(why.clone())),
+        }
+    }
+
+    /// The files of the archive, sorted.
+    pub fn archives(&self) -> io::Result<Vec<String>> {
+        let mut names = self.list_top("archive", "")?;
+        names.retain(|name| is_archive_name(name) && !name.ends_with(".partial"));
+        Ok(names)
+    }
+
+    /// Hands every record of this round that counts to `each`, segment by segment.
     pub fn read(&self, mut each: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
         self.read_items(|item| match item {
-            SegmentItem::Line(line) => each(line),
+            SegmentItem::Line { line, .. } => each(line),
             SegmentItem::Graph(_) | SegmentItem::Note { .. } => Ok(()),
         })
     }
 
-    /// Hands everything that counts to `each`: of every group the notes, the links, then the records.
+    /// Hands everything of this round that counts to `each`: of every group the notes, the links, then the records.
     pub fn read_items(&self, mut each: impl FnMut(SegmentItem<'_>) -> io::Result<()>) -> io::Result<()> {
+        let names = self.list(RECORDS, ".zst")?;
+        self.each_group(&names, |segment, group, bytes| {
+            let damaged = || damaged(&names[segment]);
+            for (host, note) in group.notes(bytes).ok_or_else(damaged)? {
+                each(SegmentItem::Note { host: &host, note: note.as_bytes() })?;
+            }
+            for chunk in group.graph(bytes).ok_or_else(damaged)? {
+                each(SegmentItem::Graph(&chunk))?;
+            }
+            let lines = group.lines(bytes).ok_or_else(damaged)?;
+            for (number, line) in lines.split_inclusive(|byte| *byte == b'\n').enumerate() {
+                each(SegmentItem::Line { line, origin: group.origin(number) })?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Calls `each` with the settled groups of these segments: the number of the segment, the group, and the segment.
+    fn each_group(
+        &self,
+        segments: &[String],
+        mut each: impl FnMut(usize, &IndexEntry, &[u8]) -> io::Result<()>,
+    ) -> io::Result<()> {
         let mut settled: HashMap<(u32, u64, String), u64> = HashMap::new();
-        for name in self.list(SETTLED, ".json")? {
-            let positions: Vec<Position> = serde_json::from_slice(&self.get(&name)?).map_err(io::Error::other)?;
+        // The final positions include all others.
+        let last = self.round_path(&format!("{SETTLED}/{FINAL}.json"));
+        let names = self.list(SETTLED, ".json")?;
+        let names = if names.contains(&last) { vec![last] } else { names };
+        for name in names {
+            let positions: Vec<Position> = serde_json::from_slice(&self.get_top(&name)?).map_err(io::Error::other)?;
             for (bucket, epoch, owner, last) in positions {
                 let known = settled.entry((bucket, epoch, owner)).or_default();
                 *known = last.max(*known);
             }
         }
-        for name in self.list(RECORDS, ".zst")? {
-            let bytes = self.get(&name)?;
-            let damaged = || io::Error::other(format!("{name} is damaged"));
-            let index = index_of(&bytes).ok_or_else(damaged)?;
-            for group in index.groups {
+        for (segment, name) in segments.iter().enumerate() {
+            let bytes = self.get_top(name)?;
+            let index = index_of(&bytes).ok_or_else(|| damaged(name))?;
+            for group in &index.groups {
                 let key = (group.bucket, group.epoch, index.owner.clone());
                 if settled.get(&key).is_none_or(|last| group.sequence > *last) {
                     continue;
                 }
-                for (host, note) in group.notes(&bytes).ok_or_else(damaged)? {
-                    each(SegmentItem::Note { host: &host, note: note.as_bytes() })?;
-                }
-                for chunk in group.graph(&bytes).ok_or_else(damaged)? {
-                    each(SegmentItem::Graph(&chunk))?;
-                }
-                let lines = group.lines(&bytes).ok_or_else(damaged)?;
-                for line in lines.split_inclusive(|byte| *byte == b'\n') {
-                    each(SegmentItem::Line(line))?;
-                }
+                each(segment, group, &bytes)?;
             }
         }
         Ok(())
@@ -222,11 +363,31 @@ impl SegmentStore {
         if self.create_new(name, content)? || self.get(name)? == content {
             return Ok(());
         }
-        Err(io::Error::new(io::ErrorKind::AlreadyExists, format!("{name} exists with other content")))
+        Err(exists(name))
+    }
+
+    /// The name of a file of this round, from the top.
+    fn round_path(&self, name: &str) -> String {
+        if self.round == 1 { name.to_owned() } else { format!("{ROUNDS}/{}/{name}", self.round) }
+    }
+
+    /// Creates a file of this round: see [`Self::create_top`].
+    fn create_new(&self, name: &str, content: &[u8]) -> io::Result<bool> {
+        self.create_top(&self.round_path(name), content)
+    }
+
+    /// A file of this round.
+    fn get(&self, name: &str) -> io::Result<Vec<u8>> {
+        self.get_top(&self.round_path(name))
+    }
+
+    /// The sorted names in a folder of this round that end with `end`, from the top.
+    fn list(&self, folder: &str, end: &str) -> io::Result<Vec<String>> {
+        self.list_top(&self.round_path(folder), end)
     }
 
     /// Creates a file with this content atomically; returns whether it is new. An existing file is not changed.
-    fn create_new(&self, name: &str, content: &[u8]) -> io::Result<bool> {
+    fn create_top(&self, name: &str, content: &[u8]) -> io::Result<bool> {
         match &self.place {
             ResultPlace::Folder(folder) => folder.create_new(name, content),
             #[cfg(feature = "object-storage")]
@@ -235,7 +396,7 @@ impl SegmentStore {
         }
     }
 
-    fn get(&self, name: &str) -> io::Result<Vec<u8>> {
+    fn get_top(&self, name: &str) -> io::Result<Vec<u8>> {
         match &self.place {
             ResultPlace::Folder(folder) => folder.get(name),
             #[cfg(feature = "object-storage")]
@@ -245,7 +406,7 @@ impl SegmentStore {
     }
 
     /// The sorted names in a folder that end with `end`.
-    fn list(&self, folder: &str, end: &str) -> io::Result<Vec<String>> {
+    fn list_top(&self, folder: &str, end: &str) -> io::Result<Vec<String>> {
         let mut names = match &self.place {
             ResultPlace::Folder(results) => results.list(folder)?,
             #[cfg(feature = "object-storage")]
@@ -256,6 +417,25 @@ impl SegmentStore {
         names.sort();
         Ok(names)
     }
+}
+
+/// The file that says that a round has begun.
+fn round_file(round: u32) -> String {
+    if round == 1 { FLEET_FILE.to_owned() } else { format!("{ROUNDS}/{round}.json") }
+}
+
+/// Whether this is the name of a file of the archive. Names come from records: one that leads out of the archive is
+/// not followed.
+fn is_archive_name(name: &str) -> bool {
+    name.strip_prefix("archive/").is_some_and(|file| !file.contains(['/', '\\']) && file != "..")
+}
+
+fn damaged(name: &str) -> io::Error {
+    io::Error::other(format!("{name} is damaged"))
+}
+
+fn exists(name: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::AlreadyExists, format!("{name} exists with other content"))
 }
 
 #[cfg(test)]
@@ -273,7 +453,7 @@ mod tests {
     #[test]
     fn a_reader_keeps_what_was_settled_and_nothing_else() {
         let folder = tempfile::tempdir().expect("a folder");
-        let store = SegmentStore::create(folder.path(), "{}").expect("made");
+        let store = SegmentStore::create(folder.path(), 1, "{}").expect("made");
         let group = |bucket, epoch, sequence, text: &str| SegmentGroup {
             bucket,
             epoch,
@@ -298,7 +478,26 @@ mod tests {
             .expect("read");
         assert_eq!(lines, ["a\n", "b\n", "c\n"]);
         assert!(store.is_final().expect("read") && SegmentStore::is_there(folder.path()));
-        assert!(SegmentStore::create(folder.path(), "another crawl").is_err());
+        assert!(SegmentStore::create(folder.path(), 1, "another crawl").is_err());
+        // A round is beside the one before it, and refers to its records.
+        let second = SegmentStore::create(folder.path(), 2, "{}").expect("made");
+        assert_eq!(second.begin_round("later").expect("read"), "{}", "the first process decides");
+        assert_eq!((store.rounds().expect("read"), second.is_final().expect("read")), (2, false));
+        let names = second.earlier_segments().expect("read");
+        let mut places = Vec::new();
+        let keep = |record: PlacedRecord<'_>| {
+            places.push((String::from_utf8_lossy(record.line).into_owned(), record.place));
+            Ok(())
+        };
+        store.placed_records(&names, keep).expect("read");
+        assert_eq!(places.iter().map(|(line, _)| line.as_str()).collect::<Vec<_>>(), ["a\n", "b\n", "c\n"]);
+        for (line, EarlierPlace { segment, offset, length, .. }) in places {
+            let lines = second.group_lines(&names[segment as usize], offset, length).expect("read");
+            assert_eq!(lines, line.as_bytes());
+        }
+        second.write("three", "three-1", &[group(1, 1, 1, "again")]).expect("written");
+        second.write_positions("three-1", &[(1, 1, "three".into(), 1)]).expect("written");
+        assert_eq!(second.earlier_segments().expect("read"), names);
         let with_more = SegmentGroup {
             graph: vec![b"chunk 1".to_vec(), b"chunk 2".to_vec()],
             notes: vec![("h".into(), b"{}".to_vec())],

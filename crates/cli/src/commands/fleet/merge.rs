@@ -7,17 +7,17 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use argiope_core::schedule::frontier::{StoreError, StoreErrorKind};
-use argiope_core::{Fate, FoundEdges, Frontier as _, Link, LinkList, LinkRef, Url};
+use argiope_core::{Fate, FoundEdges, Frontier as _, Link, LinkKind, LinkList, LinkRef, Url};
 use argiope_runtime::atomic_file::AtomicFile;
 use argiope_runtime::directory::Directory;
 use argiope_store::disk::{GraphRound, HistoryEvent, LinkGraph};
-use argiope_store::segments::SegmentStore;
+use argiope_store::segments::{SegmentStore, shown_place};
 use clap::Args;
 
 use super::Refusal;
 use crate::flags::config_file::UsageError;
 use crate::records::{ReadError, StoredRecord};
-use crate::results::{self, CrawlStart, link_kind};
+use crate::results::{self, CrawlStart};
 use crate::screen::wording;
 
 /// Records of one commit.
@@ -68,15 +68,21 @@ fn merged(args: &MergeArgs) -> Result<u64, Refusal> {
     if target.exists() {
         return Err(Refusal::Failed(format!("{} exists already; name another directory", target.display())));
     }
-    let config = CrawlStart::read(results)?.config(results)?;
+    let round = last_finished(results)?;
+    let config = CrawlStart::read(results, &round)?.config(results)?;
     let rules =
         argiope_runtime::rules(&config).map_err(|error| Refusal::Failed(format!("{}: {error}", results.display())))?;
     let mut directory = Directory::open(target, &rules, &config)?;
-    add_links(&mut directory, results)?;
+    add_links(&mut directory, results, &round)?;
     let (mut records, mut archives, mut told) = (0_u64, BTreeSet::new(), Instant::now());
-    results::walk(results, |event| {
+    let mut kind = LinkKind::Anchor;
+    results::walk_round(results, &round, |event| {
         let line = match event {
-            HistoryEvent::Link { .. } | HistoryEvent::Round => return Ok(()),
+            HistoryEvent::Link { kind: found, .. } => {
+                kind = found;
+                return Ok(());
+            }
+            HistoryEvent::Round => return Ok(()),
             HistoryEvent::Note { host, note } => {
                 let lane = directory.frontier.lane_of(host)?;
                 return Ok(directory.frontier.keep_note(Some(lane), note)?);
@@ -84,7 +90,7 @@ fn merged(args: &MergeArgs) -> Result<u64, Refusal> {
             HistoryEvent::Fate { line, .. } | HistoryEvent::Line { line } => line,
         };
         records += 1;
-        archives.extend(add(&mut directory, line, rules.max_redirects)?);
+        archives.extend(add(&mut directory, line, kind, rules.max_redirects)?);
         if records.is_multiple_of(MERGE_COMMIT) {
             directory.commit()?;
         }
@@ -101,9 +107,23 @@ fn merged(args: &MergeArgs) -> Result<u64, Refusal> {
     Ok(records)
 }
 
+/// The last round that is finished, or the only one.
+fn last_finished(results: &Path) -> Result<SegmentStore, Refusal> {
+    let fault = |error: std::io::Error| Refusal::Failed(format!("{}: {error}", shown_place(results)));
+    let latest = SegmentStore::latest(results).map_err(fault)?;
+    if latest.round() == 1 || latest.is_final().map_err(fault)? {
+        return Ok(latest);
+    }
+    let round = latest.round() - 1;
+    let _ = writeln!(std::io::stderr(), "round {} is not finished; merging round {round}", latest.round());
+    Ok(latest.of_round(round))
+}
+
 /// Adds the links of all pages.
-fn add_links(directory: &mut Directory, results: &Path) -> Result<(), Refusal> {
-    let mut graph = LinkGraph::open(results, GraphRound::Latest)?;
+fn add_links(directory: &mut Directory, results: &Path, round: &SegmentStore) -> Result<(), Refusal> {
+    let latest = SegmentStore::latest(results).map_err(|error| Refusal::Failed(error.to_string()))?;
+    let state = if round.round() == latest.round() { GraphRound::Latest } else { GraphRound::Previous };
+    let mut graph = LinkGraph::open(results, state)?;
     let mut pages = 0_u64;
     graph.pages(|page| {
         let Ok(source) = Url::parse(page.source) else { return Ok(()) };
@@ -122,10 +142,12 @@ fn add_links(directory: &mut Directory, results: &Path) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Adds one record to a crawl directory, as if it had been crawled there. Returns the file of the archive that it names.
-fn add(directory: &mut Directory, line: &[u8], redirects: u8) -> Result<Option<String>, StoreError> {
+/// Adds one record to a crawl directory, as if it had been crawled there. Returns the files of the archive that it names.
+fn add(directory: &mut Directory, line: &[u8], kind: LinkKind, redirects: u8) -> Result<Vec<String>, StoreError> {
     let record = StoredRecord::read(line)?;
-    let archive = record.warc.as_ref().map(|place| place.file.clone());
+    let place = record.warc.as_ref();
+    let body = place.and_then(|place| place.payload.as_ref()).map(|payload| payload.file.clone());
+    let archive = place.map(|place| place.file.clone()).into_iter().chain(body).collect();
     let frontier = &mut directory.frontier;
     let is_robots = record.r#for.as_deref() == Some("robots");
     let (Ok(url), Some(outcome), false) = (Url::parse(&record.url), record.outcome, is_robots) else {
@@ -133,7 +155,6 @@ fn add(directory: &mut Directory, line: &[u8], redirects: u8) -> Result<Option<S
         return Ok(archive);
     };
     let via = record.via.as_deref().and_then(|via| Url::parse(via).ok());
-    let kind = link_kind(&record);
     let link = Link { url, via, depth: record.depth, redirects, tries: record.tries, kind, request: None };
     let Some(lane) = frontier.offer(LinkRef::from(&link))? else {
         return Err(StoreError::new(StoreErrorKind::Damaged, format!("{} has two records", record.url)));

@@ -2,6 +2,7 @@
 
 mod merge;
 mod process;
+mod rounds;
 mod settings;
 mod status;
 

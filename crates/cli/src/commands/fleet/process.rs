@@ -1,7 +1,8 @@
 //! One process of a fleet: it joins, crawls its share, and joins again where it lost its lease.
 
+use std::cell::RefCell;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -14,10 +15,13 @@ use argiope_runtime::Error;
 use argiope_runtime::keeper_thread::{Clock, KeeperHandle, KeeperMessage, wall_clock};
 use argiope_runtime::writer_thread::OutputTarget;
 use argiope_store::cluster::{
-    FleetClient, FleetSession, FleetSettings, FleetState, LeaseTimes, QueuedLink, SessionSetup, bucket_of,
+    CrawlRound, FleetClient, FleetSession, FleetSettings, FleetState, LeaseTimes, QueuedLink, RequeueError,
+    SessionSetup, bucket_of, requeue,
 };
-use argiope_store::segments::{SegmentStore, shown_place};
+use argiope_store::segments::SegmentStore;
+use signal_hook::iterator::Signals;
 
+use super::rounds::{join_round, results};
 use super::settings::{settings, shared_config};
 use super::{FleetFlags, PAUSE, Refusal, connect, finish};
 use crate::commands::USAGE;
@@ -26,7 +30,7 @@ use crate::commands::interrupt::Interrupt;
 use crate::flags::config_file::UsageError;
 use crate::flags::settings::CommandSettings;
 use crate::report::CrawlReport;
-use crate::results::CrawlStart;
+use crate::screen::wording;
 
 /// Takes part in a crawl that other processes share.
 pub fn crawl(settings: &CommandSettings, flags: &FleetFlags) -> Result<ExitCode, UsageError> {
@@ -43,7 +47,6 @@ pub fn crawl(settings: &CommandSettings, flags: &FleetFlags) -> Result<ExitCode,
     for (is_set, flag) in [
         (config.jsonl.is_some(), "--jsonl"),
         (config.csv.is_some(), "--csv"),
-        (config.recrawl, "--recrawl"),
         (config.fresh, "--fresh"),
         (config.max_bytes.is_some(), "--max-bytes"),
         (config.max_disk.is_some(), "--max-disk"),
@@ -66,23 +69,15 @@ fn take_part(own: &CommandSettings, address: &str, name: &str, flags: &FleetFlag
     let CommandSettings { crawl: config, messages } = own;
     let ca_cert = config.ca_cert.as_deref().filter(|_| address.starts_with("rediss://"));
     let owner = format!("{:012x}", argiope_runtime::unpredictable() >> 16);
-    let mut client = connect(address, name, &owner, ca_cert)?;
-    let settings = settings(own, &mut client, flags)?;
+    let client = connect(address, name, &owner, ca_cert)?;
+    let mut client = join_round(own, client, name)?;
+    let settings = settings(own, &mut client, flags, name)?;
     let shared = CommandSettings { crawl: shared_config(config, &settings)?, messages: *messages };
-    let out = PathBuf::from(&settings.out);
-    let started = jiff::Timestamp::from_millisecond(i64::try_from(settings.created).unwrap_or(0)).unwrap_or_default();
-    let about = CrawlStart {
-        fleet: name.to_owned(),
-        key: settings.key,
-        started: format!("{started:.3}"),
-        config: settings.config.clone(),
-    };
-    let about = serde_json::to_string(&about).unwrap_or_default();
-    let segments = SegmentStore::create(&out, &about)
-        .map_err(|error| Refusal::Failed(format!("{}: {error}", shown_place(&out))))?;
-    let part = Part { shared: &shared, address, name, owner: &owner, ca_cert, settings: &settings };
-    let mut signals =
+    let segments = results(name, &settings)?;
+    let signals =
         Interrupt::listen().map_err(|error| Refusal::Failed(format!("signals could not be watched: {error}")))?;
+    let signals = RefCell::new(signals);
+    let part = Part { shared: &shared, address, name, owner: &owner, ca_cert, settings: &settings, signals: &signals };
     let (mut sessions, mut is_waiting) = (0, false);
     loop {
         match part.take_turn(&mut client, &segments, flags.times(), &mut sessions) {
@@ -96,7 +91,7 @@ fn take_part(own: &CommandSettings, address: &str, name: &str, flags: &FleetFlag
             }
             Err(refusal) => return Err(refusal),
         }
-        if let Some(code) = Interrupt::pending(&mut signals) {
+        if let Some(code) = Interrupt::pending(&mut signals.borrow_mut()) {
             return Ok(ExitCode::from(code));
         }
         std::thread::sleep(PAUSE);
@@ -112,6 +107,8 @@ struct Part<'a> {
     owner: &'a str,
     ca_cert: Option<&'a Path>,
     settings: &'a FleetSettings,
+    /// Signals that arrive outside of a session.
+    signals: &'a RefCell<Signals>,
 }
 
 /// How a session ended.
@@ -169,7 +166,11 @@ impl Part<'_> {
         let mut rules = shared.rules().map_err(|error| Refusal::Usage(error.to_string()))?;
         rules.fingerprint_key = settings.key;
         let mut client = self.client()?;
-        if FleetState::read(&mut client)? == FleetState::Created {
+        if settings.round > 1 && FleetState::read(&mut client)? == FleetState::Created {
+            if let Some(code) = self.requeue(&mut client, &segments, rules.max_redirects)? {
+                return Ok(SessionEnd::Code(code));
+            }
+        } else if FleetState::read(&mut client)? == FleetState::Created {
             let roots = rules.roots.iter().filter_map(|root| root.candidates.first());
             let links = roots.map(|url| Link::root(url.clone(), rules.max_redirects));
             let batches: Vec<(u32, Vec<QueuedLink>)> = links
@@ -236,6 +237,29 @@ impl Part<'_> {
         })
     }
 
+    /// Queues the URLs of the previous round. Returns the exit code if a signal stopped that.
+    fn requeue(
+        &self,
+        client: &mut FleetClient,
+        segments: &SegmentStore,
+        max_redirects: u8,
+    ) -> Result<Option<ExitCode>, Refusal> {
+        let mut code = None;
+        let goes_on = |count: Option<u64>| {
+            if let Some(count) = count {
+                let urls = wording::plural(count, "URL");
+                local::say(self.shared.messages, &format!("{}: {urls} of the previous round queued", self.name));
+            }
+            code = Interrupt::pending(&mut self.signals.borrow_mut());
+            code.is_none()
+        };
+        match requeue(client, self.settings, segments, max_redirects, goes_on) {
+            Ok(()) => Ok(code.map(ExitCode::from)),
+            Err(RequeueError::Store(fault)) => Err(fault.into()),
+            Err(RequeueError::Results(error)) => Err(Refusal::Failed(format!("{segments}: {error}"))),
+        }
+    }
+
     /// The exit code of a crawl that is over. All records are read only if it depends on them.
     fn end_code(&self) -> Result<ExitCode, Refusal> {
         if self.shared.messages.fail_on.is_none() {
@@ -248,7 +272,8 @@ impl Part<'_> {
     }
 
     fn client(&self) -> Result<FleetClient, Refusal> {
-        connect(self.address, self.name, self.owner, self.ca_cert)
+        let name = CrawlRound::store_name(self.name, self.settings.round);
+        connect(self.address, &name, self.owner, self.ca_cert)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The settings of a shared crawl: those of the process that started it.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use argiope_core::rules::Config;
@@ -41,17 +42,14 @@ const LOCAL: &[&str] = &[
 ];
 
 /// The settings that hold: those of the first process.
-pub fn settings(own: &CommandSettings, client: &mut FleetClient, flags: &FleetFlags) -> Result<FleetSettings, Refusal> {
+pub fn settings(
+    own: &CommandSettings,
+    client: &mut FleetClient,
+    flags: &FleetFlags,
+    name: &str,
+) -> Result<FleetSettings, Refusal> {
     let config = &own.crawl;
-    let out = config.out.clone().unwrap_or_default();
-    if is_object_storage(&out) && out.to_string_lossy().contains('@') {
-        // The address would be stored with the crawl and shown in messages.
-        let shown = shown_place(&out);
-        return Err(Refusal::Usage(format!("--out {shown}: give no credentials here; set them in the environment")));
-    }
-    let absolute = if is_object_storage(&out) { out } else { std::path::absolute(&out).unwrap_or(out) };
-    let absolute = absolute.display().to_string();
-    let name = client.name().to_owned();
+    let absolute = place(config)?.display().to_string();
     let found = if config.roots.is_empty() && config.input.is_none() {
         let until = Instant::now() + JOIN;
         let mut told = false;
@@ -75,6 +73,7 @@ pub fn settings(own: &CommandSettings, client: &mut FleetClient, flags: &FleetFl
         let first = FleetSettings {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             key: argiope_runtime::unpredictable(),
+            round: 1,
             buckets: flags.buckets,
             max_pages: config.max_pages,
             rate: config.rate.map(|rate| rate.per_second),
@@ -102,6 +101,46 @@ pub fn settings(own: &CommandSettings, client: &mut FleetClient, flags: &FleetFl
         return Err(Refusal::Usage(format!("{name} was started with {limit}: --max-pages cannot be changed")));
     }
     Ok(found)
+}
+
+/// The folder of the results as an absolute path, or the prefix.
+pub fn place(config: &Config) -> Result<PathBuf, Refusal> {
+    let out = config.out.clone().unwrap_or_default();
+    if is_object_storage(&out) && out.to_string_lossy().contains('@') {
+        // The address would be stored with the crawl and shown in messages.
+        let shown = shown_place(&out);
+        return Err(Refusal::Usage(format!("--out {shown}: give no credentials here; set them in the environment")));
+    }
+    Ok(if is_object_storage(&out) { out } else { std::path::absolute(&out).unwrap_or(out) })
+}
+
+/// The limits that a recrawl may change.
+const LIMITS: &[&str] = &["rate", "per-ip", "max-time", "max-pages-per-host"];
+
+/// The settings of the next round: those of the previous one, with the limits that this process gives.
+pub fn next_round(config: &Config, previous: &FleetSettings) -> Result<FleetSettings, Refusal> {
+    let damaged = || Refusal::Failed("the settings of the crawl cannot be read".into());
+    let mut shared: serde_json::Value = serde_json::from_str(&previous.config).map_err(|_| damaged())?;
+    let (mine, default) = (shared_part(config), shared_part(&Config::default()));
+    for key in LIMITS {
+        if mine.get(key) != default.get(key)
+            && let Some(value) = mine.get(key)
+        {
+            shared[*key] = value.clone();
+        }
+    }
+    let merged: Config = serde_json::from_value(shared.clone()).map_err(|_| damaged())?;
+    Ok(FleetSettings {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        round: previous.round + 1,
+        max_pages: config.max_pages.or(previous.max_pages),
+        rate: merged.rate.map(|rate| rate.per_second),
+        per_ip: merged.per_ip.filter(|most| *most > 0).map(|most| most as u64),
+        max_pages_per_host: merged.max_pages_per_host,
+        created: 0,
+        config: shared.to_string(),
+        ..previous.clone()
+    })
 }
 
 /// The settings as JSON, without what each process decides for itself, but with the roots.

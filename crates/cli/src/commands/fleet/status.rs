@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-use argiope_store::cluster::{FleetClient, FleetSettings, FleetState, Members};
+use argiope_store::cluster::{CrawlRound, FleetClient, FleetSettings, FleetState, Members};
 use argiope_store::segments::SegmentStore;
 use clap::Args;
 
@@ -35,6 +35,8 @@ pub struct FleetRemoval {
 
 fn open(place: &FleetPlace) -> Result<(FleetClient, FleetSettings), Refusal> {
     let mut client = connect(&place.address, &place.name, "status", place.ca_cert.as_deref())?;
+    let round = CrawlRound::read(&mut client)?;
+    let mut client = client.with_name(CrawlRound::store_name(&place.name, round));
     match FleetSettings::read(&mut client)? {
         Some(settings) => Ok((client, settings)),
         None => Err(Refusal::Failed(format!("{}: there is no such crawl", place.name))),
@@ -66,6 +68,7 @@ pub fn status(args: &FleetStatusArgs) -> Result<ExitCode, Refusal> {
             .collect();
         let json = serde_json::json!({
             "name": place.name,
+            "round": settings.round,
             "state": state,
             "known": sum(|state| state.known),
             "queued": sum(|state| state.queued),
@@ -111,7 +114,7 @@ pub fn remove(removal: &FleetRemoval) -> Result<ExitCode, Refusal> {
         )));
     }
     // Readers need the positions once the store has forgotten them.
-    let segments = SegmentStore::open(Path::new(&settings.out));
+    let segments = SegmentStore::open(Path::new(&settings.out)).of_round(settings.round);
     finish(&mut client, &settings, &segments)?;
     if !removal.yes {
         let _ = write!(std::io::stderr(), "remove {name} from the store? Its results in {} stay. [y/N] ", settings.out);
@@ -121,6 +124,9 @@ pub fn remove(removal: &FleetRemoval) -> Result<ExitCode, Refusal> {
             return Err(Refusal::Failed("nothing was removed".into()));
         }
     }
-    client.remove(settings.buckets)?;
+    for round in (1..=settings.round).rev() {
+        client = client.with_name(CrawlRound::store_name(name, round));
+        client.remove(settings.buckets)?;
+    }
     Ok(ExitCode::SUCCESS)
 }

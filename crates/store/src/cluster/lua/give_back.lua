@@ -1,4 +1,4 @@
--- owner, epoch, { fingerprint, host, depth, link } ... -> 1, count | 0
+-- owner, epoch, { fingerprint, host, rank, link } ... -> 1, count | 0
 if not is_held(ARGV[1], ARGV[2]) then return { 0, 0 } end
 local count = 0
 for at = 3, #ARGV, 4 do
@@ -7,6 +7,6 @@ for at = 3, #ARGV, 4 do
     count = count + 1
   end
 end
-redis.call('HINCRBY', HEAD, 'leased', -count)
+redis.call('HINCRBY', HEAD, 'leased', 0 - count)
 redis.call('HINCRBY', HEAD, 'queued', count)
 return { 1, count }

@@ -3,10 +3,11 @@
 --   head   hash  owner, epoch, until; known, queued, leased, settled, pages; level and split of the seen set;
 --                e<epoch>:<owner> = last settled sequence number; number of the last take; quota and its transfers
 --   seen   hash  block number -> fingerprints, 8 bytes each
---   host   hash  host -> depth:first block:last block:links, one for each depth, shallow first
---   queue  hash  depth:block:host -> links, each with its length and fingerprint;
+--   host   hash  host -> rank:first block:last block:links, one for each rank, the lowest first. The rank of a link is
+--                its depth; links with a priority have ranks of their own, negative for a high one
+--   queue  hash  rank:block:host -> links, each with its length and fingerprint;
 --                n:host -> how many links of the host were put, where that is limited
---   run    hash  fingerprint -> depth, number of the take, place in it, host and link of what is leased
+--   run    hash  fingerprint -> rank, number of the take, place in it, host and link of what is leased
 --   note   hash  host -> what its next owner must know
 local HEAD, SEEN, HOST, QUEUE, RUN, NOTE = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 -- A block of the queue is closed when it has this many bytes.
@@ -34,8 +35,8 @@ end
 local function levels_of(host)
   local levels, found = {}, redis.call('HGET', HOST, host)
   if found then
-    for depth, first, last, links in string.gmatch(found, '(%d+):(%d+):(%d+):(%d+)') do
-      levels[#levels + 1] = { tonumber(depth), tonumber(first), tonumber(last), tonumber(links) }
+    for rank, first, last, links in string.gmatch(found, '(-?%d+):(%d+):(%d+):(%d+)') do
+      levels[#levels + 1] = { tonumber(rank), tonumber(first), tonumber(last), tonumber(links) }
     end
   end
   return levels
@@ -59,23 +60,23 @@ local function field_of(level, block, host)
   return text(level) .. ':' .. text(block) .. ':' .. host
 end
 
--- Appends packed links of one host and depth to its queue.
-local function push(host, depth, links)
+-- Appends packed links of one host and rank to its queue.
+local function push(host, rank, links)
   local levels = levels_of(host)
   local at = 1
-  while levels[at] and levels[at][1] < depth do at = at + 1 end
-  if not levels[at] or levels[at][1] ~= depth then
-    table.insert(levels, at, { depth, 0, 0, 0 })
+  while levels[at] and levels[at][1] < rank do at = at + 1 end
+  if not levels[at] or levels[at][1] ~= rank then
+    table.insert(levels, at, { rank, 0, 0, 0 })
   end
   local level = levels[at]
-  local field = field_of(depth, level[3], host)
+  local field = field_of(rank, level[3], host)
   local parts = { redis.call('HGET', QUEUE, field) or '' }
   local size = #parts[1]
   for _, link in ipairs(links) do
     if size >= BLOCK then
       redis.call('HSET', QUEUE, field, table.concat(parts))
       level[3] = level[3] + 1
-      field = field_of(depth, level[3], host)
+      field = field_of(rank, level[3], host)
       parts, size = {}, 0
     end
     parts[#parts + 1] = link
@@ -86,7 +87,7 @@ local function push(host, depth, links)
   keep_levels(host, levels)
 end
 
--- Takes up to `room` links of a host from its queue. Returns their fingerprint, depth and link, and how many are left.
+-- Takes up to `room` links of a host from its queue. Returns their fingerprint, rank and link, and how many are left.
 local function pull(host, room)
   local levels, taken = levels_of(host), {}
   while #taken < room and levels[1] do
@@ -118,23 +119,23 @@ local function pack(fingerprint, link)
   return struct.pack('>I4', #link) .. fingerprint .. link
 end
 
-local function pack_run(depth, take, place, host, link)
-  return struct.pack('>I4I4I4I2', depth, take, place, #host) .. host .. link
+local function pack_run(rank, take, place, host, link)
+  return struct.pack('>i4I4I4I2', rank, take, place, #host) .. host .. link
 end
 
 local function unpack_run(entry)
-  local depth, take, place, size = struct.unpack('>I4I4I4I2', entry)
-  return depth, take, place, string.sub(entry, 15, 14 + size), string.sub(entry, 15 + size)
+  local rank, take, place, size = struct.unpack('>i4I4I4I2', entry)
+  return rank, take, place, string.sub(entry, 15, 14 + size), string.sub(entry, 15 + size)
 end
 
--- Puts all leased links back into their queues. Their order is kept only between depths, not within one depth.
+-- Puts all leased links back into their queues. Their order is kept only between ranks, not within one rank.
 local function requeue()
   local run = redis.call('HGETALL', RUN)
   local groups = {}
   for index = 1, #run, 2 do
-    local depth, _, _, host, link = unpack_run(run[index + 1])
-    local key = text(depth) .. ':' .. host
-    groups[key] = groups[key] or { host, depth, {} }
+    local rank, _, _, host, link = unpack_run(run[index + 1])
+    local key = text(rank) .. ':' .. host
+    groups[key] = groups[key] or { host, rank, {} }
     table.insert(groups[key][3], pack(run[index], link))
   end
   for _, group in pairs(groups) do

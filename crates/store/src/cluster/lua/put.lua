@@ -1,4 +1,4 @@
--- number or 0, { host, depth, most links of the host or 0, count, { fingerprint, link } x count } ...
+-- number or 0, { host, rank, most links of the host or 0, count, { fingerprint, link } x count } ...
 --   -> '1' for each new link, '0' for each known one; known, queued
 -- The effect is idempotent. With a number the reply is idempotent too: it is stored under the caller's own key
 -- (the seventh), so that a caller whose reply was lost still learns which links its first attempt inserted.
@@ -52,7 +52,7 @@ end
 
 local answer, at = {}, 2
 while at <= #ARGV do
-  local host, depth, most, count = ARGV[at], tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
+  local host, rank, most, count = ARGV[at], tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
   -- How many links of the host were put, where that is limited.
   local pages = most > 0 and number(redis.call('HGET', QUEUE, 'n:' .. host)) or 0
   local links = {}
@@ -73,7 +73,7 @@ while at <= #ARGV do
     at = at + 2
   end
   if #links > 0 then
-    push(host, depth, links)
+    push(host, rank, links)
     queued = queued + #links
     if most > 0 then redis.call('HSET', QUEUE, 'n:' .. host, text(pages)) end
   end

@@ -15,9 +15,10 @@ end
 for at = 6 + count, #ARGV, 2 do
   redis.call('HSET', NOTE, ARGV[at], ARGV[at + 1])
 end
-redis.call('HINCRBY', HEAD, 'leased', -count)
+-- A difference: the negative of zero is written as -0, which HINCRBY refuses.
+redis.call('HINCRBY', HEAD, 'leased', 0 - count)
 redis.call('HINCRBY', HEAD, 'settled', count)
 redis.call('HINCRBY', HEAD, 'pages', ARGV[4])
-if redis.call('HEXISTS', HEAD, 'quota') == 1 then redis.call('HINCRBY', HEAD, 'quota', -tonumber(ARGV[4])) end
+if redis.call('HEXISTS', HEAD, 'quota') == 1 then redis.call('HINCRBY', HEAD, 'quota', 0 - tonumber(ARGV[4])) end
 redis.call('HSET', HEAD, position, ARGV[3])
 return { 1, 'settled' }

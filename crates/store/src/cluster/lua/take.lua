@@ -1,5 +1,5 @@
 -- owner, epoch, number, room in all, room for each host that is not named, { host, room } ...
---   -> 1, queued, leased, quota left or -1, { host, links left, { fingerprint, depth, link } ... } ... | 0
+--   -> 1, queued, leased, quota left or -1, { host, links left, { fingerprint, rank, link } ... } ... | 0
 -- Idempotent: repeating a number returns the links that it leased before.
 if not is_held(ARGV[1], ARGV[2]) then return { 0 } end
 local head = redis.call('HMGET', HEAD, 'queued', 'leased', 'quota', 'taken')
@@ -29,10 +29,10 @@ end
 local function repeat_answer()
   local run, hosts = redis.call('HGETALL', RUN), {}
   for index = 1, #run, 2 do
-    local depth, taken, at, host, link = unpack_run(run[index + 1])
+    local rank, taken, at, host, link = unpack_run(run[index + 1])
     if taken == this then
       hosts[host] = hosts[host] or {}
-      table.insert(hosts[host], { at, run[index], depth, link })
+      table.insert(hosts[host], { at, run[index], rank, link })
     end
   end
   for host, taken in pairs(hosts) do

@@ -107,6 +107,14 @@ impl ObjectPrefix {
         got.map(Vec::from).map_err(|error| Self::fault(&error))
     }
 
+    /// A part of an object.
+    pub fn get_range(&self, name: &str, offset: u64, length: u64) -> io::Result<Vec<u8>> {
+        let path = self.path(name);
+        let range = offset..offset.saturating_add(length);
+        let got = self.runtime.block_on(self.store.get_range(&path, range));
+        got.map(Vec::from).map_err(|error| Self::fault(&error))
+    }
+
     pub fn list(&self, folder: &str) -> io::Result<Vec<String>> {
         let listed = self.runtime.block_on(self.store.list_with_delimiter(Some(&self.path(folder))));
         let objects = listed.map_err(|error| Self::fault(&error))?.objects;

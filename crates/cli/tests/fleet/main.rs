@@ -3,173 +3,20 @@
 //! The tests check the server logs and the records, not the output of the processes. Every process sends its name in a
 //! header, so that the log shows which process sent a request.
 
+#[path = "../durable_kit/mod.rs"]
 mod durable_kit;
+mod kit;
+mod objects;
+mod recrawl;
 
-use std::collections::BTreeMap;
-use std::io::Write as _;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-use argiope_practice::{GraphPlan, PracticeWeb, Response, SeenRequest, Site};
+use argiope_practice::{GraphPlan, PracticeWeb, Response, Site};
 use argiope_testkit::redis_cluster::{RedisCluster, ServerGuard};
-use argiope_testkit::s3_server::{S3Certificate, S3Server, SECRET};
 use durable_kit::{Dice, PATIENCE, Practice, is_long, records, signal, wait};
+use kit::{Fleet, certificate_files, check_ownership, plan};
 use rustix::process::Signal;
-
-/// A short lease keeps the tests short.
-const LEASE: &str = "2";
-
-/// A shared crawl in its own folder.
-struct Fleet {
-    cluster: RedisCluster,
-    folder: tempfile::TempDir,
-    started: u32,
-    out: String,
-    environment: Vec<(&'static str, String)>,
-}
-
-impl Fleet {
-    fn new(cluster: RedisCluster) -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
-        Self { cluster, folder, started: 0, out: "results".to_owned(), environment: Vec::new() }
-    }
-
-    fn command(&self, more: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_argiope"));
-        let usual = "--scope any --allow-private --pace full -c 32 --retry-wait 20ms --buckets 64 --no-progress";
-        command.current_dir(self.folder.path()).arg("crawl").args(usual.split(' '));
-        command.args(["--frontier", &self.cluster.address(), "--name", "test", "--out", &self.out, "--lease", LEASE]);
-        command.args(more).stdin(Stdio::null()).envs(self.environment.iter().cloned());
-        command
-    }
-
-    /// Starts another process, which sends its name in its requests.
-    fn spawn(&mut self, more: &[&str]) -> Child {
-        self.started += 1;
-        let log = std::fs::File::create(self.folder.path().join(format!("{}.log", self.started))).expect("a file");
-        let name = format!("X-Process: {}", self.started);
-        let mut command = self.command(more);
-        command.args(["--header", &name]).stdout(Stdio::null()).stderr(log);
-        command.spawn().expect("it starts")
-    }
-
-    /// The records as `export` reads them from the segments.
-    fn records(&self) -> Vec<serde_json::Value> {
-        let done = self.run(&["export", &self.out, "--format", "jsonl", "-o", "all.jsonl"]);
-        assert!(done.0, "{}", done.1);
-        records(&self.folder.path().join("all.jsonl"))
-    }
-
-    fn run(&self, arguments: &[&str]) -> (bool, String) {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_argiope"));
-        let output = command
-            .current_dir(self.folder.path())
-            .args(arguments)
-            .envs(self.environment.iter().cloned())
-            .output()
-            .expect("it runs");
-        let said = [output.stdout, output.stderr].concat();
-        (output.status.success(), String::from_utf8_lossy(&said).into_owned())
-    }
-
-    fn logs(&self) -> String {
-        let logs = (1..=self.started).map(|number| {
-            let text = std::fs::read_to_string(self.folder.path().join(format!("{number}.log"))).unwrap_or_default();
-            format!("-- process {number}\n{text}\n")
-        });
-        logs.collect()
-    }
-
-    /// Waits until the log of a process contains these words.
-    fn wait_for_words(&self, words: &str) {
-        let until = Instant::now() + PATIENCE;
-        while !self.logs().contains(words) {
-            assert!(Instant::now() < until, "no process said {words:?}:\n{}", self.logs());
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    }
-
-    fn finish(&self, mut processes: Vec<Child>) {
-        for process in &mut processes {
-            let begin = Instant::now();
-            let status = loop {
-                if let Some(status) = process.try_wait().expect("it can be waited for") {
-                    break status;
-                }
-                assert!(begin.elapsed() < 2 * PATIENCE, "it does not end:\n{}", self.logs());
-                std::thread::sleep(Duration::from_millis(20));
-            };
-            assert!(status.success(), "{status}\n{}", self.logs());
-        }
-    }
-}
-
-/// Prints the logs of the processes if a test fails.
-impl Drop for Fleet {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            let status = self.run(&["fleet", "status", &self.cluster.address(), "--name", "test"]);
-            let _ = writeln!(std::io::stderr(), "{}\n-- status\n{}", self.logs(), status.1);
-        }
-    }
-}
-
-/// Asserts by the server log that no process sent a request to a host after another process had taken it over, unless
-/// it took the host over again. Returns the number of changes of ownership.
-fn check_ownership(practice: &Practice, tolerated: usize) -> usize {
-    let log = practice.web.log();
-    let named = |seen: &SeenRequest| {
-        let name = seen.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("x-process"));
-        name.map(|(_, value)| value.clone())
-    };
-    // Requests for robots.txt carry no user headers; page requests on the same connection do.
-    let connections: BTreeMap<u64, String> =
-        log.iter().filter_map(|seen| Some((seen.connection, named(seen)?))).collect();
-    let mut by_host: BTreeMap<String, Vec<(Duration, String)>> = BTreeMap::new();
-    for seen in log {
-        if let Some(process) = connections.get(&seen.connection) {
-            by_host.entry(seen.host).or_default().push((seen.start, process.clone()));
-        }
-    }
-    let (mut changes, mut intruders) = (0, Vec::new());
-    for (host, mut requests) in by_host {
-        requests.sort();
-        // The last request of each process to this host.
-        let mut last: BTreeMap<&str, Duration> = BTreeMap::new();
-        let mut owner = "";
-        for (start, process) in &requests {
-            if process != owner {
-                changes += usize::from(!owner.is_empty());
-                // A process that has lost a host gets it back only after the next owner has died or left, which takes
-                // longer than this.
-                let since = last.get(owner).map(|last| start.saturating_sub(*last));
-                if last.contains_key(process.as_str()) && since.is_some_and(|since| since < Duration::from_secs(1)) {
-                    intruders.push((host.clone(), process.clone()));
-                }
-                owner = process;
-            }
-            last.insert(process, *start);
-        }
-    }
-    assert!(intruders.len() <= tolerated, "requests after another process had taken over: {intruders:?}");
-    changes
-}
-
-fn plan(seed: u64, hosts: u32, pages: u32) -> GraphPlan {
-    GraphPlan {
-        seed,
-        hosts,
-        // Headers are sent to the hosts of roots only.
-        seeds: hosts,
-        pages,
-        links: 8,
-        cross: 200,
-        missing: 40,
-        redirects: 60,
-        latency_us: (1_000, 40_000),
-        ..GraphPlan::default()
-    }
-}
 
 #[test]
 #[ignore = "needs redis-server"]
@@ -463,17 +310,6 @@ fn the_rate_holds_over_all_processes() {
     }
 }
 
-/// A folder with a certificate for 127.0.0.1 (`server.pem`), its key (`key.pem`) and its authority (`ca.pem`).
-fn certificate_files() -> tempfile::TempDir {
-    let files = tempfile::tempdir().expect("a folder");
-    let authority = argiope_practice::TestAuthority::new().expect("an authority");
-    let (certificate, key) = authority.issue(vec!["127.0.0.1".to_owned()]).expect("a certificate");
-    for (name, text) in [("server.pem", certificate), ("key.pem", key), ("ca.pem", authority.pem())] {
-        std::fs::write(files.path().join(name), text).expect("written");
-    }
-    files
-}
-
 #[test]
 #[ignore = "needs redis-server"]
 fn tls_a_login_and_a_configuration_file_work() {
@@ -525,69 +361,6 @@ fn tls_a_login_and_a_configuration_file_work() {
     }
     let alone = run(&["crawl", "http://127.0.0.1/", "--name", "x"]);
     assert!(alone.0 == Some(2) && alone.1.contains("--frontier"), "{alone:?}");
-}
-
-#[test]
-#[ignore = "needs redis-server, moto"]
-fn results_go_to_object_storage_and_are_read_from_there() {
-    let server = S3Server::start("crawls");
-    let practice = Practice::serve_with_headers(plan(11, 20, 10));
-    let mut fleet = Fleet::new(RedisCluster::single());
-    fleet.out = "s3://crawls/a/first".to_owned();
-    fleet.environment = server.environment();
-    let roots: Vec<&str> = practice.roots.iter().map(String::as_str).collect();
-    let mut processes: Vec<Child> = (0..2).map(|_| fleet.spawn(&roots)).collect();
-    practice.web.wait_requests(60, PATIENCE);
-    let mut killed = std::mem::replace(&mut processes[0], fleet.spawn(&roots));
-    killed.kill().expect("it is killed");
-    wait(&mut killed);
-    fleet.finish(processes);
-    practice.check(&fleet.records());
-    let root = practice.roots[0].as_str();
-    for arguments in [&["report", &fleet.out][..], &["explain", &fleet.out, root], &["audit", &fleet.out]] {
-        let done = fleet.run(arguments);
-        assert!(!done.1.contains("error: ") && done.1.len() > 100, "{arguments:?}: {}", done.1);
-    }
-    let merged = fleet.run(&["merge", &fleet.out, "merged.crawl"]);
-    assert!(merged.0, "{}", merged.1);
-    let exported = fleet.run(&["export", "merged.crawl", "--format", "jsonl", "-o", "merged.jsonl"]);
-    assert!(exported.0, "{}", exported.1);
-    practice.check(&records(&fleet.folder.path().join("merged.jsonl")));
-    // Credentials are neither in what the processes say nor in the objects.
-    let listed = server.ask("GET", "/crawls?list-type=2&prefix=a/first");
-    assert!(listed.contains("a/first/fleet.json") && listed.contains("a/first/settled/final.json"), "{listed}");
-    let about = server.ask("GET", "/crawls/a/first/fleet.json");
-    for text in [&fleet.logs(), &about, &merged.1] {
-        assert!(!text.contains(SECRET) && !text.contains("AKIA"), "{text}");
-    }
-    // No upload is left half done.
-    let uploads = server.ask("GET", "/crawls?uploads");
-    assert!(uploads.starts_with("HTTP/1.1 200") && !uploads.contains("<UploadId>"), "{uploads}");
-    // A prefix without results, and a bucket that does not exist, are named.
-    for place in ["s3://crawls/none", "s3://absent/none"] {
-        let none = fleet.run(&["report", place]);
-        assert!(!none.0 && none.1.contains(place) && none.1.contains("no such object"), "{}", none.1);
-    }
-}
-
-#[test]
-#[ignore = "needs moto"]
-fn object_storage_is_reached_over_tls_with_a_private_authority() {
-    let files = certificate_files();
-    let path = |name: &str| files.path().join(name);
-    let (certificate, key, authority) = (path("server.pem"), path("key.pem"), path("ca.pem"));
-    let server = S3Server::secure(S3Certificate { certificate, key, authority });
-    let report = |environment: Vec<(&str, String)>| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_argiope"));
-        let output = command.args(["report", "s3://absent/x"]).envs(environment).output().expect("it runs");
-        String::from_utf8_lossy(&output.stderr).into_owned()
-    };
-    let trusted = report(server.environment());
-    assert!(trusted.contains("no such object"), "{trusted}");
-    let mut environment = server.environment();
-    environment.retain(|(name, _)| *name != "AWS_CA_BUNDLE");
-    let untrusted = report(environment);
-    assert!(untrusted.contains("certificate") && !untrusted.contains("no such object"), "{untrusted}");
 }
 
 #[test]

@@ -1,0 +1,94 @@
+//! `--recrawl` of a shared crawl: which round this process takes part in, and how a round begins.
+//!
+//! A round begins when a process creates `rounds/N.json` beside the results, which only one can. All others take part in
+//! it: the file says with which settings. The store is told afterwards, by whichever process comes first.
+
+use std::path::Path;
+
+use argiope_core::schedule::keeper::End;
+use argiope_store::cluster::{CrawlRound, FleetClient, FleetSettings, FleetState};
+use argiope_store::segments::{SegmentStore, shown_place};
+
+use super::settings::{next_round, place};
+use super::{Refusal, finish};
+use crate::commands::crawl::say;
+use crate::flags::settings::CommandSettings;
+use crate::results::{CrawlEnd, CrawlStart};
+
+/// The client of the round that this process takes part in. With `--recrawl`, a finished round is followed by the next.
+pub fn join_round(own: &CommandSettings, mut first: FleetClient, name: &str) -> Result<FleetClient, Refusal> {
+    if !own.crawl.recrawl {
+        let round = CrawlRound::read(&mut first)?;
+        return Ok(first.with_name(CrawlRound::store_name(name, round)));
+    }
+    let out = place(&own.crawl)?;
+    let failed = |error: std::io::Error| Refusal::Failed(format!("{}: {error}", shown_place(&out)));
+    let results = SegmentStore::open(&out);
+    let rounds = results.rounds().map_err(failed)?;
+    if rounds == 0 {
+        // There is nothing to compare with: a crawl begins.
+        return Ok(first);
+    }
+    let latest = results.of_round(rounds);
+    let start = CrawlStart::read(&out, &latest)?;
+    if start.fleet != name {
+        let words = format!("{} holds the crawl {}, not {name}", shown_place(&out), start.fleet);
+        return Err(Refusal::Usage(words));
+    }
+    let damaged = || Refusal::Failed(format!("{}: the settings of the crawl cannot be read", shown_place(&out)));
+    let settings = start.settings.ok_or_else(damaged)?;
+    let mut client = first.with_name(CrawlRound::store_name(name, rounds));
+    if !latest.is_final().map_err(failed)? {
+        if FleetState::read(&mut client)? != FleetState::Finished {
+            return in_store(client, &settings, name);
+        }
+        // The processes that found the end did not live to write it down.
+        finish(&mut client, &settings, &latest)?;
+    }
+    let end: Option<CrawlEnd> =
+        latest.end().map_err(failed)?.map(|end| serde_json::from_str(&end)).transpose().map_err(|_| damaged())?;
+    if end.as_ref().and_then(|end| End::from_name(&end.reason)) != Some(End::Finished) {
+        let queued = end.map_or(0, |end| end.queued);
+        let words = format!("{name}: the crawl ended with {queued} queued URLs; a finished crawl can be recrawled");
+        return Err(Refusal::Failed(words));
+    }
+    let next = next_round(&own.crawl, &settings)?;
+    let next = FleetSettings { created: FleetSettings::store_time(&mut client)?, ..next };
+    let begun = latest.of_round(next.round).begin_round(&about(name, &next)).map_err(failed)?;
+    let begun: CrawlStart = serde_json::from_str(&begun).map_err(|_| damaged())?;
+    let begun = begun.settings.ok_or_else(damaged)?;
+    if begun == next {
+        say(own.messages, &format!("{name}: recrawling, round {}", next.round));
+        // What the previous round found is in its segments.
+        client.remove_buckets(settings.buckets)?;
+    }
+    in_store(client.with_name(CrawlRound::store_name(name, begun.round)), &begun, name)
+}
+
+/// The description of a round: `fleet.json` or `rounds/N.json`.
+pub fn about(name: &str, settings: &FleetSettings) -> String {
+    let started = jiff::Timestamp::from_millisecond(i64::try_from(settings.created).unwrap_or(0)).unwrap_or_default();
+    let start = CrawlStart {
+        fleet: name.to_owned(),
+        key: settings.key,
+        started: format!("{started:.3}"),
+        config: settings.config.clone(),
+        settings: Some(settings.clone()),
+    };
+    serde_json::to_string(&start).unwrap_or_default()
+}
+
+/// Makes a round known to the store, unless it is.
+fn in_store(mut client: FleetClient, settings: &FleetSettings, name: &str) -> Result<FleetClient, Refusal> {
+    settings.create(&mut client)?;
+    let mut first = client.with_name(name.to_owned());
+    CrawlRound::raise(&mut first, settings.round)?;
+    Ok(first.with_name(CrawlRound::store_name(name, settings.round)))
+}
+
+/// Opens the results of the round that these settings belong to.
+pub fn results(name: &str, settings: &FleetSettings) -> Result<SegmentStore, Refusal> {
+    let out = Path::new(&settings.out);
+    SegmentStore::create(out, settings.round, &about(name, settings))
+        .map_err(|error| Refusal::Failed(format!("{}: {error}", shown_place(out))))
+}

@@ -1,0 +1,177 @@
+//! The parts that the fleet tests share: a fleet of processes, and what the servers' logs must show.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use argiope_practice::{GraphPlan, SeenRequest};
+use argiope_testkit::redis_cluster::RedisCluster;
+
+use crate::durable_kit::{PATIENCE, Practice, records};
+
+/// A short lease keeps the tests short.
+pub const LEASE: &str = "2";
+
+/// A shared crawl in its own folder.
+pub struct Fleet {
+    pub cluster: RedisCluster,
+    pub folder: tempfile::TempDir,
+    pub started: u32,
+    pub out: String,
+    pub environment: Vec<(&'static str, String)>,
+}
+
+impl Fleet {
+    pub fn new(cluster: RedisCluster) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        Self { cluster, folder, started: 0, out: "results".to_owned(), environment: Vec::new() }
+    }
+
+    pub fn command(&self, more: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_argiope"));
+        let usual = "--scope any --allow-private --pace full -c 32 --retry-wait 20ms --buckets 64 --no-progress";
+        command.current_dir(self.folder.path()).arg("crawl").args(usual.split(' '));
+        command.args(["--frontier", &self.cluster.address(), "--name", "test", "--out", &self.out, "--lease", LEASE]);
+        command.args(more).stdin(Stdio::null()).envs(self.environment.iter().cloned());
+        command
+    }
+
+    /// Starts another process, which sends its name in its requests.
+    pub fn spawn(&mut self, more: &[&str]) -> Child {
+        self.started += 1;
+        let log = std::fs::File::create(self.folder.path().join(format!("{}.log", self.started))).expect("a file");
+        let name = format!("X-Process: {}", self.started);
+        let mut command = self.command(more);
+        command.args(["--header", &name]).stdout(Stdio::null()).stderr(log);
+        command.spawn().expect("it starts")
+    }
+
+    /// The records as `export` reads them from the segments.
+    pub fn records(&self) -> Vec<serde_json::Value> {
+        let done = self.run(&["export", &self.out, "--format", "jsonl", "-o", "all.jsonl"]);
+        assert!(done.0, "{}", done.1);
+        records(&self.folder.path().join("all.jsonl"))
+    }
+
+    pub fn run(&self, arguments: &[&str]) -> (bool, String) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_argiope"));
+        let output = command
+            .current_dir(self.folder.path())
+            .args(arguments)
+            .envs(self.environment.iter().cloned())
+            .output()
+            .expect("it runs");
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8_lossy(&said).into_owned())
+    }
+
+    pub fn logs(&self) -> String {
+        let logs = (1..=self.started).map(|number| {
+            let text = std::fs::read_to_string(self.folder.path().join(format!("{number}.log"))).unwrap_or_default();
+            format!("-- process {number}\n{text}\n")
+        });
+        logs.collect()
+    }
+
+    /// Waits until the log of a process contains these words.
+    pub fn wait_for_words(&self, words: &str) {
+        let until = Instant::now() + PATIENCE;
+        while !self.logs().contains(words) {
+            assert!(Instant::now() < until, "no process said {words:?}:\n{}", self.logs());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    pub fn finish(&self, mut processes: Vec<Child>) {
+        for process in &mut processes {
+            let begin = Instant::now();
+            let status = loop {
+                if let Some(status) = process.try_wait().expect("it can be waited for") {
+                    break status;
+                }
+                assert!(begin.elapsed() < 2 * PATIENCE, "it does not end:\n{}", self.logs());
+                std::thread::sleep(Duration::from_millis(20));
+            };
+            assert!(status.success(), "{status}\n{}", self.logs());
+        }
+    }
+}
+
+/// Prints the logs of the processes if a test fails.
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let status = self.run(&["fleet", "status", &self.cluster.address(), "--name", "test"]);
+            let _ = writeln!(std::io::stderr(), "{}\n-- status\n{}", self.logs(), status.1);
+        }
+    }
+}
+
+/// Asserts by the server log that no process sent a request to a host after another process had taken it over, unless
+/// it took the host over again. Returns the number of changes of ownership.
+pub fn check_ownership(practice: &Practice, tolerated: usize) -> usize {
+    let log = practice.web.log();
+    let named = |seen: &SeenRequest| {
+        let name = seen.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("x-process"));
+        name.map(|(_, value)| value.clone())
+    };
+    // Requests for robots.txt carry no user headers; page requests on the same connection do.
+    let connections: BTreeMap<u64, String> =
+        log.iter().filter_map(|seen| Some((seen.connection, named(seen)?))).collect();
+    let mut by_host: BTreeMap<String, Vec<(Duration, String)>> = BTreeMap::new();
+    for seen in log {
+        if let Some(process) = connections.get(&seen.connection) {
+            by_host.entry(seen.host).or_default().push((seen.start, process.clone()));
+        }
+    }
+    let (mut changes, mut intruders) = (0, Vec::new());
+    for (host, mut requests) in by_host {
+        requests.sort();
+        // The last request of each process to this host.
+        let mut last: BTreeMap<&str, Duration> = BTreeMap::new();
+        let mut owner = "";
+        for (start, process) in &requests {
+            if process != owner {
+                changes += usize::from(!owner.is_empty());
+                // A process that has lost a host gets it back only after the next owner has died or left, which takes
+                // longer than this.
+                let since = last.get(owner).map(|last| start.saturating_sub(*last));
+                if last.contains_key(process.as_str()) && since.is_some_and(|since| since < Duration::from_secs(1)) {
+                    intruders.push((host.clone(), process.clone()));
+                }
+                owner = process;
+            }
+            last.insert(process, *start);
+        }
+    }
+    assert!(intruders.len() <= tolerated, "requests after another process had taken over: {intruders:?}");
+    changes
+}
+
+pub fn plan(seed: u64, hosts: u32, pages: u32) -> GraphPlan {
+    GraphPlan {
+        seed,
+        hosts,
+        // Headers are sent to the hosts of roots only.
+        seeds: hosts,
+        pages,
+        links: 8,
+        cross: 200,
+        missing: 40,
+        redirects: 60,
+        latency_us: (1_000, 40_000),
+        ..GraphPlan::default()
+    }
+}
+
+/// A folder with a certificate for 127.0.0.1 (`server.pem`), its key (`key.pem`) and its authority (`ca.pem`).
+pub fn certificate_files() -> tempfile::TempDir {
+    let files = tempfile::tempdir().expect("a folder");
+    let authority = argiope_practice::TestAuthority::new().expect("an authority");
+    let (certificate, key) = authority.issue(vec!["127.0.0.1".to_owned()]).expect("a certificate");
+    for (name, text) in [("server.pem", certificate), ("key.pem", key), ("ca.pem", authority.pem())] {
+        std::fs::write(files.path().join(name), text).expect("written");
+    }
+    files
+}

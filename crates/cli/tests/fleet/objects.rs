@@ -1,0 +1,72 @@
+//! Results in object storage.
+
+use std::process::{Child, Command};
+
+use argiope_testkit::redis_cluster::RedisCluster;
+use argiope_testkit::s3_server::{S3Certificate, S3Server, SECRET};
+
+use crate::durable_kit::{PATIENCE, Practice, records, wait};
+use crate::kit::{Fleet, certificate_files, plan};
+
+#[test]
+#[ignore = "needs redis-server, moto"]
+fn results_go_to_object_storage_and_are_read_from_there() {
+    let server = S3Server::start("crawls");
+    let practice = Practice::serve_with_headers(plan(11, 20, 10));
+    let mut fleet = Fleet::new(RedisCluster::single());
+    fleet.out = "s3://crawls/a/first".to_owned();
+    fleet.environment = server.environment();
+    let roots: Vec<&str> = practice.roots.iter().map(String::as_str).collect();
+    let mut processes: Vec<Child> = (0..2).map(|_| fleet.spawn(&roots)).collect();
+    practice.web.wait_requests(60, PATIENCE);
+    let mut killed = std::mem::replace(&mut processes[0], fleet.spawn(&roots));
+    killed.kill().expect("it is killed");
+    wait(&mut killed);
+    fleet.finish(processes);
+    practice.check(&fleet.records());
+    let root = practice.roots[0].as_str();
+    for arguments in [&["report", &fleet.out][..], &["explain", &fleet.out, root], &["audit", &fleet.out]] {
+        let done = fleet.run(arguments);
+        assert!(!done.1.contains("error: ") && done.1.len() > 100, "{arguments:?}: {}", done.1);
+    }
+    let merged = fleet.run(&["merge", &fleet.out, "merged.crawl"]);
+    assert!(merged.0, "{}", merged.1);
+    let exported = fleet.run(&["export", "merged.crawl", "--format", "jsonl", "-o", "merged.jsonl"]);
+    assert!(exported.0, "{}", exported.1);
+    practice.check(&records(&fleet.folder.path().join("merged.jsonl")));
+    // Credentials are neither in what the processes say nor in the objects.
+    let listed = server.ask("GET", "/crawls?list-type=2&prefix=a/first");
+    assert!(listed.contains("a/first/fleet.json") && listed.contains("a/first/settled/final.json"), "{listed}");
+    let about = server.ask("GET", "/crawls/a/first/fleet.json");
+    for text in [&fleet.logs(), &about, &merged.1] {
+        assert!(!text.contains(SECRET) && !text.contains("AKIA"), "{text}");
+    }
+    // No upload is left half done.
+    let uploads = server.ask("GET", "/crawls?uploads");
+    assert!(uploads.starts_with("HTTP/1.1 200") && !uploads.contains("<UploadId>"), "{uploads}");
+    // A prefix without results, and a bucket that does not exist, are named.
+    for place in ["s3://crawls/none", "s3://absent/none"] {
+        let none = fleet.run(&["report", place]);
+        assert!(!none.0 && none.1.contains(place) && none.1.contains("no such object"), "{}", none.1);
+    }
+}
+
+#[test]
+#[ignore = "needs moto"]
+fn object_storage_is_reached_over_tls_with_a_private_authority() {
+    let files = certificate_files();
+    let path = |name: &str| files.path().join(name);
+    let (certificate, key, authority) = (path("server.pem"), path("key.pem"), path("ca.pem"));
+    let server = S3Server::secure(S3Certificate { certificate, key, authority });
+    let report = |environment: Vec<(&str, String)>| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_argiope"));
+        let output = command.args(["report", "s3://absent/x"]).envs(environment).output().expect("it runs");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let trusted = report(server.environment());
+    assert!(trusted.contains("no such object"), "{trusted}");
+    let mut environment = server.environment();
+    environment.retain(|(name, _)| *name != "AWS_CA_BUNDLE");
+    let untrusted = report(environment);
+    assert!(untrusted.contains("certificate") && !untrusted.contains("no such object"), "{untrusted}");
+}

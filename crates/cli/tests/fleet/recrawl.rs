@@ -1,0 +1,190 @@
+//! Rounds of a shared crawl: `--recrawl` by many processes.
+
+use std::collections::BTreeMap;
+use std::process::Child;
+use std::time::Duration;
+
+use argiope_practice::{PracticeWeb, Response, RunningWeb, SeenRequest, Site};
+use argiope_testkit::redis_cluster::RedisCluster;
+use argiope_testkit::s3_server::S3Server;
+use serde_json::Value;
+
+use crate::durable_kit::{PATIENCE, Practice, wait};
+use crate::kit::{Fleet, plan};
+
+/// Pages of each host, beside its root.
+const PAGES: u32 = 12;
+
+/// Hosts that answer 304 to a conditional request, and a root that links to one more page from the second time on.
+fn hosts(count: u32, delay: Duration) -> (RunningWeb, Vec<String>) {
+    let mut site = Site::http("0.0.0.0:0").expect("a port").robots("");
+    let port = site.address().port();
+    let paths: Vec<String> = (0..PAGES).map(|number| format!("/{number}")).collect();
+    for path in &paths {
+        site = site.page(path, Response::html(format!("<title>{path}</title>")).etag("v1").delay(delay));
+    }
+    site = site.page("/", Response::links(&paths).etag("root"));
+    let web = PracticeWeb::new().keep_headers().site(site).start().expect("a server");
+    let roots = (1..=count).map(|number| format!("http://127.0.0.{number}:{port}/")).collect();
+    (web, roots)
+}
+
+/// The page records of each round.
+fn rounds(records: &[Value]) -> Vec<BTreeMap<String, Value>> {
+    let mut rounds: Vec<BTreeMap<String, Value>> = Vec::new();
+    for record in records {
+        if record["type"] == "run" && record["settings"].is_object() {
+            rounds.push(BTreeMap::new());
+        } else if record["type"] == "page" {
+            let url = record["url"].as_str().expect("a URL").to_owned();
+            let twice = rounds.last_mut().expect("a round").insert(url, record.clone());
+            assert!(twice.is_none(), "twice in one round: {record}");
+        }
+    }
+    rounds
+}
+
+fn is_conditional(seen: &SeenRequest) -> bool {
+    seen.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("if-none-match"))
+}
+
+#[test]
+#[ignore = "needs redis-server"]
+fn a_recrawl_asks_for_changes_and_survives_kills() {
+    let (web, roots) = hosts(12, Duration::from_millis(25));
+    let mut fleet = Fleet::new(RedisCluster::start());
+    let roots: Vec<&str> = roots.iter().map(String::as_str).collect();
+    let processes: Vec<Child> = (0..2).map(|_| fleet.spawn(&roots)).collect();
+    fleet.finish(processes);
+    let pages = roots.len() * (PAGES as usize + 1);
+    let first = web.log().len();
+    assert_eq!(rounds(&fleet.records())[0].len(), pages);
+
+    // Two processes start the next round at the same time, a third one joins it, and one is killed.
+    let mut again = roots.clone();
+    again.push("--recrawl");
+    let mut processes: Vec<Child> = (0..2).map(|_| fleet.spawn(&again)).collect();
+    web.wait_requests(first as u64 + 40, PATIENCE);
+    processes.push(fleet.spawn(&[]));
+    let mut killed = processes.remove(0);
+    killed.kill().expect("it is killed");
+    wait(&mut killed);
+    fleet.finish(processes);
+    let records = fleet.records();
+    let found = rounds(&records);
+    assert_eq!(found.len(), 2, "one round began");
+    assert_eq!(found[0].keys().collect::<Vec<_>>(), found[1].keys().collect::<Vec<_>>());
+    for record in found[1].values() {
+        assert_eq!(record["status"], 304, "{record}");
+        assert!(record["digest"].is_string() && record["etag"].is_string(), "{record}");
+        assert!(record["url"].as_str().is_some_and(|url| url.ends_with('/')) || record["title"].is_string());
+    }
+    let log = web.log();
+    let second: Vec<&SeenRequest> = log[first..].iter().filter(|seen| seen.path != "/robots.txt").collect();
+    assert!(second.len() >= pages && second.iter().all(|seen| is_conditional(seen)), "{} requests", second.len());
+
+    // The store is not needed to begin another round.
+    let removed = fleet.run(&["fleet", "remove", &fleet.cluster.address(), "--name", "test", "--yes"]);
+    assert!(removed.0, "{}", removed.1);
+    let third = fleet.spawn(&["--recrawl"]);
+    fleet.finish(vec![third]);
+    assert_eq!(rounds(&fleet.records()).iter().map(BTreeMap::len).collect::<Vec<_>>(), [pages; 3]);
+    assert!(web.log().len() - log.len() >= pages);
+    let status = fleet.run(&["fleet", "status", &fleet.cluster.address(), "--name", "test", "--json"]);
+    let status: Value = serde_json::from_str(&status.1).expect("JSON");
+    assert_eq!((&status["state"], &status["round"]), (&"finished".into(), &3.into()), "{status}");
+    // Without the flag, a finished crawl is finished.
+    let before = web.log().len();
+    let joined = fleet.spawn(&roots);
+    fleet.finish(vec![joined]);
+    assert_eq!(web.log().len(), before);
+}
+
+/// A crawl, a recrawl, and what the commands say about both, for a folder or a prefix.
+fn changes_are_found(mut fleet: Fleet) {
+    let site = Site::http("127.0.0.1:0").expect("a port").robots("");
+    let hub = |links: &[&str]| Response::links(links.iter().copied());
+    let site = site
+        .sequence("/", [hub(&["/same", "/changed", "/gone", "/moved"]), hub(&["/same", "/new"])])
+        .page("/same", Response::html("<h1>same</h1><a href=\"/deep\">x</a>").etag("v1"))
+        .page("/deep", Response::html("<p>deep").etag("v1"))
+        .sequence("/changed", [Response::html("<p>one").etag("1"), Response::html("<p>two").etag("2")])
+        .sequence("/gone", [Response::html("<p>here"), Response::status(410)])
+        .redirect("/moved", "/same", 301)
+        .page("/new", Response::html("<p>new"));
+    let root = site.url("/");
+    let web = PracticeWeb::new().keep_headers().site(site).start().expect("a server");
+    let one = fleet.spawn(&[&root, "--warc", "--no-sitemap"]);
+    fleet.finish(vec![one]);
+    let status = fleet.command(&["--warc", "--no-sitemap", "--recrawl", "--fail-on", "new-broken"]).output();
+    let output = status.expect("it runs");
+    assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
+    let all = fleet.records();
+    let found = rounds(&all);
+    let outcomes: Vec<(&str, &str)> = found[1]
+        .iter()
+        .map(|(url, record)| (&url[root.len() - 1..], record["outcome"].as_str().unwrap_or_default()))
+        .collect();
+    let expected = [
+        ("/", "ok"),
+        ("/changed", "ok"),
+        ("/deep", "not_modified"),
+        ("/gone", "http_error"),
+        ("/moved", "redirect"),
+        ("/new", "ok"),
+        ("/same", "not_modified"),
+    ];
+    assert_eq!(outcomes, expected);
+    // The kind of each link is known in the second round: a redirect is not a root.
+    let out = fleet.out.clone();
+    let changed = fleet.run(&["diff", &out]);
+    assert!(changed.0 && changed.1.contains("1 new, 2 changed, 1 gone, 3 unchanged; 1 newly broken"), "{}", changed.1);
+    let report = fleet.run(&["report", &out]);
+    assert!(report.0 && report.1.contains("Changes since the last round"), "{}", report.1);
+    let url = format!("{root}deep");
+    let explained = fleet.run(&["explain", &out, &url]);
+    assert!(explained.0 && explained.1.contains("/same"), "{}", explained.1);
+    // Links of a page that was not sent again are still known, and its body is still in the archive.
+    let links = fleet.run(&["export", &out, "--format", "links"]);
+    assert!(links.0 && links.1.contains("/deep") && !links.1.contains("/gone"), "{}", links.1);
+    let text = fleet.run(&["export", &out, "--format", "markdown"]);
+    assert!(text.0 && text.1.contains("# same"), "{}", text.1);
+    let merged = fleet.run(&["merge", &out, "merged.crawl"]);
+    assert!(merged.0, "{}", merged.1);
+    let of_directory = fleet.run(&["export", "merged.crawl", "--format", "markdown"]);
+    assert!(of_directory.0 && of_directory.1.contains("# same"), "{}", of_directory.1);
+    let log = web.log();
+    let deep: Vec<&SeenRequest> = log.iter().filter(|seen| seen.path == "/deep").collect();
+    assert!(deep.len() == 2 && is_conditional(deep[1]), "{deep:?}");
+}
+
+#[test]
+#[ignore = "needs redis-server"]
+fn a_recrawl_in_a_folder_tells_what_changed() {
+    changes_are_found(Fleet::new(RedisCluster::single()));
+}
+
+#[test]
+#[ignore = "needs redis-server, moto"]
+fn a_recrawl_in_object_storage_tells_what_changed() {
+    let server = S3Server::start("crawls");
+    let mut fleet = Fleet::new(RedisCluster::single());
+    fleet.out = "s3://crawls/again".to_owned();
+    fleet.environment = server.environment();
+    changes_are_found(fleet);
+}
+
+#[test]
+#[ignore = "needs redis-server"]
+fn limits_start_again_and_an_unfinished_crawl_is_not_recrawled() {
+    let practice = Practice::serve_with_headers(plan(21, 6, 6));
+    let mut fleet = Fleet::new(RedisCluster::single());
+    let mut arguments: Vec<&str> = practice.roots.iter().map(String::as_str).collect();
+    arguments.extend(["--max-pages", "20"]);
+    let first = fleet.spawn(&arguments);
+    fleet.finish(vec![first]);
+    arguments.push("--recrawl");
+    let refused = fleet.command(&arguments).output().expect("it runs");
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(refused.status.code() == Some(1) && said.contains("a finished crawl can be recrawled"), "{said}");
+}

@@ -1,0 +1,124 @@
+//! The thread that reads the records of the previous round, in a recrawl: links go to the keeper together with them.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+use super::client::TakenHost;
+use super::shared::{LeaseEvent, Shared};
+use crate::segments::{EarlierPlace, SegmentStore};
+
+/// Memory for groups of records that were read.
+const CACHE_BYTES: usize = 32 << 20;
+/// Groups that are read at the same time: object storage is far away.
+const AT_ONCE: usize = 8;
+const READ_AGAIN: Duration = Duration::from_millis(500);
+
+/// A group of records: the number of its segment, its offset and its length.
+type GroupKey = (u32, u64, u64);
+
+/// Links of a host on their way to the keeper.
+pub struct TakenLinks {
+    pub bucket: u32,
+    pub epoch: u64,
+    pub host: TakenHost,
+    pub note: Option<Vec<u8>>,
+}
+
+pub struct RecallThread {
+    shared: Arc<Shared>,
+    results: SegmentStore,
+    /// The names of the segments of the previous round, once they are read.
+    segments: Vec<String>,
+    groups: HashMap<GroupKey, Arc<Vec<u8>>>,
+    /// In the order in which they were read: the oldest is evicted first.
+    order: VecDeque<GroupKey>,
+    bytes: usize,
+}
+
+impl RecallThread {
+    pub fn new(shared: Arc<Shared>, results: SegmentStore) -> Self {
+        let (groups, order) = (HashMap::new(), VecDeque::new());
+        Self { shared, results, segments: Vec::new(), groups, order, bytes: 0 }
+    }
+
+    pub fn run(mut self, incoming: &Receiver<TakenLinks>) {
+        let mut is_silent = false;
+        for TakenLinks { bucket, epoch, host, note } in incoming {
+            let earlier = loop {
+                match self.recall(&host) {
+                    Ok(earlier) => break earlier,
+                    Err(error) => {
+                        if !std::mem::replace(&mut is_silent, true) {
+                            self.shared.say(&format!("records of the previous round cannot be read: {error}"));
+                        }
+                        // Without a lease, the links go to another process.
+                        if self.shared.has_ended() || self.shared.is_ending() {
+                            return;
+                        }
+                        std::thread::sleep(READ_AGAIN);
+                    }
+                }
+            };
+            is_silent = false;
+            self.shared.tell(LeaseEvent::Taken { bucket, epoch, host, note, earlier });
+        }
+    }
+
+    /// The earlier record of each link, in order; `None` for a new one.
+    fn recall(&mut self, host: &TakenHost) -> io::Result<Vec<Option<Box<[u8]>>>> {
+        let places = host.links.iter().map(|taken| taken.earlier);
+        if places.clone().all(|place| place.is_none()) {
+            return Ok(Vec::new());
+        }
+        if self.segments.is_empty() {
+            self.segments = self.results.earlier_segments()?;
+        }
+        let key = |place: EarlierPlace| (place.segment, place.offset, place.length);
+        let mut missing: Vec<GroupKey> =
+            places.clone().flatten().map(key).filter(|key| !self.groups.contains_key(key)).collect();
+        missing.sort_unstable();
+        missing.dedup();
+        // The groups of one host are used together, so they stay until all its links have their records.
+        self.evict();
+        for chunk in missing.chunks(AT_ONCE) {
+            for (key, lines) in chunk.iter().zip(self.read(chunk)) {
+                let lines = lines?;
+                self.bytes += lines.len();
+                self.groups.insert(*key, Arc::new(lines));
+                self.order.push_back(*key);
+            }
+        }
+        let line_of = |place: EarlierPlace| {
+            let lines = self.groups.get(&key(place))?;
+            lines.split(|byte| *byte == b'\n').nth(place.line as usize).map(Box::from)
+        };
+        Ok(places.map(|place| place.and_then(line_of)).collect())
+    }
+
+    fn read(&self, groups: &[GroupKey]) -> Vec<io::Result<Vec<u8>>> {
+        let read = |(segment, offset, length): GroupKey| {
+            let name = self.segments.get(segment as usize);
+            let name = name.ok_or_else(|| io::Error::other("a link refers to a segment that is not there"))?;
+            self.results.group_lines(name, offset, length)
+        };
+        if let [group] = groups {
+            return vec![read(*group)];
+        }
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = groups.iter().map(|group| scope.spawn(move || read(*group))).collect();
+            let panicked = || Err(io::Error::other("a read failed"));
+            threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| panicked())).collect()
+        })
+    }
+
+    fn evict(&mut self) {
+        while self.bytes > CACHE_BYTES
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.bytes -= self.groups.remove(&oldest).map_or(0, |lines| lines.len());
+        }
+    }
+}
