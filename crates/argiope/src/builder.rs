@@ -86,7 +86,7 @@ impl LinkFilter for Filter {
     }
 }
 
-/// Settings of a crawl that are not part of the configuration.
+/// Settings of a crawl that only the library has, not the configuration: delivered bodies and closures.
 #[derive(Debug, Default)]
 pub(crate) struct Extras {
     bodies: DeliveredBodies,
@@ -94,7 +94,7 @@ pub(crate) struct Extras {
 }
 
 impl Extras {
-    /// The defaults of the library.
+    /// The defaults of the library: HTML bodies are delivered, and there are no closures.
     pub(crate) fn usual() -> Self {
         Self { bodies: DeliveredBodies::Html, hooks: Hooks::default() }
     }
@@ -186,7 +186,7 @@ impl CrawlBuilder {
         self.set(|config| config.max_size = Size(bytes))
     }
 
-    /// Stays within this much memory. Responses that are not written yet take at most 256 MiB of it.
+    /// Limits the memory of the crawl. Responses that are not written yet take at most 256 MiB of it.
     #[must_use]
     pub fn max_memory(self, bytes: u64) -> Self {
         self.set(|config| config.max_memory = Some(Size(bytes)))
@@ -248,7 +248,7 @@ impl CrawlBuilder {
         self
     }
 
-    /// Asks `follow` about every link that is in scope; those for which it answers `false` are not followed. It runs on
+    /// Calls `follow` for every link that is in scope. A link for which it returns `false` is not followed. It runs on
     /// the worker threads while a page is read, so it must be quick.
     ///
     /// ```
@@ -262,8 +262,8 @@ impl CrawlBuilder {
         self
     }
 
-    /// Calls `hook` before each request for a page or a sitemap, also before a retry: it can set headers, for example to
-    /// sign the request, and drop it. It runs on the scheduling thread, so it must be quick.
+    /// Calls `hook` before each request for a page or a sitemap, also before a retry. It can set headers, for example
+    /// to sign the request, or abort the request. It runs on the scheduling thread, so it must be quick.
     ///
     /// ```
     /// # fn run(root: &str) {
@@ -282,8 +282,8 @@ impl CrawlBuilder {
         self
     }
 
-    /// Calls `hook` with status and headers of each page's response; where it answers `false`, the body is not read, and
-    /// the record says `"truncated":"hook"`. It runs on the worker threads, so it must be quick.
+    /// Calls `hook` with the status and the headers of each page's response. If it returns `false`, the body is not
+    /// read, and the record has `"truncated":"hook"`. It runs on the worker threads, so it must be quick.
     ///
     /// ```
     /// # fn run(root: &str) {
@@ -346,7 +346,7 @@ impl CrawlBuilder {
         crate::crawl::run(&config, rules, SinkConsumer(sink))
     }
 
-    /// As [`CrawlBuilder::run`], with a frontier of your own, which is asked for all known and pending URLs. Unstable: the
+    /// As [`CrawlBuilder::run`], with a frontier of your own, which stores all known and queued URLs. Unstable: the
     /// trait [`Frontier`](crate::Frontier) may change in any release.
     ///
     /// # Errors
