@@ -50,7 +50,7 @@ impl AnchorHashes {
 /// What the fragment of a reference points to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fragment<'a> {
-    /// The page as a whole: no fragment, an empty one, or a text to highlight.
+    /// The page as a whole: no fragment, an empty one, or only a text directive (`:~:text=...`).
     Page,
     /// An element.
     Element(FragmentId<'a>),
@@ -103,7 +103,7 @@ impl FragmentId<'_> {
         self.text().eq_ignore_ascii_case("top")
     }
 
-    /// Whether scripts interpret it: `#/route` and `#!route`.
+    /// Whether it is probably interpreted by a script and not an anchor: `#/route` and `#!route`.
     pub fn is_route(&self) -> bool {
         self.text().starts_with(['/', '!'])
     }
