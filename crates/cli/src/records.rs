@@ -67,7 +67,7 @@ pub struct StoredRecord {
     pub warc: Option<WarcLocation>,
     pub data: Option<serde_json::Map<String, serde_json::Value>>,
     pub link_list: Option<Vec<StoredLink>>,
-    /// How many pages link to it; not part of the record, set by those who know.
+    /// How many pages link to this one. Not part of the record: a caller that has read the link graph sets it.
     #[serde(skip)]
     pub inlinks: Option<u32>,
     // Fields of `run` records.
@@ -171,6 +171,7 @@ pub fn walk(
     if SegmentStore::is_there(directory) {
         return results::walk(directory, each);
     }
+    // `history` can only return a `StoreError`. Any other error is kept here, and an empty one stops the walk.
     let mut stopped = None;
     let walked = disk::history(directory, |event| {
         each(event).map_err(|fault| match fault {
@@ -191,18 +192,18 @@ pub fn walk(
 /// The start of the record of a URL that was excluded while the crawl was running.
 pub const EXCLUDED: &[u8] = br#"{"v":1,"type":"skip""#;
 
-/// Calls `each` with every event of a crawl directory in order, without records that a later one of the same round replaces.
+/// Calls `each` with every event of a crawl directory in order, but with only the last record of each URL in a round.
 ///
-/// A failed root is queued again when the same command runs again, so only its last record is passed on.
+/// A URL has several records in a round if it is a root that failed: the next run of the same command queues it again.
 pub fn walk_latest(
     directory: &Path,
     mut each: impl FnMut(HistoryEvent<'_>) -> Result<(), ReadError>,
 ) -> Result<CrawlFile, ReadError> {
     if SegmentStore::is_there(directory) {
-        // Every record is there once.
+        // A result folder has one record per URL.
         return walk(directory, each);
     }
-    // Only pages of depth 0 are queued again: for each of them, how many records the current round has.
+    // Only pages of depth 0 are queued again. For each of them: the position of its last record in the current round.
     let mut roots: HashMap<String, Vec<u64>> = HashMap::new();
     let (mut position, mut replaced) = (0_u64, HashSet::new());
     walk(directory, |event| {
@@ -251,7 +252,7 @@ pub fn latest_pages(
     take_latest_pages(directory, |record| each(&record))
 }
 
-/// The same, with records that the caller may change.
+/// As [`latest_pages`], but passes ownership of each record, so that `each` can change or keep it.
 pub fn take_latest_pages(
     directory: &Path,
     mut each: impl FnMut(StoredRecord) -> Result<(), ReadError>,

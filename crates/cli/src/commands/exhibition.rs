@@ -26,9 +26,9 @@ const ENGINES: [EngineName; 5] =
 
 /// Upper limits for hosts, pages and fetches on one machine.
 const MOST: usize = 1_000_000;
-/// How often a long measurement says how far it is.
+/// How often a long measurement prints its progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
-/// Threads use much memory: theirs is measured with fewer fetches.
+/// The engine `threads` needs much memory, so it is measured with at most this many fetches.
 const MOST_THREADS_WEIGHED: usize = 2_000;
 
 #[derive(Args, Debug, PartialEq)]
@@ -172,8 +172,9 @@ fn show_memory(program: &Path, engines: &[EngineName], args: &ExhibitionArgs) ->
     let kinds: &[bool] = if args.tls { &[true] } else { &[false, true] };
     if !args.json {
         write(
-            "Memory for one more fetch in flight: 100 hosts that never answer, the peak with n fetches less that\n\
-             with half as many; the middle of several runs. URL, queue, connection and whatever waits are included.\n\n\
+            "Memory for one more fetch in flight, on 100 hosts that never answer: the peak of resident memory with n\n\
+             fetches, minus that with n/2, divided by n/2. Median of several runs. It includes the URL, its queue\n\
+             entry, the connection, and the state of the engine.\n\n\
              engine        over          n     peak, n/2       peak, n   bytes each   least to most\n",
         )?;
     }
@@ -314,8 +315,8 @@ fn show_chess() -> Result<(), String> {
     write(&format!(
         "The chess exhibition: {} boards, {} moves each, {} s for her move, {} s for theirs\n\n  \
          one game after the other   {:>9}\n  \
-         from table to table        {:>9}   and {} s for the last answer: now her own moves are the limit\n  \
-         a champion at every board  {:>9}   the opponents alone: no way of waiting goes below this\n\n",
+         from table to table        {:>9}   plus {} s for the last reply: her own moves are now the limit\n  \
+         a champion at every board  {:>9}   the opponents alone: the lower bound\n\n",
         polgar.boards,
         polgar.moves,
         polgar.champion.as_secs(),
@@ -347,10 +348,10 @@ fn introduce(race: &EngineRace) -> Result<(), String> {
 }
 
 const EXPLANATION: &str = "
-time           from the first request to the last answer; the ideal is what the servers' delays alone allow
-CPU a page     processor time, user and system, of the whole crawler
-memory a fetch what one more fetch in flight costs, measured with 2,000 that wait for hosts that never answer
-switches       a thread went to wait or was pushed aside
+time           from the first request to the last response; the ideal is the lower bound given by the servers' delays
+CPU a page     user and system time of the whole crawler, divided by its pages
+memory a fetch memory of one more fetch in flight, measured with up to 2,000 fetches that wait for silent hosts
+switches       context switches: a thread started to wait, or the kernel ran another thread in its place
 ";
 
 fn row(result: &EngineResult) -> String {

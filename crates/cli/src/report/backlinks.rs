@@ -9,19 +9,19 @@ use argiope_core::UrlRef;
 
 use super::url_list::UrlList;
 
-/// 12 bytes each.
+/// Maximum number of links, which take 12 bytes each.
 const MOST_LINKS: usize = 3_000_000;
 /// Maximum bytes of the URLs of pages with links.
 const MOST_TEXT: usize = 16 << 20;
 
-/// Fixed: these fingerprints are used only within the report, and a collision only lists one page too many.
+/// The key of the fingerprints. It can be constant: a collision, even a constructed one, only lists a page too many.
 const KEY: u64 = 0x6172_6769_6f70_6521;
 
 #[derive(Clone, Debug)]
 pub struct Backlinks {
     /// The pages with links.
     urls: UrlList,
-    /// Two parallel vectors avoid padding.
+    /// `links` and `pages` are parallel vectors, because a vector of pairs would need padding.
     links: Vec<u64>,
     pages: Vec<u32>,
 }
