@@ -37,7 +37,7 @@ pub enum Replacement {
 
 /// Decides how the URLs of a page are replaced.
 pub trait PageRewriter {
-    /// The replacement of a URL. It may be relative to the `base` of the page, which was passed to
+    /// The replacement of a URL. `url` is as written: it may be relative to the `base` that was passed to
     /// [`PageRewriter::base`].
     fn replace(&mut self, url: &str, use_as: ReferenceUse) -> Replacement;
 
@@ -47,8 +47,8 @@ pub trait PageRewriter {
 
 /// Rewrites an HTML or XML page. `insert` is put at the beginning of its head.
 ///
-/// Attributes that forbid changed or local files (`integrity`, `crossorigin`, a Content-Security-Policy in a meta element)
-/// are renamed to `data-...`. Linear in the length of the page.
+/// Attributes that would stop browsers from loading the changed files (`integrity`, `crossorigin`, a
+/// Content-Security-Policy in a meta element) are renamed to `data-...`. Takes linear time.
 pub fn rewrite_page(page: &str, dialect: Dialect, insert: &str, rewriter: &mut dyn PageRewriter) -> String {
     let mut reading = Reading {
         page,
@@ -142,6 +142,7 @@ fn text(value: &[u8]) -> String {
     resolve_references(&String::from_utf8_lossy(value), TextContext::Attribute).into_owned()
 }
 
+/// Collects the edits of a page while it is tokenized.
 struct Reading<'a> {
     page: &'a str,
     rewriter: &'a mut dyn PageRewriter,
@@ -272,7 +273,7 @@ impl Reading<'_> {
     fn attributes(&mut self, tag: &Tag<'_>) {
         let name = tag.name.to_ascii_lowercase();
         let name = String::from_utf8_lossy(&name);
-        // Prefixes of XML are ignored.
+        // XML namespace prefixes are ignored: `svg:image` is read as `image`.
         let name = name.rsplit(':').next().unwrap_or("");
         if name == "meta" {
             return self.meta(tag);
