@@ -16,7 +16,7 @@ use crate::time::Time;
 
 use super::limits::Limits;
 
-/// While slots are short, a body with fewer bytes a second than this over this time gives way.
+/// While slots are short, a body that had fewer bytes a second than this, over the time below, is ended.
 pub(super) const PRESSED_RATE: u32 = 1_024;
 const PRESSED_AFTER: Duration = Duration::from_secs(5);
 
@@ -72,7 +72,7 @@ impl ReadDeadlines {
         slow
     }
 
-    /// Whether the body is slow and others wait for its slot: then it ends.
+    /// Whether the body must end because it is slow and other requests wait for its slot.
     pub(super) fn gives_way(&self, now: Time, limits: &Limits) -> bool {
         let span = now - self.window;
         let is_slow = || u128::from(self.bytes) * 1_000_000 < u128::from(PRESSED_RATE) * span.as_micros();

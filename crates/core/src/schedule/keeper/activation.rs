@@ -1,10 +1,11 @@
 //! Activation of lanes: which hosts with queued links are on the workbench.
 //!
 //! A waiting host takes only its entry in the frontier and a number in [`WaitingLanes`]. While the workbench has few
-//! lanes, it takes new ones at once; beyond that, only if a slot would stay empty. At its limit it evicts idle lanes,
-//! and parks lanes that cannot start a request for a long time: their links return to the frontier.
+//! lanes, it takes new ones at once. Beyond that, it takes one only if a slot would stay empty. At its limit it evicts
+//! idle lanes, and parks lanes that cannot start a request for a long time: the links of a parked lane return to the
+//! frontier.
 //!
-//! Invariant: a lane with queued links is on the workbench, waiting, parked, or leaving for another process.
+//! Invariant: a lane with queued links is on the workbench, waiting, parked, or being handed to another process.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -21,12 +22,12 @@ pub(super) struct WaitingLanes {
     parked: BTreeSet<(Time, LaneId)>,
     /// Lanes in `queue` or `parked`.
     waiting: LaneSet,
-    /// Lanes that ever had work in this run.
+    /// Lanes that had work at any time in this run.
     met: LaneSet,
 }
 
 impl WaitingLanes {
-    /// Adds a lane behind the others, unless it waits already.
+    /// Adds a lane to the end of the queue, unless it is already waiting.
     fn push(&mut self, lane: LaneId) {
         if self.waiting.insert(lane) {
             self.queue.push_back(lane);
@@ -124,7 +125,7 @@ impl<F: Frontier> Keeper<F> {
             }
             let Some(lane) = self.waiting.pop(now) else { break };
             self.activate(lane, now)?;
-            // The links of this lane decide whether another one is needed.
+            // Load its links now: they may fill the empty slots, and then no further lane is needed.
             self.refill_lanes(now)?;
             is_any = true;
         }
