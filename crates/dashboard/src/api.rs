@@ -97,7 +97,7 @@ struct LoginForm {
 
 async fn login(State(app): State<App>, Form(form): Form<LoginForm>) -> Response {
     if !app.access.accepts(form.token.trim()) {
-        // Guessing is slow even over many connections, because their number is limited.
+        // Slows down guessing of the token. The number of connections is limited, so parallel guesses do not help much.
         tokio::time::sleep(Duration::from_secs(1)).await;
         return Redirect::to("/login?wrong").into_response();
     }
@@ -118,7 +118,7 @@ async fn history(State(app): State<App>) -> Response {
     Json(json!({ "samples": app.hub.history() })).into_response()
 }
 
-/// A stream of statuses. A slow client skips some and receives the newest.
+/// Server-sent events: first the history, then every new status. A slow client misses some and receives the newest.
 async fn events(State(app): State<App>) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
     let first = json!({ "name": &*app.name, "samples": app.hub.history() }).to_string();
     let mut statuses = app.hub.subscribe();
