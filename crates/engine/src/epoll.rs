@@ -2,8 +2,8 @@
 //!
 //! Invariant: this is the only file that names epoll. The `callbacks` and the `coroutines` engine are built on it.
 //!
-//! Registration is level-triggered: as long as there is something to read, every `wait` reports it again. So an engine
-//! may read once per event and leave the rest; nothing is missed. A socket that is not waited for is removed.
+//! Registration is level-triggered: while a socket has bytes to read, every `wait` reports it again. So an engine may
+//! read once per event and leave the rest for the next one. A socket that nothing waits for is removed from the set.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -63,8 +63,8 @@ impl Poller {
         Ok(epoll::delete(&self.epoll, source)?)
     }
 
-    /// Sleeps until something happens, until `timeout` (none: without limit), or until a [`PollWaker`] is used. Events
-    /// are appended to `into`; there may be none.
+    /// Sleeps until a socket has an event, `timeout` has passed, or a [`PollWaker`] is used. Without a timeout it
+    /// sleeps as long as necessary. Appends the events to `into`; there may be none.
     pub fn wait(&mut self, into: &mut Vec<Event>, timeout: Option<Duration>) -> io::Result<()> {
         // A timeout too long for the kernel's type means no timeout.
         let timeout = timeout.and_then(|span| Timespec::try_from(span).ok());
@@ -79,7 +79,7 @@ impl Poller {
             let (token, flags) = (event.data.u64(), event.flags);
             if token == WAKE {
                 let mut count = [0; 8];
-                // Already reset if two threads woke it at once.
+                // Resets the counter. An error means that it is zero already.
                 let _ = rustix::io::read(&*self.waker, &mut count);
                 continue;
             }
@@ -111,8 +111,8 @@ fn flags(interest: Interest) -> EventFlags {
 pub struct PollWaker(Arc<OwnedFd>);
 
 impl PollWaker {
-    /// A waker for a wait that is not epoll's, and the file that becomes readable when it is used. The file blocks:
-    /// io_uring would report a non-blocking one as "not ready" instead of waiting for it.
+    /// A waker for an engine without epoll, and the eventfd that becomes readable when the waker is used. The eventfd
+    /// is blocking: io_uring would fail a read of a non-blocking one instead of waiting.
     pub fn with_file() -> io::Result<(Self, OwnedFd)> {
         let waker = Self(Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?));
         let file = waker.0.try_clone()?;
@@ -120,7 +120,7 @@ impl PollWaker {
     }
 
     pub fn wake(&self) {
-        // It can only fail if the counter is full, and then the wake-up is already pending.
+        // The write can fail only if the counter is at its maximum, and then a wake-up is already pending.
         let _ = rustix::io::write(&*self.0, &1_u64.to_ne_bytes());
     }
 }

@@ -12,7 +12,7 @@ use argiope_core::http::session::SlotKey;
 
 use crate::worker::IdleLimit;
 
-/// How many entries that may not leave are skipped in one search.
+/// Limit on the entries that one search skips because they must not be evicted.
 const MAX_SKIPPED: usize = 64;
 
 /// Entries by slot, with the order in which they were inserted.
