@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use super::race::{EngineRace, EngineResult};
 
 const WIDTH: f64 = 720.0;
-/// The left end of the bars, and the length of the longest.
+/// Where the bars begin, and the length of the longest bar.
 const LEFT: f64 = 110.0;
 const LONGEST: f64 = 430.0;
 const BAR: f64 = 16.0;
@@ -25,11 +25,12 @@ const STYLE: &str = "
     text { fill: #f0f6fc } .note { fill: #9198a1 } .bar { fill: #4493f8 } .ideal { stroke: #ff7b72 }
   }";
 
-/// One group of bars: its heading, and each engine's figure with its label.
+/// One group of bars.
 struct Row {
     heading: &'static str,
+    /// For each engine: its name, its figure, and the label of the bar.
     bars: Vec<(&'static str, f64, String)>,
-    /// A reference line.
+    /// The figure at which a reference line is drawn.
     ideal: Option<f64>,
 }
 
