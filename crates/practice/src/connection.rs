@@ -1,11 +1,12 @@
 //! One client connection: parses requests, looks up the response and sends it step by step.
 //!
-//! A connection is a small state machine. It is called when bytes arrived, when the socket is writable again, or when its
-//! timer expired; it does what is possible and reports what it waits for: `wake` (a time), `blocked` (a writable socket), or
-//! neither (bytes from the client). While it waits for a timer it owns no buffer: pages of graphs are rendered when they are
-//! due. A client that closes its side is treated as disconnected, also in the middle of a response.
+//! A connection is a small state machine. Its thread calls it when bytes have arrived, when the socket is writable
+//! again, or when its timer has expired. It does as much as it can without blocking, and then says what it waits for:
+//! `wake` (a time), `blocked` (a writable socket), or neither (bytes from the client). While it waits for a timer it
+//! owns no buffer, because generated pages are rendered only when they are due. A client that closes its side is
+//! treated as disconnected, even in the middle of a response.
 //!
-//! Invariant: a request that `begin` logged is ended exactly once, by `finish` or when the connection is dropped.
+//! Invariant: `begin` logs the start of a request, and its end is logged exactly once: by `play`, or on drop.
 
 use crate::filler;
 use crate::graph::{Graph, PageId, PageKind, ROBOTS};
@@ -21,13 +22,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// More input than this without a complete request, or after one in progress, closes the connection.
+/// Limit on unprocessed input: an incomplete request head, or further requests while a response is in progress. Above
+/// it, the connection is closed.
 const MAX_INPUT: usize = 1 << 20;
 
-/// Bytes sent per turn: other connections of the thread must not wait for the whole of a large page.
+/// Limit on bytes sent per call, so that other connections of the thread do not wait until a large page is sent.
 const TURN: usize = 1 << 20;
 
-/// What a thread lends to its connections for one call.
+/// State of the thread that a connection borrows for one call. `buffer` receives bytes; pages are rendered into `page`.
 pub(crate) struct ConnectionContext<'a> {
     pub(crate) shared: &'a WebState,
     pub(crate) now: Instant,
@@ -52,7 +54,7 @@ pub(crate) struct ClientConnection {
     site: usize,
     input: Vec<u8>,
     play: Option<Playback>,
-    /// The counters of the last requested host, which is usually the next one too.
+    /// The counters of the host of the last request. The next request is usually for the same host.
     host: Option<Arc<HostState>>,
     log: Arc<RequestLog>,
     /// When to be called again.
@@ -67,33 +69,39 @@ struct Playback {
     step: usize,
     /// Bytes of this step already sent.
     at: u64,
-    /// The timer of this step has expired.
+    /// Whether the timer of this step has expired.
     rang: bool,
-    /// Close after this response, as the client asked.
+    /// Close after this response, because the client asked for it.
     last: bool,
     host: Arc<HostState>,
     entry: LogIndex,
 }
 
+/// Where the steps of a response come from.
 pub(crate) enum Source {
+    /// All steps of a script.
     Full(Arc<Script>),
+    /// The answer of a script to HEAD.
     Head(Arc<Script>),
+    /// The 304 of a script.
     Unchanged(Arc<Script>),
+    /// A generated page.
     Page(Box<Page>),
 }
 
-/// A graph's page in progress.
+/// A generated page whose response is in progress.
 pub(crate) struct Page {
     graph: Arc<Graph>,
     id: PageId,
     head_only: bool,
     rendered: Vec<u8>,
-    /// Where the slow part starts in `rendered`.
+    /// Where the part that is sent slowly starts in `rendered`.
     drip_at: usize,
+    /// Bytes of filler text after `rendered`.
     fill: u64,
 }
 
-/// The next action.
+/// The next action. It ends a connection with `close_notify` and FIN (`Close`), with FIN only (`Cut`), or with a reset.
 enum Action<'a> {
     Send(&'a [u8]),
     Fill(u64),
@@ -103,8 +111,9 @@ enum Action<'a> {
     Close,
     Cut,
     Reset,
+    /// Never continue.
     Hang,
-    /// Until the web is released.
+    /// Wait until the web is released.
     Hold,
     Done,
 }
@@ -128,7 +137,7 @@ enum Progress {
     Sleep(u64, Duration),
     Hang,
     Finished,
-    /// The connection ends here; `true` if the response was complete as scripted.
+    /// The connection ends here. `true` if the response was sent as scripted.
     Over(bool),
 }
 
@@ -170,7 +179,7 @@ impl ClientConnection {
                     && http2::PREFACE.starts_with(&bytes[..bytes.len().min(http2::PREFACE.len())])))
     }
 
-    /// The socket is readable, or at its end.
+    /// The socket is readable, or the client has closed it.
     pub(crate) fn readable(&mut self, context: &mut ConnectionContext<'_>) -> Disposition {
         let mut decrypted = Vec::new();
         let Some(wire) = &mut self.wire else { return Disposition::Drop };
@@ -188,7 +197,7 @@ impl ClientConnection {
             Received::Nothing => self.proceed(context, &[]),
             Received::Decrypted => self.proceed(context, &decrypted),
             Received::Plain(n) => {
-                // The bytes stay in the thread's buffer meanwhile: it is taken out of the context.
+                // `proceed` borrows the whole context, so the buffer with the bytes is moved out of it meanwhile.
                 let buffer = std::mem::take(&mut context.buffer);
                 let fate = self.proceed(context, &buffer[..n]);
                 context.buffer = buffer;
@@ -216,7 +225,7 @@ impl ClientConnection {
         if self.play.is_some() { self.proceed(bench, &[]) } else { Disposition::Keep }
     }
 
-    /// Continues the response in progress and then the next requests, as far as possible now.
+    /// Continues the response in progress, then handles further requests, as far as possible without blocking.
     fn proceed(&mut self, context: &mut ConnectionContext<'_>, fresh: &[u8]) -> Disposition {
         self.blocked = false;
         let mut held = std::mem::take(&mut self.input);
@@ -283,7 +292,7 @@ impl ClientConnection {
         self.play = Some(Playback { source, step: 0, at: 0, rang: false, last: request.last, host, entry });
     }
 
-    /// Continues the response, as far as possible now.
+    /// Continues the response, as far as possible without blocking.
     fn play(&mut self, context: &mut ConnectionContext<'_>) -> io::Result<PlaybackState> {
         let Some(mut play) = self.play.take() else { return Ok(PlaybackState::ToTheEnd) };
         loop {
@@ -309,7 +318,7 @@ impl ClientConnection {
                 Progress::Sleep(sent, duration) => {
                     play.at += sent;
                     play.rang = false;
-                    // If bytes of the client caused this call, the timer keeps its deadline.
+                    // If the timer is already set, this call was caused by bytes of the client: keep its deadline.
                     self.wake.get_or_insert(context.now + duration);
                     self.play = Some(play);
                     return Ok(PlaybackState::NotYet);
@@ -359,7 +368,7 @@ impl ClientConnection {
             }
             Action::Drip(bytes, size, every) => {
                 let at = play.at as usize;
-                // Between two pieces only the timer continues.
+                // After each piece, wait for the timer.
                 if at > 0 && at.is_multiple_of(size) && !play.rang {
                     return Ok(Progress::Sleep(0, every));
                 }
@@ -395,7 +404,8 @@ impl ClientConnection {
         })
     }
 
-    /// Renders a graph's page into the thread's buffer and sends it from there; only what does not fit is kept.
+    /// Renders a page into the thread's buffer and sends it from there. Only bytes that the socket does not take are
+    /// kept.
     fn render(&mut self, play: &mut Playback, context: &mut ConnectionContext<'_>) -> io::Result<Progress> {
         let Source::Page(page) = &mut play.source else { return Ok(Progress::Next) };
         context.page.clear();
@@ -466,7 +476,7 @@ impl Playback {
 }
 
 impl Page {
-    /// The response as steps, for senders without a shared buffer.
+    /// The response as a list of steps, for HTTP/2, whose streams do not share a buffer.
     pub(crate) fn steps(&self) -> Vec<Step> {
         let plan = self.graph.plan();
         let mut steps = Vec::new();
@@ -488,13 +498,13 @@ impl Page {
         steps
     }
 
-    /// The script of a graph's page, generated while it is sent.
+    /// The action of a step. The script of a generated page is not stored; each step follows from its number.
     fn next(&self, step: usize) -> Action<'_> {
         let plan = self.graph.plan();
         let (sent_at_once, dripped) = self.rendered.split_at(self.drip_at);
         match step {
             0 if self.graph.kind(self.id) == PageKind::Dead => Action::Hang,
-            // A response without latency is sent without reading the clock.
+            // Without latency, skip the timer and send nothing in this step.
             0 if plan.latency_us.1 == 0 => Action::Send(&[]),
             0 => Action::Wait(self.graph.latency(self.id)),
             1 => Action::Render,
@@ -507,7 +517,7 @@ impl Page {
     }
 }
 
-/// What a site responds to a request: the source, the status, and whether the request is a violation.
+/// Selects the response to a request. Returns its source, its status, and whether the request was forbidden.
 pub(crate) fn select(content: &SiteContent, request: &Request<'_>) -> (Source, u16, bool) {
     let head_only = request.method == "HEAD";
     let (source, status, forbidden) = match content.find(request) {

@@ -1,15 +1,15 @@
 //! Lower bounds for the time of crawling a graph, from the servers' delays alone.
 //!
 //! A crawler has a limit on requests in flight, a limit per host, and a minimum delay between the starts of two
-//! requests to a host. robots.txt is requested first if it is obeyed. From this follow three bounds; the ideal is the
-//! largest:
+//! requests to a host. robots.txt is requested first if it is obeyed. There are three lower bounds, and the ideal time
+//! is the largest of them:
 //!
 //! - **depth**: the longest chain of discoveries, including each page's delay and the waits that it forces on the next;
-//! - **host**: from any time on, the pages of a host that cannot be known earlier must still be fetched, with the
-//!   delays between them, over the allowed connections;
-//! - **at once**: the same for all hosts, over the allowed requests in flight.
+//! - **host**: for every time `t`, the pages of a host that cannot be known before `t` must be fetched after `t`, with
+//!   the delays between them, over the allowed connections;
+//! - **at once**: as for one host, but with the pages of all hosts, over the allowed requests in flight.
 //!
-//! "From any time on" makes the bounds tight if many pages are found late. CPU time and bandwidth are assumed to be
+//! Considering every `t` makes the bounds tight if many pages are found late. CPU time and bandwidth are assumed to be
 //! free.
 //!
 //! Invariant: every bound holds for every schedule and is independent of the crawler.

@@ -198,7 +198,7 @@ fn catalogued() -> Vec<Case> {
                 peer.wait_for_the_end()
             })
         })
-        .choosing("Refused as RFC 9113, 8.2 demands: who tolerates them hands smuggled requests on."),
+        .choosing("refused, as RFC 9113, 8.2 requires: accepting them makes request smuggling possible"),
         Case::new("H215", "10,000 interim heads", PROTOCOL, |case| {
             after_request(case, |peer, stream| {
                 for _ in 0..10_000 {
@@ -411,7 +411,7 @@ fn own_streams() -> Vec<Case> {
                 peer.wait_for_the_end()
             })
         })
-        .choosing("A server that ignores flow control is cut off: what came up to there is kept."),
+        .choosing("a connection whose server ignores flow control is closed; earlier bytes are kept"),
         Case::new("H2X29", "silence after the handshake", Expect::error("timeout_first_byte"), |case| {
             frames(case, |peer| peer.wait_for_the_end()).map(|_| ())
         }),

@@ -38,7 +38,7 @@ pub(super) fn cases() -> Vec<Case> {
         )
         .choosing(
             "a host whose robots.txt stays unreachable is given up on with `robots_unreachable`, and asked again by the \
-             next crawl; nothing is ever fetched on the strength of a missing answer",
+             next crawl; a missing response never counts as permission",
         ),
         Case::new("ROB12", "a redirect to a login page", Expect::Ok, |case| {
             let login = "<!doctype html><title>Log in</title><form>User-agent: *<input name=\"Disallow: /\"></form>";
