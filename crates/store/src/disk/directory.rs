@@ -1,7 +1,7 @@
 //! The crawl directory as a whole: what it contains, which crawl it belongs to, and how it is opened.
 //!
-//! `crawl.json` is written by the first commit, under a temporary name and then renamed. If it exists, there is a
-//! crawl; if not, there is none yet, whatever else an interrupted attempt has left there.
+//! The first commit writes `crawl.json` under a temporary name and renames it. A crawl exists if and only if this file
+//! exists. Other files without it are leftovers of an interrupted start.
 
 use super::fault::{damaged, failed, failed_to_open};
 use super::files::Files;
@@ -20,28 +20,29 @@ use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
 
 const NAME: &str = "crawl.json";
+/// The name under which `crawl.json` is written before it is renamed.
 const ASIDE: &str = "crawl.json.new";
 /// The name of `crawl.json` while the crawl is being removed.
 const GONE: &str = "crawl.json.gone";
 const LOCK: &str = "lock";
-/// The settings are in it, with all roots.
+/// Limit on the length of `crawl.json`. It is large because the settings contain all roots.
 const MAX_CRAWL_FILE: u64 = 1 << 30;
 /// The folder of archives.
 const ARCHIVE: &str = "archive";
 /// The report at the end of the last run.
 pub const REPORT: &str = "report.txt";
-/// The socket of a running crawl, and the folder in which it is made: nothing of theirs lasts.
+/// The socket of a running crawl, and the folder in which it is created. Both are meaningless after the process ends.
 pub const SOCKET: &str = "control.sock";
 pub const SOCKET_FOLDER: &str = "control.new";
 
-/// The settings that decide which pages are crawled: roots, scope, robots. A directory belongs to one such choice. Each
-/// name has a list of values, as text.
+/// The settings that decide which pages are crawled: roots, scope, robots. Each name has a list of values, as text.
+/// A crawl with other settings is another crawl and needs another directory.
 pub type CrawlSettings = BTreeMap<String, Vec<String>>;
 
-/// The settings that may be changed: known links are judged again.
+/// The settings that a later run may change. It then applies them to all known links again.
 const MAY_CHANGE: [&str; 4] = ["scope", "include", "exclude", "depth"];
 
-/// A setting that a command gives another value than the directory has.
+/// A setting whose value in the current command differs from that in the directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettingChange {
     pub name: String,
@@ -53,20 +54,20 @@ pub struct SettingChange {
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct CrawlFile {
     format: u32,
-    /// The crawl's number: all checksums of its files are keyed with it.
+    /// The id of the crawl. It is the seed of all checksums in its files.
     #[serde(with = "hex")]
     pub(super) crawl: u64,
     /// The key of the fingerprints.
     #[serde(with = "hex")]
     pub(super) key: u64,
     pub settings: CrawlSettings,
-    /// The hash of everything above, serialized with a check of zero.
+    /// The hash of the file's text, computed with zero in place of this field.
     #[serde(with = "hex")]
     check: u64,
 }
 
 impl CrawlFile {
-    /// One for results that have no directory of their own.
+    /// The contents for results that are not in a crawl directory, such as the segments of a fleet.
     pub fn without_directory() -> Self {
         Self::new(&CrawlSettings::new())
     }
@@ -80,7 +81,7 @@ impl CrawlFile {
     }
 
     fn sum(&mut self) -> u64 {
-        // Without a copy: there may be very many roots among the settings.
+        // The field is cleared in place. Copying the settings would be expensive with many roots.
         let check = std::mem::take(&mut self.check);
         let sum = xxh3_64(self.text().as_bytes());
         self.check = check;
@@ -95,7 +96,7 @@ impl CrawlFile {
         })
     }
 
-    /// The same; `None` if there is no such file.
+    /// Reads a file with the format of `crawl.json`; `None` if it does not exist.
     fn find(files: &dyn Files, name: &str) -> Result<Option<Self>, StoreError> {
         let file = match files.open(name) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -140,7 +141,7 @@ impl CrawlFile {
         write().map_err(|error| failed(files, NAME, "write", &error))
     }
 
-    /// Tells which settings are changed. A change that makes it another crawl is refused, and all differences are shown.
+    /// Returns the settings that the command changes. If one of them may not change, the error lists all differences.
     fn compare(&self, files: &dyn Files, settings: &CrawlSettings) -> Result<Vec<SettingChange>, StoreError> {
         let values = |settings: &CrawlSettings, name: &str| settings.get(name).cloned().unwrap_or_default();
         let names: BTreeSet<&String> = self.settings.keys().chain(settings.keys()).collect();
@@ -202,16 +203,16 @@ pub struct OpenedDirectory {
     pub lock: Option<Lock>,
 }
 
-/// Opens a crawl directory, or creates it. Outputs are not touched: see [`cut_back`]. Beyond `room` bytes of memory the
-/// frontier uses the disk.
+/// Opens a crawl directory, or creates it. Output files are not changed: see [`cut_back`]. The frontier may use `room`
+/// bytes of memory; beyond that it uses the disk.
 pub fn open(directory: &Path, settings: &CrawlSettings, room: usize) -> Result<OpenedDirectory, StoreError> {
     let (files, lock) = hold(directory)?;
     let opened = open_within(files, settings, room)?;
     Ok(OpenedDirectory { lock: Some(lock), ..opened })
 }
 
-/// The same, after removing what an earlier crawl left there (see [`remove`]); returns the names of the removed files
-/// too.
+/// Removes an earlier crawl (see [`remove`]), then opens the directory as [`open`] does. Also returns the names of the
+/// removed files.
 pub fn start_over(
     directory: &Path,
     settings: &CrawlSettings,
@@ -223,7 +224,7 @@ pub fn start_over(
     Ok((OpenedDirectory { lock: Some(lock), ..opened }, removed))
 }
 
-/// The same for any kind of files, without a lock.
+/// As [`start_over`], for any implementation of [`Files`], without a lock.
 pub fn start_over_in(
     files: Arc<dyn Files>,
     settings: &CrawlSettings,
@@ -234,7 +235,7 @@ pub fn start_over_in(
     Ok((open_within(files, settings, room)?, removed))
 }
 
-/// Creates the directory if needed, and checks that it holds no other files and that no other process uses it.
+/// Creates the directory if it does not exist, checks that it has no files of others, and locks it.
 fn hold(directory: &Path) -> Result<(Arc<dyn Files>, Lock), StoreError> {
     let files: Arc<dyn Files> = Arc::new(OsFiles::new(directory));
     files.make_folder("").map_err(|error| failed_to_open(&*files, "", "make", &error))?;
@@ -243,12 +244,12 @@ fn hold(directory: &Path) -> Result<(Arc<dyn Files>, Lock), StoreError> {
     Ok((files, lock))
 }
 
-/// The same for any kind of files, without a lock and without a memory limit.
+/// As [`open`], for any implementation of [`Files`], without a lock and without a memory limit.
 pub fn open_in(files: Arc<dyn Files>, settings: &CrawlSettings) -> Result<OpenedDirectory, StoreError> {
     open_within(files, settings, usize::MAX)
 }
 
-/// The same for any kind of files, without a lock.
+/// As [`open`], for any implementation of [`Files`], without a lock.
 pub fn open_within(
     files: Arc<dyn Files>,
     settings: &CrawlSettings,
@@ -262,7 +263,7 @@ pub fn open_within(
             let changes = found.compare(&*files, settings)?;
             let upgraded = found.format < VERSION;
             if upgraded {
-                // Before anything is written that an older program cannot read.
+                // The new format number is written before anything that an older program cannot read.
                 found.format = VERSION;
                 found.write(&*files)?;
             }
@@ -289,8 +290,8 @@ pub fn open_within(
     }
 }
 
-/// A directory with other files does not become a crawl directory. What counts is what files hold, not their names:
-/// before the first commit, a crawl leaves an empty log, its lock and empty files.
+/// Refuses a directory that has files of other programs. The contents of a file decide, not its name: before its first
+/// commit, a crawl leaves only a lock, a log without frames, and empty files.
 fn refuse_foreign(files: &dyn Files) -> Result<(), StoreError> {
     let names = files.list("").map_err(|error| failed_to_open(files, "", "list", &error))?;
     if names.iter().any(|name| name == NAME || name == GONE) {
@@ -319,7 +320,7 @@ fn refuse_foreign(files: &dyn Files) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// The first name in a folder that is not one of ours.
+/// The first file in a folder that does not belong to a crawl.
 fn foreign_in(files: &dyn Files, folder: &str, is_ours: impl Fn(&str) -> bool) -> Result<Option<String>, StoreError> {
     let names = files.list(folder).map_err(|error| failed_to_open(files, folder, "list", &error))?;
     Ok(names.iter().find(|name| !is_ours(name)).map(|name| format!("{folder}/{name}")))
@@ -340,7 +341,7 @@ fn is_begun(files: &dyn Files, name: &str) -> bool {
     })
 }
 
-/// Truncates an output file to its committed length; returns how many bytes were cut off.
+/// Truncates an output file to its committed length. Returns how many bytes were removed.
 pub fn cut_back(files: &dyn Files, name: &str, committed: u64) -> Result<u64, StoreError> {
     let error = |error| failed(files, name, "cut back", &error);
     let mut file = match files.open(name) {
@@ -362,11 +363,11 @@ pub fn cut_back(files: &dyn Files, name: &str, committed: u64) -> Result<u64, St
 }
 
 /// Removes the files of a crawl, for `--fresh`; returns their names. A directory without a crawl is refused. An output
-/// outside of the directory is removed only if it is `outside`, which the user has named today: the log alone is not
-/// trusted with that.
+/// outside of the directory is removed only if it is `outside`, the path that the current command names: the log could
+/// have been changed to name any file.
 ///
-/// `crawl.json` is renamed first: from then on there is no crawl. It is removed last, because it marks that there is
-/// more to remove: a process that opens the directory before that continues the removal.
+/// `crawl.json` is renamed first; from then on the crawl does not exist. The renamed file is removed last. Until then,
+/// a process that opens the directory finds it and continues the removal.
 pub fn remove(directory: &Path, outside: Option<&str>) -> Result<Vec<String>, StoreError> {
     let files: Arc<dyn Files> = Arc::new(OsFiles::new(directory));
     refuse_foreign(&*files)?;
@@ -376,7 +377,7 @@ pub fn remove(directory: &Path, outside: Option<&str>) -> Result<Vec<String>, St
 
 fn remove_in(files: &Arc<dyn Files>, outside: Option<&str>) -> Result<Vec<String>, StoreError> {
     match CrawlFile::find(&**files, NAME) {
-        // A directory with a log belongs to a crawl even if it cannot be read.
+        // If `crawl.json` is damaged, a log shows that the directory belongs to a crawl.
         Err(error) if error.kind != StoreErrorKind::Damaged || !log::is_there(&**files) => return Err(error),
         Ok(None) => {}
         _ => {
@@ -399,7 +400,7 @@ fn remove_in(files: &Arc<dyn Files>, outside: Option<&str>) -> Result<Vec<String
     in_log.retain(|number| log::is_log(&**files, *number) || log::is_begun(&**files, *number));
     in_log.sort_unstable_by(|one, other| other.cmp(one));
     let mut removed = Vec::new();
-    // Each group only after the removal of the one before is durable: the log names the outputs.
+    // The log names the outputs, so it is removed only after their removal is durable. `crawl.json.gone` is last.
     for names in [others, in_log.into_iter().map(log::file_name).collect(), vec![GONE.to_owned()]] {
         let before = removed.len();
         for name in names {
@@ -425,14 +426,14 @@ fn is_being_removed(files: &dyn Files) -> bool {
     files.open(GONE).is_ok()
 }
 
-/// The files that the log lists as made by this crawl. If it is damaged there may be more, which cannot be known.
+/// The files that the log lists as created by this crawl. If the log is damaged, files may be missing from the list.
 fn outputs_of(files: &Arc<dyn Files>, outside: Option<&str>) -> Vec<String> {
     let mut outputs = Vec::new();
     if let Ok(Some(crawl)) = CrawlFile::find(&**files, GONE)
         && let Ok((log, _)) = log::LogReader::open(Arc::clone(files), crawl.crawl)
     {
         if crawl.format < 2 {
-            // It was not listed then.
+            // Format 1 did not list the report.
             outputs.push(REPORT.to_owned());
         }
         let walked = log.walk(log.first(), |_, record| {
