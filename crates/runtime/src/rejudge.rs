@@ -1,8 +1,8 @@
 //! Judging known links again, when scope, depth or patterns of an existing crawl are changed.
 //!
-//! Links that the old settings rejected and the new ones admit are queued; the link graph has them all. Links that were
-//! removed from the queue return if they are admitted now. Queued links that are not admitted any more leave the queue
-//! when they are taken (see the keeper). Fetched pages stay.
+//! Links that the old settings rejected and the new ones admit are queued. They are found in the link graph, which has
+//! all links. Links that an earlier change removed from the queue are queued again if they are admitted now. Queued
+//! links that are no longer admitted are dropped when they are taken (see the keeper). Fetched pages stay.
 
 use std::collections::HashMap;
 use std::path::Path;
