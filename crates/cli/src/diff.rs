@@ -172,7 +172,7 @@ fn add_rounds(
             }
             HistoryEvent::Fate { line, .. } | HistoryEvent::Line { line } => {
                 let record = StoredRecord::read(line)?;
-                if record.is_page() && record.method.is_none() {
+                if record.is_page() && record.is_plain_get() {
                     for (url, state) in redirects.add(&record) {
                         states.push(&to_line(round, &url, &state))?;
                     }

@@ -27,6 +27,8 @@ pub struct StoredRecord {
     pub url: String,
     /// The request method, unless it is GET.
     pub method: Option<String>,
+    /// Tells requests with different bodies for the same URL apart.
+    pub request_id: Option<String>,
     pub status: Option<u16>,
     pub outcome: Option<Outcome>,
     pub error: Option<Failure>,
@@ -133,6 +135,11 @@ impl StoredRecord {
     /// Whether it is an HTML page that was answered with 2xx, now or when it last changed.
     pub fn is_html_success(&self) -> bool {
         self.is_success() && matches!(self.content_type.as_deref(), Some("text/html" | "application/xhtml+xml"))
+    }
+
+    /// Whether the page answers a plain GET: its URL alone leads to it.
+    pub fn is_plain_get(&self) -> bool {
+        self.method.is_none() && self.request_id.is_none()
     }
 
     pub fn is_page(&self) -> bool {

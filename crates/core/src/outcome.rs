@@ -97,7 +97,7 @@ names! {
         RobotsUnreachable = "robots_unreachable",
         /// The library's request hook dropped it.
         Hook = "hook",
-        /// A form was sent by an earlier run, and its result is not known.
+        /// An earlier run may have sent a form, and its result is not known.
         NotRepeated = "not_repeated",
         Internal = "internal",
     }

@@ -283,7 +283,8 @@ impl Visit {
             Some(Errand::Robots(bytes)) => bytes.capacity(),
             _ => 0,
         };
-        self.message.found.bytes() + links + headers + validators + cookies + skipped + alternates + robots
+        let request = self.link.request.as_ref().map_or(0, |request| request.bytes());
+        request + self.message.found.bytes() + links + headers + validators + cookies + skipped + alternates + robots
     }
 
     /// Whether this is a page whose host was contacted, now or before: `--max-pages` counts these.

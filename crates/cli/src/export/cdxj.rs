@@ -35,7 +35,7 @@ pub fn cdxj(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
     let mut archive = ArchiveFiles::new(directory);
     records::lines(directory, |line| {
         let line = StoredRecord::read(line)?;
-        if line.method.is_some() {
+        if !line.is_plain_get() {
             // Replay asks with GET: the response to a form must not be found under the form's URL.
             return Ok(());
         }

@@ -77,6 +77,8 @@ columns! {
     "warc_file" Text line => line.warc.as_ref().map(|place| &*place.file);
     "warc_offset" Number line => line.warc.as_ref().map(|place| place.offset);
     "warc_length" Number line => line.warc.as_ref().map(|place| place.length);
+    "method" Text line => Some(line.method.as_deref().unwrap_or("GET"));
+    "request_id" Text line => line.request_id.as_deref();
     "description" Text line => line.description.as_deref();
     "h1" Text line => line.h1.as_deref();
     "h1_count" Number line => line.h1_count.map(u64::from);

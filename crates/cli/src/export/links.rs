@@ -84,7 +84,7 @@ fn write_nodes(directory: &Path, graph: &mut LinkGraph, out: &mut dyn Write) -> 
         let title = record.title.as_deref().unwrap_or_default();
         nodes.push(format!("{}\t{}\t{status}\t{title}", record.url, record.depth).as_bytes())
     };
-    records::latest_pages(directory, |record| Ok(page(record)?))?;
+    records::latest_pages(directory, |record| if record.is_plain_get() { Ok(page(record)?) } else { Ok(()) })?;
     records::walk(directory, |event| match event {
         HistoryEvent::Link { url, .. } => Ok(nodes.push(url.as_bytes())?),
         _ => Ok(()),

@@ -73,7 +73,8 @@ pub fn site(directory: &Path, folder: &Path) -> Result<SiteExportCount, ReadErro
     let (mut files, mut missing) = (0, std::collections::HashSet::new());
     let mut progress = Progress::new();
     records::latest_pages(directory, |record| {
-        let Some(file) = map.files.get(&*record.url) else { return Ok(()) };
+        let file = map.files.get(&*record.url).filter(|_| record.is_plain_get());
+        let Some(file) = file else { return Ok(()) };
         let Some(page) = archive.page(record)? else { return Ok(()) };
         let body = rewritten(&page, &map, file, &mut missing);
         let path = folder.join(file.as_ref());
@@ -124,6 +125,10 @@ fn read_map(directory: &Path) -> Result<SiteMap, ReadError> {
     let mut map = SiteMap::default();
     let mut names = FileNames::default();
     records::latest_pages(directory, |record| {
+        // A link leads to the response to GET, not to that of a form.
+        if !record.is_plain_get() {
+            return Ok(());
+        }
         if record.depth == 0 && record.via.is_none() {
             map.roots.push(record.url.as_str().into());
         }

@@ -24,6 +24,9 @@ pub fn sitemap(directory: &Path, out: &mut dyn Write, file: Option<&Path>) -> Re
     let mut sorted = Sorted::default();
     let mut number = 0u64;
     records::pages(directory, |line| {
+        if !line.is_plain_get() {
+            return Ok(());
+        }
         number += 1;
         // A 304 record usually repeats the facts of the page. If it does not, an earlier entry of the page is used if
         // there is one.

@@ -83,7 +83,7 @@ fn pages(directory: &Path) -> Result<(File, String), ReadError> {
     let mut first: Option<String> = None;
     let mut number = 0_u64;
     records::latest_pages(directory, |record| {
-        if record.warc.is_none() || !record.is_html_success() {
+        if record.warc.is_none() || !record.is_html_success() || !record.is_plain_get() {
             return Ok(());
         }
         let started = record.started.as_deref().unwrap_or("1970-01-01T00:00:00Z");

@@ -125,7 +125,7 @@ pub fn failure(kind: ErrorKind) -> &'static str {
         ErrorKind::ParseLimit => "the page exceeds a parser limit",
         ErrorKind::RobotsUnreachable => "robots.txt could not be fetched, so nothing else may be",
         ErrorKind::Hook => "dropped by a hook of the program",
-        ErrorKind::NotRepeated => "sent by an earlier run; not repeated",
+        ErrorKind::NotRepeated => "may have been sent by an earlier run; not repeated",
         ErrorKind::Internal => "internal error; please report it",
     }
 }

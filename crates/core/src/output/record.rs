@@ -71,6 +71,9 @@ struct Line<'a> {
     /// Left out for GET.
     #[serde(skip_serializing_if = "Option::is_none")]
     method: Option<&'static str>,
+    /// Tells requests for the same URL apart that have different bodies.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_id: Option<String>,
     url: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<u16>,
@@ -249,8 +252,8 @@ impl Serialize for LinkTexts<'_> {
     }
 }
 
-/// Appends the line of a visit, with its line feed, to `out`.
-pub fn encode(visit: &Visit, clock: WallClock, place: Option<&WarcLocation>, out: &mut Vec<u8>) {
+/// Appends the line of a visit, with its line feed, to `out`. `key` is the fingerprint key of the crawl.
+pub fn encode(visit: &Visit, clock: WallClock, key: u64, place: Option<&WarcLocation>, out: &mut Vec<u8>) {
     let answered = visit.facts.status.is_some();
     let content = visit.findings.content.as_deref();
     let searched = visit.is_page() && matches!(visit.facts.outcome, Outcome::Ok | Outcome::NotModified);
@@ -264,6 +267,10 @@ pub fn encode(visit: &Visit, clock: WallClock, place: Option<&WarcLocation>, out
             Purpose::Sitemap => Some("sitemap"),
         },
         method: visit.link.request.as_ref().map(|request| request.method.as_str()).filter(|name| *name != "GET"),
+        request_id: visit.link.request.as_ref().filter(|request| !request.body.is_empty()).map(|request| {
+            // Keyed, because forms can contain passwords: the digest of a short text can be guessed.
+            format!("{:016x}", request.identity(key))
+        }),
         url: visit.link.url.as_str(),
         status: visit.facts.status,
         outcome: visit.facts.outcome,
@@ -343,9 +350,11 @@ pub fn encode_skip(url: &str, reason: &str, via: &str, out: &mut Vec<u8>) {
 mod tests {
     use super::*;
     use crate::outcome::ErrorKind;
+    use crate::page::custom_request::{CustomRequest, Method};
     use crate::page::examine::PageFacts;
     use crate::page::link::{Link, LinkKind};
     use crate::page::url::Url;
+    use std::sync::Arc;
     use std::time::Duration;
 
     const CLOCK: WallClock = WallClock { start: 1_767_323_045_678_000 };
@@ -363,7 +372,7 @@ mod tests {
 
     fn line(visit: &Visit, place: Option<&WarcLocation>) -> serde_json::Value {
         let mut out = b"before\n".to_vec();
-        encode(visit, CLOCK, place, &mut out);
+        encode(visit, CLOCK, 7, place, &mut out);
         let text = std::str::from_utf8(&out).expect("UTF-8").strip_prefix("before\n").expect("appended");
         assert_eq!(text.matches('\n').count(), 1);
         serde_json::from_str(text).expect("JSON")
@@ -410,6 +419,21 @@ mod tests {
             "warc": {"file": "a.warc.gz", "offset": 123, "length": 456},
         });
         assert_eq!(line(&visit, Some(&place)), wanted);
+    }
+
+    #[test]
+    fn requests_with_a_body_are_told_apart() {
+        let mut visit = visit(Purpose::Page, Outcome::Ok);
+        let body = *b"user=spider";
+        let request = CustomRequest { method: Method::Post, body: body.into(), ..CustomRequest::default() };
+        visit.link.request = Some(Arc::new(request));
+        let line = line(&visit, None);
+        assert_eq!(line["method"], "POST");
+        let id = line["request_id"].as_str().expect("an id").to_owned();
+        assert_eq!(id.len(), 16);
+        let other = CustomRequest { method: Method::Post, body: (*b"user=ant").into(), ..CustomRequest::default() };
+        visit.link.request = Some(Arc::new(other));
+        assert_ne!(self::line(&visit, None)["request_id"], id);
     }
 
     #[test]

@@ -193,7 +193,7 @@ mod tests {
             let mut visit = Visit::bare(link, Purpose::Page, Outcome::Redirect, Time::ZERO);
             redirect(&mut visit, location.as_bytes(), &rules);
             let mut line = Vec::new();
-            record::encode(&visit, WallClock { start: 0 }, None, &mut line);
+            record::encode(&visit, WallClock { start: 0 }, 0, None, &mut line);
             let output = format!("{visit:?} {}", String::from_utf8_lossy(&line));
             assert!(!output.contains("secret"), "{output}");
             assert_eq!(visit.facts.error.expect("it leads nowhere").kind, kind, "{location}");

@@ -153,6 +153,15 @@ struct LinkAnchors {
     rels: Vec<(u32, Box<str>)>,
 }
 
+impl LinkAnchors {
+    fn heap_bytes(&self) -> usize {
+        let rels: usize = self.rels.iter().map(|(_, rel)| rel.len()).sum();
+        let lists =
+            self.places.capacity() * size_of::<(u32, u32)>() + self.rels.capacity() * size_of::<(u32, Box<str>)>();
+        size_of::<Self>() + self.text.capacity() + lists + rels
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Item {
     start: u32,
@@ -264,6 +273,12 @@ impl LinkList {
         if dropped > 0 {
             self.items.truncate(kept);
             self.text.truncate(self.items.last().map_or(0, |item| item.end as usize));
+            if let Some(anchors) = &mut self.anchors {
+                anchors.places.truncate(kept);
+                anchors.rels.truncate(anchors.rels.partition_point(|(number, _)| (*number as usize) < kept));
+                let end = anchors.places.iter().map(|(_, end)| *end as usize).max().unwrap_or(0);
+                anchors.text.truncate(end);
+            }
         }
         dropped
     }
@@ -279,7 +294,7 @@ impl LinkList {
 
     /// Heap bytes of the list.
     pub fn heap_bytes(&self) -> usize {
-        let anchors = self.anchors.as_ref().map_or(0, |anchors| anchors.text.len() + 8 * anchors.places.len());
+        let anchors = self.anchors.as_ref().map_or(0, |anchors| anchors.heap_bytes());
         self.text.capacity() + self.items.capacity() * size_of::<Item>() + anchors
     }
 
@@ -287,6 +302,11 @@ impl LinkList {
     pub fn shrink(&mut self) {
         self.text.shrink_to_fit();
         self.items.shrink_to_fit();
+        if let Some(anchors) = &mut self.anchors {
+            anchors.text.shrink_to_fit();
+            anchors.places.shrink_to_fit();
+            anchors.rels.shrink_to_fit();
+        }
     }
 
     /// Total length of all texts.
@@ -315,5 +335,25 @@ impl LinkList {
                 rel: self.rel(number),
             })
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_and_rels_are_charged_and_cut_with_their_links() {
+        let mut list = LinkList::default();
+        for number in 0..100 {
+            list.push(&format!("http://h/{number:04}"), LinkKind::Anchor, false);
+            list.set_anchor(number, &"t".repeat(500));
+            list.set_rel(number, &"r".repeat(300));
+        }
+        assert!(list.heap_bytes() > 100 * 800, "{}", list.heap_bytes());
+        assert_eq!(list.truncate(13 * 10), 90);
+        list.shrink();
+        assert_eq!((list.len(), list.rel(9).map(str::len), list.rel(10)), (10, Some(300), None));
+        assert!(list.heap_bytes() < 10 * 1_000, "{}", list.heap_bytes());
     }
 }

@@ -75,7 +75,8 @@ impl PageContent {
     }
 }
 
-fn size_of_value(value: &Value) -> usize {
+/// The approximate memory use of a JSON value in bytes.
+pub(crate) fn size_of_value(value: &Value) -> usize {
     size_of::<Value>()
         + match value {
             Value::String(text) => text.len(),

@@ -172,6 +172,7 @@ fn archived(visit: &Visit, request: &[u8], wire: &Wire, wall: WallClock, rules: 
         date: wall.text(visit.facts.started),
         ip: visit.facts.ip,
         request,
+        request_has_body: visit.link.request.as_ref().is_some_and(|request| !request.body.is_empty()),
         head,
         payload,
         truncated: warc::truncation(visit.facts.truncated, visit.facts.error.as_ref().map(|error| error.kind)),

@@ -35,7 +35,10 @@ pub struct WarcSource<'a> {
     /// When the fetch began: `2026-01-02T03:04:05.678Z`.
     pub date: String,
     pub ip: Option<IpAddr>,
+    /// The head of the request.
     pub request: &'a [u8],
+    /// The request had a body. It may contain a login, so it is left out.
+    pub request_has_body: bool,
     /// The head of the response.
     pub head: &'a [u8],
     /// Everything after the head: the body as transferred.
@@ -104,6 +107,9 @@ impl WarcExchange {
         request.target(url, source.ip);
         request.protocol(source.is_http2);
         request.field("WARC-Concurrent-To", &id.to_string());
+        if source.request_has_body {
+            request.field("WARC-Truncated", "unspecified");
+        }
         let request = request.compress("application/http; msgtype=request", &[source.request], source.compression);
         held.grow(request.len() + response.len());
         Self {

@@ -68,6 +68,7 @@ fn exchange(rules: &Rules, path: &str, payload: &[u8], truncated: Option<&'stati
         date: "2026-01-02T03:04:05.678Z".into(),
         ip: Some([203, 0, 113, 9].into()),
         request: b"GET / HTTP/1.1\r\nHost: h.example\r\n\r\n",
+        request_has_body: path == "/form",
         head: b"HTTP/1.1 200 OK\r\nX: \xff\r\n\r\n",
         payload,
         truncated,
@@ -130,6 +131,19 @@ fn the_bytes_of_the_wire_come_back_with_all_that_is_known_of_them() {
     }
     assert_eq!((place.file.as_str(), place.offset, place.length), (&*chunk.file, response.offset, response.length));
     assert_ne!(request.get("WARC-Record-ID"), response.get("WARC-Record-ID"));
+}
+
+#[test]
+fn the_body_of_a_request_is_left_out_and_the_record_says_so() {
+    let rules = rules(FILE_SIZE);
+    let (_, chunk) = ArchiveLayout::new(&rules).place(exchange(&rules, "/form", b"ok", None), None);
+    let records = read_all(&chunk.bytes);
+    let request = records.iter().find(|record| record.kind() == "request").expect("a request");
+    assert_eq!(request.get("WARC-Truncated"), Some("unspecified"));
+    let (_, chunk) = ArchiveLayout::new(&rules).place(exchange(&rules, "/", b"ok", None), None);
+    let records = read_all(&chunk.bytes);
+    let request = records.iter().find(|record| record.kind() == "request").expect("a request");
+    assert_eq!(request.get("WARC-Truncated"), None);
 }
 
 #[test]

@@ -12,7 +12,7 @@ impl<F: Frontier> Keeper<F> {
     /// Why the request of a job is not sent, if so. The hook of the library's user may change it before.
     pub(super) fn refusal(&self, job: &mut Job) -> Option<Failure> {
         if job.link.tries == ALREADY_SENT && !job.link.is_repeatable() {
-            let words = "the request was sent by an earlier run, which did not learn its result; it is not repeated";
+            let words = "an earlier run may have sent the request and did not learn its result; it is not repeated";
             return Some(Failure::new(ErrorKind::NotRepeated, words));
         }
         let hook = self.rules.request_hook.as_ref().filter(|_| !matches!(job.purpose, Purpose::Robots(_)))?;

@@ -96,6 +96,8 @@ pub struct Keeper<F> {
     excludes: Option<RegexSet>,
     /// Whether memory has no room for further host names.
     is_full_of_hosts: bool,
+    /// How many links a lane holds at most, once a request was large; its body is in memory with its link.
+    request_room: Option<usize>,
     /// Whether the user of the library may still add links.
     open: bool,
     /// Whether every settled page sets `open` again.
@@ -190,6 +192,7 @@ impl<F: Frontier> Keeper<F> {
             ended: None,
             excludes: None,
             is_full_of_hosts: false,
+            request_room: None,
             open: false,
             fed: false,
         }
@@ -432,7 +435,8 @@ impl<F: Frontier> Keeper<F> {
     pub fn report_memory(&self) {
         let budget = &self.rules.budget;
         let jar = self.jar.as_ref().map_or(0, CookieJar::bytes);
-        budget.set(MemoryPart::Lanes, (self.bench.lanes_bytes() + self.waiting.bytes()) as u64);
+        let lanes = self.bench.lanes_bytes() + self.waiting.bytes() + self.request_bytes();
+        budget.set(MemoryPart::Lanes, lanes as u64);
         budget.set(MemoryPart::Robots, self.bench.robots_bytes() as u64);
         budget.set(MemoryPart::Cookies, jar as u64);
     }
@@ -498,7 +502,7 @@ impl<F: Frontier> Keeper<F> {
 
     fn refill_lanes(&mut self, now: Time) -> Result<(), StoreError> {
         for lane in self.bench.wants_refill() {
-            let links = self.take_included(lane, self.bench.lane_batch())?;
+            let links = self.take_within_weight(lane)?;
             let backlog = self.frontier.queued_in(lane);
             self.bench.add_links(lane, links, backlog, now);
         }
@@ -530,7 +534,7 @@ impl<F: Frontier> Keeper<F> {
             self.frontier.keep_archive(place, chunk);
         }
         let mut line = Vec::with_capacity(512);
-        record::encode(&visit, self.clock, place.as_ref(), &mut line);
+        record::encode(&visit, self.clock, self.rules.fingerprint_key, place.as_ref(), &mut line);
         if let Some(unchanged) = unchanged {
             carried::add(&mut line, &unchanged);
         }
@@ -556,6 +560,7 @@ impl<F: Frontier> Keeper<F> {
     /// Adds links that the user or a sitemap vouches for. Returns for each whether it was new.
     fn put_all(&mut self, links: &[Link], now: Time) -> Result<Vec<bool>, StoreError> {
         let mut new = Vec::with_capacity(links.len());
+        self.note_requests(links);
         // The frontier takes ownership; in portions, because the list of roots may be long.
         for portion in links.chunks(PUT_PORTION) {
             let put = self.frontier.put(portion.to_vec())?;

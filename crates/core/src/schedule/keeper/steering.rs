@@ -18,6 +18,10 @@ use crate::time::Time;
 const MAX_EXCLUDES: usize = 1_000;
 /// How many excluded links are removed from a queue before other work continues.
 const MAX_DISMISSED_PER_CALL: usize = 4_096;
+/// Requests from this size on limit how many links a lane holds.
+const LARGE_REQUEST: usize = 64 << 10;
+/// Bytes of requests that a lane holds at most, unless a single one is larger.
+const MAX_LANE_REQUESTS: usize = 4 << 20;
 
 impl<F: Frontier> Keeper<F> {
     /// Makes a change.
@@ -148,6 +152,45 @@ impl<F: Frontier> Keeper<F> {
             }
             links = self.frontier.take(lane, room)?;
         }
+    }
+
+    /// Takes links for a lane from the frontier: a batch, or fewer if requests are large.
+    pub(super) fn take_within_weight(&mut self, lane: LaneId) -> Result<Vec<Link>, StoreError> {
+        let queued = self.bench.lane(lane).map_or(0, |lane| lane.queue.len());
+        let mut room = self.bench.lane_batch();
+        if let Some(most) = self.request_room {
+            room = room.min(most.saturating_sub(queued)).max(usize::from(queued == 0));
+        }
+        if room == 0 {
+            return Ok(Vec::new());
+        }
+        let mut links = self.take_included(lane, room)?;
+        self.note_requests(&links);
+        // The first large requests of a resumed crawl are found only now.
+        if let Some(most) = self.request_room.filter(|&most| links.len() > most) {
+            for link in links.split_off(most).into_iter().rev() {
+                self.frontier.put_back(link)?;
+            }
+        }
+        Ok(links)
+    }
+
+    /// Limits how many links a lane holds, if one of these requests is large.
+    pub(super) fn note_requests(&mut self, links: &[Link]) {
+        let sizes = links.iter().filter_map(|link| Some(link.request.as_ref()?.bytes()));
+        if let Some(largest) = sizes.max().filter(|&bytes| bytes >= LARGE_REQUEST) {
+            let most = (MAX_LANE_REQUESTS / largest).max(1);
+            self.request_room = Some(self.request_room.map_or(most, |room| room.min(most)));
+        }
+    }
+
+    /// Heap bytes of the requests that lanes hold, if some are large.
+    pub(super) fn request_bytes(&self) -> usize {
+        if self.request_room.is_none() {
+            return 0;
+        }
+        let links = self.bench.lanes().flat_map(|(_, lane)| &lane.queue);
+        links.filter_map(|link| Some(link.request.as_ref()?.bytes())).sum()
     }
 
     /// Removes a link from its queue without a page record. The frontier keeps the rule for `explain`.

@@ -1,0 +1,62 @@
+//! Requests with large bodies wait in the frontier: a lane holds few of them, and they are part of the memory account.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use argiope_core::output::record::WallClock;
+use argiope_core::page::custom_request::{CustomRequest, Method};
+use argiope_core::page::link::Link;
+use argiope_core::rules::{Config, RobotsPolicy};
+use argiope_core::schedule::keeper::{Keeper, Order};
+use argiope_core::visit::Visit;
+use argiope_core::{Outcome, Time, Url};
+use argiope_store::MemoryFrontier;
+
+const BODY: usize = 1 << 20;
+const FORMS: usize = 60;
+
+#[test]
+fn a_lane_holds_few_large_requests_and_all_are_sent() {
+    let config = Config {
+        roots: vec!["http://h.example/".into()],
+        robots: RobotsPolicy::Ignore,
+        allow_private: true,
+        per_host: Some(1),
+        ..Config::default()
+    };
+    let rules = Arc::new(config.compile(1).expect("the settings are right"));
+    let mut keeper = Keeper::new(MemoryFrontier::new(1), rules, WallClock { start: 0 });
+    let mut now = Time::ZERO;
+    keeper.begin(now).expect("it begins");
+    for number in 0..FORMS {
+        let url = Url::parse(&format!("http://h.example/{number}")).expect("an address");
+        let request = CustomRequest { method: Method::Post, body: vec![b'x'; BODY].into(), ..CustomRequest::default() };
+        let link = Link { request: Some(Arc::new(request)), ..Link::root(url, 5) };
+        keeper.put(vec![link], now).expect("the frontier works");
+    }
+    let (mut sent, mut most_held) = (0, 0);
+    loop {
+        let held: usize = keeper.bench_mut().lanes().map(|(_, lane)| lane.queue.len()).sum();
+        most_held = most_held.max(held);
+        match keeper.next(now).expect("the frontier works") {
+            Order::Resolve(lane, _) => {
+                keeper.resolved(lane, Ok((vec![[203, 0, 113, 1].into()], Duration::from_secs(9_999))), now);
+            }
+            Order::Fetch(job) => {
+                sent += usize::from(job.link.request.is_some());
+                let slot = Some((job.lane, job.slot));
+                let mut visit = Visit::bare(job.link, job.purpose, Outcome::Ok, now);
+                visit.message.slot = slot;
+                visit.facts.status = Some(200);
+                visit.link.tries += 1;
+                assert!(visit.link.request.is_none() || visit.heap_bytes() >= BODY, "the body is charged");
+                keeper.finished(Box::new(visit), now).expect("the frontier works");
+            }
+            Order::Wait(until) => now = until,
+            Order::Done(_) => break,
+        }
+        keeper.take_settled();
+    }
+    assert_eq!(sent, FORMS);
+    assert!(most_held <= 4, "{most_held} bodies of 1 MB at a time");
+}
