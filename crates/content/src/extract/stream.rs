@@ -596,7 +596,7 @@ impl TextFinder for StreamFinder<'_> {
                 let texts = found.iter().take(match_limit(field, take)).map(|taken| taken.resolved(&self.base));
                 let value = self.values.collect(field, texts);
                 if self.counts.get(own).is_some_and(|&count| count >= MAX_MATCHES) {
-                    self.values.limited = Some(TOO_MANY);
+                    self.values.limit(TOO_MANY);
                 }
                 value
             }
@@ -624,7 +624,7 @@ impl TextFinder for StreamFinder<'_> {
                     let limit = if let Source::Css(_, take) = &field.source { match_limit(field, take) } else { 0 };
                     let value = values.collect(field, within.iter().take(limit).map(|taken| taken.resolved(base)));
                     if within.len() >= MAX_MATCHES {
-                        values.limited = Some(TOO_MANY);
+                        values.limit(TOO_MANY);
                     }
                     (value, values.is_full())
                 })

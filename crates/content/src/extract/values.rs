@@ -183,7 +183,7 @@ impl<'a> TreeFinder<'a> {
                 let found = self.values.collect(field, texts.filter_map(|element| taken(element, take)));
                 matches.swap_steps(&mut self.steps);
                 if count == MAX_MATCHES {
-                    self.values.limited = Some(TOO_MANY);
+                    self.values.limit(TOO_MANY);
                 }
                 found
             }
@@ -217,10 +217,8 @@ impl TextFinder for TreeFinder<'_> {
     }
 
     fn limited(&self) -> Option<&'static str> {
-        if self.steps.exhausted() {
-            return Some("the selectors cost too much on this page");
-        }
-        self.values.limited
+        let exhausted = self.steps.exhausted().then_some("the selectors cost too much on this page");
+        self.values.limited.or(exhausted)
     }
 }
 
@@ -234,6 +232,11 @@ pub(super) fn match_limit(field: &Field, take: &Take) -> usize {
 impl ValueReader {
     pub(super) fn new(limited: Option<&'static str>) -> Self {
         Self { left: MAX_DATA, limited }
+    }
+
+    /// Notes a limit that was reached; the first one is reported.
+    pub(super) fn limit(&mut self, reason: &'static str) {
+        self.limited.get_or_insert(reason);
     }
 
     /// Whether no further value is kept.
@@ -295,7 +298,7 @@ impl ValueReader {
         let fits = bytes <= self.left;
         self.left = self.left.saturating_sub(bytes);
         if !fits {
-            self.limited = Some("the values of the page are larger than what is kept");
+            self.limit("the values of the page are larger than what is kept");
         }
         fits
     }
