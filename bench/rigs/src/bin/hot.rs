@@ -255,7 +255,7 @@ fn encode() -> Box<dyn FnMut() -> u64> {
     let mut out = Vec::new();
     Box::new(move || {
         out.clear();
-        record::encode(&visit, clock, None, &mut out);
+        record::encode(&visit, clock, 0, None, &mut out);
         out.len() as u64
     })
 }
