@@ -40,8 +40,9 @@ pub struct AuditArgs {
     /// Show only these findings, separated by commas, with all their pages
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     pub only: Vec<String>,
-    /// Exit with code 3 if one of these findings is present, separated by commas; error, warning or notice: all findings of
-    /// that severity or a worse one
+    /// Exit with code 3 if one of these findings is present; separated by commas
+    ///
+    /// A severity (error, warning or notice) stands for all findings of it and of worse ones.
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     pub fail_on: Vec<String>,
     /// Do not report findings that are in this file, the output of an earlier audit (--format json)
