@@ -132,15 +132,14 @@ impl SegmentStore {
 
     /// How many rounds have begun: 0 if there are no results.
     pub fn rounds(&self) -> io::Result<u32> {
-        let number = |name: &String| name.strip_prefix("rounds/")?.strip_suffix(".json")?.parse().ok();
-        if let Some(last) = self.list_top(ROUNDS, ".json")?.iter().filter_map(number).max() {
-            return Ok(last);
-        }
         match self.get_top(FLEET_FILE) {
-            Ok(_) => Ok(1),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
-            Err(error) => Err(error),
+            Ok(_) => {}
+            // Or there is no such bucket, which a listing would not tell from other errors.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+            Err(error) => return Err(error),
         }
+        let number = |name: &String| name.strip_prefix("rounds/")?.strip_suffix(".json")?.parse().ok();
+        Ok(self.list_top(ROUNDS, ".json")?.iter().filter_map(number).max().unwrap_or(1))
     }
 
     /// The results of another round of the same crawl.
