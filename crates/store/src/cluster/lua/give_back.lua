@@ -3,7 +3,7 @@ if not is_held(ARGV[1], ARGV[2]) then return { 0, 0 } end
 local count = 0
 for at = 3, #ARGV, 4 do
   if redis.call('HDEL', RUN, ARGV[at]) == 1 then
-    push(ARGV[at + 1], tonumber(ARGV[at + 2]), { pack(ARGV[at], ARGV[at + 3]) })
+    push(ARGV[at + 1], tonumber(ARGV[at + 2]), { ARGV[at] }, { ARGV[at + 3] })
     count = count + 1
   end
 end

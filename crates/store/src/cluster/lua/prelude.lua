@@ -1,11 +1,12 @@
 -- Shared by all scripts of a bucket. The six keys of a bucket have one hash tag and are declared by every script, so
 -- that a slot can be moved between nodes at any time.
---   head   hash  owner, epoch, until; known, queued, leased, settled, pages; level and split of the seen set;
+--   head   hash  owner, epoch, until; known, queued, leased, settled, pages, bytes; level and split of the seen set;
 --                e<epoch>:<owner> = last settled sequence number; number of the last take; quota and its transfers
 --   seen   hash  block number -> fingerprints, 8 bytes each
 --   host   hash  host -> rank:first block:last block:links, one for each rank, the lowest first. The rank of a link is
 --                its depth; links with a priority have ranks of their own, negative for a high one
---   queue  hash  rank:block:host -> links, each with its length and fingerprint;
+--   queue  hash  rank:block:host -> links, each with the length of what it shares with the one before it in the block,
+--                the length of the rest, its fingerprint and the rest;
 --                n:host -> how many links of the host were put, where that is limited
 --   run    hash  fingerprint -> rank, number of the take, place in it, host and link of what is leased
 --   note   hash  host -> what its next owner must know
@@ -60,8 +61,22 @@ local function field_of(level, block, host)
   return text(level) .. ':' .. text(block) .. ':' .. host
 end
 
--- Appends packed links of one host and rank to its queue.
-local function push(host, rank, links)
+-- How many bytes two links share at their start, at most 255. Links of one page begin with the URL of that page.
+local function shared_start(one, other)
+  local low, high = 0, math.min(#one, #other, 255)
+  while low < high do
+    local middle = math.floor((low + high + 1) / 2)
+    if string.sub(one, 1, middle) == string.sub(other, 1, middle) then low = middle else high = middle - 1 end
+  end
+  return low
+end
+
+local function pack(fingerprint, link, shared)
+  return struct.pack('>I1I3', shared, #link - shared) .. fingerprint .. string.sub(link, shared + 1)
+end
+
+-- Appends links of one host and rank, with their fingerprints, to its queue.
+local function push(host, rank, fingerprints, links)
   local levels = levels_of(host)
   local at = 1
   while levels[at] and levels[at][1] < rank do at = at + 1 end
@@ -72,15 +87,17 @@ local function push(host, rank, links)
   local field = field_of(rank, level[3], host)
   local parts = { redis.call('HGET', QUEUE, field) or '' }
   local size = #parts[1]
-  for _, link in ipairs(links) do
+  local before = ''
+  for index, link in ipairs(links) do
     if size >= BLOCK then
       redis.call('HSET', QUEUE, field, table.concat(parts))
       level[3] = level[3] + 1
       field = field_of(rank, level[3], host)
-      parts, size = {}, 0
+      parts, size, before = {}, 0, ''
     end
-    parts[#parts + 1] = link
-    size = size + #link
+    local entry = pack(fingerprints[index], link, shared_start(before, link))
+    parts[#parts + 1] = entry
+    size, before = size + #entry, link
   end
   redis.call('HSET', QUEUE, field, table.concat(parts))
   level[4] = level[4] + #links
@@ -94,15 +111,23 @@ local function pull(host, room)
     local level = levels[1]
     local field = field_of(level[1], level[2], host)
     local block = redis.call('HGET', QUEUE, field) or ''
-    local at = 1
-    while #taken < room and at <= #block do
-      local size = struct.unpack('>I4', block, at)
-      taken[#taken + 1] = { string.sub(block, at + 4, at + 11), level[1], string.sub(block, at + 12, at + 11 + size) }
+    local at, before = 1, ''
+    local function next_link()
+      local shared, size = struct.unpack('>I1I3', block, at)
+      local fingerprint = string.sub(block, at + 4, at + 11)
+      before = string.sub(before, 1, shared) .. string.sub(block, at + 12, at + 11 + size)
       at = at + 12 + size
+      return fingerprint, before
+    end
+    while #taken < room and at <= #block do
+      local fingerprint, link = next_link()
+      taken[#taken + 1] = { fingerprint, level[1], link }
       level[4] = level[4] - 1
     end
     if at <= #block then
-      redis.call('HSET', QUEUE, field, string.sub(block, at))
+      -- The first link that stays shares nothing with a link before it any more.
+      local fingerprint, link = next_link()
+      redis.call('HSET', QUEUE, field, pack(fingerprint, link, 0) .. string.sub(block, at))
     else
       redis.call('HDEL', QUEUE, field)
       if level[2] < level[3] then
@@ -113,10 +138,6 @@ local function pull(host, room)
     end
   end
   return taken, keep_levels(host, levels)
-end
-
-local function pack(fingerprint, link)
-  return struct.pack('>I4', #link) .. fingerprint .. link
 end
 
 local function pack_run(rank, take, place, host, link)
@@ -135,11 +156,12 @@ local function requeue()
   for index = 1, #run, 2 do
     local rank, _, _, host, link = unpack_run(run[index + 1])
     local key = text(rank) .. ':' .. host
-    groups[key] = groups[key] or { host, rank, {} }
-    table.insert(groups[key][3], pack(run[index], link))
+    groups[key] = groups[key] or { host, rank, {}, {} }
+    table.insert(groups[key][3], run[index])
+    table.insert(groups[key][4], link)
   end
   for _, group in pairs(groups) do
-    push(group[1], group[2], group[3])
+    push(group[1], group[2], group[3], group[4])
   end
   local count = #run / 2
   if count > 0 then

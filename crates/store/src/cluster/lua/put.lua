@@ -55,7 +55,7 @@ while at <= #ARGV do
   local host, rank, most, count = ARGV[at], tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
   -- How many links of the host were put, where that is limited.
   local pages = most > 0 and number(redis.call('HGET', QUEUE, 'n:' .. host)) or 0
-  local links = {}
+  local fingerprints, links = {}, {}
   at = at + 4
   for _ = 1, count do
     local fingerprint = ARGV[at]
@@ -66,14 +66,15 @@ while at <= #ARGV do
     else
       blocks[index], dirty[index] = block .. fingerprint, true
       known, pages = known + 1, pages + 1
-      links[#links + 1] = pack(fingerprint, ARGV[at + 1])
+      fingerprints[#fingerprints + 1] = fingerprint
+      links[#links + 1] = ARGV[at + 1]
       answer[#answer + 1] = '1'
       if known > SPLIT * (2 ^ level + split) then grow() end
     end
     at = at + 2
   end
   if #links > 0 then
-    push(host, rank, links)
+    push(host, rank, fingerprints, links)
     queued = queued + #links
     if most > 0 then redis.call('HSET', QUEUE, 'n:' .. host, text(pages)) end
   end
