@@ -67,6 +67,45 @@ pub struct Status {
     pub errors: Vec<RecentError>,
     /// Some requests in flight, those that take longest first.
     pub current: Vec<CurrentFetch>,
+    /// All processes of the crawl, if several share it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fleet: Option<FleetStatus>,
+}
+
+/// A crawl that several processes share.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FleetStatus {
+    /// The round of the crawl, counted from 1.
+    pub round: u32,
+    /// Groups of hosts, and how many of them have no owner.
+    pub buckets: u64,
+    pub free_buckets: u64,
+    /// URLs of all processes.
+    pub known: u64,
+    pub queued: u64,
+    pub leased: u64,
+    pub settled: u64,
+    pub pages_per_second: f64,
+    pub processes: Vec<ProcessStatus>,
+}
+
+/// One process of a shared crawl.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProcessStatus {
+    pub id: Box<str>,
+    /// The process that tells this.
+    pub is_this: bool,
+    pub buckets: u64,
+    /// Pages fetched since it joined.
+    pub pages: u64,
+    pub pages_per_second: f64,
+    /// Since its last heartbeat.
+    pub silent_seconds: f64,
+    /// Hosts that it does not ask for a while.
+    pub resting: u64,
+    /// Why its results cannot be stored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stalled: Option<Box<str>>,
 }
 
 /// What a crawl is doing.

@@ -78,6 +78,7 @@ function show(next) {
   showHosts(status.busiest);
   showErrors(status.errors);
   showExcludes(status.excludes);
+  showFleet(status.fleet);
   samples.push({ at: status.elapsed_seconds, speed: status.pages_per_second });
   if (samples.length > CHART_POINTS) samples = samples.filter((_, index) => index % 2 === 1);
   showChart();
@@ -166,6 +167,24 @@ function showExcludes(excludes) {
   excludes.forEach((pattern, index) => {
     const item = list.children[index] ?? list.appendChild(document.createElement("li"));
     put(item, pattern);
+  });
+}
+
+/** The processes that share the crawl; nothing where one process crawls alone. */
+function showFleet(fleet) {
+  byId("fleet-section").hidden = fleet === undefined;
+  if (fleet === undefined) return;
+  const owned = fleet.buckets - fleet.free_buckets;
+  const round = fleet.round > 1 ? `Round ${whole.format(fleet.round)}. ` : "";
+  setText("fleet", `${round}${short.format(fleet.pages_per_second)} pages a second in all; ${whole.format(fleet.queued)} URLs queued, ${whole.format(fleet.leased)} leased, ${whole.format(fleet.settled)} settled; ${whole.format(owned)} of ${whole.format(fleet.buckets)} buckets have an owner.`);
+  fillRows(byId("process-rows"), fleet.processes, ["", "n", "n", "n", "n", ""], (cells, process) => {
+    put(cells[0], process.is_this ? `${process.id} (this one)` : process.id);
+    put(cells[1], whole.format(process.buckets));
+    put(cells[2], whole.format(process.pages));
+    put(cells[3], short.format(process.pages_per_second));
+    put(cells[4], `${span(process.silent_seconds)} ago`);
+    const resting = process.resting > 0 ? `${whole.format(process.resting)} hosts in back-off` : "";
+    put(cells[5], process.stalled ?? (process.silent_seconds > 5 ? "silent" : resting));
   });
 }
 

@@ -60,6 +60,15 @@ pub fn render(status: Option<&Status>) -> String {
     if status.disk_bytes > 0 {
         single("argiope_directory_bytes", "gauge", "Size of the crawl directory.", whole(status.disk_bytes));
     }
+    if let Some(fleet) = &status.fleet {
+        let count = fleet.processes.len() as f64;
+        single("argiope_fleet_processes", "gauge", "Processes that share the crawl.", count);
+        let free = whole(fleet.free_buckets);
+        single("argiope_fleet_free_buckets", "gauge", "Groups of hosts without an owner.", free);
+        single("argiope_fleet_queued_urls", "gauge", "URLs queued in the store.", whole(fleet.queued));
+        let stalled = fleet.processes.iter().filter(|process| process.stalled.is_some()).count() as f64;
+        single("argiope_fleet_stalled", "gauge", "Processes whose results cannot be stored.", stalled);
+    }
     if !status.memory_parts.is_empty() {
         family(&mut text, "argiope_memory_part_bytes", "gauge", "The parts of the memory account.");
         for (part, bytes) in &status.memory_parts {

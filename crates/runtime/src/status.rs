@@ -141,6 +141,7 @@ pub fn take<F: Frontier>(keeper: &Keeper<F>, tally: &mut CrawlTally, rules: &Rul
         disk_bytes: 0,
         errors: tally.errors.iter().cloned().collect(),
         current,
+        fleet: None,
     }
 }
 

@@ -212,6 +212,7 @@ fn leases_epochs_and_fences(cluster: &RedisCluster) {
         token: token(epoch),
         sequence,
         pages: 1,
+        bytes: 100,
         fingerprints: vec![fingerprint(link)],
         notes: vec![("h.example".into(), b"note".to_vec())],
     };
@@ -239,7 +240,7 @@ fn leases_epochs_and_fences(cluster: &RedisCluster) {
     assert!(one.settle(&[settle(first.epoch, 2, b)]).expect("settle")[0].is_err(), "an old epoch settles nothing");
     assert_eq!(two.notes(&[(bucket, "h.example".into())]).expect("notes"), [Some(b"note".to_vec())]);
     let state = &two.confirm(BUCKETS).expect("confirm")[bucket as usize];
-    assert_eq!((state.known, state.queued, state.leased, state.settled), (5, 4, 0, 1));
+    assert_eq!((state.known, state.queued, state.leased, state.settled, state.bytes), (5, 4, 0, 1, 100));
     let positions = two.positions(BUCKETS).expect("positions");
     assert_eq!(positions, [(bucket, first.epoch, "one".to_owned(), 1)]);
     two.release(&[token(second.epoch)]).expect("release");
@@ -287,7 +288,7 @@ fn a_quota_is_moved_and_never_exceeded(cluster: &RedisCluster) {
     assert_eq!(one.refund(token).expect("refund"), 0, "a bucket with work keeps its quota");
     assert_eq!(one.take(&[want(2)]).expect("take")[0].as_ref().map(|taken| taken.leased), Some(3));
     // A settle that has only records without links, such as that of a robots.txt.
-    let settle = SettleRequest { token, sequence: 1, pages: 0, fingerprints: Vec::new(), notes: Vec::new() };
+    let settle = SettleRequest { token, sequence: 1, pages: 0, bytes: 0, fingerprints: Vec::new(), notes: Vec::new() };
     assert_eq!(one.settle(&[settle]).expect("settle"), [Ok(())]);
 }
 

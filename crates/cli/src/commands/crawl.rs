@@ -17,7 +17,7 @@ use argiope_runtime::writer_thread::{CommitFrontier, OutputTarget};
 use argiope_runtime::{Error, engine_kind, run_lines};
 
 use super::control_socket::ControlSocket;
-use super::handle::CrawlHandle;
+use super::handle::{CrawlHandle, SharedFleet};
 use super::interrupt::Interrupt;
 use super::record_stream::{RecordStream, RecordStreamFault};
 use super::serve::ServeError;
@@ -119,7 +119,16 @@ fn in_directory(settings: &CommandSettings, rules: Rules) -> Result<ExitCode, Er
         settings,
         rules,
         clock,
-        CrawlParts { frontier, target, output, report: Some(&path), earlier, is_shared: false, started },
+        CrawlParts {
+            frontier,
+            target,
+            output,
+            report: Some(&path),
+            earlier,
+            is_shared: false,
+            fleet: SharedFleet::default(),
+            started,
+        },
     )
 }
 
@@ -135,6 +144,8 @@ pub(super) struct CrawlParts<'a, F> {
     pub earlier: u64,
     /// Whether other processes work on the same crawl. Then no single process knows which roots answered.
     pub is_shared: bool,
+    /// Those processes, once they are known.
+    pub fleet: SharedFleet,
     /// Called when the crawl has started.
     pub started: Box<dyn FnOnce(&KeeperHandle) + 'a>,
 }
@@ -155,14 +166,14 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
 ) -> Result<ExitCode, Error> {
     let CommandSettings { crawl: config, messages } = settings;
     let messages = *messages;
-    let CrawlParts { frontier, target, output, report: folder, earlier, is_shared, started: on_start } = places;
+    let CrawlParts { frontier, target, output, report: folder, earlier, is_shared, fleet, started: on_start } = places;
     let reader = rules.bodies.reader.clone();
     let rules = Arc::new(rules);
     if config.insecure {
         // A security warning: printed even with --quiet.
         let _ = writeln!(std::io::stderr(), "{}", in_tone(messages, "WARNING", INSECURE));
     }
-    let handle = CrawlHandle::new(folder.map(Path::to_owned));
+    let handle = CrawlHandle::new(folder.map(Path::to_owned), fleet);
     let glance = handle.clone();
     let view = View::choose(!messages.quiet && !messages.no_progress, messages.log_json);
     let live = match Live::start(view, move || glance.glance()) {

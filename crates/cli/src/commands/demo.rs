@@ -9,6 +9,7 @@ use argiope_runtime::keeper_thread::{Clock, KeeperHandle, MemoryFrontier};
 use argiope_runtime::writer_thread::OutputTarget;
 
 use super::crawl::{CrawlParts, crawl, fail, first_line, refuse};
+use super::handle::SharedFleet;
 use super::record_stream::RecordStream;
 use crate::flags::config_file::UsageError;
 use crate::flags::settings::CommandSettings;
@@ -61,6 +62,7 @@ fn in_memory(settings: &CommandSettings) -> Result<ExitCode, UsageError> {
     let target = OutputTarget { first_line: Some(first_line(settings, &clock)), ..OutputTarget::default() };
     let frontier = MemoryFrontier::new(rules.fingerprint_key);
     let started = Box::new(|_: &KeeperHandle| ());
-    let parts = CrawlParts { frontier, target, output, report: None, earlier: 0, is_shared: false, started };
+    let fleet = SharedFleet::default();
+    let parts = CrawlParts { frontier, target, output, report: None, earlier: 0, is_shared: false, fleet, started };
     Ok(crawl(settings, rules, clock, parts).unwrap_or_else(|error| refuse(messages, &error)))
 }

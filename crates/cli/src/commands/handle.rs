@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use argiope_core::control::{Control, CrawlSource};
-use argiope_core::status::{HostStatus, Status};
+use argiope_core::status::{FleetStatus, HostStatus, Status};
 use argiope_runtime::keeper_thread::{KeeperHandle, KeeperMessage};
 use argiope_runtime::status;
 
@@ -21,6 +21,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// How long memory and disk are believed.
 const MEASURED_FOR: Duration = Duration::from_secs(2);
 
+/// The state of all processes of a shared crawl, as this one knows it.
+pub type SharedFleet = Arc<Mutex<Option<FleetStatus>>>;
+
 /// A running crawl, for other threads.
 #[derive(Clone)]
 pub struct CrawlHandle(Arc<Shared>);
@@ -29,6 +32,8 @@ struct Shared {
     /// The crawl directory, where there is one.
     directory: Option<PathBuf>,
     state: Mutex<State>,
+    /// The other processes, if several share the crawl.
+    fleet: SharedFleet,
     /// The last status, and when memory and disk were measured for it.
     last: Mutex<(Status, Option<Instant>)>,
 }
@@ -40,8 +45,10 @@ enum State {
 }
 
 impl CrawlHandle {
-    pub fn new(directory: Option<PathBuf>) -> Self {
-        Self(Arc::new(Shared { directory, state: Mutex::new(State::NotYet(Vec::new())), last: Mutex::default() }))
+    /// `fleet` is set while the crawl runs, if several processes share it.
+    pub fn new(directory: Option<PathBuf>, fleet: SharedFleet) -> Self {
+        let state = Mutex::new(State::NotYet(Vec::new()));
+        Self(Arc::new(Shared { directory, state, fleet, last: Mutex::default() }))
     }
 
     /// The crawl runs: what was sent before reaches it now.
@@ -91,7 +98,8 @@ impl CrawlHandle {
         };
         let mut last = self.last();
         let (memory, disk) = (last.0.memory_bytes, last.0.disk_bytes);
-        last.0 = Status { memory_bytes: memory, disk_bytes: disk, ..status };
+        let fleet = self.0.fleet.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        last.0 = Status { memory_bytes: memory, disk_bytes: disk, fleet, ..status };
         Some(last.0.clone())
     }
 

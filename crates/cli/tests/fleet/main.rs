@@ -6,13 +6,15 @@
 #[path = "../durable_kit/mod.rs"]
 mod durable_kit;
 mod kit;
+mod limits;
 mod objects;
 mod recrawl;
+mod status;
 
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-use argiope_practice::{GraphPlan, PracticeWeb, Response, Site};
+use argiope_practice::GraphPlan;
 use argiope_testkit::redis_cluster::{RedisCluster, ServerGuard};
 use durable_kit::{Dice, PATIENCE, Practice, is_long, records, signal, wait};
 use kit::{Fleet, certificate_files, check_ownership, plan};
@@ -292,26 +294,6 @@ fn a_full_store_is_waited_for_and_nothing_is_lost() {
 
 #[test]
 #[ignore = "needs redis-server"]
-fn the_rate_holds_over_all_processes() {
-    let practice = Practice::serve_with_headers(plan(9, 12, 12));
-    let mut fleet = Fleet::new(RedisCluster::single());
-    let mut arguments: Vec<&str> = practice.roots.iter().map(String::as_str).collect();
-    arguments.extend(["--rate", "60/s"]);
-    let processes: Vec<Child> = (0..3).map(|_| fleet.spawn(&arguments)).collect();
-    fleet.finish(processes);
-    practice.check(&fleet.records());
-    let log = practice.web.log();
-    let mut starts: Vec<Duration> =
-        log.iter().filter(|seen| !seen.path.starts_with("/robots.txt")).map(|seen| seen.start).collect();
-    starts.sort();
-    for (index, start) in starts.iter().enumerate() {
-        let within = starts[index..].iter().take_while(|other| **other < *start + Duration::from_secs(1)).count();
-        assert!(within <= 66, "{within} pages within a second");
-    }
-}
-
-#[test]
-#[ignore = "needs redis-server"]
 fn tls_a_login_and_a_configuration_file_work() {
     let files = certificate_files();
     let path = |name: &str| files.path().join(name);
@@ -361,44 +343,4 @@ fn tls_a_login_and_a_configuration_file_work() {
     }
     let alone = run(&["crawl", "http://127.0.0.1/", "--name", "x"]);
     assert!(alone.0 == Some(2) && alone.1.contains("--frontier"), "{alone:?}");
-}
-
-#[test]
-#[ignore = "needs redis-server"]
-fn the_limit_on_requests_at_one_address_holds_over_all_processes() {
-    let site = Site::http("127.0.0.1:0").expect("a port");
-    let port = site.address().port();
-    let hosts: Vec<String> = (0..24).map(|number| format!("h{number}.test")).collect();
-    let links: String = (0..6).map(|number| format!("<a href=\"/{number}\">x</a>")).collect();
-    let page = Response::html(links).delay(Duration::from_millis(60));
-    let web = PracticeWeb::new().site(site.fallback(page)).start().expect("a server");
-    let mut fleet = Fleet::new(RedisCluster::single());
-    let mut arguments: Vec<String> = hosts.iter().map(|host| format!("http://{host}:{port}/")).collect();
-    for host in &hosts {
-        arguments.extend(["--resolve".to_owned(), format!("{host}:{port}:127.0.0.1")]);
-    }
-    arguments.extend(["--per-ip", "4", "--no-sitemap", "--max-pages-per-host", "3"].map(str::to_owned));
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let processes: Vec<Child> = (0..3).map(|_| fleet.spawn(&arguments)).collect();
-    fleet.finish(processes);
-    // Robots.txt requests count as well.
-    let log = web.log();
-    let in_flight_at =
-        |at: Duration| log.iter().filter(|seen| seen.start <= at && seen.end.is_none_or(|end| end > at)).count();
-    let most = log.iter().map(|seen| in_flight_at(seen.start)).max().unwrap_or(0);
-    assert!((2..=4).contains(&most), "{most} requests in flight at one address");
-    // The root and three links of each host.
-    let records = fleet.records();
-    let of_host = |host: &str| {
-        let start = format!("http://{host}:");
-        let is_page = |record: &&serde_json::Value| record["type"] == "page";
-        records
-            .iter()
-            .filter(is_page)
-            .filter(|record| record["url"].as_str().is_some_and(|url| url.starts_with(&start)))
-            .count()
-    };
-    for host in &hosts {
-        assert_eq!(of_host(host), 4, "{host}");
-    }
 }

@@ -138,6 +138,10 @@ pub enum FrontierNews {
     Leaving(LaneId),
     /// The limit on pages is reached.
     MaxPages,
+    /// The limit on bytes is reached.
+    MaxBytes,
+    /// Start no request while this holds: this process has received its share of the limit on bytes.
+    Hold(bool),
     /// This process's share of the limit on pages a second.
     Rate(f64),
     /// This process's part of the requests in flight at one address.

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use crate::served::{Events, control, get, request, serve};
 use argiope_core::control::Control;
+use argiope_core::status::{FleetStatus, ProcessStatus};
 use argiope_dashboard::{CrawlSource as _, Server, ServerOptions};
 
 const TOKEN: &str = "0123456789abcdef0123";
@@ -187,6 +188,8 @@ fn the_openapi_document_matches_the_served_routes() {
         |value: &serde_json::Value| value.as_object().expect("an object").keys().cloned().collect::<BTreeSet<_>>();
     let described = keys(&document["components"]["schemas"]["Status"]["properties"]);
     let mut status = crawl.status().expect("it runs");
+    let process = ProcessStatus { stalled: Some("why".into()), ..ProcessStatus::default() };
+    status.fleet = Some(FleetStatus { processes: vec![process], ..FleetStatus::default() });
     status.rate = Some(1.0);
     status.max_pages = Some(1);
     status.max_memory = Some(1);
@@ -196,7 +199,11 @@ fn the_openapi_document_matches_the_served_routes() {
         reason: argiope_core::status::WaitReason::Dns,
         next_in: std::time::Duration::ZERO,
     });
-    assert_eq!(keys(&serde_json::to_value(&status).expect("plain data")), described);
+    let status = serde_json::to_value(&status).expect("plain data");
+    assert_eq!(keys(&status), described);
+    let fleet = &document["components"]["schemas"]["Status"]["properties"]["fleet"]["properties"];
+    assert_eq!(keys(&status["fleet"]), keys(fleet));
+    assert_eq!(keys(&status["fleet"]["processes"][0]), keys(&fleet["processes"]["items"]["properties"]));
 }
 
 #[test]

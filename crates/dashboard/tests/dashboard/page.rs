@@ -61,6 +61,28 @@ fn the_page_updates_and_its_controls_work() {
 
 #[test]
 #[ignore = "needs chromedriver"]
+fn the_page_shows_the_processes_of_a_shared_crawl() {
+    let browser = Browser::start();
+    let (server, crawl) = serve(None);
+    browser.open(&format!("http://{}/live", server.address()));
+    browser.wait("document.getElementById('state').textContent === 'running'");
+    assert_eq!(browser.run("return document.getElementById('fleet-section').hidden"), true);
+    crawl.is_shared.store(true, std::sync::atomic::Ordering::Relaxed);
+    browser.wait("!document.getElementById('fleet-section').hidden");
+    let rows = browser.run("return [...document.getElementById('process-rows').rows].map((row) => row.innerText)");
+    let rows: Vec<&str> = rows.as_array().expect("a list").iter().filter_map(|row| row.as_str()).collect();
+    assert!(rows.len() == 2 && rows[0].starts_with("aaa (this one)\t30\t"), "{rows:?}");
+    assert!(rows[1].starts_with("<b>bbb</b>\t30\t0\t0\t12 s ago\tsilent"), "{rows:?}");
+    let told = browser.run("return document.getElementById('fleet').textContent");
+    let told = told.as_str().expect("text");
+    assert!(told.starts_with("Round 2. 50.5 pages a second in all; 1,234 URLs queued"), "{told}");
+    assert!(told.ends_with("60 of 64 buckets have an owner."), "{told}");
+    assert_eq!(browser.accessibility_faults(), Vec::<String>::new());
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[test]
+#[ignore = "needs chromedriver"]
 fn tabs_share_one_event_stream() {
     let browser = Browser::start();
     let (server, _crawl) = serve(None);

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use argiope_core::control::Control;
-use argiope_core::status::{CrawlState, HostStatus, RecentError, Status, WaitReason};
+use argiope_core::status::{CrawlState, FleetStatus, HostStatus, ProcessStatus, RecentError, Status, WaitReason};
 use argiope_core::{ErrorKind, Outcome};
 use argiope_dashboard::{CrawlSource, Server, ServerOptions};
 
@@ -20,6 +20,8 @@ pub struct Crawl {
     pub taken: AtomicU64,
     pub controls: Mutex<Vec<Control>>,
     pub ended: std::sync::atomic::AtomicBool,
+    /// Whether other processes work on the same crawl.
+    pub is_shared: std::sync::atomic::AtomicBool,
 }
 
 impl CrawlSource for Crawl {
@@ -61,6 +63,18 @@ impl CrawlSource for Crawl {
             }],
             memory_bytes: 50_000_000,
             disk_bytes: 9_000_000,
+            fleet: self.is_shared.load(Ordering::Relaxed).then(|| FleetStatus {
+                round: 2,
+                buckets: 64,
+                free_buckets: 4,
+                queued: 1_234,
+                pages_per_second: 50.5,
+                processes: vec![
+                    ProcessStatus { id: "aaa".into(), is_this: true, buckets: 30, pages: taken, ..Default::default() },
+                    ProcessStatus { id: "<b>bbb</b>".into(), buckets: 30, silent_seconds: 12.0, ..Default::default() },
+                ],
+                ..FleetStatus::default()
+            }),
             ..Status::default()
         };
         for control in self.controls.lock().expect("no panic").iter() {

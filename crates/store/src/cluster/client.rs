@@ -1,6 +1,6 @@
 //! [`FleetClient`]: batched operations on the buckets of a fleet.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 
@@ -141,6 +141,8 @@ pub struct SettleRequest {
     pub sequence: u64,
     /// How many of them count towards the page limit.
     pub pages: u64,
+    /// Bytes that were received for them, where they are limited.
+    pub bytes: u64,
     pub fingerprints: Vec<u64>,
     /// Notes about hosts for the next owner of the bucket.
     pub notes: Vec<(Box<str>, Vec<u8>)>,
@@ -157,6 +159,7 @@ pub struct BucketState {
     pub leased: u64,
     pub settled: u64,
     pub pages: u64,
+    pub bytes: u64,
 }
 
 impl FleetClient {
@@ -376,6 +379,7 @@ impl FleetClient {
                 arguments.extend([
                     number(request.sequence),
                     number(request.pages),
+                    number(request.bytes),
                     number(request.fingerprints.len() as u64),
                 ]);
                 arguments.extend(request.fingerprints.iter().map(|fingerprint| fingerprint.to_be_bytes().to_vec()));
@@ -446,7 +450,7 @@ impl FleetClient {
 
     /// The state of all buckets. Each bucket is read atomically, but not all together.
     pub fn survey(&mut self, buckets: u32) -> Result<Vec<BucketState>, Unreachable> {
-        let fields = ["owner", "epoch", "until", "known", "queued", "leased", "settled", "pages"];
+        let fields = ["owner", "epoch", "until", "known", "queued", "leased", "settled", "pages", "bytes"];
         let commands: Vec<_> = (0..buckets)
             .map(|bucket| {
                 let key = format!("{{{}:{bucket}}}head", self.name);
@@ -472,9 +476,32 @@ impl FleetClient {
                 leased: at(5),
                 settled: at(6),
                 pages: at(7),
+                bytes: at(8),
             });
         }
         Ok(states)
+    }
+
+    /// Used memory and memory limit of each node that holds buckets, in bytes; a limit of 0 is none.
+    pub fn memory(&mut self, buckets: u32) -> Result<Vec<(u64, u64)>, Unreachable> {
+        // A few dozen buckets are on all nodes.
+        let commands: Vec<_> = (0..buckets.min(64))
+            .map(|bucket| {
+                let key = format!("{{{}:{bucket}}}head", self.name);
+                plain(&key, vec![b"INFO".to_vec()])
+            })
+            .collect();
+        let mut nodes = BTreeMap::new();
+        for answer in self.nodes.run(&commands, false) {
+            let text = match answer? {
+                Value::VerbatimString { text, .. } => text,
+                other => String::from_utf8_lossy(&bytes(&other)).into_owned(),
+            };
+            let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+            let number = |name| field(name).and_then(|value| value.trim().parse::<u64>().ok()).unwrap_or(0);
+            nodes.insert(field("run_id").unwrap_or("").to_owned(), (number("used_memory"), number("maxmemory")));
+        }
+        Ok(nodes.into_values().collect())
     }
 
     /// Reads the counts of all buckets again, after replication.
@@ -486,8 +513,8 @@ impl FleetClient {
         for answer in answers {
             let reply = array(answer?);
             let at = |index: usize| reply.get(index).map_or(0, integer);
-            let [known, queued, leased, settled, pages] = [at(0), at(1), at(2), at(3), at(4)];
-            states.push(BucketState { known, queued, leased, settled, pages, ..BucketState::default() });
+            let [known, queued, leased, settled, pages, bytes] = [at(0), at(1), at(2), at(3), at(4), at(5)];
+            states.push(BucketState { known, queued, leased, settled, pages, bytes, ..BucketState::default() });
         }
         Ok(states)
     }

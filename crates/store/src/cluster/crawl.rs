@@ -20,6 +20,9 @@ pub struct FleetSettings {
     pub round: u32,
     pub buckets: u32,
     pub max_pages: Option<u64>,
+    /// Maximum bytes received, over all processes.
+    #[serde(default)]
+    pub max_bytes: Option<u64>,
     /// Maximum pages per second, over all processes.
     pub rate: Option<f64>,
     /// Requests in flight at one address, over all processes.
@@ -46,6 +49,7 @@ pub enum FleetState {
     Running,
     Finished,
     MaxPages,
+    MaxBytes,
 }
 
 impl FleetSettings {
@@ -97,8 +101,14 @@ impl FleetState {
             b"running" => Self::Running,
             b"finished" => Self::Finished,
             b"max_pages" => Self::MaxPages,
+            b"max_bytes" => Self::MaxBytes,
             _ => Self::Created,
         })
+    }
+
+    /// Whether there is nothing left to do.
+    pub fn is_over(self) -> bool {
+        matches!(self, Self::Finished | Self::MaxPages | Self::MaxBytes)
     }
 
     /// Records that the roots are in the store.
@@ -116,11 +126,47 @@ pub struct MemberInfo {
     /// Time of its last heartbeat, in milliseconds since the Unix epoch, by the clock of the store.
     pub at: u64,
     pub buckets: usize,
+    /// Pages settled per second, over the last ten seconds.
+    #[serde(default)]
+    pub pages_per_second: f64,
+    /// Pages that this process has fetched.
+    #[serde(default)]
+    pub pages: u64,
+    /// Milliseconds until its leases end, unless they are renewed.
+    #[serde(default)]
+    pub lease_ms: u64,
+    /// Hosts that it does not ask for a while (back-off, Retry-After), and the one that waits longest, in milliseconds.
+    #[serde(default)]
+    pub resting: usize,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub longest_rest: Option<(String, u64)>,
+    /// Why results cannot be stored now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stalled: Option<String>,
+}
+
+impl MemberInfo {
+    pub(super) fn new(id: &str) -> Self {
+        Self {
+            id: id.to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            at: 0,
+            buckets: 0,
+            pages_per_second: 0.0,
+            pages: 0,
+            lease_ms: 0,
+            resting: 0,
+            longest_rest: None,
+            stalled: None,
+        }
+    }
 }
 
 /// The processes of a fleet.
 pub struct Members {
     pub live: usize,
+    /// All of them, by name.
+    pub all: Vec<MemberInfo>,
     /// The index of this process among them.
     pub place: usize,
     /// The time of the store's node, in milliseconds.
@@ -129,16 +175,11 @@ pub struct Members {
 
 impl Members {
     /// Sends a heartbeat, and counts the other processes that sent one within `silent`.
-    pub(super) fn beat(client: &mut FleetClient, buckets: usize, silent: Duration) -> Result<Self, Unreachable> {
+    pub(super) fn beat(client: &mut FleetClient, info: MemberInfo, silent: Duration) -> Result<Self, Unreachable> {
         let silent_ms = silent.as_millis() as u64;
         let key = client.crawl_key("members");
         let now_ms = store_time(client, &key)?;
-        let info = MemberInfo {
-            id: client.owner().to_owned(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            at: now_ms,
-            buckets,
-        };
+        let info = MemberInfo { at: now_ms, ..info };
         let text = serde_json::to_vec(&info).unwrap_or_default();
         client.keep_field("members", &info.id, text)?;
         let all = Self::all(client)?;
@@ -147,7 +188,8 @@ impl Members {
         for gone in all.iter().filter(|member| member.at + 4 * silent_ms < now_ms) {
             client.plain(&key, &[b"HDEL", key.as_bytes(), gone.id.as_bytes()], false)?;
         }
-        Ok(Self { live: live.len().max(1), place, now_ms })
+        let live = live.len().max(1);
+        Ok(Self { live, all, place, now_ms })
     }
 
     /// All processes that sent a heartbeat recently, by name.

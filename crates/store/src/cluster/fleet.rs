@@ -6,9 +6,11 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use argiope_core::output::record::WarcLocation;
 use argiope_core::output::warc::ArchiveChunk;
+use argiope_core::schedule::carryover::LaneNote;
 use argiope_core::schedule::frontier::{ALREADY_SENT, FrontierNews, Put, seen_key};
 use argiope_core::{
     Counts, Fate, FoundEdges, Frontier, LaneId, Link, LinkKind, LinkRef, StoreError, StoreErrorKind, UrlRef,
@@ -45,6 +47,10 @@ pub struct FleetFrontier {
     archived: HashMap<(String, u64), Vec<u8>>,
     /// The records of the previous round, of the links that this process holds.
     earlier: HashMap<u64, Box<[u8]>>,
+    /// Where bytes are limited: how many this process has received, and may receive; whether it waits for more.
+    received: u64,
+    may_receive: Option<u64>,
+    is_waiting: bool,
     /// How many links were marked as sent, and how many of these marks are replicated.
     marks: u64,
     durable_marks: u64,
@@ -59,6 +65,7 @@ struct RecordOutline<'a> {
     #[serde(borrow, default)]
     url: std::borrow::Cow<'a, str>,
     warc: Option<WarcLocation>,
+    bytes_wire: Option<u64>,
 }
 
 struct FleetLane {
@@ -100,6 +107,9 @@ impl FleetFrontier {
             links: None,
             archived: HashMap::new(),
             earlier: HashMap::new(),
+            received: 0,
+            may_receive: settings.max_bytes.map(|_| 0),
+            is_waiting: false,
             marks: 0,
             durable_marks: 0,
             totals: FleetTotals::default(),
@@ -177,13 +187,33 @@ impl FleetFrontier {
         let Some(held) = self.held.get_mut(&bucket) else { return };
         held.unsettled += 1;
         let line = [record, b"\n"].concat();
+        let mut received = 0;
+        if self.may_receive.is_some() {
+            let outline = serde_json::from_slice::<RecordOutline<'_>>(record).ok();
+            received = outline.and_then(|record| record.bytes_wire).unwrap_or(0);
+            self.received += received;
+        }
+        if is_page {
+            self.shared.pages.fetch_add(1, Ordering::Relaxed);
+        }
+        let is_over_share = self.may_receive.is_some_and(|most| self.received >= most);
         let is_idle = self.leased.is_empty() && self.ahead == 0;
         let mut outgoing = self.shared.outgoing();
         let (fingerprint, origin) = link.unzip();
         let epoch = held.epoch;
-        outgoing.settled.push(SettledRecord { bucket, epoch, fingerprint, is_page, origin, line, links, archive });
-        // Others may be waiting for the last pages.
-        outgoing.flush |= is_idle;
+        outgoing.settled.push(SettledRecord {
+            bucket,
+            epoch,
+            fingerprint,
+            is_page,
+            received,
+            origin,
+            line,
+            links,
+            archive,
+        });
+        // Others may be waiting for the last pages, or for the bytes that this process did not use.
+        outgoing.flush |= is_idle || is_over_share;
         self.shared.outgoing_changed.notify_one();
     }
 
@@ -259,11 +289,17 @@ impl FleetFrontier {
             LeaseEvent::Totals(totals) => self.totals = totals,
             LeaseEvent::Rate(rate) => news.push(FrontierNews::Rate(rate)),
             LeaseEvent::PerIp(most) => news.push(FrontierNews::PerIp(most)),
-            LeaseEvent::Over { max_pages } => {
-                self.is_over = true;
-                if max_pages {
-                    news.push(FrontierNews::MaxPages);
+            LeaseEvent::MayReceive(most) => {
+                self.may_receive = Some(most);
+                if self.received >= most {
+                    // The shares of the others depend on what this process has settled.
+                    self.shared.outgoing().flush = true;
+                    self.shared.outgoing_changed.notify_one();
                 }
+            }
+            LeaseEvent::Over(limit) => {
+                self.is_over = true;
+                news.extend(limit);
             }
             LeaseEvent::Lost(why) => self.lost = Some(why),
         }
@@ -412,6 +448,9 @@ impl Frontier for FleetFrontier {
     fn keep_note(&mut self, about: Option<LaneId>, note: &[u8]) -> Result<(), StoreError> {
         let Some(lane) = about.and_then(|lane| self.lanes.get_mut(lane.index())) else { return Ok(()) };
         lane.note = Some(note.to_vec());
+        if let Some(until) = serde_json::from_slice::<LaneNote>(note).ok().and_then(|note| note.rest) {
+            self.shared.set_rest(&lane.host, until);
+        }
         self.shared.outgoing().notes.insert((lane.bucket, lane.host.clone()), note.to_vec());
         Ok(())
     }
@@ -425,6 +464,10 @@ impl Frontier for FleetFrontier {
         let mut news = Vec::new();
         for event in self.shared.take_events() {
             self.hear(event, &mut news);
+        }
+        let is_over_share = self.may_receive.is_some_and(|most| self.received >= most);
+        if std::mem::replace(&mut self.is_waiting, is_over_share) != is_over_share {
+            news.push(FrontierNews::Hold(is_over_share));
         }
         self.check()?;
         Ok(news)

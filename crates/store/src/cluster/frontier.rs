@@ -155,7 +155,8 @@ impl Frontier for BlockingFrontier {
         let fingerprint = self.end_lease(link)?;
         let token = self.token(bucket_of(link.url.host(), self.buckets))?;
         let sequence = self.held.get(&token.bucket).map_or(0, |held| held.settles) + 1;
-        let request = SettleRequest { token, sequence, pages: 1, fingerprints: vec![fingerprint], notes: Vec::new() };
+        let request =
+            SettleRequest { token, sequence, pages: 1, bytes: 0, fingerprints: vec![fingerprint], notes: Vec::new() };
         if let Some(Err(why)) = self.client.get_mut().settle(&[request])?.into_iter().next() {
             return Err(StoreError::new(StoreErrorKind::Locked, format!("a settle was refused: {why}")));
         }

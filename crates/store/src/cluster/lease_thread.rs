@@ -1,15 +1,18 @@
 //! The thread that manages this process's share of the buckets: it acquires, renews and releases leases, leases links
 //! in advance, and detects the end of the crawl.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use argiope_core::schedule::frontier::FrontierNews;
+use argiope_core::status::{FleetStatus, ProcessStatus};
 
 use super::client::{Acquired, BucketState, FleetClient, LeaseToken, TakeRequest, TakeResult};
 use super::connection::Unreachable;
-use super::crawl::{FleetSettings, Members};
+use super::crawl::{FleetSettings, MemberInfo, Members};
 use super::recall_thread::TakenLinks;
 use super::shared::{FleetTotals, LeaseCommand, LeaseEvent, Shared};
 
@@ -27,6 +30,12 @@ const PORTION: u64 = 8;
 const SURVEY_EVERY: Duration = Duration::from_secs(1);
 /// The maximum sleep of the thread.
 const TICK: Duration = Duration::from_millis(200);
+
+/// The rate of pages is an average over this time.
+const RATE_OVER: Duration = Duration::from_secs(10);
+
+/// Called with the state of the fleet after every survey.
+pub type FleetWatcher = Box<dyn Fn(FleetStatus) + Send>;
 
 /// The timing of leases.
 #[derive(Clone, Copy, Debug)]
@@ -79,6 +88,11 @@ pub struct LeaseThread {
     first_beat: Option<Instant>,
     /// The number of processes that share the limit on pages per second.
     sharers: usize,
+    /// Requests in flight at one address of each process, where the crawl does not say how many there may be in all.
+    usual_per_ip: Option<usize>,
+    /// Pages fetched, at the last beats.
+    paces: VecDeque<(Instant, u64)>,
+    watcher: FleetWatcher,
     /// In a recrawl, links go to the keeper by way of this thread.
     to_recall: Option<Sender<TakenLinks>>,
 }
@@ -109,6 +123,7 @@ impl LeaseThread {
         settings: FleetSettings,
         times: LeaseTimes,
         to_recall: Option<Sender<TakenLinks>>,
+        (usual_per_ip, watcher): (Option<usize>, FleetWatcher),
     ) -> Self {
         Self {
             client,
@@ -125,6 +140,9 @@ impl LeaseThread {
             told_single_copy: false,
             first_beat: None,
             sharers: 0,
+            usual_per_ip,
+            paces: VecDeque::new(),
+            watcher,
             to_recall,
         }
     }
@@ -323,7 +341,9 @@ impl LeaseThread {
     /// Reads the state of all buckets and processes, then acquires and releases buckets and checks for the end of the
     /// crawl.
     fn survey(&mut self) -> Result<(), Unreachable> {
-        let members = Members::beat(&mut self.client, self.held.len(), self.times.silent())?;
+        let info = self.describe();
+        let settled_bytes = self.shared.settled_bytes.load(Ordering::Acquire);
+        let members = Members::beat(&mut self.client, info, self.times.silent())?;
         let since = *self.first_beat.get_or_insert_with(Instant::now);
         let states = self.client.survey(self.settings.buckets)?;
         let sum = |of: fn(&BucketState) -> u64| states.iter().map(of).sum::<u64>();
@@ -335,6 +355,12 @@ impl LeaseThread {
             processes: members.live as u64,
         };
         self.shared.tell(LeaseEvent::Totals(totals));
+        (self.watcher)(self.status(&states, &members, totals));
+        if let Some(most) = self.settings.max_bytes {
+            // What is left is divided equally, and includes what this process has received and not settled.
+            let share = most.saturating_sub(sum(|state| state.bytes)).div_ceil(members.live as u64);
+            self.shared.tell(LeaseEvent::MayReceive(settled_bytes.saturating_add(share)));
+        }
         for (bucket, held) in &mut self.held {
             if let Some(state) = states.get(*bucket as usize) {
                 held.note_queued(state.queued);
@@ -348,9 +374,9 @@ impl LeaseThread {
         }
         // The limits on pages a second and on requests at one address are divided equally. A process that is new takes
         // hosts once the others have seen it and have slowed down.
-        let FleetSettings { rate, per_ip, .. } = self.settings;
-        if rate.is_some() || per_ip.is_some() {
-            if since.elapsed() < self.times.survey_every() * 2 {
+        let FleetSettings { rate, per_ip, max_bytes, .. } = self.settings;
+        if rate.is_some() || per_ip.or(self.usual_per_ip.map(|most| most as u64)).is_some() || max_bytes.is_some() {
+            if members.live > 1 && since.elapsed() < self.times.survey_every() * 2 {
                 return Ok(());
             }
             if std::mem::replace(&mut self.sharers, members.live) != members.live {
@@ -369,9 +395,60 @@ impl LeaseThread {
         if let Some(rate) = rate {
             self.shared.tell(LeaseEvent::Rate(rate / active as f64));
         }
-        if let Some(most) = per_ip {
-            let part = usize::try_from(most).unwrap_or(usize::MAX) / active;
-            self.shared.tell(LeaseEvent::PerIp(part.max(1)));
+        let most = per_ip.map_or(self.usual_per_ip, |most| usize::try_from(most).ok());
+        if let Some(most) = most {
+            self.shared.tell(LeaseEvent::PerIp((most / active).max(1)));
+        }
+    }
+
+    /// How this process describes itself to the others.
+    fn describe(&mut self) -> MemberInfo {
+        let (now, pages) = (Instant::now(), self.shared.pages.load(Ordering::Relaxed));
+        while self.paces.front().is_some_and(|(at, _)| now.duration_since(*at) > RATE_OVER) && self.paces.len() > 1 {
+            self.paces.pop_front();
+        }
+        let pages_per_second = self
+            .paces
+            .front()
+            .map_or(0.0, |(at, before)| (pages - before) as f64 / now.duration_since(*at).as_secs_f64().max(0.1));
+        self.paces.push_back((now, pages));
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
+        let (resting, longest_rest) = self.shared.resting(i64::try_from(wall).unwrap_or(i64::MAX));
+        MemberInfo {
+            buckets: self.held.len(),
+            pages_per_second: (pages_per_second * 10.0).round() / 10.0,
+            pages,
+            lease_ms: (self.times.lease.saturating_sub(self.last_renewal.elapsed())).as_millis() as u64,
+            resting,
+            longest_rest,
+            stalled: self.shared.stall(),
+            ..MemberInfo::new(self.client.owner())
+        }
+    }
+
+    /// The fleet as the dashboard shows it.
+    fn status(&self, states: &[BucketState], members: &Members, totals: FleetTotals) -> FleetStatus {
+        let processes = members.all.iter().map(|member| ProcessStatus {
+            id: member.id.as_str().into(),
+            is_this: member.id == self.client.owner(),
+            buckets: member.buckets as u64,
+            pages: member.pages,
+            pages_per_second: member.pages_per_second,
+            silent_seconds: members.now_ms.saturating_sub(member.at) as f64 / 1_000.0,
+            resting: member.resting as u64,
+            stalled: member.stalled.as_deref().map(Into::into),
+        });
+        let is_free = |state: &&BucketState| state.owner.is_empty() || state.until <= members.now_ms;
+        FleetStatus {
+            round: self.settings.round,
+            buckets: u64::from(self.settings.buckets),
+            free_buckets: states.iter().filter(is_free).count() as u64,
+            known: totals.known,
+            queued: totals.queued,
+            leased: totals.leased,
+            settled: totals.settled,
+            pages_per_second: members.all.iter().map(|member| member.pages_per_second).sum(),
+            processes: processes.collect(),
         }
     }
 
@@ -385,10 +462,13 @@ impl LeaseThread {
     /// The end is where two passes find nothing queued or leased and no new links in between; the second one is
     /// replicated. With a limit on pages, that many settled pages are the end.
     fn look_for_end(&mut self, states: Vec<BucketState>) -> Result<(), Unreachable> {
-        let most = self.settings.max_pages;
+        let FleetSettings { max_pages, max_bytes, .. } = self.settings;
         let pages = |states: &[BucketState]| states.iter().map(|state| state.pages).sum::<u64>();
+        let bytes = |states: &[BucketState]| states.iter().map(|state| state.bytes).sum::<u64>();
         let is_empty = |states: &[BucketState]| states.iter().all(|state| state.queued == 0 && state.leased == 0);
-        let is_spent = |states: &[BucketState]| most.is_some_and(|most| pages(states) >= most);
+        let has_pages = |states: &[BucketState]| max_pages.is_some_and(|most| pages(states) >= most);
+        let has_bytes = |states: &[BucketState]| max_bytes.is_some_and(|most| bytes(states) >= most);
+        let is_spent = |states: &[BucketState]| has_pages(states) || has_bytes(states);
         if !is_empty(&states) && !is_spent(&states) {
             self.first_pass = None;
             return Ok(());
@@ -396,13 +476,17 @@ impl LeaseThread {
         let Some(first) = self.first_pass.replace(states) else { return Ok(()) };
         let second = self.client.confirm(self.settings.buckets)?;
         let same = first.iter().zip(&second).all(|(first, second)| first.known == second.known);
-        let max_pages = is_spent(&second) && !is_empty(&second);
-        if max_pages || (same && is_empty(&second)) {
-            let state: &[u8] = if max_pages { b"max_pages" } else { b"finished" };
+        let at_limit = is_spent(&second) && !is_empty(&second);
+        if at_limit || (same && is_empty(&second)) {
+            let (state, limit): (&[u8], _) = match at_limit {
+                true if has_pages(&second) => (b"max_pages", Some(FrontierNews::MaxPages)),
+                true => (b"max_bytes", Some(FrontierNews::MaxBytes)),
+                false => (b"finished", None),
+            };
             let key = self.client.crawl_key("meta");
             self.client.plain(&key, &[b"HSET", key.as_bytes(), b"state", state], true)?;
             self.is_over = true;
-            self.shared.tell(LeaseEvent::Over { max_pages });
+            self.shared.tell(LeaseEvent::Over(limit));
         }
         Ok(())
     }

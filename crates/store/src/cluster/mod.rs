@@ -27,7 +27,7 @@ pub use connection::{Nodes, Unreachable};
 pub use crawl::{FleetSettings, FleetState, MemberInfo, Members};
 pub use fleet::FleetFrontier;
 pub use frontier::BlockingFrontier;
-pub use lease_thread::LeaseTimes;
+pub use lease_thread::{FleetWatcher, LeaseTimes};
 pub use round::{CrawlRound, RequeueError, requeue};
 pub use session::{FleetSession, SessionSetup};
 pub use settle_thread::ArchiveStart;

@@ -12,7 +12,7 @@ use argiope_core::lease::Lease;
 use super::client::FleetClient;
 use super::crawl::FleetSettings;
 use super::fleet::FleetFrontier;
-use super::lease_thread::{LeaseThread, LeaseTimes};
+use super::lease_thread::{FleetWatcher, LeaseThread, LeaseTimes};
 use super::recall_thread::RecallThread;
 use super::settle_thread::{ArchiveStart, SettleThread};
 use super::shared::{LeaseCommand, Shared};
@@ -34,6 +34,11 @@ pub struct SessionSetup {
     pub notice: Box<dyn Fn(&str) + Send + Sync>,
     /// Gives the record that a file of the archive begins with.
     pub archive_start: ArchiveStart,
+    /// Requests in flight at one address, where the settings of the crawl do not limit them: divided among the processes,
+    /// at least one each.
+    pub usual_per_ip: Option<usize>,
+    /// Called with the state of the fleet.
+    pub watcher: FleetWatcher,
 }
 
 /// The membership of a process in a fleet. If it is dropped without [`close`], it forgets everything it holds: its
@@ -60,6 +65,8 @@ impl FleetSession {
             lease,
             notice,
             archive_start,
+            usual_per_ip,
+            watcher,
         } = setup;
         let key = settings.key;
         let mut settling = settling;
@@ -75,7 +82,8 @@ impl FleetSession {
             recalls = Some(thread::Builder::new().name("recall".into()).spawn(move || thread.run(&taken))?);
             to_recall = Some(sender);
         }
-        let leases = LeaseThread::new(leasing, Arc::clone(&shared), settings, times, to_recall);
+        let leases =
+            LeaseThread::new(leasing, Arc::clone(&shared), settings, times, to_recall, (usual_per_ip, watcher));
         let leases = thread::Builder::new().name("leases".into()).spawn(move || leases.run(&commands))?;
         let settles = SettleThread::new(settling, Arc::clone(&shared), segments, session, key, archive_start);
         let settles = thread::Builder::new().name("settles".into()).spawn(move || settles.run())?;

@@ -199,6 +199,7 @@ impl SettleThread {
                 token,
                 sequence,
                 pages: records.iter().filter(|record| record.is_page).count() as u64,
+                bytes: records.iter().map(|record| record.received).sum(),
                 notes,
                 fingerprints: records.iter().filter_map(|record| record.fingerprint).collect(),
             });
@@ -209,6 +210,7 @@ impl SettleThread {
         for (request, answer) in requests.iter().zip(answers) {
             answer.map_err(|why| format!("the store refused a settle of bucket {}: {why}", request.token.bucket))?;
             self.sequences.insert(request.token, request.sequence);
+            self.shared.settled_bytes.fetch_add(request.bytes, Ordering::AcqRel);
         }
         let positions: Vec<_> = requests
             .iter()
@@ -294,7 +296,7 @@ impl SettleThread {
 
     /// Results cannot be stored: says so once, and that nothing more is leased. An error where waiting is over.
     fn stall(&mut self, why: String) -> Result<(), String> {
-        self.shared.stalled.store(true, Ordering::Release);
+        self.shared.set_stall(Some(why.clone()));
         if !std::mem::replace(&mut self.is_silent, true) {
             self.shared.say(&format!("{why}: results are kept, and stored when that is possible again"));
         }
@@ -311,7 +313,7 @@ impl SettleThread {
 
     fn resume(&mut self) {
         if std::mem::take(&mut self.is_silent) {
-            self.shared.stalled.store(false, Ordering::Release);
+            self.shared.set_stall(None);
             self.shared.say("results are stored again");
         }
     }

@@ -1,12 +1,13 @@
 //! State that the threads of a fleet process share, and the channels between them.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use argiope_core::lease::Lease;
 use argiope_core::output::record::WarcLocation;
+use argiope_core::schedule::frontier::FrontierNews;
 use argiope_core::{LinkList, Time};
 
 use super::client::{LeaseToken, TakenHost};
@@ -26,6 +27,13 @@ pub struct Shared {
     pub stalled: AtomicBool,
     /// The session was closed or dropped.
     pub has_closed: AtomicBool,
+    /// Pages that this process has fetched, and bytes of results that it has settled.
+    pub pages: AtomicU64,
+    pub settled_bytes: AtomicU64,
+    /// Why results cannot be stored, for `fleet status`.
+    stall: Mutex<Option<String>>,
+    /// Hosts that are not asked for a while, and until when, in milliseconds since the Unix epoch.
+    resting: Mutex<BTreeMap<Box<str>, i64>>,
     events: Mutex<Vec<LeaseEvent>>,
     waker: Mutex<Option<Box<dyn Fn() + Send>>>,
     to_leases: Mutex<Sender<LeaseCommand>>,
@@ -63,6 +71,8 @@ pub struct SettledRecord {
     /// `None` for a robots.txt, which is not a link of the frontier.
     pub fingerprint: Option<u64>,
     pub is_page: bool,
+    /// Bytes received, where they are limited.
+    pub received: u64,
     /// What the record does not say about its link.
     pub origin: Option<LinkOrigin>,
     /// The record with its line feed.
@@ -128,10 +138,10 @@ pub enum LeaseEvent {
     Rate(f64),
     /// This process's part of the requests in flight at one address.
     PerIp(usize),
-    /// The crawl is over.
-    Over {
-        max_pages: bool,
-    },
+    /// This process may receive this many bytes since it joined.
+    MayReceive(u64),
+    /// The crawl is over; a limit that ended it.
+    Over(Option<FrontierNews>),
     Lost(String),
 }
 
@@ -173,6 +183,10 @@ impl Shared {
             outgoing_changed: Condvar::new(),
             stalled: AtomicBool::new(false),
             has_closed: AtomicBool::new(false),
+            pages: AtomicU64::new(0),
+            settled_bytes: AtomicU64::new(0),
+            stall: Mutex::default(),
+            resting: Mutex::default(),
             events: Mutex::default(),
             waker: Mutex::default(),
             to_leases: Mutex::new(to_leases),
@@ -182,6 +196,30 @@ impl Shared {
 
     pub fn outgoing(&self) -> MutexGuard<'_, Outgoing> {
         self.outgoing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Stores why results cannot be stored, or that they can be.
+    pub fn set_stall(&self, why: Option<String>) {
+        self.stalled.store(why.is_some(), Ordering::Release);
+        *self.stall.lock().unwrap_or_else(PoisonError::into_inner) = why;
+    }
+
+    pub fn stall(&self) -> Option<String> {
+        self.stall.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Stores until when a host is not asked.
+    pub fn set_rest(&self, host: &str, until: i64) {
+        self.resting.lock().unwrap_or_else(PoisonError::into_inner).insert(host.into(), until);
+    }
+
+    /// The number of hosts that are not asked at this time, and the one that waits longest, with its time left.
+    pub fn resting(&self, now: i64) -> (usize, Option<(String, u64)>) {
+        let mut resting = self.resting.lock().unwrap_or_else(PoisonError::into_inner);
+        resting.retain(|_, until| *until > now);
+        let longest = resting.iter().max_by_key(|(_, until)| **until);
+        let longest = longest.map(|(host, until)| (host.to_string(), u64::try_from(until - now).unwrap_or(0)));
+        (resting.len(), longest)
     }
 
     /// Whether this process ends its session.

@@ -181,6 +181,7 @@ fn finish(client: &mut FleetClient, settings: &FleetSettings, segments: &Segment
     let reason = match FleetState::read(client)? {
         FleetState::Finished => End::Finished,
         FleetState::MaxPages => End::MaxPages,
+        FleetState::MaxBytes => End::MaxBytes,
         FleetState::Created | FleetState::Running => End::Interrupted,
     };
     let queued = client.survey(settings.buckets)?.iter().map(|state| state.queued + state.leased).sum();

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use argiope_core::lease::Lease;
 use argiope_core::output::escape::visible;
@@ -26,6 +26,7 @@ use super::settings::{settings, shared_config};
 use super::{FleetFlags, PAUSE, Refusal, connect, finish};
 use crate::commands::USAGE;
 use crate::commands::crawl::{self as local, CrawlParts};
+use crate::commands::handle::SharedFleet;
 use crate::commands::interrupt::Interrupt;
 use crate::flags::config_file::UsageError;
 use crate::flags::settings::CommandSettings;
@@ -44,16 +45,17 @@ pub fn crawl(settings: &CommandSettings, flags: &FleetFlags) -> Result<ExitCode,
     if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)) {
         return Err(UsageError("--name: letters, digits, '-', '_' and '.' only".into()));
     }
-    for (is_set, flag) in [
-        (config.jsonl.is_some(), "--jsonl"),
-        (config.csv.is_some(), "--csv"),
-        (config.fresh, "--fresh"),
-        (config.max_bytes.is_some(), "--max-bytes"),
-        (config.max_disk.is_some(), "--max-disk"),
-    ] {
+    for (is_set, flag) in
+        [(config.jsonl.is_some(), "--jsonl"), (config.csv.is_some(), "--csv"), (config.fresh, "--fresh")]
+    {
         if is_set {
             return Err(UsageError(format!("{flag} is not supported together with --frontier")));
         }
+    }
+    if config.max_disk.is_some() {
+        let words = "--max-disk limits the size of a crawl directory; with --frontier, results go to a shared folder or to \
+                     object storage, which have quotas of their own. --max-bytes limits what all processes receive";
+        return Err(UsageError(words.into()));
     }
     match take_part(settings, address, &name, flags) {
         Ok(code) => Ok(code),
@@ -131,16 +133,20 @@ impl Part<'_> {
     ) -> Result<Option<ExitCode>, Refusal> {
         let Part { shared, settings, name, .. } = self;
         let state = FleetState::read(client)?;
-        if let FleetState::Finished | FleetState::MaxPages = state {
+        if state.is_over() {
             finish(client, settings, segments)?;
-            let why = if state == FleetState::Finished { "finished" } else { "at its limit of pages" };
+            let why = match state {
+                FleetState::MaxPages => "at its limit of pages",
+                FleetState::MaxBytes => "at its limit of bytes",
+                _ => "finished",
+            };
             local::say(shared.messages, &format!("{name}: this crawl is {why}; argiope report {}", settings.out));
             return self.end_code().map(Some);
         }
         let number = *sessions + 1;
         match self.run(segments.clone(), times, number, sessions)? {
             SessionEnd::Code(code) => {
-                if let FleetState::Finished | FleetState::MaxPages = FleetState::read(client)? {
+                if FleetState::read(client)?.is_over() {
                     finish(client, settings, segments)?;
                     return self.end_code().map(Some);
                 }
@@ -195,6 +201,8 @@ impl Part<'_> {
         rules.archive_segments = true;
         let archive_rules = Arc::new(rules.clone());
         let (quiet, json) = (shared.messages.quiet, shared.messages.log_json);
+        let fleet = SharedFleet::default();
+        let seen = Arc::clone(&fleet);
         let setup = SessionSetup {
             clients: [client, self.client()?],
             settings: (*settings).clone(),
@@ -207,6 +215,10 @@ impl Part<'_> {
             archive_start: Box::new(move |file| {
                 segment_start(&archive_rules, &wall_clock(&clock).text(clock.now()), file)
             }),
+            usual_per_ip: rules.per_ip,
+            watcher: Box::new(move |status| {
+                *seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(status);
+            }),
         };
         *sessions = session;
         let (session, frontier) = FleetSession::start(setup)
@@ -218,6 +230,7 @@ impl Part<'_> {
             report: None,
             earlier: 0,
             is_shared: true,
+            fleet,
             started: Box::new(|keeper: &KeeperHandle| {
                 let inbox = keeper.inbox.clone();
                 // A keeper that has left needs no news.

@@ -76,6 +76,7 @@ pub fn settings(
             round: 1,
             buckets: flags.buckets,
             max_pages: config.max_pages,
+            max_bytes: config.max_bytes.map(|size| size.0),
             rate: config.rate.map(|rate| rate.per_second),
             per_ip: config.per_ip.filter(|most| *most > 0).map(|most| most as u64),
             max_pages_per_host: config.max_pages_per_host,
@@ -115,7 +116,7 @@ pub fn place(config: &Config) -> Result<PathBuf, Refusal> {
 }
 
 /// The limits that a recrawl may change.
-const LIMITS: &[&str] = &["rate", "per-ip", "max-time", "max-pages-per-host"];
+const LIMITS: &[&str] = &["rate", "per-ip", "max-time", "max-bytes", "max-pages-per-host"];
 
 /// The settings of the next round: those of the previous one, with the limits that this process gives.
 pub fn next_round(config: &Config, previous: &FleetSettings) -> Result<FleetSettings, Refusal> {
@@ -134,6 +135,7 @@ pub fn next_round(config: &Config, previous: &FleetSettings) -> Result<FleetSett
         version: env!("CARGO_PKG_VERSION").to_owned(),
         round: previous.round + 1,
         max_pages: config.max_pages.or(previous.max_pages),
+        max_bytes: merged.max_bytes.map(|size| size.0),
         rate: merged.rate.map(|rate| rate.per_second),
         per_ip: merged.per_ip.filter(|most| *most > 0).map(|most| most as u64),
         max_pages_per_host: merged.max_pages_per_host,
@@ -173,7 +175,7 @@ pub fn shared_config(config: &Config, settings: &FleetSettings) -> Result<Config
     }
     let mut merged: Config = serde_json::from_value(merged).map_err(|_| damaged())?;
     // These limits hold over all processes: the store counts pages, and each process gets its part of the rate.
-    (merged.max_pages, merged.rate, merged.max_pages_per_host) = (None, None, None);
+    (merged.max_pages, merged.max_bytes, merged.rate, merged.max_pages_per_host) = (None, None, None, None);
     merged.input = None;
     Ok(merged)
 }

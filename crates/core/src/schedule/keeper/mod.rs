@@ -493,6 +493,8 @@ impl<F: Frontier> Keeper<F> {
                     }
                 }
                 FrontierNews::MaxPages => self.stop(End::MaxPages),
+                FrontierNews::MaxBytes => self.stop(End::MaxBytes),
+                FrontierNews::Hold(is_held) => self.bench.hold_for_share(is_held),
                 FrontierNews::Rate(rate) => self.bench.set_rate(Some(rate), now),
                 FrontierNews::PerIp(most) => self.bench.limit_addresses(most),
             }

@@ -90,6 +90,8 @@ pub struct Workbench {
     paused: bool,
     /// The disk is behind.
     held_back: bool,
+    /// The share of a limit that several processes divide is used up.
+    held_for_share: bool,
     /// Given to the jobs of lanes with a delay; none: delays count from the start of a job.
     send_reporter: Option<SendReporter>,
 }
@@ -184,6 +186,7 @@ impl Workbench {
             draining: false,
             paused: false,
             held_back: false,
+            held_for_share: false,
             send_reporter: None,
         }
     }
@@ -397,6 +400,11 @@ impl Workbench {
         self.held_back = held_back;
     }
 
+    /// Waits for a larger share of a limit: meanwhile no request starts, and requests in flight may finish.
+    pub fn hold_for_share(&mut self, is_held: bool) {
+        self.held_for_share = is_held;
+    }
+
     pub fn is_paused(&self) -> bool {
         self.paused
     }
@@ -550,7 +558,7 @@ impl Workbench {
                 continue;
             }
             self.wake_due(now);
-            let is_held = self.draining || self.paused || self.held_back;
+            let is_held = self.draining || self.paused || self.held_back || self.held_for_share;
             if !is_held && self.in_flight >= self.concurrency {
                 return Next::Wait(self.press_slow_responses(now));
             }
