@@ -61,12 +61,17 @@ fn the_trace_shows_two_fetches_that_take_turns() {
 
 #[test]
 fn many_fetches_are_spread_over_processes() {
-    let output = exhibition(&["--crowd", "400", "--engine", "coroutines", "--json"]);
+    let folder = tempfile::tempdir().unwrap();
+    let picture = folder.path().join("crowd.svg");
+    let svg = picture.to_str().unwrap();
+    let output = exhibition(&["--crowd", "400", "--engine", "coroutines", "--json", "--svg", svg]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let figures: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(figures[0]["in_flight"], 400);
     // 100 hosts with a first page and four others.
     assert_eq!((figures[0]["pages"].as_u64(), figures[0]["missing"].as_u64()), (Some(500), Some(0)));
+    let svg = std::fs::read_to_string(picture).unwrap();
+    assert!(svg.starts_with("<svg") && svg.contains("400 fetches") && svg.contains("coroutines"), "{svg}");
 }
 
 #[test]

@@ -4,6 +4,9 @@
 
 use std::fmt::Write as _;
 
+use argiope_core::rules::EngineName;
+
+use super::memory::Crowd;
 use super::race::{EngineRace, EngineResult};
 
 const WIDTH: f64 = 720.0;
@@ -34,27 +37,65 @@ struct Row {
     ideal: Option<f64>,
 }
 
-/// Draws the chart.
+/// Draws the comparison of a race.
 pub fn svg(race: &EngineRace, results: &[EngineResult]) -> String {
-    let rows = rows(results);
-    let height = 70.0 + rows.iter().map(|row| HEADING + row.bars.len() as f64 * STEP).sum::<f64>();
-    let mut out = String::new();
-    // Writing to a string cannot fail.
-    let _ = write!(
-        out,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" \
-         height=\"{height}\" role=\"img\" aria-label=\"Four engines on the same slow web\">\n<style>{STYLE}\n</style>\n\
-         <text class=\"title\" x=\"16\" y=\"28\">Four ways to wait</text>\n\
-         <text class=\"note\" x=\"16\" y=\"48\">{} hosts, {} pages each, {:.1} to {:.1} s for an answer, {} fetches in \
-         flight</text>\n",
+    let web = format!(
+        "{} hosts, {} pages each, {:.1} to {:.1} s for an answer, {} fetches in flight",
         race.web.hosts,
         race.web.pages,
         race.web.latency.0.as_secs_f64(),
         race.web.latency.1.as_secs_f64(),
         race.concurrency,
     );
+    chart("Four engines on the same slow web", "Four ways to wait", &web, &rows(results))
+}
+
+/// Draws fetches that wait at the same time and are then answered.
+pub fn crowd_svg(crowds: &[(EngineName, Crowd)]) -> String {
+    let each = |bytes: u64, crowd: &Crowd| bytes as f64 / crowd.in_flight.max(1) as f64;
+    let row = |heading, figure: &dyn Fn(&Crowd) -> (f64, String)| {
+        let bar = |(engine, crowd): &(EngineName, Crowd)| {
+            let (length, words) = figure(crowd);
+            (engine.as_str(), length, words)
+        };
+        Row { heading, bars: crowds.iter().map(bar).collect(), ideal: None }
+    };
+    let mut rows = vec![
+        row("Processes", &|crowd| (crowd.processes as f64, crowd.processes.to_string())),
+        row("Memory of the processes for a fetch", &|crowd| {
+            let bytes = each(crowd.bytes, crowd);
+            (bytes, format!("{bytes:.0} bytes"))
+        }),
+        row("Memory of the kernel for a fetch, both ends of its connection", &|crowd| {
+            let bytes = each(crowd.kernel_bytes, crowd);
+            (bytes, format!("{:.1} KB", bytes / 1e3))
+        }),
+        row("Time until all requests were sent", &|crowd| (crowd.opened, format!("{:.1} s", crowd.opened))),
+        row("Time until all responses were read", &|crowd| (crowd.answered, format!("{:.1} s", crowd.answered))),
+        row("Processor time for a fetch", &|crowd| {
+            let micros = crowd.cpu * 1e6 / crowd.in_flight.max(1) as f64;
+            (micros, format!("{micros:.0} µs"))
+        }),
+    ];
+    rows.retain(|row| !row.bars.is_empty());
+    let fetches = crowds.iter().map(|(_, crowd)| crowd.in_flight).max().unwrap_or(0);
+    let note = format!("{fetches} fetches wait at the same time, then all of them are answered");
+    chart("Engines with many waiting fetches", "Many waiting fetches", &note, &rows)
+}
+
+fn chart(label: &str, title: &str, note: &str, rows: &[Row]) -> String {
+    let height = 70.0 + rows.iter().map(|row| HEADING + row.bars.len() as f64 * STEP).sum::<f64>();
+    let mut out = String::new();
+    // Writing to a string cannot fail.
+    let _ = write!(
+        out,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" \
+         height=\"{height}\" role=\"img\" aria-label=\"{label}\">\n<style>{STYLE}\n</style>\n\
+         <text class=\"title\" x=\"16\" y=\"28\">{title}</text>\n\
+         <text class=\"note\" x=\"16\" y=\"48\">{note}</text>\n",
+    );
     let mut top = 56.0;
-    for row in &rows {
+    for row in rows {
         draw(row, top, &mut out);
         top += HEADING + row.bars.len() as f64 * STEP;
     }
@@ -125,7 +166,6 @@ mod tests {
     use super::*;
     use crate::child::CrawlCost;
     use crate::web::SlowWeb;
-    use argiope_core::rules::EngineName;
     use std::time::Duration;
 
     #[test]
@@ -143,8 +183,9 @@ mod tests {
             pushed: 0,
             memory: None,
         };
-        for results in [vec![], vec![result]] {
-            let text = svg(&race, &results);
+        let crowd = (EngineName::Uring, Crowd::default());
+        let charts = [svg(&race, &[]), svg(&race, &[result]), crowd_svg(&[]), crowd_svg(&[crowd])];
+        for text in charts {
             assert!(text.starts_with("<svg ") && text.ends_with("</svg>\n"));
             assert!(!text.contains("width=\"NaN\"") && !text.contains("inf"), "{text}");
         }

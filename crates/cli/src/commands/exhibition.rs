@@ -81,7 +81,7 @@ pub struct ExhibitionArgs {
     pub runs: usize,
     /// Open N fetches before the practice server answers any of them; measure time, CPU and memory per fetch. Engines
     /// that need an open file per connection use several processes
-    #[arg(long, value_name = "N", conflicts_with = "svg", value_parser = whole_number)]
+    #[arg(long, value_name = "N", value_parser = whole_number)]
     pub crowd: Option<usize>,
 }
 
@@ -138,7 +138,7 @@ fn show(args: &ExhibitionArgs) -> Result<(), String> {
     } else if args.memory {
         show_memory(&program, &engines, args)
     } else if let Some(count) = args.crowd {
-        show_crowd(&program, &engines, count, args.json)
+        show_crowd(&program, &engines, count, args)
     } else {
         show_race(&program, &engines, args)
     }
@@ -208,8 +208,8 @@ fn show_memory(program: &Path, engines: &[EngineName], args: &ExhibitionArgs) ->
     if args.json { print_json(&rows.into()) } else { Ok(()) }
 }
 
-fn show_crowd(program: &Path, engines: &[EngineName], count: usize, json: bool) -> Result<(), String> {
-    let (mut rows, mut faults) = (Vec::new(), Vec::new());
+fn show_crowd(program: &Path, engines: &[EngineName], count: usize, args: &ExhibitionArgs) -> Result<(), String> {
+    let (mut crowds, mut faults) = (Vec::new(), Vec::new());
     let told = Cell::new(Instant::now());
     let progress = |progress: CrowdProgress| {
         if told.get().elapsed() >= PROGRESS_INTERVAL {
@@ -220,7 +220,7 @@ fn show_crowd(program: &Path, engines: &[EngineName], count: usize, json: bool) 
             });
         }
     };
-    if !json {
+    if !args.json {
         write(&format!(
             "{count} fetches at the same time: every request is sent, no response has come. Then all are answered.\n\n\
              engine       processes    memory   bytes each   kernel each      opened    answered   CPU each       pages\n"
@@ -240,18 +240,27 @@ fn show_crowd(program: &Path, engines: &[EngineName], count: usize, json: bool) 
         if crowd.missing > 0 {
             faults.push(format!("{engine}: {} pages were not answered", crowd.missing));
         }
-        if json {
-            let mut row = serde_json::to_value(crowd).map_err(|error| error.to_string())?;
-            row["engine"] = serde_json::json!(engine);
-            rows.push(row);
-        } else {
+        if !args.json {
             say(&crowd_row(engine, &crowd))?;
         }
+        crowds.push((engine, crowd));
     }
-    if json {
-        print_json(&rows.into())?;
+    if let Some(file) = &args.svg {
+        write_svg(file, chart::crowd_svg(&crowds))?;
+    }
+    if args.json {
+        let row = |(engine, crowd): &(EngineName, memory::Crowd)| {
+            let mut row = serde_json::to_value(crowd).map_err(|error| error.to_string())?;
+            row["engine"] = serde_json::json!(engine);
+            Ok::<_, String>(row)
+        };
+        print_json(&crowds.iter().map(row).collect::<Result<_, _>>()?)?;
     }
     if faults.is_empty() { Ok(()) } else { Err(faults.join("; ")) }
+}
+
+fn write_svg(file: &Path, chart: String) -> Result<(), String> {
+    AtomicFile::write(file, chart).map_err(|error| format!("{} cannot be written: {error}", file.display()))
 }
 
 fn crowd_row(engine: EngineName, crowd: &memory::Crowd) -> String {
@@ -299,8 +308,7 @@ fn show_race(program: &Path, engines: &[EngineName], args: &ExhibitionArgs) -> R
         results.push(result);
     }
     if let Some(file) = &args.svg {
-        AtomicFile::write(file, chart::svg(&race, &results))
-            .map_err(|error| format!("{} cannot be written: {error}", file.display()))?;
+        write_svg(file, chart::svg(&race, &results))?;
     }
     if args.json {
         return print_json(&serde_json::json!({ "race": race, "racers": results }));
