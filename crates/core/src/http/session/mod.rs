@@ -253,7 +253,12 @@ impl Session {
     /// What the connection needs next. `Read` while idle too: the server may close it. `Done`: close the socket.
     pub fn step(&mut self) -> Step<'_> {
         match &mut self.0 {
-            State::Busy(fetch) => fetch.step(),
+            // A response that waited for memory may have got it since `finished` was asked: it must be delivered before
+            // the socket is closed.
+            State::Busy(fetch) => match fetch.step() {
+                Step::Done => Step::Pause,
+                step => step,
+            },
             State::Undecided(undecided) => undecided.conn.step(),
             State::Many(streams) => streams.step(),
             State::Idle(_) => Step::Read,
@@ -496,5 +501,40 @@ mod tests {
         session.closed(now);
         assert!(matches!(session.finished(now), Some(Completed::Retry(job)) if job.link.url.path() == "/2"));
         assert_eq!(session.step(), Step::Done);
+    }
+
+    #[test]
+    fn a_page_that_gets_memory_between_two_calls_is_not_lost() {
+        let budget = crate::budget::Budget::new(1 << 20);
+        let config = Config { roots: vec!["http://h/".into()], ..Config::default() };
+        let mut rules = config.compile(0).expect("settings");
+        rules.budget = Arc::clone(&budget);
+        let (rules, now) = (Arc::new(rules), Time::ZERO);
+        // Another response takes all of the budget, and is the one that may exceed it.
+        let mut other = budget.hold();
+        other.grow(2 << 20);
+        assert!(other.overdraw());
+        let mut session = open(&rules);
+        while let Step::Write(bytes) = session.step() {
+            let count = bytes.len();
+            session.wrote(count, now);
+        }
+        let links: String = (0..1_000).map(|number| format!("<a href={number}>")).collect();
+        let body = format!("<base href='/{}/'>{links}", "b".repeat(1_000));
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}\r\n\r\n", body.len());
+        session.feed(&[head, body].concat().into_bytes(), now);
+        let mut is_over = false;
+        while !is_over {
+            assert!(session.finished(now).is_none(), "a megabyte of links does not fit");
+            assert_eq!(session.step(), Step::Pause);
+            is_over = session.pause() > Duration::ZERO;
+            session.resume(now);
+        }
+        assert!(session.finished(now).is_none());
+        // Another thread writes the other page.
+        drop(other);
+        assert_eq!(session.step(), Step::Pause, "the socket must not be closed before the visit is delivered");
+        session.resume(now);
+        assert!(matches!(session.finished(now), Some(Completed::Visit(visit)) if visit.findings.links == 1_000));
     }
 }
