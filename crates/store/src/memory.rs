@@ -96,6 +96,10 @@ impl Frontier for MemoryFrontier {
     }
     // end: frontier-offer
 
+    fn prefetch(&self, links: &mut dyn Iterator<Item = LinkRef<'_>>) {
+        self.seen.prefetch(links.map(|link| link.seen_key(self.key)));
+    }
+
     fn is_known(&self, url: UrlRef<'_>, kind: LinkKind) -> Result<bool, StoreError> {
         Ok(self.seen.contains(seen_key(url, kind, self.key)))
     }

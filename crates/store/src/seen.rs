@@ -31,6 +31,8 @@ const FIRST_HOMES: usize = 8;
 /// Minimum and maximum bytes per slot.
 const MIN_WIDTH: usize = 5;
 const MAX_WIDTH: usize = 8;
+/// Sets with fewer bytes than this are in the cache anyway.
+const MIN_PREFETCHED: usize = 2 << 20;
 /// The minimum reach: slots are wide enough for runs of this length.
 const MIN_REACH: usize = 64;
 
@@ -88,6 +90,21 @@ impl SeenSet {
         let new = self.shards[shard_of(number)].insert(number);
         self.len += u64::from(new);
         new
+    }
+
+    /// Loads the slots at which searches for these fingerprints start, so that later searches find them in the cache.
+    /// The loads do not depend on each other, so the processor overlaps their cache misses.
+    pub fn prefetch(&self, fingerprints: impl Iterator<Item = u64>) {
+        if self.bytes() < MIN_PREFETCHED {
+            return;
+        }
+        let mut sum = 0_u8;
+        for fingerprint in fingerprints {
+            let number = stored(fingerprint);
+            let Table { homes, width, slots, .. } = &self.shards[shard_of(number)].table;
+            sum ^= slots.get(home(number, *homes) * width).copied().unwrap_or(0);
+        }
+        std::hint::black_box(sum);
     }
 
     pub fn contains(&self, fingerprint: u64) -> bool {

@@ -2,7 +2,7 @@
 //!
 //! `frontier KIND DISTINCT TIMES [FOLDER [ROOM]]` offers DISTINCT URLs TIMES times each. KIND is `keys` (the URLs are
 //! generated and nothing is done with them), `std` (their fingerprints go into a set of the standard library), `bare`
-//! (into our own set), `memory` or `disk` (they are put into a frontier). ROOM limits the memory of the disk frontier,
+//! (into our own set), `batch` (the same, 64 at a time, after they were prefetched), `memory` or `disk` (they are put into a frontier). ROOM limits the memory of the disk frontier,
 //! in MB.
 //!
 //! `frontier again FOLDER [ROOM]` opens what `disk` left behind, takes and settles some of it, and opens that again, as
@@ -22,6 +22,8 @@ use argiope_store::disk::{self, CrawlSettings};
 use argiope_store::{MemoryFrontier, SeenSet};
 use serde_json::{Value, json};
 
+/// Fingerprints that are prefetched together.
+const BATCH: usize = 64;
 /// Offers between two commits: those of some hundred pages.
 const COMMIT: u64 = 20_000;
 
@@ -91,6 +93,23 @@ fn in_memory(kind: &str, addresses: &AddressGenerator) -> Result<Value, Box<dyn 
                 set.insert(seen_key(link.url, link.kind, 7));
                 Ok::<(), Infallible>(())
             })?;
+            (set.len(), measure.end())
+        }
+        "batch" => {
+            let (mut set, mut batch) = (SeenSet::default(), Vec::with_capacity(BATCH));
+            addresses.each(|link| {
+                batch.push(seen_key(link.url, link.kind, 7));
+                if batch.len() == BATCH {
+                    set.prefetch(batch.iter().copied());
+                    for key in batch.drain(..) {
+                        set.insert(key);
+                    }
+                }
+                Ok::<(), Infallible>(())
+            })?;
+            for key in batch.drain(..) {
+                set.insert(key);
+            }
             (set.len(), measure.end())
         }
         "memory" => {

@@ -185,6 +185,10 @@ pub trait Frontier {
     /// A known link costs one probe of the seen set and no allocation.
     fn offer(&mut self, link: LinkRef<'_>) -> Result<Option<LaneId>, StoreError>;
 
+    /// Announces links that are offered next. In a large seen set each probe is a cache miss; a frontier can start all
+    /// of them together.
+    fn prefetch(&self, _links: &mut dyn Iterator<Item = LinkRef<'_>>) {}
+
     /// Whether a URL was ever added as work of this kind.
     fn is_known(&self, url: UrlRef<'_>, kind: LinkKind) -> Result<bool, StoreError>;
 

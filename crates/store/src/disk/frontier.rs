@@ -570,6 +570,10 @@ impl Frontier for DiskFrontier {
         Ok(Some(lane))
     }
 
+    fn prefetch(&self, links: &mut dyn Iterator<Item = LinkRef<'_>>) {
+        self.state.known.young.prefetch(links.map(|link| link.seen_key(self.key)));
+    }
+
     fn is_known(&self, url: UrlRef<'_>, kind: LinkKind) -> Result<bool, StoreError> {
         self.state.known.contains(seen_key(url, kind, self.key))
     }

@@ -10,6 +10,9 @@ use crate::schedule::trap::{Cut, Traps};
 use crate::time::Time;
 use crate::visit::Visit;
 
+/// How many links are announced to the frontier at a time: what it loads for them must fit into the cache.
+const PREFETCHED: usize = 64;
+
 impl<F: Frontier> Keeper<F> {
     /// Adds the links of a page that the trap budgets allow. Returns the lanes that got work.
     pub(super) fn admit(&mut self, visit: &mut Visit) -> Result<Vec<LaneId>, StoreError> {
@@ -20,7 +23,11 @@ impl<F: Frontier> Keeper<F> {
         let redirected = redirected_request(visit);
         let mut judging = self.traps.open(visit);
         let found = std::mem::take(&mut visit.message.found);
-        for mut link in found.links(&visit.link.url) {
+        let mut ahead = found.links(&visit.link.url);
+        for (number, mut link) in found.links(&visit.link.url).enumerate() {
+            if number % PREFETCHED == 0 {
+                self.frontier.prefetch(&mut ahead.by_ref().take(PREFETCHED));
+            }
             link.request = redirected.as_ref();
             if self.is_excluded(link.url.as_str()) {
                 if self.rules.log_skips {
@@ -48,6 +55,7 @@ impl<F: Frontier> Keeper<F> {
                 lanes.push(lane);
             }
         }
+        drop(ahead);
         visit.message.found = found;
         visit.findings.new_links = u32::try_from(lanes.len()).unwrap_or(u32::MAX);
         self.traps.close(&judging);
