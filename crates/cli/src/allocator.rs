@@ -9,7 +9,7 @@ use tikv_jemalloc_ctl::{Access, AsName};
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// Freed pages are returned this many milliseconds after they were freed. The default of jemalloc is ten seconds.
-const DECAY: isize = 200;
+const DECAY: isize = 30;
 
 /// Sets the decay time for all arenas. Called at the start, when there is one thread and one arena.
 pub fn set_decay() {

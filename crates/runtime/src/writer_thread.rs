@@ -255,7 +255,7 @@ impl CommitQueue {
         if let Some(OutputFile { name, .. }) = &target.jsonl {
             ends.entry(name.clone()).or_insert(0);
         }
-        let (to_writer, commits) = sync_channel(if is_durable { MAX_IN_PROGRESS } else { MAX_QUEUED });
+        let (to_writer, commits) = sync_channel(if is_durable { 1 } else { MAX_QUEUED });
         let (outputs, log) = target.folder.map(OutputFiles::new).unzip();
         let jsonl = target.jsonl.as_ref().map(|output| output.name.clone());
         let writer = Writer { outputs, log, jsonl, consumer, inbox: inbox.clone() };
