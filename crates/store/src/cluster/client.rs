@@ -530,14 +530,7 @@ impl FleetClient {
         let answers = self.nodes.run(&commands, false);
         let mut positions = Vec::new();
         for (bucket, answer) in (0..).zip(answers) {
-            let fields: Vec<(Vec<u8>, Vec<u8>)> = match answer? {
-                Value::Map(pairs) => pairs.iter().map(|(field, value)| (bytes(field), bytes(value))).collect(),
-                other => array(other)
-                    .chunks(2)
-                    .map(|pair| (bytes(&pair[0]), pair.get(1).map(bytes).unwrap_or_default()))
-                    .collect(),
-            };
-            for (field, value) in fields {
+            for (field, value) in pairs(answer?) {
                 let field = String::from_utf8_lossy(&field).into_owned();
                 let Some((epoch, owner)) = field.strip_prefix('e').and_then(|rest| rest.split_once(':')) else {
                     continue;
@@ -597,6 +590,33 @@ impl FleetClient {
         let key = self.crawl_key(what);
         let (keys, arguments) = (vec![key.clone()], vec![field.as_bytes().to_vec(), value]);
         self.read(StoreCommand { key, kind: Kind::Script { script: &scripts.keep, keys, arguments } }).map(drop)
+    }
+
+    /// Copies the notes about hosts to another round of the crawl.
+    pub fn copy_notes(&mut self, buckets: u32, to: &str) -> Result<(), Unreachable> {
+        let all: Vec<u32> = (0..buckets).collect();
+        for chunk in all.chunks(REMOVED_AT_ONCE) {
+            let of = |name: &str, bucket: u32| format!("{{{name}:{bucket}}}note");
+            let reads: Vec<_> = chunk
+                .iter()
+                .map(|bucket| {
+                    let key = of(&self.name, *bucket);
+                    plain(&key, vec![b"HGETALL".to_vec(), key.clone().into_bytes()])
+                })
+                .collect();
+            let mut writes = Vec::new();
+            for (bucket, answer) in chunk.iter().zip(self.nodes.run(&reads, false)) {
+                let fields = pairs(answer?);
+                if !fields.is_empty() {
+                    let key = of(to, *bucket);
+                    let mut parts = vec![b"HSET".to_vec(), key.clone().into_bytes()];
+                    parts.extend(fields.into_iter().flat_map(|(host, note)| [host, note]));
+                    writes.push(plain(&key, parts));
+                }
+            }
+            self.nodes.run(&writes, true).into_iter().try_for_each(|answer| answer.map(drop))?;
+        }
+        Ok(())
     }
 
     /// Sets a number of the crawl, unless it is larger already. Returns the number that holds.
@@ -693,6 +713,16 @@ fn store_lease_ms(lease_ms: u64) -> u64 {
 
 fn number(value: impl Into<u64>) -> Vec<u8> {
     value.into().to_string().into_bytes()
+}
+
+/// The fields and values of a hash.
+fn pairs(value: Value) -> Vec<(Vec<u8>, Vec<u8>)> {
+    match value {
+        Value::Map(pairs) => pairs.iter().map(|(field, value)| (bytes(field), bytes(value))).collect(),
+        other => {
+            array(other).chunks(2).map(|pair| (bytes(&pair[0]), pair.get(1).map(bytes).unwrap_or_default())).collect()
+        }
+    }
 }
 
 fn array(value: Value) -> Vec<Value> {

@@ -59,7 +59,8 @@ pub fn join_round(own: &CommandSettings, mut first: FleetClient, name: &str) -> 
     let begun = begun.settings.ok_or_else(damaged)?;
     if begun == next {
         say(own.messages, &format!("{name}: recrawling, round {}", next.round));
-        // What the previous round found is in its segments.
+        // What the previous round found is in its segments. Retry-After and robots.txt of hosts hold in this one.
+        client.copy_notes(settings.buckets, &CrawlRound::store_name(name, next.round))?;
         client.remove_buckets(settings.buckets)?;
     }
     in_store(client.with_name(CrawlRound::store_name(name, begun.round)), &begun, name)
