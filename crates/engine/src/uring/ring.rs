@@ -33,6 +33,11 @@ use crate::epoll::PollWaker;
 /// Operations that can be queued before the kernel must be entered. Further operations wait for the next round.
 const SUBMISSIONS: u32 = 1024;
 
+/// Connection attempts that a ring starts between two entries of the kernel. Each needs five operations in the course of
+/// a few rounds, so they fit into the queue. In `a10`, an operation that finds the queue full may wait for ever: it is
+/// woken after an entry that submitted something, but not if those that were woken before it were dropped meanwhile.
+const STARTS: usize = SUBMISSIONS as usize * 3 / 16;
+
 /// Results that fit into the ring; the kernel keeps further ones. The kernel's table of pending operations, in which it
 /// looks for those to cancel, grows with this up to 256 lists at 8,192 results.
 const COMPLETIONS: u32 = 8192;
@@ -79,6 +84,9 @@ struct ConnectionRing {
     buffer_count: usize,
     /// Tasks whose bytes have arrived when no buffer was free.
     short_of_buffers: RefCell<VecDeque<Waker>>,
+    /// Tasks that have not started to connect because [`STARTS`] others have, since the last entry of the kernel.
+    short_of_starts: RefCell<VecDeque<Waker>>,
+    starts: Cell<usize>,
     connections: Cell<usize>,
     /// Receives that were dropped while they were pending, since the last [`Park::cancelled`].
     cancelled: Cell<usize>,
@@ -111,6 +119,7 @@ impl Rings {
         let place = self.place()?;
         let connect = async move {
             let domain = if address.is_ipv6() { Domain::IPV6 } else { Domain::IPV4 };
+            poll_fn(|cx| place.0.poll_start(cx)).await;
             let queue = place.0.queue.clone();
             let fd = a10::net::socket(queue, domain, Type::STREAM, None).kind(Kind::Direct).await?;
             connect_without_delay(&fd, address).await?;
@@ -143,7 +152,7 @@ impl Park for Rings {
         let rings = self.rings.borrow();
         let Some(first) = rings.first() else { return Ok(()) };
         for ring in rings.iter() {
-            ring.wake_for_buffers();
+            ring.wake_waiting();
             ring.poll(Some(Duration::ZERO))?;
         }
         if timeout.is_some_and(|span| span.is_zero()) || !run_queue.may_sleep() {
@@ -193,6 +202,8 @@ impl ConnectionRing {
             buffers,
             buffer_count: count.into(),
             short_of_buffers: RefCell::default(),
+            short_of_starts: RefCell::default(),
+            starts: Cell::new(0),
             connections: Cell::new(0),
             cancelled: Cell::new(0),
         })
@@ -200,15 +211,28 @@ impl ConnectionRing {
 
     /// Wakes as many tasks as there are buffers: when the thread is about to sleep, all buffers are free again. If all
     /// waiting tasks were woken, all but a few would receive in vain, and a large wave of responses would take a time
-    /// that grows with the square of its size.
-    fn wake_for_buffers(&self) {
-        let mut waiting = self.short_of_buffers.borrow_mut();
-        let count = waiting.len().min(self.buffer_count);
-        waiting.drain(..count).for_each(Waker::wake);
+    /// that grows with the square of its size. The same holds for tasks that wait to connect.
+    fn wake_waiting(&self) {
+        for (waiting, most) in [(&self.short_of_buffers, self.buffer_count), (&self.short_of_starts, STARTS)] {
+            let mut waiting = waiting.borrow_mut();
+            let count = waiting.len().min(most);
+            waiting.drain(..count).for_each(Waker::wake);
+        }
+    }
+
+    /// Ready if another connection attempt may start now.
+    fn poll_start(&self, cx: &Context<'_>) -> Poll<()> {
+        if self.starts.get() < STARTS {
+            self.starts.set(self.starts.get() + 1);
+            return Poll::Ready(());
+        }
+        self.short_of_starts.borrow_mut().push_back(cx.waker().clone());
+        Poll::Pending
     }
 
     /// Hands the queued operations to the kernel, waits for a result, and wakes the tasks whose operation is complete.
     fn poll(&self, timeout: Option<Duration>) -> io::Result<()> {
+        self.starts.set(0);
         match self.ring.borrow_mut().poll(timeout) {
             Err(error) if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::TimedOut) => Ok(()),
             result => result,
@@ -366,7 +390,7 @@ mod tests {
 
     use super::*;
     use crate::Clock;
-    use crate::coroutines::executor::Executor;
+    use crate::coroutines::executor::{Executor, yield_now};
     use crate::coroutines::queue::JoinQueue;
 
     fn executor(connections: usize) -> Rc<Executor<Rings>> {
@@ -533,6 +557,41 @@ mod tests {
         };
         executor.run(waited).unwrap();
         other.join().unwrap();
+    }
+
+    #[test]
+    fn attempts_that_are_given_up_do_not_block_later_ones() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let executor = executor(4 * SUBMISSIONS as usize);
+        let rings = Rc::clone(executor.reactor());
+        let (finished, waiter) = (Rc::new(Cell::new(0)), Rc::new(RefCell::new(None::<Waker>)));
+        let main = async {
+            let count = 3 * SUBMISSIONS as usize;
+            let tasks: Vec<_> = (0..count)
+                .map(|_| {
+                    let (rings, finished, waiter) = (Rc::clone(&rings), Rc::clone(&finished), Rc::clone(&waiter));
+                    executor.spawn(async move {
+                        let _connection = connected(&rings, address).await.unwrap();
+                        finished.set(finished.get() + 1);
+                        waiter.take().into_iter().for_each(Waker::wake);
+                    })
+                })
+                .collect();
+            // All of them have begun; most of them wait for room in the queue.
+            yield_now().await;
+            let (given_up, kept) = tasks.split_at(count - 50);
+            assert!(given_up.iter().all(|task| executor.cancel(*task)));
+            let ended = in_time(&executor, |cx| {
+                if finished.get() == kept.len() {
+                    return Poll::Ready(());
+                }
+                waiter.replace(Some(cx.waker().clone()));
+                Poll::Pending
+            });
+            ended.await
+        };
+        executor.run(main).unwrap().expect("the others connect");
     }
 
     #[test]
