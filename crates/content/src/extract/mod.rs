@@ -41,7 +41,7 @@ use stream::StreamPlan;
 pub struct Extraction {
     fields: Vec<Field>,
     urls: UrlFilter,
-    /// How the fields are found without a tree; `None` within if they need one.
+    /// How the fields are found without building a tree. Set on first use, to `None` if the rules need a tree.
     plan: OnceLock<Option<StreamPlan>>,
 }
 
