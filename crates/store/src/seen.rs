@@ -3,8 +3,9 @@
 //! A hash table with open addressing for 64-bit numbers that are already hashes. It differs from a plain table in two
 //! ways.
 //!
-//! The home of a number is proportional to its value (`number * homes / 2^64`), and runs are kept in ascending order.
-//! So the table is a sorted array with gaps:
+//! The home of a number, the slot where its search begins, is proportional to its value (`number * homes / 2^64`).
+//! Adjacent numbers without a gap between them, a *run* of the table, are in ascending order. So the table is a sorted
+//! array with gaps:
 //!
 //! - a search stops at a larger number or a gap, so a miss is as cheap as a hit;
 //! - growing is one pass over the array, by any factor;
@@ -48,7 +49,7 @@ struct Shard {
     /// The smallest number of this shard.
     first: u64,
     table: Table,
-    /// The distance between two homes, without the shard bits.
+    /// How much the numbers of adjacent homes differ, after a shift that removes the shard bits.
     step: u64,
 }
 
@@ -195,8 +196,8 @@ impl Shard {
         if low == GAP || mask == u64::MAX {
             return Some(low);
         }
-        // An upper bound for the numbers of this home. The stored number is the largest below it with the same last
-        // bytes.
+        // An upper bound for the numbers that can be in this slot, because none has a later home. The number is the
+        // largest one up to it that ends with the stored bytes.
         let most = (place as u64 + 1).saturating_mul(self.step).saturating_add(self.table.homes as u64 + 1);
         let most = self.first | (most >> SHARD_BITS);
         Some(most.wrapping_sub(most.wrapping_sub(low) & mask))
@@ -260,7 +261,8 @@ impl Shard {
         let Table { homes, width, .. } = self.table;
         let reach = reach(homes, width);
         let is_near = |number: u64, place: usize| place - home(number, homes) <= reach;
-        // The numbers that move are larger and have later homes.
+        // The numbers that move have the same home as the new one or a later one. So if the end of the run is within
+        // reach of the home of the new number, all of them stay within reach of theirs.
         is_near(number, place + run)
             || is_near(number, place)
                 && (place..place + run).all(|from| self.at(from).is_some_and(|held| is_near(held, from + 1)))
@@ -306,7 +308,7 @@ impl Shard {
     }
 }
 
-/// The distance between two homes of a shard.
+/// See [`Shard::step`].
 fn step(homes: usize) -> u64 {
     u64::MAX / homes.max(1) as u64
 }

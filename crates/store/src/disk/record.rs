@@ -65,7 +65,7 @@ impl LinkRecord<'_> {
         rank_of_encoded(self.depth, self.request)
     }
 
-    /// Its key in the seen set. `None` if it is not a URL, or its request is unreadable.
+    /// Its fingerprint, by which the frontier recognises it. `None` if it is not a URL, or its request is unreadable.
     pub fn seen_key(&self, host: &str, key: u64, text: &mut String) -> Option<u64> {
         text.clear();
         text.push_str(if self.https { "https://" } else { "http://" });

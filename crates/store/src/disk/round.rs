@@ -1,10 +1,13 @@
 //! Recrawling: every URL of a finished crawl is fetched again.
 //!
-//! A round starts when every settled link is queued again, in portions that are committed one by one, because millions
-//! of links in one commit would take hundreds of megabytes. A note has the position of the last link that was queued
-//! again, so that a round that a crash cut off at its start is continued. The outcomes of the previous round are called
-//! *earlier*: the last record of each link before the round, found by its fingerprint. They stay in the log; memory holds
-//! only their positions, and only during such a round.
+//! A round starts when every settled link is queued again. This is done in portions that are committed one by one,
+//! because millions of links in one commit would take hundreds of megabytes. Each portion stores the position of its
+//! last link as the state of a reserved lane ([`REQUEUE_NOTE`]). After a crash, the next run queues the links behind
+//! it.
+//!
+//! The outcomes of the previous round are called *earlier*. They are found by the fingerprints of their links; if a
+//! link had several, the last one is used. They stay in the log: memory holds only their positions, and only during the
+//! round.
 
 use super::frontier::{DiskFrontier, REQUEUE_NOTE, ROUND_NOTE};
 use super::record::Record;
@@ -33,10 +36,10 @@ struct Settled {
 pub(super) struct EarlierFates(Vec<(u64, u64)>);
 
 impl EarlierFates {
-    /// Of fingerprints and positions in any order. Returns the positions of all outcomes that are not the last of their
-    /// link too, in order.
+    /// Takes the fingerprints of links and the positions of their outcomes, in any order. Keeps the last outcome of
+    /// each link; also returns the positions of the others, in ascending order.
     fn of(mut fates: Vec<(u64, u64)>) -> (Self, Vec<u64>) {
-        // The latest of each link first: the others are dropped.
+        // The last outcome of a link comes first, so that `dedup_by` drops the others.
         fates.sort_unstable_by_key(|(key, fate)| (*key, Reverse(*fate)));
         let mut superseded = Vec::new();
         fates.dedup_by(|(key, fate), (latest, _)| {
@@ -97,7 +100,8 @@ impl DiskFrontier {
         if !self.is_requeueing() {
             return Ok(false);
         }
-        // One file: the index counts the links of a round by the file that begins with it.
+        // All portions go to the log file that begins with the round, even if it gets full: the index recognises links
+        // that a round queued again only in that file.
         self.journal.keep_file(true);
         let (start, mut last) = (self.journal.appended_end(), 0);
         while self.journal.appended_end() - start < REQUEUE_PORTION {
@@ -181,7 +185,7 @@ impl DiskFrontier {
         if found.is_empty() {
             return Ok(0);
         }
-        // Some of them were queued again later.
+        // Some of them were queued again later: keep those whose last outcome is a skip.
         let (mut positions, mut is_out, mut text) = (HashMap::new(), HashMap::new(), String::new());
         self.journal.walk(|position, record| {
             match record {
@@ -228,10 +232,10 @@ impl DiskFrontier {
         Ok(())
     }
 
-    /// Finds the last outcome of every link between two positions: those of the round before. All of these links are to
-    /// be queued again.
+    /// Finds the last outcome of every link that was settled between two positions, the start and the end of the
+    /// previous round. All of these links are to be queued again.
     fn recall_earlier(&mut self, start: u64, end: u64) -> Result<(), StoreError> {
-        // Most links have one outcome, so that the lists do not grow by doubling.
+        // Most links have one outcome, so this capacity is enough, and the list does not grow by doubling.
         let count = usize::try_from(self.counts().settled).unwrap_or(0);
         let mut links: Vec<(u64, u64)> = Vec::with_capacity(count);
         self.journal.walk(|position, record| {

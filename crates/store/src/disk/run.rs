@@ -133,8 +133,9 @@ impl Run {
 /// Writes a run.
 pub(super) struct RunWriter {
     run: Run,
+    /// Pages that are not written yet, at most [`PAGES_AT_ONCE`].
     row: Vec<u8>,
-    /// How many fingerprints the last page has.
+    /// How many fingerprints the last page has. With [`PER_PAGE`], as at the start, the next one begins a page.
     in_page: usize,
 }
 

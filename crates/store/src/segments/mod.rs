@@ -4,8 +4,10 @@
 //! layout. `rounds/N.json` says that a round has begun; the process that creates it decides its settings. All rounds
 //! share the archive.
 //!
-//! A reader keeps a group of a segment where its sequence number is at or below the last settled one of its bucket,
-//! epoch and owner: what a process wrote and never settled is left out, and what it settled is there once.
+//! A process holds leases on buckets of hosts. A lease is identified by bucket, epoch (which increases with every lease
+//! of the bucket) and owner (the process). The records that are settled together are a *group* of a segment. Groups are
+//! numbered for each lease, and the files in `settled/` have the number of the last settled one. A reader keeps the
+//! groups up to that number: what a process wrote and never settled is left out, and what it settled is there once.
 
 mod encoding;
 mod folder;
@@ -34,7 +36,7 @@ const FLEET_FILE: &str = "fleet.json";
 /// How the crawl ended, once it has.
 const END_FILE: &str = "end.json";
 const ROUNDS: &str = "rounds";
-/// The segments of the previous round that the links of a round refer to.
+/// The list of the previous round's segments: the links of a round refer to records in them.
 const EARLIER_FILE: &str = "earlier.json";
 
 /// The last settled sequence number of a bucket, an epoch and an owner.
@@ -43,7 +45,7 @@ pub type Position = (u32, u64, String, u64);
 /// A part of a group, as a reader gets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SegmentItem<'a> {
-    /// A record, with its line feed, and its link if it has one.
+    /// A record with its line feed, and what it does not say about its link; `None` for a robots.txt.
     Line { line: &'a [u8], origin: Option<LinkOrigin> },
     /// A chunk of the link graph. The chunks of a group follow one another.
     Graph(&'a [u8]),
@@ -56,7 +58,7 @@ pub enum SegmentItem<'a> {
 pub struct EarlierPlace {
     /// Its number in [`SegmentStore::earlier_segments`].
     pub segment: u32,
-    /// The frame of its group.
+    /// Offset and length of the compressed frame of its group.
     pub offset: u64,
     pub length: u64,
     /// The number of its line in the group.
@@ -166,8 +168,9 @@ impl SegmentStore {
         self.about()
     }
 
-    /// The segments of the previous round that the links of this one refer to. The first process that asks decides:
-    /// a process of the previous round that was paused may still write one.
+    /// The segments of the previous round; the links of this round refer to them by their numbers in this list. The
+    /// first call of any process stores the list, and all others return it: a process of the previous round that was
+    /// paused may still add a segment, which must not change the numbers.
     pub fn earlier_segments(&self) -> io::Result<Vec<String>> {
         let names = self.of_round(self.round.saturating_sub(1)).list(RECORDS, ".zst")?;
         let names = serde_json::to_vec(&names).map_err(io::Error::other)?;
@@ -252,11 +255,12 @@ impl SegmentStore {
         }
     }
 
-    /// How the crawl ended, if it has: what was written first.
+    /// Stores how the crawl ended, unless it is stored already.
     pub fn write_end(&self, text: &str) -> io::Result<()> {
         self.create_new(END_FILE, text.as_bytes()).map(drop)
     }
 
+    /// How the crawl ended; `None` if it has not.
     pub fn end(&self) -> io::Result<Option<String>> {
         match self.get(END_FILE) {
             Ok(text) => String::from_utf8(text).map(Some).map_err(io::Error::other),
@@ -298,7 +302,7 @@ impl SegmentStore {
         Ok(names)
     }
 
-    /// Hands every record of this round that counts to `each`, segment by segment.
+    /// Hands every settled record of this round to `each`, segment by segment.
     pub fn read(&self, mut each: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
         self.read_items(|item| match item {
             SegmentItem::Line { line, .. } => each(line),
@@ -306,7 +310,8 @@ impl SegmentStore {
         })
     }
 
-    /// Hands everything of this round that counts to `each`: of every group the notes, the links, then the records.
+    /// Hands the content of all settled groups of this round to `each`: of every group the notes, the links, then the
+    /// records.
     pub fn read_items(&self, mut each: impl FnMut(SegmentItem<'_>) -> io::Result<()>) -> io::Result<()> {
         let names = self.list(RECORDS, ".zst")?;
         self.each_group(&names, |segment, group, bytes| {
