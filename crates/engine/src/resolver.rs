@@ -246,7 +246,8 @@ impl NameSources {
     }
 }
 
-/// Whether a name has no address because its aliases form an endless chain: the last name followed is itself an alias.
+/// Whether a name has no address because its aliases (CNAME) form an endless chain. If so, the last name to which the
+/// resolver followed the chain is an alias too.
 async fn has_endless_aliases(servers: &TokioResolver, name: &Name, error: &NetError, limit: Duration) -> bool {
     let NetError::Dns(DnsError::NoRecordsFound(none)) = error else { return false };
     let last = none.query.name();

@@ -99,7 +99,7 @@ fn start<'scope>(state: &'scope WorkerState, scope: &'scope Scope<'scope, '_>, j
     locked.unfinished += 1;
     if locked.jobs.len() <= locked.idle_threads {
         drop(locked);
-        // While jobs still come only threads without a job wait, and one of them is enough.
+        // As long as jobs arrive, only threads without a job wait for this signal, and any of them can take the job.
         return state.changed.notify_one();
     }
     locked.threads += 1;
@@ -167,6 +167,7 @@ fn connect(state: &WorkerState, job: Box<Job>) -> Result<(Transport, Session), B
         match connecting.step(worker, socket::begin_connect, socket::connected, || state.evict()) {
             ConnectStep::Connected(peer, stream) => match stream.set_nonblocking(false) {
                 Ok(()) => {
+                    // No other jobs wait for this connection, because a session has one job here.
                     return connecting
                         .into_session(worker, peer, &mut Vec::new())
                         .map(|session| (state.open(stream), session));
@@ -260,8 +261,9 @@ impl WorkerState {
         self.locked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next job; none if the thread must end. From then on the thread is not counted, because a job that arrives
-    /// when no further thread can be started must not be left to a thread that is about to end.
+    /// The next job; `None` if the thread must end. A thread that ends because it was idle is no longer counted: if a
+    /// job arrives and no further thread can be started, [`start`] must not leave the job to a thread that is about to
+    /// end.
     fn next_job(&self) -> Option<Box<Job>> {
         let mut locked = self.lock();
         loop {
@@ -334,6 +336,7 @@ impl WorkerState {
     fn take_idle(&self, job: Box<Job>) -> Result<(Transport, Session), Box<Job>> {
         let mut locked = self.lock();
         let Some((transport, mut session)) = locked.resources.pool().remove(slot_key(&job)) else { return Err(job) };
+        // On an idle HTTP/2 connection, unread bytes are normal: the server may send frames such as PING.
         let accepted = match session.is_http2() || socket::is_quiet(&transport.stream) {
             true => session.accept(job, &self.worker.rules, self.now()),
             false => Err(job),

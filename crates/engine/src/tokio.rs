@@ -133,7 +133,7 @@ fn start(state: &Rc<WorkerState>, job: Box<Job>) {
     if let Err(job) = state.slots.give(job)
         && let Some(job) = state.slots.wait_for_connection(job)
     {
-        // Boxed: the runtime aligns tasks to 128 bytes, and would round this one up to three times that.
+        // Boxed: the runtime rounds tasks up to multiples of 128 bytes, and this one would take three of them.
         drop(spawn_local(Box::pin(serve(Rc::clone(state), job))));
     }
 }
@@ -207,7 +207,7 @@ async fn drive(state: &Rc<WorkerState>, transport: &mut Transport, session: &mut
         if session.room() == 0 {
             state.leave_pool(transport);
         }
-        // Nothing of this is held while the task waits: a task is as large as what it holds then.
+        // The step is not held while the task waits: a task is as large as everything that it holds while it waits.
         let is_full = match session.step() {
             Step::Write(bytes) => match transport.stream.try_write(bytes) {
                 Ok(count) => {

@@ -166,7 +166,7 @@ async fn drive(state: &Rc<WorkerState<Reactor>>, transport: &mut Transport, sess
         let has_more = match poll_fn(|cx| state.poll_event(transport, session, waits_for, cx)).await {
             Event::Ready => waits_for == Interest::Readable && state.read(transport, session),
             Event::Late => {
-                // Bytes that arrived while the thread was busy with another page are not the host's silence.
+                // Bytes may have arrived while this thread was busy with another page: then the host was not silent.
                 if waits_for == Interest::Readable {
                     state.read(transport, session);
                 }
@@ -256,7 +256,7 @@ impl WorkerState<Reactor> {
     }
 
     // anchor: coroutines-broken
-    /// The error names the place where it happened, however many awaits ago that began.
+    /// Adds to the message what the connection was doing, even if that began many awaits ago.
     fn broken(&self, error: &io::Error) -> Failure {
         let mut failure = socket::broken(error);
         failure.message = format!("{} (while {})", failure.message, self.executor.place()).into();

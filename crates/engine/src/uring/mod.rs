@@ -160,8 +160,8 @@ async fn drive<'a>(
                 }
             }
             Event::Late => {
-                // Bytes that arrived while the thread was busy with another page are not the host's silence: their
-                // completion is in the ring, which is polled before this coroutine runs again.
+                // Bytes may have arrived while this thread was busy with another page: then the host was not silent.
+                // Their completion is in the ring, which is polled before this coroutine runs again.
                 yield_now().await;
                 let received = poll_fn(|cx| Poll::Ready(receiver.poll(cx))).await;
                 if let Poll::Ready(result) = received {
