@@ -146,6 +146,7 @@ impl FileTree {
         self.find_clean(path, from_markdown).or_else(|| self.find_outside(path, from_markdown))
     }
 
+    /// Finds the file of a clean URL (without `.html` or `index.html`) among the files that were found by walking.
     fn find_clean(&self, path: &str, from_markdown: bool) -> Option<Place> {
         let folder = path.trim_end_matches('/');
         let mut name = String::with_capacity(path.len() + 12);
@@ -174,6 +175,7 @@ impl FileTree {
         place
     }
 
+    /// Finds the file of a path, which may be a clean URL, in the file system.
     fn ask(&self, path: &str, from_markdown: bool, outside: &mut Outside) -> Option<Place> {
         let metadata = fs::metadata(path).ok();
         if let Some(metadata) = &metadata
