@@ -1,7 +1,7 @@
 //! A test proxy: HTTP (whole requests and `CONNECT`) or SOCKS 5, with one thread per connection.
 //!
-//! It resolves only the names that it was given. It records requests completely, including what a client must send only
-//! to a proxy.
+//! It resolves only the names that it was given. It records requests completely, including headers such as
+//! `Proxy-Authorization` that no other server may see.
 //!
 //! Invariant: it connects to loopback addresses only.
 
@@ -175,7 +175,7 @@ impl RunningProxy {
 fn splice(mut client: &TcpStream, mut host: &TcpStream) -> io::Result<()> {
     std::thread::scope(|scope| {
         scope.spawn(move || {
-            // The first side to close ends both directions.
+            // If the host closes first, the client sees the end and closes too, which ends the other direction.
             let _ = io::copy(&mut host, &mut client);
             let _ = client.shutdown(Shutdown::Write);
         });

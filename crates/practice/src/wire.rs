@@ -78,7 +78,7 @@ impl ClientStream {
                 let failed = std::mem::take(&mut self.handshaking).then_some(Handshake::Failed);
                 return (Received::Gone, failed);
             }
-            // The session holds a few records only.
+            // Take all decrypted bytes out now: the session has a buffer for a few records only.
             gone = loop {
                 match tls.reader().read(&mut piece) {
                     Ok(0) => break true,

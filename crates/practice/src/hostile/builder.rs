@@ -108,8 +108,8 @@ impl CaseBuilder {
         self.trusted.push_str(&pem);
     }
 
-    /// A raw server that responds with 404 for robots.txt. Its front page is the root; the behaviour receives the requested
-    /// path, and the connection ends with it.
+    /// A raw server that responds with 404 for robots.txt. Its front page is the root. `behaviour` gets every other
+    /// path that is requested, and the connection ends when it returns.
     pub fn spoken(
         &mut self,
         behaviour: impl Fn(&mut RawConnection, &str) -> io::Result<()> + Send + Sync + 'static,

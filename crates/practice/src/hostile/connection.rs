@@ -14,7 +14,7 @@ pub(super) fn cases() -> Vec<Case> {
     cases
 }
 
-/// Half of a page of ten thousand bytes, and then this.
+/// The first half of a page of ten thousand bytes, then this ending.
 fn half_a_page(ending: ResponseEnd) -> Response {
     Response::filled("<title>half</title>", 10_000).truncate_at(5_000).ending(ending)
 }

@@ -1,6 +1,6 @@
 //! Pages that are expensive, broken or misleading to parse.
 //!
-//! If the catalogue expects a cost limit to apply, parsing everything in linear time is also correct.
+//! Where the catalogue expects a limit to stop the parser, reading everything in linear time is correct too.
 
 use super::{Case, Expect, demand};
 use crate::response::Response;
@@ -12,6 +12,7 @@ pub(super) fn cases() -> Vec<Case> {
     cases
 }
 
+/// Pages that take much time or memory to parse.
 fn expensive() -> Vec<Case> {
     vec![
         Case::new("HTM02", "lists within lists", Expect::Ok, |case| {
@@ -68,6 +69,7 @@ fn expensive() -> Vec<Case> {
     ]
 }
 
+/// Links with unusual URLs.
 fn addresses() -> Vec<Case> {
     vec![
         Case::new("HTM08", "misleading base elements", Expect::Ok, |case| {
@@ -162,6 +164,7 @@ fn addresses() -> Vec<Case> {
     ]
 }
 
+/// Markup that decides whether a link is followed.
 fn meanings() -> Vec<Case> {
     vec![
         Case::new("HTM15", "pages with nofollow", Expect::Ok, |case| {

@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 const INVALID: Expect = Expect::error("redirect_invalid");
 const BLOCKED: Expect = Expect::error("redirect_blocked");
 
-/// More than a crawler should read of a discarded body, plus the capacity of both socket buffers.
+/// A limit for the bytes of a discarded body that the server can send. It is more than a crawler should read, plus what
+/// the buffers of both sockets hold.
 const THROWN_AWAY: usize = 16 << 20;
 
 pub(super) fn cases() -> Vec<Case> {
@@ -213,7 +214,7 @@ pub(super) fn cases() -> Vec<Case> {
             thrown_away(case, head.into(), format!("10000\r\n{}\r\n", "x".repeat(0x1_0000)).into())
         }),
         Case::new("RED21", "a redirect whose body is a bomb", Expect::Ok, |case| {
-            // 64 MiB compressed into 64 KiB, repeatedly.
+            // A body that decompresses to 64 MiB.
             let bomb = Response::filled("", 64 << 20).gzip();
             let site = case.site()?.page("/", bomb.with_status(302).header("Location", "/next"));
             case.root(site.url("/"));

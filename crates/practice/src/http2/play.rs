@@ -194,7 +194,8 @@ impl Reply {
         Ok(())
     }
 
-    /// Ends the response. `cleanly`: closing the connection would end the body.
+    /// Ends the response. `cleanly`: whether the script closes the connection cleanly, which ends a body without a
+    /// declared length.
     async fn finish(&mut self, cleanly: bool) -> Result<(), Stop> {
         if self.ended {
             return Ok(());
