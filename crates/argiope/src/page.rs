@@ -83,12 +83,12 @@ impl Page {
         self.visit.link.request.as_ref().map_or(Method::Get, |request| request.method)
     }
 
-    /// What the request was given by [`Request::user_data`](crate::Request::user_data); null where nothing was.
+    /// The value that was set with [`Request::user_data`](crate::Request::user_data); null if none was set.
     pub fn user_data(&self) -> &Value {
         self.visit.link.request.as_ref().map_or(&Value::Null, |request| &request.data)
     }
 
-    /// The first value of a response header, by its name in any case.
+    /// The first value of a response header. The case of `name` does not matter.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| &**value)
     }
