@@ -38,7 +38,8 @@ impl<'a> DataSource<'a> {
         Ok(Self { directory, inlinks: None, extraction: archive.transpose()? })
     }
 
-    /// Tells the records of pages of the latest round; after [`Self::columns`] with the number of pages that link to them.
+    /// Calls `each` with the page records of the latest round. If [`Self::columns`] was called before, they have the
+    /// number of pages that link to them.
     pub fn pages(&mut self, mut each: impl FnMut(&StoredRecord) -> Result<(), ReadError>) -> Result<(), ReadError> {
         let Self { directory, inlinks, extraction } = self;
         records::take_latest_pages(directory, |mut record| {
@@ -87,6 +88,7 @@ impl<'a> DataSource<'a> {
     }
 }
 
+/// Extracts the data of a page from the archive. `None` if there is none.
 fn extract(
     rules: &Extraction,
     archive: &mut ArchivedPages,
@@ -101,7 +103,7 @@ fn extract(
     Ok(Some(data).filter(|data| !data.is_empty()))
 }
 
-/// Extracts the data of one page, for JSON Lines.
+/// Like `extract`, for JSON Lines: a record whose URL is not valid has no data.
 pub fn extract_from(
     rules: &Extraction,
     archive: &mut ArchivedPages,

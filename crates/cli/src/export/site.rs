@@ -29,7 +29,7 @@ const MAX_REDIRECTS: usize = 20;
 /// How often progress is shown.
 const PROGRESS: Duration = Duration::from_secs(2);
 
-/// Allows only the files of the folder, opened as files or from a web server.
+/// Lets pages load only files of the folder, whether they are opened from the disk or from a web server.
 const POLICY: &str = "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'self' file: data: blob: \
 'unsafe-inline' 'unsafe-eval'\">";
 
@@ -210,7 +210,8 @@ fn rewritten(
         }
         _ => return page.body.clone(),
     };
-    // The charset of the response header is lost, so a byte order mark replaces it. XML is UTF-8 by default.
+    // The text is UTF-8 now. The response header that declared its charset is lost, so a byte order mark replaces it.
+    // XML that was UTF-8 before needs none: UTF-8 is the default of XML.
     let needs_mark = !text.is_ascii() && (declared_late || page.charset != Some("utf-8"));
     let mark = if needs_mark && !text.starts_with('\u{feff}') { "\u{feff}" } else { "" };
     [mark.as_bytes(), text.as_bytes()].concat()

@@ -1,7 +1,7 @@
-//! [`ReportDetail`]: distributions of a crawl, and the first URLs that each number counts.
+//! [`ReportDetail`]: distributions of a crawl, and the first URLs of each group.
 //!
-//! Invariant: memory is bounded. Counts are exact for the groups that are kept; further hosts and sections are counted
-//! together.
+//! Invariant: memory is bounded. The counts of the groups that are kept are exact; further groups, mostly hosts and
+//! sections, are left out.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -11,7 +11,7 @@ use argiope_core::status::OutcomeCounts;
 
 use super::PageSummary;
 
-/// How many URLs are kept for each number.
+/// How many URLs of a group are kept.
 pub const FIRST_URLS: usize = 100;
 /// How many groups are counted separately.
 const MAX_GROUPS: usize = 20_000;
@@ -67,7 +67,7 @@ pub struct UrlGroup {
     pub urls: Vec<Box<str>>,
 }
 
-/// Distributions of a crawl, and the URLs that each number counts.
+/// Distributions of a crawl, and the first URLs of each group.
 #[derive(Debug, Default)]
 pub struct ReportDetail {
     /// By name, such as `status:404` or `section:h.example/docs/`.

@@ -73,6 +73,7 @@ fn take_part(own: &CommandSettings, address: &str, name: &str, flags: &FleetFlag
     let owner = format!("{:012x}", argiope_runtime::unpredictable() >> 16);
     let client = connect(address, name, &owner, ca_cert)?;
     let mut client = join_round(own, client, name)?;
+    // The settings of the first process apply to all; only the messages are those of this process.
     let settings = settings(own, &mut client, flags, name)?;
     let shared = CommandSettings { crawl: shared_config(config, &settings)?, messages: *messages };
     let segments = results(name, &settings)?;
@@ -100,7 +101,7 @@ fn take_part(own: &CommandSettings, address: &str, name: &str, flags: &FleetFlag
     }
 }
 
-/// One session of this process: from joining until it ends or loses its lease.
+/// What the sessions of this process have in common. A session lasts from joining until the end or the loss of a lease.
 struct Part<'a> {
     /// The settings of the crawl, which all processes share, with the messages of this process.
     shared: &'a CommandSettings,
@@ -123,7 +124,8 @@ enum SessionEnd {
 }
 
 impl Part<'_> {
-    /// One session, unless the crawl is over. `None`: the lease was lost, and this process is to join again.
+    /// One session, unless the crawl is over. `None`: the lease was lost, and this process is to join again. `sessions`
+    /// counts the sessions that have started.
     fn take_turn(
         &self,
         client: &mut FleetClient,
@@ -273,7 +275,7 @@ impl Part<'_> {
         }
     }
 
-    /// The exit code of a crawl that is over. All records are read only if it depends on them.
+    /// The exit code of a crawl that is over. Reads all records, but only if `--fail-on` makes the code depend on them.
     fn end_code(&self) -> Result<ExitCode, Refusal> {
         if self.shared.messages.fail_on.is_none() {
             return Ok(ExitCode::SUCCESS);
