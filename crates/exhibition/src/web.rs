@@ -65,11 +65,12 @@ impl SlowWeb {
         u64::from(self.hosts) * (u64::from(self.pages) + 1)
     }
 
-    /// A lower bound for the crawl time with `at_once` requests in flight and `per_host` per host. robots.txt comes first, then
-    /// the first page, then the pages it leads to. The larger of two bounds:
+    /// A lower bound for the crawl time with `at_once` requests in flight and `per_host` per host. On each host,
+    /// robots.txt comes first, then the first page, then the pages it leads to. The larger of two bounds:
     ///
-    /// - one host: robots.txt, then the longest chain of links, or all pages divided by the allowed connections;
-    /// - all hosts: the sum of all delays divided by the allowed requests in flight.
+    /// - the slowest host: the delay of robots.txt, plus the larger of two times: the delays along the longest chain of
+    ///   links, and the delays of all pages divided by `per_host`;
+    /// - all hosts: the sum of all delays divided by `at_once`.
     pub fn ideal(&self, at_once: usize, per_host: usize) -> Duration {
         let graph = Graph::new(self.plan(), 80, self.tls);
         let mut longest = Duration::ZERO;
