@@ -127,7 +127,7 @@ impl Link {
         self.request.as_ref().map_or(0, |request| request.identity(key))
     }
 
-    /// Its key in the seen set.
+    /// Its fingerprint, by which the frontier recognises it.
     pub fn seen_key(&self, key: u64) -> u64 {
         seen_key(self.url.as_ref(), self.kind, key) ^ self.request_identity(key)
     }

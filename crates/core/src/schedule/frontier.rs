@@ -74,7 +74,7 @@ impl LinkRef<'_> {
         rank(self.depth, self.request.map_or(0, |request| request.priority))
     }
 
-    /// Its key in the seen set.
+    /// Its fingerprint, by which the frontier recognises it.
     pub fn seen_key(&self, key: u64) -> u64 {
         seen_key(self.url, self.kind, key) ^ self.request.map_or(0, |request| request.identity(key))
     }
@@ -287,8 +287,8 @@ pub trait Frontier {
 /// The number of tries of a link whose request was sent by an earlier run that did not learn its result.
 pub const ALREADY_SENT: u8 = u8::MAX;
 
-/// The key of a plain request in the seen set: a keyed fingerprint of its URL. Reading a URL as a sitemap and as a page are
-/// different work, so the keys differ.
+/// The fingerprint of a plain request, by which the frontier recognises it. `key` is the key of the hash. Reading a URL
+/// as a sitemap and as a page are different work, so their fingerprints differ.
 pub fn seen_key(url: UrlRef<'_>, kind: LinkKind, key: u64) -> u64 {
     const SITEMAP_FILE: u64 = 0x517E_3A9F_1E00_C0DE;
     match kind {

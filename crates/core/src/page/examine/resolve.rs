@@ -43,8 +43,8 @@ impl BaseUrl {
         self.parsed.get_or_init(make).as_ref()
     }
 
-    /// The base URL with the `base` element of a page. As the standard says, `data` and
-    /// `javascript` URLs are ignored.
+    /// The base URL after a `base` element with this `href`. `None` if the element is ignored, as the standard says for
+    /// `data` and `javascript` URLs.
     pub fn rebased(&self, href: &str, encoding: &'static Encoding) -> Option<Self> {
         let parsed = parse(href, self.parsed()?, encoding).ok()?;
         if matches!(parsed.scheme(), "data" | "javascript") {
@@ -139,7 +139,8 @@ impl Normal {
         push_target(rest, self.origin, out)
     }
 
-    /// Builds a URL from a text that starts with `//` after the scheme: with a simple host, or the authority of the base.
+    /// The fast path for links with a host. `rest` is the link after its scheme, and must start with `//`. The host
+    /// must be simple, or the authority the same as that of the base.
     fn resolve_authority(&self, scheme: &str, rest: &str, out: &mut String) -> bool {
         let Some(after) = rest.strip_prefix("//") else { return false };
         let end = after.bytes().position(|byte| matches!(byte, b'/' | b'?')).unwrap_or(after.len());
@@ -230,8 +231,8 @@ fn class(byte: u8) -> Class {
     CLASSES.get(usize::from(byte)).copied().unwrap_or(Class::Odd)
 }
 
-/// Appends path and query to `out`. `out` ends with the slash that they are relative to, or with a whole path if `target`
-/// starts with `?` or is empty. Returns whether all of it was simple.
+/// Appends `target`, a path and a query, to `out`. Before a path, `out` must end with the slash of the folder that the
+/// path is relative to; before `?` or nothing, with a complete path. Returns whether all of it was simple.
 fn push_target(target: &str, origin: usize, out: &mut String) -> bool {
     let bytes = target.as_bytes();
     let mut start = 0;
@@ -262,7 +263,7 @@ fn push_target(target: &str, origin: usize, out: &mut String) -> bool {
                 out.push_str(query);
                 return query.bytes().all(|byte| class(byte) != Class::Odd);
             }
-            // An escaped dot is a dot, `%2e`; other escapes stay as they are.
+            // `%2e` counts as a dot, so the parser must resolve it. Other escapes stay as they are.
             Class::Query if byte == b'%' && !is_escaped_dot(bytes, index) => dots = false,
             Class::Query | Class::Odd => return false,
         }
