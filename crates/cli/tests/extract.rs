@@ -222,3 +222,15 @@ fn hostile_pages_end_with_a_reason_and_lose_nothing() {
     assert_eq!(page("deep")["data"]["x"], "in");
     assert_eq!(page("broken")["data"]["x"], "\u{fffd}\u{fffd} caf\u{e9} \u{1b}[2J");
 }
+
+#[test]
+fn a_missing_directory_is_named_whatever_the_format() {
+    for format in ["csv", "markdown", "text", "site"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (missing, out) = (folder.path().join("missing.crawl"), folder.path().join("out/"));
+        let output = argiope(&["export", text(&missing), "--format", format, "-o", text(&out)]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("is not a crawl directory"), "{format}: {said}");
+        assert_eq!(output.status.code(), Some(1), "{format}: {said}");
+    }
+}
