@@ -120,8 +120,8 @@ pub(super) struct Stream {
     /// None if the caller cancelled the stream and the rest of it is drained.
     pub(super) key: Option<u32>,
     pub(super) window: StreamWindow,
-    /// Bytes of the body that are still to come, if the server declared its length.
-    pub(super) left: Option<u64>,
+    /// See [`Stream::left`].
+    left: u64,
     /// Bytes of the body received so far.
     pub(super) received: u64,
     /// Total size of its frames.
@@ -129,23 +129,41 @@ pub(super) struct Stream {
     /// Sum of the increments that the server sent in WINDOW_UPDATE frames for this stream.
     pub(super) granted_to_us: u32,
     pub(super) has_head: bool,
-    /// The header block, until it is sent.
-    request: Option<Box<[u8]>>,
-    /// The body of the request, until it is sent.
-    body: Box<[u8]>,
-    /// Bytes of the body that were sent.
-    pub(super) body_sent: u32,
     is_repeatable: bool,
+    /// The request, until it is sent. Boxed because most streams wait for their response.
+    unsent: Option<Box<UnsentRequest>>,
     /// Until when the rest of a cancelled stream is read.
     drain_until: Time,
+}
+
+/// What is not sent yet of a request.
+struct UnsentRequest {
+    /// The header block, until it is sent.
+    block: Box<[u8]>,
+    /// Empty where there is none.
+    body: Box<[u8]>,
+    /// Bytes of the body that were sent.
+    body_sent: u32,
 }
 
 impl Stream {
     /// Whether a part of the request's body is not sent yet.
     pub(super) fn has_unsent_body(&self) -> bool {
-        !self.body.is_empty()
+        self.unsent.as_ref().is_some_and(|unsent| !unsent.body.is_empty())
+    }
+
+    /// Bytes of the body that are still to come, if the server declared its length.
+    pub(super) fn left(&self) -> Option<u64> {
+        (self.left != UNKNOWN_LENGTH).then_some(self.left)
+    }
+
+    pub(super) fn set_left(&mut self, left: Option<u64>) {
+        self.left = left.map_or(UNKNOWN_LENGTH, |left| left.min(UNKNOWN_LENGTH - 1));
     }
 }
+
+/// The server has not declared the length of the body.
+const UNKNOWN_LENGTH: u64 = u64::MAX;
 
 /// The identifier of a stream that is not open yet.
 pub(super) const WAITING: u32 = u32::MAX;
@@ -235,15 +253,13 @@ impl H2Conn {
             id: WAITING,
             key: Some(key),
             window,
-            left: None,
+            left: UNKNOWN_LENGTH,
             received: 0,
             wire: 0,
             granted_to_us: 0,
             has_head: false,
-            request: Some(block.into_boxed_slice()),
-            body,
-            body_sent: 0,
             is_repeatable,
+            unsent: Some(Box::new(UnsentRequest { block: block.into_boxed_slice(), body, body_sent: 0 })),
             drain_until: Time::NEVER,
         });
         self.open_waiting();
@@ -261,8 +277,10 @@ impl H2Conn {
         {
             stream.id = self.next_id;
             self.next_id += 2;
-            let block = stream.request.take().unwrap_or_default();
-            frame::push_headers(&mut self.out, stream.id, &block, stream.body.is_empty());
+            if let Some(unsent) = &mut stream.unsent {
+                let block = std::mem::take(&mut unsent.block);
+                frame::push_headers(&mut self.out, stream.id, &block, unsent.body.is_empty());
+            }
             open += 1;
         }
         self.send_bodies();
@@ -274,21 +292,22 @@ impl H2Conn {
         let Self { streams, out, sent, send_window, initial_send, .. } = self;
         let mut has_sent = false;
         for stream in streams.iter_mut().filter(|stream| stream.id != WAITING) {
-            while (stream.body_sent as usize) < stream.body.len() && out.len() - *sent < MAX_OUT / 2 {
+            let Some(unsent) = &mut stream.unsent else { continue };
+            while (unsent.body_sent as usize) < unsent.body.len() && out.len() - *sent < MAX_OUT / 2 {
                 let granted = u64::from(*initial_send) + u64::from(stream.granted_to_us);
-                let window = granted.saturating_sub(u64::from(stream.body_sent)).min(u64::from(*send_window));
-                let rest = stream.body.get(stream.body_sent as usize..).unwrap_or_default();
+                let window = granted.saturating_sub(u64::from(unsent.body_sent)).min(u64::from(*send_window));
+                let rest = unsent.body.get(unsent.body_sent as usize..).unwrap_or_default();
                 let length = usize::try_from(window).unwrap_or(usize::MAX).min(MAX_PAYLOAD).min(rest.len());
                 let Some(piece) = rest.get(..length).filter(|piece| !piece.is_empty()) else { break };
                 let flags = if length == rest.len() { flag::END_STREAM } else { 0 };
                 frame::push(out, kind::DATA, flags, stream.id, piece);
-                stream.body_sent += length as u32;
+                unsent.body_sent += length as u32;
                 *send_window -= length as u32;
                 has_sent = true;
             }
-            if stream.body_sent as usize == stream.body.len() && stream.body_sent > 0 {
+            if unsent.body_sent as usize == unsent.body.len() {
                 // What was sent need not be kept.
-                (stream.body, stream.body_sent) = (Box::default(), 0);
+                stream.unsent = None;
             }
         }
         has_sent
@@ -389,7 +408,7 @@ impl H2Conn {
     /// Enlarges a stream's window if that is worth a frame and more data is expected.
     pub(super) fn grant(&mut self, at: usize) {
         let Some(stream) = self.streams.get_mut(at) else { return };
-        let is_enough = stream.left.is_some_and(|left| stream.window.covers(left));
+        let is_enough = stream.left().is_some_and(|left| stream.window.covers(left));
         if stream.id == WAITING || is_enough || self.is_over {
             return;
         }
@@ -406,7 +425,7 @@ impl H2Conn {
         let Some(stream) = self.streams.get_mut(at) else { return 0 };
         let wire = stream.wire;
         let is_short =
-            stream.body.is_empty() && stream.left.is_some_and(|left| left <= DRAIN && stream.window.covers(left));
+            !stream.has_unsent_body() && stream.left().is_some_and(|left| left <= DRAIN && stream.window.covers(left));
         if is_short && drained < MAX_DRAINED {
             stream.key = None;
             stream.drain_until = now + DRAIN_TIME;
@@ -450,7 +469,8 @@ impl H2Conn {
         let requests: usize = self
             .streams
             .iter()
-            .map(|stream| stream.request.as_ref().map_or(0, |block| block.len()) + stream.body.len())
+            .filter_map(|stream| stream.unsent.as_ref())
+            .map(|unsent| size_of::<UnsentRequest>() + unsent.block.len() + unsent.body.len())
             .sum();
         self.out.capacity() + self.reader.heap_bytes() + self.streams.capacity() * size_of::<Stream>() + requests
     }

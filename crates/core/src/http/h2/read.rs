@@ -320,10 +320,10 @@ impl H2Conn {
             let failure = Failure::new(ErrorKind::Protocol, "a body before its head");
             return self.fail_stream(at, StreamFault::Failed(failure), Some(code::PROTOCOL_ERROR), now, into);
         }
-        let expected = stream.left.map_or(content.len(), |left| usize::try_from(left).unwrap_or(usize::MAX));
+        let expected = stream.left().map_or(content.len(), |left| usize::try_from(left).unwrap_or(usize::MAX));
         let fitting = content.get(..expected).unwrap_or(content);
         stream.received += fitting.len() as u64;
-        stream.left = stream.left.map(|left| left - fitting.len() as u64);
+        stream.set_left(stream.left().map(|left| left - fitting.len() as u64));
         let taken = match stream.key {
             Some(key) if !fitting.is_empty() => into.data(key, fitting, now).min(fitting.len()),
             _ => fitting.len(),
@@ -346,7 +346,7 @@ impl H2Conn {
             frame::push_reset(&mut self.out, stream.id, code::CANCEL);
         }
         if let Some(key) = stream.key {
-            match stream.left {
+            match stream.left() {
                 _ if !stream.has_head => {
                     let failure = Failure::new(ErrorKind::Protocol, "a stream that ended without a final head");
                     into.failed(key, stream.wire, StreamFault::Failed(failure), now);
@@ -417,7 +417,7 @@ impl H2Conn {
             Ok(head) => {
                 if let Some(head) = head {
                     stream.has_head = head.status >= 200;
-                    stream.left = head.content_length;
+                    stream.set_left(head.content_length);
                     if let Some(key) = stream.key {
                         into.head(key, &head.text, now);
                     }

@@ -670,7 +670,7 @@ fn pings_are_answered_and_waiting_takes_little() {
     written(&mut conn);
     let one = size_of::<H2Conn>() + conn.heap_bytes();
     assert!(one <= 1_024, "{one} bytes");
-    assert!(size_of::<super::conn::Stream>() <= 120, "{}", size_of::<super::conn::Stream>());
+    assert!(size_of::<super::conn::Stream>() <= 88, "{}", size_of::<super::conn::Stream>());
 }
 
 #[test]

@@ -207,6 +207,10 @@ impl Streams {
                 }
                 is_waiting
             });
+            if unsent.is_empty() && self.all.count > 1 {
+                // Further streams wait for their responses, perhaps for long.
+                *unsent = Vec::new();
+            }
         }
     }
 
@@ -369,6 +373,10 @@ impl All {
                 free as u32
             }
             None => {
+                if self.by_key.len() == self.by_key.capacity() {
+                    // In small steps, as the streams of the connection.
+                    self.by_key.reserve_exact(self.by_key.len() / 4 + 1);
+                }
                 self.by_key.push(stream);
                 self.by_key.len() as u32 - 1
             }
