@@ -77,6 +77,7 @@ impl TaskSlots {
             return Err(job);
         }
         slot.jobs.push_back(job);
+        slot.is_idle = false;
         slot.waker.wake_by_ref();
         Ok(())
     }
@@ -118,19 +119,25 @@ impl TaskSlots {
         }
         let Some(own) = resources.pool().get_mut(slot) else { return Poll::Pending };
         if let Some(job) = own.jobs.pop_front() {
+            // The owner may wait for a write before it calls again: until then the session has a job.
+            own.is_idle = false;
             return Poll::Ready(SlotEvent::Job(job));
         }
-        if own.evicted {
+        own.is_idle = session.is_idle();
+        if own.evicted && own.is_idle {
             return Poll::Ready(SlotEvent::Evicted);
         }
+        own.evicted = false;
         own.room = session.room();
-        own.is_idle = session.is_idle();
         Poll::Pending
     }
 
     /// Another job that was handed to the owner of this slot already.
     pub fn next_job(&self, entered: Option<SlotKey>) -> Option<Box<Job>> {
-        self.0.borrow_mut().pool().get_mut(entered?)?.jobs.pop_front()
+        let mut resources = self.0.borrow_mut();
+        let slot = resources.pool().get_mut(entered?)?;
+        slot.is_idle = false;
+        slot.jobs.pop_front()
     }
 
     /// Removes a session from the pool because it is full or closed. Returns the jobs that it has not accepted.
@@ -251,6 +258,19 @@ mod tests {
         assert!(slots.poll(&session, &mut entered, Time::ZERO, &cx).is_pending());
         assert!(slots.give(job(1, 80)).is_ok());
         assert_eq!(slots.leave(&mut entered).len(), 1);
+    }
+
+    #[test]
+    fn a_connection_whose_owner_has_just_got_a_job_is_not_evicted() {
+        let worker = worker();
+        let (slots, cx) = (TaskSlots::new(&worker), Context::from_waker(Waker::noop()));
+        let (session, mut entered) = (idle_session(&worker, 1), None);
+        assert!(slots.poll(&session, &mut entered, Time::ZERO, &cx).is_pending());
+        assert!(slots.give(job(1, 80)).is_ok());
+        assert!(matches!(slots.poll(&session, &mut entered, Time::ZERO, &cx), Poll::Ready(SlotEvent::Job(_))));
+        assert!(!slots.evict(), "the owner may wait for its write before it polls again");
+        assert!(slots.poll(&session, &mut entered, Time::ZERO, &cx).is_pending());
+        assert!(slots.evict(), "idle again");
     }
 
     #[test]
