@@ -66,7 +66,13 @@ pub(super) struct Answer {
     /// The response hook did not want the body.
     pub(super) is_stopped: bool,
     /// Bytes that were fed and wait because the slice was used up, or because decoding waits for memory.
-    rest: Option<Vec<u8>>,
+    rest: Option<Box<HeldRest>>,
+}
+
+/// Input that waits to be processed, charged to the budget.
+struct HeldRest {
+    bytes: Vec<u8>,
+    held: Held,
 }
 
 /// The raw bytes of the response for an archive, charged to the budget.
@@ -164,19 +170,22 @@ impl Page {
 
     /// Keeps input to be processed later. It may be empty: the decoder may have more output for earlier input.
     pub(in crate::http) fn set_rest(&mut self, rest: &[u8]) {
-        if let Some(answer) = &mut self.answer {
-            answer.rest = Some(rest.to_vec());
-        }
+        self.take_rest();
+        self.extend_rest(rest);
     }
 
     pub(in crate::http) fn extend_rest(&mut self, bytes: &[u8]) {
         if let Some(answer) = &mut self.answer {
-            answer.rest.get_or_insert_default().extend_from_slice(bytes);
+            let budget = &self.rules.budget;
+            let empty = || Box::new(HeldRest { bytes: Vec::new(), held: budget.hold_for(MemoryPart::Bodies) });
+            let rest = answer.rest.get_or_insert_with(empty);
+            rest.bytes.extend_from_slice(bytes);
+            rest.held.resize(rest.bytes.capacity());
         }
     }
 
     pub(in crate::http) fn take_rest(&mut self) -> Option<Vec<u8>> {
-        self.answer.as_mut()?.rest.take()
+        self.answer.as_mut()?.rest.take().map(|rest| rest.bytes)
     }
 
     /// Whether the memory budget has room for more of the body.

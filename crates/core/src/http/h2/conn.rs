@@ -15,6 +15,7 @@ use crate::time::Time;
 
 use super::flow::{ConnWindow, FloodGuard, StreamWindow};
 use super::frame::{self, DEFAULT_WINDOW, MAX_PAYLOAD, MAX_WINDOW, code, flag, kind, setting};
+use super::hpack;
 use super::read::Reader;
 
 /// The rest of a cancelled body is read if it is at most this long: servers count resets and penalise clients for them.
@@ -111,6 +112,8 @@ pub struct H2Conn {
     /// The last stream that the server processes, once it has said so. It cannot take that back by a larger one.
     pub(super) last_processed: Option<u32>,
     last_read: Time,
+    /// Bytes that the server may still send on streams that we have reset.
+    pub(super) stray: u64,
 }
 
 /// One stream.
@@ -126,10 +129,11 @@ pub(super) struct Stream {
     pub(super) received: u64,
     /// Total size of its frames.
     pub(super) wire: u64,
-    /// Sum of the increments that the server sent in WINDOW_UPDATE frames for this stream.
-    pub(super) granted_to_us: u32,
+    /// The send window of the stream minus the initial one: what the server added by WINDOW_UPDATE frames, minus what
+    /// was sent.
+    pub(super) send_delta: i32,
     pub(super) has_head: bool,
-    is_repeatable: bool,
+    pub(super) is_repeatable: bool,
     /// The request, until it is sent. Boxed because most streams wait for their response.
     unsent: Option<Box<UnsentRequest>>,
     /// Until when the rest of a cancelled stream is read.
@@ -212,6 +216,7 @@ impl H2Conn {
             has_served: false,
             last_processed: None,
             last_read: now,
+            stray: 0,
         }
     }
 
@@ -256,7 +261,7 @@ impl H2Conn {
             left: UNKNOWN_LENGTH,
             received: 0,
             wire: 0,
-            granted_to_us: 0,
+            send_delta: 0,
             has_head: false,
             is_repeatable,
             unsent: Some(Box::new(UnsentRequest { block: block.into_boxed_slice(), body, body_sent: 0 })),
@@ -278,7 +283,11 @@ impl H2Conn {
             stream.id = self.next_id;
             self.next_id += 2;
             if let Some(unsent) = &mut stream.unsent {
-                let block = std::mem::take(&mut unsent.block);
+                let mut block = std::mem::take(&mut unsent.block).into_vec();
+                if stream.id == 1 {
+                    // Servers that lower HEADER_TABLE_SIZE expect this update, others accept it (RFC 7541, 4.2).
+                    block.insert(0, hpack::EMPTY_TABLE);
+                }
                 frame::push_headers(&mut self.out, stream.id, &block, unsent.body.is_empty());
             }
             open += 1;
@@ -294,14 +303,15 @@ impl H2Conn {
         for stream in streams.iter_mut().filter(|stream| stream.id != WAITING) {
             let Some(unsent) = &mut stream.unsent else { continue };
             while (unsent.body_sent as usize) < unsent.body.len() && out.len() - *sent < MAX_OUT / 2 {
-                let granted = u64::from(*initial_send) + u64::from(stream.granted_to_us);
-                let window = granted.saturating_sub(u64::from(unsent.body_sent)).min(u64::from(*send_window));
+                let window =
+                    (i64::from(*initial_send) + i64::from(stream.send_delta)).clamp(0, i64::from(*send_window));
                 let rest = unsent.body.get(unsent.body_sent as usize..).unwrap_or_default();
                 let length = usize::try_from(window).unwrap_or(usize::MAX).min(MAX_PAYLOAD).min(rest.len());
                 let Some(piece) = rest.get(..length).filter(|piece| !piece.is_empty()) else { break };
                 let flags = if length == rest.len() { flag::END_STREAM } else { 0 };
                 frame::push(out, kind::DATA, flags, stream.id, piece);
                 unsent.body_sent += length as u32;
+                stream.send_delta = stream.send_delta.saturating_sub(length as i32);
                 *send_window -= length as u32;
                 has_sent = true;
             }
@@ -433,6 +443,7 @@ impl H2Conn {
         }
         let stream = self.streams.remove(at);
         if stream.id != WAITING && !self.is_over {
+            self.stray += u64::from(stream.window.open());
             frame::push_reset(&mut self.out, stream.id, code::CANCEL);
         }
         self.open_waiting();
@@ -453,10 +464,11 @@ impl H2Conn {
 
     /// Resets cancelled streams whose rest did not arrive in time.
     pub fn expire(&mut self, now: Time) {
-        let out = &mut self.out;
-        self.streams.retain(|stream| {
+        let Self { out, streams, stray, .. } = self;
+        streams.retain(|stream| {
             let is_late = stream.drain_until <= now;
             if is_late {
+                *stray += u64::from(stream.window.open());
                 frame::push_reset(out, stream.id, code::CANCEL);
             }
             !is_late
@@ -503,6 +515,7 @@ impl H2Conn {
         }
         let stream = self.streams.remove(at);
         if let Some(code) = reset {
+            self.stray += u64::from(stream.window.open());
             frame::push_reset(&mut self.out, stream.id, code);
         }
         if let Some(key) = stream.key {
@@ -525,6 +538,8 @@ impl H2Conn {
             let is_cause = fault.stream.is_none_or(|id| id == stream.id);
             let fault = if fault.is_other_protocol {
                 StreamFault::Http1(Failure::new(fault.kind, fault.why))
+            } else if stream.id == WAITING {
+                StreamFault::Unprocessed(Failure::new(fault.kind, fault.why))
             } else if is_cause {
                 StreamFault::Failed(Failure::new(fault.kind, fault.why))
             } else {

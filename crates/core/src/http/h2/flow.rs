@@ -44,9 +44,20 @@ impl StreamWindow {
         true
     }
 
-    /// Counts bytes that were consumed, or are padding.
+    /// Counts bytes that were consumed.
     pub(super) fn consume(&mut self, bytes: u32) {
         self.unread = self.unread.saturating_sub(bytes);
+    }
+
+    /// Counts bytes of padding, which do not use up the limit on the body.
+    pub(super) fn consume_padding(&mut self, bytes: u32) {
+        self.consume(bytes);
+        self.allowance = self.allowance.saturating_add(u64::from(bytes));
+    }
+
+    /// Bytes that the server may still send.
+    pub(super) fn open(&self) -> u32 {
+        self.open
     }
 
     /// How much to grant now, if it is worth a frame. `largest` bounds the window.

@@ -83,6 +83,9 @@ pub enum HpackError {
     TooLarge,
 }
 
+/// A header block that begins with this byte empties the dynamic table, which we do not use.
+pub const EMPTY_TABLE: u8 = 0x20;
+
 /// Decodes a header block and calls back with the name and value of each field, in order.
 ///
 /// `limit` bounds the sum of names, values and [`FIELD_OVERHEAD`] over all fields.

@@ -10,6 +10,12 @@ use super::conn::{ConnFault, H2Conn, MAX_OUT, StreamEvents, StreamFault, WAITING
 use super::frame::{self, FrameHeader, HEADER, MAX_PAYLOAD, MAX_WINDOW, code, flag, kind, setting};
 use super::translate::{self, HeadFault};
 
+/// A stream may have this many bytes of heads and padding, beside as much padding as content.
+const MAX_OVERHEAD: u64 = 1 << 20;
+
+/// DATA frames on closed streams count as frames without content if they are shorter. The bytes of all are limited.
+const SHORT_STRAY: u32 = 512;
+
 /// The progress of parsing.
 #[derive(Default)]
 pub(super) struct Reader {
@@ -162,9 +168,11 @@ impl H2Conn {
         if kind == kind::PUSH_PROMISE {
             return fault(code::PROTOCOL_ERROR, "PUSH_PROMISE, although push is disabled");
         }
+        let is_open = self.find(stream).is_some();
         let carries_nothing = match kind {
+            kind::DATA if !is_open => length < SHORT_STRAY,
             kind::DATA => length == 0 && !header.has(flag::END_STREAM),
-            kind::HEADERS => false,
+            kind::HEADERS => !is_open,
             kind::CONTINUATION => length == 0,
             _ => true,
         };
@@ -213,7 +221,14 @@ impl H2Conn {
         if let Some(grant) = self.window.grant() {
             frame::push_window_update(&mut self.out, 0, grant);
         }
-        let Some(open) = self.find(stream).and_then(|at| self.streams.get_mut(at)) else { return Ok(()) };
+        let Some(open) = self.find(stream).and_then(|at| self.streams.get_mut(at)) else {
+            let Some(stray) = self.stray.checked_sub(u64::from(length)) else {
+                let (code, kind, why) = (code::STREAM_CLOSED, ErrorKind::Protocol, "data on a stream that has ended");
+                return Err(ConnFault { code, kind, why, stream: Some(stream), is_other_protocol: false });
+            };
+            self.stray = stray;
+            return Ok(());
+        };
         if !open.window.receive(length) {
             let why = "more data than the stream's window allows";
             let stream = Some(stream);
@@ -242,7 +257,7 @@ impl H2Conn {
                     return fault(code::PROTOCOL_ERROR, "padding that is longer than its frame");
                 }
                 if frame.header.kind == kind::DATA {
-                    self.consume(frame.header.stream, frame.padding + 1);
+                    self.consume_padding(frame.header.stream, frame.padding + 1)?;
                     if frame.padding + 1 == frame.header.length && !frame.header.has(flag::END_STREAM) {
                         self.count_idle_frame(frame.header.stream, now)?;
                     }
@@ -303,11 +318,15 @@ impl H2Conn {
         Ok(())
     }
 
-    /// Returns bytes without content, such as padding, to the stream's window.
-    fn consume(&mut self, stream: u32, bytes: u32) {
-        if let Some(open) = self.find(stream).and_then(|at| self.streams.get_mut(at)) {
-            open.window.consume(bytes);
+    /// Returns padding to the stream's window, unless most of the stream is padding.
+    fn consume_padding(&mut self, stream: u32, bytes: u32) -> Checked {
+        let Some(open) = self.find(stream).and_then(|at| self.streams.get_mut(at)) else { return Ok(()) };
+        open.window.consume_padding(bytes);
+        if open.wire <= open.received.saturating_mul(2).saturating_add(MAX_OVERHEAD) {
+            return Ok(());
         }
+        let (code, kind, why) = (code::ENHANCE_YOUR_CALM, ErrorKind::Protocol, "a stream that is mostly padding");
+        Err(ConnFault { code, kind, why, stream: Some(stream), is_other_protocol: false })
     }
 
     fn data(&mut self, id: u32, content: &[u8], now: Time, into: &mut dyn StreamEvents) {
@@ -467,8 +486,8 @@ impl H2Conn {
                 return fault(code::FLOW_CONTROL_ERROR, "an initial window that is too large");
             }
             setting::INITIAL_WINDOW_SIZE => {
-                let most = self.streams.iter().map(|stream| stream.granted_to_us).max().unwrap_or(0);
-                if u64::from(value) + u64::from(most) > u64::from(MAX_WINDOW) {
+                let most = self.streams.iter().map(|stream| stream.send_delta).max().unwrap_or(0);
+                if i64::from(value) + i64::from(most) > i64::from(MAX_WINDOW) {
                     return fault(code::FLOW_CONTROL_ERROR, "a window that becomes too large by a setting");
                 }
                 self.initial_send = value;
@@ -494,8 +513,11 @@ impl H2Conn {
 
     fn on_reset(&mut self, id: u32, code: u32, now: Time, into: &mut dyn StreamEvents) {
         let Some(at) = self.find(id) else { return };
+        let is_repeatable = self.streams.get(at).is_some_and(|stream| stream.is_repeatable);
         let message = format!("the server reset the stream: {}", frame::code_name(code));
         let fault = match code {
+            // Other requests are retried after a wait, which relieves the server.
+            code::REFUSED_STREAM if !is_repeatable => StreamFault::Unprocessed(Failure::new(ErrorKind::Reset, message)),
             code::HTTP_1_1_REQUIRED => StreamFault::Http1(Failure::new(ErrorKind::Protocol, message)),
             code::NO_ERROR | code::INTERNAL_ERROR | code::REFUSED_STREAM | code::CANCEL | code::ENHANCE_YOUR_CALM => {
                 StreamFault::Failed(Failure::new(ErrorKind::Reset, message))
@@ -517,7 +539,9 @@ impl H2Conn {
             let fault = match code {
                 code::HTTP_1_1_REQUIRED => StreamFault::Http1(Failure::new(ErrorKind::Protocol, words.clone())),
                 // The server is overloaded: the retry waits, and the host's lane slows down.
-                code::ENHANCE_YOUR_CALM => StreamFault::Failed(Failure::new(ErrorKind::Reset, words.clone())),
+                code::ENHANCE_YOUR_CALM if stream.is_repeatable => {
+                    StreamFault::Failed(Failure::new(ErrorKind::Reset, words.clone()))
+                }
                 _ => StreamFault::Unprocessed(Failure::new(ErrorKind::Protocol, words.clone())),
             };
             into.failed(key, stream.wire, fault, now);
@@ -539,13 +563,13 @@ impl H2Conn {
         let initial = self.initial_send;
         let Some(at) = self.find(id) else { return Ok(()) };
         let Some(stream) = self.streams.get_mut(at) else { return Ok(()) };
-        let granted = stream.granted_to_us.saturating_add(increment);
+        let delta = i64::from(stream.send_delta) + i64::from(increment);
         let (code, why) = if increment == 0 {
             (code::PROTOCOL_ERROR, "a window update of 0")
-        } else if u64::from(granted) + u64::from(initial) > u64::from(MAX_WINDOW) {
+        } else if i64::from(initial) + delta > i64::from(MAX_WINDOW) {
             (code::FLOW_CONTROL_ERROR, "a window that is too large")
         } else {
-            stream.granted_to_us = granted;
+            stream.send_delta = i32::try_from(delta).unwrap_or(i32::MAX);
             self.send_bodies();
             return Ok(());
         };

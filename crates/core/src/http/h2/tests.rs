@@ -682,3 +682,109 @@ fn a_silent_connection_takes_no_more() {
     conn.suspect(Duration::from_secs(20), NOW + Duration::from_secs(20));
     assert!(!conn.accepts());
 }
+
+#[test]
+fn the_first_block_empties_the_servers_table() {
+    let mut conn = conn();
+    conn.feed(&Server::new().settings(&[(setting::HEADER_TABLE_SIZE, 0)]).0, NOW, &mut Events::default());
+    conn.open(0, request());
+    conn.open(1, request());
+    let heads = frames(&written(&mut conn)).into_iter().filter(|frame| frame.0 == kind::HEADERS);
+    let first_bytes: Vec<u8> = heads.map(|frame| frame.3[0]).collect();
+    assert_eq!(first_bytes, [hpack::EMPTY_TABLE, request().block[0]]);
+}
+
+#[test]
+fn a_server_may_give_back_the_window_that_a_body_used() {
+    let update = |by: u32| Server::default().frame(kind::WINDOW_UPDATE, 0, 1, &by.to_be_bytes()).0;
+    let mut conn = conn();
+    let mut events = Events::default();
+    conn.feed(&Server::new().settings(&[(setting::INITIAL_WINDOW_SIZE, frame::MAX_WINDOW)]).0, NOW, &mut events);
+    conn.open(0, form(20_000, false));
+    written(&mut conn);
+    conn.feed(&update(20_000), NOW, &mut events);
+    assert_eq!(events.all, []);
+    conn.feed(&update(1), NOW, &mut events);
+    assert!(matches!(events.all[..], [Event::Failed(0, _)]), "now the window is too large");
+}
+
+#[test]
+fn padding_does_not_count_as_body_but_has_a_limit() {
+    let mut conn = conn();
+    let mut events = Events::default();
+    conn.open(0, request());
+    conn.feed(&Server::new().headers(0, 1, &[(":status", "200")]).0, NOW, &mut events);
+    let padded = |content: usize| [&[255][..], &vec![b'x'; content], &[0; 255]].concat();
+    for _ in 0..190 {
+        conn.feed(&Server::default().frame(kind::DATA, flag::PADDED, 1, &padded(1_000)).0, NOW, &mut events);
+    }
+    conn.feed(&Server::default().data(flag::END_STREAM, 1, b"y").0, NOW, &mut events);
+    let [Event::Head(..), Event::Data(0, body), Event::End(0)] = &events.all[..] else { panic!("{:?}", events.all) };
+    assert_eq!(body.len(), 190_001, "with 238,640 bytes of frames, where bodies may have 200,000");
+
+    conn.open(1, request());
+    events.all.clear();
+    conn.feed(&Server::default().headers(0, 3, &[(":status", "200")]).0, NOW, &mut events);
+    let mut sent = 0;
+    while conn.accepts() && sent < 1 << 22 {
+        conn.feed(&Server::default().frame(kind::DATA, flag::PADDED, 3, &padded(1)).0, NOW, &mut events);
+        sent += 257;
+    }
+    assert!(sent < 3 << 20, "{sent} bytes");
+}
+
+#[test]
+fn data_on_a_closed_stream_is_limited_to_its_window() {
+    let piece = |stream: u32| Server::default().data(0, stream, &[b'x'; 16_384]).0;
+    let mut conn = conn();
+    let mut events = Events::default();
+    conn.open(0, request());
+    conn.feed(&Server::new().headers(0, 1, &[(":status", "200")]).0, NOW, &mut events);
+    conn.cancel(0, NOW);
+    for _ in 0..3 {
+        conn.feed(&piece(1), NOW, &mut events);
+        assert!(conn.accepts(), "it was sent before the reset arrived");
+    }
+    conn.feed(&piece(1), NOW, &mut events);
+    assert!(conn.is_over(), "more than the window of 65,535 bytes");
+
+    let (_, out) = talk(1, &Server::new().page(1, b"x").data(0, 1, b"y"));
+    let goaway = out.last().expect("a frame");
+    assert_eq!((goaway.0, &goaway.3[4..]), (kind::GOAWAY, &code::STREAM_CLOSED.to_be_bytes()[..]));
+}
+
+#[test]
+fn heads_on_a_closed_stream_are_a_flood() {
+    let mut server = Server::new().page(1, b"x");
+    for _ in 0..600 {
+        server = server.frame(kind::HEADERS, flag::END_HEADERS, 1, &[]);
+    }
+    let mut conn = conn();
+    conn.open(0, request());
+    conn.feed(&server.0, NOW, &mut Events::default());
+    assert!(conn.is_over());
+}
+
+#[test]
+fn a_form_that_was_not_processed_is_sent_again() {
+    for (request, is_sent_again) in [(form(10, false), true), (request(), false)] {
+        let mut conn = conn();
+        let mut events = Events::default();
+        conn.open(0, request);
+        conn.feed(
+            &Server::new().frame(kind::RST_STREAM, 0, 1, &code::REFUSED_STREAM.to_be_bytes()).0,
+            NOW,
+            &mut events,
+        );
+        let [Event::Failed(0, fault)] = &events.all[..] else { panic!("{:?}", events.all) };
+        assert_eq!(matches!(fault, StreamFault::Unprocessed(_)), is_sent_again, "{fault:?}");
+    }
+    let mut conn = conn();
+    let mut events = Events::default();
+    conn.open(0, form(10, false));
+    conn.open(1, form(10, false));
+    conn.feed(&Server::default().settings(&[(setting::MAX_CONCURRENT_STREAMS, 1)]).0, NOW, &mut events);
+    conn.feed(&Server::default().frame(kind::PUSH_PROMISE, 0, 1, &[0; 4]).0, NOW, &mut events);
+    let [Event::Failed(0, sent), Event::Failed(1, waiting)] = &events.all[..] else { panic!("{:?}", events.all) };
+    assert!(matches!(sent, StreamFault::Failed(_)) && matches!(waiting, StreamFault::Unprocessed(_)));
+}

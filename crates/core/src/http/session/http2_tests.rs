@@ -303,3 +303,39 @@ fn a_body_that_is_longer_than_announced_is_not_whole() {
     assert_eq!((visit.facts.bytes_body, visit.facts.truncated), (5, Some(Truncated::Disconnect)));
     assert_eq!(visit.facts.error.map(|failure| failure.kind), Some(ErrorKind::Protocol));
 }
+
+#[test]
+fn a_request_that_waits_for_a_stream_does_not_time_out() {
+    let mut session = multiplexed_with((0..2).map(job).collect(), |rules| {
+        rules.limits = Arc::new(Limits { idle: Duration::from_secs(3), ..Limits::default() });
+    });
+    feed(&mut session, |out| frame::push_settings(out, &[(frame::setting::MAX_CONCURRENT_STREAMS, 1)]));
+    write_all(&mut session);
+    let rules = rules(|_| {});
+    assert!(session.accept(job(2), &rules, Time::ZERO).is_ok());
+    let two_seconds = Time::ZERO + Duration::from_secs(2);
+    feed_at(&mut session, two_seconds, |out| push_page(out, 1, b"one"));
+    visit(&mut session);
+    session.expire(Time::ZERO + Duration::from_secs(4));
+    let late = visit(&mut session);
+    assert_eq!(late.facts.error.as_ref().map(|error| error.kind), Some(ErrorKind::TimeoutFirstByte));
+    assert!(session.finished(Time::ZERO).is_none(), "the third request was not sent yet");
+}
+
+#[test]
+fn a_server_that_always_sends_cannot_suspend_deadlines() {
+    let mut session = multiplexed(1, |rules| {
+        rules.limits = Arc::new(Limits { idle: Duration::from_secs(3), ..Limits::default() });
+    });
+    for second in 1..10 {
+        let now = Time::ZERO + Duration::from_secs(second);
+        feed_at(&mut session, now, |out| frame::push(out, frame::kind::PING, 0, 0, &[0; 8]));
+        write_all(&mut session);
+        if let Some(Completed::Visit(visit)) = session.finished(now) {
+            assert_eq!(visit.facts.error.as_ref().map(|error| error.kind), Some(ErrorKind::TimeoutFirstByte));
+            assert!((3..=5).contains(&second), "{second}");
+            return;
+        }
+    }
+    panic!("it never timed out");
+}

@@ -24,9 +24,14 @@ const ROOM: usize = 1 << 10;
 /// process any. Servers that limit the requests of a connection process some on each, so there is progress.
 const MAX_UNPROCESSED: u8 = 3;
 
-/// The receive window of one connection is this fraction (one nth) of the budget for bodies.
+/// The receive window of a stream is this fraction (one nth) of the budget for bodies, or less: all streams that may be
+/// open together, each with a full window, take half of the budget.
 const BUDGET_SHARE: u64 = 64;
 const MAX_WINDOW: u64 = 1 << 20;
+
+/// How often deadlines are checked while bytes arrive. A stream has this much more time then, because its bytes may be
+/// among those that are not read yet.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// An HTTP/2 connection and its jobs.
 pub(super) struct Streams {
@@ -45,6 +50,8 @@ pub(super) struct Streams {
     /// When the connection is closed, if it stays idle.
     until: Time,
     now: Time,
+    /// Deadlines are checked at this time also if bytes arrive all the time.
+    check_at: Time,
 }
 
 /// The streams by key.
@@ -67,6 +74,8 @@ struct Stream {
     /// The stream does not consume data for now.
     is_paused: bool,
     is_limit_told: bool,
+    /// The server does not allow another stream yet: the request is not sent.
+    is_waiting: bool,
     /// Whether the job may fall back to HTTP/1.1.
     may_fall_back: bool,
     fault: Option<Box<StreamFault>>,
@@ -77,7 +86,8 @@ struct Stream {
 impl Streams {
     /// Takes over a connection after its TLS handshake, if any.
     pub(super) fn new(mut conn: Conn, rules: &Rules, (slot, key): (SlotKey, ConnKey), now: Time) -> Self {
-        let window = (rules.budget.limit() / BUDGET_SHARE).min(MAX_WINDOW) as u32;
+        let share = BUDGET_SHARE.max(2 * rules.concurrency as u64);
+        let window = (rules.budget.limit() / share).min(MAX_WINDOW) as u32;
         let limits = Arc::clone(&rules.limits);
         let mut streams = Self {
             h2: H2Conn::new(Arc::clone(&limits), window, now),
@@ -92,6 +102,7 @@ impl Streams {
             key,
             until: Time::NEVER,
             now,
+            check_at: now,
         };
         streams.flush();
         streams
@@ -100,12 +111,7 @@ impl Streams {
     pub(super) fn begin(&mut self, page: Page, now: Time) {
         let mut conn = Conn::plain(Arc::clone(&self.limits), now);
         conn.peer = self.peer;
-        conn.ask(Vec::new(), page.deadline(), now);
-        if page.asks_head() {
-            conn.expect_head_only();
-        }
-        // The request is frames of the connection, and nothing of it waits here.
-        conn.wrote(0, now);
+        start_clocks(&mut conn, &page, now);
         if let Some(failure) = page.refusal(now) {
             conn.refuse(failure);
         }
@@ -122,6 +128,7 @@ impl Streams {
             is_ended: false,
             is_paused: false,
             is_limit_told: false,
+            is_waiting: false,
             may_fall_back,
             fault: None,
             wire: 0,
@@ -131,6 +138,9 @@ impl Streams {
         } else if self.h2.accepts() {
             self.h2.open(key, request);
             self.unsent.push(key);
+            if let Some(stream) = self.all.get(key) {
+                stream.is_waiting = self.h2.is_waiting(key);
+            }
         } else {
             let failure = Failure::new(ErrorKind::Reset, "the connection was closed before the request was sent");
             self.all.failed(key, 0, StreamFault::Unprocessed(failure), now);
@@ -203,6 +213,9 @@ impl Streams {
             unsent.retain(|key| {
                 let is_waiting = h2.is_waiting(*key);
                 if let Some(stream) = all.get(*key).filter(|_| !is_waiting) {
+                    if std::mem::take(&mut stream.is_waiting) {
+                        start_clocks(&mut stream.conn, &stream.page, now);
+                    }
                     stream.page.job().report_sent(now);
                 }
                 is_waiting
@@ -244,6 +257,13 @@ impl Streams {
             }
         }
         self.settle(now);
+        // Engines look at deadlines when nothing arrives. A server that always sends something must not suspend them.
+        if now >= self.check_at {
+            self.check_at = now + CHECK_INTERVAL;
+            if now >= self.deadline() + CHECK_INTERVAL {
+                self.expire(now);
+            }
+        }
     }
 
     pub(super) fn closed(&mut self, now: Time) {
@@ -264,7 +284,7 @@ impl Streams {
     }
 
     pub(super) fn deadline(&self) -> Time {
-        let streams = self.all.iter().map(|stream| stream.conn.deadline()).min().unwrap_or(Time::NEVER);
+        let streams = self.all.iter().map(Stream::deadline).min().unwrap_or(Time::NEVER);
         let idle = if self.is_idle() { self.until } else { Time::NEVER };
         streams.min(idle).min(self.flush_by).min(self.h2.deadline()).min(self.all.resume_at.unwrap_or(Time::NEVER))
     }
@@ -276,7 +296,7 @@ impl Streams {
             self.broke(&Failure::new(ErrorKind::TimeoutIdle, "idle for too long"));
         }
         for key in 0..self.all.by_key.len() as u32 {
-            let Some(stream) = self.all.get(key) else { continue };
+            let Some(stream) = self.all.get(key).filter(|stream| stream.deadline() <= now) else { continue };
             stream.page.guarded(&mut stream.conn, |conn, page| conn.expire(now, page));
             if stream.conn.step() == Step::Done {
                 let is_silent = !stream.page.has_answer();
@@ -436,7 +456,7 @@ impl StreamEvents for All {
     }
 
     fn data(&mut self, key: u32, bytes: &[u8], now: Time) -> usize {
-        let Some(stream) = self.get(key) else { return bytes.len() };
+        let Some(stream) = self.get(key).filter(|stream| stream.fault.is_none()) else { return bytes.len() };
         if stream.is_paused {
             stream.page.extend_rest(bytes);
             return 0;
@@ -463,7 +483,22 @@ impl StreamEvents for All {
     }
 }
 
+/// Starts the time limits of a request that is sent now. It consists of frames of the connection: nothing of it is in
+/// `conn`.
+fn start_clocks(conn: &mut Conn, page: &Page, now: Time) {
+    conn.ask(Vec::new(), page.deadline(), now);
+    if page.asks_head() {
+        conn.expect_head_only();
+    }
+    conn.wrote(0, now);
+}
+
 impl Stream {
+    /// While the request waits to be sent, only the time limit of the whole fetch applies.
+    fn deadline(&self) -> Time {
+        if self.is_waiting { self.page.deadline() } else { self.conn.deadline() }
+    }
+
     /// Reads bytes of the body, up to a bounded amount of work; buffers the rest. Returns how many were consumed.
     fn read(&mut self, bytes: &[u8], now: Time) -> usize {
         let mut used = bytes.len();
