@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use argiope_core::{Fate, Frontier, Link, LinkKind, Outcome, Url};
+use argiope_core::{FinalOutcome, Frontier, Link, LinkKind, Outcome, Url};
 use argiope_store::disk::{CrawlSettings, File, Files, history_in, open_in};
 
 type Bytes = Arc<Mutex<Vec<u8>>>;
@@ -129,13 +129,13 @@ fn golden() -> &'static (Memory, BTreeSet<String>) {
             }
             let lanes = opened.frontier.put(links).expect("it puts").lanes;
             for link in opened.frontier.take(lanes[0], 4).expect("it takes") {
-                let fate = Fate {
+                let final_outcome = FinalOutcome {
                     outcome: Outcome::Ok,
                     status: Some(200),
                     record: b"{\"type\":\"page\"}",
                     is_fetched_page: true,
                 };
-                opened.frontier.settle(&link, fate).expect("it settles");
+                opened.frontier.settle(&link, final_outcome).expect("it settles");
             }
             opened.frontier.keep_note(Some(lanes[0]), b"{\"rest\":1}").expect("it keeps");
             let outputs: &[(&str, u64)] = &[("pages.jsonl", 64 * (round + 1))];

@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use argiope::{Breadth, Crawl};
+use argiope::{Crawl, ScopeKind};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -13,7 +13,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let root = arguments.next().unwrap_or_else(|| "https://example.com/".to_owned());
     let folder = PathBuf::from(arguments.next().unwrap_or_else(|| "pages".to_owned()));
     std::fs::create_dir_all(&folder)?;
-    let mut crawl = Crawl::builder(root).scope(Breadth::Prefix).start().await?;
+    let mut crawl = Crawl::builder(root).scope(ScopeKind::Prefix).start().await?;
     while let Some(page) = crawl.next().await {
         if page.is_ok() && !page.body().is_empty() {
             let name = page.url().path().trim_matches('/').replace('/', "-");

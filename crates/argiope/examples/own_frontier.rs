@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use argiope::frontier::{Counts, Fate, LaneId, LinkRef, StoreError, UrlRef};
+use argiope::frontier::{Counts, FinalOutcome, LaneId, LinkRef, StoreError, UrlRef};
 use argiope::{Crawl, Frontier, Link, LinkKind, MemoryFrontier, Page};
 
 /// Stores URLs in memory, and counts every offered link, including links to known URLs.
@@ -27,12 +27,12 @@ impl Frontier for Counting {
         self.inner.is_known(url, kind)
     }
 
-    fn take(&mut self, lane: LaneId, room: usize) -> Result<Vec<Link>, StoreError> {
-        self.inner.take(lane, room)
+    fn take(&mut self, lane: LaneId, max_links: usize) -> Result<Vec<Link>, StoreError> {
+        self.inner.take(lane, max_links)
     }
 
-    fn settle(&mut self, link: &Link, fate: Fate<'_>) -> Result<(), StoreError> {
-        self.inner.settle(link, fate)
+    fn settle(&mut self, link: &Link, final_outcome: FinalOutcome<'_>) -> Result<(), StoreError> {
+        self.inner.settle(link, final_outcome)
     }
 
     fn give_back(&mut self, link: Link) -> Result<(), StoreError> {

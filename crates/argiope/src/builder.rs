@@ -7,7 +7,9 @@ use std::time::Duration;
 use argiope_core::http::hooks::{OutgoingRequest, RequestHook, ResponseHook, ResponseStart};
 use argiope_core::page::follow::{LinkFilter, PageLink};
 use argiope_core::page::reader::DeliveredBodies;
-use argiope_core::rules::{BadValue, Breadth, Config, ConfigError, HeaderLine, Pace, RobotsPolicy, Rules, Size, Span};
+use argiope_core::rules::{
+    BadValue, Config, ConfigError, HeaderLine, Pace, RobotsPolicy, Rules, ScopeKind, Size, Span,
+};
 use tokio::sync::oneshot;
 
 use crate::sink::{Sink, SinkConsumer};
@@ -95,7 +97,7 @@ pub(crate) struct Extras {
 
 impl Extras {
     /// The defaults of the library: HTML bodies are delivered, and there are no closures.
-    pub(crate) fn usual() -> Self {
+    pub(crate) fn library_defaults() -> Self {
         Self { bodies: DeliveredBodies::Html, hooks: Hooks::default() }
     }
 
@@ -146,7 +148,7 @@ impl CrawlBuilder {
 
     /// Sets which links are followed. The default is the host of each root.
     #[must_use]
-    pub fn scope(self, scope: Breadth) -> Self {
+    pub fn scope(self, scope: ScopeKind) -> Self {
         self.set(|config| config.scope = scope)
     }
 

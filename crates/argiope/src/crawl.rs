@@ -67,7 +67,7 @@ impl Crawl {
     /// A setting cannot be used or has no effect, or the crawl directory cannot be opened.
     pub async fn start(config: &Config) -> Result<Self, Error> {
         let config = config.clone();
-        off_executor(move || Self::open(&config, Extras::usual())).await
+        off_executor(move || Self::open(&config, Extras::library_defaults())).await
     }
 
     pub(crate) fn open(config: &Config, extras: Extras) -> Result<Self, Error> {

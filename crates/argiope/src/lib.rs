@@ -40,7 +40,7 @@ pub use argiope_core::http::hooks::{InvalidHeader, OutgoingRequest, ResponseStar
 pub use argiope_core::page::custom_request::{CustomRequest, Method};
 pub use argiope_core::page::follow::PageLink;
 pub use argiope_core::page::reader::DeliveredBodies;
-pub use argiope_core::rules::{Breadth, Config, Pace, RobotsPolicy, Rules};
+pub use argiope_core::rules::{Config, Pace, RobotsPolicy, Rules, ScopeKind};
 pub use argiope_core::visit::Visit;
 pub use argiope_core::{Frontier, Link, LinkKind, Outcome, Url};
 pub use argiope_runtime::Error;
@@ -60,7 +60,7 @@ pub use sink::Sink;
 pub mod frontier {
     pub use argiope_core::page::url::UrlRef;
     pub use argiope_core::schedule::frontier::{
-        ALREADY_SENT, Counts, Fate, FoundEdges, FrontierNews, FrontierWaker, LaneId, LinkRef, Put, StoreError,
+        ALREADY_SENT, Counts, FinalOutcome, FoundEdges, FrontierNews, FrontierWaker, LaneId, LinkRef, Put, StoreError,
         StoreErrorKind,
     };
 }

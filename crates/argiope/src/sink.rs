@@ -3,7 +3,7 @@
 use argiope_core::page::link::{Link, LinkKind};
 use argiope_core::page::url::UrlRef;
 use argiope_core::schedule::frontier::{
-    Counts, Fate, FoundEdges, Frontier, FrontierNews, FrontierWaker, LaneId, LinkRef, Put, StoreError,
+    Counts, FinalOutcome, FoundEdges, Frontier, FrontierNews, FrontierWaker, LaneId, LinkRef, Put, StoreError,
 };
 use argiope_core::schedule::keeper::Settled;
 use argiope_runtime::keeper_thread::VisitConsumer;
@@ -63,12 +63,12 @@ impl<F: Frontier> Frontier for OwnFrontier<F> {
         self.0.is_known(url, kind)
     }
 
-    fn take(&mut self, lane: LaneId, room: usize) -> Result<Vec<Link>, StoreError> {
-        self.0.take(lane, room)
+    fn take(&mut self, lane: LaneId, max_links: usize) -> Result<Vec<Link>, StoreError> {
+        self.0.take(lane, max_links)
     }
 
-    fn settle(&mut self, link: &Link, fate: Fate<'_>) -> Result<(), StoreError> {
-        self.0.settle(link, fate)
+    fn settle(&mut self, link: &Link, final_outcome: FinalOutcome<'_>) -> Result<(), StoreError> {
+        self.0.settle(link, final_outcome)
     }
 
     fn give_back(&mut self, link: Link) -> Result<(), StoreError> {
@@ -127,8 +127,8 @@ impl<F: Frontier> Frontier for OwnFrontier<F> {
         self.0.note(about)
     }
 
-    fn is_again(&self) -> bool {
-        self.0.is_again()
+    fn is_recrawl(&self) -> bool {
+        self.0.is_recrawl()
     }
 
     fn earlier(&mut self, url: UrlRef<'_>, kind: LinkKind) -> Result<Option<Vec<u8>>, StoreError> {

@@ -3,7 +3,7 @@
 use std::pin::pin;
 
 use argiope::{Config, Crawl, Outcome};
-use argiope_core::rules::{Breadth, RobotsPolicy};
+use argiope_core::rules::{RobotsPolicy, ScopeKind};
 use argiope_core::schedule::keeper::End;
 use argiope_practice::{PracticeWeb, Response, RunningWeb, Site};
 use futures_core::Stream;
@@ -89,7 +89,7 @@ fn stream_combinators_work() {
 #[test]
 fn closing_completes_fetches_in_flight() {
     let (web, mut config, root) = serve();
-    config.scope = Breadth::Any;
+    config.scope = ScopeKind::Any;
     block_on(async {
         let mut crawl = Crawl::start(&config).await.expect("it starts");
         crawl.next().await.expect("the root");

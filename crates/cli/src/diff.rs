@@ -170,7 +170,7 @@ fn add_rounds(
                 round += 1;
                 redirects.0.clear();
             }
-            HistoryEvent::Fate { line, .. } | HistoryEvent::Line { line } => {
+            HistoryEvent::FinalOutcome { line, .. } | HistoryEvent::Line { line } => {
                 let record = StoredRecord::read(line)?;
                 if record.is_page() && record.is_plain_get() {
                     for (url, state) in redirects.add(&record) {

@@ -35,7 +35,7 @@ pub struct Explanation {
     pub lane: HostExplanation,
     /// The discovery path from a root to the URL, both included; empty if the URL was never seen.
     pub chain: Vec<DiscoveryStep>,
-    pub fate: UrlState,
+    pub url_state: UrlState,
     /// The pages that link to it.
     pub referrers: Referrers,
     /// The process that is crawling now, if any: the explanation may change.
@@ -55,7 +55,7 @@ pub struct ScopeExplanation {
     pub kind: LinkKind,
     pub depth: u32,
     /// `host`, `domain` and so on.
-    pub breadth: &'static str,
+    pub scope_kind: &'static str,
 }
 
 /// What robots.txt says about the URL.
@@ -128,7 +128,7 @@ pub fn explain(directory: &Path, text: &str) -> Result<Explanation, ExplainError
     let depth = found.step.as_ref().map_or(1, |step| step.depth);
     let note: LaneNote = found.note.and_then(|note| serde_json::from_slice(&note).ok()).unwrap_or_default();
     let (robots, crawl_delay) = robots(&found.url, &note, rules.as_ref());
-    let fate = match (found.line, &found.step) {
+    let url_state = match (found.line, &found.step) {
         (Some(line), _) => UrlState::Settled(Box::new(line), found.records),
         (None, Some(_)) => UrlState::Queued { tries: found.tries },
         (None, None) => UrlState::NeverSeen,
@@ -143,8 +143,8 @@ pub fn explain(directory: &Path, text: &str) -> Result<Explanation, ExplainError
     let referrers = graph.referrers_of(found.url.as_str(), SHOWN_REFERRERS).map_err(ReadError::from)?;
     let crawled_by = disk::crawled_by(directory);
     let mut cuts = found.cuts;
-    cuts.retain(|cut| fate == UrlState::NeverSeen && cut.covers(found.url.as_ref()));
-    Ok(Explanation { url: found.url, scope, robots, lane, chain, fate, referrers, crawled_by, cuts })
+    cuts.retain(|cut| url_state == UrlState::NeverSeen && cut.covers(found.url.as_ref()));
+    Ok(Explanation { url: found.url, scope, robots, lane, chain, url_state, referrers, crawled_by, cuts })
 }
 
 /// The URLs that the text may stand for: one, or https and http if it has no scheme, as with roots.
@@ -267,8 +267,9 @@ fn with_settings(mut config: Config, settings: &CrawlSettings) -> Config {
     config.include = values("include").to_vec();
     config.exclude = values("exclude").to_vec();
     config.depth = values("depth").first().and_then(|depth| depth.parse().ok());
-    if let Some(breadth) = values("scope").first().and_then(|name| serde_json::from_value(name.as_str().into()).ok()) {
-        config.scope = breadth;
+    if let Some(scope_kind) = values("scope").first().and_then(|name| serde_json::from_value(name.as_str().into()).ok())
+    {
+        config.scope = scope_kind;
         (config.strict, config.lenient) = (false, false);
     }
     config
@@ -345,7 +346,7 @@ fn search(directory: &Path, mut candidates: Vec<Url>) -> Result<Found, ReadError
                     found.tries = tries;
                 }
             }
-            HistoryEvent::Fate { line, .. } | HistoryEvent::Line { line } => {
+            HistoryEvent::FinalOutcome { line, .. } | HistoryEvent::Line { line } => {
                 let Ok(head) = serde_json::from_slice::<Head<'_>>(line) else { return Ok(()) };
                 if !head.traps.is_empty() {
                     found.cuts = head.traps;
@@ -357,7 +358,7 @@ fn search(directory: &Path, mut candidates: Vec<Url>) -> Result<Found, ReadError
                     }
                     found.config = Some(settings);
                 }
-                if matches!(event, HistoryEvent::Fate { .. }) && host_of(&head.url) == found.lane.host {
+                if matches!(event, HistoryEvent::FinalOutcome { .. }) && host_of(&head.url) == found.lane.host {
                     found.lane.settled += 1;
                 }
                 if head.url == found.url.as_str() {
@@ -435,7 +436,7 @@ fn scope(url: &Url, kind: LinkKind, depth: u32, config: &Config, rules: Option<&
         None => matching(&config.include),
         Some(_) => None,
     };
-    ScopeExplanation { rejected, pattern, kind, depth, breadth: rules.map_or("", |rules| rules.breadth.as_str()) }
+    ScopeExplanation { rejected, pattern, kind, depth, scope_kind: rules.map_or("", |rules| rules.scope_kind.as_str()) }
 }
 
 fn robots(url: &Url, note: &LaneNote, rules: Option<&Rules>) -> (RobotsExplanation, Option<std::time::Duration>) {
@@ -457,7 +458,7 @@ fn robots(url: &Url, note: &LaneNote, rules: Option<&Rules>) -> (RobotsExplanati
 impl Explanation {
     /// A one-word verdict: the outcome, or the state before it.
     pub fn verdict(&self) -> String {
-        match &self.fate {
+        match &self.url_state {
             UrlState::Settled(line, _) if line.is_skip() => "excluded".to_owned(),
             UrlState::Settled(line, _) => line.outcome.unwrap_or(Outcome::Failed).to_string(),
             UrlState::Queued { .. } => "queued".to_owned(),

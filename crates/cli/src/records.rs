@@ -217,7 +217,7 @@ pub fn walk_latest(
         position += 1;
         match event {
             HistoryEvent::Round => roots.clear(),
-            HistoryEvent::Fate { line, .. } if is_of_root(line) => {
+            HistoryEvent::FinalOutcome { line, .. } if is_of_root(line) => {
                 let places = roots.entry(StoredRecord::read(line)?.url).or_default();
                 replaced.extend(places.drain(..));
                 places.push(position);
@@ -245,8 +245,8 @@ const DEPTH_ZERO: &[u8] = b"\"depth\":0,";
 pub fn lines(directory: &Path, mut each: impl FnMut(&[u8]) -> Result<(), ReadError>) -> Result<CrawlFile, ReadError> {
     walk_latest(directory, |event| match event {
         // A URL that was excluded while the crawl was running has no record.
-        HistoryEvent::Fate { line, .. } if line.starts_with(EXCLUDED) => Ok(()),
-        HistoryEvent::Fate { line, .. } | HistoryEvent::Line { line } => each(line),
+        HistoryEvent::FinalOutcome { line, .. } if line.starts_with(EXCLUDED) => Ok(()),
+        HistoryEvent::FinalOutcome { line, .. } | HistoryEvent::Line { line } => each(line),
         HistoryEvent::Link { .. } | HistoryEvent::Note { .. } | HistoryEvent::Round => Ok(()),
     })
 }
@@ -274,7 +274,7 @@ pub fn take_latest_pages(
             rounds = rounds.saturating_sub(1);
             Ok(())
         }
-        HistoryEvent::Fate { line, .. } | HistoryEvent::Line { line } if rounds == 0 => {
+        HistoryEvent::FinalOutcome { line, .. } | HistoryEvent::Line { line } if rounds == 0 => {
             let line = StoredRecord::read(line)?;
             if line.is_page() { each(line) } else { Ok(()) }
         }

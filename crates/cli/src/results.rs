@@ -134,7 +134,7 @@ fn tell(
     let kind = origin.map_or_else(|| link_kind(&record), |origin| origin.kind);
     let again = origin.is_some_and(|origin| origin.again);
     each(HistoryEvent::Link { url, via, depth: *depth, tries: *tries, kind, again })?;
-    each(HistoryEvent::Fate { outcome, status: *status, line })
+    each(HistoryEvent::FinalOutcome { outcome, status: *status, line })
 }
 
 /// The kind of link by which a URL was found, as far as its record tells: segments of earlier versions do not name it.

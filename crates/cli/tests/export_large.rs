@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use argiope_core::schedule::frontier::FoundEdges;
-use argiope_core::{Fate, Frontier, Link, LinkKind, LinkList, Outcome, Url};
+use argiope_core::{FinalOutcome, Frontier, Link, LinkKind, LinkList, Outcome, Url};
 use argiope_store::disk::{self, CrawlSettings};
 
 /// The crawl directory of a finished crawl with this number of pages.
@@ -35,8 +35,13 @@ fn directory(path: &Path, pages: u32) {
                 r#"{{"v":1,"type":"page","url":"{}","status":200,"outcome":"ok","via":"{root}","depth":1,"tries":1,"content_type":"text/html","title":"{title}","started":"2026-01-02T03:04:05.678Z"}}"#,
                 link.url
             );
-            let fate = Fate { outcome: Outcome::Ok, status: Some(200), record: line.as_bytes(), is_fetched_page: true };
-            frontier.settle(&link, fate).expect("settled");
+            let final_outcome = FinalOutcome {
+                outcome: Outcome::Ok,
+                status: Some(200),
+                record: line.as_bytes(),
+                is_fetched_page: true,
+            };
+            frontier.settle(&link, final_outcome).expect("settled");
             // Every page links back to the root.
             let edges = FoundEdges { source: &link.url, is_sitemap: false, links: &back, cut: 0 };
             frontier.keep_edges(&edges).expect("kept");

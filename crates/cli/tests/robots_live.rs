@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use argiope_core::rules::{Breadth, Config, EngineName, RobotsPolicy, Span};
+use argiope_core::rules::{Config, EngineName, RobotsPolicy, ScopeKind, Span};
 use argiope_core::{ErrorKind, Outcome};
 use argiope_practice::{PracticeWeb, Response, RunningWeb, Site};
 use argiope_testkit::crawling::{Crawled, config, crawl};
@@ -318,7 +318,7 @@ fn a_redirect_of_robots_txt_to_a_private_address_is_refused() {
     let root = site.url("/");
     let web = serve([site, secret]);
     let mut config = obeying(&root);
-    config.scope = Breadth::Any;
+    config.scope = ScopeKind::Any;
     assert_eq!(kind(&crawl(&config), &root), (Outcome::Robots, Some(ErrorKind::RobotsUnreachable)));
     assert!(web.log().iter().all(|seen| seen.site == 0));
 }

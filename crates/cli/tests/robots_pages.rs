@@ -184,7 +184,7 @@ fn parameters_are_removed_on_request() {
 
 /// The auxiliary record of a sitemap.
 fn aux<'a>(crawled: &'a Crawled, path: &str) -> &'a argiope_core::visit::Visit {
-    let found = crawled.errands.iter().find(|visit| visit.link.url.path() == path);
+    let found = crawled.site_files.iter().find(|visit| visit.link.url.path() == path);
     found.unwrap_or_else(|| panic!("{path} was not read"))
 }
 
@@ -224,7 +224,7 @@ fn sitemaps_that_robots_txt_names_are_read_in_every_form() {
     let (crawled, asked) = crawl_site(site, |config| config.robots = RobotsPolicy::Obey);
     let files = ["/robots.txt", "/index.xml", "/set.xml.gz", "/rss", "/atom", "/text", "/packed"];
     assert_eq!(asked, set(&[&files[..], &["/1", "/2", "/3", "/4", "/5", "/6", "/7"]].concat()));
-    assert_eq!(crawled.errands.len(), 7, "an index that names itself is read once");
+    assert_eq!(crawled.site_files.len(), 7, "an index that names itself is read once");
     assert_eq!(crawled.lines.iter().filter(|line| line["for"] == "sitemap").count(), 6);
 }
 

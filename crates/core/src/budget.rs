@@ -150,7 +150,7 @@ impl Budget {
     }
 
     /// How many bytes responses may use now.
-    fn room(&self) -> u64 {
+    fn response_limit(&self) -> u64 {
         let left = self.limit.saturating_sub(self.state.load(Ordering::Relaxed));
         left.max(self.limit / MIN_RESPONSES).min(self.max_responses)
     }
@@ -187,14 +187,14 @@ impl Held {
 
     /// Charges memory before it is allocated. False if there is no room: then nothing is charged.
     pub fn try_grow(&mut self, bytes: usize) -> bool {
-        let (bytes, room) = (bytes as u64, self.budget.room());
-        let fits = |held: u64| held.checked_add(bytes).filter(|sum| *sum <= room);
-        let has_room = self.budget.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok();
-        if has_room {
+        let (bytes, limit) = (bytes as u64, self.budget.response_limit());
+        let fits = |held: u64| held.checked_add(bytes).filter(|sum| *sum <= limit);
+        let fits_limit = self.budget.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok();
+        if fits_limit {
             self.bytes += bytes;
             self.budget.add(self.part, bytes);
         }
-        has_room
+        fits_limit
     }
 
     /// Whether this holder is the one that may exceed the limit.
@@ -204,7 +204,7 @@ impl Held {
 
     /// Whether more may be read now.
     pub fn may_grow(&mut self) -> bool {
-        if self.overdraws || self.budget.held() < self.budget.room() {
+        if self.overdraws || self.budget.held() < self.budget.response_limit() {
             return true;
         }
         self.overdraw()

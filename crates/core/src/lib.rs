@@ -23,5 +23,7 @@ pub use outcome::{ErrorKind, Failure, Outcome, Truncated};
 pub use page::follow_list::FollowList;
 pub use page::link::{FoundLink, Link, LinkKind, LinkList};
 pub use page::url::{BadUrl, Origin, Url, UrlRef};
-pub use schedule::frontier::{Counts, Fate, FoundEdges, Frontier, LaneId, LinkRef, Put, StoreError, StoreErrorKind};
+pub use schedule::frontier::{
+    Counts, FinalOutcome, FoundEdges, Frontier, LaneId, LinkRef, Put, StoreError, StoreErrorKind,
+};
 pub use time::Time;

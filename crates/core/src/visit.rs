@@ -58,7 +58,7 @@ pub struct Facts {
     /// The response came over TLS and the certificate was not verified.
     pub insecure: bool,
     /// Defects of the response that did not prevent reading it.
-    pub odd: Odd,
+    pub defects: ResponseDefects,
     /// The response headers, if records include them.
     pub headers: Option<Box<Headers>>,
 }
@@ -124,7 +124,7 @@ pub struct VisitMessage {
     /// The exchange encoded for the archive, if there is one.
     pub archive: Option<Box<WarcExchange>>,
     /// The content of a robots.txt or a sitemap.
-    pub errand: Option<Box<Errand>>,
+    pub site_file: Option<Box<SiteFile>>,
 }
 
 /// Header names and values as text, in order.
@@ -159,9 +159,9 @@ impl Wire {
     }
 }
 
-/// The result of an errand.
+/// The content of a site file: robots.txt or a sitemap.
 #[derive(Debug)]
-pub enum Errand {
+pub enum SiteFile {
     /// The bytes of a robots.txt.
     Robots(Vec<u8>),
     /// A parsed sitemap and its share of the memory budget.
@@ -181,7 +181,7 @@ pub struct Timings {
 
 /// Defects of a response that could be read nevertheless.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Odd {
+pub struct ResponseDefects {
     /// The body was labelled with a coding and was plain text, or the label does not name a coding.
     pub coding_label: bool,
     /// There were bytes after the end of the coded stream; they were ignored.
@@ -196,7 +196,7 @@ pub struct Odd {
     pub header_control: bool,
 }
 
-impl Odd {
+impl ResponseDefects {
     /// The names of the defects, as in records.
     pub fn names(self) -> Vec<&'static str> {
         let all = [
@@ -230,7 +230,7 @@ impl Facts {
             etag: None,
             last_modified: None,
             insecure: false,
-            odd: Odd::default(),
+            defects: ResponseDefects::default(),
             headers: None,
         }
     }
@@ -245,7 +245,7 @@ impl Visit {
     }
 
     /// A link that is not fetched: refused, forbidden, or of a host that cannot be reached.
-    pub fn unasked(link: Link, outcome: Outcome, error: Option<Failure>, now: Time) -> Self {
+    pub fn not_fetched(link: Link, outcome: Outcome, error: Option<Failure>, now: Time) -> Self {
         let purpose =
             if link.kind == crate::page::link::LinkKind::SitemapFile { Purpose::Sitemap } else { Purpose::Page };
         let mut visit = Self::bare(link, purpose, outcome, now);
@@ -279,8 +279,8 @@ impl Visit {
         let links: usize = links.map(|links| links.heap_bytes()).sum();
         let skipped: usize = self.findings.skipped.iter().map(|(url, _)| url.len() + 40).sum();
         let alternates: usize = self.findings.hreflang.iter().map(|(_, url)| url.as_str().len() + 64).sum();
-        let robots = match self.message.errand.as_deref() {
-            Some(Errand::Robots(bytes)) => bytes.capacity(),
+        let robots = match self.message.site_file.as_deref() {
+            Some(SiteFile::Robots(bytes)) => bytes.capacity(),
             _ => 0,
         };
         let request = self.link.request.as_ref().map_or(0, |request| request.bytes());

@@ -141,9 +141,9 @@ fn an_empty_body_is_an_empty_body() {
 fn garbage_behind_a_stream_is_ignored_and_told() {
     for (coding, stream) in [("gzip", gzip(TEXT)), ("deflate", zlib(TEXT)), ("br", brotli(TEXT)), ("zstd", zstd(TEXT))]
     {
-        assert!(!good(coding, &stream, TEXT).oddities.garbage);
+        assert!(!good(coding, &stream, TEXT).coding_defects.garbage);
         for garbage in [b"\0".as_slice(), b"\0\0\0\0\0\0", b"xyz and more of that kind, a hundred bytes or so"] {
-            assert!(good(coding, &[&stream, garbage].concat(), TEXT).oddities.garbage, "{coding}");
+            assert!(good(coding, &[&stream, garbage].concat(), TEXT).coding_defects.garbage, "{coding}");
         }
     }
 }
@@ -152,7 +152,7 @@ fn garbage_behind_a_stream_is_ignored_and_told() {
 fn plain_text_with_a_label_is_plain_text() {
     for coding in ["gzip", "zstd"] {
         for text in [b"<!doctype html><title>x</title>".as_slice(), b"hi", "\u{feff}<p>\u{e9}".as_bytes()] {
-            assert!(good(coding, text, text).oddities.mislabelled);
+            assert!(good(coding, text, text).coding_defects.mislabelled);
         }
     }
 }
@@ -176,11 +176,11 @@ fn labels_that_do_not_name_a_coding_are_ignored_and_marked() {
     for label in ["none", "binary", "8bit", "7BIT", "UTF-8", "iso-8859-1", "windows-1252"] {
         let (seen, end) = decode(label, b"hello");
         assert_eq!((seen.kind, seen.body.as_slice()), (None, &b"hello"[..]), "{label}");
-        assert!(end.oddities.mislabelled, "{label}");
+        assert!(end.coding_defects.mislabelled, "{label}");
     }
     let (seen, end) = decode("utf-8, gzip", &gzip(b"hello"));
-    assert_eq!((seen.kind, seen.body.as_slice(), end.oddities.mislabelled), (None, &b"hello"[..], true));
-    assert!(!decode("identity", b"hello").1.oddities.mislabelled);
+    assert_eq!((seen.kind, seen.body.as_slice(), end.coding_defects.mislabelled), (None, &b"hello"[..], true));
+    assert!(!decode("identity", b"hello").1.coding_defects.mislabelled);
     assert_eq!(decode("foo", b"hello").0.kind, Some(ErrorKind::Decode));
 }
 

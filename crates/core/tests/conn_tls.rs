@@ -119,7 +119,7 @@ fn sessions_are_resumed() {
     for _ in 0..3 {
         let mut conn = connect(&authority.client, "h.example");
         let mut session = ServerConnection::new(Arc::clone(&server)).unwrap();
-        talk(&mut conn, &mut session, HELLO, Manners::Stays, usize::MAX, &mut Kept::default());
+        talk(&mut conn, &mut session, HELLO, CloseBehaviour::Stays, usize::MAX, &mut Kept::default());
         assert_eq!(conn.end().failure, None);
         kinds.push(session.handshake_kind());
     }
@@ -134,7 +134,7 @@ fn a_kept_connection_answers_again() {
     let mut session = ServerConnection::new(server).unwrap();
     for _ in 0..3 {
         let mut kept = Kept::default();
-        talk(&mut conn, &mut session, HELLO, Manners::Stays, usize::MAX, &mut kept);
+        talk(&mut conn, &mut session, HELLO, CloseBehaviour::Stays, usize::MAX, &mut kept);
         let end = conn.end();
         assert!(end.reusable && end.failure.is_none());
         assert_eq!(kept.body, b"hello");
@@ -156,7 +156,7 @@ fn however_the_records_are_cut() {
         let mut session = ServerConnection::new(Arc::clone(&server)).unwrap();
         session.set_buffer_limit(None);
         let mut kept = Kept::default();
-        talk(&mut conn, &mut session, answer.as_bytes(), Manners::Stays, piece, &mut kept);
+        talk(&mut conn, &mut session, answer.as_bytes(), CloseBehaviour::Stays, piece, &mut kept);
         let end = conn.end();
         assert_eq!((end.failure, end.reusable, end.bytes_wire), (None, true, answer.len() as u64));
         assert!(kept.body == body.as_bytes());
@@ -168,17 +168,17 @@ fn a_body_until_close_is_whole_only_with_a_goodbye() {
     let authority = Authority::new("Known");
     let server = authority.server(&["h.example"], |_| {});
     let until_close = b"HTTP/1.1 200 OK\r\n\r\nhello".as_slice();
-    for (answer, manners, truncated) in [
-        (until_close, Manners::Closes, None),
-        (until_close, Manners::HangsUp, Some(Truncated::Disconnect)),
-        (HELLO, Manners::Closes, None),
-        (HELLO, Manners::HangsUp, None),
+    for (answer, close_behaviour, truncated) in [
+        (until_close, CloseBehaviour::Closes, None),
+        (until_close, CloseBehaviour::HangsUp, Some(Truncated::Disconnect)),
+        (HELLO, CloseBehaviour::Closes, None),
+        (HELLO, CloseBehaviour::HangsUp, None),
     ] {
         for piece in [1, usize::MAX] {
             let mut conn = connect(&authority.client, "h.example");
             let mut session = ServerConnection::new(Arc::clone(&server)).unwrap();
             let mut kept = Kept::default();
-            talk(&mut conn, &mut session, answer, manners, piece, &mut kept);
+            talk(&mut conn, &mut session, answer, close_behaviour, piece, &mut kept);
             let end = conn.end();
             assert_eq!(end.truncated, truncated);
             assert_eq!(end.failure.map(|failure| failure.kind), truncated.map(|_| ErrorKind::Reset));
@@ -195,10 +195,10 @@ fn shaking_hands_before_asking() {
     let mut conn = Conn::tls(Arc::clone(&authority.client), "h.example", Arc::new(limits()), at(0)).unwrap();
     let mut session = ServerConnection::new(server).unwrap();
     let mut kept = Kept::default();
-    talk(&mut conn, &mut session, HELLO, Manners::Stays, usize::MAX, &mut kept);
+    talk(&mut conn, &mut session, HELLO, CloseBehaviour::Stays, usize::MAX, &mut kept);
     assert_eq!((conn.step(), conn.deadline()), (Step::Done, argiope_core::Time::NEVER));
     conn.ask(REQUEST.to_vec(), at(8_000), at(10));
-    talk(&mut conn, &mut session, HELLO, Manners::Stays, usize::MAX, &mut kept);
+    talk(&mut conn, &mut session, HELLO, CloseBehaviour::Stays, usize::MAX, &mut kept);
     assert_eq!(conn.end().failure, None);
 
     let mut conn = Conn::tls(Arc::clone(&authority.client), "h.example", Arc::new(limits()), at(0)).unwrap();
@@ -285,7 +285,7 @@ fn a_broken_record_in_a_body_cuts_it() {
     let mut session = ServerConnection::new(server).unwrap();
     let mut kept = Kept::default();
     let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nhello";
-    talk(&mut conn, &mut session, answer, Manners::Stays, usize::MAX, &mut kept);
+    talk(&mut conn, &mut session, answer, CloseBehaviour::Stays, usize::MAX, &mut kept);
     conn.feed(b"\x17\x03\x03\x00\x13nineteen bytes here", at(11), &mut kept);
     assert_eq!(conn.step(), Step::Done);
     let end = conn.end();

@@ -26,7 +26,7 @@ fn exchange(client: &Arc<TlsConfig>, server: &Arc<ServerConfig>, name: &str) -> 
     let mut conn = connect(client, name);
     let mut session = ServerConnection::new(Arc::clone(server)).unwrap();
     session.set_buffer_limit(None);
-    talk(&mut conn, &mut session, HELLO, Manners::Stays, usize::MAX, &mut Kept::default());
+    talk(&mut conn, &mut session, HELLO, CloseBehaviour::Stays, usize::MAX, &mut Kept::default());
     assert_eq!(conn.step(), Step::Done);
     (conn, session)
 }

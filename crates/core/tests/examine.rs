@@ -229,10 +229,10 @@ fn other_schemes_and_odd_addresses_are_counted() {
                <a href=file:///etc/passwd><a href=view-source:http://h/><a href=intent:x><a href=ftp://f/>\
                <a href=' JavaScript:1'><a href='java&#10;script:1'><a href='java\nscript:1'>";
     let found = examine(zoo);
-    assert_eq!((found.links.len(), found.other_schemes, found.odd), (0, 13, 0));
+    assert_eq!((found.links.len(), found.other_schemes, found.malformed), (0, 13, 0));
     let found = examine("<a href='http://['><a href=http://h:65536/><a href=http://h:0/><a href=http://h:/>");
     assert_eq!(links(&found), ["anchor http://h:0/", "anchor /"]);
-    assert_eq!(found.odd, 2);
+    assert_eq!(found.malformed, 2);
     let found = examine("<a href='/a%00b'><a href='/a%0d%0aX: y'><a href='/a\r\nX: y'><a href='http://u:p@h/q'>");
     assert_eq!(links(&found), ["anchor /a%00b", "anchor /a%0d%0aX:%20y", "anchor /aX:%20y", "anchor /q"]);
 }

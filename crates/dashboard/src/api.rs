@@ -136,11 +136,11 @@ async fn events(State(app): State<App>) -> Sse<impl Stream<Item = Result<Event, 
 }
 
 #[derive(Deserialize)]
-struct Asked {
+struct ExplainQuery {
     url: String,
 }
 
-async fn explain(State(app): State<App>, Query(Asked { url }): Query<Asked>) -> Response {
+async fn explain(State(app): State<App>, Query(ExplainQuery { url }): Query<ExplainQuery>) -> Response {
     if url.len() > MAX_TEXT {
         return problem(StatusCode::BAD_REQUEST, "the URL is too long");
     }

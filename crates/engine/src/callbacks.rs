@@ -33,7 +33,7 @@ use crate::worker::{JOB_BUFFER_CAPACITY, READ_BUFFER_SIZE, Worker};
 /// Runs a worker until it is told to stop.
 pub fn run(worker: Worker) -> io::Result<()> {
     let mut table = Table::new(worker)?;
-    table.worker.is_ready();
+    table.worker.report_ready();
     let (mut events, mut late, mut jobs) = (Vec::new(), Vec::new(), Vec::new());
     loop {
         // 1. Nothing is left to do but wait. Results go to the keeper first.
@@ -193,7 +193,7 @@ impl Table {
                 self.set_alarm(token, until);
             }
             ConnectStep::Connected(peer, stream) => {
-                let mut waiting = resources.connected(connecting.slot());
+                let mut waiting = resources.end_connecting(connecting.slot());
                 let session = connecting.into_session(worker, peer, &mut waiting);
                 match session {
                     Ok(session) => {
@@ -206,7 +206,7 @@ impl Table {
                 waiting.into_iter().for_each(|job| self.start(job));
             }
             ConnectStep::Failed(failure) => {
-                let waiting = resources.connected(connecting.slot());
+                let waiting = resources.end_connecting(connecting.slot());
                 let visits = connecting.into_failures(worker, &failure, waiting);
                 self.fail(token, visits);
             }
@@ -271,7 +271,7 @@ impl Table {
         }
         let deadline = session.deadline();
         let deadline = if wanted.is_none() { deadline.min(now + session.pause()) } else { deadline };
-        if session.room() == 0 {
+        if session.free_capacity() == 0 {
             // What was offered before is not any more.
             if let Some(slot) = pooled.take() {
                 self.resources.pool().remove(slot);

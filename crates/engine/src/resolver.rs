@@ -85,22 +85,22 @@ impl Resolver {
     }
 
     pub fn ask(&self, query: DnsQuery) {
-        match Self::known(&query.host) {
+        match Self::parse_literal(&query.host) {
             Some(found) => (self.answers)(DnsAnswer { lane: query.lane, result: Ok(found) }),
             None => self.ask_service(query),
         }
     }
 
     /// The address if the host is an IP literal.
-    pub fn known(host: &str) -> Option<(Vec<IpAddr>, Duration)> {
-        let literal = complete(host).trim_start_matches('[').trim_end_matches(']');
+    pub fn parse_literal(host: &str) -> Option<(Vec<IpAddr>, Duration)> {
+        let literal = without_trailing_dot(host).trim_start_matches('[').trim_end_matches(']');
         literal.parse().ok().map(|address| (vec![address], Duration::MAX))
     }
 
     fn ask_service(&self, query: DnsQuery) {
         let mut service = self.service.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(way) = &*service
-            && way.send(query.clone()).is_ok()
+        if let Some(sender) = &*service
+            && sender.send(query.clone()).is_ok()
         {
             return;
         }
@@ -120,12 +120,12 @@ impl Resolver {
 
 impl DnsQuery {
     fn name(&self) -> &str {
-        complete(&self.host)
+        without_trailing_dot(&self.host)
     }
 }
 
 /// The host without the trailing dot of a fully qualified name.
-fn complete(host: &str) -> &str {
+fn without_trailing_dot(host: &str) -> &str {
     host.trim_end_matches('.')
 }
 

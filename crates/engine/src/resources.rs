@@ -56,7 +56,7 @@ impl<C> Resources<C> {
     }
 
     /// Lets a job wait for the connection that is being opened for another one. Returns the job if there is none: the
-    /// caller then opens a connection for it, and calls [`Resources::connected`].
+    /// caller then opens a connection for it, and calls [`Resources::end_connecting`].
     pub fn wait_for_connection(&mut self, job: Box<Job>) -> Option<Box<Job>> {
         if !job.shares_connection() {
             return Some(job);
@@ -74,7 +74,7 @@ impl<C> Resources<C> {
     }
 
     /// Reports that the connection of a slot was opened, or could not be. Returns the jobs that waited for it.
-    pub fn connected(&mut self, slot: SlotKey) -> Vec<Box<Job>> {
+    pub fn end_connecting(&mut self, slot: SlotKey) -> Vec<Box<Job>> {
         self.connecting.remove(&slot).unwrap_or_default()
     }
 

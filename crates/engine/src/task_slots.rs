@@ -23,7 +23,7 @@ pub struct TaskSlots(RefCell<Resources<TaskSlot>>);
 struct TaskSlot {
     waker: Waker,
     key: ConnKey,
-    room: usize,
+    free_capacity: usize,
     jobs: VecDeque<Box<Job>>,
     is_idle: bool,
     evicted: bool,
@@ -66,7 +66,7 @@ impl TaskSlots {
     pub fn give(&self, job: Box<Job>) -> Result<(), Box<Job>> {
         let mut resources = self.0.borrow_mut();
         let Some(slot) = resources.pool().get_mut(slot_key(&job)) else { return Err(job) };
-        if slot.evicted || slot.jobs.len() >= slot.room {
+        if slot.evicted || slot.jobs.len() >= slot.free_capacity {
             return Err(job);
         }
         if slot.key != ConnKey::of(&job) {
@@ -87,9 +87,9 @@ impl TaskSlots {
         self.0.borrow_mut().wait_for_connection(job)
     }
 
-    /// See [`Resources::connected`].
-    pub fn connected(&self, slot: SlotKey) -> Vec<Box<Job>> {
-        self.0.borrow_mut().connected(slot)
+    /// See [`Resources::end_connecting`].
+    pub fn end_connecting(&self, slot: SlotKey) -> Vec<Box<Job>> {
+        self.0.borrow_mut().end_connecting(slot)
     }
 
     /// For the owner of a session that has room or is in the pool: ready when a job was handed over or the connection
@@ -113,7 +113,7 @@ impl TaskSlots {
             }
             let waker = cx.waker().clone();
             let jobs = VecDeque::new();
-            let own = TaskSlot { waker, key, room: 0, jobs, is_idle: false, evicted: false };
+            let own = TaskSlot { waker, key, free_capacity: 0, jobs, is_idle: false, evicted: false };
             resources.pool().insert(slot, own);
             *entered = Some(slot);
         }
@@ -128,7 +128,7 @@ impl TaskSlots {
             return Poll::Ready(SlotEvent::Evicted);
         }
         own.evicted = false;
-        own.room = session.room();
+        own.free_capacity = session.free_capacity();
         Poll::Pending
     }
 
@@ -215,7 +215,7 @@ mod tests {
             http: LaneHttp::Single,
             unprocessed: 0,
             addresses,
-            rare: None,
+            extras: None,
         })
     }
 

@@ -41,7 +41,7 @@ const THREAD_IDLE: Duration = Duration::from_secs(10);
 /// Runs a worker until it is told to stop.
 pub fn run(worker: Worker) -> io::Result<()> {
     let state = WorkerState::new(worker);
-    state.worker.is_ready();
+    state.worker.report_ready();
     thread::scope(|scope| {
         let mut jobs = Vec::new();
         loop {

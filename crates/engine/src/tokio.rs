@@ -54,7 +54,7 @@ pub fn run(worker: Worker) -> io::Result<()> {
             wake_delay.delay(clock, Time::NEVER);
         })
         .build()?;
-    worker.is_ready();
+    worker.report_ready();
     let state = Rc::new(WorkerState::new(worker, slots));
     // What is unfinished when `receive` returns is dropped with its sockets.
     LocalSet::new().block_on(&runtime, receive(Rc::clone(&state)));
@@ -161,14 +161,14 @@ async fn connect(state: &Rc<WorkerState>, job: Box<Job>) -> Result<(Transport, S
     loop {
         match connecting.step(worker, open, connected, || state.slots.evict()) {
             ConnectStep::Connected(peer, stream) => {
-                let mut waiting = state.slots.connected(connecting.slot());
+                let mut waiting = state.slots.end_connecting(connecting.slot());
                 let session = connecting.into_session(worker, peer, &mut waiting);
                 state.start_all(waiting);
                 let session = session.map_err(|visit| vec![visit])?;
                 return Ok((Transport { stream, alarm, pooled: None }, session));
             }
             ConnectStep::Failed(failure) => {
-                let waiting = state.slots.connected(connecting.slot());
+                let waiting = state.slots.end_connecting(connecting.slot());
                 return Err(connecting.into_failures(worker, &failure, waiting));
             }
             ConnectStep::Wait(until) => {
@@ -204,11 +204,11 @@ fn connected(stream: &TcpStream) -> io::Result<bool> {
 async fn drive(state: &Rc<WorkerState>, transport: &mut Transport, session: &mut Session) {
     loop {
         state.deliver(session);
-        if session.room() == 0 {
+        if session.free_capacity() == 0 {
             state.leave_pool(transport);
         }
         // The step is not held while the task waits: a task is as large as everything that it holds while it waits.
-        let is_full = match session.step() {
+        let waits_to_write = match session.step() {
             Step::Write(bytes) => match transport.stream.try_write(bytes) {
                 Ok(count) => {
                     session.wrote(count, state.now());
@@ -232,11 +232,11 @@ async fn drive(state: &Rc<WorkerState>, transport: &mut Transport, session: &mut
             }
             Step::Done => return,
         };
-        let has_more = match poll_fn(|cx| state.poll_event(transport, session, is_full, cx)).await {
+        let has_more = match poll_fn(|cx| state.poll_event(transport, session, waits_to_write, cx)).await {
             Event::Writable => false,
             Event::Read(count) => state.feed(count, session),
             Event::Late => {
-                if !is_full {
+                if !waits_to_write {
                     state.read_now(transport, session);
                 }
                 session.expire(state.now());
@@ -328,7 +328,7 @@ impl WorkerState {
         let mut next = Some(job);
         while let Some(job) = next {
             let refused = session.accept(job, &self.worker.rules, self.now()).err();
-            if session.room() == 0 {
+            if session.free_capacity() == 0 {
                 self.leave_pool(transport);
             }
             if let Some(job) = refused {
@@ -351,15 +351,15 @@ impl WorkerState {
         &self,
         transport: &mut Transport,
         session: &Session,
-        is_full: bool,
+        waits_to_write: bool,
         cx: &mut Context<'_>,
     ) -> Poll<Event> {
-        if (session.room() > 0 || transport.pooled.is_some())
+        if (session.free_capacity() > 0 || transport.pooled.is_some())
             && let Poll::Ready(event) = self.slots.poll(session, &mut transport.pooled, self.now(), cx)
         {
             return Poll::Ready(Event::Slot(event));
         }
-        let ready = if is_full {
+        let ready = if waits_to_write {
             transport.stream.poll_write_ready(cx).map_ok(|()| Event::Writable)
         } else {
             self.poll_read(transport, cx).map_ok(Event::Read)
@@ -377,8 +377,8 @@ impl WorkerState {
         if buffer.is_empty() {
             *buffer = vec![0; READ_BUFFER_SIZE].into_boxed_slice();
         }
-        let mut room = ReadBuf::new(&mut buffer);
-        Pin::new(&mut transport.stream).poll_read(cx, &mut room).map_ok(|()| room.filled().len())
+        let mut read_buf = ReadBuf::new(&mut buffer);
+        Pin::new(&mut transport.stream).poll_read(cx, &mut read_buf).map_ok(|()| read_buf.filled().len())
     }
     // end: tokio-poll-read
 

@@ -12,13 +12,13 @@
 //!
 //! `drive` serves idle connections too: an idle session waits for the server to close it, for its keep-alive deadline,
 //! or for a job. Nothing in an engine depends on how many jobs a session carries at once: a job reaches a session
-//! through the pool of connections with room, which lists it as long as [`Session::room`] is above zero, and the
+//! through the pool of connections with room, which lists it as long as [`Session::free_capacity`] is above zero, and the
 //! results of several jobs are drained in one go. The `threads` engine is the exception by design: a thread that blocks
 //! on a socket cannot take a second job, so it uses a capacity of one with every protocol.
 //!
 //! Further needs of production (idle pool, file shortage, wake-up coalescing) are in [`resources`](crate::resources).
 //!
-//! [`Session::room`]: argiope_core::http::session::Session::room
+//! [`Session::free_capacity`]: argiope_core::http::session::Session::free_capacity
 //!
 //! Invariant: every job that a worker was given comes back as exactly one visit, unless the worker is told to drop
 //! everything.
@@ -57,7 +57,7 @@ pub struct Worker {
 
 impl Worker {
     /// Reports that the engine has started.
-    pub fn is_ready(&self) {
+    pub fn report_ready(&self) {
         // The receiver is gone if the worker pool was dropped meanwhile.
         let _ = self.ready.send(());
     }
@@ -99,7 +99,7 @@ pub struct IdleLimit {
 /// for as many as are used at once, connections of one host would be closed in favour of another's.
 const MIN_IDLE: usize = 256;
 /// However little memory there is.
-const LEAST_IDLE: usize = 32;
+const MIN_IDLE_IF_SHORT: usize = 32;
 /// An idle connection, in bytes: nearly all of it is the TLS session with its buffers.
 const IDLE_BYTES: usize = 10 << 10;
 /// The part of `--max-memory` that idle connections may take.
@@ -108,14 +108,14 @@ const IDLE_PART: u64 = 16;
 impl IdleLimit {
     pub fn new(rules: &Rules) -> Self {
         let room = rules.max_memory.and_then(|limit| usize::try_from(limit / IDLE_PART).ok());
-        let fits = room.map_or(usize::MAX, |room| room / IDLE_BYTES).max(LEAST_IDLE);
+        let fits = room.map_or(usize::MAX, |room| room / IDLE_BYTES).max(MIN_IDLE_IF_SHORT);
         Self { count: Arc::default(), most: rules.concurrency.max(MIN_IDLE).min(fits) }
     }
 
     /// Leaves files for all fetches, if the process may have this many sockets.
     #[must_use]
     pub fn within(self, sockets: usize, rules: &Rules) -> Self {
-        let spare = sockets.saturating_sub(rules.concurrency).max(LEAST_IDLE);
+        let spare = sockets.saturating_sub(rules.concurrency).max(MIN_IDLE_IF_SHORT);
         Self { most: self.most.min(spare), ..self }
     }
 

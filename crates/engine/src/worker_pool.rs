@@ -73,7 +73,7 @@ impl EngineKind {
 
     /// How many fetches the system's limits allow at once: each needs a file descriptor, and some engines a thread.
     /// Raises the soft limit on open files to the hard limit.
-    pub fn room(self) -> usize {
+    pub fn max_fetches(self) -> usize {
         let limit = getrlimit(Resource::Nofile);
         if limit.current < limit.maximum {
             // If that is refused, the old limit stays.
@@ -82,7 +82,7 @@ impl EngineKind {
         let files = getrlimit(Resource::Nofile).current.map_or(usize::MAX, |files| files.min(1 << 32) as usize);
         let sockets = files.saturating_sub(OTHER_FILES).max(1);
         match self {
-            Self::Threads => sockets.min(thread_room()),
+            Self::Threads => sockets.min(max_threads()),
             Self::Tokio | Self::Coroutines | Self::Callbacks => sockets,
             // Its sockets are in tables of the rings.
             Self::Uring => URING_SOCKETS,
@@ -148,7 +148,7 @@ pub struct WorkerPool {
 impl WorkerPool {
     /// Starts the workers. [`WorkerPool::wait_ready`] waits until they run.
     pub fn start(kind: EngineKind, rules: &Arc<Rules>, clock: Clock, visit_sender: &VisitSender) -> io::Result<Self> {
-        let (notices, capacity) = (Notices::default(), kind.room());
+        let (notices, capacity) = (Notices::default(), kind.max_fetches());
         let (file_shortage, idle_limit) = (FileShortage::default(), IdleLimit::new(rules).within(capacity, rules));
         let mut pool =
             Self { kind, workers: Vec::new(), ready: Vec::new(), notices, capacity, idle_limit: idle_limit.clone() };
@@ -258,7 +258,7 @@ impl Drop for WorkerPool {
 }
 
 /// How many threads the documented limits of the system allow. Starting one may still fail.
-fn thread_room() -> usize {
+fn max_threads() -> usize {
     let number = |path: &str| std::fs::read_to_string(path).ok()?.trim().parse::<usize>().ok();
     let processes = getrlimit(Resource::Nproc).current.map(|count| count.min(1 << 32) as usize);
     let limits = [

@@ -172,15 +172,15 @@ mod tests {
     fn a_chart_is_valid_for_extreme_figures() {
         let latency = (Duration::ZERO, Duration::ZERO);
         let web = SlowWeb { hosts: 1, pages: 1, latency, tls: false };
-        let race = EngineRace { web, concurrency: 1, per_host: 1, weighed: None };
+        let race = EngineRace { web, concurrency: 1, per_host: 1, memory_fetches: None };
         let result = EngineResult {
             engine: EngineName::Threads,
             concurrency: 1,
             ideal: 0.0,
             cost: CrawlCost::default(),
             threads: 0,
-            waited: 0,
-            pushed: 0,
+            voluntary_switches: 0,
+            involuntary_switches: 0,
             memory: None,
         };
         let crowd = (EngineName::Uring, Crowd::default());

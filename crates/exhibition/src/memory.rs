@@ -20,12 +20,12 @@ use super::web::{self, ServedWeb};
 /// Number of hosts; each gets as many connections as needed.
 const HOSTS: u32 = 100;
 /// Maximum fetches per server process: each connection is a file, and files are limited per process.
-const SERVER_ROOM: usize = 18_000;
+const FETCHES_PER_SERVER: usize = 18_000;
 /// Time limit until all fetches wait, and the extra time per server.
 const PATIENCE: Duration = Duration::from_secs(120);
 const PATIENCE_PER_SERVER: Duration = Duration::from_secs(30);
 /// Interval of polling the server for the number of waiting requests.
-const GLANCE: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Memory of one engine with two numbers of fetches in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -181,7 +181,7 @@ struct WaitingCrawl {
 
 impl WaitingCrawl {
     fn start(program: &Path, engine: EngineName, count: usize, tls: bool) -> io::Result<Self> {
-        let servers = count.div_ceil(SERVER_ROOM).max(1);
+        let servers = count.div_ceil(FETCHES_PER_SERVER).max(1);
         let share = count.div_ceil(servers);
         let hosts = HOSTS.min(u32::try_from(share).unwrap_or(HOSTS)).max(1);
         let each = share.div_ceil(hosts as usize);
@@ -251,7 +251,7 @@ impl WaitingCrawl {
 /// There is no event for what a server has seen, so it is polled.
 fn wait_for_next_look() {
     let (_never, nothing) = mpsc::channel::<()>();
-    let _ = nothing.recv_timeout(GLANCE);
+    let _ = nothing.recv_timeout(POLL_INTERVAL);
 }
 
 #[cfg(test)]

@@ -31,22 +31,24 @@ pub struct ContextSwitches(HashMap<u32, (u64, u64)>);
 
 impl ContextSwitches {
     /// Samples all current threads. An ended thread keeps its last count.
-    pub fn look(&mut self, pid: u32) {
+    pub fn sample(&mut self, pid: u32) {
         let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return };
         for task in tasks.flatten() {
             let Some(thread) = task.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
             let Ok(text) = fs::read_to_string(task.path().join("status")) else { continue };
-            if let (Some(waited), Some(pushed)) =
+            if let (Some(voluntary_switches), Some(involuntary_switches)) =
                 (field(&text, "voluntary_ctxt_switches:"), field(&text, "nonvoluntary_ctxt_switches:"))
             {
-                self.0.insert(thread, (waited, pushed));
+                self.0.insert(thread, (voluntary_switches, involuntary_switches));
             }
         }
     }
 
     /// Voluntary and involuntary context switches.
     pub fn sums(&self) -> (u64, u64) {
-        self.0.values().fold((0, 0), |(waited, pushed), (more, also)| (waited + more, pushed + also))
+        self.0.values().fold((0, 0), |(voluntary_switches, involuntary_switches), (more, also)| {
+            (voluntary_switches + more, involuntary_switches + also)
+        })
     }
 }
 
@@ -66,7 +68,7 @@ mod tests {
         let now = status(own).unwrap();
         assert!(now.threads >= 1 && now.peak > 100_000, "{now:?}");
         let mut switches = ContextSwitches::default();
-        switches.look(own);
+        switches.sample(own);
         assert!(switches.0.len() as u64 >= 1);
         assert_eq!(status(u32::MAX), None);
     }

@@ -17,7 +17,7 @@ use super::web::SlowWeb;
 use argiope_runtime::engine_kind;
 
 /// Sampling interval.
-const GLANCE: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The parameters of the comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -26,7 +26,8 @@ pub struct EngineRace {
     pub concurrency: usize,
     pub per_host: usize,
     /// Fetches in flight for the memory measurement; `None` skips it.
-    pub weighed: Option<usize>,
+    #[serde(rename = "weighed")]
+    pub memory_fetches: Option<usize>,
 }
 
 /// The result of one engine.
@@ -40,9 +41,10 @@ pub struct EngineResult {
     pub cost: CrawlCost,
     /// Peak number of threads.
     pub threads: u64,
-    /// Voluntary and involuntary context switches.
-    pub waited: u64,
-    pub pushed: u64,
+    #[serde(rename = "waited")]
+    pub voluntary_switches: u64,
+    #[serde(rename = "pushed")]
+    pub involuntary_switches: u64,
     pub memory: Option<MemorySlope>,
 }
 
@@ -58,20 +60,21 @@ impl EngineResult {
     }
 
     pub fn switches_per_page(&self) -> f64 {
-        (self.waited + self.pushed) as f64 / (self.cost.pages + self.cost.failed).max(1) as f64
+        (self.voluntary_switches + self.involuntary_switches) as f64
+            / (self.cost.pages + self.cost.failed).max(1) as f64
     }
 }
 
 impl EngineRace {
     /// The number of concurrent fetches that this engine can run on this system.
-    pub fn room(&self, engine: EngineName) -> usize {
-        self.concurrency.min(engine_kind(engine).room())
+    pub fn max_fetches(&self, engine: EngineName) -> usize {
+        self.concurrency.min(engine_kind(engine).max_fetches())
     }
 
     /// Runs one engine.
     pub fn run(&self, program: &Path, engine: EngineName) -> io::Result<EngineResult> {
         let served = self.web.serve(program)?;
-        let concurrency = self.room(engine);
+        let concurrency = self.max_fetches(engine);
         let task = CrawlTask {
             engine,
             roots: served.roots.clone(),
@@ -84,18 +87,20 @@ impl EngineRace {
         let pid = crawler.pid();
         let (_never, nothing) = mpsc::channel::<()>();
         while !crawler.is_over()? {
-            switches.look(pid);
+            switches.sample(pid);
             threads = status(pid).map_or(threads, |now| now.threads.max(threads));
-            let _ = nothing.recv_timeout(GLANCE);
+            let _ = nothing.recv_timeout(POLL_INTERVAL);
         }
         let cost = crawler.cost()?;
         drop(served);
-        let memory = match self.weighed {
-            Some(count) => Some(memory::slope(program, engine, count.min(engine_kind(engine).room()), self.web.tls)?),
+        let memory = match self.memory_fetches {
+            Some(count) => {
+                Some(memory::slope(program, engine, count.min(engine_kind(engine).max_fetches()), self.web.tls)?)
+            }
             None => None,
         };
-        let (waited, pushed) = switches.sums();
+        let (voluntary_switches, involuntary_switches) = switches.sums();
         let ideal = self.web.ideal(concurrency, self.per_host).as_secs_f64();
-        Ok(EngineResult { engine, concurrency, ideal, cost, threads, waited, pushed, memory })
+        Ok(EngineResult { engine, concurrency, ideal, cost, threads, voluntary_switches, involuntary_switches, memory })
     }
 }

@@ -47,7 +47,16 @@ pub fn trace(slow: Duration) -> Result<Vec<TraceLine>, Error> {
         let url = Url::parse(url).map_err(|error| std::io::Error::other(error.to_string()))?;
         let addresses: Arc<[IpAddr]> = url.host().parse::<IpAddr>().into_iter().collect();
         let (link, lane, purpose) = (Link::root(url, 0), LaneId(lane), Purpose::Page);
-        jobs.push(Job { link, purpose, lane, slot: 0, http: LaneHttp::Single, unprocessed: 0, addresses, rare: None });
+        jobs.push(Job {
+            link,
+            purpose,
+            lane,
+            slot: 0,
+            http: LaneHttp::Single,
+            unprocessed: 0,
+            addresses,
+            extras: None,
+        });
     }
     job_queue.send(&mut jobs);
     job_queue.end(StopMode::Drain);

@@ -99,12 +99,12 @@ fn longest_chain(graph: &Graph, host: u32, pages: u32) -> Duration {
     let mut latest = Duration::ZERO;
     let mut known = HashSet::from([0]);
     let mut open = BinaryHeap::from([Reverse((graph.latency(PageId { host, page: 0 }), 0))]);
-    while let Some(Reverse((there, page))) = open.pop() {
-        latest = latest.max(there);
+    while let Some(Reverse((finished_at, page))) = open.pop() {
+        latest = latest.max(finished_at);
         if known.len() < pages as usize {
             graph.links(PageId { host, page }, |target| {
                 if target.host == host && known.insert(target.page) {
-                    open.push(Reverse((there + graph.latency(target), target.page)));
+                    open.push(Reverse((finished_at + graph.latency(target), target.page)));
                 }
             });
         }

@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 const MAX_INPUT: usize = 1 << 20;
 
 /// Limit on bytes sent per call, so that other connections of the thread do not wait until a large page is sent.
-const TURN: usize = 1 << 20;
+const MAX_BYTES_PER_TURN: usize = 1 << 20;
 
 /// State of the thread that a connection borrows for one call. `buffer` receives bytes; pages are rendered into `page`.
 pub(crate) struct ConnectionContext<'a> {
@@ -70,7 +70,7 @@ struct Playback {
     /// Bytes of this step already sent.
     at: u64,
     /// Whether the timer of this step has expired.
-    rang: bool,
+    timer_expired: bool,
     /// Close after this response, because the client asked for it.
     last: bool,
     host: Arc<HostState>,
@@ -121,9 +121,9 @@ enum Action<'a> {
 /// The state of a response.
 enum PlaybackState {
     /// Complete; the connection is free for the next request.
-    ToTheEnd,
+    Complete,
     /// It waits for the timer, for a writable socket, or forever.
-    NotYet,
+    Waiting,
     /// The connection is closed.
     Closed,
 }
@@ -199,9 +199,9 @@ impl ClientConnection {
             Received::Plain(n) => {
                 // `proceed` borrows the whole context, so the buffer with the bytes is moved out of it meanwhile.
                 let buffer = std::mem::take(&mut context.buffer);
-                let fate = self.proceed(context, &buffer[..n]);
+                let disposition = self.proceed(context, &buffer[..n]);
                 context.buffer = buffer;
-                fate
+                disposition
             }
         }
     }
@@ -212,10 +212,10 @@ impl ClientConnection {
     }
 
     /// The timer expired.
-    pub(crate) fn rang(&mut self, context: &mut ConnectionContext<'_>) -> Disposition {
+    pub(crate) fn timer_expired(&mut self, context: &mut ConnectionContext<'_>) -> Disposition {
         self.wake = None;
         if let Some(play) = &mut self.play {
-            play.rang = true;
+            play.timer_expired = true;
         }
         self.proceed(context, &[])
     }
@@ -241,8 +241,8 @@ impl ClientConnection {
         loop {
             if self.play.is_some() {
                 match self.play(context) {
-                    Ok(PlaybackState::ToTheEnd) => {}
-                    Ok(PlaybackState::NotYet) => break,
+                    Ok(PlaybackState::Complete) => {}
+                    Ok(PlaybackState::Waiting) => break,
                     Ok(PlaybackState::Closed) | Err(_) => return Disposition::Drop,
                 }
             }
@@ -259,9 +259,9 @@ impl ClientConnection {
                     rest = &rest[used..];
                 }
                 ParsedHead::Partial => break,
-                ParsedHead::Nonsense => {
+                ParsedHead::Malformed => {
                     let _ = self.send(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
-                    self.farewell();
+                    self.close_gracefully();
                     return Disposition::Drop;
                 }
             }
@@ -289,12 +289,12 @@ impl ClientConnection {
         let (source, status, forbidden) = select(&context.shared.sites[self.site].content, request);
         let entry = self.log.begin(&host, request, (self.id, self.site), (status, forbidden), context.now);
         self.host = Some(Arc::clone(&host));
-        self.play = Some(Playback { source, step: 0, at: 0, rang: false, last: request.last, host, entry });
+        self.play = Some(Playback { source, step: 0, at: 0, timer_expired: false, last: request.last, host, entry });
     }
 
     /// Continues the response, as far as possible without blocking.
     fn play(&mut self, context: &mut ConnectionContext<'_>) -> io::Result<PlaybackState> {
-        let Some(mut play) = self.play.take() else { return Ok(PlaybackState::ToTheEnd) };
+        let Some(mut play) = self.play.take() else { return Ok(PlaybackState::Complete) };
         loop {
             let progress = match self.act(&mut play, context) {
                 Ok(progress) => progress,
@@ -307,34 +307,34 @@ impl ClientConnection {
                 Progress::Next => {
                     play.step += 1;
                     play.at = 0;
-                    play.rang = false;
+                    play.timer_expired = false;
                 }
                 Progress::Blocked(sent) => {
                     play.at += sent;
                     self.blocked = true;
                     self.play = Some(play);
-                    return Ok(PlaybackState::NotYet);
+                    return Ok(PlaybackState::Waiting);
                 }
                 Progress::Sleep(sent, duration) => {
                     play.at += sent;
-                    play.rang = false;
+                    play.timer_expired = false;
                     // If the timer is already set, this call was caused by bytes of the client: keep its deadline.
                     self.wake.get_or_insert(context.now + duration);
                     self.play = Some(play);
-                    return Ok(PlaybackState::NotYet);
+                    return Ok(PlaybackState::Waiting);
                 }
                 Progress::Hang => {
                     self.play = Some(play);
-                    return Ok(PlaybackState::NotYet);
+                    return Ok(PlaybackState::Waiting);
                 }
                 Progress::Finished if play.last => {
-                    self.farewell();
+                    self.close_gracefully();
                     self.log.end(&play.host, self.site, play.entry, true, Instant::now());
                     return Ok(PlaybackState::Closed);
                 }
                 Progress::Finished => {
                     self.log.end(&play.host, self.site, play.entry, true, context.now);
-                    return Ok(PlaybackState::ToTheEnd);
+                    return Ok(PlaybackState::Complete);
                 }
                 Progress::Over(whole) => {
                     self.log.end(&play.host, self.site, play.entry, whole, Instant::now());
@@ -351,16 +351,16 @@ impl ClientConnection {
         Ok(match play.next() {
             Action::Send(bytes) => {
                 let rest = bytes.get(play.at as usize..).unwrap_or_default();
-                let sent = self.send(&rest[..rest.len().min(TURN)])?;
+                let sent = self.send(&rest[..rest.len().min(MAX_BYTES_PER_TURN)])?;
                 if sent == rest.len() { Progress::Next } else { Progress::Blocked(sent as u64) }
             }
             Action::Fill(total) => {
                 let mut sent = 0;
                 while play.at + sent < total {
-                    let piece = filler::run(play.at + sent, total - play.at - sent);
+                    let piece = filler::slice_at(play.at + sent, total - play.at - sent);
                     let n = self.send(piece)?;
                     sent += n as u64;
-                    if n < piece.len() || sent >= TURN as u64 {
+                    if n < piece.len() || sent >= MAX_BYTES_PER_TURN as u64 {
                         return Ok(Progress::Blocked(sent));
                     }
                 }
@@ -369,7 +369,7 @@ impl ClientConnection {
             Action::Drip(bytes, size, every) => {
                 let at = play.at as usize;
                 // After each piece, wait for the timer.
-                if at > 0 && at.is_multiple_of(size) && !play.rang {
+                if at > 0 && at.is_multiple_of(size) && !play.timer_expired {
                     return Ok(Progress::Sleep(0, every));
                 }
                 let end = (at - at % size + size).min(bytes.len());
@@ -383,13 +383,13 @@ impl ClientConnection {
                     Progress::Sleep(sent as u64, every)
                 }
             }
-            Action::Wait(_) if play.rang => Progress::Next,
+            Action::Wait(_) if play.timer_expired => Progress::Next,
             Action::Wait(duration) => Progress::Sleep(0, duration),
             Action::Render => Progress::Next,
             Action::Done | Action::Close | Action::Cut if !self.flush()? => Progress::Blocked(0),
             Action::Done => Progress::Finished,
             Action::Close => {
-                self.farewell();
+                self.close_gracefully();
                 Progress::Over(true)
             }
             Action::Cut => Progress::Over(true),
@@ -428,9 +428,9 @@ impl ClientConnection {
         self.wire.as_mut().map_or(Ok(true), ClientStream::flush)
     }
 
-    fn farewell(&mut self) {
+    fn close_gracefully(&mut self) {
         if let Some(wire) = &mut self.wire {
-            wire.farewell();
+            wire.close_gracefully();
         }
     }
 
@@ -467,7 +467,7 @@ impl Playback {
             Some(Step::Drip(bytes, size, every)) => Action::Drip(bytes, *size, *every),
             Some(Step::Wait(duration)) => Action::Wait(*duration),
             Some(Step::Close) => Action::Close,
-            Some(Step::Cut) => Action::Cut,
+            Some(Step::SilentClose) => Action::Cut,
             Some(Step::Reset) => Action::Reset,
             Some(Step::Hang) => Action::Hang,
             Some(Step::Hold) => Action::Hold,

@@ -42,7 +42,7 @@ pub struct ServeOptions {
     /// HTTP/2 is served too: by ALPN, or without TLS to clients that begin with it.
     pub http2: bool,
     pub robots: Option<String>,
-    pub manners: PolitenessLimits,
+    pub politeness: PolitenessLimits,
     /// The folder whose files are served.
     pub folder: Option<PathBuf>,
     /// Where to write the authority's certificate.
@@ -135,7 +135,7 @@ impl Default for ServeOptions {
             resume: true,
             http2: false,
             robots: None,
-            manners: PolitenessLimits::default(),
+            politeness: PolitenessLimits::default(),
             folder: None,
             ca_out: None,
             roots_out: None,
@@ -221,8 +221,8 @@ impl ServeOptions {
             }
             "--port" => self.port = number(name, value)?,
             "--threads" => self.threads = number(name, value)?,
-            "--min-gap-ms" => self.manners.min_gap = Some(Duration::from_micros(micros(name, value)?)),
-            "--max-at-once" => self.manners.max_at_once = Some(number(name, value)?),
+            "--min-gap-ms" => self.politeness.min_gap = Some(Duration::from_micros(micros(name, value)?)),
+            "--max-at-once" => self.politeness.max_at_once = Some(number(name, value)?),
             "--folder" => self.folder = Some(value.into()),
             "--ca-out" => self.ca_out = Some(value.into()),
             "--roots-out" => self.roots_out = Some(value.into()),
@@ -243,7 +243,7 @@ impl ServeOptions {
                 OpenedWeb { web, roots, graph: None }
             }
         };
-        opened.web = opened.web.threads(self.threads).manners(self.manners).counts_only();
+        opened.web = opened.web.threads(self.threads).politeness(self.politeness).counts_only();
         Ok(opened)
     }
 
@@ -343,7 +343,7 @@ mod tests {
         assert_eq!((order.plan.shape, order.plan.hosts, order.plan.close), (Shape::Blog, 3, true));
         assert_eq!((order.plan.latency_us, order.plan.drip), ((1_000_000, 3_000_000), (50, 20_000)));
         assert_eq!((order.tls, order.http2), (Some(CertificateKind::Good), true));
-        assert_eq!(order.manners.min_gap, Some(Duration::from_micros(500)));
+        assert_eq!(order.politeness.min_gap, Some(Duration::from_micros(500)));
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub(crate) fn block() -> &'static [u8] {
 }
 
 /// The longest run of filler, at most `want` bytes, that starts at `offset`.
-pub(crate) fn run(offset: u64, want: u64) -> &'static [u8] {
+pub(crate) fn slice_at(offset: u64, want: u64) -> &'static [u8] {
     let block = block();
     let start = (offset % BLOCK as u64) as usize;
     let length = want.min((BLOCK - start) as u64) as usize;
@@ -45,7 +45,7 @@ pub(crate) fn run(offset: u64, want: u64) -> &'static [u8] {
 pub(crate) fn append(out: &mut Vec<u8>, length: u64) {
     let mut done = 0;
     while done < length {
-        let piece = run(done, length - done);
+        let piece = slice_at(done, length - done);
         out.extend_from_slice(piece);
         done += piece.len() as u64;
     }
@@ -65,7 +65,7 @@ impl Reader {
 
 impl io::Read for Reader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let piece = run(self.offset, (self.length - self.offset).min(buffer.len() as u64));
+        let piece = slice_at(self.offset, (self.length - self.offset).min(buffer.len() as u64));
         buffer[..piece.len()].copy_from_slice(piece);
         self.offset += piece.len() as u64;
         Ok(piece.len())

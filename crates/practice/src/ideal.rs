@@ -22,7 +22,7 @@ use std::time::Duration;
 
 /// The limits of a crawler.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Allowance {
+pub struct CrawlerLimits {
     /// Requests in flight.
     pub at_once: usize,
     /// Requests in flight per host.
@@ -55,7 +55,7 @@ struct Fetch {
 
 impl Graph {
     /// The minimum time for a crawl from the graph's roots that follows links to all hosts.
-    pub fn ideal(&self, may: Allowance) -> Ideal {
+    pub fn ideal(&self, may: CrawlerLimits) -> Ideal {
         let by_host = earliest(self, may);
         let mut ideal = Ideal::default();
         let mut all = Vec::new();
@@ -73,7 +73,7 @@ impl Graph {
     }
 
     /// The duration of a page's response, to its last byte.
-    fn takes(&self, id: PageId, may: Allowance) -> f64 {
+    fn takes(&self, id: PageId, may: CrawlerLimits) -> f64 {
         if self.kind(id) == PageKind::Dead {
             return may.patience.as_secs_f64();
         }
@@ -87,7 +87,7 @@ impl Graph {
 type ByHost = HashMap<u32, (Option<Fetch>, Vec<Fetch>)>;
 
 /// The earliest request time of every page: Dijkstra's algorithm.
-fn earliest(graph: &Graph, may: Allowance) -> ByHost {
+fn earliest(graph: &Graph, may: CrawlerLimits) -> ByHost {
     let delay = may.delay.as_secs_f64();
     let mut by_host = ByHost::new();
     // The time from which pages of a host may be requested: the host is known, and its robots.txt was read.
@@ -165,7 +165,7 @@ impl Rest {
     }
 
     /// The minimum time for them on one host.
-    fn on_host(self, may: Allowance) -> f64 {
+    fn on_host(self, may: CrawlerLimits) -> f64 {
         let delay = may.delay.as_secs_f64();
         let starts = (self.count - 1) as f64 * delay + self.least;
         // One at a time: each start waits for the delay and for the previous response. No start follows the last one.
@@ -190,9 +190,14 @@ fn rest_takes(mut fetches: Vec<Fetch>, delay: Duration, least_time: impl Fn(Rest
 }
 
 /// Parses the flags of `argiope-practice ideal`: those of `serve`, and the limits of a crawler.
-pub(crate) fn parse(flags: impl IntoIterator<Item = String>) -> Result<(crate::ServeOptions, Allowance), String> {
-    let mut may =
-        Allowance { at_once: 1, per_host: 1, delay: Duration::ZERO, robots: true, patience: Duration::from_secs(10) };
+pub(crate) fn parse(flags: impl IntoIterator<Item = String>) -> Result<(crate::ServeOptions, CrawlerLimits), String> {
+    let mut may = CrawlerLimits {
+        at_once: 1,
+        per_host: 1,
+        delay: Duration::ZERO,
+        robots: true,
+        patience: Duration::from_secs(10),
+    };
     let mut web = Vec::new();
     let mut flags = flags.into_iter();
     while let Some(flag) = flags.next() {
@@ -223,9 +228,9 @@ mod tests {
 
     const TENTH: Duration = Duration::from_millis(100);
 
-    fn may(at_once: usize, per_host: usize, delay_ms: u64) -> Allowance {
+    fn may(at_once: usize, per_host: usize, delay_ms: u64) -> CrawlerLimits {
         let delay = Duration::from_millis(delay_ms);
-        Allowance { at_once, per_host, delay, robots: true, patience: Duration::from_secs(10) }
+        CrawlerLimits { at_once, per_host, delay, robots: true, patience: Duration::from_secs(10) }
     }
 
     /// Every page takes a tenth of a second.

@@ -66,7 +66,7 @@ pub use certificate::{CertificateKind, TestAuthority};
 pub use child::{ServerProcess, spawn_child};
 pub use family::{Family, OpenedWeb, ServeOptions};
 pub use graph::{Graph, GraphPlan, PageId, PageKind, Shape, mix};
-pub use ideal::{Allowance, Ideal};
+pub use ideal::{CrawlerLimits, Ideal};
 pub use log::{HostCount, PolitenessLimits, SeenRequest, SiteCount, Stats};
 pub use oracle::{CrawlReach, ExpectedRecord};
 pub use proxy::{PracticeProxy, RunningProxy};

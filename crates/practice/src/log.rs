@@ -146,7 +146,7 @@ pub(crate) struct RequestLog {
     epoch: Instant,
     keep: bool,
     keep_headers: bool,
-    manners: PolitenessLimits,
+    politeness: PolitenessLimits,
     entries: Mutex<Vec<SeenRequest>>,
     hosts: Mutex<HashMap<Box<str>, Arc<HostState>>>,
     pages: Mutex<Pages>,
@@ -173,13 +173,13 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl RequestLog {
-    pub(crate) fn new(sites: usize, keep: bool, keep_headers: bool, manners: PolitenessLimits) -> RequestLog {
+    pub(crate) fn new(sites: usize, keep: bool, keep_headers: bool, politeness: PolitenessLimits) -> RequestLog {
         let zero = || AtomicU64::new(0);
         RequestLog {
             epoch: Instant::now(),
             keep,
             keep_headers,
-            manners,
+            politeness,
             entries: Mutex::default(),
             hosts: Mutex::default(),
             pages: Mutex::default(),
@@ -263,9 +263,10 @@ impl RequestLog {
         if before != u64::MAX {
             let gap = nanos.saturating_sub(before);
             host.min_gap.fetch_min(gap, Relaxed);
-            faults += u64::from(self.manners.min_gap.is_some_and(|least| u128::from(gap) < least.as_nanos() * 9 / 10));
+            faults +=
+                u64::from(self.politeness.min_gap.is_some_and(|least| u128::from(gap) < least.as_nanos() * 9 / 10));
         }
-        faults += u64::from(self.manners.max_at_once.is_some_and(|most| at_once > most));
+        faults += u64::from(self.politeness.max_at_once.is_some_and(|most| at_once > most));
         if faults > 0 {
             host.violations.fetch_add(faults, Relaxed);
         }

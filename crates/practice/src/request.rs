@@ -29,7 +29,7 @@ pub(crate) enum ParsedHead<'a> {
     /// More bytes are needed.
     Partial,
     /// This is not HTTP.
-    Nonsense,
+    Malformed,
 }
 
 /// The longest body a practice server reads.
@@ -40,18 +40,18 @@ pub(crate) const MAX_HEAD: usize = 64 * 1024;
 
 pub(crate) fn parse(bytes: &[u8]) -> ParsedHead<'_> {
     let Some(end) = memmem::find(bytes, b"\r\n\r\n") else {
-        return if bytes.len() > MAX_HEAD { ParsedHead::Nonsense } else { ParsedHead::Partial };
+        return if bytes.len() > MAX_HEAD { ParsedHead::Malformed } else { ParsedHead::Partial };
     };
     let head = &bytes[..end + 2];
     let first_end = memchr(b'\n', head).map_or(head.len(), |at| at + 1);
     let (first, lines) = head.split_at(first_end);
-    let Ok(first) = str::from_utf8(first) else { return ParsedHead::Nonsense };
+    let Ok(first) = str::from_utf8(first) else { return ParsedHead::Malformed };
     let mut words = first.trim_end().split(' ');
     let (Some(method), Some(target), Some(version)) = (words.next(), words.next(), words.next()) else {
-        return ParsedHead::Nonsense;
+        return ParsedHead::Malformed;
     };
     if !version.starts_with("HTTP/1.") || words.next().is_some() {
-        return ParsedHead::Nonsense;
+        return ParsedHead::Malformed;
     }
     let mut request = Request {
         method,
@@ -175,9 +175,9 @@ mod tests {
 
     #[test]
     fn input_that_is_not_http_is_recognised() {
-        assert_eq!(parse(b"\x16\x03\x01 tls\r\n\r\n"), ParsedHead::Nonsense);
-        assert_eq!(parse(b"GET /\r\n\r\n"), ParsedHead::Nonsense);
-        assert_eq!(parse(&vec![b'a'; MAX_HEAD + 1]), ParsedHead::Nonsense);
+        assert_eq!(parse(b"\x16\x03\x01 tls\r\n\r\n"), ParsedHead::Malformed);
+        assert_eq!(parse(b"GET /\r\n\r\n"), ParsedHead::Malformed);
+        assert_eq!(parse(&vec![b'a'; MAX_HEAD + 1]), ParsedHead::Malformed);
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub(crate) enum Step {
     /// Close cleanly.
     Close,
     /// Close without TLS close_notify, as a truncated response does.
-    Cut,
+    SilentClose,
     /// Close with a reset.
     Reset,
     /// Wait until the client disconnects.
@@ -200,7 +200,7 @@ fn closing(answer: &Response) -> Option<Step> {
     match answer.ending {
         ResponseEnd::KeepAlive => None,
         ResponseEnd::Close => Some(Step::Close),
-        ResponseEnd::SilentClose if answer.truncate_at.is_some() || answer.raw.is_some() => Some(Step::Cut),
+        ResponseEnd::SilentClose if answer.truncate_at.is_some() || answer.raw.is_some() => Some(Step::SilentClose),
         ResponseEnd::SilentClose => Some(Step::Close),
         ResponseEnd::Reset => Some(Step::Reset),
         ResponseEnd::Hang => Some(Step::Hang),

@@ -96,7 +96,7 @@ impl ServerThread {
                 match event.data.u64() {
                     STOP if shared.stop.load(SeqCst) => return Ok(()),
                     STOP => self.release(&mut context),
-                    ALARM => self.timers.rang(),
+                    ALARM => self.timers.timer_expired(),
                     listener if listener & LISTENER != 0 => self.accept((listener & !LISTENER) as usize, &mut context),
                     token => self.happened(token, event.flags, &mut context),
                 }
@@ -104,7 +104,7 @@ impl ServerThread {
             while let Some(token) = self.timers.pop(context.now) {
                 match token {
                     RELISTEN => self.listen()?,
-                    token => self.rang(token, &mut context),
+                    token => self.timer_expired(token, &mut context),
                 }
             }
         }
@@ -176,11 +176,11 @@ impl ServerThread {
         }
     }
 
-    fn rang(&mut self, token: u64, context: &mut ConnectionContext<'_>) {
+    fn timer_expired(&mut self, token: u64, context: &mut ConnectionContext<'_>) {
         if let Some(slot) = self.slots.get_mut(slot_of(token)) {
             slot.alarm = None;
         }
-        self.with(token, context, |connection, context| connection.rang(context));
+        self.with(token, context, |connection, context| connection.timer_expired(context));
     }
 
     /// Runs a connection, then registers what it waits for, or drops it.
@@ -194,8 +194,8 @@ impl ServerThread {
         let Some(slot) = self.slots.get_mut(key).filter(|slot| u64::from(slot.generation) == token >> 32) else {
             return;
         };
-        let mut fate = work(&mut slot.connection, context);
-        if fate == Disposition::HandOver {
+        let mut disposition = work(&mut slot.connection, context);
+        if disposition == Disposition::HandOver {
             let mut slot = self.slots.remove(key);
             if let Some(due) = slot.alarm {
                 self.timers.cancel(due, token);
@@ -213,17 +213,17 @@ impl ServerThread {
             true => EventFlags::IN | EventFlags::OUT,
             false => EventFlags::IN,
         };
-        if fate == Disposition::Keep && wanted != slot.watching {
+        if disposition == Disposition::Keep && wanted != slot.watching {
             slot.watching = wanted;
             let is_watched = slot
                 .connection
                 .wire()
                 .is_some_and(|wire| epoll::modify(&self.epoll, wire.fd(), EventData::new_u64(token), wanted).is_ok());
             if !is_watched {
-                fate = Disposition::Drop;
+                disposition = Disposition::Drop;
             }
         }
-        let alarm = slot.connection.wake.filter(|_| fate == Disposition::Keep);
+        let alarm = slot.connection.wake.filter(|_| disposition == Disposition::Keep);
         if alarm != slot.alarm {
             if let Some(due) = slot.alarm {
                 self.timers.cancel(due, token);
@@ -233,7 +233,7 @@ impl ServerThread {
             }
             slot.alarm = alarm;
         }
-        if fate == Disposition::Drop {
+        if disposition == Disposition::Drop {
             self.slots.remove(key);
         }
     }

@@ -68,7 +68,7 @@ impl DeadlineQueue {
     }
 
     /// The timer expired: it must be set again, and until then it must not fire.
-    pub(crate) fn rang(&mut self) {
+    pub(crate) fn timer_expired(&mut self) {
         let mut count = [0; 8];
         // Ignored: if it was set again meanwhile, there is nothing to read.
         let _ = rustix::io::read(&self.alarm, &mut count);

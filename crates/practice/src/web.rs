@@ -22,7 +22,7 @@ pub struct PracticeWeb {
     threads: usize,
     keep_log: bool,
     keep_headers: bool,
-    manners: PolitenessLimits,
+    politeness: PolitenessLimits,
     authority: Option<Arc<TestAuthority>>,
 }
 
@@ -40,7 +40,7 @@ impl PracticeWeb {
             threads: 1,
             keep_log: true,
             keep_headers: false,
-            manners: PolitenessLimits::default(),
+            politeness: PolitenessLimits::default(),
             authority: None,
         }
     }
@@ -70,8 +70,8 @@ impl PracticeWeb {
     }
 
     /// Sets the limits that crawlers must keep; see [`Stats::violations`].
-    pub fn manners(mut self, manners: PolitenessLimits) -> PracticeWeb {
-        self.manners = manners;
+    pub fn politeness(mut self, politeness: PolitenessLimits) -> PracticeWeb {
+        self.politeness = politeness;
         self
     }
 
@@ -101,7 +101,7 @@ impl PracticeWeb {
             })
         };
         let sites = self.sites.into_iter().map(open).collect::<io::Result<Vec<_>>>()?;
-        let log = Arc::new(RequestLog::new(sites.len(), self.keep_log, self.keep_headers, self.manners));
+        let log = Arc::new(RequestLog::new(sites.len(), self.keep_log, self.keep_headers, self.politeness));
         let shared = Arc::new(WebState { sites, log, stop: AtomicBool::new(false), released: AtomicBool::new(false) });
         let stop = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let mut running = RunningWeb { shared, authority, stop, threads: Vec::new(), http2: None };

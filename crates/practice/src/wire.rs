@@ -87,18 +87,18 @@ impl ClientStream {
                 }
             };
         }
-        let mut told = None;
+        let mut handshake = None;
         if self.handshaking && !tls.is_handshaking() {
             self.handshaking = false;
-            told = Some(match tls.handshake_kind() {
+            handshake = Some(match tls.handshake_kind() {
                 Some(HandshakeKind::Resumed) => Handshake::Resumed,
                 _ => Handshake::Full,
             });
         }
         if self.flush().is_err() || gone && decrypted.is_empty() {
-            return (Received::Gone, told);
+            return (Received::Gone, handshake);
         }
-        (if decrypted.is_empty() { Received::Nothing } else { Received::Decrypted }, told)
+        (if decrypted.is_empty() { Received::Nothing } else { Received::Decrypted }, handshake)
     }
 
     /// Sends as much as the socket accepts now, and returns how much.
@@ -139,7 +139,7 @@ impl ClientStream {
     }
 
     /// With TLS, sends close_notify; without TLS, closing is sufficient.
-    pub(crate) fn farewell(&mut self) {
+    pub(crate) fn close_gracefully(&mut self) {
         if let Some(tls) = &mut self.tls {
             tls.send_close_notify();
             // Ignored: the client may have disconnected.

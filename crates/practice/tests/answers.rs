@@ -289,8 +289,8 @@ fn too_many_too_early_and_forbidden_requests_are_violations() {
         .page("/secret", Response::text("x").forbidden())
         .page("/hang", Response::hang());
     let at = site.address();
-    let manners = PolitenessLimits { min_gap: Some(Duration::from_secs(3600)), max_at_once: Some(2) };
-    let web = PracticeWeb::new().site(site).manners(manners).start().unwrap();
+    let politeness = PolitenessLimits { min_gap: Some(Duration::from_secs(3600)), max_at_once: Some(2) };
+    let web = PracticeWeb::new().site(site).politeness(politeness).start().unwrap();
     get(at, "/");
     assert_eq!(web.stats().violations, 0);
     get(at, "/secret");

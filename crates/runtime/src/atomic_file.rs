@@ -36,7 +36,7 @@ impl AtomicFile {
     }
 
     /// The file is complete: renames it to its final name.
-    pub fn place(mut self) -> io::Result<()> {
+    pub fn rename_into_place(mut self) -> io::Result<()> {
         drop(self.file.take());
         match self.temporary.take() {
             None => Ok(()),
@@ -60,7 +60,7 @@ impl AtomicFile {
     pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
         let mut temporary = Self::create(path)?;
         temporary.write_all(bytes.as_ref())?;
-        temporary.place()
+        temporary.rename_into_place()
     }
 }
 

@@ -35,7 +35,7 @@ impl Directory {
     /// Opens the directory of this crawl, or creates it. Truncates its output files to the last commit.
     pub fn open(path: &Path, rules: &Rules, config: &Config) -> Result<Self, StoreError> {
         check_is_directory(path)?;
-        let mut opened = disk::open(path, &settings(rules, config), room(rules))?;
+        let mut opened = disk::open(path, &settings(rules, config), frontier_memory(rules))?;
         let changes = std::mem::take(&mut opened.changes);
         let mut directory = Self::of(path, opened)?;
         // A recrawl that was cut off at its start.
@@ -72,7 +72,8 @@ impl Directory {
     pub fn start_over(path: &Path, rules: &Rules, config: &Config) -> Result<(Self, Vec<String>), StoreError> {
         check_is_directory(path)?;
         let outside = config.jsonl.as_deref().and_then(|jsonl| output_name(path, jsonl).ok());
-        let (opened, removed) = disk::start_over(path, &settings(rules, config), outside.as_deref(), room(rules))?;
+        let (opened, removed) =
+            disk::start_over(path, &settings(rules, config), outside.as_deref(), frontier_memory(rules))?;
         Ok((Self::of(path, opened)?, removed))
     }
 
@@ -87,7 +88,7 @@ impl Directory {
         for (name, committed) in &outputs {
             // An output outside of the directory is changed only if the current command names it.
             if disk::is_inside(name) {
-                disk::cut_back(&*files, name, *committed)?;
+                disk::truncate_output(&*files, name, *committed)?;
             }
         }
         let folder = LockedDirectory { log: writer, files, outputs, lock };
@@ -143,7 +144,7 @@ impl Directory {
         };
         let name = output_name(&self.path, path).map_err(|error| fail(&error))?;
         if let Some(committed) = self.folder.outputs.get(&name) {
-            disk::cut_back(&*self.folder.files, &name, *committed)?;
+            disk::truncate_output(&*self.folder.files, &name, *committed)?;
             let hash = OutputHash::of(&*self.folder.files, &name, *committed)?;
             if self.frontier.output_hash(&name).is_some_and(|known| known != hash.value()) {
                 let message = format!(
@@ -255,7 +256,7 @@ fn output_name(directory: &Path, path: &Path) -> io::Result<Box<str>> {
 
 /// The frontier's share of the memory limit: half. The rest is for connections, pages and commits, and for
 /// fragmentation.
-fn room(rules: &Rules) -> usize {
+fn frontier_memory(rules: &Rules) -> usize {
     rules.max_memory.map_or(usize::MAX, |limit| usize::try_from(limit / 2).unwrap_or(usize::MAX))
 }
 
@@ -280,7 +281,7 @@ fn settings(rules: &Rules, config: &Config) -> CrawlSettings {
     };
     let settings = [
         ("roots", roots),
-        ("scope", vec![rules.breadth.to_string()]),
+        ("scope", vec![rules.scope_kind.to_string()]),
         ("include", config.include.clone()),
         ("exclude", config.exclude.clone()),
         ("depth", config.depth.iter().map(u32::to_string).collect()),

@@ -17,7 +17,7 @@ use argiope_core::schedule::job::{Job, SendReporter, SentRequest};
 use argiope_core::schedule::keeper::{Changes, End, Keeper, Order, Settled};
 use argiope_core::schedule::trap::Cut;
 use argiope_core::status::{HostStatus, Status};
-use argiope_core::visit::{Errand, Visit};
+use argiope_core::visit::{SiteFile, Visit};
 use argiope_core::{LaneId, Link, Time, Url};
 pub use argiope_engine::Clock;
 use argiope_engine::{DnsAnswer, DnsQuery, EngineKind, Resolver, StopMode, VisitSender, WorkerPool};
@@ -184,8 +184,8 @@ fn no_engine(error: std::io::Error) -> Error {
 
 /// The estimated work of a visit for the keeper, in links of average length.
 fn processing_cost(visit: &Visit) -> usize {
-    let listed = match visit.message.errand.as_deref() {
-        Some(Errand::Sitemap(sitemap, _)) => sitemap.entries.len() + sitemap.children.len(),
+    let listed = match visit.message.site_file.as_deref() {
+        Some(SiteFile::Sitemap(sitemap, _)) => sitemap.entries.len() + sitemap.children.len(),
         _ => 0,
     };
     1 + listed + visit.message.found.len().max(visit.message.found.bytes() / 128)
@@ -321,7 +321,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
                 Order::Fetch(job) => {
                     self.assign(job);
                 }
-                Order::Resolve(lane, host) => match Resolver::known(&host) {
+                Order::Resolve(lane, host) => match Resolver::parse_literal(&host) {
                     Some(found) => self.keeper.resolved(lane, Ok(found), now),
                     None => self.resolver.ask(DnsQuery { lane, host }),
                 },

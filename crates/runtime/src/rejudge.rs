@@ -68,8 +68,8 @@ fn earlier(config: &Config, changes: &[SettingChange]) -> Config {
     for SettingChange { name, before, .. } in changes {
         match name.as_str() {
             "scope" => {
-                let breadth = before.first().cloned().unwrap_or_default();
-                config.scope = serde_json::from_value(breadth.into()).unwrap_or(config.scope);
+                let scope_kind = before.first().cloned().unwrap_or_default();
+                config.scope = serde_json::from_value(scope_kind.into()).unwrap_or(config.scope);
                 (config.strict, config.lenient) = (false, false);
             }
             "include" => config.include.clone_from(before),
@@ -92,7 +92,7 @@ fn depths(directory: &Path, rules: &Rules) -> Result<HashMap<u64, u32>, StoreErr
                 }
             }
             // The page forbids following its links.
-            HistoryEvent::Fate { line, .. } if !rules.follow_nofollow && mentions_nofollow(line) => {
+            HistoryEvent::FinalOutcome { line, .. } if !rules.follow_nofollow && mentions_nofollow(line) => {
                 let record: NofollowRecord = serde_json::from_slice(line).unwrap_or_default();
                 if let Some(url) = UrlRef::from_normal(&record.url).filter(|_| record.nofollow) {
                     depths.remove(&url.fingerprint(rules.fingerprint_key));

@@ -233,7 +233,7 @@ mod tests {
     fn pages_that_were_not_requested_do_not_count() {
         let visit = |outcome| {
             let link = Link::root(Url::parse("http://h/").expect("an address"), 1);
-            Visit::unasked(link, outcome, None, Time::ZERO)
+            Visit::not_fetched(link, outcome, None, Time::ZERO)
         };
         let mut tally = CrawlTally::default();
         Outcome::ALL.iter().for_each(|outcome| tally.count(&visit(*outcome)));
@@ -250,7 +250,7 @@ mod tests {
         let mut tally = CrawlTally::default();
         for number in 0..3 * ERRORS {
             let link = Link::root(Url::parse(&format!("http://h/{number}")).expect("an address"), 1);
-            tally.count(&Visit::unasked(link, Outcome::Failed, None, Time::ZERO));
+            tally.count(&Visit::not_fetched(link, Outcome::Failed, None, Time::ZERO));
         }
         assert_eq!(tally.errors.len(), ERRORS);
         assert_eq!(&*tally.errors[0].url, "http://h/149");

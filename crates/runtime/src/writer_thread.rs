@@ -316,7 +316,7 @@ impl CommitQueue {
 
     /// Adds a settled visit. The frontier already has its record, except for robots.txt and sitemaps.
     pub fn visit<F: CommitFrontier>(&mut self, settled: Settled, frontier: &mut F, now: Time) -> Result<(), Error> {
-        if settled.is_unsettled_errand() {
+        if settled.is_unsettled_site_file() {
             frontier.keep_line(&settled.line)?;
         }
         self.add(Item::Visit(settled), now);

@@ -9,8 +9,10 @@ use crate::bytequeue::ByteQueue;
 use crate::lanes::LaneNames;
 use crate::seen::SeenSet;
 use argiope_core::page::custom_request::CustomRequest;
-use argiope_core::schedule::frontier::seen_key;
-use argiope_core::{Counts, Fate, Frontier, LaneId, Link, LinkKind, LinkRef, StoreError, StoreErrorKind, Url, UrlRef};
+use argiope_core::schedule::frontier::link_fingerprint;
+use argiope_core::{
+    Counts, FinalOutcome, Frontier, LaneId, Link, LinkKind, LinkRef, StoreError, StoreErrorKind, Url, UrlRef,
+};
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
@@ -77,7 +79,7 @@ impl MemoryFrontier {
     }
 
     fn end_lease(&mut self, link: &Link) -> Result<(), StoreError> {
-        if self.leased.remove(&link.seen_key(self.key)) {
+        if self.leased.remove(&link.fingerprint(self.key)) {
             return Ok(());
         }
         Err(StoreError::new(StoreErrorKind::Misuse, format!("{} is not leased", link.url)))
@@ -87,7 +89,7 @@ impl MemoryFrontier {
 impl Frontier for MemoryFrontier {
     // anchor: frontier-offer
     fn offer(&mut self, link: LinkRef<'_>) -> Result<Option<LaneId>, StoreError> {
-        if !self.seen.insert(link.seen_key(self.key)) {
+        if !self.seen.insert(link.fingerprint(self.key)) {
             return Ok(None);
         }
         let lane = self.lane_of(link.url.host())?;
@@ -97,21 +99,21 @@ impl Frontier for MemoryFrontier {
     // end: frontier-offer
 
     fn prefetch(&self, links: &mut dyn Iterator<Item = LinkRef<'_>>) {
-        self.seen.prefetch(links.map(|link| link.seen_key(self.key)));
+        self.seen.prefetch(links.map(|link| link.fingerprint(self.key)));
     }
 
     fn is_known(&self, url: UrlRef<'_>, kind: LinkKind) -> Result<bool, StoreError> {
-        Ok(self.seen.contains(seen_key(url, kind, self.key)))
+        Ok(self.seen.contains(link_fingerprint(url, kind, self.key)))
     }
 
-    fn take(&mut self, lane: LaneId, room: usize) -> Result<Vec<Link>, StoreError> {
+    fn take(&mut self, lane: LaneId, max_links: usize) -> Result<Vec<Link>, StoreError> {
         let mut links = Vec::new();
         let Some(Some(queue)) = self.queues.get_mut(lane.index()) else { return Ok(links) };
         let host = self.names.name(lane).unwrap_or("");
-        while links.len() < room {
+        while links.len() < max_links {
             let Some((mut link, page)) = queue.pop(host) else { break };
             link.via = page.and_then(|page| self.pages.release(page));
-            self.leased.insert(link.seen_key(self.key));
+            self.leased.insert(link.fingerprint(self.key));
             self.queued -= 1;
             let request = link.request.as_ref().map_or(0, |request| 8 + request.encode().len());
             // User data with fractions may be written with other digits than it was read from.
@@ -126,7 +128,7 @@ impl Frontier for MemoryFrontier {
         Ok(links)
     }
 
-    fn settle(&mut self, link: &Link, _fate: Fate<'_>) -> Result<(), StoreError> {
+    fn settle(&mut self, link: &Link, _final_outcome: FinalOutcome<'_>) -> Result<(), StoreError> {
         self.end_lease(link)?;
         self.settled += 1;
         Ok(())

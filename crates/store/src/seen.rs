@@ -87,7 +87,7 @@ impl Default for SeenSet {
 impl SeenSet {
     /// Adds a fingerprint; returns whether it was new.
     pub fn insert(&mut self, fingerprint: u64) -> bool {
-        let number = stored(fingerprint);
+        let number = as_stored(fingerprint);
         let new = self.shards[shard_of(number)].insert(number);
         self.len += u64::from(new);
         new
@@ -101,7 +101,7 @@ impl SeenSet {
         }
         let mut sum = 0_u8;
         for fingerprint in fingerprints {
-            let number = stored(fingerprint);
+            let number = as_stored(fingerprint);
             let Table { homes, width, slots, .. } = &self.shards[shard_of(number)].table;
             sum ^= slots.get(home(number, *homes) * width).copied().unwrap_or(0);
         }
@@ -109,7 +109,7 @@ impl SeenSet {
     }
 
     pub fn contains(&self, fingerprint: u64) -> bool {
-        let number = stored(fingerprint);
+        let number = as_stored(fingerprint);
         self.shards[shard_of(number)].find(number).is_ok()
     }
 
@@ -151,7 +151,7 @@ impl SeenSet {
 }
 
 /// A fingerprint as it is stored: its last bytes are not all zero.
-pub(crate) fn stored(fingerprint: u64) -> u64 {
+pub(crate) fn as_stored(fingerprint: u64) -> u64 {
     if fingerprint & mask(MIN_WIDTH) == GAP { fingerprint | 1 } else { fingerprint }
 }
 
@@ -178,94 +178,94 @@ impl Shard {
         Self { first, step: step(table.homes), table }
     }
 
-    fn places(&self) -> usize {
+    fn slot_count(&self) -> usize {
         let Table { width, slots, .. } = &self.table;
         slots.len().saturating_sub(MAX_WIDTH - width) / width
     }
 
     /// The stored part of a slot: [`GAP`] if it is empty, `None` after the last slot.
-    fn written(&self, place: usize) -> Option<u64> {
+    fn written(&self, slot: usize) -> Option<u64> {
         let Table { width, slots, .. } = &self.table;
-        let bytes = slots.get(place * width..place * width + MAX_WIDTH)?;
+        let bytes = slots.get(slot * width..slot * width + MAX_WIDTH)?;
         Some(u64::from_le_bytes(bytes.try_into().unwrap_or_default()) & mask(*width))
     }
 
     /// The number in a slot; `GAP` and `None` as in [`Self::written`].
-    fn at(&self, place: usize) -> Option<u64> {
-        let (low, mask) = (self.written(place)?, mask(self.table.width));
+    fn at(&self, slot: usize) -> Option<u64> {
+        let (low, mask) = (self.written(slot)?, mask(self.table.width));
         if low == GAP || mask == u64::MAX {
             return Some(low);
         }
         // An upper bound for the numbers that can be in this slot, because none has a later home. The number is the
         // largest one up to it that ends with the stored bytes.
-        let most = (place as u64 + 1).saturating_mul(self.step).saturating_add(self.table.homes as u64 + 1);
+        let most = (slot as u64 + 1).saturating_mul(self.step).saturating_add(self.table.homes as u64 + 1);
         let most = self.first | (most >> SHARD_BITS);
         Some(most.wrapping_sub(most.wrapping_sub(low) & mask))
     }
 
-    fn set(&mut self, place: usize, number: u64) {
+    fn set(&mut self, slot: usize, number: u64) {
         let width = self.table.width;
-        self.table.slots[place * width..(place + 1) * width].copy_from_slice(&number.to_le_bytes()[..width]);
+        self.table.slots[slot * width..(slot + 1) * width].copy_from_slice(&number.to_le_bytes()[..width]);
     }
 
     fn iter(&self) -> impl Iterator<Item = u64> + '_ {
-        (0..).map_while(|place| self.at(place)).filter(|number| *number != GAP)
+        (0..).map_while(|slot| self.at(slot)).filter(|number| *number != GAP)
     }
 
     /// `Ok(slot)` if the number is present, otherwise `Err(slot)` with the slot for its insertion.
     fn find(&self, number: u64) -> Result<usize, usize> {
-        let mut place = home(number, self.table.homes);
-        while let Some(held) = self.at(place) {
+        let mut slot = home(number, self.table.homes);
+        while let Some(held) = self.at(slot) {
             if held == number {
-                return Ok(place);
+                return Ok(slot);
             }
             if held == GAP || held > number {
                 break;
             }
-            place += 1;
+            slot += 1;
         }
-        Err(place)
+        Err(slot)
     }
 
     fn insert(&mut self, number: u64) -> bool {
-        let Err(mut place) = self.find(number) else { return false };
+        let Err(mut slot) = self.find(number) else { return false };
         // Runs get long when more than 90 percent of the homes are taken.
         let mut full = self.table.len * 10 >= self.table.homes * 9;
         let mut run;
         loop {
             if full {
                 self.grow();
-                place = self.find(number).unwrap_or_else(|place| place);
+                slot = self.find(number).unwrap_or_else(|slot| slot);
             }
-            run = (place..).map_while(|place| self.written(place)).take_while(|held| *held != GAP).count();
-            full = !self.may_move(number, place, run);
+            run = (slot..).map_while(|slot| self.written(slot)).take_while(|held| *held != GAP).count();
+            full = !self.may_move(number, slot, run);
             if !full {
                 break;
             }
         }
         // The rest of the run moves up by one, into the gap after it.
         let width = self.table.width;
-        if place + run == self.places() {
+        if slot + run == self.slot_count() {
             self.table.slots.reserve_exact(SLACK * width);
             self.table.slots.resize(self.table.slots.len() + width, 0);
         }
-        self.table.slots.copy_within(place * width..(place + run) * width, (place + 1) * width);
-        self.set(place, number);
+        self.table.slots.copy_within(slot * width..(slot + run) * width, (slot + 1) * width);
+        self.set(slot, number);
         self.table.len += 1;
         true
     }
 
     /// Whether a number can be inserted at a slot, with the run there moved up by one, so that all stay within reach of
     /// their homes.
-    fn may_move(&self, number: u64, place: usize, run: usize) -> bool {
+    fn may_move(&self, number: u64, slot: usize, run: usize) -> bool {
         let Table { homes, width, .. } = self.table;
         let reach = reach(homes, width);
-        let is_near = |number: u64, place: usize| place - home(number, homes) <= reach;
+        let is_near = |number: u64, slot: usize| slot - home(number, homes) <= reach;
         // The numbers that move have the same home as the new one or a later one. So if the end of the run is within
         // reach of the home of the new number, all of them stay within reach of theirs.
-        is_near(number, place + run)
-            || is_near(number, place)
-                && (place..place + run).all(|from| self.at(from).is_some_and(|held| is_near(held, from + 1)))
+        is_near(number, slot + run)
+            || is_near(number, slot)
+                && (slot..slot + run).all(|from| self.at(from).is_some_and(|held| is_near(held, from + 1)))
     }
 
     /// Grows by an eighth, with slots as narrow as possible: 80 to 90 percent of the homes are then taken.
@@ -282,7 +282,7 @@ impl Shard {
         }
         let is_enough = |width: &usize| reach(homes, *width) > farthest.max(MIN_REACH);
         let width = (MIN_WIDTH..MAX_WIDTH).find(is_enough).unwrap_or(MAX_WIDTH);
-        let (mut waiting, mut unread) = (VecDeque::new(), self.places());
+        let (mut waiting, mut unread) = (VecDeque::new(), self.slot_count());
         if width != self.table.width {
             // Very rare: buffer all numbers.
             waiting.extend(self.iter());
@@ -293,14 +293,14 @@ impl Shard {
         let length = ((homes + SLACK).max(end) * width + (MAX_WIDTH - width)).max(self.table.slots.len());
         self.table.slots.reserve_exact(length - self.table.slots.len());
         self.table.slots.resize(length, 0);
-        for place in 0..end.max(unread) {
-            if place < unread {
-                let number = self.at(place).unwrap_or(GAP);
-                self.set(place, GAP);
+        for slot in 0..end.max(unread) {
+            if slot < unread {
+                let number = self.at(slot).unwrap_or(GAP);
+                self.set(slot, GAP);
                 waiting.extend((number != GAP).then_some(number));
             }
-            if let Some(number) = waiting.pop_front_if(|number: &mut u64| home(*number, homes) <= place) {
-                self.set(place, number);
+            if let Some(number) = waiting.pop_front_if(|number: &mut u64| home(*number, homes) <= slot) {
+                self.set(slot, number);
             }
         }
         self.table.homes = homes;

@@ -1,7 +1,7 @@
 //! The crawl directory on a real file system: what it identifies, stores and refuses.
 
-use argiope_core::{Fate, Frontier, Link, LinkKind, Outcome, StoreErrorKind, Url};
-use argiope_store::disk::{self, CrawlSettings, HistoryEvent, OsFiles, cut_back, history, open, remove};
+use argiope_core::{FinalOutcome, Frontier, Link, LinkKind, Outcome, StoreErrorKind, Url};
+use argiope_store::disk::{self, CrawlSettings, HistoryEvent, OsFiles, history, open, remove, truncate_output};
 use std::fs;
 use std::path::Path;
 
@@ -28,9 +28,13 @@ fn crawl_a_little(directory: &Path) {
     let lane = put.expect("put").lanes[0];
     opened.frontier.keep_line(br#"{"type":"run"}"#).expect("keeps");
     let taken = opened.frontier.take(lane, 1).expect("takes");
-    let fate =
-        Fate { outcome: Outcome::HttpError, status: Some(404), record: br#"{"type":"page"}"#, is_fetched_page: true };
-    opened.frontier.settle(&taken[0], fate).expect("settles");
+    let final_outcome = FinalOutcome {
+        outcome: Outcome::HttpError,
+        status: Some(404),
+        record: br#"{"type":"page"}"#,
+        is_fetched_page: true,
+    };
+    opened.frontier.settle(&taken[0], final_outcome).expect("settles");
     opened.frontier.keep_lane_state(lane, b"early").expect("keeps");
     opened.frontier.keep_lane_state(lane, b"resting").expect("keeps");
     let batch = opened.frontier.commit(&[("pages.jsonl", 16)]).expect("commits").expect("a batch");
@@ -62,7 +66,7 @@ fn committed_data_is_found_again_and_in_the_history() {
     history(folder.path(), |event| {
         told.push(match event {
             HistoryEvent::Link { url, via, .. } => format!("{url} via {}", via.unwrap_or("none")),
-            HistoryEvent::Fate { outcome, status, line } => {
+            HistoryEvent::FinalOutcome { outcome, status, line } => {
                 format!("{outcome} {status:?} {}", String::from_utf8_lossy(line))
             }
             HistoryEvent::Line { line } => String::from_utf8_lossy(line).into_owned(),
@@ -162,13 +166,13 @@ fn outputs_are_truncated_to_their_committed_length() {
     let folder = tempfile::tempdir().expect("a folder");
     let files = OsFiles::new(folder.path());
     fs::write(folder.path().join("out"), "committed, and more").expect("writes");
-    assert_eq!(cut_back(&files, "out", 9), Ok(10));
+    assert_eq!(truncate_output(&files, "out", 9), Ok(10));
     assert_eq!(fs::read_to_string(folder.path().join("out")).expect("reads"), "committed");
-    assert_eq!(cut_back(&files, "out", 9), Ok(0));
-    assert_eq!(cut_back(&files, "none", 0), Ok(0));
-    let lost = cut_back(&files, "out", 10).expect_err("shorter than what is committed");
+    assert_eq!(truncate_output(&files, "out", 9), Ok(0));
+    assert_eq!(truncate_output(&files, "none", 0), Ok(0));
+    let lost = truncate_output(&files, "out", 10).expect_err("shorter than what is committed");
     assert!(lost.kind == StoreErrorKind::Damaged && lost.message.contains("out"), "{lost}");
-    assert_eq!(cut_back(&files, "none", 1).expect_err("missing").kind, StoreErrorKind::Damaged);
+    assert_eq!(truncate_output(&files, "none", 1).expect_err("missing").kind, StoreErrorKind::Damaged);
 }
 
 #[test]

@@ -13,7 +13,7 @@ const SECTOR: usize = 512;
 
 /// What happens at the chosen call and afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Accident {
+pub enum InjectedFault {
     /// The power fails before the call has any effect.
     PowerCut,
     /// Only this call fails.
@@ -37,7 +37,7 @@ struct Disk {
     unsynced_names: BTreeMap<String, Vec<Naming>>,
     next: u64,
     calls: u64,
-    accident: Option<(u64, Accident)>,
+    accident: Option<(u64, InjectedFault)>,
 }
 
 #[derive(Clone, Default)]
@@ -115,7 +115,7 @@ impl CrashFiles {
     }
 
     /// Schedules an accident at the call with this number.
-    pub fn plan(&self, call: u64, accident: Accident) {
+    pub fn plan(&self, call: u64, accident: InjectedFault) {
         self.disk().accident = Some((call, accident));
     }
 
@@ -173,9 +173,9 @@ impl Disk {
         self.calls += 1;
         let lost = || Err(io::Error::other("the power is gone"));
         match self.accident {
-            Some((at, Accident::PowerCut)) if number >= at => lost(),
-            Some((at, Accident::Once(kind))) if number == at => Err(kind.into()),
-            Some((at, Accident::Always(kind))) if number >= at => Err(kind.into()),
+            Some((at, InjectedFault::PowerCut)) if number >= at => lost(),
+            Some((at, InjectedFault::Once(kind))) if number == at => Err(kind.into()),
+            Some((at, InjectedFault::Always(kind))) if number >= at => Err(kind.into()),
             _ => Ok(()),
         }
     }

@@ -21,7 +21,7 @@ pub struct Crawled {
     /// Pages, in the order of completion.
     pub pages: Vec<Box<Visit>>,
     /// robots.txt and sitemaps.
-    pub errands: Vec<Box<Visit>>,
+    pub site_files: Vec<Box<Visit>>,
     /// Records, one JSON object each.
     pub lines: Vec<serde_json::Value>,
     /// The files of the archive.
@@ -64,13 +64,13 @@ pub fn crawl(config: &Config) -> Crawled {
     let summary = keeping.join().expect("the crawl ends");
     let settled = std::mem::take(&mut *taken.lock().unwrap_or_else(PoisonError::into_inner));
     let mut crawled =
-        Crawled { summary, pages: Vec::new(), errands: Vec::new(), lines: Vec::new(), archive: BTreeMap::new() };
+        Crawled { summary, pages: Vec::new(), site_files: Vec::new(), lines: Vec::new(), archive: BTreeMap::new() };
     for Settled { visit, line, archive, .. } in settled {
         if let Some(ArchiveChunk { file, bytes, .. }) = archive {
             crawled.archive.entry(file.into()).or_default().extend(bytes);
         }
         crawled.lines.push(serde_json::from_slice(&line).expect("a record is JSON"));
-        if visit.is_page() { crawled.pages.push(visit) } else { crawled.errands.push(visit) }
+        if visit.is_page() { crawled.pages.push(visit) } else { crawled.site_files.push(visit) }
     }
     crawled
 }

@@ -3,7 +3,7 @@
 //! The last test runs long random histories and compares them with a very simple model.
 
 use argiope_core::page::custom_request::{CustomRequest, Method};
-use argiope_core::{Counts, Fate, Frontier, LaneId, Link, LinkKind, Outcome, StoreError, StoreErrorKind, Url};
+use argiope_core::{Counts, FinalOutcome, Frontier, LaneId, Link, LinkKind, Outcome, StoreError, StoreErrorKind, Url};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -40,8 +40,8 @@ macro_rules! frontier_suite {
 }
 
 /// An outcome for tests in which it does not matter.
-pub const FATE: Fate<'static> =
-    Fate { outcome: Outcome::Ok, status: Some(200), record: br#"{"v":1}"#, is_fetched_page: true };
+pub const FINAL_OUTCOME: FinalOutcome<'static> =
+    FinalOutcome { outcome: Outcome::Ok, status: Some(200), record: br#"{"v":1}"#, is_fetched_page: true };
 
 /// A link as found on a page.
 pub fn link(address: &str, depth: u32) -> Link {
@@ -81,7 +81,7 @@ pub fn a_sitemap_file_and_a_page_at_one_address_are_two<F: Frontier>(make: impl 
     let taken = frontier.take(put.lanes[0], 9).expect("take");
     assert_eq!(taken.iter().map(|link| link.kind).collect::<Vec<_>>(), [LinkKind::Anchor, LinkKind::SitemapFile]);
     for link in &taken {
-        frontier.settle(link, FATE).expect("settle");
+        frontier.settle(link, FINAL_OUTCOME).expect("settle");
     }
     assert!(frontier.is_done());
 }
@@ -174,7 +174,7 @@ pub fn a_request_is_its_method_address_and_body<F: Frontier>(make: impl Fn(u64) 
     assert_eq!(put.new, [true, true, true, false], "user data is not a part of the identity");
     let lane = put.lanes[0];
     assert_eq!(frontier.take(lane, 9).expect("take"), [plain.clone(), form("a", 1), form("b", 2)]);
-    frontier.settle(&form("b", 2), FATE).expect("settle");
+    frontier.settle(&form("b", 2), FINAL_OUTCOME).expect("settle");
     frontier.mark_sent(&form("a", 1)).expect("it is leased");
     frontier.give_back(form("a", 1)).expect("give back");
     assert_eq!(frontier.take(lane, 9).expect("take"), [form("a", 1)]);
@@ -213,7 +213,7 @@ pub fn a_link_given_back_is_taken_again_as_it_was_given_back<F: Frontier>(make: 
     assert_eq!(frontier.counts(), Counts { known: 3, queued: 2, leased: 1, settled: 0 });
     assert_eq!(frontier.lanes_with_work(), [lane]);
     assert_eq!(frontier.put(vec![a.clone()]).expect("put").count(), 0);
-    frontier.settle(&b, FATE).expect("settle");
+    frontier.settle(&b, FINAL_OUTCOME).expect("settle");
     assert_eq!(frontier.take(lane, 9).expect("take"), [links[2].clone(), a]);
 }
 
@@ -225,7 +225,7 @@ pub fn a_settled_link_stays_known<F: Frontier>(make: impl Fn(u64) -> F) {
     assert!(!frontier.is_done());
     let taken = frontier.take(lane, 1).expect("take");
     assert!(!frontier.is_done());
-    frontier.settle(&taken[0], FATE).expect("settle");
+    frontier.settle(&taken[0], FINAL_OUTCOME).expect("settle");
     assert!(frontier.is_done() && frontier.is_known(root.url.as_ref(), root.kind).expect("reads"));
     assert_eq!(frontier.put(vec![root]).expect("put").count(), 0);
     assert_eq!(frontier.counts(), Counts { known: 1, queued: 0, leased: 0, settled: 1 });
@@ -237,12 +237,12 @@ pub fn only_a_leased_link_can_be_settled_or_given_back<F: Frontier>(make: impl F
     let misuse = |result: Result<(), argiope_core::StoreError>| {
         result.err().map(|error| error.kind) == Some(StoreErrorKind::Misuse)
     };
-    assert!(misuse(frontier.settle(&root, FATE)) && misuse(frontier.give_back(root.clone())));
+    assert!(misuse(frontier.settle(&root, FINAL_OUTCOME)) && misuse(frontier.give_back(root.clone())));
     let lane = frontier.put(vec![root.clone()]).expect("put").lanes[0];
-    assert!(misuse(frontier.settle(&root, FATE)) && misuse(frontier.give_back(root.clone())));
+    assert!(misuse(frontier.settle(&root, FINAL_OUTCOME)) && misuse(frontier.give_back(root.clone())));
     frontier.take(lane, 1).expect("take");
-    frontier.settle(&root, FATE).expect("settle");
-    assert!(misuse(frontier.settle(&root, FATE)) && misuse(frontier.give_back(root)));
+    frontier.settle(&root, FINAL_OUTCOME).expect("settle");
+    assert!(misuse(frontier.settle(&root, FINAL_OUTCOME)) && misuse(frontier.give_back(root)));
     assert_eq!(frontier.counts(), Counts { known: 1, queued: 0, leased: 0, settled: 1 });
 }
 
@@ -268,7 +268,7 @@ pub fn a_queue_is_emptied_in_order<F: Frontier>(make: impl Fn(u64) -> F, length:
         }
         for link in taken {
             assert_eq!((link.url.as_str(), link.depth), (address(expected).as_str(), expected / level));
-            frontier.settle(&link, FATE).expect("settle");
+            frontier.settle(&link, FINAL_OUTCOME).expect("settle");
             expected += 1;
         }
     }
@@ -310,9 +310,9 @@ impl FrontierModel {
         new
     }
 
-    fn take(&mut self, host: &str, room: usize) -> Vec<Link> {
+    fn take(&mut self, host: &str, max_links: usize) -> Vec<Link> {
         let mut taken = Vec::new();
-        while taken.len() < room {
+        while taken.len() < max_links {
             let of_lane = self.queued.iter().enumerate().filter(|(_, (_, link))| link.url.host() == host);
             let Some((first, _)) = of_lane.min_by_key(|(_, (arrival, link))| (link.depth, *arrival)) else { break };
             let (arrival, link) = self.queued.remove(first);
@@ -341,7 +341,7 @@ impl FrontierModel {
     }
 
     /// Whether a frontier knows all URLs that were ever put.
-    pub fn knows_the_same<F: Frontier>(&self, frontier: &F) -> Result<bool, StoreError> {
+    pub fn knows_all_urls<F: Frontier>(&self, frontier: &F) -> Result<bool, StoreError> {
         for (url, sitemap) in &self.known {
             let kind = if *sitemap { LinkKind::SitemapFile } else { LinkKind::Anchor };
             if !frontier.is_known(url.as_ref(), kind)? {
@@ -354,7 +354,7 @@ impl FrontierModel {
     /// Drains a frontier and compares everything that comes out.
     pub fn compare_all<F: Frontier>(mut self, frontier: &mut F) {
         assert_eq!(frontier.counts(), self.counts());
-        assert!(self.knows_the_same(frontier).expect("reads"));
+        assert!(self.knows_all_urls(frontier).expect("reads"));
         for host in self.hosts_with_work() {
             let lane = frontier.lane_of(&host).expect("a lane");
             assert_eq!(frontier.take(lane, usize::MAX).expect("take"), self.take(&host, usize::MAX), "{host}");
@@ -409,10 +409,10 @@ impl History {
             }
             4..7 => {
                 let host = format!("h{}.example", self.below(5));
-                let room = self.below(6) as usize;
+                let max_links = self.below(6) as usize;
                 let lane = frontier.lane_of(&host).expect("a lane");
-                let taken = frontier.take(lane, room).expect("take");
-                assert_eq!(taken, self.model.take(&host, room), "taken from {host}, seed {}", self.seed);
+                let taken = frontier.take(lane, max_links).expect("take");
+                assert_eq!(taken, self.model.take(&host, max_links), "taken from {host}, seed {}", self.seed);
                 let left = self.model.queued.iter().filter(|(_, link)| link.url.host() == host).count();
                 assert_eq!(frontier.queued_in(lane), left as u64);
             }
@@ -420,7 +420,7 @@ impl History {
                 let pick = self.below(self.model.leased.len() as u64) as usize;
                 let (_, mut link) = self.model.leased.swap_remove(pick);
                 if what < 9 {
-                    frontier.settle(&link, FATE).expect("settle");
+                    frontier.settle(&link, FINAL_OUTCOME).expect("settle");
                     self.model.settled += 1;
                 } else {
                     link.tries = link.tries.saturating_add(1);

@@ -1,10 +1,10 @@
 //! Compaction of a crawl's log, with a failure at every single call.
 
-use argiope_core::{Fate, FoundEdges, Frontier, Link, LinkKind, LinkList, Outcome, Url};
+use argiope_core::{FinalOutcome, FoundEdges, Frontier, Link, LinkKind, LinkList, Outcome, Url};
 use argiope_store::disk::{
     CrawlSettings, DiskFrontier, Files, GraphRound, HistoryEvent, LinkGraph, LogWriter, history_in, open_in,
 };
-use argiope_testkit::crash_files::{Accident, CrashFiles};
+use argiope_testkit::crash_files::{CrashFiles, InjectedFault};
 use std::io::ErrorKind;
 use std::sync::Arc;
 
@@ -41,8 +41,9 @@ fn crawl(frontier: &mut DiskFrontier, writer: &mut LogWriter, round: usize) {
             }
             let line = format!("{{\"type\":\"page\",\"url\":\"{}\",\"round\":{round}}}", link.url);
             let outcome = if is_same { Outcome::NotModified } else { Outcome::Ok };
-            let fate = Fate { outcome, status: Some(200), record: line.as_bytes(), is_fetched_page: true };
-            frontier.settle(&link, fate).expect("settles");
+            let final_outcome =
+                FinalOutcome { outcome, status: Some(200), record: line.as_bytes(), is_fetched_page: true };
+            frontier.settle(&link, final_outcome).expect("settles");
         }
         frontier.keep_lane_state(lane, format!("note of round {round}").as_bytes()).expect("keeps");
     }
@@ -83,7 +84,7 @@ fn read(files: &CrashFiles) -> Found {
     let told = history_in(Arc::clone(&files), |event| {
         match event {
             HistoryEvent::Link { again, .. } => known += u64::from(!again),
-            HistoryEvent::Fate { line, .. } => records.push(String::from_utf8_lossy(line).into_owned()),
+            HistoryEvent::FinalOutcome { line, .. } => records.push(String::from_utf8_lossy(line).into_owned()),
             HistoryEvent::Round => rounds.push(records.len()),
             HistoryEvent::Line { .. } | HistoryEvent::Note { .. } => {}
         }
@@ -179,7 +180,8 @@ fn a_compaction_may_be_cut_off_at_any_call() {
     let calls = files.calls() - before.0;
     assert!(calls > 5, "{calls}");
 
-    let accidents = [Accident::PowerCut, Accident::Once(ErrorKind::StorageFull), Accident::Always(ErrorKind::Other)];
+    let accidents =
+        [InjectedFault::PowerCut, InjectedFault::Once(ErrorKind::StorageFull), InjectedFault::Always(ErrorKind::Other)];
     for (call, accident) in (0..calls).flat_map(|call| accidents.map(|accident| (call, accident))) {
         for choice in 0..4 {
             let (files, mut frontier, _writer) = prepare();
@@ -188,7 +190,7 @@ fn a_compaction_may_be_cut_off_at_any_call() {
             assert!(compacted.is_err(), "call {call} failed");
             let mut dice = choice * 7 + call;
             let left = match accident {
-                Accident::PowerCut => files.after_power_cut(|bound| {
+                InjectedFault::PowerCut => files.after_power_cut(|bound| {
                     dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                     (dice >> 33) % bound.max(1)
                 }),
@@ -236,8 +238,9 @@ fn large_crawl(files: &CrashFiles) -> (DiskFrontier, LogWriter) {
     frontier.put(links.collect()).expect("put");
     for lane in frontier.lanes_with_work() {
         for link in frontier.take(lane, LARGE).expect("takes") {
-            let fate = Fate { outcome: Outcome::Ok, status: Some(200), record: b"{}", is_fetched_page: true };
-            frontier.settle(&link, fate).expect("settles");
+            let final_outcome =
+                FinalOutcome { outcome: Outcome::Ok, status: Some(200), record: b"{}", is_fetched_page: true };
+            frontier.settle(&link, final_outcome).expect("settles");
         }
     }
     commit(&mut frontier, &mut writer);

@@ -30,7 +30,7 @@ fn crawl(config: &Config, answer: impl Fn(&mut Visit)) -> (Vec<Asked>, Vec<(Outc
                 keeper.resolved(lane, Ok((vec![[203, 0, 113, 1].into()], Duration::from_secs(9_999))), now);
             }
             Order::Fetch(job) => {
-                let cookie = job.rare.as_ref().and_then(|rare| rare.cookie.as_ref());
+                let cookie = job.extras.as_ref().and_then(|extras| extras.cookie.as_ref());
                 let cookie = cookie.map(|cookie| String::from_utf8_lossy(cookie.as_bytes()).into_owned());
                 asked.push((job.link.url.path().to_owned(), cookie.unwrap_or_default()));
                 let slot = Some((job.lane, job.slot));

@@ -5,9 +5,9 @@
 
 use argiope_core::{Frontier, StoreErrorKind};
 use argiope_store::disk::{
-    CrawlSettings, Files, HistoryEvent, cut_back, history_in, open_in, open_within, start_over_in,
+    CrawlSettings, Files, HistoryEvent, history_in, open_in, open_within, start_over_in, truncate_output,
 };
-use argiope_testkit::crash_files::{Accident, CrashFiles};
+use argiope_testkit::crash_files::{CrashFiles, InjectedFault};
 use argiope_testkit::frontier_suite::{FrontierModel, History};
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ struct Commit {
 /// The result of a history.
 struct Played {
     /// The frontier's memory limit.
-    room: usize,
+    memory_limit: usize,
     /// The last acknowledged commit, and the one being written, if any.
     acknowledged: Commit,
     on_its_way: Option<Commit>,
@@ -43,24 +43,24 @@ fn snapshots_of(seed: u64) -> (u64, u64, usize) {
 
 /// The frontier's memory limit for a seed: plenty or none. Eight seeds combine both with each kind of snapshot
 /// settings.
-fn room_of(seed: u64) -> usize {
+fn memory_limit_of(seed: u64) -> usize {
     if (seed ^ seed >> 2).is_multiple_of(2) { usize::MAX } else { 0 }
 }
 
 /// Runs a history on the files until it ends or a call fails.
 fn play(files: &CrashFiles, history: &mut History, start: Commit, commits: usize) -> Played {
-    let room = room_of(history.seed());
-    let mut played = Played { room, acknowledged: start, on_its_way: None, stopped: true };
+    let memory_limit = memory_limit_of(history.seed());
+    let mut played = Played { memory_limit, acknowledged: start, on_its_way: None, stopped: true };
     history.model = played.acknowledged.model.clone();
     history.model.restart();
-    let Ok(opened) = open_within(Arc::new(files.clone()), &CrawlSettings::new(), room) else { return played };
+    let Ok(opened) = open_within(Arc::new(files.clone()), &CrawlSettings::new(), memory_limit) else { return played };
     let (mut frontier, mut writer) = (opened.frontier, opened.writer);
     frontier.set_full_file(1_500);
     let (after, at_end_after, portion) = snapshots_of(history.seed());
     frontier.set_snapshots(after, at_end_after, portion);
     frontier.keep_made("report.txt").expect("keeps");
     let mut output = played.acknowledged.output;
-    if cut_back(files, OUTPUT, output).is_err() {
+    if truncate_output(files, OUTPUT, output).is_err() {
         return played;
     }
     let file = if output == 0 { files.create(OUTPUT) } else { files.open(OUTPUT) };
@@ -107,8 +107,8 @@ fn play(files: &CrashFiles, history: &mut History, start: Commit, commits: usize
 /// Opens the remaining files and determines which commit they hold. Returns that commit.
 fn examine(files: &CrashFiles, played: Played) -> Commit {
     let files = files.after_kill();
-    let opened =
-        open_within(Arc::new(files.clone()), &CrawlSettings::new(), played.room).expect("opens after every accident");
+    let opened = open_within(Arc::new(files.clone()), &CrawlSettings::new(), played.memory_limit)
+        .expect("opens after every accident");
     let mut frontier = opened.frontier;
     let output = frontier.outputs().get(OUTPUT).copied().unwrap_or(0);
     let mut commit = match played.on_its_way {
@@ -117,18 +117,18 @@ fn examine(files: &CrashFiles, played: Played) -> Commit {
     };
     assert_eq!(commit.output, output, "neither the acknowledged commit nor the one being written");
     commit.model.restart();
-    cut_back(&files, OUTPUT, output).expect("the output is there up to the commit");
+    truncate_output(&files, OUTPUT, output).expect("the output is there up to the commit");
     if !opened.resumed {
         // Nothing was ever committed, so there is no crawl yet.
         assert_eq!((output, frontier.counts().known), (0, 0));
         return commit;
     }
     // The history must agree with the frontier.
-    let (mut links, mut fates, mut lines) = (0, 0, 0);
+    let (mut links, mut final_outcomes, mut lines) = (0, 0, 0);
     let told = history_in(Arc::new(files), |event| {
         match event {
             HistoryEvent::Link { again, .. } => links += u64::from(!again),
-            HistoryEvent::Fate { .. } => fates += 1,
+            HistoryEvent::FinalOutcome { .. } => final_outcomes += 1,
             HistoryEvent::Line { line } => lines += line.len() as u64,
             HistoryEvent::Note { .. } | HistoryEvent::Round => {}
         }
@@ -136,7 +136,7 @@ fn examine(files: &CrashFiles, played: Played) -> Commit {
     });
     told.expect("a history");
     let counts = frontier.counts();
-    assert_eq!((links, fates, lines), (counts.known, counts.settled, output));
+    assert_eq!((links, final_outcomes, lines), (counts.known, counts.settled, output));
     commit.model.clone().compare_all(&mut frontier);
     commit
 }
@@ -155,14 +155,14 @@ fn the_power_may_go_at_any_call() {
     for seed in 0..8 {
         for call in 0..calls_of(seed, 14) {
             let files = CrashFiles::default();
-            files.plan(call, Accident::PowerCut);
+            files.plan(call, InjectedFault::PowerCut);
             let mut history = History::new(seed);
             let played = play(&files, &mut history, Commit::default(), 14);
             let left = files.after_power_cut(|bound| history.below(bound));
             let commit = examine(&left, played);
             // A second power cut on the remaining files: recovery itself may be interrupted.
             let soon = left.calls() + history.below(12);
-            left.plan(soon, Accident::PowerCut);
+            left.plan(soon, InjectedFault::PowerCut);
             let played = play(&left, &mut history, commit, 5);
             let left = left.after_power_cut(|bound| history.below(bound));
             let commit = examine(&left, played);
@@ -179,7 +179,7 @@ fn any_call_may_fail_once_or_for_ever() {
     for seed in 0..4 {
         for call in 0..calls_of(seed, 10) {
             let kind = kinds[(call % 4) as usize];
-            for accident in [Accident::Once(kind), Accident::Always(kind)] {
+            for accident in [InjectedFault::Once(kind), InjectedFault::Always(kind)] {
                 let files = CrashFiles::default();
                 files.plan(call, accident);
                 let mut history = History::new(seed);
@@ -203,7 +203,7 @@ fn a_full_disk_is_named_and_nothing_is_written_after_a_failure() {
     let (mut frontier, mut writer) = (opened.frontier, opened.writer);
     frontier.keep_line(b"{}").expect("keeps");
     let batch = frontier.commit(&[]).expect("commits").expect("a batch");
-    files.plan(files.calls(), Accident::Once(ErrorKind::StorageFull));
+    files.plan(files.calls(), InjectedFault::Once(ErrorKind::StorageFull));
     let error = writer.write(&batch).expect_err("full");
     assert_eq!(error.kind, StoreErrorKind::Full);
     assert!(error.message.contains("crawl/log/000001.log") && error.message.contains("free some space"), "{error}");
@@ -273,7 +273,7 @@ fn compare_or_refuse(model: FrontierModel, frontier: &mut argiope_store::disk::D
             }
         }
     }
-    match model.knows_the_same(frontier) {
+    match model.knows_all_urls(frontier) {
         Ok(_) => model.compare_all(frontier),
         Err(error) => assert_eq!(error.kind, StoreErrorKind::Damaged, "{error}"),
     }
@@ -301,7 +301,7 @@ fn a_damaged_run_is_named_and_made_anew() {
     model.restart();
     let opened = open_within(Arc::new(files.clone()), &CrawlSettings::new(), 0)
         .expect("opening does not read the pages of the run");
-    let error = model.knows_the_same(&opened.frontier).expect_err("damaged");
+    let error = model.knows_all_urls(&opened.frontier).expect_err("damaged");
     assert_eq!(error.kind, StoreErrorKind::Damaged);
     assert!(error.message.contains("000001.run") && error.message.contains("same command again"), "{error}");
     let opened = open_within(Arc::new(files.clone()), &CrawlSettings::new(), 0).expect("opens");
@@ -324,7 +324,7 @@ fn starting_over_may_be_cut_short_at_any_call() {
     let mut kept = 0;
     for (call, seed) in (first..last).flat_map(|call| (0..4).map(move |seed| (call, seed))) {
         let files = before.after_kill();
-        files.plan(call, Accident::PowerCut);
+        files.plan(call, InjectedFault::PowerCut);
         assert!(start_over_in(Arc::new(files.clone()), &CrawlSettings::new(), None, 0).is_err());
         let mut random = History::new(seed);
         let left = if seed == 0 { files.after_kill() } else { files.after_power_cut(|bound| random.below(bound)) };
@@ -333,7 +333,7 @@ fn starting_over_may_be_cut_short_at_any_call() {
         assert_eq!(opened.resumed, names.iter().any(|name| name == OUTPUT), "{names:?}");
         if opened.resumed {
             kept += 1;
-            cut_back(&left, OUTPUT, played.acknowledged.output).expect("the output is whole");
+            truncate_output(&left, OUTPUT, played.acknowledged.output).expect("the output is whole");
             assert_eq!(opened.frontier.counts().known, played.acknowledged.model.counts().known);
         } else {
             assert_eq!(opened.frontier.counts().known, 0);

@@ -1,6 +1,6 @@
 //! The frontier suite, run for every frontier.
 
-use argiope_core::{Counts, Fate, Frontier, LaneId, Link, LinkKind, LinkRef, StoreError, UrlRef};
+use argiope_core::{Counts, FinalOutcome, Frontier, LaneId, Link, LinkKind, LinkRef, StoreError, UrlRef};
 use argiope_store::disk::{CrawlSettings, DiskFrontier, LogWriter, open_within};
 use argiope_testkit::crash_files::CrashFiles;
 use argiope_testkit::frontier_suite::History;
@@ -22,9 +22,9 @@ struct Committing {
 }
 
 impl Committing {
-    fn new(every: usize, room: usize) -> Self {
+    fn new(every: usize, memory_limit: usize) -> Self {
         let opened =
-            open_within(Arc::new(CrashFiles::default()), &CrawlSettings::new(), room).expect("a new directory");
+            open_within(Arc::new(CrashFiles::default()), &CrawlSettings::new(), memory_limit).expect("a new directory");
         let mut frontier = opened.frontier;
         frontier.set_full_file(3_000);
         Self { frontier, writer: opened.writer, every, calls: 0 }
@@ -55,13 +55,13 @@ impl Frontier for Committing {
         self.frontier.is_known(url, kind)
     }
 
-    fn take(&mut self, lane: LaneId, room: usize) -> Result<Vec<Link>, StoreError> {
-        let result = self.frontier.take(lane, room);
+    fn take(&mut self, lane: LaneId, max_links: usize) -> Result<Vec<Link>, StoreError> {
+        let result = self.frontier.take(lane, max_links);
         self.then(result)
     }
 
-    fn settle(&mut self, link: &Link, fate: Fate<'_>) -> Result<(), StoreError> {
-        let result = self.frontier.settle(link, fate);
+    fn settle(&mut self, link: &Link, final_outcome: FinalOutcome<'_>) -> Result<(), StoreError> {
+        let result = self.frontier.settle(link, final_outcome);
         self.then(result)
     }
 
@@ -93,11 +93,11 @@ impl Frontier for Committing {
 
 #[test]
 fn a_crawl_that_is_ended_and_begun_again_many_times_agrees_with_the_model() {
-    for (seed, room) in (0..30).zip([usize::MAX, 0, 3_000].into_iter().cycle()) {
+    for (seed, memory_limit) in (0..30).zip([usize::MAX, 0, 3_000].into_iter().cycle()) {
         let files = CrashFiles::default();
         let mut history = History::new(seed);
         for run in 0..8 {
-            let opened = open_within(Arc::new(files.clone()), &CrawlSettings::new(), room).expect("opens");
+            let opened = open_within(Arc::new(files.clone()), &CrawlSettings::new(), memory_limit).expect("opens");
             assert_eq!((opened.resumed, opened.notes.len()), (run > 0, 0));
             let (mut frontier, mut writer) = (opened.frontier, opened.writer);
             frontier.set_full_file(2_000);
@@ -110,7 +110,7 @@ fn a_crawl_that_is_ended_and_begun_again_many_times_agrees_with_the_model() {
             writer.write(&batch.expect("commits").expect("something happened")).expect("writes");
         }
         history.model.restart();
-        let opened = open_within(Arc::new(files), &CrawlSettings::new(), room).expect("opens");
+        let opened = open_within(Arc::new(files), &CrawlSettings::new(), memory_limit).expect("opens");
         let mut frontier = opened.frontier;
         assert_eq!(frontier.outputs().get("pages.jsonl"), Some(&7));
         history.model.compare_all(&mut frontier);
@@ -122,10 +122,10 @@ fn a_crawl_that_is_ended_and_begun_again_many_times_agrees_with_the_model() {
 #[test]
 fn a_snapshot_that_is_taken_while_the_crawl_goes_on_is_right() {
     let mut believed = 0;
-    for (seed, room) in (0..6).zip([usize::MAX, 0, 3_000].into_iter().cycle()) {
+    for (seed, memory_limit) in (0..6).zip([usize::MAX, 0, 3_000].into_iter().cycle()) {
         let files = CrashFiles::default();
         let mut history = History::new(seed);
-        let opened = open_within(Arc::new(files.clone()), &CrawlSettings::new(), room).expect("opens");
+        let opened = open_within(Arc::new(files.clone()), &CrawlSettings::new(), memory_limit).expect("opens");
         let (mut frontier, mut writer) = (opened.frontier, opened.writer);
         frontier.set_full_file(4_000);
         frontier.set_snapshots(0, 0, 60 + 80 * seed as usize);
@@ -136,7 +136,7 @@ fn a_snapshot_that_is_taken_while_the_crawl_goes_on_is_right() {
             writer.write(&batch).expect("writes");
             frontier.acknowledge(&batch).expect("acknowledges");
             let killed = files.after_kill();
-            let opened = open_within(Arc::new(killed.clone()), &CrawlSettings::new(), room).expect("opens");
+            let opened = open_within(Arc::new(killed.clone()), &CrawlSettings::new(), memory_limit).expect("opens");
             assert_eq!(opened.notes, [""; 0]);
             let mut model = history.model.clone();
             model.restart();

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use argiope_core::rules::{Breadth, Config, Pace, Rate, RobotsPolicy, Rules, Size, Span};
+use argiope_core::rules::{Config, Pace, Rate, RobotsPolicy, Rules, ScopeKind, Size, Span};
 use argiope_core::schedule::keeper::End;
 use argiope_core::{ErrorKind, Outcome, Time, Url};
 use argiope_testkit::sim::model::{ExpectedCrawl, WebModel, WebPlan};
@@ -25,7 +25,7 @@ fn settings() -> impl Strategy<Value = Config> {
     let rate = prop::option::weighted(0.2, 1..50u32);
     (pace, delay, widths, robots, rate).prop_map(|(pace, delay, (concurrency, per_host, per_ip), robots, rate)| {
         Config {
-            scope: Breadth::Any,
+            scope: ScopeKind::Any,
             exclude: WebModel::exclude(),
             pace,
             delay: Span::from_millis(delay),
@@ -203,7 +203,7 @@ fn outcomes_of_all_kinds_occur() {
     let mut seen: HashMap<Outcome, u32> = HashMap::new();
     for seed in 0..60 {
         let plan = WebPlan { seed, hosts: 6, pages: 12, addresses: 3, trouble: 40 };
-        let config = Config { scope: Breadth::Any, exclude: WebModel::exclude(), ..Config::default() };
+        let config = Config { scope: ScopeKind::Any, exclude: WebModel::exclude(), ..Config::default() };
         for record in records(&crawl(&plan, &config).report).values() {
             *seen.entry(record.outcome).or_default() += 1;
         }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use argiope_core::rules::{Breadth, Config, Pace, RobotsPolicy, Size, Span};
+use argiope_core::rules::{Config, Pace, RobotsPolicy, ScopeKind, Size, Span};
 use argiope_core::schedule::job::{Job, Purpose};
 use argiope_core::schedule::keeper::End;
 use argiope_core::{ErrorKind, Failure, Link, LinkKind, LinkList, Outcome, Time, Url};
@@ -34,7 +34,7 @@ impl<F: FnMut(&Job, u32, Time) -> SimAnswer> SimWeb for Script<F> {
 }
 
 fn sim<F: FnMut(&Job, u32, Time) -> SimAnswer>(edit: impl FnOnce(&mut Config), say: F) -> Sim<Script<F>> {
-    let mut config = Config { roots: vec!["http://h.example/0".into()], scope: Breadth::Any, ..Config::default() };
+    let mut config = Config { roots: vec!["http://h.example/0".into()], scope: ScopeKind::Any, ..Config::default() };
     edit(&mut config);
     let rules = Arc::new(config.compile(7).expect("settings that make sense"));
     Sim::new(rules, Script { latency: Duration::from_millis(100), asked: Default::default(), say })
@@ -227,7 +227,7 @@ fn an_open_crawl_takes_links_while_it_runs_and_ends_when_it_is_closed() {
 #[test]
 fn a_root_without_a_scheme_is_tried_as_https_and_then_as_http() {
     let mut sim = sim(
-        |config| (config.roots, config.scope) = (vec!["h.example/0".into()], Breadth::Host),
+        |config| (config.roots, config.scope) = (vec!["h.example/0".into()], ScopeKind::Host),
         |job, _, _| match (job.link.url.is_https(), is_robots(job)) {
             (true, _) => SimAnswer::Nothing(ErrorKind::ConnectRefused),
             (_, true) => SimAnswer::Status(404),
@@ -249,7 +249,7 @@ fn one_wide_host_uses_its_width_and_all_of_it() {
         |job, _, _| if job.link.url.path() == "/0" { links(&texts) } else { links(&[]) },
     );
     let report = run(&mut sim);
-    assert_eq!(sim.politeness.most_at("h.example"), 50);
+    assert_eq!(sim.politeness.max_in_flight_at("h.example"), 50);
     // 5 ms for name resolution, one page, then ten rounds.
     assert!((1.1..1.12).contains(&seconds(report.ended)), "{}", seconds(report.ended));
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argiope_core::Time;
-use argiope_core::rules::{Breadth, Config, Pace, Size, Span};
+use argiope_core::rules::{Config, Pace, ScopeKind, Size, Span};
 use argiope_core::schedule::job::Purpose;
 use argiope_core::schedule::keeper::End;
 use argiope_testkit::sim::broad::BroadWeb;
@@ -17,7 +17,7 @@ fn size(full: usize, less: usize) -> usize {
 
 fn crawl(web: &BroadWeb, config: Config) -> (SimReport, f64) {
     let (delay, concurrency) = (config.delay.0, config.concurrency);
-    let config = Config { roots: web.roots(), scope: Breadth::Any, ..config };
+    let config = Config { roots: web.roots(), scope: ScopeKind::Any, ..config };
     let rules = Arc::new(config.compile(3).expect("settings that make sense"));
     let mut sim = Sim::new(rules, web.clone());
     let report = sim.run().expect("a crawl that goes on");

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argiope_core::page::sitemap::{Sitemap, SitemapEntry, SitemapFormat};
-use argiope_core::rules::{Breadth, Config, TrapPolicy};
+use argiope_core::rules::{Config, ScopeKind, TrapPolicy};
 use argiope_core::schedule::job::{Job, Purpose};
 use argiope_core::schedule::keeper::End;
 use argiope_core::schedule::trap::TrapRule;
@@ -65,7 +65,7 @@ fn crawl(
 ) -> (SimReport, Vec<TrapRule>, usize) {
     let mut config = Config {
         roots: vec!["http://trap.example/".into(), "http://ordinary.example/0".into()],
-        scope: Breadth::Domain,
+        scope: ScopeKind::Domain,
         ..Config::default()
     };
     edit(&mut config);
@@ -241,7 +241,7 @@ fn invented_hosts_end() {
         let links = hosts.chain([format!("http://trap.example/{}", last % 20)]);
         page(&format!("{TEXT} {} {target}", word(last)), links)
     };
-    let (report, rules, _) = crawl(say, |config| (config.scope, config.trap_budget) = (Breadth::Any, 512));
+    let (report, rules, _) = crawl(say, |config| (config.scope, config.trap_budget) = (ScopeKind::Any, 512));
     assert!(rules.contains(&TrapRule::SourceHosts), "{rules:?}");
     assert!(report.counts.known < 5_000, "{} URLs", report.counts.known);
 }

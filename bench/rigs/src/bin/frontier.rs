@@ -15,8 +15,8 @@ use std::convert::Infallible;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use argiope_core::schedule::frontier::seen_key;
-use argiope_core::{Fate, Frontier, Outcome, StoreError};
+use argiope_core::schedule::frontier::link_fingerprint;
+use argiope_core::{FinalOutcome, Frontier, Outcome, StoreError};
 use argiope_rigs::{AddressGenerator, Writer, kernel};
 use argiope_store::disk::{self, CrawlSettings};
 use argiope_store::{MemoryFrontier, SeenSet};
@@ -32,12 +32,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let said = match arguments[..] {
         ["again", folder] => again(Path::new(folder), usize::MAX)?,
-        ["again", folder, room] => again(Path::new(folder), room.parse::<usize>()? << 20)?,
+        ["again", folder, memory_limit] => again(Path::new(folder), memory_limit.parse::<usize>()? << 20)?,
         [kind, distinct, times, ref rest @ ..] => {
             let addresses = AddressGenerator::new(distinct.parse()?, times.parse()?);
             match (kind, rest) {
                 ("disk", [folder]) => on_disk(&addresses, Path::new(folder), usize::MAX)?,
-                ("disk", [folder, room]) => on_disk(&addresses, Path::new(folder), room.parse::<usize>()? << 20)?,
+                ("disk", [folder, memory_limit]) => {
+                    on_disk(&addresses, Path::new(folder), memory_limit.parse::<usize>()? << 20)?
+                }
                 _ => in_memory(kind, &addresses)?,
             }
         }
@@ -82,7 +84,7 @@ fn in_memory(kind: &str, addresses: &AddressGenerator) -> Result<Value, Box<dyn 
         "std" => {
             let mut set = HashSet::new();
             addresses.each(|link| {
-                set.insert(seen_key(link.url, link.kind, 7));
+                set.insert(link_fingerprint(link.url, link.kind, 7));
                 Ok::<(), Infallible>(())
             })?;
             (set.len() as u64, measure.end())
@@ -90,7 +92,7 @@ fn in_memory(kind: &str, addresses: &AddressGenerator) -> Result<Value, Box<dyn 
         "bare" => {
             let mut set = SeenSet::default();
             addresses.each(|link| {
-                set.insert(seen_key(link.url, link.kind, 7));
+                set.insert(link_fingerprint(link.url, link.kind, 7));
                 Ok::<(), Infallible>(())
             })?;
             (set.len(), measure.end())
@@ -98,7 +100,7 @@ fn in_memory(kind: &str, addresses: &AddressGenerator) -> Result<Value, Box<dyn 
         "batch" => {
             let (mut set, mut batch) = (SeenSet::default(), Vec::with_capacity(BATCH));
             addresses.each(|link| {
-                batch.push(seen_key(link.url, link.kind, 7));
+                batch.push(link_fingerprint(link.url, link.kind, 7));
                 if batch.len() == BATCH {
                     set.prefetch(batch.iter().copied());
                     for key in batch.drain(..) {
@@ -125,9 +127,9 @@ fn in_memory(kind: &str, addresses: &AddressGenerator) -> Result<Value, Box<dyn 
 
 /// With commits all the time, as a crawl makes them, and waits for the last one. After those figures, one more commit,
 /// which ends a run: with a snapshot.
-fn on_disk(addresses: &AddressGenerator, folder: &Path, room: usize) -> Result<Value, StoreError> {
+fn on_disk(addresses: &AddressGenerator, folder: &Path, memory_limit: usize) -> Result<Value, StoreError> {
     let measure = Measure::start();
-    let opened = disk::open(folder, &CrawlSettings::new(), room)?;
+    let opened = disk::open(folder, &CrawlSettings::new(), memory_limit)?;
     let mut frontier = opened.frontier;
     let mut writer = Writer::start(opened.writer);
     let mut offered = 0_u64;
@@ -155,17 +157,17 @@ fn on_disk(addresses: &AddressGenerator, folder: &Path, room: usize) -> Result<V
     Ok(said)
 }
 
-fn again(folder: &Path, room: usize) -> Result<Value, StoreError> {
+fn again(folder: &Path, memory_limit: usize) -> Result<Value, StoreError> {
     let open = || -> Result<(disk::OpenedDirectory, [f64; 2]), StoreError> {
         let (started, used) = (Instant::now(), kernel::process_time());
-        let opened = disk::open(folder, &CrawlSettings::new(), room)?;
+        let opened = disk::open(folder, &CrawlSettings::new(), memory_limit)?;
         Ok((opened, [started.elapsed(), kernel::process_time() - used].map(|time| time.as_secs_f64())))
     };
     let (opened, clean) = open()?;
     let mut frontier = opened.frontier;
     let mut writer = Writer::start(opened.writer);
     let line = [b'x'; 600];
-    let fate = Fate { outcome: Outcome::Ok, status: Some(200), record: &line, is_fetched_page: true };
+    let final_outcome = FinalOutcome { outcome: Outcome::Ok, status: Some(200), record: &line, is_fetched_page: true };
     let (started, mut taken) = (Instant::now(), 0_u64);
     for lane in frontier.lanes_with_work() {
         while taken < 150_000 {
@@ -174,7 +176,7 @@ fn again(folder: &Path, room: usize) -> Result<Value, StoreError> {
                 break;
             }
             for link in &links {
-                frontier.settle(link, fate)?;
+                frontier.settle(link, final_outcome)?;
                 taken += 1;
                 if taken.is_multiple_of(500) {
                     writer.commit(&mut frontier)?;

@@ -65,7 +65,7 @@ fn job(number: usize, addresses: &Arc<[IpAddr]>) -> Box<Job> {
         http: LaneHttp::Multiplexed,
         unprocessed: 0,
         addresses: Arc::clone(addresses),
-        rare: None,
+        extras: None,
     })
 }
 

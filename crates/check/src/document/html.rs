@@ -9,23 +9,29 @@ use argiope_core::page::examine::{
 };
 use argiope_core::page::link::LinkKind;
 
-use super::{Outline, Reference, ReferenceKind, ReferenceText};
+use super::{DocumentReferences, Reference, ReferenceKind, ReferenceText};
 use crate::anchors::AnchorCollector;
 
 /// Reads HTML, or XHTML if `xml`.
-pub(super) fn read<'a>(text: &'a str, xml: bool, anchors: &mut impl AnchorCollector) -> Outline<'a> {
-    let mut reader =
-        HtmlReader { text, xml, outline: Outline::default(), anchors, foreign: ForeignStack::default(), templates: 0 };
+pub(super) fn read<'a>(text: &'a str, xml: bool, anchors: &mut impl AnchorCollector) -> DocumentReferences<'a> {
+    let mut reader = HtmlReader {
+        text,
+        xml,
+        found: DocumentReferences::default(),
+        anchors,
+        foreign: ForeignStack::default(),
+        templates: 0,
+    };
     let mut tokenizer = Tokenizer::new(if xml { Dialect::Xml } else { Dialect::Html });
     // One chunk, so that every tag is a part of `text` and its offset is const_key.
     tokenizer.feed(text.as_bytes(), &mut reader);
-    reader.outline
+    reader.found
 }
 
 struct HtmlReader<'a, 'b, A> {
     text: &'a str,
     xml: bool,
-    outline: Outline<'a>,
+    found: DocumentReferences<'a>,
     anchors: &'b mut A,
     foreign: ForeignStack,
     /// The number of open `template` elements. Their content is not part of the page.
@@ -78,7 +84,7 @@ impl<'a, A: AnchorCollector> HtmlReader<'a, '_, A> {
     fn add(&mut self, written: Option<&[u8]>, kind: ReferenceKind, text: ReferenceText<'a>) {
         let Some((written, offset)) = written.and_then(|written| self.locate(written)) else { return };
         let href = resolve_references(written, TextContext::Attribute);
-        self.outline.references.push(Reference { href, kind, offset, text });
+        self.found.references.push(Reference { href, kind, offset, text });
     }
 
     /// Adds a resource that the page needs for display. An empty URL is skipped.
@@ -178,10 +184,10 @@ impl<'a, A: AnchorCollector> HtmlReader<'a, '_, A> {
             names::META => self.meta(tag),
             names::BASE => {
                 let values = self.values(tag, false);
-                if self.outline.base.is_none()
+                if self.found.base.is_none()
                     && let Some((href, _)) = values.href.and_then(|href| self.locate(href))
                 {
-                    self.outline.base = Some(resolve_references(href, TextContext::Attribute));
+                    self.found.base = Some(resolve_references(href, TextContext::Attribute));
                 }
             }
             names::FRAME | names::IFRAME | names::SCRIPT | names::EMBED | names::TRACK | names::AUDIO => {
@@ -333,8 +339,8 @@ mod tests {
 
     fn all(text: &str) -> (Vec<String>, Vec<String>) {
         let mut anchors: Vec<String> = Vec::new();
-        let outline = read(text, false, &mut anchors);
-        (outline.references.iter().map(|reference| reference.href.to_string()).collect(), anchors)
+        let found = read(text, false, &mut anchors);
+        (found.references.iter().map(|reference| reference.href.to_string()).collect(), anchors)
     }
 
     #[test]
@@ -371,8 +377,8 @@ mod tests {
     #[test]
     fn a_reference_has_a_position_and_a_text() {
         let text = "<p>é <a title='>' href=\"x\">one <b>two</b>\n three</a>";
-        let outline = read(text, false, &mut Vec::new());
-        let reference = outline.references.first().expect("a link");
+        let found = read(text, false, &mut Vec::new());
+        let reference = found.references.first().expect("a link");
         assert_eq!(line_and_column(text, reference.offset), (1, 25));
         assert_eq!(link_text(text, &reference.text), "one two three");
     }

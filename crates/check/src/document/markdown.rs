@@ -5,11 +5,11 @@ use std::collections::HashMap;
 
 use pulldown_cmark::{Event, LinkType, MetadataBlockKind, Options, Parser, Tag, TagEnd};
 
-use super::{Outline, Reference, ReferenceKind, ReferenceText, html};
+use super::{DocumentReferences, Reference, ReferenceKind, ReferenceText, html};
 use crate::anchors::AnchorCollector;
 
 /// Reads Markdown.
-pub(super) fn read<'a>(text: &'a str, anchors: &mut impl AnchorCollector) -> Outline<'a> {
+pub(super) fn read<'a>(text: &'a str, anchors: &mut impl AnchorCollector) -> DocumentReferences<'a> {
     let options = Options::ENABLE_TABLES
         | Options::ENABLE_FOOTNOTES
         | Options::ENABLE_STRIKETHROUGH
@@ -17,9 +17,9 @@ pub(super) fn read<'a>(text: &'a str, anchors: &mut impl AnchorCollector) -> Out
         | Options::ENABLE_HEADING_ATTRIBUTES
         | Options::ENABLE_YAML_STYLE_METADATA_BLOCKS
         | Options::ENABLE_PLUSES_DELIMITED_METADATA_BLOCKS;
-    let mut outline = Outline::default();
+    let mut document = DocumentReferences::default();
     let mut slugs = Slugs::default();
-    // Open links and images, as indices of `outline.references`: their texts are appended as they arrive.
+    // Open links and images, as indices of `document.references`: their texts are appended as they arrive.
     let mut open: Vec<usize> = Vec::new();
     let mut heading: Option<(Option<String>, String)> = None;
     let mut markup: Option<Vec<u8>> = None;
@@ -28,12 +28,12 @@ pub(super) fn read<'a>(text: &'a str, anchors: &mut impl AnchorCollector) -> Out
         match event {
             Event::Start(Tag::Link { link_type, dest_url, .. }) => {
                 let href = if link_type == LinkType::Email { format!("mailto:{dest_url}").into() } else { dest_url };
-                open.push(outline.references.len());
-                outline.references.push(reference(href.into_string(), ReferenceKind::Link, range.start));
+                open.push(document.references.len());
+                document.references.push(reference(href.into_string(), ReferenceKind::Link, range.start));
             }
             Event::Start(Tag::Image { dest_url, .. }) => {
-                open.push(outline.references.len());
-                outline.references.push(reference(dest_url.into_string(), ReferenceKind::Asset, range.start));
+                open.push(document.references.len());
+                document.references.push(reference(dest_url.into_string(), ReferenceKind::Asset, range.start));
             }
             Event::End(TagEnd::Link | TagEnd::Image) => {
                 open.pop();
@@ -53,7 +53,7 @@ pub(super) fn read<'a>(text: &'a str, anchors: &mut impl AnchorCollector) -> Out
             Event::End(TagEnd::MetadataBlock(_)) => in_front_matter = false,
             Event::Text(piece) | Event::Code(piece) if !in_front_matter => {
                 for &index in &open {
-                    if let Some(Reference { text: ReferenceText::Given(text), .. }) = outline.references.get_mut(index)
+                    if let Some(Reference { text: ReferenceText::Given(text), .. }) = document.references.get_mut(index)
                     {
                         text.to_mut().push_str(&piece);
                     }
@@ -64,7 +64,7 @@ pub(super) fn read<'a>(text: &'a str, anchors: &mut impl AnchorCollector) -> Out
             }
             Event::SoftBreak | Event::HardBreak => {
                 for &index in &open {
-                    if let Some(Reference { text: ReferenceText::Given(text), .. }) = outline.references.get_mut(index)
+                    if let Some(Reference { text: ReferenceText::Given(text), .. }) = document.references.get_mut(index)
                     {
                         text.to_mut().push(' ');
                     }
@@ -91,10 +91,10 @@ pub(super) fn read<'a>(text: &'a str, anchors: &mut impl AnchorCollector) -> Out
             },
             ..reference
         });
-        outline.references.extend(references);
-        outline.references.sort_by_key(|reference| reference.offset);
+        document.references.extend(references);
+        document.references.sort_by_key(|reference| reference.offset);
     }
-    outline
+    document
 }
 
 fn reference<'a>(href: String, kind: ReferenceKind, offset: usize) -> Reference<'a> {
@@ -140,8 +140,8 @@ mod tests {
                     [ref][r] <https://auto.example/> <me@example.com>\n\n`[no](no.md)`\n\n    [no](no.md)\n\n\
                     <a id=\"here\" href=\"h.html\">text</a>\n\n# One two three\n## Mine {#my-id}\n\n[r]: r.md#x\n";
         let mut anchors: Vec<String> = Vec::new();
-        let outline = read(text, &mut anchors);
-        let found: Vec<(String, String, u32)> = outline
+        let document = read(text, &mut anchors);
+        let found: Vec<(String, String, u32)> = document
             .references
             .iter()
             .map(|reference| {

@@ -75,7 +75,7 @@ pub(crate) struct Reference<'a> {
 
 /// The references of a document.
 #[derive(Debug, Default)]
-pub(crate) struct Outline<'a> {
+pub(crate) struct DocumentReferences<'a> {
     pub references: Vec<Reference<'a>>,
     /// The `href` of the first `base` element that has one.
     pub base: Option<Cow<'a, str>>,
@@ -100,7 +100,11 @@ impl<'a> DecodedText<'a> {
 }
 
 /// Reads a document. Adds the possible targets of fragments to `anchors`.
-pub(crate) fn read<'a>(text: &'a str, kind: DocumentType, anchors: &mut impl AnchorCollector) -> Outline<'a> {
+pub(crate) fn read<'a>(
+    text: &'a str,
+    kind: DocumentType,
+    anchors: &mut impl AnchorCollector,
+) -> DocumentReferences<'a> {
     match kind {
         DocumentType::Html => html::read(text, false, anchors),
         DocumentType::Xhtml => html::read(text, true, anchors),

@@ -118,12 +118,12 @@ impl FolderCheck<'_> {
             return found;
         }
         let decoded = DecodedText::of_file(buffer, kind);
-        let outline = document::read(&decoded.text, kind, &mut ());
-        let Some(mut open) = self.open(id, entry, kind, outline.base.as_deref(), decoded.encoding) else {
+        let document = document::read(&decoded.text, kind, &mut ());
+        let Some(mut open) = self.open(id, entry, kind, document.base.as_deref(), decoded.encoding) else {
             return found;
         };
         let page = self.shown(&entry.path, entry.source);
-        for reference in &outline.references {
+        for reference in &document.references {
             let fault = match self.judge(&mut open, reference) {
                 Judged::Remote(fragment) => {
                     let target = RemoteTarget { url: open.url.clone(), fragment: fragment.map(str::to_owned) };

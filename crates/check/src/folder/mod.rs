@@ -197,12 +197,14 @@ impl<'a> FolderCheck<'a> {
             return scan;
         }
         let decoded = DecodedText::of_file(buffer, kind);
-        let outline = document::read(&decoded.text, kind, hashes);
+        let document = document::read(&decoded.text, kind, hashes);
         if let Some(own) = self.anchors.get(id as usize) {
             let _ = own.set(hashes.take());
         }
-        let Some(mut open) = self.open(id, entry, kind, outline.base.as_deref(), decoded.encoding) else { return scan };
-        for reference in &outline.references {
+        let Some(mut open) = self.open(id, entry, kind, document.base.as_deref(), decoded.encoding) else {
+            return scan;
+        };
+        for reference in &document.references {
             scan.links += 1;
             match self.judge(&mut open, reference) {
                 Judged::Good => {}

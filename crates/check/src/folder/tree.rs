@@ -170,13 +170,13 @@ impl FileTree {
         if let Some(known) = outside.known.get(path) {
             return *known;
         }
-        let place = self.ask(path, from_markdown, &mut outside);
+        let place = self.find_on_disk(path, from_markdown, &mut outside);
         outside.known.insert(path.into(), place);
         place
     }
 
     /// Finds the file of a path, which may be a clean URL, in the file system.
-    fn ask(&self, path: &str, from_markdown: bool, outside: &mut Outside) -> Option<Place> {
+    fn find_on_disk(&self, path: &str, from_markdown: bool, outside: &mut Outside) -> Option<Place> {
         let metadata = fs::metadata(path).ok();
         if let Some(metadata) = &metadata
             && metadata.is_file()

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use argiope_core::page::reader::DeliveredBodies;
-use argiope_core::rules::{Breadth, Config, Root, Rules};
+use argiope_core::rules::{Config, Root, Rules, ScopeKind};
 use argiope_core::schedule::keeper::Settled;
 use argiope_core::visit::Visit;
 use argiope_core::{LinkKind, Time, Url};
@@ -19,7 +19,7 @@ const MAX_STATUS_BODY: u64 = 64 << 10;
 
 /// What URLs are requested for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asking {
+pub(super) enum FetchGoal {
     /// For the status alone: HEAD first, GET where the answer to HEAD is not good.
     Status,
     /// The page, for its anchors.
@@ -48,12 +48,12 @@ pub(super) fn crawl(config: &Config, take: impl FnMut(&mut Visit) + Send + 'stat
 pub(super) fn ask(
     config: &Config,
     urls: Vec<Url>,
-    asking: Asking,
+    goal: FetchGoal,
     per_host: Option<usize>,
     take: impl FnMut(&mut Visit) + Send + 'static,
 ) -> Result<(), Error> {
     let mut config = Config {
-        scope: Breadth::Any,
+        scope: ScopeKind::Any,
         strict: false,
         lenient: false,
         include: Vec::new(),
@@ -76,16 +76,16 @@ pub(super) fn ask(
     if config.roots.is_empty() {
         config.roots.push(NO_ROOT.to_owned());
     }
-    if asking == Asking::Status {
+    if goal == FetchGoal::Status {
         config.max_size.0 = config.max_size.0.min(MAX_STATUS_BODY);
     }
     // Compiled with the user's roots: only they may be private and receive headers and logins.
     let mut rules = argiope_runtime::rules(&config)?;
     rules.roots = urls.into_iter().map(|url| Root { candidates: vec![url] }).collect();
-    rules.head_first = asking == Asking::Status;
-    rules.bodies.delivered = match asking {
-        Asking::Status => DeliveredBodies::None,
-        Asking::Page => DeliveredBodies::Html,
+    rules.head_first = goal == FetchGoal::Status;
+    rules.bodies.delivered = match goal {
+        FetchGoal::Status => DeliveredBodies::None,
+        FetchGoal::Page => DeliveredBodies::Html,
     };
     let frontier = MemoryFrontier::new(rules.fingerprint_key);
     run(&config, rules, Clock::start(), frontier, OutputTarget::default(), take)

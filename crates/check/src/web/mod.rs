@@ -29,7 +29,7 @@ use crate::options::{CheckOptions, CheckProgress};
 use crate::remote::{RemoteFaults, RemoteTarget};
 use crate::suggest;
 use crate::target::{self, Target};
-use fetch::Asking;
+use fetch::FetchGoal;
 use results::WebResults;
 use spool::{ReferenceSpool, SpooledReference};
 
@@ -155,15 +155,15 @@ impl WebCheck {
 
     fn ask_in_rounds(&self, targets: &[RemoteTarget]) -> Result<(), Error> {
         for _ in 0..MAX_ROUNDS {
-            let mut wanted: HashMap<String, Asking> = HashMap::new();
+            let mut wanted: HashMap<String, FetchGoal> = HashMap::new();
             {
                 let site = self.site.lock().unwrap_or_else(PoisonError::into_inner);
                 for target in targets {
                     let Some(url) = site.results.unasked(target) else { continue };
                     let is_page = target.fragment.is_some() && self.options.fragments;
-                    let asking = wanted.entry_ref(url).or_insert(Asking::Status);
+                    let goal = wanted.entry_ref(url).or_insert(FetchGoal::Status);
                     if is_page {
-                        *asking = Asking::Page;
+                        *goal = FetchGoal::Page;
                     }
                 }
             }
@@ -171,13 +171,13 @@ impl WebCheck {
                 return Ok(());
             }
             self.progress.total.fetch_add(wanted.len() as u64, Ordering::Relaxed);
-            for asking in [Asking::Status, Asking::Page] {
+            for goal in [FetchGoal::Status, FetchGoal::Page] {
                 for is_of_site in [true, false] {
-                    let urls = wanted.iter().filter(|(url, how)| **how == asking && self.is_of_site(url) == is_of_site);
+                    let urls = wanted.iter().filter(|(url, how)| **how == goal && self.is_of_site(url) == is_of_site);
                     let mut urls: Vec<Url> = urls.filter_map(|(url, _)| Url::parse(url).ok()).collect();
                     urls.sort_unstable();
                     if !urls.is_empty() {
-                        self.ask_for(urls, asking, (!is_of_site).then_some(1))?;
+                        self.ask_for(urls, goal, (!is_of_site).then_some(1))?;
                     }
                 }
             }
@@ -185,9 +185,9 @@ impl WebCheck {
         Ok(())
     }
 
-    fn ask_for(&self, urls: Vec<Url>, asking: Asking, per_host: Option<usize>) -> Result<(), Error> {
+    fn ask_for(&self, urls: Vec<Url>, goal: FetchGoal, per_host: Option<usize>) -> Result<(), Error> {
         let (site, progress) = (Arc::clone(&self.site), Arc::clone(&self.progress));
-        fetch::ask(&self.config, urls, asking, per_host, move |visit| {
+        fetch::ask(&self.config, urls, goal, per_host, move |visit| {
             progress.done.fetch_add(1, Ordering::Relaxed);
             let mut site = site.lock().unwrap_or_else(PoisonError::into_inner);
             let SiteReader { results, hashes, .. } = &mut *site;
@@ -196,7 +196,7 @@ impl WebCheck {
                 document::read(&text, DocumentType::Html, hashes);
                 hashes.take()
             });
-            results.add(visit, anchors, asking == Asking::Page);
+            results.add(visit, anchors, goal == FetchGoal::Page);
         })
     }
 
@@ -270,11 +270,11 @@ impl SiteReader {
 
     fn read_page(&mut self, url: &Url, text: &str, encoding: &'static Encoding) -> io::Result<()> {
         let page = self.add_page(url.as_str());
-        let outline = document::read(text, DocumentType::Html, &mut self.hashes);
+        let document = document::read(text, DocumentType::Html, &mut self.hashes);
         let own = BaseUrl::new(url);
-        let base = outline.base.as_deref().and_then(|base| own.rebased(base, encoding)).unwrap_or(own);
+        let base = document.base.as_deref().and_then(|base| own.rebased(base, encoding)).unwrap_or(own);
         let mut out = String::new();
-        for reference in &outline.references {
+        for reference in &document.references {
             self.summary.links += 1;
             if reference.kind == ReferenceKind::Asset && !self.options.assets {
                 self.summary.not_checked += 1;

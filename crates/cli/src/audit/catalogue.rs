@@ -39,18 +39,18 @@ pub struct FindingKind {
     /// The consequence for visitors or search engines.
     pub why: &'static str,
     /// How to fix it.
-    pub mend: &'static str,
+    pub fix: &'static str,
 }
 
 macro_rules! catalogue {
-    ($($index:ident $id:literal $severity:ident $title:literal $why:literal $mend:literal;)*) => {
+    ($($index:ident $id:literal $severity:ident $title:literal $why:literal $fix:literal;)*) => {
         /// The index of a finding in [`CATALOGUE`].
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum FindingId { $($index,)* }
 
         /// All kinds of findings, most severe first.
         pub const CATALOGUE: &[FindingKind] = &[$(FindingKind {
-            id: $id, severity: Severity::$severity, title: $title, why: $why, mend: $mend,
+            id: $id, severity: Severity::$severity, title: $title, why: $why, fix: $fix,
         },)*];
     };
 }

@@ -100,7 +100,7 @@ impl SiteIndex {
                         index.robots.insert(format!("{scheme}://{host}:{}/robots.txt", robots.port), robots.text);
                     }
                 }
-                HistoryEvent::Fate { .. } | HistoryEvent::Line { .. } | HistoryEvent::Round => {}
+                HistoryEvent::FinalOutcome { .. } | HistoryEvent::Line { .. } | HistoryEvent::Round => {}
             }
             Ok(())
         })?;

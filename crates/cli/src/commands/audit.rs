@@ -76,7 +76,7 @@ pub fn run(args: &AuditArgs) -> Result<ExitCode, UsageError> {
     if args.list {
         let mut text = String::new();
         for kind in CATALOGUE {
-            let _ = writeln!(text, "{:<22} {:<8} {}. {} {}", kind.id, kind.severity, kind.title, kind.why, kind.mend);
+            let _ = writeln!(text, "{:<22} {:<8} {}. {} {}", kind.id, kind.severity, kind.title, kind.why, kind.fix);
         }
         return Ok(write(args, &text));
     }
@@ -177,7 +177,7 @@ pub fn json_document(audit: &Audit) -> Value {
                 "severity": kind.severity.as_str(),
                 "title": kind.title,
                 "explanation": kind.why,
-                "mend": kind.mend,
+                "mend": kind.fix,
                 "total": total,
                 "pages": pages,
             })
@@ -211,7 +211,7 @@ fn render_text(audit: &Audit, directory: &str) -> String {
     let mut text = summary(audit) + "\n";
     for Finding { kind, total, pages } in &audit.findings {
         let _ = writeln!(text, "\n{} {} ({}): {}", kind.severity, kind.id, wording::count(*total), kind.title);
-        let _ = writeln!(text, "  {} {}", kind.why, kind.mend);
+        let _ = writeln!(text, "  {} {}", kind.why, kind.fix);
         for AuditedPage { url, detail } in pages.iter().take(SHOWN) {
             let gap = if detail.is_empty() { "" } else { "  " };
             let _ = writeln!(text, "    {}{gap}{}", visible(url), visible(detail));
@@ -252,7 +252,7 @@ fn render_markdown(audit: &Audit) -> String {
     let mut text = format!("# Audit\n\n{}\n", summary(audit));
     for Finding { kind, total, pages } in &audit.findings {
         let _ = write!(text, "\n## {} ({} {}, {})\n\n", kind.title, wording::count(*total), kind.severity, kind.id);
-        let _ = write!(text, "{} {}\n\n| page | detail |\n|---|---|\n", kind.why, kind.mend);
+        let _ = write!(text, "{} {}\n\n| page | detail |\n|---|---|\n", kind.why, kind.fix);
         for page in pages.iter().take(100) {
             let _ = writeln!(text, "| {} | {} |", markdown(&page.url), markdown(&page.detail));
         }

@@ -14,7 +14,7 @@ use argiope_check::{
 };
 use argiope_core::Url;
 use argiope_core::output::escape::{self, visible};
-use argiope_core::rules::{Breadth, Config, Span};
+use argiope_core::rules::{Config, ScopeKind, Span};
 use argiope_runtime::Error;
 use argiope_runtime::atomic_file::AtomicFile;
 use clap::{Args, ValueEnum};
@@ -91,8 +91,8 @@ pub struct CheckArgs {
     #[arg(short, long)]
     pub quiet: bool,
     /// For sites: which pages are read [default: host]
-    #[arg(long, value_name = "SCOPE", value_parser = one_of::<Breadth>(Breadth::WORDS))]
-    pub scope: Option<Breadth>,
+    #[arg(long, value_name = "SCOPE", value_parser = one_of::<ScopeKind>(ScopeKind::WORDS))]
+    pub scope: Option<ScopeKind>,
     /// For sites: read only pages whose URL matches this regular expression (repeatable)
     #[arg(long, value_name = "RE")]
     pub include: Vec<String>,
@@ -264,7 +264,7 @@ fn config(args: &CheckArgs, targets: &CheckTargets) -> Result<Config, UsageError
         sitemap: args.sitemap,
         out: args.directory.clone(),
         fresh: args.fresh,
-        scope: args.scope.unwrap_or(Breadth::Host),
+        scope: args.scope.unwrap_or(ScopeKind::Host),
         ..Config::default()
     };
     args.pace.apply_to(&mut config);

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use argiope_core::control::{Control, CrawlSource};
 use argiope_core::status::{HostStatus, Status};
-use argiope_store::disk::{SOCKET, SOCKET_FOLDER as MAKING};
+use argiope_store::disk::{SOCKET, SOCKET_FOLDER};
 use serde::{Deserialize, Serialize};
 
 /// Maximum bytes of a request.
@@ -55,7 +55,7 @@ impl ControlSocket {
     pub fn serve(directory: &Path, source: Arc<dyn CrawlSource>) -> io::Result<Self> {
         // Removes the leftovers of a killed process. Safe because this process holds the directory's lock.
         remove(directory);
-        let making = directory.join(MAKING);
+        let making = directory.join(SOCKET_FOLDER);
         DirBuilder::new().mode(0o700).create(&making)?;
         let made = bind(&making.join(SOCKET)).and_then(|listener| {
             // The folder has mode 0700, so no other user can connect before the mode of the socket is set.
@@ -85,8 +85,8 @@ impl Drop for ControlSocket {
 /// Removes the socket if it exists.
 fn remove(directory: &Path) {
     let _ = std::fs::remove_file(directory.join(SOCKET));
-    let _ = std::fs::remove_file(directory.join(MAKING).join(SOCKET));
-    let _ = std::fs::remove_dir(directory.join(MAKING));
+    let _ = std::fs::remove_file(directory.join(SOCKET_FOLDER).join(SOCKET));
+    let _ = std::fs::remove_dir(directory.join(SOCKET_FOLDER));
 }
 
 /// Calls `use_path` with a path that fits into a socket address. A longer path goes through a descriptor of its folder.
@@ -209,7 +209,7 @@ mod tests {
     fn leftovers_of_a_killed_process_are_replaced() {
         let folder = tempfile::tempdir().unwrap();
         drop(UnixListener::bind(folder.path().join(SOCKET)).unwrap());
-        std::fs::create_dir(folder.path().join(MAKING)).unwrap();
+        std::fs::create_dir(folder.path().join(SOCKET_FOLDER)).unwrap();
         assert!(ask(folder.path(), &ControlRequest::Status).unwrap_err().contains("no crawl is running"));
         serves_in(folder.path());
     }

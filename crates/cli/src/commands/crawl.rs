@@ -26,7 +26,7 @@ use super::{FAILED, FINDINGS, INSECURE, USAGE, export, print_error, report, serv
 use crate::flags::config_file::UsageError;
 use crate::flags::settings::{CommandSettings, FailOn, MessageSettings};
 use crate::screen::json_log;
-use crate::screen::live::{Live, View};
+use crate::screen::live::{LiveView, View};
 use crate::screen::{view, wording};
 use argiope_core::output::escape;
 
@@ -176,7 +176,7 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
     let handle = CrawlHandle::new(folder.map(Path::to_owned), fleet);
     let glance = handle.clone();
     let view = View::choose(!messages.quiet && !messages.no_progress, messages.log_json);
-    let live = match Live::start(view, move || glance.glance()) {
+    let live = match LiveView::start(view, move || glance.glance()) {
         Ok(live) => Arc::new(live),
         Err(error) => return Ok(fail(messages, &format!("the live view could not be started: {error}"))),
     };

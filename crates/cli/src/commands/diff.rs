@@ -99,7 +99,7 @@ pub fn run(args: &DiffArgs) -> Result<ExitCode, UsageError> {
 fn to_file(args: &DiffArgs, path: &Path) -> Result<DiffTotals, ReadError> {
     let mut out = BufWriter::new(AtomicFile::create(path)?);
     let totals = write(args, &mut out)?;
-    out.into_inner().map_err(std::io::IntoInnerError::into_error)?.place()?;
+    out.into_inner().map_err(std::io::IntoInnerError::into_error)?.rename_into_place()?;
     Ok(totals)
 }
 

@@ -25,11 +25,11 @@ const ENGINES: [EngineName; 5] =
     [EngineName::Threads, EngineName::Callbacks, EngineName::Coroutines, EngineName::Tokio, EngineName::Uring];
 
 /// Upper limits for hosts, pages and fetches on one machine.
-const MOST: usize = 1_000_000;
+const MAX_COUNT: usize = 1_000_000;
 /// How often a long measurement prints its progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
 /// The engine `threads` needs much memory, so it is measured with at most this many fetches.
-const MOST_THREADS_WEIGHED: usize = 2_000;
+const MAX_THREADS_MEASURED: usize = 2_000;
 
 #[derive(Args, Debug, PartialEq)]
 #[command(
@@ -180,8 +180,8 @@ fn show_memory(program: &Path, engines: &[EngineName], args: &ExhibitionArgs) ->
     }
     for &tls in kinds {
         for &engine in engines {
-            let most = if engine == EngineName::Threads { MOST_THREADS_WEIGHED } else { 10_000 };
-            let count = most.min(argiope_runtime::engine_kind(engine).room());
+            let most = if engine == EngineName::Threads { MAX_THREADS_MEASURED } else { 10_000 };
+            let count = most.min(argiope_runtime::engine_kind(engine).max_fetches());
             let measured = memory::measure(program, engine, count, tls, args.runs)
                 .map_err(|error| format!("{engine}: {error}"))?;
             let slope = measured.middle;
@@ -227,8 +227,8 @@ fn show_crowd(program: &Path, engines: &[EngineName], count: usize, args: &Exhib
         ))?;
     }
     for &engine in engines {
-        let room = argiope_runtime::engine_kind(engine).room();
-        let most = if engine == EngineName::Threads { room.min(MOST_THREADS_WEIGHED) } else { room };
+        let max_fetches = argiope_runtime::engine_kind(engine).max_fetches();
+        let most = if engine == EngineName::Threads { max_fetches.min(MAX_THREADS_MEASURED) } else { max_fetches };
         let crowd = match memory::measure_processes(program, engine, count, most, &progress) {
             Ok(crowd) => crowd,
             // The system may not allow that many threads: continue with the other engines.
@@ -287,16 +287,19 @@ fn show_race(program: &Path, engines: &[EngineName], args: &ExhibitionArgs) -> R
         latency: (args.latency.0.0, args.latency.1.0),
         tls: args.tls,
     };
-    let race = EngineRace { web, concurrency: args.concurrency, per_host: args.per_host, weighed: Some(2_000) };
+    let race = EngineRace { web, concurrency: args.concurrency, per_host: args.per_host, memory_fetches: Some(2_000) };
     if !args.json {
         show_chess()?;
         introduce(&race)?;
     }
     let mut results = Vec::new();
     for &engine in engines {
-        let room = race.room(engine);
-        if room < race.concurrency {
-            note(&format!("{engine}: the system has room for {room} fetches in flight, not {}", race.concurrency));
+        let max_fetches = race.max_fetches(engine);
+        if max_fetches < race.concurrency {
+            note(&format!(
+                "{engine}: the system has room for {max_fetches} fetches in flight, not {}",
+                race.concurrency
+            ));
         }
         let result = race.run(program, engine).map_err(|error| format!("{engine}: {error}"))?;
         for notice in &result.cost.notices {
@@ -329,10 +332,10 @@ fn show_chess() -> Result<(), String> {
         polgar.moves,
         polgar.champion.as_secs(),
         polgar.opponent.as_secs(),
-        clock(single.end),
-        clock(round.last_move),
+        format_span(single.end),
+        format_span(round.last_move),
         (round.end - round.last_move).as_secs(),
-        clock(many.end),
+        format_span(many.end),
     ))
 }
 
@@ -349,7 +352,7 @@ fn introduce(race: &EngineRace) -> Result<(), String> {
         seconds(web.latency.0),
         seconds(web.latency.1),
         if web.tls { ", over HTTPS" } else { "" },
-        clock(web.one_by_one()),
+        format_span(web.one_by_one()),
         race.concurrency,
         seconds(web.ideal(race.concurrency, race.per_host)),
     ))
@@ -380,7 +383,7 @@ fn row(result: &EngineResult) -> String {
 }
 
 /// Hours, minutes and seconds, without leading zero units.
-fn clock(span: Duration) -> String {
+fn format_span(span: Duration) -> String {
     let seconds = span.as_secs();
     match seconds {
         0..60 => format!("{:.1} s", span.as_secs_f64()),
@@ -391,8 +394,8 @@ fn clock(span: Duration) -> String {
 
 fn whole_number(text: &str) -> Result<usize, String> {
     match text.parse::<usize>() {
-        Ok(number) if (1..=MOST).contains(&number) => Ok(number),
-        _ => Err(format!("write a number from 1 to {MOST}")),
+        Ok(number) if (1..=MAX_COUNT).contains(&number) => Ok(number),
+        _ => Err(format!("write a number from 1 to {MAX_COUNT}")),
     }
 }
 
@@ -454,8 +457,8 @@ mod tests {
 
     #[test]
     fn times_are_written_for_people() {
-        assert_eq!(clock(Duration::from_secs(12 * 3600)), "12 h 00 min");
-        assert_eq!(clock(Duration::from_secs(90)), "1 min 30 s");
-        assert_eq!(clock(Duration::from_millis(1500)), "1.5 s");
+        assert_eq!(format_span(Duration::from_secs(12 * 3600)), "12 h 00 min");
+        assert_eq!(format_span(Duration::from_secs(90)), "1 min 30 s");
+        assert_eq!(format_span(Duration::from_millis(1500)), "1.5 s");
     }
 }

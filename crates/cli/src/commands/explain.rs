@@ -78,7 +78,7 @@ pub fn render(explanation: &Explanation) -> String {
     };
     line("url", visible(explanation.url.as_str()).into_owned());
     line("verdict", explanation.verdict());
-    line("state", state(&explanation.fate));
+    line("state", state(&explanation.url_state));
     line("scope", scope(explanation));
     for cut in &explanation.cuts {
         let words = format!("{}, rule {}: {}", visible(&cut.at), cut.rule.as_str(), cut.rule.words());
@@ -157,8 +157,8 @@ fn scope(explanation: &Explanation) -> String {
     match answer.rejected {
         // Roots and URLs that the user feeds are always in scope.
         None if answer.kind == LinkKind::Root => "in scope: it is a root".into(),
-        None if answer.pattern.is_some() => format!("in scope (--scope {}), by --include{pattern}", answer.breadth),
-        None => format!("in scope (--scope {})", answer.breadth),
+        None if answer.pattern.is_some() => format!("in scope (--scope {}), by --include{pattern}", answer.scope_kind),
+        None => format!("in scope (--scope {})", answer.scope_kind),
         Some(rule) => format!("out of scope, rule {}: {rule}{pattern}; {}", rule.as_str(), rule.advice()),
     }
 }

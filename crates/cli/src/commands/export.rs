@@ -122,7 +122,7 @@ fn to_file(args: &ExportArgs, rules: Option<&Extraction>, path: &Path) -> Result
         let mut out = BufWriter::with_capacity(BUFFER, AtomicFile::create(path)?);
         write(args, rules, Some(path), &mut out)?;
         let aside = out.into_inner().map_err(io::IntoInnerError::into_error)?;
-        Ok(aside.place()?)
+        Ok(aside.rename_into_place()?)
     };
     export().map_err(|fault| (fault, path.display().to_string()))
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use argiope_core::Failure;
 use argiope_core::http::conn::{CertificateSummary, TlsInfo};
-use argiope_core::rules::{Breadth, Config, RobotsPolicy};
+use argiope_core::rules::{Config, RobotsPolicy, ScopeKind};
 use argiope_core::schedule::keeper::Settled;
 use argiope_core::visit::Visit;
 use argiope_runtime::engine_kind;
@@ -60,7 +60,7 @@ pub struct Times {
 
 /// Fetches one URL as a crawl would, and prints the exchange.
 pub fn run(mut config: Config) -> Result<ExitCode, UsageError> {
-    config.scope = Breadth::Page;
+    config.scope = ScopeKind::Page;
     config.robots = RobotsPolicy::Ignore;
     config.max_tries = 1;
     config.no_sitemap = true;

@@ -15,7 +15,7 @@ use super::source;
 
 /// How long the live view waits for a status. It must not wait long: the keeper may wait for the writer, and the writer
 /// for the live view.
-const GLANCE: Duration = Duration::from_millis(50);
+const STATUS_TIMEOUT: Duration = Duration::from_millis(50);
 /// How long other views wait; then they show the last status.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How long memory and disk are believed.
@@ -74,7 +74,7 @@ impl CrawlHandle {
 
     /// The status for the live view: the last one where the crawl does not answer at once.
     pub fn glance(&self) -> Status {
-        self.ask(GLANCE).unwrap_or_else(|| self.last().0.clone())
+        self.ask(STATUS_TIMEOUT).unwrap_or_else(|| self.last().0.clone())
     }
 
     /// How many requests are in flight now.

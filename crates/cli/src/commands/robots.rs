@@ -13,7 +13,7 @@ use argiope_core::page::robots::{MAX_ROBOTS_BYTES, Robots, RobotsAnswer, product
 use argiope_core::rules::Config;
 use argiope_core::rules::{ConfigError, RobotsPolicy, Root};
 use argiope_core::schedule::keeper::Settled;
-use argiope_core::visit::Errand;
+use argiope_core::visit::SiteFile;
 use argiope_core::visit::Visit;
 use argiope_core::{Outcome, Url};
 use argiope_runtime::Error;
@@ -198,9 +198,9 @@ fn of_site(url: &Url) -> Url {
 }
 
 fn meaning(visit: &Visit, agent: &str) -> RobotsFile {
-    let bytes = match visit.message.errand.as_deref() {
-        Some(Errand::Robots(bytes)) => bytes.as_slice(),
-        Some(Errand::Sitemap(..)) | None => &[],
+    let bytes = match visit.message.site_file.as_deref() {
+        Some(SiteFile::Robots(bytes)) => bytes.as_slice(),
+        Some(SiteFile::Sitemap(..)) | None => &[],
     };
     let what = match (visit.facts.status, &visit.facts.error) {
         (_, Some(failure)) => format!("could not be fetched: {}", failure.message),

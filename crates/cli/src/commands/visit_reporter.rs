@@ -16,7 +16,7 @@ use argiope_core::visit::Visit;
 use super::record_stream::{RecordStream, RecordStreamFault};
 use super::report;
 use crate::screen::json_log;
-use crate::screen::live::Live;
+use crate::screen::live::LiveView;
 
 /// Which lines are logged about visits, and in which format.
 #[derive(Clone, Copy, Debug, Default)]
@@ -33,7 +33,7 @@ pub struct VisitReporter {
     rules: Arc<Rules>,
     output: Option<RecordStream>,
     verbosity: Verbosity,
-    live: Arc<Live>,
+    live: Arc<LiveView>,
     report: CrawlReport,
     /// Whether the report collects the links of pages. Not needed with a crawl directory, which has a link graph.
     keeps_links: bool,
@@ -48,7 +48,7 @@ impl VisitReporter {
         rules: Arc<Rules>,
         output: Option<RecordStream>,
         verbosity: Verbosity,
-        live: Arc<Live>,
+        live: Arc<LiveView>,
         keeps_links: bool,
         on_fault: impl FnMut() + Send + 'static,
     ) -> Self {
@@ -131,7 +131,7 @@ mod tests {
 
     fn reporter(path: &Path, faults: &Arc<AtomicU32>) -> VisitReporter {
         let config = Config { roots: vec!["https://h/".into()], ..Config::default() };
-        let live = Arc::new(Live::start(View::None, Status::default).unwrap());
+        let live = Arc::new(LiveView::start(View::None, Status::default).unwrap());
         let faults = Arc::clone(faults);
         let output = RecordStream::open(path).unwrap();
         VisitReporter::new(
@@ -147,7 +147,7 @@ mod tests {
     }
 
     fn visit() -> Visit {
-        Visit::unasked(Link::root(Url::parse("https://h/").unwrap(), 10), Outcome::Robots, None, Time::ZERO)
+        Visit::not_fetched(Link::root(Url::parse("https://h/").unwrap(), 10), Outcome::Robots, None, Time::ZERO)
     }
 
     #[test]
@@ -179,11 +179,11 @@ mod tests {
             let link = Link::root(Url::parse(page).unwrap(), 10);
             let mut found = FollowList::default();
             found.push(gone.url.as_ref(), gone.kind);
-            let mut visit = Visit::unasked(link, Outcome::Ok, None, Time::ZERO);
+            let mut visit = Visit::not_fetched(link, Outcome::Ok, None, Time::ZERO);
             visit.message.found = found;
             reporter.visit(&visit, b"{}\n");
         }
-        let mut broken = Visit::unasked(gone, Outcome::HttpError, None, Time::ZERO);
+        let mut broken = Visit::not_fetched(gone, Outcome::HttpError, None, Time::ZERO);
         broken.facts.status = Some(404);
         reporter.visit(&broken, b"{}\n");
         let (report, _) = reporter.close(Duration::ZERO, 0, End::Finished);

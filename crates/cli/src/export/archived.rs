@@ -116,7 +116,7 @@ impl ArchivedPages {
             http: LaneHttp::Single,
             unprocessed: 0,
             addresses: Arc::from([IpAddr::from([127, 0, 0, 1])]),
-            rare: None,
+            extras: None,
         };
         let conn = Conn::plain(Arc::clone(&self.rules.limits), now);
         let start = FetchStart { started: now, connected: Some(now) };

@@ -63,10 +63,10 @@ impl<'a> DataSource<'a> {
                 match items(value) {
                     Some(items) => {
                         for (inner, value) in items.iter().filter_map(Value::as_object).flatten() {
-                            note(&mut columns, field, Some(inner), value);
+                            note_column(&mut columns, field, Some(inner), value);
                         }
                     }
-                    None => note(&mut columns, field, None, value),
+                    None => note_column(&mut columns, field, None, value),
                 }
             }
             Ok(())
@@ -137,7 +137,7 @@ impl DataColumn {
     }
 }
 
-fn note(columns: &mut Vec<DataColumn>, field: &str, inner: Option<&str>, value: &Value) {
+fn note_column(columns: &mut Vec<DataColumn>, field: &str, inner: Option<&str>, value: &Value) {
     let is_number = value.is_number();
     if let Some(column) = columns.iter_mut().find(|column| column.is_of(field, inner)) {
         column.is_number &= is_number;

@@ -8,7 +8,7 @@ use argiope_core::page::url::Url;
 /// Maximum bytes of one path segment.
 const LONGEST_PART: usize = 100;
 /// Maximum number of folders in a path; deeper folders are dropped and the file name gets a hash.
-const MOST_PARTS: usize = 20;
+const MAX_PARTS: usize = 20;
 
 /// Names that Windows reserves, whatever their extension.
 const RESERVED: &[&str] = &[
@@ -33,8 +33,8 @@ impl FileNames {
         self.folders.insert(folder.to_lowercase());
         let mut parts: Vec<&str> = url.path().split('/').skip(1).collect();
         let last = parts.pop().unwrap_or("");
-        let deep = parts.len() > MOST_PARTS;
-        for piece in parts.iter().take(MOST_PARTS) {
+        let deep = parts.len() > MAX_PARTS;
+        for piece in parts.iter().take(MAX_PARTS) {
             if !piece.is_empty() {
                 folder = self.folder(&format!("{folder}/{}", part(piece)));
             }

@@ -25,7 +25,7 @@ use std::io::Write;
 use std::path::Path;
 
 use argiope_content::Extraction;
-use argiope_core::output::escape::{acts, write_json};
+use argiope_core::output::escape::{is_unsafe_char, write_json};
 
 use crate::markup::write_escaped;
 use crate::records::{self, ReadError, StoredRecord};
@@ -83,7 +83,7 @@ pub fn parquet(
 
 /// A multi-line text without terminal control characters.
 fn harmless_lines(text: &str) -> String {
-    text.chars().filter(|&character| matches!(character, '\n' | '\t') || !acts(character)).collect()
+    text.chars().filter(|&character| matches!(character, '\n' | '\t') || !is_unsafe_char(character)).collect()
 }
 
 /// Text escaped for XML, in or out of attributes. Characters that XML does not allow are dropped.
@@ -95,7 +95,7 @@ impl std::fmt::Display for Xml<'_> {
         write_escaped(f, self.0, |f, c| match c {
             '\t' | '\n' | '\r' => write!(f, "&#{};", u32::from(c)),
             '\0'..='\x1f' | '\u{fffe}' | '\u{ffff}' => Ok(()),
-            c if acts(c) => write!(f, "&#x{:x};", u32::from(c)),
+            c if is_unsafe_char(c) => write!(f, "&#x{:x};", u32::from(c)),
             c => f.write_char(c),
         })
     }

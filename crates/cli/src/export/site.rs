@@ -87,7 +87,7 @@ pub fn site(directory: &Path, folder: &Path) -> Result<SiteExportCount, ReadErro
         Ok(())
     })?;
     AtomicFile::write(&folder.join("index.html"), start_page(&map))?;
-    list.into_inner().map_err(io::IntoInnerError::into_error)?.place()?;
+    list.into_inner().map_err(io::IntoInnerError::into_error)?.rename_into_place()?;
     progress.end();
     Ok(SiteExportCount { files, missing: missing.len() as u64 })
 }
@@ -193,7 +193,7 @@ fn rewritten(
     missing: &mut std::collections::HashSet<Box<str>>,
 ) -> Vec<u8> {
     let mut rewriter = SiteRewriter { page: page.url.clone(), base: page.url.clone(), map, file, missing };
-    let (text, declared_late) = match page.content_type.as_deref() {
+    let (text, utf8_needs_mark) = match page.content_type.as_deref() {
         Some("text/html") => (rewrite_page(&page.text(), Dialect::Html, POLICY, &mut rewriter), true),
         Some("application/xhtml+xml") => {
             let policy = POLICY.replace("\">", "\"/>");
@@ -212,7 +212,7 @@ fn rewritten(
     };
     // The text is UTF-8 now. The response header that declared its charset is lost, so a byte order mark replaces it.
     // XML that was UTF-8 before needs none: UTF-8 is the default of XML.
-    let needs_mark = !text.is_ascii() && (declared_late || page.charset != Some("utf-8"));
+    let needs_mark = !text.is_ascii() && (utf8_needs_mark || page.charset != Some("utf-8"));
     let mark = if needs_mark && !text.starts_with('\u{feff}') { "\u{feff}" } else { "" };
     [mark.as_bytes(), text.as_bytes()].concat()
 }

@@ -152,7 +152,7 @@ fn open_part(file: &Path, number: u32) -> Result<(BufWriter<AtomicFile>, String)
 fn close_part(mut part: BufWriter<AtomicFile>) -> Result<(), ReadError> {
     end(&mut part, "urlset")?;
     let part = part.into_inner().map_err(std::io::IntoInnerError::into_error)?;
-    Ok(part.place()?)
+    Ok(part.rename_into_place()?)
 }
 
 fn begin(out: &mut dyn Write, element: &str) -> std::io::Result<()> {

@@ -8,11 +8,11 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Seek, Write};
 
 /// Size of the sort buffer.
-const ROOM: usize = 32 << 20;
+const MEMORY_LIMIT: usize = 32 << 20;
 
 /// Collects lines to sort. A line must not contain a line feed.
 pub struct Sorted {
-    room: usize,
+    memory_limit: usize,
     bytes: usize,
     lines: Vec<Box<[u8]>>,
     runs: Vec<File>,
@@ -20,19 +20,19 @@ pub struct Sorted {
 
 impl Default for Sorted {
     fn default() -> Self {
-        Self::with_room(ROOM)
+        Self::with_memory_limit(MEMORY_LIMIT)
     }
 }
 
 impl Sorted {
-    fn with_room(room: usize) -> Self {
-        Self { room, bytes: 0, lines: Vec::new(), runs: Vec::new() }
+    fn with_memory_limit(memory_limit: usize) -> Self {
+        Self { memory_limit, bytes: 0, lines: Vec::new(), runs: Vec::new() }
     }
 
     pub fn push(&mut self, line: &[u8]) -> io::Result<()> {
         self.lines.push(line.into());
         self.bytes += line.len() + size_of::<Box<[u8]>>() + 16;
-        if self.bytes > self.room {
+        if self.bytes > self.memory_limit {
             self.spill()?;
         }
         Ok(())
@@ -91,8 +91,8 @@ mod tests {
 
     #[test]
     fn lines_come_in_order_from_memory_and_from_many_runs() {
-        for room in [usize::MAX, 200] {
-            let mut sorted = Sorted::with_room(room);
+        for memory_limit in [usize::MAX, 200] {
+            let mut sorted = Sorted::with_memory_limit(memory_limit);
             let mut expected = Vec::new();
             for number in 0..500u32 {
                 let line = format!("{}", number.wrapping_mul(2_654_435_761) % 300).into_bytes();

@@ -35,8 +35,8 @@ static PATH_SESSIONS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
 /// The sort key of a URL.
 pub fn surt(url: UrlRef<'_>) -> String {
     let host = url.host();
-    let digits = host.strip_prefix("www").map(|rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()));
-    let host = digits.and_then(|rest| rest.strip_prefix('.')).unwrap_or(host);
+    let after_www = host.strip_prefix("www").map(|rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()));
+    let host = after_www.and_then(|rest| rest.strip_prefix('.')).unwrap_or(host);
     let mut key = host.split('.').rev().collect::<Vec<_>>().join(",");
     let default = if url.is_https() { 443 } else { 80 };
     if url.port() != default {

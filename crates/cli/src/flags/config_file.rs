@@ -312,7 +312,7 @@ mod tests {
         assert_eq!((config.depth, config.roots.as_slice()), (Some(1), &["b.example".to_owned()][..]));
         assert_eq!((config.exclude.as_slice(), config.delay.to_string()), (&["y".to_owned()][..], "2s".to_owned()));
         let rules = config.compile(0).unwrap();
-        assert_eq!(rules.breadth.as_str(), "any");
+        assert_eq!(rules.scope_kind.as_str(), "any");
         assert_eq!(rules.robots.as_str(), "obey");
     }
 }

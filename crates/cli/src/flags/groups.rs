@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use argiope_core::rules::{
-    AssetsScope, BadValue, Breadth, Config, ConfigError, EngineName, HeaderLine, HttpVersion, Pace, Rate, Resolve,
-    RobotsPolicy, Size, Span, TrapPolicy, WarcCompression, With,
+    AssetsScope, BadValue, Config, ConfigError, EngineName, HeaderLine, HttpVersion, Pace, Rate, Resolve, RobotsPolicy,
+    ScopeKind, Size, Span, TrapPolicy, WarcCompression, With,
 };
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args};
@@ -117,8 +117,8 @@ pub struct ScopeFlags {
     ///
     /// page: only the roots. prefix: below the directory of a root. host: on the host of a root, with or without www.
     /// domain: on all hosts of its registrable domain, such as example.com. any: everywhere.
-    #[arg(long, value_name = "SCOPE", value_parser = one_of::<Breadth>(Breadth::WORDS))]
-    scope: Option<Breadth>,
+    #[arg(long, value_name = "SCOPE", value_parser = one_of::<ScopeKind>(ScopeKind::WORDS))]
+    scope: Option<ScopeKind>,
     /// Stay on the hosts of the roots: --scope host
     #[arg(long, conflicts_with_all = ["scope", "lenient"])]
     strict: bool,

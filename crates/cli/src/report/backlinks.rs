@@ -1,6 +1,6 @@
 //! [`Backlinks`]: which pages link to which URL, kept until the broken links are known.
 //!
-//! Invariant: at most [`MOST_LINKS`] links and [`MOST_TEXT`] bytes of page addresses, about 60 MB in total. Beyond that, a
+//! Invariant: at most [`MAX_LINKS`] links and [`MAX_TEXT`] bytes of page addresses, about 60 MB in total. Beyond that, a
 //! broken link is listed with the page it was found on and the linking pages seen before the limit.
 
 use std::collections::HashMap;
@@ -10,9 +10,9 @@ use argiope_core::UrlRef;
 use super::url_list::UrlList;
 
 /// Maximum number of links, which take 12 bytes each.
-const MOST_LINKS: usize = 3_000_000;
+const MAX_LINKS: usize = 3_000_000;
 /// Maximum bytes of the URLs of pages with links.
-const MOST_TEXT: usize = 16 << 20;
+const MAX_TEXT: usize = 16 << 20;
 
 /// The key of the fingerprints. It can be constant: a collision, even a constructed one, only lists a page too many.
 const KEY: u64 = 0x6172_6769_6f70_6521;
@@ -28,7 +28,7 @@ pub struct Backlinks {
 
 impl Default for Backlinks {
     fn default() -> Self {
-        Self { urls: UrlList::with_room(MOST_TEXT), links: Vec::new(), pages: Vec::new() }
+        Self { urls: UrlList::with_limit(MAX_TEXT), links: Vec::new(), pages: Vec::new() }
     }
 }
 
@@ -44,12 +44,12 @@ impl Backlinks {
     }
 
     pub fn add(&mut self, page: &str, links: impl IntoIterator<Item = u64>) {
-        if self.links.len() >= MOST_LINKS {
+        if self.links.len() >= MAX_LINKS {
             return;
         }
         let Some(number) = self.urls.push(page) else { return };
         let before = self.links.len();
-        self.links.extend(links.into_iter().take(MOST_LINKS - before));
+        self.links.extend(links.into_iter().take(MAX_LINKS - before));
         match self.links.len() {
             after if after > before => self.pages.resize(after, number),
             _ => self.urls.pop(),
@@ -93,9 +93,9 @@ mod tests {
     #[test]
     fn links_and_urls_stay_within_their_limits() {
         let mut backlinks = Backlinks::default();
-        backlinks.add("http://h/1", 0..2 * MOST_LINKS as u64);
+        backlinks.add("http://h/1", 0..2 * MAX_LINKS as u64);
         backlinks.add("http://h/2", [1]);
-        assert_eq!((backlinks.links.len(), backlinks.pages.len()), (MOST_LINKS, MOST_LINKS));
+        assert_eq!((backlinks.links.len(), backlinks.pages.len()), (MAX_LINKS, MAX_LINKS));
         assert_eq!(backlinks.urls.get(1), None);
     }
 }

@@ -77,8 +77,9 @@ pub struct ReportDetail {
     scratch: String,
 }
 
-/// The groups that a page belongs to, by name.
-pub fn each_group(page: &PageSummary<'_>, depth: u32, scratch: &mut String, mut each: impl FnMut(&str)) {
+/// Calls `each` with the name of every group that a page belongs to. `link_depth` is the number of links from a root
+/// to the page; `scratch` is reused so that names are not allocated.
+pub fn each_group(page: &PageSummary<'_>, link_depth: u32, scratch: &mut String, mut each: impl FnMut(&str)) {
     let mut give = |arguments: std::fmt::Arguments<'_>| {
         scratch.clear();
         let _ = scratch.write_fmt(arguments);
@@ -100,7 +101,7 @@ pub fn each_group(page: &PageSummary<'_>, depth: u32, scratch: &mut String, mut 
     if let Some(kind) = page.content_type.filter(|_| page.bytes_body > 0) {
         give(format_args!("type:{kind}"));
     }
-    give(format_args!("depth:{}", depth.min(MAX_DEPTH)));
+    give(format_args!("depth:{}", link_depth.min(MAX_DEPTH)));
     give(format_args!("host:{}", page.host));
     give(format_args!("section:{}{}", page.host, section(page.url)));
     if let Some(total) = page.total {

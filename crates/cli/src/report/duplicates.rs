@@ -42,7 +42,7 @@ impl Default for Duplicates {
             groups: Vec::new(),
             by_digest: HashMap::new(),
             seen: HashMap::new(),
-            urls: UrlList::with_room(MAX_TEXT),
+            urls: UrlList::with_limit(MAX_TEXT),
         }
     }
 }
@@ -73,7 +73,7 @@ impl Duplicates {
     /// Frees the memory that only adding pages needs.
     pub fn close(&mut self) {
         (self.seen, self.by_digest) = (HashMap::new(), HashMap::new());
-        self.urls = UrlList::with_room(0);
+        self.urls = UrlList::with_limit(0);
     }
 }
 

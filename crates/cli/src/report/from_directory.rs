@@ -99,7 +99,7 @@ impl CrawlReport {
                     runs.clear();
                     return Ok(());
                 }
-                HistoryEvent::Fate { line, .. } => {
+                HistoryEvent::FinalOutcome { line, .. } => {
                     settled += 1;
                     StoredRecord::read(line)?
                 }

@@ -37,7 +37,7 @@ impl LinkFacts {
                     urls.clear();
                 }
                 HistoryEvent::Link { url, kind: LinkKind::Asset, .. } => resources.push(graph.url_key(url)),
-                HistoryEvent::Fate { line, .. } | HistoryEvent::Line { line } => {
+                HistoryEvent::FinalOutcome { line, .. } | HistoryEvent::Line { line } => {
                     let record = StoredRecord::read(line)?;
                     if record.is_page() && record.is_success() {
                         urls.push(graph.url_key(&record.url));
@@ -60,7 +60,7 @@ impl LinkFacts {
         records::walk(directory, |event| {
             match event {
                 HistoryEvent::Round => rounds = rounds.saturating_sub(1),
-                HistoryEvent::Fate { line, .. } | HistoryEvent::Line { line } if rounds == 0 => {
+                HistoryEvent::FinalOutcome { line, .. } | HistoryEvent::Line { line } if rounds == 0 => {
                     let record = StoredRecord::read(line)?;
                     if record.is_page() && record.is_success() {
                         facts.add(&record, inlinks.of(&record.url));

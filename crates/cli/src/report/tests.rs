@@ -120,7 +120,7 @@ fn a_visit_is_a_page_of_the_report() {
     let config = argiope_core::rules::Config { roots: vec!["https://h.example/".into()], ..Default::default() };
     let rules = config.compile(0).unwrap();
     let link = argiope_core::Link::root(Url::parse("https://h.example/").unwrap(), 10);
-    let mut visit = Visit::unasked(link, Outcome::Redirect, None, argiope_core::Time::ZERO);
+    let mut visit = Visit::not_fetched(link, Outcome::Redirect, None, argiope_core::Time::ZERO);
     for (to, in_scope) in [("https://www.h.example/x", true), ("https://elsewhere.example/", false)] {
         visit.facts.redirect = Some(Url::parse(to).unwrap());
         let page = PageSummary::of(&visit, &rules);

@@ -1,20 +1,20 @@
 //! [`Top`]: the largest N of many values.
 
-/// The `room` largest values and their names, in descending order. Equal values keep their order of arrival.
+/// The `capacity` largest values and their names, in descending order. Equal values keep their order of arrival.
 #[derive(Clone, Debug)]
 pub struct Top<V> {
-    room: usize,
+    capacity: usize,
     items: Vec<(V, Box<str>)>,
 }
 
 impl<V: Ord + Copy> Top<V> {
-    pub fn new(room: usize) -> Self {
-        Self { room, items: Vec::with_capacity(room) }
+    pub fn new(capacity: usize) -> Self {
+        Self { capacity, items: Vec::with_capacity(capacity) }
     }
 
     /// Inserts the value if it is among the largest; otherwise costs one comparison.
     pub fn offer(&mut self, value: V, name: &str) {
-        if self.items.len() == self.room {
+        if self.items.len() == self.capacity {
             match self.items.last() {
                 Some((least, _)) if value > *least => self.items.pop(),
                 _ => return,

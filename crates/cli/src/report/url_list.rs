@@ -10,7 +10,7 @@ pub struct UrlList {
 }
 
 impl UrlList {
-    pub fn with_room(max_bytes: usize) -> Self {
+    pub fn with_limit(max_bytes: usize) -> Self {
         Self { max_bytes: max_bytes.min(u32::MAX as usize), text: String::new(), ends: Vec::new() }
     }
 
@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     fn urls_are_found_by_their_number_within_the_limit() {
-        let mut urls = UrlList::with_room(10);
+        let mut urls = UrlList::with_limit(10);
         assert_eq!((urls.push("http"), urls.push(""), urls.push("ab")), (Some(0), Some(1), Some(2)));
         assert_eq!(urls.push("12345"), None);
         urls.pop();

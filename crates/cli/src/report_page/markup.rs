@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Write as _};
 
-use argiope_core::output::escape::acts;
+use argiope_core::output::escape::is_unsafe_char;
 
 use crate::markup::write_escaped;
 
@@ -15,7 +15,7 @@ pub struct Text<'a>(pub &'a str);
 impl Display for Text<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Characters that change the writing direction would make a URL look like another one.
-        write_escaped(f, self.0, |f, c| f.write_char(if acts(c) { '\u{fffd}' } else { c }))
+        write_escaped(f, self.0, |f, c| f.write_char(if is_unsafe_char(c) { '\u{fffd}' } else { c }))
     }
 }
 

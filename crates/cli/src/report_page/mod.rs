@@ -46,7 +46,7 @@ pub fn render(page: &ReportPage<'_>) -> String {
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src '{}'; script-src '{}'; base-uri 'none'; form-action 'none'\">\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><meta name=\"robots\" content=\"noindex\">\
          <title>Crawl of {name}</title><style>{STYLE}</style></head>\n<body>\n<header><h1>Crawl of {name}</h1>\n<p>{}</p>\n\
-         <nav aria-label=\"Sections\"><a href=\"#findings\">Findings</a><a href=\"#pictures\">Pictures</a><a href=\"#tables\">Tables</a><a href=\"#urls\">URLs</a></nav></header>\n<main>\n",
+         <nav aria-label=\"Sections\"><a href=\"#findings\">Findings</a><a href=\"#pictures\">Charts</a><a href=\"#tables\">Tables</a><a href=\"#urls\">URLs</a></nav></header>\n<main>\n",
         digest(STYLE),
         digest(SCRIPT),
         Text(headline(report).trim_end()),
@@ -112,7 +112,7 @@ fn findings(html: &mut String, page: &ReportPage<'_>, lists: &mut Lists<'_>) {
             Text(finding.kind.title),
             wording::count(finding.total),
             Text(finding.kind.why),
-            Text(finding.kind.mend),
+            Text(finding.kind.fix),
             Text(page.directory),
             finding.kind.id,
         );
@@ -129,7 +129,7 @@ fn findings(html: &mut String, page: &ReportPage<'_>, lists: &mut Lists<'_>) {
 }
 
 fn pictures(html: &mut String, detail: &ReportDetail, report: &CrawlReport, lists: &mut Lists<'_>) {
-    html.push_str("<h2 id=\"pictures\">Pictures</h2>\n");
+    html.push_str("<h2 id=\"pictures\">Charts</h2>\n");
     html.push_str(&charts::legend(&report.outcomes));
     html.push_str("<div class=\"cards\">\n");
     let mut card = |title: &str, picture: &str| {

@@ -1,7 +1,7 @@
 //! The live view: on a terminal a few lines, redrawn in place; otherwise a plain line every few seconds.
 //!
 //! Invariant: one frame is one write, so it does not flicker; the cursor is never hidden, so an abrupt end cannot lose it;
-//! all other output goes through [`Live::say`], so it cannot garble the view.
+//! all other output goes through [`LiveView::say`], so it cannot garble the view.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -51,12 +51,12 @@ impl View {
 }
 
 /// The thread that shows progress. Dropping it clears the view. With [`View::None`] there is no thread.
-pub struct Live {
+pub struct LiveView {
     messages: Option<SyncSender<String>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Live {
+impl LiveView {
     /// Shows what `snapshot` returns until stopped.
     pub fn start(view: View, snapshot: impl FnMut() -> Status + Send + 'static) -> std::io::Result<Self> {
         if view == View::None {
@@ -94,7 +94,7 @@ impl Live {
     }
 }
 
-impl Drop for Live {
+impl Drop for LiveView {
     fn drop(&mut self) {
         self.finish();
     }
@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn stopping_ends_the_thread() {
         for view in [View::None, View::Plain] {
-            let live = Live::start(view, Status::default).unwrap();
+            let live = LiveView::start(view, Status::default).unwrap();
             live.stop();
         }
     }

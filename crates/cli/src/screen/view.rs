@@ -27,7 +27,7 @@ const BAR: usize = 40;
 const ERRORS: usize = 3;
 const CURRENT: usize = 5;
 /// The minimum height of the view for listing errors and requests.
-const ROOMY: usize = 12;
+const TALL_SCREEN: usize = 12;
 
 /// How many columns and lines the view may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,14 +60,14 @@ pub fn lines(snapshot: &Status, size: ScreenSize, colour: bool) -> Vec<String> {
         wording::count(snapshot.queued),
         wording::plural(snapshot.hosts, "host"),
     ));
-    let fates = fates(&snapshot.outcomes, &snapshot.status_classes)
+    let outcome_texts = outcome_texts(&snapshot.outcomes, &snapshot.status_classes)
         .map(|(outcome, text)| paint(outcome_colour(outcome), &text))
         .collect::<Vec<_>>();
-    if !fates.is_empty() {
-        if height >= ROOMY {
+    if !outcome_texts.is_empty() {
+        if height >= TALL_SCREEN {
             lines.push(format!("{}{}", label("known"), bar(snapshot, paint)));
         }
-        lines.push(format!("{}{}", label("so far"), fates.join("   ")));
+        lines.push(format!("{}{}", label("so far"), outcome_texts.join("   ")));
     }
     if let Some(hosts) = hosts(&snapshot.busiest, busy) {
         lines.push(format!("{}{hosts}", label("busiest")));
@@ -84,7 +84,7 @@ pub fn lines(snapshot: &Status, size: ScreenSize, colour: bool) -> Vec<String> {
     if let Some(estimate) = estimate(snapshot) {
         lines.push(format!("{}{estimate}", label("to go")));
     }
-    if height >= ROOMY {
+    if height >= TALL_SCREEN {
         let room = |lines: &Vec<String>| height.saturating_sub(lines.len());
         for (number, error) in snapshot.errors.iter().take(ERRORS.min(room(&lines))).enumerate() {
             let cause = match (error.kind, error.status) {
@@ -187,7 +187,8 @@ fn state(state: CrawlState) -> &'static str {
 
 /// Renders the status as one line, for a log.
 pub fn plain(snapshot: &Status) -> String {
-    let fates: Vec<String> = fates(&snapshot.outcomes, &snapshot.status_classes).map(|(_, text)| text).collect();
+    let outcome_texts: Vec<String> =
+        outcome_texts(&snapshot.outcomes, &snapshot.status_classes).map(|(_, text)| text).collect();
     let mut line = format!(
         "{}  {}, {}/s, {} in flight, {} queued, {}",
         wording::clock(snapshot.elapsed),
@@ -197,8 +198,8 @@ pub fn plain(snapshot: &Status) -> String {
         wording::count(snapshot.queued),
         wording::bytes(snapshot.bytes),
     );
-    if !fates.is_empty() {
-        line.push_str(&format!(" ({})", fates.join(", ")));
+    if !outcome_texts.is_empty() {
+        line.push_str(&format!(" ({})", outcome_texts.join(", ")));
     }
     match (&snapshot.state, &snapshot.waiting) {
         (CrawlState::Paused, _) => line.push_str("; paused"),
@@ -209,7 +210,7 @@ pub fn plain(snapshot: &Status) -> String {
 }
 
 /// `ok 1,200`, `errors 30 (28 4xx, 2 5xx)`: outcomes with a count above zero.
-fn fates(outcomes: &OutcomeCounts, classes: &[u64; 5]) -> impl Iterator<Item = (Outcome, String)> {
+fn outcome_texts(outcomes: &OutcomeCounts, classes: &[u64; 5]) -> impl Iterator<Item = (Outcome, String)> {
     let [.., client, server] = *classes;
     outcomes.iter().map(move |(outcome, number)| {
         let mut text = format!("{} {}", wording::outcome_short(outcome), wording::count(number));

@@ -13,7 +13,7 @@ use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter, Serializer};
 
 /// Escapes every character that could act on a terminal, as `\x1b` or `\u{202e}`.
 pub fn visible(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(acts) {
+    if !text.chars().any(is_unsafe_char) {
         return Cow::Borrowed(text);
     }
     let mut shown = String::with_capacity(text.len() + 16);
@@ -22,10 +22,10 @@ pub fn visible(text: &str) -> Cow<'_, str> {
             '\n' => shown.push_str("\\n"),
             '\r' => shown.push_str("\\r"),
             '\t' => shown.push_str("\\t"),
-            c if acts(c) && u32::from(c) < 0x100 => {
+            c if is_unsafe_char(c) && u32::from(c) < 0x100 => {
                 let _ = write!(shown, "\\x{:02x}", u32::from(c));
             }
-            c if acts(c) => {
+            c if is_unsafe_char(c) => {
                 let _ = write!(shown, "\\u{{{:x}}}", u32::from(c));
             }
             c => shown.push(c),
@@ -53,7 +53,7 @@ pub fn visible_bytes(bytes: &[u8]) -> String {
 
 /// Control characters (C0, DEL, C1), line and paragraph separators, and characters that are invisible or change the
 /// writing direction: a URL must not look like another one.
-pub fn acts(c: char) -> bool {
+pub fn is_unsafe_char(c: char) -> bool {
     c.is_control()
         || matches!(c,
             '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
@@ -62,7 +62,7 @@ pub fn acts(c: char) -> bool {
             | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Appends a value as JSON on one line. Every character that [`acts`] is escaped as `\u202e`, which is equivalent for
+/// Appends a value as JSON on one line. Every [`is_unsafe_char`] is escaped as `\u202e`, which is equivalent for
 /// parsers and harmless when printed.
 pub fn write_json(out: &mut Vec<u8>, value: &impl Serialize) -> serde_json::Result<()> {
     value.serialize(&mut Serializer::with_formatter(out, Harmless(CompactFormatter)))
@@ -87,7 +87,7 @@ impl<F: Formatter> Formatter for Harmless<F> {
             return writer.write_all(fragment.as_bytes());
         }
         let mut rest = fragment;
-        while let Some((at, c)) = rest.char_indices().find(|(_, c)| acts(*c)) {
+        while let Some((at, c)) = rest.char_indices().find(|(_, c)| is_unsafe_char(*c)) {
             let (before, after) = rest.split_at(at);
             writer.write_all(before.as_bytes())?;
             for unit in c.encode_utf16(&mut [0; 2]) {
@@ -176,12 +176,12 @@ mod tests {
         write_json(&mut line, &value).unwrap();
         let line = String::from_utf8(line).unwrap();
         let line = line.strip_prefix("before ").unwrap();
-        assert!(!line.chars().any(acts), "{line}");
+        assert!(!line.chars().any(is_unsafe_char), "{line}");
         assert!(line.contains(r#""a\u001b\u007fb\u009bc\u202e日本\ufeff\udb40\udc41\"\\""#), "{line}");
         assert_eq!(serde_json::from_str::<serde_json::Value>(line).unwrap(), value);
         let pretty = pretty_json(&value);
         assert!(
-            !pretty.lines().any(|line| line.chars().any(acts)) && pretty.contains("\n  \"plain\": \"é\""),
+            !pretty.lines().any(|line| line.chars().any(is_unsafe_char)) && pretty.contains("\n  \"plain\": \"é\""),
             "{pretty}"
         );
         assert_eq!(serde_json::from_str::<serde_json::Value>(&pretty).unwrap(), value);

@@ -67,7 +67,7 @@ struct Line<'a> {
     v: u8,
     r#type: &'static str,
     #[serde(rename = "for", skip_serializing_if = "Option::is_none")]
-    errand: Option<&'static str>,
+    site_file: Option<&'static str>,
     /// Left out for GET.
     #[serde(skip_serializing_if = "Option::is_none")]
     method: Option<&'static str>,
@@ -261,7 +261,7 @@ pub fn encode(visit: &Visit, clock: WallClock, key: u64, place: Option<&WarcLoca
     let line = Line {
         v: VERSION,
         r#type: if visit.is_page() { "page" } else { "aux" },
-        errand: match visit.purpose {
+        site_file: match visit.purpose {
             Purpose::Page => None,
             Purpose::Robots(_) => Some("robots"),
             Purpose::Sitemap => Some("sitemap"),
@@ -298,7 +298,7 @@ pub fn encode(visit: &Visit, clock: WallClock, key: u64, place: Option<&WarcLoca
         new_links: searched.then_some(visit.findings.new_links),
         capped: visit.findings.capped,
         links_cut: visit.findings.links_cut,
-        odd: visit.facts.odd.names(),
+        odd: visit.facts.defects.names(),
         noindex: visit.findings.noindex,
         nofollow: visit.findings.nofollow,
         canonical: visit.findings.canonical.as_ref().map(|url| url.as_str()),

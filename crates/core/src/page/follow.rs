@@ -55,7 +55,7 @@ pub fn links(visit: &mut Visit, links: &LinkList, nofollow: bool, rules: &Rules)
     let mut seen = HashSet::with_capacity(links.len());
     let depth = visit.link.depth.saturating_add(1);
     visit.message.found =
-        FollowList::with_room(depth, rules.max_redirects, links.len(), links.bytes().min(MAX_FOLLOW_BYTES));
+        FollowList::with_capacity(depth, rules.max_redirects, links.len(), links.bytes().min(MAX_FOLLOW_BYTES));
     let mut judging = rules.scope.judging();
     // A page that is embedded as a resource is not followed further: its own resources could be anywhere.
     let is_embedded = visit.link.kind == LinkKind::Asset && visit.findings.facts.is_some();
@@ -142,7 +142,7 @@ pub fn redirect(visit: &mut Visit, location: &[u8], rules: &Rules) {
     match rules.scope.judge(target.as_ref(), visit.link.depth, judged_as) {
         ScopeVerdict::Follow => {
             visit.message.found =
-                FollowList::with_room(visit.link.depth, visit.link.redirects - 1, 1, target.as_str().len());
+                FollowList::with_capacity(visit.link.depth, visit.link.redirects - 1, 1, target.as_str().len());
             visit.message.found.push(target.as_ref(), LinkKind::Redirect);
         }
         ScopeVerdict::Reject(rule) => {

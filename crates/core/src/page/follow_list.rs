@@ -27,7 +27,7 @@ struct Item {
 
 impl FollowList {
     /// An empty list for links of this depth and redirect allowance, with capacity for this many links and bytes.
-    pub fn with_room(depth: u32, redirects: u8, links: usize, bytes: usize) -> Self {
+    pub fn with_capacity(depth: u32, redirects: u8, links: usize, bytes: usize) -> Self {
         Self { text: String::with_capacity(bytes), items: Vec::with_capacity(links), depth, redirects }
     }
 
@@ -92,7 +92,7 @@ mod tests {
         let url = |text: &str| Url::parse(text).expect("an address");
         let urls = ["http://h/", "https://[::1]:81/p?q=é", "http://h:8080/a/b"].map(url);
         let page = url("http://page/");
-        let mut found = FollowList::with_room(3, 5, 1, 1);
+        let mut found = FollowList::with_capacity(3, 5, 1, 1);
         for (address, kind) in urls.iter().zip([LinkKind::Anchor, LinkKind::Frame, LinkKind::Asset]) {
             found.push(address.as_ref(), kind);
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::page::custom_request::{CustomRequest, rank};
 use crate::page::url::{Url, UrlRef};
-use crate::schedule::frontier::seen_key;
+use crate::schedule::frontier::link_fingerprint;
 
 /// A URL to fetch and how it was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -128,8 +128,8 @@ impl Link {
     }
 
     /// Its fingerprint, by which the frontier recognises it.
-    pub fn seen_key(&self, key: u64) -> u64 {
-        seen_key(self.url.as_ref(), self.kind, key) ^ self.request_identity(key)
+    pub fn fingerprint(&self, key: u64) -> u64 {
+        link_fingerprint(self.url.as_ref(), self.kind, key) ^ self.request_identity(key)
     }
 }
 
@@ -284,7 +284,7 @@ impl LinkList {
     }
 
     /// An empty list with capacity for this many links and bytes.
-    pub fn with_room(links: usize, bytes: usize) -> Self {
+    pub fn with_capacity(links: usize, bytes: usize) -> Self {
         Self { text: String::with_capacity(bytes), items: Vec::with_capacity(links), anchors: None }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 
-use super::value::{Breadth, EngineName, HeaderLine, Pace, RobotsPolicy, Size, Span, TrapPolicy};
+use super::value::{EngineName, HeaderLine, Pace, RobotsPolicy, ScopeKind, Size, Span, TrapPolicy};
 use super::{Config, ConfigError, Environment, HostPort, Root, Rules, Sitemaps};
 use crate::budget::Budget;
 use crate::http::conn::Limits;
@@ -26,13 +26,13 @@ fn account(max_memory: Option<u64>) -> std::sync::Arc<Budget> {
 }
 const PER_IP: usize = 12;
 /// More requests in flight than a machine has ports for; prevents overflow in sums.
-const MOST_FETCHES: usize = 1_000_000;
+const MAX_FETCHES: usize = 1_000_000;
 /// A host's slots have 16-bit numbers.
-const MOST_PER_HOST: usize = u16::MAX as usize;
+const MAX_PER_HOST: usize = u16::MAX as usize;
 /// A legitimate response head can be this large.
 const SMALLEST_HEAD: u64 = 512;
 /// The state of a single host needs this much memory.
-const LEAST_MEMORY: u64 = 32 << 10;
+const MIN_MEMORY: u64 = 32 << 10;
 
 impl Config {
     /// Checks every setting, without anything from the machine: no files, no environment variables.
@@ -42,7 +42,7 @@ impl Config {
 
     /// Checks every setting.
     pub fn compile_in(&self, environment: Environment) -> Result<Rules, ConfigError> {
-        let breadth = self.breadth()?;
+        let scope_kind = self.scope_kind()?;
         let (concurrency, per_host, per_ip) = self.widths()?;
         self.limits_make_sense()?;
         for (key, patterns) in [("include", &self.include), ("exclude", &self.exclude)] {
@@ -52,7 +52,7 @@ impl Config {
         }
 
         let roots = self.compile_roots()?;
-        let scope = self.compile_scope(&roots, breadth)?;
+        let scope = self.compile_scope(&roots, scope_kind)?;
         let user_agent = self.identity()?;
         let agent_token = product_token(&user_agent).into();
         let mut headers = self.header.clone();
@@ -71,7 +71,7 @@ impl Config {
 
         Ok(Rules {
             roots,
-            breadth,
+            scope_kind,
             scope,
             max_pages: self.max_pages,
             max_bytes: self.max_bytes.map(|size| size.0),
@@ -159,18 +159,18 @@ impl Config {
         })
     }
 
-    fn breadth(&self) -> Result<Breadth, ConfigError> {
+    fn scope_kind(&self) -> Result<ScopeKind, ConfigError> {
         match (self.strict, self.lenient) {
             (true, true) => Err(Self::error("strict", true, "contradicts lenient; give one of them")),
-            (true, false) => Ok(Breadth::Host),
-            (false, true) => Ok(Breadth::Domain),
+            (true, false) => Ok(ScopeKind::Host),
+            (false, true) => Ok(ScopeKind::Domain),
             (false, false) => Ok(self.scope),
         }
     }
 
-    fn compile_scope(&self, roots: &[Root], breadth: Breadth) -> Result<Scope, ConfigError> {
+    fn compile_scope(&self, roots: &[Root], scope_kind: ScopeKind) -> Result<Scope, ConfigError> {
         let urls: Vec<Url> = roots.iter().flat_map(|root| root.candidates.iter().cloned()).collect();
-        Scope::new(&urls, breadth, &self.include, &self.exclude, self.depth, self.max_url)
+        Scope::new(&urls, scope_kind, &self.include, &self.exclude, self.depth, self.max_url)
             .map(|scope| {
                 scope
                     .with_assets(self.assets.then_some(self.assets_scope), &urls)
@@ -190,8 +190,8 @@ impl Config {
 
     /// Limits on requests in flight: over all hosts, per host, and per address.
     fn widths(&self) -> Result<(usize, usize, Option<usize>), ConfigError> {
-        if !(1..=MOST_FETCHES).contains(&self.concurrency) {
-            let problem = format!("write a whole number from 1 to {MOST_FETCHES}");
+        if !(1..=MAX_FETCHES).contains(&self.concurrency) {
+            let problem = format!("write a whole number from 1 to {MAX_FETCHES}");
             return Err(Self::error("concurrency", self.concurrency, problem));
         }
         if self.per_host == Some(0) {
@@ -230,8 +230,8 @@ impl Config {
         if let Some((key, _)) = counts.into_iter().find(|(_, count)| *count == Some(0)) {
             return Err(Self::error(key, 0, "write a whole number from 1 on"));
         }
-        if let Some(size) = self.max_memory.filter(|size| size.0 < LEAST_MEMORY) {
-            let problem = format!("too little for any crawl; write a size from {} on, such as 1G", Size(LEAST_MEMORY));
+        if let Some(size) = self.max_memory.filter(|size| size.0 < MIN_MEMORY) {
+            let problem = format!("too little for any crawl; write a size from {} on, such as 1G", Size(MIN_MEMORY));
             return Err(Self::error("max-memory", size, problem));
         }
         if self.max_bytes == Some(Size(0)) {
@@ -397,7 +397,7 @@ pub(super) fn widths(
         Pace::Steady => per_host.unwrap_or(PER_HOST),
         Pace::Full => per_host.unwrap_or(concurrency),
     };
-    let per_host = per_host.min(concurrency).min(MOST_PER_HOST);
+    let per_host = per_host.min(concurrency).min(MAX_PER_HOST);
     let per_ip = match per_ip {
         Some(0) => None,
         Some(cap) => Some(cap),

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::value::{
-    AssetsScope, Breadth, Credentials, EngineName, HeaderLine, HttpVersion, Login, Pace, Rate, Resolve, RobotsPolicy,
+    AssetsScope, Credentials, EngineName, HeaderLine, HttpVersion, Login, Pace, Rate, Resolve, RobotsPolicy, ScopeKind,
     Size, Span, TrapPolicy, WarcCompression, With,
 };
 
@@ -39,7 +39,7 @@ pub struct Config {
     pub recrawl: bool,
 
     // Scope
-    pub scope: Breadth,
+    pub scope: ScopeKind,
     /// Alias of scope `host`.
     pub strict: bool,
     /// Alias of scope `domain`.
@@ -176,7 +176,7 @@ impl Default for Config {
             out: None,
             fresh: false,
             recrawl: false,
-            scope: Breadth::Host,
+            scope: ScopeKind::Host,
             strict: false,
             lenient: false,
             include: Vec::new(),

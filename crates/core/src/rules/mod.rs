@@ -28,8 +28,8 @@ use crate::page::url::{Origin, StripParams, Url};
 pub(crate) use compile::HELD_BODIES;
 pub use config::{Config, ConfigError};
 pub use value::{
-    AssetsScope, BadValue, Bearer, Breadth, Credentials, EngineName, HeaderLine, HttpVersion, Login, Pace, Rate,
-    Resolve, RobotsPolicy, Size, Span, TrapPolicy, WarcCompression, With,
+    AssetsScope, BadValue, Bearer, Credentials, EngineName, HeaderLine, HttpVersion, Login, Pace, Rate, Resolve,
+    RobotsPolicy, ScopeKind, Size, Span, TrapPolicy, WarcCompression, With,
 };
 
 /// The configuration, compiled once.
@@ -39,7 +39,7 @@ pub struct Rules {
     pub roots: Vec<Root>,
 
     // Scope
-    pub breadth: Breadth,
+    pub scope_kind: ScopeKind,
     pub scope: Scope,
     /// Decides about links that are in scope.
     pub link_filter: Option<Arc<dyn LinkFilter>>,

@@ -143,8 +143,8 @@ fn words_say_what_they_could_be() {
         "fast".parse::<Pace>().unwrap_err().to_string(),
         "\"fast\" is not known; write one of: gentle steady full"
     );
-    for word in Breadth::WORDS {
-        assert_eq!(word.parse::<Breadth>().unwrap().as_str(), *word);
+    for word in ScopeKind::WORDS {
+        assert_eq!(word.parse::<ScopeKind>().unwrap().as_str(), *word);
     }
 }
 
@@ -197,7 +197,7 @@ fn a_password_in_a_root_is_refused_and_not_repeated() {
 #[test]
 fn defaults_are_the_documented_ones() {
     let rules = rules(config());
-    assert_eq!((rules.breadth, rules.pace, rules.robots), (Breadth::Host, Pace::Steady, RobotsPolicy::Obey));
+    assert_eq!((rules.scope_kind, rules.pace, rules.robots), (ScopeKind::Host, Pace::Steady, RobotsPolicy::Obey));
     assert_eq!((rules.concurrency, rules.per_host, rules.per_ip), (256, 6, Some(12)));
     assert_eq!((rules.max_tries, rules.max_redirects, rules.max_url, rules.max_links), (4, 10, 4096, 10_000));
     assert_eq!((rules.max_size, rules.max_head, rules.min_rate), (10 << 20, 256 << 10, 32));

@@ -556,7 +556,7 @@ words! {
 words! {
     /// How far from the roots links are followed.
     #[derive(Default)]
-    Breadth {
+    ScopeKind {
         /// The roots only.
         Page = "page",
         /// URLs below a root's directory.

@@ -87,7 +87,7 @@ pub struct RobotsNote {
 /// A longer robots.txt is not stored.
 pub const LONGEST_NOTED: usize = 64 << 10;
 /// Origins of one host whose robots.txt is stored.
-const MOST_NOTED: usize = 8;
+const MAX_NOTED: usize = 8;
 /// Limit on their total size. Every change rewrites the whole note, and the host determines how often that happens.
 const ROOM: usize = 2 * LONGEST_NOTED;
 
@@ -97,7 +97,7 @@ impl LaneNote {
         self.forget_robots(note.https, note.port);
         self.robots.push(note);
         let mut room = ROOM;
-        let fit = self.robots.iter().rev().take(MOST_NOTED).take_while(|noted| {
+        let fit = self.robots.iter().rev().take(MAX_NOTED).take_while(|noted| {
             let fits = noted.text.len() <= room;
             room = room.saturating_sub(noted.text.len());
             fits

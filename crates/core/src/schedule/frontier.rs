@@ -75,8 +75,8 @@ impl LinkRef<'_> {
     }
 
     /// Its fingerprint, by which the frontier recognises it.
-    pub fn seen_key(&self, key: u64) -> u64 {
-        seen_key(self.url, self.kind, key) ^ self.request.map_or(0, |request| request.identity(key))
+    pub fn fingerprint(&self, key: u64) -> u64 {
+        link_fingerprint(self.url, self.kind, key) ^ self.request.map_or(0, |request| request.identity(key))
     }
 }
 
@@ -98,7 +98,7 @@ impl Put {
 
 /// The final result of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fate<'a> {
+pub struct FinalOutcome<'a> {
     pub outcome: Outcome,
     pub status: Option<u16>,
     /// The page's record: one JSON object without the line feed. A durable frontier stores it.
@@ -192,11 +192,11 @@ pub trait Frontier {
     /// Whether a URL was ever added as work of this kind.
     fn is_known(&self, url: UrlRef<'_>, kind: LinkKind) -> Result<bool, StoreError>;
 
-    /// Leases up to `room` links of a lane, breadth first: lower depth first, then in order of arrival.
-    fn take(&mut self, lane: LaneId, room: usize) -> Result<Vec<Link>, StoreError>;
+    /// Leases up to `max_links` links of a lane, breadth first: lower depth first, then in order of arrival.
+    fn take(&mut self, lane: LaneId, max_links: usize) -> Result<Vec<Link>, StoreError>;
 
     /// Settles a leased link with its final result.
-    fn settle(&mut self, link: &Link, fate: Fate<'_>) -> Result<(), StoreError>;
+    fn settle(&mut self, link: &Link, final_outcome: FinalOutcome<'_>) -> Result<(), StoreError>;
 
     /// Returns a leased link to its queue, behind the others of its depth. Its fields, such as `tries`, are kept as given.
     fn give_back(&mut self, link: Link) -> Result<(), StoreError>;
@@ -241,7 +241,7 @@ pub trait Frontier {
     }
 
     /// Whether this is a recrawl of a finished crawl.
-    fn is_again(&self) -> bool {
+    fn is_recrawl(&self) -> bool {
         false
     }
 
@@ -289,7 +289,7 @@ pub const ALREADY_SENT: u8 = u8::MAX;
 
 /// The fingerprint of a plain request, by which the frontier recognises it. `key` is the key of the hash. Reading a URL
 /// as a sitemap and as a page are different work, so their fingerprints differ.
-pub fn seen_key(url: UrlRef<'_>, kind: LinkKind, key: u64) -> u64 {
+pub fn link_fingerprint(url: UrlRef<'_>, kind: LinkKind, key: u64) -> u64 {
     const SITEMAP_FILE: u64 = 0x517E_3A9F_1E00_C0DE;
     match kind {
         LinkKind::SitemapFile => url.fingerprint(key) ^ SITEMAP_FILE,
@@ -345,9 +345,9 @@ mod tests {
     #[test]
     fn a_sitemap_file_is_other_work_than_the_page_at_its_address() {
         let url = Url::parse("https://h.example/sitemap.xml").expect("an address");
-        let page = seen_key(url.as_ref(), LinkKind::Anchor, 7);
-        assert_eq!(page, seen_key(url.as_ref(), LinkKind::Root, 7));
-        assert_ne!(page, seen_key(url.as_ref(), LinkKind::SitemapFile, 7));
-        assert_ne!(page, seen_key(url.as_ref(), LinkKind::Anchor, 8));
+        let page = link_fingerprint(url.as_ref(), LinkKind::Anchor, 7);
+        assert_eq!(page, link_fingerprint(url.as_ref(), LinkKind::Root, 7));
+        assert_ne!(page, link_fingerprint(url.as_ref(), LinkKind::SitemapFile, 7));
+        assert_ne!(page, link_fingerprint(url.as_ref(), LinkKind::Anchor, 8));
     }
 }

@@ -30,7 +30,7 @@ pub struct Job {
     /// Addresses to connect to, in order of preference. All were checked.
     pub addresses: Arc<[IpAddr]>,
     /// Fields that few jobs need, boxed to keep waiting jobs small.
-    pub rare: Option<Box<Rare>>,
+    pub extras: Option<Box<JobExtras>>,
 }
 
 /// The HTTP version of a lane's host, as far as known.
@@ -49,7 +49,7 @@ pub enum LaneHttp {
 
 /// Fields that few jobs need.
 #[derive(Debug, Default)]
-pub struct Rare {
+pub struct JobExtras {
     /// Duration of the DNS lookup, if this job waited for it.
     pub dns: Option<Duration>,
     /// Validators of the previous crawl, for a conditional request.
@@ -92,12 +92,12 @@ impl fmt::Debug for SendReporter {
 impl Job {
     /// Duration of the DNS lookup, if this job waited for it.
     pub fn dns(&self) -> Option<Duration> {
-        self.rare.as_ref()?.dns
+        self.extras.as_ref()?.dns
     }
 
     /// Reports that the whole request was written at this time.
     pub fn report_sent(&self, at: Time) {
-        if let Some(SendReporter(report)) = self.rare.as_ref().and_then(|rare| rare.send_reporter.as_ref()) {
+        if let Some(SendReporter(report)) = self.extras.as_ref().and_then(|extras| extras.send_reporter.as_ref()) {
             report(SentRequest { lane: self.lane, slot: self.slot, at });
         }
     }
@@ -107,9 +107,9 @@ impl Job {
         matches!(self.http, LaneHttp::Unknown | LaneHttp::Multiplexed)
     }
 
-    /// The rare fields, created if absent.
-    pub fn rare_mut(&mut self) -> &mut Rare {
-        self.rare.get_or_insert_default()
+    /// The extra fields, created if absent.
+    pub fn extras_mut(&mut self) -> &mut JobExtras {
+        self.extras.get_or_insert_default()
     }
 }
 

@@ -6,7 +6,7 @@
 use hashbrown::HashMap;
 
 /// Redirects per generation; the last 32,768 to 65,536 are remembered.
-const ROOM: usize = 1 << 15;
+const CAPACITY: usize = 1 << 15;
 /// A loop has at most this many members.
 const LONGEST_LOOP: usize = 64;
 
@@ -20,7 +20,7 @@ pub struct RedirectGraph {
 impl RedirectGraph {
     /// Adds a redirect. Returns whether it closes a loop.
     pub fn add(&mut self, from: u64, to: u64) -> bool {
-        if self.recent.len() >= ROOM {
+        if self.recent.len() >= CAPACITY {
             self.older = std::mem::take(&mut self.recent);
         }
         self.recent.insert(from, to);
@@ -59,7 +59,7 @@ mod tests {
         for number in 0..200_000 {
             assert!(!graph.add(number * 2, number * 2 + 1_000_001));
         }
-        assert!(graph.recent.len() + graph.older.len() <= 2 * ROOM);
+        assert!(graph.recent.len() + graph.older.len() <= 2 * CAPACITY);
         assert!(!graph.add(9_000_000_001, 9_000_000_003));
         assert!(graph.add(9_000_000_003, 9_000_000_001));
     }

@@ -85,7 +85,7 @@ pub fn serve_chain(
 
 /// How a server behaves after its handshake.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Manners {
+pub enum CloseBehaviour {
     /// Sends the response and keeps the connection open.
     Stays,
     /// Sends the response and a close_notify alert.
@@ -99,7 +99,7 @@ pub fn talk(
     conn: &mut Conn,
     server: &mut ServerConnection,
     answer: &[u8],
-    manners: Manners,
+    close_behaviour: CloseBehaviour,
     piece: usize,
     kept: &mut Kept,
 ) {
@@ -123,7 +123,7 @@ pub fn talk(
         if asked.ends_with(b"\r\n\r\n") && !answered {
             assert_eq!(asked, REQUEST);
             server.writer().write_all(answer).unwrap();
-            if manners == Manners::Closes {
+            if close_behaviour == CloseBehaviour::Closes {
                 server.send_close_notify();
             }
             answered = true;
@@ -137,7 +137,7 @@ pub fn talk(
             conn.feed(some, now, kept);
         }
         if conn.step() == Step::Done || !moved {
-            if answered && manners != Manners::Stays {
+            if answered && close_behaviour != CloseBehaviour::Stays {
                 conn.closed(now, kept);
             }
             return;
@@ -162,7 +162,7 @@ pub fn try_once(
     assert!(conn.is_tls());
     let mut session = ServerConnection::new(Arc::clone(server)).unwrap();
     let mut kept = Kept::default();
-    talk(&mut conn, &mut session, HELLO, Manners::Stays, usize::MAX, &mut kept);
+    talk(&mut conn, &mut session, HELLO, CloseBehaviour::Stays, usize::MAX, &mut kept);
     assert_eq!(conn.step(), Step::Done);
     let end = conn.end();
     match &end.failure {

@@ -53,7 +53,7 @@ pub fn run(worker: Worker) -> io::Result<()> {
 /// Like [`run`], with an observer of the executor's events.
 pub fn run_observed(worker: Worker, observer: Option<impl Fn(TaskEvent) + 'static>) -> io::Result<()> {
     let executor = Executor::new(worker.clock)?;
-    worker.is_ready();
+    worker.report_ready();
     if let Some(observer) = observer {
         executor.observe(observer);
     }
@@ -100,18 +100,18 @@ async fn connect(state: &Rc<WorkerState<Reactor>>, job: Box<Job>) -> Result<(Tra
     let mut alarm = state.executor.alarm();
     let mut connecting = Connecting::new(worker, job, state.now());
     let open = |address| Ok(Socket::new(socket::begin_connect(address)?, state.executor.reactor()));
-    let connected = |attempt: &Socket| attempt.now(socket::connected);
+    let connected = |attempt: &Socket| attempt.try_io(socket::connected);
     loop {
         match connecting.step(worker, open, connected, || state.slots.evict()) {
             ConnectStep::Connected(peer, socket) => {
-                let mut waiting = state.slots.connected(connecting.slot());
+                let mut waiting = state.slots.end_connecting(connecting.slot());
                 let session = connecting.into_session(worker, peer, &mut waiting);
                 state.restart_all(waiting);
                 let session = session.map_err(|visit| vec![visit])?;
                 return Ok((Transport { socket, alarm, pooled: None }, session));
             }
             ConnectStep::Failed(failure) => {
-                let waiting = state.slots.connected(connecting.slot());
+                let waiting = state.slots.end_connecting(connecting.slot());
                 return Err(connecting.into_failures(worker, &failure, waiting));
             }
             ConnectStep::Wait(until) => {
@@ -134,11 +134,11 @@ async fn connect(state: &Rc<WorkerState<Reactor>>, job: Box<Job>) -> Result<(Tra
 async fn drive(state: &Rc<WorkerState<Reactor>>, transport: &mut Transport, session: &mut Session) {
     loop {
         state.deliver(session);
-        if session.room() == 0 {
+        if session.free_capacity() == 0 {
             state.leave_pool(&mut transport.pooled);
         }
         let waits_for = match session.step() {
-            Step::Write(bytes) => match transport.socket.now(|mut stream| stream.write(bytes)) {
+            Step::Write(bytes) => match transport.socket.try_io(|mut stream| stream.write(bytes)) {
                 Ok(count) => {
                     session.wrote(count, state.now());
                     continue;
@@ -219,7 +219,7 @@ impl WorkerState<Reactor> {
         interest: Interest,
         cx: &Context<'_>,
     ) -> Poll<Event> {
-        if (session.room() > 0 || transport.pooled.is_some())
+        if (session.free_capacity() > 0 || transport.pooled.is_some())
             && let Poll::Ready(event) = self.slots.poll(session, &mut transport.pooled, self.now(), cx)
         {
             return Poll::Ready(Event::Slot(event));
@@ -235,7 +235,7 @@ impl WorkerState<Reactor> {
     /// Returns whether the buffer was filled.
     fn read(&self, transport: &Transport, session: &mut Session) -> bool {
         let mut buffer = self.executor.reactor().buffer();
-        match transport.socket.now(|mut stream| stream.read(&mut buffer)) {
+        match transport.socket.try_io(|mut stream| stream.read(&mut buffer)) {
             Ok(0) => session.closed(self.now()),
             Ok(count) => {
                 session.feed(&buffer[..count], self.now());

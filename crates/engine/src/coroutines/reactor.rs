@@ -95,7 +95,7 @@ impl Socket {
     }
 
     /// Performs a non-blocking operation on the stream.
-    pub fn now<T>(&self, act: impl FnOnce(&TcpStream) -> io::Result<T>) -> io::Result<T> {
+    pub fn try_io<T>(&self, act: impl FnOnce(&TcpStream) -> io::Result<T>) -> io::Result<T> {
         let sources = self.reactor.sources.borrow();
         let source = sources.get(self.key).ok_or(io::ErrorKind::NotConnected)?;
         act(&source.stream)

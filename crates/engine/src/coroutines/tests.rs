@@ -209,7 +209,7 @@ fn a_socket_is_awaited_until_bytes_come() {
         .run(async {
             let mut bytes = [0; 16];
             loop {
-                match socket.now(|mut stream| stream.read(&mut bytes)) {
+                match socket.try_io(|mut stream| stream.read(&mut bytes)) {
                     Ok(count) => return String::from_utf8_lossy(&bytes[..count]).into_owned(),
                     Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => socket.readable().await.unwrap(),
                     Err(error) => panic!("{error}"),

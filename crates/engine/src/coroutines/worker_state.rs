@@ -118,7 +118,7 @@ impl<P: ServeConnection> WorkerState<P> {
         let mut next = Some(job);
         while let Some(job) = next {
             let refused = session.accept(job, &self.worker.rules, self.now()).err();
-            if session.room() == 0 {
+            if session.free_capacity() == 0 {
                 self.leave_pool(pooled);
             }
             self.restart_all(refused);

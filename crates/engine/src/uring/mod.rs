@@ -40,7 +40,7 @@ use ring::{Attempt, Connection, ReceivedBytes, Rings, SocketReceiver};
 /// Runs a worker until it is told to stop.
 pub fn run(worker: Worker) -> io::Result<()> {
     let executor = Executor::on(worker.clock, Rings::new(worker.rules.concurrency)?);
-    worker.is_ready();
+    worker.report_ready();
     let state = Rc::new(WorkerState::new(worker, &executor));
     // Tasks that are unfinished when `receive` returns are cancelled, and their sockets are closed with the ring.
     executor.run(receive(state))
@@ -91,7 +91,7 @@ async fn connect(
     loop {
         match connecting.step(worker, open, Attempt::is_connected, || state.slots.evict()) {
             ConnectStep::Connected(peer, attempt) => {
-                let mut jobs = state.slots.connected(connecting.slot());
+                let mut jobs = state.slots.end_connecting(connecting.slot());
                 let Some(connection) = attempt.into_connection() else {
                     let failure = Failure::new(ErrorKind::Unreachable, "the connection was lost");
                     return Err(connecting.into_failures(worker, &failure, jobs));
@@ -102,7 +102,7 @@ async fn connect(
                 return Ok((connection, Waiting { alarm, pooled: None }, session));
             }
             ConnectStep::Failed(failure) => {
-                let jobs = state.slots.connected(connecting.slot());
+                let jobs = state.slots.end_connecting(connecting.slot());
                 return Err(connecting.into_failures(worker, &failure, jobs));
             }
             ConnectStep::Wait(until) => {
@@ -131,7 +131,7 @@ async fn drive<'a>(
 ) {
     loop {
         state.deliver(session);
-        if session.room() == 0 {
+        if session.free_capacity() == 0 {
             state.leave_pool(&mut waiting.pooled);
         }
         match session.step() {
@@ -231,7 +231,7 @@ impl WorkerState<Rings> {
         session: &Session,
         cx: &mut Context<'_>,
     ) -> Poll<Event> {
-        if (session.room() > 0 || waiting.pooled.is_some())
+        if (session.free_capacity() > 0 || waiting.pooled.is_some())
             && let Poll::Ready(event) = self.slots.poll(session, &mut waiting.pooled, self.now(), cx)
         {
             return Poll::Ready(Event::Slot(event));

@@ -74,7 +74,7 @@ pub fn job_at(lane: u32, addresses: &[IpAddr], port: u16, path: &str) -> Job {
         http: LaneHttp::Single,
         unprocessed: 0,
         addresses: addresses.into(),
-        rare: None,
+        extras: None,
     }
 }
 

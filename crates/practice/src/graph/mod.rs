@@ -382,7 +382,7 @@ impl Graph {
         self.links(id, |target| {
             nth += 1;
             out.extend_from_slice(b"<p>");
-            out.extend_from_slice(filler::run(nth * 7, between));
+            out.extend_from_slice(filler::slice_at(nth * 7, between));
             out.extend_from_slice(b"<a href=\"");
             if target.host != id.host {
                 self.push_origin(target.host, out);

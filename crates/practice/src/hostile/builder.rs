@@ -110,7 +110,7 @@ impl CaseBuilder {
 
     /// A raw server that responds with 404 for robots.txt. Its front page is the root. `behaviour` gets every other
     /// path that is requested, and the connection ends when it returns.
-    pub fn spoken(
+    pub fn raw_page(
         &mut self,
         behaviour: impl Fn(&mut RawConnection, &str) -> io::Result<()> + Send + Sync + 'static,
     ) -> io::Result<()> {
@@ -128,7 +128,7 @@ impl CaseBuilder {
     }
 
     /// The case costs CPU time, which may exceed the usual timeout on a busy machine.
-    pub fn expensive(&mut self) {
+    pub fn raise_timeout(&mut self) {
         self.set("timeout", "60s");
     }
 

@@ -70,7 +70,7 @@ fn charsets() -> Vec<Case> {
             ])
         }),
         Case::new("CHR07", "invalid UTF-8", Expect::Ok, |case| {
-            case.expensive();
+            case.raise_timeout();
             let noise: Vec<u8> = (0..20_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 11) as u8 | 0x80).collect();
             let body = [b"<title>\xff\xfe\xc3(</title>".as_slice(), &noise, b"<a href=/after>x</a>"].concat();
             case.check("read with replacement characters", |report| {
@@ -100,7 +100,7 @@ fn types() -> Vec<Case> {
             case.page(Response::bytes("<!doctype html><title>bare</title><a href=/x>x</a>"))
         }),
         Case::new("CHR10", "an image that is declared as HTML", Expect::Ok, |case| {
-            case.expensive();
+            case.raise_timeout();
             let noise = (0..500_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 9) as u8);
             let picture: Vec<u8> = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".iter().copied().chain(noise).collect();
             case.check("no links", |report| {
@@ -130,8 +130,8 @@ fn types() -> Vec<Case> {
             case.page(Response::html(""))
         }),
         Case::new("CHR15", "fifty megabytes in one line", Expect::truncated("length", "too_large"), |case| {
-            case.expensive();
-            case.spoken(|conn, _| {
+            case.raise_timeout();
+            case.raw_page(|conn, _| {
                 conn.send("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 52428800\r\n\r\n")?;
                 for _ in 0..800 {
                     conn.send([b'x'; 64 << 10])?;

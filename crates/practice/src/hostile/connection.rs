@@ -55,7 +55,7 @@ fn endings() -> Vec<Case> {
         }),
         Case::new("CON10", "reset within the body", Expect::truncated("disconnect", "reset"), |case| {
             // A reset discards what the client has not read yet, so give it time to read.
-            case.spoken(|conn, _| {
+            case.raw_page(|conn, _| {
                 conn.send("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 10000\r\n\r\n")?;
                 conn.send(vec![b'x'; 5_000])?;
                 conn.pause(SECOND / 2)?;
@@ -75,7 +75,7 @@ fn endings() -> Vec<Case> {
             case.page(half_a_page(ResponseEnd::SilentClose))
         }),
         Case::new("CON12", "reset within the head", Expect::error("reset"), |case| {
-            case.spoken(|conn, _| {
+            case.raw_page(|conn, _| {
                 conn.send("HTTP/1.1 200 OK\r\nContent-Ty")?;
                 conn.pause(SECOND / 2)?;
                 conn.reset()
@@ -123,7 +123,7 @@ fn drips() -> Vec<Case> {
             case.page(Response::html("late").drip_all(1, SECOND))
         }),
         Case::new("CON07", "headers that drip forever", Expect::error("timeout_first_byte"), |case| {
-            case.spoken(|conn, _| {
+            case.raw_page(|conn, _| {
                 conn.send("HTTP/1.1 200 OK\r\n")?;
                 loop {
                     conn.send("X-More: yes\r\n")?;
@@ -144,7 +144,7 @@ fn drips() -> Vec<Case> {
 fn interims() -> Vec<Case> {
     vec![
         Case::new("CON19", "a storm of 100 Continue", Expect::error("protocol"), |case| {
-            case.spoken(|conn, _| {
+            case.raw_page(|conn, _| {
                 for _ in 0..10_000 {
                     conn.send("HTTP/1.1 100 Continue\r\n\r\n".repeat(100))?;
                 }

@@ -16,18 +16,18 @@ pub(super) fn cases() -> Vec<Case> {
 fn expensive() -> Vec<Case> {
     vec![
         Case::new("HTM02", "lists within lists", Expect::Ok, |case| {
-            case.expensive();
+            case.raise_timeout();
             case.check("read to the end", |report| demand(report.asked("/deep") == 1, "the last link was not found"));
             case.page(Response::html(format!("{}<a href=/deep>x</a>", "<ul><li>".repeat(64_000))))
         }),
         Case::new("HTM03", "elements that close each other", Expect::Ok, |case| {
-            case.expensive();
+            case.raise_timeout();
             case.check("read to the end", |report| demand(report.asked("/last") == 1, "the last link was not found"));
             let tags = ["<a>", "<i>", "</a>"].map(|tag| tag.repeat(40_000)).concat();
             case.page(Response::html(format!("{tags}<a href=/last>x</a>")))
         }),
         Case::new("HTM04", "a flood of attributes", Expect::Ok, |case| {
-            case.expensive();
+            case.raise_timeout();
             let flood: String = (0..800_000).map(|n| format!(" {n:x}")).collect();
             // The tag is larger than the page limit of the test.
             case.set("max-size", "16M");
@@ -35,7 +35,7 @@ fn expensive() -> Vec<Case> {
             case.page(Response::html(format!("<p{flood}>x</p><a href=/after>x</a>")))
         }),
         Case::new("HTM06", "a million links", Expect::Ok, |case| {
-            case.expensive();
+            case.raise_timeout();
             let links: String = (0..1_000_000).map(|n| format!("<a href={n:x}>")).collect();
             case.set("max-size", "32M");
             case.set("max-pages", 30);
@@ -115,7 +115,7 @@ fn addresses() -> Vec<Case> {
             case.page(Response::links(schemes))
         }),
         Case::new("HTM11", "URLs that are too long", Expect::Ok, |case| {
-            case.expensive();
+            case.raise_timeout();
             let longs = [65_536, 8_000_000].map(|length| format!("<a href=/{}>x</a>", "x".repeat(length)));
             case.set("max-size", "32M");
             case.check("dropped, and told", |report| {

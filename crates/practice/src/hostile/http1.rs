@@ -84,27 +84,27 @@ fn chunks() -> Vec<Case> {
             case.page(lines(CHUNKED, "5\r\nhello\r\n5\r\nworld\r\n").ending(ResponseEnd::SilentClose))
         }),
         Case::new("H114", "endless chunks", Expect::truncated("length", "too_large"), |case| {
-            case.expensive();
-            case.spoken(|conn, _| {
+            case.raise_timeout();
+            case.raw_page(|conn, _| {
                 conn.send(format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n{CHUNKED}\r\n"))?;
                 let chunk = [b"10000\r\n".as_slice(), &[b'x'; 0x10000], b"\r\n"].concat();
                 conn.send_forever(&chunk)
             })
         }),
         Case::new("H115", "a million chunks of one byte", Expect::Ok, |case| {
-            case.expensive();
+            case.raise_timeout();
             case.check("a megabyte", |report| has_bytes(report, 1 << 20));
             case.page(Response::filled("<title>crumbs</title>", 1 << 20).chunked([1]))
         }),
         Case::new("H116", "chunks with large extensions", Expect::error("protocol"), |case| {
-            case.spoken(|conn, _| {
+            case.raw_page(|conn, _| {
                 conn.send(format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n{CHUNKED}\r\n"))?;
                 let chunk = format!("1;{}\r\nx\r\n", "e".repeat(16 << 10));
                 conn.send_forever(chunk.as_bytes())
             })
         }),
         Case::new("H117", "ten megabytes of trailers", Expect::error("header_too_large"), |case| {
-            case.spoken(|conn, _| {
+            case.raw_page(|conn, _| {
                 conn.send(format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n{CHUNKED}\r\n5\r\nhello\r\n0\r\n"))?;
                 let trailer = format!("X-Trailer: {}\r\n", "t".repeat(1 << 10));
                 for _ in 0..10 << 10 {
@@ -182,7 +182,7 @@ fn fields() -> Vec<Case> {
         })
         .choosing("a folded value is joined by one space"),
         Case::new("H133", "a field of ten megabytes", Expect::error("header_too_large"), |case| {
-            case.spoken(|conn, _| {
+            case.raw_page(|conn, _| {
                 conn.send("HTTP/1.1 200 OK\r\nX-Big: ")?;
                 for _ in 0..160 {
                     conn.send([b'a'; 64 << 10])?;

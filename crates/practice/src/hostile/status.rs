@@ -52,7 +52,7 @@ fn patience() -> Vec<Case> {
         Case::new("STA02", "429 with a date to wait for", Expect::Ok, |case| {
             for form in [Form::Fixed, Form::Rfc850, Form::Asctime] {
                 let asked = AtomicUsize::new(0);
-                case.spoken(move |conn, _| {
+                case.raw_page(move |conn, _| {
                     if asked.fetch_add(1, SeqCst) > 0 {
                         return conn.send(PAGE);
                     }
@@ -88,7 +88,7 @@ fn patience() -> Vec<Case> {
             let links: String = site_pages.iter().map(|path| format!("<a href={path}>x</a>")).collect();
             let asked = AtomicUsize::new(0);
             case.set("max-tries", 6);
-            case.spoken(move |conn, path| {
+            case.raw_page(move |conn, path| {
                 if asked.fetch_add(1, SeqCst) % 3 == 2 {
                     let head = "Content-Length: 0\r\nConnection: close\r\n";
                     return conn.send(format!("HTTP/1.1 429 Too Many Requests\r\n{head}\r\n"));

@@ -31,7 +31,7 @@ async fn run(steps: &[Step], reply: &mut Reply) -> Result<(), Stop> {
             Step::Fill(total) => {
                 let mut at = 0;
                 while at < *total {
-                    let piece = filler::run(at, *total - at);
+                    let piece = filler::slice_at(at, *total - at);
                     reply.send(piece).await?;
                     at += piece.len() as u64;
                 }
@@ -46,7 +46,7 @@ async fn run(steps: &[Step], reply: &mut Reply) -> Result<(), Stop> {
             }
             Step::Wait(span) => tokio::time::sleep(*span).await,
             Step::Close => return reply.finish(true).await,
-            Step::Cut => return reply.finish(false).await,
+            Step::SilentClose => return reply.finish(false).await,
             Step::Reset => {
                 reply.flush().await;
                 reply.reset(Reason::CANCEL);

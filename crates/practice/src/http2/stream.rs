@@ -79,9 +79,9 @@ impl AsyncRead for TlsOrPlain {
                 Err(error) => return Poll::Ready(Err(error)),
             }
             let mut buffer = [0; 16 << 10];
-            let mut room = ReadBuf::new(&mut buffer);
-            ready!(Pin::new(&mut this.socket).poll_read(cx, &mut room))?;
-            let mut bytes = room.filled();
+            let mut read_buf = ReadBuf::new(&mut buffer);
+            ready!(Pin::new(&mut this.socket).poll_read(cx, &mut read_buf))?;
+            let mut bytes = read_buf.filled();
             if bytes.is_empty() {
                 return Poll::Ready(Ok(()));
             }

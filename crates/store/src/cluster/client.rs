@@ -109,7 +109,7 @@ pub struct TakeRequest {
     pub token: LeaseToken,
     /// The number of this take, counted from 1 for each token. A repeated number gets the same links again.
     pub number: u64,
-    pub room: usize,
+    pub max_links: usize,
     /// The maximum number of links for hosts that are not listed.
     pub others: usize,
     pub hosts: Vec<(Box<str>, usize)>,
@@ -358,9 +358,13 @@ impl FleetClient {
             .iter()
             .map(|request| {
                 let mut arguments = self.held(request.token);
-                arguments.extend([number(request.number), number(request.room as u64), number(request.others as u64)]);
-                for (host, room) in &request.hosts {
-                    arguments.extend([host.as_bytes().to_vec(), number(*room as u64)]);
+                arguments.extend([
+                    number(request.number),
+                    number(request.max_links as u64),
+                    number(request.others as u64),
+                ]);
+                for (host, max_links) in &request.hosts {
+                    arguments.extend([host.as_bytes().to_vec(), number(*max_links as u64)]);
                 }
                 self.script(&scripts.take, request.token.bucket, arguments)
             })

@@ -67,7 +67,7 @@ impl QueuedLink {
             bytes.extend(encoded);
         }
         bytes.extend(rest.as_bytes());
-        let fingerprint = link.seen_key(key);
+        let fingerprint = link.fingerprint(key);
         let is_limited = !matches!(link.kind, LinkKind::Root | LinkKind::SitemapFile);
         Self { fingerprint, host: link.url.host().into(), rank: link.rank(), is_limited, bytes }
     }

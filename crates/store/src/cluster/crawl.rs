@@ -175,7 +175,7 @@ pub struct Members {
 
 impl Members {
     /// Sends a heartbeat, and counts the other processes that sent one within `silent`.
-    pub(super) fn beat(client: &mut FleetClient, info: MemberInfo, silent: Duration) -> Result<Self, Unreachable> {
+    pub(super) fn heartbeat(client: &mut FleetClient, info: MemberInfo, silent: Duration) -> Result<Self, Unreachable> {
         let silent_ms = silent.as_millis() as u64;
         let key = client.crawl_key("members");
         let now_ms = store_time(client, &key)?;

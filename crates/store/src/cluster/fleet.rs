@@ -11,9 +11,9 @@ use std::sync::atomic::Ordering;
 use argiope_core::output::record::WarcLocation;
 use argiope_core::output::warc::ArchiveChunk;
 use argiope_core::schedule::carryover::LaneNote;
-use argiope_core::schedule::frontier::{ALREADY_SENT, FrontierNews, Put, seen_key};
+use argiope_core::schedule::frontier::{ALREADY_SENT, FrontierNews, Put, link_fingerprint};
 use argiope_core::{
-    Counts, Fate, FoundEdges, Frontier, LaneId, Link, LinkKind, LinkRef, StoreError, StoreErrorKind, UrlRef,
+    Counts, FinalOutcome, FoundEdges, Frontier, LaneId, Link, LinkKind, LinkRef, StoreError, StoreErrorKind, UrlRef,
 };
 
 use super::bucket_of;
@@ -148,7 +148,7 @@ impl FleetFrontier {
     }
 
     fn end_lease(&mut self, link: &Link) -> Result<(u64, u32), StoreError> {
-        let fingerprint = link.seen_key(self.key);
+        let fingerprint = link.fingerprint(self.key);
         let Some(bucket) = self.leased.remove(&fingerprint) else {
             return Err(StoreError::new(StoreErrorKind::Misuse, format!("{} is not leased", link.url)));
         };
@@ -248,7 +248,7 @@ impl FleetFrontier {
                 entry.count += host.links.len() as u64;
                 self.ahead += host.links.len() as u64;
                 for (taken, record) in host.links.iter().zip(earlier) {
-                    let record = record.map(|record| (taken.link.seen_key(self.key), record));
+                    let record = record.map(|record| (taken.link.fingerprint(self.key), record));
                     self.earlier.extend(record);
                 }
                 for TakenLink { link, .. } in host.links {
@@ -266,7 +266,7 @@ impl FleetFrontier {
                 for lane in std::mem::take(&mut held.lanes) {
                     let entry = &mut self.lanes[lane.index()];
                     for link in std::mem::take(&mut entry.links).into_values().flatten() {
-                        self.earlier.remove(&link.seen_key(self.key));
+                        self.earlier.remove(&link.fingerprint(self.key));
                     }
                     self.ahead -= entry.count;
                     (entry.count, entry.left) = (0, 0);
@@ -309,7 +309,7 @@ impl FleetFrontier {
 impl Frontier for FleetFrontier {
     /// Whether the link is new is not known yet. If so, the store leases it to the owner of its bucket.
     fn offer(&mut self, link: LinkRef<'_>) -> Result<Option<LaneId>, StoreError> {
-        let fingerprint = link.seen_key(self.key);
+        let fingerprint = link.fingerprint(self.key);
         if !self.is_recent(fingerprint) {
             self.recent[fingerprint as usize % RECENT] = fingerprint;
             let bucket = bucket_of(link.url.host(), self.buckets);
@@ -323,21 +323,21 @@ impl Frontier for FleetFrontier {
     fn put(&mut self, links: Vec<Link>) -> Result<Put, StoreError> {
         let mut put = Put::default();
         for link in &links {
-            put.new.push(!self.is_recent(link.seen_key(self.key)));
+            put.new.push(!self.is_recent(link.fingerprint(self.key)));
             self.offer(LinkRef::from(link))?;
         }
         Ok(put)
     }
 
     fn is_known(&self, url: UrlRef<'_>, kind: LinkKind) -> Result<bool, StoreError> {
-        Ok(self.is_recent(seen_key(url, kind, self.key)))
+        Ok(self.is_recent(link_fingerprint(url, kind, self.key)))
     }
 
-    fn take(&mut self, lane: LaneId, room: usize) -> Result<Vec<Link>, StoreError> {
+    fn take(&mut self, lane: LaneId, max_links: usize) -> Result<Vec<Link>, StoreError> {
         self.check()?;
         let Some(entry) = self.lanes.get_mut(lane.index()) else { return Ok(Vec::new()) };
         let mut links = Vec::new();
-        while links.len() < room {
+        while links.len() < max_links {
             let Some(mut level) = entry.links.first_entry() else { break };
             links.extend(level.get_mut().pop_front());
             if level.get().is_empty() {
@@ -354,18 +354,18 @@ impl Frontier for FleetFrontier {
             held.leased += count as u64;
         }
         for link in &links {
-            self.leased.insert(link.seen_key(self.key), bucket);
+            self.leased.insert(link.fingerprint(self.key), bucket);
         }
         self.shared.tell_leases(LeaseCommand::Consumed { bucket, host: entry.host.clone(), count });
         Ok(links)
     }
 
-    fn settle(&mut self, link: &Link, fate: Fate<'_>) -> Result<(), StoreError> {
+    fn settle(&mut self, link: &Link, final_outcome: FinalOutcome<'_>) -> Result<(), StoreError> {
         self.check()?;
-        let again = self.earlier.contains_key(&link.seen_key(self.key));
+        let again = self.earlier.contains_key(&link.fingerprint(self.key));
         let (fingerprint, _) = self.end_lease(link)?;
         let origin = LinkOrigin { kind: link.kind, redirects: link.redirects, again };
-        self.record(link.url.host(), Some((fingerprint, origin)), fate.is_fetched_page, fate.record);
+        self.record(link.url.host(), Some((fingerprint, origin)), final_outcome.is_fetched_page, final_outcome.record);
         Ok(())
     }
 
@@ -392,12 +392,12 @@ impl Frontier for FleetFrontier {
         Ok(())
     }
 
-    fn is_again(&self) -> bool {
+    fn is_recrawl(&self) -> bool {
         self.round > 1
     }
 
     fn earlier(&mut self, url: UrlRef<'_>, kind: LinkKind) -> Result<Option<Vec<u8>>, StoreError> {
-        Ok(self.earlier.get(&seen_key(url, kind, self.key)).map(|record| record.to_vec()))
+        Ok(self.earlier.get(&link_fingerprint(url, kind, self.key)).map(|record| record.to_vec()))
     }
 
     /// The store puts it back when the bucket is released.

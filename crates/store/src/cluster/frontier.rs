@@ -3,8 +3,10 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use argiope_core::schedule::frontier::{ALREADY_SENT, Put, seen_key};
-use argiope_core::{Counts, Fate, Frontier, LaneId, Link, LinkKind, LinkRef, StoreError, StoreErrorKind, UrlRef};
+use argiope_core::schedule::frontier::{ALREADY_SENT, Put, link_fingerprint};
+use argiope_core::{
+    Counts, FinalOutcome, Frontier, LaneId, Link, LinkKind, LinkRef, StoreError, StoreErrorKind, UrlRef,
+};
 
 use super::client::{FleetClient, LeaseToken, SettleRequest, TakeRequest};
 use super::codec::QueuedLink;
@@ -67,7 +69,7 @@ impl BlockingFrontier {
     }
 
     fn fingerprint(&self, link: &Link) -> u64 {
-        link.seen_key(self.key)
+        link.fingerprint(self.key)
     }
 
     fn end_lease(&mut self, link: &Link) -> Result<u64, StoreError> {
@@ -125,15 +127,15 @@ impl Frontier for BlockingFrontier {
 
     fn is_known(&self, url: UrlRef<'_>, kind: LinkKind) -> Result<bool, StoreError> {
         let bucket = bucket_of(url.host(), self.buckets);
-        Ok(self.client.borrow_mut().is_known(bucket, seen_key(url, kind, self.key))?)
+        Ok(self.client.borrow_mut().is_known(bucket, link_fingerprint(url, kind, self.key))?)
     }
 
-    fn take(&mut self, lane: LaneId, room: usize) -> Result<Vec<Link>, StoreError> {
+    fn take(&mut self, lane: LaneId, max_links: usize) -> Result<Vec<Link>, StoreError> {
         let Some(host) = self.names.name(lane).map(Box::<str>::from) else { return Ok(Vec::new()) };
         let token = self.token(bucket_of(&host, self.buckets))?;
-        let room = room.min(1 << 20);
+        let max_links = max_links.min(1 << 20);
         let number = self.held.get(&token.bucket).map_or(0, |held| held.takes) + 1;
-        let request = TakeRequest { token, number, room, others: 0, hosts: vec![(host, room)] };
+        let request = TakeRequest { token, number, max_links, others: 0, hosts: vec![(host, max_links)] };
         let Some(Some(result)) = self.client.get_mut().take(&[request])?.into_iter().next() else {
             return Err(StoreError::new(StoreErrorKind::Locked, "the lease of a bucket has ended"));
         };
@@ -145,13 +147,13 @@ impl Frontier for BlockingFrontier {
             links.extend(host.links.into_iter().map(|taken| taken.link));
             self.queued.insert(lane, host.left);
         }
-        self.leased.extend(links.iter().map(|link| link.seen_key(self.key)));
+        self.leased.extend(links.iter().map(|link| link.fingerprint(self.key)));
         self.counts.queued -= links.len() as u64;
         self.counts.leased += links.len() as u64;
         Ok(links)
     }
 
-    fn settle(&mut self, link: &Link, _fate: Fate<'_>) -> Result<(), StoreError> {
+    fn settle(&mut self, link: &Link, _final_outcome: FinalOutcome<'_>) -> Result<(), StoreError> {
         let fingerprint = self.end_lease(link)?;
         let token = self.token(bucket_of(link.url.host(), self.buckets))?;
         let sequence = self.held.get(&token.bucket).map_or(0, |held| held.settles) + 1;

@@ -21,7 +21,7 @@ const AHEAD: usize = 64;
 /// More links are leased when fewer than this are left.
 const LOW: usize = 32;
 /// How many links one take leases at most.
-const ROOM: usize = 512;
+const LINKS_PER_TAKE: usize = 512;
 /// How many links this process leases in advance in total.
 const AHEAD_IN_ALL: usize = 100_000;
 /// How many pages a bucket gets from the pool at a time.
@@ -273,7 +273,7 @@ impl LeaseThread {
             requests.push(TakeRequest {
                 token,
                 number: held.takes + 1,
-                room: ROOM,
+                max_links: LINKS_PER_TAKE,
                 others: AHEAD,
                 hosts: hosts.collect(),
             });
@@ -299,7 +299,7 @@ impl LeaseThread {
             held.quota = result.quota;
             // The limit of the take was reached: there may be more links.
             let count: usize = result.hosts.iter().map(|host| host.links.len()).sum();
-            held.wants |= count >= ROOM;
+            held.wants |= count >= LINKS_PER_TAKE;
             held.hosts.retain(|_, ahead| ahead.links > 0 || ahead.left > 0);
             for host in result.hosts {
                 let ahead = held.hosts.entry(host.host.clone()).or_default();
@@ -343,7 +343,7 @@ impl LeaseThread {
     fn survey(&mut self) -> Result<(), Unreachable> {
         let info = self.describe();
         let settled_bytes = self.shared.settled_bytes.load(Ordering::Acquire);
-        let members = Members::beat(&mut self.client, info, self.times.silent())?;
+        let members = Members::heartbeat(&mut self.client, info, self.times.silent())?;
         let since = *self.first_beat.get_or_insert_with(Instant::now);
         let states = self.client.survey(self.settings.buckets)?;
         let sum = |of: fn(&BucketState) -> u64| states.iter().map(of).sum::<u64>();

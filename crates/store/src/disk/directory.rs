@@ -21,7 +21,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 const NAME: &str = "crawl.json";
 /// The name under which `crawl.json` is written before it is renamed.
-const ASIDE: &str = "crawl.json.new";
+const TEMPORARY_NAME: &str = "crawl.json.new";
 /// The name of `crawl.json` while the crawl is being removed.
 const GONE: &str = "crawl.json.gone";
 const LOCK: &str = "lock";
@@ -132,10 +132,10 @@ impl CrawlFile {
     pub(super) fn write(&mut self, files: &dyn Files) -> Result<(), StoreError> {
         self.check = self.sum();
         let write = || -> io::Result<()> {
-            let mut file = files.create(ASIDE)?;
+            let mut file = files.create(TEMPORARY_NAME)?;
             file.write_at(self.text().as_bytes(), 0)?;
             file.sync()?;
-            files.rename(ASIDE, NAME)?;
+            files.rename(TEMPORARY_NAME, NAME)?;
             files.sync_folder("")
         };
         write().map_err(|error| failed(files, NAME, "write", &error))
@@ -203,11 +203,11 @@ pub struct OpenedDirectory {
     pub lock: Option<Lock>,
 }
 
-/// Opens a crawl directory, or creates it. Output files are not changed: see [`cut_back`]. The frontier may use `room`
+/// Opens a crawl directory, or creates it. Output files are not changed: see [`truncate_output`]. The frontier may use `memory_limit`
 /// bytes of memory; beyond that it uses the disk.
-pub fn open(directory: &Path, settings: &CrawlSettings, room: usize) -> Result<OpenedDirectory, StoreError> {
-    let (files, lock) = hold(directory)?;
-    let opened = open_within(files, settings, room)?;
+pub fn open(directory: &Path, settings: &CrawlSettings, memory_limit: usize) -> Result<OpenedDirectory, StoreError> {
+    let (files, lock) = lock_directory(directory)?;
+    let opened = open_within(files, settings, memory_limit)?;
     Ok(OpenedDirectory { lock: Some(lock), ..opened })
 }
 
@@ -217,10 +217,10 @@ pub fn start_over(
     directory: &Path,
     settings: &CrawlSettings,
     outside: Option<&str>,
-    room: usize,
+    memory_limit: usize,
 ) -> Result<(OpenedDirectory, Vec<String>), StoreError> {
-    let (files, lock) = hold(directory)?;
-    let (opened, removed) = start_over_in(files, settings, outside, room)?;
+    let (files, lock) = lock_directory(directory)?;
+    let (opened, removed) = start_over_in(files, settings, outside, memory_limit)?;
     Ok((OpenedDirectory { lock: Some(lock), ..opened }, removed))
 }
 
@@ -229,14 +229,14 @@ pub fn start_over_in(
     files: Arc<dyn Files>,
     settings: &CrawlSettings,
     outside: Option<&str>,
-    room: usize,
+    memory_limit: usize,
 ) -> Result<(OpenedDirectory, Vec<String>), StoreError> {
     let removed = remove_in(&files, outside)?;
-    Ok((open_within(files, settings, room)?, removed))
+    Ok((open_within(files, settings, memory_limit)?, removed))
 }
 
 /// Creates the directory if it does not exist, checks that it has no files of others, and locks it.
-fn hold(directory: &Path) -> Result<(Arc<dyn Files>, Lock), StoreError> {
+fn lock_directory(directory: &Path) -> Result<(Arc<dyn Files>, Lock), StoreError> {
     let files: Arc<dyn Files> = Arc::new(OsFiles::new(directory));
     files.make_folder("").map_err(|error| failed_to_open(&*files, "", "make", &error))?;
     refuse_foreign(&*files)?;
@@ -253,7 +253,7 @@ pub fn open_in(files: Arc<dyn Files>, settings: &CrawlSettings) -> Result<Opened
 pub fn open_within(
     files: Arc<dyn Files>,
     settings: &CrawlSettings,
-    room: usize,
+    memory_limit: usize,
 ) -> Result<OpenedDirectory, StoreError> {
     if is_being_removed(&*files) {
         remove_in(&files, None)?;
@@ -267,7 +267,7 @@ pub fn open_within(
                 found.format = VERSION;
                 found.write(&*files)?;
             }
-            let recovered = DiskFrontier::open(files, found.crawl, found.key, room)?;
+            let recovered = DiskFrontier::open(files, found.crawl, found.key, memory_limit)?;
             let (frontier, mut writer, notes) = (recovered.frontier, recovered.writer, recovered.notes);
             if !changes.is_empty() {
                 found.settings.clone_from(settings);
@@ -276,7 +276,7 @@ pub fn open_within(
             Ok(OpenedDirectory { frontier, writer, resumed: true, upgraded, changes, notes, lock: None })
         }
         None => {
-            let (frontier, writer) = DiskFrontier::create(files, CrawlFile::new(settings), room)?;
+            let (frontier, writer) = DiskFrontier::create(files, CrawlFile::new(settings), memory_limit)?;
             Ok(OpenedDirectory {
                 frontier,
                 writer,
@@ -306,7 +306,7 @@ fn refuse_foreign(files: &dyn Files) -> Result<(), StoreError> {
             ARCHIVE | run::FOLDER | index::FOLDER => {
                 foreign_in(files, name, |inner| is_empty(files, &format!("{name}/{inner}")))?
             }
-            ASIDE => (!is_begun(files, ASIDE)).then(|| ASIDE.to_owned()),
+            TEMPORARY_NAME => (!is_begun(files, TEMPORARY_NAME)).then(|| TEMPORARY_NAME.to_owned()),
             other => (!is_empty(files, other)).then(|| other.to_owned()),
         };
         if let Some(foreign) = foreign {
@@ -342,7 +342,7 @@ fn is_begun(files: &dyn Files, name: &str) -> bool {
 }
 
 /// Truncates an output file to its committed length. Returns how many bytes were removed.
-pub fn cut_back(files: &dyn Files, name: &str, committed: u64) -> Result<u64, StoreError> {
+pub fn truncate_output(files: &dyn Files, name: &str, committed: u64) -> Result<u64, StoreError> {
     let error = |error| failed(files, name, "cut back", &error);
     let mut file = match files.open(name) {
         Err(error) if error.kind() == io::ErrorKind::NotFound && committed == 0 => return Ok(0),
@@ -392,7 +392,7 @@ fn remove_in(files: &Arc<dyn Files>, outside: Option<&str>) -> Result<Vec<String
     let new = format!("{}.new", snapshot::NAME);
     let snapshots = [snapshot::NAME, &new].into_iter().filter(|name| snapshot::is_ours(&**files, name));
     others.extend(snapshots.map(str::to_owned));
-    others.extend(is_begun(&**files, ASIDE).then(|| ASIDE.to_owned()));
+    others.extend(is_begun(&**files, TEMPORARY_NAME).then(|| TEMPORARY_NAME.to_owned()));
     others.extend([spill::NAME, log::BASE].map(str::to_owned));
     others.extend(index::names(&**files));
     others.extend(list(run::FOLDER)?.iter().filter_map(|name| run::file_number(name)).map(run::file_name));

@@ -15,10 +15,10 @@ pub(super) struct Filter {
 }
 
 impl Filter {
-    /// A filter for this many fingerprints, with 12 bits each, limited to `room` bytes.
-    pub fn for_count(count: u64, room: usize) -> Self {
+    /// A filter for this many fingerprints, with 12 bits each, limited to `max_bytes` bytes.
+    pub fn for_count(count: u64, max_bytes: usize) -> Self {
         let wanted = usize::try_from(count / 21 + 1).unwrap_or(usize::MAX);
-        Self { blocks: vec![[0; 8]; wanted.min(room / BLOCK)] }
+        Self { blocks: vec![[0; 8]; wanted.min(max_bytes / BLOCK)] }
     }
 
     /// Restores a filter from the bytes of [`Filter::encode`].
@@ -40,7 +40,7 @@ impl Filter {
     }
 
     /// Returns `false` only if the fingerprint was never inserted.
-    pub fn may_hold(&self, fingerprint: u64) -> bool {
+    pub fn may_contain(&self, fingerprint: u64) -> bool {
         let block = self.blocks.get(self.place(fingerprint));
         block.is_none_or(|block| block.iter().zip(bits(fingerprint)).all(|(word, bit)| word & bit != 0))
     }
@@ -77,8 +77,8 @@ mod tests {
         filter.encode(&mut bytes);
         let read = Filter::decode(&bytes);
         for filter in [&filter, &read] {
-            assert!((0..100_000).all(|number| filter.may_hold(mix(number))));
-            let mistakes = (100_000..300_000).filter(|number| filter.may_hold(mix(*number))).count();
+            assert!((0..100_000).all(|number| filter.may_contain(mix(number))));
+            let mistakes = (100_000..300_000).filter(|number| filter.may_contain(mix(*number))).count();
             assert!(mistakes < 2_000, "{mistakes} of 200,000");
         }
         assert!(filter.bytes() < 160_000);
@@ -88,6 +88,6 @@ mod tests {
     fn without_memory_every_query_returns_true() {
         let mut filter = Filter::for_count(1_000, 10);
         filter.insert(7);
-        assert!(filter.bytes() == 0 && filter.may_hold(8));
+        assert!(filter.bytes() == 0 && filter.may_contain(8));
     }
 }

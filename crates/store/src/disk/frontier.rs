@@ -12,15 +12,16 @@ use super::known;
 use super::log::{CommitBatch, FOLDER, LogReader, LogWriter};
 use super::record::{LinkRecord, Record};
 use super::replay::Replay;
-use super::round::{EarlierFates, Requeue};
+use super::round::{EarlierOutcomes, Requeue};
 use super::snapshot::{self, Mark, Portion, Seen, State};
 use super::snapshot_writer::SnapshotWriter;
 use super::spill;
 use crate::memory::behind_host;
 use argiope_core::page::custom_request::CustomRequest;
-use argiope_core::schedule::frontier::{ALREADY_SENT, seen_key};
+use argiope_core::schedule::frontier::{ALREADY_SENT, link_fingerprint};
 use argiope_core::{
-    Counts, Fate, FoundEdges, Frontier, LaneId, Link, LinkKind, LinkRef, StoreError, StoreErrorKind, Url, UrlRef,
+    Counts, FinalOutcome, FoundEdges, Frontier, LaneId, Link, LinkKind, LinkRef, StoreError, StoreErrorKind, Url,
+    UrlRef,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -55,11 +56,11 @@ pub struct DiskFrontier {
     leased: HashMap<u64, Leased>,
     pub(super) journal: Journal,
     /// Where the outcomes of the previous round are, by the fingerprints of their links.
-    pub(super) earlier: EarlierFates,
+    pub(super) earlier: EarlierOutcomes,
     /// The links of this round that are not queued again yet.
     pub(super) requeue: Requeue,
     /// Whether there was a previous round.
-    pub(super) is_again: bool,
+    pub(super) is_recrawl: bool,
     /// The page that was last written to the journal: links found on it refer to it.
     page_written: Option<(Url, u64)>,
     /// The page that was last read. Consecutive links are usually from the same page.
@@ -73,7 +74,7 @@ pub struct DiskFrontier {
     last_chunk: Option<u64>,
     snapshots: Snapshots,
     /// The end of the log when memory use was last checked.
-    weighed: u64,
+    last_size_check: u64,
     /// Everything up to this position is on disk.
     durable: u64,
     /// Whether a completed log file has no index yet.
@@ -133,12 +134,16 @@ pub(super) struct Recovered {
 
 impl DiskFrontier {
     /// Creates a frontier with a new log.
-    pub(super) fn create(files: Arc<dyn Files>, file: CrawlFile, room: usize) -> Result<(Self, LogWriter), StoreError> {
+    pub(super) fn create(
+        files: Arc<dyn Files>,
+        file: CrawlFile,
+        memory_limit: usize,
+    ) -> Result<(Self, LogWriter), StoreError> {
         let (crawl, key) = (file.crawl, file.key);
         snapshot::remove(&*files)?;
-        let mut state = State::new(&files, crawl, room);
-        spill::clear_away(&*files)?;
-        state.known.clear_away()?;
+        let mut state = State::new(&files, crawl, memory_limit);
+        spill::remove_leftovers(&*files)?;
+        state.known.remove_leftovers()?;
         let writer = LogWriter::create(Arc::clone(&files), file)?;
         let (log, _) = LogReader::open(Arc::clone(&files), crawl)?;
         Ok((Self::new(files, crawl, key, state, log, LogReader::FIRST), writer))
@@ -153,9 +158,9 @@ impl DiskFrontier {
             queued: state.queued(),
             state,
             leased: HashMap::new(),
-            earlier: EarlierFates::default(),
+            earlier: EarlierOutcomes::default(),
             requeue: Requeue::default(),
-            is_again: false,
+            is_recrawl: false,
             page_written: None,
             page_read: None,
             rounds: None,
@@ -163,18 +168,23 @@ impl DiskFrontier {
             graph: GraphEncoder::new(key),
             last_chunk: None,
             snapshots: Snapshots::new(0, 0),
-            weighed: end,
+            last_size_check: end,
             durable: end,
             file_complete: false,
         }
     }
 
     /// Continues a log: loads the snapshot, replays the frames after it, and truncates a torn frame.
-    pub(super) fn open(files: Arc<dyn Files>, crawl: u64, key: u64, room: usize) -> Result<Recovered, StoreError> {
+    pub(super) fn open(
+        files: Arc<dyn Files>,
+        crawl: u64,
+        key: u64,
+        memory_limit: usize,
+    ) -> Result<Recovered, StoreError> {
         let (log, unused) = LogReader::open(Arc::clone(&files), crawl)?;
         let mut notes = Vec::new();
-        spill::clear_away(&*files)?;
-        let mut loaded = snapshot::read(&files, crawl, room)?;
+        spill::remove_leftovers(&*files)?;
+        let mut loaded = snapshot::read(&files, crawl, memory_limit)?;
         // An older snapshot refers to log files that were removed.
         loaded.take_if(|found| found.start < log.kept_from());
         if let Some(found) = &loaded
@@ -185,14 +195,14 @@ impl DiskFrontier {
         }
         let (from, seen, mut state, length) = match loaded {
             Some(loaded) => (loaded.start, loaded.seen, loaded.state, loaded.length),
-            None => (log.first(), Seen::default(), State::new(&files, crawl, room), 0),
+            None => (log.first(), Seen::default(), State::new(&files, crawl, memory_limit), 0),
         };
         if length == 0 {
             snapshot::remove(&*files)?
         } else {
-            snapshot::clear_away(&*files)?
+            snapshot::remove_leftovers(&*files)?
         }
-        state.known.clear_away()?;
+        state.known.remove_leftovers()?;
         let mut replay = Replay::new(&*files, key, seen, from);
         let tail = log.walk(from, |position, record| replay.play(&mut state, position, record))?;
         replay.remove_collected(&mut state)?;
@@ -272,7 +282,7 @@ impl DiskFrontier {
     }
 
     /// Writes the current value of all replaceable state again, so that earlier files are no longer needed for it.
-    pub(super) fn keep_all_again(&mut self) -> Result<(), StoreError> {
+    pub(super) fn rewrite_state(&mut self) -> Result<(), StoreError> {
         let mut positions: Vec<(u64, LaneId)> =
             self.state.lane_states.iter().map(|(lane, position)| (*position, *lane)).collect();
         positions.sort_unstable();
@@ -348,10 +358,10 @@ impl DiskFrontier {
         if self.journal.is_empty() && !(at_end && stale) {
             return Ok(None);
         }
-        if self.journal.end() - self.weighed > self.state.check_interval() {
-            self.weighed = self.journal.end();
+        if self.journal.end() - self.last_size_check > self.state.check_interval() {
+            self.last_size_check = self.journal.end();
             let beside = self.earlier.bytes() + self.requeue.bytes();
-            self.state.make_room(beside, self.snapshots.taking.is_some())?;
+            self.state.spill_if_full(beside, self.snapshots.taking.is_some())?;
         }
         let (mut batch, mark) = self.journal.seal();
         let grown = mark.end.saturating_sub(self.snapshots.at);
@@ -383,7 +393,7 @@ impl DiskFrontier {
             self.snapshots.taking = None;
             let (end, retired) = self.snapshots.pending.get_or_insert_default();
             *end = mark.end;
-            retired.extend(self.state.known.retire());
+            retired.extend(self.state.known.take_retired());
         }
         Ok(Some(portion))
     }
@@ -551,7 +561,7 @@ impl DiskFrontier {
     }
 
     fn end_lease(&mut self, link: &Link) -> Result<Leased, StoreError> {
-        let ended = self.leased.remove(&link.seen_key(self.key));
+        let ended = self.leased.remove(&link.fingerprint(self.key));
         ended.ok_or_else(|| StoreError::new(StoreErrorKind::Misuse, format!("{} is not leased", link.url)))
     }
 }
@@ -562,7 +572,7 @@ fn address(record: &LinkRecord<'_>, host: &str) -> String {
 
 impl Frontier for DiskFrontier {
     fn offer(&mut self, link: LinkRef<'_>) -> Result<Option<LaneId>, StoreError> {
-        if !self.state.known.insert(link.seen_key(self.key))? {
+        if !self.state.known.insert(link.fingerprint(self.key))? {
             return Ok(None);
         }
         let lane = self.lane_of(link.url.host())?;
@@ -571,31 +581,31 @@ impl Frontier for DiskFrontier {
     }
 
     fn prefetch(&self, links: &mut dyn Iterator<Item = LinkRef<'_>>) {
-        self.state.known.young.prefetch(links.map(|link| link.seen_key(self.key)));
+        self.state.known.in_memory.prefetch(links.map(|link| link.fingerprint(self.key)));
     }
 
     fn is_known(&self, url: UrlRef<'_>, kind: LinkKind) -> Result<bool, StoreError> {
-        self.state.known.contains(seen_key(url, kind, self.key))
+        self.state.known.contains(link_fingerprint(url, kind, self.key))
     }
 
-    fn take(&mut self, lane: LaneId, room: usize) -> Result<Vec<Link>, StoreError> {
+    fn take(&mut self, lane: LaneId, max_links: usize) -> Result<Vec<Link>, StoreError> {
         let mut links = Vec::new();
-        while links.len() < room {
+        while links.len() < max_links {
             let State { queues, storage, .. } = &mut self.state;
             let Some(queue) = queues.get_mut(lane.index()) else { break };
             let Some((rank, position)) = queue.pop(storage)? else { break };
             let link = self.read_link(Some(lane), position)?;
-            self.leased.insert(link.seen_key(self.key), Leased { lane, rank, position });
+            self.leased.insert(link.fingerprint(self.key), Leased { lane, rank, position });
             self.queued -= 1;
             links.push(link);
         }
         Ok(links)
     }
 
-    fn settle(&mut self, link: &Link, fate: Fate<'_>) -> Result<(), StoreError> {
+    fn settle(&mut self, link: &Link, final_outcome: FinalOutcome<'_>) -> Result<(), StoreError> {
         let Leased { lane, position, .. } = self.end_lease(link)?;
-        let Fate { outcome, status, record: line, .. } = fate;
-        self.journal.append(&Record::Fate { lane, link: position, outcome, status, line })?;
+        let FinalOutcome { outcome, status, record: line, .. } = final_outcome;
+        self.journal.append(&Record::FinalOutcome { lane, link: position, outcome, status, line })?;
         self.state.settled += 1;
         Ok(())
     }
@@ -609,7 +619,7 @@ impl Frontier for DiskFrontier {
         let Leased { lane, rank, position } = self.end_lease(link)?;
         let sent = Link { tries: ALREADY_SENT, ..link.clone() };
         let position = self.write_link(lane, LinkRef::from(&sent), Some(position), false)?;
-        self.leased.insert(link.seen_key(self.key), Leased { lane, rank, position });
+        self.leased.insert(link.fingerprint(self.key), Leased { lane, rank, position });
         Ok(())
     }
 
@@ -661,8 +671,8 @@ impl Frontier for DiskFrontier {
         self.lane_state(about.unwrap_or(CRAWL_NOTES))
     }
 
-    fn is_again(&self) -> bool {
-        self.is_again
+    fn is_recrawl(&self) -> bool {
+        self.is_recrawl
     }
 
     fn earlier(&mut self, url: UrlRef<'_>, kind: LinkKind) -> Result<Option<Vec<u8>>, StoreError> {

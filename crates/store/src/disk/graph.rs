@@ -346,7 +346,7 @@ impl LinkGraph {
                     let url = [scheme, names.name(link.lane).unwrap_or(""), link.rest].concat();
                     found.push((url, link.kind));
                 }
-                Record::Fate { line, .. } => {
+                Record::FinalOutcome { line, .. } => {
                     let Ok(record) = serde_json::from_slice::<OldRecord<'_>>(line) else { return Ok(()) };
                     let mut links = record.links();
                     if record.link_list.is_none() && page.1 == record.url {

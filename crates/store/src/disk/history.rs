@@ -19,7 +19,7 @@ pub enum HistoryEvent<'a> {
     /// A link was new and was queued, or was queued again (`again`).
     Link { url: &'a str, via: Option<&'a str>, depth: u32, tries: u8, kind: LinkKind, again: bool },
     /// A link got its outcome; `line` is its record.
-    Fate { outcome: Outcome, status: Option<u16>, line: &'a [u8] },
+    FinalOutcome { outcome: Outcome, status: Option<u16>, line: &'a [u8] },
     /// Another record: run, robots.txt, skip.
     Line { line: &'a [u8] },
     /// All URLs are fetched again (`--recrawl`). Later events replace those before this one.
@@ -65,9 +65,9 @@ pub fn history_in(
             let again = link.replaces.is_some() || (link.again && !is_first_round);
             each(HistoryEvent::Link { url: &text, via, depth, tries, kind, again })
         }
-        Record::Fate { outcome, status, line, .. } => {
+        Record::FinalOutcome { outcome, status, line, .. } => {
             is_first_round = false;
-            each(HistoryEvent::Fate { outcome, status, line })
+            each(HistoryEvent::FinalOutcome { outcome, status, line })
         }
         Record::Line { line } => {
             is_first_round = false;

@@ -44,7 +44,7 @@ pub(super) enum IndexKey<'a> {
     /// Links: lane, whether https, the URL after the host name.
     Link(u32, bool, &'a str),
     /// Outcomes of the link at this log position.
-    Fate(u64),
+    FinalOutcome(u64),
     /// States of a lane.
     Note(u32),
     /// Other records with this URL.
@@ -73,7 +73,7 @@ impl IndexKey<'_> {
         match self {
             Self::Host(name) => hash(1, name.as_bytes()),
             Self::Link(lane, https, rest) => hash(2 | u64::from(lane) << 9 | u64::from(https) << 8, rest.as_bytes()),
-            Self::Fate(link) => hash(3, &link.to_le_bytes()),
+            Self::FinalOutcome(link) => hash(3, &link.to_le_bytes()),
             Self::Note(lane) => hash(4, &lane.to_le_bytes()),
             Self::Line(url) => hash(5, url.as_bytes()),
             Self::Run => 6,
@@ -114,8 +114,8 @@ impl Builder {
                 };
                 *self.counts.entry((link.lane.0, count)).or_default() += 1;
             }
-            Record::Fate { lane, link, .. } => {
-                push(IndexKey::Fate(link));
+            Record::FinalOutcome { lane, link, .. } => {
+                push(IndexKey::FinalOutcome(link));
                 self.in_round = false;
                 *self.counts.entry((lane.0, LaneCount::Settled)).or_default() += 1;
             }

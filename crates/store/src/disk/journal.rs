@@ -31,7 +31,7 @@ pub(super) struct Journal {
     file: (u32, u64),
     full_file: u64,
     /// Whether frames go to the current file even if it is full.
-    keeps_file: bool,
+    stays_in_file: bool,
 }
 
 impl Journal {
@@ -49,7 +49,7 @@ impl Journal {
             sealed: None,
             file,
             full_file: MAX_FILE,
-            keeps_file: false,
+            stays_in_file: false,
         };
         journal.begin_frame(end);
         journal
@@ -61,8 +61,8 @@ impl Journal {
     }
 
     /// Lets further frames go to the current file even if it is full, or no longer.
-    pub fn keep_file(&mut self, keep: bool) {
-        self.keeps_file = keep;
+    pub fn stay_in_file(&mut self, keep: bool) {
+        self.stays_in_file = keep;
     }
 
     fn begin_frame(&mut self, at: u64) {
@@ -70,7 +70,7 @@ impl Journal {
         self.frame.resize(FRAME, 0);
         self.frame_at = at;
         self.begins_file = None;
-        if at - self.file.1 >= self.full_file && !self.keeps_file {
+        if at - self.file.1 >= self.full_file && !self.stays_in_file {
             self.file = (self.file.0 + 1, at);
             self.begins_file = Some(self.file.0);
             self.frame_at = at + HEADER as u64;

@@ -11,7 +11,7 @@ use super::fault::failed;
 use super::files::Files;
 use super::run::{self, Run, RunWriter};
 use super::snapshot;
-use crate::seen::{SeenSet, stored};
+use crate::seen::{SeenSet, as_stored};
 use argiope_core::{StoreError, StoreErrorKind};
 use std::collections::BinaryHeap;
 use std::io;
@@ -22,7 +22,7 @@ pub(super) struct Known {
     files: Arc<dyn Files>,
     crawl: u64,
     /// The table in memory.
-    pub young: SeenSet,
+    pub in_memory: SeenSet,
     pub runs: Vec<Run>,
     /// The number of the next run.
     next: u32,
@@ -37,7 +37,7 @@ impl Known {
         Self {
             files,
             crawl,
-            young: SeenSet::default(),
+            in_memory: SeenSet::default(),
             runs: Vec::new(),
             next: 1,
             retired: Vec::new(),
@@ -48,23 +48,23 @@ impl Known {
     /// Adds a fingerprint; returns whether it was new.
     pub fn insert(&mut self, fingerprint: u64) -> Result<bool, StoreError> {
         if !self.runs.is_empty() {
-            let number = stored(fingerprint);
+            let number = as_stored(fingerprint);
             let slot = self.recent_slot(number);
             if self.recent.get(slot) == Some(&number) {
                 return Ok(false);
             }
-            if !self.young.contains(number) && self.is_in_a_run(number)? {
+            if !self.in_memory.contains(number) && self.is_in_a_run(number)? {
                 if let Some(recent) = self.recent.get_mut(slot) {
                     *recent = number;
                 }
                 return Ok(false);
             }
         }
-        Ok(self.young.insert(fingerprint))
+        Ok(self.in_memory.insert(fingerprint))
     }
 
     pub fn contains(&self, fingerprint: u64) -> Result<bool, StoreError> {
-        Ok(self.young.contains(fingerprint) || self.is_in_a_run(stored(fingerprint))?)
+        Ok(self.in_memory.contains(fingerprint) || self.is_in_a_run(as_stored(fingerprint))?)
     }
 
     fn is_in_a_run(&self, number: u64) -> Result<bool, StoreError> {
@@ -97,20 +97,20 @@ impl Known {
     }
 
     pub fn len(&self) -> u64 {
-        self.young.len() + self.runs.iter().map(|run| run.count).sum::<u64>()
+        self.in_memory.len() + self.runs.iter().map(|run| run.count).sum::<u64>()
     }
 
     /// Memory use in bytes.
     pub fn bytes(&self) -> usize {
-        self.young.bytes() + self.recent.capacity() * 8 + self.runs.iter().map(Run::bytes).sum::<usize>()
+        self.in_memory.bytes() + self.recent.capacity() * 8 + self.runs.iter().map(Run::bytes).sum::<usize>()
     }
 
     /// Flushes the table in memory to disk and empties it. The filters of all runs use at most `filters` bytes.
     pub fn spill(&mut self, filters: usize) -> Result<(), StoreError> {
         self.files.make_folder(run::FOLDER).map_err(|error| failed(&*self.files, run::FOLDER, "make", &error))?;
-        let young = std::mem::take(&mut self.young);
+        let in_memory = std::mem::take(&mut self.in_memory);
         // Merge every run that is at most twice as long as everything after it.
-        let (mut from, mut merged_count) = (self.runs.len(), young.len());
+        let (mut from, mut merged_count) = (self.runs.len(), in_memory.len());
         while let Some(before) = from.checked_sub(1).and_then(|before| self.runs.get(before))
             && before.count <= merged_count * 2
         {
@@ -118,7 +118,7 @@ impl Known {
             from -= 1;
         }
         let merging = self.runs.split_off(from);
-        self.write_run(merged_count, filters, Merge::of(&young, &merging))?;
+        self.write_run(merged_count, filters, Merge::of(&in_memory, &merging))?;
         self.retired.extend(merging.iter().map(|run| run.number));
         self.reset_recent();
         Ok(())
@@ -133,8 +133,8 @@ impl Known {
         let number = self.next;
         let used: usize = self.runs.iter().map(Run::bytes).sum();
         let fail = |error: io::Error| failed(&*self.files, &run::file_name(number), "write", &error);
-        let room = filters.saturating_sub(used);
-        let mut writer = RunWriter::begin(&*self.files, self.crawl, number, count, room).map_err(fail)?;
+        let filter_bytes = filters.saturating_sub(used);
+        let mut writer = RunWriter::begin(&*self.files, self.crawl, number, count, filter_bytes).map_err(fail)?;
         for fingerprint in numbers {
             let fingerprint = fingerprint.map_err(|(number, error)| self.unreadable(number, &error))?;
             writer.push(fingerprint).map_err(fail)?;
@@ -146,12 +146,12 @@ impl Known {
     }
 
     /// The runs that can be deleted once the snapshot being written is complete.
-    pub fn retire(&mut self) -> Vec<u32> {
+    pub fn take_retired(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.retired)
     }
 
     /// Opens the runs that a snapshot lists. `None` if one of them is missing or does not match.
-    pub fn take_up(&mut self, runs: &[(u32, u64)]) -> Option<()> {
+    pub fn open_runs(&mut self, runs: &[(u32, u64)]) -> Option<()> {
         for &(number, count) in runs {
             self.runs.push(Run::open(&*self.files, self.crawl, number, count)?);
             self.next = self.next.max(number.checked_add(1)?);
@@ -167,7 +167,7 @@ impl Known {
     }
 
     /// Deletes runs that nothing refers to.
-    pub fn clear_away(&mut self) -> Result<(), StoreError> {
+    pub fn remove_leftovers(&mut self) -> Result<(), StoreError> {
         let fail = |error| failed(&*self.files, run::FOLDER, "list", &error);
         let names = self.files.list(run::FOLDER).map_err(fail)?;
         for number in names.iter().filter_map(|name| run::file_number(name)) {
@@ -205,8 +205,8 @@ struct Merge<'a> {
 }
 
 impl<'a> Merge<'a> {
-    fn of(young: &'a SeenSet, runs: &'a [Run]) -> Self {
-        let mut all: Vec<(u32, Fingerprints<'a>)> = vec![(0, Box::new(young.iter().map(Ok)))];
+    fn of(in_memory: &'a SeenSet, runs: &'a [Run]) -> Self {
+        let mut all: Vec<(u32, Fingerprints<'a>)> = vec![(0, Box::new(in_memory.iter().map(Ok)))];
         all.extend(runs.iter().map(|run| (run.number, Box::new(run.iter()) as Box<_>)));
         let mut merge = Self { heads: BinaryHeap::with_capacity(all.len()), fault: None, runs: all };
         (0..merge.runs.len()).for_each(|which| merge.advance(which));

@@ -55,8 +55,8 @@ mod trace;
 
 pub use compaction::Compaction;
 pub use directory::{
-    CrawlFile, CrawlSettings, OpenedDirectory, REPORT, SOCKET, SOCKET_FOLDER, SettingChange, crawled_by, cut_back,
-    is_inside, open, open_in, open_within, remove, start_over, start_over_in,
+    CrawlFile, CrawlSettings, OpenedDirectory, REPORT, SOCKET, SOCKET_FOLDER, SettingChange, crawled_by, is_inside,
+    open, open_in, open_within, remove, start_over, start_over_in, truncate_output,
 };
 pub use fault::failed;
 pub use files::{File, Files};

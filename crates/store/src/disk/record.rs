@@ -8,7 +8,7 @@
 //! Decoding is total: any input yields a record or an error, never a panic.
 
 use argiope_core::page::custom_request::{CustomRequest, rank_of_encoded};
-use argiope_core::schedule::frontier::seen_key;
+use argiope_core::schedule::frontier::link_fingerprint;
 use argiope_core::{LaneId, LinkKind, Outcome, UrlRef};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -25,7 +25,7 @@ pub(super) enum Record<'a> {
     /// A new link, which is queued.
     Link(LinkRecord<'a>),
     /// The outcome of a link; `line` is its record.
-    Fate { lane: LaneId, link: u64, outcome: Outcome, status: Option<u16>, line: &'a [u8] },
+    FinalOutcome { lane: LaneId, link: u64, outcome: Outcome, status: Option<u16>, line: &'a [u8] },
     /// A record that does not belong to an outcome: run, robots.txt, skip.
     Line { line: &'a [u8] },
     /// The state that a lane stores for the next run; replaces its previous state.
@@ -66,12 +66,12 @@ impl LinkRecord<'_> {
     }
 
     /// Its fingerprint, by which the frontier recognises it. `None` if it is not a URL, or its request is unreadable.
-    pub fn seen_key(&self, host: &str, key: u64, text: &mut String) -> Option<u64> {
+    pub fn fingerprint(&self, host: &str, key: u64, text: &mut String) -> Option<u64> {
         text.clear();
         text.push_str(if self.https { "https://" } else { "http://" });
         text.push_str(host);
         text.push_str(self.rest);
-        let plain = seen_key(UrlRef::from_normal(text)?, self.kind, key);
+        let plain = link_fingerprint(UrlRef::from_normal(text)?, self.kind, key);
         Some(match self.request {
             None => plain,
             Some(request) => plain ^ CustomRequest::decode(request)?.identity(key),
@@ -82,7 +82,7 @@ impl LinkRecord<'_> {
 const LANE: u8 = 1;
 const PAGE: u8 = 2;
 const LINK: u8 = 3;
-const FATE: u8 = 4;
+const FINAL_OUTCOME: u8 = 4;
 const LINE: u8 = 5;
 const LANE_STATE: u8 = 6;
 const OUTPUT: u8 = 7;
@@ -103,7 +103,7 @@ impl<'a> Record<'a> {
             Self::Link(LinkRecord { request: Some(_), .. }) => REQUEST,
             Self::Link(LinkRecord { again: false, .. }) => LINK,
             Self::Link(LinkRecord { again: true, .. }) => AGAIN,
-            Self::Fate { .. } => FATE,
+            Self::FinalOutcome { .. } => FINAL_OUTCOME,
             Self::Line { .. } => LINE,
             Self::LaneState { .. } => LANE_STATE,
             Self::Output { hash: None, .. } => OUTPUT,
@@ -135,7 +135,7 @@ impl<'a> Record<'a> {
                 write_number(back(link.replaces), out);
                 out.extend(link.rest.as_bytes());
             }
-            Self::Fate { lane, link, outcome, status, line } => {
+            Self::FinalOutcome { lane, link, outcome, status, line } => {
                 out.push(outcome as u8);
                 write_number(u64::from(status.unwrap_or(0)), out);
                 write_number(u64::from(lane.0), out);
@@ -208,10 +208,10 @@ impl<'a> Record<'a> {
                     rest: text(body.0)?,
                 })
             }
-            FATE => {
+            FINAL_OUTCOME => {
                 let outcome = *Outcome::ALL.get(usize::from(body.byte()?))?;
                 let status = u16::try_from(body.number()?).ok()?;
-                Self::Fate {
+                Self::FinalOutcome {
                     outcome,
                     status: (status != 0).then_some(status),
                     lane: body.lane()?,
@@ -315,8 +315,14 @@ mod tests {
             Record::Link(LinkRecord { request: Some(&[1, 2, 0]), ..link }),
             Record::Link(LinkRecord { request: Some(&[]), again: true, ..link }),
             Record::Link(LinkRecord { via: None, replaces: Some(1), https: false, rest: "", depth: u32::MAX, ..link }),
-            Record::Fate { lane: LaneId(0), link: 999_999, outcome: Outcome::Refused, status: None, line: b"{}" },
-            Record::Fate { lane: LaneId(9), link: 0, outcome: Outcome::Ok, status: Some(200), line: b"" },
+            Record::FinalOutcome {
+                lane: LaneId(0),
+                link: 999_999,
+                outcome: Outcome::Refused,
+                status: None,
+                line: b"{}",
+            },
+            Record::FinalOutcome { lane: LaneId(9), link: 0, outcome: Outcome::Ok, status: Some(200), line: b"" },
             Record::Line { line: b"{\"type\":\"run\"}" },
             Record::LaneState { lane: LaneId(u32::MAX), state: &[0, 255] },
             Record::Output { position: u64::MAX, hash: None, name: "pages.jsonl" },

@@ -24,23 +24,23 @@ pub(super) struct Replay<'a> {
     /// Number of collected links that are not removed yet.
     settled: usize,
     /// The log position of the last check of memory use.
-    weighed: u64,
+    last_size_check: u64,
     text: String,
 }
 
 impl<'a> Replay<'a> {
     /// Starts at a position of the log.
     pub fn new(files: &'a dyn Files, key: u64, seen: Seen, from: u64) -> Self {
-        Self { key, files, seen, gone: HashMap::new(), settled: 0, weighed: from, text: String::new() }
+        Self { key, files, seen, gone: HashMap::new(), settled: 0, last_size_check: from, text: String::new() }
     }
 
     pub fn play(&mut self, state: &mut State, position: u64, record: Record<'_>) -> Result<(), StoreError> {
         if self.settled >= REMOVAL_BATCH {
             self.remove_collected(state)?;
         }
-        if position - self.weighed > state.check_interval() {
-            self.weighed = position;
-            state.make_room(0, false)?;
+        if position - self.last_size_check > state.check_interval() {
+            self.last_size_check = position;
+            state.spill_if_full(0, false)?;
         }
         match record {
             Record::Lane { name } => {
@@ -53,7 +53,7 @@ impl<'a> Replay<'a> {
                 match link.replaces {
                     Some(earlier) => self.leaves(link.lane, earlier, position),
                     None => {
-                        let Some(key) = link.seen_key(host, self.key, &mut self.text) else {
+                        let Some(key) = link.fingerprint(host, self.key, &mut self.text) else {
                             return Err(damaged(self.files, FOLDER, "a link is not a URL"));
                         };
                         // In a compacted log, a URL that is queued again may be new.
@@ -70,7 +70,7 @@ impl<'a> Replay<'a> {
                     state.queue(link.lane, link.rank(), position);
                 }
             }
-            Record::Fate { lane, link, .. } => {
+            Record::FinalOutcome { lane, link, .. } => {
                 self.leaves(lane, link, position);
                 state.settled += 1;
             }

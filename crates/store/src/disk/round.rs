@@ -11,7 +11,7 @@
 
 use super::frontier::{DiskFrontier, REQUEUE_NOTE, ROUND_NOTE};
 use super::record::Record;
-use argiope_core::schedule::frontier::seen_key;
+use argiope_core::schedule::frontier::link_fingerprint;
 use argiope_core::{Frontier, LaneId, Link, LinkKind, LinkRef, Outcome, StoreError, StoreErrorKind, UrlRef};
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -33,23 +33,23 @@ struct Settled {
 /// Where the outcomes of the previous round are: pairs of a link's fingerprint and a position, sorted. There may be
 /// millions, and a hash table would take twice the memory.
 #[derive(Default)]
-pub(super) struct EarlierFates(Vec<(u64, u64)>);
+pub(super) struct EarlierOutcomes(Vec<(u64, u64)>);
 
-impl EarlierFates {
+impl EarlierOutcomes {
     /// Takes the fingerprints of links and the positions of their outcomes, in any order. Keeps the last outcome of
     /// each link; also returns the positions of the others, in ascending order.
-    fn of(mut fates: Vec<(u64, u64)>) -> (Self, Vec<u64>) {
+    fn of(mut final_outcomes: Vec<(u64, u64)>) -> (Self, Vec<u64>) {
         // The last outcome of a link comes first, so that `dedup_by` drops the others.
-        fates.sort_unstable_by_key(|(key, fate)| (*key, Reverse(*fate)));
+        final_outcomes.sort_unstable_by_key(|(key, final_outcome)| (*key, Reverse(*final_outcome)));
         let mut superseded = Vec::new();
-        fates.dedup_by(|(key, fate), (latest, _)| {
+        final_outcomes.dedup_by(|(key, final_outcome), (latest, _)| {
             let is_superseded = key == latest;
-            superseded.extend(is_superseded.then_some(*fate));
+            superseded.extend(is_superseded.then_some(*final_outcome));
             is_superseded
         });
-        fates.shrink_to_fit();
+        final_outcomes.shrink_to_fit();
         superseded.sort_unstable();
-        (Self(fates), superseded)
+        (Self(final_outcomes), superseded)
     }
 
     fn find(&self, key: u64) -> Option<u64> {
@@ -89,9 +89,9 @@ impl DiskFrontier {
         let count = self.requeue.0.len() as u64;
         self.keep_lane_state(ROUND_NOTE, &[start.to_le_bytes(), previous.to_le_bytes()].concat())?;
         self.keep_lane_state(REQUEUE_NOTE, &0_u64.to_le_bytes())?;
-        self.keep_all_again()?;
+        self.rewrite_state()?;
         self.rounds = Some((start, previous));
-        self.is_again = true;
+        self.is_recrawl = true;
         Ok(count)
     }
 
@@ -102,7 +102,7 @@ impl DiskFrontier {
         }
         // All portions go to the log file that begins with the round, even if it gets full: the index recognises links
         // that a round queued again only in that file.
-        self.journal.keep_file(true);
+        self.journal.stay_in_file(true);
         let (start, mut last) = (self.journal.appended_end(), 0);
         while self.journal.appended_end() - start < REQUEUE_PORTION {
             let Some((position, _)) = self.requeue.0.pop() else { break };
@@ -116,7 +116,7 @@ impl DiskFrontier {
         }
         if self.requeue.0.is_empty() {
             self.requeue = Requeue::default();
-            self.journal.keep_file(false);
+            self.journal.stay_in_file(false);
             last = ALL_QUEUED;
         }
         self.keep_lane_state(REQUEUE_NOTE, &last.to_le_bytes())?;
@@ -133,23 +133,23 @@ impl DiskFrontier {
     /// Their new records replace the old ones.
     pub fn requeue_failed_roots(&mut self) -> Result<u64, StoreError> {
         let mut failed = HashMap::new();
-        let mut fates = Vec::new();
+        let mut final_outcomes = Vec::new();
         self.journal.walk(|_, record| {
-            if let Record::Fate { lane, link, outcome, line, .. } = record {
+            if let Record::FinalOutcome { lane, link, outcome, line, .. } = record {
                 let is_failure = match outcome {
                     Outcome::Ok | Outcome::NotModified => false,
                     Outcome::Redirect => line.windows(9).any(|window| window == b"\"error\":{"),
                     Outcome::HttpError | Outcome::Failed | Outcome::Robots | Outcome::Refused => true,
                 };
                 if line.windows(10).any(|window| window == b"\"depth\":0,") {
-                    fates.push((Settled { lane, link }, is_failure));
+                    final_outcomes.push((Settled { lane, link }, is_failure));
                 }
             }
             Ok(())
         })?;
-        for (settled, is_failure) in fates {
+        for (settled, is_failure) in final_outcomes {
             let link = self.read_link(Some(settled.lane), settled.link)?;
-            let key = link.seen_key(self.key());
+            let key = link.fingerprint(self.key());
             if is_failure && link.is_repeatable() {
                 failed.insert(key, settled)
             } else {
@@ -169,7 +169,7 @@ impl DiskFrontier {
     pub fn requeue_skipped(&mut self, mut qualifies: impl FnMut(&Link) -> bool) -> Result<u64, StoreError> {
         let mut skipped = Vec::new();
         self.journal.walk(|_, record| {
-            if let Record::Fate { lane, link, line, .. } = record
+            if let Record::FinalOutcome { lane, link, line, .. } = record
                 && line.starts_with(SKIP)
             {
                 skipped.push((link, lane));
@@ -180,32 +180,32 @@ impl DiskFrontier {
         let mut found: HashMap<u64, (LaneId, Link)> = HashMap::new();
         for (position, lane) in skipped {
             let link = self.read_link(Some(lane), position)?;
-            found.insert(link.seen_key(self.key()), (lane, link));
+            found.insert(link.fingerprint(self.key()), (lane, link));
         }
         if found.is_empty() {
             return Ok(0);
         }
         // Some of them were queued again later: keep those whose last outcome is a skip.
-        let (mut positions, mut is_out, mut text) = (HashMap::new(), HashMap::new(), String::new());
+        let (mut positions, mut is_skipped, mut text) = (HashMap::new(), HashMap::new(), String::new());
         self.journal.walk(|position, record| {
             match record {
                 Record::Link(link) => {
-                    let key = link.seen_key(self.lane_name(link.lane).unwrap_or(""), self.key(), &mut text);
+                    let key = link.fingerprint(self.lane_name(link.lane).unwrap_or(""), self.key(), &mut text);
                     if let Some(key) = key.filter(|key| found.contains_key(key)) {
                         positions.insert(position, key);
-                        is_out.insert(key, false);
+                        is_skipped.insert(key, false);
                     }
                 }
-                Record::Fate { link, line, .. } => {
+                Record::FinalOutcome { link, line, .. } => {
                     if let Some(key) = positions.get(&link) {
-                        is_out.insert(*key, line.starts_with(SKIP));
+                        is_skipped.insert(*key, line.starts_with(SKIP));
                     }
                 }
                 _ => {}
             }
             Ok(())
         })?;
-        found.retain(|key, (_, link)| is_out.get(key) == Some(&true) && qualifies(link));
+        found.retain(|key, (_, link)| is_skipped.get(key) == Some(&true) && qualifies(link));
         let mut links: Vec<(LaneId, Link)> = found.into_values().collect();
         links.sort_unstable_by(|(_, one), (_, other)| one.url.as_str().cmp(other.url.as_str()));
         for (lane, link) in &links {
@@ -217,7 +217,7 @@ impl DiskFrontier {
     /// Restores the earlier outcomes after a restart during a round, and the links that are still to be queued.
     pub(super) fn recall_round(&mut self) -> Result<(), StoreError> {
         let Some((start, previous)) = self.round_note()? else { return Ok(()) };
-        self.is_again = true;
+        self.is_recrawl = true;
         self.rounds = Some((start, previous));
         // Earlier versions queued all links in one commit, without a note.
         let queued = self.lane_state(REQUEUE_NOTE)?.and_then(|note| note.try_into().ok());
@@ -239,7 +239,7 @@ impl DiskFrontier {
         let count = usize::try_from(self.counts().settled).unwrap_or(0);
         let mut links: Vec<(u64, u64)> = Vec::with_capacity(count);
         self.journal.walk(|position, record| {
-            if let Record::Fate { link, .. } = record
+            if let Record::FinalOutcome { link, .. } = record
                 && (start..end).contains(&position)
             {
                 links.push((link, position));
@@ -248,14 +248,14 @@ impl DiskFrontier {
         })?;
         // Sorted by position, so that neighbours on disk are read together.
         links.sort_unstable();
-        let mut fates = Vec::with_capacity(links.len());
-        for &(link, fate) in &links {
-            fates.push((self.read_link(None, link)?.seen_key(self.key()), fate));
+        let mut final_outcomes = Vec::with_capacity(links.len());
+        for &(link, final_outcome) in &links {
+            final_outcomes.push((self.read_link(None, link)?.fingerprint(self.key()), final_outcome));
         }
-        let (earlier, superseded) = EarlierFates::of(fates);
+        let (earlier, superseded) = EarlierOutcomes::of(final_outcomes);
         self.earlier = earlier;
         if !superseded.is_empty() {
-            links.retain(|(_, fate)| superseded.binary_search(fate).is_err());
+            links.retain(|(_, final_outcome)| superseded.binary_search(final_outcome).is_err());
         }
         links.reverse();
         self.requeue = Requeue(links);
@@ -264,9 +264,9 @@ impl DiskFrontier {
 
     /// The record that a link had before this round.
     pub(super) fn earlier_record(&mut self, url: UrlRef<'_>, kind: LinkKind) -> Result<Option<Vec<u8>>, StoreError> {
-        let Some(position) = self.earlier.find(seen_key(url, kind, self.key())) else { return Ok(None) };
+        let Some(position) = self.earlier.find(link_fingerprint(url, kind, self.key())) else { return Ok(None) };
         self.journal.read(position, |record| match record {
-            Record::Fate { line, .. } => Some(line.to_vec()),
+            Record::FinalOutcome { line, .. } => Some(line.to_vec()),
             _ => None,
         })
     }

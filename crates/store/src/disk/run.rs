@@ -72,7 +72,7 @@ impl Run {
 
     /// Whether the run contains a fingerprint.
     pub fn holds(&self, fingerprint: u64) -> io::Result<bool> {
-        if !self.filter.may_hold(fingerprint) {
+        if !self.filter.may_contain(fingerprint) {
             return Ok(false);
         }
         let Some(page) = self.firsts.partition_point(|first| *first <= fingerprint).checked_sub(1) else {
@@ -140,10 +140,10 @@ pub(super) struct RunWriter {
 }
 
 impl RunWriter {
-    /// Starts a run of about `count` fingerprints, with a filter of at most `room` bytes.
-    pub fn begin(files: &dyn Files, crawl: u64, number: u32, count: u64, room: usize) -> io::Result<Self> {
+    /// Starts a run of about `count` fingerprints, with a filter of at most `max_bytes` bytes.
+    pub fn begin(files: &dyn Files, crawl: u64, number: u32, count: u64, max_bytes: usize) -> io::Result<Self> {
         let (file, seed) = (files.create(&file_name(number))?, seed(crawl, number));
-        let filter = Filter::for_count(count, room);
+        let filter = Filter::for_count(count, max_bytes);
         let run = Run { number, count: 0, file, seed, firsts: Vec::new(), filter };
         Ok(Self { run, row: Vec::with_capacity(PAGES_AT_ONCE * PAGE), in_page: PER_PAGE })
     }
@@ -231,8 +231,8 @@ mod tests {
         files.make_folder(FOLDER).expect("a folder");
         // None, less than a page, one page, one more than that, more than are written at once.
         for count in [0, 7, 511, 512, 511 * 64, 511 * 64 + 1, 100_000_u64] {
-            for room in [0, usize::MAX] {
-                let mut writer = RunWriter::begin(&files, 9, 3, count, room).expect("begins");
+            for max_bytes in [0, usize::MAX] {
+                let mut writer = RunWriter::begin(&files, 9, 3, count, max_bytes).expect("begins");
                 (1..=count).try_for_each(|number| writer.push(number << 32)).expect("writes");
                 let written = writer.finish().expect("finishes");
                 let opened = Run::open(&files, 9, 3, count).expect("whole");

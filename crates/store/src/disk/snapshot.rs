@@ -26,7 +26,7 @@ use std::io;
 use std::sync::Arc;
 
 pub(super) const NAME: &str = "snapshot";
-const ASIDE: &str = "snapshot.new";
+const TEMPORARY_NAME: &str = "snapshot.new";
 pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"ARGSNAP5");
 /// Sync the file after this many bytes. A sync delays a commit, and takes longer the more there is to sync.
 const SYNC_AFTER: usize = 8 << 20;
@@ -59,11 +59,11 @@ pub(super) struct State {
     /// The storage shared by all queues.
     pub storage: QueueStorage,
     /// The memory limit for all of this.
-    room: usize,
+    memory_limit: usize,
 }
 
 impl State {
-    pub fn new(files: &Arc<dyn Files>, crawl: u64, room: usize) -> Self {
+    pub fn new(files: &Arc<dyn Files>, crawl: u64, memory_limit: usize) -> Self {
         Self {
             known: Known::new(Arc::clone(files), crawl),
             names: LaneNames::default(),
@@ -74,8 +74,11 @@ impl State {
             outputs: BTreeMap::new(),
             output_hashes: BTreeMap::new(),
             made: BTreeSet::new(),
-            storage: QueueStorage { chains: Chains::new(), spill: Spill::new(Arc::clone(files), crawl, room / 16) },
-            room,
+            storage: QueueStorage {
+                chains: Chains::new(),
+                spill: Spill::new(Arc::clone(files), crawl, memory_limit / 16),
+            },
+            memory_limit,
         }
     }
 
@@ -93,28 +96,28 @@ impl State {
 
     /// By how much the log may grow before memory use is checked again.
     pub fn check_interval(&self) -> u64 {
-        (self.room / 64) as u64
+        (self.memory_limit / 64) as u64
     }
 
     /// Moves state to disk when the memory limit is reached: the middle of queues if queues use most memory, otherwise
     /// fingerprints, unless a snapshot is being taken. Host names stay in memory. `beside` is what the frontier holds
     /// in addition to this state.
-    pub fn make_room(&mut self, beside: usize, is_taken: bool) -> Result<(), StoreError> {
-        if self.room == usize::MAX {
+    pub fn spill_if_full(&mut self, beside: usize, is_taken: bool) -> Result<(), StoreError> {
+        if self.memory_limit == usize::MAX {
             return Ok(());
         }
-        let room = self.room.saturating_sub(beside).max(self.room / 4);
-        if self.bytes() <= room {
+        let memory_limit = self.memory_limit.saturating_sub(beside).max(self.memory_limit / 4);
+        if self.bytes() <= memory_limit {
             return Ok(());
         }
-        if self.known.young.bytes() < room / 4 {
+        if self.known.in_memory.bytes() < memory_limit / 4 {
             for queue in &mut self.queues {
                 queue.spill(&mut self.storage)?;
             }
         }
         // Spilling a very small table frees nothing.
-        if !is_taken && self.bytes() > room / 8 * 7 && self.known.young.bytes() > room / 32 {
-            self.known.spill(room / 4)?;
+        if !is_taken && self.bytes() > memory_limit / 8 * 7 && self.known.in_memory.bytes() > memory_limit / 32 {
+            self.known.spill(memory_limit / 4)?;
         }
         Ok(())
     }
@@ -158,13 +161,13 @@ impl SnapshotFile {
     /// Writes a portion; the last portion completes the snapshot. The log must be synced up to everything that it
     /// refers to.
     pub fn write(&mut self, files: &dyn Files, portion: &Portion) -> Result<(), StoreError> {
-        self.append(files, portion).map_err(|error| failed(files, ASIDE, "write", &error))?;
+        self.append(files, portion).map_err(|error| failed(files, TEMPORARY_NAME, "write", &error))?;
         portion.completes.as_deref().map_or(Ok(()), |runs| self.bring_into_force(files, runs))
     }
 
     fn append(&mut self, files: &dyn Files, portion: &Portion) -> io::Result<()> {
         if portion.at == 0 {
-            *self = Self { file: Some(files.create(ASIDE)?), unsynced: 0 };
+            *self = Self { file: Some(files.create(TEMPORARY_NAME)?), unsynced: 0 };
         }
         let Some(file) = &mut self.file else { return Ok(()) };
         let mut at = portion.at;
@@ -190,7 +193,7 @@ impl SnapshotFile {
             if !runs.is_empty() {
                 files.sync_folder(run::FOLDER)?;
             }
-            files.rename(ASIDE, NAME)?;
+            files.rename(TEMPORARY_NAME, NAME)?;
             files.sync_folder("")
         };
         self.file = None;
@@ -203,7 +206,7 @@ pub(super) fn remove(files: &dyn Files) -> Result<(), StoreError> {
     if !is_ours(files, NAME) {
         return Err(damaged(files, NAME, "it is not a snapshot of a crawl"));
     }
-    remove_all(files, &[NAME, ASIDE])
+    remove_all(files, &[NAME, TEMPORARY_NAME])
 }
 
 /// Whether a file is a snapshot of any version, empty, or not there.
@@ -220,8 +223,8 @@ pub(super) fn is_ours(files: &dyn Files, name: &str) -> bool {
 }
 
 /// Removes an incomplete snapshot.
-pub(super) fn clear_away(files: &dyn Files) -> Result<(), StoreError> {
-    remove_all(files, &[ASIDE])
+pub(super) fn remove_leftovers(files: &dyn Files) -> Result<(), StoreError> {
+    remove_all(files, &[TEMPORARY_NAME])
 }
 
 fn remove_all(files: &dyn Files, names: &[&str]) -> Result<(), StoreError> {
@@ -271,11 +274,11 @@ impl Seen {
 }
 
 /// Reads the snapshot. `None` if there is none, or it is incomplete.
-pub(super) fn read(files: &Arc<dyn Files>, crawl: u64, room: usize) -> Result<Option<Loaded>, StoreError> {
+pub(super) fn read(files: &Arc<dyn Files>, crawl: u64, memory_limit: usize) -> Result<Option<Loaded>, StoreError> {
     let Ok(file) = files.open(NAME) else { return Ok(None) };
     let mut from = BlockReader::new(file, crawl);
     let length = from.length();
-    let mut state = State::new(files, crawl, room);
+    let mut state = State::new(files, crawl, memory_limit);
     let Some(start) = read_names_and_known(&mut from, &mut state) else { return Ok(None) };
     let (mut seen, mut leased, mut asked) = (Seen::default(), Vec::new(), 0);
     while seen.groups.is_empty() || seen.groups.last().is_some_and(|group| group.0 < state.names.len() as u32) {
@@ -289,7 +292,7 @@ pub(super) fn read(files: &Arc<dyn Files>, crawl: u64, room: usize) -> Result<Op
             *state.queue_mut(lane) = queue;
             if from.position() - asked > state.check_interval() {
                 asked = from.position();
-                state.make_room(0, false)?;
+                state.spill_if_full(0, false)?;
             }
         }
         let Some(behind) = read_leased(&mut from, &state, &mut leased) else { return Ok(None) };
@@ -329,12 +332,12 @@ fn read_names_and_known(from: &mut BlockReader, state: &mut State) -> Option<u64
         let (homes, width, len, length) = (number()?, number()?, number()?, number()?);
         tables.push(Table { homes, width, len, slots: from.bytes(length as u64)? });
     }
-    state.known.young = SeenSet::from_tables(tables)?;
+    state.known.in_memory = SeenSet::from_tables(tables)?;
     let runs = from.u64()?;
     let runs = from.u64s(runs.checked_mul(2)?)?;
     let runs: Option<Vec<(u32, u64)>> =
         runs.chunks_exact(2).map(|pair| Some((u32::try_from(pair[0]).ok()?, pair[1]))).collect();
-    state.known.take_up(&runs?)?;
+    state.known.open_runs(&runs?)?;
     state.queues.reserve_exact(state.names.len());
     Some(start)
 }

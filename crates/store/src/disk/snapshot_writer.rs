@@ -108,7 +108,7 @@ impl SnapshotWriter {
             }
             Part::Ends(_) => Part::Shard(0),
             Part::Shard(number) if number < SeenSet::SHARDS => {
-                if let Some(Table { homes, width, len, slots }) = state.known.young.tables().nth(number) {
+                if let Some(Table { homes, width, len, slots }) = state.known.in_memory.tables().nth(number) {
                     self.out.u64s([*homes, *width, *len, slots.len()].map(|number| number as u64));
                     self.out.write(slots);
                 }

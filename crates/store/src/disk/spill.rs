@@ -87,7 +87,7 @@ impl Spill {
 }
 
 /// Removes the file that an earlier process left.
-pub(super) fn clear_away(files: &dyn Files) -> Result<(), StoreError> {
+pub(super) fn remove_leftovers(files: &dyn Files) -> Result<(), StoreError> {
     match files.remove(NAME) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(files, NAME, "remove", &error)),
         _ => Ok(()),

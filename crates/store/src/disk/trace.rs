@@ -102,12 +102,12 @@ impl UrlTracer {
                     })?;
                 }
                 trace.links.push(link);
-                for fate in self.index.values(&*self.files, IndexKey::Fate(position))? {
-                    let line = self.log.read(fate, |record| match record {
-                        Record::Fate { link, line, .. } if link == position => Some(line.to_vec()),
+                for final_outcome in self.index.values(&*self.files, IndexKey::FinalOutcome(position))? {
+                    let line = self.log.read(final_outcome, |record| match record {
+                        Record::FinalOutcome { link, line, .. } if link == position => Some(line.to_vec()),
                         _ => None,
                     })?;
-                    records.extend(line.map(|line| (fate, line)));
+                    records.extend(line.map(|line| (final_outcome, line)));
                 }
             }
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use argiope_core::rules::{Breadth, EngineName, Pace, Size, Span};
+use argiope_core::rules::{EngineName, Pace, ScopeKind, Size, Span};
 use argiope_core::schedule::keeper::End;
 use argiope_core::{ErrorKind, Outcome};
 use argiope_practice::{CrawlReach, Graph, GraphPlan, PracticeWeb, Response, Site};
@@ -54,7 +54,7 @@ pub fn a_prohibited_host(engine: EngineName) {
 }
 
 /// Crawls hosts with several names on one address, so that only the scope decides; returns the hosts that were visited.
-fn named(engine: EngineName, breadth: Breadth) -> BTreeSet<String> {
+fn named(engine: EngineName, scope_kind: ScopeKind) -> BTreeSet<String> {
     let names = ["example.com", "www.example.com", "sub.example.com", "example.org"];
     let mut site = site("127.1.0.4");
     let port = site.address().port();
@@ -66,7 +66,7 @@ fn named(engine: EngineName, breadth: Breadth) -> BTreeSet<String> {
     let address = site.address();
     let _web = serve([site]);
     let mut config = config(engine, &[&format!("http://example.com:{port}/")]);
-    config.scope = breadth;
+    config.scope = scope_kind;
     config.resolve =
         names.iter().map(|name| format!("{name}:{port}:{}", address.ip()).parse().expect("a mapping")).collect();
     let crawled = crawl(&config);
@@ -74,12 +74,12 @@ fn named(engine: EngineName, breadth: Breadth) -> BTreeSet<String> {
 }
 
 pub fn strict_hosts(engine: EngineName) {
-    assert_eq!(named(engine, Breadth::Host), ["", "example.com", "www.example.com"].map(String::from).into());
+    assert_eq!(named(engine, ScopeKind::Host), ["", "example.com", "www.example.com"].map(String::from).into());
 }
 
 pub fn lenient_hosts(engine: EngineName) {
     let expected = ["", "example.com", "www.example.com", "sub.example.com"].map(String::from).into();
-    assert_eq!(named(engine, Breadth::Domain), expected);
+    assert_eq!(named(engine, ScopeKind::Domain), expected);
 }
 
 pub fn exclude_and_include(engine: EngineName) {
@@ -145,9 +145,9 @@ pub fn prefix_and_page_scope(engine: EngineName) {
     let below: BTreeSet<String> = ["/docs/start", "/docs/a"].map(|path| site.url(path)).into();
     let web = serve([site]);
     let mut config = config(engine, &[&root]);
-    config.scope = Breadth::Prefix;
+    config.scope = ScopeKind::Prefix;
     assert_eq!(crawl(&config).urls(), below.iter().map(String::as_str).collect());
-    config.scope = Breadth::Page;
+    config.scope = ScopeKind::Page;
     assert_eq!(crawl(&config).urls(), [root.as_str()].into());
     drop(web);
 }

@@ -6,7 +6,7 @@ use argiope_core::rules::{Config, EngineName, HttpVersion, Pace, RobotsPolicy, S
 use argiope_core::{ErrorKind, Outcome, Truncated};
 use argiope_practice::{CertificateKind, PracticeProxy, Response, Site, Stats};
 
-use super::{manners, serve};
+use super::{politeness, serve};
 use crate::crawling::{Crawled, config, crawl, trust};
 
 fn secure(address: &str) -> Site {
@@ -155,7 +155,7 @@ fn spaced(engine: EngineName, site: Site, change: impl FnOnce(&mut Config)) {
     let crawled = crawl(&config);
     assert_eq!(crawled.pages.len(), 6);
     assert!(crawled.pages.iter().all(|page| (page.facts.outcome, page.facts.http) == (Outcome::Ok, Some("2"))));
-    manners::assert_spaced(&web.log(), Duration::from_millis(80));
+    politeness::assert_spaced(&web.log(), Duration::from_millis(80));
     let (connections, most) = (web.stats().connections, most_connections(engine, 4));
     assert!(connections <= most, "{connections} connections");
 }

@@ -86,7 +86,7 @@ pub fn logins_are_for_their_origin(engine: EngineName) {
     let (root, guard) = (home.url("/"), guarded.url(""));
     let web = serve([home, away, guarded]);
     let mut config = config(engine, &[&root]);
-    config.scope = argiope_core::rules::Breadth::Any;
+    config.scope = argiope_core::rules::ScopeKind::Any;
     config.allow_private = true;
     config.user = Some("me:pw".parse().expect("credentials"));
     config.header = vec!["X-Key: 1".parse().expect("a header")];
@@ -231,7 +231,7 @@ pub fn a_proxy_does_not_open_private_addresses(engine: EngineName) {
         let _web = serve([site]);
         let proxy = proxy.name("far.example", address).start("127.6.0.11").expect("a proxy");
         let mut config = through(engine, &root, scheme, &proxy);
-        config.scope = argiope_core::rules::Breadth::Any;
+        config.scope = argiope_core::rules::ScopeKind::Any;
         let crawled = crawl(&config);
         for url in inside {
             let page = crawled.page(url);

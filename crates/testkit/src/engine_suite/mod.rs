@@ -7,7 +7,7 @@ pub mod answers;
 pub mod basics;
 pub mod http2;
 pub mod identity;
-pub mod manners;
+pub mod politeness;
 pub mod tls;
 
 use argiope_practice::{PracticeWeb, RunningWeb, Site};
@@ -37,7 +37,7 @@ macro_rules! engine_suite {
                     charset_and_title, truncation, a_reset_mid_body, a_slow_drip,
                     a_page_that_takes_long_to_read, a_stalled_head, a_huge_head, a_huge_body,
                     interim_answers, a_stale_connection, keep_alive_is_used, connection_refused, an_empty_reply, garbage;
-                manners: retries_that_succeed, retries_that_give_up, concurrency_is_reached_and_not_exceeded,
+                politeness: retries_that_succeed, retries_that_give_up, concurrency_is_reached_and_not_exceeded,
                     per_host_is_kept, per_ip_is_shared, idle_connections_do_not_prevent_new_ones, the_delay_is_kept,
                     crawl_delay_is_kept, retry_after_is_kept, robots_are_obeyed, robots_of_every_origin, robots_unreachable, robots_missing, private_is_refused,
                     headers_go_to_root_origins_only;

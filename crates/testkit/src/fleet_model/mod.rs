@@ -226,8 +226,8 @@ impl World {
         }
         let at = self.rng.below(self.net.len());
         let message = self.net.swap_remove(at);
-        let fate = if is_faulty { self.rng.below(40) } else { 2 };
-        if fate == 0 {
+        let fault_roll = if is_faulty { self.rng.below(40) } else { 2 };
+        if fault_roll == 0 {
             return;
         }
         match message.content {
@@ -235,7 +235,7 @@ impl World {
                 let reply = self.store.execute(&request, self.now);
                 let (process, task, call) = (message.process, message.task, message.call);
                 self.net.push(Message { process, task, call, content: Content::Reply(reply) });
-                if fate == 1 {
+                if fault_roll == 1 {
                     self.net.push(Message { process, task, call, content: Content::ModelRequest(request) });
                 }
             }

@@ -25,7 +25,7 @@ use argiope_core::rules::Rules;
 use argiope_core::schedule::job::{Job, Purpose};
 use argiope_core::schedule::keeper::{End, Keeper, Order, Settled};
 use argiope_core::schedule::trap::LikenessReader;
-use argiope_core::visit::{Errand, Visit};
+use argiope_core::visit::{SiteFile, Visit};
 use argiope_core::{Counts, ErrorKind, Failure, Frontier, LaneId, Link, LinkList, Outcome, StoreError, Time, Url};
 use argiope_store::MemoryFrontier;
 
@@ -301,8 +301,10 @@ fn visit(job: Job, reply: SimReply, start: Time, end: Time, rules: &Rules) -> Vi
             visit.message.likeness = reader.finish();
             follow::links(&mut visit, &links, false, rules);
         }
-        SimAnswer::Robots(bytes) => visit.message.errand = Some(Box::new(Errand::Robots(bytes))),
-        SimAnswer::Sitemap(map) => visit.message.errand = Some(Box::new(Errand::Sitemap(map, rules.budget.hold()))),
+        SimAnswer::Robots(bytes) => visit.message.site_file = Some(Box::new(SiteFile::Robots(bytes))),
+        SimAnswer::Sitemap(map) => {
+            visit.message.site_file = Some(Box::new(SiteFile::Sitemap(map, rules.budget.hold())))
+        }
         SimAnswer::Status(status) => {
             visit.facts.status = Some(status);
             visit.facts.outcome = if (200..300).contains(&status) { Outcome::Ok } else { Outcome::HttpError };

@@ -292,8 +292,8 @@ impl WebModel {
             if origins.insert(at.origin()) && rules.robots == RobotsPolicy::Obey {
                 found.extend(self.listed(&at.origin()));
             }
-            let (fate, links) = self.fate(&at, rules);
-            expected.insert(at.clone(), fate);
+            let (expected_result, links) = self.expected_result(&at, rules);
+            expected.insert(at.clone(), expected_result);
             found.extend(links);
             for link in found {
                 let judged = rules.scope.judge(link.as_ref(), 1, LinkKind::Anchor);
@@ -305,7 +305,7 @@ impl WebModel {
         expected
     }
 
-    fn fate(&self, at: &Url, rules: &Rules) -> (ExpectedCrawl, Vec<Url>) {
+    fn expected_result(&self, at: &Url, rules: &Rules) -> (ExpectedCrawl, Vec<Url>) {
         let unasked = |outcome, error| (ExpectedCrawl { outcome, error, asked: false }, Vec::new());
         if let Some((outcome, kind)) = self.out_of_reach(at) {
             return unasked(outcome, Some(kind));
@@ -378,7 +378,7 @@ impl WebModel {
         };
         match self.out_of_reach(to) {
             Some((Outcome::Refused, _)) => return Err(unreachable),
-            Some(fate) => return Err(fate),
+            Some(expected_result) => return Err(expected_result),
             None => {}
         }
         if let Some(kind) = self.hosts.get(to.host()).and_then(|host| host.dead) {

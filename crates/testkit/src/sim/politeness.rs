@@ -11,7 +11,7 @@ use std::time::Duration;
 use argiope_core::page::robots::Robots;
 use argiope_core::rules::{Pace, RobotsPolicy, Rules};
 use argiope_core::schedule::job::{Job, Purpose};
-use argiope_core::visit::{Errand, Visit};
+use argiope_core::visit::{SiteFile, Visit};
 use argiope_core::{ErrorKind, Origin, Outcome, Time, Url};
 
 /// The longest Retry-After that must be obeyed.
@@ -29,7 +29,7 @@ pub struct PolitenessChecker {
     again: HashMap<Url, Time>,
     pages: HashSet<Url>,
     under_way: usize,
-    most_under_way: usize,
+    max_in_flight: usize,
     bytes: u64,
     last_page: Option<Time>,
     stopped: bool,
@@ -39,7 +39,7 @@ pub struct PolitenessChecker {
 #[derive(Default)]
 struct Host {
     under_way: usize,
-    most_under_way: usize,
+    max_in_flight: usize,
     last_start: Option<Time>,
     crawl_delay: Option<Duration>,
     not_before: Time,
@@ -55,7 +55,7 @@ impl PolitenessChecker {
             again: HashMap::new(),
             pages: HashSet::new(),
             under_way: 0,
-            most_under_way: 0,
+            max_in_flight: 0,
             bytes: 0,
             last_page: None,
             stopped: false,
@@ -74,13 +74,13 @@ impl PolitenessChecker {
     }
 
     /// The maximum number of requests in flight.
-    pub fn most_under_way(&self) -> usize {
-        self.most_under_way
+    pub fn max_in_flight(&self) -> usize {
+        self.max_in_flight
     }
 
-    /// As [`PolitenessChecker::most_under_way`], for one host.
-    pub fn most_at(&self, host: &str) -> usize {
-        self.hosts.get(host).map_or(0, |host| host.most_under_way)
+    /// As [`PolitenessChecker::max_in_flight`], for one host.
+    pub fn max_in_flight_at(&self, host: &str) -> usize {
+        self.hosts.get(host).map_or(0, |host| host.max_in_flight)
     }
 
     /// From now on, starting a request is a violation.
@@ -102,13 +102,13 @@ impl PolitenessChecker {
             faults.push("after the limit on time was reached".to_owned());
         }
         self.under_way += 1;
-        self.most_under_way = self.most_under_way.max(self.under_way);
+        self.max_in_flight = self.max_in_flight.max(self.under_way);
         if self.under_way > self.rules.concurrency {
             faults.push(format!("{} under way", self.under_way));
         }
         let host = self.hosts.entry(url.host().into()).or_default();
         host.under_way += 1;
-        host.most_under_way = host.most_under_way.max(host.under_way);
+        host.max_in_flight = host.max_in_flight.max(host.under_way);
         let width = if host.crawl_delay.is_some() { 1 } else { self.rules.per_host };
         if host.under_way > width {
             faults.push(format!("{} under way at the host", host.under_way));
@@ -191,8 +191,8 @@ impl PolitenessChecker {
     }
 
     fn record_robots(&mut self, origin: &Origin, visit: &Visit, now: Time) {
-        let robots = match (visit.message.errand.as_deref(), visit.facts.status) {
-            (Some(Errand::Robots(bytes)), _) => Robots::parse(bytes, &self.rules.agent_token),
+        let robots = match (visit.message.site_file.as_deref(), visit.facts.status) {
+            (Some(SiteFile::Robots(bytes)), _) => Robots::parse(bytes, &self.rules.agent_token),
             (_, Some(400..=428 | 430..=499)) => Robots::default(),
             _ => {
                 // Earlier rules may be used while the file is unavailable.

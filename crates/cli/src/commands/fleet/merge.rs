@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use argiope_core::schedule::frontier::{StoreError, StoreErrorKind};
-use argiope_core::{Fate, FoundEdges, Frontier as _, Link, LinkKind, LinkList, LinkRef, Url};
+use argiope_core::{FinalOutcome, FoundEdges, Frontier as _, Link, LinkKind, LinkList, LinkRef, Url};
 use argiope_runtime::atomic_file::AtomicFile;
 use argiope_runtime::directory::Directory;
 use argiope_store::disk::{GraphRound, HistoryEvent, LinkGraph};
@@ -87,7 +87,7 @@ fn merged(args: &MergeArgs) -> Result<u64, Refusal> {
                 let lane = directory.frontier.lane_of(host)?;
                 return Ok(directory.frontier.keep_note(Some(lane), note)?);
             }
-            HistoryEvent::Fate { line, .. } | HistoryEvent::Line { line } => line,
+            HistoryEvent::FinalOutcome { line, .. } | HistoryEvent::Line { line } => line,
         };
         records += 1;
         archives.extend(add(&mut directory, line, kind, rules.max_redirects)?);
@@ -160,8 +160,9 @@ fn add(directory: &mut Directory, line: &[u8], kind: LinkKind, redirects: u8) ->
         return Err(StoreError::new(StoreErrorKind::Damaged, format!("{} has two records", record.url)));
     };
     for taken in frontier.take(lane, usize::MAX)? {
-        let fate = Fate { outcome, status: record.status, record: line, is_fetched_page: record.is_page() };
-        frontier.settle(&taken, fate)?;
+        let final_outcome =
+            FinalOutcome { outcome, status: record.status, record: line, is_fetched_page: record.is_page() };
+        frontier.settle(&taken, final_outcome)?;
     }
     Ok(archive)
 }

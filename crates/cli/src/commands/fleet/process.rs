@@ -80,10 +80,11 @@ fn take_part(own: &CommandSettings, address: &str, name: &str, flags: &FleetFlag
     let signals =
         Interrupt::listen().map_err(|error| Refusal::Failed(format!("signals could not be watched: {error}")))?;
     let signals = RefCell::new(signals);
-    let part = Part { shared: &shared, address, name, owner: &owner, ca_cert, settings: &settings, signals: &signals };
+    let participant =
+        Participant { shared: &shared, address, name, owner: &owner, ca_cert, settings: &settings, signals: &signals };
     let (mut sessions, mut is_waiting) = (0, false);
     loop {
-        match part.take_turn(&mut client, &segments, flags.times(), &mut sessions) {
+        match participant.take_turn(&mut client, &segments, flags.times(), &mut sessions) {
             Ok(Some(code)) => return Ok(code),
             Ok(None) => is_waiting = false,
             // A process that took part waits for the store as long as it takes.
@@ -102,7 +103,7 @@ fn take_part(own: &CommandSettings, address: &str, name: &str, flags: &FleetFlag
 }
 
 /// What the sessions of this process have in common. A session lasts from joining until the end or the loss of a lease.
-struct Part<'a> {
+struct Participant<'a> {
     /// The settings of the crawl, which all processes share, with the messages of this process.
     shared: &'a CommandSettings,
     address: &'a str,
@@ -123,7 +124,7 @@ enum SessionEnd {
     Failed(Error),
 }
 
-impl Part<'_> {
+impl Participant<'_> {
     /// One session, unless the crawl is over. `None`: the lease was lost, and this process is to join again. `sessions`
     /// counts the sessions that have started.
     fn take_turn(
@@ -133,7 +134,7 @@ impl Part<'_> {
         times: LeaseTimes,
         sessions: &mut u64,
     ) -> Result<Option<ExitCode>, Refusal> {
-        let Part { shared, settings, name, .. } = self;
+        let Participant { shared, settings, name, .. } = self;
         let state = FleetState::read(client)?;
         if state.is_over() {
             finish(client, settings, segments)?;
@@ -170,7 +171,7 @@ impl Part<'_> {
         session: u64,
         sessions: &mut u64,
     ) -> Result<SessionEnd, Refusal> {
-        let Part { shared, settings, .. } = self;
+        let Participant { shared, settings, .. } = self;
         let mut rules = shared.rules().map_err(|error| Refusal::Usage(error.to_string()))?;
         rules.fingerprint_key = settings.key;
         let mut client = self.client()?;

@@ -60,7 +60,7 @@ impl Conn {
         if !self.has_more_to_unpack() {
             return;
         }
-        self.unpack(until, into, |decoder, room, sink| decoder.go_on(room, sink));
+        self.unpack(until, into, |decoder, quota, sink| decoder.resume(quota, sink));
         if let Phase::Body(framing) = self.phase
             && framing.is_over()
             && !self.has_more_to_unpack()
@@ -164,7 +164,7 @@ impl Conn {
             match Decoder::of(head, &self.limits) {
                 Ok((decoder, mislabelled)) => {
                     self.decoder = decoder;
-                    self.oddities.mislabelled = mislabelled;
+                    self.coding_defects.mislabelled = mislabelled;
                 }
                 Err(message) => self.undecodable(message),
             }
@@ -209,9 +209,9 @@ impl Conn {
                 Usage::Decode if self.decoder.is_some() => self.max_wire(),
                 Usage::Decode => self.max_wire().min(self.max_body()),
             };
-            let room = usize::try_from(most - self.payload.min(most)).unwrap_or(usize::MAX);
-            let excess = piece.body.len().saturating_sub(room);
-            if excess > 0 && room > 0 {
+            let left = usize::try_from(most - self.payload.min(most)).unwrap_or(usize::MAX);
+            let excess = piece.body.len().saturating_sub(left);
+            if excess > 0 && left > 0 {
                 // Take only what fits, and decode it first; the excess is handled in the next round.
                 framing = before;
                 if let Ok(fitting) = framing.take(rest.get(..piece.used - excess).unwrap_or(rest), &self.limits) {
@@ -250,7 +250,7 @@ impl Conn {
                 self.over(into);
             } else if self.clock.moved(used, now, &self.limits) {
                 self.stop(too_slow(&self.limits), Some(Truncated::Time));
-            } else if self.clock.gives_way(now, &self.limits) {
+            } else if self.clock.must_yield(now, &self.limits) {
                 let words = format!("fewer than {PRESSED_RATE} bytes a second while others waited for its slot");
                 self.stop(Some(Failure::new(ErrorKind::TooSlow, words)), Some(Truncated::Time));
             }
@@ -274,7 +274,7 @@ impl Conn {
                 into.body(payload);
             }
             (Usage::Decode, Some(_)) => {
-                self.unpack(until, into, |decoder, room, sink| decoder.push(payload, room, sink));
+                self.unpack(until, into, |decoder, quota, sink| decoder.push(payload, quota, sink));
             }
         }
     }
@@ -286,7 +286,7 @@ impl Conn {
         into: &mut dyn Receiver,
         work: impl FnOnce(&mut Decoder, &DecodeQuota, Emit<'_>) -> Result<(), DecodeStop>,
     ) {
-        let room = DecodeQuota::new(self.max_body(), until.saturating_sub(self.made(into)).max(1));
+        let quota = DecodeQuota::new(self.max_body(), until.saturating_sub(self.made(into)).max(1));
         let Some(decoder) = &mut self.decoder else { return };
         let bytes_body = &mut self.bytes_body;
         let mut emit = |into: &mut dyn Receiver, decoded: &[u8]| {
@@ -294,16 +294,16 @@ impl Conn {
             into.body(decoded);
             Ok(())
         };
-        let mut result = work(decoder, &room, &mut |decoded| emit(into, decoded));
+        let mut result = work(decoder, &quota, &mut |decoded| emit(into, decoded));
         while result.is_ok() && decoder.memory_needed() > 0 {
             result = decoder.check_windows();
             if result.is_err() || !into.reserve(decoder.memory_needed()) {
                 break;
             }
             decoder.grant_memory();
-            result = decoder.go_on(&room, &mut |decoded| emit(into, decoded));
+            result = decoder.resume(&quota, &mut |decoded| emit(into, decoded));
         }
-        self.oddities.merge(decoder.oddities());
+        self.coding_defects.merge(decoder.coding_defects());
         self.note_decoded(result);
     }
 
@@ -325,7 +325,7 @@ impl Conn {
 
     /// Completes the body.
     fn over(&mut self, into: &mut dyn Receiver) {
-        self.unpack(u64::MAX, into, |decoder, room, sink| decoder.finish(room, sink));
+        self.unpack(u64::MAX, into, |decoder, quota, sink| decoder.finish(quota, sink));
         self.decoder = None;
         self.phase = Phase::Done;
     }
@@ -335,7 +335,7 @@ impl Conn {
         match self.phase {
             Phase::Idle | Phase::Done => {}
             Phase::Head => {
-                self.lose_head(if self.partial.is_none() && self.bytes_wire == 0 {
+                self.fail_head(if self.partial.is_none() && self.bytes_wire == 0 {
                     Failure::new(ErrorKind::EmptyReply, "the server closed the connection without a response")
                 } else {
                     Failure::new(ErrorKind::Reset, "the server closed the connection in the middle of the head")
@@ -361,7 +361,7 @@ impl Conn {
     }
 
     /// Ends an exchange whose head is incomplete. Reports the fault of the bytes received so far, or else `failure`.
-    pub(super) fn lose_head(&mut self, failure: Failure) {
+    pub(super) fn fail_head(&mut self, failure: Failure) {
         let partial = self.partial.take().unwrap_or_default().bytes;
         self.stale = self.reused && self.bytes_wire == 0 && partial.is_empty();
         self.bytes_wire += partial.len() as u64;
@@ -381,7 +381,7 @@ impl Conn {
         match self.phase {
             Phase::Idle if self.is_handshaking() => self.stop(Some(failure), None),
             Phase::Idle | Phase::Done => {}
-            Phase::Head => self.lose_head(failure),
+            Phase::Head => self.fail_head(failure),
             Phase::Body(_) => self.stop(Some(failure), Some(Truncated::Disconnect)),
         }
         self.spoiled = true;

@@ -2,7 +2,7 @@
 //!
 //! Invariant: the output of every layer of a chain stays within the ceiling, so a decompression bomb costs at most that
 //! much work. No layer buffers output; scratch space is on the stack during a call. No call produces more than its
-//! slice: a layer that could produce more keeps its unread input until [`Decoder::go_on`].
+//! slice: a layer that could produce more keeps its unread input until [`Decoder::resume`].
 //!
 //! | fault | treated as |
 //! |---|---|
@@ -47,14 +47,14 @@ pub(super) enum DecodeStop {
 
 /// Defects of a body that was decoded in spite of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Oddities {
+pub struct CodingDefects {
     /// The body was labelled with a coding and was plain text, or the label does not name a coding.
     pub mislabelled: bool,
     /// Bytes after the end of the compressed stream were ignored.
     pub garbage: bool,
 }
 
-impl Oddities {
+impl CodingDefects {
     pub(super) fn merge(&mut self, other: Self) {
         self.mislabelled |= other.mislabelled;
         self.garbage |= other.garbage;
@@ -121,9 +121,9 @@ impl Decoder {
         Ok((decoder, mislabelled))
     }
 
-    /// Decodes bytes, or keeps them for [`Decoder::go_on`] if the slice is used up.
-    pub(super) fn push(&mut self, bytes: &[u8], room: &DecodeQuota, sink: Emit<'_>) -> Result<(), DecodeStop> {
-        push(&mut self.layers, bytes, room, sink)
+    /// Decodes bytes, or keeps them for [`Decoder::resume`] if the slice is used up.
+    pub(super) fn push(&mut self, bytes: &[u8], quota: &DecodeQuota, sink: Emit<'_>) -> Result<(), DecodeStop> {
+        push(&mut self.layers, bytes, quota, sink)
     }
 
     /// True if kept input can produce more output.
@@ -150,10 +150,10 @@ impl Decoder {
     }
 
     /// Continues with kept input, starting with the last layer because its input comes first.
-    pub(super) fn go_on(&mut self, room: &DecodeQuota, sink: Emit<'_>) -> Result<(), DecodeStop> {
+    pub(super) fn resume(&mut self, quota: &DecodeQuota, sink: Emit<'_>) -> Result<(), DecodeStop> {
         for index in (0..self.layers.len()).rev() {
             if let Some((layer, rest)) = self.layers.get_mut(index..).and_then(<[_]>::split_first_mut) {
-                layer.go_on(room, &mut |bytes| push(rest, bytes, room, sink))?;
+                layer.resume(quota, &mut |bytes| push(rest, bytes, quota, sink))?;
             }
         }
         Ok(())
@@ -162,16 +162,16 @@ impl Decoder {
     /// Ends the body: flushes all layers and reports an incomplete stream.
     ///
     /// Does not wait for memory: this decoder is dropped right after this call.
-    pub(super) fn finish(&mut self, room: &DecodeQuota, sink: Emit<'_>) -> Result<(), DecodeStop> {
+    pub(super) fn finish(&mut self, quota: &DecodeQuota, sink: Emit<'_>) -> Result<(), DecodeStop> {
         self.check_windows()?;
         for layer in &mut self.layers {
             layer.needed = 0;
             layer.granted = usize::MAX;
         }
-        self.go_on(room, sink)?;
+        self.resume(quota, sink)?;
         let mut layers = self.layers.as_mut_slice();
         while let Some((first, rest)) = layers.split_first_mut() {
-            first.finish(room, &mut |bytes| push(rest, bytes, room, sink))?;
+            first.finish(quota, &mut |bytes| push(rest, bytes, quota, sink))?;
             layers = rest;
         }
         Ok(())
@@ -182,8 +182,8 @@ impl Decoder {
         size_of::<Self>() + self.layers.capacity() * size_of::<Layer>() + waiting
     }
 
-    pub(super) fn oddities(&self) -> Oddities {
-        Oddities {
+    pub(super) fn coding_defects(&self) -> CodingDefects {
+        CodingDefects {
             mislabelled: self.layers.iter().any(|layer| layer.state == State::Plain),
             garbage: self.layers.iter().any(|layer| layer.garbage),
         }
@@ -196,9 +196,9 @@ fn is_not_a_coding(token: &[u8]) -> bool {
         || encoding_rs::Encoding::for_label(token).is_some()
 }
 
-fn push(layers: &mut [Layer], bytes: &[u8], room: &DecodeQuota, sink: Emit<'_>) -> Result<(), DecodeStop> {
+fn push(layers: &mut [Layer], bytes: &[u8], quota: &DecodeQuota, sink: Emit<'_>) -> Result<(), DecodeStop> {
     match layers.split_first_mut() {
-        Some((first, rest)) => first.push(bytes, room, &mut |bytes| push(rest, bytes, room, sink)),
+        Some((first, rest)) => first.push(bytes, quota, &mut |bytes| push(rest, bytes, quota, sink)),
         None => sink(bytes),
     }
 }
@@ -291,21 +291,21 @@ impl Layer {
         }
     }
 
-    fn push(&mut self, mut bytes: &[u8], room: &DecodeQuota, out: Emit<'_>) -> Result<(), DecodeStop> {
+    fn push(&mut self, mut bytes: &[u8], quota: &DecodeQuota, out: Emit<'_>) -> Result<(), DecodeStop> {
         while !bytes.is_empty() && !self.waits(bytes) {
             match self.state {
                 State::Peek => {
                     bytes = self.fill_peek(bytes);
                     if usize::from(self.peeked) >= self.needed() {
-                        self.start(room, out)?;
+                        self.start(quota, out)?;
                     }
                 }
                 State::Stream => {
-                    let used = self.run(bytes, room, out)?;
+                    let used = self.run(bytes, quota, out)?;
                     bytes = bytes.get(used..).unwrap_or_default();
                 }
                 State::Plain => {
-                    self.emit(bytes, room, out)?;
+                    self.emit(bytes, quota, out)?;
                     bytes = &[];
                 }
                 State::Spent => {
@@ -324,24 +324,24 @@ impl Layer {
         true
     }
 
-    fn go_on(&mut self, room: &DecodeQuota, out: Emit<'_>) -> Result<(), DecodeStop> {
+    fn resume(&mut self, quota: &DecodeQuota, out: Emit<'_>) -> Result<(), DecodeStop> {
         if self.needed > 0 {
             return Ok(());
         }
         let Some(rest) = self.rest.take() else { return Ok(()) };
         let used = if self.state == State::Peek {
             // The stream waited for memory.
-            self.start(room, out)?;
+            self.start(quota, out)?;
             0
         } else {
-            self.run(&rest, room, out)?
+            self.run(&rest, quota, out)?
         };
-        self.push(rest.get(used..).unwrap_or_default(), room, out)
+        self.push(rest.get(used..).unwrap_or_default(), quota, out)
     }
 
-    fn finish(&mut self, room: &DecodeQuota, out: Emit<'_>) -> Result<(), DecodeStop> {
+    fn finish(&mut self, quota: &DecodeQuota, out: Emit<'_>) -> Result<(), DecodeStop> {
         if self.state == State::Peek && self.peeked > 0 {
-            self.start(room, out)?;
+            self.start(quota, out)?;
         }
         match self.state {
             State::Stream => Err(DecodeStop::Broken(format!("the {} stream ends early", self.name()))),
@@ -368,8 +368,8 @@ impl Layer {
     }
 
     fn fill_peek<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
-        let room = self.needed().saturating_sub(usize::from(self.peeked));
-        let (now, later) = bytes.split_at(room.min(bytes.len()));
+        let missing = self.needed().saturating_sub(usize::from(self.peeked));
+        let (now, later) = bytes.split_at(missing.min(bytes.len()));
         for (slot, byte) in self.peek.iter_mut().skip(usize::from(self.peeked)).zip(now) {
             *slot = *byte;
         }
@@ -378,7 +378,7 @@ impl Layer {
     }
 
     /// Identifies a stream by its first bytes and decodes them.
-    fn start(&mut self, room: &DecodeQuota, out: Emit<'_>) -> Result<(), DecodeStop> {
+    fn start(&mut self, quota: &DecodeQuota, out: Emit<'_>) -> Result<(), DecodeStop> {
         let peek = self.peek;
         let mut bytes = peek.get(..usize::from(self.peeked)).unwrap_or_default();
         let window = match self.kind {
@@ -424,23 +424,23 @@ impl Layer {
             }
         };
         while !bytes.is_empty() && self.state == State::Stream && !self.waits(bytes) {
-            let used = self.run(bytes, room, out)?;
+            let used = self.run(bytes, quota, out)?;
             bytes = bytes.get(used..).unwrap_or_default();
         }
         match self.state {
-            State::Plain => self.emit(bytes, room, out),
+            State::Plain => self.emit(bytes, quota, out),
             // The stream was shorter than the bytes needed to identify it: the rest belongs to the next one.
-            State::Peek | State::Spent if !bytes.is_empty() => self.push(bytes, room, out),
+            State::Peek | State::Spent if !bytes.is_empty() => self.push(bytes, quota, out),
             _ => Ok(()),
         }
     }
 
     /// Runs the engine until all input is read, the stream ends, or the slice is used up. Returns how much was read.
-    fn run(&mut self, bytes: &[u8], room: &DecodeQuota, out: Emit<'_>) -> Result<usize, DecodeStop> {
+    fn run(&mut self, bytes: &[u8], quota: &DecodeQuota, out: Emit<'_>) -> Result<usize, DecodeStop> {
         if bytes.len() <= SMALL_INPUT {
-            self.run_in(&mut [0; SCRATCH], bytes, room, out)
+            self.run_in(&mut [0; SCRATCH], bytes, quota, out)
         } else {
-            self.run_in(&mut [0; LARGE_SCRATCH], bytes, room, out)
+            self.run_in(&mut [0; LARGE_SCRATCH], bytes, quota, out)
         }
     }
 
@@ -448,19 +448,19 @@ impl Layer {
         &mut self,
         scratch: &mut [u8],
         bytes: &[u8],
-        room: &DecodeQuota,
+        quota: &DecodeQuota,
         out: Emit<'_>,
     ) -> Result<usize, DecodeStop> {
         let mut used = 0;
         loop {
-            if room.is_used_up() {
+            if quota.is_used_up() {
                 self.rest = Some(Vec::new());
                 return Ok(used);
             }
             let rest = bytes.get(used..).unwrap_or_default();
             let progress = self.engine.step(rest, scratch);
             used += progress.read;
-            self.emit(scratch.get(..progress.written).unwrap_or_default(), room, out)?;
+            self.emit(scratch.get(..progress.written).unwrap_or_default(), quota, out)?;
             let broken = || DecodeStop::Broken(format!("the {} stream is broken", self.name()));
             match progress.state.map_err(|()| broken())? {
                 Flow::End => {
@@ -481,14 +481,14 @@ impl Layer {
         }
     }
 
-    fn emit(&mut self, bytes: &[u8], room: &DecodeQuota, out: Emit<'_>) -> Result<(), DecodeStop> {
+    fn emit(&mut self, bytes: &[u8], quota: &DecodeQuota, out: Emit<'_>) -> Result<(), DecodeStop> {
         if bytes.is_empty() {
             return Ok(());
         }
-        let most = usize::try_from(room.ceiling.saturating_sub(self.made)).unwrap_or(usize::MAX);
+        let most = usize::try_from(quota.ceiling.saturating_sub(self.made)).unwrap_or(usize::MAX);
         let kept = bytes.get(..most).unwrap_or(bytes);
         self.made += kept.len() as u64;
-        room.slice.set(room.slice.get().saturating_sub(kept.len() as u64));
+        quota.slice.set(quota.slice.get().saturating_sub(kept.len() as u64));
         if !kept.is_empty() {
             out(kept)?;
         }
@@ -515,12 +515,12 @@ impl Engine {
             }
             Self::Brotli(state) => {
                 let (mut left, mut read) = (input.len(), 0);
-                let (mut room, mut written, mut total) = (output.len(), 0, 0);
+                let (mut free, mut written, mut total) = (output.len(), 0, 0);
                 let result = BrotliDecompressStream(
                     &mut left,
                     &mut read,
                     input,
-                    &mut room,
+                    &mut free,
                     &mut written,
                     output,
                     &mut total,

@@ -53,7 +53,7 @@ impl ReadDeadlines {
 
     /// Excludes a pause of our own from the idle and rate timers. They continue from where they stopped, so a body that
     /// makes us pause often gains no time.
-    pub(super) fn stood_still(&mut self, since: Time, now: Time) {
+    pub(super) fn exclude_pause(&mut self, since: Time, now: Time) {
         let pause = now - since.max(self.last);
         self.last += pause;
         self.window += pause;
@@ -73,7 +73,7 @@ impl ReadDeadlines {
     }
 
     /// Whether the body must end because it is slow and other requests wait for its slot.
-    pub(super) fn gives_way(&self, now: Time, limits: &Limits) -> bool {
+    pub(super) fn must_yield(&self, now: Time, limits: &Limits) -> bool {
         let span = now - self.window;
         let is_slow = || u128::from(self.bytes) * 1_000_000 < u128::from(PRESSED_RATE) * span.as_micros();
         span >= PRESSED_AFTER && is_slow() && limits.pressure.take()
@@ -188,14 +188,14 @@ mod tests {
         let limits = Limits { min_rate: 1, idle: Duration::from_secs(20), ..Limits::default() };
         let mut clock = ReadDeadlines::new(Time::NEVER, at(0));
         for tenth in 1..100 {
-            assert!(!clock.moved(8, at(tenth * 100), &limits) && !clock.gives_way(at(tenth * 100), &limits));
+            assert!(!clock.moved(8, at(tenth * 100), &limits) && !clock.must_yield(at(tenth * 100), &limits));
         }
         limits.pressure.set(1);
         let mut quick = ReadDeadlines::new(Time::NEVER, at(0));
-        assert!(!quick.moved(20_000, at(9_000), &limits) && !quick.gives_way(at(9_900), &limits));
+        assert!(!quick.moved(20_000, at(9_000), &limits) && !quick.must_yield(at(9_900), &limits));
         let fresh = ReadDeadlines::new(Time::NEVER, at(6_000));
-        assert!(!fresh.gives_way(at(9_900), &limits), "it has not had its five seconds");
-        assert!(clock.gives_way(at(9_900), &limits));
-        assert!(!clock.gives_way(at(9_900), &limits), "one was asked");
+        assert!(!fresh.must_yield(at(9_900), &limits), "it has not had its five seconds");
+        assert!(clock.must_yield(at(9_900), &limits));
+        assert!(!clock.must_yield(at(9_900), &limits), "one was asked");
     }
 }

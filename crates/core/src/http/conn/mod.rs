@@ -65,7 +65,7 @@ use crate::time::Time;
 use answer::DECODE_SLICE;
 #[cfg(test)]
 pub(crate) use answer::MAX_DRAIN;
-pub use coding::Oddities;
+pub use coding::CodingDefects;
 #[cfg(test)]
 pub(crate) use coding::ZSTD_WINDOW_LOG;
 pub use head::{Head, Version};
@@ -160,7 +160,7 @@ pub struct ExchangeEnd {
     pub ttfb: Option<Time>,
     /// When the TLS handshake completed; may be before this exchange began.
     pub tls_done: Option<Time>,
-    pub oddities: Oddities,
+    pub coding_defects: CodingDefects,
     /// The exchange was a stream of HTTP/2.
     pub is_http2: bool,
 }
@@ -210,7 +210,7 @@ pub struct Conn {
     up_to: Option<NonZeroU64>,
     failure: Option<Box<Failure>>,
     truncated: Option<Truncated>,
-    oddities: Oddities,
+    coding_defects: CodingDefects,
     /// Number of interim responses.
     interim: u8,
     /// The request is not completely sent yet.
@@ -276,7 +276,7 @@ impl Conn {
             up_to: None,
             failure: None,
             truncated: None,
-            oddities: Oddities::default(),
+            coding_defects: CodingDefects::default(),
             interim: 0,
             sending: false,
             held: Time::NEVER,
@@ -426,7 +426,7 @@ impl Conn {
             (false, true) => self.held = now,
             (true, false) => {
                 if matches!(self.phase, Phase::Body(_)) {
-                    self.clock.stood_still(self.held, now);
+                    self.clock.exclude_pause(self.held, now);
                 }
                 self.held = Time::NEVER;
             }
@@ -570,7 +570,7 @@ impl Conn {
         if in_body {
             self.stop(Some(failure), Some(Truncated::Time));
         } else {
-            self.lose_head(failure);
+            self.fail_head(failure);
             // A silent server is a timeout, not a connection that was closed while idle.
             self.stale = false;
         }
@@ -589,7 +589,7 @@ impl Conn {
             stale: std::mem::take(&mut self.stale),
             ttfb: (!self.first_byte.is_never()).then_some(self.first_byte),
             tls_done,
-            oddities: std::mem::take(&mut self.oddities),
+            coding_defects: std::mem::take(&mut self.coding_defects),
             is_http2: false,
         };
         self.phase = Phase::Idle;

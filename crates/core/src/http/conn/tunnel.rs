@@ -131,8 +131,8 @@ impl Tunnel {
             (Stage::Method { login, request }, [_, method, ..]) => {
                 let request = std::mem::take(request);
                 match (*method, login.take()) {
-                    (NO_AUTH, _) => self.go_on(2, request, Stage::Reply),
-                    (BY_PASSWORD, Some(login)) => self.go_on(2, login, Stage::Login { request }),
+                    (NO_AUTH, _) => self.next_stage(2, request, Stage::Reply),
+                    (BY_PASSWORD, Some(login)) => self.next_stage(2, login, Stage::Login { request }),
                     (NO_METHOD, None) => {
                         return Err(denied("the proxy requires a user name and password: put them into the proxy URL"));
                     }
@@ -142,7 +142,7 @@ impl Tunnel {
             }
             (Stage::Login { request }, [_, 0, ..]) => {
                 let request = std::mem::take(request);
-                self.go_on(2, request, Stage::Reply);
+                self.next_stage(2, request, Stage::Reply);
                 Ok(Some(false))
             }
             (Stage::Login { .. }, [_, _, ..]) => Err(denied("the proxy rejected the user name or password")),
@@ -166,7 +166,7 @@ impl Tunnel {
         }
     }
 
-    fn go_on(&mut self, used: usize, out: Vec<u8>, stage: Stage) {
+    fn next_stage(&mut self, used: usize, out: Vec<u8>, stage: Stage) {
         self.partial.drain(..used);
         (self.out, self.sent, self.stage) = (out, 0, stage);
     }

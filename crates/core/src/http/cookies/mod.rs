@@ -58,7 +58,7 @@ pub struct CookieJar {
     /// A logical clock that orders creations and uses.
     ticks: u64,
     /// A lower limit than [`MAX_JAR_BYTES`]; zero if none was set.
-    room: usize,
+    capacity: usize,
 }
 
 #[derive(Clone)]
@@ -102,8 +102,8 @@ struct Request<'a> {
 
 impl CookieJar {
     /// Limits the jar to this many bytes, if that is less than its usual limit.
-    pub fn set_room(&mut self, bytes: usize) {
-        self.room = bytes.max(1);
+    pub fn set_capacity(&mut self, bytes: usize) {
+        self.capacity = bytes.max(1);
     }
 
     /// Memory use in bytes.
@@ -112,7 +112,7 @@ impl CookieJar {
     }
 
     fn limit(&self) -> usize {
-        if self.room == 0 { MAX_JAR_BYTES } else { self.room.min(MAX_JAR_BYTES) }
+        if self.capacity == 0 { MAX_JAR_BYTES } else { self.capacity.min(MAX_JAR_BYTES) }
     }
 
     /// Stores a cookie that a response set. Returns true if that changed the jar.

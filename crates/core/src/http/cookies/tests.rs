@@ -261,8 +261,8 @@ fn the_jar_is_bounded_and_the_latest_stay() {
         set(&mut jar, &format!("http://h{n}.example/"), &format!("a={value}"));
         assert!(jar.bytes <= MAX_JAR_BYTES);
     }
-    let weighed: usize = jar.sites.values().flatten().map(Cookie::weight).sum();
-    assert_eq!(jar.bytes, weighed);
+    let total_weight: usize = jar.sites.values().flatten().map(Cookie::weight).sum();
+    assert_eq!(jar.bytes, total_weight);
     assert!(!sent(&mut jar, "http://h5999.example/").is_empty());
     assert!(sent(&mut jar, "http://h0.example/").is_empty());
 }
@@ -365,8 +365,8 @@ proptest! {
             let line = format!("n{n}={site}{secure}; Domain={domain}");
             set(&mut jar, &format!("{scheme}://{host}/"), &line);
         }
-        let weighed: usize = jar.sites.values().flatten().map(Cookie::weight).sum();
-        prop_assert_eq!(jar.bytes, weighed);
+        let total_weight: usize = jar.sites.values().flatten().map(Cookie::weight).sum();
+        prop_assert_eq!(jar.bytes, total_weight);
         let page = format!("{}://{to}/", if https { "https" } else { "http" });
         let header = sent(&mut jar, &page);
         for pair in header.split("; ").filter(|pair| !pair.is_empty()) {

@@ -48,7 +48,7 @@ pub(in crate::http) struct Page {
     /// [`Time::NEVER`] on a kept-alive connection.
     pub(super) connected: Time,
     pub(super) answer: Option<Box<Answer>>,
-    pub(super) wire: Option<Box<Kept>>,
+    pub(super) wire: Option<Box<RawCapture>>,
 }
 
 /// The response, from the end of its head on.
@@ -76,7 +76,7 @@ struct HeldRest {
 }
 
 /// The raw bytes of the response for an archive, charged to the budget.
-pub(super) struct Kept {
+pub(super) struct RawCapture {
     pub(super) bytes: Vec<u8>,
     pub(super) held: Held,
 }
@@ -99,22 +99,22 @@ pub(super) enum Reader {
 pub(super) struct SitemapRead {
     pub(super) reader: sitemap::SitemapReader,
     pub(super) held: Held,
-    weighed: usize,
+    charged: usize,
 }
 
 impl SitemapRead {
     fn feed(&mut self, decoded: &[u8]) {
         self.reader.feed(decoded);
         let weight = self.reader.weight();
-        self.held.grow(weight.saturating_sub(self.weighed));
-        self.weighed = self.weighed.max(weight);
+        self.held.grow(weight.saturating_sub(self.charged));
+        self.charged = self.charged.max(weight);
     }
 }
 
 impl Page {
     pub(in crate::http) fn new(job: Box<Job>, rules: Arc<Rules>, start: FetchStart) -> Self {
         let keep = rules.keep_wire || rules.archive;
-        let wire = keep.then(|| Box::new(Kept { bytes: Vec::new(), held: rules.budget.hold() }));
+        let wire = keep.then(|| Box::new(RawCapture { bytes: Vec::new(), held: rules.budget.hold() }));
         let FetchStart { started, connected } = start;
         let connected = connected.unwrap_or(Time::NEVER);
         Self { job, rules, started, connected, answer: None, wire }
@@ -308,7 +308,7 @@ pub(super) fn request_bytes(job: &Job, rules: &Rules) -> Vec<u8> {
             .filter(|request| !matches!(request.method, Method::Get | Method::Head) || !request.body.is_empty())
             .map(|request| request.body.len()),
         extra: &user_headers(job, rules),
-        cookie: job.rare.as_ref().and_then(|rare| rare.cookie.as_ref()).map(CookieHeader::as_bytes),
+        cookie: job.extras.as_ref().and_then(|extras| extras.cookie.as_ref()).map(CookieHeader::as_bytes),
         proxy: rules.proxies.of(url).filter(|proxy| proxy.relays(url)).map(|proxy| &**proxy),
         ..open_request(job, rules)
     }
@@ -328,7 +328,7 @@ fn asks_head(job: &Job, rules: &Rules) -> bool {
 /// several with one name the first counts.
 fn user_headers<'a>(job: &'a Job, rules: &'a Rules) -> Vec<(&'a str, &'a str)> {
     let general = rules.headers_for(&job.link.url);
-    let of_hook = job.rare.as_ref().map_or(&[][..], |rare| &rare.headers);
+    let of_hook = job.extras.as_ref().map_or(&[][..], |extras| &extras.headers);
     let of_request = job.link.request.as_ref().map_or(&[][..], |request| &request.headers);
     if of_hook.is_empty() && of_request.is_empty() {
         return general;
@@ -345,7 +345,7 @@ fn user_headers<'a>(job: &'a Job, rules: &'a Rules) -> Vec<(&'a str, &'a str)> {
 
 /// The request without the user's own headers, body, cookies and proxy login: archives are published.
 pub(super) fn open_request<'a>(job: &'a Job, rules: &'a Rules) -> RequestHead<'a> {
-    let known = job.rare.as_ref().and_then(|rare| rare.conditional.as_ref());
+    let known = job.extras.as_ref().and_then(|extras| extras.conditional.as_ref());
     RequestHead {
         method: job.link.request.as_ref().map_or(Method::Get, |request| request.method),
         content_length: None,
@@ -382,7 +382,7 @@ impl Receiver for Page {
             Purpose::Robots(_) if (200..300).contains(&status) => Reader::Robots(Box::default()),
             Purpose::Sitemap if (200..300).contains(&status) => {
                 let reader = sitemap::SitemapReader::new(&self.job.link.url, bounds(&self.job.link));
-                Reader::Sitemap(Box::new(SitemapRead { reader, held: self.rules.budget.hold(), weighed: 0 }))
+                Reader::Sitemap(Box::new(SitemapRead { reader, held: self.rules.budget.hold(), charged: 0 }))
             }
             Purpose::Robots(_) | Purpose::Sitemap => Reader::None,
         };

@@ -2,7 +2,9 @@
 
 use std::net::IpAddr;
 
-use super::page::{Answer, FREE_LINKS, Kept, MAX_VALIDATOR, Page, Reader, SitemapRead, open_request, request_bytes};
+use super::page::{
+    Answer, FREE_LINKS, MAX_VALIDATOR, Page, RawCapture, Reader, SitemapRead, open_request, request_bytes,
+};
 use crate::http::conn::{ExchangeEnd, Head, Version, refused_by_proxy};
 use crate::http::cookies::{self, SetCookie};
 use crate::outcome::{ErrorKind, Failure, Outcome, Truncated};
@@ -16,7 +18,7 @@ use crate::page::url::Url;
 use crate::rules::Rules;
 use crate::schedule::retry::{self, RetryAfter};
 use crate::time::Time;
-use crate::visit::{Errand, Facts, Headers, Visit, Wire};
+use crate::visit::{Facts, Headers, SiteFile, Visit, Wire};
 
 impl Page {
     /// Builds the visit: first the facts of the exchange, then the content of head and body, if a head arrived.
@@ -24,15 +26,15 @@ impl Page {
         let Self { job, rules, started, connected, answer, wire } = self;
         let is_http2 = end.is_http2;
         let wire = wire.map(|kept| {
-            let Kept { bytes, held } = *kept;
+            let RawCapture { bytes, held } = *kept;
             let head = answer.as_ref().map_or(0, |answer| answer.head.raw().len());
             let request = if rules.keep_wire { request_bytes(&job, &rules) } else { Vec::new() };
             Wire { request, response: bytes, head, tls_info: None, held }
         });
         let open_request = if rules.archive { open_request(&job, &rules).to_bytes() } else { Vec::new() };
         let dns = job.dns();
-        let conditional = job.rare.as_ref().is_some_and(|rare| rare.conditional.is_some());
-        let wall = job.rare.as_ref().map_or(WallClock::default(), |rare| rare.wall);
+        let conditional = job.extras.as_ref().is_some_and(|extras| extras.conditional.is_some());
+        let wall = job.extras.as_ref().map_or(WallClock::default(), |extras| extras.wall);
         let mut visit = Visit::bare(job.link, job.purpose, Outcome::Failed, now);
         visit.link.tries = visit.link.tries.saturating_add(1);
         visit.message.slot = Some((job.lane, job.slot));
@@ -96,8 +98,8 @@ fn note_end(facts: &mut Facts, end: ExchangeEnd, started: Time, connected: Time,
     facts.bytes_body = end.bytes_body;
     facts.truncated = end.truncated;
     facts.error = end.failure;
-    facts.odd.coding_label = end.oddities.mislabelled;
-    facts.odd.coding_garbage = end.oddities.garbage;
+    facts.defects.coding_label = end.coding_defects.mislabelled;
+    facts.defects.coding_garbage = end.coding_defects.garbage;
 }
 
 /// Copies the fields of the response head. Returns false if the response is the proxy's and not the host's.
@@ -113,8 +115,8 @@ fn note_head(visit: &mut Visit, head: &Head, rules: &Rules) -> bool {
         facts.error = Some(refused_by_proxy(head.status));
         return false;
     }
-    facts.odd.header_dropped = head.has_dropped_fields;
-    facts.odd.header_control = head.has_controls;
+    facts.defects.header_dropped = head.has_dropped_fields;
+    facts.defects.header_control = head.has_controls;
     facts.etag = validator(head.get("etag"));
     facts.last_modified = validator(head.get("last-modified"));
     match head.get("retry-after").and_then(|value| retry::asked(value, head.get("date"))) {
@@ -137,10 +139,10 @@ fn note_body(visit: &mut Visit, head: &Head, reader: Reader, rules: &Rules) {
     match reader {
         Reader::None => {}
         Reader::Page(examiner) => harvest(visit, head, examiner.finish(), rules),
-        Reader::Robots(text) => visit.message.errand = Some(Box::new(Errand::Robots(text.bytes))),
+        Reader::Robots(text) => visit.message.site_file = Some(Box::new(SiteFile::Robots(text.bytes))),
         Reader::Sitemap(read) => {
             let SitemapRead { reader, held, .. } = *read;
-            visit.message.errand = Some(Box::new(Errand::Sitemap(reader.finish(), held)));
+            visit.message.site_file = Some(Box::new(SiteFile::Sitemap(reader.finish(), held)));
         }
     }
 }
@@ -220,8 +222,8 @@ fn outcome(visit: &mut Visit, head: &Head, conditional: bool, rules: &Rules) -> 
 fn harvest(visit: &mut Visit, head: &Head, mut examined: Findings, rules: &Rules) {
     add_header_links(&mut examined.links, head, &visit.link.url, rules);
     let directives = examined.directives.merge(examine::x_robots_tag(head.get_all("x-robots-tag"), &rules.agent_token));
-    visit.facts.odd.charset_unknown = examined.unknown_charset;
-    visit.facts.odd.url_too_long = examined.too_long > 0;
+    visit.facts.defects.charset_unknown = examined.unknown_charset;
+    visit.facts.defects.url_too_long = examined.too_long > 0;
     visit.message.likeness = examined.likeness;
     let findings = &mut visit.findings;
     findings.content_type = examined.content_type;

@@ -11,7 +11,7 @@ use crate::page::url::Url;
 use crate::rules::Config;
 use crate::schedule::frontier::LaneId;
 use crate::schedule::job::Purpose;
-use crate::visit::Errand;
+use crate::visit::SiteFile;
 
 #[test]
 fn a_fetch_that_waits_is_small() {
@@ -40,7 +40,7 @@ fn fetch(address: &str, purpose: Purpose, edit: impl FnOnce(&mut Rules)) -> Fetc
     edit(&mut rules);
     let link = Link::root(Url::parse(address).expect("an address"), 1);
     let (addresses, lane) = (Arc::from([IpAddr::from([127, 0, 0, 1])]), LaneId(7));
-    let job = Job { link, purpose, lane, slot: 3, http: LaneHttp::Single, unprocessed: 0, addresses, rare: None };
+    let job = Job { link, purpose, lane, slot: 3, http: LaneHttp::Single, unprocessed: 0, addresses, extras: None };
     let conn = Conn::plain(Arc::new(Limits::default()), Time::ZERO);
     let start = FetchStart { started: Time::ZERO, connected: Some(Time::ZERO) };
     let mut fetch = Fetch::new(Box::new(job), conn, Arc::new(rules), start, Time::ZERO);
@@ -206,7 +206,7 @@ fn a_compressed_sitemap_that_breaks_keeps_what_came_before() {
         for (body, length) in [(half, packed.len()), (half, half.len()), (&broken, broken.len())] {
             let head = format!("HTTP/1.1 200 OK\r\n{coding}Content-Length: {length}\r\n\r\n");
             let visit = visit(Purpose::Sitemap, &[head.as_bytes(), body].concat());
-            let Some(Errand::Sitemap(sitemap, _)) = visit.message.errand.map(|errand| *errand) else {
+            let Some(SiteFile::Sitemap(sitemap, _)) = visit.message.site_file.map(|site_file| *site_file) else {
                 panic!("no sitemap: {:?}", visit.facts.error);
             };
             assert!(sitemap.entries.len() > 1_000, "{coding:?}: {} entries", sitemap.entries.len());

@@ -451,7 +451,7 @@ impl H2Conn {
     }
 
     /// Accepts no further streams if nothing was received for `idle`: the connection may be dead.
-    pub fn suspect(&mut self, idle: Duration, now: Time) {
+    pub fn retire_if_silent(&mut self, idle: Duration, now: Time) {
         if now.since(self.last_read) >= idle {
             self.is_closing = true;
         }

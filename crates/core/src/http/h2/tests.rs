@@ -677,9 +677,9 @@ fn pings_are_answered_and_waiting_takes_little() {
 fn a_silent_connection_takes_no_more() {
     let mut conn = conn();
     conn.feed(&Server::new().0, NOW, &mut Events::default());
-    conn.suspect(Duration::from_secs(20), NOW + Duration::from_secs(19));
+    conn.retire_if_silent(Duration::from_secs(20), NOW + Duration::from_secs(19));
     assert!(conn.accepts());
-    conn.suspect(Duration::from_secs(20), NOW + Duration::from_secs(20));
+    conn.retire_if_silent(Duration::from_secs(20), NOW + Duration::from_secs(20));
     assert!(!conn.accepts());
 }
 

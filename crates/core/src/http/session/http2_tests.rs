@@ -25,7 +25,7 @@ fn job(slot: u16) -> Box<Job> {
     let link = Link::root(Url::parse(&format!("http://h/{slot}")).expect("an address"), 1);
     let (addresses, lane) = (Arc::from([IpAddr::from([127, 0, 0, 1])]), LaneId(7));
     let (purpose, http) = (Purpose::Page, LaneHttp::Multiplexed);
-    Box::new(Job { link, purpose, lane, slot, http, unprocessed: 0, addresses, rare: None })
+    Box::new(Job { link, purpose, lane, slot, http, unprocessed: 0, addresses, extras: None })
 }
 
 fn write_all(session: &mut Session) -> Vec<u8> {
@@ -66,7 +66,7 @@ fn multiplexed_with(jobs: Vec<Box<Job>>, edit: impl FnOnce(&mut Rules)) -> Sessi
     let mut session = opened.unwrap_or_else(|visit| panic!("{:?}", visit.facts.error));
     assert!(session.finished(Time::ZERO).is_none());
     for job in jobs {
-        assert!(session.room() > 0);
+        assert!(session.free_capacity() > 0);
         assert!(session.accept(job, &rules, Time::ZERO).is_ok());
     }
     let written = write_all(&mut session);
@@ -125,13 +125,13 @@ fn a_handshake_that_fails_ends_its_jobs_and_the_session() {
         assert_eq!(failure.kind, ErrorKind::Tls, "{}", failure.message);
     }
     assert!(session.finished(Time::ZERO).is_none());
-    assert_eq!((session.room(), session.step()), (0, Step::Done));
+    assert_eq!((session.free_capacity(), session.step()), (0, Step::Done));
 }
 
 #[test]
 fn several_jobs_share_a_connection() {
     let mut session = multiplexed(3, |_| {});
-    assert!(session.room() > 0 && !session.is_idle());
+    assert!(session.free_capacity() > 0 && !session.is_idle());
     feed(&mut session, |out| {
         push_page(out, 5, b"<title>third</title>");
         push_page(out, 1, b"<title>first</title>");
@@ -155,7 +155,7 @@ fn several_jobs_share_a_connection() {
     assert!(!write_all(&mut session).is_empty());
     assert!(session.is_idle());
     session.closed(Time::ZERO);
-    assert_eq!((session.room(), session.step()), (0, Step::Done));
+    assert_eq!((session.free_capacity(), session.step()), (0, Step::Done));
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn requests_that_were_not_processed_start_again() {
     feed(&mut session, |out| frame::push(out, frame::kind::GOAWAY, 0, 0, &goaway(1, 0)));
     let Some(Completed::Retry(mut job)) = session.finished(Time::ZERO) else { panic!("not processed") };
     assert_eq!((job.slot, job.unprocessed), (1, 0), "the other one is processed: there is progress");
-    assert_eq!(session.room(), 0);
+    assert_eq!(session.free_capacity(), 0);
     feed(&mut session, |out| push_page(out, 1, b"x"));
     assert_eq!(visit(&mut session).facts.outcome, Outcome::Ok, "the other one finishes");
     write_all(&mut session);

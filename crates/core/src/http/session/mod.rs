@@ -6,7 +6,7 @@
 //! 2. Ask [`Session::step`]: write these bytes and report how many were taken (`wrote`); or wait until the socket is
 //!    readable and pass on what was read (`feed`, `closed`); or pause, then `resume`; or close the socket.
 //! 3. When [`Session::deadline`] has passed, call `expire`. Bytes that arrived before the deadline are fed first.
-//! 4. While [`Session::room`] is above zero, hand over further jobs for the same origin ([`Session::accept`]). This may
+//! 4. While [`Session::free_capacity`] is above zero, hand over further jobs for the same origin ([`Session::accept`]). This may
 //!    happen at any time, also while other jobs are in flight.
 //!
 //! The capacity of an HTTP/1.1 connection is one: it has room for one job while idle (keep-alive) and for none while it
@@ -122,12 +122,12 @@ impl Session {
     }
 
     /// How many more jobs the connection accepts now.
-    pub fn room(&self) -> usize {
+    pub fn free_capacity(&self) -> usize {
         match &self.0 {
             State::Busy(_) | State::Closed => 0,
             State::Idle(_) => 1,
-            State::Undecided(undecided) => undecided.room(),
-            State::Many(streams) => streams.room(),
+            State::Undecided(undecided) => undecided.free_capacity(),
+            State::Many(streams) => streams.free_capacity(),
         }
     }
 
@@ -173,11 +173,11 @@ impl Session {
         let is_same = self.key() == Some(ConnKey::of(&job));
         let start = FetchStart { started: now, connected: None };
         match &mut self.0 {
-            State::Undecided(undecided) if is_same && undecided.room() > 0 => {
+            State::Undecided(undecided) if is_same && undecided.free_capacity() > 0 => {
                 undecided.accept(job, rules, start);
                 return Ok(());
             }
-            State::Many(streams) if is_same && streams.room() > 0 => {
+            State::Many(streams) if is_same && streams.free_capacity() > 0 => {
                 streams.begin(Page::new(job, Arc::clone(rules), start), now);
                 return Ok(());
             }
@@ -434,7 +434,7 @@ mod tests {
             http: LaneHttp::Single,
             unprocessed: 0,
             addresses,
-            rare: None,
+            extras: None,
         })
     }
 
@@ -461,11 +461,11 @@ mod tests {
     fn a_connection_has_room_for_one_job_while_it_is_idle() {
         let (rules, now) = (rules(), Time::ZERO);
         let mut session = open(&rules);
-        assert_eq!((session.room(), session.slot()), (0, Some((LaneId(7), 2))));
+        assert_eq!((session.free_capacity(), session.slot()), (0, Some((LaneId(7), 2))));
         assert!(session.accept(job("http://h/2"), &rules, now).is_err(), "HTTP/1.1 carries one request at a time");
         assert!(matches!(answered(&mut session, now), Some(Completed::Visit(_))));
         assert!(session.finished(now).is_none());
-        assert_eq!(session.room(), 1);
+        assert_eq!(session.free_capacity(), 1);
         assert_eq!(session.step(), Step::Read);
         assert!(session.accept(job("http://h:81/"), &rules, now).is_err(), "it leads to another port");
         assert!(session.accept(job("http://h/2"), &rules, now).is_ok());
@@ -487,7 +487,7 @@ mod tests {
             session.expire(Time::ZERO);
             assert!(session.is_idle());
             end(&mut session);
-            assert_eq!((session.room(), session.slot()), (0, None));
+            assert_eq!((session.free_capacity(), session.slot()), (0, None));
             assert_eq!(session.step(), Step::Done);
         }
     }

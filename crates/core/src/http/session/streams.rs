@@ -18,7 +18,7 @@ use crate::time::Time;
 use super::{BACKPRESSURE_POLL, Completed, ConnKey, KEEP_ALIVE, SlotKey};
 
 /// The reported room for jobs while the server accepts streams. The lane decides how many are in flight.
-const ROOM: usize = 1 << 10;
+const STREAM_CAPACITY: usize = 1 << 10;
 
 /// How often a request that was not processed is sent again without counting as an attempt, if the connection did not
 /// process any. Servers that limit the requests of a connection process some on each, so there is progress.
@@ -156,8 +156,8 @@ impl Streams {
         }
     }
 
-    pub(super) fn room(&self) -> usize {
-        if self.h2.accepts() { ROOM } else { 0 }
+    pub(super) fn free_capacity(&self) -> usize {
+        if self.h2.accepts() { STREAM_CAPACITY } else { 0 }
     }
 
     pub(super) fn is_idle(&self) -> bool {
@@ -302,7 +302,7 @@ impl Streams {
                 let is_silent = !stream.page.has_answer();
                 self.all.touched.push(key);
                 if is_silent {
-                    self.h2.suspect(self.limits.idle, now);
+                    self.h2.retire_if_silent(self.limits.idle, now);
                 }
             }
         }

@@ -44,7 +44,7 @@ impl Undecided {
         Self { conn, page: Some(page), queue: Vec::new(), rest: Vec::new(), slot, key, is_http2_required }
     }
 
-    pub(super) fn room(&self) -> usize {
+    pub(super) fn free_capacity(&self) -> usize {
         match self.decision() {
             None | Some(Decision::Http2) => MAX_QUEUE.saturating_sub(self.queue.len()),
             Some(Decision::Http1 | Decision::Failed) => 0,

@@ -120,7 +120,7 @@ pub struct Findings {
     /// A limit was reached: the page has more than was kept.
     pub capped: bool,
     /// Links that could not be parsed.
-    pub odd: u32,
+    pub malformed: u32,
     /// Links with a scheme that is not crawled.
     pub other_schemes: u32,
     /// Links longer than the limit.
@@ -240,7 +240,7 @@ impl Examiner {
             likeness: None,
             bytes: self.bytes,
             capped: false,
-            odd: 0,
+            malformed: 0,
             other_schemes: 0,
             too_long: 0,
             cut: 0,

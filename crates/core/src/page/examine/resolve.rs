@@ -236,43 +236,43 @@ fn class(byte: u8) -> Class {
 fn push_target(target: &str, origin: usize, out: &mut String) -> bool {
     let bytes = target.as_bytes();
     let mut start = 0;
-    let mut dots = true;
+    let mut only_dots = true;
     for (index, &byte) in bytes.iter().enumerate() {
         match class(byte) {
-            Class::Plain => dots &= byte == b'.',
+            Class::Plain => only_dots &= byte == b'.',
             Class::Slash => {
                 let segment = target.get(start..index).unwrap_or("");
-                if dots && pops_drive_letter(segment, out) {
+                if only_dots && pops_drive_letter(segment, out) {
                     return false;
                 }
-                if !(dots && push_dots(segment, origin, out)) {
+                if !(only_dots && push_dots(segment, origin, out)) {
                     out.push_str(segment);
                     out.push('/');
                 }
                 start = index + 1;
-                dots = true;
+                only_dots = true;
             }
             Class::Question => {
                 let (segment, query) = (target.get(start..index).unwrap_or(""), target.get(index..).unwrap_or(""));
-                if dots && pops_drive_letter(segment, out) {
+                if only_dots && pops_drive_letter(segment, out) {
                     return false;
                 }
-                if !(dots && push_dots(segment, origin, out)) {
+                if !(only_dots && push_dots(segment, origin, out)) {
                     out.push_str(segment);
                 }
                 out.push_str(query);
                 return query.bytes().all(|byte| class(byte) != Class::Odd);
             }
             // `%2e` counts as a dot, so the parser must resolve it. Other escapes stay as they are.
-            Class::Query if byte == b'%' && !is_escaped_dot(bytes, index) => dots = false,
+            Class::Query if byte == b'%' && !is_escaped_dot(bytes, index) => only_dots = false,
             Class::Query | Class::Odd => return false,
         }
     }
     let segment = target.get(start..).unwrap_or("");
-    if dots && pops_drive_letter(segment, out) {
+    if only_dots && pops_drive_letter(segment, out) {
         return false;
     }
-    if !(dots && push_dots(segment, origin, out)) {
+    if !(only_dots && push_dots(segment, origin, out)) {
         out.push_str(segment);
     }
     true

@@ -100,7 +100,7 @@ impl LinkResolution<'_> {
         let origin = self.page.as_str().len() - self.page.target().len();
         let base_length = self.collector.base.as_ref().map_or(0, |base| base.len()).max(origin);
         let room = (links.written() + links.len() * base_length).min(MAX_RESOLVED + longest);
-        let mut distinct = Distinct::with_room(links.len(), room);
+        let mut distinct = Distinct::with_capacity(links.len(), room);
         let mut out = String::new();
         for (number, (bytes, written)) in self.collector.links.iter().enumerate() {
             let text = self.text(bytes, TextContext::Attribute);
@@ -126,7 +126,7 @@ impl LinkResolution<'_> {
                 }
                 Ok(()) | Err(BadUrl::TooLong) => findings.too_long += 1,
                 Err(BadUrl::Scheme) => findings.other_schemes += 1,
-                Err(BadUrl::Syntax | BadUrl::Port) => findings.odd += 1,
+                Err(BadUrl::Syntax | BadUrl::Port) => findings.malformed += 1,
             }
         }
         findings.links = distinct.list;
@@ -155,9 +155,9 @@ struct Distinct {
 }
 
 impl Distinct {
-    fn with_room(links: usize, bytes: usize) -> Self {
+    fn with_capacity(links: usize, bytes: usize) -> Self {
         Self {
-            list: LinkList::with_room(links, bytes),
+            list: LinkList::with_capacity(links, bytes),
             index: HashTable::with_capacity(links),
             hasher: DefaultHashBuilder::default(),
         }

@@ -20,12 +20,12 @@ const PATTERN_SIZE: usize = 10 << 20;
 /// Extra depth, beyond `--depth`, at which resources are fetched: a style sheet may import others.
 const ASSET_STEPS: u32 = 5;
 
-pub use crate::rules::{AssetsScope, Breadth};
+pub use crate::rules::{AssetsScope, ScopeKind};
 
 /// Which URLs belong to a crawl.
 #[derive(Clone, Debug)]
 pub struct Scope {
-    breadth: Breadth,
+    scope_kind: ScopeKind,
     roots: HashSet<Url>,
     /// Host names of the roots, in the form of [`host_key`].
     hosts: HashSet<Box<str>>,
@@ -79,7 +79,7 @@ impl Scope {
     /// A scope around these roots. Patterns are regular expressions that may match anywhere in the URL.
     pub fn new(
         roots: &[Url],
-        breadth: Breadth,
+        scope_kind: ScopeKind,
         include: &[String],
         exclude: &[String],
         depth: Option<u32>,
@@ -87,18 +87,18 @@ impl Scope {
     ) -> Result<Self, BadPattern> {
         // There may be very many roots: each set is made only for a scope that needs it.
         let mut directories: HashMap<Box<str>, Vec<Box<str>>> = HashMap::new();
-        if breadth == Breadth::Prefix {
+        if scope_kind == ScopeKind::Prefix {
             for root in roots {
                 directories.entry_ref(host_key(root.host())).or_default().push(directory(root.path()).into());
             }
         }
-        let has_hosts = matches!(breadth, Breadth::Page | Breadth::Prefix | Breadth::Host);
+        let has_hosts = matches!(scope_kind, ScopeKind::Page | ScopeKind::Prefix | ScopeKind::Host);
         Ok(Self {
-            breadth,
-            roots: if breadth == Breadth::Page { roots.iter().cloned().collect() } else { HashSet::new() },
+            scope_kind,
+            roots: if scope_kind == ScopeKind::Page { roots.iter().cloned().collect() } else { HashSet::new() },
             hosts: if has_hosts { hosts(roots) } else { HashSet::new() },
             directories,
-            domains: if breadth == Breadth::Domain { domains(roots) } else { HashSet::new() },
+            domains: if scope_kind == ScopeKind::Domain { domains(roots) } else { HashSet::new() },
             include: patterns(include)?,
             exclude: patterns(exclude)?,
             depth,
@@ -137,10 +137,10 @@ impl Scope {
 
     /// The part of the decision that depends only on the host.
     fn standing(&self, host: &str) -> Standing {
-        let is_inside = match self.breadth {
-            Breadth::Any => true,
-            Breadth::Page | Breadth::Prefix | Breadth::Host => self.hosts.contains(host_key(host)),
-            Breadth::Domain => self.domains.contains(domain_key(host)),
+        let is_inside = match self.scope_kind {
+            ScopeKind::Any => true,
+            ScopeKind::Page | ScopeKind::Prefix | ScopeKind::Host => self.hosts.contains(host_key(host)),
+            ScopeKind::Domain => self.domains.contains(domain_key(host)),
         };
         Standing { is_resolvable: address::is_resolvable(host), is_inside }
     }
@@ -193,12 +193,12 @@ impl Scope {
         }
         // Sitemaps are usually in another directory on the host of the page.
         let serves = kind == LinkKind::SitemapFile;
-        match self.breadth {
-            Breadth::Any => None,
-            Breadth::Page if !serves => (!self.is_root(url)).then_some(ScopeRule::Page),
-            Breadth::Prefix if !serves => (!self.is_below_a_root(url)).then_some(ScopeRule::Prefix),
-            Breadth::Page | Breadth::Prefix | Breadth::Host => (!host.is_inside).then_some(ScopeRule::Host),
-            Breadth::Domain => (!host.is_inside).then_some(ScopeRule::Domain),
+        match self.scope_kind {
+            ScopeKind::Any => None,
+            ScopeKind::Page if !serves => (!self.is_root(url)).then_some(ScopeRule::Page),
+            ScopeKind::Prefix if !serves => (!self.is_below_a_root(url)).then_some(ScopeRule::Prefix),
+            ScopeKind::Page | ScopeKind::Prefix | ScopeKind::Host => (!host.is_inside).then_some(ScopeRule::Host),
+            ScopeKind::Domain => (!host.is_inside).then_some(ScopeRule::Domain),
         }
     }
 

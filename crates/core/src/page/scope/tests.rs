@@ -6,21 +6,21 @@ fn url(text: &str) -> Url {
     Url::parse(text).unwrap()
 }
 
-fn scope(root: &str, breadth: Breadth) -> Scope {
-    Scope::new(&[url(root)], breadth, &[], &[], None, 4096).unwrap()
+fn scope(root: &str, scope_kind: ScopeKind) -> Scope {
+    Scope::new(&[url(root)], scope_kind, &[], &[], None, 4096).unwrap()
 }
 
 fn judge(scope: &Scope, text: &str) -> ScopeVerdict {
     scope.judge(url(text).as_ref(), 1, LinkKind::Anchor)
 }
 
-fn assert_scope(root: &str, breadth: Breadth, rule: ScopeRule, inside: &[&str], outside: &[&str]) {
-    let scope = scope(root, breadth);
+fn assert_scope(root: &str, scope_kind: ScopeKind, rule: ScopeRule, inside: &[&str], outside: &[&str]) {
+    let scope = scope(root, scope_kind);
     for text in inside {
-        assert_eq!(judge(&scope, text), ScopeVerdict::Follow, "{root} {breadth:?} {text}");
+        assert_eq!(judge(&scope, text), ScopeVerdict::Follow, "{root} {scope_kind:?} {text}");
     }
     for text in outside {
-        assert_eq!(judge(&scope, text), ScopeVerdict::Reject(rule), "{root} {breadth:?} {text}");
+        assert_eq!(judge(&scope, text), ScopeVerdict::Reject(rule), "{root} {scope_kind:?} {text}");
     }
 }
 
@@ -28,7 +28,7 @@ fn assert_scope(root: &str, breadth: Breadth, rule: ScopeRule, inside: &[&str], 
 fn page_is_the_roots_alone() {
     assert_scope(
         "https://a.test/x",
-        Breadth::Page,
+        ScopeKind::Page,
         ScopeRule::Page,
         &["https://a.test/x", "https://a.test/x#part"],
         &["https://a.test/", "https://a.test/x/", "https://a.test/x?q", "http://a.test/x"],
@@ -39,7 +39,7 @@ fn page_is_the_roots_alone() {
 fn prefix_is_the_directory_of_the_root() {
     assert_scope(
         "https://a.test/docs/index.html",
-        Breadth::Prefix,
+        ScopeKind::Prefix,
         ScopeRule::Prefix,
         &["https://a.test/docs/", "http://www.a.test:8080/docs/b?c", "https://a.test/docs/x/y"],
         &[
@@ -51,35 +51,35 @@ fn prefix_is_the_directory_of_the_root() {
         ],
     );
     // Without a slash at the end, `docs` is a page in the root directory.
-    assert_scope("https://a.test/docs", Breadth::Prefix, ScopeRule::Prefix, &["https://a.test/other"], &[]);
+    assert_scope("https://a.test/docs", ScopeKind::Prefix, ScopeRule::Prefix, &["https://a.test/other"], &[]);
 }
 
 #[test]
 fn host_is_the_name_with_or_without_www_at_any_port_and_scheme() {
     assert_scope(
         "https://www.a.test/",
-        Breadth::Host,
+        ScopeKind::Host,
         ScopeRule::Host,
         &["http://a.test/", "https://a.test:8443/x", "https://WWW.A.TEST/", "https://a.test./"],
         &["https://b.a.test/", "https://aa.test/", "https://www.www.a.test/", "https://a.test.evil.test/"],
     );
     assert_scope(
         "http://127.0.0.1:81/",
-        Breadth::Host,
+        ScopeKind::Host,
         ScopeRule::Host,
         &["http://127.0.0.1/"],
         &["http://127.0.0.2/"],
     );
-    assert_scope("http://[::1]:81/", Breadth::Host, ScopeRule::Host, &["http://[::1]/"], &["http://[::2]/"]);
+    assert_scope("http://[::1]:81/", ScopeKind::Host, ScopeRule::Host, &["http://[::1]/"], &["http://[::2]/"]);
     // `www.` is removed only if a domain name remains.
-    assert_scope("http://www.test/", Breadth::Host, ScopeRule::Host, &[], &["http://test/"]);
+    assert_scope("http://www.test/", ScopeKind::Host, ScopeRule::Host, &[], &["http://test/"]);
 }
 
 #[test]
 fn domain_is_what_somebody_registered() {
     assert_scope(
         "https://shop.example.co.uk/",
-        Breadth::Domain,
+        ScopeKind::Domain,
         ScopeRule::Domain,
         &["https://example.co.uk/", "http://a.b.example.co.uk:99/", "https://example.co.uk./"],
         &["https://other.co.uk/", "https://notexample.co.uk/", "https://co.uk/"],
@@ -87,25 +87,25 @@ fn domain_is_what_somebody_registered() {
     // Names below a private suffix belong to different owners.
     assert_scope(
         "https://me.github.io/",
-        Breadth::Domain,
+        ScopeKind::Domain,
         ScopeRule::Domain,
         &[],
         &["https://you.github.io/", "https://github.io/"],
     );
     // There is a public suffix between the two names.
-    assert_scope("https://amazonaws.com/", Breadth::Domain, ScopeRule::Domain, &[], &["https://b.s3.amazonaws.com/"]);
+    assert_scope("https://amazonaws.com/", ScopeKind::Domain, ScopeRule::Domain, &[], &["https://b.s3.amazonaws.com/"]);
     // IP addresses and names without a domain equal only themselves.
     assert_scope(
         "http://10.1.2.3/",
-        Breadth::Domain,
+        ScopeKind::Domain,
         ScopeRule::Domain,
         &["http://10.1.2.3:8/"],
         &["http://9.1.2.3/", "http://1.10.1.2/"],
     );
-    assert_scope("http://[::1]/", Breadth::Domain, ScopeRule::Domain, &["http://[::1]:8/"], &["http://[::2]/"]);
+    assert_scope("http://[::1]/", ScopeKind::Domain, ScopeRule::Domain, &["http://[::1]:8/"], &["http://[::2]/"]);
     assert_scope(
         "http://localhost/",
-        Breadth::Domain,
+        ScopeKind::Domain,
         ScopeRule::Domain,
         &["http://localhost:1/"],
         &["http://a.localhost/"],
@@ -114,14 +114,14 @@ fn domain_is_what_somebody_registered() {
 
 #[test]
 fn any_is_everything() {
-    assert_scope("https://a.test/", Breadth::Any, ScopeRule::Host, &["https://b.example/"], &[]);
+    assert_scope("https://a.test/", ScopeKind::Any, ScopeRule::Host, &["https://b.example/"], &[]);
 }
 
 #[test]
 fn include_narrows_and_exclude_wins_over_everything() {
     let roots = [url("https://a.test/"), url("https://a.test/secret/")];
     let include = ["/docs/".to_owned(), r"\?page=\d+$".to_owned()];
-    let scope = Scope::new(&roots, Breadth::Host, &include, &["secret".to_owned()], None, 4096).unwrap();
+    let scope = Scope::new(&roots, ScopeKind::Host, &include, &["secret".to_owned()], None, 4096).unwrap();
     assert_eq!(judge(&scope, "https://a.test/docs/x"), ScopeVerdict::Follow);
     assert_eq!(judge(&scope, "https://a.test/?page=12"), ScopeVerdict::Follow);
     assert_eq!(judge(&scope, "https://a.test/other"), ScopeVerdict::Reject(ScopeRule::Include));
@@ -136,7 +136,7 @@ fn patterns_see_the_url_as_it_is_and_decoded() {
     let roots = [url("https://a.test/")];
     let scope = |include: &[&str], exclude: &[&str]| {
         let texts = |patterns: &[&str]| patterns.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
-        Scope::new(&roots, Breadth::Host, &texts(include), &texts(exclude), None, 4096).unwrap()
+        Scope::new(&roots, ScopeKind::Host, &texts(include), &texts(exclude), None, 4096).unwrap()
     };
     for pattern in ["/café/", "/caf%C3%A9/", "^https://a.test/caf"] {
         let page = "https://a.test/caf%C3%A9/1";
@@ -150,7 +150,7 @@ fn patterns_see_the_url_as_it_is_and_decoded() {
 
 #[test]
 fn depth_and_length_are_limits_that_are_still_inside() {
-    let scope = Scope::new(&[url("https://a.test/")], Breadth::Host, &[], &[], Some(2), 20).unwrap();
+    let scope = Scope::new(&[url("https://a.test/")], ScopeKind::Host, &[], &[], Some(2), 20).unwrap();
     let judge = |text, depth| scope.judge(url(text).as_ref(), depth, LinkKind::Anchor);
     assert_eq!(judge("https://a.test/x", 2), ScopeVerdict::Follow);
     assert_eq!(judge("https://a.test/x", 3), ScopeVerdict::Reject(ScopeRule::Depth));
@@ -160,7 +160,7 @@ fn depth_and_length_are_limits_that_are_still_inside() {
 
 #[test]
 fn only_what_leads_to_pages_is_followed() {
-    let scope = scope("https://a.test/", Breadth::Host);
+    let scope = scope("https://a.test/", ScopeKind::Host);
     let other = url("https://a.test/x");
     let kinds = [LinkKind::Asset, LinkKind::Canonical, LinkKind::Alternate, LinkKind::Form, LinkKind::Other];
     for kind in kinds {
@@ -174,8 +174,8 @@ fn only_what_leads_to_pages_is_followed() {
 #[test]
 fn resources_have_a_scope_of_their_own() {
     let judge = |assets, text| {
-        let scope =
-            scope("https://www.a.test/d/", Breadth::Prefix).with_assets(Some(assets), &[url("https://www.a.test/d/")]);
+        let scope = scope("https://www.a.test/d/", ScopeKind::Prefix)
+            .with_assets(Some(assets), &[url("https://www.a.test/d/")]);
         scope.judge(url(text).as_ref(), 1, LinkKind::Asset)
     };
     let cdn = "https://cdn.other.test/x.png";
@@ -184,7 +184,7 @@ fn resources_have_a_scope_of_their_own() {
     assert_eq!(judge(AssetsScope::Domain, cdn), ScopeVerdict::Reject(ScopeRule::Domain));
     assert_eq!(judge(AssetsScope::Domain, "https://img.a.test/x.png"), ScopeVerdict::Follow);
     assert_eq!(judge(AssetsScope::Host, "https://a.test/elsewhere.png"), ScopeVerdict::Follow);
-    let shallow = Scope::new(&[url("https://a.test/")], Breadth::Host, &[], &[], Some(0), 4096).unwrap();
+    let shallow = Scope::new(&[url("https://a.test/")], ScopeKind::Host, &[], &[], Some(0), 4096).unwrap();
     let shallow = shallow.with_assets(Some(AssetsScope::Any), &[]);
     let at = |depth, kind| shallow.judge(url(cdn).as_ref(), depth, kind);
     assert_eq!(at(3, LinkKind::Asset), ScopeVerdict::Follow, "style sheets of style sheets");
@@ -195,7 +195,7 @@ fn resources_have_a_scope_of_their_own() {
 #[test]
 fn sitemaps_of_the_host_are_read_whatever_the_pages() {
     let include = ["/docs/".to_owned()];
-    let scope = Scope::new(&[url("https://a.test/docs/")], Breadth::Prefix, &include, &[], Some(0), 4096).unwrap();
+    let scope = Scope::new(&[url("https://a.test/docs/")], ScopeKind::Prefix, &include, &[], Some(0), 4096).unwrap();
     let judge = |text| scope.judge(url(text).as_ref(), 1, LinkKind::SitemapFile);
     assert_eq!(judge("https://a.test/sitemap.xml"), ScopeVerdict::Follow);
     assert_eq!(judge("https://b.test/sitemap.xml"), ScopeVerdict::Reject(ScopeRule::Host));
@@ -205,7 +205,7 @@ fn sitemaps_of_the_host_are_read_whatever_the_pages() {
 fn a_pattern_that_cannot_be_used_is_named() {
     let bad = |pattern: &str| {
         let texts = ["fine".to_owned(), pattern.to_owned()];
-        Scope::new(&[url("https://a.test/")], Breadth::Host, &texts, &[], None, 4096).unwrap_err()
+        Scope::new(&[url("https://a.test/")], ScopeKind::Host, &texts, &[], None, 4096).unwrap_err()
     };
     assert_eq!(bad("(").pattern, "(");
     assert_eq!(bad(r"\w{1000}{1000}").pattern, r"\w{1000}{1000}");
@@ -225,8 +225,8 @@ proptest! {
         hosts in prop::collection::vec("(www\\.|b\\.|)(a|c|a{64})\\.(test|co\\.uk)", 1..6),
         which in prop::collection::vec((0usize..6, "/(d/|)(e|)", any::<bool>()), 1..12),
     ) {
-        for breadth in [Breadth::Page, Breadth::Prefix, Breadth::Host, Breadth::Domain, Breadth::Any] {
-            let scope = scope("http://www.a.test/d/e", breadth);
+        for scope_kind in [ScopeKind::Page, ScopeKind::Prefix, ScopeKind::Host, ScopeKind::Domain, ScopeKind::Any] {
+            let scope = scope("http://www.a.test/d/e", scope_kind);
             let mut judging = scope.judging();
             for (host, path, is_page) in &which {
                 // The URL parser accepts a name with a label this long; DNS does not.
@@ -242,10 +242,10 @@ proptest! {
     #[test]
     fn breadths_are_nested(host in "(www\\.|b\\.|)(a|c)\\.(test|co\\.uk)", path in "/(d/|)(e|)", port in 1u16..3) {
         let target = url(&format!("http://{host}:{port}{path}"));
-        let order = [Breadth::Page, Breadth::Prefix, Breadth::Host, Breadth::Domain, Breadth::Any];
+        let order = [ScopeKind::Page, ScopeKind::Prefix, ScopeKind::Host, ScopeKind::Domain, ScopeKind::Any];
         let follows: Vec<bool> = order
             .into_iter()
-            .map(|breadth| scope("http://www.a.test/d/e", breadth).judge(target.as_ref(), 1, LinkKind::Anchor))
+            .map(|scope_kind| scope("http://www.a.test/d/e", scope_kind).judge(target.as_ref(), 1, LinkKind::Anchor))
             .map(|verdict| verdict == ScopeVerdict::Follow)
             .collect();
         prop_assert!(follows.is_sorted(), "{target}: {follows:?}");
@@ -255,13 +255,13 @@ proptest! {
 #[test]
 fn a_scope_keeps_of_its_roots_only_what_it_needs() {
     let roots: Vec<Url> = (0..10).map(|number| url(&format!("https://h{number}.test/d/"))).collect();
-    let sizes = |breadth| {
-        let scope = Scope::new(&roots, breadth, &[], &[], None, 4096).unwrap();
+    let sizes = |scope_kind| {
+        let scope = Scope::new(&roots, scope_kind, &[], &[], None, 4096).unwrap();
         (scope.roots.len(), scope.hosts.len(), scope.directories.len(), scope.domains.len())
     };
-    assert_eq!(sizes(Breadth::Any), (0, 0, 0, 0));
-    assert_eq!(sizes(Breadth::Host), (0, 10, 0, 0));
-    assert_eq!(sizes(Breadth::Domain), (0, 0, 0, 10));
-    assert_eq!(sizes(Breadth::Prefix), (0, 10, 10, 0));
-    assert_eq!(sizes(Breadth::Page), (10, 10, 0, 0));
+    assert_eq!(sizes(ScopeKind::Any), (0, 0, 0, 0));
+    assert_eq!(sizes(ScopeKind::Host), (0, 10, 0, 0));
+    assert_eq!(sizes(ScopeKind::Domain), (0, 0, 0, 10));
+    assert_eq!(sizes(ScopeKind::Prefix), (0, 10, 10, 0));
+    assert_eq!(sizes(ScopeKind::Page), (10, 10, 0, 0));
 }

@@ -118,7 +118,7 @@ impl<F: Frontier> Keeper<F> {
 
     /// Puts waiting lanes on the workbench while it accepts them. Returns whether it accepted one.
     pub(super) fn activate_lanes(&mut self, now: Time) -> Result<bool, StoreError> {
-        let mut is_any = false;
+        let mut activated = false;
         while !self.waiting.is_empty() {
             if !self.bench.takes_lane(now) && !self.park_lane(now)? {
                 break;
@@ -127,9 +127,9 @@ impl<F: Frontier> Keeper<F> {
             self.activate(lane, now)?;
             // Load its links now: they may fill the empty slots, and then no further lane is needed.
             self.refill_lanes(now)?;
-            is_any = true;
+            activated = true;
         }
-        Ok(is_any)
+        Ok(activated)
     }
 
     /// Puts a lane on the workbench, with the stored state of its host.
@@ -141,7 +141,7 @@ impl<F: Frontier> Keeper<F> {
         let Some(name) = self.frontier.lane_name(lane).map(str::to_owned) else { return Ok(()) };
         self.recall_lane(lane, &name, now)?;
         self.bench.set_backlog(lane, &name, backlog, now);
-        self.keep_distance(lane, now);
+        self.keep_initial_delay(lane, now);
         Ok(())
     }
 

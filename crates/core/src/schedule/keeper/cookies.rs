@@ -16,7 +16,7 @@ impl<F: Frontier> Keeper<F> {
         let seconds = self.seconds(now);
         let cookie = self.jar.as_mut().and_then(|jar| jar.header(job.link.url.as_ref(), seconds));
         if cookie.is_some() {
-            job.rare_mut().cookie = cookie;
+            job.extras_mut().cookie = cookie;
         }
     }
 

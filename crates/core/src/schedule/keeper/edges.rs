@@ -25,7 +25,7 @@ impl<F: Frontier> Keeper<F> {
             _ => Box::default(),
         };
         let cut = visit.findings.links_cut;
-        if links.is_empty() && cut == 0 && !self.frontier.is_again() {
+        if links.is_empty() && cut == 0 && !self.frontier.is_recrawl() {
             return Ok(());
         }
         let is_sitemap = visit.purpose == Purpose::Sitemap;

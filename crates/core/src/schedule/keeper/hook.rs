@@ -21,7 +21,7 @@ impl<F: Frontier> Keeper<F> {
         let run = catch_unwind(AssertUnwindSafe(|| hook.before_request(&mut request)));
         let (headers, dropped) = request.into_parts();
         if !headers.is_empty() {
-            job.rare_mut().headers = headers;
+            job.extras_mut().headers = headers;
         }
         match run {
             Ok(()) => dropped.map(|reason| Failure::new(ErrorKind::Hook, reason)),

@@ -39,14 +39,14 @@ use crate::page::robots::Robots;
 use crate::page::url::Url;
 use crate::rules::{RobotsPolicy, Rules, Sitemaps};
 use crate::schedule::carryover::Progress;
-use crate::schedule::frontier::{ALREADY_SENT, Fate, Frontier, FrontierNews, LaneId, StoreError};
+use crate::schedule::frontier::{ALREADY_SENT, FinalOutcome, Frontier, FrontierNews, LaneId, StoreError};
 use crate::schedule::job::{Job, Purpose};
 use crate::schedule::redirects::RedirectGraph;
 use crate::schedule::retry::{self, RetryVerdict};
 use crate::schedule::trap::Traps;
 use crate::schedule::workbench::{self, Next, Workbench};
 use crate::time::Time;
-use crate::visit::{Errand, Visit};
+use crate::visit::{SiteFile, Visit};
 
 pub use crate::output::warc::ArchiveChunk;
 
@@ -118,7 +118,7 @@ pub struct Settled {
 
 impl Settled {
     /// Whether this is a robots.txt, which is not a link of the frontier.
-    pub fn is_unsettled_errand(&self) -> bool {
+    pub fn is_unsettled_site_file(&self) -> bool {
         matches!(self.visit.purpose, Purpose::Robots(_))
     }
 }
@@ -175,7 +175,7 @@ impl<F: Frontier> Keeper<F> {
             traps: Traps::new(&rules),
             jar: rules.cookies.clone().map(|mut jar| {
                 if let Some(limit) = rules.max_memory {
-                    jar.set_room(usize::try_from(limit / COOKIE_PART).unwrap_or(usize::MAX));
+                    jar.set_capacity(usize::try_from(limit / COOKIE_PART).unwrap_or(usize::MAX));
                 }
                 jar
             }),
@@ -285,16 +285,16 @@ impl<F: Frontier> Keeper<F> {
             }
             return Ok(());
         }
-        let errand = visit.message.errand.take().map(|errand| *errand);
-        match (&visit.purpose, errand) {
+        let site_file = visit.message.site_file.take().map(|site_file| *site_file);
+        match (&visit.purpose, site_file) {
             (Purpose::Page, _) => self.mark_loop(&mut visit),
-            (Purpose::Robots(_), Some(Errand::Robots(bytes))) => {
+            (Purpose::Robots(_), Some(SiteFile::Robots(bytes))) => {
                 self.read_robots(&visit, &bytes, now)?;
                 // Keep the file: `argiope robots` shows it.
-                visit.message.errand = Some(Box::new(Errand::Robots(bytes)));
+                visit.message.site_file = Some(Box::new(SiteFile::Robots(bytes)));
             }
             (Purpose::Robots(_), _) => self.read_robots(&visit, &[], now)?,
-            (Purpose::Sitemap, Some(Errand::Sitemap(sitemap, _held))) => {
+            (Purpose::Sitemap, Some(SiteFile::Sitemap(sitemap, _held))) => {
                 self.read_sitemap(&visit, &sitemap, now)?;
                 let mut list = LinkList::default();
                 sitemap.entries.iter().for_each(|entry| list.push(entry.url.as_str(), LinkKind::Sitemap, false));
@@ -357,7 +357,7 @@ impl<F: Frontier> Keeper<F> {
             match self.bench.next(now) {
                 Next::Fetch(mut job) => {
                     if self.rules.archive {
-                        job.rare_mut().wall = self.clock;
+                        job.extras_mut().wall = self.clock;
                     }
                     self.make_conditional(&mut job)?;
                     self.add_cookies(&mut job, now);
@@ -484,7 +484,7 @@ impl<F: Frontier> Keeper<F> {
                     if !self.bench.holds(lane) {
                         self.activate(lane, now)?;
                     }
-                    self.bench.keep_distance(lane, Duration::ZERO, now);
+                    self.bench.keep_initial_delay(lane, Duration::ZERO, now);
                 }
                 FrontierNews::Leaving(lane) => {
                     self.leaving.insert(lane);
@@ -503,7 +503,7 @@ impl<F: Frontier> Keeper<F> {
     }
 
     fn refill_lanes(&mut self, now: Time) -> Result<(), StoreError> {
-        for lane in self.bench.wants_refill() {
+        for lane in self.bench.take_refills() {
             let links = self.take_within_weight(lane)?;
             let backlog = self.frontier.queued_in(lane);
             self.bench.add_links(lane, links, backlog, now);
@@ -542,13 +542,13 @@ impl<F: Frontier> Keeper<F> {
         }
         if !matches!(visit.purpose, Purpose::Robots(_)) {
             let record = line.strip_suffix(b"\n").unwrap_or(&line);
-            let fate = Fate {
+            let final_outcome = FinalOutcome {
                 outcome: visit.facts.outcome,
                 status: visit.facts.status,
                 record,
                 is_fetched_page: visit.is_fetched_page(),
             };
-            self.frontier.settle(&visit.link, fate)?;
+            self.frontier.settle(&visit.link, final_outcome)?;
         }
         for (url, reason) in visit.findings.skipped.iter().filter(|_| self.rules.log_skips) {
             record::encode_skip(url, reason, visit.link.url.as_str(), &mut line);

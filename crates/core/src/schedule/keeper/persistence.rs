@@ -85,9 +85,9 @@ impl<F: Frontier> Keeper<F> {
 
     /// Keeps the delay from the last request of the previous run. The time of each host's last request is not stored, so
     /// all lanes wait.
-    pub(super) fn keep_distance(&mut self, lane: LaneId, now: Time) {
+    pub(super) fn keep_initial_delay(&mut self, lane: LaneId, now: Time) {
         if self.before > 0 {
-            self.bench.keep_distance(lane, carryover::age(self.before, self.clock, now), now);
+            self.bench.keep_initial_delay(lane, carryover::age(self.before, self.clock, now), now);
         }
     }
 

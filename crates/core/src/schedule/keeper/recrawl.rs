@@ -102,7 +102,7 @@ fn state_of(visit: &Visit) -> PageState<'_> {
 impl<F: Frontier> Keeper<F> {
     /// Makes the request conditional if the previous crawl recorded validators.
     pub(super) fn make_conditional(&mut self, job: &mut Job) -> Result<(), StoreError> {
-        if job.purpose != Purpose::Page || !self.frontier.is_again() || job.link.request_identity(0) != 0 {
+        if job.purpose != Purpose::Page || !self.frontier.is_recrawl() || job.link.request_identity(0) != 0 {
             return Ok(());
         }
         let Some(Earlier { outcome, etag, last_modified, line, .. }) = self.earlier_of(&job.link.url, job.link.kind)?
@@ -115,7 +115,7 @@ impl<F: Frontier> Keeper<F> {
             return Ok(());
         }
         if etag.is_some() || last_modified.is_some() {
-            job.rare_mut().conditional = Some(Conditional { etag, last_modified });
+            job.extras_mut().conditional = Some(Conditional { etag, last_modified });
         }
         Ok(())
     }
@@ -123,7 +123,7 @@ impl<F: Frontier> Keeper<F> {
     /// Compares a page with the previous crawl. Facts that a 304 lacks are taken from the previous record, which is
     /// returned too.
     pub(super) fn compare(&mut self, visit: &mut Visit) -> Result<(Option<Comparison>, Option<Vec<u8>>), StoreError> {
-        if !visit.is_page() || !self.frontier.is_again() || visit.link.request_identity(0) != 0 {
+        if !visit.is_page() || !self.frontier.is_recrawl() || visit.link.request_identity(0) != 0 {
             return Ok((None, None));
         }
         let earlier = self.earlier_of(&visit.link.url, visit.link.kind)?;

@@ -10,7 +10,7 @@ use crate::output::record;
 use crate::page::link::{Link, LinkKind};
 use crate::page::scope::{self, ScopeRule, ScopeVerdict};
 use crate::schedule::carryover::Steering;
-use crate::schedule::frontier::{Fate, Frontier, LaneId, StoreError};
+use crate::schedule::frontier::{FinalOutcome, Frontier, LaneId, StoreError};
 use crate::schedule::keeper::End;
 use crate::time::Time;
 
@@ -128,8 +128,8 @@ impl<F: Frontier> Keeper<F> {
 
     /// Leases links of a lane that are not excluded and, if the scope was changed, still in scope. Other links leave
     /// the queue without being fetched.
-    pub(super) fn take_included(&mut self, lane: LaneId, room: usize) -> Result<Vec<Link>, StoreError> {
-        let mut links = self.frontier.take(lane, room)?;
+    pub(super) fn take_included(&mut self, lane: LaneId, max_links: usize) -> Result<Vec<Link>, StoreError> {
+        let mut links = self.frontier.take(lane, max_links)?;
         let mut dismissed = 0;
         loop {
             let is_plain = |link: &Link| link.kind != LinkKind::SitemapFile;
@@ -147,24 +147,24 @@ impl<F: Frontier> Keeper<F> {
                     }
                 }
             }
-            if !kept.is_empty() || taken < room || dismissed >= MAX_DISMISSED_PER_CALL {
+            if !kept.is_empty() || taken < max_links || dismissed >= MAX_DISMISSED_PER_CALL {
                 return Ok(kept);
             }
-            links = self.frontier.take(lane, room)?;
+            links = self.frontier.take(lane, max_links)?;
         }
     }
 
     /// Takes links for a lane from the frontier: a batch, or fewer if requests are large.
     pub(super) fn take_within_weight(&mut self, lane: LaneId) -> Result<Vec<Link>, StoreError> {
         let queued = self.bench.lane(lane).map_or(0, |lane| lane.queue.len());
-        let mut room = self.bench.lane_batch();
+        let mut max_links = self.bench.lane_batch();
         if let Some(most) = self.request_room {
-            room = room.min(most.saturating_sub(queued)).max(usize::from(queued == 0));
+            max_links = max_links.min(most.saturating_sub(queued)).max(usize::from(queued == 0));
         }
-        if room == 0 {
+        if max_links == 0 {
             return Ok(Vec::new());
         }
-        let mut links = self.take_included(lane, room)?;
+        let mut links = self.take_included(lane, max_links)?;
         self.note_requests(&links);
         // The first large requests of a resumed crawl are found only now.
         if let Some(most) = self.request_room.filter(|&most| links.len() > most) {
@@ -180,7 +180,7 @@ impl<F: Frontier> Keeper<F> {
         let sizes = links.iter().filter_map(|link| Some(link.request.as_ref()?.bytes()));
         if let Some(largest) = sizes.max().filter(|&bytes| bytes >= LARGE_REQUEST) {
             let most = (MAX_LANE_REQUESTS / largest).max(1);
-            self.request_room = Some(self.request_room.map_or(most, |room| room.min(most)));
+            self.request_room = Some(self.request_room.map_or(most, |max_links| max_links.min(most)));
         }
     }
 
@@ -199,6 +199,7 @@ impl<F: Frontier> Keeper<F> {
         let via = link.via.as_ref().map_or("", |via| via.as_str());
         record::encode_skip(link.url.as_str(), rule, via, &mut line);
         let record = line.strip_suffix(b"\n").unwrap_or(&line);
-        self.frontier.settle(link, Fate { outcome: Outcome::Refused, status: None, record, is_fetched_page: false })
+        self.frontier
+            .settle(link, FinalOutcome { outcome: Outcome::Refused, status: None, record, is_fetched_page: false })
     }
 }

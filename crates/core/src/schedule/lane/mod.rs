@@ -25,12 +25,12 @@ use crate::schedule::job::{LaneHttp, Purpose};
 use crate::time::Time;
 use crate::visit::Visit;
 
-pub use self::pace::{Flight, LanePace, Sign};
+pub use self::pace::{Flight, LanePace, LoadSignal};
 pub use self::width::{WidthReason, page_kind};
 
 /// Limit on the origins of one host (schemes and ports) whose robots.txt is held. A host that needs more is likely a
 /// trap.
-pub const MOST_ORIGINS: usize = 64;
+pub const MAX_ORIGINS: usize = 64;
 /// A robots.txt is cached for a day (RFC 9309, 2.4).
 pub const ROBOTS_LIFE: Duration = Duration::from_secs(24 * 3600);
 
@@ -45,8 +45,8 @@ pub struct Lane {
     pub queue: VecDeque<Link>,
     /// Links that wait for another attempt, earliest first.
     pub retries: BinaryHeap<Reverse<PendingRetry>>,
-    /// robots.txt and other errands that go before pages.
-    pub errands: VecDeque<(Link, Purpose)>,
+    /// robots.txt and other site files that go before pages.
+    pub site_files: VecDeque<(Link, Purpose)>,
     /// How many more links the frontier holds for this lane.
     pub backlog: u64,
     pub addresses: Addresses,
@@ -135,7 +135,7 @@ impl Lane {
             name,
             queue: VecDeque::new(),
             retries: BinaryHeap::new(),
-            errands: VecDeque::new(),
+            site_files: VecDeque::new(),
             backlog: 0,
             addresses: Addresses::Unknown,
             robots: Vec::new(),
@@ -170,7 +170,7 @@ impl Lane {
         }
         if http == LaneHttp::Http1Only {
             // A host with more origins than this is likely a trap; HTTP/2 is offered to the others each time.
-            if self.http1_ports.len() < MOST_ORIGINS {
+            if self.http1_ports.len() < MAX_ORIGINS {
                 self.http1_ports.push(url.port());
             }
             // What was known may be of this origin. The others tell it again.
@@ -208,7 +208,7 @@ impl Lane {
     /// Takes a slot, for a request that may connect to any of these addresses.
     pub fn take_slot(&mut self, url: Url, addresses: Arc<[IpAddr]>, now: Time) -> u16 {
         let in_flight = u16::try_from(self.slots.taken + 1).unwrap_or(u16::MAX);
-        self.slots.take(Taken { url, addresses, flight: Flight { started: now, in_flight } })
+        self.slots.take(SlotHolder { url, addresses, flight: Flight { started: now, in_flight } })
     }
 
     /// The requests in flight, and when they started.
@@ -217,7 +217,7 @@ impl Lane {
     }
 
     /// Releases a slot; returns the request that held it.
-    pub fn free_slot(&mut self, slot: u16) -> Option<Taken> {
+    pub fn free_slot(&mut self, slot: u16) -> Option<SlotHolder> {
         self.slots.free(slot)
     }
 
@@ -235,7 +235,7 @@ impl Lane {
 
     /// Whether the lane has work on the workbench, now or later.
     pub fn has_work(&self) -> bool {
-        !self.queue.is_empty() || !self.retries.is_empty() || !self.errands.is_empty()
+        !self.queue.is_empty() || !self.retries.is_empty() || !self.site_files.is_empty()
     }
 
     /// Whether requests to the host are in flight or due soon.
@@ -249,7 +249,7 @@ impl Lane {
             let mut away = self.robots.iter().filter(|(_, state)| matches!(state, RobotsState::Away));
             away.any(|(origin, _)| link.url.is_of(origin))
         };
-        self.errands.is_empty() && self.queue.front().is_some_and(is_away)
+        self.site_files.is_empty() && self.queue.front().is_some_and(is_away)
     }
 
     /// Number of known links that are still to be requested.
@@ -263,7 +263,7 @@ impl Lane {
             return Time::NEVER;
         }
         let begun = |link: &Link| link.tries > 0;
-        if !self.errands.is_empty() || (pages && !self.queue.is_empty()) || self.queue.iter().any(begun) {
+        if !self.site_files.is_empty() || (pages && !self.queue.is_empty()) || self.queue.iter().any(begun) {
             return self.pace.due();
         }
         self.retries.peek().map_or(Time::NEVER, |Reverse(retry)| retry.due.max(self.pace.due()))
@@ -298,7 +298,7 @@ impl Lane {
                 self.robots.push((Origin { host, ..*origin }, state));
             }
         }
-        if self.robots.len() > MOST_ORIGINS {
+        if self.robots.len() > MAX_ORIGINS {
             // The oldest one, unless its fetch is in flight.
             let first = self.robots.iter().position(|(_, state)| !matches!(state, RobotsState::Asked { .. }));
             if let Some(first) = first {
@@ -320,7 +320,7 @@ impl Lane {
 
 /// The request that holds a slot.
 #[derive(Debug)]
-pub struct Taken {
+pub struct SlotHolder {
     pub url: Url,
     /// The addresses whose caps count this request.
     pub addresses: Arc<[IpAddr]>,
@@ -332,12 +332,12 @@ pub struct Taken {
 #[derive(Debug, Default)]
 struct Slots {
     taken: usize,
-    all: Vec<Option<Taken>>,
+    all: Vec<Option<SlotHolder>>,
     freed: BinaryHeap<Reverse<u16>>,
 }
 
 impl Slots {
-    fn take(&mut self, taken: Taken) -> u16 {
+    fn take(&mut self, taken: SlotHolder) -> u16 {
         self.taken += 1;
         if let Some(Reverse(slot)) = self.freed.pop()
             && let Some(free) = self.all.get_mut(usize::from(slot))
@@ -351,7 +351,7 @@ impl Slots {
         u16::try_from(self.all.len() - 1).unwrap_or(u16::MAX)
     }
 
-    fn free(&mut self, slot: u16) -> Option<Taken> {
+    fn free(&mut self, slot: u16) -> Option<SlotHolder> {
         let taken = self.all.get_mut(usize::from(slot))?.take()?;
         self.taken -= 1;
         self.freed.push(Reverse(slot));

@@ -31,10 +31,10 @@ const GENTLE_FACTOR: u32 = 5;
 const LOCAL_SAMPLES: u16 = 8;
 /// Number of consecutive failures without any response after which a host is given up: about four minutes with default
 /// settings.
-const MOST_FAILURES: u8 = 10;
+const MAX_FAILURES: u8 = 10;
 /// Number of consecutive refusals after which a host is given up: half an hour with default settings, longer with
 /// Retry-After.
-const MOST_REFUSALS: u8 = 40;
+const MAX_REFUSALS: u8 = 40;
 
 /// The pace of one lane.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ pub struct Flight {
 
 /// The signal that one finished request gives about its host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sign {
+pub enum LoadSignal {
     /// A response.
     Answer {
         /// Until its first byte.
@@ -273,8 +273,8 @@ impl LanePace {
     }
 
     /// Whether the host has failed or refused so often that it is given up.
-    pub fn is_hopeless(&self) -> bool {
-        self.health.silent >= MOST_FAILURES || self.health.failures >= MOST_REFUSALS
+    pub fn is_given_up(&self) -> bool {
+        self.health.silent >= MAX_FAILURES || self.health.failures >= MAX_REFUSALS
     }
 
     /// Resets the failure counts of a host that was given up.
@@ -333,23 +333,23 @@ impl LanePace {
     }
 
     /// Records the end of a request.
-    pub fn ended(&mut self, sign: Sign, flight: Flight, retry_wait: Duration, now: Time) {
+    pub fn ended(&mut self, signal: LoadSignal, flight: Flight, retry_wait: Duration, now: Time) {
         let held = now - flight.started;
         self.slot_time = Some(self.slot_time.map_or(held, |mean| mean.saturating_mul(7).saturating_add(held) / 8));
-        match sign {
-            Sign::Answer { kind: None, .. } | Sign::Overload(_) => {}
-            Sign::Answer { .. } => self.is_quick = held <= SLOW_SLOT,
-            Sign::Trouble => self.is_quick &= held <= SLOW_SLOT,
+        match signal {
+            LoadSignal::Answer { kind: None, .. } | LoadSignal::Overload(_) => {}
+            LoadSignal::Answer { .. } => self.is_quick = held <= SLOW_SLOT,
+            LoadSignal::Trouble => self.is_quick &= held <= SLOW_SLOT,
         }
         if self.mode == Pace::Gentle {
-            let pause = match sign {
-                Sign::Answer { whole, .. } => whole.saturating_mul(GENTLE_FACTOR).max(GENTLE_PAUSE),
-                Sign::Overload(_) | Sign::Trouble => GENTLE_PAUSE,
+            let pause = match signal {
+                LoadSignal::Answer { whole, .. } => whole.saturating_mul(GENTLE_FACTOR).max(GENTLE_PAUSE),
+                LoadSignal::Overload(_) | LoadSignal::Trouble => GENTLE_PAUSE,
             };
             self.pause_until(now + pause);
         }
-        match sign {
-            Sign::Answer { first, whole, waited, kind } => {
+        match signal {
+            LoadSignal::Answer { first, whole, waited, kind } => {
                 self.forget_failures();
                 self.fastest = Some(self.fastest.map_or(first, |fastest| fastest.min(first)));
                 let typical = |typical: Duration| typical.saturating_mul(7).saturating_add(first) / 8;
@@ -359,7 +359,7 @@ impl LanePace {
                     self.local.observe(whole, waited, self.window.width());
                 }
             }
-            Sign::Overload(asked) => {
+            LoadSignal::Overload(asked) => {
                 self.health.silent = 0;
                 let is_new = self.health.is_new(flight, now);
                 if is_new {
@@ -369,7 +369,7 @@ impl LanePace {
                 self.rest_until(now + rest);
                 self.window.refused(flight, is_new, self.gate.rest, now);
             }
-            Sign::Trouble => {
+            LoadSignal::Trouble => {
                 if self.health.is_new(flight, now) {
                     self.health.failures = self.health.failures.saturating_add(1);
                     self.health.silent = self.health.silent.saturating_add(1);

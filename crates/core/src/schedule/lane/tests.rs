@@ -19,30 +19,30 @@ fn at(millis: u64) -> Time {
 
 const RETRY_WAIT: Duration = Duration::from_secs(1);
 
-fn answer(millis: u32, waited: u32) -> Sign {
-    Sign::Answer { first: MS * millis, whole: MS * millis, waited: MS * waited, kind: Some(1) }
+fn answer(millis: u32, waited: u32) -> LoadSignal {
+    LoadSignal::Answer { first: MS * millis, whole: MS * millis, waited: MS * waited, kind: Some(1) }
 }
 
-fn quick() -> Sign {
+fn quick() -> LoadSignal {
     answer(10, 1)
 }
 
-fn slow() -> Sign {
+fn slow() -> LoadSignal {
     answer(5_000, 1)
 }
 
 /// Ends a request that started at `started`, when all slots were in use.
-fn end(pace: &mut LanePace, sign: Sign, started: Time, now: Time) {
+fn end(pace: &mut LanePace, signal: LoadSignal, started: Time, now: Time) {
     let in_flight = u16::try_from(pace.width()).expect("a small number");
-    pace.ended(sign, Flight { started, in_flight }, RETRY_WAIT, now);
+    pace.ended(signal, Flight { started, in_flight }, RETRY_WAIT, now);
 }
 
 #[test]
 fn a_steady_window_opens_to_its_limit_whatever_the_pages_take() {
     let mut pace = lane(Pace::Steady, |_| {}).pace;
     assert_eq!(pace.width(), 2);
-    for (moment, sign) in [quick(), slow(), slow(), quick()].into_iter().enumerate() {
-        end(&mut pace, sign, at(moment as u64), at(moment as u64 + 10));
+    for (moment, signal) in [quick(), slow(), slow(), quick()].into_iter().enumerate() {
+        end(&mut pace, signal, at(moment as u64), at(moment as u64 + 10));
     }
     assert_eq!((pace.width(), pace.width_reason()), (6, "at the limit of --per-host"));
 }
@@ -51,8 +51,8 @@ fn a_steady_window_opens_to_its_limit_whatever_the_pages_take() {
 fn responses_that_say_nothing_about_the_load_do_not_open_the_window() {
     let mut pace = lane(Pace::Steady, |_| {}).pace;
     for moment in 0..100 {
-        let sign = Sign::Answer { first: MS, whole: MS, waited: Duration::ZERO, kind: None };
-        end(&mut pace, sign, at(moment), at(moment + 1));
+        let signal = LoadSignal::Answer { first: MS, whole: MS, waited: Duration::ZERO, kind: None };
+        end(&mut pace, signal, at(moment), at(moment + 1));
     }
     assert_eq!(pace.width(), 2);
 }
@@ -64,8 +64,8 @@ fn a_refused_width_is_avoided_and_tried_again_later() {
         end(&mut pace, quick(), at(moment), at(moment + 10));
     }
     assert_eq!(pace.width(), 6);
-    pace.ended(Sign::Overload(None), Flight { started: at(100), in_flight: 5 }, RETRY_WAIT, at(110));
-    pace.ended(Sign::Overload(None), Flight { started: at(100), in_flight: 6 }, RETRY_WAIT, at(110));
+    pace.ended(LoadSignal::Overload(None), Flight { started: at(100), in_flight: 5 }, RETRY_WAIT, at(110));
+    pace.ended(LoadSignal::Overload(None), Flight { started: at(100), in_flight: 6 }, RETRY_WAIT, at(110));
     assert_eq!((pace.width(), pace.width_reason()), (4, "the host refused more (429 or 503)"));
     assert!(pace.rate_cap().is_some());
     for moment in 0..200 {
@@ -138,7 +138,7 @@ fn a_full_window_opens_again_after_a_bad_moment() {
     let mut pace = lane(Pace::Full, |config| config.per_host = Some(8)).pace;
     assert_eq!(pace.width(), 8);
     for _ in 0..8 {
-        end(&mut pace, Sign::Trouble, at(0), at(10));
+        end(&mut pace, LoadSignal::Trouble, at(0), at(10));
     }
     assert_eq!(pace.width(), 4, "eight concurrent failures count as one");
     for moment in 0..40 {
@@ -156,7 +156,7 @@ fn gentle_waits_five_times_as_long_as_the_host_needed_and_at_least_a_second() {
     pace.started(at(2_000));
     end(&mut pace, slow(), at(2_000), at(7_000));
     assert_eq!(pace.due(), at(32_000));
-    end(&mut pace, Sign::Trouble, at(40_000), at(40_000));
+    end(&mut pace, LoadSignal::Trouble, at(40_000), at(40_000));
     assert_eq!(pace.due(), at(41_000));
 }
 
@@ -187,17 +187,17 @@ fn crawl_delay_means_one_connection_and_counts_from_the_robots_txt_itself() {
 #[test]
 fn retry_after_is_obeyed_and_overload_without_it_backs_off_twice_as_long_each_time() {
     let mut pace = lane(Pace::Full, |_| {}).pace;
-    end(&mut pace, Sign::Overload(Some(MS * 90_000)), at(0), at(10));
+    end(&mut pace, LoadSignal::Overload(Some(MS * 90_000)), at(0), at(10));
     assert_eq!((pace.due(), pace.rests_until()), (at(90_010), at(90_010)));
     let mut pace = lane(Pace::Full, |_| {}).pace;
-    end(&mut pace, Sign::Overload(Some(Duration::ZERO)), at(0), at(10));
+    end(&mut pace, LoadSignal::Overload(Some(Duration::ZERO)), at(0), at(10));
     assert_eq!(pace.due(), at(1_010), "a Retry-After of zero still backs off");
-    end(&mut pace, Sign::Overload(None), at(2_000), at(2_000));
+    end(&mut pace, LoadSignal::Overload(None), at(2_000), at(2_000));
     assert_eq!(pace.due(), at(4_000));
-    end(&mut pace, Sign::Overload(None), at(5_000), at(5_000));
+    end(&mut pace, LoadSignal::Overload(None), at(5_000), at(5_000));
     assert_eq!(pace.due(), at(9_000));
     for moment in 6..60 {
-        end(&mut pace, Sign::Overload(None), at(moment * 1_000), at(moment * 1_000));
+        end(&mut pace, LoadSignal::Overload(None), at(moment * 1_000), at(moment * 1_000));
     }
     assert_eq!(pace.due(), at(59_000) + Duration::from_secs(60));
 }
@@ -206,19 +206,19 @@ fn retry_after_is_obeyed_and_overload_without_it_backs_off_twice_as_long_each_ti
 fn a_few_failures_are_the_pages_own_and_many_make_the_lane_rest_and_then_hopeless() {
     let mut pace = lane(Pace::Steady, |_| {}).pace;
     for moment in 0..3 {
-        end(&mut pace, Sign::Trouble, at(moment), at(moment));
+        end(&mut pace, LoadSignal::Trouble, at(moment), at(moment));
     }
     assert_eq!(pace.rests_until(), Time::ZERO);
-    end(&mut pace, Sign::Trouble, at(3), at(3));
+    end(&mut pace, LoadSignal::Trouble, at(3), at(3));
     assert_eq!(pace.rests_until(), at(8_003));
     for moment in 4..9 {
-        end(&mut pace, Sign::Trouble, at(moment), at(moment));
+        end(&mut pace, LoadSignal::Trouble, at(moment), at(moment));
     }
-    assert!(!pace.is_hopeless());
-    end(&mut pace, Sign::Trouble, at(9), at(9));
-    assert!(pace.is_hopeless());
-    end(&mut pace, Sign::Overload(None), at(10), at(10));
-    assert!(!pace.is_hopeless(), "a host that refuses requests is reachable");
+    assert!(!pace.is_given_up());
+    end(&mut pace, LoadSignal::Trouble, at(9), at(9));
+    assert!(pace.is_given_up());
+    end(&mut pace, LoadSignal::Overload(None), at(10), at(10));
+    assert!(!pace.is_given_up(), "a host that refuses requests is reachable");
 }
 
 #[test]
@@ -226,9 +226,11 @@ fn huge_settings_and_times_do_not_overflow() {
     let mut pace = lane(Pace::Gentle, |config| config.retry_wait = Span::from_secs(u64::MAX / 4)).pace;
     let now = Time::from_micros(u64::MAX - 5);
     pace.started(now);
-    let ages = Sign::Answer { first: Duration::MAX, whole: Duration::MAX, waited: Duration::MAX, kind: Some(1) };
-    for sign in [ages, Sign::Trouble, Sign::Overload(None), Sign::Overload(Some(Duration::MAX)), ages] {
-        end(&mut pace, sign, now, now);
+    let ages = LoadSignal::Answer { first: Duration::MAX, whole: Duration::MAX, waited: Duration::MAX, kind: Some(1) };
+    for signal in
+        [ages, LoadSignal::Trouble, LoadSignal::Overload(None), LoadSignal::Overload(Some(Duration::MAX)), ages]
+    {
+        end(&mut pace, signal, now, now);
     }
     assert_eq!(pace.due(), Time::NEVER);
 }
@@ -284,7 +286,7 @@ fn a_delay_counts_from_the_moment_of_sending() {
 fn spoke(url: &str, http: LaneHttp, streams: Option<u32>) -> Visit {
     let link = Link::root(Url::parse(url).expect("a URL"), 1);
     let (purpose, lane, addresses) = (Purpose::Page, LaneId(1), Arc::from([]));
-    let job = Job { link, purpose, lane, slot: 0, http, unprocessed: 0, addresses, rare: None };
+    let job = Job { link, purpose, lane, slot: 0, http, unprocessed: 0, addresses, extras: None };
     let mut visit = Visit::failed(job, Failure::new(ErrorKind::Reset, "reset"), Time::ZERO, Time::ZERO);
     (visit.facts.status, visit.message.http, visit.message.streams) = (Some(200), Some(http), streams);
     visit

@@ -93,7 +93,7 @@ impl SiteCosts {
     }
 
     /// Adds a cost, and subtracts what the same response pays.
-    pub fn settle(&mut self, cost: Cost, host: &str, spent: u64, paid: u64) {
+    pub fn charge(&mut self, cost: Cost, host: &str, spent: u64, paid: u64) {
         if spent > paid {
             self.add(cost, host, spent - paid);
         } else if paid > spent && !self.balances.is_empty() {
@@ -160,21 +160,21 @@ mod tests {
     fn what_a_site_delivers_pays_for_what_it_costs() {
         let mut costs = SiteCosts::new(4_096);
         assert_eq!(costs.left(Cost::Log, "a.example.com"), 16 << 20);
-        costs.settle(Cost::Log, "a.example.com", 10 << 20, 0);
+        costs.charge(Cost::Log, "a.example.com", 10 << 20, 0);
         assert_eq!(costs.left(Cost::Log, "b.example.com"), 6 << 20, "hosts of a domain share an account");
         assert_eq!(costs.left(Cost::Log, "example.org"), 16 << 20);
-        costs.settle(Cost::Log, "a.example.com", 0, log_paid(1 << 20, true));
+        costs.charge(Cost::Log, "a.example.com", 0, log_paid(1 << 20, true));
         assert_eq!(costs.left(Cost::Log, "a.example.com"), (10 << 20) + (16 << 10));
-        costs.settle(Cost::Log, "a.example.com", 0, log_paid(100 << 20, true));
+        costs.charge(Cost::Log, "a.example.com", 0, log_paid(100 << 20, true));
         assert!(costs.is_empty(), "a site with zero balances takes no memory");
     }
 
     #[test]
     fn very_many_sites_take_bounded_memory_and_those_that_owe_much_stay() {
         let mut costs = SiteCosts::new(4_096);
-        costs.settle(Cost::Hosts, "much.example", 1_000, 0);
+        costs.charge(Cost::Hosts, "much.example", 1_000, 0);
         for number in 0..2 * MAX_SITES {
-            costs.settle(Cost::Hosts, &format!("h{number}.example"), 1, 0);
+            costs.charge(Cost::Hosts, &format!("h{number}.example"), 1, 0);
         }
         assert!(costs.balances.len() <= MAX_SITES, "{}", costs.balances.len());
         assert_eq!(costs.left(Cost::Hosts, "much.example"), 24);

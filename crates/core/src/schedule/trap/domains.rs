@@ -55,7 +55,7 @@ impl Domains {
     }
 
     /// Admits a host unconditionally.
-    pub fn meet(&mut self, host: &str) {
+    pub fn admit_always(&mut self, host: &str) {
         if self.hosts.len() < HOSTS {
             self.hosts.insert(xxh3_64(host.as_bytes()));
         }
@@ -65,7 +65,7 @@ impl Domains {
     pub fn recall(&mut self, host: &str) {
         if !self.knows(host) {
             self.domains.entry(key_of(host)).or_default().hosts += 1;
-            self.meet(host);
+            self.admit_always(host);
         }
     }
 
@@ -80,7 +80,7 @@ impl Domains {
             return false;
         }
         domain.hosts += 1;
-        self.meet(host);
+        self.admit_always(host);
         true
     }
 

@@ -21,7 +21,7 @@ const WEIGHED: u64 = 64;
 /// ... up to this often.
 const MAX_WEIGHT: u64 = 64;
 /// A page with less than this, counted so, has no [`MinHash`].
-const LEAST_WEIGHT: u32 = 16;
+const MIN_WEIGHT: u32 = 16;
 const ODD: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// The two fingerprints of a page.
@@ -191,7 +191,7 @@ impl LikenessReader {
         let mut reader = self.clone();
         reader.tag();
         let digits = reader.least_weighed.iter().fold(0, |digits, least| digits << 4 | u64::from(least & 15));
-        (reader.weight >= LEAST_WEIGHT).then_some(MinHash(digits))
+        (reader.weight >= MIN_WEIGHT).then_some(MinHash(digits))
     }
 
     /// The fingerprints of the page; `None` if it has too little text.

@@ -41,7 +41,7 @@ use crate::page::link::{Link, LinkKind};
 use crate::page::scope::{ScopeRule, domain_key};
 use crate::page::sitemap::Sitemap;
 use crate::page::url::{Url, UrlRef};
-use crate::rules::{Breadth, Rules, TrapPolicy};
+use crate::rules::{Rules, ScopeKind, TrapPolicy};
 use crate::schedule::frontier::{LaneId, LinkRef};
 use crate::visit::Visit;
 
@@ -301,10 +301,10 @@ struct Variants {
 impl Traps {
     pub fn new(rules: &Rules) -> Self {
         let budgets = (rules.traps == TrapPolicy::Avoid).then(|| Budgets::new(rules.trap_budget));
-        let is_wide = matches!(rules.breadth, Breadth::Domain | Breadth::Any);
+        let is_wide = matches!(rules.scope_kind, ScopeKind::Domain | ScopeKind::Any);
         Self {
             budgets,
-            seen: Recent::with_room(PAGES),
+            seen: Recent::with_capacity(PAGES),
             key: rules.fingerprint_key,
             charges: HashMap::new(),
             variants: HashMap::new(),
@@ -322,7 +322,7 @@ impl Traps {
     /// Counts a link that the user or a sitemap vouches for.
     pub fn vouch(&mut self, host: &str) {
         if let Some(domains) = &mut self.domains {
-            domains.meet(host);
+            domains.admit_always(host);
         }
         if self.max_pages_per_host.is_some() {
             *self.pages.entry(xxh3_64(host.as_bytes())).or_default() += 1;
@@ -463,7 +463,7 @@ impl Traps {
     pub fn close(&mut self, judging: &Judging) {
         let (Some(lane), Some(budgets)) = (judging.lane, self.budgets) else { return };
         if let Some(costs) = &mut self.costs {
-            costs.settle(Cost::Log, judging.host.host(), judging.log_spent, judging.log_paid);
+            costs.charge(Cost::Log, judging.host.host(), judging.log_spent, judging.log_paid);
         }
         if self.unknown.len() <= lane.index() {
             self.unknown.resize(lane.index() + 1, 0);
@@ -515,9 +515,9 @@ impl Traps {
             entries += u64::from(!is_file);
             log += costs::of_entry(link.url.as_str());
         }
-        costs.settle(Cost::SitemapFiles, host, files, 0);
-        costs.settle(Cost::SitemapEntries, host, entries, 0);
-        costs.settle(Cost::Log, host, log, 0);
+        costs.charge(Cost::SitemapFiles, host, files, 0);
+        costs.charge(Cost::SitemapEntries, host, entries, 0);
+        costs.charge(Cost::Log, host, log, 0);
     }
 
     /// Counts a sitemap that was read: `bytes` after decoding. Returns whether its site may send no more sitemaps.
@@ -525,7 +525,7 @@ impl Traps {
         let Some(costs) = &mut self.costs else { return false };
         // The entries of a sitemap pay for its bytes.
         let useful = (sitemap.entries.len() as u64).saturating_mul(costs::BYTES_PER_ENTRY);
-        costs.settle(Cost::SitemapBytes, host, bytes, useful);
+        costs.charge(Cost::SitemapBytes, host, bytes, useful);
         costs.left(Cost::SitemapBytes, host) == 0
     }
 
@@ -628,7 +628,7 @@ impl Traps {
         let domains = self.domains.as_mut()?;
         if domains.admit(link.url.host()) {
             if let Some(costs) = self.costs.as_mut().filter(|_| is_other) {
-                costs.settle(Cost::Hosts, site, 1, 0);
+                costs.charge(Cost::Hosts, site, 1, 0);
             }
             return None;
         }

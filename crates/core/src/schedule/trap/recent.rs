@@ -2,22 +2,22 @@
 
 use hashbrown::HashSet;
 
-/// A set of the most recently inserted numbers: at least `room` of them, at most twice as many.
+/// A set of the most recently inserted numbers: at least `capacity` of them, at most twice as many.
 #[derive(Clone, Debug)]
 pub struct Recent {
-    room: usize,
+    capacity: usize,
     new: HashSet<u64>,
     old: HashSet<u64>,
 }
 
 impl Recent {
-    pub fn with_room(room: usize) -> Self {
-        Self { room: room.max(1), new: HashSet::new(), old: HashSet::new() }
+    pub fn with_capacity(capacity: usize) -> Self {
+        Self { capacity: capacity.max(1), new: HashSet::new(), old: HashSet::new() }
     }
 
     /// Inserts a number. Returns whether it was absent.
     pub fn insert(&mut self, number: u64) -> bool {
-        if self.new.len() >= self.room {
+        if self.new.len() >= self.capacity {
             // Reuses the allocation of the older generation.
             std::mem::swap(&mut self.new, &mut self.old);
             self.new.clear();
@@ -32,7 +32,7 @@ mod tests {
 
     #[test]
     fn the_last_numbers_are_known_and_memory_has_an_end() {
-        let mut recent = Recent::with_room(100);
+        let mut recent = Recent::with_capacity(100);
         for number in 0..1_000 {
             assert!(recent.insert(number));
             assert!(!recent.insert(number));

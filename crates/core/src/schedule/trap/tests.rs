@@ -187,7 +187,7 @@ fn a_script_that_serves_a_whole_site_is_not_faceted() {
 fn a_domain_has_few_hosts_for_nothing_and_more_for_useful_ones() {
     let mut crawl = TestCrawl::new(|config| {
         config.trap_budget = 64 * 3;
-        config.scope = Breadth::Domain;
+        config.scope = ScopeKind::Domain;
     });
     let host = |number: usize| format!("http://h{number}.h.example/");
     let links: Vec<String> = (0..20).map(host).collect();
@@ -331,7 +331,7 @@ fn long_links_are_followed_as_far_as_the_site_pays_for_them() {
 
 #[test]
 fn a_site_may_name_as_many_new_hosts_as_its_pages_pay_for() {
-    let mut crawl = TestCrawl::new(|config| (config.scope, config.trap_budget) = (Breadth::Any, 256));
+    let mut crawl = TestCrawl::new(|config| (config.scope, config.trap_budget) = (ScopeKind::Any, 256));
     for number in 0..10 {
         let links: Vec<String> = (0..1_000).map(|host| format!("http://invented-{number}-{host}.example/")).collect();
         crawl.page(0, "http://h.example/p/1", 3, Some((number, number)), &links);

@@ -30,9 +30,9 @@ use crate::schedule::lane::{Addresses, Lane, RobotsState};
 use crate::time::Time;
 
 /// Bytes for the robots rules of all hosts, unless `--max-memory` allows less.
-pub const ROBOTS_ROOM: usize = 64 << 20;
+pub const MAX_ROBOTS_MEMORY: usize = 64 << 20;
 /// Room for a few robots.txt files, however small `--max-memory` is.
-const MIN_ROBOTS_ROOM: usize = 4 << 20;
+const MIN_ROBOTS_MEMORY: usize = 4 << 20;
 /// Up to this many lanes, lanes with work are taken from the frontier at once, and idle lanes are kept. Beyond it, a
 /// lane is taken only if a slot would stay empty.
 pub const IDLE_LANES: usize = 16_384;
@@ -63,7 +63,7 @@ const EVICTION_PAUSE: Duration = Duration::from_secs(1);
 /// Sizes and limits of the caches of the workbench.
 pub(super) struct Evictable {
     /// Limit and current size of all robots rules, in bytes.
-    room: usize,
+    robots_limit: usize,
     taken: usize,
     /// The last eviction freed nothing; the next search is at this time.
     full_until: Time,
@@ -95,7 +95,7 @@ impl Evictable {
         let share = |part: u64, each: u64| usize::try_from(memory / part / each).unwrap_or(usize::MAX);
         let max_lanes = share(16, LANE_BYTES).max(MIN_LANES).max(rules.concurrency.saturating_mul(2));
         Self {
-            room: share(16, 1).clamp(MIN_ROBOTS_ROOM, ROBOTS_ROOM),
+            robots_limit: share(16, 1).clamp(MIN_ROBOTS_MEMORY, MAX_ROBOTS_MEMORY),
             taken: 0,
             full_until: Time::ZERO,
             max_lanes,
@@ -115,7 +115,7 @@ impl Evictable {
 
     /// Whether robots rules exceed their limit.
     pub fn is_full(&self) -> bool {
-        self.taken > self.room
+        self.taken > self.robots_limit
     }
 
     /// Applies the carried state of a lane that is in memory again.
@@ -200,7 +200,7 @@ impl Workbench {
             return None;
         }
         let lane = &self.lanes.get(&id)?.lane;
-        let is_begun = lane.has_begun_pages() || !lane.retries.is_empty() || !lane.errands.is_empty();
+        let is_begun = lane.has_begun_pages() || !lane.retries.is_empty() || !lane.site_files.is_empty();
         let has_robots_pending = lane.robots.iter().any(|(_, state)| matches!(state, RobotsState::Asked { .. }));
         if lane.in_flight() > 0 || is_begun || has_robots_pending || !self.evictable.carry(id, lane, now) {
             return None;
@@ -238,7 +238,7 @@ impl Workbench {
         }
         all.sort_by_key(|(busy, heavy, used, ..)| (*busy, *heavy, *used));
         for (.., weight, id, origin) in all {
-            if self.evictable.taken <= self.evictable.room / 4 * 3 {
+            if self.evictable.taken <= self.evictable.robots_limit / 4 * 3 {
                 break;
             }
             if let Some(entry) = self.lanes.get_mut(&id) {
@@ -326,7 +326,7 @@ mod tests {
     use crate::page::robots::Robots;
     use crate::page::url::Url;
     use crate::rules::{Config, Size};
-    use crate::schedule::lane::MOST_ORIGINS;
+    use crate::schedule::lane::MAX_ORIGINS;
 
     fn bench(edit: impl FnOnce(&mut Config)) -> Workbench {
         let mut config = Config { roots: vec!["http://h/".into()], ..Config::default() };
@@ -378,7 +378,7 @@ mod tests {
             bench.robots_known(LaneId(0), &origin(0, port), robots_rules(Robots::default(), at(0)), at(0));
         }
         let (_, lane) = bench.lanes().next().expect("a lane");
-        assert_eq!(lane.robots.len(), MOST_ORIGINS);
+        assert_eq!(lane.robots.len(), MAX_ORIGINS);
         assert!(lane.robots_of(&origin(0, 1_999)).is_some(), "the last one is among them");
     }
 
@@ -477,7 +477,7 @@ mod tests {
     #[test]
     fn an_origin_that_goes_for_another_is_no_longer_counted() {
         let mut bench = bench(|_| {});
-        let most = u16::try_from(MOST_ORIGINS).expect("a few");
+        let most = u16::try_from(MAX_ORIGINS).expect("a few");
         for port in 0..most {
             bench.robots_known(LaneId(0), &origin(0, 8_000 + port), robots_rules(heavy(), at(0)), at(0));
         }

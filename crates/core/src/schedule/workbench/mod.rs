@@ -35,7 +35,7 @@ use hashbrown::HashMap;
 
 use self::eviction::{Evictable, MIN_RESIDENCE};
 #[cfg(test)]
-pub(crate) use self::eviction::{IDLE_LANES, ROBOTS_ROOM};
+pub(crate) use self::eviction::{IDLE_LANES, MAX_ROBOTS_MEMORY};
 use self::lane_queues::{LaneQueues, Ready};
 use self::pick::Update;
 use self::queues::WaitState;
@@ -45,7 +45,7 @@ use crate::page::link::Link;
 use crate::page::robots::Robots;
 use crate::page::url::Origin;
 use crate::rules::{Pace, Rules};
-use crate::schedule::job::{Job, LaneId, Purpose, Rare, SendReporter, SentRequest};
+use crate::schedule::job::{Job, JobExtras, LaneId, Purpose, SendReporter, SentRequest};
 use crate::schedule::lane::{Addresses, Lane, PendingRetry, ROBOTS_LIFE, RobotsState};
 use crate::schedule::retry;
 use crate::time::Time;
@@ -222,7 +222,7 @@ impl Workbench {
     }
 
     /// Keeps the usual delay from the last request of an earlier run, which may have been as recent as `ago`.
-    pub fn keep_distance(&mut self, id: LaneId, ago: Duration, now: Time) {
+    pub fn keep_initial_delay(&mut self, id: LaneId, ago: Duration, now: Time) {
         if let Some(entry) = self.lanes.get_mut(&id) {
             let pace = &mut entry.lane.pace;
             pace.pause_until(now + pace.delay().saturating_sub(ago));
@@ -231,7 +231,7 @@ impl Workbench {
     }
 
     /// Takes the lanes that need more links, each once.
-    pub fn wants_refill(&mut self) -> Vec<LaneId> {
+    pub fn take_refills(&mut self) -> Vec<LaneId> {
         std::mem::take(&mut self.wants_refill)
     }
 
@@ -252,9 +252,9 @@ impl Workbench {
     /// Adds a robots.txt or a sitemap to fetch before the lane's pages.
     pub fn add_auxiliary(&mut self, id: LaneId, link: Link, purpose: Purpose, now: Time) {
         let name: Arc<str> = Arc::from(link.url.host());
-        self.entry(id, &name).lane.errands.push_back((link, purpose));
+        self.entry(id, &name).lane.site_files.push_back((link, purpose));
         self.held.add(1);
-        self.settle_decided(id, Update::Errands, now);
+        self.settle_decided(id, Update::SiteFiles, now);
         self.place(id, now);
     }
 
@@ -351,9 +351,9 @@ impl Workbench {
         let sent = matches!(visit.purpose, Purpose::Robots(_)).then(|| pick::sent_at(visit));
         lane.pace.sent(slot, sent);
         lane.learn_http(visit);
-        let sign = pick::sign(visit, now - taken.flight.started);
-        lane.pace.ended(sign, taken.flight, self.rules.retry_wait, now);
-        if lane.pace.is_hopeless() {
+        let signal = pick::load_signal(visit, now - taken.flight.started);
+        lane.pace.ended(signal, taken.flight, self.rules.retry_wait, now);
+        if lane.pace.is_given_up() {
             lane.pace.forget_failures();
             let failure = match (&visit.facts.error, visit.facts.status) {
                 (Some(last), _) => Failure::new(last.kind, format!("the host was given up on: {}", last.message)),
@@ -500,7 +500,7 @@ impl Workbench {
             let retries =
                 entry.lane.retries.drain().filter(|Reverse(retry)| !matches!(retry.purpose, Purpose::Robots(_)));
             links.extend(retries.map(|Reverse(retry)| retry.link));
-            entry.lane.errands.clear();
+            entry.lane.site_files.clear();
         }
         self.held = HeldLinks(self.in_flight + self.decided.len());
         links
@@ -511,10 +511,10 @@ impl Workbench {
         let Some(entry) = self.lanes.get_mut(&id) else { return Vec::new() };
         let lane = &mut entry.lane;
         lane.backlog = 0;
-        let (errands, retries) = (lane.errands.len(), lane.retries.len());
-        lane.errands.clear();
+        let (site_files, retries) = (lane.site_files.len(), lane.retries.len());
+        lane.site_files.clear();
         let mut links: Vec<Link> = lane.queue.drain(..).collect();
-        let dropped = errands + retries + links.len();
+        let dropped = site_files + retries + links.len();
         let retried = lane.retries.drain().filter(|Reverse(retry)| !matches!(retry.purpose, Purpose::Robots(_)));
         links.extend(retried.map(|Reverse(retry)| retry.link));
         self.held.remove(dropped);
@@ -676,9 +676,9 @@ impl Workbench {
         }
         let http = lane.http_for(&link.url, &self.rules);
         self.place(id, now);
-        let is_rare = dns.is_some() || send_reporter.is_some();
-        let rare = is_rare.then(|| Box::new(Rare { dns, send_reporter, ..Rare::default() }));
-        Some(Job { link, purpose, lane: id, slot, http, unprocessed: 0, addresses, rare })
+        let has_extras = dns.is_some() || send_reporter.is_some();
+        let extras = has_extras.then(|| Box::new(JobExtras { dns, send_reporter, ..JobExtras::default() }));
+        Some(Job { link, purpose, lane: id, slot, http, unprocessed: 0, addresses, extras })
     }
 
     fn entry(&mut self, id: LaneId, name: &str) -> &mut Entry {

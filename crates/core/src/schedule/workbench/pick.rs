@@ -14,7 +14,7 @@ use crate::page::link::{Link, LinkKind};
 use crate::page::url::{Origin, Url};
 use crate::rules::{RobotsPolicy, Rules};
 use crate::schedule::job::Purpose;
-use crate::schedule::lane::{Addresses, Lane, RobotsState, Sign, page_kind};
+use crate::schedule::lane::{Addresses, Lane, LoadSignal, RobotsState, page_kind};
 use crate::schedule::retry;
 use crate::time::Time;
 use crate::visit::Visit;
@@ -44,7 +44,7 @@ enum RobotsDecision {
 
 /// Picks the next link. `pages`: whether pages may be requested for the first time.
 pub(super) fn pick(lane: &mut Lane, pages: bool, rules: &Rules, now: Time) -> Pick {
-    if let Some((link, purpose)) = lane.errands.pop_front() {
+    if let Some((link, purpose)) = lane.site_files.pop_front() {
         return Pick::Take(link, purpose);
     }
     // A retried page is checked like any other: its robots.txt may have changed.
@@ -86,7 +86,7 @@ pub(super) fn pick(lane: &mut Lane, pages: bool, rules: &Rules, now: Time) -> Pi
 pub(super) enum Update<'a> {
     /// Links from this index on are new in its queue.
     Links(usize),
-    Errands,
+    SiteFiles,
     Addresses,
     Robots(&'a Origin),
 }
@@ -104,16 +104,16 @@ pub(super) fn settle_decided(
         Addresses::Known { list, .. } => Arc::clone(list),
         _ => Arc::default(),
     };
-    if matches!(update, Update::Errands | Update::Addresses) {
-        for (link, purpose) in std::mem::take(&mut lane.errands) {
+    if matches!(update, Update::SiteFiles | Update::Addresses) {
+        for (link, purpose) in std::mem::take(&mut lane.site_files) {
             match permitted(rules, &link.url, &list) {
-                Ok(_) => lane.errands.push_back((link, purpose)),
+                Ok(_) => lane.site_files.push_back((link, purpose)),
                 Err(failure) => decided.push_back(refused(link, purpose, failure, now)),
             }
         }
     }
     let first = match update {
-        Update::Errands => return,
+        Update::SiteFiles => return,
         Update::Links(first) => first.min(lane.queue.len()),
         Update::Addresses | Update::Robots(_) => 0,
     };
@@ -121,7 +121,7 @@ pub(super) fn settle_decided(
     for link in judged {
         let is_permitted = match update {
             Update::Links(_) | Update::Addresses => permitted(rules, &link.url, &list).map(drop),
-            Update::Errands | Update::Robots(_) => Ok(()),
+            Update::SiteFiles | Update::Robots(_) => Ok(()),
         };
         if let Err(failure) = is_permitted {
             let purpose = purpose_of(&link);
@@ -131,7 +131,7 @@ pub(super) fn settle_decided(
         let decision = match update {
             Update::Links(_) => robots_decision(lane, &link, rules, now),
             Update::Robots(origin) if link.url.is_of(origin) => robots_decision(lane, &link, rules, now),
-            Update::Robots(_) | Update::Errands | Update::Addresses => RobotsDecision::Allowed,
+            Update::Robots(_) | Update::SiteFiles | Update::Addresses => RobotsDecision::Allowed,
         };
         match decision {
             RobotsDecision::Denied(outcome, failure, tries) => {
@@ -164,7 +164,7 @@ fn robots_decision(lane: &Lane, link: &Link, rules: &Rules, now: Time) -> Robots
 }
 
 fn ended(link: Link, outcome: Outcome, failure: Option<Failure>, tries: u8, now: Time) -> Box<Visit> {
-    let mut visit = Visit::unasked(link, outcome, failure, now);
+    let mut visit = Visit::not_fetched(link, outcome, failure, now);
     visit.link.tries = visit.link.tries.max(tries);
     Box::new(visit)
 }
@@ -183,7 +183,7 @@ fn purpose_of(link: &Link) -> Purpose {
 /// Undoes [`Pick::Take`].
 pub(super) fn put_back(lane: &mut Lane, link: Link, purpose: Purpose) {
     match purpose {
-        Purpose::Robots(_) => lane.errands.push_front((link, purpose)),
+        Purpose::Robots(_) => lane.site_files.push_front((link, purpose)),
         Purpose::Page | Purpose::Sitemap => lane.queue.push_front(link),
     }
 }
@@ -193,7 +193,7 @@ pub(super) fn has_given_addresses(lane: &Lane, rules: &Rules) -> bool {
     if rules.resolve.is_empty() {
         return false;
     }
-    let queued = lane.queue.iter().chain(lane.errands.iter().map(|(link, _)| link));
+    let queued = lane.queue.iter().chain(lane.site_files.iter().map(|(link, _)| link));
     let mut links = queued.chain(lane.retries.iter().map(|Reverse(retry)| &retry.link)).peekable();
     links.peek().is_some() && links.all(|link| rules.given(link.url.host(), link.url.port()).is_some())
 }
@@ -227,12 +227,12 @@ pub(super) fn permitted(rules: &Rules, url: &Url, list: &Arc<[IpAddr]>) -> Resul
 /// Whether all requests of a lane go through proxies that resolve its name themselves.
 pub(super) fn is_for_proxies_to_resolve(lane: &Lane, rules: &Rules) -> bool {
     let mut urls = lane.queue.iter().map(|link| &link.url);
-    let mut errands = lane.errands.iter().map(|(link, _)| &link.url);
+    let mut site_files = lane.site_files.iter().map(|(link, _)| &link.url);
     let mut retries = lane.retries.iter().map(|Reverse(retry)| &retry.link.url);
     let is_remote = |url: &Url| rules.proxies.of(url.as_ref()).is_some_and(|proxy| proxy.resolves());
     match rules.proxies.resolve(&lane.name) {
         Some(answer) => answer,
-        None => urls.all(is_remote) && errands.all(is_remote) && retries.all(is_remote),
+        None => urls.all(is_remote) && site_files.all(is_remote) && retries.all(is_remote),
     }
 }
 
@@ -243,10 +243,10 @@ pub(super) fn sent_at(visit: &Visit) -> Time {
 }
 
 /// The signal that a visit gives about the load of its host. `taken` is the time since its slot was taken.
-pub(super) fn sign(visit: &Visit, taken: Duration) -> Sign {
+pub(super) fn load_signal(visit: &Visit, taken: Duration) -> LoadSignal {
     use ErrorKind as K;
     if let Some(429 | 503) = visit.facts.status {
-        return Sign::Overload(visit.message.retry_after.map(|asked| asked.min(retry::LONGEST_RETRY_AFTER)));
+        return LoadSignal::Overload(visit.message.retry_after.map(|asked| asked.min(retry::LONGEST_RETRY_AFTER)));
     }
     match visit.facts.error.as_ref().map(|failure| failure.kind) {
         Some(
@@ -259,7 +259,7 @@ pub(super) fn sign(visit: &Visit, taken: Duration) -> Sign {
             | K::ConnectRefused
             | K::ConnectTimeout
             | K::Unreachable,
-        ) => Sign::Trouble,
+        ) => LoadSignal::Trouble,
         _ => {
             let timings = &visit.facts.timings;
             let setup = timings.connect.unwrap_or_default() + timings.tls.unwrap_or_default();
@@ -269,7 +269,7 @@ pub(super) fn sign(visit: &Visit, taken: Duration) -> Sign {
             // Redirects, errors, 304 and the crawl's own requests take the host less work than a page.
             let is_page = visit.purpose == Purpose::Page && visit.facts.status.is_some_and(|status| status / 100 == 2);
             let kind = is_page.then(|| page_kind(visit.link.url.target()));
-            Sign::Answer { first, whole, waited, kind }
+            LoadSignal::Answer { first, whole, waited, kind }
         }
     }
 }

@@ -58,7 +58,7 @@ impl Workbench {
             stale => {
                 // Links with a forbidden name or port were settled on arrival: looking them up would reveal them.
                 let tries = if let Addresses::Again { tries, .. } = stale { *tries } else { 0 };
-                if lane.queue.is_empty() && lane.errands.is_empty() && lane.retries.is_empty() {
+                if lane.queue.is_empty() && lane.site_files.is_empty() && lane.retries.is_empty() {
                     return Selection::Blocked(Time::NEVER);
                 }
                 lane.addresses = Addresses::Asked { since: now, tries };
@@ -137,17 +137,17 @@ impl Workbench {
             _ => return,
         };
         let queued = lane.queue.drain(..).map(|link| (link, None));
-        let errands = lane.errands.drain(..).map(|(link, purpose)| (link, Some(purpose)));
+        let site_files = lane.site_files.drain(..).map(|(link, purpose)| (link, Some(purpose)));
         let retries = lane.retries.drain().map(|Reverse(retry)| (retry.link, Some(retry.purpose)));
         let is_named = !is_dead(&lane.addresses, now);
-        let all: Vec<_> = queued.chain(errands).chain(retries).collect();
+        let all: Vec<_> = queued.chain(site_files).chain(retries).collect();
         for (link, purpose) in all {
             // An address given with --resolve is used whatever DNS says.
             if is_named && self.rules.given(link.url.host(), link.url.port()).is_some() {
                 pick::put_back(lane, link, purpose.unwrap_or(Purpose::Page));
                 continue;
             }
-            let mut visit = Visit::unasked(link, Outcome::Failed, Some(failure.clone()), now);
+            let mut visit = Visit::not_fetched(link, Outcome::Failed, Some(failure.clone()), now);
             visit.link.tries = visit.link.tries.max(tries);
             if let Some(purpose) = purpose {
                 visit.purpose = purpose;

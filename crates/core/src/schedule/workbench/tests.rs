@@ -4,7 +4,7 @@ use super::*;
 use crate::page::link::LinkKind;
 use crate::page::url::Url;
 use crate::rules::{Config, Pace, Rate, RobotsPolicy};
-use crate::schedule::lane::{Flight, LanePace, Sign};
+use crate::schedule::lane::{Flight, LanePace, LoadSignal};
 
 fn bench(edit: impl FnOnce(&mut Config)) -> Workbench {
     let mut config = Config {
@@ -203,16 +203,16 @@ fn an_address_that_the_user_gave_is_for_its_port_alone() {
     bench.add_links(id, vec![link("http://h7.example/2"), link("http://h7.example:8080/3")], 0, at(1));
     assert!(matches!(bench.next(at(1)), Next::Resolve(..)));
     bench.resolved(id, Err(Failure::new(ErrorKind::DnsNxdomain, "none")), at(2));
-    let mut fates = Vec::new();
+    let mut results = Vec::new();
     loop {
         match bench.next(at(2)) {
-            Next::Settle(visit) => fates.push((visit.link.url.port(), visit.facts.error.map(|failure| failure.kind))),
-            Next::Fetch(job) => fates.push((job.link.url.port(), None)),
+            Next::Settle(visit) => results.push((visit.link.url.port(), visit.facts.error.map(|failure| failure.kind))),
+            Next::Fetch(job) => results.push((job.link.url.port(), None)),
             Next::Wait(_) => break,
             Next::Resolve(..) | Next::Recall(..) => panic!("asked once"),
         }
     }
-    assert_eq!(fates, [(80, Some(ErrorKind::DnsNxdomain)), (8080, None)]);
+    assert_eq!(results, [(80, Some(ErrorKind::DnsNxdomain)), (8080, None)]);
 }
 
 #[test]
@@ -306,11 +306,11 @@ fn a_host_that_is_overloaded_for_good_is_given_up_on() {
     let mut pace = LanePace::new(&bench.rules);
     for moment in 0..100 {
         let flight = Flight { started: at(2 * moment), in_flight: 1 };
-        pace.ended(Sign::Overload(None), flight, Duration::from_secs(1), at(2 * moment));
-        assert!(!pace.is_hopeless());
+        pace.ended(LoadSignal::Overload(None), flight, Duration::from_secs(1), at(2 * moment));
+        assert!(!pace.is_given_up());
         if moment % 30 == 29 {
             let nothing = Duration::ZERO;
-            let answer = Sign::Answer { first: nothing, whole: nothing, waited: nothing, kind: None };
+            let answer = LoadSignal::Answer { first: nothing, whole: nothing, waited: nothing, kind: None };
             pace.ended(answer, flight, Duration::from_secs(1), at(2 * moment));
         }
     }

@@ -9,7 +9,7 @@
 //! [`ConnSessions`], which counts received bytes that were not page content and charges all of them to its sessions. A
 //! resumed session shares the chain of the one it was resumed from.
 //!
-//! Invariant: the stored sessions take at most [`ROOM`] bytes, whatever servers send.
+//! Invariant: the stored sessions take at most [`CAPACITY`] bytes, whatever servers send.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -22,7 +22,7 @@ use rustls::client::{ClientSessionStore, Tls12ClientSessionValue, Tls13ClientSes
 use rustls::pki_types::ServerName;
 
 /// Bytes for all sessions: about 6,000 hosts with chains of 3 kB and two tickets.
-const ROOM: usize = 48 << 20;
+const CAPACITY: usize = 48 << 20;
 /// A TLS 1.3 ticket is used once. Servers send two with each handshake, and a reconnect uses one.
 const TICKETS: usize = 2;
 /// Size of a session without the bytes from the wire: secrets and bookkeeping.
@@ -33,7 +33,7 @@ const HOST: usize = 256;
 /// The sessions of one identity. Other identities have caches of their own.
 pub(super) struct SessionCache {
     kept: Mutex<Kept>,
-    room: usize,
+    capacity: usize,
 }
 
 #[derive(Default)]
@@ -72,7 +72,7 @@ impl Host {
 
 impl Kept {
     /// Changes the entry of a host and marks it as the most recently used.
-    fn change(&mut self, name: ServerName<'static>, room: usize, change: impl FnOnce(&mut Host)) {
+    fn change(&mut self, name: ServerName<'static>, capacity: usize, change: impl FnOnce(&mut Host)) {
         self.clock += 1;
         let host = self.hosts.entry(name.clone()).or_default();
         if host.used > 0 {
@@ -83,7 +83,7 @@ impl Kept {
         host.used = self.clock;
         self.bytes += host.bytes();
         self.order.insert(self.clock, name);
-        while self.bytes > room
+        while self.bytes > capacity
             && let Some((_, oldest)) = self.order.pop_first()
         {
             let gone = self.hosts.remove(&oldest).map_or(0, |host| host.bytes());
@@ -94,11 +94,11 @@ impl Kept {
 
 impl SessionCache {
     pub(super) fn new() -> Self {
-        Self { kept: Mutex::default(), room: ROOM }
+        Self { kept: Mutex::default(), capacity: CAPACITY }
     }
 
     fn change(&self, name: ServerName<'static>, change: impl FnOnce(&mut Host)) {
-        self.kept().change(name, self.room, change);
+        self.kept().change(name, self.capacity, change);
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
@@ -179,7 +179,7 @@ impl ClientSessionStore for ConnSessions {
             return None;
         }
         let mut taken = None;
-        kept.change(name.clone(), self.sessions.room, |host| taken = host.tls13.pop_back());
+        kept.change(name.clone(), self.sessions.capacity, |host| taken = host.tls13.pop_back());
         let taken = taken?;
         self.resume_from(&taken);
         Some(taken.session)
@@ -203,7 +203,7 @@ mod tests {
     /// A host entry has a size of its own even without sessions; sessions are tested in `tests/conn_trust.rs`.
     #[test]
     fn what_was_used_least_recently_goes_first() {
-        let sessions = Arc::new(SessionCache { room: 3 * HOST, ..SessionCache::new() });
+        let sessions = Arc::new(SessionCache { capacity: 3 * HOST, ..SessionCache::new() });
         let conn = ConnSessions::new(&sessions);
         for number in [1, 2, 3, 1, 4] {
             conn.set_kx_hint(name(number), NamedGroup::X25519);

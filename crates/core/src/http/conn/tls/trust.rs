@@ -108,8 +108,8 @@ fn config(
 ) -> Result<Arc<TlsConfig>, String> {
     let provider: Arc<CryptoProvider> = Arc::new(aws_lc_rs::default_provider());
     let verifier = match roots {
-        None => Verifier::credulous(&provider),
-        Some(roots) => Verifier::believing(roots, &provider)?,
+        None => Verifier::accepting_all(&provider),
+        Some(roots) => Verifier::with_roots(roots, &provider)?,
     };
     let builder = ClientConfig::builder_with_details(provider, Arc::new(TimeOfDayProvider(time_of_day)))
         .with_safe_default_protocol_versions()

@@ -27,15 +27,15 @@ pub(super) struct Verifier {
 
 impl Verifier {
     /// Accepts certificates issued by these roots.
-    pub(super) fn believing(roots: RootCertStore, provider: &Arc<CryptoProvider>) -> Result<Self, String> {
+    pub(super) fn with_roots(roots: RootCertStore, provider: &Arc<CryptoProvider>) -> Result<Self, String> {
         let roots = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
             .build()
             .map_err(|error| error.to_string())?;
-        Ok(Self { roots: Some(roots), ..Self::credulous(provider) })
+        Ok(Self { roots: Some(roots), ..Self::accepting_all(provider) })
     }
 
     /// Accepts every certificate.
-    pub(super) fn credulous(provider: &Arc<CryptoProvider>) -> Self {
+    pub(super) fn accepting_all(provider: &Arc<CryptoProvider>) -> Self {
         Self { roots: None, algorithms: provider.signature_verification_algorithms }
     }
 }

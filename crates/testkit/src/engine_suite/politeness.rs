@@ -180,7 +180,7 @@ pub fn robots_are_obeyed(engine: EngineName) {
     assert_eq!(log[0].path, "/robots.txt", "robots.txt goes first");
     assert_eq!(log.iter().filter(|seen| seen.path == "/robots.txt").count(), 1, "and once");
     assert!(log.iter().all(|seen| seen.path != "/secret/x" && seen.path != "/a.pdf"));
-    assert_eq!(crawled.errands.len(), 1);
+    assert_eq!(crawled.site_files.len(), 1);
     assert_eq!(crawled.lines.iter().filter(|line| line["type"] == "aux" && line["for"] == "robots").count(), 1);
 }
 
@@ -232,7 +232,7 @@ pub fn private_is_refused(engine: EngineName) {
     let (root, hop) = (first.url("/"), first.url("/hop"));
     let web = serve([first, second]);
     let mut config = config(engine, &[&root, &hop]);
-    config.scope = argiope_core::rules::Breadth::Any;
+    config.scope = argiope_core::rules::ScopeKind::Any;
     let crawled = crawl(&config);
     let page = crawled.page(&secret);
     assert_eq!(
@@ -251,7 +251,7 @@ pub fn headers_go_to_root_origins_only(engine: EngineName) {
     let root = first.url("/");
     let web = PracticeWeb::new().site(first).site(second).keep_headers().start().expect("the practice web starts");
     let mut config = config(engine, &[&root]);
-    config.scope = argiope_core::rules::Breadth::Any;
+    config.scope = argiope_core::rules::ScopeKind::Any;
     config.allow_private = true;
     config.header = vec!["X-Key: secret".parse::<HeaderLine>().expect("a header")];
     assert_eq!(crawl(&config).pages.len(), 2);
