@@ -10,11 +10,16 @@ use crate::{Crawl, Error, Page, Summary};
 /// The pages of a crawl as an ordinary iterator, for programs without async. Created by
 /// [`CrawlBuilder::start_blocking`](crate::CrawlBuilder::start_blocking).
 ///
+/// The iterator ends when the crawl ends, also if an error ended it: [`Pages::close`] returns that error. Keep the
+/// iterator, as below, so that it can be closed after the loop.
+///
 /// ```no_run
 /// # fn main() -> Result<(), argiope::Error> {
-/// for page in argiope::Crawl::builder("https://example.com/").max_pages(10).start_blocking()? {
+/// let mut pages = argiope::Crawl::builder("https://example.com/").max_pages(10).start_blocking()?;
+/// for page in &mut pages {
 ///     println!("{} {:?}", page.url(), page.title());
 /// }
+/// println!("{} URLs left", pages.close()?.left);
 /// # Ok(())
 /// # }
 /// ```

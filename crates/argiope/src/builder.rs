@@ -170,7 +170,7 @@ impl CrawlBuilder {
         self.set(|config| config.depth = Some(depth))
     }
 
-    /// Fetches at most this number of pages. The limit is exact.
+    /// Fetches at most this number of pages. The limit is exact, and counts the pages of all runs in a crawl directory.
     #[must_use]
     pub fn max_pages(self, pages: u64) -> Self {
         self.set(|config| config.max_pages = Some(pages))
@@ -180,6 +180,30 @@ impl CrawlBuilder {
     #[must_use]
     pub fn max_time(self, time: Duration) -> Self {
         self.set(|config| config.max_time = Some(Span(time)))
+    }
+
+    /// Limits the time of one fetch. Time that the crawl itself waits, because pages are read slowly, does not count.
+    #[must_use]
+    pub fn timeout(self, time: Duration) -> Self {
+        self.set(|config| config.timeout = Span(time))
+    }
+
+    /// Sets how often a URL is tried, the first time included.
+    #[must_use]
+    pub fn max_tries(self, tries: u8) -> Self {
+        self.set(|config| config.max_tries = tries)
+    }
+
+    /// Follows at most this many redirects in a row.
+    #[must_use]
+    pub fn max_redirects(self, redirects: u8) -> Self {
+        self.set(|config| config.max_redirects = redirects)
+    }
+
+    /// Follows links into private networks too. A root may always be in one.
+    #[must_use]
+    pub fn allow_private(self) -> Self {
+        self.set(|config| config.allow_private = true)
     }
 
     /// Reads at most this many bytes of a body.
@@ -243,7 +267,8 @@ impl CrawlBuilder {
         self
     }
 
-    /// Sets which bodies are delivered with pages. The default is HTML only.
+    /// Sets which bodies are delivered with pages. The default is HTML only. With [`DeliveredBodies::None`], pages have no
+    /// headers either.
     #[must_use]
     pub fn bodies(mut self, bodies: DeliveredBodies) -> Self {
         self.bodies = bodies;

@@ -50,6 +50,8 @@ pub struct Crawl {
     max_redirects: u8,
     read: u64,
     told: u64,
+    /// All pages were read.
+    is_over: bool,
 }
 
 impl Crawl {
@@ -75,7 +77,7 @@ impl Crawl {
         let (sender, visits) = mpsc::channel(MAX_UNREAD);
         let max_redirects = rules.max_redirects;
         let keeper = begin(config, rules, Streaming(sender), true)?;
-        Ok(Self { visits, keeper: Some(keeper), max_redirects, read: 0, told: 0 })
+        Ok(Self { visits, keeper: Some(keeper), max_redirects, read: 0, told: 0, is_over: false })
     }
 
     // anchor: crawl-feed
@@ -91,13 +93,17 @@ impl Crawl {
     /// # Errors
     ///
     /// One of them is not an http or https address, has a header that cannot be sent, or is too large; then none is
-    /// taken.
+    /// taken. Or the crawl has ended: [`Crawl::next`] has returned `None`.
     pub fn feed<R: IntoRequest>(&self, requests: impl IntoIterator<Item = R>) -> Result<(), Error> {
         let mut links = Vec::new();
-        for request in requests {
-            links.push(request.into_request()?.into_link(self.max_redirects)?);
+        for (index, request) in requests.into_iter().enumerate() {
+            let request =
+                request.into_request().map_err(|why| Error::input(format!("request {}: {why}", index + 1)))?;
+            links.push(request.into_link(self.max_redirects)?);
         }
-        self.tell(KeeperMessage::Feed(links));
+        if self.is_over || !self.tell(KeeperMessage::Feed(links)) {
+            return Err(Error::input("the crawl has ended: start another one for these requests"));
+        }
         Ok(())
     }
 
@@ -108,6 +114,9 @@ impl Crawl {
 
     // anchor: crawl-close
     /// Ends the crawl in an orderly way: stops it, lets what is in flight end, and says how it went.
+    ///
+    /// Pages that were not read yet are dropped. In a crawl directory they are finished, so a later run does not deliver
+    /// them either. To lose none, call [`Crawl::stop`] and read until `None` first.
     ///
     /// # Errors
     ///
@@ -139,16 +148,15 @@ impl Crawl {
                 self.told = self.read;
                 self.tell(KeeperMessage::Read(self.read));
             }
-            Poll::Pending | Poll::Ready(None) => {}
+            Poll::Ready(None) => self.is_over = true,
+            Poll::Pending => {}
         }
         polled.map(|visit| visit.map(Page::new))
     }
 
-    fn tell(&self, mail: KeeperMessage) {
-        if let Some(keeper) = &self.keeper {
-            // Ignored: if the keeper has ended, the crawl is over.
-            let _ = keeper.inbox.send(mail);
-        }
+    /// Sends a message to the keeper. False if the keeper has ended: then the crawl is over.
+    fn tell(&self, mail: KeeperMessage) -> bool {
+        self.keeper.as_ref().is_some_and(|keeper| keeper.inbox.send(mail).is_ok())
     }
 }
 

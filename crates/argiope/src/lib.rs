@@ -35,14 +35,15 @@ mod page;
 mod request;
 mod sink;
 
-pub use argiope_content::{Article, DataPath, Document, Element, Extraction, Selector};
+pub use argiope_content::{Article, DataPath, Document, Element, Extraction, RuleError, SelectError, Selector};
 pub use argiope_core::http::hooks::{InvalidHeader, OutgoingRequest, ResponseStart};
 pub use argiope_core::page::custom_request::{CustomRequest, Method};
 pub use argiope_core::page::follow::PageLink;
 pub use argiope_core::page::reader::DeliveredBodies;
-pub use argiope_core::rules::{Config, Pace, RobotsPolicy, Rules, ScopeKind};
-pub use argiope_core::visit::Visit;
-pub use argiope_core::{Frontier, Link, LinkKind, Outcome, Url};
+pub use argiope_core::rules::{Config, ConfigError, Pace, RobotsPolicy, ScopeKind};
+pub use argiope_core::schedule::keeper::End;
+pub use argiope_core::visit::{Facts, PageFindings, Visit};
+pub use argiope_core::{BadUrl, ErrorKind, Failure, Frontier, Link, LinkKind, Outcome, Truncated, Url};
 pub use argiope_runtime::Error;
 pub use argiope_runtime::keeper_thread::MemoryFrontier;
 pub use argiope_runtime::keeper_thread::Summary;
@@ -52,6 +53,14 @@ pub use crawl::Crawl;
 pub use page::Page;
 pub use request::{IntoRequest, Request};
 pub use sink::Sink;
+
+/// The types of the fields of a [`Config`]. Most of them can be parsed from the text that the command line takes.
+pub mod config {
+    pub use argiope_core::rules::{
+        AssetsScope, BadValue, Bearer, Credentials, EngineName, HeaderLine, HttpVersion, Login, Rate, Resolve, Size,
+        Span, TrapPolicy, WarcCompression, With,
+    };
+}
 
 /// The types in the methods of a [`Frontier`].
 ///

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use argiope_core::http::hooks::check_header;
 use argiope_core::page::custom_request::{CustomRequest, MAX_REQUEST_BODY, MAX_REQUEST_EXTRAS, Method};
 use argiope_core::page::link::LinkKind;
-use argiope_core::rules::ConfigError;
 use argiope_core::{BadUrl, Link, Url};
 use serde_json::Value;
 use url::form_urlencoded;
@@ -60,7 +59,7 @@ impl Request {
     }
 
     /// Fills in a form of a page, as a browser would: hidden fields, preset values and what is checked are sent along.
-    /// `fields` replaces or adds values. The request is marked as found on the page.
+    /// `fields` replaces all values of the same names, and adds others. The request is marked as found on the page.
     ///
     /// ```
     /// # fn run(crawl: &argiope::Crawl, page: &argiope::Page) -> Result<(), argiope::Error> {
@@ -81,12 +80,9 @@ impl Request {
         let found = page.select(css)?.into_iter().find(|element| element.name() == "form");
         let form = found.ok_or_else(|| unusable("form", css, "no form of the page matches"))?;
         let mut values = form_values(&form);
-        for (name, value) in fields {
-            match values.iter_mut().find(|(known, _)| known == name) {
-                Some((_, known)) => value.clone_into(known),
-                None => values.push((name.to_owned(), value.to_owned())),
-            }
-        }
+        let fields: Vec<_> = fields.into_iter().collect();
+        values.retain(|(known, _)| fields.iter().all(|(name, _)| known != name));
+        values.extend(fields.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())));
         let action = form.attribute("action").filter(|action| !action.trim().is_empty());
         let url = match &action {
             Some(action) => page
@@ -213,8 +209,8 @@ impl Request {
     }
 }
 
-fn unusable(key: &'static str, value: &str, problem: &str) -> Error {
-    Error::from(ConfigError { key, value: value.to_owned(), problem: problem.to_owned() })
+fn unusable(what: &str, value: &str, problem: &str) -> Error {
+    Error::input(format!("{what} {value:?}: {problem}"))
 }
 
 /// Names and values of the fields that a browser would send without any action of its user. No button is pressed.
@@ -241,9 +237,19 @@ fn form_values(form: &argiope_content::Element<'_>) -> Vec<(String, String)> {
             "textarea" => field.text(),
             "select" => {
                 let options: Vec<_> = field.descendants().filter(|option| option.name() == "option").collect();
-                let chosen = options.iter().find(|option| option.attribute("selected").is_some()).or(options.first());
-                let Some(option) = chosen else { continue };
-                option.attribute("value").map_or_else(|| option.text(), |value| value.into_owned())
+                let mut selected = options.iter().filter(|option| option.attribute("selected").is_some());
+                let first = options.first();
+                // Of a list with one choice, the last selected option counts.
+                let chosen: Vec<_> = if has("multiple") {
+                    selected.collect()
+                } else {
+                    selected.next_back().or(first).into_iter().collect()
+                };
+                for option in chosen {
+                    let value = option.attribute("value").map_or_else(|| option.text(), |value| value.into_owned());
+                    values.push((name.clone().into_owned(), value));
+                }
+                continue;
             }
             _ => continue,
         };

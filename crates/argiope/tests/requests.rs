@@ -313,7 +313,7 @@ fn what_cannot_be_sent_is_an_error() {
             (request().user_data("x".repeat(1 << 20)), "1 MiB"),
         ] {
             let error = crawl.feed([request]).expect_err("it cannot be sent");
-            assert!(error.is_config() && error.to_string().contains(word), "{error}");
+            assert!(error.is_input() && error.to_string().contains(word), "{error}");
         }
     });
 }
@@ -378,4 +378,38 @@ fn hooks_see_requests_and_responses() {
     let requests = web.log();
     assert_eq!(requests.iter().map(|request| &*request.path).collect::<Vec<_>>(), ["/", "/big"]);
     assert!(requests.iter().all(|request| request.user_agent == "hooked"), "{requests:?}");
+}
+
+#[test]
+fn a_form_sends_what_a_browser_would() {
+    let form = "<form action=/to method=post>\
+                <select name=many multiple><option value=a selected>A<option value=b selected>B<option value=c>C</select>\
+                <select name=one><option>x<option selected>y</select><input name=tag value=old></form>";
+    let site = Site::http("127.5.2.31:0").expect("an address").page("/", Response::html(form));
+    let (web, root) = serve(site.page("/to", Response::html("x")));
+    block_on(async {
+        let mut crawl = quiet(&root).start().await.expect("it starts");
+        let page = crawl.next().await.expect("the root");
+        let request = Request::from_form(&page, "form", [("tag", "1"), ("tag", "2")]).expect("a form");
+        crawl.feed([request]).expect("it can be sent");
+        crawl.next().await.expect("the response");
+    });
+    assert_eq!(posts(&web)[0].body, "many=a&many=b&one=y&tag=1&tag=2");
+}
+
+#[test]
+fn requests_after_the_end_are_refused() {
+    let (_web, root) = serve(Site::http("127.5.2.32:0").expect("an address").page("/", Response::html("<p>x")));
+    block_on(async {
+        let mut crawl = quiet(&root).start().await.expect("it starts");
+        while crawl.next().await.is_some() {}
+        let error = crawl.feed([format!("{root}late")]).expect_err("the crawl has ended");
+        assert!(error.is_input(), "{error}");
+        crawl.close().await.expect("it ends well");
+    });
+    block_on(async {
+        let crawl = quiet(&root).start().await.expect("it starts");
+        let error = crawl.feed([&*root, "/relative"]).expect_err("not absolute");
+        assert!(error.to_string().starts_with("request 2: "), "{error}");
+    });
 }

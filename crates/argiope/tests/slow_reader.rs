@@ -65,3 +65,29 @@ fn a_slow_reader_does_not_let_the_crawl_grow() {
     // Beside the limit: the program itself, the page in the reader's hands, and the one page that may exceed the limit.
     assert!(peak < LIMIT + 8 * PAGE_BYTES, "{} MB for {} MB of pages", peak >> 20, (PAGES as u64 * PAGE_BYTES) >> 20);
 }
+
+/// The pause is longer than the timeout of a fetch, and the budget is full: bodies wait, and none is cut off.
+#[test]
+fn a_pause_of_the_reader_cuts_no_body_off() {
+    let paths: Vec<String> = (0..24).map(|number| format!("/{number}")).collect();
+    let mut site = Site::http("127.5.1.12:0").expect("a loopback address").page("/", Response::links(&paths));
+    for path in &paths {
+        site = site.page(path, Response::filled("x", 2 << 20).content_type("application/octet-stream"));
+    }
+    let root = site.url("/");
+    let _web = PracticeWeb::new().site(site).start().expect("the practice web starts");
+    let mut pages = Crawl::builder(root)
+        .robots(RobotsPolicy::Ignore)
+        .max_memory(16 << 20)
+        .timeout(Duration::from_secs(2))
+        .bodies(DeliveredBodies::All)
+        .configure(|config| config.per_host = Some(24))
+        .start_blocking()
+        .expect("it starts");
+    pages.next().expect("the root");
+    // A pause is what is tested: there is no event to wait for.
+    std::thread::sleep(Duration::from_secs(3));
+    let bodies: Vec<usize> = pages.by_ref().map(|page| page.body().len()).collect();
+    assert_eq!(bodies, vec![2 << 20; 24]);
+    pages.close().expect("it ends well");
+}

@@ -39,6 +39,11 @@ impl Error {
         Self { cause: Cause::Internal(message.into()) }
     }
 
+    /// An address, a selector, a rule or a request is invalid.
+    pub fn input(message: impl Into<String>) -> Self {
+        Self { cause: Cause::Input(Arc::from(Box::<dyn std::error::Error + Send + Sync>::from(message.into()))) }
+    }
+
     /// The operating system refused to start a thread.
     pub(crate) fn no_thread(error: io::Error) -> Self {
         Self::engine(format!("the crawl's threads could not be started: {error}"), Some(error))
@@ -49,7 +54,7 @@ impl Error {
         matches!(self.cause, Cause::Config(_))
     }
 
-    /// An address, a selector or an extraction rule is invalid.
+    /// An address, a selector, an extraction rule or a request is invalid, or came after the end of the crawl.
     pub fn is_input(&self) -> bool {
         matches!(self.cause, Cause::Input(_))
     }
@@ -83,7 +88,7 @@ impl Error {
     pub fn advice(&self) -> &'static str {
         match &self.cause {
             Cause::Config(_) => "correct the setting and start again",
-            Cause::Input(_) => "correct the address, selector or rule at the place that the message names",
+            Cause::Input(_) => "correct the address, selector, rule or request that the message names",
             Cause::Store(_) => "check the crawl directory and its file system; committed pages are safe",
             Cause::Engine { .. } => "check the limits on threads and open files; start again to resume",
             Cause::Internal(_) => "please report this bug; start again to resume",
@@ -105,9 +110,10 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &self.cause {
-            Cause::Config(error) => Some(error),
-            Cause::Input(error) => Some(&**error),
-            Cause::Store(error) => Some(error),
+            // Their text is that of the error itself, so only what is below them is another cause.
+            Cause::Config(error) => error.source(),
+            Cause::Input(error) => error.source(),
+            Cause::Store(error) => error.source(),
             Cause::Engine { source, .. } => source.as_deref().map(|source| source as _),
             Cause::Internal(_) => None,
         }
@@ -162,7 +168,9 @@ mod tests {
     #[test]
     fn an_error_names_its_kind_its_source_and_what_to_do() {
         let config = Error::from(ConfigError { key: "rate", value: "x".into(), problem: "write a number".into() });
-        assert!(config.is_config() && config.as_config().is_some() && config.source().is_some());
+        assert!(config.is_config() && config.as_config().is_some() && config.source().is_none());
+        let input = Error::input("\"x\": not a URL");
+        assert!(input.is_input() && input.to_string() == "\"x\": not a URL" && input.source().is_none());
         let store = Error::from(StoreError::new(StoreErrorKind::Full, "the disk is full"));
         assert!(store.is_store() && store.to_string() == "the disk is full");
         let engine = Error::no_thread(io::Error::other("too many"));

@@ -20,6 +20,9 @@ use super::limits::Limits;
 pub(super) const PRESSED_RATE: u32 = 1_024;
 const PRESSED_AFTER: Duration = Duration::from_secs(5);
 
+/// How long a body may wait in all for memory or for a slow reader before the total timer ends it nevertheless.
+pub(super) const MAX_PAUSE: Duration = Duration::from_secs(3_600);
+
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReadDeadlines {
     total: Time,
@@ -51,12 +54,13 @@ impl ReadDeadlines {
         self.bytes = 0;
     }
 
-    /// Excludes a pause of our own from the idle and rate timers. They continue from where they stopped, so a body that
-    /// makes us pause often gains no time.
+    /// Excludes a pause of our own from all timers. They continue from where they stopped, so a body that makes us pause
+    /// often gains no time.
     pub(super) fn exclude_pause(&mut self, since: Time, now: Time) {
         let pause = now - since.max(self.last);
         self.last += pause;
         self.window += pause;
+        self.total += now - since;
     }
 
     /// Counts body bytes. Returns true if a window ended with too few of them.

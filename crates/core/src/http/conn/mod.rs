@@ -82,7 +82,7 @@ pub(crate) use tunnel::refused as refused_by_proxy;
 
 use answer::too_slow;
 use coding::Decoder;
-use deadline::{Expired, ReadDeadlines};
+use deadline::{Expired, MAX_PAUSE, ReadDeadlines};
 use framing::BodyFraming;
 pub(in crate::http) use tls::Tls;
 
@@ -419,8 +419,8 @@ impl Conn {
         self.note_sent(now);
     }
 
-    /// Pauses or resumes reading, for backpressure. While held, a connection in its body returns [`Step::Pause`]; its
-    /// idle and rate timers stop, the total timer does not.
+    /// Pauses or resumes reading, for backpressure. While held, a connection in its body returns [`Step::Pause`], and its
+    /// timers stop: a slow reader must not cut bodies off. A pause of an hour ends the body.
     pub fn hold(&mut self, held: bool, now: Time) {
         match (self.is_held(), held) {
             (false, true) => self.held = now,
@@ -535,7 +535,7 @@ impl Conn {
             (_, Some(tls)) if tls.is_handshaking() => self.clock.total().min(tls.deadline()),
             (Phase::Idle, _) => Time::NEVER,
             (Phase::Head, _) => self.clock.head(&self.limits),
-            (Phase::Body(_), _) if self.is_held() => self.clock.total(),
+            (Phase::Body(_), _) if self.is_held() => self.clock.total().max(self.held + MAX_PAUSE),
             (Phase::Body(_), _) => self.clock.body(&self.limits),
         }
     }
