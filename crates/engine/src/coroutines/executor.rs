@@ -80,7 +80,7 @@ pub trait Park {
     /// A handle with which other threads interrupt `park`.
     fn waker(&self) -> PollWaker;
 
-    /// Called before tasks are cancelled and after each [`CANCEL_BATCH`] of them. A reactor that queues operations hands
+    /// Called before tasks are cancelled and after each `CANCEL_BATCH` of them. A reactor that queues operations hands
     /// them over here, so that those that cancel and close find room.
     fn cancelled(&self) -> io::Result<()> {
         Ok(())

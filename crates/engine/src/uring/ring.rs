@@ -5,7 +5,7 @@
 //!
 //! A socket here is a *direct descriptor*: an entry in a table of the ring, not a file descriptor of the process. The
 //! kernel limits the table of one ring to the number of open files, but not the number of rings: a worker adds rings as
-//! it needs them. It sleeps in the first one and checks the others every [`RING_CHECK_INTERVAL`].
+//! it needs them. It sleeps in the first one and checks the others every `RING_CHECK_INTERVAL`.
 //!
 //! No connection owns a read buffer. The rings have a few, and the kernel takes one when bytes have arrived. A receive
 //! that waits for an hour costs its entry in the kernel and a waker.
