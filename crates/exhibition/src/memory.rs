@@ -198,7 +198,10 @@ impl WaitingCrawl {
             all_roots += &std::fs::read_to_string(&server.roots)?.replace("//127.1.", &hosts);
         }
         std::fs::write(&roots, all_roots)?;
-        let task = CrawlTask { engine, roots, ca, concurrency: count, per_host: each };
+        // The scheduler keeps an eighth of the slots free while hosts hold theirs for long. A large wave takes so long to
+        // open that all hosts do. The other engines open waves that one process can have before that.
+        let concurrency = if engine == EngineName::Uring { count + count / 7 + 1 } else { count };
+        let task = CrawlTask { engine, roots, ca, concurrency, per_host: each };
         Ok(Self { crawler: CrawlerProcess::start(program, &task)?, served, count, pages: all_pages })
     }
 

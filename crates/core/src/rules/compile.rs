@@ -26,7 +26,7 @@ fn account(max_memory: Option<u64>) -> std::sync::Arc<Budget> {
 }
 const PER_IP: usize = 12;
 /// More requests in flight than a machine has ports for; prevents overflow in sums.
-const MAX_FETCHES: usize = 1_000_000;
+const MAX_FETCHES: usize = 2_000_000;
 /// A host's slots have 16-bit numbers.
 const MAX_PER_HOST: usize = u16::MAX as usize;
 /// A legitimate response head can be this large.
