@@ -39,7 +39,8 @@ fn has(status: &Value, kind: &str) -> bool {
 fn the_status_tells_rates_and_what_is_stuck() {
     let mut site = Site::http("0.0.0.0:0").expect("a port").robots("");
     let port = site.address().port();
-    let paths: Vec<String> = (0..200).map(|number| format!("/{number}")).collect();
+    // More pages than a slow machine fetches before the processes are killed: the queue must not run empty.
+    let paths: Vec<String> = (0..2000).map(|number| format!("/{number}")).collect();
     for path in &paths {
         site = site.page(path, Response::html("<p>x").delay(Duration::from_millis(50)));
     }
