@@ -1,4 +1,4 @@
-//! [`SiteIndex`]: what must be known of all pages before one can be judged, in a few dozen bytes a page.
+//! [`SiteIndex`]: facts about all pages that are needed to judge a single page, in a few dozen bytes per page.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -16,14 +16,14 @@ pub fn key(url: &str) -> u64 {
     xxh3_64(url.as_bytes())
 }
 
-/// What others need to know of a page.
+/// The facts about a page that are needed to judge other pages.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PageEntry {
     pub is_ok: bool,
     pub is_broken: bool,
     pub is_loop: bool,
     pub noindex: bool,
-    /// The canonical page, where it is another one.
+    /// The hash of the canonical URL, if it differs from the URL of the page.
     pub canonical: Option<u64>,
     pub redirect: Option<u64>,
     pub is_asset: bool,
@@ -38,7 +38,7 @@ pub struct InsecureEdge {
     pub is_asset: bool,
 }
 
-/// All pages of the latest round, as far as judging one needs them.
+/// Facts about all pages of the latest round. URLs and texts are represented by their hash ([`key`]).
 #[derive(Debug, Default)]
 pub struct SiteIndex {
     pub pages: HashMap<u64, PageEntry>,
@@ -58,11 +58,11 @@ pub struct SiteIndex {
     pub translations: HashSet<(u64, u64)>,
     /// Links from https to http, in the order of the crawl.
     pub insecure: Vec<InsecureEdge>,
-    /// What the records of this crawl hold.
+    /// Whether any record has descriptions and headings.
     pub has_facts: bool,
     pub has_assets: bool,
     pub has_sitemap: bool,
-    /// The texts of robots.txt, by origin.
+    /// The texts of robots.txt files, by URL. The URLs always contain the port.
     pub robots: HashMap<String, String>,
     pub html_pages: u64,
 }
@@ -139,7 +139,7 @@ impl SiteIndex {
                     *counts.entry(key(text)).or_default() += 1;
                 }
             };
-            // A page that names another one as canonical may be like it.
+            // A page that names another one as canonical is expected to duplicate it.
             if foreign_canonical(record).is_none() && !record.is_noindex() {
                 count(&mut self.titles, record.title.as_ref());
                 count(&mut self.descriptions, record.description.as_ref());
@@ -184,7 +184,7 @@ impl SiteIndex {
         self.pages.get(&key(url))
     }
 
-    /// Whether following redirects from here comes back to where it was.
+    /// Whether the redirects from this URL lead into a loop.
     pub fn loops(&self, start: u64) -> bool {
         let mut seen = HashSet::from([start]);
         let mut at = start;

@@ -1,7 +1,7 @@
 //! Findings about a crawled site, judged from the records of a crawl directory.
 //!
 //! Two passes over the records: the first gathers what is known of all pages ([`index`]), the second judges each page.
-//! What the records do not hold is not guessed: it is listed as not judged, with the flag that would help.
+//! Findings that the records do not allow to judge are listed as such, with the flag that would help.
 
 pub mod catalogue;
 mod index;
@@ -23,9 +23,9 @@ const TITLE_LONG: usize = 70;
 const TITLE_SHORT: usize = 10;
 const DESCRIPTION_LONG: usize = 160;
 const DESCRIPTION_SHORT: usize = 50;
-/// Clicks from a root.
+/// Pages more clicks than this from a root are deep.
 const DEEP: u32 = 5;
-/// Bytes of an image.
+/// Images with more bytes are large.
 const LARGE_IMAGE: u64 = 500_000;
 
 /// What to look for, and how much of it to keep.
@@ -33,7 +33,7 @@ const LARGE_IMAGE: u64 = 500_000;
 pub struct AuditOptions {
     /// Pages that take longer are slow.
     pub slow: Duration,
-    /// Pages that are kept for each finding; all are counted.
+    /// Maximum number of pages kept per finding; all are counted.
     pub keep: usize,
 }
 
@@ -142,8 +142,9 @@ fn unjudged(index: &SiteIndex) -> Vec<Unjudged> {
 struct Judge<'a> {
     index: &'a SiteIndex,
     options: &'a AuditOptions,
+    /// By [`FindingId`]: the total, and the pages that are kept.
     found: Vec<(u64, Vec<AuditedPage>)>,
-    /// The URLs of pages that others are like, by their hash.
+    /// The URLs of near-duplicates, by the hash of the URL.
     names: HashMap<u64, String>,
 }
 
@@ -231,7 +232,7 @@ impl Judge<'_> {
         }
     }
 
-    /// What is judged of a page that people read.
+    /// Judges an HTML page that was fetched successfully.
     fn readable(&mut self, record: &StoredRecord) {
         let url = record.url.as_str();
         let is_main = foreign_canonical(record).is_none() && !record.is_noindex();
@@ -302,7 +303,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Says which page each of the near-duplicates is like, once the URLs of all are known.
+    /// Adds to each near-duplicate the URL of the page that it resembles. Called when all URLs are known.
     fn name_near_duplicates(&mut self) {
         let Some((_, pages)) = self.found.get_mut(FindingId::NearDuplicate as usize) else { return };
         for page in pages {
@@ -311,7 +312,7 @@ impl Judge<'_> {
         }
     }
 
-    /// What is judged only where the records hold it.
+    /// Judges description, headings and images, which records of older versions do not contain.
     fn facts(&mut self, record: &StoredRecord, is_main: bool) {
         let url = record.url.as_str();
         match record.description.as_deref().filter(|text| !text.is_empty()) {

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 
 use argiope_core::schedule::trap::MinHash;
 
-/// Equal digits, of sixteen, from which on two texts are nearly the same: about 95 % of the text is common.
+/// Two texts are nearly the same if at least this many of the sixteen digits are equal. They have about 95 % in common.
 const ALIKE: u32 = 15;
-/// Pages with the same half of a fingerprint that are compared with one page. Sites of one template have very many.
+/// Maximum number of pages that one page is compared with. On a site built from one template, very many pages have the
+/// same half of a fingerprint.
 const MAX_COMPARED: usize = 64;
 
 /// The fingerprint of a page's text.
@@ -29,7 +30,7 @@ pub fn pairs(mut sketches: Vec<TextSketch>) -> HashMap<u64, u64> {
         sketches.sort_by_key(|sketch| (half(sketch), sketch.min_hash, sketch.body, sketch.url));
         for alike in sketches.chunk_by(|a, b| half(a) == half(b)) {
             for (at, sketch) in alike.iter().enumerate() {
-                // Neighbours first: they have the most in common.
+                // Only neighbours in the sorted order are compared: they have the most digits in common.
                 let others = alike.iter().skip(at.saturating_sub(MAX_COMPARED / 2)).take(MAX_COMPARED);
                 let is_near = |other: &&TextSketch| {
                     other.body != sketch.body && other.min_hash.equal_digits(sketch.min_hash) >= ALIKE
