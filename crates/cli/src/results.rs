@@ -1,4 +1,4 @@
-//! The results of a crawl on many machines, as the history of one crawl.
+//! Reads the result folder of a crawl on many machines as the history of one crawl.
 
 use std::path::Path;
 
@@ -25,7 +25,7 @@ pub struct CrawlStart {
     pub started: String,
     /// The settings that all processes share, as JSON.
     pub config: String,
-    /// What else the processes share: enough to recrawl when the store has forgotten the crawl.
+    /// The other shared settings. They make a recrawl possible after the crawl was removed from the shared store.
     #[serde(default)]
     pub settings: Option<FleetSettings>,
 }
@@ -56,8 +56,9 @@ fn fault(place: &Path, error: &dyn std::fmt::Display) -> StoreError {
     StoreError::new(StoreErrorKind::File, format!("{}: {error}", shown_place(place)))
 }
 
-/// Calls `each` with the events of a crawl on many machines. The page that led to another one is in the other one's
-/// record. The first and the last record of each round are those of one run, from its start to its end.
+/// Calls `each` with the events of a crawl on many machines. `HistoryEvent::Link` is derived from the record of the
+/// link's URL, which names the page it was found on. Each round is presented as one run, with one first and one last
+/// record.
 pub fn walk(
     place: &Path,
     mut each: impl FnMut(HistoryEvent<'_>) -> Result<(), ReadError>,
@@ -113,7 +114,7 @@ pub fn walk_round(
     Ok(())
 }
 
-/// Tells a record as the events that it stands for.
+/// Calls `count` with the parsed record, and `each` with the events that the record stands for.
 fn tell(
     line: &[u8],
     origin: Option<LinkOrigin>,
@@ -137,7 +138,7 @@ fn tell(
     each(HistoryEvent::FinalOutcome { outcome, status: *status, line })
 }
 
-/// The kind of link by which a URL was found, as far as its record tells: segments of earlier versions do not name it.
+/// The kind of link by which a URL was found, guessed from its record. Segments of earlier versions do not contain it.
 fn link_kind(record: &StoredRecord) -> LinkKind {
     match (record.is_page(), record.via.is_some()) {
         (false, _) => LinkKind::SitemapFile,

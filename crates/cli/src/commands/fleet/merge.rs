@@ -1,4 +1,4 @@
-//! `argiope merge`: makes a crawl directory of the results of many machines.
+//! `argiope merge`: converts the results of many machines into one crawl directory.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -20,9 +20,9 @@ use crate::records::{ReadError, StoredRecord};
 use crate::results::{self, CrawlStart};
 use crate::screen::wording;
 
-/// Records of one commit.
+/// Records per commit.
 const MERGE_COMMIT: u64 = 1_000;
-/// Progress is printed after this time, and again after each such time.
+/// Interval between progress messages.
 const TELL_EVERY: Duration = Duration::from_secs(2);
 
 #[derive(Args, Debug)]
@@ -40,7 +40,7 @@ pub struct MergeArgs {
     directory: PathBuf,
 }
 
-/// Makes a crawl directory of a fleet's results.
+/// Converts the results of a fleet into a crawl directory.
 pub fn merge(args: &MergeArgs) -> Result<ExitCode, UsageError> {
     Ok(match merged(args) {
         Ok(records) => {
@@ -142,7 +142,7 @@ fn add_links(directory: &mut Directory, results: &Path, round: &SegmentStore) ->
     Ok(())
 }
 
-/// Adds one record to a crawl directory, as if it had been crawled there. Returns the files of the archive that it names.
+/// Adds one record to a crawl directory, as if it had been crawled there. Returns the archive files that it refers to.
 fn add(directory: &mut Directory, line: &[u8], kind: LinkKind, redirects: u8) -> Result<Vec<String>, StoreError> {
     let record = StoredRecord::read(line)?;
     let place = record.warc.as_ref();

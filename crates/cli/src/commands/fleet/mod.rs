@@ -26,9 +26,9 @@ pub use merge::{MergeArgs, merge};
 pub use process::crawl;
 use status::{FleetRemoval, FleetStatusArgs};
 
-/// How long a store may be out of reach at the start.
+/// At the start, connection attempts are repeated for this long.
 const CONNECT: Duration = Duration::from_secs(10);
-/// How long between two attempts.
+/// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(500);
 
 #[derive(Args, Debug, Clone, Default)]
@@ -59,7 +59,7 @@ impl FleetFlags {
         self.frontier.is_some()
     }
 
-    /// Takes over a key of the configuration file, unless its flag is there.
+    /// Applies a key of the configuration file, unless its flag is given.
     pub fn set_default(&mut self, key: &str, value: &str) {
         let place = if key == "frontier" { &mut self.frontier } else { &mut self.name };
         place.get_or_insert_with(|| value.to_owned());
@@ -111,7 +111,7 @@ pub struct FleetPlace {
     ca_cert: Option<PathBuf>,
 }
 
-/// Why a process cannot take part, with the exit code.
+/// Why a command for a shared crawl failed. The variant determines the exit code.
 #[derive(Debug)]
 pub enum Refusal {
     Failed(String),
@@ -171,7 +171,8 @@ fn connect(address: &str, name: &str, owner: &str, ca_cert: Option<&Path>) -> Re
     }
 }
 
-/// Which records count, and how the crawl ended, is written beside them once that cannot change any more.
+/// Writes how the crawl ended, and up to which positions the segments count, beside the results. Does nothing if that
+/// was done before.
 fn finish(client: &mut FleetClient, settings: &FleetSettings, segments: &SegmentStore) -> Result<(), Refusal> {
     let unreadable = |error: std::io::Error| Refusal::Failed(format!("{segments} cannot be read: {error}"));
     let unwritable = |error: std::io::Error| Refusal::Failed(format!("{segments} cannot be written: {error}"));

@@ -1,4 +1,4 @@
-//! One process of a fleet: it joins, crawls its share, and joins again where it lost its lease.
+//! One process of a fleet: it joins, crawls its share, and joins again if it loses its lease.
 
 use std::cell::RefCell;
 use std::io::Write as _;
@@ -87,7 +87,7 @@ fn take_part(own: &CommandSettings, address: &str, name: &str, flags: &FleetFlag
         match participant.take_turn(&mut client, &segments, flags.times(), &mut sessions) {
             Ok(Some(code)) => return Ok(code),
             Ok(None) => is_waiting = false,
-            // A process that took part waits for the store as long as it takes.
+            // After its first session, a process waits for the store without a time limit.
             Err(Refusal::Unreachable(why)) if sessions > 0 => {
                 if !std::mem::replace(&mut is_waiting, true) {
                     local::tell(*messages, "note", &format!("{why}; waiting until it answers"));
@@ -117,7 +117,7 @@ struct Participant<'a> {
 
 /// How a session ended.
 enum SessionEnd {
-    /// With this exit code: the crawl is over, or a person or a limit stopped this process.
+    /// The crawl is over, or the user or a limit stopped this process. Contains the exit code.
     Code(ExitCode),
     /// Other processes own the hosts now; this one can join again.
     LeaseLost(Error),
@@ -125,8 +125,8 @@ enum SessionEnd {
 }
 
 impl Participant<'_> {
-    /// One session, unless the crawl is over. `None`: the lease was lost, and this process is to join again. `sessions`
-    /// counts the sessions that have started.
+    /// Runs one session unless the crawl is over. Returns `None` if the lease was lost and the process must join again.
+    /// `sessions` counts the sessions that have started.
     fn take_turn(
         &self,
         client: &mut FleetClient,
@@ -156,7 +156,7 @@ impl Participant<'_> {
                 Ok(Some(code))
             }
             SessionEnd::LeaseLost(error) => {
-                // Everything that was not settled is forgotten, as after a crash.
+                // As after a crash, this process drops everything that it has not settled.
                 local::tell(shared.messages, "note", &format!("{error}; joining again"));
                 Ok(None)
             }
@@ -236,7 +236,7 @@ impl Participant<'_> {
             fleet,
             started: Box::new(|keeper: &KeeperHandle| {
                 let inbox = keeper.inbox.clone();
-                // A keeper that has left needs no news.
+                // Ignored: the keeper has ended.
                 session.set_waker(move || drop(inbox.send(KeeperMessage::Wake)));
             }),
         };

@@ -1,7 +1,7 @@
 //! `--recrawl` of a shared crawl: which round this process takes part in, and how a round begins.
 //!
-//! A round begins when a process creates `rounds/N.json` beside the results, which only one can. All others take part in
-//! it: the file says with which settings. The store is told afterwards, by whichever process comes first.
+//! A round begins when a process creates `rounds/N.json` beside the results. Only one process succeeds; the others join
+//! with the settings in that file. The first process that continues from there creates the round in the shared store.
 
 use std::path::Path;
 
@@ -26,7 +26,7 @@ pub fn join_round(own: &CommandSettings, mut first: FleetClient, name: &str) -> 
     let results = SegmentStore::open(&out);
     let rounds = results.rounds().map_err(failed)?;
     if rounds == 0 {
-        // There is nothing to compare with: a crawl begins.
+        // There is no earlier round: this is the first one.
         return Ok(first);
     }
     let latest = results.of_round(rounds);
@@ -42,7 +42,7 @@ pub fn join_round(own: &CommandSettings, mut first: FleetClient, name: &str) -> 
         if FleetState::read(&mut client)? != FleetState::Finished {
             return in_store(client, &settings, name);
         }
-        // The processes that found the end did not live to write it down.
+        // The round is finished, but every process exited before it could write the end.
         finish(&mut client, &settings, &latest)?;
     }
     let end: Option<CrawlEnd> =
@@ -59,7 +59,8 @@ pub fn join_round(own: &CommandSettings, mut first: FleetClient, name: &str) -> 
     let begun = begun.settings.ok_or_else(damaged)?;
     if begun == next {
         say(own.messages, &format!("{name}: recrawling, round {}", next.round));
-        // What the previous round found is in its segments. Retry-After and robots.txt of hosts hold in this one.
+        // The notes about hosts (Retry-After, robots.txt) still apply. The URLs of the previous round are in its
+        // segments, so its buckets can be removed from the store.
         client.copy_notes(settings.buckets, &CrawlRound::store_name(name, next.round))?;
         client.remove_buckets(settings.buckets)?;
     }
@@ -79,7 +80,7 @@ pub fn about(name: &str, settings: &FleetSettings) -> String {
     serde_json::to_string(&start).unwrap_or_default()
 }
 
-/// Makes a round known to the store, unless it is.
+/// Creates a round in the store, unless it exists there.
 fn in_store(mut client: FleetClient, settings: &FleetSettings, name: &str) -> Result<FleetClient, Refusal> {
     settings.create(&mut client)?;
     let mut first = client.with_name(name.to_owned());

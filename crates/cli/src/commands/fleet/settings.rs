@@ -11,10 +11,10 @@ use super::{FleetFlags, PAUSE, Refusal};
 use crate::commands::crawl;
 use crate::flags::settings::CommandSettings;
 
-/// How long a process without roots waits for the crawl.
+/// How long a process without roots waits until another process creates the crawl.
 const JOIN: Duration = Duration::from_secs(60);
 
-/// What each process decides for itself. Everything else is decided by the first one.
+/// Settings that each process chooses for itself. The first process chooses all others.
 const LOCAL: &[&str] = &[
     "roots",
     "input",
@@ -41,7 +41,8 @@ const LOCAL: &[&str] = &[
     "serve-token-file",
 ];
 
-/// The settings that hold: those of the first process.
+/// The settings of the shared crawl. A process with roots stores its own if there are none yet; a process without roots
+/// waits for them.
 pub fn settings(
     own: &CommandSettings,
     client: &mut FleetClient,
@@ -145,7 +146,7 @@ pub fn next_round(config: &Config, previous: &FleetSettings) -> Result<FleetSett
     })
 }
 
-/// The settings as JSON, without what each process decides for itself, but with the roots.
+/// The settings as JSON, without [`LOCAL`] ones, but with the roots.
 fn shared_part(config: &Config) -> serde_json::Value {
     let mut value = serde_json::to_value(config).unwrap_or_default();
     if let Some(map) = value.as_object_mut() {
@@ -154,7 +155,8 @@ fn shared_part(config: &Config) -> serde_json::Value {
     value
 }
 
-/// The first process's settings with what this one decides for itself. What differs is refused by name.
+/// The settings of the first process, with the [`LOCAL`] ones of this process. Any other setting that differs is an
+/// error that names it.
 pub fn shared_config(config: &Config, settings: &FleetSettings) -> Result<Config, Refusal> {
     let damaged = || Refusal::Failed("the settings of the crawl cannot be read".into());
     let first: serde_json::Value = serde_json::from_str(&settings.config).map_err(|_| damaged())?;

@@ -54,7 +54,7 @@ struct StuckPart {
 
 /// A process without a heartbeat for this long is silent.
 const SILENT_MS: u64 = 3_000;
-/// A store is nearly full above this part of its limit, in percent.
+/// A node of the store is nearly full from this percentage of its memory limit on.
 const NEARLY_FULL: u64 = 90;
 
 /// Everything that the command reads from the store.
@@ -251,7 +251,7 @@ pub fn remove(removal: &FleetRemoval) -> Result<ExitCode, Refusal> {
             "{name} is not over; --unfinished removes it, and what is queued is lost"
         )));
     }
-    // Readers need the positions once the store has forgotten them.
+    // Readers of the results need the final positions, which are about to be removed from the store.
     let segments = SegmentStore::open(Path::new(&settings.out)).of_round(settings.round);
     finish(&mut client, &settings, &segments)?;
     if !removal.yes {
