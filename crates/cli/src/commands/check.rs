@@ -24,9 +24,9 @@ use super::{FAILED, print_error, standard_output, warn_insecure};
 use crate::flags::config_file::UsageError;
 use crate::flags::{EngineFlags, FetchFlags, PaceFlags, TrustFlags, one_of};
 
-/// Something is broken.
+/// Exit code: something is broken.
 const BROKEN: u8 = 3;
-/// Nothing could be checked.
+/// Exit code: nothing could be checked.
 const NOTHING: u8 = 4;
 /// The file of patterns in the current folder.
 const IGNORE_FILE: &str = ".argiopeignore";
@@ -226,7 +226,7 @@ fn check(
     let remote = folders.as_ref().map(FolderCheck::remote_targets).unwrap_or_default();
     let mut report = CheckReport::default();
     if targets.sites.is_empty() && !targets.list && remote.is_empty() {
-        // Nothing leaves this machine.
+        // No network request is needed.
         if let Some(folders) = folders {
             report.merge(folders.finish(&Default::default()));
         }
@@ -346,7 +346,8 @@ fn options(args: &CheckArgs) -> Result<CheckOptions, UsageError> {
     })
 }
 
-/// Which of the patterns cannot be read, and where it is written: the first `given` are flags, the others are of the file.
+/// Names the pattern that cannot be parsed and where it comes from: the first `given` patterns are flags, the others
+/// are lines of the file.
 fn ignore_fault(patterns: &[String], given: usize, all: &regex::Error) -> String {
     let faulty = patterns.iter().enumerate().find_map(|(at, pattern)| Some((at, pattern, Regex::new(pattern).err()?)));
     let Some((at, pattern, error)) = faulty else { return format!("--ignore: {all}") };
@@ -356,7 +357,7 @@ fn ignore_fault(patterns: &[String], given: usize, all: &regex::Error) -> String
     format!("{place}: {pattern:?} is not a regular expression: {cause}")
 }
 
-/// Writes the report and says how the command ends.
+/// Writes the report and returns the exit code.
 fn conclude(args: &CheckArgs, report: &CheckReport) -> ExitCode {
     let summary = output::summary_line(&report.summary);
     if !args.quiet {

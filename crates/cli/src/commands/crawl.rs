@@ -144,7 +144,7 @@ pub(super) struct CrawlParts<'a, F> {
     pub earlier: u64,
     /// Whether other processes work on the same crawl. Then no single process knows which roots answered.
     pub is_shared: bool,
-    /// Those processes, once they are known.
+    /// The state of those processes, once it is known.
     pub fleet: SharedFleet,
     /// Called when the crawl has started.
     pub started: Box<dyn FnOnce(&KeeperHandle) + 'a>,
@@ -154,6 +154,7 @@ pub(super) struct CrawlParts<'a, F> {
 /// take too long.
 const READ_AGAIN: u64 = 100_000;
 
+/// The `run` record that begins the output.
 pub(super) fn first_line(settings: &CommandSettings, clock: &Clock) -> Vec<u8> {
     run_lines::first(settings, &argiope_runtime::keeper_thread::wall_clock(clock).text(argiope_core::Time::ZERO))
 }
@@ -359,7 +360,7 @@ fn code(messages: MessageSettings, report: &CrawlReport, end: End, interrupt: &I
     state_code(messages, report)
 }
 
-/// The exit code that describes the state of a crawl, and what it has to say even with `--quiet`.
+/// The exit code that describes the state of a crawl. Prints what explains a code other than 0, even with `--quiet`.
 pub(super) fn state_code(messages: MessageSettings, report: &CrawlReport) -> ExitCode {
     if !report.root_answered && report.queued == 0 {
         let mut why = "no root has given a page; run the same command to try them again".to_owned();
@@ -413,6 +414,7 @@ pub(super) fn tell(messages: MessageSettings, kind: &str, line: &str) {
     }
 }
 
+/// Formats a line as text, or as a JSON object with `--log-json`.
 fn in_tone(messages: MessageSettings, kind: &str, line: &str) -> String {
     match kind {
         "" if messages.log_json => json_log::message("note", line),
@@ -431,6 +433,7 @@ pub(super) fn fail(messages: MessageSettings, why: &str) -> ExitCode {
     ExitCode::from(FAILED)
 }
 
+/// Passes visits to the reporter, which [`crawl`] takes out at the end.
 struct SharedReporter(Arc<Mutex<Option<VisitReporter>>>);
 
 impl VisitConsumer for SharedReporter {

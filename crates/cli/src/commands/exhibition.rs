@@ -24,7 +24,7 @@ use crate::flags::config_file::UsageError;
 const ENGINES: [EngineName; 5] =
     [EngineName::Threads, EngineName::Callbacks, EngineName::Coroutines, EngineName::Tokio, EngineName::Uring];
 
-/// Upper limits for hosts, pages and fetches on one machine.
+/// Upper limit of every flag that counts something.
 const MAX_COUNT: usize = 1_000_000;
 /// How often a long measurement prints its progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);

@@ -27,7 +27,7 @@ const SECRET: [&str; 4] = ["authorization", "cookie", "proxy-authorization", "se
 #[derive(Clone, Debug, Default)]
 pub struct ExchangeView {
     pub url: String,
-    /// The addresses of the host, in the order of connecting.
+    /// The addresses to show. Only the connected one is known, because a visit does not contain the others.
     pub addresses: Vec<IpAddr>,
     /// The address that the connection was made to.
     pub connected: Option<SocketAddr>,

@@ -1,5 +1,5 @@
-//! [`CrawlHandle`]: what other threads may ask of a running crawl. Live view, dashboard, control socket and signals all
-//! go through it.
+//! [`CrawlHandle`]: through it, other threads query and control a running crawl. Used by the live view, the dashboard,
+//! the control socket and the signal handler.
 
 use std::path::PathBuf;
 use std::sync::mpsc::{Sender, channel};
@@ -18,7 +18,7 @@ use super::source;
 const STATUS_TIMEOUT: Duration = Duration::from_millis(50);
 /// How long other views wait; then they show the last status.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long memory and disk are believed.
+/// Memory and disk usage are measured again after this time.
 const MEASURED_FOR: Duration = Duration::from_secs(2);
 
 /// The state of all processes of a shared crawl, as this one knows it.
@@ -39,7 +39,7 @@ struct Shared {
 }
 
 enum State {
-    /// What was sent before the crawl started.
+    /// The crawl has not started. Contains the messages sent so far.
     NotYet(Vec<KeeperMessage>),
     Running(Sender<KeeperMessage>),
 }
@@ -51,7 +51,7 @@ impl CrawlHandle {
         Self(Arc::new(Shared { directory, state, fleet, last: Mutex::default() }))
     }
 
-    /// The crawl runs: what was sent before reaches it now.
+    /// Connects the handle to the started crawl and delivers the messages that were sent before.
     pub fn set(&self, keeping: &KeeperHandle) {
         let before = std::mem::replace(&mut *self.state(), State::Running(keeping.inbox.clone()));
         if let State::NotYet(early) = before {
@@ -61,7 +61,7 @@ impl CrawlHandle {
         }
     }
 
-    /// Sends a message; says whether the crawl is there to read it.
+    /// Sends a message. Returns `false` if the crawl has ended.
     pub fn send(&self, mail: KeeperMessage) -> bool {
         match &mut *self.state() {
             State::NotYet(early) => {
@@ -72,7 +72,7 @@ impl CrawlHandle {
         }
     }
 
-    /// The status for the live view: the last one where the crawl does not answer at once.
+    /// The status for the live view; the last known one if the keeper does not answer within [`STATUS_TIMEOUT`].
     pub fn glance(&self) -> Status {
         self.ask(STATUS_TIMEOUT).unwrap_or_else(|| self.last().0.clone())
     }
@@ -82,7 +82,7 @@ impl CrawlHandle {
         self.ask(PATIENCE).map_or(0, |status| status.in_flight)
     }
 
-    /// The crawl now; none where it has ended.
+    /// Asks the keeper for its status. `None` if the crawl has ended; the last known status after a timeout.
     fn ask(&self, patience: Duration) -> Option<Status> {
         let (sender, answer) = channel();
         if matches!(&*self.state(), State::NotYet(_)) {

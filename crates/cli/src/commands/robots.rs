@@ -197,6 +197,7 @@ fn of_site(url: &Url) -> Url {
     if url.target() == "/" { Url::robots_of(&url.origin()) } else { url.clone() }
 }
 
+/// Interprets the response to the request for robots.txt.
 fn meaning(visit: &Visit, agent: &str) -> RobotsFile {
     let bytes = match visit.message.site_file.as_deref() {
         Some(SiteFile::Robots(bytes)) => bytes.as_slice(),

@@ -1,4 +1,4 @@
-//! Standard output of every command: the only place that handles a closed or full standard output.
+//! Standard output of all commands except `exhibition` and `fleet status`: handles a closed or full standard output.
 //!
 //! A reader that has left (`| head`) ends the command silently with exit code 0. Every other write error is exit code 1
 //! with a message. A standard output that was closed before the program started (`>&-`) is an error too: the runtime

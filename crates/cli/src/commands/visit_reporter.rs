@@ -1,6 +1,6 @@
 //! [`VisitReporter`]: prints the record and the log line of every finished visit and builds the report.
 //!
-//! The writer thread writes the records of files; they are durable before they arrive here.
+//! Visits arrive here after their records are durable. If records go to a file, the writer thread writes them.
 //!
 //! Invariant: if a record cannot be printed, all later records are dropped and the crawl is asked to stop. A gap within
 //! the records would be worse than an early end.
