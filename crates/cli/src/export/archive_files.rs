@@ -10,7 +10,8 @@ use argiope_store::segments::{SegmentStore, is_object_storage, shown_place};
 
 use crate::records::ReadError;
 
-/// Bytes that one request to object storage reads: records that follow one another are often read in this order.
+/// Minimum number of bytes that one request to object storage reads. Records are often read in the order in which they
+/// are stored, so the next ones are likely in the same window.
 const WINDOW: u64 = 1 << 20;
 
 /// The files of an archive, one of them open.
@@ -82,7 +83,7 @@ impl ArchiveFiles {
             return Ok(part);
         }
         let Some(objects) = &self.objects else { return Err(io::ErrorKind::NotFound.into()) };
-        // A range that ends behind the object is cut off by most servers, and refused by some.
+        // If a range ends beyond the end of the object, most servers shorten it, and some refuse it.
         let bytes = objects
             .archive_range(name, offset, length.max(WINDOW))
             .or_else(|_| objects.archive_range(name, offset, length))?;
@@ -98,7 +99,7 @@ impl ArchiveFiles {
     }
 }
 
-/// Opens a file of a directory. Names come from records: one that leads out of the directory is refused.
+/// Opens a file of a directory. Refuses names that lead out of the directory, because names come from records.
 fn open_inside(directory: &Path, file: &str) -> io::Result<File> {
     let is_inside = Path::new(file).components().all(|part| matches!(part, Component::Normal(_)));
     if is_inside { File::open(directory.join(file)) } else { Err(io::ErrorKind::InvalidInput.into()) }

@@ -140,7 +140,7 @@ impl ArchivedPages {
     }
 }
 
-/// Where the archive holds what a page record refers to: its own WARC record, then the one with the body if that is another.
+/// The WARC records that a page record refers to: its own, then the one with the body if that is another.
 pub(super) fn locations(place: &WarcLocation) -> impl DoubleEndedIterator<Item = WarcLocation> {
     let body = place.payload.as_deref().map(|WarcPayload { file, offset, length, .. }| WarcLocation {
         file: file.clone(),
@@ -160,6 +160,7 @@ pub(super) fn decompressed<'a>(member: &'a [u8]) -> io::Result<Box<dyn Read + 'a
     Ok(Box::new(MultiGzDecoder::new(member)))
 }
 
+/// The content of a WARC record.
 struct Block {
     is_revisit: bool,
     response: Vec<u8>,

@@ -19,7 +19,9 @@ const MAX_COLUMNS: usize = 1_000;
 pub struct DataColumn {
     /// The name in the table: `data_price`, `data_products_price`.
     pub name: String,
+    /// The field in the data of a record.
     field: String,
+    /// The key in each item of the field, if the field holds items.
     inner: Option<String>,
     /// Whether every value is a number.
     pub is_number: bool,
@@ -137,6 +139,7 @@ impl DataColumn {
     }
 }
 
+/// Adds the column of a value, unless it exists.
 fn note_column(columns: &mut Vec<DataColumn>, field: &str, inner: Option<&str>, value: &Value) {
     let is_number = value.is_number();
     if let Some(column) = columns.iter_mut().find(|column| column.is_of(field, inner)) {
@@ -146,7 +149,7 @@ fn note_column(columns: &mut Vec<DataColumn>, field: &str, inner: Option<&str>, 
     }
 }
 
-/// The items of a field, if it holds any.
+/// The items of a field, if its value is a list of objects.
 fn items(value: &Value) -> Option<&[Value]> {
     let values = value.as_array()?;
     values.first().is_some_and(Value::is_object).then_some(values.as_slice())

@@ -99,6 +99,7 @@ impl FileNames {
     }
 }
 
+/// The last character boundary at or before a byte position.
 fn floor(text: &str, mut at: usize) -> usize {
     at = at.min(text.len());
     while !text.is_char_boundary(at) {

@@ -1,7 +1,8 @@
 //! Exports of a crawl.
 //!
-//! Invariant: every format streams. A crawl of any size is exported in a few megabytes of memory; sorting is external
-//! (`sorted`). Nothing is locked: an export contains the records that are committed when it begins.
+//! Invariant: records and bodies are streamed, and sorting is external (`sorted`). Some formats keep a small entry per
+//! page in memory: file names (text files, `site`), link counts (CSV, Parquet), digests (text from revisit records).
+//! Nothing is locked: if the crawl is running, an export contains the records that are committed when it reads them.
 
 mod archive_files;
 mod archived;

@@ -13,6 +13,7 @@ use super::sorted::Sorted;
 use crate::records::{self, ReadError, StoredRecord};
 use argiope_runtime::atomic_file::AtomicFile;
 
+/// Maximum number of URLs in one file.
 const ADDRESSES: u64 = 50_000;
 const BYTES: u64 = 50 << 20;
 const NAMESPACE: &str = "http://www.sitemaps.org/schemas/sitemap/0.9";
@@ -99,7 +100,7 @@ fn entry(line: &StoredRecord) -> String {
     format!("<url><loc>{}</loc>{modified}</url>", Xml(&line.url))
 }
 
-/// Calls `each` with every entry, including its line feed.
+/// Calls `tell` with every URL to list and its entry, which ends with a line feed.
 fn each_entry(
     sorted: &mut Sorted,
     mut tell: impl FnMut(&str, &[u8]) -> Result<(), ReadError>,

@@ -15,6 +15,7 @@ pub struct Sorted {
     memory_limit: usize,
     bytes: usize,
     lines: Vec<Box<[u8]>>,
+    /// Sorted temporary files.
     runs: Vec<File>,
 }
 

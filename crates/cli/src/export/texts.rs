@@ -71,7 +71,7 @@ pub fn text_files(directory: &Path, form: TextForm, folder: &Path) -> Result<u64
     Ok(count)
 }
 
-/// Title and main text. Characters that act on a terminal are escaped.
+/// Title and main text. Terminal control characters are removed from the text.
 fn content(page: &ArchivedPage, form: TextForm) -> (Option<String>, String) {
     let document = Document::parse(page.text()).with_url(&page.url);
     let article = Article::of(&document);
@@ -82,7 +82,8 @@ fn content(page: &ArchivedPage, form: TextForm) -> (Option<String>, String) {
     (article.title.clone(), super::harmless_lines(&content))
 }
 
-/// Tells the HTML pages of the latest round that were answered with 2xx, now or when they last changed, from the archive.
+/// Calls `each` with the archived HTML pages of the latest round that were answered with 2xx, now or when they last
+/// changed.
 pub(super) fn html_pages(
     directory: &Path,
     mut each: impl FnMut(&StoredRecord, &ArchivedPage) -> Result<(), ReadError>,

@@ -65,7 +65,7 @@ fn archives(directory: &Path) -> Result<BTreeMap<String, u64>, ReadError> {
     records::lines(directory, |line| {
         let record = records::StoredRecord::read(line)?;
         for place in record.warc.iter().flat_map(archived::locations) {
-            // Names come from the log: one that leads out of the directory is not followed.
+            // Names come from the log. Skip those that lead out of the directory.
             if Path::new(&place.file).components().all(|part| matches!(part, Component::Normal(_))) {
                 let length = lengths.entry(place.file).or_default();
                 *length = (*length).max(place.offset.saturating_add(place.length));

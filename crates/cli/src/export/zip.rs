@@ -11,7 +11,9 @@ use sha2::{Digest, Sha256};
 
 /// MS-DOS date and time of all entries, 1980-01-01, so that the same crawl gives the same bytes.
 const DOS_DATE: u16 = 0x21;
+/// Version 4.5 of the format, which readers need for ZIP64.
 const VERSION: u16 = 45;
+/// Marks a 32-bit field whose value is in the ZIP64 field instead.
 const NO_SIZE: u32 = u32::MAX;
 
 /// Size and checksums of the content of an entry.
@@ -43,6 +45,7 @@ impl EntryDigest {
     }
 }
 
+/// An entry that was written, for the central directory.
 struct Written {
     name: String,
     digest: EntryDigest,
