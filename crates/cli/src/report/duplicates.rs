@@ -1,4 +1,4 @@
-//! [`Duplicates`]: pages with identical bodies, by name.
+//! [`Duplicates`]: pages with identical bodies, listed by URL.
 //!
 //! Invariant: at most [`MAX_BODIES`] bodies and [`MAX_TEXT`] bytes of URLs are remembered, about 20 MB. In larger crawls,
 //! later pages are compared with those only, and the count is a lower bound.
@@ -30,7 +30,9 @@ pub struct DuplicateGroup {
 pub struct Duplicates {
     pub total: u64,
     pub groups: Vec<DuplicateGroup>,
+    /// By digest: the position in `groups`.
     by_digest: HashMap<u64, usize>,
+    /// By digest: the number, in `urls`, of the first page with this body.
     seen: HashMap<u64, u32>,
     urls: UrlList,
 }

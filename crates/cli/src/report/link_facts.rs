@@ -20,7 +20,7 @@ pub struct LinkFacts {
     pub sources: u64,
     /// The pages with the most pages that link to them.
     pub most_linked: Top<u32>,
-    /// Pages to which no other page links, roots left out: a sitemap, a redirect of a root or an earlier round led there.
+    /// Pages below the roots that no page links or redirects to. They were found in a sitemap or in an earlier round.
     pub orphans: u64,
     pub first_orphans: Vec<Box<str>>,
 }

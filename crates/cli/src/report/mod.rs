@@ -43,7 +43,7 @@ const ROOTS: usize = 100;
 const PAGES: usize = 10;
 /// Hosts counted separately.
 const HOSTS: usize = 10_000;
-/// Redirects remembered to name all members of a loop.
+/// Redirects kept in memory to find all members of a redirect loop.
 const FOLLOWED: usize = 10_000;
 /// Media types counted separately.
 const TYPES: usize = 100;
@@ -136,7 +136,7 @@ impl<'a> PageSummary<'a> {
     }
 }
 
-/// Truncates a duration to milliseconds, as in records, so that the final report and the report of the directory are
+/// Rounds a duration up to milliseconds, as in records, so that the final report and the report of the directory are
 /// the same.
 fn as_recorded(span: Duration) -> Duration {
     Duration::from_millis(u64::try_from(span.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX))

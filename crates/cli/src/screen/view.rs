@@ -10,7 +10,7 @@ use argiope_core::output::escape::visible;
 
 /// Hosts shown on one line.
 const HOSTS: usize = 3;
-/// How many parts of the memory account are shown.
+/// How many parts of the accounted memory are shown.
 const PARTS: usize = 4;
 /// Below this run time, rates are too noisy for an estimate.
 const SETTLED: Duration = Duration::from_secs(3);
@@ -155,13 +155,13 @@ pub fn status(status: &Status) -> String {
     text + "\n"
 }
 
-/// Whether the account has reached half of the memory limit: then the live view shows its parts.
+/// Whether the accounted memory has reached half of the limit: then the live view shows its parts.
 fn is_tight(status: &Status) -> bool {
     let used: u64 = status.memory_parts.values().sum();
     status.max_memory.is_some_and(|limit| used >= limit / 2)
 }
 
-/// Resident memory, its limit, and the largest parts of the account.
+/// Resident memory, its limit, and the largest parts of the accounted memory.
 fn memory(status: &Status) -> String {
     let mut text = wording::bytes(status.memory_bytes);
     if let Some(limit) = status.max_memory {
@@ -274,8 +274,8 @@ fn estimate(snapshot: &Status) -> Option<String> {
     Some(format!("at least {} for the known URLs", wording::span(time)))
 }
 
-/// A lower bound for the time that this many pages take: at the current speed, at `--rate`, and at the pace of the host
-/// with the most work. `None` if unknown.
+/// A lower bound for the time that this many pages take: the longest of the times at the current speed, at `--rate`,
+/// and at the pace of each shown host. `None` if unknown.
 fn least_time(snapshot: &Status, pages: u64) -> Option<Duration> {
     #[allow(clippy::cast_precision_loss)]
     let at_speed = |speed: f64| Duration::try_from_secs_f64(pages as f64 / speed).ok();
