@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::export::sorted::Sorted;
 use crate::records::{self, ReadError, StoredRecord};
 
-/// Redirects remembered to know all members of a loop.
+/// Maximum number of redirects kept per round to find all members of a redirect loop.
 const MAX_REDIRECTS: usize = 10_000;
 
 /// What one crawl says about a URL, as far as the comparison needs it.
@@ -136,7 +136,8 @@ impl Diff {
                 round if round == after => &mut pair.after,
                 _ => return Ok(()),
             };
-            // A member of a loop has two states: its record does not know that it is one.
+            // A member of a redirect loop has two states: one from its own record, without an error, and one from the
+            // record that closed the loop. The state with the error takes precedence.
             if place.as_ref().is_none_or(|known| known.error.is_none()) {
                 *place = Some(state);
             }
@@ -188,7 +189,7 @@ fn add_rounds(
     Ok(round)
 }
 
-/// The redirects of a round that lead somewhere, by URL, as far as they fit.
+/// The redirects of a round that have no error, by URL; at most [`MAX_REDIRECTS`].
 #[derive(Default)]
 struct RedirectStates(HashMap<String, RecordState>);
 

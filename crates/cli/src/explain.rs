@@ -40,7 +40,7 @@ pub struct Explanation {
     pub referrers: Referrers,
     /// The process that is crawling now, if any: the explanation may change.
     pub crawled_by: Option<String>,
-    /// If the URL was never seen: places where similar links were skipped as endless.
+    /// If the URL was never seen: traps at which similar links were skipped.
     pub cuts: Vec<Cut>,
 }
 
@@ -228,7 +228,7 @@ fn search_index(tracer: &mut UrlTracer, candidates: Vec<Url>) -> Result<Found, R
         }
         config = run.settings.or(config);
     }
-    // A run that had nothing to do changes settings without a record.
+    // A run that has nothing to fetch can change the settings of the directory without writing a `run` record.
     config = config.map(|config| with_settings(config, tracer.settings()));
     let strip = StripParams::new(config.as_ref().map_or(&[], |config: &Config| &config.strip_param));
     let mut candidates: Vec<Url> = candidates.into_iter().map(|url| strip.strip(url.as_ref()).unwrap_or(url)).collect();
@@ -261,7 +261,7 @@ fn search_index(tracer: &mut UrlTracer, candidates: Vec<Url>) -> Result<Found, R
     Ok(Found { url, step, tries, line, records, lane, note, config, cuts })
 }
 
-/// The settings of a run with those of the crawl directory that the same command may change.
+/// Replaces the settings that a later run may change by those in the crawl directory, which are newer.
 fn with_settings(mut config: Config, settings: &CrawlSettings) -> Config {
     let values = |name: &str| settings.get(name).map_or(&[][..], Vec::as_slice);
     config.include = values("include").to_vec();

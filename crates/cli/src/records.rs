@@ -178,7 +178,8 @@ pub fn walk(
     if SegmentStore::is_there(directory) {
         return results::walk(directory, each);
     }
-    // `history` can only return a `StoreError`. Any other error is kept here, and an empty one stops the walk.
+    // The callback of `history` can only return a `StoreError`. Any other error is kept here, and an empty `StoreError`
+    // stops the walk.
     let mut stopped = None;
     let walked = disk::history(directory, |event| {
         each(event).map_err(|fault| match fault {
