@@ -36,7 +36,7 @@ pub fn run(worker: Worker) -> io::Result<()> {
     table.worker.report_ready();
     let (mut events, mut late, mut jobs) = (Vec::new(), Vec::new(), Vec::new());
     loop {
-        // 1. Nothing is left to do but wait. Results go to the keeper first.
+        // 1. All that can be done without waiting is done. Send the results to the keeper, then wait.
         table.worker.visit_sender.send();
         let next = table.alarms.first().map_or(Time::NEVER, |(time, _)| *time);
         let timeout = table.resources.before_wait(next, std::mem::take(&mut table.has_more));
@@ -56,7 +56,8 @@ pub fn run(worker: Worker) -> io::Result<()> {
         }
         table.evict_if_short(now);
 
-        // 4. New jobs. They come last: an event of step 2 never finds another connection under its token.
+        // 4. New jobs. They come last, so that a new connection does not get the token of an event that step 2 has yet
+        //    to handle. (A retry during step 2 can get one. The event is then spurious, which is harmless.)
         let stop = table.worker.job_queue.take(&mut jobs);
         if stop == Some(StopMode::Now) {
             return Ok(());
@@ -77,9 +78,11 @@ pub fn run(worker: Worker) -> io::Result<()> {
 /// Why a callback is called.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Cause {
-    /// The engine itself continues.
+    /// A direct call from this engine, without an event.
     Own,
+    /// The socket is ready.
     Ready,
+    /// The alarm has passed.
     Late,
 }
 
@@ -90,7 +93,7 @@ type Callback = fn(&mut Table, usize, Cause);
 struct Entry {
     callback: Callback,
     state: State,
-    /// When it is called even if nothing happens; [`Time::NEVER`] if no alarm is set.
+    /// When the callback runs even without an event; [`Time::NEVER`] if no alarm is set.
     alarm: Time,
 }
 // end: callbacks-entry
@@ -113,6 +116,7 @@ struct Open {
     pooled: Option<SlotKey>,
 }
 
+/// All connections of one worker. The key of an entry is its epoll token.
 struct Table {
     worker: Worker,
     poller: Poller,
@@ -161,7 +165,8 @@ impl Table {
                 Ok(()) => return self.drive(token, Cause::Own),
                 Err(refused) => job = refused,
             }
-            // The host's requests go to another port now, or it was closed for the job.
+            // The session refused the job: it has another origin, or it was closed while it tried to accept. Close it
+            // unless other jobs still use it.
             if open.session.is_idle() || open.session.slot().is_none() {
                 self.remove(token);
             }
@@ -219,7 +224,7 @@ impl Table {
         let Some(State::Open(mut open)) = self.take(token) else { return };
         let now = self.worker.clock.now();
         let Open { stream, interest, session, pooled } = &mut open;
-        // Readiness is good for one read. What is left is reported again; meanwhile other connections are served.
+        // One read per event. epoll reports the remaining bytes again, and other connections are served in between.
         let mut readable = cause != Cause::Own && *interest == Some(Interest::Readable);
         let mut late = cause == Cause::Late;
         let wanted = loop {
@@ -260,7 +265,8 @@ impl Table {
             if !late {
                 break waits_for;
             }
-            // Only now: bytes that arrived while this thread was busy with another page are not the host's silence.
+            // Check the deadline only after reading: bytes that arrived while this thread was busy with another page
+            // must not count as a timeout.
             late = false;
             session.expire(now);
             session.resume(now);
@@ -272,7 +278,7 @@ impl Table {
         let deadline = session.deadline();
         let deadline = if wanted.is_none() { deadline.min(now + session.pause()) } else { deadline };
         if session.free_capacity() == 0 {
-            // What was offered before is not any more.
+            // The session has no more room, so it leaves the pool.
             if let Some(slot) = pooled.take() {
                 self.resources.pool().remove(slot);
             }
@@ -290,7 +296,7 @@ impl Table {
         self.drive(token, Cause::Own);
     }
 
-    /// Adds a session with room to the pool. Returns whether the connection stays open.
+    /// Adds a session with room to the pool, unless it is there already. Returns whether the connection stays open.
     fn offer(&mut self, token: usize, session: &Session, pooled: &mut Option<SlotKey>, now: Time) -> bool {
         let Some(slot) = session.slot().filter(|_| pooled.is_none()) else { return pooled.is_some() };
         if !self.resources.may_keep(slot, now) {
@@ -347,8 +353,9 @@ impl Table {
         remove(&mut self.entries, &mut self.alarms, token);
     }
 
-    /// An early alarm is harmless: the callback checks the deadline and sets it again. So alarms are moved only to
-    /// earlier times, and a busy connection, whose deadline moves with every byte, causes no timer work.
+    /// Sets the alarm of an entry, or moves it to an earlier time. It is never moved to a later time: an early alarm is
+    /// harmless, because the callback checks the deadline and sets the alarm again. So a busy connection, whose
+    /// deadline moves with every byte, causes no timer work.
     fn set_alarm(&mut self, token: usize, time: Time) {
         if let Some(entry) = self.entries.get_mut(token)
             && time < entry.alarm

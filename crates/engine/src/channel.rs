@@ -1,7 +1,7 @@
 //! The channels between the keeper and a worker: [`JobQueue`] one way, [`VisitSender`] the other.
 //!
 //! Invariant: a lock is taken once per batch, never per job or per byte, and the receiver is woken once per batch. Each
-//! engine sleeps in its own way, so each brings its own waker: a write to an eventfd, a notification, a condition
+//! engine sleeps in its own way, so each sets its own waker: a write to an eventfd, a `Notify` of tokio, or a condition
 //! variable.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -69,7 +69,7 @@ impl<J> JobQueue<J> {
         }
     }
 
-    /// Asks the worker to stop. `Now` may follow `Drain`, not the other way round.
+    /// Asks the worker to stop. `Now` replaces `Drain`; `Drain` does not replace `Now`.
     pub fn end(&self, mode: StopMode) {
         let mut queued = self.lock();
         queued.stop = queued.stop.max(Some(mode));
@@ -77,7 +77,7 @@ impl<J> JobQueue<J> {
         self.wake();
     }
 
-    /// Sets how to wake the worker. It is woken at once if something is queued already.
+    /// Sets the function that wakes the worker. It is called at once if something is queued already.
     pub fn set_waker(&self, wake: impl Fn() + Send + Sync + 'static) {
         // Called once, when the worker starts. If it were called twice, the first waker would stay.
         let _ = self.shared.wake.set(Box::new(wake));
@@ -89,13 +89,14 @@ impl<J> JobQueue<J> {
         }
     }
 
-    /// Takes what is queued, without waiting. Jobs are appended to `into`.
+    /// Takes what is queued, without waiting. Jobs are appended to `into`. Returns how to stop, if the worker was asked
+    /// to.
     pub fn take(&self, into: &mut Vec<J>) -> Option<StopMode> {
         let mut queued = self.lock();
         Self::empty(&mut queued, into)
     }
 
-    /// Waits until something is queued, at most for `timeout` if there is one.
+    /// Like [`take`](Self::take), but waits until something is queued, for `timeout` at most.
     pub fn wait(&self, into: &mut Vec<J>, timeout: Option<std::time::Duration>) -> Option<StopMode> {
         let quiet = |queued: &mut Queued<J>| queued.jobs.is_empty() && queued.stop.is_none();
         let queued = self.lock();

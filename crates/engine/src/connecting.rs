@@ -19,13 +19,14 @@ use crate::worker::Worker;
 /// How long a fetch waits when no file descriptor is left for its socket.
 const SHORTAGE_RETRY: Duration = Duration::from_millis(250);
 
-/// How long it waits after an idle connection was evicted for it: the owner of that connection must run to close the
-/// socket.
+/// How long the fetch waits after an idle connection was evicted for it. The task that owns that connection must run
+/// before the socket is closed.
 const EVICTION_RETRY: Duration = Duration::from_millis(1);
 
 /// A job whose connection is being established. `S` is the engine's socket.
 pub struct Connecting<S> {
     job: Box<Job>,
+    /// When the race began. It begins again after a shortage of file descriptors.
     started: Time,
     race: Race,
     attempts: Attempts<S>,
@@ -35,7 +36,7 @@ pub struct Connecting<S> {
 pub enum ConnectStep<S> {
     /// One attempt has succeeded. The others are cancelled by dropping the [`Connecting`].
     Connected(SocketAddr, S),
-    /// Wait until one of [`Connecting::sockets`] is writable, or until this time.
+    /// Wait until one of [`Connecting::sockets`] is writable, or until this time, then call [`Connecting::step`] again.
     Wait(Time),
     Failed(Failure),
 }

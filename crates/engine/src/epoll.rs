@@ -14,7 +14,7 @@ use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 
-/// Maximum number of events that one `wait` returns; the next call returns further ones.
+/// Maximum number of events that one `wait` returns. The next call returns the others.
 const EVENTS_AT_ONCE: usize = 1024;
 
 /// The token of the wake-up eventfd; it never reaches the engine.

@@ -1,10 +1,10 @@
 //! [`IdlePool`]: connections with room for a job, by slot, in LRU order.
 //!
-//! Eviction is least recently used: a connection that was just used is likely to be used again soon. If newcomers were
-//! refused instead, a host whose connection does not fit would reconnect for every request.
+//! Eviction is LRU: a connection that was just used is likely to be used again soon. If a full pool refused new
+//! connections instead, a host whose connection does not fit would reconnect for every request.
 //!
 //! Invariant: each entry is in `order` once under its own number, unless it was already returned for eviction. Numbers
-//! of removed entries are skipped, and compacted before they outnumber the entries.
+//! of removed entries are skipped. They are deleted when they outnumber the entries.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -17,9 +17,11 @@ const MAX_SKIPPED: usize = 64;
 
 /// Entries by slot, with the order in which they were inserted.
 pub struct IdlePool<T> {
+    /// Each with the number of its insertion.
     entries: HashMap<SlotKey, (u64, T)>,
     /// In the order of insertion.
     order: VecDeque<(u64, SlotKey)>,
+    /// Number of the last insertion.
     insertions: u64,
     /// Counts the entries of all workers.
     limit: IdleLimit,

@@ -1,8 +1,7 @@
 //! The resolver: host names in, addresses out, on its own thread.
 //!
-//! Invariant: every query gets exactly one answer. Nothing is started for hosts that need no name server: IP literals
-//! are answered immediately, and names given with `--resolve` never get here. The thread, its runtime and hickory start
-//! with the first name that must be looked up.
+//! Invariant: every query gets exactly one answer. IP literals are answered immediately, and names given with
+//! `--resolve` never get here. The thread, its runtime and hickory start with the first name that needs a name server.
 //!
 //! Whether an address may be connected to is decided in the core (`address`).
 
@@ -28,7 +27,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::LocalSet;
 use tokio::time::{sleep, timeout};
 
-/// Bounds of an answer's time to live: below the lower one every page would need a query, above the upper one addresses
+/// Bounds of an answer's time to live. With a shorter one, every page would need a query; with a longer one, addresses
 /// would be outdated.
 const MIN_TTL: Duration = Duration::from_secs(5);
 const MAX_TTL: Duration = Duration::from_secs(24 * 60 * 60);

@@ -3,8 +3,9 @@
 //! It handles four concerns for all engines:
 //!
 //! - **Idle pool.** Connections with room for another job, by slot ([`IdlePool`]). All workers together have at most
-//!   `max(256, --concurrency)`, or fewer if memory is short; beyond that each evicts its least recently used one.
-//! - **Connections under way.** Jobs that may share a connection wait while it is made for another one.
+//!   `max(256, --concurrency)`, or fewer if memory or file descriptors are short. At the limit, a worker evicts its
+//!   least recently used connection before it adds one.
+//! - **Connections being opened.** Jobs that may share a connection wait while it is opened for another job.
 //! - **File shortage.** When a socket is refused because the process has no file descriptor left, idle connections of
 //!   all workers are closed and the fetch waits ([`FileShortage`]).
 //! - **Wake-up coalescing.** With many slow responses outstanding, the worker sleeps a little before it waits for
@@ -31,7 +32,7 @@ pub const IDLE_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 pub struct Resources<C> {
     pool: IdlePool<C>,
     idle_limit: IdleLimit,
-    /// Jobs that wait for a connection that is made for another job.
+    /// Slots whose connection is being opened, with the other jobs that wait for it.
     connecting: HashMap<SlotKey, Vec<Box<Job>>>,
     file_shortage: FileShortage,
     wake_batcher: WakeBatcher,
@@ -55,8 +56,8 @@ impl<C> Resources<C> {
         &mut self.pool
     }
 
-    /// Lets a job wait for the connection that is being opened for another one. Returns the job if there is none: the
-    /// caller then opens a connection for it, and calls [`Resources::end_connecting`].
+    /// Makes a job wait for the connection that is being opened in its slot. Returns the job if there is none, or if it
+    /// cannot share a connection. The caller then opens a connection for it, and calls [`Resources::end_connecting`].
     pub fn wait_for_connection(&mut self, job: Box<Job>) -> Option<Box<Job>> {
         if !job.shares_connection() {
             return Some(job);
@@ -83,7 +84,7 @@ impl<C> Resources<C> {
         !self.file_shortage.is_active(now) && self.pool.get(slot).is_none()
     }
 
-    /// The connection to evict before one more is kept, if the workers together have as many as they may.
+    /// The connection to evict before another is kept, if all workers together have reached the limit.
     pub fn evict_if_full(&mut self, may_leave: impl Fn(&C) -> bool) -> Option<SlotKey> {
         if self.idle_limit.is_full() { self.pool.oldest(may_leave) } else { None }
     }

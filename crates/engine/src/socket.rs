@@ -46,7 +46,7 @@ pub fn connected(socket: &TcpStream) -> io::Result<bool> {
     }
 }
 
-/// The connection attempts of one race. Usually there is one: it needs no allocation.
+/// The connection attempts of one race. Usually there is only one, which needs no allocation.
 pub struct Attempts<S> {
     one: Option<(SocketAddr, S)>,
     more: Vec<(SocketAddr, S)>,
@@ -114,8 +114,8 @@ pub fn must_be_quiet(socket: impl AsFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the system ran out of something that our other connections hold, mostly file descriptors. The fetch is then
-/// postponed; it has not failed.
+/// Whether the system ran out of a resource that our other connections hold, usually file descriptors. The fetch is
+/// then postponed and does not fail.
 pub fn is_shortage(error: &io::Error) -> bool {
     let short = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
     short.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))

@@ -1,7 +1,7 @@
 //! [`TaskSlots`]: how a job reaches the task that owns a connection with room for it.
 //!
-//! Shared by `coroutines` and `tokio` on purpose: both have one task per connection, and a task can only be reached
-//! through its waker. What they do not share is the executor, the reactor and how a socket is awaited.
+//! Shared by `coroutines`, `uring` and `tokio`: all have one task per connection, and a task can only be reached
+//! through its waker.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -23,9 +23,12 @@ pub struct TaskSlots(RefCell<Resources<TaskSlot>>);
 struct TaskSlot {
     waker: Waker,
     key: ConnKey,
+    /// How many jobs the session had room for when its owner last polled.
     free_capacity: usize,
+    /// Handed to the owner, which has not taken them yet.
     jobs: VecDeque<Box<Job>>,
     is_idle: bool,
+    /// The owner must close the connection, unless it got a job meanwhile.
     evicted: bool,
 }
 
@@ -93,7 +96,7 @@ impl TaskSlots {
     }
 
     /// For the owner of a session that has room or is in the pool: ready when a job was handed over or the connection
-    /// was evicted. The first call enters the session in the pool and remembers that in `entered`.
+    /// was evicted. The first call adds the session to the pool and stores its slot in `entered`.
     pub fn poll(
         &self,
         session: &Session,
@@ -119,7 +122,7 @@ impl TaskSlots {
         }
         let Some(own) = resources.pool().get_mut(slot) else { return Poll::Pending };
         if let Some(job) = own.jobs.pop_front() {
-            // The owner may wait for a write before it calls again: until then the session has a job.
+            // The owner accepts this job, and may wait for a write before it polls again. Until then it is not idle.
             own.is_idle = false;
             return Poll::Ready(SlotEvent::Job(job));
         }

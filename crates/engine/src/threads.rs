@@ -28,14 +28,14 @@ use crate::resources::{IDLE_CHECK_INTERVAL, Resources};
 use crate::socket;
 use crate::worker::Worker;
 
-/// A stack must hold a TLS handshake and the examination of a page. It is reserved, not used: pages that are never
-/// touched cost no memory.
+/// Stack size of a thread, in bytes: enough for a TLS handshake and the examination of a page. The memory is only
+/// reserved; pages of the stack that are never touched cost nothing.
 const STACK: usize = 256 << 10;
 
-/// Every thread has its own buffer, since a blocking read needs it while it waits.
+/// Size of a read buffer, in bytes. Every thread has its own, because a blocking read holds it while it waits.
 const BUFFER: usize = 16 << 10;
 
-/// A thread without a job ends after this long.
+/// A thread ends after this time without a job.
 const THREAD_IDLE: Duration = Duration::from_secs(10);
 
 /// Runs a worker until it is told to stop.
@@ -99,7 +99,8 @@ fn start<'scope>(state: &'scope WorkerState, scope: &'scope Scope<'scope, '_>, j
     locked.unfinished += 1;
     if locked.jobs.len() <= locked.idle_threads {
         drop(locked);
-        // As long as jobs arrive, only threads without a job wait for this signal, and any of them can take the job.
+        // `notify_one` is enough: only idle threads wait for this signal while jobs arrive, and any of them can take
+        // the job.
         return state.changed.notify_one();
     }
     locked.threads += 1;
@@ -114,14 +115,14 @@ fn start<'scope>(state: &'scope WorkerState, scope: &'scope Scope<'scope, '_>, j
             format!("the system grants no more than {count} threads ({error}): the crawl continues with those it has")
         });
         if count == 0 {
-            // Not a single one: this thread does the work.
+            // No thread can be started, so this thread does the work.
             serve_once(state, &mut vec![0; BUFFER]);
         }
     }
 }
 // end: threads-start
 
-/// The life of a thread: one job after the other.
+/// The body of a thread: serves one job after the other.
 fn serve(state: &WorkerState) {
     let mut buffer = vec![0; BUFFER];
     // Panics while a response is read are caught in the core. This catches all others.
@@ -131,7 +132,7 @@ fn serve(state: &WorkerState) {
     }
 }
 
-/// Waits for a job and does it. Returns whether to continue.
+/// Waits for a job and serves it. Returns whether the thread continues.
 fn serve_once(state: &WorkerState, buffer: &mut [u8]) -> bool {
     let Some(mut job) = state.next_job() else { return false };
     loop {
@@ -146,7 +147,7 @@ fn serve_once(state: &WorkerState, buffer: &mut [u8]) -> bool {
         state.keep(transport, session);
         match completed {
             Some(Completed::Visit(visit)) => return state.report(visit),
-            // The socket was shut down under the fetch because everything is dropped: do not try again.
+            // The fetch failed because `drop_everything` shut its socket down: do not retry it.
             Some(Completed::Retry(_)) if state.lock().stopped => return false,
             Some(Completed::Retry(same)) => job = same,
             // A session returns every job before it closes. If one did not, the job would be lost: stop the worker.
@@ -261,9 +262,8 @@ impl WorkerState {
         self.locked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next job; `None` if the thread must end. A thread that ends because it was idle is no longer counted: if a
-    /// job arrives and no further thread can be started, [`start`] must not leave the job to a thread that is about to
-    /// end.
+    /// Waits for the next job; `None` if the thread must end. A thread that ends because it was idle is no longer
+    /// counted in `threads`, so that [`start`] does not rely on it for the next job.
     fn next_job(&self) -> Option<Box<Job>> {
         let mut locked = self.lock();
         loop {
@@ -284,7 +284,7 @@ impl WorkerState {
         }
     }
 
-    /// Returns whether to continue.
+    /// Sends the visit to the keeper, unless the worker was stopped. Returns whether the thread continues.
     fn report(&self, visit: Box<Visit>) -> bool {
         let mut visit_sender = self.worker.visit_sender.clone();
         let mut locked = self.lock();
@@ -350,8 +350,8 @@ impl WorkerState {
         }
     }
 
-    /// No thread watches an idle connection, so all of them are checked regularly: has the server closed it, has its
-    /// keep-alive time passed?
+    /// Removes idle connections that the server has closed or whose keep-alive time has passed. No thread reads from an
+    /// idle connection, so all of them are checked at regular intervals.
     fn close_dead_connections(&self) {
         let now = self.now();
         let mut locked = self.lock();

@@ -1,8 +1,8 @@
 //! [`Timers`]: deadlines of waiting coroutines. Shared by the engines that wait with futures.
 //!
-//! Invariant: one entry per waiting coroutine, however many deadlines it has had. A fetch moves its deadline with every
-//! byte; an [`Alarm`] follows lazily. It stays where it is while the deadline moves later, wakes its coroutine too
-//! early once, and is then set again. So a busy connection costs no timer work.
+//! Invariant: at most one entry per [`Alarm`]. A fetch moves its deadline with every byte, and the alarm follows
+//! lazily: it keeps its time while the deadline moves later, wakes its coroutine too early once, and is then set again.
+//! So a busy connection costs no timer work.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -75,7 +75,7 @@ impl Alarm {
         Self { timers: Rc::clone(timers), serial, set_for: Time::NEVER }
     }
 
-    /// Ready once `deadline` has passed; otherwise the coroutine is polled again by then, perhaps earlier.
+    /// Ready once `deadline` has passed. Otherwise the coroutine is woken at the deadline or earlier.
     pub fn poll(&mut self, deadline: Time, now: Time, cx: &Context<'_>) -> Poll<()> {
         if now >= deadline {
             return Poll::Ready(());

@@ -1,9 +1,9 @@
 //! The `tokio` engine, the default: the coroutines of the `coroutines` engine on a production runtime.
 //!
 //! Each worker has a current-thread runtime, so tasks do not move between threads and the data path takes no locks. Two
-//! things differ from most programs on tokio, both because most fetches are waiting: no task owns a read buffer (a
-//! socket that is ready is read into the worker's buffer), and no task owns a tokio timer (all deadlines of a worker
-//! are in one [`Timers`], served by a single [`Sleep`]). A waiting fetch then costs little more than its state.
+//! things differ from most programs on tokio, so that a waiting fetch costs little more than its state. No task owns a
+//! read buffer: a socket that is ready is read into the worker's buffer. No task owns a tokio timer: all deadlines of a
+//! worker are in one [`Timers`], served by a single [`Sleep`].
 //!
 //! Shared with the `coroutines` engine on purpose: timers and job hand-over (`task_slots`). Different on purpose:
 //! tokio's sockets read and report readiness in one call (`poll_read`), the runtime does not report where an error
@@ -207,7 +207,7 @@ async fn drive(state: &Rc<WorkerState>, transport: &mut Transport, session: &mut
         if session.free_capacity() == 0 {
             state.leave_pool(transport);
         }
-        // The step is not held while the task waits: a task is as large as everything that it holds while it waits.
+        // Convert the step to a bool, because a task is as large as everything that it holds across an `await`.
         let waits_to_write = match session.step() {
             Step::Write(bytes) => match transport.stream.try_write(bytes) {
                 Ok(count) => {
@@ -323,7 +323,8 @@ impl WorkerState {
         }
     }
 
-    /// Has the session take a job, and those that came with it: the requests of one connection are written together.
+    /// Gives the session a job, and all others that were handed to it meanwhile, so that their requests are written
+    /// together.
     fn accept(self: &Rc<Self>, transport: &mut Transport, session: &mut Session, job: Box<Job>) {
         let mut next = Some(job);
         while let Some(job) = next {

@@ -20,9 +20,9 @@ use crate::Clock;
 
 /// The delay is the fastest response time divided by this.
 const FRACTION: u32 = 512;
-/// Shorter delays do not coalesce anything, ...
+/// A shorter delay is not used, because it coalesces nothing.
 const MIN_DELAY: Duration = Duration::from_micros(200);
-/// ... and longer ones hardly coalesce more.
+/// A longer delay is not used, because it hardly coalesces more.
 const MAX_DELAY: Duration = Duration::from_millis(2);
 /// With fewer fetches in flight there is little to coalesce.
 const MIN_IN_FLIGHT: usize = 64;
@@ -32,9 +32,11 @@ const WINDOW: Duration = Duration::from_secs(1);
 /// Computes the delay from the response times of one worker.
 #[derive(Debug, Default)]
 pub struct WakeBatcher {
-    /// The fastest response since `since`, and that of the window before.
+    /// The fastest response since `since`.
     fastest: Option<Duration>,
+    /// The fastest response of the previous window.
     previous: Option<Duration>,
+    /// Start of the current window.
     since: Time,
     delay: WakeDelay,
 }
@@ -46,7 +48,7 @@ pub struct WakeDelay(Arc<SharedDelay>);
 #[derive(Debug, Default)]
 struct SharedDelay {
     micros: AtomicU64,
-    /// When the worker was last about to sleep.
+    /// When `delay` was last called, in microseconds.
     last: AtomicU64,
 }
 
@@ -87,8 +89,8 @@ fn delay_for(fastest: Duration, in_flight: usize) -> Duration {
 }
 
 impl WakeDelay {
-    /// Sleeps before the worker waits for sockets, but not past the `next` deadline. The worker wakes about once per
-    /// delay: if the last call was longer ago than that, this does not sleep. Returns whether it slept.
+    /// Sleeps before the worker waits for sockets, but not past the `next` deadline. If the last call is longer ago
+    /// than the delay, wake-ups are already rare enough, and this does not sleep. Returns whether it slept.
     pub fn delay(&self, clock: Clock, next: Time) -> bool {
         let delay = self.0.micros.load(Ordering::Relaxed);
         if delay == 0 {

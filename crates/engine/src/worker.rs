@@ -16,7 +16,7 @@
 //! results of several jobs are drained in one go. The `threads` engine is the exception by design: a thread that blocks
 //! on a socket cannot take a second job, so it uses a capacity of one with every protocol.
 //!
-//! Further needs of production (idle pool, file shortage, wake-up coalescing) are in [`resources`](crate::resources).
+//! The idle pool, file shortages and wake-up coalescing are handled in [`resources`](crate::resources).
 //!
 //! [`Session::free_capacity`]: argiope_core::http::session::Session::free_capacity
 //!
@@ -51,7 +51,7 @@ pub struct Worker {
     pub notices: Notices,
     pub file_shortage: FileShortage,
     pub idle_limit: IdleLimit,
-    /// Told once the engine has all that it needs to run; dropped without a message if the engine could not start.
+    /// Receives a message when the engine has started. It is dropped without a message if the engine could not start.
     pub ready: mpsc::Sender<()>,
 }
 
@@ -88,21 +88,22 @@ impl FileShortage {
     }
 }
 
-/// How many idle connections the process has, over all workers, and may have.
+/// The number of idle connections of all workers, and its limit.
 #[derive(Clone)]
 pub struct IdleLimit {
     count: Arc<AtomicUsize>,
     most: usize,
 }
 
-/// This many connections may stay idle, unless memory is short. Fetches move between hosts all the time: with room only
-/// for as many as are used at once, connections of one host would be closed in favour of another's.
+/// The limit on idle connections is at least this, unless memory is short. It is higher than a small `--concurrency`,
+/// because fetches alternate between hosts: with a lower limit, a connection would often be closed just before its host
+/// is due again.
 const MIN_IDLE: usize = 256;
-/// However little memory there is.
+/// The limit is at least this, even if memory or file descriptors are short.
 const MIN_IDLE_IF_SHORT: usize = 32;
-/// An idle connection, in bytes: nearly all of it is the TLS session with its buffers.
+/// Estimated size of an idle connection in bytes, mostly its TLS session with buffers.
 const IDLE_BYTES: usize = 10 << 10;
-/// The part of `--max-memory` that idle connections may take.
+/// Idle connections may use `--max-memory` divided by this.
 const IDLE_PART: u64 = 16;
 
 impl IdleLimit {
@@ -112,7 +113,7 @@ impl IdleLimit {
         Self { count: Arc::default(), most: rules.concurrency.max(MIN_IDLE).min(fits) }
     }
 
-    /// Leaves files for all fetches, if the process may have this many sockets.
+    /// Lowers the limit so that all fetches find a file descriptor, if the process may have this many sockets.
     #[must_use]
     pub fn within(self, sockets: usize, rules: &Rules) -> Self {
         let spare = sockets.saturating_sub(rules.concurrency).max(MIN_IDLE_IF_SHORT);
@@ -137,7 +138,7 @@ impl IdleLimit {
     }
 }
 
-/// Messages for the user about the engine. Each is given once, by the first worker that meets its cause.
+/// Messages for the user about the engine. Each topic is reported once, by the first worker that encounters it.
 #[derive(Clone, Default)]
 pub struct Notices(Arc<Mutex<NoticeLog>>);
 

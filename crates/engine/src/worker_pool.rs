@@ -20,7 +20,8 @@ use crate::{Clock, JobQueue, Notices, StopMode, VisitSender, Worker};
 /// File descriptors that a crawl needs besides its sockets: outputs, event loops, the resolver's.
 const OTHER_FILES: usize = 128;
 
-/// How many fetches the `uring` engine takes on at once. Files do not limit it; the memory of the kernel does.
+/// Limit on parallel fetches of the `uring` engine. The limit on open files does not apply to it; this stands for the
+/// memory of the kernel.
 const URING_SOCKETS: usize = 2_000_000;
 
 const OTHER_ENGINES: &str = "--engine tokio, coroutines, callbacks and threads work without it";
@@ -138,7 +139,7 @@ impl FromStr for EngineKind {
 pub struct WorkerPool {
     kind: EngineKind,
     workers: Vec<(JobQueue, JoinHandle<io::Result<()>>)>,
-    /// One for each worker that has not reported to be ready yet.
+    /// One receiver per worker, for the message that it has started.
     ready: Vec<mpsc::Receiver<()>>,
     notices: Notices,
     capacity: usize,
@@ -169,7 +170,7 @@ impl WorkerPool {
             pool.ready.push(ready_signal);
             Ok(())
         };
-        // The first worker starts now, and the number of cores is determined meanwhile.
+        // The first worker starts before the number of cores is determined, which takes time.
         spawn()?;
         for _ in 1..kind.workers(rules) {
             spawn()?;
@@ -177,8 +178,8 @@ impl WorkerPool {
         Ok(pool)
     }
 
-    /// Waits until all workers run. This comes before the first jobs: they may use up files or memory that a worker
-    /// still needs to start.
+    /// Waits until all workers run. Call it before the first jobs are sent: they may use up files or memory that a
+    /// worker still needs to start.
     pub fn wait_ready(&mut self) -> io::Result<()> {
         if self.ready.drain(..).all(|ready| ready.recv().is_ok()) {
             return Ok(());

@@ -8,8 +8,8 @@
 //! - a **waker** is a handle with that id. The source of the event that the task waits for keeps the handle (the
 //!   reactor for a socket, the timers for a deadline, a queue for an item) and uses it when the wait is over: the id
 //!   goes into the run queue;
-//! - to **cancel** is to drop the future: everything it holds is dropped with it, its sockets are closed. Waking a task
-//!   that is gone has no effect.
+//! - to **cancel** a task is to drop its future: everything that the future holds is dropped with it, and its sockets
+//!   are closed. Waking a task that is gone has no effect.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -38,7 +38,7 @@ pub struct TaskId {
 }
 
 impl TaskId {
-    /// The future given to [`Executor::run`] is not in the slab; this is its id.
+    /// The id of the future given to [`Executor::run`], which is not in the slab.
     const MAIN: Self = Self { index: u32::MAX, serial: u32::MAX };
 }
 
@@ -47,7 +47,7 @@ impl TaskId {
 pub enum TaskEvent {
     Spawned(TaskId),
     Runs(TaskId),
-    /// It awaits something, at the place it last [marked](Executor::mark).
+    /// The task awaits something. The text is its last [mark](Executor::mark).
     Waits(TaskId, &'static str),
     Finished(TaskId),
     Cancelled(TaskId),
@@ -63,7 +63,7 @@ struct Task {
     /// Taken out while it is being polled.
     future: Option<Pin<Box<dyn Future<Output = ()>>>>,
     ticket: Arc<Ticket>,
-    /// Its current activity, as last marked.
+    /// The last [mark](Executor::mark) of the task.
     place: &'static str,
 }
 
@@ -80,16 +80,17 @@ pub trait Park {
     /// A handle with which other threads interrupt `park`.
     fn waker(&self) -> PollWaker;
 
-    /// Called before tasks are cancelled and after each `CANCEL_BATCH` of them. A reactor that queues operations hands
-    /// them over here, so that those that cancel and close find room.
+    /// Called before tasks are cancelled and after each `CANCEL_BATCH` of them. A reactor that queues operations
+    /// submits them here, so that the queue has room for those that cancel and close.
     fn cancelled(&self) -> io::Result<()> {
         Ok(())
     }
 }
 
-/// How many tasks are cancelled before the reactor is told so.
+/// How many tasks are cancelled between two calls of [`Park::cancelled`].
 const CANCEL_BATCH: usize = 256;
 
+/// A single-threaded executor. `P` is the reactor in which its thread sleeps.
 pub struct Executor<P = Reactor> {
     clock: Clock,
     tasks: RefCell<Slab<Task>>,
@@ -138,7 +139,7 @@ impl<P: Park> Executor<P> {
     }
 
     // anchor: executor-run
-    /// Runs `main` to its end, and every other task until then. What is unfinished when `main` ends is cancelled.
+    /// Runs all tasks until the future `main` ends. Tasks that are unfinished then are cancelled.
     pub fn run<T>(&self, main: impl Future<Output = T>) -> io::Result<T> {
         let mut main = pin!(main);
         let ticket = self.ticket(TaskId::MAIN);
@@ -311,7 +312,7 @@ impl<P: Park> Executor<P> {
         while !self.is_empty() {
             let mut tasks = std::mem::take(&mut *self.tasks.borrow_mut());
             let mut all = tasks.drain();
-            // First what the tasks have queued themselves.
+            // Submit the operations that the tasks have queued before.
             self.reactor.cancelled()?;
             while all.by_ref().take(CANCEL_BATCH).map(drop).count() > 0 {
                 self.reactor.cancelled()?;
@@ -337,7 +338,7 @@ pub struct RunQueue {
 #[derive(Default)]
 struct Ready {
     ids: Vec<TaskId>,
-    /// The executor's thread is in the kernel or about to be: a push must wake it.
+    /// The executor's thread sleeps in the reactor, or is about to. A push must wake it.
     asleep: bool,
 }
 
@@ -378,7 +379,7 @@ impl RunQueue {
 }
 
 // anchor: executor-ticket
-/// What a waker is made of. `queued` keeps a task from being in the run queue twice.
+/// The data behind a task's waker. `queued` prevents a second entry of the task in the run queue.
 struct Ticket {
     id: TaskId,
     queued: AtomicBool,
@@ -399,7 +400,7 @@ impl Wake for Ticket {
 // end: executor-ticket
 
 // anchor: executor-yield
-/// Lets other tasks run first: what the founding documents write as `sleep(0)`.
+/// Yields once, so that other tasks that are ready run first.
 pub async fn yield_now() {
     let mut yielded = false;
     poll_fn(|cx| {

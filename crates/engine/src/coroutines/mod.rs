@@ -12,9 +12,9 @@
 //! Invariant: one coroutine per connection. While the connection is idle, so is its coroutine: the coroutines that wait
 //! for a job are the keep-alive pool.
 //!
-//! Shared with the `tokio` engine on purpose: [timers](crate::timers) (one entry per waiting coroutine) and
-//! job hand-over (`task_slots`). Different on purpose: this engine asks the kernel for readiness and reads
-//! afterwards, and names the place of every error ([`executor::Executor::mark`]); tokio hides both.
+//! Shared with the `tokio` engine on purpose: [timers](crate::timers) (one entry per waiting coroutine) and job
+//! hand-over (`task_slots`). Different on purpose: this engine waits for readiness and reads afterwards, and its errors
+//! say what the connection was doing ([`executor::Executor::mark`]).
 
 pub mod executor;
 pub mod queue;
@@ -130,7 +130,7 @@ async fn connect(state: &Rc<WorkerState<Reactor>>, job: Box<Job>) -> Result<(Tra
 }
 
 // anchor: coroutines-drive
-/// Does what the session needs until it closes: the loop that every engine has, with the waiting in plain sight.
+/// Does what the session needs until it closes. Every engine has this loop; here each wait is an `await`.
 async fn drive(state: &Rc<WorkerState<Reactor>>, transport: &mut Transport, session: &mut Session) {
     loop {
         state.deliver(session);
@@ -166,7 +166,8 @@ async fn drive(state: &Rc<WorkerState<Reactor>>, transport: &mut Transport, sess
         let has_more = match poll_fn(|cx| state.poll_event(transport, session, waits_for, cx)).await {
             Event::Ready => waits_for == Interest::Readable && state.read(transport, session),
             Event::Late => {
-                // Bytes may have arrived while this thread was busy with another page: then the host was not silent.
+                // Read before checking the deadline: bytes that arrived while this thread was busy with another page
+                // must not count as a timeout.
                 if waits_for == Interest::Readable {
                     state.read(transport, session);
                 }

@@ -1,14 +1,15 @@
 //! [`JoinQueue`]: a queue that counts its unfinished items.
 //!
-//! Invariant: the count rises with every `put` and falls with every `done`; `join` ends exactly when it is zero. That
-//! is how a crawl ends: by a count, not by a timer. An item in progress may still put others, so an empty queue proves
-//! nothing.
+//! Invariant: the count rises with every `put` and falls with every `done`; `join` ends exactly when it is zero. So a
+//! worker knows by a count, not by a timer, that its work is done. An empty queue is not enough: an item in progress
+//! may still put others.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::task::{Context, Poll, Waker};
 
+/// A FIFO queue whose `join` waits until every item that was put is done.
 pub struct JoinQueue<T> {
     state: RefCell<State<T>>,
 }
@@ -39,7 +40,7 @@ impl<T> JoinQueue<T> {
         }
     }
 
-    /// Counts an item that does not pass through this queue.
+    /// Counts an item as unfinished without queueing it.
     pub fn count_in(&self) {
         self.state.borrow_mut().unfinished += 1;
     }
@@ -71,7 +72,7 @@ impl<T> JoinQueue<T> {
     }
 
     // anchor: queue-done
-    /// One item is finished, with everything it has put.
+    /// Counts one item as finished. Call it after the puts that the item causes, or `join` may end too early.
     pub fn done(&self) {
         let mut state = self.state.borrow_mut();
         debug_assert!(state.unfinished > 0, "more was finished than was put");

@@ -1,7 +1,8 @@
 //! The reactor: wakes a coroutine that awaits a socket when the kernel reports that the socket is ready.
 //!
 //! Invariant: a socket is registered with the kernel only for an event that a coroutine waits for, or has just waited
-//! for. An event without a waiting coroutine removes the registration: level-triggered, it would be reported forever.
+//! for. An event without a waiting coroutine removes the registration, because a level-triggered event is reported
+//! until the socket is read.
 
 use std::cell::{RefCell, RefMut};
 use std::io;
@@ -16,6 +17,7 @@ use super::executor::{Park, RunQueue};
 use crate::epoll::{Event, Interest, PollWaker, Poller};
 use crate::worker::READ_BUFFER_SIZE;
 
+/// An epoll set and the sockets registered in it.
 pub struct Reactor {
     poller: RefCell<Poller>,
     sources: RefCell<Slab<Source>>,
@@ -42,7 +44,7 @@ impl Reactor {
         })
     }
 
-    /// The one buffer of the thread: only the coroutine that runs reads, and it does not await while it does.
+    /// The read buffer of the thread. One is enough, because a coroutine does not await between reading and feeding.
     pub fn buffer(&self) -> RefMut<'_, Box<[u8]>> {
         self.buffer.borrow_mut()
     }

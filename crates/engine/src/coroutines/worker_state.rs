@@ -31,7 +31,7 @@ pub trait ServeConnection: Park + Sized + 'static {
 pub struct WorkerState<P> {
     pub worker: Worker,
     pub executor: Rc<Executor<P>>,
-    /// Jobs on their way to a new coroutine, and how many jobs are unfinished.
+    /// Jobs for coroutines that were just spawned, and the number of unfinished jobs.
     pub work: JoinQueue<Box<Job>>,
     /// Coroutines whose connection has room for a job.
     pub slots: TaskSlots,
@@ -112,8 +112,8 @@ impl<P: ServeConnection> WorkerState<P> {
         }
     }
 
-    /// Gives the session another job, and those that came with it: the requests of one connection are written together.
-    /// `pooled` is the slot under which the session is in the pool.
+    /// Gives the session a job, and all others that were handed to it meanwhile, so that their requests are written
+    /// together. `pooled` is the slot under which the session is in the pool.
     pub fn accept(self: &Rc<Self>, pooled: &mut Option<SlotKey>, session: &mut Session, job: Box<Job>) {
         let mut next = Some(job);
         while let Some(job) = next {

@@ -1,4 +1,4 @@
-//! The `uring` engine: completions in place of readiness. Linux only.
+//! The `uring` engine: waits for completed operations (io_uring), not for readiness. Linux only.
 //!
 //! The other engines ask the kernel *when* a socket can be read, and then read it. This one hands the kernel the whole
 //! operation and is told when it is done. One system call submits all operations that were queued since the last one
@@ -137,7 +137,7 @@ async fn drive<'a>(
         match session.step() {
             Step::Write(bytes) => {
                 let bytes = bytes.to_vec();
-                // Boxed: while the connection waits for a response, it need not hold the room for a send.
+                // Boxed, so that the task is not larger while it waits for a response.
                 Box::pin(send(state, connection, receiver, waiting, session, bytes)).await;
                 continue;
             }
@@ -160,8 +160,8 @@ async fn drive<'a>(
                 }
             }
             Event::Late => {
-                // Bytes may have arrived while this thread was busy with another page: then the host was not silent.
-                // Their completion is in the ring, which is polled before this coroutine runs again.
+                // Take bytes that arrived while this thread was busy with another page: they must not count as a
+                // timeout. Their completion is in the ring, which is polled before this coroutine runs again.
                 yield_now().await;
                 let received = poll_fn(|cx| Poll::Ready(receiver.poll(cx))).await;
                 if let Poll::Ready(result) = received {

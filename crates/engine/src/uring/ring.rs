@@ -1,4 +1,4 @@
-//! Rings: connect, send and receive as operations that the kernel carries out and reports as complete.
+//! [`Rings`]: connect, send and receive as io_uring operations.
 //!
 //! Invariant: this is the only file that names io_uring (through the crate `a10`, which keeps buffers alive for as long
 //! as the kernel may write to them).
@@ -30,34 +30,34 @@ use rustix::process::{Resource, getrlimit};
 use crate::coroutines::executor::{Park, RunQueue};
 use crate::epoll::PollWaker;
 
-/// Operations that can be queued before the kernel must be entered. Further operations wait for the next round.
+/// Size of a submission queue. Further operations wait until the next system call has submitted these.
 const SUBMISSIONS: u32 = 1024;
 
-/// Connection attempts that a ring starts between two entries of the kernel. Each needs five operations in the course of
-/// a few rounds, so they fit into the queue. In `a10`, an operation that finds the queue full may wait for ever: it is
-/// woken after an entry that submitted something, but not if those that were woken before it were dropped meanwhile.
+/// Connection attempts that a ring starts between two system calls. Each needs five operations over a few calls, so
+/// they fit into the queue. This matters because of a limitation of `a10`: an operation that finds the queue full is
+/// woken after a later submission, but its wake-up can be lost if operations that wait before it are dropped.
 const STARTS: usize = SUBMISSIONS as usize * 3 / 16;
 
-/// Results that fit into the ring; the kernel keeps further ones. The kernel's table of pending operations, in which it
-/// looks for those to cancel, grows with this up to 256 lists at 8,192 results.
+/// Size of a completion queue; the kernel stores further results itself. The kernel's hash table of pending operations,
+/// which it searches for a cancellation, grows with this size, up to 256 buckets at 8,192.
 const COMPLETIONS: u32 = 8192;
 
-/// Connections per ring at most, and at least.
+/// Bounds of the number of connections per ring.
 const MAX_CONNECTIONS: usize = 16 << 10;
 const MIN_CONNECTIONS: usize = 512;
 
-/// One in this many entries of the table is a reserve for sockets whose owner was cancelled while the kernel opened them.
+/// The descriptor table has one spare entry per this many connections, for sockets whose task was cancelled while the
+/// kernel opened them.
 const RESERVE: usize = 8;
 
-/// How long a worker with several rings sleeps at most. Events of the other rings do not end its sleep: with deferred
-/// task work the kernel does not report them to a poll of the ring. Such a worker has thousands of connections, and a
-/// check of a ring takes less than a microsecond.
+/// How long a worker with several rings sleeps at most. It sleeps in the first ring, and events of the others do not
+/// end its sleep (because of deferred task work). Checking a ring takes less than a microsecond.
 const RING_CHECK_INTERVAL: Duration = Duration::from_millis(2);
 
-/// The kernel ends at least this many cancelled operations each time it is entered (20 since Linux 6.13, all before).
+/// The kernel ends at least this many cancelled operations per system call (20 since Linux 6.13, all of them before).
 const CANCELLED_PER_ENTRY: usize = 16;
 
-/// Rings per worker at most.
+/// Maximum number of rings per worker.
 const MAX_RINGS: usize = 256;
 
 /// Read buffers of the first ring: their number and their size.
@@ -82,10 +82,11 @@ struct ConnectionRing {
     queue: SubmissionQueue,
     buffers: ReadBufPool,
     buffer_count: usize,
-    /// Tasks whose bytes have arrived when no buffer was free.
+    /// Tasks whose bytes arrived when no read buffer was free.
     short_of_buffers: RefCell<VecDeque<Waker>>,
-    /// Tasks that have not started to connect because [`STARTS`] others have, since the last entry of the kernel.
+    /// Tasks that wait to connect because [`STARTS`] others have started since the last system call.
     short_of_starts: RefCell<VecDeque<Waker>>,
+    /// Connection attempts since the last system call.
     starts: Cell<usize>,
     connections: Cell<usize>,
     /// Receives that were dropped while they were pending, since the last [`Park::cancelled`].
@@ -93,7 +94,7 @@ struct ConnectionRing {
 }
 
 impl Rings {
-    /// The rings for about this many connections. More rings are added when they are needed.
+    /// Creates the first ring, for up to this many connections. More rings are added when they are needed.
     pub fn new(connections: usize) -> io::Result<Self> {
         let files = getrlimit(Resource::Nofile).current.map_or(usize::MAX, |files| files.min(1 << 32) as usize);
         let capacity = connections.clamp(MIN_CONNECTIONS, MAX_CONNECTIONS).min(files / (RESERVE + 1) * RESERVE).max(1);
@@ -102,7 +103,7 @@ impl Rings {
         let file = AsyncFd::new(file, first.queue.clone());
         let wakeups = async move {
             loop {
-                // The count that is read has no meaning. An error means that the ring is being closed.
+                // The count that is read is not needed. An error means that the ring is being closed.
                 let _ = file.read(Vec::with_capacity(8)).await;
             }
         };
@@ -158,8 +159,8 @@ impl Park for Rings {
         if timeout.is_some_and(|span| span.is_zero()) || !run_queue.may_sleep() {
             return Ok(());
         }
-        // The read that other threads complete to end the sleep is started here and not earlier: only now the queue has
-        // room for it in any case. This future never ends; polling it starts the next read.
+        // Start the read of the eventfd, with which other threads end the sleep. It is started this late because the
+        // queue certainly has room now. The future never ends; polling it starts the next read.
         let _ = self.wakeups.borrow_mut().as_mut().poll(&mut Context::from_waker(Waker::noop()));
         let check = (rings.len() > 1).then_some(RING_CHECK_INTERVAL);
         let polled = first.poll(timeout.into_iter().chain(check).min());
@@ -167,9 +168,9 @@ impl Park for Rings {
         polled
     }
 
-    /// Submits the operations that cancel and close: if the queues are full, cancellations are lost and sockets are
-    /// closed by a system call each. When a ring with many pending operations is dropped, the kernel takes a time that
-    /// grows with the square of their number.
+    /// Submits the operations that cancel and close. If the queues were full, cancellations would be lost, and each
+    /// socket would be closed by a system call of its own. Cancelling is needed because the kernel takes quadratic time
+    /// to drop a ring with many pending operations.
     fn cancelled(&self) -> io::Result<()> {
         self.rings.borrow().iter().try_for_each(|ring| {
             let entries = 1 + ring.cancelled.take().div_ceil(CANCELLED_PER_ENTRY);
@@ -186,7 +187,8 @@ impl ConnectionRing {
     fn new(capacity: usize, (count, size): (u16, u32)) -> io::Result<Self> {
         // At most MAX_CONNECTIONS and the reserve.
         let table = (capacity + capacity.div_ceil(RESERVE)) as u32;
-        // Only this thread uses the ring, and it takes results only when it polls: the kernel need not interrupt it.
+        // Only this thread uses the ring, and only when it polls. So the kernel need not interrupt it
+        // (`defer_task_run`).
         let ring = Ring::config()
             .with_submission_queue_size(SUBMISSIONS)
             .with_completion_queue_size(COMPLETIONS)
@@ -209,9 +211,9 @@ impl ConnectionRing {
         })
     }
 
-    /// Wakes as many tasks as there are buffers: when the thread is about to sleep, all buffers are free again. If all
-    /// waiting tasks were woken, all but a few would receive in vain, and a large wave of responses would take a time
-    /// that grows with the square of its size. The same holds for tasks that wait to connect.
+    /// Wakes as many waiting tasks as there are buffers; all buffers are free again when the thread is about to sleep.
+    /// If all tasks were woken, most would find no buffer, and a burst of responses would take quadratic time. The same
+    /// holds for tasks that wait to connect.
     fn wake_waiting(&self) {
         for (waiting, most) in [(&self.short_of_buffers, self.buffer_count), (&self.short_of_starts, STARTS)] {
             let mut waiting = waiting.borrow_mut();
@@ -240,8 +242,8 @@ impl ConnectionRing {
     }
 }
 
-/// Connects, and turns off Nagle's algorithm: a request is written in one piece, so it would only be delayed. Both
-/// operations are handed to the kernel together; an old kernel cannot do the second.
+/// Connects, and turns off Nagle's algorithm, which would only delay requests, because each is written in one piece.
+/// Both operations are submitted together. An old kernel does not support the second; its error is ignored.
 async fn connect_without_delay(fd: &AsyncFd, address: SocketAddr) -> io::Result<()> {
     let mut no_delay = Some(fd.set_socket_option::<option::TcpNoDelay>(true));
     let mut connect = fd.connect(address);
@@ -256,7 +258,7 @@ async fn connect_without_delay(fd: &AsyncFd, address: SocketAddr) -> io::Result<
     .await
 }
 
-/// A connection's place in its ring.
+/// One of the connections that a ring has room for. Dropping it frees the place.
 struct Place(Rc<ConnectionRing>);
 
 impl Drop for Place {
@@ -271,7 +273,7 @@ pub struct Attempt(RefCell<AttemptState>);
 enum AttemptState {
     Running(Pin<Box<dyn Future<Output = io::Result<Connection>>>>),
     Ended(io::Result<Connection>),
-    /// Its error was reported.
+    /// The attempt failed, and the error was returned.
     Reported,
 }
 
@@ -311,7 +313,7 @@ impl Attempt {
 /// Bytes that have arrived, in a buffer of the ring.
 pub type ReceivedBytes = ReadBuf;
 
-/// An established connection. The descriptor is closed before its place is free.
+/// An established connection. The fields are dropped in order: the descriptor is closed before the place is freed.
 pub struct Connection {
     fd: AsyncFd,
     place: Place,
@@ -328,8 +330,8 @@ impl Connection {
         SocketReceiver { connection: self, running: None }
     }
 
-    /// Ends both directions. A pending receive completes; without this it would keep the connection open until the peer
-    /// sends or closes, if its cancellation did not fit into the queue.
+    /// Ends both directions. A pending receive then completes. Without this, and if its cancellation did not fit into
+    /// the queue, it would keep the connection open until the peer sends or closes.
     pub async fn shut_down(&self) {
         // This fails if the peer has already closed the connection.
         let _ = self.fd.shutdown(Shutdown::Both).await;
