@@ -262,8 +262,8 @@ impl WorkerState {
         self.locked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the next job; `None` if the thread must end. A thread that ends because it was idle is no longer
-    /// counted in `threads`, so that [`start`] does not rely on it for the next job.
+    /// Waits for the next job; `None` if the thread must end. A thread that ends because it was idle is removed from
+    /// the count `threads`, so that [`start`] does not rely on it for the next job.
     fn next_job(&self) -> Option<Box<Job>> {
         let mut locked = self.lock();
         loop {

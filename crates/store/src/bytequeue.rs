@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 
+/// A FIFO queue of byte items. The caller knows where each item ends.
 #[derive(Default)]
 pub(crate) struct ByteQueue {
     segments: VecDeque<Vec<u8>>,

@@ -9,15 +9,15 @@ use redis::Value;
 use super::codec::{QueuedLink, TakenLink, decode};
 use super::connection::{Answer, Kind, Nodes, Script, StoreCommand, Unreachable};
 
-/// The tolerated clock skew: the store keeps a lease for this much longer than its owner does.
+/// The tolerated clock skew, in milliseconds: a lease lasts this much longer in the store than for its owner.
 const SKEW_MS: u64 = 2_000;
-/// Scripts with this first line run on a node that is out of memory. Renewing leases and settling results must work
-/// there. Only `put`, which fills the store, has to wait.
+/// First line of all scripts except `put`. It allows them to run on a node that is out of memory, because renewing
+/// leases and settling results must still work there. `put`, which fills the store, has to wait.
 const RUNS_WHEN_FULL: &str = "#!lua flags=allow-oom\n";
-/// Buckets that one pipeline removes.
+/// Buckets whose keys are removed or copied in one pipeline.
 const REMOVED_AT_ONCE: usize = 512;
 
-/// All scripts.
+/// The Lua scripts in `lua/`, one per operation.
 struct Scripts {
     acquire: Script,
     renew: Script,
@@ -72,10 +72,12 @@ pub struct FleetClient {
     scripts: Arc<Scripts>,
     name: String,
     owner: String,
-    /// Identify a put, so that a repeated put gets the remembered answer: the client, and the number of its last put.
+    /// A random number that identifies this client. Together with the number of a put it identifies the put, so that a
+    /// repeated put gets the stored answer.
     client_id: u64,
+    /// The number of the last put.
     puts: u64,
-    /// Links of one host that are put at most; 0 for any number.
+    /// Maximum number of links of one host; 0 for no limit.
     most_per_host: u64,
 }
 
@@ -89,7 +91,7 @@ pub struct Acquired {
     pub had_owner: bool,
 }
 
-/// The fencing token of a bucket.
+/// The fencing token of a bucket. The epoch rises with every acquisition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LeaseToken {
     pub bucket: u32,
@@ -99,6 +101,7 @@ pub struct LeaseToken {
 /// The effect of a put on a bucket.
 #[derive(Clone, Debug, Default)]
 pub struct PutResult {
+    /// For each link whether it was unknown before.
     pub new: Vec<bool>,
     pub queued: u64,
 }
@@ -110,8 +113,9 @@ pub struct TakeRequest {
     /// The number of this take, counted from 1 for each token. A repeated number gets the same links again.
     pub number: u64,
     pub max_links: usize,
-    /// The maximum number of links for hosts that are not listed.
+    /// The maximum number of links of each host that is not in `hosts`.
     pub others: usize,
+    /// Hosts with their own maximum number of links.
     pub hosts: Vec<(Box<str>, usize)>,
 }
 
@@ -120,7 +124,7 @@ pub struct TakeRequest {
 pub struct TakeResult {
     pub queued: u64,
     pub leased: u64,
-    /// How many more pages may be leased, if there is a limit.
+    /// How many more pages may be leased from this bucket; `None` without a page limit.
     pub quota: Option<u64>,
     pub hosts: Vec<TakenHost>,
 }
@@ -134,14 +138,15 @@ pub struct TakenHost {
     pub links: Vec<TakenLink>,
 }
 
-/// Pages that are settled together.
+/// Links of one bucket that are settled together.
 #[derive(Clone, Debug)]
 pub struct SettleRequest {
     pub token: LeaseToken,
+    /// Counted from 1 for each token. The store rejects a number that does not follow the last one.
     pub sequence: u64,
-    /// How many of them count towards the page limit.
+    /// How many of the links count towards the page limit.
     pub pages: u64,
-    /// Bytes that were received for them, where they are limited.
+    /// Bytes received for the links; 0 without a byte limit.
     pub bytes: u64,
     pub fingerprints: Vec<u64>,
     /// Notes about hosts for the next owner of the bucket.
@@ -153,6 +158,7 @@ pub struct SettleRequest {
 pub struct BucketState {
     pub owner: String,
     pub epoch: u64,
+    /// When the lease ends, in milliseconds since the Unix epoch by the clock of the node.
     pub until: u64,
     pub known: u64,
     pub queued: u64,
@@ -176,7 +182,7 @@ impl FleetClient {
         }
     }
 
-    /// Links of one host that are put at most. Further ones are left out.
+    /// Sets the maximum number of links of one host. `put` drops further ones.
     pub fn limit_hosts(&mut self, most: Option<u64>) {
         self.most_per_host = most.unwrap_or(0);
     }
@@ -220,12 +226,13 @@ impl FleetClient {
         StoreCommand { key: key.clone(), kind: Kind::Script { script, keys: vec![key], arguments } }
     }
 
+    /// The first arguments of scripts that check the fencing token: owner and epoch.
     fn held(&self, token: LeaseToken) -> Vec<Vec<u8>> {
         vec![self.owner.clone().into_bytes(), number(token.epoch)]
     }
 
-    /// Acquires the buckets that are free. The lease starts before the call. `is_limited`: pages are leased only from
-    /// the quota of the bucket.
+    /// Acquires those of the buckets that are free. The caller must count the lease from a time before this call.
+    /// `is_limited`: pages are leased only from the quota of the bucket.
     pub fn acquire(&mut self, buckets: &[u32], lease_ms: u64, is_limited: bool) -> Result<Vec<Acquired>, Unreachable> {
         let scripts = Arc::clone(&self.scripts);
         let until = number(store_lease_ms(lease_ms));
@@ -310,7 +317,7 @@ impl FleetClient {
                 let mut arguments = vec![number(put_number)];
                 let group_of = |index: usize| {
                     let QueuedLink { host, rank, is_limited, .. } = &links[index];
-                    // The order of arrival is kept: groups are not sorted by what is limited.
+                    // Not a sort key, so that links of one host and rank stay in the order of arrival.
                     (host, rank, *is_limited && self.most_per_host > 0)
                 };
                 let mut groups = order.chunk_by(|a, b| group_of(*a) == group_of(*b));
@@ -488,7 +495,7 @@ impl FleetClient {
 
     /// Used memory and memory limit of each node that holds buckets, in bytes; a limit of 0 is none.
     pub fn memory(&mut self, buckets: u32) -> Result<Vec<(u64, u64)>, Unreachable> {
-        // A few dozen buckets are on all nodes.
+        // 64 buckets are enough to reach every node of a usual cluster.
         let commands: Vec<_> = (0..buckets.min(64))
             .map(|bucket| {
                 let key = format!("{{{}:{bucket}}}head", self.name);
@@ -581,7 +588,7 @@ impl FleetClient {
         Ok(amount)
     }
 
-    /// One plain command on a key of the crawl.
+    /// Runs one plain Redis command on a key of the crawl.
     pub fn plain(&mut self, key: &str, parts: &[&[u8]], is_write: bool) -> Result<Value, Unreachable> {
         let command = plain(key, parts.iter().map(|part| part.to_vec()).collect());
         let mut answers = self.nodes.run(&[command], is_write);
@@ -639,7 +646,7 @@ impl FleetClient {
         self.plain(&key, &[b"UNLINK", key.as_bytes()], true).map(drop)
     }
 
-    /// Removes all data of the crawl but how it ended.
+    /// Removes all data of the crawl except its settings and final state.
     pub fn remove_buckets(&mut self, buckets: u32) -> Result<(), Unreachable> {
         let all: Vec<u32> = (0..buckets).collect();
         for chunk in all.chunks(REMOVED_AT_ONCE) {
@@ -702,7 +709,7 @@ fn take_result(reply: Vec<Value>) -> Result<Option<TakeResult>, Unreachable> {
     Ok(Some(result))
 }
 
-/// The rank of a link, which is negative for a high priority.
+/// Parses the rank of a link, which is negative for a high priority.
 fn rank(value: &Value) -> i32 {
     match value {
         Value::Int(number) => i32::try_from(*number).unwrap_or(i32::MAX),

@@ -1,4 +1,4 @@
-//! The stored form of a link. It omits what the key, the host and the level of the queue already say.
+//! The stored form of a link. It omits the host and the depth, which follow from the queue that the link is in.
 
 use std::sync::Arc;
 
@@ -8,13 +8,14 @@ use argiope_core::{Link, LinkKind, LinkRef, Url, UrlRef};
 use crate::memory::behind_host;
 use crate::segments::EarlierPlace;
 
-/// Scheme and kind, redirects, tries.
+/// Length of the fixed part in bytes: flags and kind, redirects, tries.
 const HEAD: usize = 3;
-/// Bits of the first byte, beside the kind.
+/// Flag in the first byte: the scheme is https.
 const HTTPS: u8 = 0x80;
-/// The page that it was found on has the same scheme and host, which are left out.
+/// Flag: the page that the link was found on has the same scheme and host, so only the rest of its URL is stored.
 const NEAR: u8 = 0x20;
-/// Depth, length of a request and the request follow the page: with a priority, the rank does not tell the depth.
+/// Flag: a custom request follows, with its length and the depth of the link. A request can have a priority, and then
+/// the depth cannot be derived from the rank.
 const HAS_REQUEST: u8 = 0x40;
 
 /// A link in the form in which it is queued in a bucket.
@@ -24,12 +25,13 @@ pub struct QueuedLink {
     pub host: Box<str>,
     /// The order in which the links of a host are taken: the smallest first.
     pub rank: i32,
-    /// Whether it counts towards the limit on the pages of a host: roots and sitemap files do not.
+    /// Whether the link counts towards the limit on pages per host. Roots and sitemap files do not count.
     pub is_limited: bool,
+    /// The stored form, without host and rank.
     pub bytes: Vec<u8>,
 }
 
-/// A link that was queued, and where its record of the previous round is.
+/// A link read from the queue, and where its record of the previous round is (in a recrawl).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TakenLink {
     pub link: Link,
@@ -43,7 +45,7 @@ impl QueuedLink {
 
     /// A link that is crawled again, with the place of its record of the previous round.
     pub fn with_earlier(link: LinkRef<'_>, key: u64, earlier: Option<EarlierPlace>) -> Self {
-        // Most links are found on a page of the same host, which is stored without the host then.
+        // Most links are found on a page of the same host. The URL of that page is then stored without scheme and host.
         let is_near = |via: &Url| via.host() == link.url.host() && via.is_https() == link.url.is_https();
         let near = link.via.filter(|via| is_near(via));
         let via = near.map_or_else(|| link.via.map_or("", Url::as_str), |via| behind_host(via.as_ref()));
@@ -73,7 +75,7 @@ impl QueuedLink {
     }
 }
 
-/// Appends a number, seven bits a byte, the lowest first.
+/// Appends a number as LEB128: seven bits per byte, the lowest first.
 fn push_number(bytes: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         bytes.push(number as u8 | 0x80);

@@ -1,8 +1,8 @@
 //! Connections to the nodes of a Redis or Valkey cluster, or to a single server.
 //!
-//! Commands are grouped into one pipeline per node, all pipelines are sent before the first reply is read, and `WAIT`
-//! follows the writes on the same connection. Redirections, unknown scripts and failovers are handled here. A command
-//! without an answer after [`Nodes::PATIENCE`] returns [`Unreachable`].
+//! Commands are grouped into one pipeline per node, and all pipelines are sent before the first reply is read. `WAIT`,
+//! which waits for replication, follows the writes on the same connection. Redirections, unknown scripts and failovers
+//! are handled here. A command without an answer after [`Nodes::PATIENCE`] returns [`Unreachable`].
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -16,12 +16,13 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 const CONNECT: Duration = Duration::from_secs(2);
 /// Time between two attempts.
 const PAUSE: Duration = Duration::from_millis(50);
-/// How long the result that a node has no replica is cached.
+/// How long to cache the fact that a node has no replica.
 const RECHECK: Duration = Duration::from_secs(1);
-/// How long one `WAIT` waits for a replica, in milliseconds, and how many are sent before the writes are sent again.
+/// How long one `WAIT` waits for a replica, in milliseconds.
 const WAIT_MS: u64 = 500;
+/// How often `WAIT` is sent before the writes are sent again.
 const WAITS: usize = 4;
-/// Slots of a cluster.
+/// Number of hash slots in a Redis cluster.
 const SLOTS: usize = 16_384;
 
 /// A Lua script with its digest.
@@ -47,6 +48,7 @@ pub struct StoreCommand<'a> {
 }
 
 #[derive(Clone)]
+/// A plain command with its arguments, or a call of a script.
 pub enum Kind<'a> {
     Plain(Vec<Vec<u8>>),
     Script { script: &'a Script, keys: Vec<String>, arguments: Vec<Vec<u8>> },
@@ -87,6 +89,7 @@ pub struct Unreachable {
 }
 
 impl Unreachable {
+    /// An error that a retry may fix.
     fn passing(message: impl Into<String>) -> Self {
         Self { message: message.into(), is_final: false }
     }
@@ -105,15 +108,16 @@ pub struct Traffic {
 
 /// The nodes of a cluster, or one server.
 pub struct Nodes {
+    /// The addresses that the user gave.
     seeds: Vec<ConnectionInfo>,
     by_address: HashMap<(String, u16), Connection>,
     /// The node of each slot; empty for a single server.
     slots: Vec<Option<(String, u16)>>,
     is_cluster: bool,
     pub traffic: Traffic,
-    /// Whether a write was accepted by a node without a replica.
+    /// Whether the last write went to a node without a replica.
     pub single_copy: bool,
-    /// Nodes without a replica, and when that was last checked.
+    /// Nodes that have no replica, and when that was checked.
     alone: HashMap<(String, u16), Instant>,
 }
 
@@ -385,7 +389,7 @@ impl Nodes {
         if !replicate {
             return Ok((values, true));
         }
-        // While the connection lasts, wait for the executed commands again instead of sending them again.
+        // Repeat only `WAIT`, not the commands, which this node has executed.
         for _ in 0..WAITS {
             match self.connect(node)?.recv_response().map_err(fail)? {
                 Value::Int(count) if count >= 1 => {
@@ -396,8 +400,8 @@ impl Nodes {
                 // The node became a replica: another node has its slots now.
                 _ => break,
             }
-            // A node without a replica, or with a dead one, accepts writes alone. If its replica is only unreachable,
-            // the replica may already have taken over.
+            // Without a live replica, a write on this node alone is enough. But if the cluster does not consider the
+            // replica failed, the replica may have taken over already, so keep waiting.
             if self.has_no_replica(node)? {
                 self.single_copy = true;
                 self.alone.insert(node.clone(), Instant::now());
@@ -450,10 +454,11 @@ impl Nodes {
     }
 }
 
-/// How commands are sent in one attempt.
+/// State that one attempt passes on to the next.
 struct Attempt {
+    /// Send scripts with their source, because a node did not know the digest.
     with_source: bool,
-    /// For commands on a slot that is being migrated: the node to ask.
+    /// The node that an `ASK` redirection named, by the index of the command. Its slot is being migrated.
     ask: HashMap<usize, (String, u16)>,
 }
 
@@ -461,7 +466,7 @@ fn wait_command() -> Vec<u8> {
     redis::cmd("WAIT").arg(1).arg(WAIT_MS).get_packed_command()
 }
 
-/// `SLOT HOST:PORT`.
+/// The node in the details of a redirection: `SLOT HOST:PORT`.
 fn target(details: Option<&str>) -> Option<(String, u16)> {
     let (host, port) = details?.split_whitespace().next_back()?.rsplit_once(':')?;
     Some((host.to_owned(), port.parse().ok()?))

@@ -1,4 +1,4 @@
-//! The crawl that a fleet works on: its settings, which the first process sets, and its processes.
+//! The crawl that a fleet works on: its settings (set by the first process), its state and its processes.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -15,7 +15,7 @@ pub struct FleetSettings {
     pub version: String,
     /// The key of the fingerprints.
     pub key: u64,
-    /// The round of the crawl, counted from 1: each recrawl is one.
+    /// The round of the crawl, counted from 1. Each recrawl starts a round.
     #[serde(default = "first_round")]
     pub round: u32,
     pub buckets: u32,
@@ -25,9 +25,9 @@ pub struct FleetSettings {
     pub max_bytes: Option<u64>,
     /// Maximum pages per second, over all processes.
     pub rate: Option<f64>,
-    /// Requests in flight at one address, over all processes.
+    /// Maximum number of requests in flight to one IP address, over all processes.
     pub per_ip: Option<u64>,
-    /// Pages of one host.
+    /// Maximum number of pages per host.
     pub max_pages_per_host: Option<u64>,
     /// When the crawl was created, in milliseconds since the Unix epoch by the clock of the store.
     pub created: u64,
@@ -67,7 +67,7 @@ impl FleetSettings {
     /// Creates the crawl unless another process has created it. Returns the settings that apply.
     pub fn create(&self, client: &mut FleetClient) -> Result<Self, Unreachable> {
         let key = client.crawl_key("meta");
-        // A round is created before it is in the store.
+        // The caller sets the time for a new round of a recrawl.
         let created = if self.created > 0 { self.created } else { store_time(client, &key)? };
         let text = serde_json::to_vec(&Self { created, ..self.clone() }).unwrap_or_default();
         if let Some(most) = self.max_pages {
@@ -132,15 +132,16 @@ pub struct MemberInfo {
     /// Pages that this process has fetched.
     #[serde(default)]
     pub pages: u64,
-    /// Milliseconds until its leases end, unless they are renewed.
+    /// Milliseconds until its leases end if they are not renewed.
     #[serde(default)]
     pub lease_ms: u64,
-    /// Hosts that it does not ask for a while (back-off, Retry-After), and the one that waits longest, in milliseconds.
+    /// The number of hosts that it sends no requests to for a while (back-off, Retry-After).
     #[serde(default)]
     pub resting: usize,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The host that waits longest, and for how many milliseconds.
     pub longest_rest: Option<(String, u64)>,
-    /// Why results cannot be stored now.
+    /// Why results cannot be stored, if they cannot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stalled: Option<String>,
 }
@@ -164,17 +165,19 @@ impl MemberInfo {
 
 /// The processes of a fleet.
 pub struct Members {
+    /// The number of processes that sent a heartbeat recently.
     pub live: usize,
-    /// All of them, by name.
+    /// All known processes, sorted by id.
     pub all: Vec<MemberInfo>,
-    /// The index of this process among them.
+    /// The index of this process among the live ones.
     pub place: usize,
-    /// The time of the store's node, in milliseconds.
+    /// The time of the store in milliseconds since the Unix epoch.
     pub now_ms: u64,
 }
 
 impl Members {
-    /// Sends a heartbeat, and counts the other processes that sent one within `silent`.
+    /// Sends a heartbeat, counts the processes that sent one within `silent`, and deletes those that did not within
+    /// four times as long.
     pub(super) fn heartbeat(client: &mut FleetClient, info: MemberInfo, silent: Duration) -> Result<Self, Unreachable> {
         let silent_ms = silent.as_millis() as u64;
         let key = client.crawl_key("members");
@@ -192,7 +195,7 @@ impl Members {
         Ok(Self { live, all, place, now_ms })
     }
 
-    /// All processes that sent a heartbeat recently, by name.
+    /// All processes that are registered, sorted by id.
     pub fn all(client: &mut FleetClient) -> Result<Vec<MemberInfo>, Unreachable> {
         let key = client.crawl_key("members");
         let values = match client.plain(&key, &[b"HVALS", key.as_bytes()], false)? {

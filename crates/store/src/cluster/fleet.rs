@@ -1,4 +1,4 @@
-//! [`FleetFrontier`]: the frontier of one process of a fleet. None of its calls waits for the store.
+//! [`FleetFrontier`]: the frontier of one process of a fleet. No call of it waits for the store (the cluster).
 //!
 //! Found links go to the settle thread, which puts them into their buckets. Links to fetch come from the lease thread,
 //! which leases them in advance. A page is settled by the settle thread after its links are in the store and its record
@@ -23,7 +23,8 @@ use super::crawl::FleetSettings;
 use super::shared::{ArchivedExchange, FleetTotals, LeaseCommand, LeaseEvent, PageLinks, SettledRecord, Shared};
 use crate::segments::LinkOrigin;
 
-/// The size of the cache of recently put fingerprints, so that links that are on every page are put only once.
+/// The number of entries in the cache of recently put fingerprints. Because of it, links that are on every page are put
+/// only once.
 const RECENT: usize = 1 << 18;
 
 /// The frontier of one process.
@@ -33,33 +34,41 @@ pub struct FleetFrontier {
     buckets: u32,
     /// The round of the crawl, counted from 1.
     round: u32,
+    /// Direct-mapped cache of the fingerprints that were put.
     recent: Vec<u64>,
     lanes: Vec<FleetLane>,
-    /// The lanes of hosts in held buckets, and of other hosts whose robots.txt was fetched.
+    /// The lanes of hosts in held buckets, and of other hosts that the keeper needed a lane for.
     by_host: HashMap<Box<str>, LaneId>,
+    /// The buckets that this process has leased.
     held: HashMap<u32, HeldBucket>,
+    /// The links that the keeper holds: fingerprint and bucket.
     leased: HashMap<u64, u32>,
     /// The number of links that are leased in advance, in all lanes.
     ahead: u64,
     /// The links of the page that is settled next.
     links: Option<PageLinks>,
-    /// Exchanges whose records are still to come, by file and offset.
+    /// Archived exchanges whose record has not arrived yet, by archive file and offset.
     archived: HashMap<(String, u64), Vec<u8>>,
-    /// The records of the previous round, of the links that this process holds.
+    /// In a recrawl: the previous records of the leased links, by fingerprint.
     earlier: HashMap<u64, Box<[u8]>>,
-    /// Where bytes are limited: how many this process has received, and may receive; whether it waits for more.
+    /// With a byte limit: how many bytes this process has received.
     received: u64,
+    /// How many it may receive; `None` without a limit.
     may_receive: Option<u64>,
+    /// Whether the keeper was told to hold requests back because the share is used up.
     is_waiting: bool,
-    /// How many links were marked as sent, and how many of these marks are replicated.
+    /// How many links were marked as sent.
     marks: u64,
+    /// How many of these marks are replicated.
     durable_marks: u64,
     totals: FleetTotals,
+    /// The end of the crawl was detected.
     is_over: bool,
+    /// Why this process has lost its lease, if so.
     lost: Option<String>,
 }
 
-/// What a record says about itself.
+/// The fields of a record that this frontier needs.
 #[derive(serde::Deserialize)]
 struct RecordOutline<'a> {
     #[serde(borrow, default)]
@@ -68,6 +77,7 @@ struct RecordOutline<'a> {
     bytes_wire: Option<u64>,
 }
 
+/// One host with the links that are leased in advance.
 struct FleetLane {
     host: Box<str>,
     bucket: u32,
@@ -76,12 +86,16 @@ struct FleetLane {
     count: u64,
     /// The number of links still queued in the store.
     left: u64,
+    /// What earlier owners of the bucket learned about the host (an encoded `LaneNote`).
     note: Option<Vec<u8>>,
 }
 
+/// A bucket that this process has leased.
 struct HeldBucket {
     epoch: u64,
+    /// Another process may have sent requests to its hosts just before.
     had_owner: bool,
+    /// It is to be released when its last link is settled.
     leaving: bool,
     lanes: Vec<LaneId>,
     /// The number of links that the keeper holds.
@@ -147,6 +161,7 @@ impl FleetFrontier {
         self.recent[fingerprint as usize % RECENT] == fingerprint
     }
 
+    /// Removes a link from those that the keeper holds. Returns its fingerprint and bucket.
     fn end_lease(&mut self, link: &Link) -> Result<(u64, u32), StoreError> {
         let fingerprint = link.fingerprint(self.key);
         let Some(bucket) = self.leased.remove(&fingerprint) else {
@@ -183,7 +198,7 @@ impl FleetFrontier {
         let bucket = bucket_of(host, self.buckets);
         let archive = self.exchange_of(record);
         let links = self.links.take();
-        // The robots.txt of another process's host has no place in this one's records.
+        // The record of a robots.txt of a host that another process owns is dropped.
         let Some(held) = self.held.get_mut(&bucket) else { return };
         held.unsettled += 1;
         let line = [record, b"\n"].concat();
@@ -212,12 +227,12 @@ impl FleetFrontier {
             links,
             archive,
         });
-        // Others may be waiting for the last pages, or for the bytes that this process did not use.
+        // Settle at once: other processes may wait for the last pages, or for a new division of the byte limit.
         outgoing.flush |= is_idle || is_over_share;
         self.shared.outgoing_changed.notify_one();
     }
 
-    /// The exchange that a record names, if there is an archive.
+    /// The archived exchange that belongs to a record, if there is an archive.
     fn exchange_of(&mut self, record: &[u8]) -> Option<ArchivedExchange> {
         if self.archived.is_empty() {
             return None;
@@ -227,6 +242,7 @@ impl FleetFrontier {
         Some(ArchivedExchange { place, bytes })
     }
 
+    /// Applies an event of the lease thread, and adds to `news` what the keeper must know.
     fn hear(&mut self, event: LeaseEvent, news: &mut Vec<FrontierNews>) {
         match event {
             LeaseEvent::Acquired { bucket, epoch, had_owner } => {
@@ -307,7 +323,8 @@ impl FleetFrontier {
 }
 
 impl Frontier for FleetFrontier {
-    /// Whether the link is new is not known yet. If so, the store leases it to the owner of its bucket.
+    /// Queues the link for the settle thread. It is not known yet whether the link is new, so this always returns
+    /// `None`. If it is new, the owner of its bucket leases it later.
     fn offer(&mut self, link: LinkRef<'_>) -> Result<Option<LaneId>, StoreError> {
         let fingerprint = link.fingerprint(self.key);
         if !self.is_recent(fingerprint) {
@@ -400,7 +417,7 @@ impl Frontier for FleetFrontier {
         Ok(self.earlier.get(&link_fingerprint(url, kind, self.key)).map(|record| record.to_vec()))
     }
 
-    /// The store puts it back when the bucket is released.
+    /// Only ends the local lease. The store queues the link again when the bucket is released.
     fn give_back(&mut self, link: Link) -> Result<(), StoreError> {
         let (_, bucket) = self.end_lease(&link)?;
         self.release_if_idle(bucket);
@@ -425,8 +442,8 @@ impl Frontier for FleetFrontier {
     }
 
     fn queued_in(&self, lane: LaneId) -> u64 {
-        // Links that are still in the store cannot be taken at once, so they do not count. They are announced when they
-        // arrive.
+        // Links that are still in the store cannot be taken at once, so they do not count. `news` reports them when
+        // they arrive.
         self.lanes.get(lane.index()).map_or(0, |lane| lane.count)
     }
 
@@ -435,7 +452,8 @@ impl Frontier for FleetFrontier {
         with_work.map(|(number, _)| LaneId(number)).collect()
     }
 
-    /// The counts of the whole fleet in the last survey. Never empty until the end of the crawl is detected.
+    /// The counts of the whole fleet in the last survey. At least one link counts as queued until the end of the crawl
+    /// is detected, so that the keeper does not stop early.
     fn counts(&self) -> Counts {
         if self.is_over {
             let settled = self.totals.settled;

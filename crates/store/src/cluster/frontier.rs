@@ -22,7 +22,8 @@ impl From<Unreachable> for StoreError {
     }
 }
 
-/// A frontier in a cluster that waits for every reply, for scripts and tests. A crawl uses the fleet's threads instead.
+/// A frontier in a cluster that waits for every reply, for tests of the scripts. A crawl uses
+/// [`FleetFrontier`](super::FleetFrontier) instead.
 pub struct BlockingFrontier {
     client: RefCell<FleetClient>,
     key: u64,

@@ -24,9 +24,9 @@ const LOW: usize = 32;
 const LINKS_PER_TAKE: usize = 512;
 /// How many links this process leases in advance in total.
 const AHEAD_IN_ALL: usize = 100_000;
-/// How many pages a bucket gets from the pool at a time.
+/// How many pages a bucket gets from the page limit of the crawl at a time.
 const PORTION: u64 = 8;
-/// The interval of surveys of all buckets, unless leases are short.
+/// The interval of surveys, which read the state of all buckets and processes. It is shorter if leases are short.
 const SURVEY_EVERY: Duration = Duration::from_secs(1);
 /// The maximum sleep of the thread.
 const TICK: Duration = Duration::from_millis(200);
@@ -66,9 +66,10 @@ impl LeaseTimes {
     }
 }
 
-/// Notes of earlier owners about hosts.
+/// What earlier owners learned about hosts, by bucket and host.
 type HostNotes = HashMap<(u32, Box<str>), Vec<u8>>;
 
+/// The state of the lease thread.
 pub struct LeaseThread {
     pub client: FleetClient,
     pub shared: Arc<Shared>,
@@ -79,32 +80,38 @@ pub struct LeaseThread {
     ahead: usize,
     last_renewal: Instant,
     last_survey: Option<Instant>,
+    /// The last survey, if it looked like the end of the crawl.
     first_pass: Option<Vec<BucketState>>,
     /// When the store stopped answering, if it does not answer now.
     silent_since: Option<Instant>,
     is_over: bool,
+    /// Whether the user was told that a node has no replica.
     told_single_copy: bool,
     /// The time of the first heartbeat that other processes could see.
     first_beat: Option<Instant>,
     /// The number of processes that share the limit on pages per second.
     sharers: usize,
-    /// Requests in flight at one address of each process, where the crawl does not say how many there may be in all.
+    /// Limit on requests in flight to one IP address, used if the settings of the crawl contain none.
     usual_per_ip: Option<usize>,
-    /// Pages fetched, at the last beats.
+    /// Times of the last heartbeats, and how many pages had been fetched then.
     paces: VecDeque<(Instant, u64)>,
     watcher: FleetWatcher,
-    /// In a recrawl, links go to the keeper by way of this thread.
+    /// The queue of the recall thread, in a recrawl: it adds the previous records to the links.
     to_recall: Option<Sender<TakenLinks>>,
 }
 
+/// A bucket that this process has leased.
 struct Held {
     epoch: u64,
     /// The number of the last take that was answered.
     takes: u64,
     hosts: HashMap<Box<str>, Ahead>,
     queued: u64,
+    /// More links can be leased.
     wants: bool,
+    /// The bucket is being released.
     leaving: bool,
+    /// How many more pages may be leased, if there is a limit on pages.
     quota: Option<u64>,
 }
 
@@ -113,6 +120,7 @@ struct Held {
 struct Ahead {
     links: usize,
     left: u64,
+    /// Whether the note about the host was read.
     is_noted: bool,
 }
 
@@ -238,7 +246,8 @@ impl LeaseThread {
         Ok(())
     }
 
-    /// Renews all leases. A lease starts before the renewal is sent.
+    /// Renews all leases. For this process a lease starts before the renewal is sent, so it ends earlier here than in
+    /// the store.
     fn renew(&mut self) -> Result<(), Unreachable> {
         let (sent, from) = (Instant::now(), (self.shared.now)());
         let tokens: Vec<LeaseToken> =
@@ -310,7 +319,7 @@ impl LeaseThread {
                 let note = notes.remove(&(bucket, host.host.clone()));
                 let epoch = held.epoch;
                 match &self.to_recall {
-                    // Ignored: the thread has ended because the session ends.
+                    // This fails only if the recall thread has ended, and then the session ends too.
                     Some(recall) => drop(recall.send(TakenLinks { bucket, epoch, host, note })),
                     None => self.shared.tell(LeaseEvent::Taken { bucket, epoch, host, note, earlier: Vec::new() }),
                 }
@@ -357,7 +366,8 @@ impl LeaseThread {
         self.shared.tell(LeaseEvent::Totals(totals));
         (self.watcher)(self.status(&states, &members, totals));
         if let Some(most) = self.settings.max_bytes {
-            // What is left is divided equally, and includes what this process has received and not settled.
+            // The remaining bytes are divided equally. They include bytes that this process has received but not
+            // settled.
             let share = most.saturating_sub(sum(|state| state.bytes)).div_ceil(members.live as u64);
             self.shared.tell(LeaseEvent::MayReceive(settled_bytes.saturating_add(share)));
         }
@@ -372,8 +382,8 @@ impl LeaseThread {
         if !self.is_over {
             self.look_for_end(states.clone())?;
         }
-        // The limits on pages a second and on requests at one address are divided equally. A process that is new takes
-        // hosts once the others have seen it and have slowed down.
+        // The limits on pages per second and on requests to one IP address are divided equally. A new process takes
+        // hosts only after the others have seen it and lowered their own limits.
         let FleetSettings { rate, per_ip, max_bytes, .. } = self.settings;
         if rate.is_some() || per_ip.or(self.usual_per_ip.map(|most| most as u64)).is_some() || max_bytes.is_some() {
             if members.live > 1 && since.elapsed() < self.times.survey_every() * 2 {
@@ -389,7 +399,7 @@ impl LeaseThread {
         Ok(())
     }
 
-    /// Tells the keeper this process's part of the limits.
+    /// Tells the keeper this process's share of the limits.
     fn divide(&self, rate: Option<f64>, per_ip: Option<u64>, live: usize) {
         let active = self.active(live);
         if let Some(rate) = rate {
@@ -401,7 +411,7 @@ impl LeaseThread {
         }
     }
 
-    /// How this process describes itself to the others.
+    /// The heartbeat of this process.
     fn describe(&mut self) -> MemberInfo {
         let (now, pages) = (Instant::now(), self.shared.pages.load(Ordering::Relaxed));
         while self.paces.front().is_some_and(|(at, _)| now.duration_since(*at) > RATE_OVER) && self.paces.len() > 1 {
@@ -452,15 +462,15 @@ impl LeaseThread {
         }
     }
 
-    /// How many of the processes take hosts. With a limit on requests at one address, at most that many do: the others
-    /// stand by.
+    /// How many of the processes take hosts. With a limit of n requests to one IP address, at most n processes do, and
+    /// the others stand by.
     fn active(&self, live: usize) -> usize {
         let most = self.settings.per_ip.and_then(|most| usize::try_from(most).ok()).unwrap_or(usize::MAX);
         live.min(most).max(1)
     }
 
-    /// The end is where two passes find nothing queued or leased and no new links in between; the second one is
-    /// replicated. With a limit on pages, that many settled pages are the end.
+    /// Checks whether the crawl has ended: two surveys found nothing queued or leased, no links were added in between,
+    /// and the second survey is replicated. The crawl also ends when it has reached its limit on pages or bytes.
     fn look_for_end(&mut self, states: Vec<BucketState>) -> Result<(), Unreachable> {
         let FleetSettings { max_pages, max_bytes, .. } = self.settings;
         let pages = |states: &[BucketState]| states.iter().map(|state| state.pages).sum::<u64>();

@@ -1,4 +1,5 @@
-//! The thread that reads the records of the previous round, in a recrawl: links go to the keeper together with them.
+//! The thread that adds to each leased link its record of the previous round. It runs only in a recrawl, between the
+//! lease thread and the keeper.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -10,10 +11,11 @@ use super::client::TakenHost;
 use super::shared::{LeaseEvent, Shared};
 use crate::segments::{EarlierPlace, SegmentStore};
 
-/// Memory for groups of records that were read.
+/// Maximum size of the cache of groups, in bytes.
 const CACHE_BYTES: usize = 32 << 20;
-/// Groups that are read at the same time: object storage is far away.
+/// How many groups are read in parallel, because object storage has a high latency.
 const AT_ONCE: usize = 8;
+/// Time between two attempts to read.
 const READ_AGAIN: Duration = Duration::from_millis(500);
 
 /// A group of records: the number of its segment, its offset and its length.
@@ -27,14 +29,16 @@ pub struct TakenLinks {
     pub note: Option<Vec<u8>>,
 }
 
+/// The state of the recall thread: a FIFO cache of groups.
 pub struct RecallThread {
     shared: Arc<Shared>,
     results: SegmentStore,
-    /// The names of the segments of the previous round, once they are read.
+    /// The names of the segments of the previous round; empty until they are needed.
     segments: Vec<String>,
     groups: HashMap<GroupKey, Arc<Vec<u8>>>,
     /// In the order in which they were read: the oldest is evicted first.
     order: VecDeque<GroupKey>,
+    /// Size of all cached groups.
     bytes: usize,
 }
 
@@ -54,7 +58,7 @@ impl RecallThread {
                         if !std::mem::replace(&mut is_silent, true) {
                             self.shared.say(&format!("records of the previous round cannot be read: {error}"));
                         }
-                        // Without a lease, the links go to another process.
+                        // Without a lease, another process will lease the links.
                         if self.shared.has_ended() || self.shared.is_ending() {
                             return;
                         }
@@ -81,7 +85,7 @@ impl RecallThread {
             places.clone().flatten().map(key).filter(|key| !self.groups.contains_key(key)).collect();
         missing.sort_unstable();
         missing.dedup();
-        // The groups of one host are used together, so they stay until all its links have their records.
+        // Evict before reading, not while reading: all groups of this host are needed below.
         self.evict();
         for chunk in missing.chunks(AT_ONCE) {
             for (key, lines) in chunk.iter().zip(self.read(chunk)) {

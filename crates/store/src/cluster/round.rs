@@ -1,7 +1,7 @@
 //! Rounds of a crawl: a recrawl queues every URL of the previous round again.
 //!
-//! A round has keys of its own in the store, so a process of an earlier round that wakes up late cannot change it. What
-//! the previous round found is read from its segments: the store holds only where the record of each URL is.
+//! Each round has its own keys in the store, so a late process of an earlier round cannot change it. The records of the
+//! previous round are read from its segments. The store only holds the position of each URL's record.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,9 +21,11 @@ use crate::segments::{PlacedRecord, SegmentStore};
 
 /// Links that are put together.
 const BATCH: usize = 4_096;
-/// How long the others wait for a process that queues the URLs of a round, after its last sign of life.
+/// Lifetime of the lock of the process that queues the URLs of a round. It renews the lock after every batch.
 const STARTER: Duration = Duration::from_secs(20);
+/// How often the other processes check whether that process is done.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
+/// How often the progress is reported.
 const TELL_AFTER: Duration = Duration::from_secs(2);
 /// The field of the crawl's data that holds its current round.
 const ROUND: &str = "round";
@@ -32,7 +34,7 @@ const ROUND: &str = "round";
 pub struct CrawlRound;
 
 impl CrawlRound {
-    /// The name under which the store holds a round. A name that a user chooses has no `@`.
+    /// The name under which the store holds a round. A user cannot choose a name with an `@`.
     pub fn store_name(crawl: &str, round: u32) -> String {
         if round <= 1 { crawl.to_owned() } else { format!("{crawl}@{round}") }
     }
@@ -44,7 +46,7 @@ impl CrawlRound {
         Ok(std::str::from_utf8(&text).ok().and_then(|text| text.parse().ok()).unwrap_or(1))
     }
 
-    /// Makes this round the current one, unless a later one is.
+    /// Makes this round the current one, unless a later one is current. Returns the current one.
     pub fn raise(client: &mut FleetClient, round: u32) -> Result<u32, Unreachable> {
         let raised = client.raise_field("meta", ROUND, u64::from(round))?;
         Ok(u32::try_from(raised).unwrap_or(u32::MAX))
@@ -73,7 +75,7 @@ impl From<Unreachable> for RequeueError {
     }
 }
 
-/// The fields of a record that make a link of it.
+/// The fields of a record from which its link is reconstructed.
 #[derive(Deserialize)]
 struct RecrawlRecord {
     #[serde(default)]
@@ -88,13 +90,13 @@ struct RecrawlRecord {
 }
 
 impl RecrawlRecord {
-    /// The link to crawl again; `None` for records without one, and for forms that were sent.
+    /// The link to crawl again; `None` for records that are not about a link, and for forms that were submitted.
     fn link(&self, record: &PlacedRecord<'_>, max_redirects: u8) -> Option<Link> {
         if self.outcome.is_none() || self.method.is_some() || self.r#for.as_deref() == Some("robots") {
             return None;
         }
         let is_page = &*self.r#type == "page";
-        // Segments of earlier versions do not tell.
+        // Segments written by earlier versions do not contain the kind.
         let guess = match (is_page, self.via.is_some()) {
             (false, _) => LinkKind::SitemapFile,
             (true, false) => LinkKind::Root,
@@ -112,8 +114,8 @@ impl RecrawlRecord {
     }
 }
 
-/// Queues every URL of the previous round, unless another process has done it or is doing it: then waits for it.
-/// `goes_on` is called now and then, sometimes with the number of URLs so far, and may stop it.
+/// Queues every URL of the previous round. If another process is doing that, waits for it instead. `goes_on` is called
+/// regularly, sometimes with the number of URLs so far. If it returns `false`, the function returns early.
 ///
 /// Puts are idempotent. If a process dies here, another one starts again, and if two do it at once, the result is the
 /// same.
@@ -178,7 +180,7 @@ fn put(client: &mut FleetClient, batches: &mut BTreeMap<u32, Vec<QueuedLink>>) -
     begin(client).map(drop)
 }
 
-/// Registers this process as the one that queues the URLs; `false` if another one does.
+/// Acquires or renews the lock for queueing the URLs; `false` if another process holds it.
 fn begin(client: &mut FleetClient) -> Result<bool, Unreachable> {
     let (key, owner) = (client.crawl_key("starter"), client.owner().to_owned());
     let span = STARTER.as_millis().to_string();

@@ -20,36 +20,37 @@ use crate::segments::SegmentStore;
 
 /// The parameters of a session.
 pub struct SessionSetup {
-    /// One client per thread, each with its own connections.
+    /// For the lease thread and the settle thread. Each has its own connections.
     pub clients: [FleetClient; 2],
     pub settings: FleetSettings,
     pub segments: SegmentStore,
     pub times: LeaseTimes,
     /// The number of this session in its process. A process that lost its lease and joined again writes new segments.
     pub session: u64,
-    /// The clock of the crawl, and the lease that its workers check.
+    /// The clock of the crawl.
     pub now: Box<dyn Fn() -> Time + Send + Sync>,
+    /// The lease that the workers check before they send a request.
     pub lease: Lease,
     /// Called with messages for the user.
     pub notice: Box<dyn Fn(&str) + Send + Sync>,
-    /// Gives the record that a file of the archive begins with.
+    /// Makes the first record (`warcinfo`) of an archive file with this name.
     pub archive_start: ArchiveStart,
-    /// Requests in flight at one address, where the settings of the crawl do not limit them: divided among the processes,
-    /// at least one each.
+    /// Limit on requests in flight to one IP address, used if the settings of the crawl contain none. It is divided
+    /// among the processes, at least one each.
     pub usual_per_ip: Option<usize>,
     /// Called with the state of the fleet.
     pub watcher: FleetWatcher,
 }
 
-/// The membership of a process in a fleet. If it is dropped without [`close`], it forgets everything it holds: its
-/// leases expire, and unsettled links are crawled again.
+/// The membership of a process in a fleet. If it is dropped without [`close`], its leases are not released but expire,
+/// and unsettled links are crawled again.
 ///
 /// [`close`]: FleetSession::close
 pub struct FleetSession {
     shared: Arc<Shared>,
     leases: Option<JoinHandle<()>>,
     settles: Option<JoinHandle<()>>,
-    /// In a recrawl.
+    /// The recall thread, in a recrawl.
     recalls: Option<JoinHandle<()>>,
 }
 
@@ -109,7 +110,7 @@ impl FleetSession {
 
 fn join(thread: Option<JoinHandle<()>>) {
     if let Some(thread) = thread {
-        // Ignored: a thread that panicked has not settled anything wrongly.
+        // A panic is ignored: what the thread did not settle is crawled again.
         let _ = thread.join();
     }
 }

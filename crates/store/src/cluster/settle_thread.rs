@@ -1,8 +1,8 @@
-//! The thread that makes results last: it puts links into their buckets, writes records into segments, and settles.
+//! The thread that makes results durable: it puts links into their buckets, writes records into segments, and settles.
 //!
-//! The order is what makes a crash harmless. Links are put and replicated before the page that they were found on is
-//! settled; records are durable before their settle; and a settle has the next number of its bucket and epoch, so a
-//! reader keeps exactly the records that were settled.
+//! Its order of operations makes a crash harmless. Links are put and replicated before the page that they were found on
+//! is settled. Records are durable before they are settled. Every settle has the next sequence number of its bucket and
+//! epoch, so a reader can recognise the records that were settled.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -18,20 +18,21 @@ use super::shared::{ArchivedExchange, LeaseCommand, LeaseEvent, Outgoing, Settle
 use crate::disk::graph_codec::{GraphEncoder, NewEdge};
 use crate::segments::{SegmentGroup, SegmentStore};
 
-/// A segment is closed at this size, ...
+/// A segment is closed when it has this size.
 const SEGMENT_BYTES: usize = 64 << 20;
-/// ... or when its first record is this old.
+/// A segment is closed when its first record is this old.
 pub const SEGMENT_AGE: Duration = Duration::from_secs(10);
-/// How long until results that could not be written are written again.
+/// Time between two attempts to write results.
 const WRITE_AGAIN: Duration = Duration::from_millis(500);
-/// How long a process that is to end waits for a place that does not take its results.
+/// How long a process that is asked to end tries to store its results.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(5);
-/// Links wait for others at most this long before they are put.
+/// How long links are held back so that several are put in one batch.
 const PUT_AFTER: Duration = Duration::from_millis(20);
 
-/// Gives the record that a file of the archive begins with.
+/// Makes the first record (`warcinfo`) of an archive file with this name.
 pub type ArchiveStart = Box<dyn Fn(&str) -> Vec<u8> + Send>;
 
+/// The state of the settle thread: the segment that is being filled.
 pub struct SettleThread {
     client: FleetClient,
     shared: Arc<Shared>,
@@ -40,16 +41,19 @@ pub struct SettleThread {
     sequences: HashMap<LeaseToken, u64>,
     records: Vec<SettledRecord>,
     bytes: usize,
+    /// When the first of `records` arrived.
     since: Option<Instant>,
+    /// Notes about hosts, by bucket and host. They are stored with the next settle of their bucket.
     notes: HashMap<(u32, Box<str>), Vec<u8>>,
     /// The key of the fingerprints.
     key: u64,
     archive_start: ArchiveStart,
     session: u64,
-    /// Segments that this session wrote.
+    /// Number of segments that this session has written.
     number: u64,
+    /// Whether the user was told that results cannot be stored.
     is_silent: bool,
-    /// Since when this process is to end.
+    /// When this process was asked to end.
     closing: Option<Instant>,
 }
 
@@ -101,7 +105,7 @@ impl SettleThread {
             }
             let has_links_only = !outgoing.links.is_empty() && outgoing.settled.is_empty() && outgoing.marks.is_empty();
             if has_links_only && !outgoing.close && !outgoing.abandon {
-                // The links of one page come one by one.
+                // Wait for more links, because those of one page arrive one by one.
                 outgoing =
                     shared.outgoing_changed.wait_timeout(outgoing, PUT_AFTER).unwrap_or_else(PoisonError::into_inner).0;
             }
@@ -144,7 +148,7 @@ impl SettleThread {
         Ok(())
     }
 
-    /// Stores that requests are about to be sent, and tells the keeper when that is replicated.
+    /// Marks links whose request is about to be sent, and tells the keeper when the marks are replicated.
     fn mark(&mut self, marks: Vec<(LeaseToken, QueuedLink)>) -> Result<(), String> {
         let count = marks.len() as u64;
         let mut by_token: HashMap<LeaseToken, Vec<QueuedLink>> = HashMap::new();
@@ -223,7 +227,8 @@ impl SettleThread {
         Ok(())
     }
 
-    /// Writes the exchanges of these records as one file of the archive. The records then name their place in it.
+    /// Writes the archived exchanges of these records as one archive file, and updates the records with their position
+    /// in it.
     fn archive(&mut self, name: &str, mut records: Vec<SettledRecord>) -> Result<Vec<SettledRecord>, String> {
         let place = records.iter().find_map(|record| Some(&record.archive.as_ref()?.place));
         let Some(end) = place.and_then(|place| place.file.find(".warc").map(|at| place.file[at..].to_owned())) else {
@@ -242,7 +247,7 @@ impl SettleThread {
         Ok(records)
     }
 
-    /// The links of these records' pages, as chunks of the link graph that refer to nothing else.
+    /// The links of these pages as self-contained chunks of the link graph.
     fn graph(&self, records: &[SettledRecord]) -> Vec<Vec<u8>> {
         let mut encoder = GraphEncoder::new(self.key);
         let mut chunks = Vec::new();
@@ -256,7 +261,7 @@ impl SettleThread {
         chunks
     }
 
-    /// Repeats until the store answers, for as long as the lease lasts.
+    /// Repeats a call until the store answers, for as long as the lease lasts.
     fn repeat<T>(
         &mut self,
         mut call: impl FnMut(&mut FleetClient) -> Result<T, super::Unreachable>,
@@ -283,7 +288,7 @@ impl SettleThread {
                 }
                 Err(error) => {
                     let why = format!("{} cannot be written: {error}", self.segments);
-                    // Other content under the same name does not go away.
+                    // A file with this name and other content exists, so a retry cannot succeed.
                     if error.kind() == io::ErrorKind::AlreadyExists {
                         return Err(why);
                     }
@@ -294,7 +299,8 @@ impl SettleThread {
         }
     }
 
-    /// Results cannot be stored: says so once, and that nothing more is leased. An error where waiting is over.
+    /// Records that results cannot be stored, which stops the leasing of links, and tells the user once. Returns an
+    /// error when it is time to give up.
     fn stall(&mut self, why: String) -> Result<(), String> {
         self.shared.set_stall(Some(why.clone()));
         if !std::mem::replace(&mut self.is_silent, true) {
@@ -319,7 +325,8 @@ impl SettleThread {
     }
 }
 
-/// Names another place in a record. Quotation marks inside of texts are escaped, so the pattern is the field itself.
+/// Replaces the archive position in a record. The search pattern can only match the field itself, because quotation
+/// marks within JSON strings are escaped.
 fn replace_place(line: &mut Vec<u8>, old: &WarcLocation, new: &WarcLocation) {
     let field = |place: &WarcLocation| format!("\"warc\":{}", serde_json::to_string(place).unwrap_or_default());
     let (old, new) = (field(old), field(new));
