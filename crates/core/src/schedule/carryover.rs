@@ -1,5 +1,7 @@
 //! State that is carried over to the next run of a crawl: counts, and the state of hosts.
 //!
+//! The state is stored as notes: one JSON value for the crawl ([`Progress`]), and one for each host ([`LaneNote`]).
+//!
 //! Notes hold wall-clock times, since the crawl's own time starts at zero in every run. The wall clock may have been
 //! adjusted in between, so times are clamped: a back-off ends within the longest accepted `Retry-After`, a robots.txt
 //! expires within a day, and ages are not negative.
@@ -64,7 +66,7 @@ pub struct LaneNote {
     pub robots: Vec<RobotsNote>,
     /// End of the host's back-off period, in milliseconds since the Unix epoch.
     pub rest: Option<i64>,
-    /// Links to the host that entered the frontier, with `--max-pages-per-host`.
+    /// How many links to the host entered the frontier. Counted only with `--max-pages-per-host`.
     #[serde(skip_serializing_if = "is_zero")]
     pub pages: u64,
 }
@@ -86,7 +88,7 @@ pub struct RobotsNote {
 
 /// A longer robots.txt is not stored.
 pub const LONGEST_NOTED: usize = 64 << 10;
-/// Origins of one host whose robots.txt is stored.
+/// Number of origins of one host whose robots.txt is stored.
 const MAX_NOTED: usize = 8;
 /// Limit on their total size. Every change rewrites the whole note, and the host determines how often that happens.
 const ROOM: usize = 2 * LONGEST_NOTED;
@@ -112,17 +114,17 @@ impl LaneNote {
     }
 }
 
-/// Milliseconds since the Unix epoch.
+/// Converts a time of this run to milliseconds since the Unix epoch.
 pub fn wall(clock: WallClock, time: Time) -> i64 {
     clock.at(time).as_millisecond()
 }
 
-/// The end of a back-off period, in this run's time.
+/// Converts the stored end of a back-off period to this run's time.
 pub fn rest_until(note: i64, clock: WallClock, now: Time) -> Time {
     now + span(wall(clock, now), note).min(LONGEST_RETRY_AFTER)
 }
 
-/// Until when a robots.txt is valid, in this run's time.
+/// Converts the stored expiry of a robots.txt to this run's time.
 pub fn robots_until(note: i64, clock: WallClock, now: Time) -> Time {
     now + span(wall(clock, now), note).min(ROBOTS_LIFE)
 }

@@ -12,7 +12,7 @@ use crate::outcome::Outcome;
 pub enum Change {
     New,
     Changed,
-    /// It had a usable response before and has none now.
+    /// It had a usable response before and has none now, or the later crawl has no record of it.
     Gone,
     Same,
 }

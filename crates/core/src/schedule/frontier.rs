@@ -6,9 +6,10 @@
 //!
 //! > known = queued + leased + settled
 //!
-//! The crawl has ended when nothing is queued and nothing is leased: a count, not a timer.
+//! The crawl has ended when nothing is queued and nothing is leased. This is a count; no timer is involved.
 //!
-//! One process owns a frontier. The operations are chosen so that a shared frontier can implement them too.
+//! A frontier belongs to one process, or the processes of a fleet share it. A shared frontier reports the changes of
+//! the other processes as [`FrontierNews`].
 
 use crate::outcome::Outcome;
 use crate::output::record::WarcLocation;
@@ -140,7 +141,8 @@ pub enum FrontierNews {
     MaxPages,
     /// The limit on bytes is reached.
     MaxBytes,
-    /// Start no request while this holds: this process has received its share of the limit on bytes.
+    /// With `true`: start no request, because this process has received its share of the limit on bytes. `false` ends
+    /// the hold.
     Hold(bool),
     /// This process's share of the limit on pages a second.
     Rate(f64),
@@ -177,7 +179,7 @@ impl fmt::Debug for FrontierWaker {
 /// on a thread of its own, and reports work that became available as [`FrontierNews`] after [`FrontierWaker::wake`].
 /// Until then [`Frontier::counts`] includes the links under way, so that the crawl does not end.
 pub trait Frontier {
-    /// The crawl starts, and may be woken by this from now on.
+    /// Called once when the crawl starts. The frontier wakes the crawl with it whenever there is news.
     fn set_waker(&mut self, _waker: FrontierWaker) {}
 
     /// Adds one link: `Some(lane)` if it was new and is now queued in that lane, `None` if it was known.
@@ -189,7 +191,7 @@ pub trait Frontier {
     /// of them together.
     fn prefetch(&self, _links: &mut dyn Iterator<Item = LinkRef<'_>>) {}
 
-    /// Whether a URL was ever added as work of this kind.
+    /// Whether a link with this URL was ever added. A sitemap file and a page at the same URL are different links.
     fn is_known(&self, url: UrlRef<'_>, kind: LinkKind) -> Result<bool, StoreError>;
 
     /// Leases up to `max_links` links of a lane, breadth first: lower depth first, then in order of arrival.
@@ -207,8 +209,8 @@ pub trait Frontier {
         Ok(())
     }
 
-    /// Returns a leased link that was not requested to its place in its queue. Unlike [`Frontier::give_back`] this
-    /// leaves no trace in a durable frontier, where leases are not stored.
+    /// Returns a leased link to its place in its queue; no request was sent for it. Unlike [`Frontier::give_back`] this
+    /// writes nothing in a durable frontier, where leases are not stored.
     fn put_back(&mut self, link: Link) -> Result<(), StoreError> {
         self.give_back(link)
     }
@@ -287,8 +289,8 @@ pub trait Frontier {
 /// The number of tries of a link whose request was sent by an earlier run that did not learn its result.
 pub const ALREADY_SENT: u8 = u8::MAX;
 
-/// The fingerprint of a plain request, by which the frontier recognises it. `key` is the key of the hash. Reading a URL
-/// as a sitemap and as a page are different work, so their fingerprints differ.
+/// The fingerprint of a plain GET request, by which the frontier recognises it. `key` is the key of the hash. A sitemap
+/// file and a page at the same URL have different fingerprints.
 pub fn link_fingerprint(url: UrlRef<'_>, kind: LinkKind, key: u64) -> u64 {
     const SITEMAP_FILE: u64 = 0x517E_3A9F_1E00_C0DE;
     match kind {

@@ -27,7 +27,7 @@ pub struct Job {
     pub http: LaneHttp,
     /// How often a server returned the request unprocessed. These do not count as attempts.
     pub unprocessed: u8,
-    /// Addresses to connect to, in order of preference. All were checked.
+    /// Addresses to connect to, in order of preference. None of them is a refused address.
     pub addresses: Arc<[IpAddr]>,
     /// Fields that few jobs need, boxed to keep waiting jobs small.
     pub extras: Option<Box<JobExtras>>,

@@ -5,9 +5,9 @@
 
 use hashbrown::HashMap;
 
-/// Redirects per generation; the last 32,768 to 65,536 are remembered.
+/// Redirects per generation. There are two generations, so the last 32,768 to 65,536 redirects are remembered.
 const CAPACITY: usize = 1 << 15;
-/// A loop has at most this many members.
+/// Longer loops are not recognised.
 const LONGEST_LOOP: usize = 64;
 
 /// Recent redirects, as fingerprints of URLs.

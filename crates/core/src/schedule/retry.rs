@@ -53,7 +53,8 @@ pub fn is_passing_status(status: u16) -> bool {
     matches!(status, 408 | 429 | 500 | 502 | 503 | 504)
 }
 
-/// Decides after an attempt. `tries` includes it.
+/// Decides whether to try again. `tries` counts the attempts so far. `wait` is the wait after the first attempt; it
+/// doubles with every further one.
 pub fn judge(visit: &Visit, tries: u8, max_tries: u8, wait: Duration) -> RetryVerdict {
     let passing = visit.facts.error.as_ref().is_some_and(|failure| is_passing(failure.kind))
         || visit.facts.status.is_some_and(is_passing_status);
@@ -69,8 +70,8 @@ pub fn judge(visit: &Visit, tries: u8, max_tries: u8, wait: Duration) -> RetryVe
     )
 }
 
-/// Decides after a first attempt with HEAD: GET follows where a server may answer it better, at once unless the server
-/// is overloaded or cannot be reached.
+/// Decides after a first attempt with HEAD. If the failure may be specific to HEAD, GET follows at once. Other failures
+/// are judged as usual, but with at least two tries.
 pub fn judge_head(visit: &Visit, max_tries: u8, wait: Duration) -> RetryVerdict {
     use ErrorKind as K;
     let is_of_method = match (visit.facts.outcome, visit.facts.status, &visit.facts.error) {
@@ -101,8 +102,8 @@ pub enum RetryAfter {
     Until(i64),
 }
 
-/// Parses a `Retry-After`: seconds, or a date. A date is relative to the `Date` of the response, if it has one, because
-/// the clock of the host may differ from ours.
+/// Parses a `Retry-After`: seconds, or a date. If the response has a `Date`, the wait is the time from that date,
+/// because the clock of the host may differ from ours.
 pub fn asked(value: &[u8], date: Option<&[u8]>) -> Option<RetryAfter> {
     let value = std::str::from_utf8(value.trim_ascii()).ok()?;
     if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {

@@ -1,9 +1,9 @@
 //! Activation of lanes: which hosts with queued links are on the workbench.
 //!
-//! A waiting host takes only its entry in the frontier and a number in [`WaitingLanes`]. While the workbench has few
-//! lanes, it takes new ones at once. Beyond that, it takes one only if a slot would stay empty. At its limit it evicts
-//! idle lanes, and parks lanes that cannot start a request for a long time: the links of a parked lane return to the
-//! frontier.
+//! A waiting host uses little memory: its entry in the frontier and a number in [`WaitingLanes`]. While the workbench
+//! has few lanes, it accepts new ones at once. Beyond that, it accepts one only if a slot would stay empty. At its limit
+//! it evicts idle lanes, and parks lanes that cannot start a request for a long time: the links of a parked lane return
+//! to the frontier.
 //!
 //! Invariant: a lane with queued links is on the workbench, waiting, parked, or being handed to another process.
 
@@ -22,7 +22,7 @@ pub(super) struct WaitingLanes {
     parked: BTreeSet<(Time, LaneId)>,
     /// Lanes in `queue` or `parked`.
     waiting: LaneSet,
-    /// Lanes that had work at any time in this run.
+    /// Lanes that have had work in this run.
     met: LaneSet,
 }
 

@@ -10,7 +10,8 @@ use crate::schedule::trap::{Cut, Traps};
 use crate::time::Time;
 use crate::visit::Visit;
 
-/// How many links are announced to the frontier at a time: what it loads for them must fit into the cache.
+/// How many links are announced to the frontier at a time. The cache lines that it prefetches for them must fit into
+/// the processor's cache.
 const PREFETCHED: usize = 64;
 
 impl<F: Frontier> Keeper<F> {

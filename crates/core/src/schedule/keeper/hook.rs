@@ -1,4 +1,4 @@
-//! What is decided right before a request is sent.
+//! The last check before a request is sent, and the request hook of the library's user.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -9,7 +9,8 @@ use crate::schedule::frontier::{ALREADY_SENT, Frontier};
 use crate::schedule::job::{Job, Purpose};
 
 impl<F: Frontier> Keeper<F> {
-    /// Why the request of a job is not sent, if so. The hook of the library's user may change it before.
+    /// Runs the request hook, which may add headers to the request or refuse it. Returns the reason if the request must
+    /// not be sent.
     pub(super) fn refusal(&self, job: &mut Job) -> Option<Failure> {
         if job.link.tries == ALREADY_SENT && !job.link.is_repeatable() {
             let words = "an earlier run may have sent the request and did not learn its result; it is not repeated";

@@ -3,9 +3,11 @@
 //! The keeper decides and never waits. Its driver (a thread with an inbox, or a simulation) reports events
 //! ([`Keeper::finished`], [`Keeper::resolved`], [`Keeper::put`]) and asks for the next action ([`Keeper::next`]).
 //!
-//! Invariants: every link that enters the frontier is settled exactly once, or is back in its queue when a limit ends
-//! the crawl; the crawl is over exactly when no link is queued, held or in flight, which is a count and not a timer;
-//! `--max-pages` is never exceeded.
+//! Invariants:
+//!
+//! - Every link that enters the frontier is settled exactly once, or is back in its queue when a limit ends the crawl.
+//! - The crawl is over exactly when no link is queued, held or in flight. This is a count; no timer is involved.
+//! - `--max-pages` is never exceeded.
 
 mod activation;
 mod admission;
@@ -54,7 +56,7 @@ pub use crate::output::warc::ArchiveChunk;
 const MAX_RECALLS: usize = 256;
 /// Pause after that many loads, so that the driver can handle signals and deadlines.
 const RECALL_PAUSE: Duration = Duration::from_millis(1);
-/// Cookies may use this fraction (one nth) of `--max-memory`.
+/// Cookies may use one sixteenth of `--max-memory`.
 const COOKIE_PART: u64 = 16;
 /// How many links are added to the frontier in one call.
 const PUT_PORTION: usize = 1_024;
@@ -96,7 +98,8 @@ pub struct Keeper<F> {
     excludes: Option<RegexSet>,
     /// Whether memory has no room for further host names.
     is_full_of_hosts: bool,
-    /// How many links a lane holds at most, once a request was large; its body is in memory with its link.
+    /// Limit on the links that a lane holds, because a link holds the body of its request. `None` until a large request
+    /// is seen.
     request_room: Option<usize>,
     /// Whether the user of the library may still add links.
     open: bool,
@@ -380,7 +383,7 @@ impl<F: Frontier> Keeper<F> {
                         return Ok(Order::Wait((now + RECALL_PAUSE).min(self.deadline)));
                     }
                 }
-                // The lane could not start: try a waiting lane.
+                // No lane of the workbench can start a request: add a waiting lane.
                 Next::Wait(_) if self.activate_lanes(now)? => {}
                 Next::Wait(until) => {
                     let until = until.min(self.waiting.due());
@@ -390,7 +393,7 @@ impl<F: Frontier> Keeper<F> {
                             self.give_back()?;
                             Order::Done(end)
                         }
-                        // Excluded links are removed from the queues in portions.
+                        // Excluded links are removed from the queues in portions: continue soon.
                         None if self.bench.awaits_refill() => Order::Wait((now + RECALL_PAUSE).min(self.deadline)),
                         None => Order::Wait(until.min(self.deadline)),
                     });
@@ -441,7 +444,7 @@ impl<F: Frontier> Keeper<F> {
         budget.set(MemoryPart::Cookies, jar as u64);
     }
 
-    /// Refuses links to unknown hosts, or accepts them again: host names cannot be moved to disk.
+    /// Refuses links to unknown hosts while memory is full: host names cannot be moved to disk.
     pub fn set_full_of_hosts(&mut self, is_full: bool) {
         self.is_full_of_hosts = is_full;
     }
@@ -578,8 +581,8 @@ impl<F: Frontier> Keeper<F> {
     }
 }
 
-/// Resets a link that goes back to its queue to not requested, so that the run that takes it next counts it towards
-/// `--max-pages`. A request that an earlier run has sent and that must not be sent twice keeps its mark.
+/// Resets the tries of a link that goes back to its queue, so that the run that takes it next counts it towards
+/// `--max-pages`. A link keeps [`ALREADY_SENT`] if its request must not be sent twice.
 fn not_begun(link: Link) -> Link {
     let tries = if link.tries == ALREADY_SENT && !link.is_repeatable() { ALREADY_SENT } else { 0 };
     Link { tries, ..link }

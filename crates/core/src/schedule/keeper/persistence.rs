@@ -83,8 +83,8 @@ impl<F: Frontier> Keeper<F> {
         Ok(())
     }
 
-    /// Keeps the delay from the last request of the previous run. The time of each host's last request is not stored, so
-    /// all lanes wait.
+    /// Applies the delay between requests across runs. The time of each host's last request is not stored, so every lane
+    /// counts the delay from the end of the previous run.
     pub(super) fn keep_initial_delay(&mut self, lane: LaneId, now: Time) {
         if self.before > 0 {
             self.bench.keep_initial_delay(lane, carryover::age(self.before, self.clock, now), now);

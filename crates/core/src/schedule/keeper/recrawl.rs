@@ -109,7 +109,7 @@ impl<F: Frontier> Keeper<F> {
         else {
             return Ok(());
         };
-        // A body that the archive is to hold must be sent once.
+        // A 304 has no body: with an archive, request the page in full unless its body is archived already.
         let is_kept = !self.rules.archive || carried::archived_body(&line).is_some();
         if !is_kept || !matches!(outcome, Outcome::Ok | Outcome::NotModified) {
             return Ok(());

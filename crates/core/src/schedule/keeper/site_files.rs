@@ -44,6 +44,8 @@ impl<F: Frontier> Keeper<F> {
         Ok(())
     }
 
+    /// The state of an origin's robots.txt after its fetch.
+    ///
     /// | result of the fetch | outcome of the origin's links |
     /// |---|---|
     /// | 2xx, read up to the size limit | as the rules say |
@@ -124,7 +126,7 @@ impl<F: Frontier> Keeper<F> {
             links.extend(children.filter_map(|url| self.sitemap_link(url, via, depth, redirects)));
         }
         let host = visit.link.url.host();
-        // A gzipped file is longer than the body; each listed URL takes some bytes of it.
+        // The body may be a gzip file, which is shorter than its text: charge at least 64 bytes for each listed URL.
         let listed = (sitemap.entries.len() + sitemap.children.len()) as u64;
         if self.traps.sitemap_read(host, visit.facts.bytes_body.max(listed * 64), sitemap) {
             self.drop_sitemaps(host, now)?;

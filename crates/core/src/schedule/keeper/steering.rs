@@ -18,7 +18,7 @@ use crate::time::Time;
 const MAX_EXCLUDES: usize = 1_000;
 /// How many excluded links are removed from a queue before other work continues.
 const MAX_DISMISSED_PER_CALL: usize = 4_096;
-/// Requests from this size on limit how many links a lane holds.
+/// If there are requests of this size or larger, lanes hold fewer links.
 const LARGE_REQUEST: usize = 64 << 10;
 /// Bytes of requests that a lane holds at most, unless a single one is larger.
 const MAX_LANE_REQUESTS: usize = 4 << 20;
@@ -75,8 +75,8 @@ impl<F: Frontier> Keeper<F> {
         Ok(ControlVerdict::Done)
     }
 
-    /// Drops the sitemap files on the workbench of a site whose budget for them is spent. Those in the frontier follow
-    /// when they are taken.
+    /// Drops the sitemap files of a site whose budget for them is spent. Those on the workbench are dropped now, those in
+    /// the frontier when they are taken.
     pub(super) fn drop_sitemaps(&mut self, host: &str, now: Time) -> Result<(), StoreError> {
         let site = scope::domain_key(host);
         let is_meant = |link: &Link| link.kind == LinkKind::SitemapFile && scope::domain_key(link.url.host()) == site;
@@ -101,7 +101,8 @@ impl<F: Frontier> Keeper<F> {
         is_spent.then(|| self.traps.drop_sitemap(link.url.as_ref()).as_str())
     }
 
-    /// Applies the changes of earlier runs. A new value on the command line overrides a change to its old value.
+    /// Applies the changes of earlier runs. If the command line has another value than when the change was made, the
+    /// command line wins.
     pub(super) fn recall_steering(&mut self, now: Time) {
         let steering = self.progress.steering.clone();
         if let Some((was, pace)) = steering.pace {
@@ -154,7 +155,7 @@ impl<F: Frontier> Keeper<F> {
         }
     }
 
-    /// Takes links for a lane from the frontier: a batch, or fewer if requests are large.
+    /// Leases links for a lane: a batch, or fewer if requests are large.
     pub(super) fn take_within_weight(&mut self, lane: LaneId) -> Result<Vec<Link>, StoreError> {
         let queued = self.bench.lane(lane).map_or(0, |lane| lane.queue.len());
         let mut max_links = self.bench.lane_batch();

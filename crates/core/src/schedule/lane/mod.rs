@@ -1,8 +1,8 @@
 //! [`Lane`]: the unit of politeness, one host name.
 //!
 //! A lane knows how many requests may be in flight at its host (`width`), when the next one may start (`due`), and the
-//! state of pace and back-off. It holds the part of the host's queue that is on the workbench,
-//! the host's addresses, and the robots rules of each of its origins.
+//! state of pace and back-off. It holds the part of the host's queue that is on the workbench, the host's addresses, and
+//! the robots rules of each of its origins.
 //!
 //! Invariant: `in_flight <= width` whenever a job is handed out, and no job starts before `due`.
 
@@ -52,11 +52,11 @@ pub struct Lane {
     pub addresses: Addresses,
     pub robots: Vec<(Origin, RobotsState)>,
     pub pace: LanePace,
-    /// How the host speaks HTTP, as far as its origins do not differ.
+    /// The HTTP version of the host's origins, except those in `http1_ports`.
     pub http: LaneHttp,
-    /// Ports of HTTPS origins that asked for HTTP/1.1. Hardly any host has one.
+    /// Ports of HTTPS origins that asked for HTTP/1.1. Empty for nearly all hosts.
     http1_ports: Vec<u16>,
-    /// How many requests at a time its connection takes.
+    /// How many concurrent requests the host's HTTP/2 connection accepts.
     max_streams: u32,
     slots: Slots,
 }
@@ -79,8 +79,8 @@ pub enum Addresses {
         since: Time,
         tries: u8,
     },
-    /// Valid until then, and in any case for the first job: a lane that waits long for a free slot must not repeat the
-    /// lookup. `took` is the duration of the lookup, which the first job reports.
+    /// The first job may use the addresses even after `until`: a lane that waits long for a free slot must not repeat
+    /// the lookup. `took` is the duration of the lookup, which the first job reports.
     Known {
         list: Arc<[IpAddr]>,
         until: Time,
@@ -156,7 +156,7 @@ impl Lane {
         self.slots.taken < self.pace.width().min(self.max_streams.max(1) as usize)
     }
 
-    /// Learns from a visit how the host speaks HTTP. A request for HTTP/1.1 is final, for the origin that made it.
+    /// Learns the host's HTTP version from a visit. If an origin asks for HTTP/1.1, that is final for this origin.
     pub fn learn_http(&mut self, visit: &Visit) {
         let url = &visit.link.url;
         let (http, streams) = match (visit.message.http, visit.facts.status) {
@@ -173,7 +173,7 @@ impl Lane {
             if self.http1_ports.len() < MAX_ORIGINS {
                 self.http1_ports.push(url.port());
             }
-            // What was known may be of this origin. The others tell it again.
+            // What is known may come from this origin. It is learnt again from the next response of another origin.
             (self.http, self.max_streams) = (LaneHttp::Unknown, u32::MAX);
             return;
         }
@@ -191,7 +191,7 @@ impl Lane {
         url.is_https() && self.http1_ports.contains(&url.port())
     }
 
-    /// How a job for this URL is to be sent.
+    /// The HTTP version for a job with this URL.
     pub fn http_for(&self, url: &Url, rules: &Rules) -> LaneHttp {
         let offered = match rules.http {
             HttpVersion::Http1 => false,
@@ -238,7 +238,7 @@ impl Lane {
         !self.queue.is_empty() || !self.retries.is_empty() || !self.site_files.is_empty()
     }
 
-    /// Whether requests to the host are in flight or due soon.
+    /// Whether the host has requests in flight, or links on the workbench or in the frontier.
     pub fn is_busy(&self) -> bool {
         self.has_work() || self.backlog > 0 || self.in_flight() > 0
     }
@@ -257,7 +257,7 @@ impl Lane {
         self.backlog.saturating_add(self.queue.len() as u64)
     }
 
-    /// When the next request could start, as far as this lane knows; `pages`: whether new pages may be requested.
+    /// When the next request could start, without regard to other lanes. `pages`: whether new pages may be requested.
     pub fn due(&self, pages: bool) -> Time {
         if !self.has_room() {
             return Time::NEVER;
@@ -322,13 +322,13 @@ impl Lane {
 #[derive(Debug)]
 pub struct SlotHolder {
     pub url: Url,
-    /// The addresses whose caps count this request.
+    /// The addresses whose limits on requests in flight count this request.
     pub addresses: Arc<[IpAddr]>,
     pub flight: Flight,
 }
 
-/// The numbered slots of a lane. The lowest free one is taken
-/// first, so that a lane that needs few connections keeps using the same few.
+/// The numbered slots of a lane. The lowest free one is taken first, so that a lane that needs few connections keeps
+/// using the same few.
 #[derive(Debug, Default)]
 struct Slots {
     taken: usize,

@@ -1,6 +1,6 @@
 //! [`LanePace`]: when the next request to a host may start, and how many may be in flight.
 //!
-//! It has five parts. Each of them answers one question:
+//! It has five parts, each for one question:
 //!
 //! - `StartGate`: when may the next request start? (`--delay`, Crawl-delay, Retry-After, back-off)
 //! - [`WidthControl`]: how many requests at once does the host serve without becoming slower? (`--pace steady`)
@@ -32,8 +32,8 @@ const LOCAL_SAMPLES: u16 = 8;
 /// Number of consecutive failures without any response after which a host is given up: about four minutes with default
 /// settings.
 const MAX_FAILURES: u8 = 10;
-/// Number of consecutive refusals after which a host is given up: half an hour with default settings, longer with
-/// Retry-After.
+/// Number of consecutive refusals and failures after which a host is given up: half an hour with default settings,
+/// longer with Retry-After.
 const MAX_REFUSALS: u8 = 40;
 
 /// The pace of one lane.
@@ -411,7 +411,7 @@ impl Window {
         }
     }
 
-    /// `is_new`: not part of a refusal that was counted before.
+    /// `is_new` is false if the request was in flight together with one whose refusal was counted.
     fn refused(&mut self, flight: Flight, is_new: bool, rest: Time, now: Time) {
         match self {
             Self::Simple { .. } if is_new => self.failed(now),

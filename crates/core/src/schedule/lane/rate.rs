@@ -1,8 +1,8 @@
-//! [`RateCap`]: requests per second below a rate that a host refused.
+//! [`RateCap`]: a limit on requests per second, below a rate that a host refused.
 //!
 //! A host that answers 429 or 503 may limit the rate, not the concurrency. The cap starts below the rate at which the
-//! host refused, holds for a while, and then grows in steps that double, as long as requests keep to it and none is
-//! refused. The next refusal lowers it again.
+//! host refused and holds for a while. Then it grows in steps that double, as long as requests come close to it and none
+//! is refused. The next refusal lowers it again.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::time::Time;
 /// How long the cap holds after a refusal: at first and at most, in seconds.
 const FIRST_HOLD: f32 = 4.0;
 const LONGEST_HOLD: f32 = 40.0;
-/// How often the cap grows after that.
+/// After that, the cap grows at most once in this time.
 const STEP_EVERY: Duration = Duration::from_secs(2);
 /// The accepted rate is measured over one to two of these.
 const WINDOW: Duration = Duration::from_secs(5);
@@ -23,10 +23,12 @@ const MIN_ACCEPTED: u32 = 10;
 pub struct RateCap {
     /// Starts per second; none if the host has not refused a request.
     rate: Option<f32>,
+    /// How long the cap holds after the next refusal, in seconds.
     hold: f32,
+    /// The fraction by which the cap grows next.
     step: f32,
     grows_at: Time,
-    /// Accepted requests in the current window and in the one before.
+    /// Accepted requests in the current window, its start, and the same for the window before.
     accepted: u32,
     since: Time,
     earlier: u32,

@@ -282,7 +282,7 @@ fn a_delay_counts_from_the_moment_of_sending() {
     assert_eq!(pace.due(), at(500));
 }
 
-/// A visit to a page of the lane's host that says how the host spoke.
+/// A visit whose response used this HTTP version.
 fn spoke(url: &str, http: LaneHttp, streams: Option<u32>) -> Visit {
     let link = Link::root(Url::parse(url).expect("a URL"), 1);
     let (purpose, lane, addresses) = (Purpose::Page, LaneId(1), Arc::from([]));

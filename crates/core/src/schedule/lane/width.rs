@@ -120,11 +120,14 @@ pub struct WidthControl {
     level: f32,
     /// The lowest recent level.
     floor: f32,
+    /// When `level` and `floor` were last updated.
     leveled: Time,
     /// Highest width that was not refused, and when a wider one is tried again.
     cap: u16,
     cap_until: Time,
+    /// How long a refused width is avoided.
     cap_hold: Duration,
+    /// When `cap` was last raised.
     raised: Time,
 }
 
@@ -146,11 +149,12 @@ struct Kind {
     /// Long-term mean.
     mean: f32,
     updated: Time,
+    /// The current phase, and the phase before.
     now: Cell,
     before: Cell,
 }
 
-/// Mean latency of one kind in one phase.
+/// Mean of the logarithms of the latencies of one kind in one phase.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cell {
     samples: u16,
@@ -168,15 +172,18 @@ struct Difference {
 }
 
 impl Difference {
+    /// Whether the larger width hardly increases the throughput.
     fn is_wasted(&self) -> bool {
         let wasted = WASTED * self.full;
         self.slower - 2.0 * self.error > wasted || (self.slower > wasted && self.error < 0.1 * self.full)
     }
 
+    /// Whether the larger width clearly increases the throughput.
     fn is_gain(&self) -> bool {
         self.slower + self.error < WASTED * self.full
     }
 
+    /// Whether the smaller width may be worth keeping while the host is slow.
     fn may_help(&self) -> bool {
         self.slower + self.error > WASTED_WHEN_SLOW * self.full
     }
@@ -320,6 +327,7 @@ impl WidthControl {
         }
     }
 
+    /// Ends the current phase if it has enough samples: see the table at the top of this file.
     fn decide(&mut self, limit: u16, now: Time) {
         let enough = self.width.max(6);
         let until_wider = self.width.max(4).saturating_mul(self.patience);
@@ -425,8 +433,8 @@ impl WidthControl {
     }
 }
 
-/// The kind of a page: a hash of its path without digits and last segment, of its extension, and of whether it has a
-/// query. Pages of one kind are served by the same code, so their latencies can be compared.
+/// The kind of a page: a hash of its first two folders without digits, of its extension, and of whether it has a query.
+/// Pages of one kind are probably served by the same code, so their latencies can be compared.
 pub fn page_kind(target: &str) -> u16 {
     let (path, query) = target.split_once('?').map_or((target, false), |(path, _)| (path, true));
     let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));

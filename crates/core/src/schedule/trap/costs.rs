@@ -92,7 +92,7 @@ impl SiteCosts {
         self.balances.is_empty()
     }
 
-    /// Adds a cost, and subtracts what the same response pays.
+    /// Adds a cost to the balance of a site, and subtracts the contribution of the same response.
     pub fn charge(&mut self, cost: Cost, host: &str, spent: u64, paid: u64) {
         if spent > paid {
             self.add(cost, host, spent - paid);

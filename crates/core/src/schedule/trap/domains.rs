@@ -13,7 +13,7 @@ use crate::page::link::Link;
 use crate::page::scope::domain_key;
 use crate::schedule::frontier::{LaneId, LinkRef};
 
-/// Pages with new text that make a host useful.
+/// A host with this many pages with new text is useful.
 const USEFUL: u8 = 4;
 /// Hosts that one useful host adds to the limit.
 const HOSTS_PER_USEFUL_HOST: u32 = 4;
@@ -31,6 +31,7 @@ pub struct Domains {
     domains: HashMap<u64, Domain>,
     /// By lane: pages with new text, up to [`USEFUL`].
     useful_pages: Vec<u8>,
+    /// The first link to each host that is not admitted yet, with the key of the host's domain.
     waiting: Vec<(u64, Link)>,
     /// Links whose hosts are now admitted.
     released: Vec<Link>,

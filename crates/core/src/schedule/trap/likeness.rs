@@ -14,14 +14,15 @@ use crate::swar;
 
 /// A page with fewer bytes of text is not compared.
 const MIN_TEXT: u64 = 64;
-/// Bytes of each piece of text that the sketch uses.
+/// A piece of text is identified by this many bytes at its start.
 const LOOKED_AT: usize = 16;
-/// A longer piece counts once for each of these bytes in the [`MinHash`], so that paragraphs outweigh menus, ...
+/// In the [`MinHash`], a piece has a weight of one per this many bytes, so that paragraphs outweigh menus.
 const WEIGHED: u64 = 64;
-/// ... up to this often.
+/// The largest weight of a piece.
 const MAX_WEIGHT: u64 = 64;
-/// A page with less than this, counted so, has no [`MinHash`].
+/// A page with a smaller total weight has no [`MinHash`].
 const MIN_WEIGHT: u32 = 16;
+/// An odd multiplier for hashing: 2⁶⁴ divided by the golden ratio.
 const ODD: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// The two fingerprints of a page.
@@ -37,11 +38,11 @@ pub struct Likeness {
     pub sketch: u64,
 }
 
-/// A fingerprint of a page's text that shows how much two texts have in common: of its sixteen digits, as many are equal
-/// as parts of the texts, and chance adds one in sixteen.
+/// A fingerprint of sixteen hexadecimal digits that estimates how much two texts have in common: the fraction of equal
+/// digits is about the fraction of common parts. Different texts have one equal digit on average, by chance.
 ///
-/// Parts are the pieces of text between two tags, by their first bytes and their length, and a long piece counts as
-/// several. They are divided into sixteen groups by hash; four bits of the smallest hash of each group are kept.
+/// A part is a piece of text between two tags; a long piece counts as several parts. The parts are divided into sixteen
+/// groups by hash, and four bits of the smallest hash of each group are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MinHash(pub u64);
 
@@ -92,10 +93,11 @@ pub struct LikenessReader {
     /// The first bytes of the current piece of text between two tags.
     piece: u128,
     piece_bytes: usize,
+    /// The smallest hash of each group of pieces, for the sketch.
     least: [u64; 4],
     /// Where the current piece begins, in bytes of text.
     piece_start: u64,
-    /// The smallest hash of each group of weighed pieces, and how many there are.
+    /// The smallest hash of each group of parts, for the [`MinHash`], and the number of parts.
     least_weighed: [u32; 16],
     weight: u32,
     words: WordCount,
@@ -249,7 +251,7 @@ impl LikenessReader {
         self.in_word = 0;
     }
 
-    /// Appends up to eight bytes; every complete word is hashed.
+    /// Appends up to eight bytes; every complete group of eight bytes is hashed.
     fn push(&mut self, bytes: u64, count: u32) {
         let begun_bits = 8 * self.begun_bytes;
         self.begun |= bytes << begun_bits;
@@ -261,6 +263,7 @@ impl LikenessReader {
         }
     }
 
+    /// Hashes eight bytes of text.
     fn word(&mut self, word: u64) {
         self.text = (self.text.rotate_left(23) ^ word).wrapping_mul(ODD);
     }
@@ -274,7 +277,7 @@ fn mask_numbers(piece: u128) -> u128 {
     }
     let digit_bytes = (digits >> 7) * 0xFF;
     let mut alike = (piece & !digit_bytes) | ((digits >> 7) * u128::from(b'0'));
-    // Digits that follow a digit are removed from the end, so that the positions of the others stay valid.
+    // Remove the digits that follow a digit. The last one goes first, so that the positions of the others stay valid.
     let mut too_many = digits & (digits << 8);
     while too_many != 0 {
         let place = too_many.ilog2() & !7;

@@ -51,34 +51,40 @@ pub use likeness::{Likeness, LikenessReader, MinHash, WordCount};
 pub use pattern::{is_circular, is_deep, pattern};
 pub use recent::Recent;
 
-/// Number of pages whose texts are remembered at least; at most twice as many are.
+/// Number of fingerprints that are remembered at least; at most twice as many are. Each page has two fingerprints.
 const PAGES: usize = 1 << 17;
-/// Number of hosts with budgets, and of paths (up to twice as many). Others are not charged.
+/// Limit on hosts with charges; links to further hosts are not charged. Also the number of paths whose combinations of
+/// parameters are remembered at least; at most twice as many are.
 const TRACKED: usize = 4_096;
 /// Number of patterns per host with their own budgets; links of other patterns are charged to the host only.
 const PATTERNS: usize = 64;
-/// Number of places with skipped links that are reported individually.
+/// Limit on the places with skipped links that are reported individually.
 const CUTS: usize = 1_000;
-/// The limit on such places per host, so that one host does not displace others from the report.
+/// The limit per host, so that one host does not displace others from the report.
 const CUTS_A_HOST: usize = 64;
 /// The place under which all further skipped links are counted.
 const ELSEWHERE: &str = "elsewhere";
 /// Depth beyond which nearly equal pages are charged. Large sites are wide and shallow; chains of "next" links are deep.
 const FAR: u32 = 64;
-/// Charges that a page with new text refunds.
+/// Number of charges that a page with new text refunds.
 const REFUND: u32 = 16;
 /// Free combinations of parameter names per path, because one script may serve a whole site.
 const COMBINATIONS: usize = 16;
 /// A page links almost only to unknown pages if fewer than one in this many of its links is known.
 const KNOWN_ONE_OF: u32 = 20;
 
-/// The budgets, all derived from `--trap-budget`.
+/// The budgets, all derived from `--trap-budget`. Each is a number of links, except `hosts`.
 #[derive(Clone, Copy, Debug)]
 struct Budgets {
+    /// Per pattern: links on pages with the same text as another page.
     same: u32,
+    /// Per pattern: links on distant pages with nearly the same text as another page.
     alike: u32,
+    /// Per path: links with new combinations of parameters.
     variants: u32,
+    /// Per host: links on pages that link almost only to unknown pages.
     unknown: u32,
+    /// Free hosts per registrable domain.
     hosts: u32,
 }
 
@@ -234,6 +240,7 @@ enum Novelty {
 /// The state while the links of one page are judged.
 #[derive(Debug)]
 pub struct Judging {
+    /// The URL of the page.
     host: Url,
     lane: Option<LaneId>,
     novelty: Novelty,
@@ -294,7 +301,9 @@ impl Charges {
 
 #[derive(Clone, Debug, Default)]
 struct Variants {
+    /// Hashes of the free combinations.
     combinations: Vec<u64>,
+    /// Number of links with other combinations.
     charged: u32,
 }
 
@@ -319,7 +328,7 @@ impl Traps {
         }
     }
 
-    /// Counts a link that the user or a sitemap vouches for.
+    /// Admits the host of a link from the user or from a sitemap, and counts the link.
     pub fn vouch(&mut self, host: &str) {
         if let Some(domains) = &mut self.domains {
             domains.admit_always(host);
@@ -410,8 +419,8 @@ impl Traps {
         }
     }
 
-    /// Whether a link is left out, and by which rule. `is_known` tells whether it is in the frontier already: such a
-    /// link is not charged.
+    /// Charges a link. Returns the rule if the link must be skipped. `is_known` tells whether the link is in the frontier
+    /// already: such a link is not charged.
     pub fn judge<E>(
         &mut self,
         judging: &mut Judging,
@@ -557,7 +566,7 @@ impl Traps {
         self.pages.get(&xxh3_64(host.as_bytes())).copied()
     }
 
-    /// Where links were left out, largest numbers first.
+    /// The places where links were skipped, largest numbers first.
     pub fn cuts(&self) -> Vec<Cut> {
         let mut cuts: Vec<Cut> = self.cuts.values().cloned().collect();
         cuts.sort_unstable_by(|a, b| (b.left, a.rule, &a.at).cmp(&(a.left, b.rule, &b.at)));
@@ -645,11 +654,13 @@ impl Traps {
         None
     }
 
+    /// Counts one skipped link, and returns the rule.
     fn leave_out(&mut self, rule: TrapRule, at: &str, url: UrlRef<'_>) -> Option<TrapRule> {
         self.cut(rule, at, 1, url.as_str());
         Some(rule)
     }
 
+    /// Counts `left` skipped links at a place.
     fn cut(&mut self, rule: TrapRule, at: &str, left: u64, example: &str) {
         let mut key = (rule, Box::from(at));
         if !self.cuts.contains_key(&key) {

@@ -57,7 +57,7 @@ pub const PARK_AFTER: Duration = Duration::from_secs(60);
 const WEIGHT_CLASS: usize = 64 << 10;
 /// How long the rules of a busy lane that are not stored on disk stay in memory at least.
 pub(super) const MIN_RESIDENCE: Duration = Duration::from_secs(60);
-/// Pause after an eviction that freed nothing: a search visits all lanes.
+/// Pause after an eviction that freed too little: a search visits all lanes.
 const EVICTION_PAUSE: Duration = Duration::from_secs(1);
 
 /// Sizes and limits of the caches of the workbench.
@@ -65,19 +65,20 @@ pub(super) struct Evictable {
     /// Limit and current size of all robots rules, in bytes.
     robots_limit: usize,
     taken: usize,
-    /// The last eviction freed nothing; the next search is at this time.
+    /// If the last eviction freed too little: the time of the next search.
     full_until: Time,
     /// Limit on lanes.
     max_lanes: usize,
     /// Lanes with work that are taken at once.
     eager_lanes: usize,
-    /// Limit on links on the workbench, as far as lanes have at least [`MIN_BATCH`] each.
+    /// Limit on links on the workbench. Very many lanes may exceed it, because each gets at least [`MIN_BATCH`].
     max_links: usize,
-    /// Lanes that became idle, earliest first. A lane that is busy again stays here until its turn.
+    /// Lanes that became idle, earliest first. Entries of lanes that are busy again are skipped later.
     idle: VecDeque<LaneId>,
     idle_lanes: usize,
     /// Delays and failures that still apply to evicted lanes.
     carried: HashMap<LaneId, Carried>,
+    /// The entries of `carried` in order of their end.
     carried_until: BTreeSet<(Time, LaneId)>,
 }
 
@@ -257,7 +258,7 @@ impl Workbench {
         self.evictable.is_full().then_some(self.evictable.full_until)
     }
 
-    /// Notes whether a lane is idle, after it changed.
+    /// Updates the counts of idle, fast and quick lanes after a lane changed.
     pub(super) fn note_idle(&mut self, id: LaneId) {
         let Some(entry) = self.lanes.get_mut(&id) else { return };
         let is_idle = !entry.lane.is_busy();

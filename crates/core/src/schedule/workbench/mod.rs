@@ -1,21 +1,31 @@
 //! [`Workbench`]: the lanes in memory, and which of them may send the next request.
 //!
 //! The frontier holds all known URLs; the workbench holds the lanes being worked on. Politeness is ownership: a [`Job`]
-//! is the right to use one slot of a lane. [`Workbench::next`] hands it out, and [`Workbench::finish`] releases it. So
-//! limits hold by construction, without counters to check afterwards.
+//! is the right to use one slot of a lane. [`Workbench::next`] hands it out, and [`Workbench::finish`] releases it. A
+//! worker without a job cannot send a request, so the limits hold by construction.
 //!
-//! A lane that can start a request is in exactly one queue: `ready` (it may start now), `later` (it may start at a
-//! known time), `rated` (it may start when `--rate` allows a page), or the queue of an address without a free slot. A
-//! lane that waits for an event (a response, a DNS answer, a robots.txt, more links) is in none of them; the event puts
-//! it back.
+//! A lane that can start a request is in exactly one queue:
+//!
+//! - `ready`: it may start now.
+//! - `later`: it may start at a known time.
+//! - `rated`: it may start when `--rate` allows a page.
+//! - `crowded`: it holds slots for long, and may start when more slots are free.
+//! - `unproven`: it may start when a slot is free that is not reserved for quick lanes.
+//! - the queue of an address whose slots are all in use.
+//!
+//! A lane that waits for an event (a response, a DNS answer, a robots.txt, more links) is in none of them; the event
+//! puts it back.
 //!
 //! Robots rules may be evicted while their lane has work (see `eviction`). Such a lane ranks after all lanes whose
 //! rules are in memory. When its turn comes, its rules are loaded again and it goes first. So every reload leads to a
 //! request or a decision, and lanes cannot evict each other's rules forever.
 //!
-//! Invariants: requests in flight never exceed the concurrency, the width of a lane, or the cap of an address; no
-//! request starts before its lane is due; robots.txt is fetched before the first page of an origin; a link whose outcome
-//! is known is settled at once, so that no timer decides when the crawl ends.
+//! Invariants:
+//!
+//! - Requests in flight never exceed the concurrency, the width of a lane, or the cap of an address.
+//! - No request starts before its lane is due.
+//! - robots.txt is fetched before the first page of an origin.
+//! - A link whose outcome is known is settled at once, so that no timer decides when the crawl ends.
 
 mod eviction;
 mod lane_queues;
@@ -88,11 +98,11 @@ pub struct Workbench {
     held: HeldLinks,
     draining: bool,
     paused: bool,
-    /// The disk is behind.
+    /// Whether no request starts because the disk is behind.
     held_back: bool,
-    /// The share of a limit that several processes divide is used up.
+    /// Whether no request starts because this process has used up its share of a limit of the fleet.
     held_for_share: bool,
-    /// Given to the jobs of lanes with a delay; none: delays count from the start of a job.
+    /// Given to the jobs of lanes with a delay. Without it, delays count from the start of a job.
     send_reporter: Option<SendReporter>,
 }
 
@@ -221,7 +231,7 @@ impl Workbench {
         self.lanes.get(&id).map_or(Time::ZERO, |entry| entry.lane.pace.rests_until())
     }
 
-    /// Keeps the usual delay from the last request of an earlier run, which may have been as recent as `ago`.
+    /// Applies the delay between requests to a request that an earlier run or another process may have sent `ago`.
     pub fn keep_initial_delay(&mut self, id: LaneId, ago: Duration, now: Time) {
         if let Some(entry) = self.lanes.get_mut(&id) {
             let pace = &mut entry.lane.pace;
@@ -436,17 +446,17 @@ impl Workbench {
         self.next_start = self.next_start.min(now + spacing);
     }
 
-    /// Changes the limit on requests in flight at one address. Those above a lower one are completed.
+    /// Changes the limit on requests in flight at one address. Requests in flight above a lower limit may finish.
     pub fn limit_addresses(&mut self, most: usize) {
         Arc::make_mut(&mut self.rules).per_ip = Some(most);
     }
 
-    /// Pages a second, where they are limited.
+    /// The limit on pages a second, if there is one.
     pub fn rate(&self) -> Option<f64> {
         self.rules.rate
     }
 
-    /// Removes links that are not in flight.
+    /// Removes the queued pages and the retries for which `is_meant` is true.
     pub fn remove(&mut self, is_meant: impl Fn(&Link) -> bool, now: Time) -> Vec<Link> {
         let mut removed = Vec::new();
         let ids: Vec<LaneId> = self.lanes.keys().copied().collect();
@@ -506,7 +516,7 @@ impl Workbench {
         links
     }
 
-    /// Takes back all links of one lane that are not in flight; the frontier has no more for it.
+    /// Takes back all links of one lane that are not in flight, because another process takes the lane over.
     pub fn withdraw(&mut self, id: LaneId, now: Time) -> Vec<Link> {
         let Some(entry) = self.lanes.get_mut(&id) else { return Vec::new() };
         let lane = &mut entry.lane;
@@ -563,7 +573,7 @@ impl Workbench {
                 return Next::Wait(self.press_slow_responses(now));
             }
             self.admit_unproven();
-            // Slow responses give way only while all slots are taken that are not reserved.
+            // Slow responses must be closed only while all unreserved slots are in use.
             if is_held || !self.queues.has_unproven() {
                 self.rules.limits.pressure.set(0);
             }
@@ -580,7 +590,7 @@ impl Workbench {
                 return Next::Wait(if self.queues.has_rated() { due.min(self.next_start) } else { due });
             };
             if weight > 0 && self.lanes.get(&lane).is_some_and(|entry| entry.lane.is_without_rules()) {
-                // Its rules were evicted while it waited here.
+                // Its rules were evicted while it waited here: it goes last.
                 let last = Ready { weight: 0, seq, lane };
                 if let Some(WaitState::Ready(wait)) = self.lanes.get_mut(&lane).map(|entry| &mut entry.wait) {
                     *wait = last;

@@ -22,7 +22,7 @@ use crate::visit::Visit;
 /// How far into a queue to search for a link whose origin does not wait for its robots.txt.
 const LOOK_AHEAD: usize = 32;
 
-/// The next link of a lane, as far as robots.txt and retries decide.
+/// The next link of a lane, according to robots.txt and retries.
 pub(super) enum Pick {
     Take(Link, Purpose),
     AskRobots(Origin),
@@ -81,7 +81,7 @@ pub(super) fn pick(lane: &mut Lane, pages: bool, rules: &Rules, now: Time) -> Pi
     Pick::Nothing(lane.retries.peek().map_or(Time::NEVER, |Reverse(retry)| retry.due))
 }
 
-/// A change to a lane. Links that the change does not concern were checked on arrival.
+/// A change to a lane. Only links that the change affects are checked again.
 #[derive(Clone, Copy)]
 pub(super) enum Update<'a> {
     /// Links from this index on are new in its queue.
@@ -266,7 +266,7 @@ pub(super) fn load_signal(visit: &Visit, taken: Duration) -> LoadSignal {
             let whole = timings.total.unwrap_or_default().saturating_sub(setup);
             let first = timings.ttfb.map_or(whole, |ttfb| ttfb.saturating_sub(setup));
             let waited = taken.saturating_sub(visit.facts.ended - visit.facts.started);
-            // Redirects, errors, 304 and the crawl's own requests take the host less work than a page.
+            // Redirects, errors, 304, robots.txt and sitemaps take the host less work than a page.
             let is_page = visit.purpose == Purpose::Page && visit.facts.status.is_some_and(|status| status / 100 == 2);
             let kind = is_page.then(|| page_kind(visit.link.url.target()));
             LoadSignal::Answer { first, whole, waited, kind }

@@ -35,8 +35,8 @@ pub(super) enum WaitState {
     Unproven,
 }
 
-/// One slot in this many is reserved for lanes without a request in flight and for lanes that do not hold slots for
-/// long, and at most as many for quick lanes.
+/// One slot in this many is not given to slow lanes that have a request in flight. At most as many are reserved for
+/// quick lanes.
 const RESERVED_PART: usize = 8;
 
 /// How many slots are reserved for one quick lane.
@@ -49,12 +49,12 @@ const NANOS_PER_LINK_BYTE: u64 = 10;
 /// The longest delay of this kind.
 const LONGEST_WORK_PAUSE: Duration = Duration::from_secs(2);
 
-/// A response that holds its slot for longer than this may have to give way to others.
+/// A response that holds its slot for longer than this may be closed if other hosts wait.
 const HELD_LONG: Duration = Duration::from_secs(5);
 /// How often slots are counted while all are taken.
 const SLOT_COUNT_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Weight of a host of which only its robots.txt was requested, and of a host of which nothing was.
+/// Weight of a host whose robots.txt was the only request so far, and of a host without any request.
 const FIRST_PAGE: u64 = u64::MAX;
 const NEW_HOST: u64 = u64::MAX - 1;
 
@@ -126,6 +126,7 @@ impl Workbench {
         }
     }
 
+    /// The rank of a lane among those that may start. [`Ready`] describes the order.
     pub(super) fn rank(&self, id: LaneId, order: Reverse<u64>) -> Option<Ready> {
         let lane = &self.lanes.get(&id)?.lane;
         let spacing = u64::try_from(lane.pace.spacing().as_nanos()).unwrap_or(u64::MAX);
@@ -167,16 +168,16 @@ impl Workbench {
         self.fast_lanes > 0 && self.in_flight >= self.concurrency - reserve
     }
 
-    /// Whether all free slots are reserved for quick lanes: those whose pages hold slots for a short time. Hosts that
-    /// hold slots for long, or of which no page is known, could otherwise take all slots, one each. Slots that quick
-    /// lanes use count, so that few or none stay empty.
+    /// Whether all free slots are reserved for quick lanes, whose pages hold slots for a short time. Otherwise hosts
+    /// that hold slots for long, or of which no page is known, could take all slots, one each. Slots in use by quick
+    /// lanes count as reserved, so that few or none stay empty.
     pub(super) fn is_reserved(&self) -> bool {
         let reserve = (self.concurrency / RESERVED_PART).min(self.quick.lanes * QUICK_LANE_SLOTS);
         let unused = reserve.saturating_sub(self.quick.in_flight);
         unused > 0 && self.in_flight + unused >= self.concurrency
     }
 
-    /// Whether a lane that is not quick is next and must wait because of [`Self::is_reserved`]; queues it accordingly.
+    /// Queues a lane that is not quick as unproven if all free slots are reserved. Returns whether it did.
     pub(super) fn keeps_out(&mut self, ready: Ready) -> bool {
         if !self.is_reserved() {
             return false;
@@ -202,7 +203,7 @@ impl Workbench {
         }
     }
 
-    /// Delays the next request of a lane whose page has megabytes of links, if other lanes have work: such pages keep
+    /// Delays the next request of a lane whose page has very many links, if other quick lanes have work: such pages keep
     /// the threads busy that all hosts share.
     pub(super) fn share_work_time(&mut self, id: LaneId, link_bytes: usize, now: Time) {
         let Some(entry) = self.lanes.get_mut(&id).filter(|_| link_bytes > HEAVY_LINKS) else { return };
@@ -212,8 +213,8 @@ impl Workbench {
         }
     }
 
-    /// All slots are taken, or all that are not reserved: if slow responses hold more than half of them while a fast
-    /// host or one that is kept out waits, asks as many to give way. Returns when to look again.
+    /// Called while all slots, or all unreserved slots, are in use. If slow responses hold more than half of all slots
+    /// while a quick lane or an unproven lane waits, asks the excess ones to close. Returns when to count again.
     pub(super) fn press_slow_responses(&mut self, now: Time) -> Time {
         let is_kept_out = self.queues.has_unproven();
         if (self.queues.is_nothing_ready() && !is_kept_out) || self.fast_lanes == 0 {
@@ -236,7 +237,7 @@ impl Workbench {
         self.next_slot_count
     }
 
-    /// Queues the lanes again that waited for slots, once there are some.
+    /// Makes the crowded lanes ready if enough slots are free.
     pub(super) fn wake_crowded(&mut self) {
         if !self.queues.has_crowded() || self.is_crowded() {
             return;

@@ -171,7 +171,7 @@ fn the_addresses_that_were_checked_are_the_ones_that_are_connected_to() {
     let mut bench = bench(|config| config.per_host = Some(1));
     let id = stranger(&mut bench, "rebind.example", &["/1", "/2", "/3"]);
     let ips = |texts: &[&str]| texts.iter().map(|ip| ip.parse().expect("an address")).collect::<Vec<IpAddr>>();
-    // The name resolves to a public address first, then to a private one, then to both.
+    // The name resolves to a public address first, then to a public and two private ones, then to a private one.
     assert!(matches!(bench.next(at(0)), Next::Resolve(..)));
     bench.resolved(id, Ok((ips(&["93.184.216.1"]), Duration::ZERO)), at(1));
     let job = fetches(&mut bench, at(1)).remove(0);
@@ -525,7 +525,7 @@ fn hosts_that_hold_slots_leave_some_for_a_quick_one() {
     assert_eq!((quick.len(), slow.len()), (1, 15), "all are new");
     let mut in_flight = VecDeque::from(quick);
     for round in 1..20 {
-        // The others never end, but one, whose slot is taken by the next.
+        // One of the slow jobs ends in the first round, and the next host takes its slot. The others never end.
         end(&mut bench, in_flight.pop_front().expect("a job"), 200, at(round * 10));
         if round == 1 {
             end(&mut bench, slow.remove(0), 200, at(10));
