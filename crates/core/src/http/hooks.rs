@@ -1,4 +1,4 @@
-//! Hooks: what the library's user does with requests and responses on their way.
+//! Hooks: code of the library's user that sees each request before it is sent, and the head of each response.
 
 use std::fmt::Debug;
 
@@ -59,11 +59,11 @@ impl std::fmt::Display for InvalidHeader {
 
 impl std::error::Error for InvalidHeader {}
 
-/// Checks a header of the user's.
+/// Checks a header that the user sets.
 ///
 /// # Errors
 ///
-/// It cannot be sent.
+/// The header cannot be sent.
 pub fn check_header(name: &str, value: &str) -> Result<(), InvalidHeader> {
     if is_name(name) && is_value(value.as_bytes()) && !is_fixed(name) {
         return Ok(());
@@ -76,7 +76,7 @@ impl<'a> OutgoingRequest<'a> {
         Self { link, headers: Vec::new(), dropped: None }
     }
 
-    /// The headers that were set, and why it is not sent, if so.
+    /// The headers that were set, and the reason if the request was aborted.
     pub(crate) fn into_parts(self) -> (Headers, Option<Box<str>>) {
         (self.headers, self.dropped)
     }
@@ -101,11 +101,11 @@ impl<'a> OutgoingRequest<'a> {
         self.link.request.as_ref().map_or(&[], |request| &request.body)
     }
 
-    /// Sets a header, also one that the crawl sends itself. An earlier one of the same name is replaced.
+    /// Sets a header, and replaces an earlier one of the same name. Headers that the crawl sends itself can be set too.
     ///
     /// # Errors
     ///
-    /// It cannot be sent.
+    /// The header cannot be sent.
     pub fn set_header(&mut self, name: &str, value: &str) -> Result<(), InvalidHeader> {
         check_header(name, value)?;
         self.headers.retain(|(other, _)| !other.eq_ignore_ascii_case(name));
@@ -152,7 +152,7 @@ impl<'a> ResponseStart<'a> {
         self.head.status
     }
 
-    /// The first value of a header, by its name in any case. Values that are not UTF-8 are left out.
+    /// The first value of a header; the case of its name is ignored. `None` if that value is not UTF-8.
     pub fn header(&self, name: &str) -> Option<&'a str> {
         std::str::from_utf8(self.head.get(name)?).ok()
     }

@@ -2,7 +2,7 @@
 //!
 //! | variable | for |
 //! |---|---|
-//! | `http_proxy` | http; lower case only: for a CGI program, `HTTP_PROXY` is the `Proxy` header of a request |
+//! | `http_proxy` | http; lower case only, because a CGI program receives the header `Proxy` as `HTTP_PROXY` |
 //! | `https_proxy`, `HTTPS_PROXY` | https |
 //! | `all_proxy`, `ALL_PROXY` | schemes without a variable of their own |
 //! | `no_proxy`, `NO_PROXY` | hosts that are contacted directly, even with `--proxy` |
@@ -22,7 +22,7 @@ use base64::Engine as _;
 use crate::page::url::{Url, UrlRef};
 use crate::rules::ConfigError;
 
-/// Default ports, as in curl.
+/// Default port, as in curl.
 const PORT: u16 = 1080;
 const FORM: &str = "write http://HOST:PORT, socks5://HOST:PORT or socks5h://HOST:PORT, with NAME:PASSWORD@ before the \
                     host where it wants to know you";
@@ -108,7 +108,7 @@ impl Proxies {
         (http == https).then_some(http)
     }
 
-    /// Fills in the addresses; calls `look_up` once per proxy.
+    /// Fills in the addresses of the proxies with `look_up`.
     pub fn locate<E>(&mut self, look_up: impl Fn(&Proxy) -> Result<Vec<IpAddr>, E>) -> Result<(), E> {
         let is_one = self.http == self.https;
         for proxy in [&mut self.http, &mut self.https].into_iter().flatten() {

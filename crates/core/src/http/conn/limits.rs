@@ -7,24 +7,25 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// How many slow responses are to be closed because others wait for their slots. The keeper sets it, connections obey.
+/// How many slow responses must be closed because other requests wait for their slots. The keeper sets the number; each
+/// connection that closes decrements it.
 #[derive(Clone, Debug, Default)]
 pub struct SlotPressure(Arc<AtomicUsize>);
 
 impl SlotPressure {
-    /// Asks this many slow responses to give way.
+    /// Sets how many slow responses must be closed.
     pub fn set(&self, responses: usize) {
         self.0.store(responses, Ordering::Relaxed);
     }
 
-    /// Whether a slow response is to give way; counts it.
+    /// Returns whether the caller's slow response must be closed. If so, decrements the number.
     pub(crate) fn take(&self) -> bool {
         let less = |responses: usize| responses.checked_sub(1);
         self.0.load(Ordering::Relaxed) > 0 && self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
     }
 }
 
-/// It is the state of a crawl and not a setting: all are equal.
+/// All values are equal: the pressure is state of a crawl, and must not make two [`Limits`] differ.
 impl PartialEq for SlotPressure {
     fn eq(&self, _: &Self) -> bool {
         true
@@ -61,7 +62,7 @@ pub struct Limits {
     pub total: Duration,
     /// Bytes per second that a body must deliver, over a window as long as `idle`; 0 disables the check.
     pub min_rate: u32,
-    /// Whether slow responses are to give way to others.
+    /// How many slow responses must be closed.
     pub pressure: SlotPressure,
 }
 
