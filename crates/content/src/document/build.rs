@@ -1,6 +1,7 @@
 //! The tree builder: converts the tokenizer's tags to nodes, which a [`NodeSink`] receives in document order.
 //!
-//! One sink stores them as a tree; the other matches selectors while the page passes and stores only what they take.
+//! One sink stores them as a tree. The other matches selectors while the page is tokenized, and stores only the
+//! selected texts.
 //!
 //! It follows the HTML standard where pages depend on it: implied `html`, `head`, `body`, `tbody` and `tr`, optional
 //! end tags, void elements, raw text. It differs where the standard rearranges the tree, because that can take
@@ -29,7 +30,7 @@ pub(crate) trait NodeSink {
     fn text(&mut self, node: NodeId, start: usize, end: usize, joined: bool);
     /// A second tag of the root (node 0) or of the body, whose attributes count if the first had none.
     fn merge(&mut self, node: NodeId, tag: &Tag<'_>);
-    /// Whether the rest of the page is of no use.
+    /// Whether the rest of the page is not needed.
     fn is_done(&self) -> bool;
 }
 
@@ -166,6 +167,7 @@ struct Builder<'a, S> {
     open: Vec<OpenElement>,
     nodes: NodeId,
     max_nodes: usize,
+    /// The maximum number of nodes was reached.
     full: bool,
     /// The end of the text that is the last node; `None` if the last node is an element.
     text_end: Option<usize>,
@@ -174,6 +176,7 @@ struct Builder<'a, S> {
     open_links: u32,
     /// The start of raw text whose end tag was not found yet.
     raw_start: Option<usize>,
+    /// Whether a `head` was opened.
     head: bool,
     body: Option<NodeId>,
 }

@@ -14,6 +14,7 @@ use crate::select::{SelectError, Selector};
 use names::{Name, OwnNames};
 pub(crate) use serialize::{breaks_words, is_hidden, push_collapsed};
 
+/// The index of a node in document order.
 pub(crate) type NodeId = u32;
 pub(crate) const NONE: NodeId = u32::MAX;
 /// The name of text nodes.
@@ -34,6 +35,7 @@ impl Default for ParseLimits {
     }
 }
 
+/// Name and value of an attribute, each as position and length in the page.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Attribute {
     name: (u32, u16),
@@ -48,6 +50,7 @@ pub(crate) struct Node {
     pub(crate) next: NodeId,
     last_child: NodeId,
     pub(crate) name: Name,
+    /// The number of attributes.
     attributes: u16,
     /// Element: its first attribute. Text: where it begins in the page.
     a: u32,

@@ -1,4 +1,4 @@
-//! Coercion of a field's text to a number, a date or a boolean.
+//! Coercion of a field's text to a number or a date.
 
 use jiff::civil::{Date, DateTime};
 use jiff::fmt::strtime;

@@ -23,6 +23,7 @@ use super::coerce::Coercion;
 use super::rule::{check_name, parse_source};
 use super::{Extraction, Field, RuleError, Source, Take, UrlFilter};
 
+/// Maximum bytes of a rules file.
 const LARGEST: usize = 1 << 20;
 
 struct Reader<'a> {
@@ -30,6 +31,7 @@ struct Reader<'a> {
     name: &'a str,
 }
 
+/// A key, its position in the file, and its value.
 type Entry<'t> = (&'t str, usize, &'t DeValue<'t>);
 
 pub(super) fn parse(text: &str, name: &str) -> Result<Extraction, RuleError> {

@@ -87,9 +87,11 @@ impl Tally {
     }
 }
 
+/// A rule: how one named value is found.
 #[derive(Clone, Debug)]
 struct Field {
     name: String,
+    /// Whether the value is a list of all matches instead of the first one.
     many: bool,
     source: Source,
     regex: Option<Regex>,
@@ -107,6 +109,7 @@ enum Source {
     Items(Selector, Vec<Field>),
 }
 
+/// The part of a matched element that becomes the value.
 #[derive(Clone, Debug)]
 enum Take {
     Text,

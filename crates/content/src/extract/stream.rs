@@ -1,8 +1,8 @@
-//! Extraction without a tree: selectors are matched while the page passes, and only what they take is kept.
+//! Extraction without a tree: selectors are matched while the page is tokenized, and only the selected texts are kept.
 //!
 //! Rules that need the tree (`@html`, microdata, selectors that look ahead) have no [`StreamPlan`]. A page that the
-//! plan cannot process, because a late tag changes an element that has passed or because matches are nested deeply, is
-//! read again with the tree. The result is the same as that of the tree.
+//! plan cannot process is read again with the tree: a late tag may change an element that was already matched, or
+//! matches may be nested too deeply. Both ways give the same result.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -33,7 +33,9 @@ pub(super) struct StreamPlan {
     slots: Vec<Slot>,
     /// For each field, the slot of its own selector and the first slot of its inner fields.
     fields: Vec<FieldSlots>,
+    /// Whether a field reads JSON-LD.
     json_ld: bool,
+    /// Whether a field is a URL, which a `base` element affects.
     addresses: bool,
 }
 
@@ -46,12 +48,16 @@ struct FieldSlots {
 /// One selector.
 #[derive(Clone, Debug)]
 struct Slot {
+    /// The index of the field.
     field: u8,
+    /// The index among the inner fields, if the field has items and this slot belongs to one of its inner fields.
     inner: Option<u8>,
     kind: SlotKind,
+    /// The bits of its compounds in the matcher.
     bits: u64,
 }
 
+/// What is read from the matches of a slot.
 #[derive(Clone, Debug)]
 enum SlotKind {
     /// The matches are items; their attributes are values of these slots.
@@ -171,7 +177,7 @@ impl StreamPlan {
     }
 }
 
-/// A text that a selector took.
+/// The text or attribute value of a match.
 struct TakenText<'a> {
     node: NodeId,
     text: Cow<'a, str>,
@@ -203,6 +209,7 @@ struct Item {
     depth: usize,
 }
 
+/// An open element.
 #[derive(Clone, Copy, Default)]
 struct Frame {
     state: MatchState,
@@ -210,15 +217,17 @@ struct Frame {
     ends: bool,
 }
 
+/// Matches the selectors of a plan and collects the texts of the matches.
 struct StreamSink<'a> {
     plan: &'a StreamPlan,
     fields: &'a [Field],
     html: &'a str,
-    /// The compounds of selectors that are still searched for.
+    /// The bits of the selectors that may still add values.
     live: u64,
     frames: Vec<Frame>,
     /// The attributes of the root are not known before the first node within it.
     root_pending: bool,
+    /// Whether the root and the body have no attributes so far.
     root_bare: bool,
     body_bare: bool,
     /// The depths of open elements whose text is not shown, and of the outermost open `template`.
@@ -228,16 +237,19 @@ struct StreamSink<'a> {
     open_items: Vec<Item>,
     values: Vec<Vec<TakenText<'a>>>,
     items: Vec<Item>,
-    /// The matches of each slot, without those of an element that matched already.
+    /// For each slot, the number of matched elements (not counted for inner fields), and the last of them.
     matched: Vec<(u32, NodeId)>,
     /// For each field, the contents of `meta` elements; whether it is still searched for.
     metas: Vec<Vec<String>>,
     meta_live: Vec<bool>,
     metas_left: usize,
+    /// The JSON-LD script that was opened last, until its text arrives.
     script: Option<NodeId>,
     scripts: Vec<&'a str>,
     base: Option<String>,
+    /// The memory that the collected values take.
     bytes: usize,
+    /// The page must be read with the tree.
     refused: bool,
 }
 
@@ -284,7 +296,7 @@ impl<'a> StreamSink<'a> {
         }
     }
 
-    /// Tests the root, now that its tag is known or certainly missing.
+    /// Matches the root. Called when its tag was read or the first node within it begins.
     fn settle_root(&mut self, tag: Option<&Tag<'_>>, names: &OwnNames) {
         self.root_pending = false;
         self.root_bare = is_bare(tag);
@@ -298,7 +310,7 @@ impl<'a> StreamSink<'a> {
         }
     }
 
-    /// Takes what the selectors with these bits want from an element.
+    /// Reads the values of an element that the selectors with these bits match.
     fn take(&mut self, bits: u64, subject: &Subject<'a, '_>, node: NodeId, depth: usize) {
         let plan = self.plan;
         for number in plan.matcher.ends_of(bits) {
@@ -311,7 +323,7 @@ impl<'a> StreamSink<'a> {
                 continue;
             }
             if slot.inner.is_some() {
-                // The first match within the innermost item is also the one of the items around it.
+                // The first match within an item is also the first match within the items around it.
                 let Some(item) = self.open_items.iter().rev().find(|item| item.field == slot.field) else { continue };
                 let Some(field) = self.field(slot) else { continue };
                 let first_only = matches!(slot.kind, SlotKind::Text) && match_limit(field, &Take::Text) == 1;
@@ -364,6 +376,7 @@ impl<'a> StreamSink<'a> {
         }
     }
 
+    /// Notes that a text or an item ends with the open element at this depth.
     fn ends_here(&mut self, depth: usize) {
         if let Some(frame) = self.frames.get_mut(depth) {
             frame.ends = true;
@@ -412,7 +425,7 @@ impl<'a> StreamSink<'a> {
         }
     }
 
-    /// Adds to the texts in which the current position is shown.
+    /// Appends text to the open texts, except to those in which the current position is hidden.
     fn push_text(&mut self, text: &str) {
         let hidden = self.hidden.last().copied().unwrap_or(0);
         for open in self.open_texts.iter_mut().filter(|open| hidden <= open.depth) {
@@ -448,7 +461,7 @@ impl<'a> StreamSink<'a> {
         }
     }
 
-    /// Elements that are read for other reasons than selectors.
+    /// Reads the elements that matter without a selector: `meta`, JSON-LD scripts and `base`.
     fn take_special(&mut self, subject: &Subject<'a, '_>, node: NodeId) {
         match subject.name {
             names::META if self.metas_left > 0 => self.take_meta(subject),
@@ -556,7 +569,7 @@ impl NodeSink for StreamSink<'_> {
             self.settle_root(Some(tag), &OwnNames::default());
             return;
         }
-        // The attributes of a late tag would change matches that have passed.
+        // The attributes of a late tag could change earlier matches.
         let bare = if node == 0 { self.root_bare } else { self.body_bare };
         self.refused |= bare && !is_bare(Some(tag));
     }

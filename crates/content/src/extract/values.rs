@@ -38,10 +38,12 @@ const ADDRESSES: &[&str] = &[
 
 /// Turns texts into the values of fields, within the limits of a page.
 pub(super) struct ValueReader {
+    /// Bytes of values that may still be kept.
     left: usize,
     pub(super) limited: Option<&'static str>,
 }
 
+/// The result of one field on a page or in an item.
 pub(super) enum Found {
     Nothing,
     /// Something matched, but not in the form that the rule requires.
@@ -49,7 +51,7 @@ pub(super) enum Found {
     Value(Value),
 }
 
-/// The counts of one field on one page.
+/// The results of one inner field over all items of a page.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Seen {
     matched: bool,
@@ -63,7 +65,7 @@ impl Seen {
     }
 }
 
-/// Finds the texts of fields in a page. There is one for the tree and one for matching without a tree.
+/// Finds the values of fields in a page. One implementation uses the tree, the other matches without a tree.
 pub(super) trait TextFinder {
     /// The value of a field of the page. `seen` has one entry per field of its items.
     fn field(&mut self, index: usize, field: &Field, seen: &mut [Seen]) -> Found;
@@ -101,7 +103,8 @@ pub(super) fn read_fields(finder: &mut impl TextFinder, fields: &[Field], url: &
     Extracted { data, limited: finder.limited() }
 }
 
-/// Builds the rows of items. `read` gives the value of an inner field of an item.
+/// Builds the rows of items. `read` gives the value of an inner field of an item, and whether the limit of all values
+/// was reached.
 pub(super) fn rows<T>(
     items: impl Iterator<Item = T>,
     (inner, many): (&[Field], bool),
@@ -304,7 +307,7 @@ impl ValueReader {
     }
 }
 
-/// Whether the first match is used regardless of its text.
+/// Whether the rule has neither a regular expression nor a type, so that any text is a value.
 pub(super) fn plain(field: &Field) -> bool {
     field.regex.is_none() && field.coercion == Coercion::Text
 }

@@ -140,6 +140,7 @@ pub(super) fn words_of(element: Element<'_>) -> String {
     words
 }
 
+/// Whether the words of an element's class and id indicate content.
 pub(super) fn speaks_for_content(words: &str) -> bool {
     CONTENT.is_match(words)
 }

@@ -97,8 +97,8 @@ fn starting_score(element: Element<'_>) -> f32 {
     }
 }
 
-/// Where sentences are: paragraphs give points to the elements around them, the best of these and what stands beside it
-/// is the content.
+/// Finds the content by score. Every paragraph adds points to the elements around it. The content is the element with
+/// the best score, together with those of its siblings that have a good score or are paragraphs of text.
 fn scored(body: Element<'_>, measure: &Measure, removed: &[bool]) -> Vec<u32> {
     let page = body.document;
     let mut scores: Vec<f32> = vec![f32::NAN; page.len()];
@@ -150,7 +150,7 @@ fn scored(body: Element<'_>, measure: &Measure, removed: &[bool]) -> Vec<u32> {
     }
     let Some((top, top_score)) = top else { return vec![body.node] };
     let mut chosen = page.element(top);
-    // Content that is spread over siblings: the element around has nearly as many points.
+    // If the content is spread over siblings, their parent has nearly as many points.
     while let Some(parent) = chosen.parent() {
         if parent.node <= body.node || matches!(chosen.id_name(), names::BODY) {
             break;
@@ -184,7 +184,7 @@ fn scored(body: Element<'_>, measure: &Measure, removed: &[bool]) -> Vec<u32> {
     roots
 }
 
-/// Whether the element is a paragraph: `p` and its like, or a `div` that holds text and no blocks.
+/// Whether the element is a paragraph: `p`, `pre` and similar elements, or a container with text directly in it.
 fn is_paragraph(element: Element<'_>, measure: &Measure) -> bool {
     match element.id_name() {
         names::P | names::PRE | names::BLOCKQUOTE | names::TD | names::DD => true,

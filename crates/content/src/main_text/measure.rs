@@ -51,7 +51,7 @@ impl Measure {
         at(element.end()).saturating_sub(at(element.node))
     }
 
-    /// The approximate number of characters that are not white space.
+    /// The approximate number of characters, with every run of white space counted as one.
     pub(super) fn text(&self, element: Element<'_>) -> u32 {
         Self::over(&self.text, element)
     }

@@ -87,7 +87,8 @@ fn length(page: &Document, roots: &[u32], removed: &[bool]) -> u32 {
     roots.iter().map(|&root| measure.text(page.element(root))).sum()
 }
 
-/// The main heading: the first `h1` with text, if it is the only one or the title confirms it.
+/// The title and the node of the heading that it comes from. That is the first `h1` that the `title` element contains,
+/// else the first one within the content, else the only one. Without such a heading, the `title` element is used.
 fn title(page: &Document, roots: &[u32]) -> (Option<String>, Option<u32>) {
     let written = page.title();
     let headings: Vec<_> = page.elements().filter(|element| element.id_name() == names::H1).take(20).collect();

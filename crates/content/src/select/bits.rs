@@ -1,8 +1,9 @@
-//! [`BitMatcher`]: matches several selectors at once while a page passes, without a tree.
+//! [`BitMatcher`]: matches several selectors at once while a page is tokenized, without a tree.
 //!
 //! Every compound of every selector has a bit. An element's bits say which compounds match it together with all
-//! compounds to their left. Bits of a selector are adjacent, so the compounds that can match an element are those of
-//! its parent, ancestors and preceding siblings, shifted by one and masked by combinator. Most elements have none.
+//! compounds to their left. Bits of a selector are adjacent, so the candidates for an element are the bits of its
+//! parent, ancestors and preceding siblings, shifted by one and masked by combinator, and the leftmost compounds. Of
+//! these, only compounds that fit the name of the element are tested. Most elements have none.
 //!
 //! Selectors that look ahead (`:has()`, `:contains()`, `:empty`, positions from the end) need the tree.
 
@@ -16,7 +17,7 @@ use super::{AttributeTest, Combinator, Complex, Compound, Selector, Simple};
 use crate::document::build::{MAX_ATTRIBUTES, position};
 use crate::document::names::{Name, OwnNames};
 
-/// The number of compounds, all selectors together. The bits above are free for other uses of the caller.
+/// The maximum number of compounds, all selectors together.
 pub(crate) const MAX_COMPOUNDS: usize = 56;
 
 /// The matcher of all selectors of a set of rules.
@@ -41,8 +42,10 @@ pub(crate) struct MatchState {
     own: u64,
     /// The bits of the element and its ancestors.
     inherited: u64,
+    /// The bits of its last child, and of all children.
     last_child: u64,
     children: u64,
+    /// The number of its children.
     count: u32,
 }
 

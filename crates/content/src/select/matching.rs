@@ -33,7 +33,8 @@ impl Steps {
     }
 }
 
-/// The result of a match. A failure tells which other candidates can still match, which keeps backtracking polynomial.
+/// The result of matching a compound. A failure says which other candidates can still match: later siblings,
+/// descendants or none. Backtracking skips the others, which keeps matching polynomial.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Matched,

@@ -49,7 +49,7 @@ enum Combinator {
     LaterSibling,
 }
 
-/// Compounds from right to left, each with the combinator that connects it to its left neighbour.
+/// A complex selector: compounds from right to left, each with the combinator that connects it to its left neighbour.
 #[derive(Clone, Debug)]
 struct Complex {
     compounds: Vec<(Compound, Option<Combinator>)>,
@@ -57,6 +57,7 @@ struct Complex {
     leading: Option<Combinator>,
 }
 
+/// A compound selector, such as `a.x[href]`: conditions on one element.
 #[derive(Clone, Debug, Default)]
 struct Compound {
     name: Option<TypeName>,
@@ -69,6 +70,7 @@ struct TypeName {
     text: Box<str>,
 }
 
+/// A condition on one element, other than its name.
 #[derive(Clone, Debug)]
 enum Simple {
     Id(Box<str>),

@@ -3,6 +3,7 @@
 use super::{AttributeTest, Combinator, Complex, Compound, SelectError, Simple, TypeName};
 use crate::document::names::Name;
 
+/// Maximum bytes of a selector.
 const LONGEST: usize = 64 * 1024;
 /// Maximum nesting of `:not(:is(...))`.
 const DEEPEST: usize = 16;
