@@ -9,8 +9,8 @@
 //! | output: findings grouped by target, in seven formats | `finding`, `output` |
 //!
 //! Folders are read in two passes. The first pass collects what exists and what is referenced (8 bytes per anchor, no
-//! positions). The second pass reads only the pages that have a fault, to find lines, columns and link texts. So memory
-//! does not grow with the number of links.
+//! positions). The second pass reads only the pages with faults that the first pass could not detect, to find lines,
+//! columns and link texts. So memory does not grow with the number of links.
 
 mod anchors;
 mod cache;

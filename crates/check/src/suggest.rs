@@ -52,8 +52,8 @@ pub(crate) fn similar_path<'a>(missing: &str, paths: impl Iterator<Item = &'a st
     if only.is_some() && elsewhere.next().is_none() && !matches!(name, "index.html" | "README.md" | "index.md") {
         return only;
     }
-    // A misspelled folder. Only files of the same name: the folders that a path begins with make it long, and a long
-    // name may differ in several letters.
+    // A misspelled folder. Only files of the same name are compared: a long path may differ in several letters, so it
+    // would be similar to unrelated files.
     similar(missing, paths.filter(|path| path.rsplit('/').next() == Some(name)))
 }
 

@@ -23,7 +23,7 @@ pub(super) fn read<'a>(text: &'a str, xml: bool, anchors: &mut impl AnchorCollec
         templates: 0,
     };
     let mut tokenizer = Tokenizer::new(if xml { Dialect::Xml } else { Dialect::Html });
-    // One chunk, so that every tag is a part of `text` and its offset is const_key.
+    // One chunk, so that every tag is a slice of `text` and has an offset in it.
     tokenizer.feed(text.as_bytes(), &mut reader);
     reader.found
 }

@@ -1,4 +1,5 @@
-//! The end of a folder check: faults become findings, and documents whose faults only show now are read again.
+//! The end of a folder check: faults become findings. Documents with faults that the first pass could not detect are
+//! read again.
 
 use std::sync::{OnceLock, PoisonError};
 
@@ -34,7 +35,9 @@ impl FoundFault {
 /// What a suggestion can be made from.
 pub(super) enum Hint {
     None,
+    /// The path, and the index of the given path whose document references it.
     MissingPath(String, usize),
+    /// The document, and the decoded fragment.
     MissingElement(FileId, String),
 }
 
@@ -85,7 +88,8 @@ impl FolderCheck<'_> {
         report
     }
 
-    /// What is wrong with a reference within the folders, as far as the documents are read.
+    /// The fault of a reference to a file or to an element of it; `None` also if the document with the element was not
+    /// read yet.
     pub(super) fn fault_of(
         &self,
         judged: Judged<'_>,
@@ -109,7 +113,7 @@ impl FolderCheck<'_> {
         }
     }
 
-    /// The second reading of a document that has a fault.
+    /// Reads a document with faults again, and finds all its faults with their positions.
     fn read_again(&self, id: FileId, buffer: &mut Vec<u8>, remote: &RemoteFaults) -> Vec<FoundFault> {
         let mut found = Vec::new();
         let Some(entry) = self.entry(id) else { return found };

@@ -1,9 +1,9 @@
 //! [`FolderCheck`]: checks folders and files without a network.
 //!
-//! The first reading of all documents collects anchors and judges what can be judged at once: whether files exist, and
-//! whether elements exist in documents that were read before. What is left (elements of documents that come later, and
-//! addresses on the web) is kept as a few bytes each. [`FolderCheck::finish`] then reads the documents again in which
-//! something of that is faulty, for lines, columns and link texts.
+//! The first pass over all documents collects anchors and checks what can be checked at once: whether files exist, and
+//! whether elements exist in documents that were read before. Other references, to elements of documents that are read
+//! later and to remote URLs, are stored in a few bytes each. [`FolderCheck::finish`] checks them, and reads the
+//! documents with faults again to find lines, columns and link texts.
 
 mod faults;
 mod space;
@@ -56,6 +56,7 @@ struct FolderSource {
     space: AddressSpace,
 }
 
+/// The distinct remote URLs that documents reference, with their indices.
 #[derive(Default)]
 struct RemoteTable {
     index: HashMap<RemoteTarget, u32>,
@@ -78,6 +79,7 @@ struct PageScan {
     unreadable: Option<String>,
 }
 
+/// A reference to an element of a document that was not read yet.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct PendingFragment {
     file: FileId,
@@ -165,7 +167,7 @@ impl<'a> FolderCheck<'a> {
         self.summary.links
     }
 
-    /// The first reading.
+    /// The first pass.
     fn read_all(&mut self, progress: &CheckProgress) {
         // Large documents first, so that no thread processes one alone at the end.
         let mut order = self.documents.clone();

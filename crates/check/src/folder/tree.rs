@@ -37,6 +37,7 @@ pub(crate) struct FileTree {
     pub faults: Vec<String>,
 }
 
+/// The results of lookups in the file system.
 #[derive(Default)]
 struct Outside {
     entries: Vec<FileEntry>,

@@ -33,7 +33,8 @@ use fetch::FetchGoal;
 use results::WebResults;
 use spool::{ReferenceSpool, SpooledReference};
 
-/// Each round requests the redirect targets that the round before found. Longer redirect chains are not judged.
+/// Maximum number of rounds of requests. Each round requests the redirect targets that the previous one found. Longer
+/// redirect chains get no verdict.
 const MAX_ROUNDS: usize = 12;
 /// The document name of a list of URLs from standard input.
 pub const LIST_NAME: &str = "-";
@@ -52,10 +53,13 @@ struct SiteReader {
     options: CheckOptions,
     results: WebResults,
     hashes: AnchorHashes,
+    /// The URLs of pages, by the numbers that the spool uses.
     pages: Vec<Box<str>>,
+    /// The distinct targets, by the numbers that the spool uses.
     targets: Vec<SiteTarget>,
     index: HashMap<SiteTarget, u32>,
     spool: ReferenceSpool,
+    /// The first error of writing to the spool.
     fault: Option<io::Error>,
     summary: CheckSummary,
     notes: Vec<String>,
@@ -153,6 +157,7 @@ impl WebCheck {
         Ok(faults)
     }
 
+    /// Requests the targets, then their redirect targets, until all are known.
     fn ask_in_rounds(&self, targets: &[RemoteTarget]) -> Result<(), Error> {
         for _ in 0..MAX_ROUNDS {
             let mut wanted: HashMap<String, FetchGoal> = HashMap::new();
