@@ -79,6 +79,7 @@ impl DecodeQuota {
     }
 }
 
+/// Receives decoded bytes.
 pub(super) type Emit<'a> = &'a mut dyn FnMut(&[u8]) -> Result<(), DecodeStop>;
 
 /// Scratch space for input of up to [`SMALL_INPUT`] bytes.
@@ -149,7 +150,7 @@ impl Decoder {
         if large > 1 { Err(DecodeStop::Broken("two content codings with large windows".to_owned())) } else { Ok(()) }
     }
 
-    /// Continues with kept input, starting with the last layer because its input comes first.
+    /// Continues with kept input. The last layer goes first, because its input belongs to an earlier part of the body.
     pub(super) fn resume(&mut self, quota: &DecodeQuota, sink: Emit<'_>) -> Result<(), DecodeStop> {
         for index in (0..self.layers.len()).rev() {
             if let Some((layer, rest)) = self.layers.get_mut(index..).and_then(<[_]>::split_first_mut) {
@@ -227,7 +228,7 @@ struct Layer {
     /// The first bytes of a stream, until they suffice to identify it.
     peek: [u8; PEEK],
     peeked: u8,
-    /// A stream has ended before: what follows is another stream or garbage.
+    /// Whether a stream has ended before. What follows is then another stream or garbage.
     again: bool,
     garbage: bool,
     /// Output bytes so far.
@@ -240,6 +241,7 @@ struct Layer {
     rest: Option<Vec<u8>>,
 }
 
+/// The most bytes that are needed to identify a stream.
 const PEEK: usize = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -270,7 +272,9 @@ struct Progress {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Flow {
+    /// The stream continues.
     On,
+    /// The stream has ended.
     End,
 }
 

@@ -16,11 +16,12 @@ use crate::time::Time;
 
 use super::limits::Limits;
 
-/// While slots are short, a body that had fewer bytes a second than this, over the time below, is ended.
+/// While slots are scarce, a body is ended if fewer bytes a second than this arrive in a window of at least
+/// [`PRESSED_AFTER`].
 pub(super) const PRESSED_RATE: u32 = 1_024;
 const PRESSED_AFTER: Duration = Duration::from_secs(5);
 
-/// How long a body may wait in all for memory or for a slow reader before the total timer ends it nevertheless.
+/// How long a body may pause for memory or for a slow reader. A longer pause ends it.
 pub(super) const MAX_PAUSE: Duration = Duration::from_secs(3_600);
 
 #[derive(Clone, Copy, Debug)]

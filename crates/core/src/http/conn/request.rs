@@ -14,7 +14,7 @@ pub const ACCEPT_ENCODING: &str = "gzip, deflate, br, zstd";
 #[derive(Clone, Copy)]
 pub struct RequestHead<'a> {
     pub method: Method,
-    /// Bytes of the body that follows; none where there is none.
+    /// Length of the body that follows; `None` if there is no body.
     pub content_length: Option<usize>,
     pub url: UrlRef<'a>,
     pub user_agent: &'a str,
@@ -35,7 +35,8 @@ pub struct RequestHead<'a> {
 }
 
 impl RequestHead<'_> {
-    /// The head of an HTTP/1.1 request without `Referer`. Keep-alive is the default of the version and not requested explicitly.
+    /// The head of an HTTP/1.1 request. It has no `Referer`. Keep-alive is the default of HTTP/1.1, so it is not
+    /// requested.
     pub fn to_bytes(&self) -> Vec<u8> {
         let target = self.url.target();
         let mut bytes = Vec::with_capacity(256 + target.len());

@@ -10,7 +10,7 @@
 //! | IP addresses | match only themselves, never a suffix |
 //! | public suffixes | by the list with its private section: a cookie for a suffix is kept only for the host of the same name, else rejected |
 //! | too many cookies | evicted in the RFC's order: expired, then not `Secure`, then any; least recently used first |
-//! | lifetime | 400 days at most |
+//! | lifetime | 400 days at most, except for cookies from a file |
 //!
 //! Invariants: a cookie is sent only to hosts within its domain, and a `Secure` one never over http. Whatever servers
 //! send, the jar stays below [`MAX_JAR_BYTES`] and a header below `MAX_HEADER`. Hosts without cookies cost nothing.
@@ -46,7 +46,7 @@ pub const MAX_JAR_BYTES: usize = 16 << 20;
 pub(crate) const MAX_HEADER: usize = 8_190;
 /// Maximum lifetime of a cookie in seconds: 400 days.
 pub(crate) const MAX_LIFETIME: i64 = 400 * 86_400;
-/// Size of a cookie without its texts: itself, spare room in the list of its site, and the overhead of four allocations.
+/// Size of a cookie without its texts: the struct, spare capacity of the list, and the overhead of four allocations.
 const WEIGHT: usize = size_of::<Cookie>() * 3 / 2 + 4 * 16;
 
 /// The cookies of a crawl. Times are seconds since the Unix epoch.
@@ -57,7 +57,7 @@ pub struct CookieJar {
     bytes: usize,
     /// A logical clock that orders creations and uses.
     ticks: u64,
-    /// A lower limit than [`MAX_JAR_BYTES`]; zero if none was set.
+    /// A limit in bytes below [`MAX_JAR_BYTES`]; zero if none was set.
     capacity: usize,
 }
 

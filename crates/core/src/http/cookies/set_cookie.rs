@@ -83,7 +83,7 @@ impl SetCookie {
                 b"max-age" => max_age = parse_max_age(value).or(max_age),
                 b"domain" => domain = value.strip_prefix(b".").unwrap_or(value),
                 b"path" if value.starts_with(b"/") => {
-                    // Paths are ASCII, so this one matches nothing.
+                    // URL paths are ASCII, so a path with other bytes matches no page.
                     cookie.path = CookiePath::Given(String::from_utf8_lossy(value).into());
                 }
                 b"path" => cookie.path = CookiePath::Default,
@@ -93,7 +93,7 @@ impl SetCookie {
                 _ => {}
             }
         }
-        // Hosts in URLs are ASCII (punycode), so this domain matches nothing.
+        // Hosts in URLs are ASCII (punycode), so another domain would match no host: the cookie is dropped.
         cookie.domain = std::str::from_utf8(domain).ok().filter(|domain| domain.is_ascii())?.into();
         cookie.expiry = match (max_age, expires) {
             (Some(seconds), _) => CookieExpiry::After(seconds),

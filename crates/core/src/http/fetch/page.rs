@@ -25,18 +25,19 @@ use crate::schedule::job::{Job, LaneHttp, Purpose};
 use crate::time::Time;
 use crate::visit::Visit;
 
-/// Prefers pages; other types are recorded too.
+/// The value of `Accept`. It prefers pages, but other types are recorded too.
 const ACCEPT: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
 
 /// An ETag or Last-Modified longer than this is ignored: a shortened one would not work in a conditional request.
 pub(crate) const MAX_VALIDATOR: usize = 1_024;
 
-/// Attributes of one tag that are examined.
+/// Limit on the attributes of one tag that are examined.
 pub(crate) const MAX_ATTRIBUTES: usize = 1_024;
 
-/// Heads up to this length are not charged to the budget, ...
+/// Heads up to this length are not charged to the budget.
 pub(crate) const FREE_HEAD: usize = 4 << 10;
-/// ... and neither are lists of links up to this size. With hundreds of fetches, even lists of some kilobytes add up.
+/// Lists of links up to this size are not charged to the budget. The limit is low, because hundreds of fetches may hold
+/// such lists at the same time.
 pub(super) const FREE_LINKS: usize = 4 << 10;
 
 /// The state of the response. Parts that exist only once the response arrives are boxed, because most fetches are
@@ -138,7 +139,7 @@ impl Page {
         asks_head(&self.job, &self.rules)
     }
 
-    /// The body of the request; empty where there is none.
+    /// The body of the request; empty if it has none.
     pub(in crate::http) fn request_body(&self) -> &[u8] {
         self.job.link.request.as_ref().map_or(&[], |request| &request.body)
     }
@@ -207,7 +208,7 @@ impl Page {
         overdraws || all.peek().is_none() || all.any(Held::may_grow)
     }
 
-    /// A panic while a response is processed must not kill the worker: it becomes the outcome of this page.
+    /// Processes a part of the response. A panic must not end the worker: it becomes the failure of this page.
     pub(in crate::http) fn guarded(&mut self, conn: &mut Conn, read: impl FnOnce(&mut Conn, &mut Self)) {
         if catch_unwind(AssertUnwindSafe(|| read(conn, self))).is_err() {
             self.forget_body();
@@ -315,7 +316,7 @@ pub(super) fn request_bytes(job: &Job, rules: &Rules) -> Vec<u8> {
     .to_bytes()
 }
 
-/// Whether the request is HEAD. Later attempts are GET, because the server may not answer HEAD rightly.
+/// Whether the request is HEAD. Later attempts are GET, because the server may answer HEAD wrongly.
 fn asks_head(job: &Job, rules: &Rules) -> bool {
     match job.link.request.as_ref().map_or(Method::Get, |request| request.method) {
         Method::Head => true,
@@ -343,7 +344,7 @@ fn user_headers<'a>(job: &'a Job, rules: &'a Rules) -> Vec<(&'a str, &'a str)> {
     headers
 }
 
-/// The request without the user's own headers, body, cookies and proxy login: archives are published.
+/// The request without the user's own headers, body, cookies and proxy login, for archives, which may be published.
 pub(super) fn open_request<'a>(job: &'a Job, rules: &'a Rules) -> RequestHead<'a> {
     let known = job.extras.as_ref().and_then(|extras| extras.conditional.as_ref());
     RequestHead {

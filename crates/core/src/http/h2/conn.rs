@@ -70,9 +70,9 @@ impl StreamFault {
 pub struct H2Request {
     /// Made by [`super::request_block`].
     pub block: Vec<u8>,
-    /// Empty where there is none.
+    /// Empty if the request has no body.
     pub body: Box<[u8]>,
-    /// It may be sent again when it is not known what became of it.
+    /// Whether it may be sent again although the server may have processed it.
     pub is_repeatable: bool,
 }
 
@@ -99,6 +99,7 @@ pub struct H2Conn {
     pub(super) largest: u32,
     /// What the server allows us to send on all streams together.
     pub(super) send_window: u32,
+    /// The window that the server gives each new stream for sending.
     pub(super) initial_send: u32,
     pub(super) guard: FloodGuard,
     /// The server's first SETTINGS frame has arrived.
@@ -109,7 +110,7 @@ pub struct H2Conn {
     pub(super) is_over: bool,
     /// A stream has ended with a complete response.
     pub(super) has_served: bool,
-    /// The last stream that the server processes, once it has said so. It cannot take that back by a larger one.
+    /// The last stream that the server processes, according to GOAWAY. A later GOAWAY can only lower it.
     pub(super) last_processed: Option<u32>,
     last_read: Time,
     /// Bytes that the server may still send on streams that we have reset.
@@ -144,7 +145,7 @@ pub(super) struct Stream {
 struct UnsentRequest {
     /// The header block, until it is sent.
     block: Box<[u8]>,
-    /// Empty where there is none.
+    /// Empty if the request has no body.
     body: Box<[u8]>,
     /// Bytes of the body that were sent.
     body_sent: u32,
@@ -316,7 +317,7 @@ impl H2Conn {
                 has_sent = true;
             }
             if unsent.body_sent as usize == unsent.body.len() {
-                // What was sent need not be kept.
+                // Free the memory of a request that was sent.
                 stream.unsent = None;
             }
         }
@@ -526,7 +527,7 @@ impl H2Conn {
 
     /// Ends the connection because of a fault of the server.
     fn stop(&mut self, fault: &ConnFault, now: Time, into: &mut dyn StreamEvents) {
-        // The pending output is useless now.
+        // Drop an excess of pending output, which is useless now.
         if self.sent == 0 && self.out.len() > MAX_OUT {
             self.out.clear();
         }

@@ -145,7 +145,7 @@ mod tests {
         let mut window = StreamWindow::new(100, 1_000);
         let mut received = 0;
         for grant in [150, 300, 200] {
-            // The rest before the next grant: half of the size.
+            // Receive bytes until half of the window is left.
             let bytes = window.open - window.size / 2;
             assert!(window.receive(bytes));
             received += bytes;

@@ -10,10 +10,11 @@ use super::conn::{ConnFault, H2Conn, MAX_OUT, StreamEvents, StreamFault, WAITING
 use super::frame::{self, FrameHeader, HEADER, MAX_PAYLOAD, MAX_WINDOW, code, flag, kind, setting};
 use super::translate::{self, HeadFault};
 
-/// A stream may have this many bytes of heads and padding, beside as much padding as content.
+/// The frames of a stream may have twice the bytes of its content, and this many more for heads and padding.
 const MAX_OVERHEAD: u64 = 1 << 20;
 
-/// DATA frames on closed streams count as frames without content if they are shorter. The bytes of all are limited.
+/// A DATA frame on a closed stream that is shorter than this counts as a frame without content. The total bytes on
+/// closed streams have their own limit (`H2Conn::stray`).
 const SHORT_STRAY: u32 = 512;
 
 /// The progress of parsing.
@@ -516,7 +517,7 @@ impl H2Conn {
         let is_repeatable = self.streams.get(at).is_some_and(|stream| stream.is_repeatable);
         let message = format!("the server reset the stream: {}", frame::code_name(code));
         let fault = match code {
-            // Other requests are retried after a wait, which relieves the server.
+            // A repeatable request fails instead: its retry waits, which relieves the server.
             code::REFUSED_STREAM if !is_repeatable => StreamFault::Unprocessed(Failure::new(ErrorKind::Reset, message)),
             code::HTTP_1_1_REQUIRED => StreamFault::Http1(Failure::new(ErrorKind::Protocol, message)),
             code::NO_ERROR | code::INTERNAL_ERROR | code::REFUSED_STREAM | code::CANCEL | code::ENHANCE_YOUR_CALM => {

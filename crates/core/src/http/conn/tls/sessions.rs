@@ -1,4 +1,4 @@
-//! [`SessionCache`]: TLS sessions by host, so that a reconnect costs half a handshake.
+//! [`SessionCache`]: TLS sessions by host, so that a reconnect can resume a session instead of a full handshake.
 //!
 //! The cache of rustls is limited by a number of hosts and evicts in order of insertion. A crawl connects to thousands
 //! of hosts repeatedly, and the server decides how large a session is: a ticket may have 64 KiB, and the whole
@@ -49,6 +49,7 @@ struct Kept {
 #[derive(Default)]
 struct Host {
     used: u64,
+    /// The key exchange group of the last handshake.
     group: Option<NamedGroup>,
     tls12: Option<Weighed<Tls12ClientSessionValue>>,
     tls13: VecDeque<Weighed<Tls13ClientSessionValue>>,
