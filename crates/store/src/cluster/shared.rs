@@ -27,14 +27,16 @@ pub struct Shared {
     pub stalled: AtomicBool,
     /// The session was closed or dropped.
     pub has_closed: AtomicBool,
-    /// Pages that this process has fetched, and bytes of results that it has settled.
+    /// Pages that this process has fetched.
     pub pages: AtomicU64,
+    /// Received bytes of the pages that it has settled; counted only with a byte limit.
     pub settled_bytes: AtomicU64,
     /// Why results cannot be stored, for `fleet status`.
     stall: Mutex<Option<String>>,
-    /// Hosts that are not asked for a while, and until when, in milliseconds since the Unix epoch.
+    /// Hosts that are not sent requests for a while, and until when, in milliseconds since the Unix epoch.
     resting: Mutex<BTreeMap<Box<str>, i64>>,
     events: Mutex<Vec<LeaseEvent>>,
+    /// Wakes the keeper.
     waker: Mutex<Option<Box<dyn Fn() + Send>>>,
     to_leases: Mutex<Sender<LeaseCommand>>,
     /// Called with messages for the user.
@@ -71,15 +73,15 @@ pub struct SettledRecord {
     /// `None` for a robots.txt, which is not a link of the frontier.
     pub fingerprint: Option<u64>,
     pub is_page: bool,
-    /// Bytes received, where they are limited.
+    /// Bytes received, if the crawl has a byte limit.
     pub received: u64,
-    /// What the record does not say about its link.
+    /// Facts about the link that the record does not contain.
     pub origin: Option<LinkOrigin>,
     /// The record with its line feed.
     pub line: Vec<u8>,
     /// The links of its page.
     pub links: Option<PageLinks>,
-    /// The exchange that the record names.
+    /// The archived exchange that the record refers to.
     pub archive: Option<ArchivedExchange>,
 }
 
@@ -95,23 +97,27 @@ impl SettledRecord {
 pub struct PageLinks {
     pub source: Box<str>,
     pub is_sitemap: bool,
+    /// How many links were dropped by a limit.
     pub cut: u32,
     pub links: LinkList,
 }
 
-/// The WARC records of an exchange, and where the page's record says that the response is. The response comes last.
+/// The WARC records of an exchange (the response is the last one), and the position of the response as the page's
+/// record states it.
 pub struct ArchivedExchange {
     pub place: WarcLocation,
     pub bytes: Vec<u8>,
 }
 
-/// Events from the threads to the frontier.
+/// Events from the lease, settle and recall threads to the frontier.
 pub enum LeaseEvent {
+    /// A bucket was leased.
     Acquired {
         bucket: u32,
         epoch: u64,
         had_owner: bool,
     },
+    /// Links of a host were leased in advance.
     Taken {
         bucket: u32,
         epoch: u64,
@@ -122,9 +128,11 @@ pub enum LeaseEvent {
     },
     /// This number of marked links is replicated.
     Marked(u64),
+    /// A bucket is to be released when its links in progress are settled.
     Leaving {
         bucket: u32,
     },
+    /// A bucket was released.
     Released {
         bucket: u32,
     },
@@ -136,12 +144,13 @@ pub enum LeaseEvent {
     Totals(FleetTotals),
     /// This process's share of the limit on pages per second.
     Rate(f64),
-    /// This process's part of the requests in flight at one address.
+    /// This process's share of the limit on requests in flight to one IP address.
     PerIp(usize),
-    /// This process may receive this many bytes since it joined.
+    /// This process may receive this many bytes in total, counted since it joined.
     MayReceive(u64),
-    /// The crawl is over; a limit that ended it.
+    /// The crawl is over. The news names the limit that ended it, if one did.
     Over(Option<FrontierNews>),
+    /// The lease is lost, and why.
     Lost(String),
 }
 
@@ -198,7 +207,7 @@ impl Shared {
         self.outgoing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stores why results cannot be stored, or that they can be.
+    /// Sets why results cannot be stored; `None` if they can be stored again.
     pub fn set_stall(&self, why: Option<String>) {
         self.stalled.store(why.is_some(), Ordering::Release);
         *self.stall.lock().unwrap_or_else(PoisonError::into_inner) = why;
@@ -208,12 +217,13 @@ impl Shared {
         self.stall.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Stores until when a host is not asked.
+    /// Sets until when a host is not sent requests.
     pub fn set_rest(&self, host: &str, until: i64) {
         self.resting.lock().unwrap_or_else(PoisonError::into_inner).insert(host.into(), until);
     }
 
-    /// The number of hosts that are not asked at this time, and the one that waits longest, with its time left.
+    /// The number of hosts that are not sent requests now, and the one that waits longest with its remaining
+    /// milliseconds.
     pub fn resting(&self, now: i64) -> (usize, Option<(String, u64)>) {
         let mut resting = self.resting.lock().unwrap_or_else(PoisonError::into_inner);
         resting.retain(|_, until| *until > now);
@@ -229,7 +239,7 @@ impl Shared {
     }
 
     pub fn tell_leases(&self, command: LeaseCommand) {
-        // Ignored: the thread has ended.
+        // This fails only if the thread has ended.
         let _ = self.to_leases.lock().unwrap_or_else(PoisonError::into_inner).send(command);
     }
 
@@ -254,6 +264,7 @@ impl Shared {
         *self.waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker);
     }
 
+    /// Whether the lease of this process has expired.
     pub fn has_ended(&self) -> bool {
         self.lease.has_ended((self.now)())
     }

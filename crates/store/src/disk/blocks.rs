@@ -1,28 +1,31 @@
 //! A file of checksummed blocks: a reader gets exactly what was written, or an error.
 //!
-//! A block is `length (4) · checksum (8) · bytes`. The checksum is keyed with the numbers of the crawl and of the
-//! block, so a block cannot be mistaken for another. An empty block is the end: a file without it is incomplete.
+//! A block is `length (4) · checksum (8) · bytes`. The seed of the checksum is the id of the crawl XOR the number of
+//! the block, so a block cannot be mistaken for another. An empty block marks the end. A file without it is incomplete.
 
 use super::files::File;
 use super::record::{Bytes, write_number};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+/// Maximum length of the bytes of a block.
 const BLOCK: usize = 1 << 20;
+/// Length of a block's header.
 const HEAD: usize = 12;
 /// The maximum length of a varint.
 const MAX_VARINT: usize = 10;
 
 /// Builds a file block by block. The caller takes the blocks out in portions and writes them.
 ///
-/// Each block is its own allocation. A portion in one piece would be several times as large; once such an allocation is
-/// freed, glibc keeps later ones of that size in its heap, where growing vectors leave holes.
+/// Each block is its own allocation. One allocation for a whole portion would be several times as large. After glibc
+/// has freed such an allocation, it raises its mmap threshold and places later ones of that size in its heap, which
+/// then fragments.
 pub(super) struct BlockWriter {
     crawl: u64,
     /// Blocks that were not taken out yet. The last one is incomplete.
     blocks: Vec<Vec<u8>>,
     /// The number of the next block.
     number: u64,
-    /// Bytes that were not taken out yet, without the incomplete block.
+    /// Length of the complete blocks that were not taken out yet.
     ended: usize,
 }
 

@@ -6,12 +6,14 @@
 //!
 //! Invariant: every chunk is in one chain or in the free list. A [`Chain`] must be emptied before it is dropped.
 
+/// Bytes per chunk. With the index of the next chunk, it has 32 bytes.
 const CHUNK: usize = 28;
 /// The end of a chain.
 const NONE: u32 = u32::MAX;
 
 struct Chunk {
     bytes: [u8; CHUNK],
+    /// Index of the next chunk of the chain, or of the free list.
     next: u32,
 }
 
@@ -63,6 +65,7 @@ impl Chains {
         (self.chunks.len() - 1) as u32
     }
 
+    /// A new chain with these bytes.
     pub fn chain(&mut self, bytes: &[u8]) -> Chain {
         let mut chain = Chain::default();
         self.push(&mut chain, bytes);

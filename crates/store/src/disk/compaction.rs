@@ -1,11 +1,11 @@
 //! [`Compaction`]: removes rounds older than the last two from the log, and indexes its complete files.
 //!
-//! A round begins with a new file, in which every known URL is queued again. So in the files before the last two
-//! rounds, only the names of the lanes and the links of pages that have not changed since are still needed. Compaction
-//! writes these to one new file, which replaces the last of the old files and marks the beginning of the log. Positions
-//! do not change, so compaction may run during a crawl.
+//! A round begins with a new file, in which every known URL is queued again. So of the files before the last two
+//! rounds, only two things are still needed: the names of the lanes, and the links of pages that were not stored again
+//! since. Compaction writes these to one new file, the base. It replaces the last of the old files and is the new
+//! beginning of the log. Positions in later files do not change, so compaction may run during a crawl.
 //!
-//! Crash safety at every call: the new file is complete and synced before it gets its name, and the old files are
+//! A crash at any point is harmless: the new file is complete and synced before it is renamed, and the old files are
 //! removed afterwards. Old files that a crash leaves behind are removed when the directory is opened.
 
 use super::fault::failed;
@@ -18,7 +18,7 @@ use argiope_core::StoreError;
 use std::io;
 use std::sync::Arc;
 
-/// A frame of the new file ends with the record with which it reaches this length.
+/// A frame of the new file is written once it is longer than this.
 const FULL_FRAME: usize = 1 << 20;
 
 /// A pending compaction, which can run on any thread.

@@ -1,4 +1,4 @@
-//! The crawl directory as a whole: what it contains, which crawl it belongs to, and how it is opened.
+//! The crawl directory: `crawl.json`, opening, locking and removing.
 //!
 //! The first commit writes `crawl.json` under a temporary name and renames it. A crawl exists if and only if this file
 //! exists. Other files without it are leftovers of an interrupted start.
@@ -31,15 +31,16 @@ const MAX_CRAWL_FILE: u64 = 1 << 30;
 const ARCHIVE: &str = "archive";
 /// The report at the end of the last run.
 pub const REPORT: &str = "report.txt";
-/// The socket of a running crawl, and the folder in which it is created. Both are meaningless after the process ends.
+/// The control socket of a running crawl. It is meaningless after the process ends.
 pub const SOCKET: &str = "control.sock";
+/// The folder in which the control socket is created, before it is moved.
 pub const SOCKET_FOLDER: &str = "control.new";
 
 /// The settings that decide which pages are crawled: roots, scope, robots. Each name has a list of values, as text.
 /// A crawl with other settings is another crawl and needs another directory.
 pub type CrawlSettings = BTreeMap<String, Vec<String>>;
 
-/// The settings that a later run may change. It then applies them to all known links again.
+/// The settings that a later run may change. The new values are then applied to all known links again.
 const MAY_CHANGE: [&str; 4] = ["scope", "include", "exclude", "depth"];
 
 /// A setting whose value in the current command differs from that in the directory.
@@ -193,7 +194,7 @@ pub struct OpenedDirectory {
     pub writer: LogWriter,
     /// Whether it holds an earlier crawl.
     pub resumed: bool,
-    /// Whether it had an older format.
+    /// Whether it had an older format, which was upgraded.
     pub upgraded: bool,
     /// The settings that differ from those of the last run.
     pub changes: Vec<SettingChange>,
@@ -363,8 +364,8 @@ pub fn truncate_output(files: &dyn Files, name: &str, committed: u64) -> Result<
 }
 
 /// Removes the files of a crawl, for `--fresh`; returns their names. A directory without a crawl is refused. An output
-/// outside of the directory is removed only if it is `outside`, the path that the current command names: the log could
-/// have been changed to name any file.
+/// outside of the directory is removed only if its path is `outside`, which the current command names, because a
+/// manipulated log could name any file.
 ///
 /// `crawl.json` is renamed first; from then on the crawl does not exist. The renamed file is removed last. Until then,
 /// a process that opens the directory finds it and continues the removal.
@@ -455,7 +456,7 @@ pub fn crawled_by(directory: &Path) -> Option<String> {
     lock::holder(&directory.join(LOCK))
 }
 
-/// Whether a name leads to a file in the directory, and cannot lead out of it.
+/// Whether a path stays inside the directory: it is relative and has no `..`.
 pub fn is_inside(name: &str) -> bool {
     Path::new(name).components().all(|part| matches!(part, std::path::Component::Normal(_)))
 }

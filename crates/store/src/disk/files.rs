@@ -5,11 +5,11 @@
 //! single call.
 //!
 //! Guarantees of every implementation, on which the store relies:
-//! - after `sync` returned, the file's bytes and length are durable; before, any part of what was written may be
-//!   missing;
-//! - after `sync_folder` returned, the names in that folder are durable; before, a new name, a rename or a removal may
-//!   be undone;
-//! - a rename is atomic: the name leads to the old file or to the new one.
+//! - after `sync` returned, the file's bytes and length are durable; before that, any part of what was written may be
+//!   lost in a crash;
+//! - after `sync_folder` returned, the names in that folder are durable; before that, a crash may undo a creation, a
+//!   rename or a removal;
+//! - a rename is atomic: at any time the name refers to the old file or to the new one.
 //!
 //! Names are relative to the crawl directory and use `/`.
 

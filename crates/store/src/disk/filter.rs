@@ -1,13 +1,14 @@
-//! [`Filter`]: a Bloom filter that says whether a fingerprint may be in a run, with 12 bits of memory each.
+//! [`Filter`]: a Bloom filter that says whether a fingerprint may be in a run file, with 12 bits per fingerprint.
 //!
 //! A split block Bloom filter: a fingerprint belongs to one block of 256 bits, and sets one bit in each of its eight
 //! words. So a query touches one cache line. The false positive rate is about one in three hundred. Without memory for
 //! the filter, every query returns true.
 
-/// Odd multipliers that spread 32 bits over a word's bits, a different one for each word.
+/// Odd multipliers for multiplicative hashing, one for each word of a block.
 const SPREAD: [u32; 8] =
     [0x47B6_137B, 0x4497_4D91, 0x8824_AD5B, 0xA2B7_289D, 0x7054_95C7, 0x2DF1_424B, 0x9EFC_4947, 0x5C6B_FB31];
 
+/// Size of a block in bytes.
 pub(super) const BLOCK: usize = 32;
 
 pub(super) struct Filter {
@@ -45,6 +46,7 @@ impl Filter {
         block.is_none_or(|block| block.iter().zip(bits(fingerprint)).all(|(word, bit)| word & bit != 0))
     }
 
+    /// The block of a fingerprint: its upper bits, scaled to the number of blocks.
     fn place(&self, fingerprint: u64) -> usize {
         ((u128::from(fingerprint) * self.blocks.len() as u128) >> 64) as usize
     }
@@ -54,7 +56,8 @@ impl Filter {
     }
 }
 
-/// The bits come from the lower half of the fingerprint; its upper half selects the block.
+/// The bit that a fingerprint sets in each word of its block. They are derived from the lower half of the fingerprint;
+/// the upper half selects the block.
 fn bits(fingerprint: u64) -> [u32; 8] {
     SPREAD.map(|odd| 1 << ((fingerprint as u32).wrapping_mul(odd) >> 27))
 }

@@ -26,49 +26,53 @@ use argiope_core::{
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// A snapshot is due when the log has grown by this much and by half of the last snapshot's length. So opening replays
-/// little of the log, and snapshots write less than the log.
+/// A snapshot is due when the log has grown by this many bytes, and by more than half of the last snapshot's length. So
+/// opening a directory replays little of the log, and snapshots do not cost much more than the log itself.
 const SNAPSHOT_AFTER: u64 = 16 << 20;
 /// At the end of a run, a snapshot is written only if more of the log than this would have to be replayed. Replaying
 /// less takes milliseconds, while a snapshot costs several syncs.
 const MAX_REPLAY_AT_END: u64 = 4 << 20;
-/// A commit carries at least this much of a snapshot, ...
+/// A snapshot is written in portions, one with each commit. A portion has at least this many bytes.
 const MIN_PORTION: usize = 1 << 20;
-/// ... and this many times the growth of the log since the previous portion, ...
+/// A portion has at least this many times the bytes that the log has grown by since the previous portion.
 const PORTION_PER_GROWTH: u64 = 4;
-/// ... but at most this, unless a single indivisible part is longer.
+/// A portion has at most this many bytes, unless a single indivisible part is longer.
 const MAX_PORTION: usize = 8 << 20;
 
 /// A reserved lane number: notes under it belong to the crawl itself.
 const CRAWL_NOTES: LaneId = LaneId(u32::MAX);
 /// A reserved lane number: its note has the log position at which the last round began.
 pub(super) const ROUND_NOTE: LaneId = LaneId(u32::MAX - 1);
-/// A reserved lane number: its note has the position of the last link that this round has queued again.
+/// A reserved lane number: its note has the log position of the last link that this round has queued again.
 pub(super) const REQUEUE_NOTE: LaneId = LaneId(u32::MAX - 2);
 
 /// A frontier with durable commits.
 pub struct DiskFrontier {
     files: Arc<dyn Files>,
+    /// The id of the crawl, which is the seed of all checksums.
     crawl: u64,
+    /// The key of the fingerprints.
     key: u64,
     state: State,
     queued: u64,
+    /// The links that were taken and not settled, by fingerprint.
     leased: HashMap<u64, Leased>,
     pub(super) journal: Journal,
-    /// Where the outcomes of the previous round are, by the fingerprints of their links.
+    /// Log positions of the outcomes of the previous round, by the fingerprints of their links.
     pub(super) earlier: EarlierOutcomes,
     /// The links of this round that are not queued again yet.
     pub(super) requeue: Requeue,
     /// Whether there was a previous round.
     pub(super) is_recrawl: bool,
-    /// The page that was last written to the journal: links found on it refer to it.
+    /// The page that was last written to the journal, and its position. Links found on it refer to this position.
     page_written: Option<(Url, u64)>,
-    /// The page that was last read. Consecutive links are usually from the same page.
+    /// The page that was last read from the log, cached because consecutive links are usually from the same page.
     page_read: Option<(u64, Url)>,
-    /// The starts of the last round and of the round before it. Older records can be compacted.
+    /// The log positions of the start of the last round and of the round before it. Older records can be compacted.
     pub(super) rounds: Option<(u64, u64)>,
-    /// Hashes of output files that belong to the next commit.
+    /// Hashes of output files, to be stored with the next commit.
     new_hashes: HashMap<Box<str>, u64>,
+    /// Links of pages that are not in the journal yet.
     graph: GraphEncoder,
     /// The position of the last chunk of the link graph.
     last_chunk: Option<u64>,
@@ -77,10 +81,11 @@ pub struct DiskFrontier {
     last_size_check: u64,
     /// Everything up to this position is on disk.
     durable: u64,
-    /// Whether a completed log file has no index yet.
+    /// Whether a log file was completed, so that an index of it can be written.
     file_complete: bool,
 }
 
+/// A link that was taken and not settled. `position` is that of its record in the log.
 #[derive(Clone, Copy)]
 struct Leased {
     lane: LaneId,
@@ -88,21 +93,24 @@ struct Leased {
     position: u64,
 }
 
-/// The schedule of snapshots: the last complete snapshot, the one in progress, and when the next is due.
+/// The last complete snapshot, the one in progress, and when the next is due.
 struct Snapshots {
     /// The end of the log when the last complete snapshot was started.
     at: u64,
     /// The length of the last complete snapshot.
     length: u64,
+    /// The snapshot in progress.
     taking: Option<SnapshotWriter>,
-    /// The end of the commit that completes the last snapshot, and the runs that can be deleted after it.
+    /// The end of the commit that completes the last snapshot, and the run files that can be deleted once it is
+    /// durable.
     pending: Option<(u64, Vec<u32>)>,
     /// The growth of the log after which a snapshot is started.
     after: u64,
     /// The same for a snapshot at the end of a run.
     at_end_after: u64,
-    /// Each commit carries at least this many bytes of a snapshot, and at least this multiple of the log's growth.
+    /// Each commit carries at least this many bytes of a snapshot.
     portion: usize,
+    /// See [`PORTION_PER_GROWTH`].
     pace: u64,
     /// The end of the commit with the last portion, and whether that commit is still being written.
     handed_out: (u64, bool),
@@ -226,7 +234,7 @@ impl DiskFrontier {
         Ok(Recovered { frontier, writer, notes })
     }
 
-    /// Where the log ends, with everything that is not committed yet.
+    /// The end of the log, including records that are not committed yet.
     pub fn log_end(&self) -> u64 {
         self.journal.appended_end()
     }
@@ -256,7 +264,7 @@ impl DiskFrontier {
         self.new_hashes.insert(name.into(), hash);
     }
 
-    /// Whether this crawl created a file of this name that is not an output.
+    /// Whether [`keep_made`](Self::keep_made) recorded a file of this name.
     pub fn makes(&self, name: &str) -> bool {
         self.state.made.contains(name)
     }
@@ -269,7 +277,7 @@ impl DiskFrontier {
         Ok(())
     }
 
-    /// The number of stored records that do not belong to an outcome.
+    /// The number of records stored with [`keep_line`](Self::keep_line).
     pub fn lines(&self) -> u64 {
         self.state.lines
     }
@@ -281,7 +289,8 @@ impl DiskFrontier {
         Ok(())
     }
 
-    /// Writes the current value of all replaceable state again, so that earlier files are no longer needed for it.
+    /// Appends the current value of all replaceable state to the log again, so that it can be read without earlier log
+    /// files.
     pub(super) fn rewrite_state(&mut self) -> Result<(), StoreError> {
         let mut positions: Vec<(u64, LaneId)> =
             self.state.lane_states.iter().map(|(lane, position)| (*position, *lane)).collect();
@@ -349,7 +358,7 @@ impl DiskFrontier {
             }
         }
         if at_end {
-            // A snapshot that was started earlier would leave a part of the log to replay.
+            // Abandon a snapshot that was started earlier: it would leave a part of the log to replay.
             self.snapshots.taking.take_if(|taking| !taking.at_end);
         }
         // At the end a snapshot is taken even if nothing happened, unless the last one is recent enough.
@@ -448,7 +457,7 @@ impl DiskFrontier {
             + self.leased.capacity() * (size_of::<(u64, Leased)>() + 1)
     }
 
-    /// The memory that grows with the number of hosts and cannot be moved to disk: names, queue entries, and the
+    /// The memory that grows with the number of hosts and cannot be spilled to disk: names, queue entries, and the
     /// position of each lane's state.
     pub fn host_bytes(&self) -> usize {
         self.state.host_bytes()
@@ -517,7 +526,7 @@ impl DiskFrontier {
         }))
     }
 
-    /// Reads the link at a position. An error if it is not a link, or not one of this lane.
+    /// Reads the link at a log position. Returns an error if there is no link, or if it belongs to another lane.
     pub(super) fn read_link(&mut self, lane: Option<LaneId>, position: u64) -> Result<Link, StoreError> {
         let wrong = |what: &str| damaged(&*self.files, FOLDER, &format!("position {position} does not hold a {what}"));
         let names = &self.state.names;

@@ -1,11 +1,11 @@
 //! [`LinkGraph`]: the links of all pages of a crawl, read from its directory.
 //!
 //! Reading takes no lock, and memory does not grow with the number of links: pages are passed to the caller one by one,
-//! with the dictionary of one block in memory. After a recrawl, a map from the hash of each page to the number of its
-//! latest entry is kept in memory.
+//! with the URLs of one block in memory. After a recrawl, a page can have several entries. A map from the hash of each
+//! page to the number of its latest entry is then kept in memory.
 //!
-//! Files of format 1 have no graph. For them, the graph is built from records that list links, or else from the page on
-//! which each URL was first found.
+//! Log files of format 1 have no graph. For them, the graph is built from the lists of links in the records. Without
+//! such lists, it consists of the page on which each URL was first found.
 
 use super::directory::CrawlFile;
 use super::fault::damaged;
@@ -48,9 +48,9 @@ pub struct LinkGraph {
     /// The start of the last round, if there is more than one round. For the results of a fleet: the last round that is
     /// read.
     round: Option<u64>,
-    /// There was a recrawl: of several entries of a source the last one counts.
+    /// There was a recrawl: if a source has several entries, only the last one counts.
     has_rounds: bool,
-    /// With more than one round: the entry that counts, by source; made when it is first needed.
+    /// With more than one round: the number of the entry that counts, by source. Computed when it is first needed.
     latest: Option<KeyMap<u64>>,
 }
 
@@ -63,20 +63,20 @@ pub struct Referrers {
     pub first: Vec<String>,
 }
 
-/// How many pages link to each of some URLs: twelve bytes for each URL.
+/// How many pages link to each URL of a given set. Uses twelve bytes per URL.
 pub struct Inlinks {
     key: u64,
     /// Sorted.
     urls: Vec<u64>,
     counts: Vec<u32>,
-    /// Links of all pages, each as often as pages have it.
+    /// The total number of links on all pages, including repeated ones.
     pub links: u64,
     /// Pages with links.
     pub pages: u64,
 }
 
 impl Inlinks {
-    /// How many pages link to this URL, itself left out; `None` if it was not asked for.
+    /// How many other pages link to this URL; `None` if it is not in the set.
     pub fn of(&self, url: &str) -> Option<u32> {
         let place = self.urls.binary_search(&xxh3_64_with_seed(url.as_bytes(), self.key)).ok()?;
         self.counts.get(place).copied()
@@ -126,7 +126,7 @@ impl LinkGraph {
         Ok(Self { files, key, log, directory, chunks, round, has_rounds, latest: None })
     }
 
-    /// The entry that counts, by source, if there may be several.
+    /// The number of the entry that counts, by source; `None` if each source has only one.
     fn take_latest(&mut self) -> Result<Option<KeyMap<u64>>, StoreError> {
         match self.latest.take() {
             None if self.has_rounds => self.latest_entries().map(Some),
@@ -156,8 +156,8 @@ impl LinkGraph {
         xxh3_64_with_seed(url.as_bytes(), self.key)
     }
 
-    /// How many pages link to each of these URLs, given by [`LinkGraph::url_key`]. Links by which pages are reached count:
-    /// anchors, frames, refreshes, redirects and the like; images, canonical links and sitemaps do not.
+    /// How many pages link to each of these URLs, given by [`LinkGraph::url_key`]. Only links that lead to pages count
+    /// (anchors, frames, refreshes, redirects and the like), not images, canonical links or sitemaps.
     pub fn inlinks(&mut self, mut urls: Vec<u64>) -> Result<Inlinks, StoreError> {
         let key = self.key;
         urls.sort_unstable();
@@ -254,7 +254,7 @@ impl LinkGraph {
         Ok(Referrers { count, first })
     }
 
-    /// Encodes the latest entries that were stored before a position, for a log that begins with them.
+    /// Encodes those of the latest entries that were stored before a position, for the base file of a compacted log.
     pub(super) fn encode_again(
         &mut self,
         before: u64,
@@ -318,7 +318,7 @@ impl LinkGraph {
         Ok(())
     }
 
-    /// The entries of files without a graph. A page's new links precede its record in the log, so only the links of one
+    /// The entries of log files of format 1. A page's new links precede its record in the log, so only the links of one
     /// page are buffered.
     fn old_entries<E: From<StoreError>>(
         &self,
@@ -374,7 +374,7 @@ impl LinkGraph {
     }
 }
 
-/// The entries of a crawl on many machines: the links are part of its segments.
+/// The entries of a fleet's results, whose segments contain the links.
 #[cfg(feature = "fleet")]
 fn segment_entries<E: From<StoreError>>(
     directory: &Path,
@@ -407,18 +407,18 @@ fn segment_fault(directory: &Path, error: &std::io::Error) -> StoreError {
     StoreError::new(argiope_core::StoreErrorKind::File, format!("{}: {error}", directory.display()))
 }
 
-/// The sources whose last entry has a link.
+/// The sources whose last entry links to a URL.
 #[derive(Default)]
 struct FoundSources {
-    /// In which order they were found, and the URLs of the first.
+    /// For each source its number in the order of discovery, and for the first ones their URL.
     sources: KeyMap<(u64, Option<String>)>,
     found: u64,
 }
 
 impl FoundSources {
-    /// Takes the next entry of a source, which replaces those before it.
+    /// Adds the next entry of a source, which replaces earlier ones.
     fn add(&mut self, source: &str, key: u64, links: bool) {
-        /// URLs that are kept: some may be replaced later.
+        /// How many URLs are stored. It is more than callers ask for, because some may be removed later.
         const KEPT: u64 = 1_000;
         if links {
             self.found += 1;
@@ -430,7 +430,7 @@ impl FoundSources {
     }
 }
 
-/// A page and a sitemap at the same URL are different sources.
+/// The hash of a source. A page and a sitemap at the same URL are different sources.
 fn source_key(page: &PageEdges<'_>, key: u64) -> u64 {
     xxh3_64_with_seed(page.source.as_bytes(), key) ^ u64::from(page.is_sitemap)
 }
@@ -460,7 +460,7 @@ impl OldRecord<'_> {
     }
 }
 
-/// An edge of which no more is known.
+/// An edge of which only target and kind are known.
 fn plain(target: &str, kind: LinkKind) -> NewEdge<'_> {
     NewEdge { target, kind, nofollow: false, anchor: None }
 }

@@ -23,9 +23,10 @@ use hashbrown::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// A block ends with the page that reaches this many URLs ...
+/// A block ends with the page that reaches this many URLs.
 const MAX_URLS: u32 = 1 << 16;
-/// ... or this many bytes of URLs, because a reader keeps the dictionary of one block in memory.
+/// A block ends with the page that reaches this many bytes of URLs, because a reader keeps the dictionary of one block
+/// in memory.
 const MAX_TEXT: usize = 4 << 20;
 /// A chunk ends with the page that reaches this many bytes.
 const MAX_CHUNK: usize = 4 << 20;
@@ -62,16 +63,21 @@ pub(crate) struct NewEdge<'a> {
 
 /// Encodes pages and their links.
 ///
-/// The URLs of a block are known by keyed 64-bit hashes, like the known URLs of the frontier.
+/// URLs of a block are recognised by keyed 64-bit hashes, like the known URLs of the frontier.
 pub(crate) struct GraphEncoder {
     key: u64,
+    /// The dictionary of the block: the number of each URL, by its hash.
     block: KeyMap<u32>,
+    /// Length of all URLs of the block.
     block_text: usize,
     /// How many URLs the block had before this chunk.
     start: u32,
+    /// How many URLs this chunk has added.
     added: u32,
+    /// The encoded URLs of this chunk.
     urls: Vec<u8>,
     last_url: String,
+    /// The number of each anchor text of this chunk, by its hash.
     texts: KeyMap<u32>,
     text_bytes: Vec<u8>,
     pages: Vec<u8>,
@@ -98,7 +104,7 @@ impl GraphEncoder {
         self.block.capacity() * 18 + self.urls.capacity() + self.pages.capacity() + self.text_bytes.capacity()
     }
 
-    /// Adds a page. If the chunk before this page is complete, returns it; the caller must store it.
+    /// Adds a page. If that begins a new chunk, returns the previous chunk, which the caller must store.
     pub fn add<'a>(
         &mut self,
         source: &str,
@@ -113,7 +119,7 @@ impl GraphEncoder {
             (self.block_text, self.start) = (0, 0);
         }
         if with_texts && self.text_bytes.is_empty() {
-            // A first byte that is not stored: it marks a chunk with anchor texts.
+            // A byte that is not stored. It makes `has_texts` true for a chunk with anchor texts.
             self.text_bytes.push(0);
         }
         let source = self.url_number(source);
@@ -235,7 +241,7 @@ impl TextTable {
             }
             let last = self.ends.len().checked_sub(1)?;
             let start = last.checked_sub(1).map_or(Some(0), |before| self.ends.get(before).copied())? as usize;
-            // Both ends are boundaries of characters, within the text before.
+            // Check that `shared` is within the previous string and on a character boundary.
             self.get(last)?.get(..shared)?;
             self.text.extend_from_within(start..start + shared);
         }
@@ -303,7 +309,7 @@ pub(crate) struct GraphDecoder {
     urls: TextTable,
     texts: TextTable,
     edges: Vec<StoredEdge>,
-    /// The last chunk began a block.
+    /// Whether the last chunk began a block.
     is_block_start: bool,
 }
 
@@ -332,9 +338,9 @@ impl GraphDecoder {
         Ok(Some(()))
     }
 
-    /// Passes source, sitemap flag, and whether it links to `target`, for the pages of a chunk: faster than decoding all
-    /// URLs of all links. `wanted` is the number of the target in the block so far. `None` if it is not a chunk, or does
-    /// not follow the chunk before.
+    /// For each page of a chunk, passes to `each` its source, whether it is a sitemap, and whether it links to
+    /// `target`. This is faster than looking up the URL of every link. `wanted` carries the number of the target in the
+    /// current block from call to call. Returns `None` if the chunk is malformed or does not continue the previous one.
     pub fn find_links(
         &mut self,
         chunk: &[u8],

@@ -1,6 +1,6 @@
 //! The history of a crawl, read from the beginning of its log in constant memory.
 //!
-//! Needs no lock: a log only grows. While a crawl runs, the history ends with its last complete commit.
+//! Reading takes no lock, because a log only grows. While a crawl runs, the history ends with its last complete commit.
 
 use super::directory::CrawlFile;
 use super::files::Files;
@@ -46,7 +46,7 @@ pub fn history_in(
     // In a compacted log, the first round queues URLs again whose first record was removed.
     let mut is_first_round = log.is_compacted;
     let mut names = LaneNames::default();
-    // Links refer to the most recently named page.
+    // Position and URL of the last page record. The links after it refer to it.
     let mut page = (0, String::new());
     let mut text = String::new();
     log.walk(log.first(), |position, record| match record {

@@ -3,11 +3,12 @@
 //! Each completed log file has an index file (`index/000001.idx`). Indexes are optional: a missing index, such as that
 //! of the log file being written, is built in memory from the log.
 //!
-//! An index is a sorted list of key-value pairs. Keys are hashes of an [`IndexKey`]. A value is a position in the log,
-//! a lane number, or a count. Readers compare the record with what they searched for, so key collisions are harmless.
+//! An index is a sorted list of key-value pairs. A key is the hash of an [`IndexKey`]. A value is a position in the
+//! log, a lane number, or a count. Readers check whether the record at the position is the one that they searched for,
+//! so hash collisions are harmless.
 //!
-//! An index file is written while the crawl runs, so it must not take memory in proportion to the log: pairs are sorted
-//! in portions in a temporary file, which are then merged (an external merge sort).
+//! An index file is written while the crawl runs, so its memory must not grow with the log. Therefore the pairs are
+//! sorted with an external merge sort: sorted portions are written to a temporary file and then merged.
 
 use super::directory::CrawlFile;
 use super::fault::failed;
@@ -24,26 +25,27 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 pub(super) const FOLDER: &str = "index";
 const MAGIC: &[u8; 8] = b"ARGINDX1";
-/// Magic, header and length of the log file, number of lanes before and after it, number of pairs, checksum of the
-/// above.
+/// Length of the header of an index file. It holds: magic, header and length of the log file, number of lanes before
+/// and after it, number of pairs, checksum.
 const HEADER_BYTES: usize = 8 + log::HEADER + 8 * 5;
 const PAIR_BYTES: usize = 16;
 /// How many pairs one read fetches.
 const PAIRS_PER_READ: usize = 256;
 /// How many pairs are sorted in memory before they are written to the temporary file.
 const PAIRS_PER_PORTION: usize = 1 << 17;
-/// The temporary names of an index, and of the sorted portions of its pairs.
+/// The temporary name of an index while it is written.
 const NEW: &str = "index/new";
+/// The temporary file of the sorted portions.
 const PORTIONS: &str = "index/portions";
 
-/// What is searched for; hashed to the key of a pair.
+/// What can be searched for. Its hash is the key of a pair.
 #[derive(Clone, Copy)]
 pub(super) enum IndexKey<'a> {
     /// A host; the value is the number of its lane.
     Host(&'a str),
     /// Links: lane, whether https, the URL after the host name.
     Link(u32, bool, &'a str),
-    /// Outcomes of the link at this log position.
+    /// Outcomes of the link whose record is at this log position.
     FinalOutcome(u64),
     /// States of a lane.
     Note(u32),
@@ -59,10 +61,14 @@ pub(super) enum IndexKey<'a> {
     Count(u32, LaneCount),
 }
 
+/// What a count of a lane's links counts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum LaneCount {
+    /// Links that were queued for the first time.
     New,
+    /// Settled links that a round queued again.
     Round,
+    /// Settled links that were queued again for another reason.
     Again,
     Settled,
 }
@@ -146,7 +152,8 @@ impl Builder {
     }
 }
 
-/// Finds the URL of a record without parsing its JSON: normalized URLs have no characters that JSON escapes.
+/// Finds the URL of a record without parsing its JSON. This works because normalized URLs have no characters that JSON
+/// escapes.
 fn url_of(line: &[u8]) -> Option<&str> {
     const NAME: &[u8] = b"\"url\":\"";
     let start = line.windows(NAME.len()).position(|window| window == NAME)? + NAME.len();
@@ -360,7 +367,7 @@ struct PairSorter {
 impl PairSorter {
     fn create(files: &dyn Files) -> io::Result<Self> {
         let mut file = files.create(PORTIONS)?;
-        // In the place of the first pair, so that the file is recognized when the crawl is removed.
+        // The file begins with the magic (and the pairs after it), so that it is recognised when the crawl is removed.
         file.write_at(MAGIC, 0)?;
         Ok(Self { file, ends: Vec::new() })
     }
@@ -416,8 +423,9 @@ impl PairSorter {
 /// Reads the pairs of one sorted portion.
 struct PortionReader<'a> {
     file: &'a dyn File,
-    /// The numbers of the next pair to read and of the pair after the last one.
+    /// The number of the next pair to read.
     next: u64,
+    /// The number of the pair after the last one.
     end: u64,
     read: std::vec::IntoIter<(u64, u64)>,
 }
@@ -447,7 +455,7 @@ fn number_of(text: &str) -> Option<u32> {
     file_name(number).ends_with(&format!("/{text}")).then_some(number)
 }
 
-/// The names of all index files, recognized by name and magic.
+/// The names of all index files, recognised by name and magic.
 pub(super) fn names(files: &dyn Files) -> Vec<String> {
     let is_ours = |name: &String| {
         let mut start = [0; MAGIC.len()];

@@ -1,4 +1,5 @@
-//! [`Journal`]: the log as the frontier sees it: what is on disk, what is being written, and the current frame.
+//! [`Journal`]: the log as the frontier sees it. It has three parts: frames on disk, frames being written, and the
+//! frame being built.
 //!
 //! Invariant: every position that `append` returns can be read from then on, on disk or in memory.
 
@@ -16,19 +17,24 @@ const MAX_FILE: u64 = 256 << 20;
 /// The length of a frame has 32 bits. Commits happen long before this limit.
 const MAX_FRAME: usize = 1 << 30;
 
+/// The log with the records that are not on disk yet.
 pub(super) struct Journal {
     files: Arc<dyn Files>,
     crawl: u64,
     disk: LogReader,
+    /// Sealed frames that are not acknowledged as durable, oldest first. Their records are read from memory.
     on_their_way: VecDeque<CommitBatch>,
     /// The frame being built; its header is filled in when it is sealed.
     frame: Vec<u8>,
+    /// The position of the frame being built.
     frame_at: u64,
+    /// The number of the new log file, if the frame being built starts one.
     begins_file: Option<u32>,
-    /// The frame that was sealed last since the journal was opened.
+    /// The last frame that was sealed since the journal was opened.
     sealed: Option<Mark>,
     /// The file that frames are written to, and the position of its header.
     file: (u32, u64),
+    /// The size at which a new log file is started.
     full_file: u64,
     /// Whether frames go to the current file even if it is full.
     stays_in_file: bool,
@@ -60,7 +66,7 @@ impl Journal {
         self.full_file = size;
     }
 
-    /// Lets further frames go to the current file even if it is full, or no longer.
+    /// Sets whether further frames go to the current file even if it is full.
     pub fn stay_in_file(&mut self, keep: bool) {
         self.stays_in_file = keep;
     }
@@ -102,7 +108,7 @@ impl Journal {
         if self.begins_file.is_some() { self.file.1 } else { self.frame_at }
     }
 
-    /// Where everything ends that was appended, sealed or not.
+    /// The end of the last record that was appended, sealed or not.
     pub fn appended_end(&self) -> u64 {
         self.frame_at + self.frame.len() as u64
     }

@@ -2,7 +2,8 @@
 //!
 //! New fingerprints go to a table in memory, like an LSM tree's memtable. When the frontier runs out of memory, the
 //! table becomes a sorted [`Run`] on disk and starts empty. Compaction merges runs so that each is more than twice as
-//! long as the next. The number of runs is logarithmic, and so is the number of times that a fingerprint is rewritten.
+//! long as the next. So the number of runs is logarithmic, and so is the number of times that a fingerprint is
+//! rewritten.
 //!
 //! Invariants: each fingerprint is stored once, in the table or in one run. A run that the current snapshot lists is
 //! not removed before the next snapshot is complete.
@@ -28,7 +29,8 @@ pub(super) struct Known {
     next: u32,
     /// Runs that were merged into others, but that the last snapshot may still list.
     retired: Vec<u32>,
-    /// A direct-mapped cache of fingerprints recently found in runs: consecutive pages share most of their links.
+    /// A direct-mapped cache of fingerprints recently found in runs. It helps because consecutive pages share most of
+    /// their links.
     recent: Vec<u64>,
 }
 
@@ -81,8 +83,8 @@ impl Known {
         ((u128::from(number) * self.recent.len() as u128) >> 64) as usize
     }
 
-    /// The error for a run that is damaged or cannot be read. Removes the snapshot, so that the next start rebuilds the
-    /// run from the log.
+    /// The error for a run that is damaged or cannot be read. If it is damaged, removes the snapshot, so that the next
+    /// start rebuilds the run from the log.
     fn unreadable(&self, number: u32, error: &io::Error) -> StoreError {
         let name = run::file_name(number);
         if error.kind() != io::ErrorKind::InvalidData {
@@ -166,12 +168,12 @@ impl Known {
         self.recent = vec![0; if self.runs.is_empty() { 0 } else { slots.clamp(1 << 4, 1 << 16) as usize }];
     }
 
-    /// Deletes runs that nothing refers to.
+    /// Deletes run files that are not in `runs`.
     pub fn remove_leftovers(&mut self) -> Result<(), StoreError> {
         let fail = |error| failed(&*self.files, run::FOLDER, "list", &error);
         let names = self.files.list(run::FOLDER).map_err(fail)?;
         for number in names.iter().filter_map(|name| run::file_number(name)) {
-            // Do not reuse the number of an unlisted file.
+            // Never reuse the number of a file that exists.
             self.next = self.next.max(number.saturating_add(1));
             if !self.runs.iter().any(|run| run.number == number) {
                 remove(&*self.files, &[number])?;
@@ -181,7 +183,7 @@ impl Known {
     }
 }
 
-/// Removes runs.
+/// Removes the files of runs; those that do not exist are skipped.
 pub(super) fn remove(files: &dyn Files, runs: &[u32]) -> Result<(), StoreError> {
     for name in runs.iter().map(|number| run::file_name(*number)) {
         match files.remove(&name) {

@@ -1,12 +1,13 @@
-//! The write-ahead log of a crawl: all events in order. All other state can be rebuilt from it.
+//! The write-ahead log of a crawl. It contains all events in order; all other state can be rebuilt from it.
 //!
 //! The log is one sequence of bytes, split into files of some hundred megabytes, `log/000001.log` and so on. A position
 //! counts from the start of the first file, headers included. A file's header is followed by frames: `mark (4) · length
 //! (4) · checksum (8) · records`. A frame is one commit and is atomic.
 //!
 //! The writer starts a frame only after the previous frame was synced. So a crash can leave:
-//! - complete frames, followed by at most one incomplete frame: **torn**, never acknowledged, truncated;
-//! - a last file with an incomplete header: it was never used, and is removed.
+//! - complete frames, followed by at most one incomplete frame. That frame is **torn**: it was never acknowledged, and
+//!   is truncated;
+//! - a last file with an incomplete header. It was never used, and is removed.
 //!
 //! An incomplete frame followed by a complete one cannot come from a crash. It is **damage**, and the log is rejected.
 
@@ -23,7 +24,8 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 pub(super) const FOLDER: &str = "log";
 /// The format version that is written. All versions up to it can be read.
 pub(super) const VERSION: u32 = 2;
-/// `magic (8) · version (4) · number of the file (4) · number of the crawl (8) · position of the header (8) · checksum (8)`.
+/// Length of a file's header: `magic (8) · version (4) · number of the file (4) · id of the crawl (8) · position of the
+/// header (8) · checksum (8)`.
 pub(super) const HEADER: usize = 40;
 /// Flag in the version field of a file that begins the log. Earlier files were removed by a compaction.
 const BEGINS_LOG: u32 = 1 << 31;
@@ -33,11 +35,12 @@ const MAGIC: &[u8; 8] = b"ARGIOPE\n";
 /// The size of a frame's header.
 pub(super) const FRAME: usize = 16;
 const MARK: &[u8; 4] = b"\xA7FRM";
-/// The maximum length of a frame's records: the journal seals a frame at 1 GiB plus one record.
+/// The maximum length of a frame's records. The journal adds no record to a frame of more than 1 GiB.
 const MAX_RECORDS: usize = (1 << 30) + (256 << 20);
 /// How many bytes a scan reads at once.
 const SCAN: usize = 1 << 20;
-/// How many bytes are read to get a single record. More than one, because the links of a page are adjacent.
+/// How many bytes are read to get a single record. This is more than one record, because the links of a page are
+/// adjacent and are usually read together.
 const WINDOW: usize = 8 * 1024;
 
 /// One commit: a sealed frame to be written. At the end of a run, a batch may have no frame and only a portion of a
@@ -168,7 +171,8 @@ pub struct LogWriter {
     snapshot: SnapshotFile,
     /// Set until the first commit: the first log file is not synced, and `crawl.json` is not written yet.
     uncommitted: Option<CrawlFile>,
-    /// `crawl.json` with changed settings, written after the next commit, which has the links that they admit.
+    /// `crawl.json` with changed settings. It is written after the next commit, which contains the links that the new
+    /// settings admit.
     settings: Option<CrawlFile>,
     /// The error of a failed write. The state of the disk is then unknown, so later writes fail too.
     broken: Option<StoreError>,
@@ -260,7 +264,7 @@ fn begin_file(files: &dyn Files, number: u32, crawl: u64, base: u64) -> Result<(
 /// One file of the log, open for reading.
 struct Section {
     number: u32,
-    /// Its format.
+    /// The format of the file.
     version: u32,
     /// The position of its header.
     base: u64,
@@ -272,8 +276,9 @@ pub(super) struct LogReader {
     files: Arc<dyn Files>,
     crawl: u64,
     sections: Vec<Section>,
-    /// A buffer with the part of the log that was read last, and its position.
+    /// The part of the log that was read last.
     window: Vec<u8>,
+    /// The position of `window`.
     window_at: u64,
     /// Whether the first file is the output of a compaction.
     pub is_compacted: bool,
@@ -426,7 +431,7 @@ impl LogReader {
             if !self.read_frame(section, at, &mut records)? {
                 let behind = next.is_some() || self.whole_frame_behind(section, at - section.base)?;
                 // A concurrent reader may see a part of this frame while the crawl writes it, and then the complete
-                // next frame.
+                // next frame. So read it again.
                 let still_torn = behind && !self.read_frame(section, at, &mut records)?;
                 if still_torn {
                     return Err(damaged(
@@ -509,7 +514,7 @@ impl LogReader {
 
     /// Whether a complete frame follows anywhere after an offset in a file.
     ///
-    /// Memory is constant. Time is linear: a tail that would take longer cannot come from a crash and is reported as
+    /// Uses constant memory and linear time. A tail that would take longer cannot come from a crash and is reported as
     /// damage.
     fn whole_frame_behind(&self, section: &Section, place: u64) -> Result<bool, StoreError> {
         let name = file_name(section.number);
@@ -524,7 +529,7 @@ impl LogReader {
         if tail > (MAX_RECORDS + FRAME) as u64 {
             return refuse("are not a commit, and no crash leaves so much");
         }
-        // The limit on bytes that are hashed because of false frame marks.
+        // The remaining number of bytes that may be hashed because of false frame marks.
         let mut hashed = 4 * tail + (1 << 20);
         let mut piece = vec![0; SCAN + FRAME];
         let mut at = place + 1;
@@ -554,7 +559,7 @@ impl LogReader {
     /// Reads the record at a position that is on disk.
     pub fn read<T>(&mut self, position: u64, with: impl FnOnce(Record<'_>) -> T) -> Result<T, StoreError> {
         let mut wanted = WINDOW;
-        // Try the buffered window first, which may be older than the file. Then read a fresh window, then a larger one.
+        // Try the buffered window first, which may be outdated. Then read it again, then read a larger one.
         for fresh in [false, true, true] {
             if fresh {
                 self.fill_window(position, wanted)?;
@@ -624,7 +629,7 @@ impl LogReader {
         })
     }
 
-    /// The crawl's number.
+    /// The id of the crawl.
     pub fn crawl(&self) -> u64 {
         self.crawl
     }
@@ -659,7 +664,7 @@ impl LogReader {
         self.sections.last().is_none_or(|section| section.version == VERSION)
     }
 
-    /// The end of the files without a link graph (format 1).
+    /// The end of the files without a link graph (format 1); [`u64::MAX`] if all have none.
     pub fn without_graph(&self) -> u64 {
         self.sections.iter().find(|section| section.version > 1).map_or(u64::MAX, |section| section.base)
     }

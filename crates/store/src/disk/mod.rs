@@ -2,28 +2,28 @@
 //!
 //! # Theory
 //!
-//! The single source of truth is the **log** (`log`): everything that happened, appended in frames with checksums. A
-//! frame is one commit. It holds the outcomes of some pages with their records, the links found on them, what lanes
-//! store, and the length of each output file. So outcomes, links and outputs become durable together, with one write
-//! and one sync for many pages.
+//! The single source of truth is the **log** (`log`): all events, appended in frames with checksums. A frame is one
+//! commit. It holds the outcomes of some pages with their records, the links found on them, the state of lanes, and the
+//! length of each output file. So outcomes, links and outputs become durable together, with one write and one sync for
+//! many pages.
 //!
 //! Everything else can be rebuilt from the log. In memory there are the fingerprints of all known URLs, the names of
 //! the lanes, and the queues, whose links are only positions in the log. The **snapshot** (`snapshot`) is a checkpoint
-//! of that, so that opening need not read the whole log; if in doubt it is discarded. It is taken in portions, one with
-//! each commit (`snapshot_writer`), so the crawl does not pause for it.
+//! of this state, so that opening need not read the whole log. A snapshot that does not match the log is discarded. It
+//! is taken in portions, one with each commit (`snapshot_writer`), so the crawl does not pause for it.
 //!
 //! Memory is limited ([`open_within`]). Beyond the limit fingerprints go to sorted files (`known`, `run`) and the
 //! middle of long queues to a scratch file (`spill`). Both can be rebuilt from the log as well.
 //!
 //! A call on [`DiskFrontier`] changes memory at once and appends to the frame being built. [`DiskFrontier::commit`]
-//! seals the frame. The thread that may wait for disks passes it to [`LogWriter::write`], after syncing the outputs
-//! that it mentions, and tells the frontier when it is durable ([`DiskFrontier::acknowledge`]). The frontier never
-//! waits.
+//! seals the frame. The writer thread syncs the output files, then passes the frame to [`LogWriter::write`]. When the
+//! frame is durable, the frontier is told so ([`DiskFrontier::acknowledge`]). The frontier itself never waits for a
+//! sync.
 //!
 //! Leases are not stored. When the directory is opened, leased links are queued again, and outputs are truncated to
-//! their length at the last commit. Fetching is at least once; records are exactly once.
+//! their length at the last commit. So a page is fetched at least once, and its record is stored exactly once.
 //!
-//! `docs/format.md` describes all files to the byte.
+//! `docs/format.md` specifies all files.
 
 mod blocks;
 mod chains;

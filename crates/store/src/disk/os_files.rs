@@ -1,8 +1,8 @@
 //! [`OsFiles`]: a directory of the operating system's file system.
 //!
-//! Everything is opened relative to the directory, which is opened once. Another user may have planted files in it:
-//! symbolic links are not followed, only regular files are opened, and a file with several hard links is never written
-//! to.
+//! Everything is opened relative to the directory, which is opened once. Another user may have placed files in it to
+//! cause harm. So symbolic links are not followed, only regular files are opened, and a file with several hard links is
+//! never written to.
 
 use super::files::{File, Files};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
@@ -18,6 +18,7 @@ use std::sync::{Arc, OnceLock};
 
 /// Flags for opening files. Nonblocking, because opening a named pipe must not hang.
 const FILE: OFlags = OFlags::NOFOLLOW.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
+/// Flags for opening folders.
 const FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC);
 
 /// A directory of the machine's file system.
@@ -97,7 +98,7 @@ impl Files for OsFiles {
         Ok(Box::new(match self.open_as(name, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 let mut file = self.open_as(name, OFlags::RDWR)?;
-                // Not truncated by the open: first check that the file may be written to.
+                // Truncate only now, because `set_len` checks that the file has no other hard links.
                 file.set_len(0)?;
                 file
             }
@@ -202,13 +203,13 @@ impl OsFile {
         Ok(Self { file, is_shared: meta.nlink() > 1 })
     }
 
-    /// The file itself, unless it has several hard links.
+    /// The file itself; an error if it has several hard links.
     pub fn into_own(self) -> io::Result<fs::File> {
         self.own()?;
         Ok(self.file)
     }
 
-    /// The file for writing, unless it has several hard links.
+    /// The file for writing; an error if it has several hard links.
     fn own(&self) -> io::Result<&fs::File> {
         if self.is_shared {
             let why = "it has another name (a hard link), and what is there is not to be changed; replace it by a copy";

@@ -1,15 +1,17 @@
 //! [`LaneQueue`]: the queued links of one lane, as positions in the log.
 //!
-//! The links themselves stay on disk; in memory, a queued link is the difference to the position of the previous link,
-//! two or three bytes. A position in the log is also the order of arrival, so the positions of a level ascend.
+//! The links themselves stay on disk. In memory, a queued link is the difference to the position of the previous link,
+//! which takes two or three bytes. The log is in the order of arrival, so the positions of a level ascend.
 //!
 //! Of a million lanes, most have few links or none. These are stored inline in the lane's entry, or in a short chain of
 //! bytes in a shared arena ([`Chains`]). If memory is short, only the two ends of a very long queue stay in memory, and
 //! the middle is on disk ([`Spill`]).
 //!
-//! Links are ordered by rank, which is the rank of a link without a priority, and may be negative with one.
+//! Links are ordered by rank. The rank is the depth of the link, unless the link has a priority. Then it may be
+//! negative.
 //!
-//! Invariant: levels are in order of rank, none is empty, and the positions of a level ascend.
+//! Invariant: there is one level per rank. Levels are in order of rank, none is empty, and the positions of a level
+//! ascend.
 
 use super::blocks::{BlockReader, BlockWriter};
 use super::chains::{Chain, Chains};
@@ -20,15 +22,16 @@ use std::collections::{HashSet, VecDeque};
 
 /// The queue of one lane.
 ///
-/// Up to some length it is *encoded*: in order, each link as its rank and position, both as differences to the
-/// previous link, where the position starts from zero again when the rank has changed. The first difference of a
-/// negative rank wraps around at 32 bits.
+/// A short queue is *encoded* in one sequence of bytes: for each link, in order, its rank and its position as
+/// differences to the previous link. When the rank changes, the position is stored as such. The difference to a
+/// negative first rank wraps around at 32 bits.
 pub(super) enum LaneQueue {
     /// Encoded inline; initially empty.
     Short { length: u8, bytes: [u8; MAX_INLINE] },
     /// Encoded in a chain.
     Few(Chain),
     #[expect(clippy::box_collection, reason = "a lane is as large as its largest form, and most lanes are short")]
+    /// One entry per rank.
     Many(Box<Vec<Level>>),
 }
 
@@ -51,7 +54,7 @@ pub(super) struct Level {
     first: u64,
     /// The position of the last link.
     last: u64,
-    /// The differences from the first to the second, from the second to the third, and so on.
+    /// The differences between the positions of consecutive links, as varints.
     steps: Chain,
     /// The rest of the differences, if not all of them are in memory.
     more: Option<Box<More>>,
@@ -60,6 +63,7 @@ pub(super) struct Level {
 /// The differences after `steps`: on disk, then in memory again.
 #[derive(Default)]
 struct More {
+    /// The differences on disk.
     away: VecDeque<SpilledPiece>,
     /// The last differences, in memory.
     tail: Chain,
@@ -110,7 +114,7 @@ impl LaneQueue {
         };
     }
 
-    /// Adds a link that arrived later than all others.
+    /// Adds a link whose position is larger than all others.
     pub fn push(&mut self, rank: i32, position: u64, chains: &mut Chains) {
         if let Self::Many(levels) = self {
             return push_into(levels, rank, position, chains);
@@ -122,7 +126,7 @@ impl LaneQueue {
         if is_last {
             write_link(last, (rank, position), &mut written);
         } else {
-            // It belongs after those of its rank and before those that are deeper.
+            // Insert it after the links of its rank and before those of higher ranks.
             let shallow = links(&written).take_while(|link| link.0 <= rank);
             let deep = links(&written).skip_while(|link| link.0 <= rank);
             written = write(shallow.chain([(rank, position)]).chain(deep));
@@ -162,7 +166,7 @@ impl LaneQueue {
         Ok(Some(popped))
     }
 
-    /// Prepends links: they are in order, and none belongs after one that is there.
+    /// Prepends links. They must be in order, and belong before all links of the queue.
     fn prepend(&mut self, mut before: Vec<(i32, u64)>, chains: &mut Chains) {
         let Self::Many(levels) = self else {
             before.extend(links(&self.written(chains)));
@@ -178,7 +182,7 @@ impl LaneQueue {
         }
     }
 
-    /// Adds links that may belong anywhere, most likely near the front.
+    /// Adds links at any place, optimized for places near the front.
     pub fn insert(&mut self, mut links: Vec<(i32, u64)>, storage: &mut QueueStorage) -> Result<(), StoreError> {
         let Some(&last) = links.iter().max() else { return Ok(()) };
         while let Some(front) = self.pop(storage)? {
@@ -215,7 +219,7 @@ impl LaneQueue {
         Ok(())
     }
 
-    /// Writes the queue to a snapshot: its form, and the contents of that form.
+    /// Writes the queue to a snapshot.
     pub fn encode(&self, out: &mut BlockWriter, storage: &QueueStorage) -> Result<(), StoreError> {
         match self {
             Self::Many(levels) => {
@@ -255,7 +259,7 @@ impl LaneQueue {
         Ok(Some(Self::Many(Box::new(levels))))
     }
 
-    /// Heap memory in bytes, without its chains.
+    /// Heap memory in bytes, without chains.
     pub fn bytes(&self) -> usize {
         match self {
             Self::Short { .. } | Self::Few(_) => 0,
@@ -373,7 +377,7 @@ impl Level {
     }
 }
 
-/// Removes as many differences as fit into a piece.
+/// Removes as many complete differences as fit into a piece.
 fn whole_steps(steps: &mut Chain, chains: &mut Chains) -> Vec<u8> {
     let mut piece = chains.take(steps, PIECE);
     let end = piece.iter().rposition(|byte| byte & 0x80 == 0).map_or(piece.len(), |last| last + 1);

@@ -1,9 +1,9 @@
 //! The records of the log, and their encoding.
 //!
-//! A record is `tag (1) · length of the body (4) · check (4) · body`. The check is a hash of tag and body keyed with
-//! the record's own position, so a single record can be read at any position and verified. Numbers in bodies are
-//! varints (seven bits per byte, low first). Positions in bodies are stored as the distance back from the record, which
-//! is short; zero means none.
+//! A record is `tag (1) · length of the body (4) · check (4) · body`. The check is a hash of tag and body whose seed
+//! contains the record's position, so a single record can be read and verified on its own. Numbers in bodies are
+//! varints (seven bits per byte, low first). Positions of earlier records are stored as the distance back from this
+//! record, which is a small number; zero means none.
 //!
 //! Decoding is total: any input yields a record or an error, never a panic.
 
@@ -53,7 +53,7 @@ pub(super) struct LinkRecord<'a> {
     pub replaces: Option<u64>,
     /// Whether the link was settled before and is queued again.
     pub again: bool,
-    /// How its request differs from a plain GET, as [`CustomRequest`] is encoded.
+    /// How its request differs from a plain GET: an encoded [`CustomRequest`].
     pub request: Option<&'a [u8]>,
     /// Port, path and query: the URL after the host name.
     pub rest: &'a str,
@@ -65,7 +65,8 @@ impl LinkRecord<'_> {
         rank_of_encoded(self.depth, self.request)
     }
 
-    /// Its fingerprint, by which the frontier recognises it. `None` if it is not a URL, or its request is unreadable.
+    /// The fingerprint by which the frontier recognises the link. `None` if it is not a URL, or its request cannot be
+    /// decoded. `text` is a buffer.
     pub fn fingerprint(&self, host: &str, key: u64, text: &mut String) -> Option<u64> {
         text.clear();
         text.push_str(if self.https { "https://" } else { "http://" });
@@ -113,7 +114,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Appends the record's bytes. `position` is their position in the log; `crawl` is the number of the crawl.
+    /// Appends the record's bytes. `position` is their position in the log; `crawl` is the id of the crawl.
     pub fn encode(&self, crawl: u64, position: u64, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend([self.tag(), 0, 0, 0, 0, 0, 0, 0, 0]);

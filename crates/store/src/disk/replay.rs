@@ -1,7 +1,8 @@
 //! [`Replay`]: applies the records of the log to a state.
 //!
-//! Invariant: the result agrees with the records, whether the state was empty or came from a snapshot whose queues are
-//! newer than its start.
+//! Invariant: the resulting state is the same, whether it starts empty or from a snapshot. The queues of a snapshot may
+//! include records after its start, because a snapshot is written in portions; these records are not applied to them
+//! again ([`Seen`]).
 
 use super::fault::damaged;
 use super::files::Files;
@@ -20,6 +21,7 @@ pub(super) struct Replay<'a> {
     files: &'a dyn Files,
     /// The part of the log that the queues already include.
     seen: Seen,
+    /// The collected links, by lane, as positions.
     gone: HashMap<LaneId, HashSet<u64>>,
     /// Number of collected links that are not removed yet.
     settled: usize,

@@ -1,13 +1,12 @@
 //! Recrawling: every URL of a finished crawl is fetched again.
 //!
-//! A round starts when every settled link is queued again. This is done in portions that are committed one by one,
-//! because millions of links in one commit would take hundreds of megabytes. Each portion stores the position of its
-//! last link as the state of a reserved lane ([`REQUEUE_NOTE`]). After a crash, the next run queues the links behind
-//! it.
+//! A round starts by queueing every settled link again. This is done in portions that are committed one by one, because
+//! millions of links in one commit would take hundreds of megabytes. Each portion stores the position of its last link
+//! as the state of a reserved lane ([`REQUEUE_NOTE`]). After a crash, the next run continues after this link.
 //!
-//! The outcomes of the previous round are called *earlier*. They are found by the fingerprints of their links; if a
-//! link had several, the last one is used. They stay in the log: memory holds only their positions, and only during the
-//! round.
+//! The outcomes of the previous round are called *earlier* outcomes. They are found by the fingerprints of their links.
+//! If a link has several, the last one is used. The outcomes stay in the log. Memory holds only their positions, and
+//! only during the round.
 
 use super::frontier::{DiskFrontier, REQUEUE_NOTE, ROUND_NOTE};
 use super::record::Record;
@@ -19,25 +18,25 @@ use std::collections::HashMap;
 /// The beginning of the record of a link that left the queue without having been fetched.
 const SKIP: &[u8] = br#"{"v":1,"type":"skip""#;
 
-/// How many bytes of the log one portion of a round's links takes.
+/// The size in the log at which a portion of a round's links ends.
 const REQUEUE_PORTION: u64 = 1 << 20;
 /// The content of [`REQUEUE_NOTE`] when all links of the round are queued.
 const ALL_QUEUED: u64 = u64::MAX;
 
-/// A settled link.
+/// A settled link: its lane, and the position of its record.
 struct Settled {
     lane: LaneId,
     link: u64,
 }
 
-/// Where the outcomes of the previous round are: pairs of a link's fingerprint and a position, sorted. There may be
-/// millions, and a hash table would take twice the memory.
+/// The log positions of the outcomes of the previous round: sorted pairs of a link's fingerprint and a position. A hash
+/// table would take twice the memory for millions of them.
 #[derive(Default)]
 pub(super) struct EarlierOutcomes(Vec<(u64, u64)>);
 
 impl EarlierOutcomes {
-    /// Takes the fingerprints of links and the positions of their outcomes, in any order. Keeps the last outcome of
-    /// each link; also returns the positions of the others, in ascending order.
+    /// Takes pairs of a link's fingerprint and the position of an outcome, in any order. Keeps the last outcome of each
+    /// link. Also returns the positions of the other outcomes, in ascending order.
     fn of(mut final_outcomes: Vec<(u64, u64)>) -> (Self, Vec<u64>) {
         // The last outcome of a link comes first, so that `dedup_by` drops the others.
         final_outcomes.sort_unstable_by_key(|(key, final_outcome)| (*key, Reverse(*final_outcome)));
@@ -75,8 +74,8 @@ impl Requeue {
 }
 
 impl DiskFrontier {
-    /// Starts to queue everything again. Only a finished crawl can be recrawled; returns the number of links. They are
-    /// queued by [`Self::requeue_portion`].
+    /// Starts a round; returns the number of links. [`Self::requeue_portion`] queues them. Only a finished crawl can be
+    /// recrawled.
     pub fn begin_round(&mut self) -> Result<u64, StoreError> {
         if !self.is_done() {
             return Err(StoreError::new(StoreErrorKind::Misuse, "this crawl is not finished"));
@@ -95,7 +94,7 @@ impl DiskFrontier {
         Ok(count)
     }
 
-    /// Queues a portion of the links of a round; to be followed by a commit. False if all were queued before.
+    /// Queues a portion of the links of a round. The caller then commits it. Returns `false` if all were queued before.
     pub fn requeue_portion(&mut self) -> Result<bool, StoreError> {
         if !self.is_requeueing() {
             return Ok(false);
@@ -128,7 +127,7 @@ impl DiskFrontier {
         !self.requeue.0.is_empty()
     }
 
-    /// Queues the roots again that gave no page, and their redirect targets. Returns the number of links.
+    /// Queues failed roots again, and failed targets of their redirects. Returns the number of links.
     ///
     /// Their new records replace the old ones.
     pub fn requeue_failed_roots(&mut self) -> Result<u64, StoreError> {
@@ -165,7 +164,8 @@ impl DiskFrontier {
         Ok(failed.len() as u64)
     }
 
-    /// Queues links again that left the queue without a fetch and now qualify; returns the number of links.
+    /// Queues those links again that were skipped without a fetch and for which `qualifies` is true. Returns the number
+    /// of links.
     pub fn requeue_skipped(&mut self, mut qualifies: impl FnMut(&Link) -> bool) -> Result<u64, StoreError> {
         let mut skipped = Vec::new();
         self.journal.walk(|_, record| {
@@ -271,7 +271,8 @@ impl DiskFrontier {
         })
     }
 
-    /// The positions where the last round and the one before it began; 0 for the first round, or if not known.
+    /// The positions where the last round and the one before it began; 0 for the first round, or if the position is
+    /// unknown.
     fn round_note(&mut self) -> Result<Option<(u64, u64)>, StoreError> {
         let Some(note) = self.lane_state(ROUND_NOTE)? else { return Ok(None) };
         let number =

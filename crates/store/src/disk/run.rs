@@ -1,8 +1,8 @@
 //! [`Run`]: an immutable file of fingerprints in ascending order (an SSTable).
 //!
 //! The file consists of pages of 4 KiB, each with a checksum, followed by the first fingerprint of every page, a
-//! filter, and a trailer. Index and filter are also in memory: the filter rejects most fingerprints that are not in the
-//! run, and the index gives the page. So a query costs at most one read.
+//! filter, and a trailer. The first fingerprints (the index) and the filter are also in memory. The filter rejects most
+//! fingerprints that are not in the run, and the index gives the page. So a query costs at most one read.
 //!
 //! Runs can always be rebuilt from the log.
 
@@ -12,9 +12,11 @@ use std::io;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 pub(super) const FOLDER: &str = "spill";
+/// Size of a page: a checksum and [`PER_PAGE`] fingerprints.
 const PAGE: usize = 4096;
 const PER_PAGE: usize = PAGE / 8 - 1;
-/// `fingerprints (8) · pages (8) · blocks of the filter (8) · checksum (8)`.
+/// Length of the trailer: `number of fingerprints (8) · number of pages (8) · number of filter blocks (8) · checksum
+/// (8)`.
 const TRAILER: usize = 32;
 /// How many pages are written and read at once.
 const PAGES_AT_ONCE: usize = 64;
@@ -39,6 +41,7 @@ pub(super) struct Run {
     pub number: u32,
     pub count: u64,
     file: Box<dyn File>,
+    /// Seed of the checksums.
     seed: u64,
     /// The first fingerprint of each page.
     firsts: Vec<u64>,
@@ -133,9 +136,10 @@ impl Run {
 /// Writes a run.
 pub(super) struct RunWriter {
     run: Run,
-    /// Pages that are not written yet, at most [`PAGES_AT_ONCE`].
+    /// Pages that are not written to the file yet, at most [`PAGES_AT_ONCE`].
     row: Vec<u8>,
-    /// How many fingerprints the last page has. With [`PER_PAGE`], as at the start, the next one begins a page.
+    /// How many fingerprints the last page has. At the start it is [`PER_PAGE`], so that the first fingerprint begins a
+    /// page.
     in_page: usize,
 }
 
