@@ -1,7 +1,7 @@
 //! The server as a child process, seen from the parent.
 //!
-//! Ten thousand connections need ten thousand file descriptors on each side, and a measurement of a crawler's memory must
-//! not include its server's.
+//! A separate process has its own limit of file descriptors, of which every connection needs one on each side. And a
+//! measurement of a crawler's memory must not include that of the server.
 //!
 //! Invariant: the child never outlives its handle. If the parent is killed, the child sees end of input and stops.
 

@@ -101,12 +101,13 @@ pub(crate) struct Page {
     fill: u64,
 }
 
-/// The next action. It ends a connection with `close_notify` and FIN (`Close`), with FIN only (`Cut`), or with a reset.
+/// The next action of a response. `Close` ends the connection with `close_notify` and FIN, `Cut` with FIN only.
 enum Action<'a> {
     Send(&'a [u8]),
     Fill(u64),
     Drip(&'a [u8], usize, Duration),
     Wait(Duration),
+    /// Render a generated page.
     Render,
     Close,
     Cut,

@@ -26,7 +26,7 @@ pub fn web() -> io::Result<(PracticeWeb, Vec<String>)> {
     Ok((sites.into_iter().fold(PracticeWeb::new(), PracticeWeb::site), roots))
 }
 
-/// Number of hosts, and how many of the first use plain HTTP.
+/// Number of hosts.
 const HOSTS: usize = 8;
 
 fn sites() -> io::Result<Vec<Site>> {

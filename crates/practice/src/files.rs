@@ -10,7 +10,7 @@ use crate::site::Site;
 use std::io;
 use std::path::Path;
 
-/// Maximum depth of folders: links between folders can form cycles.
+/// Maximum depth of folders: symbolic links can form cycles.
 const DEEPEST: usize = 24;
 
 /// Adds a page for every HTML file below the folder.

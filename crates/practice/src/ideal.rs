@@ -91,6 +91,7 @@ fn earliest(graph: &Graph, may: CrawlerLimits) -> ByHost {
     let delay = may.delay.as_secs_f64();
     let mut by_host = ByHost::new();
     // The time from which pages of a host may be requested: the host is known, and its robots.txt was read.
+    // In `offer`, the page is first linked to at `named`, and the politeness delay allows it from `after` on.
     let mut open_from: HashMap<u32, f64> = HashMap::new();
     let mut best: HashMap<PageId, f64> = HashMap::new();
     let mut queue = BinaryHeap::new();
@@ -174,7 +175,7 @@ impl Rest {
     }
 }
 
-/// The latest end over all times: when the remaining fetches can start, plus their minimum time.
+/// The largest lower bound over all times `t`: `t` plus the minimum time of the fetches that cannot start before `t`.
 fn rest_takes(mut fetches: Vec<Fetch>, delay: Duration, least_time: impl Fn(Rest) -> f64) -> f64 {
     fetches.sort_by(|a, b| b.start.total_cmp(&a.start));
     let mut rest = Rest { count: 0, sum: 0.0, held_back: 0.0, least: f64::INFINITY };

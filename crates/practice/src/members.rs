@@ -1,4 +1,4 @@
-//! A site with a login form: the pages of its members are for those with the cookie that the form gives.
+//! A site with a login form. The pages for members require the cookie that a successful login sets.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use crate::site::{RequestMatch, Site};
 /// Name and password that the form accepts.
 pub const MEMBER: (&str, &str) = ("argiope", "orb & web");
 
-/// Pages that only members see: the account and its orders.
+/// Number of order pages, which only members see.
 pub const ORDERS: usize = 3;
 
 const TOKEN: &str = "t0k3n";

@@ -114,7 +114,7 @@ impl Response {
         }
     }
 
-    /// Sends another response to HEAD; a raw one whole, as servers do that do not know HEAD.
+    /// Sends another response to HEAD requests. A raw response is sent completely, as by servers that do not support HEAD.
     pub fn on_head(mut self, other: Response) -> Response {
         self.on_head = Some(Box::new(other));
         self

@@ -213,7 +213,7 @@ impl Site {
     }
 }
 
-/// Which requests a response is for: all that is said must be so.
+/// A condition on requests: method, path, and the cookie and body text if given. All must match.
 #[derive(Clone, Debug)]
 pub struct RequestMatch {
     method: &'static str,
@@ -273,9 +273,10 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(TcpListener::from(socket))
 }
 
-/// A page and the number of its requests.
+/// The responses of a page, which are sent in turn.
 struct Scripted {
     scores: Vec<Arc<Script>>,
+    /// The number of requests so far.
     asked: AtomicUsize,
 }
 
@@ -296,7 +297,9 @@ impl Scripted {
 pub(crate) struct SiteContent {
     conditional: Vec<(RequestMatch, Arc<Script>)>,
     pages: HashMap<Box<str>, Scripted>,
+    /// Whether a page is scripted for one host name (`//b.test/x`).
     by_host: bool,
+    /// Whether a page is scripted for every query (`/x?*`).
     any_query: bool,
     fallback: Arc<Script>,
     graph: Option<Arc<Graph>>,

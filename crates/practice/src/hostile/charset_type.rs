@@ -13,7 +13,7 @@ fn wide(text: &str) -> Vec<u8> {
     text.encode_utf16().flat_map(u16::to_le_bytes).collect()
 }
 
-/// A page with these bytes and this charset in the header.
+/// A page with these bytes and this Content-Type.
 fn page(kind: &str, bytes: impl Into<Vec<u8>>) -> Response {
     Response::bytes(bytes).content_type(kind)
 }

@@ -30,7 +30,7 @@ fn zeros() -> Vec<u8> {
     out
 }
 
-/// Sends a bomb: its header, then one megabyte after the other until the client disconnects.
+/// Sends a bomb: its header, then a compressed megabyte `times` times. Fails when the client disconnects.
 fn bomb(conn: &mut RawConnection, label: &str, opening: &[u8], megabyte: &[u8], times: usize) -> io::Result<()> {
     let length = opening.len() + megabyte.len() * times;
     let head = format!("Content-Type: text/html\r\nContent-Encoding: {label}\r\nContent-Length: {length}\r\n");

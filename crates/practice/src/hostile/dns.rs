@@ -32,7 +32,7 @@ pub enum DnsReply {
 }
 
 impl DnsReply {
-    /// An IPv4 address.
+    /// One address.
     pub fn address(address: impl Into<IpAddr>) -> DnsReply {
         DnsReply::Addresses(vec![address.into()])
     }
@@ -71,11 +71,13 @@ pub struct NameServer {
 
 struct WebState {
     zone: Zone,
+    /// For each name, the number of queries that [`DnsReply::InTurn`] has answered.
     turns: HashMap<String, AtomicUsize>,
     asked: Mutex<Vec<String>>,
     stop: AtomicBool,
 }
 
+/// Maximum bytes of a reply over UDP.
 const UDP_LIMIT: usize = 1232;
 const A: u16 = 1;
 const CNAME: u16 = 5;

@@ -56,7 +56,7 @@ fn catalogued() -> Vec<Case> {
                     peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")?;
                     peer.wait_for_the_end()
                 },
-                // Nor is it HTTP/1.1 where that is tried instead. The request is read first: closing a socket that has
+                // The fallback to HTTP/1.1 gets invalid bytes too. The request is read first: closing a socket that has
                 // unread input resets the connection, and the reset may overtake the bytes.
                 |peer| {
                     peer.http1_request()?;

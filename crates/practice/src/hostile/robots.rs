@@ -5,7 +5,7 @@ use crate::response::Response;
 use std::io;
 use std::time::Duration;
 
-/// A page that could be mistaken for a robots.txt.
+/// A robots.txt that disallows everything. As the body of an error response, it must be ignored.
 const DISALLOW_ALL: &str = "User-agent: *\nDisallow: /\n";
 
 const SCENARIOS: &str = "crates/testkit/tests/sim_scenarios.rs";

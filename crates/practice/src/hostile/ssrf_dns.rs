@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 const PRIVATE: Expect = Expect::error("private_address");
 
-/// Private addresses in various spellings, with a description.
+/// URLs with private addresses in various spellings: as written in a link, and as normalized by the crawler.
 const SPELLINGS: &[(&str, &str)] = &[
     ("http://127.0.0.1/", "http://127.0.0.1/"),
     ("http://127.255.255.254/", "http://127.255.255.254/"),
@@ -52,7 +52,7 @@ const SPELLINGS: &[(&str, &str)] = &[
     ("http://metadata.google.internal/", "http://metadata.google.internal/"),
 ];
 
-/// IPv6 addresses that embed IPv4 addresses.
+/// The same for IPv6 addresses that embed private IPv4 addresses.
 const DISGUISES: &[(&str, &str)] = &[
     ("http://[::ffff:169.254.169.254]/", "http://[::ffff:a9fe:a9fe]/"),
     ("http://[64:ff9b::a9fe:a9fe]/", "http://[64:ff9b::a9fe:a9fe]/"),

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 const PAGE: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 4\r\nConnection: close\r\n\r\npage";
 
-/// Checks that the path was requested again, and not sooner than `at_least` after the first request.
+/// Checks that there were two requests besides robots.txt, the second at least `at_least` after the first.
 fn waited(report: &CaseReport, at_least: Duration) -> CaseVerdict {
     let starts: Vec<Duration> =
         report.seen.iter().filter(|seen| seen.path != "/robots.txt").map(|seen| seen.start).collect();

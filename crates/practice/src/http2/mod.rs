@@ -140,7 +140,7 @@ async fn answer(
     let mut body = request.into_body();
     while let Some(Ok(piece)) = body.data().await {
         text.extend_from_slice(&piece);
-        // The client gets its window back.
+        // Returns flow-control capacity to the client.
         let _ = body.flow_control().release_capacity(piece.len());
     }
     let ParsedHead::Whole(asked, _) = parse(&text) else { return };
