@@ -1,4 +1,4 @@
-//! [`CustomRequest`]: how a request differs from a plain GET, and what its user wants to have back with the page.
+//! [`CustomRequest`]: how a request differs from a plain GET, and user data that is returned with the page.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,9 +7,9 @@ use crate::page::reader::size_of_value;
 use serde_json::Value;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// Bytes of the body of a request.
+/// Limit on the body of a request, in bytes.
 pub const MAX_REQUEST_BODY: usize = 16 << 20;
-/// Bytes of everything else: headers, and user data as JSON.
+/// Limit on everything else, in bytes: headers, and user data as JSON.
 pub const MAX_REQUEST_EXTRAS: usize = 1 << 20;
 
 /// The method of a request.
@@ -61,9 +61,9 @@ pub struct CustomRequest {
     pub body: Box<[u8]>,
     /// Links of a higher priority are taken first, whatever their depth. The usual one is 0.
     pub priority: i16,
-    /// Comes back with the page. Null if there is none.
+    /// User data that is returned with the page. Null if there is none.
     pub data: Value,
-    /// The user says that the request may be sent twice.
+    /// Whether the user allows that the request is sent twice.
     pub is_idempotent: bool,
 }
 
@@ -81,7 +81,7 @@ impl fmt::Debug for CustomRequest {
 }
 
 impl CustomRequest {
-    /// Whether the request may be sent again when it is not known what became of it.
+    /// Whether the request may be sent again although the server may have processed it.
     pub fn is_repeatable(&self) -> bool {
         self.is_idempotent || self.method.is_idempotent()
     }
@@ -94,9 +94,9 @@ impl CustomRequest {
         xxh3_64_with_seed(&self.body, key ^ xxh3_64_with_seed(self.method.as_str().as_bytes(), key)) | 1
     }
 
-    /// The request for the target of a redirect with this status. Headers stay with their origin, except those that
-    /// describe the body; a form that was received is not sent to the target unless the status asks for that (RFC 9110,
-    /// 15.4).
+    /// The request for the target of a redirect with this status; `None` if it is a plain GET. The body is dropped after
+    /// 303, and after 301 or 302 if the method is POST (RFC 9110, 15.4). `Content-` headers are kept with the body, other
+    /// headers only within the same origin.
     pub fn redirected(&self, status: u16, is_same_origin: bool) -> Option<Arc<Self>> {
         let drops_body = status == 303 || (matches!(status, 301 | 302) && self.method == Method::Post);
         let headers = self.headers.iter().filter(|(name, _)| {

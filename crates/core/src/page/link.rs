@@ -112,7 +112,7 @@ impl Link {
         Self { url, via: None, depth: 0, redirects, tries: 0, kind: LinkKind::Root, request: None }
     }
 
-    /// Whether its request may be sent again when it is not known what became of it.
+    /// Whether its request may be sent again although the server may have processed it.
     pub fn is_repeatable(&self) -> bool {
         self.request.as_ref().is_none_or(|request| request.is_repeatable())
     }
@@ -144,12 +144,12 @@ pub struct LinkList {
     anchors: Option<Box<LinkAnchors>>,
 }
 
-/// The texts of links, one after the other, and the place of each by the number of the link.
+/// The texts of links in one buffer. `places` has the start and end of each text, by the index of its link.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct LinkAnchors {
     text: String,
     places: Vec<(u32, u32)>,
-    /// `rel` attributes by the numbers of their links, in order.
+    /// Index of a link, and its `rel` attribute. Sorted.
     rels: Vec<(u32, Box<str>)>,
 }
 
@@ -235,7 +235,7 @@ impl LinkList {
         rels.get(at).map(|(_, rel)| &**rel)
     }
 
-    /// Forgets texts and `rel` attributes, once no reader is left.
+    /// Drops texts and `rel` attributes that are not needed any more.
     pub fn forget_anchors(&mut self) {
         self.anchors = None;
     }

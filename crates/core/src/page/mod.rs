@@ -1,7 +1,8 @@
 //! Pages: URLs, links, and the content of responses.
 //!
-//! [`url`] and [`link`] are the addresses, [`custom_request`] what a request may have beside one. [`examine`] reads a body as it arrives: charset, links, title, directives.
-//! [`scope`] judges which links are followed, [`robots`] which the site allows, [`sitemap`] which it lists.
+//! [`url`] and [`link`] are the addresses. [`custom_request`] describes requests that are not a plain GET. [`examine`]
+//! reads a body as it arrives: charset, links, title, directives. [`scope`] judges which links are followed, [`robots`]
+//! which the site allows, and [`sitemap`] which it lists.
 
 pub mod custom_request;
 pub mod examine;

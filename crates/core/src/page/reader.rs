@@ -99,7 +99,7 @@ pub struct FieldCount {
     pub unusable: u64,
 }
 
-/// Bodies up to this length grow to twice their length.
+/// The buffer of a body doubles up to this length. A longer one grows by a quarter.
 const DOUBLED: usize = 256 << 10;
 
 /// A body as decoded from its content codings, with its share of the budget.
@@ -120,7 +120,7 @@ impl HeldBody {
 
     pub(crate) fn extend(&mut self, decoded: &[u8]) {
         let before = self.bytes.capacity();
-        // A long body grows by a quarter and not to twice its length; what is allocated is charged.
+        // The allocated capacity is charged to the budget, so a long body grows in smaller steps.
         if self.bytes.len() >= DOUBLED && before - self.bytes.len() < decoded.len() {
             self.bytes.reserve_exact(decoded.len().max(self.bytes.len() / 4));
         }

@@ -169,7 +169,7 @@ fn requests_that_were_not_processed_start_again() {
     assert_eq!(visit(&mut session).facts.outcome, Outcome::Ok, "the other one finishes");
     write_all(&mut session);
     assert_eq!(session.step(), Step::Done);
-    // Without progress it does not go on for ever, whatever the server says after the first GOAWAY.
+    // Without progress, the number of repeats is limited. A second GOAWAY cannot claim progress.
     for unprocessed in 1..=3 {
         let mut session = multiplexed_with(vec![job], |_| {});
         feed(&mut session, |out| {

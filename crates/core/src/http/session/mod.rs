@@ -6,8 +6,8 @@
 //! 2. Ask [`Session::step`]: write these bytes and report how many were taken (`wrote`); or wait until the socket is
 //!    readable and pass on what was read (`feed`, `closed`); or pause, then `resume`; or close the socket.
 //! 3. When [`Session::deadline`] has passed, call `expire`. Bytes that arrived before the deadline are fed first.
-//! 4. While [`Session::free_capacity`] is above zero, hand over further jobs for the same origin ([`Session::accept`]). This may
-//!    happen at any time, also while other jobs are in flight.
+//! 4. While [`Session::free_capacity`] is above zero, hand over further jobs for the same origin ([`Session::accept`]).
+//!    This may happen at any time, also while other jobs are in flight.
 //!
 //! The capacity of an HTTP/1.1 connection is one: it has room for one job while idle (keep-alive) and for none while it
 //! awaits a response. An HTTP/2 connection has room as long as the server accepts streams. While a TLS handshake
@@ -77,8 +77,8 @@ impl ConnKey {
 /// The result of a job.
 pub enum Completed {
     Visit(Box<Visit>),
-    /// The kept-alive connection was closed by the peer before the response began. Send the request again over a new
-    /// connection; this does not count as an attempt.
+    /// Send the request again over a new connection; this does not count as an attempt. The connection was closed
+    /// before the response began, or it cannot carry this job.
     Retry(Box<Job>),
 }
 
@@ -167,8 +167,8 @@ impl Session {
         }
     }
 
-    /// Takes on a job for the same [`ConnKey`]. Without room the job comes back to be retried elsewhere. An idle HTTP/1.1
-    /// connection is closed for a request that must not be repeated: that one gets a new connection.
+    /// Takes on a job for the same [`ConnKey`]. If there is no room, returns the job, to be sent elsewhere. A request
+    /// that must not be repeated is returned too, and closes an idle HTTP/1.1 connection: it needs a new one.
     pub fn accept(&mut self, job: Box<Job>, rules: &Arc<Rules>, now: Time) -> Result<(), Box<Job>> {
         let is_same = self.key() == Some(ConnKey::of(&job));
         let start = FetchStart { started: now, connected: None };

@@ -20,17 +20,17 @@ use super::{BACKPRESSURE_POLL, Completed, ConnKey, KEEP_ALIVE, SlotKey};
 /// The reported room for jobs while the server accepts streams. The lane decides how many are in flight.
 const STREAM_CAPACITY: usize = 1 << 10;
 
-/// How often a request that was not processed is sent again without counting as an attempt, if the connection did not
-/// process any. Servers that limit the requests of a connection process some on each, so there is progress.
+/// How often an unprocessed request is sent again without counting as an attempt, on connections that processed no
+/// request at all. There is no limit if a connection processed some: servers may limit the requests per connection.
 const MAX_UNPROCESSED: u8 = 3;
 
-/// The receive window of a stream is this fraction (one nth) of the budget for bodies, or less: all streams that may be
-/// open together, each with a full window, take half of the budget.
+/// The receive window of a stream is at most one 64th of the budget for bodies. With a concurrency above 32 it is
+/// smaller, so that the full windows of all streams together take at most half of the budget.
 const BUDGET_SHARE: u64 = 64;
 const MAX_WINDOW: u64 = 1 << 20;
 
-/// How often deadlines are checked while bytes arrive. A stream has this much more time then, because its bytes may be
-/// among those that are not read yet.
+/// How often deadlines are checked while bytes arrive. Deadlines are then extended by this time, because bytes of the
+/// stream may be among those that are not read yet.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// An HTTP/2 connection and its jobs.
@@ -49,8 +49,9 @@ pub(super) struct Streams {
     key: ConnKey,
     /// When the connection is closed, if it stays idle.
     until: Time,
+    /// The time of the last event.
     now: Time,
-    /// Deadlines are checked at this time also if bytes arrive all the time.
+    /// When deadlines are checked next while bytes arrive.
     check_at: Time,
 }
 
@@ -73,6 +74,7 @@ struct Stream {
     is_ended: bool,
     /// The stream does not consume data for now.
     is_paused: bool,
+    /// Its own limit on the body was passed to the HTTP/2 connection.
     is_limit_told: bool,
     /// The server does not allow another stream yet: the request is not sent.
     is_waiting: bool,
@@ -221,7 +223,7 @@ impl Streams {
                 is_waiting
             });
             if unsent.is_empty() && self.all.count > 1 {
-                // Further streams wait for their responses, perhaps for long.
+                // Free the memory: the streams may wait long for their responses.
                 *unsent = Vec::new();
             }
         }
@@ -394,7 +396,7 @@ impl All {
             }
             None => {
                 if self.by_key.len() == self.by_key.capacity() {
-                    // In small steps, as the streams of the connection.
+                    // In small steps, as in `H2Conn::open`.
                     self.by_key.reserve_exact(self.by_key.len() / 4 + 1);
                 }
                 self.by_key.push(stream);
@@ -483,8 +485,8 @@ impl StreamEvents for All {
     }
 }
 
-/// Starts the time limits of a request that is sent now. It consists of frames of the connection: nothing of it is in
-/// `conn`.
+/// Starts the timeouts of a request that is sent now. `conn` gets an empty request: the HTTP/2 connection sends the real
+/// one as frames.
 fn start_clocks(conn: &mut Conn, page: &Page, now: Time) {
     conn.ask(Vec::new(), page.deadline(), now);
     if page.asks_head() {

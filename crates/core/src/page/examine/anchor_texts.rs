@@ -1,19 +1,19 @@
-//! [`AnchorTexts`]: the texts of links as received, where they are asked for.
+//! [`AnchorTexts`]: the texts of links as received, if they are requested.
 
 use std::ops::Range;
 
-/// Bytes kept of the text of one link, as received.
+/// Limit on the bytes that are kept of the text of one link.
 const MAX_ANCHOR: usize = 512;
-/// Bytes kept of all of a page; later links have no text.
+/// Limit on the bytes of all texts of a page. Later links have no text.
 const MAX_ANCHORS: usize = 1 << 20;
 
 /// The texts of the links of a page: of a link that is written several times, the first one that is not empty.
 #[derive(Default)]
 pub struct AnchorTexts {
     bytes: Vec<u8>,
-    /// By the number of the link.
+    /// The range of each text in `bytes`, by the index of its link.
     places: Vec<Range<u32>>,
-    /// `rel` attributes by the numbers of their links, each once, in order.
+    /// Index of a link, and its `rel` attribute. Sorted, each link once.
     rels: Vec<(u32, Box<[u8]>)>,
     /// The link whose text is being read, and where its text starts.
     open: Option<(u32, u32)>,

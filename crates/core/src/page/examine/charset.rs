@@ -110,7 +110,8 @@ fn prescan_meta(bytes: &[u8]) -> Option<&'static Encoding> {
     }
 }
 
-/// The charset that a meta element declares, from all of its attributes.
+/// The charset that a meta element declares: in `charset`, or in `content` together with `http-equiv=content-type` (the
+/// pragma).
 pub fn meta_charset(attributes: &mut Attributes<'_>) -> Option<&'static Encoding> {
     let (mut pragma, mut seen) = (None, Seen::default());
     let (mut charset, mut needs_pragma) = (None, None);

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 
 /// A longer URL is left out.
 const MAX_CSS_URL: usize = 16 * 1024;
-/// Bytes of the longest name that means something, `@import` and `-webkit-image-set` included.
+/// Names are cut at about this length. No longer name has a meaning here.
 const MAX_NAME: usize = 18;
 
 /// The purpose of a URL in a style sheet.

@@ -34,7 +34,7 @@ pub struct PageFacts {
     pub og: OpenGraph,
     /// `img` elements without an `alt` attribute. An empty `alt` marks a decoration and is not counted.
     pub images_without_alt: u32,
-    /// For comparing the texts of pages; none where there is little text.
+    /// For comparing the texts of pages; `None` if there is too little text.
     pub minhash: Option<MinHash>,
 }
 
@@ -66,7 +66,7 @@ pub struct RawFacts {
     pub lang: Option<Box<[u8]>>,
     pub meta_robots: Vec<Box<str>>,
     pub og_title: Option<Box<[u8]>>,
-    /// Position among the links.
+    /// The range of its URL in the bytes of the links.
     pub og_image: Option<Range<usize>>,
     pub images_without_alt: u32,
 }
@@ -127,7 +127,7 @@ impl RawFacts {
     }
 }
 
-/// The `alt` of an image is the text of a heading that consists of the image.
+/// The `alt` of an image, as text of the heading or link that contains the image.
 pub fn alt_text(alt: &[u8]) -> String {
     let text = String::from_utf8_lossy(alt);
     // The result is appended to text whose references are resolved later, so ampersands are escaped.

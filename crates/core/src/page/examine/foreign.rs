@@ -8,6 +8,7 @@
 use super::names::{self, key};
 use super::tokenizer::Tag;
 
+/// Limit on the stack of open elements.
 pub(crate) const MAX_FOREIGN_DEPTH: usize = 64;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -24,7 +25,7 @@ pub struct ForeignStack {
     stack: Vec<Mark>,
 }
 
-/// The names of elements whose content is HTML again, including long ones.
+/// The key of an element name. The two names of HTML containers that are too long for a key are 1 and 2.
 fn integration(name: &[u8]) -> u64 {
     if name.eq_ignore_ascii_case(b"foreignobject") {
         1
@@ -88,6 +89,7 @@ impl ForeignStack {
     }
 }
 
+/// Whether a start tag ends SVG and MathML: by its name, or `font` with one of these attributes.
 fn closes(key: u64, tag: &Tag<'_>) -> bool {
     let telling = |name: &[u8]| [b"color".as_slice(), b"face", b"size"].iter().any(|n| name.eq_ignore_ascii_case(n));
     names::breaks_out(tag.name) || (key == names::FONT && tag.attributes().any(|(name, _)| telling(name)))

@@ -27,7 +27,7 @@ const BINARY: [&[u8]; 12] = [
     b"\x7FELF",
 ];
 
-/// Prefixes of HTML by the MIME sniffing standard. All but the comment must be followed by a byte that ends a tag.
+/// Prefixes of HTML by the MIME sniffing standard. Each must be followed by a byte that ends a tag name.
 const HTML: [&[u8]; 16] = [
     b"<!doctype html",
     b"<html",
@@ -65,7 +65,7 @@ impl DocumentKind {
     fn sniff(opening: &[u8]) -> Self {
         let text = opening.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(opening);
         let wide = text.starts_with(b"\xFE\xFF") || text.starts_with(b"\xFF\xFE");
-        // In UTF-16, every other byte is enough.
+        // In UTF-16, ASCII characters have a zero byte each: drop the zeros.
         let start: Vec<u8> =
             text.iter().skip(if wide { 2 } else { 0 }).filter(|&&byte| !wide || byte != 0).copied().collect();
         let start = start.trim_ascii_start();

@@ -26,6 +26,7 @@ use crate::schedule::trap::{LikenessReader, WordCount};
 /// Bytes kept of a title, or of a link that is element text.
 const MAX_TEXT: usize = 8 * 1024;
 
+/// Receives the tokens of a page and collects links and facts.
 pub struct Collector {
     pub dialect: Dialect,
     pub caps: ExamineLimits,
@@ -36,8 +37,9 @@ pub struct Collector {
     pub base: Option<Box<[u8]>>,
     /// The charset that a meta element declares, anywhere in the page.
     pub charset: Option<&'static Encoding>,
+    /// The range of its URL in the bytes of `links`.
     pub canonical: Option<Range<usize>>,
-    /// Language and position of each alternate with a language.
+    /// Language, and range of the URL in the bytes of `links`, of each alternate with a language.
     pub hreflang: Vec<(Box<[u8]>, Range<usize>)>,
     pub directives: Directives,
     pub facts: RawFacts,
@@ -52,10 +54,11 @@ pub struct Collector {
     templates: u32,
     capturing: Option<CapturedText>,
     captured: Vec<u8>,
+    /// The word count before the captured text.
     words_before_title: WordCount,
     /// Reads the `style` element that is open.
     style: Option<CssReader>,
-    /// The texts of links, where they are asked for.
+    /// The texts of links, if they are requested.
     pub anchors: Option<Box<AnchorTexts>>,
 }
 
@@ -188,7 +191,7 @@ impl Collector {
                 slot.get_or_insert(value);
             }
         }
-        // The tag was usually cut within a data URL, so no link is lost.
+        // A tag that is cut usually ends within a data URL; then no link is lost.
         let unfinished = attributes.remainder();
         let is_inline = memmem::find(unfinished.get(..64).unwrap_or(unfinished), b"data:").is_some();
         if tag.cut && unfinished.trim_ascii_start().get(..5).is_some_and(|name| name.eq_ignore_ascii_case(b"href=")) {
@@ -240,7 +243,8 @@ impl Collector {
         }
     }
 
-    /// A tag passes: it ends a word unless its element is within a line, and a heading ends at any other heading.
+    /// Applies the effects of any tag to words, anchor texts and headings. A tag of an inline element does not end a
+    /// word; the tag of any heading ends a heading.
     fn pass(&mut self, key: u64, name: &[u8]) {
         if self.likeness.is_in_word() && !names::is_inline(key) {
             self.likeness.end_word();

@@ -31,7 +31,7 @@ pub struct RawLinks {
     pub too_long: u32,
     /// Links that the limit on their number cut off, each as often as it was written.
     pub cut: u32,
-    /// The number of the link that was written last.
+    /// The index of the link that was passed to `add` last; `None` if it was not stored.
     pub latest: Option<u32>,
 }
 
@@ -124,8 +124,8 @@ fn trim(href: &[u8]) -> &[u8] {
     href.get(start..end).unwrap_or(&[])
 }
 
-/// The first `#` begins the fragment, except in a character reference such as `&#38;`. If a space precedes it, the `#`
-/// stays, because a trailing space would be stripped although it is part of the URL.
+/// Removes the fragment. It begins at the first `#`, except in a character reference such as `&#38;`. If a space
+/// precedes the `#`, the `#` stays, because a trailing space would be stripped although it is part of the URL.
 fn without_fragment(href: &[u8]) -> &[u8] {
     match memchr(b'#', href) {
         Some(hash) if hash > 0 && href.get(hash - 1).is_some_and(|&byte| byte <= b' ') => {

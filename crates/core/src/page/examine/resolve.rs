@@ -1,7 +1,7 @@
 //! Resolves the text of a link to a URL in normal form.
 //!
-//! The crate `url` is the reference. Most links are simple, so a fast path builds their URLs from bytes;
-//! all other links are passed to `url`.
+//! The crate `url` is the reference. Most links are simple, so a fast path builds their URLs from bytes; all other links
+//! are passed to `url`.
 //!
 //! Invariant: the fast path returns exactly what `url` returns, or nothing.
 
@@ -282,7 +282,7 @@ fn is_escaped_dot(bytes: &[u8], percent: usize) -> bool {
     bytes.get(percent + 1..percent + 3).is_some_and(|digits| digits.eq_ignore_ascii_case(b"2e"))
 }
 
-/// `..` after a segment like `/C:/`, which the parser treats in a special way.
+/// Whether the segment is `..` after a segment like `/C:/`, which the parser treats in a special way.
 fn pops_drive_letter(segment: &str, out: &str) -> bool {
     let is_drive = |path: &[u8]| matches!(path, [.., b'/', letter, b':' | b'|', b'/'] if letter.is_ascii_alphabetic());
     segment == ".." && is_drive(out.as_bytes())

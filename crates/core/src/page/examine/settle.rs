@@ -15,13 +15,13 @@ use super::tokenizer::Dialect;
 use crate::page::link::{LinkKind, LinkList};
 use crate::page::url::{BadUrl, MAX_URL_LEN, Url, UrlRef};
 
-/// Bytes of the longest title that is kept.
+/// Titles, headings and anchor texts are cut at this many bytes.
 pub(crate) const MAX_TITLE: usize = 2048;
 
 /// Total bytes of the URLs of a page. A long base URL turns a little markup into very many bytes.
 pub(crate) const MAX_RESOLVED: usize = 5 << 20;
 
-/// The input of the findings.
+/// The collected data of a page, and what is needed to resolve its links and decode its texts.
 pub struct LinkResolution<'a> {
     pub collector: &'a Collector,
     pub page: &'a Url,
@@ -95,8 +95,8 @@ impl LinkResolution<'_> {
     fn resolve_links(&self, base: &BaseUrl, findings: &mut Findings) {
         let longest = self.collector.caps.max_url.min(MAX_URL_LEN);
         let links = &self.collector.links;
-        // Most are as long as received, plus the origin of the page or a long base. A list that grew by doubling would
-        // exceed what was charged for it.
+        // Reserve the memory at once: a list that grew by doubling would exceed its charge to the budget. Most URLs are
+        // as long as received, plus the origin of the page or a long base.
         let origin = self.page.as_str().len() - self.page.target().len();
         let base_length = self.collector.base.as_ref().map_or(0, |base| base.len()).max(origin);
         let room = (links.written() + links.len() * base_length).min(MAX_RESOLVED + longest);
@@ -147,7 +147,7 @@ impl LinkResolution<'_> {
     }
 }
 
-/// Links that were written differently may resolve to the same URL.
+/// A list of links without duplicates. Links that were written differently may resolve to the same URL.
 struct Distinct {
     list: LinkList,
     index: HashTable<u32>,
