@@ -1,4 +1,4 @@
-//! Storage: the frontier in memory and on disk, and the crawl directory.
+//! Storage: the frontier in memory, on disk and in a cluster; the crawl directory; the results of a fleet.
 
 mod bytequeue;
 #[cfg(feature = "fleet")]
@@ -16,6 +16,6 @@ pub use seen::SeenSet;
 /// A random number that cannot be predicted from outside the process.
 pub fn unpredictable() -> u64 {
     use std::hash::{BuildHasher as _, Hasher as _, RandomState};
-    // The standard library keys its hashers with randomness of the operating system.
+    // The standard library keys its hashers with random numbers of the operating system.
     RandomState::new().build_hasher().finish()
 }

@@ -1,9 +1,9 @@
 //! [`MemoryFrontier`]: the frontier of a crawl that cannot be resumed.
 //!
-//! A queued link takes a few bytes besides the part of its URL after the host name: scheme and flags, redirects, tries,
-//! and the number of the page on which it was found; a request that is not a plain GET is stored behind it.
+//! A queued link is stored as the part of its URL after the host name and a few bytes: scheme and kind, redirects,
+//! tries, and the number of the page on which it was found. A request that is not a plain GET is stored after it.
 //!
-//! Invariant: a lane without queued links has no queue; a page (`via`) is kept as long as a queued link refers to it.
+//! Invariant: a lane without queued links has no queue. A page (`via`) is stored as long as a queued link refers to it.
 
 use crate::bytequeue::ByteQueue;
 use crate::lanes::LaneNames;
@@ -25,17 +25,19 @@ pub struct MemoryFrontier {
     /// By lane number; shorter than `names` if the last lanes never had a queue.
     queues: Vec<Option<Box<Queue>>>,
     pages: Pages,
+    /// Fingerprints of the links that were taken and not settled.
     leased: HashSet<u64>,
     queued: u64,
     settled: u64,
-    /// Bytes of all queued links, and how many lanes have any.
+    /// Bytes of all queued links.
     queued_bytes: usize,
+    /// How many lanes have queued links.
     busy_lanes: usize,
 }
 
-/// A queue with one depth, in bytes besides its links.
+/// Estimated size of a queue with one level, without its links, in bytes.
 const QUEUE_BYTES: usize = 400;
-/// A page on which queued links were found, in bytes.
+/// Estimated size of a page on which queued links were found, in bytes.
 const PAGE_BYTES: usize = 160;
 
 impl MemoryFrontier {
@@ -57,12 +59,12 @@ impl MemoryFrontier {
     /// Approximate memory use in bytes.
     pub fn bytes(&self) -> usize {
         let pages = (self.pages.held.len() - self.pages.free.len()) * PAGE_BYTES;
-        // Segments of queues are a quarter empty on average.
+        // Add a quarter for the unused capacity of queue segments.
         let links = self.queued_bytes / 4 * 5 + self.busy_lanes * QUEUE_BYTES;
         self.seen.bytes() + self.host_bytes() + links + pages + self.leased.capacity() * 9
     }
 
-    /// The part of it that grows with the number of hosts.
+    /// The part of [`Self::bytes`] that grows with the number of hosts.
     pub fn host_bytes(&self) -> usize {
         self.names.bytes() + self.queues.capacity() * size_of::<Option<Box<Queue>>>()
     }
@@ -116,7 +118,7 @@ impl Frontier for MemoryFrontier {
             self.leased.insert(link.fingerprint(self.key));
             self.queued -= 1;
             let request = link.request.as_ref().map_or(0, |request| 8 + request.encode().len());
-            // User data with fractions may be written with other digits than it was read from.
+            // `saturating_sub`, because encoding user data with fractions again may give another length.
             let bytes = HEAD + behind_host(link.url.as_ref()).len() + request;
             self.queued_bytes = self.queued_bytes.saturating_sub(bytes);
             links.push(link);
@@ -222,11 +224,12 @@ impl Queue {
 /// Length of the header of a queued link: kind and scheme, redirects, tries, page, length.
 const HEAD: usize = 9;
 const NO_PAGE: u32 = u32::MAX;
-/// This bit of the first byte: depth and request follow the URL.
+/// Flag in the first byte: depth and request follow the URL.
 const HAS_REQUEST: u8 = 0x40;
 
 impl Level {
-    /// The first link, without its page. `None` is impossible: only `push` writes here.
+    /// Removes the first link and returns it with the number of its page. Never `None`, because only `push` writes
+    /// here.
     fn pop(&mut self, host: &str) -> Option<(Link, Option<u32>)> {
         let (head, rest) = self.links.front().split_at_checked(HEAD)?;
         let &[flags, redirects, tries, p0, p1, p2, p3, l0, l1] = head else { return None };
@@ -264,13 +267,17 @@ pub(crate) fn behind_host(url: UrlRef<'_>) -> &str {
 /// The pages on which queued links were found, each stored once for all of its links.
 #[derive(Default)]
 struct Pages {
+    /// Each with the number of queued links that refer to it.
     held: Vec<Option<(Url, u32)>>,
+    /// Unused indexes of `held`.
     free: Vec<u32>,
+    /// The page that was added last.
     latest: Option<u32>,
 }
 
 impl Pages {
-    /// Links of a page arrive together, so only the latest page is compared.
+    /// Adds a reference to a page; returns its number. Links of a page arrive together, so only the latest page is
+    /// checked for equality.
     fn hold(&mut self, page: &Url) -> u32 {
         if let Some(latest) = self.latest
             && let Some(Some((url, count))) = self.held.get_mut(latest as usize)
@@ -294,6 +301,7 @@ impl Pages {
         number
     }
 
+    /// Removes a reference; returns the URL of the page.
     fn release(&mut self, number: u32) -> Option<Url> {
         let entry = self.held.get_mut(number as usize)?;
         let (url, count) = entry.as_mut()?;

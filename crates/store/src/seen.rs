@@ -1,18 +1,18 @@
 //! [`SeenSet`]: a compact set of URL fingerprints, 7 to 9 bytes each.
 //!
-//! A hash table with open addressing for 64-bit numbers that are already hashes. It differs from a plain table in two
-//! ways.
+//! It is a hash table with open addressing for 64-bit numbers that are already hashes. It differs from a usual table in
+//! two ways.
 //!
-//! The home of a number, the slot where its search begins, is proportional to its value (`number * homes / 2^64`).
-//! Adjacent numbers without a gap between them, a *run* of the table, are in ascending order. So the table is a sorted
-//! array with gaps:
+//! The home of a number, the slot where its search begins, is proportional to its value (`number * homes / 2^64`). A
+//! *run* is a sequence of slots without a gap; its numbers are in ascending order. So the table is a sorted array with
+//! gaps:
 //!
 //! - a search stops at a larger number or a gap, so a miss is as cheap as a hit;
 //! - growing is one pass over the array, by any factor;
 //! - iteration yields the numbers in order, as a snapshot needs them.
 //!
 //! Since a number is always near its home, its slot implies its leading bits. Only the other bits are stored: six of
-//! eight bytes in a set of ten million. The full number can be computed from them.
+//! eight bytes in a set of ten million. The full number can be computed from the slot and the stored bits.
 //!
 //! The set is sharded by the leading bits, so that growing moves only a 16th of it at a time.
 //!
@@ -32,9 +32,9 @@ const FIRST_HOMES: usize = 8;
 /// Minimum and maximum bytes per slot.
 const MIN_WIDTH: usize = 5;
 const MAX_WIDTH: usize = 8;
-/// Sets with fewer bytes than this are in the cache anyway.
+/// Sets with fewer bytes than this are not prefetched, because they fit into the cache.
 const MIN_PREFETCHED: usize = 2 << 20;
-/// The minimum reach: slots are wide enough for runs of this length.
+/// Slots are wide enough for a reach of at least this.
 const MIN_REACH: usize = 64;
 
 /// A set of 64-bit fingerprints.
@@ -49,20 +49,21 @@ struct Shard {
     /// The smallest number of this shard.
     first: u64,
     table: Table,
-    /// How much the numbers of adjacent homes differ, after a shift that removes the shard bits.
+    /// The distance between the numbers of adjacent homes, shifted left by [`SHARD_BITS`].
     step: u64,
 }
 
 /// A shard as it is written to a snapshot.
 #[derive(Clone, Default)]
 pub struct Table {
+    /// The number of homes.
     pub homes: usize,
     /// The number of bytes per slot.
     pub width: usize,
     /// How many slots are in use.
     pub len: usize,
-    /// The homes, then slack for the run that starts near the end, then padding so that eight bytes can be read at any
-    /// slot.
+    /// The slots of all homes, then extra slots for a run that starts near the end, then padding so that eight bytes
+    /// can be read at any slot.
     pub slots: Vec<u8>,
 }
 
@@ -196,8 +197,8 @@ impl Shard {
         if low == GAP || mask == u64::MAX {
             return Some(low);
         }
-        // An upper bound for the numbers that can be in this slot, because none has a later home. The number is the
-        // largest one up to it that ends with the stored bytes.
+        // `most` is an upper bound for the numbers that can be in this slot, because their home is not after it. The
+        // number is the largest one up to `most` that ends with the stored bytes.
         let most = (slot as u64 + 1).saturating_mul(self.step).saturating_add(self.table.homes as u64 + 1);
         let most = self.first | (most >> SHARD_BITS);
         Some(most.wrapping_sub(most.wrapping_sub(low) & mask))
@@ -229,7 +230,7 @@ impl Shard {
 
     fn insert(&mut self, number: u64) -> bool {
         let Err(mut slot) = self.find(number) else { return false };
-        // Runs get long when more than 90 percent of the homes are taken.
+        // Grow when 90 percent of the homes are taken, because runs get long then.
         let mut full = self.table.len * 10 >= self.table.homes * 9;
         let mut run;
         loop {
@@ -270,8 +271,9 @@ impl Shard {
 
     /// Grows by an eighth, with slots as narrow as possible: 80 to 90 percent of the homes are then taken.
     ///
-    /// Works in place, to avoid a second table and heap fragmentation: from front to back, numbers are read before
-    /// their slot is overwritten, and buffered until they are written. Only a few are buffered at a time.
+    /// Works in place, to avoid a second table and heap fragmentation. The loop goes from front to back. It reads a
+    /// slot before it overwrites it, and buffers the numbers whose new slot comes later. Only a few are buffered at a
+    /// time.
     fn grow(&mut self) {
         let homes = (self.table.homes + self.table.homes / 8).max(self.table.homes + FIRST_HOMES);
         let (mut end, mut farthest) = (0, 0);

@@ -47,8 +47,8 @@ pub struct StoreCommand<'a> {
     pub kind: Kind<'a>,
 }
 
+/// The kinds of commands: a plain command with its arguments, or a call of a script.
 #[derive(Clone)]
-/// A plain command with its arguments, or a call of a script.
 pub enum Kind<'a> {
     Plain(Vec<Vec<u8>>),
     Script { script: &'a Script, keys: Vec<String>, arguments: Vec<Vec<u8>> },

@@ -138,8 +138,8 @@ pub struct MemberInfo {
     /// The number of hosts that it sends no requests to for a while (back-off, Retry-After).
     #[serde(default)]
     pub resting: usize,
+    /// The one of these hosts that waits longest, and for how many milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    /// The host that waits longest, and for how many milliseconds.
     pub longest_rest: Option<(String, u64)>,
     /// Why results cannot be stored, if they cannot.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,13 +1,13 @@
-//! The snapshot: a checkpoint of the state, so that opening reads only the end of the log.
+//! The snapshot: a checkpoint of the frontier's state, so that opening a directory reads only the end of the log.
 //!
 //! It is optional: if it is missing or damaged, the whole log is replayed instead. It is taken in portions while the
 //! crawl continues ([`SnapshotWriter`](super::snapshot_writer::SnapshotWriter)), each written to a temporary file with
-//! a commit. The file is renamed after the log was synced up to the last position that it refers to. It contains the
-//! position and the checksum of the last frame before that position, so a snapshot that does not match the log is not
-//! used.
+//! a commit. The file is renamed after the log was synced up to the last position that the snapshot refers to. The
+//! snapshot contains the position and the checksum of the frame that ends there, so a snapshot that does not match the
+//! log is not used.
 //!
-//! Links that are leased while it is taken are listed next to the queues and queued again on opening, because leases do
-//! not survive a restart.
+//! Links that are leased at that time are listed after the queues. They are queued again when the directory is opened,
+//! because leases do not survive a restart.
 
 use super::blocks::BlockReader;
 use super::chains::Chains;
@@ -28,10 +28,10 @@ use std::sync::Arc;
 pub(super) const NAME: &str = "snapshot";
 const TEMPORARY_NAME: &str = "snapshot.new";
 pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"ARGSNAP5");
-/// Sync the file after this many bytes. A sync delays a commit, and takes longer the more there is to sync.
+/// The file is synced after this many bytes, because a sync of more would delay a commit for too long.
 const SYNC_AFTER: usize = 8 << 20;
 
-/// A position in the log: the end of a frame.
+/// A frame of the log: where it starts, where it ends, and its checksum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Mark {
     pub frame: u64,
@@ -39,7 +39,7 @@ pub(super) struct Mark {
     pub checksum: u64,
 }
 
-/// The state of a frontier, without the links themselves, which are in the log.
+/// The state of a frontier that a snapshot stores. The links themselves are in the log.
 pub(super) struct State {
     pub known: Known,
     pub names: LaneNames,
@@ -52,13 +52,13 @@ pub(super) struct State {
     pub lane_states: HashMap<LaneId, u64>,
     /// The committed lengths of the output files.
     pub outputs: BTreeMap<Box<str>, u64>,
-    /// The hashes of their committed parts, if known.
+    /// The hashes of the committed parts of the output files, if known.
     pub output_hashes: BTreeMap<Box<str>, u64>,
     /// The names of files, other than outputs, that this crawl created.
     pub made: BTreeSet<Box<str>>,
-    /// The storage shared by all queues.
+    /// The memory and the scratch file that all queues share.
     pub storage: QueueStorage,
-    /// The memory limit for all of this.
+    /// The memory limit for this state, in bytes.
     memory_limit: usize,
 }
 
@@ -99,9 +99,10 @@ impl State {
         (self.memory_limit / 64) as u64
     }
 
-    /// Moves state to disk when the memory limit is reached: the middle of queues if queues use most memory, otherwise
-    /// fingerprints, unless a snapshot is being taken. Host names stay in memory. `beside` is what the frontier holds
-    /// in addition to this state.
+    /// Moves state to disk when the memory limit is reached. If fingerprints use less than a quarter of the memory, the
+    /// middle of long queues is moved first. Then, if that was not enough, fingerprints are moved, unless a snapshot is
+    /// being taken (`is_taken`). Host names stay in memory. `beside` is the memory that the frontier uses in addition
+    /// to this state.
     pub fn spill_if_full(&mut self, beside: usize, is_taken: bool) -> Result<(), StoreError> {
         if self.memory_limit == usize::MAX {
             return Ok(());
@@ -122,7 +123,7 @@ impl State {
         Ok(())
     }
 
-    /// Queues a link that arrived later than all others.
+    /// Queues a link whose log position is larger than that of all queued links.
     pub fn queue(&mut self, lane: LaneId, rank: i32, position: u64) {
         self.queue_mut(lane);
         self.queues[lane.index()].push(rank, position, &mut self.storage.chains);
@@ -133,6 +134,7 @@ impl State {
         self.queues.iter().map(|queue| queue.len(&self.storage.chains)).sum()
     }
 
+    /// The queue of a lane, which is created if necessary.
     pub fn queue_mut(&mut self, lane: LaneId) -> &mut LaneQueue {
         if self.queues.len() <= lane.index() {
             self.queues.resize_with(lane.index() + 1, LaneQueue::default);
@@ -146,7 +148,8 @@ pub(super) struct Portion {
     /// The offset in the file. Zero starts a new file.
     pub at: u64,
     pub blocks: Vec<Vec<u8>>,
-    /// For the last portion, which completes the snapshot: the runs that the snapshot refers to.
+    /// `None` except for the last portion, which completes the snapshot: the numbers of the run files that the snapshot
+    /// refers to.
     pub completes: Option<Vec<u32>>,
 }
 
@@ -158,8 +161,8 @@ pub(super) struct SnapshotFile {
 }
 
 impl SnapshotFile {
-    /// Writes a portion; the last portion completes the snapshot. The log must be synced up to everything that it
-    /// refers to.
+    /// Writes a portion; the last portion completes the snapshot. The log must already be synced up to all positions in
+    /// the portion.
     pub fn write(&mut self, files: &dyn Files, portion: &Portion) -> Result<(), StoreError> {
         self.append(files, portion).map_err(|error| failed(files, TEMPORARY_NAME, "write", &error))?;
         portion.completes.as_deref().map_or(Ok(()), |runs| self.bring_into_force(files, runs))
@@ -215,7 +218,7 @@ pub(super) fn is_ours(files: &dyn Files, name: &str) -> bool {
         Err(error) => return error.kind() == io::ErrorKind::NotFound,
         Ok(file) => file,
     };
-    // A file starts with the length and the hash of a block.
+    // A file starts with the length and the checksum of the first block, 12 bytes.
     let mut start = [0; 20];
     let read = file.read_at(&mut start, 0).unwrap_or(0);
     let content = start.get(12..read.max(12)).unwrap_or_default();
@@ -246,7 +249,7 @@ fn remove_all(files: &dyn Files, names: &[&str]) -> Result<(), StoreError> {
 pub(super) struct Loaded {
     /// The position from which the log is replayed.
     pub start: u64,
-    /// The last frame that the snapshot includes any part of.
+    /// The last frame that any part of the snapshot includes.
     pub mark: Mark,
     pub seen: Seen,
     pub state: State,
@@ -254,7 +257,8 @@ pub(super) struct Loaded {
     pub length: u64,
 }
 
-/// The log positions at which the queues of a snapshot were taken, by group of lanes.
+/// The log positions up to which the queues of a snapshot are current. Each portion has a group of lanes with its own
+/// position.
 #[derive(Default)]
 pub(super) struct Seen {
     /// For each group, the lane after its last lane, and the position.
@@ -355,7 +359,7 @@ fn read_leased(from: &mut BlockReader, state: &State, leased: &mut Vec<Lease>) -
     Some(behind)
 }
 
-/// Reads the last frame, notes and outputs.
+/// Reads the last part: the last frame, the lane states, the outputs and the names of created files.
 fn read_rest(from: &mut BlockReader, state: &mut State) -> Option<Mark> {
     let mark = Mark { frame: from.u64()?, end: from.u64()?, checksum: from.u64()? };
     for _ in 0..from.u64()? {

@@ -1,8 +1,8 @@
-//! [`SnapshotWriter`]: a snapshot being taken, one portion per commit, so that no commit waits for all of it.
+//! [`SnapshotWriter`]: takes a snapshot in portions, one per commit, so that no commit waits for the whole snapshot.
 //!
-//! The crawl continues between two portions, so the parts of a snapshot are from different times. It names the earliest
-//! position, from which the log must be replayed onto it; `docs/decisions/0005-snapshots-in-portions.md` explains why
-//! the result is correct.
+//! The crawl continues between two portions, so the parts of a snapshot are from different times. The snapshot contains
+//! the earliest log position, from which the log must be replayed onto it.
+//! `docs/decisions/0005-snapshots-in-portions.md` explains why the result is correct.
 //!
 //! Invariant: while a snapshot is being taken, no fingerprints are moved to disk.
 
@@ -17,17 +17,19 @@ const PIECE: usize = 64 << 10;
 /// A leased link: its lane, rank and position.
 pub(super) type Lease = (LaneId, i32, u64);
 
+/// A snapshot in progress.
 pub(super) struct SnapshotWriter {
     out: BlockWriter,
     next: Part,
-    /// Number of lanes at the start, and the total length of their names.
+    /// Number of lanes when the snapshot was started. Later lanes are not part of it.
     lanes: usize,
+    /// Total length of their names.
     text: usize,
     /// Number of bytes returned so far.
     length: u64,
     /// The end of the log when the snapshot was started.
     pub begun: u64,
-    /// Whether it is taken because a run ends.
+    /// Whether it is the snapshot at the end of a run.
     pub at_end: bool,
 }
 
@@ -38,15 +40,18 @@ enum Part {
     Names(usize),
     /// The end offset of each name, from this lane on.
     Ends(usize),
+    /// This shard of the fingerprints in memory.
     Shard(usize),
+    /// The list of run files.
     Runs,
     /// The queues, from this lane on.
     Queues(usize),
+    /// The last frame, the lane states, the outputs and the names of created files.
     Rest,
 }
 
 impl SnapshotWriter {
-    /// Starts after a commit.
+    /// Starts a snapshot directly after a commit, whose frame is `start`.
     pub fn begin(crawl: u64, start: Mark, state: &State, at_end: bool) -> Self {
         let (lanes, text) = (state.names.len(), state.names.parts().0.len());
         let mut out = BlockWriter::new(crawl);
@@ -143,8 +148,8 @@ impl SnapshotWriter {
         }))
     }
 
-    /// Adds a group of queues in their state after this commit; returns the first lane of the next group. Queues are
-    /// scattered in memory, so the group is limited to an eighth of the bytes of other parts, to take the same time.
+    /// Adds a group of queues in their state after this commit; returns the first lane of the next group. A group has
+    /// an eighth of the usual bytes, because reading queues, which are scattered in memory, takes longer per byte.
     fn queues(&mut self, from: usize, size: usize, mark: Mark, state: &State) -> Result<usize, StoreError> {
         self.out.u64s([mark.end]);
         let mut lane = from;
@@ -160,6 +165,7 @@ impl SnapshotWriter {
         Ok(lane)
     }
 
+    /// Adds a list with its length.
     fn list<const N: usize>(&mut self, list: impl ExactSizeIterator<Item = [u64; N]>) {
         self.out.u64s([list.len() as u64]);
         self.out.u64s(list.flatten());

@@ -1,7 +1,7 @@
 //! [`Spill`]: pieces of long queues, stored on disk instead of in memory.
 //!
-//! A scratch file of slots of equal size, `spill/queues`. Only this process uses its contents: the next one rebuilds
-//! its queues from the snapshot and the log. The checksum of a piece is verified when it is read back.
+//! They are in a scratch file of slots of equal size, `spill/queues`. Only this process uses its contents; the next one
+//! rebuilds its queues from the snapshot and the log. The checksum of a piece is verified when it is read back.
 
 use super::fault::{damaged, failed};
 use super::files::{File, Files};
@@ -17,13 +17,16 @@ pub(super) const PIECE: usize = 4 * 1024;
 /// The size of a slot: checksum and piece.
 const PLACE: usize = 8 + PIECE;
 
+/// The scratch file, which is created when it is first needed.
 pub(super) struct Spill {
     files: Arc<dyn Files>,
     crawl: u64,
     file: Option<Box<dyn File>>,
+    /// Number of slots in the file.
     places: u32,
+    /// Free slots.
     free: Vec<u32>,
-    /// Maximum number of bytes that a queue level should keep in memory while it is read.
+    /// When a snapshot is read, a queue level with more bytes than this is spilled.
     pub long: usize,
 }
 

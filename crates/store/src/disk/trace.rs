@@ -12,7 +12,7 @@ use argiope_core::{LinkKind, StoreError, UrlRef};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Finds the log records about a URL. Needs no lock; later commits are not found.
+/// Finds the log records about a URL. Takes no lock. Commits after `open` are not found.
 pub struct UrlTracer {
     files: Arc<dyn Files>,
     key: u64,
@@ -64,7 +64,8 @@ impl UrlTracer {
         LinkGraph::with_index(self.files, self.key, self.log, &self.index, GraphRound::Latest)
     }
 
-    /// The roots. One that was given without a scheme is the string `https://h/ or http://h/`: both candidates.
+    /// The roots. A root that was given without a scheme is the text `https://h/ or http://h/`, which contains both
+    /// candidates.
     pub fn roots(&self) -> &[String] {
         self.settings.get("roots").map_or(&[], Vec::as_slice)
     }

@@ -14,9 +14,10 @@ use serde::{Deserialize, Serialize};
 
 /// A skippable frame of zstd.
 const SKIPPABLE: u32 = 0x184D_2A50;
+/// Compression level.
 const LEVEL: i32 = 3;
 
-/// The records that one settle brought.
+/// The records that were settled together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SegmentGroup {
     pub bucket: u32,
@@ -28,23 +29,24 @@ pub struct SegmentGroup {
     pub origins: Vec<Option<LinkOrigin>>,
     /// The links of their pages, as chunks of the link graph.
     pub graph: Vec<Vec<u8>>,
-    /// What is known about hosts since then.
+    /// New notes about hosts.
     pub notes: Vec<(Box<str>, Vec<u8>)>,
 }
 
-/// What a record does not say about its link.
+/// Facts about a link that its record does not contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkOrigin {
     pub kind: LinkKind,
     /// Redirects that may still be followed.
     pub redirects: u8,
-    /// The previous round has a record of it.
+    /// Whether the previous round has a record of it.
     pub again: bool,
 }
 
 impl LinkOrigin {
-    /// More than there are kinds.
+    /// Factor of `redirects` in the encoded number. Larger than the number of kinds.
     const KINDS: u16 = 16;
+    /// Flag in the encoded number.
     const AGAIN: u16 = 0x2000;
 
     fn to_number(origin: Option<Self>) -> u16 {
@@ -82,6 +84,7 @@ pub struct IndexEntry {
     origins: Vec<u16>,
 }
 
+/// The index at the end of a segment.
 #[derive(Serialize, Deserialize)]
 pub struct SegmentIndex {
     pub owner: String,
@@ -129,6 +132,7 @@ fn skip(bytes: &mut Vec<u8>, content: &[u8]) -> io::Result<Place> {
     Ok((offset, u64::from(length)))
 }
 
+/// Reads the index at the end of a segment.
 pub fn index_of(segment: &[u8]) -> Option<SegmentIndex> {
     let (rest, length) = segment.split_last_chunk::<4>()?;
     let start = rest.len().checked_sub(u32::from_le_bytes(*length) as usize)?;
@@ -165,7 +169,7 @@ fn unpack(segment: &[u8], (offset, length): Place) -> Option<Vec<u8>> {
     decompress(segment.get(start..end)?)
 }
 
-/// The content of one frame.
+/// Decompresses one zstd frame.
 pub fn decompress(frame: &[u8]) -> Option<Vec<u8>> {
     let mut content = Vec::new();
     zstd::Decoder::new(frame).ok()?.read_to_end(&mut content).ok()?;

@@ -6,6 +6,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
+/// A folder with the results of a fleet.
 #[derive(Clone, Debug)]
 pub struct ResultFolder {
     path: PathBuf,
@@ -22,7 +23,8 @@ impl ResultFolder {
         Self { path: path.to_owned() }
     }
 
-    /// Creates a file, which appears under its name only after its content is durable.
+    /// Creates a file, which appears under its name only after its content is durable. Returns `false` if it exists
+    /// already.
     pub fn create_new(&self, name: &str, content: &[u8]) -> io::Result<bool> {
         let path = self.path.join(name);
         if path.exists() {

@@ -1,13 +1,14 @@
 //! The results of a fleet: immutable segments of records, and the positions up to which they are settled.
 //!
-//! The first round is at the top of the folder or prefix, later ones (`--recrawl`) are in `rounds/N/` with the same
-//! layout. `rounds/N.json` says that a round has begun; the process that creates it decides its settings. All rounds
-//! share the archive.
+//! The first round is at the top of the folder or prefix. Later rounds (`--recrawl`) are in `rounds/N/` with the same
+//! layout. The file `rounds/N.json` exists if round N has begun; the process that creates it decides its settings. All
+//! rounds share the archive.
 //!
 //! A process holds leases on buckets of hosts. A lease is identified by bucket, epoch (which increases with every lease
 //! of the bucket) and owner (the process). The records that are settled together are a *group* of a segment. Groups are
-//! numbered for each lease, and the files in `settled/` have the number of the last settled one. A reader keeps the
-//! groups up to that number: what a process wrote and never settled is left out, and what it settled is there once.
+//! numbered for each lease, and the files in `settled/` contain the number of the last settled group. A reader uses the
+//! groups up to that number. So it skips records that a process wrote but never settled, and gets each settled record
+//! once.
 
 mod encoding;
 mod folder;
@@ -36,7 +37,7 @@ const FLEET_FILE: &str = "fleet.json";
 /// How the crawl ended, once it has.
 const END_FILE: &str = "end.json";
 const ROUNDS: &str = "rounds";
-/// The list of the previous round's segments: the links of a round refer to records in them.
+/// The list of the previous round's segments. The queued links of a round refer to records in them.
 const EARLIER_FILE: &str = "earlier.json";
 
 /// The last settled sequence number of a bucket, an epoch and an owner.
@@ -45,18 +46,18 @@ pub type Position = (u32, u64, String, u64);
 /// A part of a group, as a reader gets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SegmentItem<'a> {
-    /// A record with its line feed, and what it does not say about its link; `None` for a robots.txt.
+    /// A record with its line feed, and facts about its link that it does not contain; `None` for a robots.txt.
     Line { line: &'a [u8], origin: Option<LinkOrigin> },
     /// A chunk of the link graph. The chunks of a group follow one another.
     Graph(&'a [u8]),
-    /// What is stored for a host, replacing what was stored before.
+    /// The note about a host, which replaces its earlier note.
     Note { host: &'a str, note: &'a [u8] },
 }
 
 /// Where a record of the previous round is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EarlierPlace {
-    /// Its number in [`SegmentStore::earlier_segments`].
+    /// The index of the segment in [`SegmentStore::earlier_segments`].
     pub segment: u32,
     /// Offset and length of the compressed frame of its group.
     pub offset: u64,
@@ -102,7 +103,8 @@ impl fmt::Display for SegmentStore {
     }
 }
 
-/// A place of results as messages show it. What is before an `@` in an address of object storage may be a secret.
+/// The place of results for messages. In a URL of object storage, the part before an `@` is hidden, because it may be a
+/// secret.
 pub fn shown_place(place: &Path) -> String {
     let text = place.display().to_string();
     match text.split_once("://").zip(text.rsplit_once('@')) {
@@ -136,7 +138,8 @@ impl SegmentStore {
     pub fn rounds(&self) -> io::Result<u32> {
         match self.get_top(FLEET_FILE) {
             Ok(_) => {}
-            // Or there is no such bucket, which a listing would not tell from other errors.
+            // There are no results, or the bucket of the object storage does not exist. (A listing would not
+            // distinguish that from other errors.)
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
             Err(error) => return Err(error),
         }
@@ -162,15 +165,15 @@ impl SegmentStore {
         self.round
     }
 
-    /// Begins this round, unless it has begun. Returns its description: that of the process that began it.
+    /// Begins this round, unless it has begun. Returns the description that the first process gave it.
     pub fn begin_round(&self, about: &str) -> io::Result<String> {
         self.create_top(&round_file(self.round), about.as_bytes())?;
         self.about()
     }
 
-    /// The segments of the previous round; the links of this round refer to them by their numbers in this list. The
-    /// first call of any process stores the list, and all others return it: a process of the previous round that was
-    /// paused may still add a segment, which must not change the numbers.
+    /// The segments of the previous round. Queued links of this round refer to them by their index in this list. The
+    /// first call of any process stores the list, and all later calls return it. So the indexes stay valid even if a
+    /// delayed process of the previous round adds a segment.
     pub fn earlier_segments(&self) -> io::Result<Vec<String>> {
         let names = self.of_round(self.round.saturating_sub(1)).list(RECORDS, ".zst")?;
         let names = serde_json::to_vec(&names).map_err(io::Error::other)?;
@@ -229,7 +232,7 @@ impl SegmentStore {
         Self { place, round: 1 }
     }
 
-    /// Writes one segment. A segment of this name with other content is an error: its records would be lost.
+    /// Writes one segment. It is an error if a segment of this name has other content, because records would be lost.
     pub fn write(&self, owner: &str, name: &str, groups: &[SegmentGroup]) -> io::Result<()> {
         self.create_same(&format!("{RECORDS}/{name}.jsonl.zst"), &encode(owner, groups)?)
     }
@@ -330,7 +333,8 @@ impl SegmentStore {
         })
     }
 
-    /// Calls `each` with the settled groups of these segments: the number of the segment, the group, and the segment.
+    /// Calls `each` with every settled group of these segments. The arguments are the index of the segment, the group,
+    /// and the bytes of the segment.
     fn each_group(
         &self,
         segments: &[String],
@@ -370,7 +374,7 @@ impl SegmentStore {
         Err(exists(name))
     }
 
-    /// The name of a file of this round, from the top.
+    /// The path of a file of this round, relative to the top.
     fn round_path(&self, name: &str) -> String {
         if self.round == 1 { name.to_owned() } else { format!("{ROUNDS}/{}/{name}", self.round) }
     }
@@ -385,7 +389,7 @@ impl SegmentStore {
         self.get_top(&self.round_path(name))
     }
 
-    /// The sorted names in a folder of this round that end with `end`, from the top.
+    /// The sorted paths of the files in a folder of this round that end with `end`, relative to the top.
     fn list(&self, folder: &str, end: &str) -> io::Result<Vec<String>> {
         self.list_top(&self.round_path(folder), end)
     }
@@ -423,13 +427,13 @@ impl SegmentStore {
     }
 }
 
-/// The file that says that a round has begun.
+/// The file that exists if a round has begun.
 fn round_file(round: u32) -> String {
     if round == 1 { FLEET_FILE.to_owned() } else { format!("{ROUNDS}/{round}.json") }
 }
 
-/// Whether this is the name of a file of the archive. Names come from records: one that leads out of the archive is
-/// not followed.
+/// Whether this is the name of a file of the archive. Names come from records, so a name that leads out of the archive
+/// is rejected.
 fn is_archive_name(name: &str) -> bool {
     name.strip_prefix("archive/").is_some_and(|file| !file.contains(['/', '\\']) && file != "..")
 }

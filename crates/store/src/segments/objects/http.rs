@@ -21,13 +21,13 @@ use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpResponseBody, HttpService,
 };
 
-/// How long a connection may take to be made.
+/// The connect timeout.
 const CONNECT: Duration = Duration::from_secs(10);
 /// How long a server may be silent.
 const IDLE: Duration = Duration::from_secs(30);
 /// How long one request may take.
 const TOTAL: Duration = Duration::from_secs(300);
-/// Objects are segments, which are far smaller.
+/// Limit on the size of a response body. Segments and archive files are far smaller.
 const MAX_BODY: u64 = 4 << 30;
 const READ_BUFFER: usize = 64 << 10;
 
@@ -37,6 +37,7 @@ pub struct BlockingHttp {
     shared: Arc<Transport>,
 }
 
+/// The state that all clones of a [`BlockingHttp`] share.
 struct Transport {
     tls: TlsSource,
     limits: Arc<Limits>,
@@ -44,6 +45,7 @@ struct Transport {
     idle: Mutex<HashMap<ServerKey, OpenConn>>,
 }
 
+/// Whether https, host, and port.
 type ServerKey = (bool, String, u16);
 
 struct OpenConn {
@@ -91,7 +93,7 @@ impl HttpService for BlockingHttp {
         let (parts, body) = request.into_parts();
         let body = body.collect().await?.to_bytes();
         if parts.method == Method::HEAD {
-            // The protocol code reads a body after every head that announces one.
+            // The protocol code would wait for the body that the response to a HEAD request announces.
             return Err(fault(HttpErrorKind::Unknown, "HEAD requests are not supported"));
         }
         let origin = origin_of(&parts.uri)?;
@@ -114,7 +116,7 @@ impl Transport {
         let kept = self.idle().remove(origin);
         if let Some(kept) = kept {
             match self.ask(kept, origin, request.clone()) {
-                // The server closed a connection that was idle: the request did not reach it.
+                // The server had closed the idle connection before the request arrived. Retry on a new connection.
                 Err(Refused { is_stale: true, .. }) => {}
                 done => return done.map_err(|refused| refused.error),
             }
@@ -192,7 +194,7 @@ impl Transport {
 /// Why there is no response.
 struct Refused {
     error: HttpError,
-    /// Whether a connection that was kept alive turned out to be closed.
+    /// Whether the server had closed the kept-alive connection.
     is_stale: bool,
 }
 

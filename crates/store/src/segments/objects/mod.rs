@@ -1,4 +1,4 @@
-//! [`ObjectPrefix`]: results in object storage. This folder is the only one that names the client crate.
+//! [`ObjectPrefix`]: results in object storage. This folder is the only one that uses the object storage client crate.
 //!
 //! Every object is created by one request on the condition that it does not exist. There are no multipart uploads, so a
 //! process that dies leaves nothing to clean up.
@@ -22,9 +22,10 @@ use object_store::{
 use tokio::runtime::{Builder, Runtime};
 use url::Url;
 
-/// How long one operation is tried again before the caller hears of it.
+/// How long one operation is retried before an error is returned.
 const RETRY_FOR: Duration = Duration::from_secs(20);
 
+/// A prefix in a bucket of object storage.
 #[derive(Clone)]
 pub struct ObjectPrefix {
     store: Arc<dyn ObjectStore>,
@@ -40,7 +41,7 @@ impl fmt::Display for ObjectPrefix {
 }
 
 impl fmt::Debug for ObjectPrefix {
-    /// The client holds credentials: they are not shown.
+    /// Shows only the address, because the client holds credentials.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ObjectPrefix").field("address", &self.address).finish_non_exhaustive()
     }
@@ -53,7 +54,7 @@ impl ObjectPrefix {
         let url = Url::parse(address)
             .map_err(|error| io::Error::other(format!("this is not an address of object storage: {error}")))?;
         if address.contains('@') {
-            // An address is shown in messages and stored with the crawl.
+            // Addresses are shown in messages and stored with the crawl.
             let words = "an address of object storage must not contain credentials; set them in the environment";
             return Err(io::Error::other(words));
         }
@@ -80,7 +81,7 @@ impl ObjectPrefix {
         Path::from(format!("{}/{name}", self.prefix))
     }
 
-    /// The message does not name the address: callers do.
+    /// Converts an error. The message does not contain the address, because callers add it.
     fn fault(error: &Error) -> io::Error {
         let kind = match error {
             Error::NotFound { .. } => io::ErrorKind::NotFound,
@@ -95,7 +96,8 @@ impl ObjectPrefix {
         let payload = PutPayload::from(content.to_vec());
         match self.runtime.block_on(self.store.put_opts(&self.path(name), payload, options)) {
             Ok(_) => Ok(true),
-            // Or an earlier attempt of this same call created it and its response was lost: callers compare the content.
+            // An earlier attempt of this call may have created it, and its response was lost. So callers compare the
+            // content.
             Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => Ok(false),
             Err(error) => Err(Self::fault(&error)),
         }
@@ -122,13 +124,13 @@ impl ObjectPrefix {
     }
 }
 
-/// A client that is set up as the S3 tools are: by `AWS_*` variables, otherwise by the profile in `~/.aws`, otherwise by
-/// the roles of the machine.
+/// A client that is configured like the S3 tools: by `AWS_*` variables, or by the profile in `~/.aws`, or by the role
+/// of the machine.
 fn s3(address: &str) -> AmazonS3Builder {
     let mut builder = AmazonS3Builder::from_env().with_url(address);
     let has = |builder: &AmazonS3Builder, key| builder.get_config_value(&key).is_some();
     let profile = AwsProfile::read();
-    // Parts of two logins do not fit each other.
+    // The three values belong together, so they are all taken from the same source.
     if !has(&builder, AmazonS3ConfigKey::AccessKeyId) {
         for (key, value) in [
             (AmazonS3ConfigKey::AccessKeyId, profile.get("aws_access_key_id")),
@@ -201,7 +203,7 @@ impl AwsProfile {
     }
 }
 
-/// What went wrong, without the body of the response: it may repeat what was signed.
+/// The error message without the body of the response, which may contain signed data.
 fn plain_words(error: &Error) -> String {
     match error {
         Error::NotFound { .. } => "there is no such object or bucket".to_owned(),
