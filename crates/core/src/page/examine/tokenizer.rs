@@ -20,9 +20,9 @@ pub const MAX_TAG: usize = 64 * 1024;
 /// How the bytes after a tag are processed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextMode {
-    /// Tags and text; the text is ignored.
+    /// Tags and text. The text is passed to `TokenHandler::shown` only.
     Markup,
-    /// Tags and text; the text is passed to the handler.
+    /// Tags and text. The text is also passed to `TokenHandler::text`.
     Captured,
     /// Text with character references up to the end tag of the same name (`title`, `textarea`), passed to the handler.
     RcData,
@@ -59,7 +59,7 @@ pub trait TokenHandler {
     fn end(&mut self, name: &[u8]);
     /// A piece of text, in modes that pass text. Character references are unresolved.
     fn text(&mut self, text: &[u8]);
-    /// A piece of visible text, in every mode.
+    /// A piece of visible text, in the modes `Markup`, `Captured` and `RcData`.
     fn shown(&mut self, _text: &[u8]) {}
     /// A piece of a CDATA section: text without character references.
     fn cdata(&mut self, text: &[u8]);
@@ -101,6 +101,7 @@ enum State {
     Doctype(DoctypeScan),
 }
 
+/// Finds the tags of a document.
 pub struct Tokenizer {
     state: State,
     content: TextMode,
@@ -121,7 +122,7 @@ enum Opening {
     /// The `<` is text.
     Text,
     Tag,
-    /// The number of bytes of the opening itself.
+    /// Other markup: the new state, and the number of bytes of the opening itself.
     Markup(State, usize),
     /// Text of a script: the new state and the number of bytes consumed.
     Script(ScriptState, usize),

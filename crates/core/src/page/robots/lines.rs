@@ -22,7 +22,7 @@ pub enum RobotsField {
     Sitemap,
     /// A known record that does not concern crawling.
     Other,
-    /// An unknown record, reported to people.
+    /// An unknown record, which `argiope robots` reports.
     Unknown,
 }
 
@@ -176,7 +176,7 @@ fn field(name: &[u8], value: &[u8]) -> RobotsField {
     }
 }
 
-/// True if a foreign record applies to every crawler, wherever it occurs.
+/// True if a record outside of RFC 9309 applies to every crawler, wherever it occurs.
 pub(super) fn is_global(name: &[u8]) -> bool {
     ["content-signal", "content-signals", "host", "llm-policy"]
         .iter()

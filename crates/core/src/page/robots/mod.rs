@@ -50,6 +50,7 @@ pub struct Robots {
     wild: Box<[Rule]>,
     delay: Option<Duration>,
     sitemaps: Box<[Box<str>]>,
+    /// Whether a group names the crawler itself.
     named: bool,
 }
 
@@ -114,7 +115,7 @@ impl Robots {
     }
 
     /// Other records of a file that apply to the crawler and do not control fetching (`Request-rate`, `Content-Signal`,
-    /// ...), names in lower case. For people.
+    /// ...), names in lower case. They are only displayed.
     pub fn others(bytes: &[u8], agent: &str) -> Vec<(String, String)> {
         let mut reading = Reading::new(product_token(agent));
         let text = lines::prepare(bytes);
@@ -244,17 +245,19 @@ struct Reading<'a> {
     open: bool,
     /// A user-agent line was seen.
     started: bool,
-    /// Like `open`, for Crawl-delay, which ends with the next user-agent line.
+    /// Like `open`, for Crawl-delay: no other line since the last user-agent line, except sitemaps.
     delay_open: bool,
     sitemaps: Vec<Box<str>>,
+    /// The same sitemaps, to find duplicates.
     known: HashSet<Box<str>>,
 }
 
 #[derive(Default)]
 struct Group {
     exists: bool,
-    /// The current lines apply to it.
+    /// The current rules apply to it.
     current: bool,
+    /// A Crawl-delay on the current line applies to it.
     delay_current: bool,
     delay: Option<Duration>,
     text: Vec<u8>,

@@ -15,7 +15,7 @@ use crate::page::link::LinkKind;
 use crate::page::url::{self, Url, UrlRef};
 use crate::schedule::trap;
 
-/// Total size of compiled patterns. Larger ones are a mistake or an attack.
+/// Limit on the total size of compiled patterns. Larger ones are a mistake or an attack.
 const PATTERN_SIZE: usize = 10 << 20;
 /// Extra depth, beyond `--depth`, at which resources are fetched: a style sheet may import others.
 const ASSET_STEPS: u32 = 5;
@@ -108,7 +108,7 @@ impl Scope {
         })
     }
 
-    /// Also follows the resources that pages need for display, on these hosts.
+    /// Also follows the resources that pages need for display, on the hosts that `assets` allows.
     #[must_use]
     pub fn with_assets(mut self, assets: Option<AssetsScope>, roots: &[Url]) -> Self {
         match assets {

@@ -238,7 +238,7 @@ proptest! {
         }
     }
 
-    /// Wider breadths never reject what narrower ones follow.
+    /// A wider scope never rejects what a narrower one follows.
     #[test]
     fn breadths_are_nested(host in "(www\\.|b\\.|)(a|c)\\.(test|co\\.uk)", path in "/(d/|)(e|)", port in 1u16..3) {
         let target = url(&format!("http://{host}:{port}{path}"));

@@ -29,7 +29,7 @@ pub(super) struct Markup {
     /// The field that the following text belongs to, and the depth of its element.
     field: Option<(usize, Field)>,
     value: String,
-    /// The value contains an entity that is not expanded.
+    /// The value is too long, or contains an entity that is not expanded.
     spoiled: bool,
 }
 

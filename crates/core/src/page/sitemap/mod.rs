@@ -21,13 +21,13 @@ use crate::page::url::Url;
 pub use date::parse as parse_date;
 use markup::Markup;
 
-/// Bytes of a sitemap after decoding, by the protocol.
+/// Limit on the bytes of a sitemap after decoding, by the protocol.
 pub const MAX_BYTES: u64 = 50 << 20;
-/// Length of a listed URL, by the protocol.
+/// Limit on the length of a listed URL, by the protocol.
 pub const MAX_LOCATION: usize = 2048;
 /// Bytes examined to detect the character encoding.
 const SNIFF: usize = 256;
-/// Bytes of one line, tag or comment.
+/// Limit on the bytes of one line, tag or comment.
 const MAX_PIECE: usize = 1 << 20;
 /// A text with this many lines and no URL is not a list of URLs.
 const MAX_JUNK_LINES: u32 = 1000;
@@ -160,6 +160,7 @@ pub struct SitemapReader {
     done: bool,
 }
 
+/// Whether the file is gzipped.
 enum Packing {
     /// Too few bytes to decide.
     Unknown(Vec<u8>),
@@ -167,11 +168,13 @@ enum Packing {
     Gzip(Box<MultiGzDecoder<Vec<u8>>>),
 }
 
+/// The character encoding of the file.
 enum Decoding {
     Unknown(Vec<u8>),
     Known(Box<encoding_rs::Decoder>),
 }
 
+/// The syntax of the file: a list of lines, or XML.
 enum Shape {
     Unknown,
     Lines,
