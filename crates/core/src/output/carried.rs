@@ -31,14 +31,15 @@ const OF_EXCHANGE: [&str; 21] = [
     "headers",
 ];
 
-/// Adds to a record, which ends with a line feed, the fields of an earlier one that it lacks and that describe the page.
+/// Adds fields of an earlier record to `line`, a record with its line feed: those that describe the page and that `line`
+/// lacks.
 pub fn add(line: &mut Vec<u8>, earlier_bytes: &[u8]) {
     let record = |bytes: &[u8]| serde_json::from_slice::<Map<String, Value>>(bytes).ok();
     let (Some(own), Some(mut earlier)) = (record(line), record(earlier_bytes)) else { return };
     if let Some(payload) = archived_body(earlier_bytes).and_then(|body| serde_json::to_value(body).ok())
         && let Some(Value::Object(warc)) = earlier.get_mut("warc")
     {
-        // Its own start is not that of the archived response.
+        // The new record has another start time, so it must name the archived response.
         warc.insert("payload".to_owned(), payload);
     }
     earlier.retain(|name, _| !own.contains_key(name) && !OF_EXCHANGE.contains(&name.as_str()));

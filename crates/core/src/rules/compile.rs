@@ -13,6 +13,7 @@ use crate::page::robots::product_token;
 use crate::page::scope::Scope;
 use crate::page::url::{self, BadUrl, Origin, StripParams, Url, without_user_info};
 
+/// The default of `--per-host` with pace `steady`.
 const PER_HOST: usize = 6;
 /// Limit on the bodies in memory, in bytes, unless `--max-memory` allows less.
 pub(crate) const HELD_BODIES: u64 = 256 << 20;
@@ -24,14 +25,15 @@ fn account(max_memory: Option<u64>) -> std::sync::Arc<Budget> {
     let limit = max_memory.map_or(UNLIMITED_ACCOUNT, |limit| limit / 8 * 7);
     Budget::within(limit, HELD_BODIES.min(limit))
 }
+/// The default of `--per-ip`.
 const PER_IP: usize = 12;
 /// More requests in flight than a machine has ports for; prevents overflow in sums.
 const MAX_FETCHES: usize = 2_000_000;
 /// A host's slots have 16-bit numbers.
 const MAX_PER_HOST: usize = u16::MAX as usize;
-/// A legitimate response head can be this large.
+/// The least value of `--max-head`: a legitimate response head can be this large.
 const SMALLEST_HEAD: u64 = 512;
-/// The state of a single host needs this much memory.
+/// The least value of `--max-memory`: the state of a single host needs this much memory.
 const MIN_MEMORY: u64 = 32 << 10;
 
 impl Config {

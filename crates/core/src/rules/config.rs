@@ -288,6 +288,7 @@ pub struct ConfigError {
     pub problem: String,
 }
 
+/// A deserializer that records the field names of a struct and fails.
 struct Listener<'a> {
     fields: &'a mut &'static [&'static str],
 }

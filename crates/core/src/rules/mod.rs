@@ -128,7 +128,7 @@ pub struct Rules {
     pub with_links: bool,
     /// Whether the texts of links are kept.
     pub with_anchors: bool,
-    /// Pages are requested with HEAD, and with GET where the answer to HEAD is not good: for checks that need the status
+    /// Whether pages are requested with HEAD first, and with GET only if HEAD fails: for checks that need the status
     /// alone.
     pub head_first: bool,
     /// Whether visits contain the exact bytes of request and response.
@@ -141,7 +141,8 @@ pub struct Rules {
     pub archive_compression: WarcCompression,
     /// Size limit of one archive file.
     pub archive_size: u64,
-    /// Responses go to segments that others put together: each record is whole, and segments have their own beginning.
+    /// Whether the archive is stored as the segments of a fleet. The store writes the `warcinfo` record of each segment,
+    /// and identical payloads are not deduplicated.
     pub archive_segments: bool,
     pub max_memory: Option<u64>,
     pub drain_time: Duration,

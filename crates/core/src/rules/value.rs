@@ -471,9 +471,9 @@ words! {
     /// How fast requests are sent to one host.
     #[derive(Default)]
     Pace {
-        /// One connection; after each response, a pause of at least 1 s and of five times the response time.
+        /// One connection. After each response, a pause of 1 s, or of five times the response time if that is longer.
         Gentle = "gentle",
-        /// A window of connections that grows while the host responds quickly, and is halved when it does not.
+        /// As many connections as the host serves without becoming slower. The number is found by experiment.
         #[default]
         Steady = "steady",
         /// All allowed connections at once.

@@ -12,7 +12,7 @@ use super::{Payload, WarcExchange};
 /// A file of this size gets no more records.
 pub const FILE_SIZE: u64 = 1 << 30;
 
-/// Payloads per generation; one to two generations are remembered.
+/// Payloads per generation. There are two generations, so the last 50,000 to 100,000 payloads are remembered.
 const PAYLOADS: usize = 50_000;
 
 /// Bytes to append to a file of the archive.
@@ -91,7 +91,7 @@ impl ArchiveLayout {
             payload: known.map(Box::new),
         };
         bytes.extend_from_slice(&answer);
-        // Of segments it is not known yet whether they count: nothing may refer to them.
+        // A segment may still be discarded, so no other record may refer to it.
         if place.payload.is_none() && exchange.payload.is_whole && !self.is_segmented {
             let Self { number, compression, .. } = *self;
             let (offset, length) = (place.offset, place.length);

@@ -4,8 +4,9 @@
 //!
 //! Every response with a record becomes two WARC records, `request` and `response`, with the bytes as they went over
 //! the wire (after TLS): heads as sent, bodies with content coding and chunked framing. If the same payload is in the
-//! archive already, or the page answered 304, a `revisit` with the head alone replaces the response. Every WARC record is a gzip member or a
-//! zstd frame of its own, so that it can be read alone. The reasons are in `docs/decisions/0004-warc.md`.
+//! archive already, or the page answered 304, a `revisit` with the head alone replaces the response. Every WARC record
+//! is a gzip member or a zstd frame of its own, so that it can be read alone. The reasons are in
+//! `docs/decisions/0004-warc.md`.
 //!
 //! [`WarcExchange::encode`] hashes and compresses on the worker that fetched the page; it is a pure function.
 //! [`ArchiveLayout`] belongs to the keeper and decides what depends on the order of completion: file, offset, and
@@ -47,7 +48,7 @@ pub struct WarcSource<'a> {
     pub truncated: Option<&'static str>,
     /// The digest of the decoded body, if known.
     pub digest: Option<[u8; 32]>,
-    /// A number of this crawl: record ids of different crawls must differ.
+    /// The random key of this run: record ids of different crawls must differ.
     pub key: u64,
     /// The exchange used HTTP/2; request and response are given in HTTP/1.1 syntax.
     pub is_http2: bool,

@@ -74,7 +74,7 @@ impl WarcRecord {
     }
 }
 
-/// A record id, derived from the content of the record so that no randomness is needed.
+/// A record id, derived from the key of the run and from texts such as URL and date, so that no randomness is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WarcId([u8; 16]);
 
@@ -84,7 +84,7 @@ impl WarcId {
         Self::new(key, &["response", url, date])
     }
 
-    /// A name-based UUID (version 5) with a number of this crawl.
+    /// A name-based UUID (version 5). `key` is the random key of the run.
     pub fn new(key: u64, parts: &[&str]) -> Self {
         let mut hash = Sha1::new();
         hash.update(key.to_le_bytes());
