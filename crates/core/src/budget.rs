@@ -1,10 +1,10 @@
 //! [`Budget`]: one account for everything in memory that grows.
 //!
-//! The account has two halves. *State* is what the crawl knows: frontier, lanes, robots rules, cookies. Each of these
-//! has a limit of its own and evicts or spills beyond it; its owner reports its size ([`Budget::set`]). *Responses* are
-//! what is on its way from a socket to the disk: heads, decoder windows, bodies, link lists, records. They are charged
-//! as they grow ([`Held`]), and may take what state leaves of the limit. When that is used up, reading from sockets
-//! pauses: TCP backpressure makes the hosts wait, and nothing fails.
+//! The account has two kinds of entries. *State* is what the crawl knows: frontier, lanes, robots rules, cookies. Each
+//! of these has a limit of its own and evicts or spills beyond it; its owner reports its size ([`Budget::set`]).
+//! *Responses* are data on the way from a socket to the disk: heads, decoder windows, bodies, link lists, records. They
+//! are charged as they grow ([`Held`]), and may use the part of the limit that state does not use. When that is used up,
+//! reading from sockets pauses: TCP backpressure makes the hosts wait, and nothing fails.
 //!
 //! Invariant: at most one holder at a time may exceed the room for responses, so that there is always a holder that can
 //! finish and release its bytes.
@@ -90,12 +90,13 @@ pub struct Budget {
     overdrawn: AtomicBool,
 }
 
-/// A share of the budget; dropping it releases the bytes.
+/// Bytes that are charged to the budget. Dropping the value releases them.
 #[derive(Debug)]
 pub struct Held {
     budget: Arc<Budget>,
     part: MemoryPart,
     bytes: u64,
+    /// Whether this is the one holder that may exceed the limit.
     overdraws: bool,
 }
 

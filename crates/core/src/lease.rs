@@ -11,7 +11,9 @@ pub struct Lease(Arc<State>);
 
 #[derive(Debug)]
 struct State {
+    /// The end of the lease, in microseconds of the crawl's time.
     until: AtomicU64,
+    /// Whether the lease was seen expired. It stays expired then.
     refused: AtomicBool,
 }
 

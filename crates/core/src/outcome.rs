@@ -61,7 +61,7 @@ names! {
         Failed = "failed",
         /// robots.txt forbids it, or could not be read.
         Robots = "robots",
-        /// Refused by the crawler: a private address or a blocked port.
+        /// Refused by the crawler: a private address, a blocked port, an excluded link, or the request hook.
         Refused = "refused",
     }
 }

@@ -77,7 +77,7 @@ pub struct Status {
 pub struct FleetStatus {
     /// The round of the crawl, counted from 1.
     pub round: u32,
-    /// Groups of hosts, and how many of them have no owner.
+    /// Number of groups of hosts, and how many of the groups no process owns.
     pub buckets: u64,
     pub free_buckets: u64,
     /// URLs of all processes.
@@ -93,7 +93,7 @@ pub struct FleetStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProcessStatus {
     pub id: Box<str>,
-    /// The process that tells this.
+    /// Whether this process reported the status.
     pub is_this: bool,
     pub buckets: u64,
     /// Pages fetched since it joined.
@@ -101,7 +101,7 @@ pub struct ProcessStatus {
     pub pages_per_second: f64,
     /// Since its last heartbeat.
     pub silent_seconds: f64,
-    /// Hosts that it does not ask for a while.
+    /// Number of hosts that it backs off from.
     pub resting: u64,
     /// Why its results cannot be stored.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -2,7 +2,7 @@
 //!
 //! Tags, names and the text between them are short: in a loop over their bytes, the branch misprediction at loop exit
 //! costs more than the loop body. Here the end is computed instead. The first byte is always the lowest one of the
-//! integer.
+//! integer. A mark is the highest bit of a byte: functions that mark bytes set it in these bytes of their result.
 
 const ONES: u64 = u64::from_ne_bytes([1; 8]);
 const HIGHS: u64 = u64::from_ne_bytes([0x80; 8]);
