@@ -1,8 +1,7 @@
 //! [`AtomicFile`]: a file that the user asked for, written under a temporary name and renamed when it is complete.
 //!
-//! Invariant: no symbolic link is followed. A link in the file's place is replaced, never written through; an
-//! incomplete file never has the final name; no other file is touched. Only if the name leads to a device or a pipe
-//! (`/dev/stdout`) is it written to directly: there is nothing to replace.
+//! Invariant: a symbolic link under the final name is replaced, never followed; an incomplete file never has the final
+//! name; no other file is touched. The exception is a device or a pipe (`/dev/stdout`), which is written to directly.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -22,33 +21,33 @@ impl AtomicFile {
     pub fn create(path: &Path) -> io::Result<Self> {
         let whole = path.to_owned();
         if path.metadata().is_ok_and(|meta| !meta.is_file()) {
-            // A directory is refused here too, with the system's own message.
+            // This also refuses a directory, with the error of the system.
             let file = File::options().write(true).open(path)?;
             return Ok(Self { file: Some(file), temporary: None, path: whole });
         }
         if path.file_name().is_none() {
             return Err(io::ErrorKind::IsADirectory.into());
         }
-        // A unique name, and a short one, so that it is valid wherever the final name is.
+        // A unique name. It is short, so that it is valid even if the final name has the maximum length.
         let temporary = path.with_file_name(format!(".{:016x}.part", crate::unpredictable()));
         let file = File::options().write(true).create_new(true).open(&temporary)?;
         Ok(Self { file: Some(file), temporary: Some(temporary), path: whole })
     }
 
-    /// The file is complete: renames it to its final name.
+    /// Renames the complete file to its final name.
     pub fn rename_into_place(mut self) -> io::Result<()> {
         drop(self.file.take());
         match self.temporary.take() {
             None => Ok(()),
             Some(temporary) => fs::rename(&temporary, &self.path).inspect_err(|_| {
-                // A leftover could be mistaken for the complete file.
+                // Remove the temporary file, which could be mistaken for the complete one.
                 let _ = fs::remove_file(&temporary);
             }),
         }
     }
 
-    /// Writes a whole file of a crawl directory. A device or a pipe in its place is refused, unlike for a name that the
-    /// user gave.
+    /// Writes a whole file of a crawl directory. Unlike [`AtomicFile::write`], it refuses a symbolic link, a device or
+    /// a pipe of this name.
     pub fn write_own(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
         if path.symlink_metadata().is_ok_and(|meta| !meta.is_file()) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file; remove it"));

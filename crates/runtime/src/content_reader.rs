@@ -1,4 +1,4 @@
-//! [`ContentReader`]: extraction, text and Markdown of pages while they are crawled.
+//! [`ContentReader`]: extracts fields, main text and Markdown from pages while they are crawled.
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -12,6 +12,7 @@ use argiope_core::rules::{Config, ConfigError};
 #[derive(Debug)]
 pub struct ContentReader {
     extraction: Extraction,
+    /// How often each field was found.
     tally: Mutex<Tally>,
     text: bool,
     markdown: bool,
@@ -24,7 +25,7 @@ impl ContentReader {
         Self { extraction, tally, text, markdown }
     }
 
-    /// The reader for these settings; none if they request no content.
+    /// The reader for these settings; `None` if they request no content.
     pub fn of(config: &Config) -> Result<Option<Self>, ConfigError> {
         let extraction = extraction(&config.extract, config.extract_file.as_deref())?;
         let wanted = !extraction.is_empty() || config.text || config.markdown;
@@ -57,7 +58,7 @@ impl PageReader for ContentReader {
 
     fn read(&self, url: &Url, html: &str) -> PageContent {
         let mut content = PageContent::default();
-        // The main text needs the tree; fields alone usually do not.
+        // Parse the document only for the main text. Extracting fields usually does not need the tree.
         let page = (self.text || self.markdown).then(|| Document::parse(html).with_url(url));
         content.limited = page.as_ref().and_then(Document::truncated);
         if self.extraction.concerns(url.as_str()) {

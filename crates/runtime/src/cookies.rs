@@ -1,4 +1,4 @@
-//! The cookies that a crawl starts with: those of a file that the user names. The file is read, never written.
+//! The cookies that a crawl starts with, read from a file that the user names. The file is never written.
 
 use std::time::SystemTime;
 

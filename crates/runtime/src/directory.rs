@@ -1,9 +1,8 @@
-//! Opens the crawl directory of a crawl: finds its path, checks that the settings match, and continues its output
-//! files.
+//! Opens a crawl directory: finds its path, checks that the settings match, and continues its output files.
 //!
 //! The same command finds the same directory and resumes the crawl. The settings that decide which pages are crawled
-//! are stored with the first commit. A command with other roots, robots policy or the like is refused; with another scope,
-//! depth, include or exclude, known links are judged again; all other settings may change between runs.
+//! are stored with the first commit. A command that changes the roots, the robots policy or the like is refused. If it
+//! changes scope, depth, include or exclude, known links are judged again. All other settings may change between runs.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -26,7 +25,7 @@ pub struct Directory {
     pub resumed: bool,
     /// Messages for the user about damage that was found and repaired.
     pub notes: Vec<String>,
-    /// Scope, depth or patterns are others than those of the last run.
+    /// Whether scope, depth or patterns differ from those of the last run.
     pub has_changes: bool,
     folder: LockedDirectory,
 }
@@ -38,7 +37,7 @@ impl Directory {
         let mut opened = disk::open(path, &settings(rules, config), frontier_memory(rules))?;
         let changes = std::mem::take(&mut opened.changes);
         let mut directory = Self::of(path, opened)?;
-        // A recrawl that was cut off at its start.
+        // Continue a recrawl that was interrupted while its links were queued.
         directory.requeue()?;
         if !changes.is_empty() {
             directory.judge_again(rules, config, &changes)?;
@@ -46,7 +45,7 @@ impl Directory {
         Ok(directory)
     }
 
-    /// Judges known links again by changed settings. Adds notes about the changes.
+    /// Applies changed settings to the known links. Adds messages about the changes to `notes`.
     fn judge_again(&mut self, rules: &Rules, config: &Config, changes: &[SettingChange]) -> Result<(), StoreError> {
         let queued = rejudge::rejudge(&self.path, &mut self.frontier, rules, config, changes)?;
         let mut progress = self.progress()?;
@@ -116,7 +115,7 @@ impl Directory {
     /// Queues the links of a round again, in several commits. Does nothing if all are queued.
     fn requeue(&mut self) -> Result<(), StoreError> {
         while self.frontier.requeue_portion()? {
-            // The last portion is committed with the first line of the run.
+            // The last portion is committed later, together with the first record of the run.
             if self.frontier.is_requeueing()
                 && let Some(batch) = self.frontier.commit(&[])?
             {
@@ -233,7 +232,7 @@ fn folder_name(authority: &str) -> String {
     if name.len() + ".crawl".len() <= MAX_NAME {
         return format!("{name}.crawl");
     }
-    // Host names are ASCII. The hash is FNV-1a, because the result must be the same in every version.
+    // Host names are ASCII. The hash is FNV-1a, because the result must be the same in every version of the program.
     let fnv = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325, fnv);
     format!("{}-{hash:016x}.crawl", name.get(..KEPT_NAME).unwrap_or_default())

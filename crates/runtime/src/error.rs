@@ -110,7 +110,7 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &self.cause {
-            // Their text is that of the error itself, so only what is below them is another cause.
+            // `Display` shows these errors themselves, so the source is theirs.
             Cause::Config(error) => error.source(),
             Cause::Input(error) => error.source(),
             Cause::Store(error) => error.source(),
@@ -144,7 +144,7 @@ impl From<RuleError> for Error {
     }
 }
 
-/// The operating system refused what the engine needs: a thread, a socket, a file descriptor.
+/// The operating system refused a resource that the engine needs, such as a thread, a socket or a file descriptor.
 impl From<io::Error> for Error {
     fn from(error: io::Error) -> Self {
         Self::engine(error.to_string(), Some(error))

@@ -1,9 +1,9 @@
 //! [`FairQueue`]: a queue that shares the keeper's time fairly among hosts (deficit round-robin).
 //!
-//! A fast host that delivers six pages at a time must not delay a host that has delivered a single one, and a page with
-//! ten thousand links must not count as much as one with fifty. So hosts take turns, and each turn gives a host an
-//! allowance of work. An item that costs more than its host has accumulated waits for further turns, in which the other
-//! hosts are served.
+//! A fast host that delivers six pages at a time must not delay a host that has delivered one. A page with ten thousand
+//! links is more work than a page with fifty. So hosts take turns, and each turn adds an allowance of work to the
+//! host's credit. An item that costs more than the credit of its host waits for further turns, in which the other hosts
+//! are served.
 //!
 //! Invariant: a host is in `hosts` once, exactly as long as it has items; its own items keep their order.
 
@@ -14,7 +14,9 @@ use std::hash::Hash;
 /// The work that a turn allows; most items cost less.
 const TURN_ALLOWANCE: usize = 256;
 
+/// A queue of items with costs, by host.
 pub(crate) struct FairQueue<H, T> {
+    /// The hosts with items, in the order of their turns.
     hosts: VecDeque<H>,
     waiting: HashMap<H, HostItems<T>>,
 }
@@ -22,6 +24,7 @@ pub(crate) struct FairQueue<H, T> {
 struct HostItems<T> {
     /// Items and their costs.
     items: VecDeque<(T, usize)>,
+    /// The credit of the host, in units of work.
     earned: usize,
 }
 
@@ -63,7 +66,7 @@ impl<H: Copy + Eq + Hash, T> FairQueue<H, T> {
             if items.is_empty() {
                 entry.remove();
             } else {
-                // Unused work is not carried over: a host is served one item per turn.
+                // Unused credit is not carried over. A host is served one item per turn.
                 *earned = 0;
                 self.hosts.push_back(host);
             }

@@ -30,7 +30,8 @@ use crate::run_lines;
 use crate::status::{self, CrawlTally};
 use crate::writer_thread::{CommitBatch, CommitFrontier, CommitQueue, OutputTarget};
 
-/// How many visits are processed before new jobs are handed out. With more, fast hosts would delay all others.
+/// How many visits are processed before new jobs are handed out. With a larger number, fast hosts would delay all
+/// others.
 const VISITS_PER_ROUND: usize = 4;
 /// How often memory use is reported to the memory account.
 const MEMORY_CHECK_INTERVAL: Duration = Duration::from_millis(200);
@@ -38,8 +39,8 @@ const MEMORY_CHECK_INTERVAL: Duration = Duration::from_millis(200);
 const MIN_HOST_BYTES: u64 = 1 << 20;
 /// How often the size of the crawl directory is checked.
 const DISK_CHECK_INTERVAL: Duration = Duration::from_millis(100);
-/// A crawl ends when less than this fraction (one nth) of `--max-disk` is left: pages in flight and the last snapshot
-/// need room.
+/// A crawl ends when less than `--max-disk` divided by this is left, because pages in flight and the last snapshot need
+/// space.
 const DISK_RESERVE: u64 = 16;
 
 /// The messages to the keeper.
@@ -48,11 +49,11 @@ pub enum KeeperMessage {
     /// A request to a host with a delay was sent.
     Sent(SentRequest),
     Resolved(DnsAnswer),
-    /// Links from the library's user.
+    /// Links that the user of the library adds.
     Feed(Vec<Link>),
-    /// Fetch only this robots.txt.
+    /// Fetch this robots.txt, but no pages of its host.
     Robots(Url),
-    /// The reader of the visits has read this many and waits for more.
+    /// The reader of the visits has read this many pages and waits for more.
     Read(u64),
     /// A commit is durable.
     Durable(CommitBatch),
@@ -64,7 +65,7 @@ pub enum KeeperMessage {
     Status(Sender<Status>),
     /// Answer with the state of the host with this name, if there is work for it now.
     Host(Box<str>, Sender<Option<HostStatus>>),
-    /// Make a change, and answer whether it was made.
+    /// Apply a command of the user to the running crawl, and answer whether it was applied.
     Control(Control, Sender<Result<(), String>>),
     /// End now.
     Leave,
@@ -72,7 +73,7 @@ pub enum KeeperMessage {
     Wake,
 }
 
-/// Receives the settled visits once they are durable: prints, counts or shows them.
+/// Receives the settled visits once they are durable, to print, count or show them.
 pub trait VisitConsumer: Send {
     fn take(&mut self, settled: Settled);
     /// A record that does not belong to a visit: the start or the end of a run.
@@ -127,7 +128,7 @@ impl KeeperHandle {
         let mut running = KeeperLoop::new(setup, &inbox)?;
         // If the disk limit is already reached, no pages are fetched.
         running.check_disk(running.clock.now());
-        // The result is ignored: the thread asks again.
+        // The result is ignored, because the keeper's thread calls `hand_out` again.
         let _ = running.hand_out(running.clock.now())?;
         let thread = thread::Builder::new().name("keeper".into()).spawn(move || running.keep(&messages));
         Ok(Self { inbox, thread: thread.map_err(Error::no_thread)? })
@@ -155,25 +156,28 @@ struct KeeperLoop<F> {
     tally: CrawlTally,
     /// `--max-time`.
     deadline: Time,
+    /// How long the crawl waits for the requests in flight after it was told to stop.
     drain_time: Duration,
     rules: Arc<Rules>,
-    /// When the drain time is over.
+    /// When the drain time ends; [`Time::NEVER`] before the crawl was told to stop.
     drain_until: Time,
+    /// How many pages were passed to the consumer, or are about to be.
     delivered: u64,
     open: bool,
     next_memory_check: Time,
-    /// With `--max-disk`: the crawl directory, the time of the next check, and the size at the last check.
+    /// The files of the crawl directory, if `--max-disk` is set.
     disk: Option<Arc<dyn Files>>,
     next_disk_check: Time,
+    /// The size of the crawl directory at the last check.
     disk_size: Option<u64>,
     /// Visits that have arrived and are not processed yet.
     visits: FairQueue<Option<LaneId>, Box<Visit>>,
     /// Jobs collected for each worker.
     batches: Vec<Vec<Job>>,
-    /// Jobs whose requests must not be sent twice: they wait until it is durable that they are sent, which is so when
-    /// the log is durable up to these positions.
+    /// Jobs whose requests must not be sent twice, such as forms. Each was marked as sent in the log, and is handed out
+    /// when the log is durable up to this position.
     unsent: Vec<(u64, Job)>,
-    /// Whether the first and last line of the run are records.
+    /// Whether the run begins and ends with a record.
     has_run_records: bool,
 }
 
@@ -182,7 +186,7 @@ fn no_engine(error: std::io::Error) -> Error {
     Error::engine(format!("the engine could not be started: {error}"), Some(error))
 }
 
-/// The estimated work of a visit for the keeper, in links of average length.
+/// The estimated work of a visit for the keeper, in units of one link of average length.
 fn processing_cost(visit: &Visit) -> usize {
     let listed = match visit.message.site_file.as_deref() {
         Some(SiteFile::Sitemap(sitemap, _)) => sitemap.entries.len() + sitemap.children.len(),
@@ -239,7 +243,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
         if let Some(line) = first_line {
             commits.line(line, keeper.frontier_mut(), clock.now())?;
         }
-        // Wait for the workers only now: everything above does not need them.
+        // Wait for the workers only now, because nothing above needs them.
         pool.wait_ready().map_err(no_engine)?;
         Ok(Self {
             keeper,
@@ -274,7 +278,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
         if mode == StopMode::Now {
             self.pool.end(mode);
         }
-        // What was not sent may be sent by the next run.
+        // Requests that were not sent may be sent by the next run.
         let unsent = std::mem::take(&mut self.unsent).into_iter();
         let end = end.and_then(|end| {
             for (_, job) in unsent {
@@ -359,7 +363,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
             let wait = match self.hand_out(now)? {
                 HandedOut::WaitUntil(until) => until,
                 HandedOut::Over(end) => {
-                    // Not committed yet: the last page and the run's last line belong to one commit.
+                    // Do not commit yet: the last pages and the last record of the run belong to one commit.
                     self.collect_settled(now)?;
                     return Ok(end);
                 }
@@ -434,7 +438,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
             KeeperMessage::Feed(links) => drop(self.keeper.put(links, now)?),
             KeeperMessage::Robots(url) => self.keeper.ask_robots(url, now)?,
             KeeperMessage::Read(count) => {
-                // Include settled visits that are about to be delivered.
+                // Count settled visits that are about to be delivered, too.
                 self.collect_settled(now)?;
                 if self.open {
                     self.keeper.set_open(count < self.delivered);
@@ -471,13 +475,13 @@ impl<F: CommitFrontier> KeeperLoop<F> {
         Ok(false)
     }
 
-    /// Collects what was settled, for the next commit.
+    /// Passes the settled visits to the next commit.
     fn collect_settled(&mut self, now: Time) -> Result<(), Error> {
         for mut settled in self.keeper.take_settled() {
             self.tally.count(&settled.visit);
             let bytes = settled.visit.heap_bytes();
             if let Some(held) = &mut settled.visit.message.held {
-                // Its record and its links are in the log's buffer too, until they are written.
+                // Until they are written, the record and the links are also in the buffer of the log.
                 held.resize(bytes + settled.line.len() * 2 + settled.visit.message.found.bytes());
             }
             self.delivered += u64::from(settled.visit.is_page());
@@ -501,8 +505,8 @@ impl<F: CommitFrontier> KeeperLoop<F> {
         }
     }
 
-    /// Reports memory use to the memory account. Links beyond the frontier's share are moved to disk, but host names
-    /// cannot be: near the limit, links to unknown hosts are refused and counted.
+    /// Reports memory use to the memory account. The frontier moves links beyond its share to disk, but host names stay
+    /// in memory. So near the limit, links to unknown hosts are rejected and counted.
     fn check_memory(&mut self, now: Time) {
         if now < self.next_memory_check {
             return;

@@ -24,10 +24,10 @@ use argiope_engine::EngineKind;
 pub use error::Error;
 pub use random::unpredictable;
 
-/// Compiles the settings, with what they need from the machine: files, environment variables and memory size.
+/// Compiles the settings. Reads what they need from the machine: files, environment variables and memory size.
 pub fn rules(config: &Config) -> Result<Rules, ConfigError> {
     let mut rules = config.compile_in(Environment {
-        // Unpredictable, so that a site cannot construct addresses whose fingerprints collide.
+        // Unpredictable, so that a site cannot construct URLs whose fingerprints collide.
         fingerprint_key: unpredictable(),
         tls: trust::source(config)?,
         cookies: cookies::initial(config)?,

@@ -1,4 +1,4 @@
-//! How much memory this process may use: that of the machine, or the limit of its cgroup if that is lower.
+//! The default memory limit. It is based on the memory of the machine, or on the limit of the cgroup if that is lower.
 
 use std::path::Path;
 
@@ -22,7 +22,8 @@ fn cgroup_limit(mount: &Path, membership: &str) -> Option<u64> {
             _ if controllers.split(',').any(|name| name == "memory") => (mount.join("memory"), "memory.limit_in_bytes"),
             _ => continue,
         };
-        // A limit of a group applies to all groups within it. In a container the group's own folder may be the mount.
+        // A limit of a group applies to all groups within it. In a container, the mount may be the group's own folder,
+        // and the empty ancestor covers that case.
         let path = Path::new(path.trim_start_matches('/'));
         for group in path.ancestors() {
             let text = std::fs::read_to_string(folder.join(group).join(file)).unwrap_or_default();

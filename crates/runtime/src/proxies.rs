@@ -1,11 +1,11 @@
-//! The proxies of the environment, and their addresses.
+//! Finds the proxies of the settings and the environment, and their IP addresses.
 
 use std::net::{IpAddr, ToSocketAddrs};
 
 use argiope_core::http::proxy::{Proxies, Proxy, literal};
 use argiope_core::rules::{Config, ConfigError};
 
-/// The proxies for these settings. Their names are resolved once, now, so that a mistake shows before the crawl starts.
+/// The proxies for these settings. Their names are resolved now, so that a mistake is reported before the crawl starts.
 pub fn located(config: &Config) -> Result<Proxies, ConfigError> {
     // A variable that is not UTF-8 cannot name a proxy.
     let mut proxies = Proxies::new(config.proxy.as_deref(), |name| std::env::var(name).ok())?;

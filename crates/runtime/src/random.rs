@@ -1,3 +1,3 @@
-//! Random numbers. A module of its own, because only one file may name both engine and store.
+//! Random numbers. They have their own module, because only `keeper_thread.rs` may use both engine and store.
 
 pub use argiope_store::unpredictable;

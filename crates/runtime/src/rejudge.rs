@@ -1,8 +1,9 @@
-//! Judging known links again, when scope, depth or patterns of an existing crawl are changed.
+//! Applies a changed scope, depth or pattern of an existing crawl to its known links.
 //!
 //! Links that the old settings rejected and the new ones admit are queued. They are found in the link graph, which has
 //! all links. Links that an earlier change removed from the queue are queued again if they are admitted now. Queued
-//! links that are no longer admitted are dropped when they are taken (see the keeper). Fetched pages stay.
+//! links that are not admitted any more stay in the queue; the keeper drops them when it takes them. Fetched pages
+//! stay.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -14,7 +15,7 @@ use argiope_core::{LinkKind, Url, UrlRef};
 use argiope_store::disk::{self, DiskFrontier, GraphRound, HistoryEvent, LinkGraph, SettingChange};
 use serde::Deserialize;
 
-/// The fields of a record that concern the links of its page.
+/// The fields of a record that say whether the links of its page may be followed.
 #[derive(Deserialize)]
 #[serde(default)]
 #[derive(Default)]

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use argiope_core::status::OutcomeCounts;
 
+/// The record at the start of a run.
 #[derive(Serialize)]
 struct First<'a, S> {
     v: u8,
@@ -19,6 +20,7 @@ struct First<'a, S> {
     settings: &'a S,
 }
 
+/// The record at the end of a run.
 #[derive(Serialize)]
 struct Last {
     v: u8,
@@ -28,7 +30,7 @@ struct Last {
     queued: u64,
     bytes_wire: u64,
     seconds: f64,
-    /// Compared with the last round (`--recrawl`).
+    /// The changes since the last round (`--recrawl`).
     #[serde(skip_serializing_if = "Option::is_none")]
     changes: Option<Changes>,
     /// Places where links were skipped because of a trap.
@@ -66,7 +68,7 @@ pub fn last(
 }
 
 fn line(record: &impl Serialize) -> Vec<u8> {
-    // Plain data with text keys: this cannot fail.
+    // This cannot fail, because the records are plain data with text keys.
     let mut line = Vec::new();
     let _ = write_json(&mut line, record);
     line.push(b'\n');

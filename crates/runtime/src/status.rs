@@ -18,8 +18,9 @@ use argiope_core::{Time, Url};
 
 /// The time window over which rates are computed.
 const RATE_WINDOW: Duration = Duration::from_secs(5);
-/// The maximum number of hosts in a status.
+/// The maximum number of busiest hosts in a status.
 const BUSIEST: usize = 50;
+/// The maximum number of slowest hosts in a status.
 const SLOWEST: usize = 5;
 /// The maximum number of errors in a status.
 const ERRORS: usize = 50;
@@ -30,12 +31,14 @@ const CURRENT: usize = 10;
 #[derive(Clone, Debug, Default)]
 pub struct CrawlTally {
     pub outcomes: OutcomeCounts,
+    /// Responses with status 1xx, 2xx, 3xx, 4xx and 5xx.
     pub status_classes: [u64; 5],
     pub error_kinds: BTreeMap<ErrorKind, u64>,
     /// Bytes received, robots.txt and sitemaps included.
     pub bytes: u64,
+    /// The latest errors, the newest first.
     errors: VecDeque<RecentError>,
-    /// Time, pages and bytes of the statuses in the last few seconds, for rates.
+    /// Time, pages and bytes at the last calls of `rates`, for the rates of the last seconds.
     past: VecDeque<(Time, u64, u64)>,
 }
 
@@ -67,11 +70,12 @@ impl CrawlTally {
         }
     }
 
-    /// Pages, as the report counts them.
+    /// The number of fetched pages, as the report counts them.
     pub fn pages(&self) -> u64 {
         self.outcomes.fetched()
     }
 
+    /// Pages and bytes per second.
     fn rates(&mut self, now: Time) -> (f64, f64) {
         if self.past.is_empty() {
             self.past.push_back((Time::ZERO, 0, 0));
@@ -92,7 +96,8 @@ impl CrawlTally {
     }
 }
 
-/// The state of the crawl. The caller measures memory and disk ([`measure`]), which is too slow for the keeper.
+/// The state of the crawl, without memory and disk use. The caller measures these ([`measure`]), because that is too
+/// slow for the keeper.
 pub fn take<F: Frontier>(keeper: &Keeper<F>, tally: &mut CrawlTally, rules: &Rules, now: Time) -> Status {
     let (pages_per_second, bytes_per_second) = tally.rates(now);
     let bench = keeper.bench();

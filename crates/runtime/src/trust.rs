@@ -1,4 +1,4 @@
-//! Trusted certificates: the core's [`Trust`] with the certificates of this machine.
+//! Trusted certificates: fills the core's [`Trust`] with the certificates of this machine.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime};
 use argiope_core::http::conn::{ClientIdentity, ClientIdentityError, TlsSource, Trust, authorities};
 use argiope_core::rules::{Config, ConfigError};
 
-/// The trusted certificates for these settings. Files named by the user are read now, so that a mistake shows before
-/// the crawl starts; the system's roots are read with the first https host.
+/// The trusted certificates for these settings. Files named by the user are read now, so that a mistake is reported
+/// before the crawl starts. The root certificates of the system are read when the first https host needs them.
 pub fn source(config: &Config) -> Result<TlsSource, ConfigError> {
     let mut trust = Trust { insecure: config.insecure, ..Trust::default() };
     if let Some(path) = &config.ca_cert {
@@ -28,7 +28,7 @@ pub fn source(config: &Config) -> Result<TlsSource, ConfigError> {
     }))
 }
 
-/// The system's roots, or the bundled ones if it has none.
+/// The root certificates of the system, or the bundled ones if it has none.
 fn system_roots() -> Vec<Vec<u8>> {
     let found = rustls_native_certs::load_native_certs();
     if found.certs.is_empty() {

@@ -1,8 +1,8 @@
-//! The writer threads: make commits durable, one after the other.
+//! The writer threads, which make commits durable, one after the other.
 //!
-//! A commit covers a tenth of a second or a few hundred pages. The keeper packs it into a `CommitUnit`: the settled
-//! visits with the bytes they add to output files, and the frontier's sealed frame, which contains the length of each
-//! output file as of this commit. Two threads work on it one after the other. The first
+//! A commit covers a tenth of a second or a few hundred pages. The keeper puts it into a `CommitUnit`: the settled
+//! visits with the bytes that they add to output files, and the frontier's sealed frame, which contains the length of
+//! each output file as of this commit. Two threads process it in turn. The first, the outputs thread,
 //!
 //! 1. appends the bytes to their files and syncs them.
 //!
@@ -12,11 +12,11 @@
 //! 3. tells the keeper,
 //! 4. passes the visits to the consumer, so that everything printed or streamed is durable.
 //!
-//! So the outputs of one commit are synced while the frame of the commit before it is: on a slow disk, commits are made
-//! every sync instead of every second one. A crawl without output files has one commit in progress and one sync.
+//! So the outputs of a commit are synced while the frame of the previous commit is synced. On a slow disk, this doubles
+//! the rate of commits. A crawl without output files has one sync per commit, and one commit in progress.
 //!
-//! After a crash, the files are truncated to the lengths in the last frame. So delivered records are neither lost nor
-//! duplicated.
+//! After a crash, the output files are truncated to the lengths in the last frame. So delivered records are neither
+//! lost nor duplicated.
 //!
 //! Invariant: when a commit starts, an output file holds exactly the bytes of all commits before it. So the keeper
 //! knows all positions in output files in advance.
@@ -39,24 +39,26 @@ use argiope_store::disk::{Compaction, DiskFrontier, File, Files, Lock, LogWriter
 use crate::error::Error;
 use crate::keeper_thread::{KeeperMessage, VisitConsumer};
 
-/// A commit is due this long after its first event, ...
+/// A commit is due this long after its first event.
 const COMMIT_AFTER: Duration = Duration::from_millis(100);
-/// ... or after this many visits, ...
+/// A commit is due after this many visits.
 const COMMIT_VISITS: usize = 256;
-/// ... or after about this many bytes, ...
+/// A commit is due after about this many bytes, or fewer with a low memory limit.
 const COMMIT_BYTES: usize = 4 << 20;
-/// ... or this fraction (one nth) of the memory limit, if that is less, ...
+/// A commit is due after the memory limit divided by this, if that is less than [`COMMIT_BYTES`].
 const COMMIT_PART: u64 = 64;
-/// ... but at least this many bytes.
+/// The lower bound of the bytes after which a commit is due.
 const MIN_COMMIT_BYTES: usize = 256 << 10;
-/// Commits in progress, at most: one for each thread. While there are as many, the next one grows instead: on a slow
-/// disk, what a crash would lose is what comes during two syncs.
+/// Maximum number of commits in progress, one for each thread. While there are this many, further events are added to
+/// the next commit. So on a slow disk, a crash loses the events of two syncs.
 const MAX_IN_PROGRESS: usize = 2;
-/// No request starts while this many visits are not durable, ...
+/// Backpressure: no request starts while at least this many visits are not durable. The limit is higher if the visits
+/// of [`OUTSTANDING_TIME`], or of the syncs of a commit and one more sync, are more.
 const MAX_OUTSTANDING: usize = 512;
-/// ... or as many as come in this time, or during the syncs of a commit and one more, where that is more.
+/// See [`MAX_OUTSTANDING`]. Also the window in which visits are counted.
 const OUTSTANDING_TIME: Duration = Duration::from_millis(100);
-/// Backpressure: a commit that has grown to this many times its usual size makes the keeper wait for the writer.
+/// Backpressure: if the next commit grows to this many times its usual size, the keeper blocks until the writer takes
+/// it.
 const MAX_GROWTH: usize = 8;
 /// The maximum number of queued commits without a crawl directory, where commits are small.
 const MAX_QUEUED: usize = 64;
@@ -73,7 +75,7 @@ pub trait CommitFrontier: Frontier {
         Ok(())
     }
 
-    /// Where the log ends, with everything that is not committed yet.
+    /// The end of the log, including records that are not committed yet.
     fn log_end(&self) -> u64 {
         0
     }
@@ -83,7 +85,7 @@ pub trait CommitFrontier: Frontier {
         u64::MAX
     }
 
-    /// The hash of an output file as it will be with the next commit.
+    /// Sets the hash that an output file has as of the next commit.
     fn keep_output_hash(&mut self, _name: &str, _hash: u64) {}
 
     /// The compaction that is due now, if any. It may run on any thread, concurrently with the crawl.
@@ -96,7 +98,7 @@ pub trait CommitFrontier: Frontier {
         0
     }
 
-    /// The memory that grows with the number of hosts and cannot be moved to disk.
+    /// The memory that grows with the number of hosts and cannot be spilled to disk.
     fn host_bytes(&self) -> usize {
         0
     }
@@ -201,7 +203,7 @@ pub struct LockedDirectory {
     pub lock: Option<Lock>,
 }
 
-/// The contents of one commit, in the order of completion.
+/// The contents of one commit: its items in the order in which they were settled, and its frame.
 struct CommitUnit {
     items: Vec<Item>,
     batch: Option<CommitBatch>,
@@ -213,7 +215,7 @@ enum Item {
     Visit(Settled),
 }
 
-/// The keeper's side: collects events, and sends them to the writer when a commit is due.
+/// The keeper's side of the writer: collects events, and sends them to the writer when a commit is due.
 pub struct CommitQueue {
     to_writer: Option<SyncSender<CommitUnit>>,
     writer: WriterThread,
@@ -223,13 +225,15 @@ pub struct CommitQueue {
     commit_bytes: usize,
     /// The time of the first event that is not sent yet.
     since: Option<Time>,
+    /// Commits that were sent and are not durable yet.
     in_progress: usize,
     progress: CommitProgress,
     jsonl: Option<OutputFile>,
     /// The length of each output file including everything collected.
     ends: BTreeMap<Box<str>, u64>,
-    /// The first commit, not sent yet.
+    /// The first commit, until [`CommitQueue::wake`] sends it.
     first_commit: Option<CommitUnit>,
+    /// Whether there is a crawl directory.
     is_durable: bool,
     /// The thread that compacts the log, if one was started.
     compaction: Option<JoinHandle<Result<(), StoreError>>>,
@@ -292,8 +296,9 @@ impl CommitQueue {
         }
     }
 
-    /// Commits the names of the outputs before a byte is written to them: a non-empty file that no commit lists was not
-    /// written by this crawl. The first requests do not wait for this: see [`CommitQueue::wake`].
+    /// Prepares the first commit, which contains the names of the outputs. It precedes all writes to them, so a
+    /// non-empty file that no commit lists was not written by this crawl. [`CommitQueue::wake`] sends it after the
+    /// first requests, which do not wait for it.
     pub fn announce<F: CommitFrontier>(&mut self, frontier: &mut F) -> Result<(), Error> {
         if self.is_durable {
             let batch = frontier.commit(&ends(&self.ends), false)?;
@@ -323,7 +328,7 @@ impl CommitQueue {
         Ok(())
     }
 
-    /// Something that is not among the collected items happened: a commit is due soon.
+    /// Makes a commit due soon, because of an event that is not among the collected items.
     pub fn touch(&mut self, now: Time) {
         self.since.get_or_insert(now);
     }
@@ -358,13 +363,13 @@ impl CommitQueue {
         self.bytes as u64
     }
 
-    /// Backpressure: whether the disk is so far behind that no request should start. Requests in flight go on.
+    /// Backpressure: whether the disk is so far behind that no request should start. Requests in flight continue.
     pub fn is_behind(&self) -> bool {
         let most = || self.progress.max_outstanding(self.max_in_progress());
         self.is_durable && self.items.len() + self.progress.sent_visits() >= most()
     }
 
-    /// Whether a commit is due. This implies waiting for the writer only if it is far behind.
+    /// Whether a commit should be sent now. Sending blocks only if the writer is far behind.
     pub fn is_time(&self, now: Time) -> bool {
         let Some(since) = self.since else { return false };
         let size = (self.items.len() / COMMIT_VISITS).max(self.bytes / self.commit_bytes);
@@ -372,7 +377,7 @@ impl CommitQueue {
         !self.is_durable || (is_due && (self.in_progress < self.max_in_progress() || size >= MAX_GROWTH))
     }
 
-    /// How many commits may be in progress: a crawl without output files has one sync for each, and a second commit
+    /// How many commits may be in progress. A crawl without output files has one sync per commit, so a second commit
     /// would only wait.
     fn max_in_progress(&self) -> usize {
         if self.ends.is_empty() { 1 } else { MAX_IN_PROGRESS }
@@ -472,14 +477,14 @@ impl CommitQueue {
     }
 }
 
-/// How fast visits come, and how long commits take: what may be outstanding depends on both.
+/// Measures how fast visits arrive and how long commits take. Both determine how many visits may be outstanding.
 #[derive(Default)]
 struct CommitProgress {
     /// The time of the latest event.
     now: Time,
-    /// Start of a tenth of a second, and the visits in it.
+    /// Start of the current tenth of a second, and the number of visits in it.
     tenth: (Time, usize),
-    /// Visits in a tenth of a second: the largest count of the last seconds.
+    /// The largest number of visits in a tenth of a second, slowly decaying.
     most: usize,
     /// Commits that are not durable yet: when they were sent, and their visits.
     sent: VecDeque<(Time, usize)>,
@@ -491,7 +496,8 @@ impl CommitProgress {
     fn add(&mut self, now: Time) {
         self.now = now;
         if now >= self.tenth.0 + OUTSTANDING_TIME {
-            // A tenth without events does not count; otherwise a slow disk would slow the crawl down more and more.
+            // A tenth without events does not lower the number. Otherwise a slow disk would slow the crawl down more
+            // and more.
             self.most = self.tenth.1.max(self.most - self.most / 16);
             self.tenth = (now, 0);
         }
@@ -513,8 +519,8 @@ impl CommitProgress {
         self.sent.iter().map(|(_, visits)| visits).sum()
     }
 
-    /// How many visits may be outstanding if a commit has this many syncs: as many as come during these syncs, and
-    /// during the one for which the next commit waits.
+    /// How many visits may be outstanding if a commit has this many syncs: as many as arrive during these syncs and one
+    /// more, for which the next commit waits.
     fn max_outstanding(&self, syncs: usize) -> usize {
         let syncs = u32::try_from(syncs).unwrap_or(1).max(1);
         let span = (self.took + self.took / syncs).max(OUTSTANDING_TIME).as_millis();
@@ -527,7 +533,7 @@ fn ends(ends: &BTreeMap<Box<str>, u64>) -> Vec<(&str, u64)> {
     ends.iter().map(|(name, end)| (&**name, *end)).collect()
 }
 
-/// The writer's side, on its own threads. Only these wait for the disk.
+/// The writer's side, which runs on its own threads. Only these wait for the disk.
 struct Writer<T> {
     outputs: Option<OutputFiles>,
     log: Option<CrawlLog>,
@@ -550,7 +556,7 @@ impl<T: VisitConsumer> Writer<T> {
                 for commit in commits {
                     outputs.append(&commit.items, jsonl.as_deref())?;
                     if to_log.send(commit).is_err() {
-                        // The log cannot be written, which is reported.
+                        // The log could not be written. The other thread has reported that.
                         return Ok(());
                     }
                 }
@@ -558,7 +564,7 @@ impl<T: VisitConsumer> Writer<T> {
             });
             let first = first.map_err(Error::no_thread)?;
             let written = synced.iter().try_for_each(&mut finish);
-            // Without a receiver, the other thread ends with its next commit.
+            // Without a receiver, the outputs thread ends with its next commit.
             drop(synced);
             let appended = first.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             written.and(appended)
@@ -610,7 +616,7 @@ impl OutputFiles {
     /// Appends these items to their files and syncs them.
     fn append(&mut self, items: &[Item], jsonl: Option<&str>) -> Result<(), Error> {
         if items.is_empty() {
-            // Only a portion of a snapshot. Keep the output files open for the check at the end.
+            // The commit has only a portion of a snapshot. Keep the output files open for `check_existence`.
             return Ok(());
         }
         let mut pieces: Vec<(&str, Vec<u8>)> = Vec::new();
@@ -627,7 +633,7 @@ impl OutputFiles {
                 }
             }
         }
-        // A full archive file is not written to again.
+        // Close archive files that this commit does not write to: they are full.
         self.open.retain(|open, _| pieces.iter().any(|(name, _)| **open == **name) || jsonl == Some(&**open));
         for (name, bytes) in pieces {
             let end = self.ends.get(name).copied().unwrap_or(0);
@@ -638,7 +644,7 @@ impl OutputFiles {
         Ok(())
     }
 
-    /// Checks at the end that the files still exist: writing to a removed file does not fail.
+    /// Checks at the end that the files still exist, because writing to a removed file does not fail.
     fn check_existence(&self) -> Result<(), Error> {
         for name in self.open.keys() {
             let end = self.ends.get(name).copied().unwrap_or(0);
@@ -659,7 +665,7 @@ impl OutputFiles {
                 let folder = name.rsplit_once('/').map_or("", |(folder, _)| folder);
                 let file = if end == 0 {
                     self.files.make_folder(folder)?;
-                    // Uncommitted bytes of this crawl were truncated when the directory was opened, so these were
+                    // Uncommitted bytes of this crawl were truncated when the directory was opened, so any content was
                     // written by another program.
                     if self.files.open(name).and_then(|file| file.length()).is_ok_and(|length| length > 0) {
                         let why = "it was not written by this crawl; move it";
