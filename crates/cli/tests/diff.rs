@@ -72,6 +72,10 @@ fn a_new_loop_of_redirects_counts_with_all_its_members() {
     let expected = [("/a", "gone newly_broken"), ("/b", "new newly_broken"), ("/c", "new newly_broken")];
     assert_eq!(changes(&document), expected.map(|(path, what)| (path.to_owned(), what.to_owned())));
     assert_eq!(document["summary"]["newly_broken"], 3);
+    let listed = argiope(folder.path(), &["report", "d.crawl", "--list", "broken"]);
+    let mut listed: Vec<String> = text(&listed.stdout).lines().map(|url| url.replace(&root, "/")).collect();
+    listed.sort();
+    assert_eq!(listed, ["/a", "/b", "/c"]);
 }
 
 #[test]

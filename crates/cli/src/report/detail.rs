@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use argiope_core::status::OutcomeCounts;
 
-use super::PageSummary;
+use super::{LoopMember, PageSummary};
 
 /// How many URLs of a group are kept.
 pub const FIRST_URLS: usize = 100;
@@ -161,6 +161,32 @@ impl ReportDetail {
         self.tree.add(page);
     }
 
+    /// Counts a member of a redirect loop as broken. The page itself was added before, when the loop was not known.
+    pub fn add_loop_member(&mut self, member: &LoopMember) {
+        let page = member.summary();
+        let mut scratch = std::mem::take(&mut self.scratch);
+        each_group(&page, page.depth, &mut scratch, |name| match name {
+            "broken" => {
+                let group = self.groups.entry(name.to_owned()).or_default();
+                group.count += 1;
+                group.broken += 1;
+                group.outcomes.add(page.outcome);
+                if group.urls.len() < FIRST_URLS {
+                    group.urls.push(page.url.into());
+                }
+            }
+            // Its record has no error, so the groups of errors do not count it.
+            _ if name.starts_with("error:") => {}
+            _ => {
+                if let Some(group) = self.groups.get_mut(name) {
+                    group.broken += 1;
+                }
+            }
+        });
+        self.scratch = scratch;
+        self.tree.add_broken(&page);
+    }
+
     pub fn get(&self, name: &str) -> Option<&UrlGroup> {
         self.groups.get(name)
     }
@@ -225,19 +251,23 @@ pub struct TreeNode {
     pub children: BTreeMap<Box<str>, usize>,
 }
 
+/// The names of the nodes of a page below the root of the tree: its host, then its first folders.
+fn node_names<'a>(page: &PageSummary<'a>) -> Vec<&'a str> {
+    let mut folders: Vec<&str> = path(page.url).split('/').skip(1).collect();
+    // The last segment is the page itself.
+    folders.pop();
+    std::iter::once(page.host).chain(folders.into_iter().take(TREE_DEPTH)).collect()
+}
+
 impl SiteTree {
     fn add(&mut self, page: &PageSummary<'_>) {
         if self.nodes.is_empty() {
             self.nodes.push(TreeNode::default());
         }
         let broken = u64::from(page.is_broken());
-        let folders = path(page.url).split('/').skip(1);
-        let mut folders: Vec<&str> = folders.collect();
-        // The last segment is the page itself.
-        folders.pop();
         let mut at = 0;
         self.count(at, broken);
-        for name in std::iter::once(page.host).chain(folders.into_iter().take(TREE_DEPTH)) {
+        for name in node_names(page) {
             let room = self.nodes.len() < MAX_NODES;
             let next = match self.nodes.get(at).and_then(|node| node.children.get(name)) {
                 Some(next) => *next,
@@ -253,6 +283,16 @@ impl SiteTree {
             };
             self.count(next, broken);
             at = next;
+        }
+    }
+
+    /// Counts a page that was added before as broken.
+    fn add_broken(&mut self, page: &PageSummary<'_>) {
+        let mut at = Some(0);
+        let mut names = node_names(page).into_iter();
+        while let Some(node) = at.and_then(|at| self.nodes.get_mut(at)) {
+            node.broken += 1;
+            at = names.next().and_then(|name| node.children.get(name).copied());
         }
     }
 

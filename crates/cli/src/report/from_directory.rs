@@ -11,7 +11,7 @@ use argiope_store::disk::{self, HistoryEvent};
 use argiope_store::segments::SegmentStore;
 
 use super::detail::{self, ReportDetail};
-use super::{ChangeList, CrawlReport, End, PageSummary};
+use super::{ChangeList, CrawlReport, End, LoopMember, PageSummary, RedirectLoops};
 use crate::records::{self, ReadError, StoredRecord};
 
 /// One run of the crawl, according to its records.
@@ -44,7 +44,11 @@ impl CrawlReport {
     /// Like [`Self::from_directory`], with distributions and the URLs that each number counts.
     pub fn detailed(directory: &Path) -> Result<(Self, ReportDetail), ReadError> {
         let detail = RefCell::new(ReportDetail::default());
-        let add = |page: &PageSummary<'_>, depth: u32, at: Option<Duration>| detail.borrow_mut().add(page, depth, at);
+        let add = |page: &PageSummary<'_>, at: Option<Duration>, members: &[LoopMember]| {
+            let mut detail = detail.borrow_mut();
+            detail.add(page, page.depth, at);
+            members.iter().for_each(|member| detail.add_loop_member(member));
+        };
         let report = Self::build(directory, add, || drop(detail.take()))?;
         Ok((report, detail.into_inner()))
     }
@@ -64,20 +68,25 @@ impl CrawlReport {
             }
             Ok(())
         })?;
+        let mut loops = RedirectLoops::default();
         records::latest_pages(directory, |record| {
             let page = page(record, rules.as_ref());
             let mut is_member = false;
             detail::each_group(&page, record.depth, &mut scratch, |name| is_member |= name == group);
-            if is_member { each(page.url) } else { Ok(()) }
+            if is_member {
+                each(page.url)?;
+            }
+            let others = loops.add(&page);
+            others.iter().filter(|_| group == "broken").try_for_each(|member| each(member.summary().url))
         })?;
         Ok(())
     }
 
-    /// Builds the report. Calls `add` for each page with its depth and its time since the start of the crawl, and
-    /// `reset` at the start of each round.
+    /// Builds the report. Calls `add` for each page with its time since the start of the crawl and the other members of
+    /// the redirect loop that it closes, and `reset` at the start of each round.
     fn build(
         directory: &Path,
-        mut add: impl FnMut(&PageSummary<'_>, u32, Option<Duration>),
+        mut add: impl FnMut(&PageSummary<'_>, Option<Duration>, &[LoopMember]),
         mut reset: impl FnMut(),
     ) -> Result<Self, ReadError> {
         let mut report = Self::default();
@@ -122,11 +131,11 @@ impl CrawlReport {
                         run.latest = run.latest.max(millis(&line));
                     }
                     let page = page(&line, rules.as_ref());
-                    report.add(&page);
+                    let members = report.add(&page);
                     let before: Duration = runs.iter().rev().skip(1).map(Run::elapsed).sum();
                     let began = runs.last().and_then(|run| run.began);
                     let since = began.zip(millis(&line)).and_then(|(began, at)| u64::try_from(at - began).ok());
-                    add(&page, line.depth, since.map(|since| before + Duration::from_millis(since)));
+                    add(&page, since.map(|since| before + Duration::from_millis(since)), &members);
                 }
                 _ => {}
             }

@@ -9,6 +9,7 @@ pub mod detail;
 mod duplicates;
 mod from_directory;
 mod link_facts;
+mod redirect_loops;
 mod top;
 mod url_list;
 
@@ -31,6 +32,7 @@ pub use changes::ChangeList;
 pub use detail::ReportDetail;
 pub use duplicates::Duplicates;
 pub use link_facts::LinkFacts;
+pub use redirect_loops::{LoopMember, RedirectLoops};
 pub use top::Top;
 
 /// Broken links listed.
@@ -43,8 +45,6 @@ const ROOTS: usize = 100;
 const PAGES: usize = 10;
 /// Hosts counted separately.
 const HOSTS: usize = 10_000;
-/// Redirects kept in memory to find all members of a redirect loop.
-const FOLLOWED: usize = 10_000;
 /// Media types counted separately.
 const TYPES: usize = 100;
 /// Linking pages listed per broken link.
@@ -216,14 +216,6 @@ pub struct HostTotals {
     pub time: Duration,
 }
 
-/// A redirect with a target.
-#[derive(Clone, Debug)]
-struct Followed {
-    to: Box<str>,
-    /// The page that links to it.
-    via: Option<Box<str>>,
-}
-
 /// The results of a crawl.
 #[derive(Clone, Debug)]
 pub struct CrawlReport {
@@ -257,8 +249,7 @@ pub struct CrawlReport {
     /// Crawler traps where links were skipped.
     pub cuts: Vec<Cut>,
     backlinks: Backlinks,
-    /// Redirects with a target, by URL; capped.
-    followed: BTreeMap<Box<str>, Followed>,
+    loops: RedirectLoops,
 
     // Set at the end
     pub elapsed: Duration,
@@ -293,7 +284,7 @@ impl Default for CrawlReport {
             changes: None,
             cuts: Vec::new(),
             backlinks: Backlinks::default(),
-            followed: BTreeMap::new(),
+            loops: RedirectLoops::default(),
             elapsed: Duration::ZERO,
             queued: 0,
             end: End::Finished,
@@ -303,8 +294,8 @@ impl Default for CrawlReport {
 }
 
 impl CrawlReport {
-    /// Adds one finished URL.
-    pub fn add(&mut self, page: &PageSummary<'_>) {
+    /// Adds one finished URL. If it closes a loop of redirects, returns the other members, which are added as broken.
+    pub fn add(&mut self, page: &PageSummary<'_>) -> Vec<LoopMember> {
         self.outcomes.add(page.outcome);
         // Redirects do not increase the depth, so pages of depth 0 are the roots and their redirect targets.
         self.root_answered |= page.depth == 0 && matches!(page.outcome, Outcome::Ok | Outcome::NotModified);
@@ -340,15 +331,11 @@ impl CrawlReport {
         if page.is_broken() {
             self.add_broken(page);
         }
-        if let (Some(to), None) = (page.redirect, page.error)
-            && self.followed.len() < FOLLOWED
-        {
-            self.followed.insert(page.url.into(), Followed { to: to.into(), via: page.via.map(Into::into) });
-        }
-        if let (Some(to), Some(error)) = (page.redirect, page.error)
-            && error.kind == ErrorKind::RedirectLoop
-        {
-            self.add_loop(page.url, to, error);
+        let members = self.loops.add(page);
+        for member in &members {
+            let member = member.summary();
+            self.add_broken(&member);
+            self.hosts.get_mut(member.host).unwrap_or(&mut self.other_hosts).broken += 1;
         }
         if let (Some(to), None) = (page.redirect, page.error)
             && self.redirects.len() < REDIRECTS
@@ -363,6 +350,7 @@ impl CrawlReport {
         if page.is_root && self.roots.len() < ROOTS {
             self.roots.extend(root_note(page));
         }
+        members
     }
 
     /// Adds the links of a page, so that all pages with a broken link can be listed without a crawl directory. Links are
@@ -432,21 +420,6 @@ impl CrawlReport {
         sum.bytes += page.bytes_wire;
         sum.broken += u64::from(page.is_broken());
         sum.time += page.total.unwrap_or_default();
-    }
-
-    /// Adds every member of a redirect loop as broken, not only the redirect that closes it.
-    fn add_loop(&mut self, closing: &str, to: &str, error: &Failure) {
-        let mut at: Box<str> = to.into();
-        while &*at != closing
-            && let Some(Followed { to: next, via }) = self.followed.remove(&at)
-        {
-            self.broken_total += 1;
-            if self.broken.len() < BROKEN {
-                let fault = BrokenReason::Failure(Failure::new(error.kind, "it is part of a loop of redirects"));
-                self.broken.push(BrokenLink { url: at, fault, on: via.into_iter().collect(), more: 0 });
-            }
-            at = next;
-        }
     }
 
     fn add_broken(&mut self, page: &PageSummary<'_>) {

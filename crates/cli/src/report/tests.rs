@@ -128,3 +128,34 @@ fn a_visit_is_a_page_of_the_report() {
         assert_eq!((page.redirect, page.redirect_in_scope), (Some(to), in_scope));
     }
 }
+
+/// Every number that counts broken links counts all members of a redirect loop.
+#[test]
+fn all_members_of_a_redirect_loop_are_broken_in_every_number() {
+    let (mut report, mut detail) = (CrawlReport::default(), ReportDetail::default());
+    let failure = Failure::new(ErrorKind::RedirectLoop, "a loop");
+    let redirect =
+        |url, to| PageSummary { outcome: Outcome::Redirect, status: Some(302), redirect: Some(to), ..page(url) };
+    let pages = [
+        redirect("http://h/f/a", "http://h/f/b"),
+        redirect("http://h/elsewhere", "http://h/"),
+        PageSummary { error: Some(&failure), ..redirect("http://h/f/b", "http://h/f/a") },
+    ];
+    for page in &pages {
+        let members = report.add(page);
+        detail.add(page, page.depth, None);
+        members.iter().for_each(|member| detail.add_loop_member(member));
+    }
+    assert_eq!((report.broken_total, report.hosts["h"].broken), (2, 2));
+    let broken = detail.get("broken").expect("a group");
+    assert_eq!((broken.count, broken.broken), (2, 2));
+    assert_eq!(broken.urls, ["http://h/f/b", "http://h/f/a"].map(Box::from));
+    for (group, count) in [("host:h", 2), ("section:h/f/", 2), ("status:302", 2), ("section:h/", 0)] {
+        assert_eq!(detail.get(group).map(|group| group.broken), Some(count), "{group}");
+    }
+    assert_eq!(detail.get("error:redirect_loop").map(|group| group.count), Some(1));
+    assert_eq!(
+        detail.tree.nodes.iter().map(|node| (node.pages, node.broken)).collect::<Vec<_>>(),
+        [(3, 2), (3, 2), (2, 2)]
+    );
+}

@@ -49,7 +49,7 @@ pub fn render(page: &ReportPage<'_>) -> String {
          <nav aria-label=\"Sections\"><a href=\"#findings\">Findings</a><a href=\"#pictures\">Charts</a><a href=\"#tables\">Tables</a><a href=\"#urls\">URLs</a></nav></header>\n<main>\n",
         digest(STYLE),
         digest(SCRIPT),
-        Text(headline(report).trim_end()),
+        Text(&headline(report).trim_end().replace('\n', "; ")),
         name = Text(name),
     );
     tiles(&mut html, page, &mut lists);
@@ -89,7 +89,8 @@ fn tiles(html: &mut String, page: &ReportPage<'_>, lists: &mut Lists<'_>) {
     let errors = audit.total(Severity::Error);
     tile(format!("<a href=\"#findings\">{}</a>", count(errors)), "errors found", None);
     tile(format!("<a href=\"#findings\">{}</a>", count(audit.total(Severity::Warning))), "warnings", None);
-    tile(count(report.hosts.len() as u64), "hosts", None);
+    let hosts = report.hosts.len() as u64;
+    tile(count(hosts), if hosts == 1 { "host" } else { "hosts" }, None);
     tile(wording::bytes(report.bytes_wire), "received", None);
     tile(wording::clock(report.elapsed), "time", None);
     tile(wording::rate(report.pages_per_second()), "pages a second", None);
