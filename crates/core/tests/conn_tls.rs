@@ -78,6 +78,28 @@ fn bad_certificates_in_words() {
     assert!(words(&stranger, "h.example").contains("unknown issuer"));
 }
 
+/// Most tools make self-signed certificates that are marked as those of an authority.
+#[test]
+fn a_self_signed_certificate_that_the_user_names_is_accepted() {
+    let key = KeyPair::generate().unwrap();
+    for is_ca in [IsCa::NoCa, IsCa::Ca(BasicConstraints::Unconstrained)] {
+        for (not_after, name, expected) in [
+            (2027, "h.example", None),
+            (2025, "h.example", Some("certificate expired since 2025-06-07T00:00:00Z")),
+            (2027, "i.example", Some("name mismatch: the certificate is for h.example, not for i.example")),
+        ] {
+            let mut params = params(&["h.example"]);
+            (params.is_ca, params.not_after) = (is_ca.clone(), date_time_ymd(not_after, 6, 7));
+            let own = params.self_signed(&key).unwrap();
+            let server = serve(own.der().clone(), &key, rustls::ALL_VERSIONS);
+            let named = vec![own.der().to_vec()];
+            let trust = Trust { roots: named.clone(), pinned: named, ..Trust::default() };
+            let result = try_once(&trust.compile(date).unwrap().anonymous, &server, name);
+            assert_eq!(result.err().map(|failure| failure.message.into_string()).as_deref(), expected);
+        }
+    }
+}
+
 #[test]
 fn a_chain_of_very_many_certificates_is_none() {
     let authority = Authority::new("Known");
@@ -93,7 +115,7 @@ fn a_chain_of_very_many_certificates_is_none() {
                 Ok(_) => assert!(is_taken, "{intermediates} intermediates"),
                 Err(failure) => {
                     let words = format!(
-                        "the server shows {intermediates} certificates beside its own; more than 32 are no chain"
+                        "the server shows {intermediates} certificates beside its own; more than 32 are refused"
                     );
                     assert_eq!((is_taken, &*failure.message), (false, &*words));
                 }

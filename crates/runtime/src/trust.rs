@@ -11,7 +11,8 @@ use argiope_core::rules::{Config, ConfigError};
 pub fn source(config: &Config) -> Result<TlsSource, ConfigError> {
     let mut trust = Trust { insecure: config.insecure, ..Trust::default() };
     if let Some(path) = &config.ca_cert {
-        trust.roots = authorities(&read("ca-cert", path)?).map_err(|why| fault("ca-cert", path, why))?;
+        trust.pinned = authorities(&read("ca-cert", path)?).map_err(|why| fault("ca-cert", path, why))?;
+        trust.roots.clone_from(&trust.pinned);
     }
     if let (Some(cert), Some(key)) = (&config.cert, &config.key) {
         let identity = ClientIdentity::read(&read("cert", cert)?, &read("key", key)?).map_err(|wrong| match wrong {

@@ -23,6 +23,9 @@ use super::verify::Verifier;
 pub struct Trust {
     /// Certificates of authorities, in DER.
     pub roots: Vec<Vec<u8>>,
+    /// Certificates that are accepted when a server shows exactly them, in DER. A self-signed certificate is often
+    /// marked as one of an authority, which the standard verifier refuses for a server.
+    pub pinned: Vec<Vec<u8>>,
     /// Accept every certificate.
     pub insecure: bool,
     pub identity: Option<ClientIdentity>,
@@ -92,10 +95,11 @@ impl Trust {
             roots.add_parsable_certificates(self.roots.into_iter().map(CertificateDer::from));
         }
         let roots = (!self.insecure).then_some(roots);
-        let anonymous = config(roots.clone(), None, time_of_day)?;
+        let pinned: Vec<_> = self.pinned.into_iter().map(CertificateDer::from).collect();
+        let anonymous = config(roots.clone(), pinned.clone(), None, time_of_day)?;
         let identified = match self.identity {
             None => Arc::clone(&anonymous),
-            Some(identity) => config(roots, Some(identity), time_of_day)?,
+            Some(identity) => config(roots, pinned, Some(identity), time_of_day)?,
         };
         Ok(TlsConfigs { anonymous, identified })
     }
@@ -103,13 +107,14 @@ impl Trust {
 
 fn config(
     roots: Option<RootCertStore>,
+    pinned: Vec<CertificateDer<'static>>,
     identity: Option<ClientIdentity>,
     time_of_day: TimeOfDay,
 ) -> Result<Arc<TlsConfig>, String> {
     let provider: Arc<CryptoProvider> = Arc::new(aws_lc_rs::default_provider());
     let verifier = match roots {
         None => Verifier::accepting_all(&provider),
-        Some(roots) => Verifier::with_roots(roots, &provider)?,
+        Some(roots) => Verifier::with_roots(roots, pinned, &provider)?,
     };
     let builder = ClientConfig::builder_with_details(provider, Arc::new(TimeOfDayProvider(time_of_day)))
         .with_safe_default_protocol_versions()

@@ -1,15 +1,16 @@
 //! [`Verifier`]: verification of server certificates.
 //!
 //! It wraps the standard verifier of rustls. It also distinguishes self-signed certificates from those of unknown
-//! issuers, can be configured to accept every certificate, and refuses very long chains, because each certificate takes
+//! issuers, accepts pinned certificates that are marked as those of an authority, can be configured to accept every certificate, and refuses very long chains, because each certificate takes
 //! many times its size in memory. Signatures of the handshake are always checked.
 
 use std::sync::Arc;
 
-use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, OtherError, RootCertStore, SignatureScheme};
 
 use super::certificate::is_self_issued;
@@ -22,21 +23,27 @@ pub(crate) const MAX_INTERMEDIATES: usize = 32;
 pub(super) struct Verifier {
     /// `None`: accept every certificate.
     roots: Option<Arc<WebPkiServerVerifier>>,
+    /// Certificates that are accepted when a server shows exactly them.
+    pinned: Vec<CertificateDer<'static>>,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
 impl Verifier {
-    /// Accepts certificates issued by these roots.
-    pub(super) fn with_roots(roots: RootCertStore, provider: &Arc<CryptoProvider>) -> Result<Self, String> {
+    /// Accepts certificates issued by these roots, and the pinned ones.
+    pub(super) fn with_roots(
+        roots: RootCertStore,
+        pinned: Vec<CertificateDer<'static>>,
+        provider: &Arc<CryptoProvider>,
+    ) -> Result<Self, String> {
         let roots = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
             .build()
             .map_err(|error| error.to_string())?;
-        Ok(Self { roots: Some(roots), ..Self::accepting_all(provider) })
+        Ok(Self { roots: Some(roots), pinned, ..Self::accepting_all(provider) })
     }
 
     /// Accepts every certificate.
     pub(super) fn accepting_all(provider: &Arc<CryptoProvider>) -> Self {
-        Self { roots: None, algorithms: provider.signature_verification_algorithms }
+        Self { roots: None, pinned: Vec::new(), algorithms: provider.signature_verification_algorithms }
     }
 }
 
@@ -47,7 +54,7 @@ pub(super) struct SelfSigned;
 
 /// The error for a chain that is too long.
 #[derive(Debug, thiserror::Error)]
-#[error("the server shows {0} certificates beside its own; more than {MAX_INTERMEDIATES} are no chain")]
+#[error("the server shows {0} certificates beside its own; more than {MAX_INTERMEDIATES} are refused")]
 pub(super) struct LongChain(usize);
 
 impl ServerCertVerifier for Verifier {
@@ -66,6 +73,13 @@ impl ServerCertVerifier for Verifier {
             None => Ok(ServerCertVerified::assertion()),
             Some(roots) => roots.verify_server_cert(certificate, intermediates, name, ocsp, now),
         };
+        // The standard verifier checks the validity period first, so this error means that it is valid now.
+        if matches!(result, Err(Error::InvalidCertificate(CertificateError::Other(_))))
+            && self.pinned.iter().any(|pinned| pinned == certificate)
+        {
+            verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
+            return Ok(ServerCertVerified::assertion());
+        }
         let is_unvouched = matches!(
             result,
             Err(Error::InvalidCertificate(
