@@ -1,4 +1,4 @@
-//! Feeds URLs that no page links to, made from product numbers: `cargo run --example feed -- https://shop.example/`
+//! Adds URLs that no page links to, built from product numbers: `cargo run --example feed -- https://shop.example/`
 
 #![allow(clippy::print_stdout)]
 

@@ -1,5 +1,5 @@
-//! Signs requests, drops some, and does not read what is not HTML:
-//! `cargo run --example hooks -- https://example.com/`
+//! Signs requests, aborts some, and does not read bodies that are not HTML: `cargo run --example hooks --
+//! https://example.com/`
 
 #![allow(clippy::print_stdout)]
 
@@ -14,7 +14,7 @@ fn main() -> Result<(), Error> {
             if request.url().path().starts_with("/page/") {
                 request.abort("no lists");
             }
-            // A signature would be computed from method, address and body here.
+            // A real signature would be computed from method, URL and body here.
             let signature = format!("{}-{}", request.method().as_str(), request.url().path().len());
             if let Err(error) = request.set_header("X-Signature", &signature) {
                 request.abort(&error.to_string());

@@ -12,7 +12,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     while let Some(page) = crawl.next().await {
         println!("{} {} {}", page.method().as_str(), page.url(), page.title().unwrap_or("(no title)"));
         if page.depth() == 0 && page.user_data().is_null() {
-            // Hidden fields, such as a token, are sent along. Cookies are kept for the whole crawl.
+            // Hidden fields of the form, such as a token, are sent too. Cookies are kept for the whole crawl.
             let fields = [("name", name.as_str()), ("password", password.as_str())];
             crawl.feed([Request::from_form(&page, "form", fields)?.user_data("login")])?;
         } else if page.user_data() == "login" && page.status() >= Some(400) {

@@ -10,8 +10,8 @@ use crate::{Crawl, Error, Page, Summary};
 /// The pages of a crawl as an ordinary iterator, for programs without async. Created by
 /// [`CrawlBuilder::start_blocking`](crate::CrawlBuilder::start_blocking).
 ///
-/// The iterator ends when the crawl ends, also if an error ended it: [`Pages::close`] returns that error. Keep the
-/// iterator, as below, so that it can be closed after the loop.
+/// The iterator ends when the crawl ends, even if an error ended it. [`Pages::close`] returns that error. Iterate over
+/// `&mut pages`, as below, so that the iterator can be closed after the loop.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), argiope::Error> {
@@ -27,6 +27,7 @@ pub struct Pages {
     crawl: Crawl,
 }
 
+/// A waker that unparks a thread.
 struct Unpark(Thread);
 
 impl Wake for Unpark {
@@ -35,6 +36,7 @@ impl Wake for Unpark {
     }
 }
 
+/// Calls `poll` until it is ready. The thread is parked in between.
 fn block_on<T>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T {
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
     let mut context = Context::from_waker(&waker);

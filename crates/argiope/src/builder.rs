@@ -88,7 +88,7 @@ impl LinkFilter for Filter {
     }
 }
 
-/// Settings of a crawl that only the library has, not the configuration: delivered bodies and closures.
+/// Settings that the [`Config`] does not contain, because only the library has them: delivered bodies and closures.
 #[derive(Debug, Default)]
 pub(crate) struct Extras {
     bodies: DeliveredBodies,
@@ -182,13 +182,14 @@ impl CrawlBuilder {
         self.set(|config| config.max_time = Some(Span(time)))
     }
 
-    /// Limits the time of one fetch. Time that the crawl itself waits, because pages are read slowly, does not count.
+    /// Limits the time of one fetch. Time in which the crawl itself pauses, because pages are read slowly, does not
+    /// count.
     #[must_use]
     pub fn timeout(self, time: Duration) -> Self {
         self.set(|config| config.timeout = Span(time))
     }
 
-    /// Sets how often a URL is tried, the first time included.
+    /// Sets how often a URL is tried, including the first attempt.
     #[must_use]
     pub fn max_tries(self, tries: u8) -> Self {
         self.set(|config| config.max_tries = tries)
@@ -200,7 +201,7 @@ impl CrawlBuilder {
         self.set(|config| config.max_redirects = redirects)
     }
 
-    /// Follows links into private networks too. A root may always be in one.
+    /// Also follows links into private networks. A root may always be in one.
     #[must_use]
     pub fn allow_private(self) -> Self {
         self.set(|config| config.allow_private = true)
@@ -330,6 +331,7 @@ impl CrawlBuilder {
         self.set(set)
     }
 
+    /// Adds the headers to the configuration, and separates it from the other settings.
     fn prepare(mut self) -> Result<(Config, Extras), Error> {
         for (name, value) in std::mem::take(&mut self.header) {
             let line: HeaderLine = format!("{name}: {value}").parse().map_err(|error: BadValue| ConfigError {
@@ -342,7 +344,7 @@ impl CrawlBuilder {
         Ok((self.config, Extras { bodies: self.bodies, hooks: self.hooks }))
     }
 
-    /// Starts the crawl. Files are opened on a separate thread, so that the executor is not blocked.
+    /// Starts the crawl. Files are opened on a separate thread, so that the async executor is not blocked.
     ///
     /// # Errors
     ///
@@ -411,7 +413,7 @@ pub(crate) async fn off_executor<T: Send + 'static>(
     let (sender, receiver) = oneshot::channel();
     let thread = std::thread::Builder::new().name("argiope-start".into());
     thread.spawn(move || {
-        // Ignored: the future that waits for this may have been dropped.
+        // This fails if the future that waits for the result was dropped.
         let _ = sender.send(work());
     })?;
     receiver.await.unwrap_or_else(|_| Err(Error::internal("the thread that starts the crawl died")))

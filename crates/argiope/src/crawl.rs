@@ -2,9 +2,8 @@
 //!
 //! It works with any executor: the crawl runs on its own threads, and only its results are awaited.
 //!
-//! The end is detected exactly. A delivered page counts as unfinished work until the caller asks for the next one,
-//! because the caller may still feed links found on it. The stream ends when nothing is queued, nothing is in flight,
-//! and no page is with the caller.
+//! A delivered page counts as unfinished work until the caller asks for the next one, because the caller may still add
+//! links found on it. So the stream ends when no URL is queued or in flight, and the caller has processed all pages.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -26,8 +25,8 @@ use crate::builder::{CrawlBuilder, Extras, off_executor};
 use crate::page::Page;
 use crate::request::IntoRequest;
 
-/// Maximum number of unread pages; beyond that, the crawl waits (backpressure). Their bodies count towards the budget
-/// for bodies.
+/// Maximum number of unread pages. Beyond that, the crawl waits (backpressure). Bodies of unread pages count towards
+/// the memory budget for bodies.
 const MAX_UNREAD: usize = 1_024;
 
 /// A running crawl, as a stream of its pages.
@@ -48,7 +47,9 @@ pub struct Crawl {
     visits: mpsc::Receiver<Box<Visit>>,
     keeper: Option<KeeperHandle>,
     max_redirects: u8,
+    /// How many pages the caller has received.
     read: u64,
+    /// How many of them the keeper was told about.
     told: u64,
     /// All pages were read.
     is_over: bool,
@@ -61,8 +62,8 @@ impl Crawl {
         CrawlBuilder::new(root.into())
     }
 
-    /// Starts a crawl with a given configuration, for example from a file: in the crawl directory `config.out`, which
-    /// is created or resumed, or in memory if that is not set.
+    /// Starts a crawl with a given configuration, for example from a file. It is stored in the crawl directory
+    /// `config.out`, which is created or resumed, or in memory if `out` is not set.
     ///
     /// # Errors
     ///
@@ -81,7 +82,7 @@ impl Crawl {
     }
 
     // anchor: crawl-feed
-    /// The next page; none when the crawl is over.
+    /// The next page; `None` when the crawl is over.
     pub async fn next(&mut self) -> Option<Page> {
         std::future::poll_fn(|cx| self.poll_page(cx)).await
     }
@@ -92,8 +93,8 @@ impl Crawl {
     ///
     /// # Errors
     ///
-    /// One of them is not an http or https address, has a header that cannot be sent, or is too large; then none is
-    /// taken. Or the crawl has ended: [`Crawl::next`] has returned `None`.
+    /// One of them is not an http or https URL, has a header that cannot be sent, or is too large; then none of them is
+    /// added. Or the crawl has ended: [`Crawl::next`] has returned `None`.
     pub fn feed<R: IntoRequest>(&self, requests: impl IntoIterator<Item = R>) -> Result<(), Error> {
         let mut links = Vec::new();
         for (index, request) in requests.into_iter().enumerate() {
@@ -113,14 +114,14 @@ impl Crawl {
     }
 
     // anchor: crawl-close
-    /// Ends the crawl in an orderly way: stops it, lets what is in flight end, and says how it went.
+    /// Ends the crawl gracefully: stops it, waits for the fetches in flight, and returns its summary.
     ///
-    /// Pages that were not read yet are dropped. In a crawl directory they are finished, so a later run does not deliver
-    /// them either. To lose none, call [`Crawl::stop`] and read until `None` first.
+    /// Pages that were not read yet are dropped. In a crawl directory they count as finished, so a later run does not
+    /// deliver them either. To lose none, call [`Crawl::stop`] first and read until `None`.
     ///
     /// # Errors
     ///
-    /// What ended the crawl before its time.
+    /// The error that ended the crawl early.
     pub async fn close(mut self) -> Result<Summary, Error> {
         self.stop();
         while self.next().await.is_some() {}
@@ -129,7 +130,7 @@ impl Crawl {
         };
         let (sender, receiver) = oneshot::channel();
         std::thread::spawn(move || {
-            // Ignored: the future that waits for this may have been dropped.
+            // This fails if the future that waits for the result was dropped.
             let _ = sender.send(keeper.join());
         });
         match receiver.await {
@@ -154,7 +155,7 @@ impl Crawl {
         polled.map(|visit| visit.map(Page::new))
     }
 
-    /// Sends a message to the keeper. False if the keeper has ended: then the crawl is over.
+    /// Sends a message to the keeper. Returns `false` if the keeper has ended, so that the crawl is over.
     fn tell(&self, mail: KeeperMessage) -> bool {
         self.keeper.as_ref().is_some_and(|keeper| keeper.inbox.send(mail).is_ok())
     }
@@ -266,6 +267,7 @@ pub(crate) fn run_on<F: CommitFrontier + Send + 'static, C: VisitConsumer + 'sta
     begin_on(config, rules, Clock::start(), frontier, target, consumer, false)?.join()
 }
 
+/// Sends the pages to the stream. Blocks while [`MAX_UNREAD`] pages are unread.
 struct Streaming(mpsc::Sender<Box<Visit>>);
 
 impl VisitConsumer for Streaming {

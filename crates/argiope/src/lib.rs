@@ -1,4 +1,4 @@
-//! Argiope: a web crawler that is polite, exact and fast. This is the library.
+//! The library of Argiope, a polite, exact and fast web crawler.
 //!
 //! A crawl is a stream of pages that accepts more links while it runs:
 //!
@@ -54,7 +54,7 @@ pub use page::Page;
 pub use request::{IntoRequest, Request};
 pub use sink::Sink;
 
-/// The types of the fields of a [`Config`]. Most of them can be parsed from the text that the command line takes.
+/// The types of the fields of a [`Config`]. Most of them can be parsed from the same text as the flags of the command.
 pub mod config {
     pub use argiope_core::rules::{
         AssetsScope, BadValue, Bearer, Credentials, EngineName, HeaderLine, HttpVersion, Login, Rate, Resolve, Size,
@@ -64,8 +64,8 @@ pub mod config {
 
 /// The types in the methods of a [`Frontier`].
 ///
-/// Unstable: the trait is the one that the crawl itself uses, in memory, on disk and over many machines. It may change in
-/// any release.
+/// Unstable: the crawler uses this trait internally, for frontiers in memory, on disk and on many machines. It may
+/// change in any release.
 pub mod frontier {
     pub use argiope_core::page::url::UrlRef;
     pub use argiope_core::schedule::frontier::{
@@ -74,7 +74,7 @@ pub mod frontier {
     };
 }
 
-/// The examples of the README are compiled too.
+/// Makes the examples in the README doc tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;

@@ -36,7 +36,7 @@ pub struct Page {
 
 impl Page {
     pub(crate) fn new(mut visit: Box<Visit>) -> Self {
-        // From here on the reader owns the body: its share of the memory budget is released, and the crawl can
+        // From here on the reader owns the body. `take` releases its share of the memory budget, so that the crawl can
         // continue.
         let body = visit.body.take();
         let (bytes, headers) = body.map_or_else(Default::default, |body| (body.bytes, body.headers));

@@ -1,4 +1,4 @@
-//! [`Request`]: an address to fetch, how, and what comes back with its page.
+//! [`Request`]: a URL to fetch, how to fetch it, and data that is returned with its page.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use url::form_urlencoded;
 
 use crate::{Error, Page};
 
-/// An address to fetch, for [`Crawl::feed`](crate::Crawl::feed), with everything that differs from a plain GET.
+/// A URL to fetch, for [`Crawl::feed`](crate::Crawl::feed), with everything that differs from a plain GET.
 ///
-/// Two requests are the same, and only the first of them is sent, if method, address and body are the same. A POST or
-/// PATCH is sent at most once: it is not retried, and not repeated when a crawl resumes, unless it is marked
+/// Two requests are the same if method, URL and body are the same. Then only the first of them is sent. A POST or PATCH
+/// is sent at most once: it is not retried, and not repeated when a crawl resumes, unless it is marked
 /// [`idempotent`](Request::idempotent).
 ///
 /// ```
@@ -58,7 +58,7 @@ impl Request {
         Self::get(address).map(|request| request.method(Method::Post))
     }
 
-    /// Fills in a form of a page, as a browser would: hidden fields, preset values and what is checked are sent along.
+    /// Fills in a form of a page, as a browser would: hidden fields, preset values and checked boxes are sent too.
     /// `fields` replaces all values of the same names, and adds others. The request is marked as found on the page.
     ///
     /// ```
@@ -109,8 +109,8 @@ impl Request {
         self
     }
 
-    /// Sets a header. It replaces one of the same name that was set before or that the crawl sends. After a redirect to
-    /// another origin it is not sent, unless it describes a body that is sent there too.
+    /// Sets a header. It replaces a header of the same name that was set before or that the crawl sends. After a
+    /// redirect to another origin it is not sent, unless it describes a body that is sent there too.
     #[must_use]
     pub fn header(mut self, name: impl Into<Box<str>>, value: impl Into<Box<str>>) -> Self {
         let name = name.into();
@@ -143,24 +143,25 @@ impl Request {
         self.body(value.to_string()).content_type("application/json")
     }
 
-    /// Requests of a higher priority are sent first, whatever their depth. The usual priority is 0.
+    /// Sets the priority. Requests with a higher priority are sent first, regardless of their depth. The default is 0.
     ///
-    /// It orders the queue of a host. A few requests that were taken from the queue already may be sent before.
+    /// The priority orders the queue of a host. A few requests that were already taken from the queue may be sent
+    /// earlier.
     #[must_use]
     pub fn priority(mut self, priority: i16) -> Self {
         self.custom.priority = priority;
         self
     }
 
-    /// Attaches a value that comes back as [`Page::user_data`], also after a redirect and after a resumed crawl.
+    /// Attaches a value that is returned as [`Page::user_data`], even after a redirect or after the crawl was resumed.
     #[must_use]
     pub fn user_data(mut self, data: impl Into<Value>) -> Self {
         self.custom.data = data.into();
         self
     }
 
-    /// Says that the request may be sent twice: it is retried after failures, and repeated when a crawl resumes that was
-    /// interrupted before its result was known. GET, PUT and DELETE always are.
+    /// Declares that the request may be sent twice. Then it is retried after failures, and sent again by a resumed
+    /// crawl that was interrupted before the result was known. GET, PUT and DELETE are always idempotent.
     #[must_use]
     pub fn idempotent(mut self) -> Self {
         self.custom.is_idempotent = true;
@@ -213,7 +214,7 @@ fn unusable(what: &str, value: &str, problem: &str) -> Error {
     Error::input(format!("{what} {value:?}: {problem}"))
 }
 
-/// Names and values of the fields that a browser would send without any action of its user. No button is pressed.
+/// Names and values of the fields that a browser would send without any input of its user and without a button.
 fn form_values(form: &argiope_content::Element<'_>) -> Vec<(String, String)> {
     let mut values = Vec::new();
     for field in form.descendants() {
@@ -239,7 +240,7 @@ fn form_values(form: &argiope_content::Element<'_>) -> Vec<(String, String)> {
                 let options: Vec<_> = field.descendants().filter(|option| option.name() == "option").collect();
                 let mut selected = options.iter().filter(|option| option.attribute("selected").is_some());
                 let first = options.first();
-                // Of a list with one choice, the last selected option counts.
+                // If several options of a single-choice list are selected, the last one counts.
                 let chosen: Vec<_> = if has("multiple") {
                     selected.collect()
                 } else {
@@ -258,7 +259,7 @@ fn form_values(form: &argiope_content::Element<'_>) -> Vec<(String, String)> {
     values
 }
 
-/// What can be fed to a crawl: addresses as text, [`Url`]s and [`Request`]s.
+/// Types that [`Crawl::feed`](crate::Crawl::feed) accepts: URLs as text, [`Url`]s and [`Request`]s.
 pub trait IntoRequest {
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! [`Sink`]: receives pages by callback; and adapters to the crawl's internal traits.
+//! [`Sink`]: receives pages by callback. Also contains adapters to the crawl's internal traits.
 
 use argiope_core::page::link::{Link, LinkKind};
 use argiope_core::page::url::UrlRef;
@@ -37,6 +37,7 @@ impl<F: FnMut(Page) + Send> Sink for F {
     }
 }
 
+/// Adapter that passes pages to a [`Sink`].
 pub(crate) struct SinkConsumer<S>(pub S);
 
 impl<S: Sink> VisitConsumer for SinkConsumer<S> {

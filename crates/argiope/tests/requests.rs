@@ -29,7 +29,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().build().expect("a runtime without I/O").block_on(future)
 }
 
-/// Feeds requests once the first page is there, and returns the other pages.
+/// Adds requests after the first page was delivered, and returns the other pages.
 fn fetch(builder: CrawlBuilder, requests: Vec<Request>) -> Vec<Page> {
     block_on(async {
         let mut crawl = builder.start().await.expect("it starts");
@@ -188,7 +188,7 @@ fn a_post_is_not_retried_unless_it_is_marked_idempotent() {
     }
 }
 
-/// The server closes an idle connection in the moment in which the next request is sent on it.
+/// The server closes an idle connection at the moment when the next request is sent on it.
 #[test]
 fn a_post_gets_a_connection_of_its_own() {
     for engine in ENGINES {
@@ -229,7 +229,7 @@ fn a_post_that_was_sent_before_a_crash_is_not_sent_again() {
         let post = Request::post(&hang).expect("an address").user_data(json!({"order": 7}));
         crawl.feed([post.clone().body("first"), post.body("first, but marked").idempotent()]).expect("requests");
         assert!(web.wait_until(Duration::from_secs(20), |web| posts(web).len() == 2), "both are sent");
-        // What is on disk now is what a crash would leave.
+        // The files as they are now are what a crash would leave.
         copy(&before, &after);
     });
     // A run that ends before it comes to the request must not forget that it was sent.
@@ -270,7 +270,7 @@ fn priority_and_user_data_survive_a_resumed_crawl() {
     let (web, root) = serve(site);
     let folder = tempfile::tempdir().expect("a folder");
     let directory = folder.path().join("queue.crawl");
-    // The queue of this host is not touched before the second run, because the first may fetch one page only.
+    // The first run fetches only one page, so the queue of this host is used only in the second run.
     block_on(async {
         let mut crawl = quiet(&root).directory(&directory).max_pages(1).start().await.expect("it starts");
         let requests: Vec<Request> = (0..20_i16)

@@ -1,4 +1,4 @@
-//! A reader that takes its time slows the crawl, and does not let it grow.
+//! A slow reader slows the crawl down, and its memory does not grow.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ fn peak() -> u64 {
     kilobytes << 10
 }
 
-/// Runs in a process of its own, whose memory is measured. Does nothing elsewhere.
+/// Runs in a separate process, whose memory is measured. Does nothing in the test process itself.
 #[test]
 fn reader() {
     let Ok(root) = std::env::var(ROOT) else { return };
@@ -62,12 +62,12 @@ fn a_slow_reader_does_not_let_the_crawl_grow() {
     assert!(started.elapsed() >= PAUSE * PAGES as u32);
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();
     let peak = printed.lines().find_map(|line| line.split_once("peak ")?.1.parse::<u64>().ok()).expect("a number");
-    // Beside the limit: the program itself, the page in the reader's hands, the one page that may exceed the limit, and
-    // buffers that are copied when they grow. On a busy machine several of them are copied at the same time.
+    // In addition to the limit: the program itself, the page that the reader holds, the one page that may exceed the
+    // limit, and buffers that are copied when they grow. On a busy machine several of them are copied at the same time.
     assert!(peak < LIMIT + 11 * PAGE_BYTES, "{} MB for {} MB of pages", peak >> 20, (PAGES as u64 * PAGE_BYTES) >> 20);
 }
 
-/// The pause is longer than the timeout of a fetch, and the budget is full: bodies wait, and none is cut off.
+/// The pause is longer than the timeout of a fetch, and the memory budget is full. Bodies wait, and none is truncated.
 #[test]
 fn a_pause_of_the_reader_cuts_no_body_off() {
     let paths: Vec<String> = (0..24).map(|number| format!("/{number}")).collect();
@@ -86,7 +86,7 @@ fn a_pause_of_the_reader_cuts_no_body_off() {
         .start_blocking()
         .expect("it starts");
     pages.next().expect("the root");
-    // A pause is what is tested: there is no event to wait for.
+    // The pause itself is tested, so there is no event to wait for.
     std::thread::sleep(Duration::from_secs(3));
     let bodies: Vec<usize> = pages.by_ref().map(|page| page.body().len()).collect();
     assert_eq!(bodies, vec![2 << 20; 24]);
