@@ -18,7 +18,7 @@ fn serve(site: Site) -> (RunningWeb, String) {
     (PracticeWeb::new().site(site).keep_headers().start().expect("the practice web starts"), root)
 }
 
-/// A crawl that begins at a page which links to nothing.
+/// A crawl that ignores robots.txt and waits only 1 ms before a retry.
 fn quiet(root: &str) -> CrawlBuilder {
     Crawl::builder(root)
         .robots(RobotsPolicy::Ignore)
@@ -29,7 +29,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().build().expect("a runtime without I/O").block_on(future)
 }
 
-/// Adds requests after the first page was delivered, and returns the other pages.
+/// Feeds requests after the root has been delivered, and returns all pages but the root.
 fn fetch(builder: CrawlBuilder, requests: Vec<Request>) -> Vec<Page> {
     block_on(async {
         let mut crawl = builder.start().await.expect("it starts");
@@ -188,7 +188,8 @@ fn a_post_is_not_retried_unless_it_is_marked_idempotent() {
     }
 }
 
-/// The server closes an idle connection at the moment when the next request is sent on it.
+/// The server offers keep-alive and then closes the connection. A POST sent on such a connection would be lost, and
+/// could not be retried.
 #[test]
 fn a_post_gets_a_connection_of_its_own() {
     for engine in ENGINES {
@@ -232,7 +233,7 @@ fn a_post_that_was_sent_before_a_crash_is_not_sent_again() {
         // The files as they are now are what a crash would leave.
         copy(&before, &after);
     });
-    // A run that ends before it comes to the request must not forget that it was sent.
+    // This run ends before it reaches the requests. It must not lose the fact that they were sent.
     block_on(async {
         let mut crawl = quiet(&root).directory(&after).max_pages(1).start().await.expect("it resumes");
         while crawl.next().await.is_some() {}
@@ -270,7 +271,7 @@ fn priority_and_user_data_survive_a_resumed_crawl() {
     let (web, root) = serve(site);
     let folder = tempfile::tempdir().expect("a folder");
     let directory = folder.path().join("queue.crawl");
-    // The first run fetches only one page, so the queue of this host is used only in the second run.
+    // The first run may fetch one page only, so all fed requests are still queued when the second run starts.
     block_on(async {
         let mut crawl = quiet(&root).directory(&directory).max_pages(1).start().await.expect("it starts");
         let requests: Vec<Request> = (0..20_i16)

@@ -1,4 +1,4 @@
-//! A slow reader slows the crawl down, and its memory does not grow.
+//! Backpressure: a slow reader slows the crawl down, and the memory of the crawl stays limited.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -21,7 +21,8 @@ fn peak() -> u64 {
     kilobytes << 10
 }
 
-/// Runs in a separate process, whose memory is measured. Does nothing in the test process itself.
+/// The child process of the next test: reads pages slowly and prints its peak memory. Returns at once if the test
+/// runner calls it.
 #[test]
 fn reader() {
     let Ok(root) = std::env::var(ROOT) else { return };
@@ -67,7 +68,7 @@ fn a_slow_reader_does_not_let_the_crawl_grow() {
     assert!(peak < LIMIT + 11 * PAGE_BYTES, "{} MB for {} MB of pages", peak >> 20, (PAGES as u64 * PAGE_BYTES) >> 20);
 }
 
-/// The pause is longer than the timeout of a fetch, and the memory budget is full. Bodies wait, and none is truncated.
+/// The reader pauses for longer than the timeout of a fetch, while the memory budget is full. No body may be truncated.
 #[test]
 fn a_pause_of_the_reader_cuts_no_body_off() {
     let paths: Vec<String> = (0..24).map(|number| format!("/{number}")).collect();
