@@ -32,7 +32,7 @@ struct Node {
     name: QualName,
     attributes: HashMap<String, String>,
     parent: Option<usize>,
-    /// Every node that was a child at some time.
+    /// Every node that was ever a child. Nodes that were moved are still here; their `parent` differs.
     children: Vec<usize>,
     /// The root of a template's content, which has no parent.
     content: Option<usize>,
@@ -272,7 +272,7 @@ fn place(path: &Path, has_slash: bool) -> (bool, Option<PathBuf>) {
     (is_folder, ends.iter().map(with).find(|path| path.is_file()))
 }
 
-/// What the oracle finds in a folder, and how many references it has judged in each folder within.
+/// The faults that the oracle finds in a folder, and the number of references in each of its subfolders.
 fn oracle(folder: &Path) -> (BTreeSet<OracleFault>, BTreeMap<PathBuf, u64>) {
     let paths: Vec<PathBuf> = files(folder).into_iter().filter(|path| is_page(path)).collect();
     let pages: HashMap<PathBuf, OraclePage> = paths.iter().map(|path| (path.clone(), OraclePage::read(path))).collect();
@@ -282,6 +282,7 @@ fn oracle(folder: &Path) -> (BTreeSet<OracleFault>, BTreeMap<PathBuf, u64>) {
     for (path, page) in &pages {
         *counts.entry(path.parent().expect("a folder").to_owned()).or_default() += page.references.len() as u64;
         let own = Url::from_file_path(path).expect("an absolute path");
+        // The checked folder is the root of the site.
         let rooted = |href: &str| match href.strip_prefix('/') {
             Some(rest) if !rest.starts_with('/') => format!("{}/{rest}", folder.display()),
             _ => href.to_owned(),
@@ -364,7 +365,7 @@ fn compare(folder: &str) {
     if report.summary.links == counts.values().sum::<u64>() {
         return;
     }
-    // Name the pages on which they do not see the same references.
+    // The totals differ: find a page on which the check and the oracle count different references.
     for (folder, count) in counts {
         let pages = std::fs::read_dir(&folder).expect("a folder").flatten().map(|entry| entry.path());
         let pages: Vec<PathBuf> = pages.filter(|path| path.is_file() && is_page(path)).collect();
