@@ -250,6 +250,7 @@ const HEADS: &[Case] = &[
     ),
 ];
 
+/// Responses that differ in whether the connection can be reused.
 const KEEPING: &[Case] = &[
     whole("close", "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nhi", 200, "hi", false),
     whole(
@@ -299,6 +300,7 @@ const KEEPING: &[Case] = &[
     ),
 ];
 
+/// Connections without a complete head.
 const NOTHING: &[Case] = &[
     Case { after: After::Close, ..refused("nothing at all", "", EmptyReply) },
     Case { after: After::Reset, ..refused("a reset at once", "", Reset) },

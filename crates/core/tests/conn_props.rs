@@ -31,6 +31,7 @@ struct Good {
     frame: Frame,
     chunk: usize,
     fields: Vec<(String, String)>,
+    /// Lines end with LF instead of CRLF.
     lf: bool,
 }
 

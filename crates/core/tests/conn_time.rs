@@ -14,6 +14,7 @@ use argiope_core::http::conn::{Conn, Head, Limits, Receiver, Step, Want};
 use argiope_core::{ErrorKind, Failure, Time, Truncated};
 use conn_kit::*;
 
+/// A connection whose request has been sent.
 fn asked() -> Conn {
     let mut conn = Conn::plain(Arc::new(limits()), at(0));
     conn.ask(REQUEST.to_vec(), at(8_000), at(0));
@@ -124,7 +125,7 @@ fn a_body_that_is_held_for_an_hour_ends() {
 
 #[test]
 fn pauses_count_neither_for_the_server_nor_against_it() {
-    // One byte, then a pause by us, and so on, at a minimum rate of 64 bytes a second.
+    // The server sends one byte, then the receiver pauses, and so on. The minimum rate is 64 bytes a second.
     let mut conn = asked();
     let mut kept = Kept::default();
     conn.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n", at(0), &mut kept);
@@ -138,7 +139,7 @@ fn pauses_count_neither_for_the_server_nor_against_it() {
         conn.hold(false, at(now));
         conn.expire(at(now), &mut kept);
     }
-    // Two seconds without the pauses: the eighth byte, and seven pauses before it.
+    // Eight bytes, one every 250 ms: two seconds. The eight pauses of 100 ms do not count.
     assert_eq!((now, kept.body.len()), (2_800, 8));
     assert_eq!(conn.end().failure.unwrap().kind, ErrorKind::TooSlow);
 }
@@ -153,6 +154,7 @@ fn a_pause_in_the_head_is_none() {
 
 const HELLO: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 
+/// A connection that can be reused after its first exchange.
 fn reused() -> Conn {
     let mut conn = asked();
     let end = finish(&mut conn, &[HELLO], After::Stay, &mut Kept::default());

@@ -21,7 +21,7 @@ use rustls::server::{ProducesTickets, WebPkiClientVerifier};
 use rustls::{HandshakeKind, RootCertStore, ServerConfig, ServerConnection};
 use tls_kit::*;
 
-/// Runs one exchange and returns the kind of handshake that the server saw.
+/// Runs one exchange and returns both ends of the connection.
 fn exchange(client: &Arc<TlsConfig>, server: &Arc<ServerConfig>, name: &str) -> (Conn, ServerConnection) {
     let mut conn = connect(client, name);
     let mut session = ServerConnection::new(Arc::clone(server)).unwrap();
@@ -33,12 +33,12 @@ fn exchange(client: &Arc<TlsConfig>, server: &Arc<ServerConfig>, name: &str) -> 
 
 #[test]
 fn every_one_of_many_hosts_is_resumed() {
-    // One server for all names, which `-k` allows; it does not affect sessions.
+    // Without verification, one certificate serves all names. Sessions are not affected.
     let authority = Authority::new("Known");
     let client = Trust { insecure: true, ..Trust::default() }.compile(date).unwrap().anonymous;
     let key = KeyPair::generate().unwrap();
     let certificate = params(&["h.example"]).signed_by(&key, &authority.issuer).unwrap();
-    // The default cache of rustls would hold 2,048 of them.
+    // The default cache of rustls would hold 32 hosts.
     for (version, hosts) in [(&rustls::version::TLS12, 200), (&rustls::version::TLS13, 2_500)] {
         let server = serve_resuming(certificate.der().clone(), &key, version);
         for resumed in [false, true] {

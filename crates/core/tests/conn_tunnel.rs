@@ -26,7 +26,7 @@ fn conn(proxy: &str, url: &str, ip: Option<&str>) -> Conn {
     conn
 }
 
-/// Feeds the replies of the proxy, byte by byte or at once; returns what was sent before the request.
+/// Feeds the replies of the proxy, byte by byte or at once; returns the bytes that were sent, and the body of the page.
 fn talk(mut conn: Conn, says: &[&[u8]], bytewise: bool) -> (Vec<u8>, Result<Vec<u8>, Failure>) {
     let mut kept = Kept::default();
     let mut said = write_all(&mut conn, at(0));

@@ -52,7 +52,7 @@ fn assert_links(body: &str, expected: &[&str]) {
     assert_eq!(links(&examine(body)), expected, "{body}");
 }
 
-/// The texts of links, by the rules for titles; the first one of a URL that is not empty counts.
+/// The texts of links are read like titles. If several links lead to a URL, the first text that is not empty counts.
 #[test]
 fn texts_of_links() {
     let long = "x".repeat(600);
@@ -469,7 +469,7 @@ proptest! {
             "text/html;charset=iso-2022-jp", "text/html;charset=shift_jis", "bad",
         ]),
     ) {
-        // Also with the pieces past the first kilobyte, which is collected anyway.
+        // The first kilobyte is buffered in any case, so some pages have the pieces after it.
         let body = [vec![b' '; lead * 600], pieces.concat()].concat();
         let whole = examine_as(Some(content_type), &body);
         let page = Url::parse("http://h/d/p").expect("an address");

@@ -36,6 +36,7 @@ pub struct Kept {
     pub head: Option<Head>,
     pub wire: Vec<u8>,
     pub body: Vec<u8>,
+    /// Whether the receiver declines the body.
     pub unwanted: bool,
 }
 
@@ -94,6 +95,7 @@ pub fn exchange(limits: &Limits, pieces: &[&[u8]], after: After, kept: &mut Kept
     finish(&mut conn, pieces, after, kept)
 }
 
+/// Feeds a response and advances the clock until the exchange ends.
 pub fn finish(conn: &mut Conn, pieces: &[&[u8]], after: After, kept: &mut Kept) -> ExchangeEnd {
     let now = at(1);
     for piece in pieces {

@@ -79,7 +79,7 @@ impl TokenHandler for Ours {
     }
 }
 
-/// Runs ours over the bytes, cut into pieces of this size.
+/// Runs our tokenizer over the bytes, cut into pieces of this size.
 pub fn ours(mut tokenizer: Tokenizer, input: &[u8], piece: usize, switches: bool) -> Vec<Seen> {
     let mut sink = Ours { switches, ..Ours::default() };
     input.chunks(piece).for_each(|chunk| tokenizer.feed(chunk, &mut sink));

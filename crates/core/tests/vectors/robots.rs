@@ -127,7 +127,7 @@ fn check(case: &Value) -> Value {
         "matched_wildcard" => (!robots.is_named()).into(),
         "warnings" => {
             let file = prepare(&file);
-            // A group that names the crawler is expected.
+            // Fields of enabled extensions cause no warning.
             let asked: Vec<&str> = match &case["extensions_enabled"] {
                 Value::String(_) => vec!["llm-policy", "content-signals"],
                 names => names.as_array().into_iter().flatten().filter_map(Value::as_str).collect(),
@@ -191,7 +191,7 @@ fn robots_conflicts() {
     conflicts();
 }
 
-/// Where the two sets contradict each other, we follow the proposal.
+/// Where the two sets of vectors contradict each other, the file proposes a behaviour, which we follow.
 pub fn conflicts() -> Tally {
     let vectors = read("robots_conflicts.json");
     let mut tally = Tally::new("robots_conflicts.json", &[]);
