@@ -297,7 +297,7 @@ fn a_site_is_crawled_and_external_links_are_requested_once() {
     assert_eq!(methods("/icon.png"), ["HEAD", "GET"]);
     assert_eq!(methods("/fine"), ["GET"], "one request serves the page and its fragments");
     assert_eq!(methods("/busy"), ["HEAD", "GET"], "the attempts of a crawl");
-    // Without the host's own permission nothing private is asked.
+    // With `--external no`, external links are not reported.
     let output = argiope(folder.path(), &[root.as_str(), "--external", "no", "--format", "json"], "");
     assert!(findings(&output).iter().all(|(_, _, url)| url.starts_with(&root)), "{}", text(&output.stdout));
 }
@@ -330,7 +330,8 @@ fn a_list_of_urls_is_checked_and_good_results_are_cached() {
     assert_eq!(findings(&output), expected(&[("unknown", "private_address", &bad)]));
 }
 
-/// Servers that answer HEAD wrongly, and rightly: the path, the answers to HEAD and to GET, and whether the link is good.
+/// Pages that respond differently to HEAD and GET: path, response to HEAD, response to GET, whether the link counts as
+/// good.
 fn liars() -> Vec<(&'static str, Response, Response, bool)> {
     let page = || Response::html("<p>fine</p>");
     vec![
@@ -342,7 +343,7 @@ fn liars() -> Vec<(&'static str, Response, Response, bool)> {
         ("/closed", Response::close(), page(), true),
         ("/reset", Response::reset(), page(), true),
         ("/nonsense", Response::raw("nonsense\r\n\r\n").close_after(), page(), true),
-        // A body after the head spoils the connection, not the result.
+        // A body in a HEAD response makes the connection unusable, but the status still counts.
         ("/body", Response::raw("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"), page(), true),
         ("/chunked", Response::raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"), page(), true),
         ("/truly-gone", Response::status(404), Response::status(404), false),
@@ -390,7 +391,7 @@ fn head_is_asked_first_and_get_where_a_server_answers_head_wrongly() {
             let believed = matches!(*path, "/good" | "/body" | "/chunked");
             let expected = if believed { "HEAD" } else { "GET" };
             assert_eq!((methods.first(), methods.last()), (Some(&"HEAD"), Some(&expected)), "{path} over HTTP/{http}");
-            // A request that a kept-alive connection did not survive is sent once more, unchanged.
+            // A request that failed because a kept-alive connection was closed is sent once more, unchanged.
             assert!(methods.len() <= 3, "{path} over HTTP/{http}: {methods:?}");
         }
         let most = web.stats().hosts.values().map(|host| host.max_at_once).max();

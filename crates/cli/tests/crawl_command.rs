@@ -29,6 +29,7 @@ fn pages(records: &[Value]) -> Vec<&Value> {
     records.iter().filter(|record| record["type"] == "page").collect()
 }
 
+/// The messages on standard error.
 fn words(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).expect("words are UTF-8")
 }

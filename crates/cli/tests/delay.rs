@@ -16,7 +16,7 @@ const SLOW_HANDSHAKE: Duration = Duration::from_millis(300);
 const TOLERANCE: Duration = Duration::from_millis(50);
 const PAGES: usize = 6;
 
-/// A SOCKS 5 proxy that also plays the web behind it and records when requests arrive. Its first handshake is slow.
+/// A SOCKS 5 proxy that answers all requests itself and records when they arrive. Its first handshake is slow.
 struct SlowProxy {
     port: u16,
     arrivals: Arc<Mutex<Vec<Instant>>>,

@@ -171,7 +171,7 @@ fn two_crawls_are_compared() {
     assert_eq!(full.expect("a shell").status.code(), Some(1));
 }
 
-/// A section of a text report, without its heading.
+/// A section of a text report, from its heading to the next empty line.
 fn section<'a>(report: &'a str, heading: &str) -> &'a str {
     let start = report.find(&format!("\n{heading}")).unwrap_or_else(|| panic!("{heading} in {report}"));
     let rest = &report[start + 1..];

@@ -231,7 +231,7 @@ fn a_crawl_is_widened_and_narrowed_by_the_same_command() {
     // The same command again has nothing to do and reports no changes.
     let said = bench.succeed(&["--depth", "2", "--exclude", "b/1"]);
     assert!(said.contains("is finished") && !said.contains("is changed"), "{said}");
-    // A finished crawl has nothing to do, and remembers the change all the same.
+    // A finished crawl has nothing to do, but it stores the change: the second time, no change is reported.
     for is_changed in [true, false] {
         let said = bench.succeed(&["--depth", "2", "--exclude", "b"]);
         assert_eq!(said.contains("--exclude is changed: it was b/1, and is b"), is_changed, "{said}");
@@ -243,7 +243,7 @@ fn a_crawl_is_widened_and_narrowed_by_the_same_command() {
         .output();
     let explained = String::from_utf8(explain.expect("it runs").stdout).expect("UTF-8");
     assert!(explained.contains("out of scope, rule exclude"), "{explained}");
-    // The pattern goes, and with it what kept a link out.
+    // Without the pattern, the link that it excluded is fetched.
     bench.succeed(&["--depth", "2"]);
     assert_eq!(fetched(), ["/", "/a", "/a/1", "/b", "/b/1", "/nofollow"]);
     bench.succeed(&[]);
@@ -275,7 +275,7 @@ fn queued_links_that_no_longer_qualify_leave_the_queue() {
         .output();
     let explained = String::from_utf8(explain.expect("it runs").stdout).expect("UTF-8");
     assert!(explained.contains("exclude"), "{explained}");
-    // Admitted again, they are queued again.
+    // Links that are in scope again are queued again.
     let said = bench.succeed(&[]);
     assert!(said.contains("10 more are queued"), "{said}");
     assert_eq!((high(), pages()), (10, 21));

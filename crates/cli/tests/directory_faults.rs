@@ -159,7 +159,7 @@ fn a_folder_that_may_not_be_written_is_refused_by_name() {
     practice.check(&bench.records());
 }
 
-/// A crawl this short does not write a snapshot by itself.
+/// Writes a snapshot, because such a short crawl does not write one by itself.
 fn take_snapshot(directory: &Path) {
     let settings = disk::history(directory, |_| Ok(())).expect("a history").settings;
     let mut opened = disk::open(directory, &settings, usize::MAX).expect("opens");
@@ -244,7 +244,7 @@ fn a_foreign_archive_is_not_overwritten() {
     let bench = Bench::new(&practice.roots, &["-q"]);
     bench.succeed(&["--max-pages", "20"]);
     fs::create_dir_all(bench.path("d.crawl/archive")).expect("a folder");
-    // The file name that this crawl would choose.
+    // Another crawl of the same roots shows which file name this crawl would choose.
     let probe = Bench::new(&practice.roots, &["-q"]);
     probe.succeed(&["--max-pages", "20", "--warc"]);
     let name = fs::read_dir(probe.path("d.crawl/archive")).expect("a folder").next().expect("a file").expect("a file");

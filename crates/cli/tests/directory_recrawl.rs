@@ -184,7 +184,7 @@ fn unchanged_pages_stay_in_all_exports_after_any_number_of_rounds() {
         assert!(told.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&told.stderr));
         String::from_utf8_lossy(&told.stdout).into_owned()
     };
-    // The archive begins with the second run: what it does not hold is not asked for conditionally.
+    // The first run writes no archive. The second fetches all pages unconditionally, because the archive lacks them.
     bench.succeed(&[]);
     for round in 1..=5 {
         bench.succeed(&["--recrawl", "--warc"]);
@@ -206,7 +206,7 @@ fn unchanged_pages_stay_in_all_exports_after_any_number_of_rounds() {
         }
         let index = tell(&["export", "d.crawl", "--format", "cdxj"]);
         let responses = index.lines().filter(|line| line.contains("\"status\":\"200\"")).count();
-        // Those of /, /a and /b, and from the second round on also the body that /b and /c had.
+        // The bodies of /, /a and /b, and from the second round on also the earlier body of /b, which /c still has.
         assert!(responses >= if round < 2 { 3 } else { 4 }, "the bodies of round {round}: {index}");
         let folder = format!("site{round}/");
         tell(&["export", "d.crawl", "--format", "site", "-o", &folder]);
@@ -280,8 +280,8 @@ fn a_recrawl_survives_kills_as_well() {
         wait(&mut crawl);
     }
     bench.succeed(&["--recrawl"]);
-    // A kill may come before the recrawl starts, in which case the last run starts it. Two recrawls are never started
-    // at once.
+    // A kill may come before the recrawl starts; then a later run starts it. A recrawl that has started is resumed, so
+    // each page is recorded once.
     practice.check(&bench.records()[first..]);
     let changes = bench.records().last().expect("records")["changes"].clone();
     assert_eq!((changes["same"].as_u64(), changes["new"].as_u64()), (Some(300), Some(0)), "{changes}");

@@ -89,7 +89,8 @@ impl Drop for Server {
     }
 }
 
-/// Serves a folder over HTTP, or over HTTPS with HTTP/2 and a certificate that `ca.pem` in the other folder vouches for.
+/// Serves `folder` over HTTP, or over HTTPS with HTTP/2. The certificate is signed by the authority that is written to
+/// `ca.pem` in the folder `state`.
 fn serve(folder: &Path, state: &Path, is_http2: bool) -> Option<(Server, u16)> {
     let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port();
     let (state, root) = (state.display(), folder.display());
@@ -125,7 +126,7 @@ fn serve(folder: &Path, state: &Path, is_http2: bool) -> Option<(Server, u16)> {
     Some((server, port))
 }
 
-/// The first folder below /usr/share/doc whose name starts with `package` and that has a front page.
+/// The first folder `/usr/share/doc/PACKAGE*/FRONT` that contains an `index.html`.
 fn documentation(package: &str, front: &str) -> Option<PathBuf> {
     let mut folders: Vec<PathBuf> =
         std::fs::read_dir("/usr/share/doc").ok()?.flatten().map(|entry| entry.path()).collect();
@@ -153,8 +154,8 @@ impl Served {
         Self { folder, root, state, _server }
     }
 
-    /// The URLs that a crawl with these flags records, each once, and none left out as a trap. With `http` every page
-    /// must have come over that version at the first attempt.
+    /// Crawls with these flags and returns the recorded URLs. Asserts that each is recorded once and that no links were
+    /// skipped as a trap. With `http`, every page must have been fetched over that version at the first attempt.
     fn crawl(&self, flags: &[&str], http: Option<&str>) -> BTreeSet<String> {
         let output = Command::new(env!("CARGO_BIN_EXE_argiope"))
             .args(["crawl", self.root.as_str(), "--jsonl", "-", "-q", "--fresh"])

@@ -111,7 +111,7 @@ fn the_report_can_be_printed_again_as_text_and_html() {
     assert!(page.contains("/missing</a></td><td>404 Not Found</td>"), "{page}");
 }
 
-/// Also of hosts that are not among the busiest, which the live view shows.
+/// The live view shows the busiest hosts only; `explain` also knows the pace of the others.
 #[test]
 fn the_pace_of_every_host_of_a_running_crawl_is_told() {
     let busy: Vec<Site> = (1..=60)

@@ -18,7 +18,8 @@ fn stdout(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-/// A site with a formula for a title, a redirect, a page with noindex, and a page that two others link to.
+/// A site with a title that looks like a spreadsheet formula, a redirect, a page with noindex, and a page that two
+/// others link to.
 fn web() -> (RunningWeb, String) {
     let page = |title: &str, body: &str| Response::html(format!("<title>{title}</title>{body}"));
     let site = Site::http("127.0.0.1:0").expect("a socket");

@@ -69,7 +69,7 @@ fn export(folder: &Path, format: &str, file: &Path, kilobytes: u32) {
 #[test]
 fn every_format_streams() {
     let long = std::env::var_os("ARGIOPE_LONG").is_some();
-    // About half a kilobyte each.
+    // The record of a page has about half a kilobyte.
     let pages = if long { 1_000_000 } else { 110_000 };
     let folder = tempfile::tempdir().expect("a folder");
     let crawl = folder.path().join("c");

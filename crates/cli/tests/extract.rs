@@ -171,7 +171,7 @@ fn one_command_gives_a_table_of_products() {
             rows.lines().any(|row| row.starts_with(&format!("{root}product/{number},200,")) && row.ends_with(&end))
         );
     }
-    // Once more, now to standard output: the crawl is finished, the table is not.
+    // The crawl is finished, but the same command with another target still writes the table there.
     assert_eq!(stdout(&[&table_only[..], &["-"], &rules].concat()), csv);
     let both = argiope(&[&table_only[..], &["-", "--jsonl", "-"]].concat());
     assert_eq!(both.status.code(), Some(2));

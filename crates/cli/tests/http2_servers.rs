@@ -1,5 +1,5 @@
-//! HTTP/2 of servers that Argiope shares no code with: nginx and nghttpd. Every page comes once, over HTTP/2, whatever the
-//! server does with its connections. Needs the packages nginx-light and nghttp2-server.
+//! HTTP/2 with independent servers: nginx and nghttpd. Every page must be recorded once, even if the server limits its
+//! streams or closes its connections. Needs the packages nginx-light and nghttp2-server.
 
 use std::collections::BTreeSet;
 use std::io::Read as _;
@@ -43,8 +43,8 @@ impl Place {
         self.folder.path().join(name)
     }
 
-    /// nginx with these directives for its server, on these ports. With a master process, configuration can be
-    /// reloaded; it ends with the thread that started it, as every server here.
+    /// Starts nginx with a server on each of these ports, with these directives. With a master process, the
+    /// configuration can be reloaded. nginx ends with the thread that started it (`setpriv --pdeathsig`).
     fn nginx(&self, servers: &[(u16, &str)], has_master: bool) -> Server {
         let place = self.folder.path().display();
         let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
@@ -135,7 +135,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // A master process ends its workers, unless it is killed.
+        // Not SIGKILL: a master process must have the chance to end its workers.
         self.signal("-TERM");
         let _ = self.0.wait();
     }
@@ -145,7 +145,7 @@ impl Drop for Server {
 struct Crawl(Child);
 
 impl Crawl {
-    /// The pages' records, after the end.
+    /// Waits for the end of the crawl and returns the records of its pages.
     fn pages(mut self) -> Vec<Value> {
         let mut text = String::new();
         let mut output = self.0.stdout.take().expect("piped");
@@ -157,7 +157,7 @@ impl Crawl {
     }
 }
 
-/// Asserts that every page of the site is there once, whole, and came over this version of HTTP.
+/// Asserts that every page of the site is recorded once, complete, and fetched over this version of HTTP.
 fn assert_whole(pages: &[Value], http: &str, engine: &str) {
     let urls: BTreeSet<&str> = pages.iter().filter_map(|page| page["url"].as_str()).collect();
     assert_eq!((pages.len(), urls.len()), (PAGES + 1, PAGES + 1), "{engine}");
@@ -239,7 +239,7 @@ fn nginx_that_misdirects_http2_on_one_of_two_ports() {
         assert_whole(&of(ports[1]), "2", engine);
     }
     let misdirected = place.log().iter().filter(|(_, _, status, _)| *status == 421).count();
-    // Those that were in flight when the first answer came may be misdirected too; later ones use HTTP/1.1.
+    // Requests in flight when the first 421 arrives may be misdirected too; later ones use HTTP/1.1.
     assert!(misdirected <= ENGINES.len() * 12, "{misdirected} requests were misdirected");
 }
 

@@ -159,7 +159,8 @@ fn the_environment_names_proxies() {
     assert_eq!(asked(&|command| command.env("http_proxy", &place), &root), (1, 1));
     assert_eq!(asked(&|command| command.env("ALL_PROXY", &place), &root), (1, 1));
     assert_eq!(asked(&|command| command.args(["--proxy", &place]), &root), (1, 1));
-    // Not from HTTP_PROXY (which a request header could set in CGI), not for exceptions, not for the local host.
+    // The proxy is not used if it is named by HTTP_PROXY (which a request header could set in CGI), for exceptions, and
+    // for the local host.
     assert_eq!(asked(&|command| command.env("HTTP_PROXY", &place), &own), (0, 1));
     assert_eq!(asked(&|command| command.env("all_proxy", &place).env("no_proxy", "far.example"), &root), (0, 0));
     assert_eq!(asked(&|command| command.env("all_proxy", &place), &own), (0, 1));

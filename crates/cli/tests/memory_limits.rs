@@ -42,14 +42,15 @@ fn crawl(bench: &Bench, arguments: &[&str]) -> (u64, serde_json::Value) {
     (most, bench.records().pop().expect("records"))
 }
 
-/// The memory of a crawl of one page: the code of a debug build alone is large.
+/// The peak memory of a crawl of one page. The code of a debug build alone is large.
 fn overhead() -> u64 {
     let (_web, root) = serve(|_| Response::html("<p>one page"));
     let (most, _) = crawl(&Bench::new(&[root], &["-q"]), &["--max-memory", "32M"]);
     most.max(16 << 20)
 }
 
-/// `excess` is by how much a load is known to miss the bound: see docs/performance.md.
+/// Asserts that the peak `most` is within the limit. `excess` is the known amount by which a load exceeds it: see
+/// docs/performance.md.
 fn holds(what: &str, most: u64, excess: u64) {
     let allowed = (LIMIT_MB << 20) * 11 / 10 + overhead() + excess;
     eprintln!("{what}: {} MB at most, {} MB allowed", most >> 20, allowed >> 20);
@@ -99,7 +100,7 @@ fn link_lists_wait_for_memory() {
     attack_with("lists of 4 MiB", 16, 8 << 20, |_| Response::html(page));
 }
 
-/// Hosts that wait for their turn are entries of the frontier, also if they are roots.
+/// Hosts that are not being crawled yet are only entries of the frontier, even if they are roots.
 #[test]
 fn very_many_hosts_wait_in_the_frontier() {
     let site = Site::http("0.0.0.0:0").expect("a port");

@@ -147,7 +147,7 @@ fn charsets_show_in_queries() {
         assert_eq!(crawled.pages[0].findings.charset, Some(charset));
         assert_eq!(crawled.pages[0].findings.title.as_deref(), Some("ü"));
     }
-    // A byte order mark overrides the declaration, and characters that a charset lacks become references.
+    // A byte order mark overrides the declared charset.
     let marked = [&b"\xef\xbb\xbf"[..], page.as_bytes()].concat();
     assert_eq!(asked_from(Response::html(marked).charset("shift_jis"), |_| ()), set(&["/%C3%BC?%C3%BC=%E2%82%AC"]));
     let greek = Response::html("<a href='/?\u{3b1}\u{20ac}'>x</a>".as_bytes()).charset("utf-8");

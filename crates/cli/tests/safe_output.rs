@@ -45,7 +45,7 @@ fn no_file_is_written_through_a_link() {
     assert_eq!(fs::read_to_string(at("precious")).expect("there"), "precious");
     assert!(fs::read_to_string(at("page.html")).expect("there").starts_with("<!doctype html>"));
     assert!(!at("table.csv").is_symlink());
-    // A device or a pipe may be written to under any of its names.
+    // A device or a pipe may be written to through a symbolic link, such as `/dev/stdout`.
     let output = run(folder.path(), &["report", "e", "--html", "/dev/stdout"]);
     assert!(output.stdout.starts_with(b"<!doctype html>"));
 }

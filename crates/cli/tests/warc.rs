@@ -1,4 +1,4 @@
-//! The archive of a crawl: read with our own reader, verified with warcio, replayed with pywb.
+//! The archive of a crawl: compared with the records of the crawl, verified with warcio, replayed with pywb.
 
 mod readers;
 

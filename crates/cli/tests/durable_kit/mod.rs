@@ -75,7 +75,7 @@ impl Practice {
     }
 }
 
-/// A temporary folder in which the command runs.
+/// A temporary folder, and the arguments of the `argiope crawl` that runs in it.
 pub struct Bench {
     pub folder: tempfile::TempDir,
     arguments: Vec<String>,

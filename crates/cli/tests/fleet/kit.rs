@@ -13,7 +13,7 @@ use crate::durable_kit::{PATIENCE, Practice, records};
 /// A short lease keeps the tests short.
 pub const LEASE: &str = "2";
 
-/// A shared crawl in its own folder.
+/// A crawl that several processes share, and the folder in which they run.
 pub struct Fleet {
     pub cluster: RedisCluster,
     pub folder: tempfile::TempDir,
@@ -135,7 +135,7 @@ pub fn check_ownership(practice: &Practice, tolerated: usize) -> usize {
             if process != owner {
                 changes += usize::from(!owner.is_empty());
                 // A process that has lost a host gets it back only after the next owner has died or left, which takes
-                // longer than this.
+                // longer than a second.
                 let since = last.get(owner).map(|last| start.saturating_sub(*last));
                 if last.contains_key(process.as_str()) && since.is_some_and(|since| since < Duration::from_secs(1)) {
                     intruders.push((host.clone(), process.clone()));

@@ -86,7 +86,7 @@ fn the_limit_on_requests_at_one_address_holds_over_all_processes() {
 #[test]
 #[ignore = "needs redis-server"]
 fn the_usual_limit_on_requests_at_one_address_holds_over_all_processes() {
-    // With the pace of these tests, it is the number of connections of a process.
+    // With `--pace full`, the default limit per address is the concurrency of one process, 32 here.
     let (most, _) = in_flight_at_one_address(&[]);
     assert!((5..=32).contains(&most), "{most} requests in flight at one address");
 }

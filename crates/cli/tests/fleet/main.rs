@@ -1,4 +1,4 @@
-//! One crawl by several processes on a real Redis cluster. Processes are killed, paused, joined and interrupted.
+//! One crawl by several processes on a real Redis cluster. Processes join, and are killed, paused and interrupted.
 //!
 //! The tests check the server logs and the records, not the output of the processes. Every process sends its name in a
 //! header, so that the log shows which process sent a request.
@@ -48,7 +48,7 @@ fn four_processes_crawl_the_same_pages_as_one() {
     let exported = fleet.run(&["export", "merged.crawl", "--format", "jsonl", "-o", "merged.jsonl"]);
     assert!(exported.0, "{}", exported.1);
     practice.check(&records(&fleet.folder.path().join("merged.jsonl")));
-    // Folder and crawl directory say the same.
+    // All commands give the same answers for the result folder and for the merged crawl directory.
     let page = practice.expected.keys().find(|url| !practice.roots.contains(url)).expect("pages that are not roots");
     for place in ["results", "merged.crawl"] {
         let report = fleet.run(&["report", place]);
@@ -69,7 +69,7 @@ fn four_processes_crawl_the_same_pages_as_one() {
     assert_eq!(of_folder, of_directory);
     let again = fleet.run(&["merge", "results", "merged.crawl"]);
     assert!(!again.0 && again.1.contains("exists already"), "{}", again.1);
-    // The crawl directory can be recrawled, and knows what there was.
+    // The merged directory can be recrawled: all pages are known and unchanged.
     let mut recrawl = vec!["crawl", "--recrawl", "--out", "merged.crawl", "--scope", "any", "--allow-private"];
     recrawl.extend(["--pace", "full", "--per-ip", "0", "--quiet"]);
     recrawl.extend(&roots);

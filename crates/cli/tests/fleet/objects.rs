@@ -34,14 +34,14 @@ fn results_go_to_object_storage_and_are_read_from_there() {
     let exported = fleet.run(&["export", "merged.crawl", "--format", "jsonl", "-o", "merged.jsonl"]);
     assert!(exported.0, "{}", exported.1);
     practice.check(&records(&fleet.folder.path().join("merged.jsonl")));
-    // Credentials are neither in what the processes say nor in the objects.
+    // Credentials appear neither in the messages of the processes nor in the objects.
     let listed = server.ask("GET", "/crawls?list-type=2&prefix=a/first");
     assert!(listed.contains("a/first/fleet.json") && listed.contains("a/first/settled/final.json"), "{listed}");
     let about = server.ask("GET", "/crawls/a/first/fleet.json");
     for text in [&fleet.logs(), &about, &merged.1] {
         assert!(!text.contains(SECRET) && !text.contains("AKIA"), "{text}");
     }
-    // No upload is left half done.
+    // No multipart upload is left incomplete.
     let uploads = server.ask("GET", "/crawls?uploads");
     assert!(uploads.starts_with("HTTP/1.1 200") && !uploads.contains("<UploadId>"), "{uploads}");
     // A prefix without results, and a bucket that does not exist, are named.

@@ -12,10 +12,10 @@ use serde_json::Value;
 use crate::durable_kit::{PATIENCE, Practice, wait};
 use crate::kit::{Fleet, plan};
 
-/// Pages of each host, beside its root.
+/// Number of pages of each host, in addition to its root.
 const PAGES: u32 = 12;
 
-/// Hosts that answer 304 to a conditional request, and a root that links to one more page from the second time on.
+/// Hosts whose pages have ETags, so that they answer 304 to a conditional request.
 fn hosts(count: u32, delay: Duration) -> (RunningWeb, Vec<String>) {
     let mut site = Site::http("0.0.0.0:0").expect("a port").robots("");
     let port = site.address().port();
@@ -80,7 +80,7 @@ fn a_recrawl_asks_for_changes_and_survives_kills() {
         assert!(record["url"].as_str().is_some_and(|url| url.ends_with('/')) || record["title"].is_string());
     }
     let log = web.log();
-    // The next round knows robots.txt and the waits of hosts.
+    // The second round uses the stored robots.txt, so that all its requests are conditional.
     let second: Vec<&SeenRequest> = log[first..].iter().collect();
     assert!(second.len() >= pages, "{} requests", second.len());
     let plain: Vec<&&SeenRequest> = second.iter().filter(|seen| !is_conditional(seen)).collect();
@@ -96,14 +96,14 @@ fn a_recrawl_asks_for_changes_and_survives_kills() {
     let status = fleet.run(&["fleet", "status", &fleet.cluster.address(), "--name", "test", "--json"]);
     let status: Value = serde_json::from_str(&status.1).expect("JSON");
     assert_eq!((&status["state"], &status["round"]), (&"finished".into(), &3.into()), "{status}");
-    // Without the flag, a finished crawl is finished.
+    // Without `--recrawl`, a process that joins a finished crawl requests nothing.
     let before = web.log().len();
     let joined = fleet.spawn(&roots);
     fleet.finish(vec![joined]);
     assert_eq!(web.log().len(), before);
 }
 
-/// A crawl, a recrawl, and what the commands say about both, for a folder or a prefix.
+/// Crawls, recrawls, and checks what the commands report. The results are in a folder or in object storage.
 fn changes_are_found(mut fleet: Fleet) {
     let site = Site::http("127.0.0.1:0").expect("a port").robots("");
     let hub = |links: &[&str]| Response::links(links.iter().copied());
@@ -147,7 +147,7 @@ fn changes_are_found(mut fleet: Fleet) {
     let url = format!("{root}deep");
     let explained = fleet.run(&["explain", &out, &url]);
     assert!(explained.0 && explained.1.contains("/same"), "{}", explained.1);
-    // Links of a page that was not sent again are still known, and its body is still in the archive.
+    // The links of a page that was answered with 304 are still known, and its body is still in the archive.
     let links = fleet.run(&["export", &out, "--format", "links"]);
     assert!(links.0 && links.1.contains("/deep") && !links.1.contains("/gone"), "{}", links.1);
     let text = fleet.run(&["export", &out, "--format", "markdown"]);

@@ -16,7 +16,7 @@ impl Fleet {
         serde_json::from_str(&said.1).unwrap_or_default()
     }
 
-    /// Waits until the status is as wanted.
+    /// Polls the status until a condition holds.
     fn wait_for_status(&self, what: &str, is_met: impl Fn(&Value) -> bool) -> Value {
         let until = Instant::now() + PATIENCE;
         loop {
