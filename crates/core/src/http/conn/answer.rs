@@ -69,6 +69,7 @@ impl Conn {
         }
     }
 
+    /// Processes bytes of a head. Returns how many were consumed.
     fn take_head(&mut self, bytes: &[u8], now: Time, into: &mut dyn Receiver) -> usize {
         self.first_byte = self.first_byte.min(now);
         let Some(mut partial) = self.partial.take() else {
@@ -116,6 +117,7 @@ impl Conn {
         end.saturating_sub(before)
     }
 
+    /// Ends the exchange because its head is malformed.
     fn bad_head(&mut self, failure: Failure, received: &[u8]) {
         // Left-over bytes of the previous response on a kept-alive connection are not the fault of this URL.
         self.stale = self.reused && self.bytes_wire == 0 && head::check_opening(received).is_err();
@@ -123,6 +125,7 @@ impl Conn {
         self.stop(Some(failure), None);
     }
 
+    /// Handles a complete head, and decides how the body is read.
     fn on_head(&mut self, head: &Head, now: Time, into: &mut dyn Receiver) {
         self.bytes_wire += head.raw().len() as u64;
         if head.status < 200 {
@@ -171,6 +174,7 @@ impl Conn {
         }
     }
 
+    /// Processes bytes of a body until the decoded body reaches `until`. Returns how many were consumed.
     fn take_body(
         &mut self,
         mut framing: BodyFraming,
@@ -266,6 +270,7 @@ impl Conn {
         self.up_to.map_or(self.limits.max_body, NonZeroU64::get)
     }
 
+    /// Passes bytes of the body to the decoder, or to the receiver if the body is not coded.
     fn deliver(&mut self, payload: &[u8], until: u64, into: &mut dyn Receiver) {
         match (self.usage, &self.decoder) {
             (Usage::Drop | Usage::Raw, _) => {}

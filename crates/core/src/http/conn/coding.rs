@@ -256,6 +256,7 @@ enum State {
     Spent,
 }
 
+/// The decompressor of the current stream.
 enum Engine {
     None,
     Inflate(Decompress),
@@ -371,6 +372,7 @@ impl Layer {
         }
     }
 
+    /// Buffers the bytes that are needed to identify the stream. Returns the rest.
     fn fill_peek<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
         let missing = self.needed().saturating_sub(usize::from(self.peeked));
         let (now, later) = bytes.split_at(missing.min(bytes.len()));
@@ -485,6 +487,7 @@ impl Layer {
         }
     }
 
+    /// Passes output on, up to the ceiling.
     fn emit(&mut self, bytes: &[u8], quota: &DecodeQuota, out: Emit<'_>) -> Result<(), DecodeStop> {
         if bytes.is_empty() {
             return Ok(());

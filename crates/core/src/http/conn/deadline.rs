@@ -24,6 +24,7 @@ const PRESSED_AFTER: Duration = Duration::from_secs(5);
 /// How long a body may pause for memory or for a slow reader. A longer pause ends it.
 pub(super) const MAX_PAUSE: Duration = Duration::from_secs(3_600);
 
+/// The timers of one exchange.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReadDeadlines {
     total: Time,
@@ -126,6 +127,7 @@ impl ReadDeadlines {
         if !self.is_short(limits) || end.since(self.last) > limits.idle / 2 { Time::NEVER } else { end }
     }
 
+    /// Whether the window has fewer bytes than the minimum rate requires.
     fn is_short(&self, limits: &Limits) -> bool {
         u128::from(self.bytes) * 1_000_000 < u128::from(limits.min_rate) * limits.idle.as_micros()
     }

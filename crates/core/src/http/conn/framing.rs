@@ -25,6 +25,7 @@ use super::limits::Limits;
 /// Bytes of a server's text that a message quotes.
 const SHOWN: usize = 40;
 
+/// How the end of a body is recognised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BodyFraming {
     /// Bytes still to come.
@@ -62,6 +63,7 @@ pub(super) struct Chunked {
     extra: u32,
 }
 
+/// What the next byte belongs to. `...Lf` states expect the line feed after a CR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Size,
@@ -226,6 +228,7 @@ impl Chunked {
         Ok(())
     }
 
+    /// Counts one byte of extensions or trailers.
     fn count(&mut self, limit: u32, failure: impl FnOnce() -> Failure) -> Result<(), FramingError> {
         self.extra = self.extra.saturating_add(1);
         if self.extra > limit { Err(FramingError { failure: failure(), used: 0, keeps_body: false }) } else { Ok(()) }

@@ -36,6 +36,7 @@ pub struct Tunnel {
     pub(super) deadline: Time,
 }
 
+/// What the tunnel waits for.
 enum Stage {
     /// Waiting for the response to `CONNECT`.
     Connect,

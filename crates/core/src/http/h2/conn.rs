@@ -91,6 +91,7 @@ pub struct H2Conn {
     pub(super) reader: Reader,
     /// Open streams in the order of their identifiers, then those that wait for the server to allow another one.
     pub(super) streams: Vec<Stream>,
+    /// The identifier of the next stream: an odd number.
     next_id: u32,
     /// How many streams the server allows at a time. Not valid before its settings arrive.
     pub(super) max_streams: u32,

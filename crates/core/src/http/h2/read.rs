@@ -58,6 +58,7 @@ impl Reader {
     }
 }
 
+/// A result whose error ends the connection.
 type Checked<T = ()> = Result<T, ConnFault>;
 
 fn fault<T>(code: u32, why: &'static str) -> Checked<T> {
@@ -69,6 +70,7 @@ impl Frame {
         self.small.get(..usize::from(self.small_len)).unwrap_or_default()
     }
 
+    /// The 32-bit number at this position of the payload.
     fn number(&self, from: usize) -> u32 {
         let bytes = self.small.get(from..from + 4).and_then(|bytes| bytes.try_into().ok()).unwrap_or_default();
         u32::from_be_bytes(bytes)
@@ -199,6 +201,7 @@ impl H2Conn {
         Ok(Frame { header, left: length, padding: 0, prefix, small: [0; 8], small_len: 0 })
     }
 
+    /// Counts a frame without content.
     fn count_idle_frame(&mut self, stream: u32, now: Time) -> Checked {
         if self.guard.count(now) && self.out.len() <= MAX_OUT {
             return Ok(());

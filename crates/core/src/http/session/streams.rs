@@ -58,6 +58,7 @@ pub(super) struct Streams {
 /// The streams by key.
 #[derive(Default)]
 struct All {
+    /// A stream's key is its index here.
     by_key: Vec<Option<Box<Stream>>>,
     count: usize,
     /// Keys of streams with new events.
@@ -66,6 +67,7 @@ struct All {
     resume_at: Option<Time>,
 }
 
+/// One job and its response.
 struct Stream {
     /// Parses the response. It has no socket; the data of the stream is fed to it.
     conn: Conn,
@@ -539,6 +541,7 @@ impl Stream {
         }
     }
 
+    /// The result of a stream that has ended: a visit, or its job to be sent again.
     fn into_finished(
         self: Box<Self>,
         wire: u64,

@@ -209,6 +209,7 @@ impl Tls {
         }
     }
 
+    /// Moves the ciphertext that the session wants to send to `out`.
     fn collect(&mut self) {
         while self.session.wants_write() {
             if !matches!(self.session.write_tls(&mut self.out), Ok(bytes) if bytes > 0) {

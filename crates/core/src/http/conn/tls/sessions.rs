@@ -36,6 +36,7 @@ pub(super) struct SessionCache {
     capacity: usize,
 }
 
+/// The stored sessions of all hosts.
 #[derive(Default)]
 struct Kept {
     hosts: HashMap<ServerName<'static>, Host>,
@@ -46,8 +47,10 @@ struct Kept {
     bytes: usize,
 }
 
+/// The stored sessions of one host.
 #[derive(Default)]
 struct Host {
+    /// The value of the logical clock at the last use.
     used: u64,
     /// The key exchange group of the last handshake.
     group: Option<NamedGroup>,
@@ -131,6 +134,7 @@ impl ConnSessions {
         self.arrived.fetch_sub(bytes, Ordering::Relaxed);
     }
 
+    /// Computes the upper bound of a session's size.
     fn weigh<T>(&self, session: T) -> Weighed<T> {
         let (arrived, chain) = (self.arrived.load(Ordering::Relaxed), self.chain.load(Ordering::Relaxed));
         Weighed { session, chain: chain.max(arrived), bytes: SESSION + chain + arrived }
