@@ -4,7 +4,9 @@
 //! costs more than the loop body. Here the end is computed instead. The first byte is always the lowest one of the
 //! integer. A mark is the highest bit of a byte: functions that mark bytes set it in these bytes of their result.
 
+/// The lowest bit of every byte.
 const ONES: u64 = u64::from_ne_bytes([1; 8]);
+/// The highest bit of every byte.
 const HIGHS: u64 = u64::from_ne_bytes([0x80; 8]);
 
 /// The first eight bytes, if there are that many.

@@ -62,6 +62,7 @@ pub struct WarcPayload {
     pub length: u64,
 }
 
+/// The record of a visit, with the fields of docs/records.md.
 #[derive(Serialize)]
 struct Line<'a> {
     v: u8,

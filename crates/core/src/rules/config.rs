@@ -35,7 +35,9 @@ pub struct Config {
     /// The crawl directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub out: Option<PathBuf>,
+    /// Removes the results of an earlier crawl in the directory.
     pub fresh: bool,
+    /// Requests the pages of a finished crawl again.
     pub recrawl: bool,
 
     // Scope
@@ -80,12 +82,14 @@ pub struct Config {
     pub pace: Pace,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
+    /// A longer Crawl-delay is shortened to this.
     pub max_crawl_delay: Span,
 
     // Fetch
     pub timeout: Span,
     pub connect_timeout: Span,
     pub idle_timeout: Span,
+    /// A body that arrives slower than this many bytes a second is ended.
     pub min_rate: Size,
     pub max_tries: u8,
     pub retry_wait: Span,
@@ -97,6 +101,7 @@ pub struct Config {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user_agent: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    /// A URL or mail address for site owners, added to the `User-Agent` header.
     pub contact: Option<String>,
     // Secrets are read but never written, because settings are stored in records and crawl directories.
     #[serde(skip_serializing)]
@@ -134,6 +139,7 @@ pub struct Config {
     pub jsonl: Option<PathBuf>,
     /// The command writes a table of all pages here when the crawl ends.
     pub csv: Option<PathBuf>,
+    /// Parts that are added to page records.
     pub with: Vec<With>,
     pub warc: bool,
     pub warc_compression: WarcCompression,
@@ -151,6 +157,7 @@ pub struct Config {
 
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_memory: Option<Size>,
+    /// How long an interrupted crawl waits for requests in flight.
     pub drain_time: Span,
 
     // Watch

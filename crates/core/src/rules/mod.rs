@@ -104,6 +104,7 @@ pub struct Rules {
     pub agent_token: Arc<str>,
     /// For the roots' origins only: see [`Rules::headers_for`].
     headers: Vec<HeaderLine>,
+    /// The origins of the roots. Empty if there are neither headers nor a client certificate.
     seed_origins: HashSet<Origin>,
     /// `Authorization` headers for single origins.
     auth: HashMap<Origin, HeaderLine>,
@@ -145,6 +146,7 @@ pub struct Rules {
     /// and identical payloads are not deduplicated.
     pub archive_segments: bool,
     pub max_memory: Option<u64>,
+    /// How long an interrupted crawl waits for requests in flight.
     pub drain_time: Duration,
     /// Whether skipped links get a record.
     pub log_skips: bool,

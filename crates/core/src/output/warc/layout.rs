@@ -38,7 +38,9 @@ pub struct ArchiveLayout {
     /// Its length.
     offset: u64,
     file_size: u64,
+    /// See `Rules::archive_segments`.
     is_segmented: bool,
+    /// The block of `warcinfo` records.
     about: String,
     payloads: Payloads,
 }

@@ -175,6 +175,7 @@ impl CssReader {
         };
     }
 
+    /// Handles a byte outside of comments, strings and URLs.
     fn plain(&mut self, byte: u8) -> State {
         if is_name(byte) {
             if self.name.len() <= MAX_NAME {

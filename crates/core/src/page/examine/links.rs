@@ -272,6 +272,7 @@ impl Collector {
         }
     }
 
+    /// Handles a start tag of HTML. `key` is the key of its name: see `names`.
     pub fn html(&mut self, key: u64, tag: &Tag<'_>) {
         match key {
             names::A | names::AREA => {

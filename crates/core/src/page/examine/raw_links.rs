@@ -20,10 +20,12 @@ pub struct RawLink {
     pub nofollow: bool,
 }
 
+/// The links of a page, as received.
 #[derive(Default)]
 pub struct RawLinks {
     text: Vec<u8>,
     items: Vec<RawLink>,
+    /// Positions in `items` by hash, to find duplicates.
     index: HashTable<u32>,
     hasher: DefaultHashBuilder,
     /// Links with a scheme that is not crawled.

@@ -12,6 +12,7 @@ pub fn end_tag(bytes: &[u8], name: &[u8]) -> Option<bool> {
     tag(bytes, b"</", name)
 }
 
+/// True if `bytes` are `open`, then `name`, then a byte that ends a name; `None` if there are too few to decide.
 fn tag(bytes: &[u8], open: &[u8], name: &[u8]) -> Option<bool> {
     // Without a name there is no matching end tag.
     if name.is_empty() || !starts(bytes, open)? {
@@ -35,6 +36,7 @@ enum Level {
     DoubleEscaped,
 }
 
+/// The state within a script.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ScriptState {
     level: Level,

@@ -69,6 +69,7 @@ impl BaseUrl {
     }
 }
 
+/// The slow path: parses a link with the crate `url`.
 fn parse(href: &str, base: &url::Url, encoding: &'static Encoding) -> Result<url::Url, url::ParseError> {
     let encoding = encoding.output_encoding();
     let options = url::Url::options().base_url(Some(base));

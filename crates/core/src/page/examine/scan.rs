@@ -16,6 +16,7 @@ const ENDS_ATTRIBUTE_NAME: u8 = 2;
 const ENDS_UNQUOTED: u8 = 4;
 const SPACE: u8 = 8;
 
+/// For each byte, the flags of the constructs that it ends.
 const ENDS: [u8; 256] = {
     let mut ends = [0; 256];
     let mut byte = 0;

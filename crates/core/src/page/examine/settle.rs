@@ -32,6 +32,7 @@ pub struct LinkResolution<'a> {
 }
 
 impl LinkResolution<'_> {
+    /// Fills in the findings of a page.
     pub fn settle(self, findings: &mut Findings) {
         let collector = self.collector;
         findings.title = collector.title.as_deref().and_then(|title| tidy(&self.text(title, TextContext::Text)));

@@ -85,8 +85,10 @@ pub struct Attributes<'a> {
     rest: &'a [u8],
 }
 
+/// The position in the markup.
 #[derive(Clone, Copy, Debug)]
 enum State {
+    /// Within text, or before a `<`.
     TextMode,
     /// Within the first bytes after a `<`, which are buffered.
     Opening,
@@ -104,6 +106,7 @@ enum State {
 /// Finds the tags of a document.
 pub struct Tokenizer {
     state: State,
+    /// How the text at this position is processed.
     content: TextMode,
     dialect: Dialect,
     /// The name of the element whose end tag ends the raw text.
@@ -180,6 +183,7 @@ impl Tokenizer {
         self.state = State::TextMode;
     }
 
+    /// Processes the text before the next `<`, and what the `<` begins. Returns the rest.
     fn content<'a>(&mut self, rest: &'a [u8], sink: &mut impl TokenHandler) -> &'a [u8] {
         let is_captured = self.content.is_captured();
         let next = match self.content {
@@ -302,12 +306,14 @@ impl Tokenizer {
         }
     }
 
+    /// Buffers bytes of a tag, up to the limit.
     fn keep(&mut self, bytes: &[u8]) {
         let room = MAX_TAG.saturating_sub(self.begun.len());
         self.cut |= bytes.len() > room;
         self.begun.extend_from_slice(bytes.get(..room).unwrap_or(bytes));
     }
 
+    /// Passes a tag to the handler, and sets the mode for the bytes after it.
     fn emit(&mut self, tag: Tag<'_>, closing: bool, sink: &mut impl TokenHandler) {
         self.state = State::TextMode;
         if closing {

@@ -145,6 +145,7 @@ impl Scope {
         Standing { is_resolvable: address::is_resolvable(host), is_inside }
     }
 
+    /// The rule that rejects a link; `None` if it is followed.
     fn objection(&self, url: UrlRef<'_>, host: Standing, depth: u32, kind: LinkKind) -> Option<ScopeRule> {
         let text = url.as_str();
         if self.exclude.as_ref().is_some_and(|set| matches(set, text)) {
@@ -183,6 +184,7 @@ impl Scope {
         circular.or_else(|| trap::is_deep(path).then_some(ScopeRule::PathDepth))
     }
 
+    /// The rule that rejects a URL because of its host or path; `None` if both are in scope.
     fn too_far(&self, url: UrlRef<'_>, host: Standing, kind: LinkKind) -> Option<ScopeRule> {
         if let (LinkKind::Asset, Some(assets)) = (kind, self.assets) {
             return match assets {

@@ -139,6 +139,7 @@ impl Markup {
         Ok(())
     }
 
+    /// Detects the format by the name of the root element.
     fn root(&mut self, local: &str, found: &mut Found) -> Result<(), Fault> {
         found.sitemap.format = Some(match local {
             "urlset" => SitemapFormat::UrlSet,
