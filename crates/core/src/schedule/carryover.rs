@@ -134,6 +134,7 @@ pub fn age(note: i64, clock: WallClock, now: Time) -> Duration {
     span(note, wall(clock, now))
 }
 
+/// The time between two points in milliseconds, clamped to zero.
 fn span(from: i64, to: i64) -> Duration {
     Duration::from_millis(u64::try_from(to.saturating_sub(from)).unwrap_or(0))
 }

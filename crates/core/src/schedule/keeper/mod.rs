@@ -93,6 +93,7 @@ pub struct Keeper<F> {
     before: i64,
     /// `--max-time`: requests in flight at this time are abandoned.
     deadline: Time,
+    /// Why no more work is handed out, once that is so.
     ended: Option<End>,
     /// Patterns that the user excluded while the crawl was running.
     excludes: Option<RegexSet>,
@@ -455,6 +456,7 @@ impl<F: Frontier> Keeper<F> {
         counts.queued + counts.leased
     }
 
+    /// Why the crawl is over; `None` if it is not.
     fn is_over(&self, now: Time) -> Option<End> {
         if self.unfinished() == 0 && self.bench.held() == 0 {
             return if self.open { self.ended } else { Some(End::Finished) };
@@ -505,6 +507,7 @@ impl<F: Frontier> Keeper<F> {
         Ok(())
     }
 
+    /// Moves links from the frontier to the lanes that need more.
     fn refill_lanes(&mut self, now: Time) -> Result<(), StoreError> {
         for lane in self.bench.take_refills() {
             let links = self.take_within_weight(lane)?;

@@ -64,6 +64,7 @@ impl<F: Frontier> Keeper<F> {
         Ok(())
     }
 
+    /// Parses a stored robots.txt. It is empty if the host has none.
     fn parse_noted(&self, text: &str) -> Arc<Robots> {
         if text.is_empty() { Robots::none() } else { Arc::new(Robots::parse(text.as_bytes(), &self.rules.agent_token)) }
     }

@@ -133,6 +133,7 @@ impl<F: Frontier> Keeper<F> {
         Ok((Some(compared), unchanged.map(|earlier| earlier.complete(visit))))
     }
 
+    /// The record of a URL from the previous crawl.
     fn earlier_of(&mut self, url: &Url, kind: crate::page::link::LinkKind) -> Result<Option<Earlier>, StoreError> {
         let record = self.frontier.earlier(url.as_ref(), kind)?;
         // An unreadable record is ignored: the page counts as new.

@@ -144,6 +144,7 @@ impl<F: Frontier> Keeper<F> {
         self.put_from_sitemap(via.host(), links, now)
     }
 
+    /// A link to a sitemap file; `None` if it is out of scope.
     fn sitemap_link(&self, url: Url, via: &Url, depth: u32, redirects: u8) -> Option<Link> {
         let kind = LinkKind::SitemapFile;
         let is_wanted = self.rules.scope.judge(url.as_ref(), depth, kind) == ScopeVerdict::Follow;

@@ -52,6 +52,7 @@ impl<F: Frontier> Keeper<F> {
         &self.progress.steering
     }
 
+    /// Excludes a pattern, and removes the matching links from the workbench.
     fn exclude(&mut self, pattern: String, now: Time) -> Result<ControlVerdict, StoreError> {
         let excludes = &self.progress.steering.excludes;
         if excludes.contains(&pattern) {

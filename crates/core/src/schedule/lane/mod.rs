@@ -65,6 +65,7 @@ pub struct Lane {
 #[derive(Debug)]
 pub struct PendingRetry {
     pub due: Time,
+    /// A sequence number that breaks ties.
     pub seq: u64,
     pub link: Link,
     pub purpose: Purpose,
@@ -331,8 +332,11 @@ pub struct SlotHolder {
 /// using the same few.
 #[derive(Debug, Default)]
 struct Slots {
+    /// How many slots are in use.
     taken: usize,
+    /// By number; `None` if the slot is free.
     all: Vec<Option<SlotHolder>>,
+    /// Numbers of free slots, lowest first.
     freed: BinaryHeap<Reverse<u16>>,
 }
 

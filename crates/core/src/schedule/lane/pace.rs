@@ -88,6 +88,7 @@ pub enum LoadSignal {
 struct StartGate {
     /// Minimum time from one start to the next.
     delay: Duration,
+    /// Whether robots.txt has a Crawl-delay. Then requests are sent one at a time.
     crawl_delay: bool,
     /// When the last request was sent; until that is reported, when its slot was taken.
     last_start: Option<Time>,
@@ -104,7 +105,8 @@ struct StartGate {
 /// The limit on requests in flight that depends on the host.
 #[derive(Debug)]
 enum Window {
-    /// `gentle` and `full`: halves on refusals and errors, grows with every windowful of responses.
+    /// `gentle` and `full`: halves on refusals and errors, grows with every windowful of responses. `credit` counts the
+    /// responses since the last change.
     Simple { width: u16, ceiling: u16, credit: u16 },
     /// `steady`.
     Adaptive(Box<(WidthControl, RateCap)>),
@@ -434,6 +436,7 @@ impl Window {
 }
 
 impl LocalLimit {
+    /// Records a response: how long the host took, and how long it waited on this machine.
     fn observe(&mut self, host: Duration, waited: Duration, window: u16) {
         self.samples += 1;
         self.host = self.host.saturating_add(host);
@@ -460,6 +463,7 @@ impl Health {
         is_new
     }
 
+    /// The next back-off period. It doubles with every consecutive failure.
     fn back_off(&self, retry_wait: Duration) -> Duration {
         let doublings = u32::from(self.failures.saturating_sub(1)).min(16);
         retry_wait.saturating_mul(2u32.saturating_pow(doublings)).min(LONGEST_REST.max(retry_wait))

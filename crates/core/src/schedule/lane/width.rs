@@ -131,6 +131,7 @@ pub struct WidthControl {
     raised: Time,
 }
 
+/// The phases of the table at the top of this file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Ramp,

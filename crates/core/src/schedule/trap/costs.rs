@@ -43,6 +43,7 @@ pub(super) enum Cost {
     SitemapBytes,
 }
 
+/// The number of kinds of costs.
 const KINDS: usize = 5;
 
 impl Cost {
@@ -61,6 +62,7 @@ impl Cost {
 #[derive(Debug)]
 pub(super) struct SiteCosts {
     limits: [u64; KINDS],
+    /// By the hash of the site's domain; the array is indexed by [`Cost`].
     balances: HashMap<u64, [u64; KINDS]>,
 }
 
@@ -123,6 +125,7 @@ impl SiteCosts {
         balance[cost as usize] = balance[cost as usize].saturating_add(amount);
     }
 
+    /// Subtracts amounts from the balances of a site.
     fn pay(&mut self, host: &str, amounts: [u64; KINDS]) {
         let hashbrown::hash_map::Entry::Occupied(mut entry) = self.balances.entry(site(host)) else { return };
         let balance = entry.get_mut();
@@ -148,6 +151,7 @@ pub(super) fn of_entry(url: &str) -> u64 {
     of_link(url).saturating_sub(FREE_ENTRY)
 }
 
+/// The key of a host's site: the hash of its domain.
 fn site(host: &str) -> u64 {
     xxh3_64(domain_key(host).as_bytes())
 }

@@ -27,6 +27,7 @@ const HOSTS: usize = 1 << 20;
 pub struct Domains {
     /// Free hosts per domain.
     free: u32,
+    /// Hashes of the admitted hosts.
     hosts: HashSet<u64>,
     domains: HashMap<u64, Domain>,
     /// By lane: pages with new text, up to [`USEFUL`].
@@ -70,6 +71,7 @@ impl Domains {
         }
     }
 
+    /// Whether a host is admitted. True for every host once the memory for hosts is full.
     pub fn knows(&self, host: &str) -> bool {
         self.hosts.len() >= HOSTS || self.hosts.contains(&xxh3_64(host.as_bytes()))
     }

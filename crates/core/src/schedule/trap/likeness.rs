@@ -204,6 +204,7 @@ impl LikenessReader {
         (self.length >= MIN_TEXT).then(|| Likeness { text: mix(self.text ^ self.length), sketch })
     }
 
+    /// Hashes text and counts its words, eight bytes at a time.
     fn fold(&mut self, bytes: &[u8]) {
         self.length += bytes.len() as u64;
         let (words, last) = bytes.as_chunks::<8>();

@@ -281,12 +281,14 @@ pub struct Traps {
     cuts_of_host: HashMap<u64, usize>,
 }
 
+/// The charges of one host: in total, and by the hash of a pattern.
 #[derive(Debug, Default)]
 struct HostCharges {
     all: Charges,
     patterns: HashMap<u64, Charges>,
 }
 
+/// Numbers of charged links, by the text of their page: the same, or nearly the same as another.
 #[derive(Clone, Copy, Debug, Default)]
 struct Charges {
     same: u32,
@@ -299,6 +301,7 @@ impl Charges {
     }
 }
 
+/// The combinations of parameters of one path.
 #[derive(Clone, Debug, Default)]
 struct Variants {
     /// Hashes of the free combinations.
@@ -385,6 +388,7 @@ impl Traps {
         judging
     }
 
+    /// Compares the text of a page with the other pages of its host.
     fn novelty(&mut self, visit: &Visit, lane: LaneId) -> Novelty {
         if visit.facts.truncated == Some(Truncated::Time) {
             return Novelty::Same;
@@ -573,6 +577,7 @@ impl Traps {
         cuts
     }
 
+    /// Charges a new combination of parameters to its path.
     fn charge_variant(&mut self, url: UrlRef<'_>, query: &str, budgets: Budgets) -> Option<TrapRule> {
         let path = path_of(url);
         let key = xxh3_64(path.as_bytes());
@@ -596,6 +601,7 @@ impl Traps {
         None
     }
 
+    /// Charges a link on a page without new text to its pattern and its host.
     fn charge_stale(&mut self, novelty: Novelty, url: UrlRef<'_>, budgets: Budgets) -> Option<TrapRule> {
         let pattern = pattern(url);
         let is_same = novelty == Novelty::Same;
@@ -645,6 +651,7 @@ impl Traps {
         self.leave_out(TrapRule::DomainHosts, domain_key(link.url.host()), link.url)
     }
 
+    /// Counts a link towards `--max-pages-per-host`.
     fn count_page(&mut self, url: UrlRef<'_>, most: u64) -> Option<TrapRule> {
         let pages = self.pages.entry(xxh3_64(url.host().as_bytes())).or_default();
         if *pages >= most {

@@ -39,6 +39,7 @@ enum RobotsDecision {
     Unknown(Origin),
     /// robots.txt is being fetched.
     Pending,
+    /// The outcome, the failure and the tries of the link.
     Denied(Outcome, Option<Failure>, u8),
 }
 
@@ -144,6 +145,7 @@ pub(super) fn settle_decided(
     }
 }
 
+/// Applies the robots.txt of its origin to a link.
 fn robots_decision(lane: &Lane, link: &Link, rules: &Rules, now: Time) -> RobotsDecision {
     if rules.robots == RobotsPolicy::Ignore {
         return RobotsDecision::Allowed;
@@ -163,6 +165,7 @@ fn robots_decision(lane: &Lane, link: &Link, rules: &Rules, now: Time) -> Robots
     }
 }
 
+/// The visit of a link that ends without a request.
 fn ended(link: Link, outcome: Outcome, failure: Option<Failure>, tries: u8, now: Time) -> Box<Visit> {
     let mut visit = Visit::not_fetched(link, outcome, failure, now);
     visit.link.tries = visit.link.tries.max(tries);

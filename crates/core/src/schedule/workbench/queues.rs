@@ -82,6 +82,7 @@ impl Workbench {
         }
     }
 
+    /// Asks for more links of a lane from the frontier, if the lane has few left.
     pub(super) fn request_refill(&mut self, id: LaneId) {
         if self.pages_left == 0 {
             return;
@@ -97,6 +98,7 @@ impl Workbench {
         }
     }
 
+    /// Moves a lane to the `ready` queue.
     pub(super) fn enqueue_ready(&mut self, id: LaneId) {
         let Some(entry) = self.lanes.get_mut(&id) else {
             return;
@@ -247,12 +249,14 @@ impl Workbench {
         }
     }
 
+    /// Moves the lanes whose time has come to the `ready` queue.
     pub(super) fn wake_due(&mut self, now: Time) {
         while let Some((_, id)) = self.queues.first_later().filter(|(time, _)| *time <= now) {
             self.enqueue_ready(id);
         }
     }
 
+    /// Ends a request at these addresses, and wakes a lane that waits for each.
     pub(super) fn free_addresses(&mut self, addresses: &[IpAddr]) {
         if self.rules.per_ip.is_none() {
             return;
