@@ -100,7 +100,7 @@ fn document(case: &Value) -> Result<(), String> {
             }
             "first_changefreq" => changefreq(&list[0]) == expected.as_str().map(str::to_owned),
             "feed_lastmod_ms" => sitemap.lastmod.map(|date| date.as_millisecond()) == expected.as_i64(),
-            // Not tested: the parser cannot read files.
+            // Nothing to test for `must_not_read`: the parser cannot open files.
             "kind" | "must_not_read" | "why" => true,
             _ => panic!("unknown expectation {key}"),
         };
@@ -130,6 +130,7 @@ fn priority(entry: &SitemapEntry) -> Option<f64> {
     Some((f64::from(entry.priority.unwrap_or(0.5)) * 1000.0).round() / 1000.0)
 }
 
+/// Reads a document at once and byte by byte; both must have the same result.
 fn read_whole(sitemap: &str, document: &[u8], bounds: SitemapBounds) -> Sitemap {
     let mut whole = SitemapReader::new(&url(sitemap), bounds.clone());
     whole.feed(document);

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-/// Intended deviations, with the reason.
+/// Intended deviations: a reason, and the names of the cases.
 pub type Deviations = &'static [(&'static str, &'static [&'static str])];
 
 /// The results of one vector file.
@@ -11,6 +11,7 @@ pub struct Tally {
     pub total: usize,
     pub passed: usize,
     pub deviations: Deviations,
+    /// Listed deviations that occurred.
     seen: Vec<String>,
     wrong: Vec<String>,
 }
