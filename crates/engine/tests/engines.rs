@@ -1,5 +1,5 @@
-//! What every engine does with its sockets, seen from a server. How pages are examined is tested elsewhere, once for
-//! all.
+//! What every engine does with its sockets, as a server sees it. How pages are examined is tested elsewhere, because it
+//! does not depend on the engine.
 
 mod kit;
 
@@ -86,7 +86,7 @@ fn a_connection_leads_to_one_port(kind: EngineKind) {
 }
 
 fn a_connection_that_was_closed_is_replaced_in_silence(kind: EngineKind) {
-    // It promises keep-alive, and closes.
+    // The server offers keep-alive and then closes the connection.
     let server = Server::start(|_, stream| {
         page(stream, "x");
         false
@@ -104,7 +104,7 @@ fn a_resting_connection_is_closed_when_the_host_closes_it(kind: EngineKind) {
     let server = Server::start(move |_, stream| {
         page(stream, "x");
         stream.shutdown(std::net::Shutdown::Write).unwrap();
-        // The other side has closed when there is nothing more to read.
+        // The read ends with 0 bytes when the client has closed the connection.
         let left = stream.read(&mut [0; 64]);
         sender.send(matches!(left, Ok(0))).unwrap();
         false
@@ -126,7 +126,7 @@ fn a_closed_port_is_refused(kind: EngineKind) {
 fn the_second_address_is_tried(kind: EngineKind) {
     let server = Server::start(|_, stream| page(stream, "x"));
     let bench = Bench::new(kind, rules(|_| {}));
-    // No server listens there; whether it refuses at once or stays silent, the other one is tried soon.
+    // No server listens at these addresses. One refuses at once, the other may be silent; the next address is tried.
     for dead in ["127.0.0.9", "192.0.2.1"] {
         let addresses: [IpAddr; 2] = [dead.parse().unwrap(), server.address.ip()];
         let visit = bench.fetch(job_at(1, &addresses, server.address.port(), "/"));
@@ -239,11 +239,11 @@ fn everything_can_be_dropped_at_once(kind: EngineKind) {
     for lane in 0..20 {
         bench.send(job(lane, server.address, "/"));
     }
-    // A connection that is dropped before its request arrives would not be seen.
+    // The server would not notice a connection that is dropped before its request arrives.
     for _ in 0..20 {
         arrivals.recv_timeout(Duration::from_secs(30)).unwrap();
     }
-    // If it waited for the server, this would take an hour.
+    // If this waited for the server, it would take an hour.
     bench.end(StopMode::Now);
     for _ in 0..20 {
         gone.recv_timeout(Duration::from_secs(10)).unwrap();

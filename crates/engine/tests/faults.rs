@@ -1,4 +1,4 @@
-//! How a worker pool handles panics of its own: it ends and reports it; no one waits forever.
+//! Panics of a worker are reported, and no thread waits forever for a worker that is busy or dead.
 
 #[expect(dead_code, reason = "other tests use more of it")]
 mod kit;
@@ -19,7 +19,7 @@ fn pool(kind: EngineKind, deliver: impl Fn(&mut Vec<Box<Visit>>) + Send + Sync +
     (pool, server)
 }
 
-/// A job that is lost to a panic is never reported: the crawl must learn of it in another way.
+/// A job that is lost to a panic has no visit, so the crawl must learn of the panic in another way.
 #[test]
 fn a_panic_on_a_worker_ends_it_and_is_seen() {
     for kind in EngineKind::ALL.into_iter().filter(|kind| kind.check().is_ok()) {
@@ -44,7 +44,7 @@ fn an_immediate_stop_waits_for_no_fetch() {
         let (pool, _server) = pool(kind, move |visits| {
             visits.clear();
             let _ = reached.send(());
-            // Until the test drops the other end.
+            // Blocks until the test drops the sender.
             let _ = released.lock().map(|released| released.recv());
         });
         has_reached.recv_timeout(Duration::from_secs(30)).expect("the worker is busy");

@@ -171,7 +171,7 @@ fn a_temporary_failure_of_one_family_outranks_nxdomain_of_the_other() {
 
 #[test]
 fn a_family_that_stays_silent_does_not_hold_up_the_other() {
-    // If it waited for the silent family, this would take an hour.
+    // If the resolver waited for the silent family, this would take an hour.
     let bench = bench(name_server().0, Duration::from_secs(3_600));
     assert_eq!(bench.addresses("half.test"), ["192.0.2.6"]);
 }

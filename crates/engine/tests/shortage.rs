@@ -1,6 +1,5 @@
-//! Fewer file descriptors than fetches: every fetch still succeeds, and the user is told once. In a process of its own,
-//! since the limit holds for the whole process; the server runs in another one, since its descriptors must not be
-//! short.
+//! Fewer file descriptors than fetches: every fetch still succeeds, and the user is told once. The limit holds for the
+//! whole process. The server therefore runs in another process, which has enough descriptors.
 
 // Each test uses a part of it.
 #[allow(dead_code)]
@@ -17,7 +16,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 const FETCHES: u32 = 300;
 const ROLE: &str = "ARGIOPE_TEST_SERVES";
 
-/// The server's side: this test program, started again by the test below.
+/// The server: the test below starts this program again as a child process. Returns at once if the test runner calls
+/// it.
 #[test]
 fn serve() {
     if std::env::var_os(ROLE).is_none() {
@@ -33,6 +33,7 @@ fn serve() {
     }
 }
 
+/// A child process that is killed when the value is dropped.
 struct Leaves(Child);
 
 impl Drop for Leaves {
@@ -64,7 +65,7 @@ fn fetches_wait_for_files() {
             assert_eq!(visit.facts.status, Some(200), "{kind}: {:?}", visit.facts.error);
         }
         let notices = bench.pool.notices();
-        // The sockets of the uring engine are not files of the process.
+        // The sockets of the uring engine use no file descriptors of the process.
         let is_short = kind != EngineKind::Uring;
         assert_eq!(notices.len(), usize::from(is_short), "{kind}: {notices:?}");
         assert!(notices.iter().all(|notice| notice.contains("ulimit")), "{kind}: {notices:?}");

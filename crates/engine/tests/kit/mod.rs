@@ -40,7 +40,7 @@ impl Bench {
         Self { pool, visits }
     }
 
-    /// A lane always uses the same worker.
+    /// Sends a job to the worker of its lane.
     pub fn send(&self, job: Job) {
         self.pool.send(job.lane.index() % self.pool.len(), &mut vec![job]);
     }
@@ -93,7 +93,7 @@ impl Server {
         let (count, answer) = (Arc::clone(&connections), Arc::new(answer));
         thread::spawn(move || {
             loop {
-                // Out of file descriptors, where a test has made them few: one will be closed soon.
+                // A test limits the file descriptors. If none is left, one will be closed soon.
                 let Ok((stream, _)) = listener.accept() else {
                     thread::yield_now();
                     continue;
@@ -112,7 +112,7 @@ impl Server {
 }
 
 fn converse(mut stream: TcpStream, answer: &dyn Fn(&str, &mut TcpStream) -> bool) {
-    // The socket is not cloned: file descriptors are what one of the tests is short of.
+    // The socket is not cloned, because one of the tests limits the file descriptors.
     let mut lines = Vec::new();
     loop {
         lines.clear();
