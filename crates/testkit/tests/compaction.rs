@@ -51,7 +51,7 @@ fn crawl(frontier: &mut DiskFrontier, writer: &mut LogWriter, round: usize) {
     commit(frontier, writer);
 }
 
-/// A finished crawl with this number of rounds; the last round has not begun yet.
+/// A crawl that has finished this number of rounds.
 fn rounds(files: &CrashFiles, count: usize) -> (DiskFrontier, LogWriter) {
     let opened = open_in(Arc::new(files.clone()), &CrawlSettings::new()).expect("opens");
     let (mut frontier, mut writer) = (opened.frontier, opened.writer);
@@ -70,7 +70,7 @@ fn rounds(files: &CrashFiles, count: usize) -> (DiskFrontier, LogWriter) {
     (frontier, writer)
 }
 
-/// The data that a reader finds: the number of known URLs, the records of the last two rounds, and both link graphs.
+/// The data that a reader finds: the number of known URLs, and the records and link graphs of the last two rounds.
 #[derive(Debug, PartialEq, Eq)]
 struct Found {
     known: u64,

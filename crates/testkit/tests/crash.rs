@@ -36,7 +36,7 @@ struct Played {
 const AT_ONCE: (u64, u64, usize) = (u64::MAX, 0, 1 << 20);
 
 /// The snapshot settings of a seed: when the frontier starts a snapshot, when it does so at the end of a run, and the
-/// size of a portion. They vary between only at the end and in one portion, always, sometimes, and never.
+/// size of a portion. The four variants are: only at the end and in one portion, always, sometimes, and never.
 fn snapshots_of(seed: u64) -> (u64, u64, usize) {
     [AT_ONCE, (0, 0, 200), (2_000, 1_500, 500), (u64::MAX, u64::MAX, 0)][seed as usize % 4]
 }
@@ -184,7 +184,7 @@ fn any_call_may_fail_once_or_for_ever() {
                 files.plan(call, accident);
                 let mut history = History::new(seed);
                 let played = play(&files, &mut history, Commit::default(), 10);
-                // The key of the fingerprints is random, so a table may be one slot longer: some runs make fewer calls.
+                // The fingerprint key is random and changes the sizes of tables, so some runs make fewer calls.
                 assert!(played.stopped || files.calls() <= call, "call {call} failed without being noticed");
                 let left = files.after_kill();
                 let commit = examine(&left, played);

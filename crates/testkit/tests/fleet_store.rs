@@ -80,7 +80,8 @@ fn the_frontier_suite_and_the_scripts_hold_on_a_cluster() {
     a_failover_loses_nothing_that_was_confirmed(&mut cluster);
 }
 
-/// Forwards connections to a server, and cuts the next one after a script has run but before its reply is delivered.
+/// Forwards connections to a server. If `lose_next` is set, it closes the connection instead of delivering the next
+/// reply, when the script has already run.
 struct LosingProxy {
     address: String,
     lose_next: Arc<AtomicBool>,

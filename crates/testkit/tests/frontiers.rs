@@ -17,6 +17,7 @@ argiope_testkit::frontier_suite!(disk_with_little_memory, |_| super::Committing:
 struct Committing {
     frontier: DiskFrontier,
     writer: LogWriter,
+    /// Number of calls between commits.
     every: usize,
     calls: usize,
 }
@@ -36,7 +37,7 @@ impl Committing {
             && let Some(batch) = self.frontier.commit(&[("pages.jsonl", self.calls as u64)])?
         {
             self.writer.write(&batch)?;
-            // Every second commit is acknowledged late.
+            // Every second commit is acknowledged only by the next one.
             if self.calls.is_multiple_of(2) {
                 self.frontier.acknowledge(&batch)?;
             }

@@ -30,6 +30,7 @@ enum Response {
 struct Host {
     paths: Vec<String>,
     server: Server,
+    /// The end times of the requests in flight.
     ends: BinaryHeap<Reverse<Time>>,
 }
 
@@ -87,6 +88,7 @@ fn noise(number: u32, salt: u32) -> f64 {
     ((x ^ (x >> 31)) >> 11) as f64 / (1u64 << 53) as f64
 }
 
+/// A normally distributed number (Box-Muller transform). Its exponential is log-normal.
 fn log_normal(number: u32) -> f64 {
     let (a, b) = (noise(number, 1).max(1e-9), noise(number, 2));
     (-2.0 * a.ln()).sqrt() * (std::f64::consts::TAU * b).cos()
@@ -144,6 +146,7 @@ fn paths(count: u32, section: impl Fn(u32) -> String) -> Vec<String> {
 /// A server whose best width is found by trying all widths.
 struct Case {
     name: &'static str,
+    /// The longest time that the controller may take, as a multiple of the best fixed width's time.
     bar: f64,
     section: fn(u32) -> String,
     server: fn() -> Server,

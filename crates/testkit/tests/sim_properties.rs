@@ -78,7 +78,7 @@ fn records(report: &SimReport) -> HashMap<Url, ExpectedCrawl> {
     let mut records = HashMap::new();
     for settled in report.settled.iter().filter(|settled| settled.visit.is_page()) {
         let visit = &settled.visit;
-        // The order decides which member of a redirect loop closes it, so the model treats redirects one by one.
+        // The order of fetches decides which member of a redirect loop gets this error, so it is not compared.
         let error =
             visit.facts.error.as_ref().map(|failure| failure.kind).filter(|kind| *kind != ErrorKind::RedirectLoop);
         let record = ExpectedCrawl { outcome: visit.facts.outcome, error, asked: false };

@@ -15,6 +15,7 @@ fn size(full: usize, less: usize) -> usize {
     if std::env::var_os("ARGIOPE_LONG").is_some() { full } else { full / less }
 }
 
+/// Crawls a web; returns the report and eta, the ideal time divided by the time that the crawl took.
 fn crawl(web: &BroadWeb, config: Config) -> (SimReport, f64) {
     let (delay, concurrency) = (config.delay.0, config.concurrency);
     let config = Config { roots: web.roots(), scope: ScopeKind::Any, ..config };
