@@ -24,7 +24,7 @@ fn talk<T>(address: std::net::SocketAddr, with: impl AsyncFnOnce(&mut Client) ->
     })
 }
 
-/// Requests a path and returns status, a header and the body.
+/// Requests a path and returns status, content type and body.
 async fn get(client: &mut Client, path: &str) -> Result<(u16, Option<String>, Vec<u8>), h2::Error> {
     let request = Request::get(format!("http://h.test{path}")).body(()).unwrap();
     *client = client.clone().ready().await?;

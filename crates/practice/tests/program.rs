@@ -15,7 +15,7 @@ fn spawn(line: &str) -> ServerProcess {
     spawn_child(Path::new(BINARY), line.split_whitespace()).unwrap()
 }
 
-/// The address and the path of a root URL.
+/// The address of a root URL, parsed and as text.
 fn target(url: &str) -> (SocketAddr, String) {
     let host = url.split('/').nth(2).unwrap();
     (host.parse().unwrap(), host.to_owned())

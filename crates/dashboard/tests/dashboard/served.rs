@@ -17,6 +17,7 @@ pub const HOSTILE_URL: &str = "http://h.example/<img src=x onerror=\"document.ti
 /// A fake crawl whose numbers grow with every status, and that obeys controls.
 #[derive(Default)]
 pub struct Crawl {
+    /// How often the status was requested.
     pub taken: AtomicU64,
     pub controls: Mutex<Vec<Control>>,
     pub ended: std::sync::atomic::AtomicBool,
