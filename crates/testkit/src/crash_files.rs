@@ -1,8 +1,8 @@
 //! [`CrashFiles`]: in-memory files that simulate a power loss.
 //!
-//! At a power cut, unsynced data is kept, lost or torn, sector by sector, in any order; unsynced names are kept up to
-//! some point in time. In addition, any call can be made to fail. So a test can run the same history with an accident
-//! at every single call.
+//! At a power cut, unsynced data is kept, lost or torn, sector by sector, in any order. Of the unsynced changes of
+//! names in a folder, the first few are kept. In addition, any call can be made to fail. So a test can run the same
+//! history with a fault at every single call.
 
 use argiope_store::disk::{File, Files};
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const SECTOR: usize = 512;
 
-/// What happens at the chosen call and afterwards.
+/// The fault at the chosen call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InjectedFault {
     /// The power fails before the call has any effect.
@@ -30,19 +30,24 @@ pub struct CrashFiles {
 
 #[derive(Clone, Default)]
 struct Disk {
+    /// The files by id. A name refers to an id, like a directory entry to an inode.
     contents: BTreeMap<u64, Content>,
     names: BTreeMap<String, u64>,
+    /// The names that survive a power cut.
     lasting_names: BTreeMap<String, u64>,
-    /// By folder.
+    /// The changes of names since the last sync, by folder.
     unsynced_names: BTreeMap<String, Vec<Naming>>,
     next: u64,
     calls: u64,
+    /// The planned fault and the number of its call.
     accident: Option<(u64, InjectedFault)>,
 }
 
 #[derive(Clone, Default)]
 struct Content {
+    /// The content as a running process sees it.
     now: Vec<u8>,
+    /// The content that survives a power cut.
     lasting: Vec<u8>,
     unsynced: Vec<Change>,
 }
@@ -53,6 +58,7 @@ enum Change {
     Length(usize),
 }
 
+/// A change of names in a folder.
 #[derive(Clone)]
 enum Naming {
     Create(String, u64),
@@ -114,7 +120,7 @@ impl CrashFiles {
         self.disk().calls
     }
 
-    /// Schedules an accident at the call with this number.
+    /// Schedules a fault at the call with this number.
     pub fn plan(&self, call: u64, accident: InjectedFault) {
         self.disk().accident = Some((call, accident));
     }
@@ -131,7 +137,7 @@ impl CrashFiles {
     pub fn after_power_cut(&self, mut below: impl FnMut(u64) -> u64) -> Self {
         let mut disk = self.disk().clone();
         disk.accident = None;
-        // Everything is lost, everything is kept, or anything in between.
+        // The percentage of unsynced sectors that are kept: 0, 25, 50, 75 or 100.
         let share = below(5) * 25;
         for namings in std::mem::take(&mut disk.unsynced_names).into_values() {
             let kept = below(namings.len() as u64 + 1) as usize;
@@ -167,7 +173,7 @@ impl CrashFiles {
 }
 
 impl Disk {
-    /// Counts a call that changes something; fails if an accident is due.
+    /// Counts a call that changes something; returns an error if a fault is due.
     fn call(&mut self) -> io::Result<()> {
         let number = self.calls;
         self.calls += 1;

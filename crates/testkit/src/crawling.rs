@@ -1,4 +1,4 @@
-//! Runs a crawl for tests: real sockets, real engine, a frontier in memory; collects all visits and records.
+//! Runs a crawl for tests with real sockets, a real engine and a frontier in memory. Collects all visits and records.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
@@ -15,7 +15,7 @@ use argiope_runtime::keeper_thread::{CrawlSetup, KeeperHandle, Summary, VisitCon
 use argiope_runtime::writer_thread::OutputTarget;
 use argiope_store::MemoryFrontier;
 
-/// Everything that a crawl delivered.
+/// Everything that a crawl has delivered.
 pub struct Crawled {
     pub summary: Summary,
     /// Pages, in the order of completion.
@@ -28,7 +28,7 @@ pub struct Crawled {
     pub archive: BTreeMap<String, Vec<u8>>,
 }
 
-/// Settings for tests: one root, no delays, robots.txt ignored.
+/// Settings for tests: these roots, short retry delays, robots.txt ignored.
 pub fn config(engine: EngineName, roots: &[&str]) -> Config {
     Config {
         roots: roots.iter().map(|root| (*root).to_owned()).collect(),
@@ -100,7 +100,7 @@ impl Crawled {
         urls
     }
 
-    /// Outcome, status and number of links, by URL: what every engine must agree on.
+    /// Outcome, status and number of links, by URL. All engines must give the same.
     pub fn facts(&self) -> BTreeMap<String, (Outcome, Option<u16>, u32)> {
         self.pages
             .iter()

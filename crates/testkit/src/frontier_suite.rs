@@ -1,4 +1,5 @@
-//! The suite that every frontier passes: the contract of [`Frontier`], instantiated by `frontier_suite!`.
+//! The test suite of frontiers, which checks the contract of [`Frontier`]. `frontier_suite!` instantiates it for one
+//! frontier.
 //!
 //! The last test runs long random histories and compares them with a very simple model.
 
@@ -286,9 +287,10 @@ pub fn histories_agree_with_the_model<F: Frontier>(make: impl Fn(u64) -> F, seed
     }
 }
 
-/// Links by state, implemented in the simplest way. Links are numbered in order of arrival.
+/// A reference model of a frontier, implemented in the simplest way. Links are numbered in order of arrival.
 #[derive(Clone, Default)]
 pub struct FrontierModel {
+    /// The URLs that were put, and whether as a sitemap file.
     known: HashSet<(Url, bool)>,
     queued: Vec<(u64, Link)>,
     leased: Vec<(u64, Link)>,

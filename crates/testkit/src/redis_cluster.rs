@@ -11,11 +11,11 @@ pub struct RedisCluster {
     servers: Vec<Server>,
     folder: tempfile::TempDir,
     is_cluster: bool,
-    /// TLS and a login, if the server requires them.
+    /// TLS and login, if the server requires them.
     guard: Option<ServerGuard>,
 }
 
-/// The protection of a server.
+/// TLS files and the login of a server.
 pub struct ServerGuard {
     /// Files with the certificate, its key and the authority, as PEM.
     pub certificate: PathBuf,
@@ -52,7 +52,7 @@ impl RedisCluster {
         cluster
     }
 
-    /// Repeats a command until the server accepts it: the server must first know the others.
+    /// Repeats a command until the server accepts it. Some commands need that the server knows the others.
     fn order(&self, index: usize, parts: &[&str]) {
         let until = Instant::now() + Duration::from_secs(20);
         loop {
@@ -142,7 +142,7 @@ impl RedisCluster {
     fn wait_for_node(&self, index: usize) {
         let port = self.servers[index].port;
         let until = Instant::now() + Duration::from_secs(20);
-        // A guarded server accepts connections, but answers only its user.
+        // A server with TLS and login does not answer a plain PING, so only connect to it.
         let answers = || match self.guard {
             None => self.call(index, &["PING"]).is_some(),
             Some(_) => TcpStream::connect(("127.0.0.1", port)).is_ok(),
@@ -239,7 +239,7 @@ fn read_reply(reader: &mut impl BufRead, text: &mut String) -> Option<()> {
     Some(())
 }
 
-/// Ports that are currently free, including their bus ports 10,000 higher.
+/// Ports that are currently free, together with their cluster bus ports, which are 10,000 higher.
 fn free_ports(count: usize) -> Vec<u16> {
     let mut held = Vec::new();
     let mut ports = Vec::new();

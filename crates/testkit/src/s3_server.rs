@@ -1,4 +1,5 @@
-//! [`S3Server`]: an S3 server on loopback for the tests of object storage. It is `moto`, which honours create-if-absent.
+//! [`S3Server`]: an S3 server on loopback for the tests of object storage. It runs `moto`, which supports conditional
+//! creation (`If-None-Match`).
 
 use std::ffi::OsString;
 use std::io::{Read as _, Write as _};
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 /// How long the server may take to start.
 const START: Duration = Duration::from_secs(60);
 
-/// What the client needs to sign requests. The server accepts any.
+/// The secret key with which the client signs requests. The server accepts any.
 pub const SECRET: &str = "wJalrXUtnFEMI-K7MDENG-bPxRfiCY";
 
 /// A server that runs until this is dropped.

@@ -1,10 +1,10 @@
-//! The rules of ARCHITECTURE.md, each as a test, because unchecked claims become false.
+//! Tests of the rules in ARCHITECTURE.md.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The crates of the crawler itself, without the servers (practice web, dashboard).
+/// The source folders of the crawler itself, without the servers (practice web, dashboard).
 const CRAWLER: [&str; 8] = [
     "crates/core/src",
     "crates/engine/src",

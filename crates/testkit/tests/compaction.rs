@@ -20,13 +20,14 @@ fn commit(frontier: &mut DiskFrontier, writer: &mut LogWriter) {
     frontier.acknowledge(&batch).expect("acknowledges");
 }
 
-/// Begins a round and queues everything again; the last portion is not committed yet.
+/// Begins a round and queues everything again. Nothing is committed yet.
 fn begin_round(frontier: &mut DiskFrontier) {
     assert_eq!(frontier.begin_round().expect("a round"), PAGES as u64);
     while frontier.requeue_portion().expect("queued") {}
 }
 
-/// Settles everything that is queued. After the first round, two pages in three are unchanged; the third has new links.
+/// Settles everything that is queued. After the first round, two of three pages are unchanged; every third has new
+/// links.
 fn crawl(frontier: &mut DiskFrontier, writer: &mut LogWriter, round: usize) {
     for lane in frontier.lanes_with_work() {
         for link in frontier.take(lane, 100).expect("takes") {
@@ -199,7 +200,7 @@ fn a_compaction_may_be_cut_off_at_any_call() {
             assert_eq!(read(&left), expected, "before it is opened: call {call}, {accident:?}");
             let mut frontier = reopen(&left, PAGES as u64);
             assert_eq!(read(&left), expected, "call {call}, {accident:?}");
-            // The compaction is repeated.
+            // Compact again, if that is still due.
             if let Some(compaction) = frontier.take_compaction() {
                 compaction.run().expect("compacts");
             }
@@ -262,7 +263,7 @@ fn a_round_is_queued_in_small_commits_and_may_be_cut_off_between_them() {
         writer.write(&batch).expect("writes");
         frontier.acknowledge(&batch).expect("acknowledges");
         queued.push(frontier.counts().queued);
-        // The same directory after a crash at this point: the rest is queued, and nothing twice.
+        // After a crash at this point, the next run queues the rest, and nothing twice.
         let left = files.after_kill();
         let mut again = open_in(Arc::new(left), &CrawlSettings::new()).expect("opens").frontier;
         assert_eq!(again.is_requeueing(), frontier.is_requeueing());

@@ -1,5 +1,5 @@
-//! The keeper's cookie jar in virtual time: cookies that a response sets are sent with later requests until they
-//! expire.
+//! Tests of the keeper's cookie jar in virtual time. Cookies that a response sets are sent with later requests until
+//! they expire.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The crawl directory under faults: power cuts with torn and reordered writes, failing calls, changed bytes.
+//! Tests of the crawl directory under faults: power cuts with torn and reordered writes, failing calls, changed bytes.
 //!
 //! Every test runs a random history with commits, and opens the directory again after the fault. It must find the last
 //! acknowledged commit or the one being written, and never an inconsistent state.
@@ -25,14 +25,15 @@ struct Commit {
 struct Played {
     /// The frontier's memory limit.
     memory_limit: usize,
-    /// The last acknowledged commit, and the one being written, if any.
+    /// The last acknowledged commit.
     acknowledged: Commit,
+    /// The commit being written, if any.
     on_its_way: Option<Commit>,
     /// Whether the fault occurred.
     stopped: bool,
 }
 
-/// A snapshot is written only at the end of a run, in one portion.
+/// Snapshot settings: a snapshot is written only at the end of a run, in one portion.
 const AT_ONCE: (u64, u64, usize) = (u64::MAX, 0, 1 << 20);
 
 /// The snapshot settings of a seed: when the frontier starts a snapshot, when it does so at the end of a run, and the
@@ -41,8 +42,8 @@ fn snapshots_of(seed: u64) -> (u64, u64, usize) {
     [AT_ONCE, (0, 0, 200), (2_000, 1_500, 500), (u64::MAX, u64::MAX, 0)][seed as usize % 4]
 }
 
-/// The frontier's memory limit for a seed: plenty or none. Eight seeds combine both with each kind of snapshot
-/// settings.
+/// The frontier's memory limit for a seed: unlimited or zero. Eight consecutive seeds combine both with each kind of
+/// snapshot settings.
 fn memory_limit_of(seed: u64) -> usize {
     if (seed ^ seed >> 2).is_multiple_of(2) { usize::MAX } else { 0 }
 }
@@ -210,7 +211,8 @@ fn a_full_disk_is_named_and_nothing_is_written_after_a_failure() {
     assert_eq!(writer.write(&batch).expect_err("still"), error);
 }
 
-/// Changes or truncates bytes of every file: the directory must recover to some commit, or refuse with the file's name.
+/// Changes bytes of every file, or truncates it. Opening must recover some commit, or return an error with the file's
+/// name.
 #[test]
 fn a_changed_byte_is_never_a_wrong_state() {
     let mut commits = vec![Commit::default()];
@@ -258,7 +260,7 @@ fn a_changed_byte_is_never_a_wrong_state() {
     assert!(recovered > 200 && refused > 200, "{recovered} recovered, {refused} refused");
 }
 
-/// A link with changed bytes must be refused when it is taken, at the latest.
+/// Compares all links with the model. A link with changed bytes must be detected when it is taken, at the latest.
 fn compare_or_refuse(model: FrontierModel, frontier: &mut argiope_store::disk::DiskFrontier) {
     for lane in frontier.lanes_with_work() {
         match frontier.take(lane, usize::MAX) {
@@ -309,7 +311,7 @@ fn a_damaged_run_is_named_and_made_anew() {
     model.compare_all(&mut frontier);
 }
 
-/// `--fresh` may be interrupted at any call: the next command finds the old crawl completely, or nothing of it.
+/// `--fresh` may be interrupted at any call. The next command must find the old crawl completely, or nothing of it.
 #[test]
 fn starting_over_may_be_cut_short_at_any_call() {
     let before = CrashFiles::default();

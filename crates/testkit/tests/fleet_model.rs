@@ -1,4 +1,4 @@
-//! The fleet protocol, checked by random schedules: see [`argiope_testkit::fleet_model`].
+//! Checks the fleet protocol with random schedules: see [`argiope_testkit::fleet_model`].
 
 use argiope_testkit::fleet_model::{FleetProtocol, ModelSetup, ScheduleReport, run};
 

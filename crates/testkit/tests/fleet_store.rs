@@ -1,4 +1,4 @@
-//! The Redis scripts of a fleet on a real cluster of six nodes: the frontier suite, leases, epochs and fencing.
+//! Tests of a fleet's Redis scripts on a real cluster of six nodes: the frontier suite, leases, epochs and fencing.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -38,8 +38,8 @@ fn frontiers(cluster: &RedisCluster) -> impl Fn(u64) -> BlockingFrontier {
     }
 }
 
-/// The parts of the suite mostly wait for the servers, so they run concurrently. Every call is a round trip: without
-/// `ARGIOPE_LONG`, the longest parts are shorter than for frontiers in memory.
+/// Runs the frontier suite. Its parts mostly wait for the servers, so they run concurrently. Every call is a round
+/// trip, so without `ARGIOPE_LONG` the longest parts are shorter than for frontiers in memory.
 fn frontier_suite_holds(cluster: &RedisCluster) {
     let (length, seeds) = if std::env::var_os("ARGIOPE_LONG").is_some() { (20_000, 40) } else { (2_000, 10) };
     std::thread::scope(|scope| {
@@ -66,7 +66,7 @@ fn the_frontier_suite_holds_on_a_single_server() {
     frontier_suite_holds(&RedisCluster::single());
 }
 
-/// All tests that need a cluster, on one cluster: starting a cluster takes longer than these tests.
+/// All tests that need a cluster run on one, because starting a cluster takes longer than these tests.
 #[test]
 #[ignore = "needs redis-server"]
 fn the_frontier_suite_and_the_scripts_hold_on_a_cluster() {
@@ -288,7 +288,7 @@ fn a_quota_is_moved_and_never_exceeded(cluster: &RedisCluster) {
     assert_eq!((one.grant(bucket, 5).expect("grant"), one.grant(bucket, 5).expect("grant")), (1, 0));
     assert_eq!(one.refund(token).expect("refund"), 0, "a bucket with work keeps its quota");
     assert_eq!(one.take(&[want(2)]).expect("take")[0].as_ref().map(|taken| taken.leased), Some(3));
-    // A settle that has only records without links, such as that of a robots.txt.
+    // A settle with no links, only records such as that of a robots.txt.
     let settle = SettleRequest { token, sequence: 1, pages: 0, bytes: 0, fingerprints: Vec::new(), notes: Vec::new() };
     assert_eq!(one.settle(&[settle]).expect("settle"), [Ok(())]);
 }

@@ -13,7 +13,8 @@ argiope_testkit::frontier_suite!(disk_committed_now_and_then, |_| super::Committ
 argiope_testkit::frontier_suite!(disk_without_memory, |_| super::Committing::new(1, 0));
 argiope_testkit::frontier_suite!(disk_with_little_memory, |_| super::Committing::new(3, 4_000));
 
-/// A frontier on disk that commits regularly, so that links are read from every possible place.
+/// A frontier on disk that commits regularly, so that links are read from the disk, from unacknowledged commits and
+/// from the current frame.
 struct Committing {
     frontier: DiskFrontier,
     writer: LogWriter,
@@ -152,7 +153,7 @@ fn a_snapshot_that_is_taken_while_the_crawl_goes_on_is_right() {
     assert!(believed > 6 * 20, "{believed}");
 }
 
-/// A snapshot that was abandoned because the run ended does not count: the last commits write another.
+/// A snapshot in progress is abandoned when the run ends, and the last commits write another.
 #[test]
 fn a_run_that_ends_while_a_snapshot_is_taken_leaves_a_whole_one() {
     for extra in [false, true] {

@@ -1,4 +1,5 @@
-//! Requests with large bodies wait in the frontier: a lane holds few of them, and they are part of the memory account.
+//! Requests with large bodies wait in the frontier. A lane holds only a few of them, and they are charged to the memory
+//! account.
 
 use std::sync::Arc;
 use std::time::Duration;

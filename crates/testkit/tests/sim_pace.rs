@@ -1,4 +1,4 @@
-//! The pace controller against a catalogue of servers, in virtual time.
+//! Tests the pace controller with a catalogue of simulated servers, in virtual time.
 //!
 //! Every server is crawled with `--pace steady` and with each fixed width from 1 to 6 (`--pace full --per-host N`). The
 //! limits are those of docs/pace.md; `UPDATE_PACE=1` rewrites the table there.
@@ -232,7 +232,7 @@ fn mean(widths: &BTreeMap<u64, f64>, stretches: std::ops::Range<u64>) -> f64 {
     all.iter().sum::<f64>() / all.len().max(1) as f64
 }
 
-/// Pages per second, and the proportion of refused requests, after the first minute.
+/// Pages per second and the proportion of rejected requests, both after the first minute.
 fn accepted(report: &SimReport) -> (f64, f64) {
     let late = |time: Time| (time - Time::ZERO).as_secs_f64() >= 60.0;
     let starts = report.fetches.iter().filter(|fetched| fetched.purpose == Purpose::Page && late(fetched.start));
@@ -282,7 +282,7 @@ fn a_rate_limited_host_is_crawled_at_its_limit() {
 
 #[test]
 fn the_width_recovers_after_a_slow_minute() {
-    // The host is slower for reasons of its own: the width stays, or recovers within half a minute.
+    // The host is slower for reasons that the crawl does not cause. The width stays, or recovers within half a minute.
     let triple: Server = Box::new(|_, now, _| {
         let is_slow = (60.0..120.0).contains(&(now - Time::ZERO).as_secs_f64());
         Response::Page(secs(if is_slow { 1.2 } else { 0.4 }))

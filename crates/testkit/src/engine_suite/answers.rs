@@ -1,4 +1,4 @@
-//! Responses: how they arrive, and how they fail.
+//! Cases about responses: how they arrive, and how they fail.
 
 use std::net::TcpListener;
 use std::time::Duration;
@@ -17,7 +17,7 @@ fn kind(visit: &Visit) -> Option<ErrorKind> {
     visit.facts.error.as_ref().map(|failure| failure.kind)
 }
 
-/// Crawls a site of one page, once, with short timeouts.
+/// Crawls a site of one page with short timeouts and without retries.
 fn one(engine: EngineName, address: &str, answer: Response) -> Crawled {
     let site = site(address).page("/", answer);
     let root = site.url("/");
@@ -124,8 +124,8 @@ pub fn a_slow_drip(engine: EngineName) {
 }
 
 pub fn a_page_that_takes_long_to_read(engine: EngineName) {
-    // The first bytes decode to so much data that examining it takes longer than the idle timeout. Meanwhile the rest
-    // has arrived, so the host was not silent.
+    // The first bytes decode to a lot of data. Examining it takes longer than the idle timeout. The rest arrives in the
+    // meantime, so this must not count as a timeout.
     let mut state = 1_u32;
     let noise: String = std::iter::repeat_with(|| {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);

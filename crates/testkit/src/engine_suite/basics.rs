@@ -1,4 +1,4 @@
-//! The basics of a crawler: links, scope, redirects, limits, and the end.
+//! Cases about the basics: links, scope, redirects, limits, and the end of a crawl.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -310,8 +310,8 @@ pub fn a_graph_is_found_whole(engine: EngineName) {
 }
 
 pub fn ends_at_once(engine: EngineName) {
-    // The last responses are an error, a failure and a retry that gives up. The end must not depend on a timer: the
-    // crawl ends long before any of its timeouts.
+    // The last responses are an error, a failure and a last attempt that fails. The end must not depend on a timer, so
+    // the crawl must end long before any of its timeouts.
     let site = site("127.1.0.21")
         .page("/", Response::links(["/error", "/reset", "/again"]))
         .page("/error", Response::status(404))
@@ -354,7 +354,8 @@ pub fn wide_hosts_use_all_slots(engine: EngineName) {
 }
 
 pub fn many_slow_answers(engine: EngineName) {
-    // All responses are slow enough for wake-up coalescing. Some pages need many reads and many decode slices.
+    // All responses are slow enough for wake-up coalescing. Some pages need many reads, or are decoded in many
+    // portions.
     let links: Vec<String> = (0..600).map(|n| format!("/p/{n}")).collect();
     let late = Duration::from_millis(150);
     let large = "<p>a page that is large</p>".repeat(40_000);

@@ -1,4 +1,4 @@
-//! HTTP/2: one stream uses one slot, and one connection serves an origin.
+//! Cases about HTTP/2: one stream uses one slot, and one connection serves an origin.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ fn links(count: usize) -> Vec<String> {
     (0..count).map(|n| format!("/{n}")).collect()
 }
 
-/// Maximum number of connections to an origin: the `threads` engine uses one per concurrent job.
+/// Maximum number of connections to an origin. The `threads` engine uses one per concurrent job, the others use one.
 fn most_connections(engine: EngineName, per_host: u64) -> u64 {
     if engine == EngineName::Threads { per_host } else { 1 }
 }
@@ -141,7 +141,7 @@ pub fn http2_through_a_proxy(engine: EngineName) {
     assert!(proxy.asked().len() as u64 <= most_connections(engine, 6), "{:?}", proxy.asked());
 }
 
-/// The responses take longer than the delay, so that streams overlap.
+/// Checks that requests are spaced by a delay. The responses take longer than the delay, so that streams overlap.
 fn spaced(engine: EngineName, site: Site, change: impl FnOnce(&mut Config)) {
     let slow = Response::html("page").delay(Duration::from_millis(150));
     let site = site.http2().page("/", Response::links(links(5))).fallback(slow);

@@ -1,4 +1,4 @@
-//! Identity: which hosts receive cookies, credentials and proxy headers.
+//! Cases about identity: which hosts receive cookies, credentials and proxy headers.
 
 use std::net::IpAddr;
 
@@ -166,7 +166,7 @@ pub fn a_socks_proxy(engine: EngineName) {
         let asked = crawl_far(engine, "socks5h", PracticeProxy::socks5(), certificate);
         assert!(asked.iter().all(|target| target.starts_with("SOCKS far.example:")), "{asked:?}");
     }
-    // By address: the crawler resolves the name.
+    // With `socks5` (not `socks5h`), the crawler resolves the name and sends the address.
     let (site, address) = far(None);
     let port = site.address().port();
     let root = site.url_as("near.example", "/");

@@ -1,4 +1,4 @@
-//! The suite that every engine passes completely, without capability flags.
+//! The test suite of engines. Every engine must pass all of it.
 //!
 //! `engine_suite!` instantiates every case for one engine. The first cases are the tests of the crawler in "A Web
 //! Crawler With asyncio Coroutines".

@@ -1,4 +1,5 @@
-//! Politeness, retries, robots.txt and forbidden requests, checked by the requests that the server received.
+//! Cases about politeness, retries, robots.txt and forbidden requests. They check the requests that the server
+//! received.
 
 use std::time::Duration;
 
@@ -86,7 +87,7 @@ pub fn per_ip_is_shared(engine: EngineName) {
     assert_eq!(web.stats().max_at_once, 3);
 }
 
-/// A connection that is in use is reused, however many other connections are idle.
+/// The connection of a busy host is kept and reused even if the pool of idle connections is full.
 pub fn idle_connections_do_not_prevent_new_ones(engine: EngineName) {
     let mut site = site("127.3.0.7").page("/", Response::html("a page of its own"));
     for page in 0..40 {
@@ -96,7 +97,7 @@ pub fn idle_connections_do_not_prevent_new_ones(engine: EngineName) {
     let (ip, port) = (site.address().ip(), site.address().port());
     let names: Vec<String> = (0..700).map(|n| format!("host{n}.example")).collect();
     let mut roots: Vec<String> = names.iter().map(|name| format!("http://{name}:{port}/")).collect();
-    // Hosts are first requested in this order, so the idle pool is full when this one is.
+    // Hosts are requested in this order, so the idle pool is full when the last one is requested.
     roots.push(format!("http://last.example:{port}/0"));
     let web = serve([site]);
     let mut config = config(engine, &roots.iter().map(String::as_str).collect::<Vec<_>>());
@@ -109,8 +110,8 @@ pub fn idle_connections_do_not_prevent_new_ones(engine: EngineName) {
     assert!(connections <= 703, "{connections} connections for 701 hosts");
 }
 
-/// Checks the time between the starts of requests. The server sees requests with a varying delay: single gaps may look
-/// too short, but not all of them together.
+/// Checks the time between the starts of requests. Requests reach the server with a varying latency, so a single gap
+/// may look too short, but not the sum of all gaps.
 pub(super) fn assert_spaced(log: &[SeenRequest], delay: Duration) {
     let mut starts: Vec<Duration> = log.iter().map(|seen| seen.start).collect();
     starts.sort_unstable();
@@ -121,7 +122,7 @@ pub(super) fn assert_spaced(log: &[SeenRequest], delay: Duration) {
 }
 
 pub fn the_delay_is_kept(engine: EngineName) {
-    // robots.txt, retries and redirect hops count as well.
+    // The delay also applies to robots.txt, retries and redirects.
     let site = site("127.3.0.6")
         .robots("User-agent: *\nDisallow:\n")
         .page("/", Response::links(["/a", "/b", "/c"]))

@@ -1,4 +1,4 @@
-//! HTTPS: for an engine, a TLS handshake is just reading and writing.
+//! Cases about HTTPS.
 
 use argiope_core::rules::EngineName;
 use argiope_core::{ErrorKind, Outcome, Truncated};

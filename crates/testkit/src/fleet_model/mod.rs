@@ -1,13 +1,14 @@
-//! A model of the protocol with which many processes share one crawl: buckets, leases with fencing tokens, links before
-//! pages, numbered settles, quotas, and termination detection by counting.
+//! A model of the protocol with which many processes share one crawl. It has buckets, leases with fencing tokens,
+//! numbered settles, quotas, and termination detection by counting, and puts the links of a page before it settles the
+//! page.
 //!
 //! A simulated network delays, reorders, duplicates and drops messages; nodes fail over and lose unreplicated writes;
 //! processes are killed, or paused past their leases and continued. A seed determines the schedule. After each schedule
 //! the oracle checks that nothing is lost, that every record exists once, that no process starts a request after
 //! another one has taken over, that the end is detected only when it is true, and that the limit on pages is exact.
 //!
-//! [`FleetProtocol`] can disable one rule at a time. The oracle must detect each omission; otherwise the rule is
-//! unnecessary.
+//! [`FleetProtocol`] can disable single rules. `tests/fleet_model.rs` checks for some of them that the oracle then
+//! finds a broken guarantee, so that the rule is necessary.
 
 mod process;
 mod store;
@@ -21,7 +22,7 @@ use crate::sim::rng::SimRng;
 
 /// Duration of a lease, in ticks.
 pub const TTL: u64 = 30;
-/// The store ends a lease this many ticks later than its owner does.
+/// A lease lasts this many ticks longer in the store than for its owner.
 pub const SKEW: u64 = 2;
 
 /// The rules of the protocol. Each can be disabled.
@@ -41,7 +42,7 @@ pub struct FleetProtocol {
     pub next_number_only: bool,
     /// The duration of a lease counts from before its renewal was sent.
     pub lease_from_request: bool,
-    /// The number of known pages must be equal in both passes.
+    /// Termination needs the same number of known pages in both passes.
     pub count_known: bool,
     /// Termination needs a second pass.
     pub second_pass: bool,
@@ -102,7 +103,7 @@ pub fn run(setup: ModelSetup, seed: u64) -> Result<ScheduleReport, String> {
     World::new(setup, seed).play()
 }
 
-/// A record in a segment: its position and its page.
+/// A record in a segment: its bucket, token and number, and its page.
 struct Written {
     bucket: usize,
     token: ModelToken,
@@ -114,6 +115,7 @@ struct Written {
 struct Message {
     process: ProcessId,
     task: Task,
+    /// Number of the call that the process waits for.
     call: u64,
     content: Content,
 }
@@ -123,17 +125,20 @@ enum Content {
     Reply(Reply),
 }
 
+/// The state of a simulation.
 struct World {
     setup: ModelSetup,
     rng: SimRng,
     now: u64,
     store: Store,
     processes: Vec<Process>,
+    /// Messages in transit.
     net: Vec<Message>,
     segments: Vec<Written>,
     /// The token that most recently started a request, per bucket.
     started: BTreeMap<usize, ModelToken>,
     report: ScheduleReport,
+    /// The links of each page.
     links: Vec<Vec<ModelPage>>,
     tallies: Vec<PutTally>,
 }
@@ -315,7 +320,7 @@ impl World {
         Ok(())
     }
 
-    /// Checks a request to a host: its bucket must not have been taken over.
+    /// Checks a request to a host: no other process may have started one with a later lease of the bucket.
     fn check_start(&mut self, bucket: usize, token: ModelToken) -> Result<(), String> {
         self.report.fetches += 1;
         match self.started.insert(bucket, token) {

@@ -1,8 +1,8 @@
-//! A simulated process. Each bucket has one task that works and one that renews its lease; one more task detects the
-//! end of the crawl.
+//! A simulated process. It has two tasks per bucket, one that works and one that renews the lease, and one task that
+//! detects the end of the crawl.
 //!
-//! If a process is refused or its lease has ended, it forgets its state of the bucket and acquires it again: the same
-//! path as after a kill.
+//! If a request is refused or the lease has ended, the process forgets its state of the bucket and acquires it again,
+//! as a new process would.
 
 use std::collections::VecDeque;
 
@@ -51,6 +51,7 @@ pub struct Turn<'a> {
     pub out: Vec<Effect>,
 }
 
+/// A simulated process.
 pub struct Process {
     pub id: ProcessId,
     pub paused: bool,
@@ -65,15 +66,18 @@ pub struct Process {
 
 #[derive(Default)]
 struct Work {
+    /// The lease of the bucket, if the process holds it.
     own: Option<Own>,
     step: Step,
     call: Option<(u64, ModelRequest)>,
     renewal: Option<Renewal>,
     renewal_call: Option<(u64, ModelRequest)>,
+    /// Release the bucket when nothing is in progress.
     release: bool,
     turns: u32,
 }
 
+/// A leased bucket.
 struct Own {
     token: ModelToken,
     until: u64,
@@ -81,9 +85,11 @@ struct Own {
     number: u32,
     /// The number of the last answered take.
     takes: u32,
+    /// Leased pages that are not fetched yet.
     taken: VecDeque<ModelPage>,
 }
 
+/// A renewal in progress: when it was sent, and its version once the store has answered.
 struct Renewal {
     sent: u64,
     version: Option<ModelVersion>,
@@ -168,7 +174,7 @@ impl Process {
         self.end.found
     }
 
-    /// Releases the surplus over the fair share once nothing is in progress.
+    /// Marks one bucket for release as soon as nothing is in progress. It stands for a bucket above the fair share.
     pub fn release_soon(&mut self) {
         let at = self.calls as usize % self.work.len();
         self.work[at].release = true;
@@ -206,7 +212,7 @@ impl Process {
                 return;
             }
             match request {
-                // Without a number, it is unknown whether links were leased: a new epoch puts them back.
+                // Without numbers, it is unknown whether links were leased. Acquiring the bucket again requeues them.
                 ModelRequest::Take { .. } if !turn.protocol.number_takes => work.forget(),
                 ModelRequest::Acquire { .. } => work.step = Step::Idle,
                 request => {
@@ -397,7 +403,7 @@ impl EndTask {
 }
 
 impl Work {
-    /// Forgets all state of the bucket; acquiring it again requeues what was leased.
+    /// Forgets all state of the bucket. Acquiring it again requeues the leased links.
     fn forget(&mut self) {
         let release = self.release;
         *self = Self { release, ..Self::default() };
@@ -489,7 +495,7 @@ impl Work {
         Step::Idle
     }
 
-    /// If no links were taken, quota may be missing or unneeded here.
+    /// Continues after a take. If no links were taken, the bucket may need quota, or have quota that it does not need.
     fn taken(&mut self, pages: Vec<ModelPage>) -> Step {
         let Some(own) = &mut self.own else { return Step::Idle };
         own.takes += 1;

@@ -57,8 +57,11 @@ pub struct Pool {
 pub struct Node<T> {
     pub value: T,
     pub replica: T,
+    /// Number of the last write.
     version: u64,
+    /// Number of the last write that the replica has.
     replicated: u64,
+    /// Writes that the replica does not have yet: number and resulting value.
     behind: VecDeque<(u64, T)>,
     /// Number of failovers: a version of an earlier primary is not comparable with the current one.
     generation: u64,
@@ -92,7 +95,7 @@ impl<T: Clone> Node<T> {
         true
     }
 
-    /// `WAIT 1`: `None` if the primary that was written to is gone.
+    /// Models `WAIT 1`: whether the replica has a write. `None` if the primary that was written to was replaced.
     pub fn is_replicated(&self, version: ModelVersion) -> Option<bool> {
         (version.generation == self.generation).then_some(self.replicated >= version.number)
     }

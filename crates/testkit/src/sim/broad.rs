@@ -1,9 +1,9 @@
-//! [`BroadWeb`]: a web of many hosts that is not stored in memory, for measuring crawl time. The size and latency of a
-//! host, and when it is found, are functions of its number.
+//! [`BroadWeb`]: a simulated web of many hosts, for measuring crawl time. Its pages are computed, not stored: the
+//! latency of a host, and whether it is a root, are functions of its number.
 //!
-//! Page 0 of every host links to all its other pages. Half of the hosts are roots; each other host is linked from the
-//! last page of a root, so that it is found late. [`BroadWeb::ideal`] is a lower bound of the time that any polite
-//! schedule takes.
+//! Page 0 of every host links to all its other pages. A host that is not a root is linked from the last page of the
+//! root before it, so that it is found late. [`BroadWeb::ideal`] is a lower bound of the time that any polite schedule
+//! takes.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -24,13 +24,14 @@ pub struct BroadWeb {
     pub latency: (Duration, Duration),
     /// The percentage of hosts that only other hosts link to.
     pub found_late: u64,
+    /// How long it takes to resolve a name.
     pub dns: Duration,
-    /// The number of hosts, counted from the first, that ask for a Crawl-delay, and the delay.
+    /// The first hosts whose robots.txt has a Crawl-delay: how many they are, and the delay.
     pub slow: (usize, Duration),
 }
 
 impl BroadWeb {
-    /// Sizes by Zipf's law with this exponent: about `total` pages in all, at least one per host.
+    /// Sizes of hosts by Zipf's law with this exponent: about `total` pages in all, at least one per host.
     pub fn zipf(hosts: usize, total: u64, exponent: f64) -> Vec<u32> {
         let weights: Vec<f64> = (1..=hosts).map(|rank| (rank as f64).powf(-exponent)).collect();
         let sum: f64 = weights.iter().sum();

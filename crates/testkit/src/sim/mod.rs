@@ -1,8 +1,8 @@
-//! The simulation engine: virtual time and no sockets.
+//! The simulation engine, with virtual time and without sockets.
 //!
 //! [`Sim`] drives the same [`Keeper`] as a real crawl. The web is a [`SimWeb`], a function from requests to replies. A
-//! simulated day takes milliseconds, and every run is reproducible. A [`PolitenessChecker`], which does not know lanes
-//! or windows, observes each request and each response.
+//! simulated day takes milliseconds, and every run is reproducible. A [`PolitenessChecker`] observes each request and
+//! each response. It does not use the lanes of the scheduler.
 //!
 //! Invariant: time advances only to the next event or to the time that the keeper waits for. A simulation fails if the
 //! keeper waits for a time in the past, or waits forever while no event is scheduled.
@@ -48,7 +48,7 @@ pub type ResolveResult = Result<(Vec<IpAddr>, Duration), Failure>;
 pub struct SimReply {
     /// The time from request to reply.
     pub after: Duration,
-    /// The address of the job that was connected to.
+    /// The address that was connected to, one of the job's.
     pub ip: Option<IpAddr>,
     pub said: SimAnswer,
     pub retry_after: Option<Duration>,
@@ -56,6 +56,7 @@ pub struct SimReply {
     pub bytes: u64,
 }
 
+/// The content of a reply.
 #[derive(Debug)]
 pub enum SimAnswer {
     /// 200 with links.
@@ -66,11 +67,11 @@ pub enum SimAnswer {
     Robots(Vec<u8>),
     /// 200 with a sitemap.
     Sitemap(Sitemap),
-    /// A response without content of interest.
+    /// A response with this status and without content.
     Status(u16),
     /// 302 with this Location.
     Redirect(String),
-    /// No response.
+    /// No response, with this error.
     Nothing(ErrorKind),
 }
 
@@ -177,7 +178,7 @@ impl<W: SimWeb> Sim<W> {
         self
     }
 
-    /// Feeds links from outside at this time. The crawl does not end before [`Sim::close_at`].
+    /// Adds links from outside at this time. The crawl does not end before [`Sim::close_at`].
     pub fn feed_at(&mut self, at: Time, links: Vec<Link>) {
         self.keeper.set_open(true);
         self.schedule(at, Event::Feed(links));

@@ -1,8 +1,8 @@
 //! [`WebModel`]: a small random web with realistic faults, and an oracle of the records of a correct crawl.
 //!
-//! Hosts with several origins, on shared addresses; names that fail for a while or permanently; private addresses; dead
-//! hosts; robots.txt in every state; sitemaps; redirect chains, loops and dead ends; responses that fail a few times
-//! before they succeed; overload with and without Retry-After.
+//! It has hosts with several origins, on shared addresses; names that fail to resolve for a while or permanently;
+//! private addresses; hosts that never respond; robots.txt in every state; sitemaps; redirect chains, loops and invalid
+//! redirects; responses that fail a few times before they succeed; overload with and without Retry-After.
 //!
 //! Invariant: the reply to a request depends only on its URL and on the number of earlier requests for it, never on
 //! time or order. So there is exactly one correct set of records, for any pace, concurrency and order.
@@ -29,7 +29,7 @@ pub struct WebPlan {
     pub pages: usize,
     /// Number of addresses that the hosts share.
     pub addresses: usize,
-    /// The percentage of faults.
+    /// How likely faults are, in percent.
     pub trouble: u64,
 }
 
@@ -40,6 +40,7 @@ pub struct WebModel {
     robots: HashMap<Origin, Robots>,
     pages: HashMap<Url, Page>,
     roots: Vec<Url>,
+    /// How often each URL was requested and each name was resolved.
     asked: HashMap<Box<str>, u32>,
     rng: SimRng,
 }
@@ -49,10 +50,12 @@ struct Host {
     /// How often the name fails to resolve before it succeeds.
     dns: Failing<ErrorKind>,
     ttl: Duration,
+    /// The host never responds, and how requests fail.
     dead: Option<ErrorKind>,
+    /// Minimum response time in milliseconds.
     latency: u64,
-    /// Number of failures without a response that may still be planned for the host: with more in a row, the crawl
-    /// would give up on it.
+    /// How many more failures without a response may be planned for the host. The crawl gives up on a host with too
+    /// many in a row, which the oracle does not model.
     patience: u32,
 }
 
@@ -63,6 +66,7 @@ struct Failing<T> {
     how: T,
 }
 
+/// A failed attempt: no response, or a status with the seconds of its Retry-After.
 #[derive(Clone, Copy)]
 enum Fault {
     Silent(ErrorKind),
@@ -76,7 +80,7 @@ struct Robots {
 
 #[derive(Clone)]
 enum RobotsThen {
-    /// These lines.
+    /// A robots.txt with these rules.
     Rules {
         forbids: bool,
         crawl_delay: Option<u64>,
@@ -151,7 +155,8 @@ impl WebModel {
                 model.roots.extend(urls.iter().find(|at| at.origin() == *origin).cloned());
             }
         }
-        // A root may be private because the user named it. The oracle does not cover that case.
+        // Give all roots public addresses: a private root is allowed, because the user named it, and the oracle does
+        // not cover that case.
         for root in &model.roots {
             if let Some(host) = model.hosts.get_mut(root.host()) {
                 host.addresses.iter_mut().for_each(|ip| *ip = public(*ip));
@@ -193,7 +198,8 @@ impl WebModel {
             origins.push(url(&format!("http://{name}/")).origin());
             let others = [(50, "https://", ""), (20, "http://", ":8080"), (trouble / 6, "http://", ":25")];
             for (percent, scheme, port) in others {
-                // A dead host must be small: the crawl would give up on a large one before it has requested all pages.
+                // A host that never responds must be small. The crawl would give up on a large one before it has
+                // requested all pages.
                 if rng.chance(percent) && dead.is_none() {
                     origins.push(url(&format!("{scheme}{name}{port}/")).origin());
                 }
@@ -358,7 +364,7 @@ impl WebModel {
         is_private.then_some((Outcome::Refused, ErrorKind::PrivateAddress))
     }
 
-    /// The result of the robots.txt that the links of an origin wait for.
+    /// The result of fetching the robots.txt of an origin. `Err` is the outcome of all its pages.
     fn robots_fate(&self, origin: &Origin) -> Result<RobotsThen, (Outcome, ErrorKind)> {
         let unreachable = (Outcome::Robots, ErrorKind::RobotsUnreachable);
         if let Some(kind) = self.hosts.get(&*origin.host).and_then(|host| host.dead) {

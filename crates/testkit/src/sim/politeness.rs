@@ -1,7 +1,7 @@
-//! [`PolitenessChecker`]: observes every request and response, and keeps its own state.
+//! [`PolitenessChecker`]: observes every request and response, and collects violations of politeness.
 //!
-//! It knows the settings and the responses, as servers would; it does not know lanes, windows or queues. It collects
-//! violations.
+//! It has its own state, derived from the settings and the responses. It does not use the lanes, windows or queues of
+//! the scheduler, so it detects errors in them.
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
@@ -41,7 +41,9 @@ struct Host {
     under_way: usize,
     max_in_flight: usize,
     last_start: Option<Time>,
+    /// The largest Crawl-delay of the host's origins.
     crawl_delay: Option<Duration>,
+    /// No request before this time, because of a pause or a Retry-After.
     not_before: Time,
 }
 
@@ -195,7 +197,7 @@ impl PolitenessChecker {
             (Some(SiteFile::Robots(bytes)), _) => Robots::parse(bytes, &self.rules.agent_token),
             (_, Some(400..=428 | 430..=499)) => Robots::default(),
             _ => {
-                // Earlier rules may be used while the file is unavailable.
+                // While the file is unavailable, earlier rules may be used for one more hour.
                 let is_over = visit.facts.outcome != Outcome::Redirect && visit.link.tries >= self.rules.max_tries;
                 let is_final = visit.facts.error.as_ref().is_some_and(|failure| failure.kind == ErrorKind::Tls);
                 if (is_over || is_final)

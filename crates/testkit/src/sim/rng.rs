@@ -2,7 +2,7 @@
 
 use argiope_practice::mix;
 
-/// A generator with 64 bits of state (SplitMix64): small, fast, and good enough for generating webs.
+/// A random number generator with 64 bits of state (SplitMix64), which is fast and good enough for tests.
 #[derive(Clone, Debug)]
 pub struct SimRng(u64);
 
@@ -11,13 +11,14 @@ impl SimRng {
         Self(seed)
     }
 
-    /// A generator for one item: it depends only on the two numbers, not on the order of creation.
+    /// A generator for one item. Its numbers depend only on `seed` and `thing`, not on the order of creation.
     pub fn of(seed: u64, thing: u64) -> Self {
         let mut rng = Self(seed ^ thing.wrapping_mul(0xD6E8_FEB8_6659_FD93));
         rng.throw();
         rng
     }
 
+    /// The next random number.
     pub fn throw(&mut self) -> u64 {
         let number = mix(self.0);
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
