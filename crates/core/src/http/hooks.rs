@@ -96,7 +96,7 @@ impl<'a> OutgoingRequest<'a> {
         self.link.request.as_ref().map_or(Method::Get, |request| request.method)
     }
 
-    /// The body; empty where there is none.
+    /// The body; empty if there is none.
     pub fn body(&self) -> &[u8] {
         self.link.request.as_ref().map_or(&[], |request| &request.body)
     }

@@ -2,8 +2,8 @@
 //!
 //! [`conn`] is the protocol state of one connection, TLS included. [`fetch`] drives one request over a connection and
 //! produces a visit. [`h2`] is HTTP/2. [`session`] is what engines drive: a connection with the jobs it carries.
-//! [`race`] decides which of a host's addresses is tried when. [`hooks`] let the library's user see requests and
-//! responses on their way.
+//! [`race`] decides which of a host's addresses is tried when. [`hooks`] are traits with which the library's user sees
+//! requests and responses.
 
 pub mod address;
 pub mod conn;

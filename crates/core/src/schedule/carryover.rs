@@ -42,10 +42,11 @@ pub struct Progress {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Steering {
-    /// The pace of the command line at that time, and the one chosen instead. A command with another pace wins.
+    /// The pace of the command line when the change was made, and the chosen pace. If a later command line has another
+    /// pace, the change is dropped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pace: Option<(Pace, Pace)>,
-    /// The rate of the command line at that time, and the one chosen instead, in pages a second; none means unlimited.
+    /// The same for the rate, in pages a second. The inner `None` means unlimited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<(Option<f64>, Option<f64>)>,
     /// URLs that match one of these are not fetched.

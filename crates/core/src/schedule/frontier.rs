@@ -146,7 +146,7 @@ pub enum FrontierNews {
     Hold(bool),
     /// This process's share of the limit on pages a second.
     Rate(f64),
-    /// This process's part of the requests in flight at one address.
+    /// This process's share of the limit on requests in flight at one address.
     PerIp(usize),
 }
 
@@ -174,10 +174,10 @@ impl fmt::Debug for FrontierWaker {
 /// The set of known URLs and the queues of pending ones.
 ///
 /// Links come and go in batches: [`Frontier::put`] adds many, [`Frontier::take`] leases many. No call should wait for a
-/// disk or a network, because the crawl's one scheduling thread makes it. A frontier that has to wait completes
-/// asynchronously: it answers from what it knows (`put`: new, as far as is known; `take`: none for now), does the work
-/// on a thread of its own, and reports work that became available as [`FrontierNews`] after [`FrontierWaker::wake`].
-/// Until then [`Frontier::counts`] includes the links under way, so that the crawl does not end.
+/// disk or a network, because the crawl has one scheduling thread. A frontier that has to wait completes the call on a
+/// thread of its own. Meanwhile `put` reports a link as new that may turn out to be known, and `take` returns none. When
+/// work becomes available, the frontier calls [`FrontierWaker::wake`] and reports the work as [`FrontierNews`]. Until
+/// then [`Frontier::counts`] includes the links under way, so that the crawl does not end.
 pub trait Frontier {
     /// Called once when the crawl starts. The frontier wakes the crawl with it whenever there is news.
     fn set_waker(&mut self, _waker: FrontierWaker) {}
@@ -257,8 +257,8 @@ pub trait Frontier {
         Ok(())
     }
 
-    /// Called with the archived exchange of a visit before its record is stored. A frontier whose records and archive
-    /// are stored together takes the bytes.
+    /// Called with the archived exchange of a visit before its record is stored. A frontier that stores records and
+    /// archive together takes the bytes out of the chunk.
     fn keep_archive(&mut self, _place: &WarcLocation, _chunk: &mut ArchiveChunk) {}
 
     /// The changes by other processes since the last call. Only a shared frontier has any.

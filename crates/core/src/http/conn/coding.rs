@@ -322,7 +322,7 @@ impl Layer {
         Ok(())
     }
 
-    /// Keeps `bytes` if earlier input is still waiting.
+    /// Keeps `bytes` for later if earlier input is still waiting. Returns whether it did.
     fn waits(&mut self, bytes: &[u8]) -> bool {
         let Some(rest) = &mut self.rest else { return false };
         rest.extend_from_slice(bytes);

@@ -65,12 +65,12 @@ impl<F: Frontier> Keeper<F> {
         Ok(lanes)
     }
 
-    /// Where links were left out, and by which rule.
+    /// The places where links were skipped, with the rule that decided.
     pub fn cuts(&self) -> Vec<Cut> {
         self.traps.cuts()
     }
 
-    /// Adds the links of hosts that the budget of their domain allows now.
+    /// Adds waiting links whose hosts the budget of their domain allows now.
     pub(super) fn release_hosts(&mut self, now: Time) -> Result<(), StoreError> {
         let released = self.traps.take_released();
         if released.is_empty() { Ok(()) } else { self.put(released, now).map(drop) }

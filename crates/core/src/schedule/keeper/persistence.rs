@@ -92,7 +92,7 @@ impl<F: Frontier> Keeper<F> {
         }
     }
 
-    /// Stores a robots.txt. If the frontier is durable, its rules may be evicted from memory.
+    /// Stores a robots.txt. If the frontier is durable, the rules in memory may be evicted from now on.
     pub(super) fn note_robots(
         &mut self,
         lane: LaneId,

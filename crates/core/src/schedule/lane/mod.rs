@@ -34,7 +34,7 @@ pub const MAX_ORIGINS: usize = 64;
 /// A robots.txt is cached for a day (RFC 9309, 2.4).
 pub const ROBOTS_LIFE: Duration = Duration::from_secs(24 * 3600);
 
-/// A request that holds its slot for longer than this is slow: when slots are scarce, its lane gets no more.
+/// A request that holds its slot for longer than this is slow. When slots are scarce, its lane gets no further slot.
 const SLOW_SLOT: Duration = Duration::from_secs(2);
 
 /// One host name and everything that politeness needs to know about it.

@@ -23,9 +23,9 @@ use crate::time::Time;
 const JITTER: Duration = Duration::from_millis(50);
 /// The longest back-off without Retry-After.
 const LONGEST_REST: Duration = Duration::from_secs(60);
-/// With the gentle pace, the next request starts at least this long after the last response...
+/// With the gentle pace, the pause after a response is at least this long.
 const GENTLE_PAUSE: Duration = Duration::from_secs(1);
-/// ... and at least this many times as long as the response took.
+/// With the gentle pace, the pause after a response is at least this many times the response time.
 const GENTLE_FACTOR: u32 = 5;
 /// Number of responses after which the local limit is adjusted.
 const LOCAL_SAMPLES: u16 = 8;
@@ -68,9 +68,9 @@ pub struct Flight {
 pub enum LoadSignal {
     /// A response.
     Answer {
-        /// Until its first byte.
+        /// The time to its first byte.
         first: Duration,
-        /// Until its last byte.
+        /// The time to its last byte.
         whole: Duration,
         /// How long request and response waited on this machine.
         waited: Duration,
@@ -96,7 +96,8 @@ struct StartGate {
     unsent: Option<u16>,
     /// Requests so far, up to 255.
     starts: u8,
-    /// With the gentle pace, or after an earlier run: the earliest start of the next request.
+    /// The earliest start of the next request because of the gentle pace, an earlier run, or a page with very many
+    /// links.
     pause: Time,
     /// Backing off until then.
     rest: Time,
@@ -221,7 +222,7 @@ impl LanePace {
         self.is_quick
     }
 
-    /// When the last request started, where there was one.
+    /// When the last request started, if there was one.
     pub fn last_start(&self) -> Option<Time> {
         self.gate.last_start
     }
@@ -279,7 +280,7 @@ impl LanePace {
         self.health.silent >= MAX_FAILURES || self.health.failures >= MAX_REFUSALS
     }
 
-    /// Resets the failure counts of a host that was given up.
+    /// Resets the failure counts.
     pub fn forget_failures(&mut self) {
         (self.health.failures, self.health.silent) = (0, 0);
     }

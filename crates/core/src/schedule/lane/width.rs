@@ -15,7 +15,8 @@
 //! | `Check` | constant, right after latencies rose | `Backoff` if they are still high |
 //! | `Backoff` | half of before | undone only if the narrower width certainly does not help |
 //!
-//! Experiments that show nothing become rarer, so that a host that never queues loses two percent of its throughput.
+//! Experiments that show nothing become rarer, so that a host that never queues loses only about two percent of its
+//! throughput.
 //! Responses that do not depend on the host's load are not samples: robots.txt, redirects, errors, 304, and requests
 //! that were started while the lane did not use its whole width.
 //!
@@ -31,7 +32,7 @@ use crate::time::Time;
 const JITTER: f32 = 0.004;
 /// Number of page kinds that are tracked. The least recently used kind is evicted.
 const KINDS: usize = 8;
-/// The share of a wider window that must be wasted before it is closed again.
+/// A wider window is closed again if at least this share of its growth is wasted.
 const WASTED: f32 = 0.75;
 /// The same share while the host is slower than before: a narrower window is kept for a smaller gain.
 const WASTED_WHEN_SLOW: f32 = 0.15;

@@ -247,7 +247,7 @@ impl LikenessReader {
         self.in_word != 0
     }
 
-    /// Ends the current word at the next byte of text.
+    /// Ends the current word: the next byte of text begins another one.
     pub fn end_word(&mut self) {
         self.in_word = 0;
     }

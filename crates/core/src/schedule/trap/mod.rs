@@ -24,7 +24,8 @@
 //! Roots and links that the user adds are not charged. Entries of sitemaps are charged only to the budgets of sitemaps
 //! and of the log (`costs`).
 //!
-//! Each run starts with full budgets. Memory is bounded, independent of the number of hosts and patterns.
+//! Each run starts with full budgets, except those for the hosts of a domain and for `--max-pages-per-host`. Memory is
+//! bounded, independent of the number of hosts and patterns.
 
 mod costs;
 mod domains;

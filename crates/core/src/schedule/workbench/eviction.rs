@@ -29,9 +29,9 @@ use crate::schedule::job::LaneId;
 use crate::schedule::lane::{Addresses, Lane, RobotsState};
 use crate::time::Time;
 
-/// Bytes for the robots rules of all hosts, unless `--max-memory` allows less.
+/// Limit on the memory of all robots rules, in bytes. A small `--max-memory` lowers it.
 pub const MAX_ROBOTS_MEMORY: usize = 64 << 20;
-/// Room for a few robots.txt files, however small `--max-memory` is.
+/// The limit is at least this, however small `--max-memory` is.
 const MIN_ROBOTS_MEMORY: usize = 4 << 20;
 /// Up to this many lanes, lanes with work are taken from the frontier at once, and idle lanes are kept. Beyond it, a
 /// lane is taken only if a slot would stay empty.
@@ -295,8 +295,8 @@ impl Workbench {
         }
     }
 
-    /// Evicts idle lanes, longest idle first, while there are too many or free slots need other lanes. Each call
-    /// examines only a few.
+    /// Evicts idle lanes, longest idle first, while there are too many of them or the limit on lanes is reached. Each
+    /// call examines only a few.
     pub(super) fn evict_idle_lanes(&mut self, now: Time) {
         for _ in 0..EVICTION_STEPS {
             let Evictable { idle_lanes, max_lanes, .. } = self.evictable;

@@ -42,9 +42,9 @@ const RESERVED_PART: usize = 8;
 /// How many slots are reserved for one quick lane.
 const QUICK_LANE_SLOTS: usize = 6;
 
-/// A page with more bytes of links than this delays the next request to its host, if others are waiting, ...
+/// A page with more bytes of links than this delays the next request to its host, if other quick lanes have work.
 const HEAVY_LINKS: usize = 128 << 10;
-/// ... by this many nanoseconds for each byte. The work takes about a fifth of that.
+/// The delay for each byte of links, in nanoseconds. The work itself takes about a fifth of that.
 const NANOS_PER_LINK_BYTE: u64 = 10;
 /// The longest delay of this kind.
 const LONGEST_WORK_PAUSE: Duration = Duration::from_secs(2);
