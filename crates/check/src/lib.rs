@@ -10,7 +10,7 @@
 //!
 //! Folders are read in two passes. The first pass collects what exists and what is referenced (8 bytes per anchor, no
 //! positions). The second pass reads only the pages with faults that the first pass could not detect, to find lines,
-//! columns and link texts. So memory does not grow with the number of links.
+//! columns and link texts. So a link takes at most a few bytes of memory.
 
 mod anchors;
 mod cache;

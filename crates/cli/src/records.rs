@@ -122,7 +122,7 @@ impl StoredRecord {
         self.noindex || self.meta_robots.iter().any(|word| word == "noindex" || word == "none")
     }
 
-    /// Whether this is the record of a URL that was excluded while the crawl was running.
+    /// Whether this marks a URL that was excluded while the crawl was running.
     pub fn is_skip(&self) -> bool {
         self.r#type == "skip"
     }
@@ -197,7 +197,7 @@ pub fn walk(
     }
 }
 
-/// The start of the record of a URL that was excluded while the crawl was running.
+/// The start of the line that marks a URL as excluded while the crawl was running.
 pub const EXCLUDED: &[u8] = br#"{"v":1,"type":"skip""#;
 
 /// Calls `each` with every event of a crawl directory in order, but with only the last record of each URL in a round.
@@ -245,7 +245,7 @@ const DEPTH_ZERO: &[u8] = b"\"depth\":0,";
 /// Calls `each` with every record of a crawl directory, in order.
 pub fn lines(directory: &Path, mut each: impl FnMut(&[u8]) -> Result<(), ReadError>) -> Result<CrawlFile, ReadError> {
     walk_latest(directory, |event| match event {
-        // A URL that was excluded while the crawl was running has no record.
+        // The marker of a URL that was excluded while the crawl was running is not a record for users.
         HistoryEvent::FinalOutcome { line, .. } if line.starts_with(EXCLUDED) => Ok(()),
         HistoryEvent::FinalOutcome { line, .. } | HistoryEvent::Line { line } => each(line),
         HistoryEvent::Link { .. } | HistoryEvent::Note { .. } | HistoryEvent::Round => Ok(()),

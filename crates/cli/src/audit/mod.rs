@@ -71,7 +71,7 @@ pub struct Unjudged {
 pub struct Audit {
     /// HTML pages that were judged.
     pub pages: u64,
-    /// Those with at least one page, the most severe first.
+    /// The kinds of findings that were found, the most severe first.
     pub findings: Vec<Finding>,
     pub unjudged: Vec<Unjudged>,
 }

@@ -192,7 +192,7 @@ fn fetch(args: &RobotsArgs) -> Result<RobotsFile, NotFetched> {
     said.ok_or_else(|| Error::internal("the fetch ended without a result").into())
 }
 
-/// The robots.txt URL for the front page of a site.
+/// The URL to fetch: the robots.txt of the site if the argument is a front page, otherwise the argument.
 fn of_site(url: &Url) -> Url {
     if url.target() == "/" { Url::robots_of(&url.origin()) } else { url.clone() }
 }
