@@ -1,4 +1,4 @@
-//! Responses on the wire: heads, framing and codings, through the connection that all engines use.
+//! Responses as bytes: heads, framing and content codings, read by the connection that all engines use.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use argiope_core::{ErrorKind, Time, Truncated};
 
 use super::{piece, steered};
 
-/// Any bytes as a response: it ends within its limits, with the same result for every split.
+/// Any bytes as a response: reading them ends within the limits, with the same result for every split into pieces.
 pub fn answer(data: &[u8]) {
     let (wire, steer) = steered(data, 1);
     same_in_pieces(wire, piece(steer));
 }
 
-/// Any bytes as a coded body, with one or two codings.
+/// Any bytes as a body with one or two content codings.
 pub fn coding(data: &[u8]) {
     const CODINGS: [&str; 8] = ["gzip", "deflate", "br", "zstd", "x-gzip", "gzip, br", "identity", "gzip,gzip"];
     let (body, steer) = steered(data, 2);
@@ -23,6 +23,7 @@ pub fn coding(data: &[u8]) {
     same_in_pieces(&[head.as_bytes(), body].concat(), piece(steer));
 }
 
+/// The result of an exchange.
 #[derive(Default, PartialEq, Eq, Debug)]
 struct Seen {
     status: Option<u16>,

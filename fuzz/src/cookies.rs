@@ -6,7 +6,7 @@ use argiope_core::http::cookies::{CookieJar, SetCookie, parse_date};
 use super::steered;
 
 const NOW: i64 = 1_800_000_000;
-/// Unrelated hosts, except for the first two and the last two.
+/// Pages that set cookies. The first two hosts are related, and the last two; all others are unrelated.
 const PAGES: [&str; 8] = [
     "https://example.org/a/b",
     "http://www.example.org/",
@@ -18,7 +18,7 @@ const PAGES: [&str; 8] = [
     "http://a.github.io./a",
 ];
 
-/// A line feed ends a `Set-Cookie` line; the last bytes select the page that sets each.
+/// Stores each line of the input as a `Set-Cookie` value. The last 16 bytes select the page that sets each.
 pub fn cookies(data: &[u8]) {
     let (lines, steer) = steered(data, 16);
     let mut jar = CookieJar::default();

@@ -1,4 +1,4 @@
-//! What a server of HTTP/2 sends: through our own client and that of the crate `h2`, which must agree.
+//! Bytes of an HTTP/2 server, read by our client and by that of the crate `h2`, which must agree.
 
 use std::io;
 use std::pin::Pin;
@@ -13,10 +13,10 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{piece, steered};
 
-/// Any bytes can be a server: the connection ends within its limits, the same however they are cut, and where both clients
-/// accept a response they read the same one.
+/// Any bytes as the output of a server: the connection ends within its limits, with the same result for every split
+/// into pieces. If both clients accept a response, they read the same one.
 ///
-/// The bytes are frames as they are, or, where the first one is odd, a list of frames whose headers are well-formed.
+/// If the first byte is odd, frames with valid headers are built from the rest. Otherwise the rest is used unchanged.
 pub fn frames(data: &[u8]) {
     let (input, steer) = steered(data, 1);
     let wire = match input.split_first() {
@@ -34,7 +34,7 @@ pub fn frames(data: &[u8]) {
     }
 }
 
-/// Frames from records of kind, flags, stream, length and payload. SETTINGS come first.
+/// Builds frames from records of kind, flags, stream, length and payload. A SETTINGS frame comes first.
 fn structured(data: &[u8]) -> Vec<u8> {
     let mut wire = vec![0, 0, 0, 4, 0, 0, 0, 0, 0];
     let mut rest = data;
@@ -48,6 +48,7 @@ fn structured(data: &[u8]) -> Vec<u8> {
     wire
 }
 
+/// The response as a client reads it.
 #[derive(Default, PartialEq, Eq, Debug)]
 struct Seen {
     status: u16,
@@ -55,7 +56,7 @@ struct Seen {
     body: Vec<u8>,
     is_whole: bool,
     fault: Option<StreamFault>,
-    /// Whether anything was heard after the end.
+    /// Whether the stream has ended or failed. Later events are a bug.
     is_over: bool,
 }
 
@@ -107,7 +108,7 @@ fn ours(pieces: &mut dyn Iterator<Item = &[u8]>) -> Seen {
     seen
 }
 
-/// A socket that reads these bytes, once that is allowed, and writes into nothing.
+/// A socket from which these bytes can be read once `is_open` is set. Writes are discarded.
 struct Memory<'a> {
     bytes: &'a [u8],
     is_open: Arc<std::sync::atomic::AtomicBool>,
@@ -139,12 +140,11 @@ impl AsyncWrite for Memory<'_> {
     }
 }
 
-/// What the client of `h2` makes of it; nothing where it accepts none of it.
+/// The response as the client of `h2` reads it; empty if it rejects it.
 fn theirs(wire: &[u8]) -> Seen {
     let cx = &mut Context::from_waker(Waker::noop());
     let is_open = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let mut seen = Seen::default();
-    // The oracle wants bytes that live as long as it does.
     let memory = Memory { bytes: wire, is_open: Arc::clone(&is_open) };
     let mut builder = Builder::new();
     builder.header_table_size(0).enable_push(false).max_header_list_size(4_096);

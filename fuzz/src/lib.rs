@@ -1,4 +1,4 @@
-//! Properties that hold for all inputs: one function for each parser of outside data.
+//! Properties that must hold for all inputs, one function per parser of data from outside.
 //!
 //! A function panics if its property does not hold. Fuzz targets feed it generated inputs; an ordinary test
 //! of the core feeds it the corpora in `fuzz/corpus` as regression tests.
@@ -23,12 +23,12 @@ pub use servers::conn;
 pub use sitemaps::sitemap;
 pub use tokens::tokenizer;
 
-/// Splits off the last bytes, which select the case; the others are its input.
+/// Splits off up to `most` bytes at the end, which control the test case. The others are its input.
 fn steered(data: &[u8], most: usize) -> (&[u8], &[u8]) {
     data.split_at(data.len() - data.len().min(most))
 }
 
-/// Sizes of pieces to cut an input into, from a byte of the case.
+/// The size of the pieces that an input is split into, from the first control byte.
 fn piece(steer: &[u8]) -> usize {
     usize::from(steer.first().copied().unwrap_or(0)) % 64 + 1
 }

@@ -1,4 +1,4 @@
-//! Pages: URLs compared with the crate `url`, and charsets, through the examination that a crawl uses.
+//! Pages: compares URLs with the crate `url`, and checks charsets, with the same examiner as a crawl.
 
 use std::sync::Arc;
 
@@ -17,7 +17,8 @@ const BASES: [&str; 6] = [
     "http://a.b.c/d;e/f?g=h&i",
 ];
 
-/// A URL has one text; links resolve as in the crate `url`, on the fast path and on the slow one.
+/// The normal form of a URL is stable, and links in pages resolve like with [`Url::join`], on the fast path and on the
+/// slow one.
 pub fn url(data: &[u8]) {
     let (href, steer) = steered(data, 1);
     let href = String::from_utf8_lossy(href);
@@ -61,7 +62,7 @@ fn check(url: &Url) {
     assert!(parsed.is_some_and(|parsed| parsed.fragment().is_none() && parsed.username().is_empty()));
 }
 
-/// Any bytes as a page: one charset and the same findings for every split.
+/// Any bytes as a page: the charset and the findings are the same for every split into pieces.
 pub fn charset(data: &[u8]) {
     const TYPES: [&[u8]; 8] = [
         b"text/html",

@@ -1,5 +1,5 @@
-//! Compares heads with httparse, and coded bodies with the decoders: our connection, fed in pieces and with limits, must
-//! produce what they produce from the whole input.
+//! Compares heads with httparse, and coded bodies with the decoders alone. Our connection, fed in pieces and with
+//! limits, must produce what they produce from the whole input.
 
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -59,7 +59,7 @@ pub fn head(data: &[u8]) {
     let read = config.parse_response(&mut response, wire);
     let (seen, kind, _) = exchange(wire, piece(steer));
     match (read, response.code) {
-        // Another response or protocol follows: not part of the head.
+        // An interim response or a protocol switch, after which other data follows.
         (Ok(httparse::Status::Complete(_)), Some(100..200)) => {}
         (Ok(httparse::Status::Complete(_)), Some(code)) if seen.status.is_some() => {
             assert_eq!(seen.status, Some(code));
@@ -88,7 +88,7 @@ pub fn head(data: &[u8]) {
     }
 }
 
-/// A coded body is decoded like by the decoder alone, up to the limit.
+/// A coded body is decoded like with the decoder alone, up to the limit.
 pub fn body(data: &[u8]) {
     let (input, steer) = steered(data, 2);
     let choice = steer.last().copied().unwrap_or(0);
@@ -102,7 +102,6 @@ pub fn body(data: &[u8]) {
         (2, false) => ("zstd", input.to_vec()),
         _ => ("br", input.to_vec()),
     };
-    // Repeated, so that the limit is reached too.
     let head = format!("HTTP/1.1 200 OK\r\nContent-Encoding: {coding}\r\nContent-Length: {}\r\n\r\n", coded.len());
     let (seen, kind, truncated) = exchange(&[head.as_bytes(), &coded].concat(), piece(steer));
     if coded.len() as u64 > MOST {

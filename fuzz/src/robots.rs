@@ -1,4 +1,4 @@
-//! Compares robots.txt with a naive implementation of RFC 9309 that tries every rule and every way to match.
+//! Compares our robots.txt parser with a naive implementation of RFC 9309 that tries every rule and every way to match.
 
 use argiope_core::page::robots::{Robots, RobotsField, RobotsLines, RobotsPattern, prepare, product_token};
 
@@ -6,7 +6,7 @@ use super::steered;
 
 const AGENT: &str = "argiope";
 
-/// A file is parsed without a panic, with the verdicts of the naive implementation.
+/// A file is parsed without a panic, and the verdict is that of the naive implementation.
 pub fn robots(data: &[u8]) {
     let (file, steer) = steered(data, 24);
     let robots = Robots::parse(file, AGENT);

@@ -1,5 +1,5 @@
-//! The whole connection against arbitrary servers: bytes in any pieces, silence, end of stream, errors; over TCP, over TLS
-//! with invalid bytes, and over real TLS with modified bytes.
+//! Tests the whole connection with arbitrary servers: bytes in any pieces, silence, end of stream, errors. It runs over
+//! TCP, over TLS with invalid bytes, and over real TLS with modified bytes.
 
 use std::io::{Read as _, Write as _};
 use std::sync::{Arc, OnceLock};
@@ -61,7 +61,7 @@ pub fn conn(data: &[u8]) {
     play(conn, script, &limits);
 }
 
-/// Interprets a script: one byte selects an action, the following bytes are what is sent.
+/// Interprets a script: one byte selects an action, and the bytes after it may be data that the server sends.
 fn play(mut conn: Conn, script: &[u8], limits: &Limits) {
     let (mut now, mut seen) = (Time::ZERO, Seen::default());
     conn.ask(REQUEST.to_vec(), now + limits.total, now);

@@ -1,4 +1,4 @@
-//! Modified state files: they are recovered or refused, never misread, and never cause a panic.
+//! Modified files of a crawl directory: they are recovered or rejected, never misread, and never cause a panic.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

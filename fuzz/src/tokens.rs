@@ -9,7 +9,7 @@ mod tags;
 
 use tags::{ours, theirs};
 
-/// Both find the same tags, for every split of the page.
+/// Both tokenizers find the same tags, for every split of the page.
 pub fn tokenizer(data: &[u8]) {
     let (page, steer) = steered(data, 1);
     let page = String::from_utf8_lossy(page);
@@ -18,6 +18,6 @@ pub fn tokenizer(data: &[u8]) {
         let found = ours(Tokenizer::new(Dialect::Html), page.as_bytes(), piece, true);
         assert_eq!(found, expected, "in pieces of {piece}: {page:?}");
     }
-    // Binary data and XML have no oracle here: they must only be read to the end.
+    // There is no oracle for binary data and XML here, so they are only read to the end.
     ours(Tokenizer::new(Dialect::Xml), data, piece(steer), true);
 }

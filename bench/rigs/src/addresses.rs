@@ -1,10 +1,10 @@
-//! [`AddressGenerator`]: generated URLs that are never stored.
+//! [`AddressGenerator`]: generates URLs without storing them.
 //!
-//! Invariant: the same numbers give the same URLs in the same order, in every process.
+//! Invariant: generators with the same arguments give the same URLs in the same order, in every process.
 
 use argiope_core::{LinkKind, LinkRef, Url, UrlRef};
 
-/// URLs on many hosts, few of them large and many small, each of which is offered several times.
+/// Generates URLs on a few large and many small hosts. Each URL is offered several times.
 pub struct AddressGenerator {
     distinct: u64,
     hosts: u64,
@@ -14,7 +14,7 @@ pub struct AddressGenerator {
 }
 
 impl AddressGenerator {
-    /// A tenth as many hosts as URLs.
+    /// Generates `distinct` URLs, each `times` times on average, on a tenth as many hosts.
     pub fn new(distinct: u64, times: u64) -> Self {
         let via = Url::parse("https://a.page.example/with/links?in=it").expect("an address");
         Self { distinct, hosts: (distinct / 10).max(1), times, via }
@@ -66,7 +66,7 @@ fn below(random: u64, bound: u64) -> u64 {
     ((u128::from(random) * u128::from(bound)) >> 64) as u64
 }
 
-/// Decimal digits, without `format!`: generating URLs must not dominate what is measured.
+/// Appends decimal digits without `format!`, which would take too large a part of the measured time.
 fn push_number(number: u64, text: &mut String) {
     text.push_str(itoa::Buffer::new().format(number));
 }

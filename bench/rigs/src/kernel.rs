@@ -19,7 +19,7 @@ fn status(name: &str) -> u64 {
     kilobytes.unwrap_or(0) * 1024
 }
 
-/// CPU time of this thread: independent of other programs on the machine.
+/// CPU time of this thread. Unlike wall time, it hardly depends on other programs on the machine.
 pub fn thread_time() -> Duration {
     time(rustix::time::ClockId::ThreadCPUTime)
 }

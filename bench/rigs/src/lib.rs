@@ -1,4 +1,5 @@
-//! What the rigs share: generated URLs, a writer thread, a tag counter, and process statistics.
+//! Shared parts of the measuring programs in `bin`: generated URLs, a writer thread, a tag counter, and process
+//! statistics.
 
 mod addresses;
 pub mod kernel;

@@ -1,8 +1,8 @@
-//! [`Tags`]: the smallest receiver for the tokenizer.
+//! [`Tags`]: a minimal handler for the tokenizer.
 
 use argiope_core::page::examine::tokenizer::{Tag, TextMode, TokenHandler};
 
-/// Follows what the tokenizer has to be told, and counts tags and bytes of text.
+/// Tells the tokenizer the text mode after each tag, and counts tags and bytes of text.
 #[derive(Default)]
 pub struct Tags(pub u64);
 

@@ -1,4 +1,4 @@
-//! [`Writer`]: the thread that waits for the disk, as in a crawl.
+//! [`Writer`]: writes commits on a separate thread, as in a crawl.
 
 use crate::kernel;
 use argiope_core::StoreError;
@@ -6,14 +6,16 @@ use argiope_store::disk::{CommitBatch, DiskFrontier, LogWriter};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// Writes commits while the keeper of the frontier continues.
+/// A writer thread. The caller continues to use the frontier while it writes.
 pub struct Writer {
     batches: Option<mpsc::SyncSender<CommitBatch>>,
     done: mpsc::Receiver<CommitBatch>,
     thread: Option<std::thread::JoinHandle<Result<Duration, StoreError>>>,
+    /// Commits that were sent and are not acknowledged.
     under_way: usize,
-    /// The longest time that sealing a commit took, and its CPU time: the keeper waits for it.
+    /// The longest time that sealing a commit took. The keeper of a crawl would be blocked for that time.
     pub longest: Duration,
+    /// The same in CPU time.
     pub longest_processor: Duration,
 }
 
@@ -50,7 +52,7 @@ impl Writer {
         Ok(())
     }
 
-    /// The last commits of a run.
+    /// Makes the last commits of a run, and waits for them.
     pub fn commit_at_end(&mut self, frontier: &mut DiskFrontier) -> Result<(), StoreError> {
         while let Some(batch) = frontier.commit_at_end(&[])? {
             self.send(Some(batch));
@@ -60,7 +62,7 @@ impl Writer {
 
     fn send(&mut self, batch: Option<CommitBatch>) {
         if let (Some(batches), Some(batch)) = (&self.batches, batch) {
-            // A writer that has ended reports why when it is joined.
+            // If the writer has ended, `end` returns its error.
             self.under_way += usize::from(batches.send(batch).is_ok());
         }
     }

@@ -1,4 +1,4 @@
-//! The routes: the page's files, `/api/v1`, `/metrics`, `/healthz`.
+//! The routes of the server: the files of the page, `/api/v1`, `/metrics`, `/healthz`.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::guard::{self, Access};
 use crate::hub::Hub;
 use crate::metrics;
 
-/// Maximum age of a status that is served without asking the crawl again.
+/// Maximum age of a status that is served without requesting a new one from the crawl.
 const RECENT: Duration = Duration::from_millis(400);
 /// Maximum bytes of a request's body.
 const MAX_BODY: usize = 64 << 10;
@@ -76,7 +76,8 @@ async fn home(State(app): State<App>) -> Response {
 
 async fn report(State(app): State<App>) -> Response {
     match app.hub.report().await {
-        // The report has its own policy, which allows its inline style and script by their digests.
+        // The report contains its own content security policy, which allows its inline style and script by their
+        // digests.
         Ok(page) => {
             let kind = HeaderValue::from_static("text/html; charset=utf-8");
             let policy = HeaderValue::from_static("frame-ancestors 'none'");

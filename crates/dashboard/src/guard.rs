@@ -1,7 +1,7 @@
 //! Access control: checks of Host, Origin and token, and the headers of every response.
 //!
-//! - Without a token the server listens on loopback only, and `Host` must be an IP address or `localhost`: after DNS
-//!   rebinding, a browser sends the name of the attacking site.
+//! - Without a token the server listens on loopback only, and `Host` must be an IP address or `localhost`. This stops
+//!   DNS rebinding, because the browser then sends the name of the attacking site.
 //! - With a token every request needs it, as `Authorization: Bearer` or as the cookie that the login page sets.
 //! - Requests that a browser sends on behalf of another site are refused (`Origin`, `Sec-Fetch-Site`). Changes also
 //!   require a JSON content type, which an HTML form cannot send.
@@ -27,7 +27,7 @@ pub const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'
 #[derive(Clone, Debug)]
 pub struct Access {
     token: Option<String>,
-    /// The value of the cookie: derived from the token, so that the browser does not store the token itself.
+    /// The value of the session cookie. It is a hash of the token, so that the browser does not store the token itself.
     session: String,
 }
 
@@ -73,7 +73,7 @@ fn text(headers: &HeaderMap, name: header::HeaderName) -> Option<&str> {
     headers.get(name).and_then(|value| value.to_str().ok())
 }
 
-/// Whether a `Host` header is an IP address or `localhost`: DNS rebinding needs another name.
+/// Whether a `Host` header is an IP address or `localhost`. A DNS rebinding attack has another name.
 fn is_address(host: &str) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
@@ -83,7 +83,7 @@ fn is_address(host: &str) -> bool {
     name.eq_ignore_ascii_case("localhost") || bare.parse::<IpAddr>().is_ok()
 }
 
-/// Whether a request comes from a page of this server, or not from a page.
+/// Whether a request comes from a page of this server, or not from a page at all.
 fn is_same_site(headers: &HeaderMap, host: &str) -> bool {
     let origin = match headers.get(header::ORIGIN).map(HeaderValue::to_str) {
         None => true,

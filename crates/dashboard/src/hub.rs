@@ -34,6 +34,7 @@ pub struct HistorySample {
 #[derive(Clone, Debug)]
 pub struct TakenStatus {
     pub at: Instant,
+    /// `None` if the crawl is not running.
     pub status: Option<Arc<Status>>,
     /// The status as JSON, serialized once for all clients.
     pub json: Arc<str>,
@@ -44,7 +45,7 @@ pub struct Hub {
     source: Arc<dyn CrawlSource>,
     latest: watch::Sender<TakenStatus>,
     history: Mutex<VecDeque<HistorySample>>,
-    /// Held during a request to the crawl: clients that arrive meanwhile share its result.
+    /// Held while a status is requested from the crawl. Clients that arrive in the meantime share its result.
     taking: tokio::sync::Mutex<()>,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The server runs on one thread with its own runtime, so it works with every engine. It requests a status from the
 //! crawl ([`CrawlSource`]) a few times a second while a client is connected, and every few seconds otherwise. All
-//! clients share it, so the cost to the crawl does not depend on the number of clients.
+//! clients share the status, so the cost to the crawl does not depend on the number of clients.
 //!
 //! Text from crawled sites cannot execute in the page: the page only sets text, and its content security policy allows
 //! only the files of this crate. The module `guard` controls access.
@@ -29,5 +29,5 @@ pub struct ServerOptions {
     pub name: String,
 }
 
-/// Minimum length of a token: a short one can be guessed over the network.
+/// Minimum length of a token. A shorter one could be guessed over the network.
 pub const MIN_TOKEN: usize = 16;

@@ -106,7 +106,7 @@ async fn accept(listener: TcpListener, app: App) {
                 .timer(TokioTimer::new())
                 .header_read_timeout(HEAD_TIMEOUT)
                 .serve_connection(TokioIo::new(stream), service);
-            // Ignored: the client has disconnected.
+            // This fails if the client has disconnected.
             let _ = served.await;
             drop(permit);
         });

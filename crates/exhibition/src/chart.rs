@@ -10,11 +10,15 @@ use super::memory::Crowd;
 use super::race::{EngineRace, EngineResult};
 
 const WIDTH: f64 = 720.0;
-/// Where the bars begin, and the length of the longest bar.
+/// Where the bars begin.
 const LEFT: f64 = 110.0;
+/// The length of the longest bar.
 const LONGEST: f64 = 430.0;
+/// The height of a bar.
 const BAR: f64 = 16.0;
+/// The distance between the tops of two bars.
 const STEP: f64 = 22.0;
+/// The height of a heading.
 const HEADING: f64 = 34.0;
 
 const STYLE: &str = "
@@ -50,7 +54,7 @@ pub fn svg(race: &EngineRace, results: &[EngineResult]) -> String {
     chart("Four engines on the same slow web", "Four ways to wait", &web, &rows(results))
 }
 
-/// Draws fetches that wait at the same time and are then answered.
+/// Draws the figures of many fetches that wait at the same time and are then answered.
 pub fn crowd_svg(crowds: &[(EngineName, Crowd)]) -> String {
     let each = |bytes: u64, crowd: &Crowd| bytes as f64 / crowd.in_flight.max(1) as f64;
     let row = |heading, figure: &dyn Fn(&Crowd) -> (f64, String)| {

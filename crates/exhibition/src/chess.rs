@@ -1,5 +1,5 @@
-//! The chess exhibition of "A Web Crawler With asyncio Coroutines", in virtual time: a champion plays 24 boards, one game
-//! after the other or all at once.
+//! The chess exhibition of the article "A Web Crawler With asyncio Coroutines", in virtual time: a champion plays 24
+//! games, one after the other or all at once.
 //!
 //! The scheduler is the crawler's own [`Keeper`]. A board is a host, a pair of moves is a page that links to the next pair,
 //! the champion's move is the CPU time of a fetch, and the opponent's move is the response time of the host. Only the clock
@@ -52,7 +52,7 @@ pub struct ChessResult {
     pub at_once: usize,
 }
 
-/// A scheduled opponent's move: its time, its number and its content.
+/// A scheduled move of an opponent: its time, its number, and the visit that stands for it.
 struct PlannedMove {
     at: Time,
     number: u32,
@@ -75,7 +75,7 @@ pub fn play(exhibition: ChessExhibition, at_once: usize, champions: usize) -> Re
     let mut keeper = Keeper::new(MemoryFrontier::new(0), rules, WallClock { start: 0 });
     let mut now = Time::ZERO;
     keeper.begin(now)?;
-    // The times when each champion is free for the next move.
+    // When each champion is free for the next move.
     let mut free: BinaryHeap<Reverse<Time>> = (0..champions.max(1)).map(|_| Reverse(Time::ZERO)).collect();
     let mut replies: BinaryHeap<Reverse<PlannedMove>> = BinaryHeap::new();
     let mut played = ChessResult { last_move: Duration::ZERO, end: Duration::ZERO, moves: 0, at_once: 0 };

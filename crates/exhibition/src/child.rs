@@ -1,7 +1,7 @@
-//! The child processes of the exhibition: a server, and a crawl that reports its cost.
+//! The child process of the exhibition that runs a crawl and reports its cost. The server is another child process.
 //!
-//! Separate processes keep the figures independent: memory that one engine used does not count for the next, and the
-//! server's file descriptors are not the crawler's.
+//! Separate processes keep the figures independent: memory that one engine used does not count for the next, and server
+//! and crawler have separate limits on file descriptors.
 //!
 //! Invariant: a child never outlives its handle and prints only one line of JSON on standard output.
 
@@ -21,8 +21,9 @@ use argiope_runtime::engine_kind;
 use argiope_runtime::keeper_thread::{Clock, CrawlSetup, KeeperHandle, MemoryFrontier, VisitConsumer};
 use argiope_runtime::writer_thread::OutputTarget;
 
-/// The hidden subcommands with which the program starts itself as a child.
+/// The hidden subcommand with which the program starts itself as the server.
 pub const SERVER: &str = "exhibition-server";
+/// The hidden subcommand with which the program starts itself as the crawler.
 pub const CRAWLER: &str = "exhibition-crawler";
 
 /// Timeout of a fetch in the exhibition.
@@ -34,6 +35,7 @@ pub struct CrawlTask {
     pub engine: EngineName,
     /// A file of roots, one per line.
     pub roots: PathBuf,
+    /// A file with the certificate authority of the servers.
     pub ca: Option<PathBuf>,
     pub concurrency: usize,
     pub per_host: usize,

@@ -1,8 +1,8 @@
-//! The exhibition: measurements that show the cost of waiting.
+//! The exhibition: measurements of what it costs an engine to wait.
 //!
 //! - [`chess`]: the chess exhibition in virtual time, played by the crawler's own scheduler;
 //! - [`race`]: all engines on the same slow web, each in its own process;
-//! - [`memory`]: the memory of one fetch in flight, as a slope;
+//! - [`memory`]: the memory per additional fetch in flight;
 //! - [`trace`]: two requests on the coroutine engine, with every task switch;
 //! - [`chart`]: the comparison as an SVG.
 //!

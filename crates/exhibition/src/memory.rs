@@ -1,9 +1,10 @@
 //! The memory per fetch in flight: peak memory with n fetches minus that with n/2, divided by n/2.
 //!
-//! All connections lead to hosts that accept the request and do not respond before they are told to. The figure includes the URL, its entries in
-//! frontier and workbench, the connection and what the engine needs for waiting. It excludes the fixed cost of the program.
+//! All hosts accept requests, but respond only after they are told to. The figure includes the URL, its entries in
+//! frontier and workbench, the connection, and what the engine needs to wait for it. It excludes the fixed cost of the
+//! program.
 //!
-//! Invariant: memory is read only while the server reports exactly the expected number of waiting requests.
+//! Invariant: memory is read only after the servers have reported the expected number of waiting requests.
 
 use std::io;
 use std::path::Path;
@@ -17,17 +18,19 @@ use super::child::{CrawlTask, CrawlerProcess};
 use super::proc::{self, ProcStatus};
 use super::web::{self, ServedWeb};
 
-/// Number of hosts; each gets as many connections as needed.
+/// Maximum number of hosts per server. Each gets as many connections as needed.
 const HOSTS: u32 = 100;
-/// Maximum fetches per server process: each connection is a file, and files are limited per process.
+/// Maximum number of fetches per server process. Each connection is a file descriptor, and these are limited per
+/// process.
 const FETCHES_PER_SERVER: usize = 18_000;
-/// Time limit until all fetches wait, and the extra time per server.
+/// Time limit until all fetches wait.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// Added to the time limit for each additional server.
 const PATIENCE_PER_SERVER: Duration = Duration::from_secs(30);
 /// Interval of polling the server for the number of waiting requests.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Memory of one engine with two numbers of fetches in flight.
+/// The peak memory of one engine with two different numbers of fetches in flight: (fetches, bytes).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct MemorySlope {
     pub few: (usize, u64),
@@ -47,9 +50,11 @@ impl MemorySlope {
 /// Several measurements of one engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryMeasurement {
+    /// The median.
     pub middle: MemorySlope,
-    /// The smallest and largest result.
+    /// The smallest result, in bytes per fetch.
     pub least: u64,
+    /// The largest result, in bytes per fetch.
     pub most: u64,
 }
 
@@ -96,7 +101,7 @@ pub struct Crowd {
     pub processes: usize,
     /// Peak memory of these processes while all fetches waited.
     pub bytes: u64,
-    /// What the kernel's slabs grew by: both ends of all connections, and the rings.
+    /// Growth of the kernel's slab memory. It contains both ends of all connections.
     pub kernel_bytes: u64,
     /// Seconds from the start of the processes until all fetches waited.
     pub opened: f64,
@@ -110,7 +115,7 @@ pub struct Crowd {
     pub missing: u64,
 }
 
-/// How far a crowd is.
+/// The progress of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CrowdProgress {
     /// This many fetches wait.
@@ -119,8 +124,8 @@ pub enum CrowdProgress {
     Answered(u64),
 }
 
-/// Holds this many fetches in flight, then has all of them answered. An engine whose connections are files needs several
-/// processes, because files are limited per process; `most` is what one process holds.
+/// Keeps `count` fetches in flight, then lets the servers respond to all of them. `most` is the limit of one process:
+/// an engine whose connections are file descriptors needs several processes for a large count.
 pub fn measure_processes(
     program: &Path,
     engine: EngineName,
@@ -175,7 +180,8 @@ struct WaitingCrawl {
     served: Vec<ServedWeb>,
     /// Fetches in flight.
     count: usize,
-    /// Pages of all hosts; some more than the fetches in flight.
+    /// Pages of all hosts. These are more than the fetches in flight, because each host responds to its first page at
+    /// once.
     pages: u64,
 }
 
@@ -198,14 +204,14 @@ impl WaitingCrawl {
             all_roots += &std::fs::read_to_string(&server.roots)?.replace("//127.1.", &hosts);
         }
         std::fs::write(&roots, all_roots)?;
-        // The scheduler keeps an eighth of the slots free while hosts hold theirs for long. A large wave takes so long to
-        // open that all hosts do. The other engines open waves that one process can have before that.
+        // The scheduler reserves an eighth of the slots when hosts hold theirs for a long time. Opening many fetches
+        // takes so long that this happens here, so allow more. Only `uring` has that many fetches in one process.
         let concurrency = if engine == EngineName::Uring { count + count / 7 + 1 } else { count };
         let task = CrawlTask { engine, roots, ca, concurrency, per_host: each };
         Ok(Self { crawler: CrawlerProcess::start(program, &task)?, served, count, pages: all_pages })
     }
 
-    /// Returns when the server sees all of them waiting.
+    /// Returns when the servers have reported all requests as waiting.
     fn settle(&mut self, progress: &dyn Fn(usize)) -> io::Result<()> {
         let patience = PATIENCE + PATIENCE_PER_SERVER * (self.served.len() as u32 - 1);
         let deadline = Instant::now() + patience;
@@ -251,7 +257,7 @@ impl WaitingCrawl {
     }
 }
 
-/// There is no event for what a server has seen, so it is polled.
+/// Waits until the server is polled again. It sends no events about the requests that it has received.
 fn wait_for_next_look() {
     let (_never, nothing) = mpsc::channel::<()>();
     let _ = nothing.recv_timeout(POLL_INTERVAL);

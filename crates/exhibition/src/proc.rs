@@ -1,6 +1,6 @@
 //! Process statistics from the kernel: threads, memory, context switches.
 //!
-//! Invariant: an ended process or a missing value is `None`, never zero.
+//! Invariant: the status of an ended process is `None`, never zero.
 
 use std::collections::HashMap;
 use std::fs;
@@ -25,7 +25,7 @@ pub fn kernel_slabs() -> u64 {
     field(&text, "Slab:").unwrap_or(0) * 1024
 }
 
-/// Context switches of all threads of a process, as far as they were sampled.
+/// The last sampled context switches of each thread of a process, voluntary and involuntary.
 #[derive(Default)]
 pub struct ContextSwitches(HashMap<u32, (u64, u64)>);
 

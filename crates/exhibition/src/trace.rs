@@ -24,9 +24,9 @@ use argiope_runtime::Error;
 /// One line of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceLine {
-    /// Since the start.
+    /// Time since the start.
     pub at: Duration,
-    /// Whether it happens inside a running coroutine.
+    /// Whether the event happened inside a running coroutine.
     pub inside: bool,
     pub words: String,
 }
@@ -79,7 +79,7 @@ struct TraceWriter {
     clock: Clock,
     began: Time,
     lines: Vec<TraceLine>,
-    /// The fetches in the order of their start, and where each of them waits.
+    /// The fetches in the order of their start, and what each of them waits for.
     tasks: Vec<(TaskId, &'static str)>,
     /// The engine's own tasks, spawned before the receiver first ran; they are not shown.
     internal_tasks: Vec<TaskId>,

@@ -29,7 +29,7 @@ pub struct ServedWeb {
 
 impl Drop for ServedWeb {
     fn drop(&mut self) {
-        // Ignored: leftovers in the temporary folder are harmless.
+        // An error is ignored, because leftovers in the temporary folder are harmless.
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
@@ -66,7 +66,8 @@ impl SlowWeb {
     }
 
     /// A lower bound for the crawl time with `at_once` requests in flight and `per_host` per host. On each host,
-    /// robots.txt comes first, then the first page, then the pages it leads to. The larger of two bounds:
+    /// robots.txt is fetched first, then the first page, then the pages that it leads to. The result is the larger of
+    /// two bounds:
     ///
     /// - the slowest host: the delay of robots.txt, plus the larger of two times: the delays along the longest chain of
     ///   links, and the delays of all pages divided by `per_host`;
@@ -112,7 +113,8 @@ fn longest_chain(graph: &Graph, host: u32, pages: u32) -> Duration {
     latest
 }
 
-/// Hosts that respond for robots.txt and their first page; all other requests wait until the server releases them.
+/// Starts a server whose hosts respond for robots.txt and their first page. All other requests wait until the server
+/// releases them.
 pub fn serve_silent_hosts(program: &Path, hosts: u32, pages: u32, tls: bool) -> io::Result<ServedWeb> {
     serve(
         program,

@@ -1,6 +1,7 @@
-//! The spider crate as a peer: crawls all roots of a file at the same time, with a limit on connections.
+//! A crawler built on the crate `spider`, for comparison. Crawls all roots of a file at the same time, with a limit on
+//! connections.
 //!
-//! `spider-bench ROOTS CONNECTIONS`. robots.txt is ignored, there is no delay, and nothing of a page is kept.
+//! Usage: `spider-bench ROOTS CONNECTIONS`. robots.txt is ignored, there is no delay, and pages are discarded.
 
 use spider::website::Website;
 

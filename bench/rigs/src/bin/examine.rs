@@ -1,4 +1,4 @@
-//! How fast pages are examined: MB/s over the HTML files in the given folders.
+//! Measures how fast pages are examined, in MB/s, with the HTML files in the given folders.
 //!
 //! `cargo run --release -p argiope-rigs --bin examine -- /usr/share/doc/python3-doc`
 

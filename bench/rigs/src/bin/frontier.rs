@@ -1,12 +1,13 @@
 //! Measures a frontier without a network. Prints one line of JSON.
 //!
 //! `frontier KIND DISTINCT TIMES [FOLDER [ROOM]]` offers DISTINCT URLs TIMES times each. KIND is `keys` (the URLs are
-//! generated and nothing is done with them), `std` (their fingerprints go into a set of the standard library), `bare`
-//! (into our own set), `batch` (the same, 64 at a time, after they were prefetched), `memory` or `disk` (they are put into a frontier). ROOM limits the memory of the disk frontier,
-//! in MB.
+//! only generated), `std` (their fingerprints are put into a set of the standard library), `bare` (into our own set),
+//! `batch` (the same, 64 at a time, after a prefetch), `memory` or `disk` (the URLs are put into a frontier). ROOM
+//! limits the memory of the disk frontier, in MB.
 //!
-//! `frontier again FOLDER [ROOM]` opens what `disk` left behind, takes and settles some of it, and opens that again, as
-//! after a kill. One kind per process: memory that one has touched would count for the next.
+//! `frontier again FOLDER [ROOM]` opens the directory that `disk` wrote, takes and settles some links, and opens it
+//! again, as after a kill. Measure one kind per process, because memory that one kind has touched would count for the
+//! next.
 
 #![allow(clippy::print_stdout, reason = "it prints figures")]
 
@@ -22,9 +23,9 @@ use argiope_store::disk::{self, CrawlSettings};
 use argiope_store::{MemoryFrontier, SeenSet};
 use serde_json::{Value, json};
 
-/// Fingerprints that are prefetched together.
+/// How many fingerprints are prefetched together.
 const BATCH: usize = 64;
-/// Offers between two commits: those of some hundred pages.
+/// Offers between two commits, about the links of a few hundred pages.
 const COMMIT: u64 = 20_000;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -49,7 +50,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Wall time, the keeper's CPU time, and memory, from here on.
+/// Measures wall time, CPU time of this thread, and growth of resident memory, from `start` to `end`.
 struct Measure {
     started: Instant,
     used: Duration,
@@ -125,8 +126,8 @@ fn in_memory(kind: &str, addresses: &AddressGenerator) -> Result<Value, Box<dyn 
     Ok(said)
 }
 
-/// With commits all the time, as a crawl makes them, and waits for the last one. After those figures, one more commit,
-/// which ends a run: with a snapshot.
+/// Measures a disk frontier with regular commits, as in a crawl, until the last one is durable. Then measures the
+/// commits at the end of a run, which write a snapshot.
 fn on_disk(addresses: &AddressGenerator, folder: &Path, memory_limit: usize) -> Result<Value, StoreError> {
     let measure = Measure::start();
     let opened = disk::open(folder, &CrawlSettings::new(), memory_limit)?;
@@ -157,6 +158,7 @@ fn on_disk(addresses: &AddressGenerator, folder: &Path, memory_limit: usize) -> 
     Ok(said)
 }
 
+/// Measures opening a directory, taking and settling links, and opening it again without a last commit.
 fn again(folder: &Path, memory_limit: usize) -> Result<Value, StoreError> {
     let open = || -> Result<(disk::OpenedDirectory, [f64; 2]), StoreError> {
         let (started, used) = (Instant::now(), kernel::process_time());

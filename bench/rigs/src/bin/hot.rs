@@ -1,7 +1,7 @@
-//! The hot paths one by one, for counting instructions: `hot PATH ROUNDS` repeats the same work.
+//! Runs one hot path, for counting instructions: `hot PATH ROUNDS` repeats the same work.
 //!
-//! bench/guards runs it under callgrind with two numbers of rounds; the difference is the work alone, without the start
-//! of the program. So a round must not depend on how many came before it.
+//! bench/guards runs it under callgrind with two numbers of rounds. The difference of the counts is the work alone,
+//! without the start of the program. So all rounds must do the same work.
 
 #![allow(clippy::print_stdout, reason = "it prints what came of the work, so that the work is done")]
 
@@ -21,7 +21,8 @@ use argiope_core::{Frontier, LaneId, Link, LinkKind, Outcome, StoreError, Time, 
 use argiope_rigs::{AddressGenerator, Tags};
 use argiope_store::MemoryFrontier;
 
-/// A path: its name, and what one round does. The number only makes the result depend on the work.
+/// A path: its name, and a function that prepares it and returns the work of one round. The returned number keeps the
+/// compiler from removing the work.
 type Path = (&'static str, fn() -> Box<dyn FnMut() -> u64>);
 
 const PATHS: &[Path] = &[
@@ -64,7 +65,7 @@ X-TextMode-Type-Options: nosniff\r\n\
 Set-Cookie: session=0123456789abcdef; Path=/; HttpOnly\r\n\
 \r\nhello";
 
-/// Accepts everything and keeps a count.
+/// A receiver that counts headers and bytes.
 #[derive(Default)]
 struct Count(u64);
 
@@ -81,7 +82,7 @@ impl Receiver for Count {
     }
 }
 
-/// A response with a dozen headers, from the request to the end.
+/// One exchange whose response has a dozen headers.
 fn head() -> Box<dyn FnMut() -> u64> {
     let limits = Arc::new(Limits::default());
     Box::new(move || {
@@ -136,12 +137,12 @@ fn address() -> Url {
     Url::parse("https://www.example.org/docs/guide/page.html").expect("an address")
 }
 
-/// A whole page through the examiner: charset, tokens, links, title, digest.
+/// Examines a whole page: charset, tokens, links, title, digest.
 fn page() -> Box<dyn FnMut() -> u64> {
     examined(html())
 }
 
-/// Links and hardly anything else: what remains is resolving them against their page.
+/// Examines a page of links only, so that most of the work is resolving them.
 fn links() -> Box<dyn FnMut() -> u64> {
     let hrefs = |html: String| -> Vec<String> {
         html.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next()).map(str::to_owned).collect()
@@ -167,7 +168,7 @@ fn examined(html: String) -> Box<dyn FnMut() -> u64> {
     })
 }
 
-/// Links into a new frontier, four of five known.
+/// Puts links into a new frontier; four of five are known.
 fn put() -> Box<dyn FnMut() -> u64> {
     let addresses = AddressGenerator::new(2_000, 5);
     Box::new(move || {
@@ -189,7 +190,7 @@ fn rules() -> Arc<Rules> {
     Arc::new(config.compile(0).expect("settings that make sense"))
 }
 
-/// Fifty hosts with twenty links each, taken and finished until nothing is left.
+/// Takes and finishes the jobs of fifty hosts with twenty links each, until none is left.
 fn next_finish() -> Box<dyn FnMut() -> u64> {
     const LANES: u32 = 50;
     let rules = rules();
@@ -234,7 +235,7 @@ fn next_finish() -> Box<dyn FnMut() -> u64> {
     })
 }
 
-/// A page's record as a line of JSON.
+/// Encodes the record of a page.
 fn encode() -> Box<dyn FnMut() -> u64> {
     let kind = LinkKind::Anchor;
     let link = Link { url: address(), via: Some(address()), depth: 3, redirects: 9, tries: 1, kind, request: None };

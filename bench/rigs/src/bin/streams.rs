@@ -1,5 +1,6 @@
-//! Memory of waiting HTTP/2 connections, without sockets and TLS: `streams CONNECTIONS STREAMS` opens this many, each
-//! with this many requests that are not answered, and divides the growth of resident memory. Jobs and URLs are included.
+//! Measures the memory of waiting HTTP/2 connections, without sockets and TLS. `streams CONNECTIONS STREAMS` opens
+//! CONNECTIONS connections, each with STREAMS requests that get no response, and divides the growth of resident memory
+//! by their number. Jobs and URLs are included.
 
 #![allow(clippy::print_stdout, reason = "it prints what it measures")]
 
@@ -25,15 +26,14 @@ fn main() -> Result<(), String> {
     let config = Config { roots: vec!["http://h.example/".into()], http: HttpVersion::Http2, ..Config::default() };
     let rules = Arc::new(config.compile(1).map_err(|fault| fault.to_string())?);
     let addresses: Arc<[IpAddr]> = [IpAddr::from([127, 0, 0, 1])].into();
-    // The first sessions make the allocator and the tables of HTTP grow, which is not their own memory.
+    // Warm up: the first sessions make the allocator and static tables grow, which must not count.
     let warm: Vec<Session> = (0..100).map(|n| idle(n, &rules, &addresses)).collect();
     let mut last = kernel::resident();
     let mut growth = || {
         let now = kernel::resident();
         (now - std::mem::replace(&mut last, now)) as f64
     };
-    // Space for both lists, taken before anything is counted: the first touch of its pages is counted with the first
-    // list, two words for each connection.
+    // Allocate both lists before measuring. The first touch of their pages still counts, two words per connection.
     let (mut quiet, mut busy) = (Vec::with_capacity(connections), Vec::with_capacity(connections));
     quiet.extend((0..connections).map(|n| idle(n, &rules, &addresses)));
     println!("an idle connection: {:.0} bytes", growth() / connections as f64);
@@ -84,7 +84,7 @@ fn opened(number: usize, rules: &Arc<Rules>, addresses: &Arc<[IpAddr]>) -> Sessi
     session
 }
 
-/// A connection that has answered its only request.
+/// A connection whose only request was answered.
 fn idle(number: usize, rules: &Arc<Rules>, addresses: &Arc<[IpAddr]>) -> Session {
     let mut session = opened(number, rules, addresses);
     let (mut block, mut page) = (Vec::new(), Vec::new());
