@@ -65,6 +65,8 @@ pub struct SiteIndex {
     /// The texts of robots.txt files, by URL. The URLs always contain the port.
     pub robots: HashMap<String, String>,
     pub html_pages: u64,
+    /// The https candidates of roots without a scheme. The user did not write these URLs.
+    pub guesses: HashSet<String>,
 }
 
 /// Whether this is a successfully fetched HTML page.
@@ -100,7 +102,14 @@ impl SiteIndex {
                         index.robots.insert(format!("{scheme}://{host}:{}/robots.txt", robots.port), robots.text);
                     }
                 }
-                HistoryEvent::FinalOutcome { .. } | HistoryEvent::Line { .. } | HistoryEvent::Round => {}
+                HistoryEvent::Line { line } => {
+                    let rules = StoredRecord::read(line)?.settings.and_then(|settings| settings.compile(0).ok());
+                    let roots = rules.iter().flat_map(|rules| &rules.roots);
+                    let guesses =
+                        roots.filter(|root| root.candidates.len() > 1).filter_map(|root| root.candidates.first());
+                    index.guesses.extend(guesses.map(|url| url.as_str().to_owned()));
+                }
+                HistoryEvent::FinalOutcome { .. } | HistoryEvent::Round => {}
             }
             Ok(())
         })?;

@@ -72,6 +72,9 @@ impl CrawlReport {
         records::latest_pages(directory, |record| {
             let page = page(record, rules.as_ref());
             let mut is_member = false;
+            if page.is_guess {
+                return Ok(());
+            }
             detail::each_group(&page, record.depth, &mut scratch, |name| is_member |= name == group);
             if is_member {
                 each(page.url)?;
@@ -131,6 +134,9 @@ impl CrawlReport {
                         run.latest = run.latest.max(millis(&line));
                     }
                     let page = page(&line, rules.as_ref());
+                    if page.is_guess {
+                        return Ok(());
+                    }
                     let members = report.add(&page);
                     let before: Duration = runs.iter().rev().skip(1).map(Run::elapsed).sum();
                     let began = runs.last().and_then(|run| run.began);

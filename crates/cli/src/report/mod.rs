@@ -120,7 +120,6 @@ impl<'a> PageSummary<'a> {
     /// Whether links to this URL are broken.
     pub fn is_broken(&self) -> bool {
         match self.outcome {
-            _ if self.is_guess => false,
             Outcome::HttpError | Outcome::Failed => true,
             Outcome::Redirect => self.error.is_some(),
             Outcome::Ok | Outcome::NotModified | Outcome::Robots | Outcome::Refused => false,
@@ -296,6 +295,9 @@ impl Default for CrawlReport {
 impl CrawlReport {
     /// Adds one finished URL. If it closes a loop of redirects, returns the other members, which are added as broken.
     pub fn add(&mut self, page: &PageSummary<'_>) -> Vec<LoopMember> {
+        if page.is_guess {
+            return Vec::new();
+        }
         self.outcomes.add(page.outcome);
         // Redirects do not increase the depth, so pages of depth 0 are the roots and their redirect targets.
         self.root_answered |= page.depth == 0 && matches!(page.outcome, Outcome::Ok | Outcome::NotModified);
