@@ -235,6 +235,11 @@ fn a_guessed_scheme_that_failed_is_not_a_broken_link() {
     let again = run(&["report", &out]);
     let told = String::from_utf8(again.stdout).expect("text");
     assert!(told.contains("Finished") && !told.contains("Broken links"), "{told}");
+    assert!(told.contains(": 1 page from 1 host"), "{told}");
+    let audit = run(&["audit", &out, "--fail-on", "error"]);
+    assert_eq!(audit.status.code(), Some(0), "{audit:?}");
+    let listed = run(&["report", &out, "--list", "outcome:failed"]);
+    assert!(listed.stdout.is_empty(), "{listed:?}");
 }
 
 #[test]
@@ -271,4 +276,24 @@ fn the_demo_ends_by_itself_and_finds_everything() {
     let distinct: BTreeSet<&str> = pages.iter().filter_map(|page| page["url"].as_str()).collect();
     assert_eq!(distinct.len(), pages.len());
     assert_eq!(records.last().expect("a last line")["reason"], "finished");
+}
+
+#[test]
+fn a_resumed_crawl_that_has_reached_max_bytes_fetches_nothing() {
+    let links: Vec<String> = (0..50).map(|number| format!("/{number}")).collect();
+    let site =
+        site("127.6.0.31").robots("").page("/", Response::links(&links)).fallback(Response::html("x".repeat(5000)));
+    let root = site.url("/");
+    let web = serve(site);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let out = folder.path().join("c").display().to_string();
+    let crawl = ["crawl", &root, "-d", &out, "--max-bytes", "20k", "--per-host", "1", "--no-sitemap"];
+    let first = run(&crawl);
+    assert!(words(&first).contains("Stopped at the byte limit"), "{}", words(&first));
+    let requests = web.requests();
+    let again = run(&crawl);
+    assert!(again.status.success() && words(&again).contains("Stopped at the byte limit"), "{}", words(&again));
+    assert_eq!(web.requests(), requests);
+    let more = run(&["crawl", &root, "-d", &out, "--max-bytes", "60k", "--per-host", "1", "--no-sitemap"]);
+    assert!(more.status.success() && web.requests() > requests, "{}", words(&more));
 }

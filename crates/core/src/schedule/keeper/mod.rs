@@ -205,6 +205,7 @@ impl<F: Frontier> Keeper<F> {
     /// Adds the roots of the rules, and resumes the work that the frontier already holds.
     pub fn begin(&mut self, now: Time) -> Result<(), StoreError> {
         self.recall_progress()?;
+        self.stop_at_max_bytes();
         self.recall_steering(now);
         self.recall_traps()?;
         let rules = Arc::clone(&self.rules);
@@ -269,9 +270,7 @@ impl<F: Frontier> Keeper<F> {
             self.note_rest(lane, rested, now)?;
         }
         self.progress.bytes = self.progress.bytes.saturating_add(visit.facts.bytes_wire);
-        if self.rules.max_bytes.is_some_and(|most| self.progress.bytes >= most) {
-            self.stop(End::MaxBytes);
-        }
+        self.stop_at_max_bytes();
         let verdict = if self.keep_cookies(&mut visit, now) && cookies::is_cookie_redirect(&visit) {
             visit.link.redirects -= 1;
             RetryVerdict::After(Duration::ZERO)
@@ -412,6 +411,12 @@ impl<F: Frontier> Keeper<F> {
     pub fn stop(&mut self, end: End) {
         self.ended.get_or_insert(end);
         self.bench.drain();
+    }
+
+    fn stop_at_max_bytes(&mut self) {
+        if self.rules.max_bytes.is_some_and(|most| self.progress.bytes >= most) {
+            self.stop(End::MaxBytes);
+        }
     }
 
     /// Why the crawl ended, if it no longer hands out work.
