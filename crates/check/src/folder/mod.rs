@@ -190,6 +190,7 @@ impl<'a> FolderCheck<'a> {
         self.scans = scans;
     }
 
+    /// The first pass over one document.
     fn read_first(&self, id: FileId, buffer: &mut Vec<u8>, hashes: &mut AnchorHashes) -> PageScan {
         let mut scan = PageScan { document: id, ..PageScan::default() };
         let Some(entry) = self.entry(id) else { return scan };
@@ -344,6 +345,7 @@ impl<'a> FolderCheck<'a> {
         }
     }
 
+    /// Checks a fragment. If scripts probably interpret it, it is unknown unless an anchor of this document matches.
     fn judge_element<'r>(&self, open: &OpenDocument<'_>, file: FileId, element: FragmentId<'r>) -> Judged<'r> {
         if !element.is_route() {
             return Judged::Element(file, element);
@@ -371,6 +373,7 @@ impl<'a> FolderCheck<'a> {
         }
     }
 
+    /// A path in the form in which the user gave `source`; relative to the current folder if it is not below `source`.
     fn shown_below<'p>(&self, path: &'p str, source: &FolderSource) -> Cow<'p, str> {
         match path.strip_prefix(source.path.as_str()) {
             Some("") => Cow::Owned(source.shown.clone()),

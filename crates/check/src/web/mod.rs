@@ -190,6 +190,7 @@ impl WebCheck {
         Ok(())
     }
 
+    /// Requests these URLs and adds their results.
     fn ask_for(&self, urls: Vec<Url>, goal: FetchGoal, per_host: Option<usize>) -> Result<(), Error> {
         let (site, progress) = (Arc::clone(&self.site), Arc::clone(&self.progress));
         fetch::ask(&self.config, urls, goal, per_host, move |visit| {
