@@ -149,6 +149,7 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
+    /// Adds a page to a finding.
     fn find(&mut self, id: FindingId, url: &str, detail: impl Into<String>) {
         if let Some((total, pages)) = self.found.get_mut(id as usize) {
             *total += 1;

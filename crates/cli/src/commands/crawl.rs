@@ -159,6 +159,8 @@ pub(super) fn first_line(settings: &CommandSettings, clock: &Clock) -> Vec<u8> {
     run_lines::first(settings, &argiope_runtime::keeper_thread::wall_clock(clock).text(argiope_core::Time::ZERO))
 }
 
+/// Runs a crawl to its end, with live view, signals, dashboard and control socket. Then prints the report and returns
+/// the exit code.
 pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
     settings: &CommandSettings,
     rules: Rules,
@@ -274,8 +276,9 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
     if let Some(counts) = summary.changes {
         report.changes.get_or_insert_default().counts = counts;
     }
-    // The report covers the whole crawl. Everything is committed at this point, and no other process holds the directory.
-    // The exit code describes the directory, so the directory is read again if this run alone does not determine the code.
+    // If earlier runs are not too large, the directory is read again, so that the report covers them too. The exit code
+    // describes the directory, so it is also read again if this run alone does not determine the code. Everything is
+    // committed at this point, and no other process holds the directory.
     let is_undecided = !report.root_answered || (messages.fail_on == Some(FailOn::Broken) && report.broken_total == 0);
     let is_read_again = earlier > 0 && (earlier <= READ_AGAIN || is_undecided);
     let whole = folder.filter(|_| is_read_again).map(CrawlReport::from_directory);
@@ -348,6 +351,8 @@ fn never_matched(counts: &[FieldCount]) -> String {
     text
 }
 
+/// The exit code of a run: that of the signal if one interrupted it, 0 if it was interrupted in another way, otherwise
+/// that of the crawl's state.
 fn code(messages: MessageSettings, report: &CrawlReport, end: End, interrupt: &Interrupt) -> ExitCode {
     if end == End::Interrupted
         && let Some(code) = interrupt.code()

@@ -208,6 +208,7 @@ fn show_memory(program: &Path, engines: &[EngineName], args: &ExhibitionArgs) ->
     if args.json { print_json(&rows.into()) } else { Ok(()) }
 }
 
+/// `--crowd`: opens `count` fetches with each engine before any of them is answered.
 fn show_crowd(program: &Path, engines: &[EngineName], count: usize, args: &ExhibitionArgs) -> Result<(), String> {
     let (mut crowds, mut faults) = (Vec::new(), Vec::new());
     let told = Cell::new(Instant::now());

@@ -82,6 +82,7 @@ impl ArchivedPages {
         Ok(self.decoded(&url, &block.response))
     }
 
+    /// The first WARC record with the same body as this record.
     fn original(&mut self, record: &StoredRecord) -> Result<Option<WarcLocation>, ReadError> {
         if self.originals.is_none() {
             let mut originals: HashMap<String, WarcLocation> = HashMap::new();

@@ -433,6 +433,7 @@ impl CrawlReport {
     }
 }
 
+/// Increments the count of a name. A new name is not counted if there are already `cap` names.
 fn count_up(counts: &mut BTreeMap<Box<str>, u64>, name: &str, cap: usize) {
     let room = counts.len() < cap;
     match counts.get_mut(name) {

@@ -220,6 +220,7 @@ fn groups(html: &mut String, page: &ReportPage<'_>, lists: &mut Lists<'_>, famil
     table.write(html);
 }
 
+/// The slowest and the largest pages.
 fn extremes(html: &mut String, page: &ReportPage<'_>) {
     let mut table = Table::new("Slowest pages", &["#time", "page"]);
     for (time, url) in page.report.slowest.iter() {

@@ -164,6 +164,7 @@ impl Participant<'_> {
         }
     }
 
+    /// Runs one session. The first process of a round queues its URLs before that.
     fn run(
         &self,
         segments: SegmentStore,

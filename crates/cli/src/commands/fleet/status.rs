@@ -88,6 +88,7 @@ impl FleetView {
         self.buckets.iter().filter(|state| state.owner == id).map(|state| state.leased).sum()
     }
 
+    /// Whether a bucket has no owner, or its lease has expired.
     fn is_free(&self, state: &BucketState) -> bool {
         state.owner.is_empty() || state.until <= self.now
     }
