@@ -217,6 +217,7 @@ impl DataPath {
     }
 }
 
+/// Adds the members of an array, or the value itself.
 fn flatten<'v>(value: &'v Value, out: &mut Vec<&'v Value>, visits: &mut usize) {
     match value {
         Value::Array(values) => {

@@ -186,6 +186,7 @@ impl<S: NodeSink> Builder<'_, S> {
         position(self.html, slice)
     }
 
+    /// The name of the innermost open element, and whether it is one of SVG or MathML.
     fn top(&self) -> (Name, bool) {
         self.open.last().map_or((names::HTML, false), |element| (element.name, element.foreign))
     }
@@ -220,6 +221,7 @@ impl<S: NodeSink> Builder<'_, S> {
         node
     }
 
+    /// Closes the innermost open element, except the root.
     fn pop(&mut self) {
         if self.open.len() > 1 {
             self.pop_any();

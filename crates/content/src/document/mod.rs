@@ -267,10 +267,12 @@ impl<'a> Element<'a> {
         self.document.name_text(self.id_name())
     }
 
+    /// The name as a number.
     pub(crate) fn id_name(&self) -> Name {
         self.document.node(self.node).map_or(TEXT, |node| node.name)
     }
 
+    /// The attributes, as positions in the page.
     fn written(&self) -> &'a [Attribute] {
         let Some(node) = self.document.node(self.node) else { return &[] };
         let first = node.a as usize;
@@ -351,6 +353,7 @@ impl<'a> Element<'a> {
         })
     }
 
+    /// The node after the subtree.
     pub(crate) fn end(&self) -> NodeId {
         self.document.node(self.node).map_or(0, |node| node.b)
     }
@@ -377,6 +380,7 @@ impl<'a> Element<'a> {
         })
     }
 
+    /// Whether an ancestor has this name.
     pub(crate) fn within(&self, name: Name) -> bool {
         std::iter::successors(self.parent(), Element::parent).any(|element| element.id_name() == name)
     }

@@ -222,7 +222,7 @@ struct StreamSink<'a> {
     plan: &'a StreamPlan,
     fields: &'a [Field],
     html: &'a str,
-    /// The bits of the selectors that may still add values.
+    /// The bits of the selectors that may still add values. A field with a single value loses its bits when it has one.
     live: u64,
     frames: Vec<Frame>,
     /// The attributes of the root are not known before the first node within it.
@@ -361,7 +361,7 @@ impl<'a> StreamSink<'a> {
         self.ends_here(depth);
         self.refused |= self.open_items.len() > MAX_OPEN;
         if self.field(slot).is_some_and(|field| !field.many) {
-            // The inner fields are searched for until the item ends.
+            // Only the first item is wanted. Its inner fields are searched for until it ends.
             self.live &= !slot.bits;
         }
     }

@@ -297,6 +297,7 @@ impl ValueReader {
         finish(field, values, unusable)
     }
 
+    /// Charges bytes to the limit of the page; returns whether they fit.
     fn account(&mut self, bytes: usize) -> bool {
         let fits = bytes <= self.left;
         self.left = self.left.saturating_sub(bytes);
@@ -338,6 +339,7 @@ pub(super) fn is_address(name: &str) -> bool {
     ADDRESSES.contains(&name)
 }
 
+/// Truncates a text to [`MAX_VALUE`].
 fn cut(mut text: String) -> String {
     if text.len() > MAX_VALUE {
         let mut end = MAX_VALUE;

@@ -97,8 +97,9 @@ fn starting_score(element: Element<'_>) -> f32 {
     }
 }
 
-/// Finds the content by score. Every paragraph adds points to the elements around it. The content is the element with
-/// the best score, together with those of its siblings that have a good score or are paragraphs of text.
+/// Finds the content by score, like Mozilla's Readability. Every paragraph adds points to the elements around it. The
+/// content is the element with the best score, together with those of its siblings that have a good score or are
+/// paragraphs of text.
 fn scored(body: Element<'_>, measure: &Measure, removed: &[bool]) -> Vec<u32> {
     let page = body.document;
     let mut scores: Vec<f32> = vec![f32::NAN; page.len()];

@@ -213,6 +213,7 @@ impl<'a> Writer<'a> {
         }
     }
 
+    /// Renders the children with this prefix before each line.
     fn within(&mut self, prefix: &'static str, element: Element<'a>) {
         self.flush();
         if self.markdown {
@@ -292,6 +293,7 @@ impl<'a> Writer<'a> {
         }
     }
 
+    /// Renders the children between two marks, such as `**`.
     fn wrapped(&mut self, mark: &str, element: Element<'a>) {
         if !self.markdown || self.in_code {
             return self.children(element);
@@ -467,6 +469,7 @@ fn begins_block(line: &str) -> bool {
     (1..=6).contains(&hashes) && line.get(hashes..).is_some_and(|rest| rest.starts_with(' '))
 }
 
+/// The length of the longest run of backticks.
 fn longest_run(text: &str) -> usize {
     text.split(|character| character != '`').map(str::len).max().unwrap_or(0)
 }

@@ -62,6 +62,7 @@ impl Parser<'_> {
         Err(self.error(format!("expected {expected:?}, found {found}")))
     }
 
+    /// Skips white space; returns whether there was any.
     fn space(&mut self) -> bool {
         let before = self.at;
         while self.peek().is_some_and(|next| next.is_ascii_whitespace()) {
@@ -323,6 +324,7 @@ impl Parser<'_> {
     }
 }
 
+/// `:only-child` and `:only-of-type`: the first from both ends.
 fn only(of_type: bool) -> Complex {
     let both = [false, true].map(|from_end| Simple::Nth { step: 0, offset: 1, from_end, of_type });
     Complex { compounds: vec![(Compound { name: None, simple: both.into() }, None)], leading: None }
