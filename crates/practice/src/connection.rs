@@ -345,6 +345,7 @@ impl ClientConnection {
         }
     }
 
+    /// Performs the next action of the response, as far as possible without blocking.
     fn act(&mut self, play: &mut Playback, context: &mut ConnectionContext<'_>) -> io::Result<Progress> {
         if matches!(play.next(), Action::Render) {
             return self.render(play, context);

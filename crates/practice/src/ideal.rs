@@ -155,6 +155,7 @@ struct Rest {
     sum: f64,
     /// The sum of the larger of duration and delay.
     held_back: f64,
+    /// The shortest duration.
     least: f64,
 }
 

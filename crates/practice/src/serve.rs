@@ -24,8 +24,8 @@ pub struct ReadyLine {
 
 const ROOTS_SHOWN: usize = 1000;
 
-/// Runs the program with these arguments (without the program's name) and returns its exit code: 0 if it ended normally,
-/// 1 if serving failed, 2 for wrong arguments.
+/// Runs the program with these arguments (without the program's name) and returns its exit code: 0 if it ended
+/// normally, 1 if serving failed, 2 for wrong arguments.
 pub fn serve_main(args: impl IntoIterator<Item = String>) -> i32 {
     let mut args = args.into_iter();
     let complain = |text: &dyn std::fmt::Display| {

@@ -137,6 +137,7 @@ impl ServerThread {
         }
     }
 
+    /// Adds an accepted connection to the site with this index.
     fn greet(&mut self, socket: OwnedFd, index: usize, context: &mut ConnectionContext<'_>) -> io::Result<()> {
         rustix::net::sockopt::set_tcp_nodelay(&socket, true)?;
         let site = &context.shared.sites[index];
@@ -160,6 +161,7 @@ impl ServerThread {
         Ok(())
     }
 
+    /// Handles the event of a connection.
     fn happened(&mut self, token: u64, flags: EventFlags, context: &mut ConnectionContext<'_>) {
         if flags.intersects(EventFlags::OUT) {
             self.with(token, context, |connection, context| connection.writable(context));

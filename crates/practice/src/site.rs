@@ -276,7 +276,7 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 /// The responses of a page, which are sent in turn.
 struct Scripted {
     scores: Vec<Arc<Script>>,
-    /// The number of requests so far.
+    /// The number of requests so far; not counted if there is only one response.
     asked: AtomicUsize,
 }
 

@@ -186,6 +186,7 @@ fn serve(case: &mut CaseBuilder, site: Site) {
     case.open(site.robots(&robots).page("/", Response::html("front")));
 }
 
+/// A site with this sitemap, which is judged.
 fn one(case: &mut CaseBuilder, map: Response) -> io::Result<()> {
     let site = case.site()?.page("/map", map);
     announced(case, site);
