@@ -50,6 +50,7 @@ impl Receiver for Seen {
     }
 }
 
+/// Checks that the result of an exchange does not depend on the pieces in which the response arrives.
 fn same_in_pieces(wire: &[u8], piece: usize) {
     let whole = exchange(&[wire]);
     let pieces: Vec<&[u8]> = wire.chunks(piece).collect();
@@ -67,6 +68,7 @@ fn same_in_pieces(wire: &[u8], piece: usize) {
     }
 }
 
+/// Feeds a response to a connection, and checks the limits.
 fn exchange(pieces: &[&[u8]]) -> Seen {
     let limits = Limits { max_head: 4096, max_headers: 64, max_body: 1 << 16, max_wire: 1 << 16, ..Limits::default() };
     let now = Time::ZERO;

@@ -92,6 +92,7 @@ impl StreamEvents for Seen {
     }
 }
 
+/// The response as our client reads it.
 fn ours(pieces: &mut dyn Iterator<Item = &[u8]>) -> Seen {
     let limits = Limits { max_head: 4_096, max_wire: 1 << 16, ..Limits::default() };
     let mut conn = H2Conn::new(Arc::new(limits), 1 << 16, Time::ZERO);

@@ -49,6 +49,7 @@ pub fn url(data: &[u8]) {
     }
 }
 
+/// Checks that a URL is in normal form, and that the crate `url` sees the same parts.
 fn check(url: &Url) {
     assert_eq!(Url::parse(url.as_str()).as_ref(), Ok(url), "normal form is stable");
     let borrowed = UrlRef::from_normal(url.as_str()).map(UrlRef::to_url);

@@ -101,6 +101,7 @@ impl Extras {
         Self { bodies: DeliveredBodies::Html, hooks: Hooks::default() }
     }
 
+    /// Adds these settings to compiled rules.
     pub(crate) fn apply(self, rules: &mut Rules) {
         rules.bodies.delivered = self.bodies;
         let Hooks { filter, request, response } = self.hooks;
@@ -398,6 +399,7 @@ impl CrawlBuilder {
 }
 
 impl Extras {
+    /// Checks and compiles a configuration, with these settings added.
     pub(crate) fn rules(self, config: &Config) -> Result<Rules, Error> {
         crate::crawl::check(config)?;
         let mut rules = argiope_runtime::rules(config)?;

@@ -140,6 +140,7 @@ impl Crawl {
     }
     // end: crawl-close
 
+    /// Polls for the next page, and tells the keeper how many pages were read before it waits.
     pub(crate) fn poll_page(&mut self, cx: &mut Context<'_>) -> Poll<Option<Page>> {
         let polled = self.visits.poll_recv(cx);
         match &polled {
@@ -238,6 +239,7 @@ fn begin<C: VisitConsumer + 'static>(
     begin_on(config, rules, clock, frontier, target, consumer, open)
 }
 
+/// Starts a crawl with this frontier and these outputs.
 fn begin_on<F: CommitFrontier + Send + 'static, C: VisitConsumer + 'static>(
     config: &Config,
     rules: Rules,

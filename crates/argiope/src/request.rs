@@ -189,6 +189,7 @@ impl Request {
         &self.url
     }
 
+    /// The link that the frontier stores. Checks the limits on body, headers and user data.
     pub(crate) fn into_link(self, max_redirects: u8) -> Result<Link, Error> {
         let Self { url, via, depth, custom } = self;
         if custom.body.len() > MAX_REQUEST_BODY {
@@ -210,6 +211,7 @@ impl Request {
     }
 }
 
+/// The error for an invalid part of a request.
 fn unusable(what: &str, value: &str, problem: &str) -> Error {
     Error::input(format!("{what} {value:?}: {problem}"))
 }

@@ -69,6 +69,7 @@ fn is_equal(own: &str, given: &str) -> bool {
     own.len() == given.len() && difference == 0
 }
 
+/// The value of a header as text.
 fn text(headers: &HeaderMap, name: header::HeaderName) -> Option<&str> {
     headers.get(name).and_then(|value| value.to_str().ok())
 }

@@ -154,6 +154,7 @@ impl Hub {
     }
 }
 
+/// Runs a blocking call to the crawl on another thread.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, String> + Send + 'static) -> Result<T, String> {
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| Err("the request failed inside the crawler".to_owned()))
 }

@@ -78,6 +78,7 @@ pub fn render(status: Option<&Status>) -> String {
     text
 }
 
+/// Writes the header lines of a metric.
 fn family(text: &mut String, name: &str, kind: &str, help: &str) {
     let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
 }

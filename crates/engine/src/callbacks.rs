@@ -148,6 +148,7 @@ impl Table {
         })
     }
 
+    /// Calls the callback of an entry. A token without an entry is ignored.
     fn call(&mut self, token: usize, cause: Cause) {
         if let Some(entry) = self.entries.get(token) {
             (entry.callback)(self, token, cause);
@@ -312,6 +313,7 @@ impl Table {
         true
     }
 
+    /// Sends a visit to the keeper, or starts a job again.
     fn deliver(&mut self, completed: Completed) {
         match completed {
             Completed::Visit(visit) => self.report(visit),
@@ -325,6 +327,7 @@ impl Table {
         self.worker.visit_sender.push(visit);
     }
 
+    /// Removes an entry whose connection could not be opened, and reports its visits.
     fn fail(&mut self, token: usize, visits: Vec<Box<Visit>>) {
         self.remove(token);
         visits.into_iter().for_each(|visit| self.report(visit));
@@ -338,6 +341,7 @@ impl Table {
         self.remove(token);
     }
 
+    /// Takes the state out of an entry, for the time of a callback. [`Self::put`] stores it again.
     fn take(&mut self, token: usize) -> Option<State> {
         self.entries.get_mut(token).map(|entry| std::mem::replace(&mut entry.state, State::Taken))
     }

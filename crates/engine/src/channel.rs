@@ -109,6 +109,7 @@ impl<J> JobQueue<J> {
         Self::empty(&mut queued, into)
     }
 
+    /// Moves all queued jobs to `into`. Returns how to stop, if the worker was asked to.
     fn empty(queued: &mut Queued<J>, into: &mut Vec<J>) -> Option<StopMode> {
         if into.is_empty() {
             // The usual case: swap the two vectors, so that both keep their capacity.
@@ -124,6 +125,7 @@ impl<J> JobQueue<J> {
         self.shared.queued.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Wakes the worker, in either of the two ways.
     fn wake(&self) {
         self.shared.arrived.notify_one();
         if let Some(wake) = self.shared.wake.get() {

@@ -96,6 +96,7 @@ impl Resolver {
         literal.parse().ok().map(|address| (vec![address], Duration::MAX))
     }
 
+    /// Sends a query to the resolver's thread, which is started if it does not run.
     fn ask_service(&self, query: DnsQuery) {
         let mut service = self.service.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(sender) = &*service
@@ -210,6 +211,7 @@ impl NameSources {
         Self { timeout: settings.timeout, hosts: Hosts::from_system().unwrap_or_default(), servers: servers(settings) }
     }
 
+    /// Resolves a name with the hosts file, or else with the name servers.
     async fn look_up(&self, host: &str) -> DnsResult {
         let failed = |kind, message: String| Err(Failure::new(kind, message));
         let name = match complete_name(host) {
@@ -257,6 +259,7 @@ async fn has_endless_aliases(servers: &TokioResolver, name: &Name, error: &NetEr
     alias.is_ok_and(|found| found.is_ok_and(|found| !found.answers().is_empty()))
 }
 
+/// The addresses of several lookups, and the shortest time to live, within its bounds. `None` without an address.
 fn combine(lookups: &[Lookup]) -> Option<(Vec<IpAddr>, Duration)> {
     let records = lookups.iter().flat_map(|lookup| lookup.answers());
     let addresses: Vec<IpAddr> = records.filter_map(|record| record.data.ip_addr()).collect();
@@ -276,6 +279,7 @@ fn complete_name(host: &str) -> Result<Name, NetError> {
     Ok(name)
 }
 
+/// The client for the name servers of the settings or of the system.
 fn servers(settings: &ResolverSettings) -> Result<TokioResolver, NetError> {
     let (config, mut options) = match settings.server {
         Some(address) => (ResolverConfig::from_name_servers(vec![server(address)]), ResolverOpts::default()),
@@ -331,6 +335,7 @@ async fn both_families(servers: &TokioResolver, name: Name) -> Result<Vec<Lookup
     }
 }
 
+/// The result of a future, or `None` if it takes longer than [`SECOND_FAMILY_DELAY`].
 async fn timeout_or_none<T>(future: impl Future<Output = T>) -> Option<T> {
     tokio::select! {
         done = future => Some(done),
@@ -350,6 +355,7 @@ fn severity(error: &NetError) -> u8 {
     }
 }
 
+/// The kind of a DNS error, and a message that follows the host name.
 fn meaning(error: &NetError) -> (ErrorKind, String) {
     match error {
         error if error.is_nx_domain() => (ErrorKind::DnsNxdomain, "does not exist".to_owned()),

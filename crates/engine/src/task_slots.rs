@@ -33,6 +33,7 @@ struct TaskSlot {
 }
 
 impl TaskSlot {
+    /// Whether the connection may be evicted.
     fn may_leave(&self) -> bool {
         self.is_idle && self.jobs.is_empty() && !self.evicted
     }

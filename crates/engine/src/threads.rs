@@ -301,6 +301,7 @@ impl WorkerState {
         !stopped
     }
 
+    /// Adds a socket to the table of open ones, so that `drop_everything` can shut it down.
     fn open(&self, stream: TcpStream) -> Transport {
         let stream = Arc::new(stream);
         let mut locked = self.lock();

@@ -60,6 +60,7 @@ impl WakeBatcher {
         self.remember(took, in_flight, now);
     }
 
+    /// Adds a response time to the current window, and computes the delay from the fastest of the last two windows.
     fn remember(&mut self, took: Option<Duration>, in_flight: usize, now: Time) {
         if now >= self.since + WINDOW {
             let is_recent = now < self.since + 2 * WINDOW;

@@ -113,6 +113,7 @@ impl TraceWriter {
         }
     }
 
+    /// Whether an event belongs to a task of the engine itself.
     fn is_internal(&mut self, event: TaskEvent) -> bool {
         let id = match event {
             TaskEvent::Sleeps | TaskEvent::Wakes => return false,

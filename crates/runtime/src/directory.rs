@@ -62,6 +62,7 @@ impl Directory {
         Ok(())
     }
 
+    /// The stored progress of the crawl: counts, changes, and commands of the user.
     fn progress(&mut self) -> Result<Progress, StoreError> {
         let note = self.frontier.note(None)?;
         Ok(note.and_then(|note| serde_json::from_slice(&note).ok()).unwrap_or_default())

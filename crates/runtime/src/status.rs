@@ -43,6 +43,7 @@ pub struct CrawlTally {
 }
 
 impl CrawlTally {
+    /// Counts a settled visit.
     pub fn count(&mut self, visit: &Visit) {
         self.bytes += visit.facts.bytes_wire;
         if !visit.is_page() {
@@ -209,6 +210,7 @@ fn keep_top<T: Ord + Copy>(top: &mut Vec<T>, most: usize, entry: T) {
     top.truncate(most);
 }
 
+/// The host that the crawl waits for, and why.
 fn waiting<F: Frontier>(keeper: &Keeper<F>, busiest: Option<&HostStatus>, now: Time) -> Option<HostWait> {
     if keeper.bench().is_paused() {
         return None;

@@ -445,6 +445,7 @@ impl CommitQueue {
         }
     }
 
+    /// Makes a commit of everything collected, and sends it to the writer.
     fn seal<F: CommitFrontier>(&mut self, frontier: &mut F, last: bool) -> Result<(), Error> {
         self.wake()?;
         if let Some(OutputFile { name, hash }) = &self.jsonl {
@@ -457,6 +458,7 @@ impl CommitQueue {
         self.dispatch(CommitUnit { items, batch })
     }
 
+    /// Sends a commit to the writer, which is started if it does not run.
     fn dispatch(&mut self, commit: CommitUnit) -> Result<(), Error> {
         self.writer = match std::mem::replace(&mut self.writer, WriterThread::Over) {
             WriterThread::Waiting(work) => {
@@ -529,6 +531,7 @@ impl CommitProgress {
     }
 }
 
+/// The lengths of the output files in the form that a frontier takes.
 fn ends(ends: &BTreeMap<Box<str>, u64>) -> Vec<(&str, u64)> {
     ends.iter().map(|(name, end)| (&**name, *end)).collect()
 }
@@ -658,6 +661,7 @@ impl OutputFiles {
         Ok(())
     }
 
+    /// Appends bytes to a file, which is created if its committed length `end` is zero, and syncs it.
     fn append_to(&mut self, name: &str, bytes: &[u8], end: u64) -> std::io::Result<()> {
         let file = match self.open.entry(name.into()) {
             Entry::Occupied(open) => open.into_mut(),

@@ -204,6 +204,7 @@ impl Shard {
         Some(most.wrapping_sub(most.wrapping_sub(low) & mask))
     }
 
+    /// Stores the low bytes of a number in a slot.
     fn set(&mut self, slot: usize, number: u64) {
         let width = self.table.width;
         self.table.slots[slot * width..(slot + 1) * width].copy_from_slice(&number.to_le_bytes()[..width]);

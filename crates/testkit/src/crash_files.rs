@@ -186,6 +186,7 @@ impl Disk {
         }
     }
 
+    /// Applies a change of names, which is unsynced until the folder is synced.
     fn name(&mut self, folder_of: &str, naming: Naming) {
         naming.apply(&mut self.names);
         self.unsynced_names.entry(folder(folder_of).to_owned()).or_default().push(naming);

@@ -97,6 +97,7 @@ impl<P: ServeConnection> WorkerState<P> {
         jobs.into_iter().for_each(|job| self.restart(job));
     }
 
+    /// Starts a job that is already counted: `start` counts it again, so `done` corrects the count.
     fn restart(self: &Rc<Self>, job: Box<Job>) {
         self.start(job);
         self.work.done();

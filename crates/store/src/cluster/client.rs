@@ -215,12 +215,14 @@ impl FleetClient {
             .collect()
     }
 
+    /// A call of a script on the keys of a bucket.
     fn script<'a>(&self, script: &'a Script, bucket: u32, arguments: Vec<Vec<u8>>) -> StoreCommand<'a> {
         let keys = self.bucket_keys(bucket);
         let key = keys.first().cloned().unwrap_or_default();
         StoreCommand { key, kind: Kind::Script { script, keys, arguments } }
     }
 
+    /// A call of a script on the pool of pages, which divides the page limit among the buckets.
     fn pool<'a>(&self, script: &'a Script, arguments: Vec<Vec<u8>>) -> StoreCommand<'a> {
         let key = self.crawl_key("pool");
         StoreCommand { key: key.clone(), kind: Kind::Script { script, keys: vec![key], arguments } }
@@ -295,6 +297,7 @@ impl FleetClient {
         self.put_numbered(batches, self.puts)
     }
 
+    /// Puts links; with a number other than 0, the store stores the answer for repeated attempts.
     fn put_numbered(
         &mut self,
         batches: &[(u32, Vec<QueuedLink>)],
@@ -668,11 +671,13 @@ impl FleetClient {
         Ok(())
     }
 
+    /// Runs one command that writes, and waits for its replication.
     fn one(&mut self, command: StoreCommand<'_>) -> Answer {
         let mut answers = self.nodes.run(&[command], true);
         answers.pop().unwrap_or_else(|| Ok(Value::Nil))
     }
 
+    /// Runs one command without waiting for replication.
     fn read(&mut self, command: StoreCommand<'_>) -> Answer {
         let mut answers = self.nodes.run(&[command], false);
         answers.pop().unwrap_or_else(|| Ok(Value::Nil))
@@ -683,6 +688,7 @@ fn plain(key: &str, parts: Vec<Vec<u8>>) -> StoreCommand<'static> {
     StoreCommand { key: key.to_owned(), kind: Kind::Plain(parts) }
 }
 
+/// Decodes the reply to a take; `None` if the bucket has another owner or epoch.
 fn take_result(reply: Vec<Value>) -> Result<Option<TakeResult>, Unreachable> {
     if reply.first().is_none_or(|done| integer(done) != 1) {
         return Ok(None);
@@ -722,6 +728,7 @@ fn store_lease_ms(lease_ms: u64) -> u64 {
     lease_ms + SKEW_MS.min(lease_ms / 3)
 }
 
+/// A number as an argument of a script.
 fn number(value: impl Into<u64>) -> Vec<u8> {
     value.into().to_string().into_bytes()
 }

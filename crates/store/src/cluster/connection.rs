@@ -55,6 +55,7 @@ pub enum Kind<'a> {
 }
 
 impl StoreCommand<'_> {
+    /// The bytes of the command. A script is sent by its digest, or `with_source`.
     fn packed(&self, with_source: bool) -> Vec<u8> {
         match &self.kind {
             Kind::Plain(parts) => {
@@ -165,6 +166,7 @@ impl Nodes {
         Err(fault)
     }
 
+    /// Asks one node for the slots of all nodes.
     fn ask_topology(&mut self, address: &(String, u16)) -> Result<(), Unreachable> {
         let info = self.call(address, &redis::cmd("INFO").arg("cluster").get_packed_command())?;
         let text = match &info {
@@ -243,6 +245,7 @@ impl Nodes {
         self.by_address.get_mut(address).ok_or_else(|| Unreachable::passing("no connection"))
     }
 
+    /// The node that holds a key.
     fn node_of(&self, key: &str) -> Option<(String, u16)> {
         if self.is_cluster { self.slots.get(slot_of(key))?.clone() } else { self.slots.first()?.clone() }
     }
@@ -270,6 +273,7 @@ impl Nodes {
         answers.into_iter().map(|answer| answer.unwrap_or_else(|| Err(Unreachable::passing("lost")))).collect()
     }
 
+    /// Sends the commands that have no answer yet, and stores the answers. Commands to retry stay without an answer.
     fn attempt(
         &mut self,
         commands: &[StoreCommand<'_>],
@@ -370,6 +374,8 @@ impl Nodes {
         }
     }
 
+    /// Reads the replies of one node, and waits for replication if `replicate` is set. Returns the replies, and whether
+    /// the writes are replicated.
     fn receive(
         &mut self,
         node: &(String, u16),
@@ -431,6 +437,7 @@ impl Nodes {
         alone
     }
 
+    /// Asks a node whether it has no replica, or only failed ones.
     fn has_no_replica(&mut self, node: &(String, u16)) -> Result<bool, Unreachable> {
         if !self.is_cluster {
             let Value::Array(role) = self.call(node, &redis::cmd("ROLE").get_packed_command())? else {

@@ -146,6 +146,7 @@ impl FleetFrontier {
         self.durable_marks
     }
 
+    /// Returns an error if this process has lost its lease.
     fn check(&self) -> Result<(), StoreError> {
         if let Some(why) = &self.lost {
             return Err(StoreError::new(StoreErrorKind::LeaseLost, why.as_str()));

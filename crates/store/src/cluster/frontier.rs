@@ -57,6 +57,7 @@ impl BlockingFrontier {
         }
     }
 
+    /// The fencing token of a bucket, which is acquired if it is not held.
     fn token(&mut self, bucket: u32) -> Result<LeaseToken, StoreError> {
         if let Some(held) = self.held.get(&bucket) {
             return Ok(LeaseToken { bucket, epoch: held.epoch });
@@ -73,6 +74,7 @@ impl BlockingFrontier {
         link.fingerprint(self.key)
     }
 
+    /// Removes a link from the leased ones; an error if it is not leased.
     fn end_lease(&mut self, link: &Link) -> Result<u64, StoreError> {
         let fingerprint = self.fingerprint(link);
         if self.leased.remove(&fingerprint) {

@@ -188,6 +188,8 @@ impl LeaseThread {
         }
     }
 
+    /// Called when the store has answered: tells the user about the end of an outage, and about nodes without a
+    /// replica.
     fn answered(&mut self) {
         if self.silent_since.take().is_some() {
             self.shared.say("the store answers again");
@@ -199,6 +201,7 @@ impl LeaseThread {
         self.told_single_copy = alone;
     }
 
+    /// Called when the store has not answered: tells the user once.
     fn is_silent(&mut self, fault: &Unreachable) {
         if self.silent_since.is_none() {
             let words =
@@ -233,6 +236,7 @@ impl LeaseThread {
         }
     }
 
+    /// Does everything that is due: renewal, leasing of links, survey.
     fn work(&mut self) -> Result<(), Unreachable> {
         if self.last_renewal.elapsed() >= self.times.renew_every {
             self.renew()?;
@@ -262,6 +266,7 @@ impl LeaseThread {
         Ok(())
     }
 
+    /// Leases links in advance, for hosts that have few left.
     fn take(&mut self) -> Result<(), Unreachable> {
         if self.ahead >= AHEAD_IN_ALL || self.shared.stalled.load(Ordering::Acquire) {
             return Ok(());
@@ -568,6 +573,7 @@ impl LeaseThread {
 }
 
 impl Held {
+    /// Updates the number of queued links, and whether more can be leased.
     fn note_queued(&mut self, queued: u64) {
         self.queued = queued;
         let known: u64 = self.hosts.values().map(|host| host.left).sum();

@@ -174,6 +174,7 @@ pub fn requeue(
     Ok(())
 }
 
+/// Puts the collected links, and renews the lock.
 fn put(client: &mut FleetClient, batches: &mut BTreeMap<u32, Vec<QueuedLink>>) -> Result<(), Unreachable> {
     let batches: Vec<_> = std::mem::take(batches).into_iter().collect();
     client.put(&batches)?;

@@ -90,6 +90,7 @@ impl SettleThread {
         }
     }
 
+    /// The loop of the thread: takes outgoing work, puts links, marks requests, and closes segments that are due.
     fn work(&mut self) -> Result<(), String> {
         loop {
             let shared = Arc::clone(&self.shared);
@@ -317,6 +318,7 @@ impl SettleThread {
         if has_waited || abandon || self.shared.has_ended() { Err(why) } else { Ok(()) }
     }
 
+    /// Ends a stall, and tells the user.
     fn resume(&mut self) {
         if std::mem::take(&mut self.is_silent) {
             self.shared.set_stall(None);

@@ -213,6 +213,7 @@ impl Shared {
         *self.stall.lock().unwrap_or_else(PoisonError::into_inner) = why;
     }
 
+    /// Why results cannot be stored, if so.
     pub fn stall(&self) -> Option<String> {
         self.stall.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -81,6 +81,7 @@ impl CrawlFile {
         serde_json::to_string_pretty(self).unwrap_or_default()
     }
 
+    /// The checksum of the contents.
     fn sum(&mut self) -> u64 {
         // The field is cleared in place. Copying the settings would be expensive with many roots.
         let check = std::mem::take(&mut self.check);
@@ -376,6 +377,7 @@ pub fn remove(directory: &Path, outside: Option<&str>) -> Result<Vec<String>, St
     remove_in(&files, outside)
 }
 
+/// As [`remove`], for any implementation of [`Files`], without a lock.
 fn remove_in(files: &Arc<dyn Files>, outside: Option<&str>) -> Result<Vec<String>, StoreError> {
     match CrawlFile::find(&**files, NAME) {
         // If `crawl.json` is damaged, a log shows that the directory belongs to a crawl.

@@ -338,6 +338,7 @@ impl DiskFrontier {
         self.seal(outputs, true)
     }
 
+    /// Makes a commit, as described at [`Self::commit`] and [`Self::commit_at_end`].
     fn seal(&mut self, outputs: &[(&str, u64)], at_end: bool) -> Result<Option<CommitBatch>, StoreError> {
         if let Some(chunk) = self.graph.take() {
             self.append_chunk(&chunk)?;
@@ -463,6 +464,7 @@ impl DiskFrontier {
         self.state.host_bytes()
     }
 
+    /// Appends a chunk of the link graph to the journal.
     fn append_chunk(&mut self, chunk: &[u8]) -> Result<(), StoreError> {
         let position = self.journal.append(&Record::Edges { previous: self.last_chunk, chunk })?;
         self.last_chunk = Some(position);
@@ -480,6 +482,7 @@ impl DiskFrontier {
         self.append_record(lane, link, replaces, false)
     }
 
+    /// Appends the record of a link to the journal, and queues it.
     fn append_record(
         &mut self,
         lane: LaneId,
@@ -569,12 +572,14 @@ impl DiskFrontier {
         Ok(link)
     }
 
+    /// Removes a link from the leased ones; an error if it is not leased.
     fn end_lease(&mut self, link: &Link) -> Result<Leased, StoreError> {
         let ended = self.leased.remove(&link.fingerprint(self.key));
         ended.ok_or_else(|| StoreError::new(StoreErrorKind::Misuse, format!("{} is not leased", link.url)))
     }
 }
 
+/// The URL of a link record, as text.
 fn address(record: &LinkRecord<'_>, host: &str) -> String {
     [if record.https { "https://" } else { "http://" }, host, record.rest].concat()
 }

@@ -155,6 +155,7 @@ impl GraphEncoder {
         !self.text_bytes.is_empty()
     }
 
+    /// The number of a URL in the block's dictionary, to which it is added if necessary.
     fn url_number(&mut self, url: &str) -> u32 {
         let next = self.start + self.added;
         let number = *self.block.entry(xxh3_64_with_seed(url.as_bytes(), self.key)).or_insert(next);
@@ -370,6 +371,7 @@ impl GraphDecoder {
         Some(())
     }
 
+    /// Reads the beginning of a chunk, up to its pages. Returns its flags.
     fn read_tables(&mut self, bytes: &mut Bytes<'_>) -> Option<u8> {
         let flags = bytes.byte()?;
         self.texts.clear();

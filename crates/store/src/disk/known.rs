@@ -126,6 +126,7 @@ impl Known {
         Ok(())
     }
 
+    /// Writes these fingerprints, in ascending order, as a new run. All filters together use at most `filters` bytes.
     fn write_run(
         &mut self,
         count: u64,

@@ -228,6 +228,7 @@ impl LogWriter {
         written
     }
 
+    /// Writes a frame, and what has to be written before and after it.
     fn try_write(&mut self, batch: &CommitBatch) -> Result<(), StoreError> {
         if let Some(crawl) = self.uncommitted.take() {
             self.make_durable(crawl)?;
@@ -311,6 +312,7 @@ impl LogReader {
         }
     }
 
+    /// Opens the log files with these numbers.
     fn open_listed(files: &Arc<dyn Files>, crawl: u64, listed: &[u32]) -> Result<(Self, Option<String>), StoreError> {
         let last = listed.last().copied().unwrap_or(0);
         let begins = |number: &&u32| {
@@ -578,6 +580,7 @@ impl LogReader {
         Err(damaged(&*self.files, &name, &format!("no record at byte {within}")))
     }
 
+    /// Reads `wanted` bytes at a position into the window.
     fn fill_window(&mut self, position: u64, wanted: usize) -> Result<(), StoreError> {
         let mut window = std::mem::take(&mut self.window);
         if let Some((section, _)) = self.section_at(position) {

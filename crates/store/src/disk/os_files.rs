@@ -33,6 +33,7 @@ impl OsFiles {
         Self { path: path.to_owned(), root: OnceLock::new() }
     }
 
+    /// The open directory.
     fn root(&self) -> io::Result<Arc<OwnedFd>> {
         if let Some(root) = self.root.get() {
             return Ok(Arc::clone(root));

@@ -385,6 +385,7 @@ fn whole_steps(steps: &mut Chain, chains: &mut Chains) -> Vec<u8> {
     piece
 }
 
+/// Adds a link to the level of its rank, which is created if necessary.
 fn push_into(levels: &mut Vec<Level>, rank: i32, position: u64, chains: &mut Chains) {
     let at = levels.partition_point(|level| level.rank < rank);
     match levels.get_mut(at).filter(|level| level.rank == rank) {
@@ -431,6 +432,7 @@ fn links(written: &[u8]) -> impl Iterator<Item = (i32, u64)> {
     })
 }
 
+/// Encodes links.
 fn write(links: impl Iterator<Item = (i32, u64)>) -> Vec<u8> {
     let mut written = Vec::with_capacity(MAX_ENCODED + 2 * 10);
     let mut before = (0, 0);
@@ -441,6 +443,7 @@ fn write(links: impl Iterator<Item = (i32, u64)>) -> Vec<u8> {
     written
 }
 
+/// Encodes one link, relative to the one before it.
 fn write_link(before: (i32, u64), (rank, position): (i32, u64), out: &mut Vec<u8>) {
     write_number(u64::from(rank.wrapping_sub(before.0) as u32), out);
     write_number(if rank == before.0 { position - before.1 } else { position }, out);

@@ -244,6 +244,7 @@ pub(super) enum Unreadable {
     Wrong,
 }
 
+/// The check of a record.
 fn check(tag: u8, body: &[u8], crawl: u64, position: u64) -> u32 {
     xxh3_64_with_seed(body, crawl ^ position ^ (u64::from(tag) << 56)) as u32
 }

@@ -36,6 +36,7 @@ impl<'a> Replay<'a> {
         Self { key, files, seen, gone: HashMap::new(), settled: 0, last_size_check: from, text: String::new() }
     }
 
+    /// Applies the record at a position.
     pub fn play(&mut self, state: &mut State, position: u64, record: Record<'_>) -> Result<(), StoreError> {
         if self.settled >= REMOVAL_BATCH {
             self.remove_collected(state)?;

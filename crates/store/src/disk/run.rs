@@ -179,6 +179,7 @@ impl RunWriter {
         head.copy_from_slice(&xxh3_64_with_seed(fingerprints, self.run.seed ^ number).to_le_bytes());
     }
 
+    /// Writes the collected pages to the file.
     fn write_row(&mut self) -> io::Result<()> {
         let pages_before = self.run.firsts.len() - self.row.len() / PAGE;
         self.run.file.write_at(&self.row, (pages_before * PAGE) as u64)?;
@@ -211,6 +212,7 @@ fn seed(crawl: u64, number: u32) -> u64 {
     crawl ^ (u64::from(number) << 32)
 }
 
+/// The checksum of index, filter and trailer.
 fn tail_sum(tail: &[u8], trailer: &[u8; TRAILER], seed: u64) -> u64 {
     xxh3_64_with_seed(tail, seed ^ xxh3_64_with_seed(&trailer[..TRAILER - 8], seed))
 }

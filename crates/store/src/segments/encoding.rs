@@ -91,6 +91,7 @@ pub struct SegmentIndex {
     pub groups: Vec<IndexEntry>,
 }
 
+/// The bytes of a segment with these groups.
 pub fn encode(owner: &str, groups: &[SegmentGroup]) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut index = SegmentIndex { owner: owner.to_owned(), groups: Vec::new() };

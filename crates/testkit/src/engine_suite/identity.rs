@@ -103,6 +103,7 @@ pub fn logins_are_for_their_origin(engine: EngineName) {
     }
 }
 
+/// Settings for a crawl through a proxy.
 fn through(engine: EngineName, root: &str, scheme: &str, proxy: &RunningProxy) -> Config {
     let mut config = config(engine, &[root]);
     config.proxy = Some(format!("{scheme}://{}", proxy.address()));

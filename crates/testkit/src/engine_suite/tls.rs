@@ -11,6 +11,7 @@ fn secure(address: &str, certificate: CertificateKind) -> Site {
     Site::https(&format!("{address}:0"), certificate).expect("a loopback address")
 }
 
+/// Crawls a host with this certificate, and checks that the TLS error contains these words.
 fn failed_as(engine: EngineName, address: &str, certificate: CertificateKind, words: &str) {
     let site = secure(address, certificate).fallback(Response::html("page"));
     let root = site.url("/");
@@ -25,6 +26,7 @@ fn failed_as(engine: EngineName, address: &str, certificate: CertificateKind, wo
     assert_eq!(web.requests(), 0);
 }
 
+/// Crawls a site whose certificate authority is trusted.
 fn trusted(
     engine: EngineName,
     site: Site,

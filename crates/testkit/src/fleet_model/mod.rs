@@ -191,6 +191,7 @@ impl World {
         }
     }
 
+    /// Runs the schedule to its end, and checks the results.
     fn play(mut self) -> Result<ScheduleReport, String> {
         let faulty = self.setup.events;
         let limit = faulty + 400_000;
@@ -257,6 +258,7 @@ impl World {
         }
     }
 
+    /// Injects a random fault.
     fn fault(&mut self) {
         let pick = self.rng.below(self.processes.len());
         match self.rng.below(12) {
@@ -287,6 +289,7 @@ impl World {
         }
     }
 
+    /// Lets a random process make one step, and applies its effects.
     fn step_process(&mut self) -> Result<(), String> {
         let pick = self.rng.below(self.processes.len());
         if self.processes[pick].paused {

@@ -509,6 +509,7 @@ impl Work {
     }
 }
 
+/// Continues with the next bucket after a put was answered.
 fn next_target(
     page: ModelPage,
     mut targets: Vec<(usize, Vec<ModelPage>)>,
@@ -520,6 +521,7 @@ fn next_target(
     Step::Put { page, targets, number: None }
 }
 
+/// The step after a page was settled. With all rules enabled, the page is done.
 fn settled(page: ModelPage, protocol: FleetProtocol) -> Step {
     match (protocol.record_first, protocol.links_first) {
         (false, _) => Step::LateWrite(page),

@@ -311,6 +311,7 @@ impl WebModel {
         expected
     }
 
+    /// The expected result of a URL, and the links on its page.
     fn expected_result(&self, at: &Url, rules: &Rules) -> (ExpectedCrawl, Vec<Url>) {
         let unasked = |outcome, error| (ExpectedCrawl { outcome, error, asked: false }, Vec::new());
         if let Some((outcome, kind)) = self.out_of_reach(at) {
@@ -405,6 +406,7 @@ impl WebModel {
         }
     }
 
+    /// The reply to the next request for a URL: its content, its Retry-After in seconds, and its size.
     fn said(&mut self, at: &Url) -> (SimAnswer, Option<u64>, u64) {
         let asked = self.asked.entry(at.as_str().into()).or_default();
         let nth = *asked;
@@ -510,6 +512,7 @@ fn hop(at: &Url) -> SimAnswer {
     }
 }
 
+/// Maps a private address of the model to a public one, and leaves others unchanged.
 fn public(ip: IpAddr) -> IpAddr {
     match ip {
         IpAddr::V4(v4) if v4.octets()[0] == 10 => IpAddr::V4(Ipv4Addr::new(93, 184, 217, v4.octets()[3])),

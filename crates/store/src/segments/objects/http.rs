@@ -112,6 +112,7 @@ impl Transport {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Sends a request over an idle connection if there is one, otherwise over a new one.
     fn exchange(&self, origin: &ServerKey, request: Vec<u8>) -> Result<HttpResponse, HttpError> {
         let kept = self.idle().remove(origin);
         if let Some(kept) = kept {
@@ -150,6 +151,7 @@ impl Transport {
         Err(connect(last))
     }
 
+    /// Sends a request over this connection and reads the response. A reusable connection becomes idle.
     fn ask(&self, open: OpenConn, origin: &ServerKey, request: Vec<u8>) -> Result<HttpResponse, Refused> {
         let OpenConn { mut socket, mut conn } = open;
         let mut answer = ReceivedAnswer::default();
