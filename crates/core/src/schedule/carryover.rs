@@ -91,7 +91,8 @@ pub struct RobotsNote {
 pub const LONGEST_NOTED: usize = 64 << 10;
 /// Number of origins of one host whose robots.txt is stored.
 const MAX_NOTED: usize = 8;
-/// Limit on their total size. Every change rewrites the whole note, and the host determines how often that happens.
+/// Limit on the total size of one host's stored robots.txt files. Every change rewrites the whole note, and the host
+/// determines how often that happens.
 const ROOM: usize = 2 * LONGEST_NOTED;
 
 impl LaneNote {

@@ -75,7 +75,7 @@ impl LinkRef<'_> {
         rank(self.depth, self.request.map_or(0, |request| request.priority))
     }
 
-    /// Its fingerprint, by which the frontier recognises it.
+    /// Its fingerprint, by which the frontier recognises it. `key` is the key of the hash.
     pub fn fingerprint(&self, key: u64) -> u64 {
         link_fingerprint(self.url, self.kind, key) ^ self.request.map_or(0, |request| request.identity(key))
     }
@@ -115,7 +115,7 @@ pub struct FoundEdges<'a> {
     /// The source is a sitemap file, which is distinct from a page at the same URL.
     pub is_sitemap: bool,
     pub links: &'a LinkList,
-    /// Links that a limit cut off.
+    /// How many links a limit cut off.
     pub cut: u32,
 }
 

@@ -570,7 +570,7 @@ impl<F: Frontier> Keeper<F> {
         self.release_hosts(now)
     }
 
-    /// Adds links that the user or a sitemap vouches for. Returns for each whether it was new.
+    /// Adds links that come from the user or a sitemap, or whose host was released. Returns for each whether it was new.
     fn put_all(&mut self, links: &[Link], now: Time) -> Result<Vec<bool>, StoreError> {
         let mut new = Vec::with_capacity(links.len());
         self.note_requests(links);

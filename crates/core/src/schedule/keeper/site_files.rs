@@ -50,7 +50,7 @@ impl<F: Frontier> Keeper<F> {
     /// |---|---|
     /// | 2xx, read up to the size limit | as the rules say |
     /// | 4xx, but not 429 | allowed: there is no file |
-    /// | 429, 5xx and other responses, too many redirects or one to a refused address | `robots`, `robots_unreachable` |
+    /// | 429, 5xx and other responses, too many redirects or one to a refused address | `robots` with the error `robots_unreachable` |
     /// | no response, or an incomplete one | `failed` with the same error (`refused` if the host itself is refused) |
     fn robots_state(&self, visit: &Visit, origin: &Origin, bytes: &[u8], now: Time) -> RobotsState {
         let tries = visit.link.tries;

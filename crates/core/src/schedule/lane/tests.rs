@@ -89,6 +89,7 @@ fn pages_of_one_template_are_of_one_kind() {
 
 #[test]
 fn a_host_whose_answers_wait_for_us_has_fewer_with_us_at_a_time() {
+    // Ends `count` requests. The host takes `coming` milliseconds; then the response waits here for `lying`.
     let answers = |pace: &mut LanePace, count: u64, coming: u32, lying: u32| {
         for moment in 0..count {
             end(pace, answer(coming, lying), at(moment), at(moment));

@@ -13,7 +13,7 @@
 //! | `Wider` | one more than before | kept, unless at least three quarters of the growth was wasted |
 //! | `Narrower` | two thirds of before | undone, unless at least three quarters of the difference was wasted |
 //! | `Check` | constant, right after latencies rose | `Backoff` if they are still high |
-//! | `Backoff` | half of before | undone only if the narrower width certainly does not help |
+//! | `Backoff` | half of before | undone only if the narrower width clearly does not help |
 //!
 //! Experiments that show nothing become rarer, so that a host that never queues loses only about two percent of its
 //! throughput.

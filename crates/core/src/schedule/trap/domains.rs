@@ -38,6 +38,7 @@ pub struct Domains {
     released: Vec<Link>,
 }
 
+/// The counts of one registrable domain: hosts that count towards its limit, and hosts with enough new pages.
 #[derive(Clone, Copy, Debug, Default)]
 struct Domain {
     hosts: u32,

@@ -21,8 +21,8 @@
 //! whose budget is spent does not enter the frontier: it has no record and is counted here. Paths that repeat or are
 //! very deep are rejected by [`crate::page::scope`]; they are counted here too.
 //!
-//! Roots and links that the user adds are not charged. Entries of sitemaps are charged only to the budgets of sitemaps
-//! and of the log (`costs`).
+//! Roots and links that the user adds are not charged; they only count towards `--max-pages-per-host`. Entries of
+//! sitemaps do too, and are charged only to the budgets of sitemaps and of the log (`costs`).
 //!
 //! Each run starts with full budgets, except those for the hosts of a domain and for `--max-pages-per-host`. Memory is
 //! bounded, independent of the number of hosts and patterns.
@@ -196,7 +196,7 @@ pub struct Cut {
     pub at: Box<str>,
     /// Number of skipped links; a link found twice counts twice.
     pub left: u64,
-    /// The first skipped link, shortened if very long.
+    /// The first skipped link. For the rules about paths, only its first characters.
     pub example: Box<str>,
 }
 

@@ -15,7 +15,7 @@ const NAMES: usize = 32;
 /// Limit on the bytes of a pattern.
 const LONGEST: usize = 1_000;
 
-/// Whether a path has more segments than any site needs.
+/// Whether a path has more segments than the paths of ordinary sites.
 pub fn is_deep(path: &str) -> bool {
     // Fast exit: most paths are too short.
     path.len() > 2 * DEEPEST && segments(path).count() > DEEPEST

@@ -69,7 +69,7 @@ pub(super) struct Evictable {
     full_until: Time,
     /// Limit on lanes.
     max_lanes: usize,
-    /// Lanes with work that are taken at once.
+    /// Up to this many lanes with work are taken from the frontier at once: see [`IDLE_LANES`].
     eager_lanes: usize,
     /// Limit on links on the workbench. Very many lanes may exceed it, because each gets at least [`MIN_BATCH`].
     max_links: usize,

@@ -623,6 +623,7 @@ impl Workbench {
         }
     }
 
+    /// Starts the next request of a lane. If none can start, puts the lane in the queue of what it waits for.
     fn start(&mut self, id: LaneId, now: Time) -> Option<Job> {
         let (link, purpose, addresses) = match self.select(id, now) {
             Selection::Go(link, purpose, addresses) => (link, purpose, addresses),

@@ -35,8 +35,8 @@ pub(super) enum WaitState {
     Unproven,
 }
 
-/// One slot in this many is not given to slow lanes that have a request in flight. At most as many are reserved for
-/// quick lanes.
+/// One slot in this many is not given to a slow lane that already has a request in flight. Up to the same number of
+/// slots is reserved for quick lanes.
 const RESERVED_PART: usize = 8;
 
 /// How many slots are reserved for one quick lane.
@@ -216,7 +216,7 @@ impl Workbench {
     }
 
     /// Called while all slots, or all unreserved slots, are in use. If slow responses hold more than half of all slots
-    /// while a quick lane or an unproven lane waits, asks the excess ones to close. Returns when to count again.
+    /// while a quick lane or an unproven lane waits, has the workers close the excess ones. Returns when to count again.
     pub(super) fn press_slow_responses(&mut self, now: Time) -> Time {
         let is_kept_out = self.queues.has_unproven();
         if (self.queues.is_nothing_ready() && !is_kept_out) || self.fast_lanes == 0 {

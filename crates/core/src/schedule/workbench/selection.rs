@@ -56,7 +56,8 @@ impl Workbench {
             // A proxy resolves the name.
             _ if pick::is_for_proxies_to_resolve(lane, &rules) => proxy::literal(&lane.name).into_iter().collect(),
             stale => {
-                // Links with a forbidden name or port were settled on arrival: looking them up would reveal them.
+                // Links with a refused name or port were settled on arrival. If no other link is left, the name is not
+                // looked up, because the lookup would leak it.
                 let tries = if let Addresses::Again { tries, .. } = stale { *tries } else { 0 };
                 if lane.queue.is_empty() && lane.site_files.is_empty() && lane.retries.is_empty() {
                     return Selection::Blocked(Time::NEVER);
