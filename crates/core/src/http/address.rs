@@ -1,7 +1,7 @@
 //! Which addresses and ports are never connected to: everything that is not the public Internet.
 //!
-//! Invariant: the decision is about the address that is connected to, not about its spelling in a URL, and every IPv6
-//! form that embeds an IPv4 address is resolved to it.
+//! Invariant: the decision is about the address that is connected to, not about its spelling in a URL. An IPv6 address
+//! that embeds an IPv4 address is judged as that IPv4 address.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -88,7 +88,7 @@ pub(in crate::http) use tls::Tls;
 
 /// Consumes a response.
 pub trait Receiver {
-    /// A holder for the bytes of a head that arrives in pieces, if they are charged to a budget.
+    /// The memory charge for a head that arrives in pieces; `None` if it is not charged to a budget.
     fn hold_head(&self) -> Option<Held> {
         None
     }
@@ -631,7 +631,7 @@ impl Conn {
         }
     }
 
-    /// Returns how many bytes were consumed.
+    /// Decrypts records and processes their plaintext. Returns how many bytes of ciphertext were consumed.
     fn decrypt(
         &mut self,
         tls: &mut Tls,

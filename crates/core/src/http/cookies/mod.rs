@@ -69,6 +69,7 @@ struct Cookie {
     path: Box<str>,
     /// `i64::MAX` for a session cookie, which lasts as long as the crawl.
     expires: i64,
+    /// The ticks of the jar's logical clock when it was created and when it was last sent.
     created: u64,
     used: u64,
     host_only: bool,

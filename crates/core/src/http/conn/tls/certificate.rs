@@ -23,6 +23,7 @@ const SEQUENCE: u8 = 0x30;
 /// Context tags within a certificate: the version before the serial number, the extensions at the end.
 const VERSION: u8 = 0xa0;
 const EXTENSIONS: u8 = 0xa3;
+/// Universal tags: OCTET STRING, UTCTime, GeneralizedTime and BMPString.
 const OCTETS: u8 = 0x04;
 const UTC_TIME: u8 = 0x17;
 const LONG_TIME: u8 = 0x18;

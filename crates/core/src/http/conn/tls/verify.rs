@@ -1,8 +1,13 @@
 //! [`Verifier`]: verification of server certificates.
 //!
-//! It wraps the standard verifier of rustls. It also distinguishes self-signed certificates from those of unknown
-//! issuers, accepts pinned certificates that are marked as those of an authority, can be configured to accept every certificate, and refuses very long chains, because each certificate takes
-//! many times its size in memory. Signatures of the handshake are always checked.
+//! It wraps the standard verifier of rustls, with these differences:
+//!
+//! - It reports self-signed certificates as such.
+//! - It accepts pinned certificates that are marked as those of an authority.
+//! - It can be configured to accept every certificate.
+//! - It refuses very long chains, because each certificate takes many times its size in memory.
+//!
+//! Signatures of the handshake are always checked.
 
 use std::sync::Arc;
 
@@ -47,7 +52,7 @@ impl Verifier {
     }
 }
 
-/// An error that the standard verifier does not distinguish.
+/// The error for a self-signed certificate, which the standard verifier does not distinguish from other faults.
 #[derive(Debug, thiserror::Error)]
 #[error("certificate self-signed: only the server itself vouches for it")]
 pub(super) struct SelfSigned;
@@ -73,7 +78,8 @@ impl ServerCertVerifier for Verifier {
             None => Ok(ServerCertVerified::assertion()),
             Some(roots) => roots.verify_server_cert(certificate, intermediates, name, ocsp, now),
         };
-        // The standard verifier checks the validity period first, so this error means that it is valid now.
+        // This is the error for an authority's certificate in place of a server's. The standard verifier checks the
+        // validity period before that, so the certificate is valid now.
         if matches!(result, Err(Error::InvalidCertificate(CertificateError::Other(_))))
             && self.pinned.iter().any(|pinned| pinned == certificate)
         {
