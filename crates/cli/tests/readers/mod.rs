@@ -1,7 +1,7 @@
 //! Python programs that read the crawler's output, independently of its own code.
 //!
-//! The programs are installed once into a virtual environment below the target folder. Tests that use them are marked
-//! `#[ignore = "needs python"]`.
+//! The programs are installed once into a virtual environment below the target folder. A test that uses them must be
+//! marked `#[ignore = "needs python"]`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

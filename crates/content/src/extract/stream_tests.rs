@@ -1,4 +1,4 @@
-//! Extraction without a tree gives what the tree gives.
+//! Extraction without a tree gives the same results as extraction from the tree.
 
 use std::sync::LazyLock;
 
