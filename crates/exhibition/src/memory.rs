@@ -204,10 +204,7 @@ impl WaitingCrawl {
             all_roots += &std::fs::read_to_string(&server.roots)?.replace("//127.1.", &hosts);
         }
         std::fs::write(&roots, all_roots)?;
-        // The scheduler reserves an eighth of the slots when hosts hold theirs for a long time. Opening many fetches
-        // takes so long that this happens here, so allow more. Only `uring` has that many fetches in one process.
-        let concurrency = if engine == EngineName::Uring { count + count / 7 + 1 } else { count };
-        let task = CrawlTask { engine, roots, ca, concurrency, per_host: each };
+        let task = CrawlTask { engine, roots, ca, concurrency: count, per_host: each };
         Ok(Self { crawler: CrawlerProcess::start(program, &task)?, served, count, pages: all_pages })
     }
 

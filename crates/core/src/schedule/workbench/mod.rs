@@ -27,11 +27,14 @@
 //! - robots.txt is fetched before the first page of an origin.
 //! - A link whose outcome is known is settled at once, so that no timer decides when the crawl ends.
 
+mod dispatch;
 mod eviction;
 mod lane_queues;
 mod pick;
 mod queues;
 mod selection;
+mod slots;
+mod steering;
 #[cfg(test)]
 mod tests;
 
@@ -46,16 +49,15 @@ use hashbrown::HashMap;
 use self::eviction::{Evictable, MIN_RESIDENCE};
 #[cfg(test)]
 pub(crate) use self::eviction::{IDLE_LANES, MAX_ROBOTS_MEMORY};
-use self::lane_queues::{LaneQueues, Ready};
+use self::lane_queues::LaneQueues;
 use self::pick::Update;
 use self::queues::WaitState;
-use self::selection::Selection;
 use crate::outcome::{ErrorKind, Failure, Outcome};
 use crate::page::link::Link;
 use crate::page::robots::Robots;
 use crate::page::url::Origin;
-use crate::rules::{Pace, Rules};
-use crate::schedule::job::{Job, JobExtras, LaneId, Purpose, SendReporter, SentRequest};
+use crate::rules::Rules;
+use crate::schedule::job::{Job, LaneId, Purpose, SendReporter, SentRequest};
 use crate::schedule::lane::{Addresses, Lane, PendingRetry, ROBOTS_LIFE, RobotsState};
 use crate::schedule::retry;
 use crate::time::Time;
@@ -91,6 +93,10 @@ pub struct Workbench {
     concurrency: usize,
     /// When the slots that slow responses hold are counted next.
     next_slot_count: Time,
+    /// When to check next whether the lanes for which slots are reserved can use them.
+    next_reserve_check: Time,
+    /// No slots are reserved before this: no lane could use them at the last check.
+    reserve_lifted_until: Time,
     /// How many pages may still be requested.
     pages_left: u64,
     /// `--rate`: no page starts before this.
@@ -191,6 +197,8 @@ impl Workbench {
             fast_lanes: 0,
             quick: QuickLanes::default(),
             next_slot_count: Time::ZERO,
+            next_reserve_check: Time::ZERO,
+            reserve_lifted_until: Time::ZERO,
             next_start: Time::ZERO,
             held: HeldLinks::default(),
             draining: false,
@@ -395,92 +403,6 @@ impl Workbench {
         }
     }
 
-    /// Stops handing out jobs. Requests in flight may finish.
-    pub fn drain(&mut self) {
-        self.draining = true;
-    }
-
-    /// Pauses or continues: while paused no request starts, and requests in flight may finish.
-    pub fn set_paused(&mut self, paused: bool) {
-        self.paused = paused;
-    }
-
-    /// Backpressure: while held back no request starts, and requests in flight may finish.
-    pub fn hold_back(&mut self, held_back: bool) {
-        self.held_back = held_back;
-    }
-
-    /// Waits for a larger share of a limit: meanwhile no request starts, and requests in flight may finish.
-    pub fn hold_for_share(&mut self, is_held: bool) {
-        self.held_for_share = is_held;
-    }
-
-    pub fn is_paused(&self) -> bool {
-        self.paused
-    }
-
-    pub fn is_draining(&self) -> bool {
-        self.draining
-    }
-
-    /// Changes the pace of all hosts.
-    pub fn set_pace(&mut self, pace: Pace, now: Time) {
-        self.rules = Arc::new(self.rules.with_pace(pace));
-        let ids: Vec<LaneId> = self.lanes.keys().copied().collect();
-        for id in ids {
-            if let Some(entry) = self.lanes.get_mut(&id) {
-                entry.lane.pace.set_mode(&self.rules);
-            }
-            self.place(id, now);
-        }
-    }
-
-    pub fn pace(&self) -> Pace {
-        self.rules.pace
-    }
-
-    /// Changes the limit on pages a second; none removes it.
-    pub fn set_rate(&mut self, rate: Option<f64>, now: Time) {
-        Arc::make_mut(&mut self.rules).rate = rate;
-        let spacing = rate.map_or(Duration::ZERO, spacing);
-        self.next_start = self.next_start.min(now + spacing);
-    }
-
-    /// Changes the limit on requests in flight at one address. Requests in flight above a lower limit may finish.
-    pub fn limit_addresses(&mut self, most: usize) {
-        Arc::make_mut(&mut self.rules).per_ip = Some(most);
-    }
-
-    /// The limit on pages a second, if there is one.
-    pub fn rate(&self) -> Option<f64> {
-        self.rules.rate
-    }
-
-    /// Removes the queued pages and the retries for which `is_meant` is true.
-    pub fn remove(&mut self, is_meant: impl Fn(&Link) -> bool, now: Time) -> Vec<Link> {
-        let mut removed = Vec::new();
-        let ids: Vec<LaneId> = self.lanes.keys().copied().collect();
-        for id in ids {
-            let Some(entry) = self.lanes.get_mut(&id) else { continue };
-            let before = removed.len();
-            let (out, kept): (Vec<Link>, Vec<Link>) = entry.lane.queue.drain(..).partition(&is_meant);
-            entry.lane.queue.extend(kept);
-            removed.extend(out);
-            for Reverse(retry) in std::mem::take(&mut entry.lane.retries) {
-                if !matches!(retry.purpose, Purpose::Robots(_)) && is_meant(&retry.link) {
-                    removed.push(retry.link);
-                } else {
-                    entry.lane.retries.push(Reverse(retry));
-                }
-            }
-            if removed.len() > before {
-                self.held.remove(removed.len() - before);
-                self.place(id, now);
-            }
-        }
-        removed
-    }
-
     /// Whether lanes wait for links from the frontier.
     pub fn awaits_refill(&self) -> bool {
         !self.wants_refill.is_empty()
@@ -501,37 +423,6 @@ impl Workbench {
         self.pages_left == 0 && self.in_flight == 0 && !self.lanes.values().any(|entry| entry.lane.has_begun_pages())
     }
 
-    /// Takes back all links that are not in flight, once no more jobs are handed out. Robots.txt fetches are dropped: a
-    /// later run starts its own.
-    pub fn take_back(&mut self) -> Vec<Link> {
-        let mut links = Vec::new();
-        for entry in self.lanes.values_mut() {
-            links.extend(entry.lane.queue.drain(..));
-            let retries =
-                entry.lane.retries.drain().filter(|Reverse(retry)| !matches!(retry.purpose, Purpose::Robots(_)));
-            links.extend(retries.map(|Reverse(retry)| retry.link));
-            entry.lane.site_files.clear();
-        }
-        self.held = HeldLinks(self.in_flight + self.decided.len());
-        links
-    }
-
-    /// Takes back all links of one lane that are not in flight, because another process takes the lane over.
-    pub fn withdraw(&mut self, id: LaneId, now: Time) -> Vec<Link> {
-        let Some(entry) = self.lanes.get_mut(&id) else { return Vec::new() };
-        let lane = &mut entry.lane;
-        lane.backlog = 0;
-        let (site_files, retries) = (lane.site_files.len(), lane.retries.len());
-        lane.site_files.clear();
-        let mut links: Vec<Link> = lane.queue.drain(..).collect();
-        let dropped = site_files + retries + links.len();
-        let retried = lane.retries.drain().filter(|Reverse(retry)| !matches!(retry.purpose, Purpose::Robots(_)));
-        links.extend(retried.map(|Reverse(retry)| retry.link));
-        self.held.remove(dropped);
-        self.place(id, now);
-        links
-    }
-
     /// How many pages may still be requested.
     pub fn pages_left(&self) -> u64 {
         self.pages_left
@@ -543,153 +434,6 @@ impl Workbench {
 
     pub fn lane(&self, id: LaneId) -> Option<&Lane> {
         self.lanes.get(&id).map(|entry| &entry.lane)
-    }
-
-    /// Lowers the number of concurrent requests, because the system lacks resources for more.
-    pub fn limit_concurrency(&mut self, concurrency: usize) {
-        self.concurrency = self.concurrency.min(concurrency.max(1));
-    }
-
-    /// What to do next.
-    pub fn next(&mut self, now: Time) -> Next {
-        loop {
-            // First, so that nothing happens to a lane between its turn and the reload of its rules.
-            if let Some((id, origin)) = self.recalls.pop_front() {
-                return Next::Recall(id, origin);
-            }
-            if let Some(visit) = self.decided.pop_front() {
-                self.held.remove(1);
-                return Next::Settle(visit);
-            }
-            if let Some(id) = self.names.pop_front() {
-                if let Some(entry) = self.lanes.get(&id) {
-                    return Next::Resolve(id, Arc::clone(&entry.lane.name));
-                }
-                continue;
-            }
-            self.wake_due(now);
-            let is_held = self.draining || self.paused || self.held_back || self.held_for_share;
-            if !is_held && self.in_flight >= self.concurrency {
-                return Next::Wait(self.press_slow_responses(now));
-            }
-            self.admit_unproven();
-            // Slow responses must be closed only while all unreserved slots are in use.
-            if is_held || !self.queues.has_unproven() {
-                self.rules.limits.pressure.set(0);
-            }
-            if is_held {
-                return Next::Wait(Time::NEVER);
-            }
-            if now >= self.next_start {
-                self.queues.release_rated();
-            }
-            self.wake_crowded();
-            let Some(Ready { lane, weight, seq }) = self.queues.pop_ready() else {
-                let due = self.queues.first_later().map_or(Time::NEVER, |(time, _)| time);
-                let due = if self.queues.has_unproven() { due.min(self.press_slow_responses(now)) } else { due };
-                return Next::Wait(if self.queues.has_rated() { due.min(self.next_start) } else { due });
-            };
-            if weight > 0 && self.lanes.get(&lane).is_some_and(|entry| entry.lane.is_without_rules()) {
-                // Its rules were evicted while it waited here: it goes last.
-                let last = Ready { weight: 0, seq, lane };
-                if let Some(WaitState::Ready(wait)) = self.lanes.get_mut(&lane).map(|entry| &mut entry.wait) {
-                    *wait = last;
-                }
-                self.queues.insert_ready(last);
-                continue;
-            }
-            if self.keeps_out(Ready { lane, weight, seq }) {
-                continue;
-            }
-            let is_slow = |entry: &Entry| entry.lane.in_flight() > 0 && entry.lane.is_slow(now);
-            if self.is_crowded() && self.lanes.get(&lane).is_some_and(is_slow) {
-                if let Some(entry) = self.lanes.get_mut(&lane) {
-                    entry.wait = WaitState::Crowded;
-                    self.queues.insert_crowded(lane);
-                }
-                continue;
-            }
-            let woken_by = self.lanes.get_mut(&lane).and_then(|entry| {
-                entry.wait = WaitState::Nowhere;
-                entry.woken_by.take()
-            });
-            let job = self.start(lane, now);
-            if let Some(ip) = woken_by {
-                self.wake_next(ip);
-            }
-            if let Some(job) = job {
-                return Next::Fetch(job);
-            }
-        }
-    }
-
-    /// Starts the next request of a lane. If none can start, puts the lane in the queue of what it waits for.
-    fn start(&mut self, id: LaneId, now: Time) -> Option<Job> {
-        let (link, purpose, addresses) = match self.select(id, now) {
-            Selection::Go(link, purpose, addresses) => (link, purpose, addresses),
-            Selection::Blocked(until) => {
-                self.request_refill(id);
-                self.note_idle(id);
-                if !until.is_never() {
-                    self.enqueue_later(id, until);
-                }
-                return None;
-            }
-            Selection::Full(ip) => {
-                self.queues.wait_for_address(ip, id);
-                if let Some(entry) = self.lanes.get_mut(&id) {
-                    entry.wait = WaitState::Queued;
-                }
-                return None;
-            }
-            Selection::RateLimited => {
-                let order = Reverse(self.queues.next_seq());
-                if let Some(ready) = self.rank(id, order)
-                    && let Some(entry) = self.lanes.get_mut(&id)
-                {
-                    entry.wait = WaitState::Rated;
-                    self.queues.insert_rated(ready);
-                }
-                return None;
-            }
-            Selection::NoRobotsRoom => {
-                match self.retry_eviction(now) {
-                    Some(later) => self.enqueue_later(id, later),
-                    None => self.enqueue_ready(id),
-                }
-                return None;
-            }
-        };
-        if self.rules.per_ip.is_some() {
-            for ip in addresses.iter() {
-                self.queues.start_at(*ip);
-            }
-        }
-        if purpose == Purpose::Page {
-            if link.tries == 0 {
-                self.pages_left = self.pages_left.saturating_sub(1);
-            }
-            if let Some(rate) = self.rules.rate {
-                self.next_start = now + spacing(rate);
-            }
-        }
-        self.in_flight += 1;
-        let lane = &mut self.lanes.get_mut(&id)?.lane;
-        lane.pace.started(now);
-        let slot = lane.take_slot(link.url.clone(), Arc::clone(&addresses), now);
-        let dns = match &mut lane.addresses {
-            Addresses::Known { took, .. } => took.take(),
-            _ => None,
-        };
-        let send_reporter = self.send_reporter.clone().filter(|_| !lane.pace.delay().is_zero());
-        if send_reporter.is_some() {
-            lane.pace.await_send(slot);
-        }
-        let http = lane.http_for(&link.url, &self.rules);
-        self.place(id, now);
-        let has_extras = dns.is_some() || send_reporter.is_some();
-        let extras = has_extras.then(|| Box::new(JobExtras { dns, send_reporter, ..JobExtras::default() }));
-        Some(Job { link, purpose, lane: id, slot, http, unprocessed: 0, addresses, extras })
     }
 
     fn entry(&mut self, id: LaneId, name: &str) -> &mut Entry {
@@ -708,11 +452,6 @@ impl Workbench {
             }
         })
     }
-}
-
-/// Time between two pages at a rate of pages per second.
-fn spacing(rate: f64) -> Duration {
-    Duration::from_secs_f64(1.0 / rate.max(1e-6))
 }
 
 /// The state after the last attempt at a robots.txt failed: every link of its origin ends with this outcome.

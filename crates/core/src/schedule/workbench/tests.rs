@@ -571,3 +571,22 @@ fn a_host_with_megabytes_of_links_leaves_time_for_others() {
         assert!(fetches(&mut bench, at(200)).iter().any(|job| job.lane == LaneId(0)), "it goes on");
     }
 }
+
+#[test]
+fn reserved_slots_are_used_if_the_fast_lanes_are_slow_now() {
+    let mut bench = bench(|config| (config.concurrency, config.per_host, config.per_ip) = (32, Some(40), Some(64)));
+    let one: &[&str] = &["93.184.216.1"];
+    stock_all(&mut bench, &[(2, one), (90, one)]);
+    let (mut fast, mut slow): (Vec<Job>, Vec<Job>) =
+        fetches(&mut bench, at(0)).into_iter().partition(|job| job.lane == LaneId(0));
+    assert_eq!((fast.len(), slow.len()), (2, 30));
+    end(&mut bench, fast.remove(0), 200, at(10));
+    assert_eq!(fetches(&mut bench, at(10)).len(), 0, "the free slot is reserved for lane 0");
+    for job in slow.drain(..11) {
+        end(&mut bench, job, 200, at(3_000));
+    }
+    // The second request of lane 0 has not ended, so its lane still counts as fast.
+    assert_eq!((bench.fast_lanes, bench.quick.lanes), (1, 1));
+    assert_eq!(fetches(&mut bench, at(3_000)).len(), 12, "lane 0 cannot use the slots that are reserved for it");
+    assert_eq!(bench.in_flight(), 32);
+}

@@ -1,0 +1,158 @@
+//! [`Workbench::next`]: what to do next, and the start of a request.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use super::lane_queues::Ready;
+use super::queues::WaitState;
+use super::selection::Selection;
+use super::steering::spacing;
+use super::{Entry, Next, Workbench};
+use crate::schedule::job::{Job, JobExtras, LaneId, Purpose};
+use crate::schedule::lane::Addresses;
+use crate::time::Time;
+
+impl Workbench {
+    /// What to do next.
+    pub fn next(&mut self, now: Time) -> Next {
+        loop {
+            // First, so that nothing happens to a lane between its turn and the reload of its rules.
+            if let Some((id, origin)) = self.recalls.pop_front() {
+                return Next::Recall(id, origin);
+            }
+            if let Some(visit) = self.decided.pop_front() {
+                self.held.remove(1);
+                return Next::Settle(visit);
+            }
+            if let Some(id) = self.names.pop_front() {
+                if let Some(entry) = self.lanes.get(&id) {
+                    return Next::Resolve(id, Arc::clone(&entry.lane.name));
+                }
+                continue;
+            }
+            self.wake_due(now);
+            let is_held = self.draining || self.paused || self.held_back || self.held_for_share;
+            if !is_held && self.in_flight >= self.concurrency {
+                return Next::Wait(self.press_slow_responses(now));
+            }
+            self.admit_unproven(now);
+            // Slow responses must be closed only while all unreserved slots are in use.
+            if is_held || !self.queues.has_unproven() {
+                self.rules.limits.pressure.set(0);
+            }
+            if is_held {
+                return Next::Wait(Time::NEVER);
+            }
+            if now >= self.next_start {
+                self.queues.release_rated();
+            }
+            self.wake_crowded(now);
+            let Some(Ready { lane, weight, seq }) = self.queues.pop_ready() else {
+                let Some(check) = self.lift_unused_reserve(now) else { continue };
+                let due = self.queues.first_later().map_or(Time::NEVER, |(time, _)| time).min(check);
+                let due = if self.queues.has_unproven() { due.min(self.press_slow_responses(now)) } else { due };
+                return Next::Wait(if self.queues.has_rated() { due.min(self.next_start) } else { due });
+            };
+            if weight > 0 && self.lanes.get(&lane).is_some_and(|entry| entry.lane.is_without_rules()) {
+                // Its rules were evicted while it waited here: it goes last.
+                let last = Ready { weight: 0, seq, lane };
+                if let Some(WaitState::Ready(wait)) = self.lanes.get_mut(&lane).map(|entry| &mut entry.wait) {
+                    *wait = last;
+                }
+                self.queues.insert_ready(last);
+                continue;
+            }
+            if self.keeps_out(Ready { lane, weight, seq }, now) {
+                continue;
+            }
+            let is_slow = |entry: &Entry| entry.lane.in_flight() > 0 && entry.lane.is_slow(now);
+            if self.is_crowded(now) && self.lanes.get(&lane).is_some_and(is_slow) {
+                if let Some(entry) = self.lanes.get_mut(&lane) {
+                    entry.wait = WaitState::Crowded;
+                    self.queues.insert_crowded(lane);
+                }
+                continue;
+            }
+            let woken_by = self.lanes.get_mut(&lane).and_then(|entry| {
+                entry.wait = WaitState::Nowhere;
+                entry.woken_by.take()
+            });
+            let job = self.start(lane, now);
+            if let Some(ip) = woken_by {
+                self.wake_next(ip);
+            }
+            if let Some(job) = job {
+                return Next::Fetch(job);
+            }
+        }
+    }
+
+    /// Starts the next request of a lane. If none can start, puts the lane in the queue of what it waits for.
+    fn start(&mut self, id: LaneId, now: Time) -> Option<Job> {
+        let (link, purpose, addresses) = match self.select(id, now) {
+            Selection::Go(link, purpose, addresses) => (link, purpose, addresses),
+            Selection::Blocked(until) => {
+                self.request_refill(id);
+                self.note_idle(id);
+                if !until.is_never() {
+                    self.enqueue_later(id, until);
+                }
+                return None;
+            }
+            Selection::Full(ip) => {
+                self.queues.wait_for_address(ip, id);
+                if let Some(entry) = self.lanes.get_mut(&id) {
+                    entry.wait = WaitState::Queued;
+                }
+                return None;
+            }
+            Selection::RateLimited => {
+                let order = Reverse(self.queues.next_seq());
+                if let Some(ready) = self.rank(id, order)
+                    && let Some(entry) = self.lanes.get_mut(&id)
+                {
+                    entry.wait = WaitState::Rated;
+                    self.queues.insert_rated(ready);
+                }
+                return None;
+            }
+            Selection::NoRobotsRoom => {
+                match self.retry_eviction(now) {
+                    Some(later) => self.enqueue_later(id, later),
+                    None => self.enqueue_ready(id),
+                }
+                return None;
+            }
+        };
+        if self.rules.per_ip.is_some() {
+            for ip in addresses.iter() {
+                self.queues.start_at(*ip);
+            }
+        }
+        if purpose == Purpose::Page {
+            if link.tries == 0 {
+                self.pages_left = self.pages_left.saturating_sub(1);
+            }
+            if let Some(rate) = self.rules.rate {
+                self.next_start = now + spacing(rate);
+            }
+        }
+        self.in_flight += 1;
+        let lane = &mut self.lanes.get_mut(&id)?.lane;
+        lane.pace.started(now);
+        let slot = lane.take_slot(link.url.clone(), Arc::clone(&addresses), now);
+        let dns = match &mut lane.addresses {
+            Addresses::Known { took, .. } => took.take(),
+            _ => None,
+        };
+        let send_reporter = self.send_reporter.clone().filter(|_| !lane.pace.delay().is_zero());
+        if send_reporter.is_some() {
+            lane.pace.await_send(slot);
+        }
+        let http = lane.http_for(&link.url, &self.rules);
+        self.place(id, now);
+        let has_extras = dns.is_some() || send_reporter.is_some();
+        let extras = has_extras.then(|| Box::new(JobExtras { dns, send_reporter, ..JobExtras::default() }));
+        Some(Job { link, purpose, lane: id, slot, http, unprocessed: 0, addresses, extras })
+    }
+}

@@ -1,0 +1,141 @@
+//! How lanes share the slots: some are reserved for fast lanes, and slow responses may have to give way.
+
+use std::time::Duration;
+
+use super::lane_queues::Ready;
+use super::queues::WaitState;
+use super::{Entry, Workbench};
+use crate::schedule::job::LaneId;
+use crate::time::Time;
+
+/// One slot in this many is not given to a slow lane that already has a request in flight. Up to the same number of
+/// slots is reserved for quick lanes.
+const RESERVED_PART: usize = 8;
+
+/// How many slots are reserved for one fast lane.
+const FAST_LANE_SLOTS: usize = 6;
+
+/// How often is checked whether the lanes for which slots are reserved can use them.
+const RESERVE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A page with more bytes of links than this delays the next request to its host, if other quick lanes have work.
+const HEAVY_LINKS: usize = 128 << 10;
+/// The delay for each byte of links, in nanoseconds. The work itself takes about a fifth of that.
+const NANOS_PER_LINK_BYTE: u64 = 10;
+/// The longest delay of this kind.
+const LONGEST_WORK_PAUSE: Duration = Duration::from_secs(2);
+
+/// A response that holds its slot for longer than this may be closed if other hosts wait.
+const HELD_LONG: Duration = Duration::from_secs(5);
+/// How often slots are counted while all are taken.
+const SLOT_COUNT_INTERVAL: Duration = Duration::from_millis(500);
+
+impl Workbench {
+    /// Whether few slots are left and fast lanes can use them. Then a slow lane that has a slot gets no more; otherwise
+    /// slow hosts would hold all slots.
+    pub(super) fn is_crowded(&self, now: Time) -> bool {
+        self.is_short_of_slots(self.fast_lanes, now)
+    }
+
+    /// Whether all free slots are reserved for this number of lanes. Slots in use by quick lanes count as reserved, so
+    /// that few or none stay empty.
+    fn is_short_of_slots(&self, lanes: usize, now: Time) -> bool {
+        let reserve = (self.concurrency / RESERVED_PART).min(lanes * FAST_LANE_SLOTS);
+        let unused = reserve.saturating_sub(self.quick.in_flight);
+        unused > 0 && self.in_flight + unused >= self.concurrency && now >= self.reserve_lifted_until
+    }
+
+    /// Whether all free slots are reserved for quick lanes, whose pages hold slots for a short time. Otherwise hosts
+    /// that hold slots for long, or of which no page is known, could take all slots, one each.
+    pub(super) fn is_reserved(&self, now: Time) -> bool {
+        self.is_short_of_slots(self.quick.lanes, now)
+    }
+
+    /// Lanes wait for reserved slots and no other lane may start: if all lanes that count as fast are slow now, makes
+    /// their slots available for a while. Otherwise these would stay empty until a response ends, which may be never.
+    /// Returns when to look again; none if lanes may start now.
+    pub(super) fn lift_unused_reserve(&mut self, now: Time) -> Option<Time> {
+        if !self.queues.has_crowded() && !self.queues.has_unproven() {
+            return Some(Time::NEVER);
+        }
+        if now >= self.next_reserve_check {
+            self.next_reserve_check = now + RESERVE_CHECK_INTERVAL;
+            let counts = |entry: &Entry| entry.is_fast || entry.quick_slots.is_some();
+            if !self.lanes.values().any(|entry| counts(entry) && !entry.lane.is_slow(now)) {
+                self.reserve_lifted_until = self.next_reserve_check;
+                return None;
+            }
+        }
+        Some(self.next_reserve_check)
+    }
+
+    /// Queues a lane that is not quick as unproven if all free slots are reserved. Returns whether it did.
+    pub(super) fn keeps_out(&mut self, ready: Ready, now: Time) -> bool {
+        if !self.is_reserved(now) {
+            return false;
+        }
+        let Some(entry) = self.lanes.get_mut(&ready.lane).filter(|entry| entry.quick_slots.is_none()) else {
+            return false;
+        };
+        entry.wait = WaitState::Unproven;
+        self.queues.insert_unproven(ready);
+        true
+    }
+
+    /// Makes the first lane ready that waited for a slot that is not reserved, if there is such a slot.
+    pub(super) fn admit_unproven(&mut self, now: Time) {
+        if self.is_reserved(now) {
+            return;
+        }
+        if let Some(ready) = self.queues.pop_unproven()
+            && let Some(entry) = self.lanes.get_mut(&ready.lane)
+        {
+            entry.wait = WaitState::Ready(ready);
+            self.queues.insert_ready(ready);
+        }
+    }
+
+    /// Delays the next request of a lane whose page has very many links, if other quick lanes have work: such pages keep
+    /// the threads busy that all hosts share.
+    pub(super) fn share_work_time(&mut self, id: LaneId, link_bytes: usize, now: Time) {
+        let Some(entry) = self.lanes.get_mut(&id).filter(|_| link_bytes > HEAVY_LINKS) else { return };
+        if self.quick.lanes > usize::from(entry.quick_slots.is_some()) {
+            let work = Duration::from_nanos(link_bytes as u64 * NANOS_PER_LINK_BYTE);
+            entry.lane.pace.extend_pause(work, LONGEST_WORK_PAUSE, now);
+        }
+    }
+
+    /// Called while all slots, or all unreserved slots, are in use. If slow responses hold more than half of all slots
+    /// while a quick lane or an unproven lane waits, has the workers close the excess ones. Returns when to count again.
+    pub(super) fn press_slow_responses(&mut self, now: Time) -> Time {
+        let is_kept_out = self.queues.has_unproven();
+        if (self.queues.is_nothing_ready() && !is_kept_out) || self.fast_lanes == 0 {
+            self.rules.limits.pressure.set(0);
+            return Time::NEVER;
+        }
+        if now < self.next_slot_count {
+            return self.next_slot_count;
+        }
+        self.next_slot_count = now + SLOT_COUNT_INTERVAL;
+        let (mut held_long, mut is_fast_waiting) = (0, is_kept_out);
+        for Entry { lane, wait, .. } in self.lanes.values() {
+            let long = lane.flights().filter(|(_, started)| now - *started > HELD_LONG).count();
+            held_long += long;
+            let is_ready = matches!(wait, WaitState::Ready(_));
+            is_fast_waiting |= is_ready && long == 0 && lane.left() > 0 && lane.pace.is_quick();
+        }
+        let excess = held_long.saturating_sub(self.concurrency / 2);
+        self.rules.limits.pressure.set(if is_fast_waiting { excess } else { 0 });
+        self.next_slot_count
+    }
+
+    /// Makes the crowded lanes ready if enough slots are free.
+    pub(super) fn wake_crowded(&mut self, now: Time) {
+        if !self.queues.has_crowded() || self.is_crowded(now) {
+            return;
+        }
+        for id in self.queues.take_crowded() {
+            self.enqueue_ready(id);
+        }
+    }
+}

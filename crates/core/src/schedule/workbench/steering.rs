@@ -1,0 +1,140 @@
+//! Changes during a crawl: pause, drain, backpressure, limits, and links that are removed or taken back.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{HeldLinks, Workbench};
+use crate::page::link::Link;
+use crate::rules::Pace;
+use crate::schedule::job::{LaneId, Purpose};
+use crate::time::Time;
+
+impl Workbench {
+    /// Stops handing out jobs. Requests in flight may finish.
+    pub fn drain(&mut self) {
+        self.draining = true;
+    }
+
+    /// Pauses or continues: while paused no request starts, and requests in flight may finish.
+    pub fn set_paused(&mut self, paused: bool) {
+        self.paused = paused;
+    }
+
+    /// Backpressure: while held back no request starts, and requests in flight may finish.
+    pub fn hold_back(&mut self, held_back: bool) {
+        self.held_back = held_back;
+    }
+
+    /// Waits for a larger share of a limit: meanwhile no request starts, and requests in flight may finish.
+    pub fn hold_for_share(&mut self, is_held: bool) {
+        self.held_for_share = is_held;
+    }
+
+    pub fn is_paused(&self) -> bool {
+        self.paused
+    }
+
+    pub fn is_draining(&self) -> bool {
+        self.draining
+    }
+
+    /// Changes the pace of all hosts.
+    pub fn set_pace(&mut self, pace: Pace, now: Time) {
+        self.rules = Arc::new(self.rules.with_pace(pace));
+        let ids: Vec<LaneId> = self.lanes.keys().copied().collect();
+        for id in ids {
+            if let Some(entry) = self.lanes.get_mut(&id) {
+                entry.lane.pace.set_mode(&self.rules);
+            }
+            self.place(id, now);
+        }
+    }
+
+    pub fn pace(&self) -> Pace {
+        self.rules.pace
+    }
+
+    /// Changes the limit on pages a second; none removes it.
+    pub fn set_rate(&mut self, rate: Option<f64>, now: Time) {
+        Arc::make_mut(&mut self.rules).rate = rate;
+        let spacing = rate.map_or(Duration::ZERO, spacing);
+        self.next_start = self.next_start.min(now + spacing);
+    }
+
+    /// Changes the limit on requests in flight at one address. Requests in flight above a lower limit may finish.
+    pub fn limit_addresses(&mut self, most: usize) {
+        Arc::make_mut(&mut self.rules).per_ip = Some(most);
+    }
+
+    /// The limit on pages a second, if there is one.
+    pub fn rate(&self) -> Option<f64> {
+        self.rules.rate
+    }
+
+    /// Removes the queued pages and the retries for which `is_meant` is true.
+    pub fn remove(&mut self, is_meant: impl Fn(&Link) -> bool, now: Time) -> Vec<Link> {
+        let mut removed = Vec::new();
+        let ids: Vec<LaneId> = self.lanes.keys().copied().collect();
+        for id in ids {
+            let Some(entry) = self.lanes.get_mut(&id) else { continue };
+            let before = removed.len();
+            let (out, kept): (Vec<Link>, Vec<Link>) = entry.lane.queue.drain(..).partition(&is_meant);
+            entry.lane.queue.extend(kept);
+            removed.extend(out);
+            for Reverse(retry) in std::mem::take(&mut entry.lane.retries) {
+                if !matches!(retry.purpose, Purpose::Robots(_)) && is_meant(&retry.link) {
+                    removed.push(retry.link);
+                } else {
+                    entry.lane.retries.push(Reverse(retry));
+                }
+            }
+            if removed.len() > before {
+                self.held.remove(removed.len() - before);
+                self.place(id, now);
+            }
+        }
+        removed
+    }
+
+    /// Takes back all links that are not in flight, once no more jobs are handed out. Robots.txt fetches are dropped: a
+    /// later run starts its own.
+    pub fn take_back(&mut self) -> Vec<Link> {
+        let mut links = Vec::new();
+        for entry in self.lanes.values_mut() {
+            links.extend(entry.lane.queue.drain(..));
+            let retries =
+                entry.lane.retries.drain().filter(|Reverse(retry)| !matches!(retry.purpose, Purpose::Robots(_)));
+            links.extend(retries.map(|Reverse(retry)| retry.link));
+            entry.lane.site_files.clear();
+        }
+        self.held = HeldLinks(self.in_flight + self.decided.len());
+        links
+    }
+
+    /// Takes back all links of one lane that are not in flight, because another process takes the lane over.
+    pub fn withdraw(&mut self, id: LaneId, now: Time) -> Vec<Link> {
+        let Some(entry) = self.lanes.get_mut(&id) else { return Vec::new() };
+        let lane = &mut entry.lane;
+        lane.backlog = 0;
+        let (site_files, retries) = (lane.site_files.len(), lane.retries.len());
+        lane.site_files.clear();
+        let mut links: Vec<Link> = lane.queue.drain(..).collect();
+        let dropped = site_files + retries + links.len();
+        let retried = lane.retries.drain().filter(|Reverse(retry)| !matches!(retry.purpose, Purpose::Robots(_)));
+        links.extend(retried.map(|Reverse(retry)| retry.link));
+        self.held.remove(dropped);
+        self.place(id, now);
+        links
+    }
+
+    /// Lowers the number of concurrent requests, because the system lacks resources for more.
+    pub fn limit_concurrency(&mut self, concurrency: usize) {
+        self.concurrency = self.concurrency.min(concurrency.max(1));
+    }
+}
+
+/// Time between two pages at a rate of pages per second.
+pub(super) fn spacing(rate: f64) -> Duration {
+    Duration::from_secs_f64(1.0 / rate.max(1e-6))
+}
