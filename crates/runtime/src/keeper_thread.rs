@@ -359,7 +359,8 @@ impl<F: CommitFrontier> KeeperLoop<F> {
     fn run(&mut self, messages: &Receiver<KeeperMessage>) -> Result<End, Error> {
         loop {
             let now = self.clock.now();
-            self.keeper.bench_mut().hold_back(self.commits.is_behind());
+            let is_behind = self.commits.is_behind(self.keeper.bench().in_flight(), now);
+            self.keeper.bench_mut().hold_back(is_behind);
             let wait = match self.hand_out(now)? {
                 HandedOut::WaitUntil(until) => until,
                 HandedOut::Over(end) => {
@@ -444,7 +445,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
                     self.keeper.set_open(count < self.delivered);
                 }
             }
-            KeeperMessage::Durable(batch) => self.commits.durable(&batch, self.keeper.frontier_mut(), now)?,
+            KeeperMessage::Durable(batch) => self.commits.durable(&batch, self.keeper.frontier_mut())?,
             KeeperMessage::Fault(fault) => return Err(fault),
             KeeperMessage::Stop(end) => {
                 self.keeper.stop(end);

@@ -1,0 +1,116 @@
+//! [`CommitFrontier`]: a frontier whose commits may be durable.
+
+use argiope_core::schedule::frontier::{Frontier, StoreError};
+use argiope_store::MemoryFrontier;
+use argiope_store::disk::{CommitBatch, Compaction, DiskFrontier};
+
+/// A frontier whose commits may be durable.
+pub trait CommitFrontier: Frontier {
+    /// Seals the events since the last commit, with the length of each output file.
+    fn commit(&mut self, _outputs: &[(&str, u64)], _last: bool) -> Result<Option<CommitBatch>, StoreError> {
+        Ok(None)
+    }
+
+    /// A commit is durable.
+    fn acknowledge(&mut self, _batch: &CommitBatch) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// The end of the log, including records that are not committed yet.
+    fn log_end(&self) -> u64 {
+        0
+    }
+
+    /// Everything up to this position of the log is durable.
+    fn durable_end(&self) -> u64 {
+        u64::MAX
+    }
+
+    /// Sets the hash that an output file has as of the next commit.
+    fn keep_output_hash(&mut self, _name: &str, _hash: u64) {}
+
+    /// The compaction that is due now, if any. It may run on any thread, concurrently with the crawl.
+    fn take_compaction(&mut self) -> Option<Compaction> {
+        None
+    }
+
+    /// Approximate memory use.
+    fn bytes(&self) -> usize {
+        0
+    }
+
+    /// The memory that grows with the number of hosts and cannot be spilled to disk.
+    fn host_bytes(&self) -> usize {
+        0
+    }
+
+    /// Stores a record that does not belong to a page.
+    fn keep_line(&mut self, _line: &[u8]) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+impl CommitFrontier for MemoryFrontier {
+    fn bytes(&self) -> usize {
+        MemoryFrontier::bytes(self)
+    }
+
+    fn host_bytes(&self) -> usize {
+        MemoryFrontier::host_bytes(self)
+    }
+}
+
+/// A fleet's frontier commits on threads of its own.
+#[cfg(feature = "fleet")]
+impl CommitFrontier for argiope_store::cluster::FleetFrontier {
+    fn keep_line(&mut self, line: &[u8]) -> Result<(), StoreError> {
+        argiope_store::cluster::FleetFrontier::keep_line(self, line);
+        Ok(())
+    }
+
+    fn log_end(&self) -> u64 {
+        self.marks()
+    }
+
+    fn durable_end(&self) -> u64 {
+        self.durable_marks()
+    }
+}
+
+impl CommitFrontier for DiskFrontier {
+    fn commit(&mut self, outputs: &[(&str, u64)], last: bool) -> Result<Option<CommitBatch>, StoreError> {
+        if last { self.commit_at_end(outputs) } else { DiskFrontier::commit(self, outputs) }
+    }
+
+    fn acknowledge(&mut self, batch: &CommitBatch) -> Result<(), StoreError> {
+        DiskFrontier::acknowledge(self, batch)
+    }
+
+    fn log_end(&self) -> u64 {
+        DiskFrontier::log_end(self)
+    }
+
+    fn durable_end(&self) -> u64 {
+        DiskFrontier::durable_end(self)
+    }
+
+    fn keep_output_hash(&mut self, name: &str, hash: u64) {
+        DiskFrontier::keep_output_hash(self, name, hash);
+    }
+
+    fn take_compaction(&mut self) -> Option<Compaction> {
+        DiskFrontier::take_compaction(self)
+    }
+
+    fn bytes(&self) -> usize {
+        DiskFrontier::bytes(self)
+    }
+
+    fn host_bytes(&self) -> usize {
+        DiskFrontier::host_bytes(self)
+    }
+
+    fn keep_line(&mut self, line: &[u8]) -> Result<(), StoreError> {
+        DiskFrontier::keep_line(self, line.strip_suffix(b"\n").unwrap_or(line))
+    }
+}

@@ -1,0 +1,380 @@
+//! The writer threads, which make commits durable, one after the other.
+//!
+//! A commit covers a tenth of a second or a few hundred pages. The keeper puts it into a `CommitUnit`: the settled
+//! visits with the bytes that they add to output files, and the frontier's sealed frame, which contains the length of
+//! each output file as of this commit. Two threads process it in turn. The first, the outputs thread,
+//!
+//! 1. appends the bytes to their files and syncs them.
+//!
+//! The second, the writer thread,
+//!
+//! 2. writes and syncs the frame: from here on the commit is durable,
+//! 3. tells the keeper,
+//! 4. passes the visits to the consumer, so that everything printed or streamed is durable.
+//!
+//! So the outputs of a commit are synced while the frame of the previous commit is synced. On a slow disk, this doubles
+//! the rate of commits. A crawl without output files has one sync per commit, and one commit in progress.
+//!
+//! After a crash, the output files are truncated to the lengths in the last frame. So delivered records are neither
+//! lost nor duplicated.
+//!
+//! Invariant: when a commit starts, an output file holds exactly the bytes of all commits before it. So the keeper
+//! knows all positions in output files in advance.
+
+mod frontier;
+mod progress;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use argiope_core::Time;
+use argiope_core::schedule::frontier::StoreError;
+use argiope_core::schedule::keeper::{ArchiveChunk, Settled};
+pub use argiope_store::disk::CommitBatch;
+use argiope_store::disk::{Files, Lock, LogWriter, OutputHash};
+
+pub use self::frontier::CommitFrontier;
+use self::progress::CommitProgress;
+use self::writer::{OutputFiles, Writer};
+use crate::error::Error;
+use crate::keeper_thread::{KeeperMessage, VisitConsumer};
+
+/// A commit is due this long after its first event.
+const COMMIT_AFTER: Duration = Duration::from_millis(100);
+/// A commit is due after this many visits.
+const COMMIT_VISITS: usize = 256;
+/// A commit is due after about this many bytes, or fewer with a low memory limit.
+const COMMIT_BYTES: usize = 4 << 20;
+/// A commit is due after the memory limit divided by this, if that is less than [`COMMIT_BYTES`].
+const COMMIT_PART: u64 = 64;
+/// The lower bound of the bytes after which a commit is due.
+const MIN_COMMIT_BYTES: usize = 256 << 10;
+/// Maximum number of commits in progress, one for each thread. While there are this many, further events are added to
+/// the next commit. So on a slow disk, a crash loses the events of two syncs.
+const MAX_IN_PROGRESS: usize = 2;
+/// While the disk is behind, a commit is due after this many visits: no more come that it could wait for.
+const COMMIT_VISITS_BEHIND: usize = COMMIT_VISITS / 4;
+/// Visits of requests in flight count as outstanding up to one nth of the limit: they may end before the disk has caught
+/// up.
+const IN_FLIGHT_PART: usize = 8;
+/// Backpressure: if the next commit grows to this many times its usual size, the keeper blocks until the writer takes
+/// it.
+const MAX_GROWTH: usize = 8;
+/// The maximum number of queued commits without a crawl directory, where commits are small.
+const MAX_QUEUED: usize = 64;
+
+/// The outputs of a crawl. The default is none.
+#[derive(Default)]
+pub struct OutputTarget {
+    pub folder: Option<LockedDirectory>,
+    /// The output file for all records.
+    pub jsonl: Option<OutputFile>,
+    /// The first record of a run. If set, the run also ends with a record.
+    pub first_line: Option<Vec<u8>>,
+}
+
+/// An output file that is being continued.
+#[derive(Debug)]
+pub struct OutputFile {
+    /// Its name in the crawl directory, or its absolute path elsewhere.
+    pub name: Box<str>,
+    /// The hash of its content.
+    pub hash: OutputHash,
+}
+
+/// A crawl directory whose lock is held.
+pub struct LockedDirectory {
+    pub log: LogWriter,
+    pub files: Arc<dyn Files>,
+    /// The committed lengths of the output files.
+    pub outputs: BTreeMap<Box<str>, u64>,
+    /// The lock of the directory, held until the last commit.
+    pub lock: Option<Lock>,
+}
+
+/// The contents of one commit: its items in the order in which they were settled, and its frame.
+struct CommitUnit {
+    items: Vec<Item>,
+    batch: Option<CommitBatch>,
+}
+
+enum Item {
+    /// A record that does not belong to a visit.
+    Line(Vec<u8>),
+    Visit(Settled),
+}
+
+/// The keeper's side of the writer: collects events, and sends them to the writer when a commit is due.
+pub struct CommitQueue {
+    to_writer: Option<SyncSender<CommitUnit>>,
+    writer: WriterThread,
+    items: Vec<Item>,
+    bytes: usize,
+    /// A commit is due after about this many bytes.
+    commit_bytes: usize,
+    /// The time of the first event that is not sent yet.
+    since: Option<Time>,
+    /// Commits that were sent and are not durable yet.
+    in_progress: usize,
+    progress: CommitProgress,
+    jsonl: Option<OutputFile>,
+    /// The length of each output file including everything collected.
+    ends: BTreeMap<Box<str>, u64>,
+    /// The first commit, until [`CommitQueue::wake`] sends it.
+    first_commit: Option<CommitUnit>,
+    /// Whether there is a crawl directory.
+    is_durable: bool,
+    /// The thread that compacts the log, if one was started.
+    compaction: Option<JoinHandle<Result<(), StoreError>>>,
+}
+
+/// The state of the writer thread, which starts with the first commit.
+enum WriterThread {
+    Waiting(Box<dyn FnOnce() -> Result<(), Error> + Send>),
+    Runs(JoinHandle<Result<(), Error>>),
+    Over,
+}
+
+impl CommitQueue {
+    /// Prepares the writer. It reports commits and failures to the keeper's inbox.
+    pub fn new<T: VisitConsumer + 'static>(
+        target: OutputTarget,
+        consumer: T,
+        inbox: Sender<KeeperMessage>,
+        max_memory: Option<u64>,
+    ) -> Self {
+        let is_durable = target.folder.is_some();
+        let mut ends = target.folder.as_ref().map(|folder| folder.outputs.clone()).unwrap_or_default();
+        if let Some(OutputFile { name, .. }) = &target.jsonl {
+            ends.entry(name.clone()).or_insert(0);
+        }
+        let (to_writer, commits) = sync_channel(if is_durable { 1 } else { MAX_QUEUED });
+        let (outputs, log) = target.folder.map(OutputFiles::new).unzip();
+        let jsonl = target.jsonl.as_ref().map(|output| output.name.clone());
+        let writer = Writer { outputs, log, jsonl, consumer, inbox: inbox.clone() };
+        let work = move || {
+            // Report a panic at once, like a disk error. Otherwise the keeper would notice it only at the end.
+            let written = catch_unwind(AssertUnwindSafe(|| writer.run(commits))).unwrap_or_else(|_| {
+                let message = "a fault in Argiope while records were written; what was committed is safe: run the same \
+                             command to resume";
+                Err(Error::internal(message))
+            });
+            if let Err(fault) = &written {
+                // If the keeper has ended, it gets the error from `end`.
+                let _ = inbox.send(KeeperMessage::Fault(fault.clone()));
+            }
+            written
+        };
+        Self {
+            to_writer: Some(to_writer),
+            writer: WriterThread::Waiting(Box::new(work)),
+            items: Vec::new(),
+            bytes: 0,
+            commit_bytes: max_memory.map_or(COMMIT_BYTES, |limit| {
+                let part = usize::try_from(limit / COMMIT_PART).unwrap_or(COMMIT_BYTES);
+                part.clamp(MIN_COMMIT_BYTES, COMMIT_BYTES)
+            }),
+            since: None,
+            in_progress: 0,
+            progress: CommitProgress::default(),
+            jsonl: target.jsonl,
+            ends,
+            first_commit: None,
+            is_durable,
+            compaction: None,
+        }
+    }
+
+    /// Prepares the first commit, which contains the names of the outputs. It precedes all writes to them, so a
+    /// non-empty file that no commit lists was not written by this crawl. [`CommitQueue::wake`] sends it after the
+    /// first requests, which do not wait for it.
+    pub fn announce<F: CommitFrontier>(&mut self, frontier: &mut F) -> Result<(), Error> {
+        if self.is_durable {
+            let batch = frontier.commit(&ends(&self.ends), false)?;
+            self.first_commit = Some(CommitUnit { items: Vec::new(), batch });
+        }
+        Ok(())
+    }
+
+    /// Starts the writer, after the first requests are sent.
+    pub fn wake(&mut self) -> Result<(), Error> {
+        self.first_commit.take().map_or(Ok(()), |commit| self.dispatch(commit))
+    }
+
+    /// A record that does not belong to a visit.
+    pub fn line<F: CommitFrontier>(&mut self, line: Vec<u8>, frontier: &mut F, now: Time) -> Result<(), Error> {
+        frontier.keep_line(&line)?;
+        self.add(Item::Line(line), now);
+        Ok(())
+    }
+
+    /// Adds a settled visit. The frontier already has its record, except for robots.txt and sitemaps.
+    pub fn visit<F: CommitFrontier>(&mut self, settled: Settled, frontier: &mut F, now: Time) -> Result<(), Error> {
+        if settled.is_unsettled_site_file() {
+            frontier.keep_line(&settled.line)?;
+        }
+        self.add(Item::Visit(settled), now);
+        Ok(())
+    }
+
+    /// Makes a commit due soon, because of an event that is not among the collected items.
+    pub fn touch(&mut self, now: Time) {
+        self.since.get_or_insert(now);
+    }
+
+    fn add(&mut self, item: Item, now: Time) {
+        self.since.get_or_insert(now);
+        self.progress.add(now);
+        let line = match &item {
+            Item::Line(line) => line,
+            Item::Visit(settled) => {
+                if let Some(ArchiveChunk { file, bytes, .. }) = &settled.archive {
+                    self.bytes += bytes.len();
+                    *self.ends.entry(file.clone()).or_insert(0) += bytes.len() as u64;
+                }
+                // The rest of the visit, mostly links.
+                self.bytes += settled.visit.message.found.bytes();
+                &settled.line
+            }
+        };
+        self.bytes += line.len();
+        if let Some(OutputFile { name, hash }) = &mut self.jsonl
+            && let Some(end) = self.ends.get_mut(name)
+        {
+            *end += line.len() as u64;
+            hash.add(line);
+        }
+        self.items.push(item);
+    }
+
+    /// Bytes that were collected and not sent to the writer yet.
+    pub fn outstanding_bytes(&self) -> u64 {
+        self.bytes as u64
+    }
+
+    /// Backpressure: whether the disk is so far behind that no request should start. Requests in flight continue.
+    pub fn is_behind(&mut self, in_flight: usize, now: Time) -> bool {
+        let most = self.progress.max_outstanding();
+        let outstanding = self.items.len() + self.progress.sent_visits() + in_flight.min(most / IN_FLIGHT_PART);
+        let is_behind = self.is_durable && outstanding >= most;
+        self.progress.hold(is_behind, now);
+        is_behind
+    }
+
+    /// Whether a commit should be sent now. Sending blocks only if the writer is far behind.
+    pub fn is_time(&self, now: Time) -> bool {
+        let Some(since) = self.since else { return false };
+        let size = (self.items.len() / COMMIT_VISITS).max(self.bytes / self.commit_bytes);
+        let is_awaited = self.progress.is_held() && self.items.len() >= COMMIT_VISITS_BEHIND;
+        let is_due = size > 0 || is_awaited || now >= since + COMMIT_AFTER;
+        !self.is_durable || (is_due && (self.in_progress < self.max_in_progress() || size >= MAX_GROWTH))
+    }
+
+    /// How many commits may be in progress. A crawl without output files has one sync per commit, so a second commit
+    /// would only wait.
+    fn max_in_progress(&self) -> usize {
+        if self.ends.is_empty() { 1 } else { MAX_IN_PROGRESS }
+    }
+
+    /// Commits what was collected.
+    pub fn send<F: CommitFrontier>(&mut self, frontier: &mut F) -> Result<(), Error> {
+        self.seal(frontier, false)
+    }
+
+    /// When the next commit is due if nothing else happens.
+    pub fn due(&self) -> Time {
+        match self.since {
+            Some(since) if self.in_progress < self.max_in_progress() => since + COMMIT_AFTER,
+            _ => Time::NEVER,
+        }
+    }
+
+    /// A commit is durable.
+    pub fn durable<F: CommitFrontier>(&mut self, batch: &CommitBatch, frontier: &mut F) -> Result<(), Error> {
+        self.in_progress = self.in_progress.saturating_sub(1);
+        self.progress.durable();
+        frontier.acknowledge(batch)?;
+        if self.compaction.as_ref().is_some_and(|thread| !thread.is_finished()) {
+            return Ok(());
+        }
+        self.join_compaction()?;
+        if let Some(compaction) = frontier.take_compaction() {
+            let thread = thread::Builder::new().name("compaction".into()).spawn(move || compaction.run());
+            self.compaction = Some(thread.map_err(Error::no_thread)?);
+        }
+        Ok(())
+    }
+
+    /// Makes the last commit.
+    pub fn send_last<F: CommitFrontier>(&mut self, frontier: &mut F) -> Result<(), Error> {
+        self.seal(frontier, true)?;
+        // All pages of the run are sent. The remaining commits are portions of the snapshot.
+        while let Some(batch) = frontier.commit(&ends(&self.ends), true)? {
+            self.dispatch(CommitUnit { items: Vec::new(), batch: Some(batch) })?;
+        }
+        Ok(())
+    }
+
+    /// Ends the writer and drops unsent events. Returns when everything that was sent is durable and delivered.
+    pub fn end(&mut self) -> Result<(), Error> {
+        self.to_writer = None;
+        match std::mem::replace(&mut self.writer, WriterThread::Over) {
+            WriterThread::Runs(writer) => writer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?,
+            WriterThread::Waiting(_) | WriterThread::Over => {}
+        }
+        self.join_compaction()
+    }
+
+    fn join_compaction(&mut self) -> Result<(), Error> {
+        match self.compaction.take().map(JoinHandle::join) {
+            Some(Ok(compacted)) => Ok(compacted?),
+            Some(Err(panic)) => std::panic::resume_unwind(panic),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes a commit of everything collected, and sends it to the writer.
+    fn seal<F: CommitFrontier>(&mut self, frontier: &mut F, last: bool) -> Result<(), Error> {
+        self.wake()?;
+        if let Some(OutputFile { name, hash }) = &self.jsonl {
+            frontier.keep_output_hash(name, hash.value());
+        }
+        let batch = frontier.commit(&ends(&self.ends), last)?;
+        self.since = None;
+        self.bytes = 0;
+        let items = std::mem::take(&mut self.items);
+        self.dispatch(CommitUnit { items, batch })
+    }
+
+    /// Sends a commit to the writer, which is started if it does not run.
+    fn dispatch(&mut self, commit: CommitUnit) -> Result<(), Error> {
+        self.writer = match std::mem::replace(&mut self.writer, WriterThread::Over) {
+            WriterThread::Waiting(work) => {
+                let thread = thread::Builder::new().name("writer".into()).spawn(work);
+                WriterThread::Runs(thread.map_err(Error::no_thread)?)
+            }
+            begun => begun,
+        };
+        if commit.batch.is_some() {
+            self.in_progress += 1;
+            self.progress.sent(commit.items.len());
+        }
+        if let Some(to_writer) = &self.to_writer {
+            // If the writer has ended, it has reported the reason.
+            let _ = to_writer.send(commit);
+        }
+        Ok(())
+    }
+}
+
+/// The lengths of the output files in the form that a frontier takes.
+fn ends(ends: &BTreeMap<Box<str>, u64>) -> Vec<(&str, u64)> {
+    ends.iter().map(|(name, end)| (&**name, *end)).collect()
+}

@@ -1,0 +1,174 @@
+use super::progress::MAX_OUTSTANDING;
+use super::*;
+use argiope_store::disk::File;
+use argiope_store::disk::{self, CrawlSettings};
+use std::io;
+use std::sync::{Condvar, Mutex};
+
+#[test]
+fn a_file_that_was_removed_is_missed_though_only_a_snapshot_came_after() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let opened = disk::open(folder.path(), &CrawlSettings::new(), usize::MAX).expect("opens");
+    let files: Arc<dyn Files> = Arc::new(disk::OsFiles::new(folder.path()));
+    let outputs = BTreeMap::new();
+    let locked = LockedDirectory { log: opened.writer, files, outputs, lock: opened.lock };
+    let (mut outputs, _log) = OutputFiles::new(locked);
+    outputs.append(&[Item::Line(b"{}\n".to_vec())], Some("archive/1.warc")).expect("written");
+    outputs.append(&[], None).expect("nothing to write");
+    outputs.check_existence().expect("it is there");
+    std::fs::remove_file(folder.path().join("archive/1.warc")).expect("removed");
+    assert!(outputs.check_existence().is_err());
+}
+
+#[test]
+fn what_a_crash_would_lose_is_bounded_by_number_or_time() {
+    let at = |millis: u64| Time::ZERO + Duration::from_millis(millis);
+    let mut progress = CommitProgress::default();
+    (0..40).for_each(|number| progress.add(at(number * 10)));
+    assert_eq!(progress.max_outstanding(), MAX_OUTSTANDING, "a hundred pages a second");
+    // Ten thousand a second.
+    (0..10_000).for_each(|number| progress.add(at(1_000 + number / 10)));
+    assert!((900..=1_000).contains(&progress.max_outstanding()), "those of 100 ms: {}", progress.max_outstanding());
+    // The disk is slow: for half of the time, requests are held back.
+    for round in 0..20_u64 {
+        let start = 2_000 + round * 200;
+        (0..1_000).for_each(|number| progress.add(at(start + number / 10)));
+        progress.hold(true, at(start + 100));
+        (0..64).for_each(|_| progress.add(at(start + 150)));
+        progress.hold(false, at(start + 200));
+    }
+    let most = progress.max_outstanding();
+    assert!((900..=1_000).contains(&most), "the limit becomes neither lower nor higher: {most}");
+    (0..200).for_each(|number| progress.add(at(7_000 + 100 * number)));
+    assert_eq!(progress.max_outstanding(), MAX_OUTSTANDING, "what was long ago does not count");
+}
+
+#[test]
+fn visits_in_commits_count_until_these_are_durable() {
+    let mut progress = CommitProgress::default();
+    progress.sent(300);
+    progress.sent(200);
+    assert_eq!(progress.sent_visits(), 500);
+    progress.durable();
+    assert_eq!(progress.sent_visits(), 200);
+}
+
+/// Files of a crawl whose log is synced only when an output file was synced twice, or after two seconds.
+struct MeetingFiles {
+    inner: disk::OsFiles,
+    meeting: Arc<SyncMeeting>,
+}
+
+/// How many times an output file was synced.
+#[derive(Default)]
+struct SyncMeeting {
+    count: Mutex<usize>,
+    changed: Condvar,
+}
+
+struct MeetingFile {
+    inner: Box<dyn File>,
+    is_log: bool,
+    meeting: Arc<SyncMeeting>,
+}
+
+impl MeetingFiles {
+    fn wrap(&self, name: &str, file: io::Result<Box<dyn File>>) -> io::Result<Box<dyn File>> {
+        let (is_log, meeting) = (name.starts_with("log/"), Arc::clone(&self.meeting));
+        if !is_log && name != "pages.jsonl" {
+            return file;
+        }
+        file.map(|inner| -> Box<dyn File> { Box::new(MeetingFile { inner, is_log, meeting }) })
+    }
+}
+
+impl Files for MeetingFiles {
+    fn open(&self, name: &str) -> io::Result<Box<dyn File>> {
+        self.wrap(name, self.inner.open(name))
+    }
+    fn create(&self, name: &str) -> io::Result<Box<dyn File>> {
+        self.wrap(name, self.inner.create(name))
+    }
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.inner.rename(from, to)
+    }
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.inner.remove(name)
+    }
+    fn make_folder(&self, name: &str) -> io::Result<()> {
+        self.inner.make_folder(name)
+    }
+    fn list(&self, folder: &str) -> io::Result<Vec<String>> {
+        self.inner.list(folder)
+    }
+    fn sync_folder(&self, folder: &str) -> io::Result<()> {
+        self.inner.sync_folder(folder)
+    }
+    fn describe(&self, name: &str) -> String {
+        self.inner.describe(name)
+    }
+}
+
+impl File for MeetingFile {
+    fn length(&self) -> io::Result<u64> {
+        self.inner.length()
+    }
+    fn read_at(&self, into: &mut [u8], position: u64) -> io::Result<usize> {
+        self.inner.read_at(into, position)
+    }
+    fn write_at(&mut self, bytes: &[u8], position: u64) -> io::Result<()> {
+        self.inner.write_at(bytes, position)
+    }
+    fn set_len(&mut self, len: u64) -> io::Result<()> {
+        self.inner.set_len(len)
+    }
+    fn sync(&mut self) -> io::Result<()> {
+        let SyncMeeting { count, changed } = &*self.meeting;
+        let mut count = count.lock().expect("not poisoned");
+        if self.is_log {
+            let alone = |count: &mut usize| *count < 2;
+            let (_count, waited) =
+                changed.wait_timeout_while(count, Duration::from_secs(2), alone).expect("not poisoned");
+            assert!(!waited.timed_out(), "the outputs of the next commit wait for the log");
+        } else {
+            *count += 1;
+            changed.notify_all();
+        }
+        self.inner.sync()
+    }
+}
+
+struct Lines(Vec<u8>);
+
+impl VisitConsumer for Lines {
+    fn take(&mut self, _: Settled) {}
+    fn line(&mut self, line: &[u8]) {
+        self.0.extend_from_slice(line);
+    }
+    fn flush(&mut self) {}
+}
+
+#[test]
+fn outputs_are_synced_while_the_log_of_the_commit_before_is() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let files = MeetingFiles { inner: disk::OsFiles::new(folder.path()), meeting: Arc::default() };
+    let files: Arc<dyn Files> = Arc::new(files);
+    let mut opened = disk::open_in(Arc::clone(&files), &CrawlSettings::new()).expect("opens");
+    let locked = LockedDirectory { log: opened.writer, files, outputs: BTreeMap::new(), lock: None };
+    let (outputs, log) = OutputFiles::new(locked);
+    let (inbox, messages) = std::sync::mpsc::channel();
+    let (to_writer, commits) = sync_channel(3);
+    for number in 1..=3_u64 {
+        let line = format!("{{\"line\":{number}}}\n").into_bytes();
+        opened.frontier.keep_line(&line).expect("kept");
+        let batch = opened.frontier.commit(&[("pages.jsonl", 11 * number)]).expect("commits");
+        to_writer.send(CommitUnit { items: vec![Item::Line(line)], batch }).expect("a receiver");
+    }
+    drop(to_writer);
+    let jsonl = Some("pages.jsonl".into());
+    let writer = Writer { outputs: Some(outputs), log: Some(log), jsonl, consumer: Lines(Vec::new()), inbox };
+    writer.run(commits).expect("written");
+    assert_eq!(messages.iter().filter(|message| matches!(message, KeeperMessage::Durable(_))).count(), 3);
+    let written = std::fs::read_to_string(folder.path().join("pages.jsonl")).expect("a file");
+    assert_eq!(written, "{\"line\":1}\n{\"line\":2}\n{\"line\":3}\n");
+}

@@ -1,0 +1,168 @@
+//! The writer's side: the threads that wait for the disk.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, sync_channel};
+use std::thread;
+
+use argiope_core::schedule::frontier::{StoreError, StoreErrorKind};
+use argiope_core::schedule::keeper::ArchiveChunk;
+use argiope_store::disk::{File, Files, Lock, LogWriter};
+
+use super::{CommitUnit, Item, LockedDirectory};
+use crate::error::Error;
+use crate::keeper_thread::{KeeperMessage, VisitConsumer};
+
+/// The writer's side, which runs on its own threads. Only these wait for the disk.
+pub(super) struct Writer<T> {
+    pub outputs: Option<OutputFiles>,
+    pub log: Option<CrawlLog>,
+    pub jsonl: Option<Box<str>>,
+    pub consumer: T,
+    pub inbox: Sender<KeeperMessage>,
+}
+
+impl<T: VisitConsumer> Writer<T> {
+    /// Makes all commits durable, in order.
+    pub fn run(self, commits: Receiver<CommitUnit>) -> Result<(), Error> {
+        let Self { outputs, mut log, jsonl, mut consumer, inbox } = self;
+        let mut finish = |commit| finish_commit(commit, log.as_mut(), &mut consumer, &inbox);
+        let Some(mut outputs) = outputs else {
+            return commits.iter().try_for_each(finish);
+        };
+        thread::scope(|scope| {
+            let (to_log, synced) = sync_channel(0);
+            let first = thread::Builder::new().name("outputs".into()).spawn_scoped(scope, move || {
+                for commit in commits {
+                    outputs.append(&commit.items, jsonl.as_deref())?;
+                    if to_log.send(commit).is_err() {
+                        // The log could not be written. The other thread has reported that.
+                        return Ok(());
+                    }
+                }
+                outputs.check_existence()
+            });
+            let first = first.map_err(Error::no_thread)?;
+            let written = synced.iter().try_for_each(&mut finish);
+            // Without a receiver, the outputs thread ends with its next commit.
+            drop(synced);
+            let appended = first.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            written.and(appended)
+        })
+    }
+}
+
+/// Writes the frame of a commit whose outputs are durable, and delivers its visits.
+fn finish_commit<T: VisitConsumer>(
+    CommitUnit { items, batch }: CommitUnit,
+    log: Option<&mut CrawlLog>,
+    consumer: &mut T,
+    inbox: &Sender<KeeperMessage>,
+) -> Result<(), Error> {
+    if let Some((log, batch)) = log.zip(batch) {
+        log.writer.write(&batch)?;
+        // Ignored: the keeper has ended.
+        let _ = inbox.send(KeeperMessage::Durable(batch.written()));
+    }
+    for item in items {
+        match item {
+            Item::Line(line) => consumer.line(&line),
+            Item::Visit(settled) => consumer.take(settled),
+        }
+    }
+    consumer.flush();
+    Ok(())
+}
+
+/// The log of a crawl directory, whose lock is held until the last commit.
+pub(super) struct CrawlLog {
+    writer: LogWriter,
+    _lock: Option<Lock>,
+}
+
+/// The output files of a crawl directory.
+pub(super) struct OutputFiles {
+    files: Arc<dyn Files>,
+    ends: BTreeMap<Box<str>, u64>,
+    open: BTreeMap<Box<str>, Box<dyn File>>,
+}
+
+impl OutputFiles {
+    pub fn new(folder: LockedDirectory) -> (Self, CrawlLog) {
+        let LockedDirectory { log, files, outputs, lock } = folder;
+        (Self { files, ends: outputs, open: BTreeMap::new() }, CrawlLog { writer: log, _lock: lock })
+    }
+
+    /// Appends these items to their files and syncs them.
+    pub fn append(&mut self, items: &[Item], jsonl: Option<&str>) -> Result<(), Error> {
+        if items.is_empty() {
+            // The commit has only a portion of a snapshot. Keep the output files open for `check_existence`.
+            return Ok(());
+        }
+        let mut pieces: Vec<(&str, Vec<u8>)> = Vec::new();
+        for item in items {
+            let (line, chunk) = match item {
+                Item::Line(line) => (line, None),
+                Item::Visit(settled) => (&settled.line, settled.archive.as_ref()),
+            };
+            let chunk = chunk.map(|ArchiveChunk { file, bytes, .. }| (&**file, bytes));
+            for (name, bytes) in jsonl.map(|name| (name, line)).into_iter().chain(chunk) {
+                match pieces.iter_mut().find(|(known, _)| *known == name) {
+                    Some((_, gathered)) => gathered.extend_from_slice(bytes),
+                    None => pieces.push((name, bytes.clone())),
+                }
+            }
+        }
+        // Close archive files that this commit does not write to: they are full.
+        self.open.retain(|open, _| pieces.iter().any(|(name, _)| **open == **name) || jsonl == Some(&**open));
+        for (name, bytes) in pieces {
+            let end = self.ends.get(name).copied().unwrap_or(0);
+            let written = self.append_to(name, &bytes, end);
+            written.map_err(|error| argiope_store::disk::failed(&*self.files, name, "write to", &error))?;
+            self.ends.insert(name.into(), end + bytes.len() as u64);
+        }
+        Ok(())
+    }
+
+    /// Checks at the end that the files still exist, because writing to a removed file does not fail.
+    pub fn check_existence(&self) -> Result<(), Error> {
+        for name in self.open.keys() {
+            let end = self.ends.get(name).copied().unwrap_or(0);
+            let length = self.files.open(name).and_then(|file| file.length());
+            let length = length.map_err(|error| argiope_store::disk::failed(&*self.files, name, "find", &error))?;
+            if length < end {
+                let message = format!("{} was changed by another program", self.files.describe(name));
+                return Err(StoreError::new(StoreErrorKind::File, message).into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends bytes to a file, which is created if its committed length `end` is zero, and syncs it.
+    fn append_to(&mut self, name: &str, bytes: &[u8], end: u64) -> std::io::Result<()> {
+        let file = match self.open.entry(name.into()) {
+            Entry::Occupied(open) => open.into_mut(),
+            Entry::Vacant(place) => {
+                let folder = name.rsplit_once('/').map_or("", |(folder, _)| folder);
+                let file = if end == 0 {
+                    self.files.make_folder(folder)?;
+                    // Uncommitted bytes of this crawl were truncated when the directory was opened, so any content was
+                    // written by another program.
+                    if self.files.open(name).and_then(|file| file.length()).is_ok_and(|length| length > 0) {
+                        let why = "it was not written by this crawl; move it";
+                        return Err(std::io::Error::new(std::io::ErrorKind::AlreadyExists, why));
+                    }
+                    let file = self.files.create(name)?;
+                    self.files.sync_folder(folder)?;
+                    file
+                } else {
+                    self.files.open(name)?
+                };
+                place.insert(file)
+            }
+        };
+        file.write_at(bytes, end)?;
+        file.sync()
+    }
+}
