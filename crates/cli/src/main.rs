@@ -17,7 +17,7 @@ mod screen;
 
 fn main() -> std::process::ExitCode {
     #[cfg(feature = "jemalloc")]
-    allocator::set_decay();
+    allocator::return_memory_soon();
     // A file that reaches the size limit of the process becomes a write error instead of killing the process.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, std::sync::Arc::default());
     commands::run(std::env::args_os())

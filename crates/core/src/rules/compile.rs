@@ -20,9 +20,14 @@ pub(crate) const HELD_BODIES: u64 = 256 << 20;
 /// The limit of the memory account without `--max-memory`.
 const UNLIMITED_ACCOUNT: u64 = 1 << 40;
 
-/// The memory account. An eighth of the limit is left to the allocator and to buffers of fixed size.
+/// What the process needs apart from what grows: code, stacks, buffers of fixed size.
+const FIXED_MEMORY: u64 = 8 << 20;
+
+/// The memory account. An eighth of the limit, and at least [`FIXED_MEMORY`], is left to the allocator and to what does not
+/// grow. Half of a limit that is too small for that is left.
 fn account(max_memory: Option<u64>) -> std::sync::Arc<Budget> {
-    let limit = max_memory.map_or(UNLIMITED_ACCOUNT, |limit| limit / 8 * 7);
+    let part = |limit: u64| (limit / 8 * 7).min(limit.saturating_sub(FIXED_MEMORY)).max(limit / 2);
+    let limit = max_memory.map_or(UNLIMITED_ACCOUNT, part);
     Budget::within(limit, HELD_BODIES.min(limit))
 }
 /// The default of `--per-ip`.

@@ -97,9 +97,9 @@ impl LinkResolution<'_> {
         let longest = self.collector.caps.max_url.min(MAX_URL_LEN);
         let links = &self.collector.links;
         // Reserve the memory at once: a list that grew by doubling would exceed its charge to the budget. Most URLs are
-        // as long as received, plus the origin of the page or a long base.
+        // as long as received, plus the origin of the page and a long base.
         let origin = self.page.as_str().len() - self.page.target().len();
-        let base_length = self.collector.base.as_ref().map_or(0, |base| base.len()).max(origin);
+        let base_length = self.collector.base.as_ref().map_or(0, |base| base.len()) + origin;
         let room = (links.written() + links.len() * base_length).min(MAX_RESOLVED + longest);
         let mut distinct = Distinct::with_capacity(links.len(), room);
         let mut out = String::new();
