@@ -89,7 +89,7 @@ fn a_self_signed_certificate_that_the_user_names_is_accepted() {
             (2027, "i.example", Some("name mismatch: the certificate is for h.example, not for i.example")),
         ] {
             let mut params = params(&["h.example"]);
-            (params.is_ca, params.not_after) = (is_ca.clone(), date_time_ymd(not_after, 6, 7));
+            (params.is_ca, params.not_after) = (is_ca, date_time_ymd(not_after, 6, 7));
             let own = params.self_signed(&key).unwrap();
             let server = serve(own.der().clone(), &key, rustls::ALL_VERSIONS);
             let named = vec![own.der().to_vec()];
