@@ -379,8 +379,8 @@ impl H2Conn {
         self.lose(failure, now, into);
     }
 
-    /// The connection is lost: all its streams fail. A request may be repeated if it was never sent, or if nothing of
-    /// its response arrived on a connection that had worked before.
+    /// The connection is lost: all its streams fail. A request that was never sent may be sent again. So may a
+    /// repeatable one, if nothing of its response arrived on a connection that had worked before.
     fn lose(&mut self, failure: &Failure, now: Time, into: &mut dyn StreamEvents) {
         self.is_over = true;
         let has_served = self.has_served;

@@ -152,7 +152,7 @@ impl Streams {
         self.settle(now);
     }
 
-    /// Pretends that the job may fall back to HTTP/1.1.
+    /// Allows all jobs to fall back to HTTP/1.1.
     #[cfg(test)]
     pub(super) fn fall_back(&mut self) {
         for stream in self.all.by_key.iter_mut().flatten() {
