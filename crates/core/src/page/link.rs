@@ -50,7 +50,7 @@ pub enum LinkKind {
     Canonical,
     /// `link` with rel alternate (hreflang, feeds).
     Alternate,
-    /// A form with method GET. Never followed by default.
+    /// A form with method GET. Recorded, not followed.
     Form,
     /// Any other `link` element or attribute with a URL.
     Other,
@@ -133,18 +133,18 @@ impl Link {
     }
 }
 
-/// The links of one page, with all texts in one buffer, so that a link that is known already costs no allocation.
+/// The links of one page, with all URLs in one buffer, so that a link that is known already costs no allocation.
 ///
-/// Invariant: every text is a normalized URL; no pair of text and kind occurs twice.
+/// Invariant: every URL is normalized; no pair of URL and kind occurs twice.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LinkList {
     text: String,
     items: Vec<Item>,
-    /// The texts of the links, where they are kept (`--with anchors`).
+    /// The anchor texts of the links, where they are kept (`--with anchors`).
     anchors: Option<Box<LinkAnchors>>,
 }
 
-/// The texts of links in one buffer. `places` has the start and end of each text, by the index of its link.
+/// The anchor texts of links in one buffer. `places` has the start and end of each text, by the index of its link.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct LinkAnchors {
     text: String,
@@ -184,7 +184,7 @@ pub struct FoundLink<'a> {
 }
 
 impl LinkList {
-    /// Adds a link. The text must be normalized; the caller must check for duplicates.
+    /// Adds a link. `text` must be a normalized URL; the caller must check for duplicates.
     pub fn push(&mut self, text: &str, kind: LinkKind, nofollow: bool) {
         let start = self.text.len();
         let end = start + text.len();
@@ -194,7 +194,7 @@ impl LinkList {
         }
     }
 
-    /// Sets the text of a link, unless it has one already.
+    /// Sets the anchor text of a link, unless it has one already.
     pub fn set_anchor(&mut self, number: usize, anchor: &str) {
         if number >= self.items.len() || self.anchor(number).is_some() {
             return;
@@ -211,7 +211,7 @@ impl LinkList {
         }
     }
 
-    /// The text of a link by its index, where it is kept and not empty.
+    /// The anchor text of a link by its index, where it is kept and not empty.
     pub fn anchor(&self, number: usize) -> Option<&str> {
         let LinkAnchors { text, places, .. } = &**self.anchors.as_ref()?;
         let (start, end) = *places.get(number)?;
@@ -235,23 +235,23 @@ impl LinkList {
         rels.get(at).map(|(_, rel)| &**rel)
     }
 
-    /// Drops texts and `rel` attributes that are not needed any more.
+    /// Drops anchor texts and `rel` attributes that are not needed any more.
     pub fn forget_anchors(&mut self) {
         self.anchors = None;
     }
 
-    /// Whether a link has a text.
+    /// Whether a link has an anchor text or a `rel` attribute.
     pub fn has_anchors(&self) -> bool {
         self.anchors.is_some()
     }
 
-    /// Text and kind of a link by its index.
+    /// URL and kind of a link by its index.
     pub fn get(&self, number: usize) -> Option<(&str, LinkKind)> {
         let item = self.items.get(number)?;
         Some((self.text.get(item.start as usize..item.end as usize)?, item.kind))
     }
 
-    /// URL, kind, nofollow and text of every link, in page order.
+    /// URL, kind, nofollow and anchor text of every link, in page order.
     pub fn texts(&self) -> impl ExactSizeIterator<Item = (&str, LinkKind, bool, Option<&str>)> {
         self.items.iter().enumerate().map(|(number, item)| {
             let text = self.text.get(item.start as usize..item.end as usize).unwrap_or_default();
@@ -266,7 +266,7 @@ impl LinkList {
         }
     }
 
-    /// Drops the links beyond this many bytes of text; returns how many were dropped.
+    /// Drops the links beyond this many bytes of URLs; returns how many were dropped.
     pub fn truncate(&mut self, most: usize) -> usize {
         let kept = self.items.partition_point(|item| item.end as usize <= most);
         let dropped = self.items.len() - kept;
@@ -309,7 +309,7 @@ impl LinkList {
         }
     }
 
-    /// Total length of all texts.
+    /// Total length of all URLs.
     pub fn bytes(&self) -> usize {
         self.text.len()
     }

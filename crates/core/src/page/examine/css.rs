@@ -71,6 +71,7 @@ pub struct CssReader {
     depth: u32,
     /// The depth within an `image-set()`, where strings are URLs.
     image_set: Option<u32>,
+    /// The URL or string that is being read, and where it starts.
     value: Vec<u8>,
     start: usize,
 }

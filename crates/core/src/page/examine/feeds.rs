@@ -1,7 +1,7 @@
 //! XML documents: XHTML, Atom, RSS, and anything with `xlink:href`.
 //!
-//! The same tokenizer parses them leniently, because feeds are often not well-formed. Name prefixes are ignored instead
-//! of resolved, and the outermost `xml:base` counts, like `base` in HTML.
+//! The same tokenizer parses them leniently, because feeds are often not well-formed. Namespace prefixes are ignored
+//! instead of resolved. The first `xml:base` counts, like `base` in HTML.
 
 use super::links::{Collector, has_word, kind_of_rel};
 use super::names::{self, key};

@@ -38,7 +38,8 @@ pub struct RawLinks {
 }
 
 impl RawLinks {
-    /// Adds a link. Returns the position of its bytes if it is stored, now or before.
+    /// Adds a link. Returns the position of its bytes if it is stored, now or before. `most` limits the number of links,
+    /// `longest` the bytes of a URL.
     pub fn add(
         &mut self,
         href: &[u8],

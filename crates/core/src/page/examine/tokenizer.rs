@@ -486,7 +486,7 @@ impl<'a> Attributes<'a> {
 impl<'a> Iterator for Attributes<'a> {
     type Item = (&'a [u8], &'a [u8]);
 
-    /// The next name and value. Skips an attribute that is cut off.
+    /// The next name and value; `None` at the end of the tag, or at an attribute that is cut off.
     fn next(&mut self) -> Option<Self::Item> {
         let start = self.rest.iter().position(|&byte| !is_space(byte) && byte != b'/')?;
         let rest = self.rest.get(start..)?;
