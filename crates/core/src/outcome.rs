@@ -72,6 +72,7 @@ names! {
         DnsNxdomain = "dns_nxdomain",
         DnsServfail = "dns_servfail",
         DnsTimeout = "dns_timeout",
+        /// The host name or the DNS answer is malformed.
         DnsInvalid = "dns_invalid",
         ConnectRefused = "connect_refused",
         ConnectTimeout = "connect_timeout",
@@ -82,6 +83,7 @@ names! {
         TimeoutTotal = "timeout_total",
         TooSlow = "too_slow",
         Reset = "reset",
+        /// The connection was closed before the first byte of a response.
         EmptyReply = "empty_reply",
         Protocol = "protocol",
         HeaderTooLarge = "header_too_large",

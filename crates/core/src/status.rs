@@ -35,7 +35,7 @@ pub struct Status {
     /// Over the last few seconds.
     pub pages_per_second: f64,
     pub bytes_per_second: f64,
-    /// Hosts known so far.
+    /// Hosts that had work in this run.
     pub hosts: u64,
     /// The hosts with the most requests in flight, busiest first, then those with the longest queues.
     pub busiest: Vec<HostStatus>,

@@ -32,9 +32,9 @@ fn account(max_memory: Option<u64>) -> std::sync::Arc<Budget> {
 }
 /// The default of `--per-ip`.
 const PER_IP: usize = 12;
-/// More requests in flight than a machine has ports for; prevents overflow in sums.
+/// The largest `--concurrency`: more than a machine has ports for. The limit prevents overflow in sums.
 const MAX_FETCHES: usize = 2_000_000;
-/// A host's slots have 16-bit numbers.
+/// The largest `--per-host`: slots have 16-bit numbers.
 const MAX_PER_HOST: usize = u16::MAX as usize;
 /// The least value of `--max-head`: a legitimate response head can be this large.
 const SMALLEST_HEAD: u64 = 512;

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::Offset;
 
-/// Seconds since the Unix epoch. The earliest year is 1601.
+/// Parses a cookie date to seconds since the Unix epoch. `None` if it is not a date, or before the year 1601.
 pub fn parse(text: &[u8]) -> Option<i64> {
     let (mut time, mut day, mut month, mut year) = (None, None, None, None);
     for token in text.split(|byte| is_delimiter(*byte)).filter(|token| !token.is_empty()) {

@@ -1,11 +1,11 @@
-//! Dates of sitemaps and feeds: ISO 8601 of any precision, and RFC 2822. By hand because `jiff` accepts neither bare
-//! years and months nor the missing parts and odd zones that real feeds have.
+//! Dates of sitemaps and feeds: ISO 8601 of any precision, and RFC 2822. Parsed by hand, because `jiff` accepts neither
+//! bare years and months nor the missing parts and odd zones that real feeds have.
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::Offset;
 
-/// The start of the given period if only a day, month or year is given. `None` if it is not a date.
+/// Parses a date. A day, month or year alone means its start. `None` if the text is not a date.
 pub fn parse(text: &str) -> Option<Timestamp> {
     let text = super::trim(text);
     if !text.is_ascii() || text.len() > 64 {

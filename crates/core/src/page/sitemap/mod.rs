@@ -108,7 +108,7 @@ pub struct SitemapBounds {
     pub reach: SitemapReach,
     /// Hosts whose robots.txt names this sitemap, treated like its own.
     pub vouched: Vec<Box<str>>,
-    /// True if it may list sitemaps: those listed by an index may not.
+    /// Whether it may be an index, which lists sitemaps.
     pub index: bool,
     pub max_entries: usize,
     /// After decoding.
