@@ -10,6 +10,7 @@ use argiope_core::{ErrorKind, Time, Truncated};
 
 use super::{piece, steered};
 
+/// The limit on bodies.
 const MOST: u64 = 1 << 16;
 
 #[derive(Default)]

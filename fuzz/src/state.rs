@@ -13,6 +13,7 @@ type Bytes = Arc<Mutex<Vec<u8>>>;
 #[derive(Clone, Default)]
 struct Memory(Arc<Mutex<BTreeMap<String, Bytes>>>);
 
+/// An open file.
 struct Open(Bytes);
 
 impl Memory {

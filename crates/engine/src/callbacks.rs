@@ -90,6 +90,7 @@ enum Cause {
 /// The function that continues an entry.
 type Callback = fn(&mut Table, usize, Cause);
 
+/// One connection.
 struct Entry {
     callback: Callback,
     state: State,
@@ -98,6 +99,7 @@ struct Entry {
 }
 // end: callbacks-entry
 
+/// The state of a connection.
 enum State {
     /// Large and short-lived, so boxed to keep the other states small.
     Connecting(Box<Connecting<TcpStream>>),
@@ -121,6 +123,7 @@ struct Table {
     worker: Worker,
     poller: Poller,
     entries: Slab<Entry>,
+    /// The alarms of all entries: time and token.
     alarms: BTreeSet<(Time, usize)>,
     /// Pool of connections with room for a job, by token.
     resources: Resources<usize>,

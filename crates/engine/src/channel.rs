@@ -23,6 +23,7 @@ pub struct JobQueue<J = Job> {
     shared: Arc<Shared<J>>,
 }
 
+/// The part of a queue that both sides share.
 struct Shared<J> {
     queued: Mutex<Queued<J>>,
     /// For engines that block on it ([`JobQueue::wait`]).
@@ -31,6 +32,7 @@ struct Shared<J> {
     wake: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
+/// What the worker has not taken yet.
 struct Queued<J> {
     jobs: Vec<J>,
     stop: Option<StopMode>,

@@ -39,6 +39,7 @@ pub struct Event {
 pub struct Poller {
     epoll: OwnedFd,
     waker: Arc<OwnedFd>,
+    /// Buffer for the events that the kernel returns.
     raw: Vec<epoll::Event>,
 }
 

@@ -48,7 +48,9 @@ pub fn connected(socket: &TcpStream) -> io::Result<bool> {
 
 /// The connection attempts of one race. Usually there is only one, which needs no allocation.
 pub struct Attempts<S> {
+    /// The latest attempt.
     one: Option<(SocketAddr, S)>,
+    /// Earlier attempts, if there are several.
     more: Vec<(SocketAddr, S)>,
 }
 

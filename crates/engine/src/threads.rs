@@ -69,6 +69,7 @@ struct WorkerState {
     changed: Condvar,
 }
 
+/// The part of the shared state that is behind the lock.
 struct Locked {
     jobs: VecDeque<Box<Job>>,
     /// Jobs without a visit yet.

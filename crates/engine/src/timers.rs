@@ -14,7 +14,9 @@ use argiope_core::Time;
 /// The alarms of one thread, ordered by time.
 #[derive(Default)]
 pub struct Timers {
+    /// The wakers of set alarms, by time and serial number of the alarm.
     table: RefCell<BTreeMap<(Time, u64), Waker>>,
+    /// The serial number of the next alarm.
     serial: Cell<u64>,
     /// The task that sleeps until the next alarm and must be woken for an earlier one.
     sleeper: RefCell<Option<Waker>>,

@@ -47,6 +47,7 @@ pub struct WakeDelay(Arc<SharedDelay>);
 
 #[derive(Debug, Default)]
 struct SharedDelay {
+    /// The delay in microseconds; zero if wake-ups are not coalesced.
     micros: AtomicU64,
     /// When `delay` was last called, in microseconds.
     last: AtomicU64,

@@ -92,6 +92,7 @@ impl FileShortage {
 #[derive(Clone)]
 pub struct IdleLimit {
     count: Arc<AtomicUsize>,
+    /// The limit.
     most: usize,
 }
 
@@ -144,6 +145,7 @@ pub struct Notices(Arc<Mutex<NoticeLog>>);
 
 #[derive(Default)]
 struct NoticeLog {
+    /// The topics of all messages so far.
     given: HashSet<&'static str>,
     unread: Vec<String>,
 }

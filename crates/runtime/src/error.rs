@@ -19,6 +19,7 @@ pub struct Error {
     cause: Cause,
 }
 
+/// The kinds of errors, with their details.
 #[derive(Clone, Debug)]
 enum Cause {
     Config(ConfigError),

@@ -21,6 +21,7 @@ pub(crate) struct FairQueue<H, T> {
     waiting: HashMap<H, HostItems<T>>,
 }
 
+/// The items of one host.
 struct HostItems<T> {
     /// Items and their costs.
     items: VecDeque<(T, usize)>,

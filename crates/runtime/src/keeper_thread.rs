@@ -147,6 +147,7 @@ pub fn wall_clock(clock: &Clock) -> WallClock {
     WallClock { start: i64::try_from(since.as_micros()).unwrap_or(i64::MAX) }
 }
 
+/// The state of the keeper's thread.
 struct KeeperLoop<F> {
     keeper: Keeper<F>,
     pool: WorkerPool,

@@ -15,7 +15,9 @@ pub(crate) struct ByteQueue {
     read: usize,
 }
 
+/// Capacity of the first segment, in bytes.
 const SMALLEST_SEGMENT: usize = 16;
+/// Maximum capacity of a segment, unless an item is longer.
 const LARGEST_SEGMENT: usize = 4 * 1024;
 
 impl ByteQueue {

@@ -223,6 +223,7 @@ impl Queue {
 
 /// Length of the header of a queued link: kind and scheme, redirects, tries, page, length.
 const HEAD: usize = 9;
+/// The page number of a link that was not found on a page.
 const NO_PAGE: u32 = u32::MAX;
 /// Flag in the first byte: depth and request follow the URL.
 const HAS_REQUEST: u8 = 0x40;

@@ -25,9 +25,11 @@ use std::collections::VecDeque;
 /// unlikely to cause a false match as any hash collision.
 const GAP: u64 = 0;
 
+/// Leading bits of a number that select its shard.
 const SHARD_BITS: u32 = 4;
 /// The initial number of slots after the last home. More are added if a run needs them.
 const SLACK: usize = 16;
+/// The number of homes that the first growth adds.
 const FIRST_HOMES: usize = 8;
 /// Minimum and maximum bytes per slot.
 const MIN_WIDTH: usize = 5;
@@ -44,6 +46,7 @@ pub struct SeenSet {
     len: u64,
 }
 
+/// The numbers with the same leading bits.
 #[derive(Clone)]
 struct Shard {
     /// The smallest number of this shard.

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+/// The unit that a power cut keeps or loses, in bytes.
 const SECTOR: usize = 512;
 
 /// The fault at the chosen call.
@@ -28,6 +29,7 @@ pub struct CrashFiles {
     disk: Arc<Mutex<Disk>>,
 }
 
+/// The simulated disk.
 #[derive(Clone, Default)]
 struct Disk {
     /// The files by id. A name refers to an id, like a directory entry to an inode.
@@ -43,6 +45,7 @@ struct Disk {
     accident: Option<(u64, InjectedFault)>,
 }
 
+/// One file.
 #[derive(Clone, Default)]
 struct Content {
     /// The content as a running process sees it.
@@ -52,6 +55,7 @@ struct Content {
     unsynced: Vec<Change>,
 }
 
+/// An unsynced change of a file.
 #[derive(Clone)]
 enum Change {
     Write { position: usize, bytes: Vec<u8> },

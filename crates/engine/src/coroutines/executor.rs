@@ -58,6 +58,7 @@ pub enum TaskEvent {
 
 type Observer = Box<dyn Fn(TaskEvent)>;
 
+/// A spawned future.
 struct Task {
     serial: u32,
     /// Taken out while it is being polled.

@@ -17,7 +17,9 @@ pub struct JoinQueue<T> {
 struct State<T> {
     items: VecDeque<T>,
     unfinished: usize,
+    /// Tasks that wait in `get`.
     getters: VecDeque<Waker>,
+    /// Tasks that wait in `join`.
     joiners: Vec<Waker>,
 }
 

@@ -21,6 +21,7 @@ use crate::worker::READ_BUFFER_SIZE;
 pub struct Reactor {
     poller: RefCell<Poller>,
     sources: RefCell<Slab<Source>>,
+    /// Buffer for the events of one wait.
     events: RefCell<Vec<Event>>,
     /// The read buffer, shared by all sockets.
     buffer: RefCell<Box<[u8]>>,

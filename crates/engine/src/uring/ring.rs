@@ -88,6 +88,7 @@ struct ConnectionRing {
     short_of_starts: RefCell<VecDeque<Waker>>,
     /// Connection attempts since the last system call.
     starts: Cell<usize>,
+    /// Connections and attempts in this ring.
     connections: Cell<usize>,
     /// Receives that were dropped while they were pending, since the last [`Park::cancelled`].
     cancelled: Cell<usize>,
@@ -270,6 +271,7 @@ impl Drop for Place {
 /// A connection attempt. Dropping it cancels it.
 pub struct Attempt(RefCell<AttemptState>);
 
+/// The progress of a connection attempt.
 enum AttemptState {
     Running(Pin<Box<dyn Future<Output = io::Result<Connection>>>>),
     Ended(io::Result<Connection>),

@@ -26,16 +26,27 @@ struct Scripts {
     take: Script,
     settle: Script,
     give_back: Script,
+    /// Replaces leased links, to mark them as sent.
     mark: Script,
+    /// Whether a fingerprint is in the seen set.
     known: Script,
+    /// Reads counts with a write, so that `WAIT` covers all earlier writes.
     confirm: Script,
+    /// Second step of a grant: adds the pages to the quota of the bucket.
     credit: Script,
+    /// First step of a refund: takes the unused quota out of the bucket.
     refund: Script,
+    /// Last step of a refund: forgets the transfer.
     refunded: Script,
+    /// First step of a grant: takes pages out of the pool.
     grant: Script,
+    /// Last step of a grant: forgets the transfer.
     granted: Script,
+    /// Second step of a refund: adds the pages to the pool.
     accept: Script,
+    /// Sets a field of a hash.
     keep: Script,
+    /// Sets a number, unless it is larger already.
     raise: Script,
 }
 

@@ -118,7 +118,9 @@ struct Held {
 /// The links of a host that were leased in advance, and the number left in the store.
 #[derive(Default)]
 struct Ahead {
+    /// Leased links that the keeper has not taken yet.
     links: usize,
+    /// Links that are still queued in the store.
     left: u64,
     /// Whether the note about the host was read.
     is_noted: bool,

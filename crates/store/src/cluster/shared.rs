@@ -38,6 +38,7 @@ pub struct Shared {
     events: Mutex<Vec<LeaseEvent>>,
     /// Wakes the keeper.
     waker: Mutex<Option<Box<dyn Fn() + Send>>>,
+    /// The queue of the lease thread.
     to_leases: Mutex<Sender<LeaseCommand>>,
     /// Called with messages for the user.
     notice: Box<dyn Fn(&str) + Send + Sync>,

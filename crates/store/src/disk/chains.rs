@@ -11,6 +11,7 @@ const CHUNK: usize = 28;
 /// The end of a chain.
 const NONE: u32 = u32::MAX;
 
+/// A part of a chain.
 struct Chunk {
     bytes: [u8; CHUNK],
     /// Index of the next chunk of the chain, or of the free list.

@@ -11,6 +11,7 @@ const SPREAD: [u32; 8] =
 /// Size of a block in bytes.
 pub(super) const BLOCK: usize = 32;
 
+/// A split block Bloom filter.
 pub(super) struct Filter {
     blocks: Vec<[u32; 8]>,
 }

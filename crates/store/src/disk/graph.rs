@@ -412,6 +412,7 @@ fn segment_fault(directory: &Path, error: &std::io::Error) -> StoreError {
 struct FoundSources {
     /// For each source its number in the order of discovery, and for the first ones their URL.
     sources: KeyMap<(u64, Option<String>)>,
+    /// How many entries with the link were added.
     found: u64,
 }
 
@@ -465,6 +466,7 @@ fn plain(target: &str, kind: LinkKind) -> NewEdge<'_> {
     NewEdge { target, kind, nofollow: false, anchor: None }
 }
 
+/// A link in a record of format 1.
 #[derive(Deserialize)]
 struct OldLink<'a> {
     #[serde(borrow)]

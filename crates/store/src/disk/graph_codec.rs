@@ -31,6 +31,7 @@ const MAX_TEXT: usize = 4 << 20;
 /// A chunk ends with the page that reaches this many bytes.
 const MAX_CHUNK: usize = 4 << 20;
 
+/// Flag of a chunk: its edges have anchor texts.
 const WITH_TEXTS: u8 = 1;
 
 /// The identity hasher, for keys that are hashes.
@@ -79,6 +80,7 @@ pub(crate) struct GraphEncoder {
     last_url: String,
     /// The number of each anchor text of this chunk, by its hash.
     texts: KeyMap<u32>,
+    /// The encoded anchor texts of this chunk, after an unused byte. Empty if the chunk has no anchor texts.
     text_bytes: Vec<u8>,
     pages: Vec<u8>,
 }

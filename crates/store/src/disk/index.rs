@@ -90,11 +90,13 @@ impl IndexKey<'_> {
     }
 }
 
+/// Pairs of key and value.
 type Pairs = Vec<(u64, u64)>;
 
 /// Builds the pairs of one log file.
 #[derive(Default)]
 struct Builder {
+    /// The number of lanes before the next record.
     lanes: u32,
     pairs: Pairs,
     counts: BTreeMap<(u32, LaneCount), u64>,

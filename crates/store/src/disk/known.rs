@@ -204,6 +204,7 @@ struct Merge<'a> {
     runs: Vec<(u32, Fingerprints<'a>)>,
     /// The next fingerprint of each run, the smallest first.
     heads: BinaryHeap<std::cmp::Reverse<(u64, usize)>>,
+    /// A read error and the number of its run, until it is returned.
     fault: Option<(u32, io::Error)>,
 }
 

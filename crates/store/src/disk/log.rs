@@ -34,6 +34,7 @@ pub(super) const BASE: &str = "log/base.new";
 const MAGIC: &[u8; 8] = b"ARGIOPE\n";
 /// The size of a frame's header.
 pub(super) const FRAME: usize = 16;
+/// The first bytes of a frame.
 const MARK: &[u8; 4] = b"\xA7FRM";
 /// The maximum length of a frame's records. The journal adds no record to a frame of more than 1 GiB.
 const MAX_RECORDS: usize = (1 << 30) + (256 << 20);

@@ -39,11 +39,14 @@ pub(super) enum Record<'a> {
     Edges { previous: Option<u64>, chunk: &'a [u8] },
 }
 
+/// A queued link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LinkRecord<'a> {
     pub lane: LaneId,
     pub depth: u32,
+    /// How many redirects may still be followed.
     pub redirects: u8,
+    /// How often it was tried.
     pub tries: u8,
     pub kind: LinkKind,
     pub https: bool,
@@ -80,6 +83,7 @@ impl LinkRecord<'_> {
     }
 }
 
+// The tags of records.
 const LANE: u8 = 1;
 const PAGE: u8 = 2;
 const LINK: u8 = 3;

@@ -14,6 +14,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 pub(super) const FOLDER: &str = "spill";
 /// Size of a page: a checksum and [`PER_PAGE`] fingerprints.
 const PAGE: usize = 4096;
+/// Fingerprints per page.
 const PER_PAGE: usize = PAGE / 8 - 1;
 /// Length of the trailer: `number of fingerprints (8) · number of pages (8) · number of filter blocks (8) · checksum
 /// (8)`.

@@ -73,6 +73,7 @@ pub struct IndexEntry {
     pub bucket: u32,
     pub epoch: u64,
     pub sequence: u64,
+    /// Offset of the compressed records in the segment.
     offset: u64,
     length: u64,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

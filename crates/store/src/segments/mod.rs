@@ -28,7 +28,9 @@ use objects::ObjectPrefix;
 use encoding::{IndexEntry, decompress};
 pub use encoding::{LinkOrigin, SegmentGroup};
 
+/// The folder of segments.
 const RECORDS: &str = "records";
+/// The folder of positions.
 const SETTLED: &str = "settled";
 /// The name of the positions that are written at the end of the crawl.
 const FINAL: &str = "final";

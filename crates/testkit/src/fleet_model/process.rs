@@ -64,6 +64,7 @@ pub struct Process {
     end: EndTask,
 }
 
+/// The two tasks of a bucket.
 #[derive(Default)]
 struct Work {
     /// The lease of the bucket, if the process holds it.
@@ -95,6 +96,7 @@ struct Renewal {
     version: Option<ModelVersion>,
 }
 
+/// What the working task of a bucket does next. A step that ends with `Wait` waits for replication.
 #[derive(Clone, Default)]
 enum Step {
     #[default]
@@ -155,10 +157,13 @@ enum Quota {
     ClearRefund(u32),
 }
 
+/// The task that detects the end of the crawl.
 #[derive(Default)]
 struct EndTask {
     call: Option<(u64, ModelRequest)>,
+    /// The counts of the first pass.
     first: Vec<BucketCounts>,
+    /// The counts of the second pass.
     second: Vec<BucketCounts>,
     version: Option<ModelVersion>,
     found: bool,

@@ -47,6 +47,7 @@ pub struct Bucket {
 #[derive(Clone, Debug, Default)]
 pub struct Pool {
     pub left: u32,
+    /// Transfers to buckets that are not finished: number and amount.
     pub transfers: BTreeMap<usize, (u32, u32)>,
     pub last_transfer: BTreeMap<usize, u32>,
     pub last_refund: BTreeMap<usize, u32>,

@@ -45,6 +45,7 @@ pub struct WebModel {
     rng: SimRng,
 }
 
+/// A host of the model.
 struct Host {
     addresses: Vec<IpAddr>,
     /// How often the name fails to resolve before it succeeds.
@@ -78,6 +79,7 @@ struct Robots {
     then: RobotsThen,
 }
 
+/// A robots.txt, after its failures.
 #[derive(Clone)]
 enum RobotsThen {
     /// A robots.txt with these rules.
@@ -97,6 +99,7 @@ struct Page {
     bytes: u64,
 }
 
+/// The response of a page, after its failures.
 enum PageThen {
     Links(LinkList),
     Status(u16),
@@ -112,6 +115,7 @@ pub struct ExpectedCrawl {
     pub asked: bool,
 }
 
+/// A number of failures that never ends.
 const FOREVER: u32 = u32::MAX;
 /// URLs that contain this are out of scope: see [`WebModel::exclude`].
 const OUTSIDE: &str = "/outside/";

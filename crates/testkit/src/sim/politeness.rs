@@ -36,6 +36,7 @@ pub struct PolitenessChecker {
     faults: Vec<String>,
 }
 
+/// The requests to one host.
 #[derive(Default)]
 struct Host {
     under_way: usize,
