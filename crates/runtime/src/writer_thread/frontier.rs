@@ -11,7 +11,7 @@ pub trait CommitFrontier: Frontier {
         Ok(None)
     }
 
-    /// A commit is durable.
+    /// Called when a commit is durable.
     fn acknowledge(&mut self, _batch: &CommitBatch) -> Result<(), StoreError> {
         Ok(())
     }

@@ -57,12 +57,14 @@ const COMMIT_PART: u64 = 64;
 /// The lower bound of the bytes after which a commit is due.
 const MIN_COMMIT_BYTES: usize = 256 << 10;
 /// Maximum number of commits in progress, one for each thread. While there are this many, further events are added to
-/// the next commit. So on a slow disk, a crash loses the events of two syncs.
+/// the next commit. So on a slow disk, commits become larger. A crash loses the events of these commits and of the next
+/// one.
 const MAX_IN_PROGRESS: usize = 2;
-/// While the disk is behind, a commit is due after this many visits: no more come that it could wait for.
+/// While the disk is behind, a commit is due after this many visits. No requests start in that state, so few further
+/// visits arrive to fill a larger commit.
 const COMMIT_VISITS_BEHIND: usize = COMMIT_VISITS / 4;
-/// Visits of requests in flight count as outstanding up to one nth of the limit: they may end before the disk has caught
-/// up.
+/// Requests in flight count as outstanding visits, because they may end before the disk has caught up. They count at
+/// most up to the limit of outstanding visits divided by this.
 const IN_FLIGHT_PART: usize = 8;
 /// Backpressure: if the next commit grows to this many times its usual size, the keeper blocks until the writer takes
 /// it.
@@ -105,6 +107,7 @@ struct CommitUnit {
     batch: Option<CommitBatch>,
 }
 
+/// One entry of a commit.
 enum Item {
     /// A record that does not belong to a visit.
     Line(Vec<u8>),
@@ -113,6 +116,7 @@ enum Item {
 
 /// The keeper's side of the writer: collects events, and sends them to the writer when a commit is due.
 pub struct CommitQueue {
+    /// `None` after [`CommitQueue::end`].
     to_writer: Option<SyncSender<CommitUnit>>,
     writer: WriterThread,
     items: Vec<Item>,
@@ -208,7 +212,7 @@ impl CommitQueue {
         self.first_commit.take().map_or(Ok(()), |commit| self.dispatch(commit))
     }
 
-    /// A record that does not belong to a visit.
+    /// Adds a record that does not belong to a visit.
     pub fn line<F: CommitFrontier>(&mut self, line: Vec<u8>, frontier: &mut F, now: Time) -> Result<(), Error> {
         frontier.keep_line(&line)?;
         self.add(Item::Line(line), now);
@@ -296,7 +300,7 @@ impl CommitQueue {
         }
     }
 
-    /// A commit is durable.
+    /// Records that a commit is durable. Starts a compaction if one is due and none runs.
     pub fn durable<F: CommitFrontier>(&mut self, batch: &CommitBatch, frontier: &mut F) -> Result<(), Error> {
         self.in_progress = self.in_progress.saturating_sub(1);
         self.progress.durable();

@@ -1,35 +1,35 @@
-//! [`CommitProgress`]: how fast visits come, and how many of them are not durable yet.
+//! [`CommitProgress`]: how fast visits arrive, and how many of them are not durable yet.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use argiope_core::Time;
 
-/// No request starts while this many visits are not durable, ...
+/// The minimum of the limit of visits that are not durable. While the limit is reached, no request starts.
 pub(super) const MAX_OUTSTANDING: usize = 512;
-/// ... or as many as come in this time, where that is more.
+/// If more visits than that usually arrive in this time, their number is the limit.
 const OUTSTANDING_TIME: Duration = Duration::from_millis(100);
-/// The weight of older samples in the average number of visits, to one for the latest.
+/// The weight of older samples in the average number of visits. The latest sample has weight 1.
 const OLDER_SAMPLES: usize = 3;
 
-/// How fast visits come, and how many of them are not durable yet.
+/// How fast visits arrive, and how many of them are not durable yet.
 #[derive(Default)]
 pub(super) struct CommitProgress {
     /// Since when no request starts because of the disk.
     held_since: Option<Time>,
     /// How long requests were held back in total.
     held: Duration,
-    /// The start of a sample, in time without that, and the visits in it.
+    /// The current sample: its start, measured in time without `held`, and its number of visits.
     sample: (Duration, usize),
-    /// Visits in [`OUTSTANDING_TIME`], averaged.
+    /// The average number of visits that arrive in [`OUTSTANDING_TIME`].
     usual: usize,
-    /// Visits of the commits that are not durable yet.
+    /// For each commit that was sent and is not durable yet, its number of visits. The oldest is first.
     sent: VecDeque<usize>,
 }
 
 impl CommitProgress {
-    /// Counts a visit. Those that arrive while requests are held back do not count and that time does not either:
-    /// otherwise a slow disk would lower the average, and with it the speed, more and more.
+    /// Adds a visit to the sample. While requests are held back, neither visits nor time are added. Otherwise a slow
+    /// disk would lower the average, which lowers the limit, which lowers the average further.
     pub fn add(&mut self, now: Time) {
         if self.held_since.is_some() {
             return;
@@ -48,12 +48,12 @@ impl CommitProgress {
         self.sample.1 += 1;
     }
 
-    /// A commit with this many visits was sent to the writer.
+    /// Records that a commit with this many visits was sent to the writer.
     pub fn sent(&mut self, visits: usize) {
         self.sent.push_back(visits);
     }
 
-    /// The oldest commit is durable.
+    /// Records that the oldest commit is durable.
     pub fn durable(&mut self) {
         self.sent.pop_front();
     }

@@ -1,4 +1,4 @@
-//! The writer's side: the threads that wait for the disk.
+//! The writer threads' side of the commit queue: the code that waits for the disk.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -62,7 +62,7 @@ fn finish_commit<T: VisitConsumer>(
 ) -> Result<(), Error> {
     if let Some((log, batch)) = log.zip(batch) {
         log.writer.write(&batch)?;
-        // Ignored: the keeper has ended.
+        // Sending fails if the keeper has ended. Then the message is not needed.
         let _ = inbox.send(KeeperMessage::Durable(batch.written()));
     }
     for item in items {
@@ -85,6 +85,7 @@ pub(super) struct CrawlLog {
 pub(super) struct OutputFiles {
     files: Arc<dyn Files>,
     ends: BTreeMap<Box<str>, u64>,
+    /// The files that are open for writing.
     open: BTreeMap<Box<str>, Box<dyn File>>,
 }
 
@@ -114,7 +115,7 @@ impl OutputFiles {
                 }
             }
         }
-        // Close archive files that this commit does not write to: they are full.
+        // Close archive files that this commit does not write to. Most are full; another is opened again when needed.
         self.open.retain(|open, _| pieces.iter().any(|(name, _)| **open == **name) || jsonl == Some(&**open));
         for (name, bytes) in pieces {
             let end = self.ends.get(name).copied().unwrap_or(0);
