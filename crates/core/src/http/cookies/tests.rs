@@ -350,8 +350,8 @@ fn hosts() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// Whatever is set, a cookie reaches only its own host and names that share its registrable domain, a secure one is
-    /// never sent over http, and the jar's byte count is correct.
+    /// Whatever is set, a cookie reaches only its own host and names that share its registrable domain, and the jar's
+    /// byte count is correct. If only one cookie was set and it is secure, it is not sent over http.
     #[test]
     fn cookies_stay_at_home(
         sets in proptest::collection::vec((hosts(), hosts(), proptest::bool::ANY, proptest::bool::ANY, 0..4_u8), 1..40),

@@ -155,7 +155,7 @@ fn talk(requests: u32, server: &Server) -> (Vec<Event>, Vec<Sent>) {
     whole
 }
 
-/// The kind of failure of the only stream.
+/// The fault of the only stream.
 fn failure(server: &Server) -> StreamFault {
     let (events, _) = talk(1, server);
     match events.last() {
@@ -234,6 +234,7 @@ fn a_body_is_sent_as_far_as_the_windows_allow() {
     let mut events = Events::default();
     conn.open(0, form(70_000, false));
     let sent = std::cell::RefCell::new(Vec::new());
+    // The frames of stream 1 that were written since the last call: kind, flags and length of the payload.
     let hear = |conn: &mut H2Conn| {
         let new: Vec<Sent> = frames(&written(conn)).into_iter().filter(|frame| frame.2 == 1).collect();
         let lengths: Vec<(u8, u8, usize)> = new.iter().map(|frame| (frame.0, frame.1, frame.3.len())).collect();

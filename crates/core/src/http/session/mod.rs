@@ -531,7 +531,7 @@ mod tests {
             session.resume(now);
         }
         assert!(session.finished(now).is_none());
-        // Another thread writes the other page.
+        // The other response was written, and its bytes are released.
         drop(other);
         assert_eq!(session.step(), Step::Pause, "the socket must not be closed before the visit is delivered");
         session.resume(now);

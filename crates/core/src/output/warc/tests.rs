@@ -10,7 +10,7 @@ use crate::rules::{Config, Rules, WarcCompression};
 struct Read {
     fields: Vec<(String, String)>,
     block: Vec<u8>,
-    /// Where its member stands in the file.
+    /// Where its gzip member starts in the file.
     offset: u64,
     length: u64,
 }
@@ -92,7 +92,7 @@ fn a_file_has_one_kind_of_compression() {
     let (place, chunk) = layout.place(exchange(&zstd, "/a", b"hello", None), None);
     assert_eq!((&*place.file, &*chunk.file), ("archive/00001.warc.zst", "archive/00001.warc.zst"));
     assert!(chunk.bytes.starts_with(&[0x28, 0xB5, 0x2F, 0xFD]));
-    // The next run compresses otherwise: it begins a file.
+    // The next run has another compression, so it starts a new file.
     let mut layout = ArchiveLayout::new(&gzip);
     layout.resume([("archive/00001.warc.zst", chunk.bytes.len() as u64), ("other", 5)]);
     assert_eq!(layout.place(exchange(&gzip, "/b", b"more", None), None).0.file, "archive/00002.warc.gz");
@@ -249,7 +249,7 @@ fn a_full_file_is_followed_by_the_next_and_an_earlier_run_is_resumed() {
         let file = files.entry(chunk.file.clone()).or_default();
         file.extend_from_slice(&chunk.bytes);
         assert_eq!(place.offset + place.length, file.len() as u64);
-        // Killed and started again, now and then.
+        // After every third page, the crawl is interrupted and resumed.
         if page % 3 == 2 {
             shelf = ArchiveLayout::new(&rules);
             shelf.resume(files.iter().map(|(name, bytes)| (&**name, bytes.len() as u64)).chain([("pages.jsonl", 9)]));

@@ -18,7 +18,8 @@ impl TestCrawl {
         Self { traps: Traps::new(&config.compile(1).expect("settings")), known: HashSet::new() }
     }
 
-    /// Visits a page with this text and these links. Returns the rules that rejected links.
+    /// Visits a page with these links. `text` holds its fingerprints (text and sketch). Returns the rules that rejected
+    /// links.
     fn page(&mut self, lane: u32, url: &str, depth: u32, text: Option<(u64, u64)>, links: &[String]) -> Vec<TrapRule> {
         let link = Link { depth, ..Link::root(Url::parse(url).expect("an address"), 9) };
         let mut visit = Visit::bare(link, crate::schedule::job::Purpose::Page, Outcome::Ok, Time::ZERO);
@@ -47,6 +48,7 @@ impl TestCrawl {
     }
 }
 
+/// URLs of `count` pages of one host, numbered from `from` on.
 fn fresh(from: usize, count: usize) -> Vec<String> {
     (from..from + count).map(|number| format!("http://h.example/p/{number}")).collect()
 }

@@ -422,7 +422,7 @@ fn fetches_spread_over_hosts_that_are_all_quick() {
     assert_eq!((jobs.len(), slower), (8, 4));
 }
 
-/// A visit whose response took this number of milliseconds, processed now.
+/// Ends a job whose response took this number of milliseconds, and is processed now.
 fn answered(bench: &mut Workbench, job: Job, started: Time, took: u64, now: Time) {
     let ended = started + Duration::from_millis(took);
     let mut visit = Visit::bare(job.link, job.purpose, Outcome::Ok, now);
