@@ -54,11 +54,21 @@ pub struct Lane {
     pub pace: LanePace,
     /// The HTTP version of the host's origins, except those in `http1_ports`.
     pub http: LaneHttp,
-    /// Ports of HTTPS origins that asked for HTTP/1.1. Empty for nearly all hosts.
-    http1_ports: Vec<u16>,
+    /// Ports of HTTPS origins that speak HTTP/1.1 although others of the host speak HTTP/2, or that asked for it. Empty
+    /// for nearly all hosts.
+    http1_ports: Vec<(u16, Http1Reason)>,
     /// How many concurrent requests the host's HTTP/2 connection accepts.
     max_streams: u32,
     slots: Slots,
+}
+
+/// Why HTTP/1.1 is spoken to an origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Http1Reason {
+    /// The handshake selected it. HTTP/2 is offered on new connections.
+    Negotiated,
+    /// The origin asked for it. HTTP/2 is not offered again.
+    Required,
 }
 
 /// A link that waits for its next attempt.
@@ -166,30 +176,41 @@ impl Lane {
             (None | Some(LaneHttp::Single | LaneHttp::Unknown), _) => return,
             (Some(http), _) => (http, visit.message.streams),
         };
-        if self.is_http1_only(url) {
+        let known = self.http1_ports.iter().position(|(port, _)| *port == url.port());
+        if self.http1_reason(url) == Some(Http1Reason::Required) {
             return;
         }
-        if http == LaneHttp::Http1Only {
+        let reason = match (http, self.http) {
+            (LaneHttp::Http1Only, _) => Some(Http1Reason::Required),
+            (LaneHttp::Single, LaneHttp::Multiplexed) => Some(Http1Reason::Negotiated),
+            _ => None,
+        };
+        if let Some(known) = known.filter(|_| reason != Some(Http1Reason::Negotiated)) {
+            self.http1_ports.swap_remove(known);
+        }
+        if let Some(reason) = reason {
             // A host with more origins than this is likely a trap; HTTP/2 is offered to the others each time.
-            if self.http1_ports.len() < MAX_ORIGINS {
-                self.http1_ports.push(url.port());
+            let is_new = known.is_none() || reason == Http1Reason::Required;
+            if is_new && self.http1_ports.len() < MAX_ORIGINS {
+                self.http1_ports.push((url.port(), reason));
             }
-            // What is known may come from this origin. It is learnt again from the next response of another origin.
-            (self.http, self.max_streams) = (LaneHttp::Unknown, u32::MAX);
+            if reason == Http1Reason::Required {
+                // What is known may come from this origin. It is learnt again from the next response of another origin.
+                (self.http, self.max_streams) = (LaneHttp::Unknown, u32::MAX);
+            }
             return;
         }
-        if http != LaneHttp::Single || self.http != LaneHttp::Multiplexed {
-            self.http = http;
-        }
+        self.http = http;
         self.max_streams = match self.http {
             LaneHttp::Multiplexed => streams.unwrap_or(self.max_streams),
             _ => u32::MAX,
         };
     }
 
-    /// Whether the origin of this URL asked for HTTP/1.1.
-    fn is_http1_only(&self, url: &Url) -> bool {
-        url.is_https() && self.http1_ports.contains(&url.port())
+    /// Why HTTP/1.1 is spoken to the origin of this URL, if it differs from others of the host.
+    fn http1_reason(&self, url: &Url) -> Option<Http1Reason> {
+        let mut ports = self.http1_ports.iter().filter(|(port, _)| url.is_https() && *port == url.port());
+        ports.next().map(|(_, reason)| *reason)
     }
 
     /// The HTTP version for a job with this URL.
@@ -197,12 +218,17 @@ impl Lane {
         let offered = match rules.http {
             HttpVersion::Http1 => false,
             HttpVersion::Auto => url.is_https(),
-            HttpVersion::Http2 => true,
+            // A forwarding proxy gets requests in HTTP/1.1.
+            HttpVersion::Http2 => {
+                let url = url.as_ref();
+                !rules.proxies.of(url).is_some_and(|proxy| proxy.relays(url))
+            }
         };
-        match self.http {
-            _ if self.is_http1_only(url) => LaneHttp::Http1Only,
-            LaneHttp::Unknown | LaneHttp::Multiplexed if !offered || !rules.shares_connections => LaneHttp::Single,
-            http => http,
+        match (self.http1_reason(url), self.http) {
+            (Some(Http1Reason::Required), _) => LaneHttp::Http1Only,
+            (Some(Http1Reason::Negotiated), _) => LaneHttp::Single,
+            (None, LaneHttp::Unknown | LaneHttp::Multiplexed) if !offered || !rules.shares_connections => LaneHttp::Single,
+            (None, http) => http,
         }
     }
 

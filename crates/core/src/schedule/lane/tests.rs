@@ -312,3 +312,38 @@ fn an_origin_that_asked_for_http1_does_not_speak_for_the_others_of_its_host() {
     assert_eq!((lane.http_for(&one, &rules), lane.max_streams), (LaneHttp::Http1Only, 100));
     assert_eq!(lane.http_for(&url("http://h.example/"), &rules), LaneHttp::Single, "clear text");
 }
+
+#[test]
+fn an_http1_port_beside_an_http2_port_keeps_its_connections() {
+    let config = Config { roots: vec!["https://h.example/".into()], ..Config::default() };
+    let rules = config.compile(1).expect("settings");
+    let mut lane = Lane::new("h.example".into(), &rules);
+    let url = |text: &str| Url::parse(text).expect("an address");
+    let (one, other) = (url("https://h.example/"), url("https://h.example:8443/"));
+    lane.learn_http(&spoke(one.as_str(), LaneHttp::Multiplexed, Some(100)));
+    assert_eq!(lane.http_for(&other, &rules), LaneHttp::Multiplexed, "not known yet");
+    lane.learn_http(&spoke(other.as_str(), LaneHttp::Single, None));
+    assert_eq!((lane.http_for(&one, &rules), lane.http_for(&other, &rules)), (LaneHttp::Multiplexed, LaneHttp::Single));
+    lane.learn_http(&spoke(other.as_str(), LaneHttp::Single, None));
+    assert_eq!((lane.http1_ports.len(), lane.max_streams), (1, 100));
+    // It may learn HTTP/2, or ask for HTTP/1.1.
+    lane.learn_http(&spoke(other.as_str(), LaneHttp::Multiplexed, Some(50)));
+    assert_eq!(lane.http_for(&other, &rules), LaneHttp::Multiplexed);
+    lane.learn_http(&spoke(other.as_str(), LaneHttp::Single, None));
+    lane.learn_http(&spoke(other.as_str(), LaneHttp::Http1Only, None));
+    assert_eq!((lane.http_for(&other, &rules), lane.http1_ports.len()), (LaneHttp::Http1Only, 1));
+}
+
+#[test]
+fn a_forwarding_proxy_gets_a_connection_for_each_slot() {
+    let mut config = Config { roots: vec!["http://h.example/".into()], ..Config::default() };
+    config.http = HttpVersion::Http2;
+    let direct = config.compile(1).expect("settings");
+    let lane = Lane::new("h.example".into(), &direct);
+    let url = |text: &str| Url::parse(text).expect("an address");
+    assert_eq!(lane.http_for(&url("http://h.example/"), &direct), LaneHttp::Unknown, "clear text with prior knowledge");
+    config.proxy = Some("http://127.0.0.1:3128".into());
+    let proxied = config.compile(1).expect("settings");
+    assert_eq!(lane.http_for(&url("http://h.example/"), &proxied), LaneHttp::Single);
+    assert_eq!(lane.http_for(&url("https://h.example/"), &proxied), LaneHttp::Unknown, "through a tunnel");
+}
