@@ -375,6 +375,11 @@ impl Conn {
         }
     }
 
+    /// Whether the exchange is over and the response was received completely.
+    pub(in crate::http) fn is_whole(&self) -> bool {
+        self.phase == Phase::Done && self.failure.is_none()
+    }
+
     /// Whether a part of the body was received.
     pub(in crate::http) fn has_body(&self) -> bool {
         self.payload > 0

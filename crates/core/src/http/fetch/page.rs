@@ -208,6 +208,24 @@ impl Page {
         overdraws || all.peek().is_none() || all.any(Held::may_grow)
     }
 
+    /// Whether this response is the one that may exceed the budget.
+    pub(in crate::http) fn overdraws(&self) -> bool {
+        let of_wire = self.wire.as_ref().map(|kept| &kept.held);
+        let Some(Answer { reader, body, windows, found, .. }) = self.answer.as_deref() else {
+            return of_wire.is_some_and(Held::overdraws);
+        };
+        let of_reader = if let Reader::Sitemap(read) = reader { Some(&read.held) } else { None };
+        let of_body = body.as_ref().map(|body| &body.held);
+        let mut all = of_wire.into_iter().chain(of_reader).chain(of_body).chain(windows).chain([found]);
+        all.any(Held::overdraws)
+    }
+
+    /// Counts the times of the fetch from now on. It waited for the handshake of another job's connection, which says
+    /// nothing about how fast the host answers.
+    pub(in crate::http) fn restart(&mut self, now: Time) {
+        self.started = now;
+    }
+
     /// Processes a part of the response. A panic must not end the worker: it becomes the failure of this page.
     pub(in crate::http) fn guarded(&mut self, conn: &mut Conn, read: impl FnOnce(&mut Conn, &mut Self)) {
         if catch_unwind(AssertUnwindSafe(|| read(conn, self))).is_err() {

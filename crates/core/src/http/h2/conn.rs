@@ -9,6 +9,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::budget::Held;
 use crate::http::conn::{Limits, Step};
 use crate::outcome::{ErrorKind, Failure};
 use crate::time::Time;
@@ -28,6 +29,11 @@ const DRAIN_TIME: Duration = Duration::from_secs(5);
 /// Limit on bytes waiting to be written. Only a server that provokes replies without reading them reaches it.
 pub(super) const MAX_OUT: usize = 256 << 10;
 
+/// How many WINDOW_UPDATE frames a server may send for a DATA frame of ours (one for the stream, one for the
+/// connection), and how many more: one for each of this many bytes. All others count as frames without content.
+const UPDATES_PER_FRAME: u32 = 2;
+const UPDATE_STEP: u32 = 1 << 10;
+
 /// Streams at a time before the server's settings are known: the smallest limit that allows a stream at all.
 const STREAMS_BEFORE_SETTINGS: u32 = 1;
 
@@ -39,6 +45,18 @@ pub trait StreamEvents {
     /// Bytes of the body. Returns how many of them were consumed. The receiver keeps the others and reports them to
     /// [`H2Conn::consumed`] later; until then the window stays smaller by that many bytes.
     fn data(&mut self, key: u32, bytes: &[u8], now: Time) -> usize;
+
+    /// Whether the receiver needs nothing more of this stream; asked after every head and every piece of data. Then no
+    /// further event of the stream is reported, whatever else the same read contains. `wire` is the total size of the
+    /// stream's frames so far; `is_complete`: as many bytes arrived as were declared.
+    fn is_satisfied(&mut self, _key: u32, _wire: u64, _is_complete: bool) -> bool {
+        false
+    }
+
+    /// A holder for the bytes of a header block that arrives in pieces, if they are charged to a budget.
+    fn hold_head(&mut self, _key: u32) -> Option<Held> {
+        None
+    }
 
     /// The body is complete. `wire` is the total size of the stream's frames.
     fn end(&mut self, key: u32, wire: u64, now: Time);
@@ -113,16 +131,20 @@ pub struct H2Conn {
     pub(super) has_served: bool,
     /// The last stream that the server processes, according to GOAWAY. A later GOAWAY can only lower it.
     pub(super) last_processed: Option<u32>,
+    /// There are streams that nothing more is wanted of, and whose rest is neither drained nor reset yet.
+    pub(super) has_unwanted: bool,
     last_read: Time,
     /// Bytes that the server may still send on streams that we have reset.
     pub(super) stray: u64,
+    /// How many WINDOW_UPDATE frames the server may send for what we sent of bodies.
+    pub(super) update_credit: u32,
 }
 
 /// One stream.
 pub(super) struct Stream {
     /// [`WAITING`] until it is open.
     pub(super) id: u32,
-    /// None if the caller cancelled the stream and the rest of it is drained.
+    /// None if nothing more is wanted of the stream: its rest is drained or reset.
     pub(super) key: Option<u32>,
     pub(super) window: StreamWindow,
     /// See [`Stream::left`].
@@ -138,7 +160,8 @@ pub(super) struct Stream {
     pub(super) is_repeatable: bool,
     /// The request, until it is sent. Boxed because most streams wait for their response.
     unsent: Option<Box<UnsentRequest>>,
-    /// Until when the rest of a cancelled stream is read.
+    /// Until when the rest of a cancelled stream is read, or the end of a complete one is awaited; [`Time::NEVER`]
+    /// otherwise.
     drain_until: Time,
 }
 
@@ -217,8 +240,10 @@ impl H2Conn {
             is_over: false,
             has_served: false,
             last_processed: None,
+            has_unwanted: false,
             last_read: now,
             stray: 0,
+            update_credit: 0,
         }
     }
 
@@ -300,7 +325,7 @@ impl H2Conn {
     /// Sends what the server's windows and a bounded buffer allow of the bodies of requests. Returns whether there was
     /// any.
     pub fn send_bodies(&mut self) -> bool {
-        let Self { streams, out, sent, send_window, initial_send, .. } = self;
+        let Self { streams, out, sent, send_window, initial_send, update_credit, .. } = self;
         let mut has_sent = false;
         for stream in streams.iter_mut().filter(|stream| stream.id != WAITING) {
             let Some(unsent) = &mut stream.unsent else { continue };
@@ -315,6 +340,7 @@ impl H2Conn {
                 unsent.body_sent += length as u32;
                 stream.send_delta = stream.send_delta.saturating_sub(length as i32);
                 *send_window -= length as u32;
+                *update_credit = update_credit.saturating_add(UPDATES_PER_FRAME + length as u32 / UPDATE_STEP);
                 has_sent = true;
             }
             if unsent.body_sent as usize == unsent.body.len() {
@@ -363,9 +389,15 @@ impl H2Conn {
     /// Processes bytes read from the socket.
     pub fn feed(&mut self, bytes: &[u8], now: Time, into: &mut dyn StreamEvents) {
         self.last_read = now;
-        if let Err(fault) = self.read(bytes, now, into) {
-            self.stop(&fault, now, into);
+        match self.read(bytes, now, into) {
+            Ok(()) => self.settle_unwanted(now),
+            Err(fault) => self.stop(&fault, now, into),
         }
+    }
+
+    /// False if a header block that arrives in pieces waits for memory: do not read from the socket.
+    pub fn may_read(&mut self) -> bool {
+        self.reader.may_grow()
     }
 
     /// The server closed the connection.
@@ -383,6 +415,7 @@ impl H2Conn {
     /// repeatable one, if nothing of its response arrived on a connection that had worked before.
     fn lose(&mut self, failure: &Failure, now: Time, into: &mut dyn StreamEvents) {
         self.is_over = true;
+        self.reader = Reader::default();
         let has_served = self.has_served;
         for stream in self.streams.drain(..) {
             let Some(key) = stream.key else { continue };
@@ -420,7 +453,7 @@ impl H2Conn {
     /// Enlarges a stream's window if that is worth a frame and more data is expected.
     pub(super) fn grant(&mut self, at: usize) {
         let Some(stream) = self.streams.get_mut(at) else { return };
-        let is_enough = stream.left().is_some_and(|left| stream.window.covers(left));
+        let is_enough = stream.key.is_none() || stream.left().is_some_and(|left| stream.window.covers(left));
         if stream.id == WAITING || is_enough || self.is_over {
             return;
         }
@@ -432,24 +465,53 @@ impl H2Conn {
     /// Drops a stream whose rest is not wanted. Returns the total size of its frames so far. A short rest is drained, a
     /// long one is avoided by a reset.
     pub fn cancel(&mut self, key: u32, now: Time) -> u64 {
-        let Some(at) = self.position_of(key) else { return 0 };
-        let drained = self.streams.iter().filter(|stream| stream.key.is_none()).count();
-        let Some(stream) = self.streams.get_mut(at) else { return 0 };
+        let Some(stream) = self.position_of(key).and_then(|at| self.streams.get_mut(at)) else { return 0 };
         let wire = stream.wire;
-        let is_short =
-            !stream.has_unsent_body() && stream.left().is_some_and(|left| left <= DRAIN && stream.window.covers(left));
-        if is_short && drained < MAX_DRAINED {
-            stream.key = None;
-            stream.drain_until = now + DRAIN_TIME;
-            return wire;
-        }
-        let stream = self.streams.remove(at);
-        if stream.id != WAITING && !self.is_over {
-            self.stray += u64::from(stream.window.open());
-            frame::push_reset(&mut self.out, stream.id, code::CANCEL);
-        }
-        self.open_waiting();
+        stream.key = None;
+        self.has_unwanted = true;
+        self.settle_unwanted(now);
         wire
+    }
+
+    /// Drains or resets the streams that nothing more is wanted of. This happens after all bytes at hand are processed:
+    /// they often contain the end of the stream, and then neither is needed.
+    fn settle_unwanted(&mut self, now: Time) {
+        if !std::mem::take(&mut self.has_unwanted) {
+            return;
+        }
+        let is_drained = |stream: &&Stream| stream.key.is_none() && !stream.drain_until.is_never();
+        let mut drained = self.streams.iter().filter(is_drained).count();
+        let Self { out, streams, stray, is_over, .. } = self;
+        streams.retain_mut(|stream| {
+            if stream.key.is_some() || !stream.drain_until.is_never() {
+                return true;
+            }
+            let is_short = !stream.has_unsent_body()
+                && stream.left().is_some_and(|left| left <= DRAIN && stream.window.covers(left));
+            if is_short && drained < MAX_DRAINED {
+                drained += 1;
+                stream.drain_until = now + DRAIN_TIME;
+                return true;
+            }
+            if stream.id != WAITING && !*is_over {
+                *stray += u64::from(stream.window.open());
+                frame::push_reset(out, stream.id, code::CANCEL);
+            }
+            false
+        });
+        self.open_waiting();
+    }
+
+    /// Whether the whole body of a stream arrived, but not the end of the stream. It is awaited for some seconds, because
+    /// data beyond the declared length makes the response malformed: without the wait, the result would depend on how
+    /// the bytes are split into reads.
+    pub fn awaits_end(&mut self, key: u32, now: Time) -> bool {
+        let stream = self.position_of(key).and_then(|at| self.streams.get_mut(at));
+        let Some(stream) = stream.filter(|stream| stream.left() == Some(0)) else { return false };
+        if stream.drain_until.is_never() {
+            stream.drain_until = now + DRAIN_TIME;
+        }
+        true
     }
 
     /// Accepts no further streams if nothing was received for `idle`: the connection may be dead.
@@ -464,14 +526,17 @@ impl H2Conn {
         self.streams.iter().map(|stream| stream.drain_until).min().unwrap_or(Time::NEVER)
     }
 
-    /// Resets cancelled streams whose rest did not arrive in time.
-    pub fn expire(&mut self, now: Time) {
+    /// Resets cancelled streams whose rest did not arrive in time, and ends complete ones whose end did not.
+    pub fn expire(&mut self, now: Time, into: &mut dyn StreamEvents) {
         let Self { out, streams, stray, .. } = self;
         streams.retain(|stream| {
             let is_late = stream.drain_until <= now;
             if is_late {
                 *stray += u64::from(stream.window.open());
                 frame::push_reset(out, stream.id, code::CANCEL);
+                if let Some(key) = stream.key {
+                    into.end(key, stream.wire, now);
+                }
             }
             !is_late
         });

@@ -3,6 +3,8 @@
 //! Frames are parsed incrementally, from pieces of any size. DATA is passed on without being stored; other payloads
 //! need a few bytes; only a header block that is split across reads or frames needs a buffer.
 
+use crate::budget::Held;
+use crate::http::fetch::FREE_HEAD;
 use crate::outcome::{ErrorKind, Failure};
 use crate::time::Time;
 
@@ -12,10 +14,6 @@ use super::translate::{self, HeadFault};
 
 /// The frames of a stream may have twice the bytes of its content, and this many more for heads and padding.
 const MAX_OVERHEAD: u64 = 1 << 20;
-
-/// A DATA frame on a closed stream that is shorter than this counts as a frame without content. The total bytes on
-/// closed streams have their own limit (`H2Conn::stray`).
-const SHORT_STRAY: u32 = 512;
 
 /// The progress of parsing.
 #[derive(Default)]
@@ -48,13 +46,20 @@ struct Block {
     stream: u32,
     ends_stream: bool,
     bytes: Vec<u8>,
-    /// Bytes that were skipped because the block is too long.
+    /// Bytes that were skipped because the block is too long, or because its stream has ended.
     skipped: usize,
+    /// The charge of `bytes` to the budget, if the block is long.
+    held: Option<Held>,
 }
 
 impl Reader {
     pub(super) fn heap_bytes(&self) -> usize {
         self.block.as_ref().map_or(0, |block| size_of::<Block>() + block.bytes.capacity())
+    }
+
+    /// False if an incomplete header block waits for memory.
+    pub(super) fn may_grow(&mut self) -> bool {
+        self.block.as_mut().and_then(|block| block.held.as_mut()).is_none_or(Held::may_grow)
     }
 }
 
@@ -173,10 +178,15 @@ impl H2Conn {
         }
         let is_open = self.find(stream).is_some();
         let carries_nothing = match kind {
-            kind::DATA if !is_open => length < SHORT_STRAY,
-            kind::DATA => length == 0 && !header.has(flag::END_STREAM),
+            // All others are limited by the windows, also on closed streams.
+            kind::DATA => length == 0 && !(is_open && header.has(flag::END_STREAM)),
             kind::HEADERS => !is_open,
             kind::CONTINUATION => length == 0,
+            // The answer to a body that we sent.
+            kind::WINDOW_UPDATE if self.update_credit > 0 => {
+                self.update_credit -= 1;
+                false
+            }
             _ => true,
         };
         if carries_nothing {
@@ -196,7 +206,8 @@ impl H2Conn {
         }
         if kind == kind::HEADERS {
             let ends_stream = header.has(flag::END_STREAM);
-            self.reader.block = Some(Box::new(Block { stream, ends_stream, bytes: Vec::new(), skipped: 0 }));
+            self.reader.block =
+                Some(Box::new(Block { stream, ends_stream, bytes: Vec::new(), skipped: 0, held: None }));
         }
         Ok(Frame { header, left: length, padding: 0, prefix, small: [0; 8], small_len: 0 })
     }
@@ -279,7 +290,7 @@ impl H2Conn {
                 if frame.left == 0 && frame.header.has(flag::END_HEADERS) {
                     return self.header_block(content, now, into);
                 }
-                self.extend_block(content)
+                self.extend_block(content, into)
             }
             kind::SETTINGS => self.settings(frame, piece),
             _ => {
@@ -326,7 +337,7 @@ impl H2Conn {
     fn consume_padding(&mut self, stream: u32, bytes: u32) -> Checked {
         let Some(open) = self.find(stream).and_then(|at| self.streams.get_mut(at)) else { return Ok(()) };
         open.window.consume_padding(bytes);
-        if open.wire <= open.received.saturating_mul(2).saturating_add(MAX_OVERHEAD) {
+        if open.key.is_none() || open.wire <= open.received.saturating_mul(2).saturating_add(MAX_OVERHEAD) {
             return Ok(());
         }
         let (code, kind, why) = (code::ENHANCE_YOUR_CALM, ErrorKind::Protocol, "a stream that is mostly padding");
@@ -352,9 +363,20 @@ impl H2Conn {
             _ => fitting.len(),
         };
         stream.window.consume(taken as u32);
+        self.note_satisfied(at, into);
         if fitting.len() < content.len() {
             let failure = Failure::new(ErrorKind::Protocol, "more bytes than the content-length");
             self.fail_stream(at, StreamFault::Failed(failure), Some(code::PROTOCOL_ERROR), now, into);
+        }
+    }
+
+    /// Detaches a stream from its receiver if that needs nothing more of it.
+    fn note_satisfied(&mut self, at: usize, into: &mut dyn StreamEvents) {
+        let Some(stream) = self.streams.get_mut(at) else { return };
+        let is_complete = stream.left() == Some(0);
+        if stream.key.is_some_and(|key| into.is_satisfied(key, stream.wire, is_complete)) {
+            stream.key = None;
+            (self.has_unwanted, self.has_served) = (true, true);
         }
     }
 
@@ -386,16 +408,29 @@ impl H2Conn {
         self.open_waiting();
     }
 
-    /// Stores a part of a header block, and skips the rest if the block is too long.
-    fn extend_block(&mut self, content: &[u8]) -> Checked {
+    /// Stores a part of a header block. Skips it if the block is too long, or if its stream needs no head.
+    fn extend_block(&mut self, content: &[u8], into: &mut dyn StreamEvents) -> Checked {
         let most = self.limits.max_head;
+        let Some(id) = self.reader.block.as_ref().map(|block| block.stream) else { return Ok(()) };
+        let key = self.find(id).and_then(|at| self.streams.get(at)).and_then(|stream| stream.key);
         let Some(block) = &mut self.reader.block else { return Ok(()) };
-        if block.skipped == 0 && block.bytes.len() + content.len() <= most {
+        if let Some(key) = key
+            && block.skipped == 0
+            && block.bytes.len() + content.len() <= most
+        {
             block.bytes.extend_from_slice(content);
+            if block.bytes.len() > FREE_HEAD {
+                if block.held.is_none() {
+                    block.held = into.hold_head(key);
+                }
+                if let Some(held) = &mut block.held {
+                    held.resize(block.bytes.capacity());
+                }
+            }
             return Ok(());
         }
         block.skipped += content.len() + block.bytes.len();
-        block.bytes = Vec::new();
+        (block.bytes, block.held) = (Vec::new(), None);
         if block.skipped <= most.saturating_mul(2) {
             return Ok(());
         }
@@ -409,7 +444,7 @@ impl H2Conn {
     fn header_block(&mut self, last: &[u8], now: Time, into: &mut dyn StreamEvents) -> Checked {
         let mut is_kept = false;
         if self.reader.block.as_ref().is_some_and(|block| !block.bytes.is_empty() || block.skipped > 0) {
-            self.extend_block(last)?;
+            self.extend_block(last, into)?;
             is_kept = true;
         }
         let Some(block) = self.reader.block.take() else { return Ok(()) };
@@ -420,6 +455,12 @@ impl H2Conn {
         };
         let limit = self.limits.max_head;
         let Some(stream) = self.streams.get_mut(at) else { return Ok(()) };
+        if stream.key.is_none() {
+            if block.ends_stream {
+                self.finish(at, now, into);
+            }
+            return Ok(());
+        }
         let is_too_long = block.skipped > 0 || bytes.len() > limit;
         let parsed = if is_too_long {
             Err(HeadFault::Stream(translate::too_large()))
@@ -447,6 +488,8 @@ impl H2Conn {
                 }
                 if block.ends_stream {
                     self.finish(at, now, into);
+                } else {
+                    self.note_satisfied(at, into);
                 }
                 Ok(())
             }

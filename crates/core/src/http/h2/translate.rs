@@ -15,22 +15,23 @@ pub fn request_block(https: bool, request: &[u8]) -> Vec<u8> {
     let mut lines = request.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
     let mut first = lines.next().unwrap_or_default().split(|byte| *byte == b' ');
     let (method, target) = (first.next().unwrap_or(b"GET"), first.next().unwrap_or(b"/"));
-    let fields: Vec<(Vec<u8>, &[u8])> = lines
-        .filter_map(|line| {
-            let colon = memchr::memchr(b':', line)?;
-            let (name, value) = line.split_at(colon);
-            Some((name.to_ascii_lowercase(), value.get(1..).unwrap_or_default().trim_ascii()))
-        })
-        .collect();
-    let host = fields.iter().find(|(name, _)| name == b"host").map_or(&b""[..], |(_, value)| value);
+    let fields = lines.filter_map(|line| {
+        let (name, value) = line.split_at(memchr::memchr(b':', line)?);
+        Some((name, value.get(1..).unwrap_or_default().trim_ascii()))
+    });
+    let is_host = |name: &[u8]| name.eq_ignore_ascii_case(b"host");
+    let host = fields.clone().find(|(name, _)| is_host(name)).map_or(&b""[..], |(_, value)| value);
     let mut block = Vec::with_capacity(request.len());
     hpack::encode(&mut block, b":method", method);
     hpack::encode(&mut block, b":scheme", if https { b"https" } else { b"http" });
     hpack::encode(&mut block, b":authority", host);
     hpack::encode(&mut block, b":path", target);
-    for (name, value) in &fields {
-        if name != b"host" && !OF_CONNECTION.contains(&name.as_slice()) {
-            hpack::encode(&mut block, name, value);
+    let mut lower = Vec::new();
+    for (name, value) in fields.filter(|(name, _)| !is_host(name)) {
+        lower.clear();
+        lower.extend(name.iter().map(u8::to_ascii_lowercase));
+        if !OF_CONNECTION.contains(&lower.as_slice()) {
+            hpack::encode(&mut block, &lower, value);
         }
     }
     block

@@ -339,3 +339,225 @@ fn a_server_that_always_sends_cannot_suspend_deadlines() {
     }
     panic!("it never timed out");
 }
+
+/// Appends frames of a server.
+type PushFrames<'a> = &'a dyn Fn(&mut Vec<u8>);
+
+/// What a visit says, as far as it must not depend on the sizes of reads.
+type Told = (u16, Outcome, Option<u16>, u64, u64, Option<Truncated>, Option<ErrorKind>);
+
+fn told(visit: &Visit) -> Told {
+    let facts = &visit.facts;
+    let slot = visit.message.slot.map_or(u16::MAX, |(_, slot)| slot);
+    let error = facts.error.as_ref().map(|failure| failure.kind);
+    (slot, facts.outcome, facts.status, facts.bytes_body, facts.bytes_wire, facts.truncated, error)
+}
+
+/// The results of four jobs, of which the server tells these bytes in pieces of the given sizes.
+fn told_in_pieces(bytes: &[u8], mut size: impl FnMut() -> usize) -> Vec<Told> {
+    let limits = Limits { max_body: 1_000, max_wire: 1_000, ..Limits::default() };
+    let mut session = multiplexed(4, |rules| rules.limits = Arc::new(limits));
+    let mut all = Vec::new();
+    let mut note = |session: &mut Session| {
+        while let Some(result) = session.finished(Time::ZERO) {
+            match result {
+                Completed::Visit(visit) => all.push(told(&visit)),
+                Completed::Retry(job) => all.push((job.slot, Outcome::Failed, None, 0, 0, None, None)),
+            }
+        }
+    };
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let (piece, after) = rest.split_at(size().clamp(1, rest.len()));
+        session.feed(piece, Time::ZERO);
+        note(&mut session);
+        write_all(&mut session);
+        rest = after;
+    }
+    session.closed(Time::ZERO);
+    note(&mut session);
+    all.sort_by_key(|told| told.0);
+    assert_eq!(all.len(), 4, "{all:?}");
+    all
+}
+
+#[test]
+fn results_do_not_depend_on_how_the_bytes_are_split_into_reads() {
+    let ok = [(":status", "200"), ("content-type", "text/html")];
+    let length = |length| [(":status", "200"), ("content-type", "text/html"), ("content-length", length)];
+    let data = |out: &mut Vec<u8>, flags, stream, length: usize| {
+        frame::push(out, frame::kind::DATA, flags, stream, &vec![b'x'; length]);
+    };
+    let end = frame::flag::END_STREAM;
+    let small = |out: &mut Vec<u8>, stream| {
+        // Small pieces beyond the limit of 1,000 bytes.
+        for _ in 0..700 {
+            frame::push(out, frame::kind::DATA, 0, stream, b"excess");
+        }
+    };
+    let cases: [(&str, PushFrames<'_>); 9] = [
+        ("more than announced, in one frame", &|out| {
+            push_head(out, 1, &length("500"));
+            data(out, end, 1, 600);
+        }),
+        ("more than announced, in another frame", &|out| {
+            push_head(out, 1, &length("500"));
+            data(out, 0, 1, 500);
+            data(out, end, 1, 100);
+        }),
+        ("more than the limit, and more than announced", &|out| {
+            push_head(out, 1, &length("2000"));
+            data(out, 0, 1, 1_500);
+            data(out, end, 1, 900);
+        }),
+        ("many small frames beyond the limit", &|out| {
+            push_head(out, 1, &ok);
+            data(out, 0, 1, 990);
+            small(out, 1);
+            data(out, end, 1, 1);
+        }),
+        ("beyond the limit, then a reset", &|out| {
+            push_head(out, 1, &ok);
+            data(out, 0, 1, 5_000);
+            frame::push_reset(out, 1, frame::code::PROTOCOL_ERROR);
+        }),
+        ("beyond the limit, then trailers that cannot be decoded", &|out| {
+            push_head(out, 1, &ok);
+            data(out, 0, 1, 5_000);
+            frame::push(out, frame::kind::HEADERS, end | frame::flag::END_HEADERS, 1, &[0xff, 0xff, 0xff, 0xff, 0xff]);
+        }),
+        ("a redirect with a body that is not read", &|out| {
+            push_head(out, 1, &[(":status", "302"), ("location", "/x")]);
+            data(out, 0, 1, 400);
+            data(out, end, 1, 400);
+        }),
+        ("a body where there can be none", &|out| {
+            push_head(out, 1, &[(":status", "204")]);
+            data(out, end, 1, 40);
+        }),
+        ("a complete body without an end, then GOAWAY", &|out| {
+            push_head(out, 1, &length("300"));
+            data(out, 0, 1, 300);
+            frame::push(out, frame::kind::GOAWAY, 0, 0, &goaway(5, 0));
+        }),
+    ];
+    let mut random = 7_u64;
+    for (name, case) in cases {
+        let mut bytes = Vec::new();
+        case(&mut bytes);
+        push_page(&mut bytes, 3, b"<title>another</title>");
+        push_page(&mut bytes, 5, &[b'y'; 3_000]);
+        let whole = told_in_pieces(&bytes, || usize::MAX);
+        assert_eq!(whole[1].1, Outcome::Ok, "{name}: {whole:?}");
+        assert_eq!(told_in_pieces(&bytes, || 1), whole, "{name}: byte by byte");
+        for _ in 0..40 {
+            let largest = 1 << (random % 13);
+            let size = || {
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                (random >> 33) as usize % largest + 1
+            };
+            assert_eq!(told_in_pieces(&bytes, size), whole, "{name}: pieces of up to {largest} bytes");
+        }
+    }
+}
+
+#[test]
+fn an_incomplete_header_block_is_charged_and_waits_for_memory() {
+    let budget = crate::budget::Budget::new(64 << 10);
+    let mut session = multiplexed(1, |rules| {
+        rules.budget = Arc::clone(&budget);
+        rules.limits = Arc::new(Limits { max_head: 256 << 10, ..Limits::default() });
+    });
+    let more = |session: &mut Session, kind: u8| {
+        feed(session, |out| frame::push(out, kind, 0, 1, &[0x90; 16 << 10]));
+        write_all(session);
+    };
+    more(&mut session, frame::kind::HEADERS);
+    assert!(budget.held() >= 16 << 10, "{} bytes", budget.held());
+    more(&mut session, frame::kind::CONTINUATION);
+    assert_eq!(session.step(), Step::Read);
+    // Another response exceeds the budget.
+    let mut other = budget.hold();
+    other.grow(64 << 10);
+    assert!(other.overdraw());
+    assert_eq!(session.step(), Step::Pause);
+    assert!(session.pause() > Duration::ZERO);
+    drop(other);
+    assert_eq!(session.step(), Step::Read);
+    more(&mut session, frame::kind::CONTINUATION);
+    session.closed(Time::ZERO);
+    visit(&mut session);
+    assert_eq!(budget.held(), 0, "all comes back");
+}
+
+#[test]
+fn a_form_on_a_lost_connection_is_not_sent_again() {
+    use crate::page::custom_request::{CustomRequest, Method};
+    let form = |slot: u16| {
+        let mut job = job(slot);
+        let request = CustomRequest { method: Method::Post, body: b"a=b".to_vec().into(), ..CustomRequest::default() };
+        job.link.request = Some(Arc::new(request));
+        assert!(!job.link.is_repeatable());
+        job
+    };
+    let rules = rules(|_| {});
+    let idle = || {
+        let mut session = multiplexed(1, |_| {});
+        feed(&mut session, |out| push_page(out, 1, b"x"));
+        visit(&mut session);
+        assert!(session.is_idle());
+        session
+    };
+    // The connection is lost: the server may have processed the form.
+    let mut session = idle();
+    assert!(session.accept(form(1), &rules, Time::ZERO).is_ok());
+    write_all(&mut session);
+    session.closed(Time::ZERO);
+    let lost = visit(&mut session);
+    assert_eq!(lost.facts.outcome, Outcome::Failed);
+    let verdict = crate::schedule::retry::judge(&lost, 1, 5, Duration::from_secs(1));
+    assert!(matches!(verdict, crate::schedule::retry::RetryVerdict::GiveUp));
+    // A page in the same place is requested again.
+    let mut session = idle();
+    assert!(session.accept(job(1), &rules, Time::ZERO).is_ok());
+    write_all(&mut session);
+    session.closed(Time::ZERO);
+    assert!(matches!(session.finished(Time::ZERO), Some(Completed::Retry(_))));
+    // The server says that it did not process the form.
+    let refused = |out: &mut Vec<u8>| frame::push_reset(out, 3, frame::code::REFUSED_STREAM);
+    let going = |out: &mut Vec<u8>| frame::push(out, frame::kind::GOAWAY, 0, 0, &goaway(1, 0));
+    for unprocessed in [&refused as &dyn Fn(&mut Vec<u8>), &going] {
+        let mut session = idle();
+        assert!(session.accept(form(1), &rules, Time::ZERO).is_ok());
+        write_all(&mut session);
+        feed(&mut session, unprocessed);
+        assert!(matches!(session.finished(Time::ZERO), Some(Completed::Retry(_))));
+    }
+}
+
+#[test]
+fn times_of_a_job_that_waited_for_a_handshake_begin_after_it() {
+    let rules = rules(|_| {});
+    let opened = Session::open(job(0), &rules, Time::ZERO, [127, 0, 0, 1].into(), Time::ZERO);
+    let mut session = opened.unwrap_or_else(|visit| panic!("{:?}", visit.facts.error));
+    assert!(session.accept(job(1), &rules, Time::ZERO).is_ok(), "while the version is not decided");
+    let ready = Time::ZERO + Duration::from_secs(3);
+    assert!(session.finished(ready).is_none());
+    write_all(&mut session);
+    let answered = ready + Duration::from_secs(1);
+    feed_at(&mut session, answered, |out| {
+        frame::push_settings(out, &[]);
+        push_page(out, 1, b"x");
+    });
+    write_all(&mut session);
+    feed_at(&mut session, answered, |out| push_page(out, 3, b"x"));
+    let mut totals: Vec<_> = std::iter::from_fn(|| session.finished(answered))
+        .map(|result| match result {
+            Completed::Visit(visit) => (visit.message.slot.map(|(_, slot)| slot), visit.facts.timings.total),
+            Completed::Retry(_) => panic!("a job to start again"),
+        })
+        .collect();
+    totals.sort();
+    let seconds = |seconds| Some(Duration::from_secs(seconds));
+    assert_eq!(totals, [(Some(0), seconds(4)), (Some(1), seconds(1))]);
+}

@@ -240,7 +240,11 @@ impl Session {
             Decision::Http1 => State::Busy(Fetch::begin(page, conn, now)),
             Decision::Http2 => {
                 let mut streams = Streams::new(conn, page.rules(), (slot, key), now);
-                std::iter::once(page).chain(queue).for_each(|page| streams.begin(page, now));
+                streams.begin(page, now);
+                for mut page in queue {
+                    page.restart(now);
+                    streams.begin(page, now);
+                }
                 State::Many(Box::new(streams))
             }
             Decision::Failed => State::Closed,

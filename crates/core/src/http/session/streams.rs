@@ -7,7 +7,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::http::conn::{Conn, Limits, Step, Tls};
+use crate::budget::Held;
+use crate::http::conn::{Conn, Limits, Receiver as _, Step, Tls};
 use crate::http::fetch::Page;
 use crate::http::h2::{H2Conn, H2Request, StreamEvents, StreamFault, request_block};
 use crate::outcome::{ErrorKind, Failure};
@@ -93,7 +94,7 @@ impl Streams {
         let share = BUDGET_SHARE.max(2 * rules.concurrency as u64);
         let window = (rules.budget.limit() / share).min(MAX_WINDOW) as u32;
         let limits = Arc::clone(&rules.limits);
-        let mut streams = Self {
+        Self {
             h2: H2Conn::new(Arc::clone(&limits), window, now),
             peer: conn.peer,
             tls: conn.take_tls(),
@@ -107,9 +108,7 @@ impl Streams {
             until: Time::NEVER,
             now,
             check_at: now,
-        };
-        streams.flush();
-        streams
+        }
     }
 
     pub(super) fn begin(&mut self, page: Page, now: Time) {
@@ -180,24 +179,35 @@ impl Streams {
         self.results.pop()
     }
 
-    pub(super) fn step(&self) -> Step<'_> {
-        let pending = self.pending();
-        if !pending.is_empty() {
-            Step::Write(pending)
+    pub(super) fn step(&mut self) -> Step<'_> {
+        self.flush();
+        if self.has_output() {
+            Step::Write(self.pending())
         } else if self.all.count == 0 && !self.h2.accepts() {
             Step::Done
-        } else if self.h2.is_over() {
-            // The remaining responses were received and wait for memory; the socket is closed.
+        } else if self.h2.is_over() || !self.may_read() {
+            // The remaining responses were received and wait for memory, or a header block does.
             Step::Pause
         } else {
             Step::Read
         }
     }
 
+    /// Whether the memory budget allows to read more. One holder at a time may exceed it: if that belongs to a stream of
+    /// this connection, the connection must be read for it to finish.
+    fn may_read(&mut self) -> bool {
+        self.h2.may_read() || self.all.iter().any(|stream| stream.page.overdraws())
+    }
+
     /// How long [`Step::Pause`] lasts.
     pub(super) fn pause(&self) -> Duration {
         let is_due = self.all.resume_at.is_some_and(|at| at <= self.now);
         if is_due { Duration::ZERO } else { BACKPRESSURE_POLL }
+    }
+
+    /// Whether there are bytes to be written or encrypted.
+    fn has_output(&self) -> bool {
+        !self.pending().is_empty() || !self.h2.pending().is_empty()
     }
 
     fn pending(&self) -> &[u8] {
@@ -209,10 +219,10 @@ impl Streams {
             Some(tls) => tls.wrote(bytes),
             None => self.h2.wrote(bytes),
         }
-        if self.pending().is_empty() && self.h2.send_bodies() {
-            self.flush();
+        if !self.has_output() {
+            self.h2.send_bodies();
         }
-        if self.pending().is_empty() && !self.unsent.is_empty() {
+        if !self.has_output() && !self.unsent.is_empty() {
             let Self { h2, all, unsent, .. } = self;
             unsent.retain(|key| {
                 let is_waiting = h2.is_waiting(*key);
@@ -294,7 +304,7 @@ impl Streams {
     }
 
     pub(super) fn expire(&mut self, now: Time) {
-        self.h2.expire(now);
+        self.h2.expire(now, &mut self.all);
         if self.flush_by <= now || (self.is_idle() && self.until <= now) {
             self.now = now;
             self.broke(&Failure::new(ErrorKind::TimeoutIdle, "idle for too long"));
@@ -351,6 +361,11 @@ impl Streams {
             if stream.conn.step() != Step::Done {
                 continue;
             }
+            let is_final = stream.is_ended || stream.fault.is_some() || stream.conn.is_head_over();
+            if !is_final && stream.conn.is_whole() && self.h2.awaits_end(key, now) {
+                continue;
+            }
+            let Some(stream) = self.all.get(key) else { continue };
             if !stream.page.reserve_links() {
                 stream.is_paused = true;
                 self.all.resume_by(now + BACKPRESSURE_POLL);
@@ -367,17 +382,17 @@ impl Streams {
             }
             self.results.push(result);
         }
-        self.flush();
         if was_busy && self.all.count == 0 {
             self.until = now + KEEP_ALIVE;
         }
-        let is_waiting = self.all.count == 0 && !self.pending().is_empty();
+        let is_waiting = self.all.count == 0 && self.has_output();
         self.flush_by = if is_waiting { self.flush_by.min(now + self.limits.idle) } else { Time::NEVER };
     }
 
-    /// Passes the output of HTTP/2 to TLS.
+    /// Passes the output of HTTP/2 to TLS, all frames in one record, once the socket has taken what was encrypted before.
     fn flush(&mut self) {
         if let Some(tls) = &mut self.tls
+            && tls.pending().is_empty()
             && !self.h2.pending().is_empty()
         {
             tls.send(&self.h2.take_output());
@@ -469,6 +484,21 @@ impl StreamEvents for All {
         self.note_pause(key, now);
         self.touched.push(key);
         used
+    }
+
+    fn is_satisfied(&mut self, key: u32, wire: u64, is_complete: bool) -> bool {
+        let Some(stream) = self.get(key) else { return true };
+        // More data than declared would make a complete response malformed: its end is awaited.
+        let awaits_end = is_complete && stream.conn.is_whole() && !stream.conn.is_head_over();
+        let is_over = stream.fault.is_some() || (stream.conn.step() == Step::Done && !awaits_end);
+        if is_over {
+            stream.wire = wire;
+        }
+        is_over
+    }
+
+    fn hold_head(&mut self, key: u32) -> Option<Held> {
+        self.get(key)?.page.hold_head()
     }
 
     fn end(&mut self, key: u32, wire: u64, _now: Time) {

@@ -227,7 +227,9 @@ impl Lane {
         match (self.http1_reason(url), self.http) {
             (Some(Http1Reason::Required), _) => LaneHttp::Http1Only,
             (Some(Http1Reason::Negotiated), _) => LaneHttp::Single,
-            (None, LaneHttp::Unknown | LaneHttp::Multiplexed) if !offered || !rules.shares_connections => LaneHttp::Single,
+            (None, LaneHttp::Unknown | LaneHttp::Multiplexed) if !offered || !rules.shares_connections => {
+                LaneHttp::Single
+            }
             (None, http) => http,
         }
     }

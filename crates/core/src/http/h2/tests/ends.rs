@@ -1,0 +1,174 @@
+//! How streams and connections end.
+
+use std::time::Duration;
+
+use super::*;
+
+#[test]
+fn faults_that_end_the_connection() {
+    let ok = [(":status", "200")];
+    let cases: Vec<(&str, Server, u32)> = vec![
+        ("push", Server::new().frame(kind::PUSH_PROMISE, flag::END_HEADERS, 1, &[0, 0, 0, 2]), code::PROTOCOL_ERROR),
+        ("data on stream 0", Server::new().data(0, 0, b"x"), code::PROTOCOL_ERROR),
+        ("ping on a stream", Server::new().frame(kind::PING, 0, 1, &[0; 8]), code::PROTOCOL_ERROR),
+        ("a stream of the server", Server::new().headers(0, 2, &ok), code::PROTOCOL_ERROR),
+        ("an idle stream", Server::new().headers(0, 3, &ok), code::PROTOCOL_ERROR),
+        ("a reset of an idle stream", Server::new().frame(kind::RST_STREAM, 0, 9, &[0; 4]), code::PROTOCOL_ERROR),
+        ("a short ping", Server::new().frame(kind::PING, 0, 0, &[0; 7]), code::FRAME_SIZE_ERROR),
+        ("a long reset", Server::new().frame(kind::RST_STREAM, 0, 1, &[0; 5]), code::FRAME_SIZE_ERROR),
+        ("odd settings", Server::new().frame(kind::SETTINGS, 0, 0, &[0; 7]), code::FRAME_SIZE_ERROR),
+        ("an ACK with content", Server::new().frame(kind::SETTINGS, flag::ACK, 0, &[0; 6]), code::FRAME_SIZE_ERROR),
+        ("too long a frame", Server::new().data(0, 1, &[0; 16_385]), code::FRAME_SIZE_ERROR),
+        ("push enabled", Server::new().settings(&[(setting::ENABLE_PUSH, 1)]), code::PROTOCOL_ERROR),
+        ("a huge window", Server::new().settings(&[(setting::INITIAL_WINDOW_SIZE, 1 << 31)]), code::FLOW_CONTROL_ERROR),
+        ("a small frame limit", Server::new().settings(&[(setting::MAX_FRAME_SIZE, 16_383)]), code::PROTOCOL_ERROR),
+        ("a window update of 0", Server::new().frame(kind::WINDOW_UPDATE, 0, 0, &[0; 4]), code::PROTOCOL_ERROR),
+        (
+            "a window that overflows",
+            Server::new().frame(kind::WINDOW_UPDATE, 0, 0, &[0x7f, 0xff, 0xff, 0xff]),
+            code::FLOW_CONTROL_ERROR,
+        ),
+        ("a lone CONTINUATION", Server::new().frame(kind::CONTINUATION, 4, 1, &[0x88]), code::PROTOCOL_ERROR),
+        (
+            "an interrupted header block",
+            Server::new().frame(kind::HEADERS, 0, 1, &[0x88]).frame(kind::PING, 0, 0, &[0; 8]),
+            code::PROTOCOL_ERROR,
+        ),
+        ("padding over the end", Server::new().frame(kind::DATA, flag::PADDED, 1, &[9, 0, 0]), code::PROTOCOL_ERROR),
+        ("padding without length", Server::new().frame(kind::DATA, flag::PADDED, 1, &[]), code::FRAME_SIZE_ERROR),
+        ("a dynamic entry", Server::new().frame(kind::HEADERS, 4, 1, &[0x88, 0xbe]), code::COMPRESSION_ERROR),
+    ];
+    for (name, server, expected) in cases {
+        let (events, out) = talk(1, &server);
+        let Some(Event::Failed(0, fault)) = events.last() else { panic!("{name}: {events:?}") };
+        assert_eq!(kind_of(fault.clone()), ErrorKind::Protocol, "{name}");
+        let last = out.last().unwrap();
+        assert_eq!((last.0, &last.3[4..]), (kind::GOAWAY, &expected.to_be_bytes()[..]), "{name}");
+    }
+}
+
+#[test]
+fn an_answer_in_http1_is_told_at_its_first_bytes() {
+    let fault = failure(&Server(b"HTTP/1.1 200 OK\r\n\r\n".to_vec()));
+    assert!(matches!(fault, StreamFault::Http1(failure) if failure.kind == ErrorKind::Protocol));
+    assert!(matches!(failure(&Server(b"HTTP".to_vec())), StreamFault::Http1(_)));
+    let fault = failure(&Server::default().frame(kind::PING, 0, 0, &[0; 8]));
+    assert!(matches!(fault, StreamFault::Http1(_)), "SETTINGS come first");
+}
+
+#[test]
+fn resets_by_their_meaning() {
+    let reset = |code: u32| failure(&Server::new().frame(kind::RST_STREAM, 0, 1, &code.to_be_bytes()));
+    for code in [code::CANCEL, code::REFUSED_STREAM, code::ENHANCE_YOUR_CALM, code::INTERNAL_ERROR, code::NO_ERROR] {
+        assert!(matches!(reset(code), StreamFault::Failed(failure) if failure.kind == ErrorKind::Reset), "{code}");
+    }
+    assert!(matches!(reset(code::HTTP_1_1_REQUIRED), StreamFault::Http1(_)));
+    assert!(matches!(reset(code::PROTOCOL_ERROR), StreamFault::Failed(failure) if failure.kind == ErrorKind::Protocol));
+}
+
+#[test]
+fn goaway_separates_the_processed_from_the_others() {
+    let goaway = |last: u32, code: u32| [last.to_be_bytes(), code.to_be_bytes()].concat();
+    let server = Server::new()
+        .frame(kind::GOAWAY, 0, 0, &[&goaway(1, code::NO_ERROR)[..], b"some words"].concat())
+        .page(1, b"x");
+    let (events, _) = talk(2, &server);
+    assert!(matches!(&events[0], Event::Failed(1, StreamFault::Unprocessed(_))), "{events:?}");
+    assert_eq!(events.last(), Some(&Event::End(0)), "the others finish");
+    for (code, is_http1) in [(code::HTTP_1_1_REQUIRED, true), (code::ENHANCE_YOUR_CALM, false)] {
+        let fault = failure(&Server::new().frame(kind::GOAWAY, 0, 0, &goaway(0, code)));
+        assert_eq!(matches!(fault, StreamFault::Http1(_)), is_http1);
+        assert_eq!(matches!(fault, StreamFault::Failed(_)), !is_http1);
+    }
+    let mut conn = conn();
+    conn.feed(&Server::new().frame(kind::GOAWAY, 0, 0, &goaway(0, 0)).0, NOW, &mut Events::default());
+    written(&mut conn);
+    assert!(!conn.accepts());
+    assert_eq!(conn.step(), Step::Done);
+}
+
+#[test]
+fn a_lost_connection() {
+    let mut events = Events::default();
+    let mut fresh = conn();
+    fresh.open(0, request());
+    fresh.closed(NOW, &mut events);
+    assert!(
+        matches!(&events.all[0], Event::Failed(0, StreamFault::Failed(failure)) if failure.kind == ErrorKind::EmptyReply)
+    );
+    let mut used = conn();
+    used.open(0, request());
+    used.feed(&Server::new().page(1, b"x").0, NOW, &mut events);
+    used.open(1, request());
+    used.open(2, request());
+    used.feed(&Server::default().headers(0, 3, &[(":status", "200")]).0, NOW, &mut events);
+    events.all.clear();
+    used.closed(NOW, &mut events);
+    assert!(
+        matches!(&events.all[0], Event::Failed(1, StreamFault::Failed(failure)) if failure.kind == ErrorKind::Reset)
+    );
+    assert!(matches!(&events.all[1], Event::Failed(2, StreamFault::Unprocessed(_))), "nothing came of it");
+    written(&mut used);
+    assert!(used.step() == Step::Done && !used.accepts());
+}
+
+#[test]
+fn cancelled_streams() {
+    let mut conn = conn();
+    let mut events = Events::default();
+    for key in 0..3 {
+        conn.open(key, request());
+    }
+    let short = [(":status", "200"), ("content-length", "100")];
+    let server = Server::new().headers(0, 1, &short).headers(0, 3, &[(":status", "200")]).headers(0, 5, &short);
+    conn.feed(&server.0, NOW, &mut events);
+    written(&mut conn);
+    events.all.clear();
+    conn.cancel(0, NOW);
+    assert!(written(&mut conn).is_empty(), "a short rest is read");
+    conn.cancel(1, NOW);
+    let reset = (kind::RST_STREAM, 0, 3, code::CANCEL.to_be_bytes().to_vec());
+    assert_eq!(frames(&written(&mut conn)), [reset], "a rest of unknown length is cut off");
+    conn.feed(
+        &Server::default().data(0, 1, &[b'x'; 60]).data(0, 3, b"late").data(1, 1, &[b'x'; 40]).0,
+        NOW,
+        &mut events,
+    );
+    assert!(events.all.is_empty(), "no events of a cancelled stream");
+    assert!(conn.accepts() && !conn.is_idle());
+    conn.cancel(2, NOW);
+    assert!(conn.is_idle());
+    assert_eq!(conn.deadline(), NOW + Duration::from_secs(5));
+    conn.expire(conn.deadline(), &mut events);
+    assert_eq!(frames(&written(&mut conn)).len(), 1, "one that stalls is reset");
+    assert_eq!(conn.deadline(), Time::NEVER);
+}
+
+#[test]
+fn a_silent_connection_takes_no_more() {
+    let mut conn = conn();
+    conn.feed(&Server::new().0, NOW, &mut Events::default());
+    conn.retire_if_silent(Duration::from_secs(20), NOW + Duration::from_secs(19));
+    assert!(conn.accepts());
+    conn.retire_if_silent(Duration::from_secs(20), NOW + Duration::from_secs(20));
+    assert!(!conn.accepts());
+}
+
+#[test]
+fn the_end_of_a_complete_body_is_awaited_for_some_seconds() {
+    let mut conn = conn();
+    let mut events = Events::default();
+    conn.open(0, request());
+    let length = [(":status", "200"), ("content-length", "5")];
+    conn.feed(&Server::new().headers(0, 1, &length).data(0, 1, b"123").0, NOW, &mut events);
+    assert!(!conn.awaits_end(0, NOW), "the body is not complete");
+    conn.feed(&Server::default().data(0, 1, b"45").0, NOW, &mut events);
+    assert!(conn.awaits_end(0, NOW));
+    assert_eq!(conn.deadline(), NOW + Duration::from_secs(5));
+    written(&mut conn);
+    conn.expire(conn.deadline(), &mut events);
+    assert_eq!(events.all.last(), Some(&Event::End(0)));
+    let reset = (kind::RST_STREAM, 0, 1, code::CANCEL.to_be_bytes().to_vec());
+    assert_eq!(frames(&written(&mut conn)), [reset]);
+    assert!(conn.accepts());
+}
