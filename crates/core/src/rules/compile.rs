@@ -20,11 +20,11 @@ pub(crate) const HELD_BODIES: u64 = 256 << 20;
 /// The limit of the memory account without `--max-memory`.
 const UNLIMITED_ACCOUNT: u64 = 1 << 40;
 
-/// What the process needs apart from what grows: code, stacks, buffers of fixed size.
+/// Memory of the process that does not grow: code, stacks, buffers of fixed size.
 const FIXED_MEMORY: u64 = 8 << 20;
 
-/// The memory account. An eighth of the limit, and at least [`FIXED_MEMORY`], is left to the allocator and to what does not
-/// grow. Half of a limit that is too small for that is left.
+/// The memory account. An eighth of the limit, and at least [`FIXED_MEMORY`], is left to the allocator and to memory that
+/// does not grow. But the account gets at least half of the limit.
 fn account(max_memory: Option<u64>) -> std::sync::Arc<Budget> {
     let part = |limit: u64| (limit / 8 * 7).min(limit.saturating_sub(FIXED_MEMORY)).max(limit / 2);
     let limit = max_memory.map_or(UNLIMITED_ACCOUNT, part);

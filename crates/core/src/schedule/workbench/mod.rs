@@ -93,9 +93,9 @@ pub struct Workbench {
     concurrency: usize,
     /// When the slots that slow responses hold are counted next.
     next_slot_count: Time,
-    /// When to check next whether the lanes for which slots are reserved can use them.
+    /// When to check next whether a lane can use the reserved slots.
     next_reserve_check: Time,
-    /// No slots are reserved before this: no lane could use them at the last check.
+    /// No slots are reserved before this time, because no lane could use them at the last check.
     reserve_lifted_until: Time,
     /// How many pages may still be requested.
     pages_left: u64,

@@ -1,4 +1,8 @@
-//! How lanes share the slots: some are reserved for fast lanes, and slow responses may have to give way.
+//! How lanes share the slots: some are reserved for lanes that hold slots for a short time, and slow responses may be
+//! closed.
+//!
+//! A lane is fast if its requests held their slots for a short time on average. It is quick if its last page did, and if
+//! it has no delay.
 
 use std::time::Duration;
 
@@ -8,14 +12,13 @@ use super::{Entry, Workbench};
 use crate::schedule::job::LaneId;
 use crate::time::Time;
 
-/// One slot in this many is not given to a slow lane that already has a request in flight. Up to the same number of
-/// slots is reserved for quick lanes.
+/// At most one slot in this many is reserved.
 const RESERVED_PART: usize = 8;
 
 /// How many slots are reserved for one fast lane.
 const FAST_LANE_SLOTS: usize = 6;
 
-/// How often is checked whether the lanes for which slots are reserved can use them.
+/// How often the workbench checks whether a lane can use the reserved slots.
 const RESERVE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A page with more bytes of links than this delays the next request to its host, if other quick lanes have work.
@@ -31,14 +34,14 @@ const HELD_LONG: Duration = Duration::from_secs(5);
 const SLOT_COUNT_INTERVAL: Duration = Duration::from_millis(500);
 
 impl Workbench {
-    /// Whether few slots are left and fast lanes can use them. Then a slow lane that has a slot gets no more; otherwise
-    /// slow hosts would hold all slots.
+    /// Whether all free slots are reserved for fast lanes. Then a slow lane that has a slot gets no more; otherwise slow
+    /// hosts would hold all slots.
     pub(super) fn is_crowded(&self, now: Time) -> bool {
         self.is_short_of_slots(self.fast_lanes, now)
     }
 
-    /// Whether all free slots are reserved for this number of lanes. Slots in use by quick lanes count as reserved, so
-    /// that few or none stay empty.
+    /// Whether all free slots are reserved, if slots are reserved for this number of lanes. Slots in use by quick lanes
+    /// count as reserved, so that few or none stay empty.
     fn is_short_of_slots(&self, lanes: usize, now: Time) -> bool {
         let reserve = (self.concurrency / RESERVED_PART).min(lanes * FAST_LANE_SLOTS);
         let unused = reserve.saturating_sub(self.quick.in_flight);
@@ -51,9 +54,9 @@ impl Workbench {
         self.is_short_of_slots(self.quick.lanes, now)
     }
 
-    /// Lanes wait for reserved slots and no other lane may start: if all lanes that count as fast are slow now, makes
-    /// their slots available for a while. Otherwise these would stay empty until a response ends, which may be never.
-    /// Returns when to look again; none if lanes may start now.
+    /// Makes the reserved slots available for a while if no lane can use them, because requests of all fast and quick
+    /// lanes are slow now. Otherwise these slots would stay empty until a response ends, which may never happen. Called
+    /// when no lane may start. Returns when to check again; `None` if lanes may start now.
     pub(super) fn lift_unused_reserve(&mut self, now: Time) -> Option<Time> {
         if !self.queues.has_crowded() && !self.queues.has_unproven() {
             return Some(Time::NEVER);
