@@ -297,3 +297,27 @@ fn a_resumed_crawl_that_has_reached_max_bytes_fetches_nothing() {
     let more = run(&["crawl", &root, "-d", &out, "--max-bytes", "60k", "--per-host", "1", "--no-sitemap"]);
     assert!(more.status.success() && web.requests() > requests, "{}", words(&more));
 }
+
+/// Cut-off responses concern the pages. Such a host is neither backed off from nor given up on.
+#[test]
+fn a_host_whose_responses_are_all_cut_off_is_crawled_to_the_end() {
+    let links: Vec<String> = (0..12).map(|number| format!("/{number}")).collect();
+    let cut = Response::html("<p>half").false_length(1_000).close_after();
+    let site = site("127.6.0.32").robots("").page("/", Response::links(&links)).fallback(cut);
+    let root = site.url("/");
+    let _web = serve(site);
+    let output = run(&["crawl", &root, "--jsonl", "-", "-q", "--retry-wait", "10ms", "--no-sitemap"]);
+    let records = records(&output);
+    let cut: Vec<_> = pages(&records).into_iter().filter(|page| page["url"] != root.as_str()).collect();
+    assert_eq!(cut.len(), 12);
+    for page in cut {
+        assert_eq!((&page["outcome"], &page["truncated"]), (&"ok".into(), &"disconnect".into()), "{page}");
+    }
+}
+
+#[test]
+fn a_rate_of_zero_is_refused() {
+    let output = run(&["ctl", "none.crawl", "rate", "0/s"]);
+    assert_eq!(output.status.code(), Some(2), "{}", words(&output));
+    assert!(words(&output).contains("is not a rate"), "{}", words(&output));
+}

@@ -251,10 +251,12 @@ pub(super) fn load_signal(visit: &Visit, taken: Duration) -> LoadSignal {
     if let Some(429 | 503) = visit.facts.status {
         return LoadSignal::Overload(visit.message.retry_after.map(|asked| asked.min(retry::LONGEST_RETRY_AFTER)));
     }
+    // A response that is cut off concerns the page: the host accepted the connection and answered.
+    let is_cut_off = visit.facts.status.is_some();
     match visit.facts.error.as_ref().map(|failure| failure.kind) {
+        Some(K::Reset) if !is_cut_off => LoadSignal::Trouble,
         Some(
-            K::Reset
-            | K::EmptyReply
+            K::EmptyReply
             | K::TimeoutFirstByte
             | K::TimeoutIdle
             | K::TimeoutTotal
