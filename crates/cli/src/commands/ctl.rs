@@ -70,7 +70,7 @@ pub struct RateLimit(Option<Rate>);
 
 fn rate(text: &str) -> Result<RateLimit, String> {
     match text {
-        "none" | "0" | "0/s" => Ok(RateLimit(None)),
+        "none" => Ok(RateLimit(None)),
         text => text
             .parse()
             .map(|rate| RateLimit(Some(rate)))

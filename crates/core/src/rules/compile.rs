@@ -10,7 +10,7 @@ use crate::budget::Budget;
 use crate::http::conn::Limits;
 use crate::http::proxy::Proxies;
 use crate::page::robots::product_token;
-use crate::page::scope::Scope;
+use crate::page::scope::{Scope, pattern_fault};
 use crate::page::url::{self, BadUrl, Origin, StripParams, Url, without_user_info};
 
 /// The default of `--per-host` with pace `steady`.
@@ -384,10 +384,8 @@ fn check_pattern(key: &'static str, pattern: &str) -> Result<(), ConfigError> {
         Ok(_) => Ok(()),
         Err(regex::Error::CompiledTooBig(_)) => Err(Config::error(key, pattern, "this pattern is too large")),
         Err(error) => {
-            // The last line is the message; the lines before it show the pattern with a marker.
-            let text = error.to_string();
-            let last = text.lines().last().unwrap_or_default().trim().trim_start_matches("error: ");
-            let problem = format!("no regular expression: {last}; write one such as '/docs/' or '\\.pdf$'");
+            let reason = pattern_fault(&error);
+            let problem = format!("no regular expression: {reason}; write one such as '/docs/' or '\\.pdf$'");
             Err(Config::error(key, pattern, problem))
         }
     }

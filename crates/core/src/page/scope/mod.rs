@@ -388,7 +388,19 @@ pub(crate) fn patterns(texts: &[String]) -> Result<Option<RegexSet>, BadPattern>
             let alone =
                 texts.iter().find_map(|text| build(std::slice::from_ref(text)).err().map(|error| (text, error)));
             let (pattern, error) = alone.map_or((texts.join(" "), error), |(text, error)| (text.clone(), error));
-            Err(BadPattern { pattern, reason: error.to_string() })
+            Err(BadPattern { pattern, reason: pattern_fault(&error) })
+        }
+    }
+}
+
+/// What is wrong with a pattern, in one line. The message of the library shows the pattern with a marker first; its last
+/// line is the reason.
+pub(crate) fn pattern_fault(error: &regex::Error) -> String {
+    match error {
+        regex::Error::CompiledTooBig(_) => "it is too large".to_owned(),
+        error => {
+            let text = error.to_string();
+            text.lines().last().unwrap_or_default().trim().trim_start_matches("error: ").to_owned()
         }
     }
 }

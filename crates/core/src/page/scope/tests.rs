@@ -265,3 +265,9 @@ fn a_scope_keeps_of_its_roots_only_what_it_needs() {
     assert_eq!(sizes(ScopeKind::Prefix), (0, 10, 10, 0));
     assert_eq!(sizes(ScopeKind::Page), (10, 10, 0, 0));
 }
+
+#[test]
+fn the_reason_of_a_bad_pattern_is_one_line() {
+    let error = patterns(&["[".to_owned()]).expect_err("an open class");
+    assert_eq!(error.to_string(), "the pattern \"[\" cannot be used: unclosed character class");
+}
