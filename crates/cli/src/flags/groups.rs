@@ -147,7 +147,7 @@ pub struct ScopeFlags {
     /// Stop before the crawl directory becomes larger than this
     #[arg(long, value_name = "SIZE")]
     max_disk: Option<Size>,
-    /// Stop after this time; fetches in flight are aborted and stay queued
+    /// Stop this run after this time; fetches in flight are aborted and stay queued
     #[arg(long, value_name = "TIME")]
     max_time: Option<Span>,
     /// Also try /sitemap.xml if robots.txt names no sitemap

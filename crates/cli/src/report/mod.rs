@@ -448,7 +448,8 @@ fn count_up(counts: &mut BTreeMap<Box<str>, u64>, name: &str, cap: usize) {
 fn root_note(page: &PageSummary<'_>) -> Option<RootNote> {
     let url = page.url.into();
     match page.outcome {
-        Outcome::Robots => Some(RootNote::Forbidden { url }),
+        Outcome::Robots if page.error.is_none() => Some(RootNote::Forbidden { url }),
+        Outcome::Robots => Some(RootNote::Dead { url, fault: page.fault() }),
         Outcome::Refused => Some(RootNote::Refused { url, fault: page.fault() }),
         _ if page.is_broken() => Some(RootNote::Dead { url, fault: page.fault() }),
         Outcome::Redirect if !page.redirect_in_scope => {

@@ -105,12 +105,16 @@ fn unusual_results_of_roots_are_noted() {
         PageSummary { redirect_in_scope: false, redirect: Some("http://w/"), status: Some(301), ..root("http://out/") };
     report.add(&PageSummary { outcome: Outcome::Redirect, ..out });
     report.add(&PageSummary { outcome: Outcome::Robots, status: None, ..root("http://no/") });
+    let unread = Failure::new(ErrorKind::RobotsUnreachable, "http://unread/robots.txt answered 500");
+    let unreadable = PageSummary { error: Some(&unread), ..root("http://unread/") };
+    report.add(&PageSummary { outcome: Outcome::Robots, status: None, ..unreadable });
     assert_eq!(
         report.roots,
         [
             RootNote::Dead { url: "http://dead/".into(), fault: BrokenReason::Failure(dead.clone()) },
             RootNote::Elsewhere { url: "http://out/".into(), to: "http://w/".into() },
             RootNote::Forbidden { url: "http://no/".into() },
+            RootNote::Dead { url: "http://unread/".into(), fault: BrokenReason::Failure(unread.clone()) },
         ]
     );
 }

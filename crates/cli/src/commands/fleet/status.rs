@@ -172,7 +172,8 @@ pub fn status(args: &FleetStatusArgs) -> Result<ExitCode, Refusal> {
     let view = FleetView::read(&mut client, &settings)?;
     let stuck = view.stuck();
     let owned = view.buckets.iter().filter(|state| !view.is_free(state)).count();
-    let rate: f64 = view.members.iter().map(|member| member.pages_per_second).sum();
+    // Not `sum`: the sum of no numbers is -0.0.
+    let rate = view.members.iter().fold(0.0, |sum, member| sum + member.pages_per_second);
     if args.json {
         let processes: Vec<_> = view
             .members
