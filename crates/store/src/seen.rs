@@ -3,9 +3,9 @@
 //! It is a hash table with open addressing for 64-bit numbers that are already hashes. It differs from a usual table in
 //! two ways.
 //!
-//! The home of a number, the slot where its search begins, is proportional to its value (`number * homes / 2^64`). A
-//! *run* is a sequence of slots without a gap; its numbers are in ascending order. So the table is a sorted array with
-//! gaps:
+//! The home of a number, the slot where its search begins, is proportional to its value (`number * homes / 2^64`, where
+//! `number` is without the bits that select the shard). A *run* is a sequence of slots without a gap; its numbers are
+//! in ascending order. So the table is a sorted array with gaps:
 //!
 //! - a search stops at a larger number or a gap, so a miss is as cheap as a hit;
 //! - growing is one pass over the array, by any factor;
@@ -345,7 +345,7 @@ mod tests {
     #[test]
     fn agrees_with_the_set_of_the_standard_library() {
         let (mut ours, mut theirs) = (SeenSet::default(), HashSet::new());
-        // A window of 40,000 numbers inserted again and again: new and known ones in turn.
+        // 120,000 insertions of 40,000 different numbers, so both new and known numbers are inserted.
         let numbers: Vec<u64> = hashes(1).take(40_000).collect();
         for pick in hashes(2).take(120_000) {
             let number = numbers[(pick % 40_000) as usize];

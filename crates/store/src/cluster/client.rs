@@ -218,7 +218,7 @@ impl FleetClient {
         format!("{{{}}}{what}", self.name)
     }
 
-    /// The keys of a bucket, in the order in which scripts declare them.
+    /// The keys of a bucket, in the order in which scripts declare them. `lua/prelude.lua` describes their contents.
     pub fn bucket_keys(&self, bucket: u32) -> Vec<String> {
         ["head", "seen", "host", "queue", "run", "note"]
             .iter()

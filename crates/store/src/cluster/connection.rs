@@ -112,7 +112,7 @@ pub struct Nodes {
     /// The addresses that the user gave.
     seeds: Vec<ConnectionInfo>,
     by_address: HashMap<(String, u16), Connection>,
-    /// The node of each slot; empty for a single server.
+    /// The node of each slot. For a single server, one entry with its address.
     slots: Vec<Option<(String, u16)>>,
     is_cluster: bool,
     pub traffic: Traffic,
@@ -290,6 +290,7 @@ impl Nodes {
                 groups.entry(node).or_default().push(*index);
             }
         }
+        // Whether the topology may have changed, so that it must be read again.
         let mut moved = groups.is_empty();
         let mut sent = Vec::new();
         for (node, indexes) in groups {

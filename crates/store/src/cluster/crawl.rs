@@ -126,7 +126,7 @@ pub struct MemberInfo {
     /// Time of its last heartbeat, in milliseconds since the Unix epoch, by the clock of the store.
     pub at: u64,
     pub buckets: usize,
-    /// Pages settled per second, over the last ten seconds.
+    /// Pages fetched per second, averaged over the last ten seconds.
     #[serde(default)]
     pub pages_per_second: f64,
     /// Pages that this process has fetched.

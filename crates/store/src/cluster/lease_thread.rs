@@ -75,6 +75,7 @@ pub struct LeaseThread {
     pub shared: Arc<Shared>,
     pub settings: FleetSettings,
     pub times: LeaseTimes,
+    /// The buckets that this process has leased.
     held: BTreeMap<u32, Held>,
     /// The number of links that are leased in advance, in all buckets.
     ahead: usize,
@@ -106,6 +107,7 @@ struct Held {
     /// The number of the last take that was answered.
     takes: u64,
     hosts: HashMap<Box<str>, Ahead>,
+    /// The number of links that are queued in the store.
     queued: u64,
     /// More links can be leased.
     wants: bool,

@@ -136,6 +136,7 @@ pub fn requeue(
     let segments = results.earlier_segments().map_err(RequeueError::Results)?;
     let mut batches: BTreeMap<u32, Vec<QueuedLink>> = BTreeMap::new();
     let (mut waiting, mut count, mut told) = (0, 0_u64, Instant::now());
+    // Why the reading was stopped: by a fault of the store, or because `goes_on` returned `false`.
     let (mut stopped, mut is_stopped) = (None, false);
     let previous = results.of_round(settings.round.saturating_sub(1));
     let read = previous.placed_records(&segments, |record| {

@@ -205,8 +205,8 @@ pub struct OpenedDirectory {
     pub lock: Option<Lock>,
 }
 
-/// Opens a crawl directory, or creates it. Output files are not changed: see [`truncate_output`]. The frontier may use `memory_limit`
-/// bytes of memory; beyond that it uses the disk.
+/// Opens a crawl directory, or creates it. Output files are not changed (see [`truncate_output`]). The frontier may use
+/// `memory_limit` bytes of memory; beyond that it uses the disk.
 pub fn open(directory: &Path, settings: &CrawlSettings, memory_limit: usize) -> Result<OpenedDirectory, StoreError> {
     let (files, lock) = lock_directory(directory)?;
     let opened = open_within(files, settings, memory_limit)?;

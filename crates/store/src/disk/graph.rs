@@ -45,8 +45,8 @@ pub struct LinkGraph {
     directory: PathBuf,
     /// The positions of the chunks, in order.
     chunks: Vec<u64>,
-    /// The start of the last round, if there is more than one round. For the results of a fleet: the last round that is
-    /// read.
+    /// With [`GraphRound::Previous`]: the start of the last round, where reading ends. For the results of a fleet: the
+    /// number of the last round that is read.
     round: Option<u64>,
     /// There was a recrawl: if a source has several entries, only the last one counts.
     has_rounds: bool,

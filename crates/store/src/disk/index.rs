@@ -265,7 +265,7 @@ impl LogIndex {
         Ok(values)
     }
 
-    /// How many URLs of a lane are known, and how many of them are finished.
+    /// How many URLs of a lane are known, and how many of them are settled.
     pub fn counts(&self, files: &dyn Files, lane: u32) -> Result<(u64, u64), StoreError> {
         let (mut known, mut settled) = (0_u64, 0_u64);
         for (place, part) in self.parts.iter().enumerate() {

@@ -360,7 +360,7 @@ impl LogReader {
         Ok((reader, None))
     }
 
-    /// The position of the first frame.
+    /// The position of the first frame of a new log.
     pub const FIRST: u64 = HEADER as u64;
 
     /// The position of the first frame of this log.

@@ -22,7 +22,7 @@ pub(super) enum Record<'a> {
     Lane { name: &'a str },
     /// The URL of a page on which links were found.
     Page { url: &'a str },
-    /// A new link, which is queued.
+    /// A link to queue: a new one, one that replaces its earlier record, or a settled one that is queued again.
     Link(LinkRecord<'a>),
     /// The outcome of a link; `line` is its record.
     FinalOutcome { lane: LaneId, link: u64, outcome: Outcome, status: Option<u16>, line: &'a [u8] },
@@ -52,7 +52,7 @@ pub(super) struct LinkRecord<'a> {
     pub https: bool,
     /// The position of the [`Record::Page`] on which the link was found.
     pub via: Option<u64>,
-    /// If the link was returned unfinished: the position of the record that this record replaces.
+    /// If the link was given back unfinished or marked as sent: the position of the record that this record replaces.
     pub replaces: Option<u64>,
     /// Whether the link was settled before and is queued again.
     pub again: bool,
