@@ -121,7 +121,8 @@ pub fn body(data: &[u8]) {
             kind == Some(ErrorKind::TooLarge) && truncated == Some(Truncated::Length) && input.starts_with(&seen.body);
         assert!(if input.len() as u64 > MOST { cut } else { all }, "{coding}: {kind:?}");
     } else if kind.is_none() && is_whole && !seen.body.is_empty() && seen.body != coded {
-        // Input that is not a coded body may be accepted as a plain one; deflate has two forms, and gzip may have a trailer.
+        // Input that is not a coded body may be accepted as a plain one; deflate has two forms, and gzip may have a
+        // trailer.
         assert!(
             theirs.starts_with(&seen.body) || seen.body.starts_with(&theirs),
             "{coding}: other bytes than the decoder's"

@@ -57,7 +57,7 @@ impl Pages {
     ///
     /// # Errors
     ///
-    /// One of them is not an http or https URL.
+    /// As [`Crawl::feed`].
     pub fn feed<R: IntoRequest>(&self, requests: impl IntoIterator<Item = R>) -> Result<(), Error> {
         self.crawl.feed(requests)
     }

@@ -269,8 +269,8 @@ impl CrawlBuilder {
         self
     }
 
-    /// Sets which bodies are delivered with pages. The default is HTML only. With [`DeliveredBodies::None`], pages have no
-    /// headers either.
+    /// Sets which bodies are delivered with pages. The default is HTML only. With [`DeliveredBodies::None`], pages have
+    /// no headers either.
     #[must_use]
     pub fn bodies(mut self, bodies: DeliveredBodies) -> Self {
         self.bodies = bodies;

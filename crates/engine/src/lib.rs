@@ -1,8 +1,8 @@
 //! Waiting: five engines that drive the same sessions, each with its own way to wait, and the resolver.
 //!
-//! Reading order: [`worker`] (how an engine is structured), then the engines in the order of their history: [`threads`],
-//! [`callbacks`], [`coroutines`], [`tokio`], [`uring`]. They have the same functions in the same order: `run` (receives jobs),
-//! `start` (a job starts), `connect` (the race between addresses), `drive` (the session).
+//! Reading order: [`worker`] (how an engine is structured), then the engines in the order of their history:
+//! [`threads`], [`callbacks`], [`coroutines`], [`tokio`], [`uring`]. They have the same functions in the same order:
+//! `run` (receives jobs), `start` (a job starts), `connect` (the race between addresses), `drive` (the session).
 
 pub mod callbacks;
 pub mod channel;

@@ -5,8 +5,8 @@
 //! takes a second, a delay of a millisecond does not matter: with many fetches in flight a worker sleeps for a small
 //! fraction of the response time before it waits for sockets, and then serves everything that became ready meanwhile.
 //!
-//! Invariant: the delay is at most a 512th of the fastest response of the last second, and a worker that has something to
-//! do never sleeps. An engine that knows its next deadline does not sleep past it.
+//! Invariant: the delay is at most a 512th of the fastest response of the last second, and a worker that has something
+//! to do never sleeps. An engine that knows its next deadline does not sleep past it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -12,9 +12,9 @@
 //!
 //! `drive` serves idle connections too: an idle session waits for the server to close it, for its keep-alive deadline,
 //! or for a job. Nothing in an engine depends on how many jobs a session carries at once: a job reaches a session
-//! through the pool of connections with room, which lists it as long as [`Session::free_capacity`] is above zero, and the
-//! results of several jobs are drained in one go. The `threads` engine is the exception by design: a thread that blocks
-//! on a socket cannot take a second job, so it uses a capacity of one with every protocol.
+//! through the pool of connections with room, which lists it as long as [`Session::free_capacity`] is above zero, and
+//! the results of several jobs are drained in one go. The `threads` engine is the exception by design: a thread that
+//! blocks on a socket cannot take a second job, so it uses a capacity of one with every protocol.
 //!
 //! The idle pool, file shortages and wake-up coalescing are handled in [`resources`](crate::resources).
 //!

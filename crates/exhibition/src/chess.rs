@@ -1,9 +1,9 @@
 //! The chess exhibition of the article "A Web Crawler With asyncio Coroutines", in virtual time: a champion plays 24
 //! games, one after the other or all at once.
 //!
-//! The scheduler is the crawler's own [`Keeper`]. A board is a host, a pair of moves is a page that links to the next pair,
-//! the champion's move is the CPU time of a fetch, and the opponent's move is the response time of the host. Only the clock
-//! is simulated.
+//! The scheduler is the crawler's own [`Keeper`]. A board is a host, a pair of moves is a page that links to the next
+//! pair, the champion's move is the CPU time of a fetch, and the opponent's move is the response time of the host. Only
+//! the clock is simulated.
 //!
 //! Invariant: no real time passes, and nothing depends on it.
 

@@ -209,7 +209,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
         let CrawlSetup { frontier, rules, engine, clock, consumer, mut target, open } = setup;
         let to_keeper = inbox.clone();
         let reports = VisitSender::new(move |visits: &mut Vec<Box<Visit>>| {
-            // Ignored: the keeper has ended.
+            // Sending fails if the keeper has ended. Then the visits are not needed.
             let _ = to_keeper.send(KeeperMessage::Visits(std::mem::take(visits)));
         });
         let mut pool = WorkerPool::start(engine, &rules, clock, &reports).map_err(no_engine)?;

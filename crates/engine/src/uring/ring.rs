@@ -340,7 +340,8 @@ impl Connection {
     }
 }
 
-/// Receives from a connection, one operation at a time: a connection whose bytes are not taken holds one buffer at most.
+/// Receives from a connection, one operation at a time. So a connection whose bytes are not taken holds one buffer at
+/// most.
 pub struct SocketReceiver<'a> {
     connection: &'a Connection,
     running: Option<Recv<'a, ReadBuf>>,

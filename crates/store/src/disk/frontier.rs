@@ -421,8 +421,8 @@ impl DiskFrontier {
         self.journal.acknowledge(batch.end())
     }
 
-    /// The compaction that is due, if one is: after the commit that begins a round is durable, or when a file of the log
-    /// is complete.
+    /// Returns the compaction that is due, if any. One is due when the commit that begins a round is durable, and when
+    /// a file of the log is complete.
     pub fn take_compaction(&mut self) -> Option<Compaction> {
         let rounds = self.rounds.take_if(|(start, _)| self.durable > *start);
         let keep_from = rounds.map(|(_, keep_from)| keep_from).filter(|from| self.journal.needs_compaction(*from));

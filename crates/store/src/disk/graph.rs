@@ -216,8 +216,8 @@ impl LinkGraph {
         Ok(found)
     }
 
-    /// How many pages link to one URL in any way, and the first `most` of them. Faster than [`LinkGraph::referrers`], and
-    /// without memory for each page.
+    /// How many pages link to one URL in any way, and the first `most` of them. Faster than [`LinkGraph::referrers`],
+    /// and without memory for each page.
     pub fn referrers_of(&mut self, url: &str, most: usize) -> Result<Referrers, StoreError> {
         if self.log.is_none() {
             return Ok(self.referrers(&[url], most)?.pop().unwrap_or_default());

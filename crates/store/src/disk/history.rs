@@ -1,6 +1,7 @@
 //! The history of a crawl, read from the beginning of its log in constant memory.
 //!
-//! Reading takes no lock, because a log only grows. While a crawl runs, the history ends with its last complete commit.
+//! Reading takes no lock. Commits only append to the log. A compaction replaces whole files, which stay readable while
+//! they are open. While a crawl runs, the history ends with its last complete commit.
 
 use super::directory::CrawlFile;
 use super::files::Files;

@@ -40,7 +40,7 @@ pub struct UrlTrace {
 /// The log records about a host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostTrace {
-    /// Number of known URLs, and how many of them are finished.
+    /// Number of known URLs, and how many of them are settled.
     pub known: u64,
     pub settled: u64,
     /// The state that was last stored for the host.

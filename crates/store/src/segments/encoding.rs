@@ -2,8 +2,8 @@
 //!
 //! | part | |
 //! |---|---|
-//! | group | one frame for each bucket, epoch and sequence number: its records, one a line |
-//! | links | after it, in skippable frames: chunks of the link graph, compressed each |
+//! | group | one frame for each bucket, epoch and sequence number: its records, one per line |
+//! | links | after it, in skippable frames: chunks of the link graph, each compressed |
 //! | notes | in a skippable frame: what was noted about hosts, as JSON, compressed |
 //! | index | the last skippable frame: owner and groups with the places of their parts, as JSON; then its length, 4 bytes |
 
