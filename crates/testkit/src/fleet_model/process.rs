@@ -70,11 +70,13 @@ struct Work {
     /// The lease of the bucket, if the process holds it.
     own: Option<Own>,
     step: Step,
+    /// The request that the working task waits for, and the number of its call.
     call: Option<(u64, ModelRequest)>,
     renewal: Option<Renewal>,
     renewal_call: Option<(u64, ModelRequest)>,
     /// Release the bucket when nothing is in progress.
     release: bool,
+    /// How many takes were answered.
     turns: u32,
 }
 

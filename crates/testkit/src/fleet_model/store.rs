@@ -152,34 +152,42 @@ pub enum ModelRequest {
     Confirm {
         bucket: usize,
     },
+    /// Asks whether the replica has a write to a bucket (`WAIT`).
     Wait {
         bucket: usize,
         version: ModelVersion,
     },
+    /// Takes quota for a bucket out of the pool.
     Grant {
         bucket: usize,
     },
+    /// Like `Wait`, for a write to the pool.
     WaitGrant {
         version: ModelVersion,
     },
+    /// Adds granted quota to the bucket.
     Credit {
         bucket: usize,
         number: u32,
         amount: u32,
     },
+    /// Forgets a grant that was credited.
     Clear {
         bucket: usize,
         number: u32,
     },
+    /// Takes the unused quota out of an idle bucket.
     Refund {
         bucket: usize,
         token: ModelToken,
     },
+    /// Adds refunded quota to the pool.
     Accept {
         bucket: usize,
         number: u32,
         amount: u32,
     },
+    /// Forgets a refund that was accepted.
     ClearRefund {
         bucket: usize,
         number: u32,
