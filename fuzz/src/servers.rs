@@ -44,8 +44,8 @@ impl Receiver for Seen {
     }
 }
 
-/// An arbitrary server, over TCP or invalid TLS: the exchange ends within its limits and stays
-/// ended.
+/// Plays an arbitrary server, over TCP, over invalid TLS, or over TLS with modified bytes. The exchange ends within its
+/// limits and stays ended.
 pub fn conn(data: &[u8]) {
     let Some((mode, script)) = data.split_first() else { return };
     let limits = Arc::new(limits());

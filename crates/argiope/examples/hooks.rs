@@ -1,5 +1,5 @@
-//! Signs requests, aborts some, and does not read bodies that are not HTML: `cargo run --example hooks --
-//! https://example.com/`
+//! Signs requests, aborts some, and does not read bodies that are not HTML:
+//! `cargo run --example hooks -- https://example.com/`
 
 #![allow(clippy::print_stdout)]
 

@@ -1,5 +1,5 @@
-//! Writes the main text of every page to a Markdown file: `cargo run --example markdown -- https://example.com/docs/
-//! FOLDER`
+//! Writes the main text of every page to a Markdown file:
+//! `cargo run --example markdown -- https://example.com/docs/ FOLDER`
 
 #![allow(clippy::print_stdout)]
 

@@ -1,5 +1,5 @@
-//! A custom frontier that counts how often each page is linked: `cargo run --example own_frontier --
-//! https://example.com/`
+//! A custom frontier that counts how often each page is linked:
+//! `cargo run --example own_frontier -- https://example.com/`
 
 #![allow(clippy::print_stdout)]
 

@@ -1,5 +1,5 @@
-//! Extracts names and prices of a shop to CSV with CSS selectors: `cargo run --example products --
-//! https://shop.example/`
+//! Extracts names and prices of a shop to CSV with CSS selectors:
+//! `cargo run --example products -- https://shop.example/`
 
 #![allow(clippy::print_stdout)]
 

@@ -1,7 +1,7 @@
 //! The tour shows code of the real sources. This test fails if a chapter and its source differ.
 //!
-//! A chapter writes `<!-- code: PATH#NAME -->` above a block of code; the source has `// anchor: NAME` and `// end:
-//! NAME` around it. `UPDATE_TOUR=1 cargo nextest run -p argiope-testkit --test tour` refreshes the chapters.
+//! A chapter writes `<!-- code: PATH#NAME -->` above a block of code. The source has `// anchor: NAME` before the code
+//! and `// end: NAME` after it. `UPDATE_TOUR=1 cargo nextest run -p argiope-testkit --test tour` refreshes the chapters.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

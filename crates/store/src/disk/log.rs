@@ -1,8 +1,8 @@
 //! The write-ahead log of a crawl. It contains all events in order; all other state can be rebuilt from it.
 //!
 //! The log is one sequence of bytes, split into files of some hundred megabytes, `log/000001.log` and so on. A position
-//! counts from the start of the first file, headers included. A file's header is followed by frames: `mark (4) · length
-//! (4) · checksum (8) · records`. A frame is one commit and is atomic.
+//! counts from the start of the first file, headers included. A file's header is followed by frames:
+//! `mark (4) · length (4) · checksum (8) · records`. A frame is one commit and is atomic.
 //!
 //! The writer starts a frame only after the previous frame was synced. So a crash can leave:
 //! - complete frames, followed by at most one incomplete frame. That frame is **torn**: it was never acknowledged, and
@@ -24,8 +24,8 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 pub(super) const FOLDER: &str = "log";
 /// The format version that is written. All versions up to it can be read.
 pub(super) const VERSION: u32 = 2;
-/// Length of a file's header: `magic (8) · version (4) · number of the file (4) · id of the crawl (8) · position of the
-/// header (8) · checksum (8)`.
+/// Length of a file's header:
+/// `magic (8) · version (4) · number of the file (4) · id of the crawl (8) · position of the header (8) · checksum (8)`.
 pub(super) const HEADER: usize = 40;
 /// Flag in the version field of a file that begins the log. Earlier files were removed by a compaction.
 const BEGINS_LOG: u32 = 1 << 31;

@@ -16,8 +16,8 @@ pub(super) const FOLDER: &str = "spill";
 const PAGE: usize = 4096;
 /// Fingerprints per page.
 const PER_PAGE: usize = PAGE / 8 - 1;
-/// Length of the trailer: `number of fingerprints (8) · number of pages (8) · number of filter blocks (8) · checksum
-/// (8)`.
+/// Length of the trailer:
+/// `number of fingerprints (8) · number of pages (8) · number of filter blocks (8) · checksum (8)`.
 const TRAILER: usize = 32;
 /// How many pages are written and read at once.
 const PAGES_AT_ONCE: usize = 64;
