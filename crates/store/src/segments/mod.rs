@@ -490,7 +490,7 @@ mod tests {
         assert_eq!(lines, ["a\n", "b\n", "c\n"]);
         assert!(store.is_final().expect("read") && SegmentStore::is_there(folder.path()));
         assert!(SegmentStore::create(folder.path(), 1, "another crawl").is_err());
-        // A round is beside the one before it, and refers to its records.
+        // A round is stored next to the previous round and refers to its records.
         let second = SegmentStore::create(folder.path(), 2, "{}").expect("made");
         assert_eq!(second.begin_round("later").expect("read"), "{}", "the first process decides");
         assert_eq!((store.rounds().expect("read"), second.is_final().expect("read")), (2, false));
