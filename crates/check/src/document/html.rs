@@ -335,7 +335,7 @@ impl<A: AnchorCollector> TokenHandler for HtmlReader<'_, '_, A> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::{line_and_column, link_text};
+    use crate::document::{LineCounter, link_text};
 
     fn all(text: &str) -> (Vec<String>, Vec<String>) {
         let mut anchors: Vec<String> = Vec::new();
@@ -379,7 +379,7 @@ mod tests {
         let text = "<p>é <a title='>' href=\"x\">one <b>two</b>\n three</a>";
         let found = read(text, false, &mut Vec::new());
         let reference = found.references.first().expect("a link");
-        assert_eq!(line_and_column(text, reference.offset), (1, 25));
+        assert_eq!(LineCounter::new(text).at(reference.offset), (1, 25));
         assert_eq!(link_text(text, &reference.text), "one two three");
     }
 }

@@ -132,7 +132,7 @@ impl Slugs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::{line_and_column, link_text};
+    use crate::document::{LineCounter, link_text};
 
     #[test]
     fn links_images_references_and_html_are_found() {
@@ -145,7 +145,7 @@ mod tests {
             .references
             .iter()
             .map(|reference| {
-                let (line, _) = line_and_column(text, reference.offset);
+                let (line, _) = LineCounter::new(text).at(reference.offset);
                 (reference.href.to_string(), link_text(text, &reference.text), line)
             })
             .collect();

@@ -14,7 +14,7 @@ use argiope_core::page::examine::charset_of_page;
 use encoding_rs::Encoding;
 
 use crate::anchors::AnchorCollector;
-pub(crate) use position::{line_and_column, link_text};
+pub(crate) use position::{LineCounter, link_text};
 
 /// The format of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

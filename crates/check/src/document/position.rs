@@ -10,17 +10,42 @@ const MAX_TEXT: usize = 80;
 /// Number of bytes after a tag that are searched for its text.
 const MAX_SEARCH: usize = 4096;
 
-/// Line and column of an offset, both counted from 1. Columns count characters.
-pub(crate) fn line_and_column(text: &str, offset: usize) -> (u32, u32) {
-    let before = text.get(..offset).unwrap_or(text);
-    let mut line = 1_u32;
-    let mut start = 0;
-    for end in memchr_iter(b'\n', before.as_bytes()) {
-        line = line.saturating_add(1);
-        start = end + 1;
+/// Computes lines and columns, both counted from 1. Columns count characters.
+///
+/// Each call continues where the previous one ended, so that the positions of all links of a page take linear time.
+pub(crate) struct LineCounter<'a> {
+    text: &'a str,
+    offset: usize,
+    line: u32,
+    column: u32,
+}
+
+impl<'a> LineCounter<'a> {
+    pub fn new(text: &'a str) -> Self {
+        Self { text, offset: 0, line: 1, column: 1 }
     }
-    let column = before.get(start..).unwrap_or("").chars().count() + 1;
-    (line, u32::try_from(column).unwrap_or(u32::MAX))
+
+    pub fn text(&self) -> &'a str {
+        self.text
+    }
+
+    /// Line and column of an offset. Offsets should ascend: an earlier one is counted from the start of the text.
+    pub fn at(&mut self, offset: usize) -> (u32, u32) {
+        if offset < self.offset {
+            *self = Self::new(self.text);
+        }
+        let passed = self.text.get(self.offset..offset).unwrap_or_default();
+        let mut start = None;
+        for end in memchr_iter(b'\n', passed.as_bytes()) {
+            self.line = self.line.saturating_add(1);
+            start = Some(end + 1);
+        }
+        let first = if start.is_some() { 1 } else { self.column };
+        let characters = passed.get(start.unwrap_or(0)..).unwrap_or_default().chars().count();
+        self.column = first.saturating_add(u32::try_from(characters).unwrap_or(u32::MAX));
+        self.offset = offset;
+        (self.line, self.column)
+    }
 }
 
 /// The text of a reference as a reader sees it, with white space collapsed.
@@ -98,9 +123,20 @@ mod tests {
 
     #[test]
     fn lines_and_columns_count_from_one() {
-        assert_eq!(line_and_column("ab\ncd", 0), (1, 1));
-        assert_eq!(line_and_column("ab\ncd", 4), (2, 2));
-        assert_eq!(line_and_column("é\r\nü!", 6), (2, 2));
+        let at = |text, offset| LineCounter::new(text).at(offset);
+        assert_eq!(at("ab\ncd", 0), (1, 1));
+        assert_eq!(at("ab\ncd", 4), (2, 2));
+        assert_eq!(at("é\r\nü!", 6), (2, 2));
+    }
+
+    #[test]
+    fn positions_do_not_depend_on_earlier_calls() {
+        let text = "aé\nb\n\ncü d\nlast line";
+        let mut counter = LineCounter::new(text);
+        let offsets: Vec<usize> = text.char_indices().map(|(offset, _)| offset).collect();
+        for offset in offsets.iter().chain(offsets.iter().rev()).chain(offsets.iter().step_by(3)) {
+            assert_eq!(counter.at(*offset), LineCounter::new(text).at(*offset), "{offset}");
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use hashbrown::HashMap;
 
 use super::tree::FileId;
 use super::{FolderCheck, Judged, OpenDocument, PendingFragment, parallel, read_file};
-use crate::document::{self, DecodedText, Reference, line_and_column, link_text};
+use crate::document::{self, DecodedText, LineCounter, Reference, link_text};
 use crate::finding::{CheckReport, Fault, FaultKind, LinkFinding, Occurrence};
 use crate::remote::{RemoteFaults, RemoteTarget};
 use crate::suggest;
@@ -24,10 +24,15 @@ pub(super) struct FoundFault {
 }
 
 impl FoundFault {
-    /// A fault of a reference in a page's text.
-    pub fn new((url, fault, hint): (String, Fault, Hint), page: &str, text: &str, reference: &Reference<'_>) -> Self {
-        let (line, column) = line_and_column(text, reference.offset);
-        let text = link_text(text, &reference.text);
+    /// A fault of a reference in a page.
+    pub fn new(
+        (url, fault, hint): (String, Fault, Hint),
+        page: &str,
+        lines: &mut LineCounter<'_>,
+        reference: &Reference<'_>,
+    ) -> Self {
+        let (line, column) = lines.at(reference.offset);
+        let text = link_text(lines.text(), &reference.text);
         Self { url, fault, hint, occurrence: Occurrence { page: page.to_owned(), line, column, text } }
     }
 }
@@ -127,6 +132,7 @@ impl FolderCheck<'_> {
             return found;
         };
         let page = self.shown(&entry.path, entry.source);
+        let mut lines = LineCounter::new(&decoded.text);
         for reference in &document.references {
             let fault = match self.judge(&mut open, reference) {
                 Judged::Remote(fragment) => {
@@ -137,7 +143,7 @@ impl FolderCheck<'_> {
                 }
                 judged => self.fault_of(judged, &open, entry.source),
             };
-            found.extend(fault.map(|fault| FoundFault::new(fault, &page, &decoded.text, reference)));
+            found.extend(fault.map(|fault| FoundFault::new(fault, &page, &mut lines, reference)));
         }
         found
     }

@@ -21,7 +21,7 @@ use encoding_rs::Encoding;
 use hashbrown::HashMap;
 
 use crate::anchors::{AnchorHashes, AnchorSet, Fragment, FragmentHash, FragmentId};
-use crate::document::{self, DecodedText, DocumentType, Reference, ReferenceKind};
+use crate::document::{self, DecodedText, DocumentType, LineCounter, Reference, ReferenceKind};
 use crate::finding::{CheckSummary, Fault, FaultKind};
 use crate::options::{CheckOptions, CheckProgress};
 use crate::remote::RemoteTarget;
@@ -207,6 +207,7 @@ impl<'a> FolderCheck<'a> {
         let Some(mut open) = self.open(id, entry, kind, document.base.as_deref(), decoded.encoding) else {
             return scan;
         };
+        let mut lines = LineCounter::new(&decoded.text);
         for reference in &document.references {
             scan.links += 1;
             match self.judge(&mut open, reference) {
@@ -225,7 +226,7 @@ impl<'a> FolderCheck<'a> {
                 judged @ (Judged::Fault(..) | Judged::Element(..)) => {
                     if let Some(fault) = self.fault_of(judged, &open, entry.source) {
                         let page = self.shown(&entry.path, entry.source);
-                        scan.faults.push(FoundFault::new(fault, &page, &decoded.text, reference));
+                        scan.faults.push(FoundFault::new(fault, &page, &mut lines, reference));
                     }
                 }
             }

@@ -23,7 +23,7 @@ use hashbrown::HashMap;
 
 use crate::anchors::{AnchorHashes, Fragment};
 use crate::cache::CheckCache;
-use crate::document::{self, DocumentType, ReferenceKind, line_and_column, link_text};
+use crate::document::{self, DocumentType, LineCounter, ReferenceKind, link_text};
 use crate::finding::{CheckReport, CheckSummary, Fault, FaultKind, LinkFinding, Occurrence};
 use crate::options::{CheckOptions, CheckProgress};
 use crate::remote::{RemoteFaults, RemoteTarget};
@@ -280,6 +280,7 @@ impl SiteReader {
         let own = BaseUrl::new(url);
         let base = document.base.as_deref().and_then(|base| own.rebased(base, encoding)).unwrap_or(own);
         let mut out = String::new();
+        let mut lines = LineCounter::new(text);
         for reference in &document.references {
             self.summary.links += 1;
             if reference.kind == ReferenceKind::Asset && !self.options.assets {
@@ -287,7 +288,7 @@ impl SiteReader {
                 continue;
             }
             let Some(target) = self.target(&reference.href, &base, encoding, &mut out) else { continue };
-            let (line, column) = line_and_column(text, reference.offset);
+            let (line, column) = lines.at(reference.offset);
             let text = link_text(text, &reference.text);
             self.spool.add(&SpooledReference { page, target, line, column, text })?;
         }
