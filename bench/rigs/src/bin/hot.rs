@@ -53,15 +53,15 @@ fn main() -> Result<(), String> {
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\n\
 Date: Sun, 15 Nov 2026 12:00:00 GMT\r\n\
 Server: nginx/1.27.1\r\n\
-TextMode-Type: text/html; charset=utf-8\r\n\
-TextMode-Length: 5\r\n\
+Content-Type: text/html; charset=utf-8\r\n\
+Content-Length: 5\r\n\
 Connection: keep-alive\r\n\
 Vary: Accept-Encoding, Cookie\r\n\
 Cache-Control: max-age=600, public\r\n\
 ETag: \"5f2c7a1b-2e10\"\r\n\
 Last-Modified: Tue, 03 Nov 2026 08:14:02 GMT\r\n\
 Strict-Transport-Security: max-age=63072000; includeSubDomains\r\n\
-X-TextMode-Type-Options: nosniff\r\n\
+X-Content-Type-Options: nosniff\r\n\
 Set-Cookie: session=0123456789abcdef; Path=/; HttpOnly\r\n\
 \r\nhello";
 
