@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The source folders of the crawler itself, without the servers (practice web, dashboard).
-const CRAWLER: [&str; 8] = [
+const CRAWLER: [&str; 9] = [
     "crates/core/src",
     "crates/engine/src",
     "crates/store/src",
     "crates/content/src",
     "crates/runtime/src",
     "crates/argiope/src",
+    "crates/check/src",
     "crates/cli/src",
     "crates/exhibition/src",
 ];
@@ -164,6 +165,7 @@ fn unsafe_code_is_forbidden_everywhere() {
     assert!(manifest.contains("unsafe_code = \"forbid\""));
     for member in [
         "core",
+        "check",
         "content",
         "engine",
         "store",

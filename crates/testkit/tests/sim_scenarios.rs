@@ -168,14 +168,14 @@ fn every_origin_of_a_host_has_its_own_robots_txt_and_all_share_its_pace() {
 }
 
 #[test]
-fn retry_after_is_kept_by_all_requests_to_the_host() {
-    let hour = |job: &Job, nth: u32, _: Time| match (is_robots(job), job.link.url.path(), nth) {
+fn a_page_that_answers_503_once_is_fetched_again() {
+    let answer = |job: &Job, nth: u32, _: Time| match (is_robots(job), job.link.url.path(), nth) {
         (true, ..) => SimAnswer::Status(404),
         (_, "/1", 1) => SimAnswer::Status(503),
         (_, "/0", _) => links(&["http://h.example/1", "http://h.example/2", "http://h.example/3"]),
         _ => links(&[]),
     };
-    let mut sim = sim(|config| (config.pace, config.per_host) = (Pace::Full, Some(1)), hour);
+    let mut sim = sim(|config| (config.pace, config.per_host) = (Pace::Full, Some(1)), answer);
     let report = run(&mut sim);
     assert_eq!(report.end, End::Finished);
     assert_eq!(outcomes(&report).iter().filter(|(_, outcome, _)| *outcome == Outcome::Ok).count(), 4);

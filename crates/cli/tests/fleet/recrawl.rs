@@ -179,7 +179,7 @@ fn a_recrawl_in_object_storage_tells_what_changed() {
 
 #[test]
 #[ignore = "needs redis-server"]
-fn limits_start_again_and_an_unfinished_crawl_is_not_recrawled() {
+fn an_unfinished_crawl_is_not_recrawled() {
     let practice = Practice::serve_with_headers(plan(21, 6, 6));
     let mut fleet = Fleet::new(RedisCluster::single());
     let mut arguments: Vec<&str> = practice.roots.iter().map(String::as_str).collect();
