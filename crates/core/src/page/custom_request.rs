@@ -137,8 +137,9 @@ impl CustomRequest {
         out.push(self.method as u8 | (u8::from(self.is_idempotent) << 7));
         out.extend(self.priority.to_le_bytes());
         push_bytes(&mut out, &data);
-        out.extend((self.headers.len() as u16).to_le_bytes());
-        for (name, value) in self.headers.iter().take(usize::from(u16::MAX)) {
+        let headers = u16::try_from(self.headers.len()).unwrap_or(u16::MAX);
+        out.extend(headers.to_le_bytes());
+        for (name, value) in self.headers.iter().take(usize::from(headers)) {
             push_bytes(&mut out, name.as_bytes());
             push_bytes(&mut out, value.as_bytes());
         }

@@ -61,6 +61,8 @@ const TRACKED: usize = 4_096;
 const PATTERNS: usize = 64;
 /// Limit on the places with skipped links that are reported individually.
 const CUTS: usize = 1_000;
+/// Characters of the example URL of such a place that are kept.
+const EXAMPLE: usize = 1_000;
 /// The limit per host, so that one host does not displace others from the report.
 const CUTS_A_HOST: usize = 64;
 /// The place under which all further skipped links are counted.
@@ -681,7 +683,10 @@ impl Traps {
                 self.cuts_of_host.insert(host, reported + 1);
             }
         }
-        let new = || Cut { rule, at: key.1.clone(), left: 0, example: example.into() };
+        let new = || {
+            let example: String = example.chars().take(EXAMPLE).collect();
+            Cut { rule, at: key.1.clone(), left: 0, example: example.into() }
+        };
         self.cuts.entry(key.clone()).or_insert_with(new).left += left;
     }
 }

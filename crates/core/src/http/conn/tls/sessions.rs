@@ -193,7 +193,7 @@ impl ClientSessionStore for ConnSessions {
 
 impl fmt::Debug for ConnSessions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Desk")
+        f.write_str("ConnSessions")
     }
 }
 

@@ -70,7 +70,7 @@ impl ClientIdentity {
 
 impl fmt::Debug for ClientIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Identity")
+        f.write_str("ClientIdentity")
     }
 }
 
@@ -187,7 +187,7 @@ struct TimeOfDayProvider(TimeOfDay);
 
 impl fmt::Debug for TimeOfDayProvider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Clock")
+        f.write_str("TimeOfDayProvider")
     }
 }
 
