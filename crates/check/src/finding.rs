@@ -63,11 +63,11 @@ impl FaultKind {
             Self::HttpError => "The server answers with an error",
             Self::Failed => "The server gives no usable response",
             Self::Fragment => "The page exists, but not the part of it that the link names",
-            Self::Malformed => "The address cannot lead anywhere",
+            Self::Malformed => "The address is not valid",
             Self::RedirectLoop => "The redirects form a loop",
             Self::MissingFile => "The file does not exist",
-            Self::Robots => "robots.txt forbids to check the address",
-            Self::PrivateAddress => "The address is on a private network and was not asked",
+            Self::Robots => "robots.txt disallows the request",
+            Self::PrivateAddress => "The address is on a private network and was not requested",
         }
     }
 }

@@ -98,7 +98,7 @@ What is served
   --latency-ms A[-B]    time before the first byte, or a range of it (0)
   --missing N, --broken N, --redirects N    pages with status 404, 500, 302, per 1000 (0)
   --dead N              hosts that never respond, per 1000 (0)
-  --drip BYTES:MS       the last bytes of a page come one by one, each so much after the other
+  --drip BYTES:MS       the last BYTES bytes of a page are sent one at a time, MS milliseconds apart
   --robots TEXT         what robots.txt says (\\n starts a new line)
   --seed N              another web of the same kind (1)
 
@@ -109,16 +109,16 @@ How it is served
   --close               the connection is closed after every answer
   --port N              (0: a free one)
   --threads N           (1)
-  --min-gap-ms N, --max-at-once N     what hosts expect of visitors; the rest counts as violations
+  --min-gap-ms N, --max-at-once N     limits that crawlers must keep; exceeding them counts as a violation
   --ca-out FILE         writes the authority's certificate (PEM)
   --roots-out FILE      writes the root URLs, one a line
-  --forever             goes on when standard input ends
+  --forever             keeps serving when standard input ends
 
 What a crawler may do, for `ideal`
-  --at-once N, --per-host N      requests under way, and at one host (1)
+  --at-once N, --per-host N      requests in flight, in all and per host (1)
   --delay-ms N          from the start of one request to a host to the next (0)
-  --patience-ms N       a fetch without an answer is given up after this (10000)
-  --no-robots           robots.txt is not asked for
+  --patience-ms N       timeout of a fetch (10000)
+  --no-robots           robots.txt is not requested
 
 The first line of output is JSON: pid, addresses, roots, ca. Then \"stats\" on standard input prints a line of counts
 as JSON, \"release\" answers what `--family silent` holds back, \"stop\" or the end of input ends the server.

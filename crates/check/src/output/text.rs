@@ -53,7 +53,7 @@ pub fn summary_line(summary: &CheckSummary) -> String {
     let plural = |count: u64, noun: &str| format!("{count} {noun}{}", if count == 1 { "" } else { "s" });
     let mut line = format!("{}, {}", plural(summary.pages, "page"), plural(summary.links, "link"));
     if summary.external > 0 {
-        let _ = write!(line, ", {} asked", plural(summary.external, "external URL"));
+        let _ = write!(line, ", {} requested", plural(summary.external, "external URL"));
     }
     for (count, what) in [(summary.not_checked, "not checked"), (summary.ignored, "ignored")] {
         if count > 0 {

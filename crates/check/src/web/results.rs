@@ -131,10 +131,8 @@ impl VisitedUrl {
         let kind = self.error.as_ref().map(|(kind, _)| *kind);
         let fault = match (self.outcome, kind) {
             (Outcome::Robots, Some(_)) => Fault::unknown(FaultKind::Robots, format!("robots.txt: {message}")),
-            (Outcome::Robots, None) => Fault::unknown(FaultKind::Robots, "robots.txt forbids to check it"),
-            (_, Some(ErrorKind::PrivateAddress)) => {
-                Fault::unknown(FaultKind::PrivateAddress, format!("{message}; --allow-private checks it"))
-            }
+            (Outcome::Robots, None) => Fault::unknown(FaultKind::Robots, "robots.txt disallows the request"),
+            (_, Some(ErrorKind::PrivateAddress)) => Fault::unknown(FaultKind::PrivateAddress, message),
             (_, Some(ErrorKind::RedirectLoop)) => Fault::broken(FaultKind::RedirectLoop, message),
             (Outcome::Failed | Outcome::Refused, kind) => {
                 let is_unknown = options.timeouts_unknown && kind.is_some_and(is_timeout);

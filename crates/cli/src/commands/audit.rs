@@ -42,7 +42,7 @@ pub struct AuditArgs {
     pub only: Vec<String>,
     /// Exit with code 3 if one of these findings is present; separated by commas
     ///
-    /// A severity (error, warning or notice) stands for all findings of it and of worse ones.
+    /// A severity (error, warning or notice) stands for all findings of this severity or worse.
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     pub fail_on: Vec<String>,
     /// Do not report findings that are in this file, the output of an earlier audit (--format json)

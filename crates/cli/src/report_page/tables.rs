@@ -147,7 +147,7 @@ fn cause(fault: &BrokenReason) -> String {
 }
 
 fn roots(html: &mut String, page: &ReportPage<'_>) {
-    let mut table = Table::new("Roots", &["root", "what became of it"]);
+    let mut table = Table::new("Roots", &["root", "result"]);
     for note in &page.report.roots {
         let (url, words) = match note {
             RootNote::Dead { url, fault } | RootNote::Refused { url, fault } => (url, cause(fault)),
@@ -160,7 +160,7 @@ fn roots(html: &mut String, page: &ReportPage<'_>) {
 }
 
 fn cuts(html: &mut String, page: &ReportPage<'_>) {
-    let mut table = Table::new("Left out as endless", &["where", "#links", "why", "such as", "to continue"]);
+    let mut table = Table::new("Skipped as endless", &["where", "#links", "why", "such as", "to continue"]);
     for cut in &page.report.cuts {
         table.row(&[
             cell(Text(&cut.at)),

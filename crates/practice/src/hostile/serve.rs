@@ -16,7 +16,7 @@ Each case is one line: its name, its category, the class of outcome that is expe
 to use where it has names of its own (or -), and what it is about.
 
   --list       only prints the cases
-  --forever    goes on when standard input ends
+  --forever    keeps serving when standard input ends
 ";
 
 /// Serves the requested cases until standard input ends.

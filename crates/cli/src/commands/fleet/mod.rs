@@ -84,7 +84,7 @@ impl FleetFlags {
   argiope fleet status redis://db.example:6379 --name news
       the processes of a shared crawl, what they do, and what is queued
   argiope fleet remove redis://db.example:6379 --name news
-      frees the store when the crawl is over; the results stay")]
+      removes the crawl from the store; the results stay")]
 pub struct FleetArgs {
     #[command(subcommand)]
     action: FleetAction,

@@ -233,7 +233,7 @@ pub fn status(args: &FleetStatusArgs) -> Result<ExitCode, Refusal> {
         let (leased, silent) = (view.leased_by(id), view.silence(member) as f64 / 1_000.0);
         text += &format!(
             "process {id}: {buckets} buckets, {leased} URLs leased, {pages} pages, {pages_per_second:.1} pages a second, \
-             heard of {silent:.1} s ago, version {version}\n"
+             last heartbeat {silent:.1} s ago, version {version}\n"
         );
     }
     for part in &stuck {
