@@ -66,7 +66,7 @@ impl Workbench {
                 continue;
             }
             let is_slow = |entry: &Entry| entry.lane.in_flight() > 0 && entry.lane.is_slow(now);
-            if self.is_crowded(now) && self.lanes.get(&lane).is_some_and(is_slow) {
+            if self.is_crowded(now) && self.lanes.get(&lane).is_some_and(|entry| is_slow(entry)) {
                 if let Some(entry) = self.lanes.get_mut(&lane) {
                     entry.wait = WaitState::Crowded;
                     self.queues.insert_crowded(lane);

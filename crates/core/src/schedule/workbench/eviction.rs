@@ -208,7 +208,7 @@ impl Workbench {
         }
         self.queues.remove_later(due, id);
         self.wants_refill.retain(|other| *other != id);
-        let Entry { mut lane, is_idle, is_fast, quick_slots, .. } = self.lanes.remove(&id)?;
+        let Entry { mut lane, is_idle, is_fast, quick_slots, .. } = *self.lanes.remove(&id)?;
         self.evictable.idle_lanes -= usize::from(is_idle);
         self.fast_lanes -= usize::from(is_fast);
         self.quick.replace(quick_slots, None);
@@ -269,7 +269,7 @@ impl Workbench {
         }
         let pace = &entry.lane.pace;
         let is_quick = !is_idle && pace.is_quick() && pace.delay().is_zero();
-        let quick_slots = is_quick.then(|| entry.lane.in_flight());
+        let quick_slots = is_quick.then(|| u16::try_from(entry.lane.in_flight()).unwrap_or(u16::MAX));
         self.quick.replace(std::mem::replace(&mut entry.quick_slots, quick_slots), quick_slots);
         if is_idle == entry.is_idle {
             return;

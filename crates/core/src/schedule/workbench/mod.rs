@@ -71,7 +71,8 @@ pub const ROBOTS_REDIRECTS: u8 = 5;
 /// The lanes in memory, and what each of them waits for.
 pub struct Workbench {
     rules: Arc<Rules>,
-    lanes: HashMap<LaneId, Entry>,
+    /// Boxed, because a hash table has up to twice as many slots as entries.
+    lanes: HashMap<LaneId, Box<Entry>>,
     queues: LaneQueues,
     /// Lanes whose host name must be resolved.
     names: VecDeque<LaneId>,
@@ -137,7 +138,7 @@ struct Entry {
     /// Whether it is one of `fast_lanes`.
     is_fast: bool,
     /// Its requests in flight, if it is one of [`QuickLanes`].
-    quick_slots: Option<usize>,
+    quick_slots: Option<u16>,
     /// The address whose free slot woke this lane. If the lane does not use the slot, the next lane in that address's
     /// queue is woken.
     woken_by: Option<IpAddr>,
@@ -153,9 +154,9 @@ struct QuickLanes {
 
 impl QuickLanes {
     /// Replaces the requests in flight of one lane; none: it is not one of them.
-    fn replace(&mut self, before: Option<usize>, now: Option<usize>) {
+    fn replace(&mut self, before: Option<u16>, now: Option<u16>) {
         self.lanes = self.lanes + usize::from(now.is_some()) - usize::from(before.is_some());
-        self.in_flight = self.in_flight + now.unwrap_or(0) - before.unwrap_or(0);
+        self.in_flight = self.in_flight + usize::from(now.unwrap_or(0)) - usize::from(before.unwrap_or(0));
     }
 }
 
@@ -262,6 +263,10 @@ impl Workbench {
         entry.lane.backlog = backlog;
         self.held.add(links.len());
         let update = Update::Links(entry.lane.queue.len());
+        if entry.lane.queue.capacity() == 0 {
+            // Most hosts have few links; a queue grows to four elements otherwise.
+            entry.lane.queue.reserve_exact(links.len());
+        }
         entry.lane.queue.extend(links);
         self.settle_decided(id, update, now);
         self.place(id, now);
@@ -441,7 +446,7 @@ impl Workbench {
         self.lanes.entry(id).or_insert_with(|| {
             let mut lane = Lane::new(Arc::from(name), rules);
             evictable.readmitted(id, &mut lane);
-            Entry {
+            Box::new(Entry {
                 lane,
                 wait: WaitState::Nowhere,
                 awaits_refill: false,
@@ -449,7 +454,7 @@ impl Workbench {
                 is_fast: false,
                 quick_slots: None,
                 woken_by: None,
-            }
+            })
         })
     }
 }

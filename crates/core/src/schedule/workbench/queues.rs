@@ -185,7 +185,7 @@ impl Workbench {
 
     /// What a lane waits for, and how long at least; zero if it waits for an event.
     pub fn wait_of(&self, id: LaneId, now: Time) -> Option<(WaitReason, Duration)> {
-        let Entry { lane, wait, .. } = self.lanes.get(&id)?;
+        let Entry { lane, wait, .. } = &**self.lanes.get(&id)?;
         match wait {
             _ if matches!(lane.addresses, Addresses::Asked { .. }) => Some((WaitReason::Dns, Duration::ZERO)),
             WaitState::Later(time) => Some((reason(lane, now), *time - now)),

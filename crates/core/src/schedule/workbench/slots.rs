@@ -121,7 +121,8 @@ impl Workbench {
         }
         self.next_slot_count = now + SLOT_COUNT_INTERVAL;
         let (mut held_long, mut is_fast_waiting) = (0, is_kept_out);
-        for Entry { lane, wait, .. } in self.lanes.values() {
+        for entry in self.lanes.values() {
+            let Entry { lane, wait, .. } = &**entry;
             let long = lane.flights().filter(|(_, started)| now - *started > HELD_LONG).count();
             held_long += long;
             let is_ready = matches!(wait, WaitState::Ready(_));

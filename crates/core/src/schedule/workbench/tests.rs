@@ -590,3 +590,8 @@ fn reserved_slots_are_used_if_the_fast_lanes_are_slow_now() {
     assert_eq!(fetches(&mut bench, at(3_000)).len(), 12, "lane 0 cannot use the slots that are reserved for it");
     assert_eq!(bench.in_flight(), 32);
 }
+
+#[test]
+fn a_lane_in_memory_takes_half_a_kilobyte() {
+    assert!(size_of::<Entry>() <= 512, "{} bytes, the next size class is 640", size_of::<Entry>());
+}
