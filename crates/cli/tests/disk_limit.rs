@@ -29,3 +29,20 @@ fn a_crawl_stops_before_its_directory_is_full_and_resumes_with_more_room() {
     assert_eq!(records.last().expect("records")["reason"], "finished");
     practice.check(&records);
 }
+
+#[test]
+fn large_pages_of_an_archive_do_not_exceed_the_limit() {
+    let practice = Practice::serve(GraphPlan { hosts: 1, pages: 40, links: 30, size: 900_000, ..GraphPlan::default() });
+    let bench = Bench::new(&practice.roots, &["-q", "--warc", "--per-host", "32"]);
+    bench.succeed(&["--max-disk", "2M"]);
+    let last = bench.records().pop().expect("records");
+    assert_eq!(last["reason"], "max_disk", "{last}");
+    let size = folder_size(&bench.path("d.crawl"));
+    assert!(size > 1 << 20 && size <= 2 << 20, "{size} bytes");
+    bench.succeed(&["--max-disk", "1G"]);
+    let records = bench.records();
+    assert_eq!(records.last().expect("records")["reason"], "finished");
+    practice.check(&records);
+    let size = folder_size(&bench.path("d.crawl"));
+    assert!(size > 4 << 20, "{size} bytes");
+}

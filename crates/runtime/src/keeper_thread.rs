@@ -22,8 +22,8 @@ use argiope_core::{LaneId, Link, Time, Url};
 pub use argiope_engine::Clock;
 use argiope_engine::{DnsAnswer, DnsQuery, EngineKind, Resolver, StopMode, VisitSender, WorkerPool};
 pub use argiope_store::MemoryFrontier;
-use argiope_store::disk::Files;
 
+use crate::disk_limit::DiskLimit;
 use crate::error::Error;
 use crate::fair_queue::FairQueue;
 use crate::run_lines;
@@ -37,11 +37,6 @@ const VISITS_PER_ROUND: usize = 4;
 const MEMORY_CHECK_INTERVAL: Duration = Duration::from_millis(200);
 /// The minimum memory for host names, even if `--max-memory` is smaller.
 const MIN_HOST_BYTES: u64 = 1 << 20;
-/// How often the size of the crawl directory is checked.
-const DISK_CHECK_INTERVAL: Duration = Duration::from_millis(100);
-/// A crawl ends when less than `--max-disk` divided by this is left, because pages in flight and the last snapshot need
-/// space.
-const DISK_RESERVE: u64 = 16;
 
 /// The messages to the keeper.
 pub enum KeeperMessage {
@@ -166,11 +161,8 @@ struct KeeperLoop<F> {
     delivered: u64,
     open: bool,
     next_memory_check: Time,
-    /// The files of the crawl directory, if `--max-disk` is set.
-    disk: Option<Arc<dyn Files>>,
-    next_disk_check: Time,
-    /// The size of the crawl directory at the last check.
-    disk_size: Option<u64>,
+    /// `--max-disk`.
+    disk: Option<DiskLimit>,
     /// Visits that have arrived and are not processed yet.
     visits: FairQueue<Option<LaneId>, Box<Visit>>,
     /// Jobs collected for each worker.
@@ -235,8 +227,8 @@ impl<F: CommitFrontier> KeeperLoop<F> {
             keeper.set_fed();
         }
         keeper.begin(clock.now())?;
-        let folder = target.folder.as_ref().filter(|_| rules.max_disk.is_some());
-        let disk = folder.map(|folder| Arc::clone(&folder.files));
+        let folder = target.folder.as_ref().zip(rules.max_disk);
+        let disk = folder.map(|(folder, limit)| DiskLimit::new(Arc::clone(&folder.files), limit));
         let first_line = target.first_line.take();
         let has_run_records = first_line.is_some();
         let mut commits = CommitQueue::new(target, consumer, inbox.clone(), rules.max_memory);
@@ -259,8 +251,6 @@ impl<F: CommitFrontier> KeeperLoop<F> {
             open,
             next_memory_check: Time::ZERO,
             disk,
-            next_disk_check: Time::ZERO,
-            disk_size: None,
             visits: FairQueue::default(),
             batches: (0..pool.len()).map(|_| Vec::new()).collect(),
             unsent: Vec::new(),
@@ -410,7 +400,9 @@ impl<F: CommitFrontier> KeeperLoop<F> {
     fn process_visits(&mut self, most: usize, now: Time) -> Result<(), Error> {
         for _ in 0..most {
             let Some(visit) = self.visits.pop() else { break };
-            self.keeper.finished(visit, now)?;
+            if self.has_disk_room(&visit, now)? {
+                self.keeper.finished(visit, now)?;
+            }
         }
         Ok(())
     }
@@ -492,19 +484,33 @@ impl<F: CommitFrontier> KeeperLoop<F> {
         Ok(())
     }
 
-    /// Checks `--max-disk`. Near the limit the crawl drains: pages in flight are still written.
+    /// Checks `--max-disk`. Near the limit the crawl drains: pages in flight are still written if they fit.
     fn check_disk(&mut self, now: Time) {
-        let Some(limit) = self.rules.max_disk.filter(|_| now >= self.next_disk_check) else { return };
-        let Some(files) = &self.disk else { return };
-        self.next_disk_check = now + DISK_CHECK_INTERVAL;
-        let size = files.size().saturating_add(self.commits.outstanding_bytes());
-        // Reserve for the growth until the next check and for the pages in flight.
-        let growth = size.saturating_sub(self.disk_size.unwrap_or(size));
-        self.disk_size = Some(size);
-        if size.saturating_add(growth.saturating_mul(2)) >= limit - limit / DISK_RESERVE {
+        let unwritten = self.commits.outstanding_bytes();
+        if self.disk.as_mut().is_some_and(|disk| disk.is_near(unwritten, now)) {
             self.keeper.stop(End::MaxDisk);
             self.drain_until = self.drain_until.min(now + self.drain_time);
         }
+    }
+
+    /// Whether the archive has room for a page. If not, the crawl ends now, and the next run fetches the page again.
+    fn has_disk_room(&mut self, visit: &Visit, now: Time) -> Result<bool, Error> {
+        let Some((disk, exchange)) = self.disk.as_mut().zip(visit.message.archive.as_ref()) else { return Ok(true) };
+        let bytes = exchange.bytes() as u64;
+        if disk.admit(bytes) {
+            return Ok(true);
+        }
+        self.collect_settled(now)?;
+        let unwritten = self.commits.outstanding_bytes();
+        let fits = self.disk.as_mut().is_none_or(|disk| {
+            disk.measure(unwritten);
+            disk.admit(bytes)
+        });
+        if !fits {
+            self.keeper.stop(End::MaxDisk);
+            self.drain_until = now;
+        }
+        Ok(fits)
     }
 
     /// Reports memory use to the memory account. The frontier moves links beyond its share to disk, but host names stay

@@ -6,6 +6,7 @@ pub mod atomic_file;
 pub mod content_reader;
 mod cookies;
 pub mod directory;
+mod disk_limit;
 mod error;
 mod fair_queue;
 pub mod keeper_thread;

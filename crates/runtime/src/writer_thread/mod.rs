@@ -209,7 +209,7 @@ impl CommitQueue {
 
     /// Starts the writer, after the first requests are sent.
     pub fn wake(&mut self) -> Result<(), Error> {
-        self.first_commit.take().map_or(Ok(()), |commit| self.dispatch(commit))
+        self.first_commit.take().map_or(Ok(()), |commit| self.dispatch(commit, 0))
     }
 
     /// Adds a record that does not belong to a visit.
@@ -258,9 +258,9 @@ impl CommitQueue {
         self.items.push(item);
     }
 
-    /// Bytes that were collected and not sent to the writer yet.
+    /// Bytes that were collected and are not durable yet.
     pub fn outstanding_bytes(&self) -> u64 {
-        self.bytes as u64
+        (self.bytes + self.progress.sent_bytes()) as u64
     }
 
     /// Backpressure: whether the disk is so far behind that no request should start. Requests in flight continue.
@@ -321,7 +321,7 @@ impl CommitQueue {
         self.seal(frontier, true)?;
         // All pages of the run are sent. The remaining commits are portions of the snapshot.
         while let Some(batch) = frontier.commit(&ends(&self.ends), true)? {
-            self.dispatch(CommitUnit { items: Vec::new(), batch: Some(batch) })?;
+            self.dispatch(CommitUnit { items: Vec::new(), batch: Some(batch) }, 0)?;
         }
         Ok(())
     }
@@ -352,13 +352,12 @@ impl CommitQueue {
         }
         let batch = frontier.commit(&ends(&self.ends), last)?;
         self.since = None;
-        self.bytes = 0;
-        let items = std::mem::take(&mut self.items);
-        self.dispatch(CommitUnit { items, batch })
+        let (items, bytes) = (std::mem::take(&mut self.items), std::mem::take(&mut self.bytes));
+        self.dispatch(CommitUnit { items, batch }, bytes)
     }
 
     /// Sends a commit to the writer, which is started if it does not run.
-    fn dispatch(&mut self, commit: CommitUnit) -> Result<(), Error> {
+    fn dispatch(&mut self, commit: CommitUnit, bytes: usize) -> Result<(), Error> {
         self.writer = match std::mem::replace(&mut self.writer, WriterThread::Over) {
             WriterThread::Waiting(work) => {
                 let thread = thread::Builder::new().name("writer".into()).spawn(work);
@@ -368,7 +367,7 @@ impl CommitQueue {
         };
         if commit.batch.is_some() {
             self.in_progress += 1;
-            self.progress.sent(commit.items.len());
+            self.progress.sent(commit.items.len(), bytes);
         }
         if let Some(to_writer) = &self.to_writer {
             // If the writer has ended, it has reported the reason.

@@ -23,8 +23,8 @@ pub(super) struct CommitProgress {
     sample: (Duration, usize),
     /// The average number of visits that arrive in [`OUTSTANDING_TIME`].
     usual: usize,
-    /// For each commit that was sent and is not durable yet, its number of visits. The oldest is first.
-    sent: VecDeque<usize>,
+    /// For each commit that was sent and is not durable yet, its visits and its bytes. The oldest is first.
+    sent: VecDeque<(usize, usize)>,
 }
 
 impl CommitProgress {
@@ -48,9 +48,9 @@ impl CommitProgress {
         self.sample.1 += 1;
     }
 
-    /// Records that a commit with this many visits was sent to the writer.
-    pub fn sent(&mut self, visits: usize) {
-        self.sent.push_back(visits);
+    /// Records that a commit with this many visits and bytes was sent to the writer.
+    pub fn sent(&mut self, visits: usize, bytes: usize) {
+        self.sent.push_back((visits, bytes));
     }
 
     /// Records that the oldest commit is durable.
@@ -60,7 +60,12 @@ impl CommitProgress {
 
     /// Visits in commits that are not durable yet.
     pub fn sent_visits(&self) -> usize {
-        self.sent.iter().sum()
+        self.sent.iter().map(|(visits, _)| visits).sum()
+    }
+
+    /// Bytes in commits that are not durable yet.
+    pub fn sent_bytes(&self) -> usize {
+        self.sent.iter().map(|(_, bytes)| bytes).sum()
     }
 
     /// How many visits may be outstanding.

@@ -46,11 +46,11 @@ fn what_a_crash_would_lose_is_bounded_by_number_or_time() {
 #[test]
 fn visits_in_commits_count_until_these_are_durable() {
     let mut progress = CommitProgress::default();
-    progress.sent(300);
-    progress.sent(200);
-    assert_eq!(progress.sent_visits(), 500);
+    progress.sent(300, 3_000);
+    progress.sent(200, 2_000);
+    assert_eq!((progress.sent_visits(), progress.sent_bytes()), (500, 5_000));
     progress.durable();
-    assert_eq!(progress.sent_visits(), 200);
+    assert_eq!((progress.sent_visits(), progress.sent_bytes()), (200, 2_000));
 }
 
 /// Files of a crawl whose log is synced only when an output file was synced twice, or after two seconds.

@@ -89,6 +89,11 @@ struct Payload {
 }
 
 impl WarcExchange {
+    /// Length of its records.
+    pub fn bytes(&self) -> usize {
+        self.request.len() + self.response.len()
+    }
+
     /// Hashes and compresses. The compressed bytes are charged to the budget until they are written.
     pub fn encode(source: &WarcSource<'_>, mut held: Held) -> Self {
         let url = source.url.as_str();
