@@ -49,26 +49,21 @@ fn overhead() -> u64 {
     most.max(16 << 20)
 }
 
-/// Asserts that the peak `most` is within the limit. `excess` is the known amount by which a load exceeds it: see
-/// docs/performance.md.
-fn holds(what: &str, most: u64, excess: u64) {
-    let allowed = (LIMIT_MB << 20) * 11 / 10 + overhead() + excess;
+/// Asserts that the peak `most` is within the limit.
+fn holds(what: &str, most: u64) {
+    let allowed = (LIMIT_MB << 20) * 11 / 10 + overhead();
     eprintln!("{what}: {} MB at most, {} MB allowed", most >> 20, allowed >> 20);
     assert!(most > 0 && most <= allowed, "{what}: {} MB, {} MB allowed", most >> 20, allowed >> 20);
 }
 
 /// Crawls `count` URLs of one host at once, all with this response.
 fn attack(what: &str, count: usize, answer: impl FnOnce(&Site) -> Response) {
-    attack_with(what, count, 0, answer);
-}
-
-fn attack_with(what: &str, count: usize, excess: u64, answer: impl FnOnce(&Site) -> Response) {
     let (_web, root) = serve(answer);
     let count = if is_long() { 10 * count } else { count };
     let roots: Vec<String> = (0..count).map(|number| format!("{root}r{number}")).collect();
     let bench = Bench::new(&roots, &["-q", "--depth", "0"]);
     let (most, last) = crawl(&bench, &["--max-memory", "32M"]);
-    holds(what, most, excess);
+    holds(what, most);
     assert_eq!(last["reason"], "finished", "{last}");
     let pages = bench.records().iter().filter(|record| record["type"] == "page").count();
     assert_eq!(pages, count, "nothing is lost");
@@ -97,7 +92,7 @@ fn validators_of_many_pages_stay_within_the_limit() {
 fn link_lists_wait_for_memory() {
     let links: String = (0..1_040).map(|number| format!("<a href={number}>")).collect();
     let page = format!("<base href='/{}/'>{links}", "b".repeat(3_980));
-    attack_with("lists of 4 MiB", 16, 8 << 20, |_| Response::html(page));
+    attack("lists of 4 MiB", 16, |_| Response::html(page));
 }
 
 /// Hosts that are not being crawled yet are only entries of the frontier, even if they are roots.
@@ -113,6 +108,6 @@ fn very_many_hosts_wait_in_the_frontier() {
     std::fs::write(bench.path("hosts.txt"), (0..hosts).map(host).collect::<String>()).expect("written");
     let pages = if is_long() { "5000" } else { "1000" };
     let (most, last) = crawl(&bench, &["--max-memory", "32M", "--max-pages", pages]);
-    holds("many hosts", most, 0);
+    holds("many hosts", most);
     assert_eq!(last["queued"].as_u64(), Some(hosts - pages.parse::<u64>().expect("a number")), "{last}");
 }
