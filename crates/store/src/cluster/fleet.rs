@@ -295,7 +295,6 @@ impl FleetFrontier {
                 self.shared.outgoing_changed.notify_one();
                 self.release_if_idle(bucket);
             }
-            LeaseEvent::Released { bucket } => drop(self.held.remove(&bucket)),
             LeaseEvent::Settled { bucket, count } => {
                 if let Some(held) = self.held.get_mut(&bucket) {
                     held.unsettled = held.unsettled.saturating_sub(count);

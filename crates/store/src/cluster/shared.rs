@@ -133,10 +133,6 @@ pub enum LeaseEvent {
     Leaving {
         bucket: u32,
     },
-    /// A bucket was released.
-    Released {
-        bucket: u32,
-    },
     /// This number of records of a bucket was settled.
     Settled {
         bucket: u32,

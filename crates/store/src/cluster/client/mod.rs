@@ -1,6 +1,9 @@
 //! [`FleetClient`]: batched operations on the buckets of a fleet.
 
-use std::collections::{BTreeMap, HashSet};
+mod values;
+mod whole_crawl;
+
+use std::collections::HashSet;
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 
@@ -8,15 +11,14 @@ use redis::Value;
 
 use super::codec::{QueuedLink, TakenLink, decode};
 use super::connection::{Answer, Kind, Nodes, Script, StoreCommand, Unreachable};
+pub(super) use values::bytes;
+use values::{array, integer, number, rank};
 
 /// The tolerated clock skew, in milliseconds: a lease lasts this much longer in the store than for its owner.
 const SKEW_MS: u64 = 2_000;
 /// First line of all scripts except `put`. It allows them to run on a node that is out of memory, because renewing
 /// leases and settling results must still work there. `put`, which fills the store, has to wait.
 const RUNS_WHEN_FULL: &str = "#!lua flags=allow-oom\n";
-/// Buckets whose keys are removed or copied in one pipeline.
-const REMOVED_AT_ONCE: usize = 512;
-
 /// The Lua scripts in `lua/`, one per operation.
 struct Scripts {
     acquire: Script,
@@ -52,27 +54,28 @@ struct Scripts {
 
 impl Scripts {
     fn new() -> Self {
-        let of_bucket = |source: &str| Script::new([RUNS_WHEN_FULL, include_str!("lua/prelude.lua"), source].concat());
+        let of_bucket =
+            |source: &str| Script::new([RUNS_WHEN_FULL, include_str!("../lua/prelude.lua"), source].concat());
         let of_pool = |source: &str| Script::new([RUNS_WHEN_FULL, source].concat());
         Self {
-            acquire: of_bucket(include_str!("lua/acquire.lua")),
-            renew: of_bucket(include_str!("lua/renew.lua")),
-            release: of_bucket(include_str!("lua/release.lua")),
-            put: Script::new([include_str!("lua/prelude.lua"), include_str!("lua/put.lua")].concat()),
-            take: of_bucket(include_str!("lua/take.lua")),
-            settle: of_bucket(include_str!("lua/settle.lua")),
-            give_back: of_bucket(include_str!("lua/give_back.lua")),
-            mark: of_bucket(include_str!("lua/mark.lua")),
-            known: of_bucket(include_str!("lua/known.lua")),
-            confirm: of_bucket(include_str!("lua/confirm.lua")),
-            credit: of_bucket(include_str!("lua/credit.lua")),
-            refund: of_bucket(include_str!("lua/refund.lua")),
-            refunded: of_bucket(include_str!("lua/refunded.lua")),
-            grant: of_pool(include_str!("lua/grant.lua")),
-            granted: of_pool(include_str!("lua/granted.lua")),
-            accept: of_pool(include_str!("lua/accept.lua")),
-            keep: of_pool(include_str!("lua/keep.lua")),
-            raise: of_pool(include_str!("lua/raise.lua")),
+            acquire: of_bucket(include_str!("../lua/acquire.lua")),
+            renew: of_bucket(include_str!("../lua/renew.lua")),
+            release: of_bucket(include_str!("../lua/release.lua")),
+            put: Script::new([include_str!("../lua/prelude.lua"), include_str!("../lua/put.lua")].concat()),
+            take: of_bucket(include_str!("../lua/take.lua")),
+            settle: of_bucket(include_str!("../lua/settle.lua")),
+            give_back: of_bucket(include_str!("../lua/give_back.lua")),
+            mark: of_bucket(include_str!("../lua/mark.lua")),
+            known: of_bucket(include_str!("../lua/known.lua")),
+            confirm: of_bucket(include_str!("../lua/confirm.lua")),
+            credit: of_bucket(include_str!("../lua/credit.lua")),
+            refund: of_bucket(include_str!("../lua/refund.lua")),
+            refunded: of_bucket(include_str!("../lua/refunded.lua")),
+            grant: of_pool(include_str!("../lua/grant.lua")),
+            granted: of_pool(include_str!("../lua/granted.lua")),
+            accept: of_pool(include_str!("../lua/accept.lua")),
+            keep: of_pool(include_str!("../lua/keep.lua")),
+            raise: of_pool(include_str!("../lua/raise.lua")),
         }
     }
 }
@@ -473,101 +476,6 @@ impl FleetClient {
         answers.into_iter().map(|answer| Ok(Some(bytes(&answer?)).filter(|note| !note.is_empty()))).collect()
     }
 
-    /// The state of all buckets. Each bucket is read atomically, but not all together.
-    pub fn survey(&mut self, buckets: u32) -> Result<Vec<BucketState>, Unreachable> {
-        let fields = ["owner", "epoch", "until", "known", "queued", "leased", "settled", "pages", "bytes"];
-        let commands: Vec<_> = (0..buckets)
-            .map(|bucket| {
-                let key = format!("{{{}:{bucket}}}head", self.name);
-                let mut parts = vec![b"HMGET".to_vec(), key.clone().into_bytes()];
-                parts.extend(fields.iter().map(|field| field.as_bytes().to_vec()));
-                plain(&key, parts)
-            })
-            .collect();
-        let answers = self.nodes.run(&commands, false);
-        let mut states = Vec::with_capacity(answers.len());
-        for answer in answers {
-            let reply = array(answer?);
-            let at = |index: usize| reply.get(index).map_or(0, integer);
-            states.push(BucketState {
-                owner: reply
-                    .first()
-                    .map(|owner| String::from_utf8_lossy(&bytes(owner)).into_owned())
-                    .unwrap_or_default(),
-                epoch: at(1),
-                until: at(2),
-                known: at(3),
-                queued: at(4),
-                leased: at(5),
-                settled: at(6),
-                pages: at(7),
-                bytes: at(8),
-            });
-        }
-        Ok(states)
-    }
-
-    /// Used memory and memory limit of each node that holds buckets, in bytes; a limit of 0 is none.
-    pub fn memory(&mut self, buckets: u32) -> Result<Vec<(u64, u64)>, Unreachable> {
-        // 64 buckets are enough to reach every node of a usual cluster.
-        let commands: Vec<_> = (0..buckets.min(64))
-            .map(|bucket| {
-                let key = format!("{{{}:{bucket}}}head", self.name);
-                plain(&key, vec![b"INFO".to_vec()])
-            })
-            .collect();
-        let mut nodes = BTreeMap::new();
-        for answer in self.nodes.run(&commands, false) {
-            let text = match answer? {
-                Value::VerbatimString { text, .. } => text,
-                other => String::from_utf8_lossy(&bytes(&other)).into_owned(),
-            };
-            let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-            let number = |name| field(name).and_then(|value| value.trim().parse::<u64>().ok()).unwrap_or(0);
-            nodes.insert(field("run_id").unwrap_or("").to_owned(), (number("used_memory"), number("maxmemory")));
-        }
-        Ok(nodes.into_values().collect())
-    }
-
-    /// Reads the counts of all buckets again, after replication.
-    pub fn confirm(&mut self, buckets: u32) -> Result<Vec<BucketState>, Unreachable> {
-        let scripts = Arc::clone(&self.scripts);
-        let commands: Vec<_> = (0..buckets).map(|bucket| self.script(&scripts.confirm, bucket, Vec::new())).collect();
-        let answers = self.nodes.run(&commands, true);
-        let mut states = Vec::with_capacity(answers.len());
-        for answer in answers {
-            let reply = array(answer?);
-            let at = |index: usize| reply.get(index).map_or(0, integer);
-            let [known, queued, leased, settled, pages, bytes] = [at(0), at(1), at(2), at(3), at(4), at(5)];
-            states.push(BucketState { known, queued, leased, settled, pages, bytes, ..BucketState::default() });
-        }
-        Ok(states)
-    }
-
-    /// The last settled sequence number of every token: bucket, epoch, owner, number.
-    pub fn positions(&mut self, buckets: u32) -> Result<Vec<(u32, u64, String, u64)>, Unreachable> {
-        let commands: Vec<_> = (0..buckets)
-            .map(|bucket| {
-                let key = format!("{{{}:{bucket}}}head", self.name);
-                plain(&key, vec![b"HGETALL".to_vec(), key.clone().into_bytes()])
-            })
-            .collect();
-        let answers = self.nodes.run(&commands, false);
-        let mut positions = Vec::new();
-        for (bucket, answer) in (0..).zip(answers) {
-            for (field, value) in pairs(answer?) {
-                let field = String::from_utf8_lossy(&field).into_owned();
-                let Some((epoch, owner)) = field.strip_prefix('e').and_then(|rest| rest.split_once(':')) else {
-                    continue;
-                };
-                if let (Ok(epoch), Ok(last)) = (epoch.parse(), String::from_utf8_lossy(&value).parse()) {
-                    positions.push((bucket, epoch, owner.to_owned(), last));
-                }
-            }
-        }
-        Ok(positions)
-    }
-
     /// Moves pages from the pool to the quota of a bucket; returns how many. Completes a transfer that another process
     /// began.
     pub fn grant(&mut self, bucket: u32, wanted: u64) -> Result<u64, Unreachable> {
@@ -617,33 +525,6 @@ impl FleetClient {
         self.read(StoreCommand { key, kind: Kind::Script { script: &scripts.keep, keys, arguments } }).map(drop)
     }
 
-    /// Copies the notes about hosts to another round of the crawl.
-    pub fn copy_notes(&mut self, buckets: u32, to: &str) -> Result<(), Unreachable> {
-        let all: Vec<u32> = (0..buckets).collect();
-        for chunk in all.chunks(REMOVED_AT_ONCE) {
-            let of = |name: &str, bucket: u32| format!("{{{name}:{bucket}}}note");
-            let reads: Vec<_> = chunk
-                .iter()
-                .map(|bucket| {
-                    let key = of(&self.name, *bucket);
-                    plain(&key, vec![b"HGETALL".to_vec(), key.clone().into_bytes()])
-                })
-                .collect();
-            let mut writes = Vec::new();
-            for (bucket, answer) in chunk.iter().zip(self.nodes.run(&reads, false)) {
-                let fields = pairs(answer?);
-                if !fields.is_empty() {
-                    let key = of(to, *bucket);
-                    let mut parts = vec![b"HSET".to_vec(), key.clone().into_bytes()];
-                    parts.extend(fields.into_iter().flat_map(|(host, note)| [host, note]));
-                    writes.push(plain(&key, parts));
-                }
-            }
-            self.nodes.run(&writes, true).into_iter().try_for_each(|answer| answer.map(drop))?;
-        }
-        Ok(())
-    }
-
     /// Sets a number of the crawl, unless it is larger already. Returns the number that holds.
     pub fn raise_field(&mut self, what: &str, field: &str, value: u64) -> Result<u64, Unreachable> {
         let scripts = Arc::clone(&self.scripts);
@@ -651,35 +532,6 @@ impl FleetClient {
         let (keys, arguments) = (vec![key.clone()], vec![field.as_bytes().to_vec(), number(value)]);
         let raise = StoreCommand { key, kind: Kind::Script { script: &scripts.raise, keys, arguments } };
         Ok(integer(&self.one(raise)?))
-    }
-
-    /// Removes all data of the crawl from the store.
-    pub fn remove(&mut self, buckets: u32) -> Result<(), Unreachable> {
-        self.remove_buckets(buckets)?;
-        let key = self.crawl_key("meta");
-        self.plain(&key, &[b"UNLINK", key.as_bytes()], true).map(drop)
-    }
-
-    /// Removes all data of the crawl except its settings and final state.
-    pub fn remove_buckets(&mut self, buckets: u32) -> Result<(), Unreachable> {
-        let all: Vec<u32> = (0..buckets).collect();
-        for chunk in all.chunks(REMOVED_AT_ONCE) {
-            let commands: Vec<_> = chunk
-                .iter()
-                .map(|bucket| {
-                    let keys = self.bucket_keys(*bucket);
-                    let mut parts = vec![b"UNLINK".to_vec()];
-                    parts.extend(keys.iter().map(|key| key.clone().into_bytes()));
-                    plain(keys.first().map_or("", String::as_str), parts)
-                })
-                .collect();
-            self.nodes.run(&commands, true).into_iter().try_for_each(|answer| answer.map(drop))?;
-        }
-        for what in ["pool", "members", "starter"] {
-            let key = self.crawl_key(what);
-            self.plain(&key, &[b"UNLINK", key.as_bytes()], true)?;
-        }
-        Ok(())
     }
 
     /// Runs one command that writes, and waits for its replication.
@@ -726,55 +578,7 @@ fn take_result(reply: Vec<Value>) -> Result<Option<TakeResult>, Unreachable> {
     Ok(Some(result))
 }
 
-/// Parses the rank of a link, which is negative for a high priority.
-fn rank(value: &Value) -> i32 {
-    match value {
-        Value::Int(number) => i32::try_from(*number).unwrap_or(i32::MAX),
-        other => std::str::from_utf8(&bytes(other)).ok().and_then(|text| text.parse().ok()).unwrap_or(0),
-    }
-}
-
 /// The duration of a lease in the store, given its duration for the owner.
 fn store_lease_ms(lease_ms: u64) -> u64 {
     lease_ms + SKEW_MS.min(lease_ms / 3)
-}
-
-/// A number as an argument of a script.
-fn number(value: impl Into<u64>) -> Vec<u8> {
-    value.into().to_string().into_bytes()
-}
-
-/// The fields and values of a hash.
-fn pairs(value: Value) -> Vec<(Vec<u8>, Vec<u8>)> {
-    match value {
-        Value::Map(pairs) => pairs.iter().map(|(field, value)| (bytes(field), bytes(value))).collect(),
-        other => {
-            array(other).chunks(2).map(|pair| (bytes(&pair[0]), pair.get(1).map(bytes).unwrap_or_default())).collect()
-        }
-    }
-}
-
-fn array(value: Value) -> Vec<Value> {
-    match value {
-        Value::Array(values) | Value::Set(values) => values,
-        _ => Vec::new(),
-    }
-}
-
-fn integer(value: &Value) -> u64 {
-    match value {
-        Value::Int(number) => u64::try_from(*number).unwrap_or(0),
-        Value::BulkString(text) => std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).unwrap_or(0),
-        _ => 0,
-    }
-}
-
-/// The bytes of a reply.
-pub(super) fn bytes(value: &Value) -> Vec<u8> {
-    match value {
-        Value::BulkString(bytes) => bytes.clone(),
-        Value::SimpleString(text) => text.clone().into_bytes(),
-        Value::Int(number) => number.to_string().into_bytes(),
-        _ => Vec::new(),
-    }
 }

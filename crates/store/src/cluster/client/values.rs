@@ -1,0 +1,51 @@
+//! Conversions between replies of the store and Rust values.
+
+use redis::Value;
+
+/// Parses the rank of a link, which is negative for a high priority.
+pub(super) fn rank(value: &Value) -> i32 {
+    match value {
+        Value::Int(number) => i32::try_from(*number).unwrap_or(i32::MAX),
+        other => std::str::from_utf8(&bytes(other)).ok().and_then(|text| text.parse().ok()).unwrap_or(0),
+    }
+}
+
+/// A number as an argument of a script.
+pub(super) fn number(value: impl Into<u64>) -> Vec<u8> {
+    value.into().to_string().into_bytes()
+}
+
+/// The fields and values of a hash.
+pub(super) fn pairs(value: Value) -> Vec<(Vec<u8>, Vec<u8>)> {
+    match value {
+        Value::Map(pairs) => pairs.iter().map(|(field, value)| (bytes(field), bytes(value))).collect(),
+        other => {
+            array(other).chunks(2).map(|pair| (bytes(&pair[0]), pair.get(1).map(bytes).unwrap_or_default())).collect()
+        }
+    }
+}
+
+pub(super) fn array(value: Value) -> Vec<Value> {
+    match value {
+        Value::Array(values) | Value::Set(values) => values,
+        _ => Vec::new(),
+    }
+}
+
+pub(super) fn integer(value: &Value) -> u64 {
+    match value {
+        Value::Int(number) => u64::try_from(*number).unwrap_or(0),
+        Value::BulkString(text) => std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).unwrap_or(0),
+        _ => 0,
+    }
+}
+
+/// The bytes of a reply.
+pub(in super::super) fn bytes(value: &Value) -> Vec<u8> {
+    match value {
+        Value::BulkString(bytes) => bytes.clone(),
+        Value::SimpleString(text) => text.clone().into_bytes(),
+        Value::Int(number) => number.to_string().into_bytes(),
+        _ => Vec::new(),
+    }
+}

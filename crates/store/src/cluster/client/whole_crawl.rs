@@ -1,0 +1,166 @@
+//! Operations on all buckets of a crawl: survey, copies and removal.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use redis::Value;
+
+use super::super::connection::Unreachable;
+use super::values::{array, bytes, integer, pairs};
+use super::{BucketState, FleetClient, plain};
+
+/// Buckets whose keys are removed or copied in one pipeline.
+const REMOVED_AT_ONCE: usize = 512;
+
+impl FleetClient {
+    /// The state of all buckets. Each bucket is read atomically, but not all together.
+    pub fn survey(&mut self, buckets: u32) -> Result<Vec<BucketState>, Unreachable> {
+        let fields = ["owner", "epoch", "until", "known", "queued", "leased", "settled", "pages", "bytes"];
+        let commands: Vec<_> = (0..buckets)
+            .map(|bucket| {
+                let key = format!("{{{}:{bucket}}}head", self.name);
+                let mut parts = vec![b"HMGET".to_vec(), key.clone().into_bytes()];
+                parts.extend(fields.iter().map(|field| field.as_bytes().to_vec()));
+                plain(&key, parts)
+            })
+            .collect();
+        let answers = self.nodes.run(&commands, false);
+        let mut states = Vec::with_capacity(answers.len());
+        for answer in answers {
+            let reply = array(answer?);
+            let at = |index: usize| reply.get(index).map_or(0, integer);
+            states.push(BucketState {
+                owner: reply
+                    .first()
+                    .map(|owner| String::from_utf8_lossy(&bytes(owner)).into_owned())
+                    .unwrap_or_default(),
+                epoch: at(1),
+                until: at(2),
+                known: at(3),
+                queued: at(4),
+                leased: at(5),
+                settled: at(6),
+                pages: at(7),
+                bytes: at(8),
+            });
+        }
+        Ok(states)
+    }
+
+    /// Used memory and memory limit of each node that holds buckets, in bytes; a limit of 0 is none.
+    pub fn memory(&mut self, buckets: u32) -> Result<Vec<(u64, u64)>, Unreachable> {
+        // 64 buckets are enough to reach every node of a usual cluster.
+        let commands: Vec<_> = (0..buckets.min(64))
+            .map(|bucket| {
+                let key = format!("{{{}:{bucket}}}head", self.name);
+                plain(&key, vec![b"INFO".to_vec()])
+            })
+            .collect();
+        let mut nodes = BTreeMap::new();
+        for answer in self.nodes.run(&commands, false) {
+            let text = match answer? {
+                Value::VerbatimString { text, .. } => text,
+                other => String::from_utf8_lossy(&bytes(&other)).into_owned(),
+            };
+            let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+            let number = |name| field(name).and_then(|value| value.trim().parse::<u64>().ok()).unwrap_or(0);
+            nodes.insert(field("run_id").unwrap_or("").to_owned(), (number("used_memory"), number("maxmemory")));
+        }
+        Ok(nodes.into_values().collect())
+    }
+
+    /// Reads the counts of all buckets again, after replication.
+    pub fn confirm(&mut self, buckets: u32) -> Result<Vec<BucketState>, Unreachable> {
+        let scripts = Arc::clone(&self.scripts);
+        let commands: Vec<_> = (0..buckets).map(|bucket| self.script(&scripts.confirm, bucket, Vec::new())).collect();
+        let answers = self.nodes.run(&commands, true);
+        let mut states = Vec::with_capacity(answers.len());
+        for answer in answers {
+            let reply = array(answer?);
+            let at = |index: usize| reply.get(index).map_or(0, integer);
+            let [known, queued, leased, settled, pages, bytes] = [at(0), at(1), at(2), at(3), at(4), at(5)];
+            states.push(BucketState { known, queued, leased, settled, pages, bytes, ..BucketState::default() });
+        }
+        Ok(states)
+    }
+
+    /// The last settled sequence number of every token: bucket, epoch, owner, number.
+    pub fn positions(&mut self, buckets: u32) -> Result<Vec<(u32, u64, String, u64)>, Unreachable> {
+        let commands: Vec<_> = (0..buckets)
+            .map(|bucket| {
+                let key = format!("{{{}:{bucket}}}head", self.name);
+                plain(&key, vec![b"HGETALL".to_vec(), key.clone().into_bytes()])
+            })
+            .collect();
+        let answers = self.nodes.run(&commands, false);
+        let mut positions = Vec::new();
+        for (bucket, answer) in (0..).zip(answers) {
+            for (field, value) in pairs(answer?) {
+                let field = String::from_utf8_lossy(&field).into_owned();
+                let Some((epoch, owner)) = field.strip_prefix('e').and_then(|rest| rest.split_once(':')) else {
+                    continue;
+                };
+                if let (Ok(epoch), Ok(last)) = (epoch.parse(), String::from_utf8_lossy(&value).parse()) {
+                    positions.push((bucket, epoch, owner.to_owned(), last));
+                }
+            }
+        }
+        Ok(positions)
+    }
+
+    /// Copies the notes about hosts to another round of the crawl.
+    pub fn copy_notes(&mut self, buckets: u32, to: &str) -> Result<(), Unreachable> {
+        let all: Vec<u32> = (0..buckets).collect();
+        for chunk in all.chunks(REMOVED_AT_ONCE) {
+            let of = |name: &str, bucket: u32| format!("{{{name}:{bucket}}}note");
+            let reads: Vec<_> = chunk
+                .iter()
+                .map(|bucket| {
+                    let key = of(&self.name, *bucket);
+                    plain(&key, vec![b"HGETALL".to_vec(), key.clone().into_bytes()])
+                })
+                .collect();
+            let mut writes = Vec::new();
+            for (bucket, answer) in chunk.iter().zip(self.nodes.run(&reads, false)) {
+                let fields = pairs(answer?);
+                if !fields.is_empty() {
+                    let key = of(to, *bucket);
+                    let mut parts = vec![b"HSET".to_vec(), key.clone().into_bytes()];
+                    parts.extend(fields.into_iter().flat_map(|(host, note)| [host, note]));
+                    writes.push(plain(&key, parts));
+                }
+            }
+            self.nodes.run(&writes, true).into_iter().try_for_each(|answer| answer.map(drop))?;
+        }
+        Ok(())
+    }
+
+    /// Removes all data of the crawl from the store.
+    pub fn remove(&mut self, buckets: u32) -> Result<(), Unreachable> {
+        self.remove_buckets(buckets)?;
+        let key = self.crawl_key("meta");
+        self.plain(&key, &[b"UNLINK", key.as_bytes()], true).map(drop)
+    }
+
+    /// Removes all data of the crawl except its settings and final state.
+    pub fn remove_buckets(&mut self, buckets: u32) -> Result<(), Unreachable> {
+        let all: Vec<u32> = (0..buckets).collect();
+        for chunk in all.chunks(REMOVED_AT_ONCE) {
+            let commands: Vec<_> = chunk
+                .iter()
+                .map(|bucket| {
+                    let keys = self.bucket_keys(*bucket);
+                    let mut parts = vec![b"UNLINK".to_vec()];
+                    parts.extend(keys.iter().map(|key| key.clone().into_bytes()));
+                    plain(keys.first().map_or("", String::as_str), parts)
+                })
+                .collect();
+            self.nodes.run(&commands, true).into_iter().try_for_each(|answer| answer.map(drop))?;
+        }
+        for what in ["pool", "members", "starter"] {
+            let key = self.crawl_key(what);
+            self.plain(&key, &[b"UNLINK", key.as_bytes()], true)?;
+        }
+        Ok(())
+    }
+}
