@@ -317,6 +317,12 @@ impl<'a> Element<'a> {
         serialize::text(*self)
     }
 
+    /// All text in the element as it is in the page: white space is kept, and so are scripts and styles.
+    pub fn text_content(&self) -> String {
+        let nodes = (self.node + 1..self.end()).filter_map(|id| self.document.node(id));
+        nodes.filter(|node| node.name == TEXT).map(|node| self.document.text_of(node)).collect()
+    }
+
     /// The element as HTML.
     pub fn html(&self) -> String {
         serialize::html(*self)
@@ -393,5 +399,32 @@ impl<'a> Element<'a> {
     /// All descendants that `selector` matches.
     pub fn all(&self, selector: &Selector) -> Vec<Element<'a>> {
         selector.matches_within(*self).collect()
+    }
+
+    /// All descendants that the selector in `css` matches.
+    ///
+    /// # Errors
+    ///
+    /// `css` is not a selector.
+    pub fn select(&self, css: &str) -> Result<Vec<Element<'a>>, SelectError> {
+        Ok(self.all(&Selector::parse(css)?))
+    }
+
+    /// The first descendant that the selector in `css` matches.
+    ///
+    /// # Errors
+    ///
+    /// `css` is not a selector.
+    pub fn select_first(&self, css: &str) -> Result<Option<Element<'a>>, SelectError> {
+        Ok(self.first(&Selector::parse(css)?))
+    }
+
+    /// The text of the first descendant that the selector in `css` matches.
+    ///
+    /// # Errors
+    ///
+    /// `css` is not a selector.
+    pub fn select_text(&self, css: &str) -> Result<Option<String>, SelectError> {
+        Ok(self.select_first(css)?.map(|element| element.text()))
     }
 }
