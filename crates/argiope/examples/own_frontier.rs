@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use argiope::frontier::{Counts, FinalOutcome, LaneId, LinkRef, StoreError, UrlRef};
-use argiope::{Crawl, Frontier, Link, LinkKind, MemoryFrontier, Page};
+use argiope::{Crawl, CrawlHandle, Frontier, Link, LinkKind, MemoryFrontier, Page, Sink, SinkError};
 
 /// Stores URLs in memory, and counts every offered link, including links to known URLs.
 struct Counting {
@@ -60,11 +60,20 @@ impl Frontier for Counting {
     }
 }
 
+/// Ignores the pages.
+struct NoOutput;
+
+impl Sink for NoOutput {
+    fn page(&mut self, _page: Page, _crawl: &CrawlHandle) -> Result<(), SinkError> {
+        Ok(())
+    }
+}
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let root = std::env::args().nth(1).unwrap_or_else(|| "https://example.com/".to_owned());
     let offers = Arc::new(Mutex::new(HashMap::new()));
     let frontier = Counting { inner: MemoryFrontier::new(1), offers: Arc::clone(&offers) };
-    Crawl::builder(root).run_with_frontier(frontier, |_page: Page| {})?;
+    Crawl::builder(root).run_with_frontier(frontier, &mut NoOutput)?;
     let offers = offers.lock().map_err(|_| "a thread died")?;
     let mut popular: Vec<(&u64, &String)> = offers.iter().map(|(url, count)| (count, url)).collect();
     popular.sort_by_key(|(count, url)| (std::cmp::Reverse(**count), (*url).clone()));

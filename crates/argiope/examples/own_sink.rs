@@ -3,33 +3,26 @@
 #![allow(clippy::print_stdout)]
 
 use std::collections::BTreeMap;
-use std::sync::mpsc::Sender;
 
-use argiope::{Crawl, Page, Sink};
+use argiope::{Crawl, CrawlHandle, Error, Page, Sink, SinkError};
 
+#[derive(Default)]
 struct Types {
     counts: BTreeMap<String, u64>,
-    done: Sender<BTreeMap<String, u64>>,
 }
 
 impl Sink for Types {
-    fn page(&mut self, page: Page) {
-        let kind = page.findings.content_type.as_deref().unwrap_or("unknown").to_owned();
-        *self.counts.entry(kind).or_default() += 1;
+    fn page(&mut self, page: Page, _crawl: &CrawlHandle) -> Result<(), SinkError> {
+        let kind = page.content_type().ok_or("a page without a content type")?;
+        *self.counts.entry(kind.to_owned()).or_default() += 1;
+        Ok(())
     }
 }
 
-impl Drop for Types {
-    fn drop(&mut self) {
-        // The receiver is in `main`, which waits for this message.
-        let _ = self.done.send(std::mem::take(&mut self.counts));
-    }
-}
-
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn main() -> Result<(), Error> {
     let root = std::env::args().nth(1).unwrap_or_else(|| "https://example.com/".to_owned());
-    let (done, counts) = std::sync::mpsc::channel();
-    let summary = Crawl::builder(root).run(Types { counts: BTreeMap::new(), done })?;
-    println!("{:?}, {} left, {:?}", counts.recv()?, summary.left, summary.end);
+    let mut types = Types::default();
+    let summary = Crawl::builder(root).run(&mut types)?;
+    println!("{:?}, {} left, {:?}", types.counts, summary.left, summary.end);
     Ok(())
 }

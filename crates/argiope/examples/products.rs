@@ -12,9 +12,9 @@ async fn main() -> Result<(), Error> {
     println!("name,price,url");
     while let Some(page) = crawl.next().await {
         for product in page.select("li.product")? {
-            let field = |css: &str| product.first(&argiope::Selector::parse(css).ok()?).map(|found| found.text());
-            let link = product.first(&argiope::Selector::parse("a")?).and_then(|link| link.url("href"));
-            let row = [field("h3"), field(".price"), link].map(|cell| quoted(&cell.unwrap_or_default()));
+            let link = product.select_first("a")?.and_then(|link| link.url("href"));
+            let row = [product.select_text("h3")?, product.select_text(".price")?, link];
+            let row = row.map(|cell| quoted(&cell.unwrap_or_default()));
             println!("{}", row.join(","));
         }
     }

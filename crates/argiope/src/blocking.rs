@@ -5,7 +5,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
 use crate::request::IntoRequest;
-use crate::{Crawl, Error, Page, Summary};
+use crate::{Crawl, CrawlHandle, Error, Page, Summary};
 
 /// The pages of a crawl as an ordinary iterator, for programs without async. Created by
 /// [`CrawlBuilder::start_blocking`](crate::CrawlBuilder::start_blocking).
@@ -23,6 +23,7 @@ use crate::{Crawl, Error, Page, Summary};
 /// # Ok(())
 /// # }
 /// ```
+#[derive(Debug)]
 pub struct Pages {
     crawl: Crawl,
 }
@@ -37,7 +38,7 @@ impl Wake for Unpark {
 }
 
 /// Calls `poll` until it is ready. The thread is parked in between.
-fn block_on<T>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T {
+pub(crate) fn block_on<T>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T {
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
     let mut context = Context::from_waker(&waker);
     loop {
@@ -67,14 +68,18 @@ impl Pages {
         self.crawl.stop();
     }
 
-    /// Ends the crawl gracefully and returns its summary.
+    /// A handle that adds requests from another thread.
+    pub fn handle(&self) -> CrawlHandle {
+        self.crawl.handle()
+    }
+
+    /// Ends the crawl gracefully and returns its summary, like [`Crawl::close`].
     ///
     /// # Errors
     ///
     /// The error that ended the crawl early.
     pub fn close(self) -> Result<Summary, Error> {
-        let mut close = Box::pin(self.crawl.close());
-        block_on(|context| close.as_mut().poll(context))
+        self.crawl.close_blocking()
     }
 }
 

@@ -4,16 +4,21 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use argiope_core::http::hooks::{OutgoingRequest, RequestHook, ResponseHook, ResponseStart};
-use argiope_core::page::follow::{LinkFilter, PageLink};
+use argiope_core::http::hooks::{OutgoingRequest, ResponseStart};
+use argiope_core::page::follow::PageLink;
 use argiope_core::page::reader::DeliveredBodies;
 use argiope_core::rules::{
-    BadValue, Config, ConfigError, HeaderLine, Pace, RobotsPolicy, Rules, ScopeKind, Size, Span,
+    BadValue, Config, ConfigError, HeaderLine, Pace, RobotsPolicy, Root, Rules, ScopeKind, Size, Span,
 };
+use argiope_core::{Link, Url};
 use tokio::sync::oneshot;
 
-use crate::sink::{Sink, SinkConsumer};
-use crate::{Crawl, Error, Pages, Summary};
+use crate::hooks::{Filter, Hooks, OnRequest, OnResponse};
+use crate::own_frontier::OwnFrontier;
+use crate::settings::{self, Chosen};
+use crate::sink::{self, ClosureSink, Sink, SinkError};
+use crate::words::in_library_words;
+use crate::{Crawl, CrawlHandle, Error, Page, Pages, Request, Summary};
 
 /// The settings of a crawl. Created by [`Crawl::builder`].
 ///
@@ -31,90 +36,64 @@ use crate::{Crawl, Error, Pages, Summary};
 pub struct CrawlBuilder {
     config: Config,
     header: Vec<(String, String)>,
+    requests: Vec<Request>,
     bodies: DeliveredBodies,
     hooks: Hooks,
+    chosen: Chosen,
 }
 
-/// The closures of a crawl.
-#[derive(Clone, Debug, Default)]
-struct Hooks {
-    filter: Option<Filter>,
-    request: Option<OnRequest>,
-    response: Option<OnResponse>,
+/// Where a crawl begins: a URL, a host name, which is tried as https, then http, or a [`Request`].
+///
+/// Methods such as [`Crawl::builder`] take all types that convert to it: text, [`Url`]s and requests.
+#[derive(Clone, Debug)]
+pub struct Seed(SeedKind);
+
+#[derive(Clone, Debug)]
+enum SeedKind {
+    Text(String),
+    Request(Box<Request>),
 }
 
-#[derive(Clone)]
-struct OnRequest(Arc<dyn Fn(&mut OutgoingRequest<'_>) + Send + Sync>);
-
-impl std::fmt::Debug for OnRequest {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("OnRequest")
+impl From<String> for Seed {
+    fn from(text: String) -> Self {
+        Self(SeedKind::Text(text))
     }
 }
 
-impl RequestHook for OnRequest {
-    fn before_request(&self, request: &mut OutgoingRequest<'_>) {
-        (self.0)(request);
+impl From<&str> for Seed {
+    fn from(text: &str) -> Self {
+        text.to_owned().into()
     }
 }
 
-#[derive(Clone)]
-struct OnResponse(Arc<dyn Fn(&ResponseStart<'_>) -> bool + Send + Sync>);
-
-impl std::fmt::Debug for OnResponse {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("OnResponse")
+impl From<&String> for Seed {
+    fn from(text: &String) -> Self {
+        text.clone().into()
     }
 }
 
-impl ResponseHook for OnResponse {
-    fn wants_body(&self, response: &ResponseStart<'_>) -> bool {
-        (self.0)(response)
+impl From<Url> for Seed {
+    fn from(url: Url) -> Self {
+        url.as_str().into()
     }
 }
 
-#[derive(Clone)]
-struct Filter(Arc<dyn Fn(&PageLink<'_>) -> bool + Send + Sync>);
-
-impl std::fmt::Debug for Filter {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Filter")
-    }
-}
-
-impl LinkFilter for Filter {
-    fn follows(&self, link: &PageLink<'_>) -> bool {
-        (self.0)(link)
-    }
-}
-
-/// Settings that the [`Config`] does not contain, because only the library has them: delivered bodies and closures.
-#[derive(Debug, Default)]
-pub(crate) struct Extras {
-    bodies: DeliveredBodies,
-    hooks: Hooks,
-}
-
-impl Extras {
-    /// The defaults of the library: HTML bodies are delivered, and there are no closures.
-    pub(crate) fn library_defaults() -> Self {
-        Self { bodies: DeliveredBodies::Html, hooks: Hooks::default() }
-    }
-
-    /// Adds these settings to compiled rules.
-    pub(crate) fn apply(self, rules: &mut Rules) {
-        rules.bodies.delivered = self.bodies;
-        let Hooks { filter, request, response } = self.hooks;
-        rules.link_filter = filter.map(|filter| Arc::new(filter) as _);
-        rules.request_hook = request.map(|hook| Arc::new(hook) as _);
-        rules.response_hook = response.map(|hook| Arc::new(hook) as _);
+impl From<Request> for Seed {
+    fn from(request: Request) -> Self {
+        Self(SeedKind::Request(Box::new(request)))
     }
 }
 
 impl CrawlBuilder {
-    pub(crate) fn new(root: String) -> Self {
-        let config = Config { roots: vec![root], ..Config::default() };
-        Self { config, header: Vec::new(), bodies: DeliveredBodies::Html, hooks: Hooks::default() }
+    pub(crate) fn new(root: Seed) -> Self {
+        Self::from_config(Config::default()).root(root)
+    }
+
+    /// The settings of a given configuration, and the defaults of the library: HTML bodies are delivered, and there are
+    /// no closures.
+    pub(crate) fn from_config(config: Config) -> Self {
+        let (hooks, chosen) = (Hooks::default(), Chosen::default());
+        Self { config, header: Vec::new(), requests: Vec::new(), bodies: DeliveredBodies::Html, hooks, chosen }
     }
 
     fn set(mut self, set: impl FnOnce(&mut Config)) -> Self {
@@ -122,26 +101,42 @@ impl CrawlBuilder {
         self
     }
 
-    /// Adds a root: a URL, or a host name, which is tried as https, then http.
+    /// Adds a root: a URL, a host name, which is tried as https, then http, or a [`Request`].
+    ///
+    /// ```
+    /// # fn run() -> Result<(), argiope::Error> {
+    /// use argiope::{Crawl, Request};
+    ///
+    /// let search = Request::post("https://example.com/search")?.form([("q", "orb web")]).user_data("search");
+    /// let crawl = Crawl::builder("https://example.com/").root(search).root("example.org");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
-    pub fn root(self, root: impl Into<String>) -> Self {
-        self.set(|config| config.roots.push(root.into()))
+    pub fn root(mut self, root: impl Into<Seed>) -> Self {
+        match root.into().0 {
+            SeedKind::Text(text) => self.config.roots.push(text),
+            SeedKind::Request(request) => self.requests.push(*request),
+        }
+        self
     }
 
-    /// Stores the crawl in a directory. It can resume after an interruption, and pages are delivered once they are
-    /// durable.
+    /// Stores the crawl in a directory. It can resume after an interruption, and results are durable before pages are
+    /// delivered. Pages that an earlier run has not processed are fetched and delivered again. A directory with a
+    /// finished crawl delivers nothing, unless there are new roots or requests, or [`recrawl`](Self::recrawl) is set.
     #[must_use]
     pub fn directory(self, directory: impl Into<PathBuf>) -> Self {
         self.set(|config| config.out = Some(directory.into()))
     }
 
-    /// Starts over if the directory contains an earlier crawl.
+    /// Starts over if the directory contains an earlier crawl. Cannot be combined with [`recrawl`](Self::recrawl).
     #[must_use]
     pub fn fresh(self) -> Self {
         self.set(|config| config.fresh = true)
     }
 
-    /// Requests all pages again if the directory contains a finished crawl.
+    /// Requests all pages again if the directory contains a finished crawl. An interrupted crawl is resumed, and a new
+    /// directory gets its first crawl, so that the same program can run every day.
     #[must_use]
     pub fn recrawl(self) -> Self {
         self.set(|config| config.recrawl = true)
@@ -149,7 +144,8 @@ impl CrawlBuilder {
 
     /// Sets which links are followed. The default is the host of each root.
     #[must_use]
-    pub fn scope(self, scope: ScopeKind) -> Self {
+    pub fn scope(mut self, scope: ScopeKind) -> Self {
+        self.chosen.scope = Some(scope);
         self.set(|config| config.scope = scope)
     }
 
@@ -244,7 +240,8 @@ impl CrawlBuilder {
         self.set(|config| config.delay = Span(delay))
     }
 
-    /// Sets how fast requests are sent to a host.
+    /// Sets how fast requests are sent to a host. [`Pace::Gentle`] uses one connection, so it cannot be combined with
+    /// `per_host` of the configuration.
     #[must_use]
     pub fn pace(self, pace: Pace) -> Self {
         self.set(|config| config.pace = pace)
@@ -252,7 +249,8 @@ impl CrawlBuilder {
 
     /// Sets whether robots.txt is obeyed. The default is to obey it.
     #[must_use]
-    pub fn robots(self, policy: RobotsPolicy) -> Self {
+    pub fn robots(mut self, policy: RobotsPolicy) -> Self {
+        self.chosen.robots = Some(policy);
         self.set(|config| config.robots = policy)
     }
 
@@ -277,8 +275,15 @@ impl CrawlBuilder {
         self
     }
 
-    /// Calls `follow` for every link that is in scope. A link for which it returns `false` is not followed. It runs on
-    /// the worker threads while a page is read, so it must be quick.
+    /// Calls `follow` for every URL in scope that a page links to. If it returns `false`, this page does not add the
+    /// URL to the crawl; another page may. It runs on the worker threads while a page is read, so it must be quick.
+    ///
+    /// It is called once for each URL of a page, with the text and `rel` of the first link that has them. If a URL must
+    /// be judged by all its links, refuse all links here and [`feed`](Crawl::feed) those that
+    /// [`Page::select`](crate::Page::select) finds.
+    ///
+    /// If the closure panics, the page fails with [`ErrorKind::Hook`](crate::ErrorKind::Hook), and the message names the
+    /// closure and the link. The same holds for the other closures.
     ///
     /// ```
     /// # fn run(root: &str) {
@@ -332,8 +337,8 @@ impl CrawlBuilder {
         self.set(set)
     }
 
-    /// Adds the headers to the configuration, and separates it from the other settings.
-    fn prepare(mut self) -> Result<(Config, Extras), Error> {
+    /// Checks all settings. Does not read files other than those that the settings name.
+    fn prepare(mut self) -> Result<(Config, Rules), Error> {
         for (name, value) in std::mem::take(&mut self.header) {
             let line: HeaderLine = format!("{name}: {value}").parse().map_err(|error: BadValue| ConfigError {
                 key: "header",
@@ -342,17 +347,23 @@ impl CrawlBuilder {
             })?;
             self.config.header.push(line);
         }
-        Ok((self.config, Extras { bodies: self.bodies, hooks: self.hooks }))
+        settings::check(&self.config, self.chosen)?;
+        let plain = self.config.roots.len();
+        self.config.roots.extend(self.requests.iter().map(|request| request.url().to_string()));
+        let mut rules = argiope_runtime::rules(&self.config)?;
+        add_requests(&mut rules, self.config.roots.get(..plain).unwrap_or_default(), self.requests)?;
+        rules.bodies.delivered = self.bodies;
+        self.hooks.apply(&mut rules);
+        Ok((self.config, rules))
     }
 
     /// Starts the crawl. Files are opened on a separate thread, so that the async executor is not blocked.
     ///
     /// # Errors
     ///
-    /// A setting cannot be used or has no effect, or the crawl directory cannot be opened.
+    /// A setting cannot be used, has no effect or contradicts another one, or the crawl directory cannot be opened.
     pub async fn start(self) -> Result<Crawl, Error> {
-        let (config, extras) = self.prepare()?;
-        off_executor(move || Crawl::open(&config, extras)).await
+        off_executor(move || self.open()).await
     }
 
     /// Starts the crawl and returns its pages as an ordinary iterator, for programs without async.
@@ -361,19 +372,43 @@ impl CrawlBuilder {
     ///
     /// As [`CrawlBuilder::start`].
     pub fn start_blocking(self) -> Result<Pages, Error> {
-        let (config, extras) = self.prepare()?;
-        Crawl::open(&config, extras).map(Pages::new)
+        self.open().map(Pages::new)
     }
 
-    /// Runs the crawl to its end and passes every page to `sink`. Blocks.
+    fn open(self) -> Result<Crawl, Error> {
+        let (config, rules) = self.prepare().map_err(in_library_words)?;
+        Crawl::open(&config, rules)
+    }
+
+    /// Runs the crawl to its end and passes every page to `sink`, on this thread.
     ///
     /// # Errors
     ///
-    /// As [`CrawlBuilder::start`], and errors that end the crawl early.
-    pub fn run(self, sink: impl Sink + 'static) -> Result<Summary, Error> {
-        let (config, extras) = self.prepare()?;
-        let rules = extras.rules(&config)?;
-        crate::crawl::run(&config, rules, SinkConsumer(sink))
+    /// As [`CrawlBuilder::start`], and errors that end the crawl early. If `sink` returns an error, the crawl ends, and
+    /// the result is an error with [`Error::is_sink`] and that error as its source. The next run in the same directory
+    /// delivers the page again.
+    pub fn run(self, sink: &mut (impl Sink + ?Sized)) -> Result<Summary, Error> {
+        sink::run(self.open()?, sink)
+    }
+
+    /// Runs the crawl to its end and calls `each` with every page, on this thread: [`CrawlBuilder::run`] for closures.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), argiope::Error> {
+    /// let mut titles = Vec::new();
+    /// argiope::Crawl::builder("https://example.com/").for_each(|page, _| {
+    ///     titles.extend(page.title().map(str::to_owned));
+    ///     Ok(())
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`CrawlBuilder::run`].
+    pub fn for_each(self, each: impl FnMut(Page, &CrawlHandle) -> Result<(), SinkError>) -> Result<Summary, Error> {
+        self.run(&mut ClosureSink(each))
     }
 
     /// As [`CrawlBuilder::run`], with a frontier of your own, which stores all known and queued URLs. Unstable: the
@@ -382,30 +417,38 @@ impl CrawlBuilder {
     /// # Errors
     ///
     /// As [`CrawlBuilder::run`]; a directory cannot be combined with a custom frontier.
-    pub fn run_with_frontier<F>(self, frontier: F, sink: impl Sink + 'static) -> Result<Summary, Error>
+    pub fn run_with_frontier<F>(self, frontier: F, sink: &mut (impl Sink + ?Sized)) -> Result<Summary, Error>
     where
         F: argiope_core::Frontier + Send + 'static,
     {
-        let (config, extras) = self.prepare()?;
-        if config.out.is_some() {
-            return Err(crate::crawl::no_effect(
-                "out",
-                "a frontier of your own stores the crawl; leave the directory out",
-            ));
+        if let Some(directory) = &self.config.out {
+            let why = "a frontier of your own stores the crawl; leave the directory out";
+            return Err(settings::no_effect("directory", directory.display(), why));
         }
-        let rules = extras.rules(&config)?;
-        crate::crawl::run_on(&config, rules, crate::sink::OwnFrontier(frontier), SinkConsumer(sink))
+        let (config, rules) = self.prepare().map_err(in_library_words)?;
+        sink::run(Crawl::open_on(&config, rules, OwnFrontier(frontier))?, sink)
     }
 }
 
-impl Extras {
-    /// Checks and compiles a configuration, with these settings added.
-    pub(crate) fn rules(self, config: &Config) -> Result<Rules, Error> {
-        crate::crawl::check(config)?;
-        let mut rules = argiope_runtime::rules(config)?;
-        self.apply(&mut rules);
-        Ok(rules)
+/// Adds the requests among the roots. `plain` are the roots that are given as text.
+fn add_requests(rules: &mut Rules, plain: &[String], requests: Vec<Request>) -> Result<(), Error> {
+    if requests.is_empty() {
+        return Ok(());
     }
+    let (max_url, max_redirects) = (rules.max_url, rules.max_redirects);
+    let plain: Vec<Root> = plain.iter().map(|text| Root::parse(text, max_url)).collect::<Result<_, _>>()?;
+    for request in requests {
+        let url = request.url().clone();
+        let link = request.into_link(max_redirects)?;
+        let is_root = |root: &&mut Root| root.candidates.first() == Some(&url);
+        let Some(root) = rules.roots.iter_mut().find(is_root) else { continue };
+        // The same URL may also be a root as text: then it is fetched with GET too.
+        if root.requests.is_empty() && plain.iter().any(|root| root.candidates.first() == Some(&url)) {
+            root.requests.push(Link::root(url, max_redirects));
+        }
+        root.requests.push(link);
+    }
+    Ok(())
 }
 
 /// Runs blocking work on a separate thread.
@@ -414,9 +457,10 @@ pub(crate) async fn off_executor<T: Send + 'static>(
 ) -> Result<T, Error> {
     let (sender, receiver) = oneshot::channel();
     let thread = std::thread::Builder::new().name("argiope-start".into());
-    thread.spawn(move || {
-        // This fails if the future that waits for the result was dropped.
+    let run = move || {
+        // Ignored: the future that waits for this may have been dropped.
         let _ = sender.send(work());
-    })?;
+    };
+    thread.spawn(run).map_err(Error::no_thread)?;
     receiver.await.unwrap_or_else(|_| Err(Error::internal("the thread that starts the crawl died")))
 }

@@ -2,16 +2,22 @@
 //!
 //! It works with any executor: the crawl runs on its own threads, and only its results are awaited.
 //!
-//! A delivered page counts as unfinished work until the caller asks for the next one, because the caller may still add
-//! links found on it. So the stream ends when no URL is queued or in flight, and the caller has processed all pages.
+//! The end is detected exactly. A delivered page counts as unfinished work until the caller asks for the next one,
+//! because the caller may still feed links found on it. The stream ends when nothing is queued, nothing is in flight,
+//! and no page is with the caller.
+//!
+//! The same count makes delivery reliable: a crawl directory stores how many pages the caller has processed, and the
+//! next run fetches and delivers the others again.
 
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use argiope_core::Time;
-use argiope_core::rules::{AssetsScope, Config, ConfigError, Rules, WarcCompression};
-use argiope_core::schedule::keeper::{End, Settled};
+use argiope_core::rules::{Config, Rules};
+use argiope_core::schedule::keeper::Settled;
 use argiope_core::visit::Visit;
 use argiope_runtime::directory::Directory;
 use argiope_runtime::keeper_thread::{
@@ -21,17 +27,26 @@ use argiope_runtime::writer_thread::{CommitFrontier, OutputTarget};
 use argiope_runtime::{Error, engine_kind, run_lines};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::builder::{CrawlBuilder, Extras, off_executor};
+use crate::builder::{CrawlBuilder, Seed};
+use crate::handle::CrawlHandle;
 use crate::page::Page;
 use crate::request::IntoRequest;
+use crate::words::in_library_words;
 
 /// Maximum number of unread pages. Beyond that, the crawl waits (backpressure). Bodies of unread pages count towards
 /// the memory budget for bodies.
 const MAX_UNREAD: usize = 1_024;
+/// After how many processed pages the crawl is told. A crash makes the next run deliver at most as many pages twice,
+/// and those that were processed since the last commit.
+const REPORTED_PAGES: u64 = 16;
 
 /// A running crawl, as a stream of its pages.
 ///
 /// Dropping it stops the crawl at once; [`Crawl::close`] ends it gracefully.
+///
+/// In a [crawl directory](CrawlBuilder::directory), each page is delivered at least once: pages that were not processed
+/// are fetched and delivered again by the next run, even after a crash. A page is processed when the next one is
+/// asked for, or the crawl is closed.
 ///
 /// ```
 /// # async fn run() -> Result<(), argiope::Error> {
@@ -46,19 +61,26 @@ const MAX_UNREAD: usize = 1_024;
 pub struct Crawl {
     visits: mpsc::Receiver<Box<Visit>>,
     keeper: Option<KeeperHandle>,
-    max_redirects: u8,
-    /// How many pages the caller has received.
+    handle: CrawlHandle,
+    /// Pages that the caller has taken.
     read: u64,
-    /// How many of them the keeper was told about.
+    /// Pages that the caller has processed: all that were taken when the next one was asked for.
+    processed: u64,
+    /// The number of processed pages that the keeper knows.
     told: u64,
-    /// All pages were read.
-    is_over: bool,
+    has_own_frontier: bool,
+}
+
+impl fmt::Debug for Crawl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Crawl").field("read", &self.read).field("handle", &self.handle).finish_non_exhaustive()
+    }
 }
 
 impl Crawl {
-    /// Returns the settings of a crawl that begins at `root`: a URL, or a host name, which is tried as https, then
-    /// http.
-    pub fn builder(root: impl Into<String>) -> CrawlBuilder {
+    /// Returns the settings of a crawl that begins at `root`: a URL, a host name, which is tried as https, then http, or
+    /// a [`Request`](crate::Request).
+    pub fn builder(root: impl Into<Seed>) -> CrawlBuilder {
         CrawlBuilder::new(root.into())
     }
 
@@ -69,16 +91,33 @@ impl Crawl {
     ///
     /// A setting cannot be used or has no effect, or the crawl directory cannot be opened.
     pub async fn start(config: &Config) -> Result<Self, Error> {
-        let config = config.clone();
-        off_executor(move || Self::open(&config, Extras::library_defaults())).await
+        CrawlBuilder::from_config(config.clone()).start().await
     }
 
-    pub(crate) fn open(config: &Config, extras: Extras) -> Result<Self, Error> {
-        let rules = extras.rules(config)?;
+    pub(crate) fn open(config: &Config, rules: Rules) -> Result<Self, Error> {
+        Self::open_with(rules, |rules, consumer| begin(config, rules, consumer))
+    }
+
+    pub(crate) fn open_on<F>(config: &Config, rules: Rules, frontier: F) -> Result<Self, Error>
+    where
+        F: CommitFrontier + Send + 'static,
+    {
+        let target = OutputTarget::default();
+        let begin = |rules, consumer| begin_on(config, rules, Clock::start(), frontier, target, consumer);
+        let mut crawl = Self::open_with(rules, begin)?;
+        crawl.has_own_frontier = true;
+        Ok(crawl)
+    }
+
+    fn open_with(
+        rules: Rules,
+        begin: impl FnOnce(Rules, Streaming) -> Result<KeeperHandle, Error>,
+    ) -> Result<Self, Error> {
         let (sender, visits) = mpsc::channel(MAX_UNREAD);
         let max_redirects = rules.max_redirects;
-        let keeper = begin(config, rules, Streaming(sender), true)?;
-        Ok(Self { visits, keeper: Some(keeper), max_redirects, read: 0, told: 0, is_over: false })
+        let keeper = begin(rules, Streaming(sender)).map_err(in_library_words)?;
+        let handle = CrawlHandle::new(keeper.inbox.clone(), max_redirects);
+        Ok(Self { visits, keeper: Some(keeper), handle, read: 0, processed: 0, told: 0, has_own_frontier: false })
     }
 
     // anchor: crawl-feed
@@ -96,69 +135,105 @@ impl Crawl {
     /// One of them is not an http or https URL, has a header that cannot be sent, or is too large; then none of them is
     /// added. Or the crawl has ended: [`Crawl::next`] has returned `None`.
     pub fn feed<R: IntoRequest>(&self, requests: impl IntoIterator<Item = R>) -> Result<(), Error> {
-        let mut links = Vec::new();
-        for (index, request) in requests.into_iter().enumerate() {
-            let request =
-                request.into_request().map_err(|why| Error::input(format!("request {}: {why}", index + 1)))?;
-            links.push(request.into_link(self.max_redirects)?);
-        }
-        if self.is_over || !self.tell(KeeperMessage::Feed(links)) {
-            return Err(Error::input("the crawl has ended: start another one for these requests"));
-        }
-        Ok(())
+        self.handle.feed(requests)
+    }
+
+    /// A handle that adds requests from another task or thread.
+    pub fn handle(&self) -> CrawlHandle {
+        self.handle.clone()
     }
 
     /// Stops the crawl gracefully: fetches in flight are still delivered, then the stream ends.
     pub fn stop(&self) {
-        self.tell(KeeperMessage::Stop(End::Interrupted));
+        self.handle.stop();
     }
 
     // anchor: crawl-close
-    /// Ends the crawl gracefully: stops it, waits for the fetches in flight, and returns its summary.
+    /// Ends the crawl gracefully: stops it, lets fetches in flight end, and returns the summary.
     ///
-    /// Pages that were not read yet are dropped. In a crawl directory they count as finished, so a later run does not
-    /// deliver them either. To lose none, call [`Crawl::stop`] first and read until `None`.
+    /// All pages that were taken count as processed. [`Summary::unread`] is the number of those that were not taken. The
+    /// next run in the same crawl directory fetches and delivers them again; without a directory they are dropped. To get them from this run, call [`Crawl::stop`] and read until `None` first.
     ///
     /// # Errors
     ///
     /// The error that ended the crawl early.
     pub async fn close(mut self) -> Result<Summary, Error> {
-        self.stop();
-        while self.next().await.is_some() {}
-        let Some(keeper) = self.keeper.take() else {
-            return Err(Error::internal("the crawl was closed before"));
-        };
+        let keeper = self.detach()?;
         let (sender, receiver) = oneshot::channel();
-        std::thread::spawn(move || {
-            // This fails if the future that waits for the result was dropped.
+        let thread = std::thread::Builder::new().name("argiope-close".into());
+        let join = move || {
+            // Ignored: the future that waits for this may have been dropped.
             let _ = sender.send(keeper.join());
-        });
+        };
+        thread.spawn(join).map_err(Error::no_thread)?;
         match receiver.await {
-            Ok(summary) => summary,
+            Ok(summary) => summary.map_err(in_library_words),
             Err(_) => Err(Error::internal("the keeper thread died")),
         }
     }
+
+    /// Stops the crawl, and takes no more pages.
+    fn detach(&mut self) -> Result<KeeperHandle, Error> {
+        self.handle.tell(KeeperMessage::Read(self.read));
+        self.stop();
+        self.handle.tell(KeeperMessage::Detach);
+        self.drop_unread();
+        self.keeper.take().ok_or_else(|| Error::internal("the crawl was closed before"))
+    }
     // end: crawl-close
 
-    /// Polls for the next page, and tells the keeper how many pages were read before it waits.
+    /// Refuses further pages. Those that wait are dropped, because fetches in flight may need their memory.
+    fn drop_unread(&mut self) {
+        self.visits.close();
+        while self.visits.try_recv().is_ok() {}
+    }
+
+    /// Like [`Crawl::close`], on this thread. A panic of a custom frontier continues here: it is the user's.
+    pub(crate) fn close_blocking(mut self) -> Result<Summary, Error> {
+        let keeper = self.detach()?;
+        match catch_unwind(AssertUnwindSafe(|| keeper.join())) {
+            Ok(summary) => summary.map_err(in_library_words),
+            Err(panic) if self.has_own_frontier => resume_unwind(panic),
+            Err(_) => Err(Error::internal("the keeper thread died")),
+        }
+    }
+
+    /// Ends the crawl at once, because the page that was taken last could not be processed.
+    pub(crate) fn abandon(mut self) {
+        self.leave();
+        self.drop_unread();
+        if let Some(keeper) = self.keeper.take() {
+            // Ignored: the caller has an error to report that came first.
+            let _ = keeper.join();
+        }
+    }
+
     pub(crate) fn poll_page(&mut self, cx: &mut Context<'_>) -> Poll<Option<Page>> {
+        self.processed = self.read;
         let polled = self.visits.poll_recv(cx);
         match &polled {
-            Poll::Ready(Some(_)) => self.read += 1,
-            // The caller has processed all delivered pages: the keeper may end the crawl if nothing is left.
-            Poll::Pending if self.told != self.read || self.read == 0 => {
-                self.told = self.read;
-                self.tell(KeeperMessage::Read(self.read));
+            Poll::Ready(Some(_)) => {
+                self.read += 1;
+                if self.processed - self.told >= REPORTED_PAGES {
+                    self.report_processed();
+                }
             }
-            Poll::Ready(None) => self.is_over = true,
+            // The caller has processed all delivered pages: the keeper may end the crawl if nothing is left.
+            Poll::Pending if self.told != self.processed || self.processed == 0 => self.report_processed(),
+            Poll::Ready(None) => self.handle.set_over(),
             Poll::Pending => {}
         }
         polled.map(|visit| visit.map(Page::new))
     }
 
-    /// Sends a message to the keeper. Returns `false` if the keeper has ended, so that the crawl is over.
-    fn tell(&self, mail: KeeperMessage) -> bool {
-        self.keeper.as_ref().is_some_and(|keeper| keeper.inbox.send(mail).is_ok())
+    fn report_processed(&mut self) {
+        self.told = self.processed;
+        self.handle.tell(KeeperMessage::Read(self.processed));
+    }
+
+    fn leave(&mut self) {
+        self.report_processed();
+        self.handle.tell(KeeperMessage::Leave);
     }
 }
 
@@ -172,63 +247,24 @@ impl futures_core::Stream for Crawl {
 
 impl Drop for Crawl {
     fn drop(&mut self) {
-        self.tell(KeeperMessage::Leave);
-    }
-}
-
-/// The error for a setting that would have no effect.
-pub(crate) fn no_effect(key: &'static str, why: &str) -> Error {
-    Error::from(ConfigError { key, value: String::new(), problem: why.to_owned() })
-}
-
-/// Rejects settings that would have no effect here.
-pub(crate) fn check(config: &Config) -> Result<(), Error> {
-    let needs_directory = "it has an effect only with a crawl directory: set `out` too";
-    let needs_warc = "it has an effect only with `warc`";
-    let needs_assets = "it has an effect only with `assets`";
-    if config.input.is_some() {
-        return Err(no_effect("input", "read the file, and give its lines as roots"));
-    }
-    if config.csv.is_some() {
-        return Err(no_effect("csv", "the table is written by the command, not by the library"));
-    }
-    if config.serve.is_some() || config.serve_token_file.is_some() {
-        return Err(no_effect("serve", "the dashboard is a part of the command, not of the library"));
-    }
-    for (is_set, key, why) in [
-        (config.out.is_none() && config.fresh, "fresh", needs_directory),
-        (config.out.is_none() && config.recrawl, "recrawl", needs_directory),
-        (config.out.is_none() && config.jsonl.is_some(), "jsonl", needs_directory),
-        (config.out.is_none() && config.warc, "warc", needs_directory),
-        (config.out.is_none() && config.max_disk.is_some(), "max_disk", needs_directory),
-        (!config.warc && config.warc_compression != WarcCompression::default(), "warc_compression", needs_warc),
-        (!config.assets && config.assets_scope != AssetsScope::default(), "assets_scope", needs_assets),
-        (config.out.is_none() && config.log_skips, "log_skips", needs_directory),
-        (config.out.is_none() && !config.with.is_empty(), "with", needs_directory),
-    ] {
-        if is_set {
-            return Err(no_effect(key, why));
+        if self.keeper.is_some() {
+            self.leave();
         }
     }
-    Ok(())
 }
 
 /// Starts a crawl in its directory, or in memory.
-fn begin<C: VisitConsumer + 'static>(
-    config: &Config,
-    rules: Rules,
-    consumer: C,
-    open: bool,
-) -> Result<KeeperHandle, Error> {
+fn begin(config: &Config, rules: Rules, consumer: Streaming) -> Result<KeeperHandle, Error> {
     let Some(path) = &config.out else {
         let frontier = MemoryFrontier::new(rules.fingerprint_key);
-        return begin_on(config, rules, Clock::start(), frontier, OutputTarget::default(), consumer, open);
+        return begin_on(config, rules, Clock::start(), frontier, OutputTarget::default(), consumer);
     };
     let mut directory = if config.fresh {
         Directory::start_over(path, &rules, config)?.0
     } else {
         Directory::open(path, &rules, config)?
     };
+    directory.requeue_unread()?;
     if config.recrawl && directory.is_finished() {
         directory.begin_round()?;
     }
@@ -236,37 +272,19 @@ fn begin<C: VisitConsumer + 'static>(
     let clock = Clock::start();
     let first_line = run_lines::first(config, &wall_clock(&clock).text(Time::ZERO));
     let (frontier, target) = directory.into_parts(jsonl, first_line)?;
-    begin_on(config, rules, clock, frontier, target, consumer, open)
+    begin_on(config, rules, clock, frontier, target, consumer)
 }
 
-/// Starts a crawl with this frontier and these outputs.
-fn begin_on<F: CommitFrontier + Send + 'static, C: VisitConsumer + 'static>(
+fn begin_on<F: CommitFrontier + Send + 'static>(
     config: &Config,
     rules: Rules,
     clock: Clock,
     frontier: F,
     target: OutputTarget,
-    consumer: C,
-    open: bool,
+    consumer: Streaming,
 ) -> Result<KeeperHandle, Error> {
     let (engine, rules) = (engine_kind(config.engine), Arc::new(rules));
-    KeeperHandle::start(CrawlSetup { frontier, engine, rules, clock, consumer, target, open })
-}
-
-/// Runs a crawl to its end.
-pub(crate) fn run<C: VisitConsumer + 'static>(config: &Config, rules: Rules, consumer: C) -> Result<Summary, Error> {
-    begin(config, rules, consumer, false)?.join()
-}
-
-/// Runs a crawl to its end with a custom frontier.
-pub(crate) fn run_on<F: CommitFrontier + Send + 'static, C: VisitConsumer + 'static>(
-    config: &Config,
-    rules: Rules,
-    frontier: F,
-    consumer: C,
-) -> Result<Summary, Error> {
-    let target = OutputTarget::default();
-    begin_on(config, rules, Clock::start(), frontier, target, consumer, false)?.join()
+    KeeperHandle::start(CrawlSetup { frontier, engine, rules, clock, consumer, target, open: true })
 }
 
 /// Sends the pages to the stream. Blocks while [`MAX_UNREAD`] pages are unread.

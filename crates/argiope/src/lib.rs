@@ -15,14 +15,15 @@
 //!
 //! | to | use |
 //! |---|---|
-//! | read fields of a page | [`Page::select`], [`Page::extract`], [`Page::json_ld`] |
+//! | read fields of a page | [`Page::select`], [`Page::extract`], [`Page::json_ld`], [`Page::json`] |
 //! | read its text | [`Page::text`], [`Page::markdown`] |
 //! | decide which links are followed | [`CrawlBuilder::follow`], [`CrawlBuilder::include`], [`CrawlBuilder::scope`] |
 //! | fetch addresses that you find yourself | [`Crawl::feed`] with a [`Request`] |
+//! | do so from another task or thread | [`Crawl::handle`] |
 //! | send forms, headers and priorities, log in | [`Request::form`], [`Request::from_form`], [`Request::header`] |
 //! | see requests and responses on their way | [`CrawlBuilder::on_request`], [`CrawlBuilder::on_response`] |
 //! | write without async | [`CrawlBuilder::start_blocking`] |
-//! | push pages to an output of your own | [`Sink`] and [`CrawlBuilder::run`] |
+//! | push pages to an output of your own | [`CrawlBuilder::for_each`], or [`Sink`] and [`CrawlBuilder::run`] |
 //! | store URLs yourself | [`Frontier`] and [`CrawlBuilder::run_with_frontier`] |
 //! | resume after an interruption | [`CrawlBuilder::directory`] |
 
@@ -31,9 +32,15 @@
 mod blocking;
 mod builder;
 mod crawl;
+mod form;
+mod handle;
+mod hooks;
+mod own_frontier;
 mod page;
 mod request;
+mod settings;
 mod sink;
+mod words;
 
 pub use argiope_content::{Article, DataPath, Document, Element, Extraction, RuleError, SelectError, Selector};
 pub use argiope_core::http::hooks::{InvalidHeader, OutgoingRequest, ResponseStart};
@@ -42,17 +49,18 @@ pub use argiope_core::page::follow::PageLink;
 pub use argiope_core::page::reader::DeliveredBodies;
 pub use argiope_core::rules::{Config, ConfigError, Pace, RobotsPolicy, ScopeKind};
 pub use argiope_core::schedule::keeper::End;
-pub use argiope_core::visit::{Facts, PageFindings, Visit};
+pub use argiope_core::visit::{Facts, PageFindings, Timings};
 pub use argiope_core::{BadUrl, ErrorKind, Failure, Frontier, Link, LinkKind, Outcome, Truncated, Url};
 pub use argiope_runtime::Error;
 pub use argiope_runtime::keeper_thread::MemoryFrontier;
 pub use argiope_runtime::keeper_thread::Summary;
 pub use blocking::Pages;
-pub use builder::CrawlBuilder;
+pub use builder::{CrawlBuilder, Seed};
 pub use crawl::Crawl;
+pub use handle::{CrawlHandle, CrawlHold};
 pub use page::Page;
 pub use request::{IntoRequest, Request};
-pub use sink::Sink;
+pub use sink::{Sink, SinkError};
 
 /// The types of the fields of a [`Config`]. Most of them can be parsed from the same text as the flags of the command.
 pub mod config {

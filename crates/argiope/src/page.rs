@@ -1,20 +1,24 @@
 //! [`Page`]: a visit with its headers and body, and access to the parsed content.
 
 use std::borrow::Cow;
-use std::ops::Deref;
+use std::net::IpAddr;
 use std::sync::OnceLock;
 
-use argiope_content::{Article, DataPath, Document, Element, Extraction, SelectError};
+use argiope_content::{Article, DataPath, Document, Element, Extraction, SelectError, Selector};
 use argiope_core::page::custom_request::Method;
 use argiope_core::page::reader::decode;
-use argiope_core::visit::Visit;
-use argiope_core::{Outcome, Url};
+use argiope_core::visit::{Facts, PageFindings, Visit};
+use argiope_core::{Failure, Link, Outcome, Truncated, Url};
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
+
+use crate::Error;
+use crate::words::in_words;
 
 /// A page of a crawl: the facts of the exchange, headers, body, and access to the parsed content.
 ///
 /// The body is kept for HTML by default, see [`CrawlBuilder::bodies`](crate::CrawlBuilder::bodies). It is parsed on
-/// first use. All fields of the [`Visit`] can be accessed directly: `page.facts.timings`.
+/// first use. [`Page::facts`] and [`Page::findings`] have everything that has no method of its own, such as timings.
 ///
 /// ```
 /// # async fn run(root: &str) -> Result<(), argiope::Error> {
@@ -40,6 +44,11 @@ impl Page {
         // continue.
         let body = visit.body.take();
         let (bytes, headers) = body.map_or_else(Default::default, |body| (body.bytes, body.headers));
+        if let Some(failure) = &mut visit.facts.error
+            && let Cow::Owned(message) = in_words(&failure.message)
+        {
+            failure.message = message.into();
+        }
         Self { visit, bytes, headers, document: OnceLock::new() }
     }
 
@@ -61,6 +70,31 @@ impl Page {
     /// Whether the page was fetched with a 2xx status.
     pub fn is_ok(&self) -> bool {
         self.outcome() == Outcome::Ok
+    }
+
+    /// Why there was no usable response, or why it is incomplete.
+    pub fn error(&self) -> Option<&Failure> {
+        self.visit.facts.error.as_ref()
+    }
+
+    /// The target, if the response is a redirect. The target is a page of its own.
+    pub fn redirect(&self) -> Option<&Url> {
+        self.visit.facts.redirect.as_ref()
+    }
+
+    /// Why the body is incomplete; `None` if it is complete.
+    pub fn truncated(&self) -> Option<Truncated> {
+        self.visit.facts.truncated
+    }
+
+    /// The media type without parameters, such as `text/html`.
+    pub fn content_type(&self) -> Option<&str> {
+        self.visit.findings.content_type.as_deref()
+    }
+
+    /// The IP address that answered.
+    pub fn ip(&self) -> Option<IpAddr> {
+        self.visit.facts.ip
     }
 
     /// The title, with white space collapsed.
@@ -108,6 +142,28 @@ impl Page {
         self.bytes
     }
 
+    /// The body as JSON. Bodies of JSON are kept with [`DeliveredBodies::Text`](crate::DeliveredBodies::Text) or `All`.
+    ///
+    /// ```
+    /// # fn run(page: argiope::Page) -> Result<(), argiope::Error> {
+    /// let prices: std::collections::HashMap<String, f64> = page.json()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// It is not JSON, or has not the form of `T`: the message names the URL, line and column. Or the body was not kept.
+    pub fn json<T: DeserializeOwned>(&self) -> Result<T, Error> {
+        let url = self.url();
+        if self.bytes.is_empty() && self.visit.facts.bytes_body > 0 {
+            let advice = "set `bodies(DeliveredBodies::Text)` or `All`";
+            return Err(Error::input(format!("{url}: the body was not kept; {advice}")));
+        }
+        let text = self.bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&self.bytes);
+        serde_json::from_slice(text).map_err(|error| Error::input_from(format!("{url}: JSON: {error}"), error))
+    }
+
     /// The body as text, in the declared or detected charset.
     pub fn html(&self) -> Cow<'_, str> {
         decode(&self.bytes, self.visit.findings.charset)
@@ -127,13 +183,22 @@ impl Page {
         self.document().select(css)
     }
 
+    /// The first element that a CSS selector matches.
+    ///
+    /// # Errors
+    ///
+    /// `css` is not a selector.
+    pub fn select_first(&self, css: &str) -> Result<Option<Element<'_>>, SelectError> {
+        Ok(self.document().first(&Selector::parse(css)?))
+    }
+
     /// The text of the first element that a CSS selector matches.
     ///
     /// # Errors
     ///
     /// `css` is not a selector.
     pub fn select_text(&self, css: &str) -> Result<Option<String>, SelectError> {
-        Ok(self.select(css)?.first().map(Element::text))
+        Ok(self.select_first(css)?.map(|element| element.text()))
     }
 
     /// The values at a path in the page's JSON-LD, such as `Product.offers.price`.
@@ -162,16 +227,19 @@ impl Page {
         Article::of(self.document()).markdown()
     }
 
-    /// The visit: every fact of the exchange.
-    pub fn visit(&self) -> &Visit {
-        &self.visit
+    /// The link that led here, with the request.
+    pub fn link(&self) -> &Link {
+        &self.visit.link
     }
-}
 
-impl Deref for Page {
-    type Target = Visit;
+    /// Everything that is known about the exchange: times, sizes, protocol.
+    pub fn facts(&self) -> &Facts {
+        &self.visit.facts
+    }
 
-    fn deref(&self) -> &Visit {
-        &self.visit
+    /// Everything that was found in the page while it was read: charset, canonical URL, robots directives, numbers of
+    /// links.
+    pub fn findings(&self) -> &PageFindings {
+        &self.visit.findings
     }
 }

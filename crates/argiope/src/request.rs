@@ -9,9 +9,11 @@ use argiope_core::{BadUrl, Link, Url};
 use serde_json::Value;
 use url::form_urlencoded;
 
+use crate::form::{self, FormField};
 use crate::{Error, Page};
 
-/// A URL to fetch, for [`Crawl::feed`](crate::Crawl::feed), with everything that differs from a plain GET.
+/// An address to fetch, for [`Crawl::feed`](crate::Crawl::feed) or as a root
+/// ([`Crawl::builder`](crate::Crawl::builder)), with everything that differs from a plain GET.
 ///
 /// Two requests are the same if method, URL and body are the same. Then only the first of them is sent. A POST or PATCH
 /// is sent at most once: it is not retried, and not repeated when a crawl resumes, unless it is marked
@@ -58,7 +60,8 @@ impl Request {
         Self::get(address).map(|request| request.method(Method::Post))
     }
 
-    /// Fills in a form of a page, as a browser would: hidden fields, preset values and checked boxes are sent too.
+    /// Fills in a form of a page, as a browser would: hidden fields, preset values and what is checked are sent along, in
+    /// the encoding that the form asks for (`application/x-www-form-urlencoded` or `multipart/form-data`).
     /// `fields` replaces all values of the same names, and adds others. The request is marked as found on the page.
     ///
     /// ```
@@ -71,7 +74,8 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// `css` is not a selector or matches no form, or the form does not lead to an http or https address.
+    /// `css` is not a selector or matches no form, or the form does not lead to an http or https address, or it is sent as
+    /// `text/plain`.
     pub fn from_form<'a>(
         page: &Page,
         css: &str,
@@ -79,10 +83,10 @@ impl Request {
     ) -> Result<Self, Error> {
         let found = page.select(css)?.into_iter().find(|element| element.name() == "form");
         let form = found.ok_or_else(|| unusable("form", css, "no form of the page matches"))?;
-        let mut values = form_values(&form);
+        let mut values = form::values(&form);
         let fields: Vec<_> = fields.into_iter().collect();
-        values.retain(|(known, _)| fields.iter().all(|(name, _)| known != name));
-        values.extend(fields.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())));
+        values.retain(|field| fields.iter().all(|(name, _)| field.name != *name));
+        values.extend(fields.into_iter().map(|(name, value)| FormField::text(name, value)));
         let action = form.attribute("action").filter(|action| !action.trim().is_empty());
         let url = match &action {
             Some(action) => page
@@ -91,13 +95,20 @@ impl Request {
                 .ok_or_else(|| unusable("form", action, "not an http or https address"))?,
             None => page.url().clone(),
         };
-        let is_post = form.attribute("method").is_some_and(|method| method.eq_ignore_ascii_case("post"));
-        let request = if is_post {
-            Self::to(url).method(Method::Post).form(values.iter().map(|(name, value)| (&**name, &**value)))
-        } else {
-            let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(&values).finish();
+        let is = |name: &str, value: &str| form.attribute(name).is_some_and(|is| is.trim().eq_ignore_ascii_case(value));
+        let pairs = || values.iter().map(|field| (&*field.name, &*field.value));
+        let request = if !is("method", "post") {
+            let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs()).finish();
             let before = url.as_str().split('?').next().unwrap_or_default();
             Self::get(&format!("{before}?{query}"))?
+        } else if is("enctype", "multipart/form-data") {
+            let (boundary, body) = form::multipart(&values);
+            let content_type = format!("multipart/form-data; boundary={boundary}");
+            Self::to(url).method(Method::Post).body(body).content_type(&content_type)
+        } else if is("enctype", "text/plain") {
+            return Err(unusable("form", css, "its enctype text/plain is not supported; build the request yourself"));
+        } else {
+            Self::to(url).method(Method::Post).form(pairs())
         };
         Ok(request.found_on(page))
     }
@@ -216,52 +227,7 @@ fn unusable(what: &str, value: &str, problem: &str) -> Error {
     Error::input(format!("{what} {value:?}: {problem}"))
 }
 
-/// Names and values of the fields that a browser would send without any input of its user and without a button.
-fn form_values(form: &argiope_content::Element<'_>) -> Vec<(String, String)> {
-    let mut values = Vec::new();
-    for field in form.descendants() {
-        let Some(name) = field.attribute("name").filter(|name| !name.is_empty()) else { continue };
-        let has = |attribute: &str| field.attribute(attribute).is_some();
-        if has("disabled") {
-            continue;
-        }
-        let value = match field.name() {
-            "input" => {
-                let kind = field.attribute("type").map(|kind| kind.to_ascii_lowercase()).unwrap_or_default();
-                match kind.as_str() {
-                    "submit" | "image" | "button" | "reset" | "file" => continue,
-                    "checkbox" | "radio" if !has("checked") => continue,
-                    "checkbox" | "radio" => {
-                        field.attribute("value").map_or_else(|| "on".into(), |value| value.into_owned())
-                    }
-                    _ => field.attribute("value").unwrap_or_default().into_owned(),
-                }
-            }
-            "textarea" => field.text(),
-            "select" => {
-                let options: Vec<_> = field.descendants().filter(|option| option.name() == "option").collect();
-                let mut selected = options.iter().filter(|option| option.attribute("selected").is_some());
-                let first = options.first();
-                // If several options of a single-choice list are selected, the last one counts.
-                let chosen: Vec<_> = if has("multiple") {
-                    selected.collect()
-                } else {
-                    selected.next_back().or(first).into_iter().collect()
-                };
-                for option in chosen {
-                    let value = option.attribute("value").map_or_else(|| option.text(), |value| value.into_owned());
-                    values.push((name.clone().into_owned(), value));
-                }
-                continue;
-            }
-            _ => continue,
-        };
-        values.push((name.into_owned(), value));
-    }
-    values
-}
-
-/// Types that [`Crawl::feed`](crate::Crawl::feed) accepts: URLs as text, [`Url`]s and [`Request`]s.
+/// What can be fed to a crawl: addresses as text, [`Url`]s and [`Request`]s.
 pub trait IntoRequest {
     /// # Errors
     ///
@@ -308,7 +274,8 @@ mod tests {
         let nested = (0..200).fold(serde_json::json!(1), |value, _| serde_json::json!([value]));
         let request = Request::get("http://h.example/").unwrap();
         assert!(request.clone().user_data(nested).into_link(5).is_err());
-        let many = (0..=u16::MAX).fold(request.clone(), |request, number| request.header(format!("a{number}"), ""));
+        let mut many = request.clone();
+        many.custom.headers = (0..=u16::MAX).map(|number| (format!("a{number}").into(), "".into())).collect();
         assert!(many.into_link(5).is_err());
         let twice = request.header("X-Token", "old").header("x-token", "new").into_link(5).unwrap();
         let headers = twice.request.map(|request| request.headers.clone()).unwrap_or_default();

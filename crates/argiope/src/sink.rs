@@ -1,148 +1,96 @@
-//! [`Sink`]: receives pages by callback. Also contains adapters to the crawl's internal traits.
+//! [`Sink`]: receives pages by callback.
 
-use argiope_core::page::link::{Link, LinkKind};
-use argiope_core::page::url::UrlRef;
-use argiope_core::schedule::frontier::{
-    Counts, FinalOutcome, FoundEdges, Frontier, FrontierNews, FrontierWaker, LaneId, LinkRef, Put, StoreError,
-};
-use argiope_core::schedule::keeper::Settled;
-use argiope_runtime::keeper_thread::VisitConsumer;
-use argiope_runtime::writer_thread::CommitFrontier;
+use std::task::Poll;
 
-use crate::Page;
+use crate::blocking::block_on;
+use crate::{Crawl, CrawlHandle, Error, Page, Summary};
 
-/// Receives the pages of a crawl, in the order of completion, on the crawl's writer thread. A slow sink slows the
-/// crawl.
+/// Any error of a [`Sink`]. The operator `?` converts all error types to it.
+pub type SinkError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Receives the pages of a crawl, in the order of completion, on the thread that called
+/// [`CrawlBuilder::run`](crate::CrawlBuilder::run). A slow sink slows the crawl.
 ///
-/// ```
-/// struct Titles;
+/// The crawl borrows the sink, so that its state can be used afterwards. An error ends the crawl. A panic is not
+/// caught: it ends the crawl and continues in the caller.
 ///
-/// impl argiope::Sink for Titles {
-///     fn page(&mut self, page: argiope::Page) {
-///         println!("{} {:?}", page.url(), page.title());
+/// ```no_run
+/// use argiope::{Crawl, CrawlHandle, Page, Sink, SinkError};
+///
+/// struct Titles(Vec<String>);
+///
+/// impl Sink for Titles {
+///     fn page(&mut self, page: Page, _crawl: &CrawlHandle) -> Result<(), SinkError> {
+///         self.0.push(page.title().ok_or("a page without a title")?.to_owned());
+///         Ok(())
 ///     }
 /// }
+///
+/// # fn main() -> Result<(), argiope::Error> {
+/// let mut titles = Titles(Vec::new());
+/// Crawl::builder("https://example.com/").run(&mut titles)?;
+/// println!("{:?}", titles.0);
+/// # Ok(())
+/// # }
 /// ```
-pub trait Sink: Send {
-    /// Called for each settled page. If the crawl has a directory, the page is already durable.
-    fn page(&mut self, page: Page);
+pub trait Sink {
+    /// Called for each settled page. If the crawl has a directory, the result is already durable. `crawl` adds requests.
+    ///
+    /// # Errors
+    ///
+    /// The page cannot be processed. This ends the crawl; the next run in the same directory delivers the page again.
+    fn page(&mut self, page: Page, crawl: &CrawlHandle) -> Result<(), SinkError>;
 
-    /// Called when no page may follow for a while, so that buffered data can be written.
-    fn flush(&mut self) {}
-}
-
-impl<F: FnMut(Page) + Send> Sink for F {
-    fn page(&mut self, page: Page) {
-        self(page);
+    /// Called when no page may follow for a while and at the end, so that buffered data can be written.
+    ///
+    /// # Errors
+    ///
+    /// The data cannot be written. This ends the crawl.
+    fn flush(&mut self) -> Result<(), SinkError> {
+        Ok(())
     }
 }
 
-/// Adapter that passes pages to a [`Sink`].
-pub(crate) struct SinkConsumer<S>(pub S);
+/// A closure as a sink.
+pub(crate) struct ClosureSink<F>(pub F);
 
-impl<S: Sink> VisitConsumer for SinkConsumer<S> {
-    fn take(&mut self, settled: Settled) {
-        if settled.visit.is_page() {
-            self.0.page(Page::new(settled.visit));
+impl<F: FnMut(Page, &CrawlHandle) -> Result<(), SinkError>> Sink for ClosureSink<F> {
+    fn page(&mut self, page: Page, crawl: &CrawlHandle) -> Result<(), SinkError> {
+        (self.0)(page, crawl)
+    }
+}
+
+/// Passes all pages of a crawl to a sink.
+pub(crate) fn run(mut crawl: Crawl, sink: &mut (impl Sink + ?Sized)) -> Result<Summary, Error> {
+    let handle = crawl.handle();
+    let failed = loop {
+        // Flushed once for each pause, before this thread waits.
+        let mut flushed = None;
+        let next = block_on(|context| match crawl.poll_page(context) {
+            Poll::Pending if flushed.is_none() => match flushed.insert(sink.flush()) {
+                Ok(()) => Poll::Pending,
+                Err(_) => Poll::Ready(None),
+            },
+            polled => polled,
+        });
+        if let Some(Err(error)) = flushed {
+            break Some(Error::sink("to flush", error));
+        }
+        let Some(page) = next else { break None };
+        let url = page.url().clone();
+        if let Err(error) = sink.page(page, &handle) {
+            break Some(Error::sink(&format!("at {url}"), error));
+        }
+    };
+    match failed {
+        Some(error) => {
+            crawl.abandon();
+            Err(error)
+        }
+        None => {
+            let flushed = sink.flush().map_err(|error| Error::sink("to flush", error));
+            let summary = crawl.close_blocking()?;
+            flushed.map(|()| summary)
         }
     }
-
-    fn flush(&mut self) {
-        self.0.flush();
-    }
 }
-
-/// Adapter for a custom frontier, which is not committed to a crawl directory.
-pub(crate) struct OwnFrontier<F>(pub F);
-
-impl<F: Frontier> Frontier for OwnFrontier<F> {
-    fn offer(&mut self, link: LinkRef<'_>) -> Result<Option<LaneId>, StoreError> {
-        self.0.offer(link)
-    }
-
-    fn is_known(&self, url: UrlRef<'_>, kind: LinkKind) -> Result<bool, StoreError> {
-        self.0.is_known(url, kind)
-    }
-
-    fn take(&mut self, lane: LaneId, max_links: usize) -> Result<Vec<Link>, StoreError> {
-        self.0.take(lane, max_links)
-    }
-
-    fn settle(&mut self, link: &Link, final_outcome: FinalOutcome<'_>) -> Result<(), StoreError> {
-        self.0.settle(link, final_outcome)
-    }
-
-    fn give_back(&mut self, link: Link) -> Result<(), StoreError> {
-        self.0.give_back(link)
-    }
-
-    fn set_waker(&mut self, waker: FrontierWaker) {
-        self.0.set_waker(waker);
-    }
-
-    fn mark_sent(&mut self, link: &Link) -> Result<(), StoreError> {
-        self.0.mark_sent(link)
-    }
-
-    fn put_back(&mut self, link: Link) -> Result<(), StoreError> {
-        self.0.put_back(link)
-    }
-
-    fn has_lane(&self, host: &str) -> bool {
-        self.0.has_lane(host)
-    }
-
-    fn keep_edges(&mut self, edges: &FoundEdges<'_>) -> Result<(), StoreError> {
-        self.0.keep_edges(edges)
-    }
-
-    fn news(&mut self) -> Result<Vec<FrontierNews>, StoreError> {
-        self.0.news()
-    }
-
-    fn lane_of(&mut self, host: &str) -> Result<LaneId, StoreError> {
-        self.0.lane_of(host)
-    }
-
-    fn lane_name(&self, lane: LaneId) -> Option<&str> {
-        self.0.lane_name(lane)
-    }
-
-    fn queued_in(&self, lane: LaneId) -> u64 {
-        self.0.queued_in(lane)
-    }
-
-    fn lanes_with_work(&self) -> Vec<LaneId> {
-        self.0.lanes_with_work()
-    }
-
-    fn counts(&self) -> Counts {
-        self.0.counts()
-    }
-
-    fn keep_note(&mut self, about: Option<LaneId>, note: &[u8]) -> Result<(), StoreError> {
-        self.0.keep_note(about, note)
-    }
-
-    fn note(&mut self, about: Option<LaneId>) -> Result<Option<Vec<u8>>, StoreError> {
-        self.0.note(about)
-    }
-
-    fn is_recrawl(&self) -> bool {
-        self.0.is_recrawl()
-    }
-
-    fn earlier(&mut self, url: UrlRef<'_>, kind: LinkKind) -> Result<Option<Vec<u8>>, StoreError> {
-        self.0.earlier(url, kind)
-    }
-
-    fn put(&mut self, links: Vec<Link>) -> Result<Put, StoreError> {
-        self.0.put(links)
-    }
-
-    fn is_done(&self) -> bool {
-        self.0.is_done()
-    }
-}
-
-impl<F: Frontier> CommitFrontier for OwnFrontier<F> {}

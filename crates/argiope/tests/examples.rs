@@ -13,11 +13,22 @@ fn start() -> (RunningWeb, String) {
     (PracticeWeb::new().site(site).start().expect("the practice web starts"), root)
 }
 
-/// Runs an example and returns its output.
-fn run(name: &str, arguments: &[&str]) -> String {
+/// The path of an example.
+fn program(name: &str) -> PathBuf {
     let tests = std::env::current_exe().expect("this program has a path");
     let build = tests.parent().and_then(|deps| deps.parent()).expect("tests are in target/PROFILE/deps");
-    let program: PathBuf = build.join("examples").join(name);
+    let program = build.join("examples").join(name);
+    if program.exists() {
+        return program;
+    }
+    // With a separate build directory, only programs are in `target`.
+    let target = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target");
+    target.join(build.file_name().expect("a profile")).join("examples").join(name)
+}
+
+/// Runs an example and returns its output.
+fn run(name: &str, arguments: &[&str]) -> String {
+    let program = program(name);
     let output = Command::new(&program).args(arguments).output();
     let output = output.unwrap_or_else(|error| panic!("{} does not run: {error}", program.display()));
     assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
@@ -162,4 +173,28 @@ fn feed_keeps_page_and_depth() {
     let printed = run("feed", &[&root]);
     assert!(printed.contains("product/8 depth 1\n"), "{printed}");
     assert_eq!(printed.matches("depth 1").count(), 8, "{printed}");
+}
+
+#[test]
+fn handle_fetches_what_another_thread_reads() {
+    use std::io::Write as _;
+    use std::process::Stdio;
+
+    let (_web, root) = start();
+    let mut child = Command::new(program("handle"))
+        .arg(&root)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the example runs");
+    let mut input = child.stdin.take().expect("a pipe");
+    write!(input, "{root}guide\nnot a URL\n{root}terms\n").expect("it reads");
+    drop(input);
+    let output = child.wait_with_output().expect("it ends");
+    let printed = String::from_utf8(output.stdout).expect("UTF-8");
+    assert!(output.status.success() && printed.contains("request 1: "), "{printed}");
+    assert!(
+        printed.contains(&format!("ok {root}guide\n")) && printed.contains(&format!("ok {root}terms\n")),
+        "{printed}"
+    );
 }

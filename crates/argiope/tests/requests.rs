@@ -116,7 +116,7 @@ fn a_login_works_over_tls_and_http2_with_every_engine() {
             (config.engine, config.http, config.ca_cert) = (engine, http, Some(authority));
         }));
         check_login(&pages, &web, &format!("{engine:?} {http:?}"));
-        let spoken = pages.iter().find_map(|page| page.facts.http);
+        let spoken = pages.iter().find_map(|page| page.facts().http);
         assert_eq!(spoken, Some(if http == HttpVersion::Auto { "2" } else { "1.1" }), "{engine:?}");
     }
 }
@@ -141,7 +141,7 @@ fn a_long_body_arrives_whole_over_every_version() {
         });
         let request = Request::post(&format!("{root}big")).expect("an address").body(body.clone());
         let pages = fetch(builder, vec![request]);
-        assert!(pages.iter().all(Page::is_ok) && pages.len() == 1, "{http:?}: {:?}", pages[0].facts.error);
+        assert!(pages.iter().all(Page::is_ok) && pages.len() == 1, "{http:?}: {:?}", pages[0].error());
         assert!(posts(&web)[0].body.as_bytes() == body, "{http:?}: {} bytes arrived", posts(&web)[0].body.len());
     }
 }
@@ -199,7 +199,7 @@ fn a_post_gets_a_connection_of_its_own() {
         let (web, root) = serve(site.page("/post", Response::html("y")));
         let builder = quiet(&root).configure(|config| config.engine = engine);
         let pages = fetch(builder, vec![Request::post(&format!("{root}post")).expect("an address").body("x")]);
-        assert!(pages[0].is_ok(), "{engine:?}: {:?}", pages[0].facts.error);
+        assert!(pages[0].is_ok(), "{engine:?}: {:?}", pages[0].error());
         assert_eq!(posts(&web).len(), 1, "{engine:?}");
     }
 }
@@ -226,7 +226,14 @@ fn a_post_that_was_sent_before_a_crash_is_not_sent_again() {
     let hang = format!("{root}hang");
     block_on(async {
         let mut crawl = quiet(&root).directory(&before).start().await.expect("it starts");
+        let _hold = crawl.handle().hold().expect("it runs");
         crawl.next().await.expect("the root");
+        // The root is processed: asking for the next page says so.
+        {
+            let mut next = std::pin::pin!(crawl.next());
+            let polled = std::future::poll_fn(|context| std::task::Poll::Ready(next.as_mut().poll(context))).await;
+            assert!(polled.is_pending(), "there is nothing else to read");
+        }
         let post = Request::post(&hang).expect("an address").user_data(json!({"order": 7}));
         crawl.feed([post.clone().body("first"), post.body("first, but marked").idempotent()]).expect("requests");
         assert!(web.wait_until(Duration::from_secs(20), |web| posts(web).len() == 2), "both are sent");
@@ -253,12 +260,12 @@ fn a_post_that_was_sent_before_a_crash_is_not_sent_again() {
         crawl.close().await.expect("it ends well");
         pages
     });
-    let states: Vec<_> = pages.iter().map(|page| (page.outcome(), page.facts.error.clone())).collect();
+    let states: Vec<_> = pages.iter().map(|page| (page.outcome(), page.error().cloned())).collect();
     let refused = pages
         .iter()
         .find(|page| page.outcome() == Outcome::Refused)
         .unwrap_or_else(|| panic!("the request that was not repeated: {states:?}"));
-    assert_eq!(refused.facts.error.as_ref().map(|failure| failure.kind), Some(ErrorKind::NotRepeated));
+    assert_eq!(refused.error().map(|failure| failure.kind), Some(ErrorKind::NotRepeated));
     assert_eq!((refused.user_data(), refused.method()), (&json!({"order": 7}), Method::Post));
     let sent = posts(&web);
     assert_eq!(sent.iter().filter(|request| request.body == "first").count(), 1, "{sent:?}");
@@ -320,26 +327,6 @@ fn what_cannot_be_sent_is_an_error() {
 }
 
 #[test]
-fn settings_without_an_effect_are_errors() {
-    type Set = fn(&mut Config);
-    let cases: [(&str, Set); 9] = [
-        ("csv", |config| config.csv = Some("pages.csv".into())),
-        ("fresh", |config| config.fresh = true),
-        ("recrawl", |config| config.recrawl = true),
-        ("input", |config| config.input = Some("roots.txt".into())),
-        ("jsonl", |config| config.jsonl = Some("out.jsonl".into())),
-        ("warc", |config| config.warc = true),
-        ("serve", |config| config.serve = Some(([127, 0, 0, 1], 1).into())),
-        ("max_disk", |config| config.max_disk = Some(argiope_core::rules::Size(1 << 30))),
-        ("log_skips", |config| config.log_skips = true),
-    ];
-    for (key, set) in cases {
-        let error = block_on(Crawl::builder("http://127.5.1.9/").configure(set).start()).err().expect(key);
-        assert_eq!(error.as_config().map(|error| error.key), Some(key), "{error}");
-    }
-}
-
-#[test]
 fn hooks_see_requests_and_responses() {
     let site = Site::http("127.5.1.10:0").expect("a loopback address");
     let page = "<a href=/a>  Read\n <b>more</b></a><a href=/b rel='nofollow tag'><img alt='A &amp; B' src=/i></a><a href=/c>Log out</a>\
@@ -369,13 +356,13 @@ fn hooks_see_requests_and_responses() {
             .map(|(text, rel)| (text.into(), rel.into()))
     );
     let of = |path: &str| pages.iter().find(|page| page.url().path() == path).expect("a page");
-    let reason = |path: &str| of(path).facts.error.as_ref().map(|failure| failure.message.to_string());
+    let reason = |path: &str| of(path).error().map(|failure| failure.message.to_string());
     assert_eq!(reason("/b").as_deref(), Some("not this one"));
-    assert_eq!(reason("/a").as_deref(), Some("the request hook panicked"));
+    assert_eq!(reason("/a").as_deref(), Some("the closure on_request panicked: a bug in the closure"));
     assert_eq!((of("/a").outcome(), of("/b").outcome()), (Outcome::Refused, Outcome::Refused));
     let big = of("/big");
-    assert_eq!((big.is_ok(), big.facts.bytes_body, big.title()), (true, 0, None));
-    assert_eq!(big.facts.truncated, Some(argiope_core::Truncated::Hook));
+    assert_eq!((big.is_ok(), big.facts().bytes_body, big.title()), (true, 0, None));
+    assert_eq!(big.truncated(), Some(argiope_core::Truncated::Hook));
     let requests = web.log();
     assert_eq!(requests.iter().map(|request| &*request.path).collect::<Vec<_>>(), ["/", "/big"]);
     assert!(requests.iter().all(|request| request.user_agent == "hooked"), "{requests:?}");
@@ -385,7 +372,8 @@ fn hooks_see_requests_and_responses() {
 fn a_form_sends_what_a_browser_would() {
     let form = "<form action=/to method=post>\
                 <select name=many multiple><option value=a selected>A<option value=b selected>B<option value=c>C</select>\
-                <select name=one><option>x<option selected>y</select><input name=tag value=old></form>";
+                <select name=one><option>x<option selected>y</select><input name=tag value=old>\
+                <textarea name=long>\n  first &amp; second\n\n  third</textarea></form>";
     let site = Site::http("127.5.2.31:0").expect("an address").page("/", Response::html(form));
     let (web, root) = serve(site.page("/to", Response::html("x")));
     block_on(async {
@@ -395,7 +383,8 @@ fn a_form_sends_what_a_browser_would() {
         crawl.feed([request]).expect("it can be sent");
         crawl.next().await.expect("the response");
     });
-    assert_eq!(posts(&web)[0].body, "many=a&many=b&one=y&tag=1&tag=2");
+    let long = "++first+%26+second%0D%0A%0D%0A++third";
+    assert_eq!(posts(&web)[0].body, format!("many=a&many=b&one=y&long={long}&tag=1&tag=2"));
 }
 
 #[test]
@@ -413,4 +402,102 @@ fn requests_after_the_end_are_refused() {
         let error = crawl.feed([&*root, "/relative"]).expect_err("not absolute");
         assert!(error.to_string().starts_with("request 2: "), "{error}");
     });
+}
+
+#[test]
+fn a_multipart_form_is_sent_as_a_browser_would() {
+    let form = "<form action=/to method=POST enctype=multipart/form-data><input name='a\"b' value='----argiope-form-0'>\
+                <textarea name=text>one\ntwo</textarea><input type=file name=upload></form>\
+                <form id=plain method=post enctype=text/plain></form>";
+    let site = Site::http("127.5.2.33:0").expect("an address").page("/", Response::html(form));
+    let (web, root) = serve(site.page("/to", Response::html("x")));
+    block_on(async {
+        let mut crawl = quiet(&root).start().await.expect("it starts");
+        let page = crawl.next().await.expect("the root");
+        let error = Request::from_form(&page, "#plain", []).expect_err("text/plain");
+        assert!(error.is_input() && error.to_string().contains("text/plain"), "{error}");
+        crawl.feed([Request::from_form(&page, "form", []).expect("a form")]).expect("it can be sent");
+        crawl.next().await.expect("the response");
+    });
+    let sent = &posts(&web)[0];
+    let kind = sent.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+    assert_eq!(kind.map(|(_, value)| &**value), Some("multipart/form-data; boundary=----argiope-form-1"));
+    let part = |head: &str, value: &str| {
+        format!("------argiope-form-1\r\nContent-Disposition: form-data; {head}\r\n\r\n{value}\r\n")
+    };
+    let file = "name=\"upload\"; filename=\"\"\r\nContent-Type: application/octet-stream";
+    let body = part("name=\"a%22b\"", "----argiope-form-0") + &part("name=\"text\"", "one\r\ntwo") + &part(file, "");
+    assert_eq!(sent.body, body + "------argiope-form-1--\r\n");
+}
+
+#[test]
+fn roots_can_be_requests() {
+    let site = Site::http("127.5.2.34:0").expect("an address").fallback(Response::html("<a href=/next>x</a>"));
+    let (web, root) = serve(site);
+    let post = |body: &str| Request::post(&format!("{root}search")).expect("an address").body(body);
+    let folder = tempfile::tempdir().expect("a folder");
+    let start = || {
+        let builder = Crawl::builder(post("first").user_data(json!({"page": 1})).header("X-Token", "t"));
+        let builder = builder.root(post("second").priority(3)).root(format!("{root}search")).root(root.as_str());
+        builder.robots(RobotsPolicy::Ignore).directory(folder.path().join("roots.crawl")).start_blocking()
+    };
+    let pages: Vec<Page> = start().expect("it starts").collect();
+    let mut seen: Vec<String> =
+        web.log().iter().map(|request| format!("{} {} {}", request.method, request.path, request.body)).collect();
+    seen.sort();
+    assert_eq!(seen, ["GET / ", "GET /next ", "GET /search ", "POST /search first", "POST /search second"]);
+    let first = pages.iter().find(|page| !page.user_data().is_null()).expect("user data comes back");
+    assert_eq!((first.user_data(), first.method(), first.depth()), (&json!({"page": 1}), Method::Post, 0));
+    let token = |request: &&SeenRequest| request.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("x-token"));
+    assert_eq!(web.log().iter().filter(token).count(), 1);
+    assert_eq!(start().expect("it resumes").count(), 0, "all roots are known");
+    let bad = Crawl::builder(post("x").header("Host", "y")).start_blocking().expect_err("a header that frames");
+    assert!(bad.is_input(), "{bad}");
+}
+
+#[test]
+fn json_is_read_with_positions_of_errors() {
+    let json = |text: &str| Response::html(text).content_type("application/json");
+    let site = Site::http("127.5.2.35:0").expect("an address").page("/", Response::links(["/good", "/bad"]));
+    let site = site.page("/good", json("\u{feff}{\"orb\": [7]}")).page("/bad", json("{\"orb\":\n 7]"));
+    let (_web, root) = serve(site);
+    let read = |bodies| -> Vec<Page> { quiet(&root).bodies(bodies).start_blocking().expect("it starts").collect() };
+    let pages = read(argiope::DeliveredBodies::Text);
+    let of = |path: &str| pages.iter().find(|page| page.url().path() == path).expect("a page");
+    let good: std::collections::HashMap<String, Vec<u8>> = of("/good").json().expect("JSON");
+    assert_eq!(good["orb"], [7]);
+    let error = of("/bad").json::<serde_json::Value>().expect_err("broken JSON");
+    assert!(error.is_input() && std::error::Error::source(&error).is_some());
+    let message = error.to_string();
+    assert!(message.contains("/bad") && message.contains("line 2 column 3"), "{message}");
+    let pages = read(argiope::DeliveredBodies::Html);
+    let page = pages.iter().find(|page| page.url().path() == "/good").expect("a page");
+    let error = page.json::<serde_json::Value>().expect_err("the body was not kept");
+    assert!(error.to_string().contains("DeliveredBodies::Text"), "{error}");
+}
+
+#[test]
+fn panics_of_closures_are_named() {
+    let links = "<a href=/a>a</a><a href=/bad>bad</a><a href=/c>c</a>";
+    let site = Site::http("127.5.2.36:0").expect("an address").page("/", Response::html(links));
+    let (_web, root) = serve(site.fallback(Response::html("x")));
+    for engine in ENGINES {
+        let pages: Vec<Page> = quiet(&root)
+            .configure(|config| config.engine = engine)
+            .follow(|link| if link.text == "bad" { panic!("a bug in the filter") } else { true })
+            .on_response(|response| if response.url().path() == "/a" { panic!("a bug in the hook") } else { true })
+            .start_blocking()
+            .expect("it starts")
+            .collect();
+        let failure = |path: &str| {
+            let page = pages.iter().find(|page| page.url().path() == path).expect("a page");
+            let error = page.error().unwrap_or_else(|| panic!("{engine:?} {path}"));
+            (page.outcome(), error.kind, error.message.to_string())
+        };
+        let message = format!("the closure follow panicked: a bug in the filter (at the link to {root}bad)");
+        assert_eq!(failure("/"), (Outcome::Failed, ErrorKind::Hook, message), "{engine:?}");
+        let message = "the closure on_response panicked: a bug in the hook".to_owned();
+        assert_eq!(failure("/a"), (Outcome::Failed, ErrorKind::Hook, message), "{engine:?}");
+        assert_eq!(pages.len(), 2, "{engine:?}: links before the panic are followed");
+    }
 }

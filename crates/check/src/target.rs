@@ -38,9 +38,9 @@ pub(crate) fn resolve(href: &str, base: &BaseUrl, encoding: &'static Encoding, o
     match base.resolve(href, encoding, out) {
         Ok(()) => Target::Web,
         Err(BadUrl::Scheme) => Target::NotChecked,
-        Err(BadUrl::Syntax) => Target::Malformed("not a valid URL".into()),
         Err(BadUrl::Port) => Target::Malformed("not a valid port".into()),
         Err(BadUrl::TooLong) => Target::Malformed("longer than a URL may be".into()),
+        Err(_) => Target::Malformed("not a valid URL".into()),
     }
 }
 

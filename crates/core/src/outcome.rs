@@ -68,6 +68,7 @@ names! {
 
 names! {
     /// Why there was no usable response, or why it is incomplete.
+    #[non_exhaustive]
     ErrorKind {
         DnsNxdomain = "dns_nxdomain",
         DnsServfail = "dns_servfail",
@@ -97,7 +98,7 @@ names! {
         BlockedPort = "blocked_port",
         ParseLimit = "parse_limit",
         RobotsUnreachable = "robots_unreachable",
-        /// The library's request hook dropped it.
+        /// A closure of the library's user dropped the request, or panicked.
         Hook = "hook",
         /// An earlier run may have sent a form, and its result is not known.
         NotRepeated = "not_repeated",
@@ -107,6 +108,7 @@ names! {
 
 names! {
     /// Why a body is incomplete; the part that arrived is kept.
+    #[non_exhaustive]
     Truncated {
         /// A limit on size.
         Length = "length",

@@ -101,7 +101,7 @@ impl Drop for CrawlerProcess {
 
 /// Runs in the child: crawls and returns the cost.
 pub fn crawl(task: &CrawlTask) -> Result<CrawlCost, argiope_runtime::Error> {
-    let text = std::fs::read_to_string(&task.roots)?;
+    let text = std::fs::read_to_string(&task.roots).map_err(argiope_runtime::Error::system)?;
     let config = Config {
         roots: text.lines().map(str::to_owned).collect(),
         engine: task.engine,

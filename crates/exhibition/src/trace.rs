@@ -34,17 +34,17 @@ pub struct TraceLine {
 /// Fetches two pages on one thread: the first host responds after `slow`, the second after a third of it.
 pub fn trace(slow: Duration) -> Result<Vec<TraceLine>, Error> {
     let page = |title: &str| format!("<title>{title}</title>");
-    let one = Site::http("127.0.0.1:0")?.page("/1", Response::html(page("one")).delay(slow));
-    let two = Site::http("127.0.0.1:0")?.page("/2", Response::html(page("two")).delay(slow / 3));
+    let one = Site::http("127.0.0.1:0").map_err(Error::system)?.page("/1", Response::html(page("one")).delay(slow));
+    let two = Site::http("127.0.0.1:0").map_err(Error::system)?.page("/2", Response::html(page("two")).delay(slow / 3));
     let urls = [one.url("/1"), two.url("/2")];
-    let web = PracticeWeb::new().site(one).site(two).start()?;
+    let web = PracticeWeb::new().site(one).site(two).start().map_err(Error::system)?;
     let rules = Arc::new(argiope_runtime::rules(&Config { roots: urls.to_vec(), ..Config::default() })?);
     let clock = Clock::start();
     let story = Rc::new(RefCell::new(TraceWriter::new(clock)));
     let job_queue = JobQueue::new();
     let mut jobs = Vec::new();
     for (lane, url) in (0..).zip(&urls) {
-        let url = Url::parse(url).map_err(|error| std::io::Error::other(error.to_string()))?;
+        let url = Url::parse(url)?;
         let addresses: Arc<[IpAddr]> = url.host().parse::<IpAddr>().into_iter().collect();
         let (link, lane, purpose) = (Link::root(url, 0), LaneId(lane), Purpose::Page);
         jobs.push(Job {
@@ -67,8 +67,8 @@ pub fn trace(slow: Duration) -> Result<Vec<TraceLine>, Error> {
     let (ready, _) = std::sync::mpsc::channel();
     let worker = Worker { rules, clock, job_queue, visit_sender, notices, file_shortage, idle_limit, ready };
     let observer = Rc::clone(&story);
-    run_observed(worker, Some(move |event| observer.borrow_mut().handle(event)))?;
-    web.stop()?;
+    run_observed(worker, Some(move |event| observer.borrow_mut().handle(event))).map_err(Error::system)?;
+    web.stop().map_err(Error::system)?;
     let mut story = story.borrow_mut();
     story.push_line(false, "all fetches are finished: the run is over".to_owned());
     Ok(std::mem::take(&mut story.lines))

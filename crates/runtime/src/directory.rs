@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use argiope_core::rules::{Config, RobotsPolicy, Rules, Sitemaps};
-use argiope_core::schedule::carryover::Progress;
+use argiope_core::schedule::carryover::{Progress, UnreadPages};
 use argiope_core::schedule::frontier::{Counts, Frontier, StoreError, StoreErrorKind};
 use argiope_core::schedule::keeper::Changes;
 use argiope_store::disk::{self, CrawlSettings, DiskFrontier, Files, OutputHash, SettingChange};
@@ -130,6 +130,21 @@ impl Directory {
     /// Queues again the roots of a finished crawl that did not lead to a page; returns how many.
     pub fn requeue_failed_roots(&mut self) -> Result<u64, StoreError> {
         self.frontier.requeue_failed_roots()
+    }
+
+    /// Queues the pages again that the reader of an earlier run had not processed; returns how many. They count anew for
+    /// the limit on pages.
+    pub fn requeue_unread(&mut self) -> Result<u64, StoreError> {
+        let progress = self.progress()?;
+        let UnreadPages { pages, fetched } = progress.unread;
+        if pages == 0 {
+            return Ok(0);
+        }
+        let count = self.frontier.requeue_last_pages(usize::try_from(pages).unwrap_or(usize::MAX))?;
+        let pages = progress.pages.saturating_sub(fetched);
+        let progress = Progress { pages, unread: UnreadPages::default(), ..progress };
+        self.frontier.keep_note(None, &serde_json::to_vec(&progress).unwrap_or_default())?;
+        Ok(count)
     }
 
     pub fn counts(&self) -> Counts {

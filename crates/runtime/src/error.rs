@@ -12,7 +12,7 @@ use argiope_core::schedule::frontier::StoreError;
 /// Why a crawl could not start, or stopped before its end.
 ///
 /// The type is opaque, so that new causes are not breaking changes: ask with [`Error::is_config`], [`Error::is_store`],
-/// [`Error::is_input`], [`Error::is_engine`] and [`Error::is_internal`]. A failure of a single page is never an
+/// [`Error::is_input`], [`Error::is_sink`], [`Error::is_engine`] and [`Error::is_internal`]. A failure of a single page is never an
 /// `Error`: it is the page's outcome.
 #[derive(Clone, Debug)]
 pub struct Error {
@@ -25,14 +25,39 @@ enum Cause {
     Config(ConfigError),
     Input(Arc<dyn std::error::Error + Send + Sync>),
     Store(StoreError),
+    Sink { message: Box<str>, source: Arc<dyn std::error::Error + Send + Sync> },
     Engine { message: Box<str>, source: Option<Arc<io::Error>> },
     Internal(Box<str>),
+}
+
+/// Invalid input, with the error that was found in it.
+#[derive(Debug)]
+struct BadInput {
+    message: String,
+    source: Box<dyn std::error::Error + Send + Sync>,
+}
+
+impl fmt::Display for BadInput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for BadInput {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&*self.source)
+    }
 }
 
 impl Error {
     /// The engine could not start, or a worker thread died.
     pub fn engine(message: impl Into<Box<str>>, source: Option<io::Error>) -> Self {
         Self { cause: Cause::Engine { message: message.into(), source: source.map(Arc::new) } }
+    }
+
+    /// The operating system refused what the engine needs: a thread, a socket, a file descriptor.
+    pub fn system(error: io::Error) -> Self {
+        Self::engine(error.to_string(), Some(error))
     }
 
     /// A bug in Argiope.
@@ -45,8 +70,35 @@ impl Error {
         Self { cause: Cause::Input(Arc::from(Box::<dyn std::error::Error + Send + Sync>::from(message.into()))) }
     }
 
+    /// Input is invalid for a reason that has an error of its own, which becomes the source.
+    pub fn input_from(message: impl Into<String>, source: impl std::error::Error + Send + Sync + 'static) -> Self {
+        let error = BadInput { message: message.into(), source: Box::new(source) };
+        Self { cause: Cause::Input(Arc::new(error)) }
+    }
+
+    /// The user's own output failed; `when` is "at" and a URL, or the like.
+    pub fn sink(when: &str, source: Box<dyn std::error::Error + Send + Sync>) -> Self {
+        let message = format!("the sink failed {when}: {source}").into();
+        Self { cause: Cause::Sink { message, source: Arc::from(source) } }
+    }
+
+    /// The same error in other words, for example with the names of methods in place of flags.
+    #[must_use]
+    pub fn reworded(self, reword: impl Fn(&str) -> String, rename: impl Fn(&'static str) -> &'static str) -> Self {
+        let cause = match self.cause {
+            Cause::Config(ConfigError { key, value, problem }) => {
+                Cause::Config(ConfigError { key: rename(key), value, problem: reword(&problem) })
+            }
+            Cause::Store(StoreError { kind, message }) => Cause::Store(StoreError::new(kind, reword(&message))),
+            Cause::Engine { message, source } => Cause::Engine { message: reword(&message).into(), source },
+            Cause::Internal(message) => Cause::Internal(reword(&message).into()),
+            other @ (Cause::Input(_) | Cause::Sink { .. }) => other,
+        };
+        Self { cause }
+    }
+
     /// The operating system refused to start a thread.
-    pub(crate) fn no_thread(error: io::Error) -> Self {
+    pub fn no_thread(error: io::Error) -> Self {
         Self::engine(format!("the crawl's threads could not be started: {error}"), Some(error))
     }
 
@@ -63,6 +115,11 @@ impl Error {
     /// The crawl directory or another file could not be read or written.
     pub fn is_store(&self) -> bool {
         matches!(self.cause, Cause::Store(_))
+    }
+
+    /// The user's own output failed: [`std::error::Error::source`] is its error.
+    pub fn is_sink(&self) -> bool {
+        matches!(self.cause, Cause::Sink { .. })
     }
 
     /// The engine could not start, or one of its threads died.
@@ -91,6 +148,7 @@ impl Error {
             Cause::Config(_) => "correct the setting and start again",
             Cause::Input(_) => "correct the address, selector, rule or request that the message names",
             Cause::Store(_) => "check the crawl directory and its file system; committed pages are safe",
+            Cause::Sink { .. } => "correct the sink; start again to resume in a crawl directory",
             Cause::Engine { .. } => "check the limits on threads and open files; start again to resume",
             Cause::Internal(_) => "please report this bug; start again to resume",
         }
@@ -103,7 +161,9 @@ impl fmt::Display for Error {
             Cause::Config(error) => error.fmt(f),
             Cause::Input(error) => error.fmt(f),
             Cause::Store(error) => error.fmt(f),
-            Cause::Engine { message, .. } | Cause::Internal(message) => f.write_str(message),
+            Cause::Sink { message, .. } | Cause::Engine { message, .. } | Cause::Internal(message) => {
+                f.write_str(message)
+            }
         }
     }
 }
@@ -115,6 +175,7 @@ impl std::error::Error for Error {
             Cause::Config(error) => error.source(),
             Cause::Input(error) => error.source(),
             Cause::Store(error) => error.source(),
+            Cause::Sink { source, .. } => Some(&**source),
             Cause::Engine { source, .. } => source.as_deref().map(|source| source as _),
             Cause::Internal(_) => None,
         }
@@ -145,13 +206,6 @@ impl From<RuleError> for Error {
     }
 }
 
-/// The operating system refused a resource that the engine needs, such as a thread, a socket or a file descriptor.
-impl From<io::Error> for Error {
-    fn from(error: io::Error) -> Self {
-        Self::engine(error.to_string(), Some(error))
-    }
-}
-
 impl From<StoreError> for Error {
     fn from(error: StoreError) -> Self {
         Self { cause: Cause::Store(error) }
@@ -176,9 +230,12 @@ mod tests {
         assert!(store.is_store() && store.to_string() == "the disk is full");
         let engine = Error::no_thread(io::Error::other("too many"));
         assert!(engine.is_engine() && engine.to_string().ends_with("too many") && engine.source().is_some());
+        let sink = Error::sink("at http://h/", "disk on fire".into());
+        assert!(sink.is_sink() && sink.to_string() == "the sink failed at http://h/: disk on fire");
+        assert_eq!(sink.source().map(ToString::to_string).as_deref(), Some("disk on fire"));
         let internal = Error::internal("a bug");
         assert!(internal.is_internal() && internal.source().is_none());
-        let advice = [config, store, engine, internal].map(|error| error.advice());
+        let advice = [config, store, sink, engine, internal].map(|error| error.advice());
         assert!(advice.iter().all(|advice| !advice.is_empty()));
     }
 }

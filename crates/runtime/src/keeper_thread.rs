@@ -3,6 +3,7 @@
 //! All decisions are made by [`Keeper`]; this file only passes messages and waits. All events arrive in one inbox, so
 //! there is one place to wait, and a crawl ends as soon as there is nothing left to wait for.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
@@ -12,6 +13,7 @@ use argiope_core::budget::MemoryPart;
 use argiope_core::control::{Control, ControlVerdict};
 use argiope_core::output::record::WallClock;
 use argiope_core::rules::Rules;
+use argiope_core::schedule::carryover::UnreadPages;
 use argiope_core::schedule::frontier::FrontierWaker;
 use argiope_core::schedule::job::{Job, SendReporter, SentRequest};
 use argiope_core::schedule::keeper::{Changes, End, Keeper, Order, Settled};
@@ -48,8 +50,13 @@ pub enum KeeperMessage {
     Feed(Vec<Link>),
     /// Fetch this robots.txt, but no pages of its host.
     Robots(Url),
-    /// The reader of the visits has read this many pages and waits for more.
+    /// The reader of the visits has processed this many pages.
     Read(u64),
+    /// The crawl waits for more links until there are as many [`KeeperMessage::Release`]s.
+    Hold,
+    Release,
+    /// The reader takes no more pages.
+    Detach,
     /// A commit is durable.
     Durable(CommitBatch),
     /// The writer has failed.
@@ -85,11 +92,18 @@ pub struct KeeperHandle {
 
 /// The result of a crawl.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Summary {
+    /// Why it ended.
     pub end: End,
+    /// Counts of this run.
     pub tally: CrawlTally,
     /// The number of known URLs that are not finished.
     pub left: u64,
+    /// The number of pages that the reader of the library has not processed. The next run in the crawl directory
+    /// delivers them again.
+    pub unread: u64,
+    /// How long the run took.
     pub elapsed: Duration,
     /// The changes since the last round, if there was one.
     pub changes: Option<Changes>,
@@ -159,7 +173,14 @@ struct KeeperLoop<F> {
     drain_until: Time,
     /// How many pages were passed to the consumer, or are about to be.
     delivered: u64,
+    /// Whether a user of the library reads the pages and may add links.
     open: bool,
+    /// The pages that the reader has not processed, in order: whether each was fetched.
+    unread: VecDeque<bool>,
+    /// The reader takes no more pages.
+    reader_left: bool,
+    /// How often the crawl is held open.
+    holds: usize,
     next_memory_check: Time,
     /// `--max-disk`.
     disk: Option<DiskLimit>,
@@ -249,6 +270,9 @@ impl<F: CommitFrontier> KeeperLoop<F> {
             drain_until: Time::NEVER,
             delivered: 0,
             open,
+            unread: VecDeque::new(),
+            reader_left: false,
+            holds: 0,
             next_memory_check: Time::ZERO,
             disk,
             visits: FairQueue::default(),
@@ -277,8 +301,10 @@ impl<F: CommitFrontier> KeeperLoop<F> {
             }
             Ok(end)
         });
-        let left = self.keeper.unfinished();
         let elapsed = clock.now() - Time::ZERO;
+        let end = end.and_then(|end| self.wait_for_reader(messages).map(|()| end));
+        let left = self.keeper.unfinished();
+        let unread = self.unread.len() as u64;
         let Self { mut keeper, mut commits, tally, pool, has_run_records, .. } = self;
         let end = end.and_then(|end| {
             if has_run_records {
@@ -298,7 +324,8 @@ impl<F: CommitFrontier> KeeperLoop<F> {
         pool.shut_down(mode);
         let end = end?;
         written?;
-        Ok(Summary { end, left, elapsed, tally, changes: keeper.progress().changes, cuts: keeper.cuts(), notices })
+        let (changes, cuts) = (keeper.progress().changes, keeper.cuts());
+        Ok(Summary { end, left, unread, elapsed, tally, changes, cuts, notices })
     }
 
     /// Hands out all jobs that are due.
@@ -363,6 +390,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
             self.commits.wake()?;
             self.collect_settled(now)?;
             if self.commits.is_time(now) {
+                self.note_unread();
                 self.keeper.note_progress(now)?;
                 self.commits.send(self.keeper.frontier_mut())?;
             }
@@ -417,6 +445,40 @@ impl<F: CommitFrontier> KeeperLoop<F> {
         self.collect_settled(now)
     }
 
+    /// Delivers the last pages of a crawl directory and waits until the reader has processed them, or has left: the last
+    /// commit says which pages the next run has to deliver again.
+    fn wait_for_reader(&mut self, messages: &Receiver<KeeperMessage>) -> Result<(), Error> {
+        if !self.open || !self.commits.is_durable() {
+            return Ok(());
+        }
+        if !self.unread.is_empty() && !self.reader_left {
+            self.note_unread();
+            self.keeper.note_progress(self.clock.now())?;
+            self.commits.send(self.keeper.frontier_mut())?;
+        }
+        while !self.unread.is_empty() && !self.reader_left {
+            let Ok(message) = messages.recv() else { break };
+            self.receive(message)?;
+        }
+        self.note_unread();
+        Ok(())
+    }
+
+    /// Passes the number of unread pages to the keeper, for the next commit.
+    fn note_unread(&mut self) {
+        if self.open && self.commits.is_durable() {
+            let fetched = self.unread.iter().filter(|fetched| **fetched).count() as u64;
+            self.keeper.set_unread(UnreadPages { pages: self.unread.len() as u64, fetched });
+        }
+    }
+
+    /// Lets the crawl end when no work is left, unless the reader has pages to process or it is held open.
+    fn update_open(&mut self) {
+        if self.open {
+            self.keeper.set_open(self.holds > 0 || (!self.unread.is_empty() && !self.reader_left));
+        }
+    }
+
     /// Processes one message; returns whether to end at once.
     fn receive(&mut self, messages: KeeperMessage) -> Result<bool, Error> {
         let now = self.clock.now();
@@ -434,9 +496,28 @@ impl<F: CommitFrontier> KeeperLoop<F> {
             KeeperMessage::Read(count) => {
                 // Count settled visits that are about to be delivered, too.
                 self.collect_settled(now)?;
-                if self.open {
-                    self.keeper.set_open(count < self.delivered);
+                let left = usize::try_from(self.delivered.saturating_sub(count)).unwrap_or(usize::MAX);
+                if left < self.unread.len() {
+                    self.unread.drain(..self.unread.len() - left);
+                    if self.commits.is_durable() {
+                        // The next commit says that these pages were processed.
+                        self.commits.touch(now);
+                    }
                 }
+                self.update_open();
+            }
+            KeeperMessage::Hold => {
+                self.holds += 1;
+                self.update_open();
+            }
+            KeeperMessage::Release => {
+                self.holds = self.holds.saturating_sub(1);
+                self.collect_settled(now)?;
+                self.update_open();
+            }
+            KeeperMessage::Detach => {
+                self.reader_left = true;
+                self.update_open();
             }
             KeeperMessage::Durable(batch) => self.commits.durable(&batch, self.keeper.frontier_mut())?,
             KeeperMessage::Fault(fault) => return Err(fault),
@@ -458,12 +539,17 @@ impl<F: CommitFrontier> KeeperLoop<F> {
             KeeperMessage::Control(control, answer) => {
                 let verdict = self.keeper.control(&control, now)?;
                 if verdict == ControlVerdict::Done {
+                    self.collect_settled(now)?;
+                    self.note_unread();
                     self.keeper.note_progress(now)?;
                     self.commits.send(self.keeper.frontier_mut())?;
                 }
                 let _ = answer.send(verdict.into_result());
             }
-            KeeperMessage::Leave => return Ok(true),
+            KeeperMessage::Leave => {
+                self.reader_left = true;
+                return Ok(true);
+            }
             KeeperMessage::Wake => {}
         }
         Ok(false)
@@ -478,7 +564,12 @@ impl<F: CommitFrontier> KeeperLoop<F> {
                 // Until they are written, the record and the links are also in the buffer of the log.
                 held.resize(bytes + settled.line.len() * 2 + settled.visit.message.found.bytes());
             }
-            self.delivered += u64::from(settled.visit.is_page());
+            if settled.visit.is_page() {
+                self.delivered += 1;
+                if self.open {
+                    self.unread.push_back(settled.visit.is_fetched_page());
+                }
+            }
             self.commits.visit(settled, self.keeper.frontier_mut(), now)?;
         }
         Ok(())

@@ -81,7 +81,7 @@ pub(super) fn ask(
     }
     // Compiled with the user's roots: only they may be private and receive headers and logins.
     let mut rules = argiope_runtime::rules(&config)?;
-    rules.roots = urls.into_iter().map(|url| Root { candidates: vec![url] }).collect();
+    rules.roots = urls.into_iter().map(|url| Root { candidates: vec![url], requests: Vec::new() }).collect();
     rules.head_first = goal == FetchGoal::Status;
     rules.bodies.delivered = match goal {
         FetchGoal::Status => DeliveredBodies::None,

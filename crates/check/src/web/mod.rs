@@ -99,7 +99,7 @@ impl WebCheck {
         let urls = rules.roots.iter().flat_map(|root| &root.candidates);
         self.hosts.extend(urls.map(|url| without_www(url.host()).to_owned()));
         let mut site = self.site.lock().unwrap_or_else(PoisonError::into_inner);
-        site.fault.take().map_or(Ok(()), |error| Err(error.into()))
+        site.fault.take().map_or(Ok(()), |error| Err(Error::system(error)))
     }
 
     /// Adds a list of URLs, one per line, as a document that links to them.

@@ -221,7 +221,7 @@ fn check(
 ) -> Result<CheckReport, Error> {
     let folders = match targets.paths.as_slice() {
         [] => None,
-        paths => Some(FolderCheck::scan(paths, options, progress)?),
+        paths => Some(FolderCheck::scan(paths, options, progress).map_err(Error::system)?),
     };
     let remote = folders.as_ref().map(FolderCheck::remote_targets).unwrap_or_default();
     let mut report = CheckReport::default();
@@ -235,11 +235,11 @@ fn check(
     if config.insecure {
         warn_insecure();
     }
-    let mut web = WebCheck::new(config, options.clone(), Arc::clone(progress))?;
+    let mut web = WebCheck::new(config, options.clone(), Arc::clone(progress)).map_err(Error::system)?;
     if targets.list {
         let mut list = Vec::new();
-        std::io::stdin().lock().read_to_end(&mut list)?;
-        web.add_list(&String::from_utf8_lossy(&list))?;
+        std::io::stdin().lock().read_to_end(&mut list).map_err(Error::system)?;
+        web.add_list(&String::from_utf8_lossy(&list)).map_err(Error::system)?;
     }
     if !targets.sites.is_empty() {
         web.crawl()?;
@@ -248,7 +248,7 @@ fn check(
     if let Some(folders) = folders {
         report.merge(folders.finish(&faults));
     }
-    report.merge(web.finish(&faults)?);
+    report.merge(web.finish(&faults).map_err(Error::system)?);
     report.summary.external = faults.asked;
     Ok(report)
 }

@@ -17,7 +17,7 @@ use argiope_runtime::writer_thread::{CommitFrontier, OutputTarget};
 use argiope_runtime::{Error, engine_kind, run_lines};
 
 use super::control_socket::ControlSocket;
-use super::handle::{CrawlHandle, SharedFleet};
+use super::handle::{CrawlControl, SharedFleet};
 use super::interrupt::Interrupt;
 use super::record_stream::{RecordStream, RecordStreamFault};
 use super::serve::ServeError;
@@ -176,7 +176,7 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
         // A security warning: printed even with --quiet.
         let _ = writeln!(std::io::stderr(), "{}", in_tone(messages, "WARNING", INSECURE));
     }
-    let handle = CrawlHandle::new(folder.map(Path::to_owned), fleet);
+    let handle = CrawlControl::new(folder.map(Path::to_owned), fleet);
     let glance = handle.clone();
     let view = View::choose(!messages.quiet && !messages.no_progress, messages.log_json);
     let live = match LiveView::start(view, move || glance.glance()) {

@@ -1,4 +1,4 @@
-//! [`CrawlHandle`]: through it, other threads query and control a running crawl. Used by the live view, the dashboard,
+//! [`CrawlControl`]: through it, other threads query and control a running crawl. Used by the live view, the dashboard,
 //! the control socket and the signal handler.
 
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ pub type SharedFleet = Arc<Mutex<Option<FleetStatus>>>;
 
 /// A running crawl, for other threads.
 #[derive(Clone)]
-pub struct CrawlHandle(Arc<Shared>);
+pub struct CrawlControl(Arc<Shared>);
 
 struct Shared {
     /// The crawl directory, where there is one.
@@ -44,7 +44,7 @@ enum State {
     Running(Sender<KeeperMessage>),
 }
 
-impl CrawlHandle {
+impl CrawlControl {
     /// `fleet` is set while the crawl runs, if several processes share it.
     pub fn new(directory: Option<PathBuf>, fleet: SharedFleet) -> Self {
         let state = Mutex::new(State::NotYet(Vec::new()));
@@ -112,7 +112,7 @@ impl CrawlHandle {
     }
 }
 
-impl CrawlSource for CrawlHandle {
+impl CrawlSource for CrawlControl {
     fn status(&self) -> Option<Status> {
         self.ask(PATIENCE)?;
         let mut last = self.last();

@@ -373,7 +373,7 @@ pub fn headline(report: &CrawlReport) -> String {
         End::MaxBytes => "Stopped at the byte limit",
         End::MaxTime => "Stopped at the time limit",
         End::MaxDisk => "Stopped at the disk limit",
-        End::Interrupted => "Interrupted",
+        _ => "Interrupted",
     };
     let hosts = report.hosts.len() as u64;
     let more = if report.other_hosts.pages > 0 { "more than " } else { "" };

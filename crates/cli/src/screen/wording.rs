@@ -124,9 +124,11 @@ pub fn failure(kind: ErrorKind) -> &'static str {
         ErrorKind::BlockedPort => "uses a port that is blocked for web requests",
         ErrorKind::ParseLimit => "the page exceeds a parser limit",
         ErrorKind::RobotsUnreachable => "robots.txt could not be fetched, so nothing else may be",
-        ErrorKind::Hook => "dropped by a hook of the program",
+        ErrorKind::Hook => "dropped by a closure of the program, or the closure panicked",
         ErrorKind::NotRepeated => "may have been sent by an earlier run; not repeated",
         ErrorKind::Internal => "internal error; please report it",
+        // The tests check that every kind has its words.
+        _ => "",
     }
 }
 
@@ -138,6 +140,12 @@ pub fn status(code: u16) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_failure_has_words() {
+        let without: Vec<_> = ErrorKind::ALL.iter().filter(|kind| failure(**kind).is_empty()).collect();
+        assert!(without.is_empty(), "{without:?}");
+    }
 
     #[test]
     fn numbers_are_grouped_by_three() {

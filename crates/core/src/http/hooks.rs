@@ -1,9 +1,12 @@
 //! Hooks: code of the library's user that sees each request before it is sent, and the head of each response.
 
+use std::any::Any;
 use std::fmt::Debug;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::http::conn::Head;
 use crate::http::conn::request::{is_fixed, is_name, is_value};
+use crate::outcome::{ErrorKind, Failure};
 use crate::page::custom_request::Method;
 use crate::page::link::Link;
 use crate::page::url::Url;
@@ -19,6 +22,23 @@ pub trait RequestHook: Debug + Send + Sync {
 pub trait ResponseHook: Debug + Send + Sync {
     /// Whether the body is read.
     fn wants_body(&self, response: &ResponseStart<'_>) -> bool;
+}
+
+/// Calls a closure of the library's user. A panic becomes a failure that names the closure: it must neither end the
+/// crawl nor look like a fault of the crawler.
+///
+/// # Errors
+///
+/// The closure panicked.
+pub(crate) fn call_closure<T>(name: &str, call: impl FnOnce() -> T) -> Result<T, Failure> {
+    catch_unwind(AssertUnwindSafe(call))
+        .map_err(|panic| Failure::new(ErrorKind::Hook, format!("the closure {name} panicked: {}", panic_text(&*panic))))
+}
+
+/// The message of a panic.
+fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&'static str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }
 
 /// A request that is about to be sent.
@@ -42,6 +62,7 @@ impl Debug for OutgoingRequest<'_> {
 
 /// A header that cannot be sent: its name or value is malformed, or it frames the message.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct InvalidHeader {
     /// Its name.
     pub name: Box<str>,

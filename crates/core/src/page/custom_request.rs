@@ -15,6 +15,7 @@ pub const MAX_REQUEST_EXTRAS: usize = 1 << 20;
 /// The method of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
+#[non_exhaustive]
 pub enum Method {
     /// Ask for a page.
     #[default]

@@ -3,10 +3,9 @@
 //! Invariant: the links that a visit reports are in scope, followable and distinct; every rejection is counted under
 //! the rule that decided. Real and simulated fetches both use this module.
 
-use std::sync::Arc;
-
 use hashbrown::HashSet;
 
+use crate::http::hooks::call_closure;
 use crate::outcome::{ErrorKind, Failure};
 use crate::page::follow_list::FollowList;
 use crate::page::link::{FoundLink, LinkKind, LinkList};
@@ -22,8 +21,10 @@ const EXAMPLE: usize = 1_000;
 /// Total bytes of URLs that one page may add. A long base URL turns a little markup into very many bytes.
 pub(crate) const MAX_FOLLOW_BYTES: usize = 4 << 20;
 
-/// A link of a page, as passed to a [`LinkFilter`].
+/// A link of a page, as passed to a [`LinkFilter`]. A URL that a page links to several times is passed once, with the
+/// text and the `rel` attribute of its first link that has them.
 #[derive(Clone, Copy)]
+#[non_exhaustive]
 pub struct PageLink<'a> {
     /// The target.
     pub url: UrlRef<'a>,
@@ -59,7 +60,7 @@ pub fn links(visit: &mut Visit, links: &LinkList, nofollow: bool, rules: &Rules)
     let mut judging = rules.scope.judging();
     // A page that is embedded as a resource is not followed further: its own resources could be anywhere.
     let is_embedded = visit.link.kind == LinkKind::Asset && visit.findings.facts.is_some();
-    let mut bytes = 0;
+    let (mut bytes, mut panic) = (0, None);
     for link in links.iter() {
         let is_wanted = link.kind.is_page() || (rules.assets && !is_embedded && link.kind == LinkKind::Asset);
         if !is_wanted {
@@ -75,7 +76,7 @@ pub fn links(visit: &mut Visit, links: &LinkList, nofollow: bool, rules: &Rules)
             continue;
         }
         match judging.judge(url, depth, link.kind) {
-            ScopeVerdict::Follow if !passes_filter(visit, url, &link, depth, rules) => {
+            ScopeVerdict::Follow if !passes_filter(visit, url, &link, depth, rules, &mut panic) => {
                 skip(visit, url, "filter", rules);
             }
             ScopeVerdict::Follow => {
@@ -95,15 +96,33 @@ pub fn links(visit: &mut Visit, links: &LinkList, nofollow: bool, rules: &Rules)
     }
     visit.message.found.shrink();
     visit.findings.links = u32::try_from(visit.message.found.len()).unwrap_or(u32::MAX);
+    if let Some(panic) = panic {
+        visit.facts.error.get_or_insert(panic);
+    }
 }
 
-fn passes_filter(visit: &Visit, url: UrlRef<'_>, link: &FoundLink<'_>, depth: u32, rules: &Rules) -> bool {
+/// Whether the filter accepts a link. After a panic it is not called again for this page, and `panic` says why the
+/// remaining links are not followed.
+fn passes_filter(
+    visit: &Visit,
+    url: UrlRef<'_>,
+    link: &FoundLink<'_>,
+    depth: u32,
+    rules: &Rules,
+    panic: &mut Option<Failure>,
+) -> bool {
+    let Some(filter) = &rules.link_filter else { return true };
+    if panic.is_some() {
+        return false;
+    }
     let FoundLink { kind, nofollow, anchor, rel, .. } = *link;
     let (text, rel) = (anchor.unwrap_or_default(), rel.unwrap_or_default());
     let page = &visit.link.url;
-    let follows =
-        |filter: &Arc<dyn LinkFilter>| filter.follows(&PageLink { url, kind, nofollow, text, rel, page, depth });
-    rules.link_filter.as_ref().is_none_or(follows)
+    let link = PageLink { url, kind, nofollow, text, rel, page, depth };
+    call_closure("follow", || filter.follows(&link)).unwrap_or_else(|failure| {
+        *panic = Some(Failure::new(failure.kind, format!("{} (at the link to {})", failure.message, url.as_str())));
+        false
+    })
 }
 
 /// Handles a redirect: a new link with one redirect less, judged like any link.

@@ -27,6 +27,7 @@ pub struct Link {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
+#[non_exhaustive]
 pub enum LinkKind {
     /// Given by the user.
     Root,

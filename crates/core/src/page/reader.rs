@@ -25,6 +25,7 @@ pub struct BodyRules {
 
 /// Which bodies are delivered with visits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum DeliveredBodies {
     /// None: bodies are not held for delivery.
     #[default]

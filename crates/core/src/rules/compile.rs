@@ -365,7 +365,7 @@ impl Root {
             let stripped = candidates.first().map(ToString::to_string).unwrap_or_default();
             return Err(Config::error("roots", stripped, problem));
         }
-        Ok(Self { candidates })
+        Ok(Self { candidates, requests: Vec::new() })
     }
 }
 

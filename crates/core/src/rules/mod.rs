@@ -20,6 +20,7 @@ use crate::http::hooks::{RequestHook, ResponseHook};
 use crate::http::proxy::Proxies;
 use crate::lease::Lease;
 use crate::page::follow::LinkFilter;
+use crate::page::link::Link;
 use crate::page::reader::BodyRules;
 use crate::page::scope::Scope;
 use crate::page::url::{Origin, StripParams, Url};
@@ -188,6 +189,8 @@ pub struct Environment {
 pub struct Root {
     /// The URLs it can mean, preferred first: one, or https and http if no scheme was written.
     pub candidates: Vec<Url>,
+    /// The requests to send to it, if they are not one plain GET.
+    pub requests: Vec<Link>,
 }
 
 /// Which sitemaps are read.

@@ -36,6 +36,24 @@ pub struct Progress {
     /// Scope, depth or patterns were changed: queued links are judged again when they are taken.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub scope_changed: bool,
+    /// Of the pages that were settled last, how many the reader of the library has not processed.
+    #[serde(skip_serializing_if = "UnreadPages::is_none")]
+    pub unread: UnreadPages,
+}
+
+/// Pages that were settled and that the reader of the library has not processed. The next run delivers them again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct UnreadPages {
+    pub pages: u64,
+    /// How many of them count for `--max-pages`.
+    pub fetched: u64,
+}
+
+impl UnreadPages {
+    fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// Changes that a person made to a running crawl and that also apply to its later runs.

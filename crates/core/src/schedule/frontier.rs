@@ -307,6 +307,7 @@ pub struct StoreError {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum StoreErrorKind {
     /// Another process holds the crawl directory.
     Locked,

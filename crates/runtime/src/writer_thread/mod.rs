@@ -258,6 +258,11 @@ impl CommitQueue {
         self.items.push(item);
     }
 
+    /// Whether the results are kept in a crawl directory.
+    pub fn is_durable(&self) -> bool {
+        self.is_durable
+    }
+
     /// Bytes that were collected and are not durable yet.
     pub fn outstanding_bytes(&self) -> u64 {
         (self.bytes + self.progress.sent_bytes()) as u64

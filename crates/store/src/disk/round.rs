@@ -13,10 +13,13 @@ use super::record::Record;
 use argiope_core::schedule::frontier::link_fingerprint;
 use argiope_core::{Frontier, LaneId, Link, LinkKind, LinkRef, Outcome, StoreError, StoreErrorKind, UrlRef};
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet, VecDeque};
 
 /// The beginning of the record of a link that left the queue without having been fetched.
 const SKIP: &[u8] = br#"{"v":1,"type":"skip""#;
+
+/// The beginning of the record of a page.
+const PAGE: &[u8] = br#"{"v":1,"type":"page""#;
 
 /// The size in the log at which a portion of a round's links ends.
 const REQUEUE_PORTION: u64 = 1 << 20;
@@ -162,6 +165,34 @@ impl DiskFrontier {
             self.append_again(*lane, LinkRef::from(&link))?;
         }
         Ok(failed.len() as u64)
+    }
+
+    /// Queues the last `count` pages that were settled again, because their results were not used. Returns the number of
+    /// links. A request that must not be repeated is not among them.
+    ///
+    /// Their new records replace the old ones.
+    pub fn requeue_last_pages(&mut self, count: usize) -> Result<u64, StoreError> {
+        let mut last = VecDeque::new();
+        self.journal.walk(|_, record| {
+            if let Record::FinalOutcome { lane, link, line, .. } = record
+                && line.starts_with(PAGE)
+            {
+                if last.len() >= count {
+                    last.pop_front();
+                }
+                last.push_back(Settled { lane, link });
+            }
+            Ok(())
+        })?;
+        let (mut known, mut requeued) = (HashSet::new(), 0);
+        for Settled { lane, link: position } in last.into_iter().filter(|_| count > 0) {
+            let link = Link { tries: 0, ..self.read_link(Some(lane), position)? };
+            if link.is_repeatable() && known.insert(link.fingerprint(self.key())) {
+                self.append_again(lane, LinkRef::from(&link))?;
+                requeued += 1;
+            }
+        }
+        Ok(requeued)
     }
 
     /// Queues those links again that were skipped without a fetch and for which `qualifies` is true. Returns the number

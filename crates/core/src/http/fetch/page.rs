@@ -10,7 +10,7 @@ use crate::budget::{Held, MemoryPart};
 use crate::http::conn::request::RequestHead;
 use crate::http::conn::{Conn, ExchangeEnd, Head, Receiver, TlsInfo, Want};
 use crate::http::cookies::CookieHeader;
-use crate::http::hooks::ResponseStart;
+use crate::http::hooks::{ResponseStart, call_closure};
 use crate::outcome::{ErrorKind, Failure, Outcome};
 use crate::page::custom_request::Method;
 use crate::page::examine::{self, ExamineLimits, Examiner};
@@ -66,6 +66,8 @@ pub(super) struct Answer {
     head_bytes: usize,
     /// The response hook did not want the body.
     pub(super) is_stopped: bool,
+    /// The response hook panicked.
+    pub(super) panic: Option<Failure>,
     /// Bytes that were fed and wait because the slice was used up, or because decoding waits for memory.
     rest: Option<Box<HeldRest>>,
 }
@@ -408,7 +410,10 @@ impl Receiver for Page {
         // The body of a redirect is not decoded, and read only if an archive needs it.
         let reader = if is_redirect(head) { Reader::None } else { reader };
         let hook = self.rules.response_hook.as_ref().filter(|_| matches!(reader, Reader::Page(_)));
-        let is_stopped = hook.is_some_and(|hook| !hook.wants_body(&ResponseStart::new(&self.job.link, head)));
+        let start = ResponseStart::new(&self.job.link, head);
+        let wanted = hook.map_or(Ok(true), |hook| call_closure("on_response", || hook.wants_body(&start)));
+        let is_stopped = wanted != Ok(true);
+        let panic = wanted.err();
         let reader = if is_stopped { Reader::None } else { reader };
         let want = match &reader {
             Reader::None if is_stopped => Want::Nothing,
@@ -428,8 +433,17 @@ impl Receiver for Page {
         let mut found = self.rules.budget.hold_for(MemoryPart::Pages);
         found.resize(head_bytes);
         let head = head.clone();
-        self.answer =
-            Some(Box::new(Answer { head, reader, body, windows: None, found, head_bytes, rest: None, is_stopped }));
+        self.answer = Some(Box::new(Answer {
+            head,
+            reader,
+            body,
+            windows: None,
+            found,
+            head_bytes,
+            rest: None,
+            is_stopped,
+            panic,
+        }));
         want
     }
 

@@ -41,7 +41,7 @@ impl Page {
         visit.facts.ip = peer;
         visit.facts.timings.dns = dns;
         note_end(&mut visit.facts, end, started, connected, now);
-        let Some(Answer { head, reader, body, mut found, is_stopped, .. }) = answer.map(|answer| *answer) else {
+        let Some(Answer { head, reader, body, mut found, is_stopped, panic, .. }) = answer.map(|answer| *answer) else {
             visit.wire = wire.filter(|_| rules.keep_wire).map(Box::new);
             return visit;
         };
@@ -49,6 +49,9 @@ impl Page {
             visit.facts.truncated = visit.facts.truncated.or(Some(Truncated::Hook));
             visit.findings.content_type =
                 head.get("content-type").and_then(examine::MediaType::parse).map(|declared| declared.essence);
+        }
+        if let Some(panic) = panic {
+            visit.facts.error.get_or_insert(panic);
         }
         let has_head = note_head(&mut visit, &head, &rules);
         if is_http2 {
@@ -75,6 +78,10 @@ impl Page {
         }
         if !is_useless {
             visit.facts.outcome = outcome(&mut visit, &head, conditional, &rules);
+        }
+        // A closure panicked: links or the body may be missing.
+        if visit.facts.error.as_ref().is_some_and(|failure| failure.kind == ErrorKind::Hook) {
+            visit.facts.outcome = Outcome::Failed;
         }
         let bytes = visit.heap_bytes();
         if bytes > FREE_LINKS {

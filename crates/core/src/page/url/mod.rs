@@ -55,6 +55,7 @@ pub struct Origin {
 
 /// Why a text is not a URL that can be crawled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum BadUrl {
     #[error("not an absolute URL that can be parsed")]
     Syntax,

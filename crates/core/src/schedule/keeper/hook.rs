@@ -1,9 +1,7 @@
 //! The last check before a request is sent, and the request hook of the library's user.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use super::Keeper;
-use crate::http::hooks::OutgoingRequest;
+use crate::http::hooks::{OutgoingRequest, call_closure};
 use crate::outcome::{ErrorKind, Failure};
 use crate::schedule::frontier::{ALREADY_SENT, Frontier};
 use crate::schedule::job::{Job, Purpose};
@@ -18,15 +16,14 @@ impl<F: Frontier> Keeper<F> {
         }
         let hook = self.rules.request_hook.as_ref().filter(|_| !matches!(job.purpose, Purpose::Robots(_)))?;
         let mut request = OutgoingRequest::new(&job.link);
-        // A panic of a closure must not end the crawl.
-        let run = catch_unwind(AssertUnwindSafe(|| hook.before_request(&mut request)));
+        let run = call_closure("on_request", || hook.before_request(&mut request));
         let (headers, dropped) = request.into_parts();
         if !headers.is_empty() {
             job.extras_mut().headers = headers;
         }
         match run {
             Ok(()) => dropped.map(|reason| Failure::new(ErrorKind::Hook, reason)),
-            Err(_) => Some(Failure::new(ErrorKind::Hook, "the request hook panicked")),
+            Err(panic) => Some(panic),
         }
     }
 }

@@ -39,7 +39,7 @@ use crate::output::warc::ArchiveLayout;
 use crate::page::link::{Link, LinkKind, LinkList};
 use crate::page::robots::Robots;
 use crate::page::url::Url;
-use crate::rules::{RobotsPolicy, Rules, Sitemaps};
+use crate::rules::{RobotsPolicy, Root, Rules, Sitemaps};
 use crate::schedule::carryover::Progress;
 use crate::schedule::frontier::{ALREADY_SENT, FinalOutcome, Frontier, FrontierNews, LaneId, StoreError};
 use crate::schedule::job::{Job, Purpose};
@@ -140,6 +140,7 @@ pub enum Order {
 
 /// Why a crawl ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum End {
     /// No work is left.
     Finished,
@@ -223,7 +224,10 @@ impl<F: Frontier> Keeper<F> {
             self.fallbacks.insert(first.clone(), second.clone());
         }
         // In portions: the list of roots may be long.
-        let mut links = preferred().map(|url| Link::root(url.clone(), rules.max_redirects)).peekable();
+        let plain = |root: &Root| root.candidates.first().filter(|_| root.requests.is_empty()).cloned();
+        let plain = |root: &Root| plain(root).map(|url| Link::root(url, rules.max_redirects));
+        let mut links =
+            rules.roots.iter().flat_map(|root| plain(root).into_iter().chain(root.requests.iter().cloned())).peekable();
         while links.peek().is_some() {
             self.put(links.by_ref().take(PUT_PORTION).collect(), now)?;
         }

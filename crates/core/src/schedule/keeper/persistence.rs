@@ -9,7 +9,7 @@ use super::Keeper;
 use crate::outcome::Outcome;
 use crate::page::robots::Robots;
 use crate::page::url::Origin;
-use crate::schedule::carryover::{self, LaneNote, Progress, RobotsNote};
+use crate::schedule::carryover::{self, LaneNote, Progress, RobotsNote, UnreadPages};
 use crate::schedule::frontier::{Frontier, LaneId, StoreError};
 use crate::schedule::lane::RobotsState;
 use crate::time::Time;
@@ -26,7 +26,8 @@ impl<F: Frontier> Keeper<F> {
         self.bench.spend_pages(progress.pages);
         self.pages_before = progress.pages;
         self.before = progress.at;
-        self.progress = progress;
+        // The library has queued unread pages again; the command has no reader.
+        self.progress = Progress { unread: UnreadPages::default(), ..progress };
         Ok(())
     }
 
@@ -35,6 +36,11 @@ impl<F: Frontier> Keeper<F> {
         self.progress.at = carryover::wall(self.clock, now);
         let note = serde_json::to_vec(&self.progress).unwrap_or_default();
         self.frontier.keep_note(None, &note)
+    }
+
+    /// Sets how many settled pages the reader of the library has not processed.
+    pub fn set_unread(&mut self, unread: UnreadPages) {
+        self.progress.unread = unread;
     }
 
     /// Counts over all runs.

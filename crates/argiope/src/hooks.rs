@@ -1,0 +1,70 @@
+//! The closures of a crawl, as the core calls them.
+
+use std::fmt;
+use std::sync::Arc;
+
+use argiope_core::http::hooks::{OutgoingRequest, RequestHook, ResponseHook, ResponseStart};
+use argiope_core::page::follow::{LinkFilter, PageLink};
+use argiope_core::rules::Rules;
+
+/// The closures of a crawl.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Hooks {
+    pub filter: Option<Filter>,
+    pub request: Option<OnRequest>,
+    pub response: Option<OnResponse>,
+}
+
+impl Hooks {
+    pub fn apply(self, rules: &mut Rules) {
+        let Self { filter, request, response } = self;
+        rules.link_filter = filter.map(|filter| Arc::new(filter) as _);
+        rules.request_hook = request.map(|hook| Arc::new(hook) as _);
+        rules.response_hook = response.map(|hook| Arc::new(hook) as _);
+    }
+}
+
+#[derive(Clone)]
+pub(crate) struct OnRequest(pub Arc<dyn Fn(&mut OutgoingRequest<'_>) + Send + Sync>);
+
+impl fmt::Debug for OnRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OnRequest")
+    }
+}
+
+impl RequestHook for OnRequest {
+    fn before_request(&self, request: &mut OutgoingRequest<'_>) {
+        (self.0)(request);
+    }
+}
+
+#[derive(Clone)]
+pub(crate) struct OnResponse(pub Arc<dyn Fn(&ResponseStart<'_>) -> bool + Send + Sync>);
+
+impl fmt::Debug for OnResponse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OnResponse")
+    }
+}
+
+impl ResponseHook for OnResponse {
+    fn wants_body(&self, response: &ResponseStart<'_>) -> bool {
+        (self.0)(response)
+    }
+}
+
+#[derive(Clone)]
+pub(crate) struct Filter(pub Arc<dyn Fn(&PageLink<'_>) -> bool + Send + Sync>);
+
+impl fmt::Debug for Filter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Filter")
+    }
+}
+
+impl LinkFilter for Filter {
+    fn follows(&self, link: &PageLink<'_>) -> bool {
+        (self.0)(link)
+    }
+}

@@ -1,0 +1,103 @@
+//! [`OwnFrontier`]: adapter of a custom frontier to the runtime, which also commits to crawl directories.
+
+use argiope_core::page::link::{Link, LinkKind};
+use argiope_core::page::url::UrlRef;
+use argiope_core::schedule::frontier::{
+    Counts, FinalOutcome, FoundEdges, Frontier, FrontierNews, FrontierWaker, LaneId, LinkRef, Put, StoreError,
+};
+use argiope_runtime::writer_thread::CommitFrontier;
+
+/// Adapter for a custom frontier, which is not committed to a crawl directory.
+pub(crate) struct OwnFrontier<F>(pub F);
+
+impl<F: Frontier> Frontier for OwnFrontier<F> {
+    fn offer(&mut self, link: LinkRef<'_>) -> Result<Option<LaneId>, StoreError> {
+        self.0.offer(link)
+    }
+
+    fn is_known(&self, url: UrlRef<'_>, kind: LinkKind) -> Result<bool, StoreError> {
+        self.0.is_known(url, kind)
+    }
+
+    fn take(&mut self, lane: LaneId, max_links: usize) -> Result<Vec<Link>, StoreError> {
+        self.0.take(lane, max_links)
+    }
+
+    fn settle(&mut self, link: &Link, final_outcome: FinalOutcome<'_>) -> Result<(), StoreError> {
+        self.0.settle(link, final_outcome)
+    }
+
+    fn give_back(&mut self, link: Link) -> Result<(), StoreError> {
+        self.0.give_back(link)
+    }
+
+    fn set_waker(&mut self, waker: FrontierWaker) {
+        self.0.set_waker(waker);
+    }
+
+    fn mark_sent(&mut self, link: &Link) -> Result<(), StoreError> {
+        self.0.mark_sent(link)
+    }
+
+    fn put_back(&mut self, link: Link) -> Result<(), StoreError> {
+        self.0.put_back(link)
+    }
+
+    fn has_lane(&self, host: &str) -> bool {
+        self.0.has_lane(host)
+    }
+
+    fn keep_edges(&mut self, edges: &FoundEdges<'_>) -> Result<(), StoreError> {
+        self.0.keep_edges(edges)
+    }
+
+    fn news(&mut self) -> Result<Vec<FrontierNews>, StoreError> {
+        self.0.news()
+    }
+
+    fn lane_of(&mut self, host: &str) -> Result<LaneId, StoreError> {
+        self.0.lane_of(host)
+    }
+
+    fn lane_name(&self, lane: LaneId) -> Option<&str> {
+        self.0.lane_name(lane)
+    }
+
+    fn queued_in(&self, lane: LaneId) -> u64 {
+        self.0.queued_in(lane)
+    }
+
+    fn lanes_with_work(&self) -> Vec<LaneId> {
+        self.0.lanes_with_work()
+    }
+
+    fn counts(&self) -> Counts {
+        self.0.counts()
+    }
+
+    fn keep_note(&mut self, about: Option<LaneId>, note: &[u8]) -> Result<(), StoreError> {
+        self.0.keep_note(about, note)
+    }
+
+    fn note(&mut self, about: Option<LaneId>) -> Result<Option<Vec<u8>>, StoreError> {
+        self.0.note(about)
+    }
+
+    fn is_recrawl(&self) -> bool {
+        self.0.is_recrawl()
+    }
+
+    fn earlier(&mut self, url: UrlRef<'_>, kind: LinkKind) -> Result<Option<Vec<u8>>, StoreError> {
+        self.0.earlier(url, kind)
+    }
+
+    fn put(&mut self, links: Vec<Link>) -> Result<Put, StoreError> {
+        self.0.put(links)
+    }
+
+    fn is_done(&self) -> bool {
+        self.0.is_done()
+    }
+}
+
+impl<F: Frontier> CommitFrontier for OwnFrontier<F> {}

@@ -1,0 +1,70 @@
+//! Settings that would have no effect or contradict each other are errors, before the first request.
+
+use argiope_core::rules::{AssetsScope, Config, ConfigError, Pace, RobotsPolicy, ScopeKind, WarcCompression};
+
+use crate::Error;
+
+/// The settings of a builder whose value in the configuration is also the default: only the builder knows that the user
+/// has chosen it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Chosen {
+    pub scope: Option<ScopeKind>,
+    pub robots: Option<RobotsPolicy>,
+}
+
+/// The error for a setting that would have no effect.
+pub(crate) fn no_effect(key: &'static str, value: impl ToString, why: &str) -> Error {
+    Error::from(ConfigError { key, value: value.to_string(), problem: why.to_owned() })
+}
+
+/// Rejects settings that would have no effect here.
+pub(crate) fn check(config: &Config, chosen: Chosen) -> Result<(), Error> {
+    let needs_directory = "it has an effect only with a crawl directory: set `directory` too";
+    let needs_warc = "it has an effect only with `warc`";
+    let needs_assets = "it has an effect only with `assets`";
+    let is_in_memory = config.out.is_none();
+    let scope = chosen.scope.unwrap_or(config.scope);
+    // Without a builder, the default cannot be told from a choice.
+    let contradicts =
+        |alias| if chosen.scope.is_some() { scope != alias } else { ![alias, ScopeKind::Host].contains(&scope) };
+    let obeys = chosen.robots == Some(RobotsPolicy::Obey);
+    for (is_set, key, why) in [
+        (config.input.is_some(), "input", "read the file, and give its lines as roots"),
+        (config.csv.is_some(), "csv", "the table is written by the command, not by the library"),
+        (config.serve.is_some(), "serve", "the dashboard is a part of the command, not of the library"),
+        (config.serve_token_file.is_some(), "serve", "the dashboard is a part of the command, not of the library"),
+        (is_in_memory && config.fresh, "fresh", needs_directory),
+        (is_in_memory && config.recrawl, "recrawl", needs_directory),
+        (is_in_memory && config.jsonl.is_some(), "jsonl", needs_directory),
+        (is_in_memory && config.warc, "warc", needs_directory),
+        (is_in_memory && config.max_disk.is_some(), "max_disk", needs_directory),
+        (is_in_memory && config.log_skips, "log_skips", needs_directory),
+        (is_in_memory && !config.with.is_empty(), "with", needs_directory),
+        (!config.warc && config.warc_compression != WarcCompression::default(), "warc_compression", needs_warc),
+        (!config.assets && config.assets_scope != AssetsScope::default(), "assets_scope", needs_assets),
+        (
+            config.fresh && config.recrawl,
+            "recrawl",
+            "contradicts `fresh`: a crawl that starts over has no pages to request again",
+        ),
+        (config.no_cookies && config.cookies.is_some(), "cookies", "contradicts `no_cookies`; set one of them"),
+        (obeys && config.no_robots, "no_robots", "contradicts `robots(RobotsPolicy::Obey)`; set one of them"),
+    ] {
+        if is_set {
+            return Err(no_effect(key, "", why));
+        }
+    }
+    if let Some(per_host) = config.per_host.filter(|count| config.pace == Pace::Gentle && *count > 1) {
+        let why = "the pace `gentle` uses one connection for each host; leave one of the two settings out";
+        return Err(no_effect("per_host", per_host, why));
+    }
+    for (alias, is_set, means) in
+        [("strict", config.strict, ScopeKind::Host), ("lenient", config.lenient, ScopeKind::Domain)]
+    {
+        if is_set && contradicts(means) {
+            let why = format!("contradicts `{alias}`, which means the scope {means}; set one of them");
+            return Err(no_effect("scope", scope, &why));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,103 @@
+//! No setting is silently ignored, and messages use the names of the library.
+
+use argiope::{Config, Crawl, CrawlBuilder, Pace, RobotsPolicy, ScopeKind};
+use argiope_practice::{PracticeWeb, Response, RunningWeb, Site};
+
+fn serve(address: &str) -> (RunningWeb, String) {
+    let site = Site::http(address).expect("a loopback address").page("/", Response::links(["/a"]));
+    let site = site.page("/a", Response::html("a"));
+    let root = site.url("/");
+    (PracticeWeb::new().site(site).start().expect("the practice web starts"), root)
+}
+
+#[test]
+fn settings_without_an_effect_are_errors() {
+    type Set = fn(CrawlBuilder) -> CrawlBuilder;
+    let cases: [(&str, Set); 22] = [
+        ("csv", |builder| builder.configure(|config| config.csv = Some("pages.csv".into()))),
+        ("fresh", |builder| builder.fresh()),
+        ("recrawl", |builder| builder.recrawl()),
+        ("input", |builder| builder.configure(|config| config.input = Some("roots.txt".into()))),
+        ("jsonl", |builder| builder.configure(|config| config.jsonl = Some("out.jsonl".into()))),
+        ("warc", |builder| builder.configure(|config| config.warc = true)),
+        ("serve", |builder| builder.configure(|config| config.serve = Some(([127, 0, 0, 1], 1).into()))),
+        ("max_disk", |builder| builder.configure(|config| config.max_disk = Some(argiope::config::Size(1 << 30)))),
+        ("log_skips", |builder| builder.configure(|config| config.log_skips = true)),
+        ("recrawl", |builder| builder.directory("never.crawl").fresh().recrawl()),
+        ("per_host", |builder| builder.pace(Pace::Gentle).configure(|config| config.per_host = Some(2))),
+        ("cookies", |builder| {
+            builder.configure(|config| (config.no_cookies, config.cookies) = (true, Some("c.txt".into())))
+        }),
+        ("scope", |builder| builder.configure(|config| (config.strict, config.scope) = (true, ScopeKind::Any))),
+        ("scope", |builder| builder.configure(|config| (config.lenient, config.scope) = (true, ScopeKind::Page))),
+        ("scope", |builder| builder.scope(ScopeKind::Host).configure(|config| config.lenient = true)),
+        ("strict", |builder| builder.configure(|config| (config.strict, config.lenient) = (true, true))),
+        ("no_robots", |builder| builder.robots(RobotsPolicy::Obey).configure(|config| config.no_robots = true)),
+        ("sitemap", |builder| builder.sitemap().no_sitemap()),
+        ("max_pages", |builder| builder.max_pages(0)),
+        ("roots", |builder| builder.root("https://me:secret@example.com/")),
+        ("header", |builder| builder.header("User-Agent", "x")),
+        ("max_memory", |builder| builder.max_memory(1)),
+    ];
+    for (key, set) in cases {
+        let error = set(Crawl::builder("http://127.5.1.9/")).start_blocking().expect_err(key);
+        assert!(error.is_config(), "{key}: {error}");
+        assert_eq!(error.as_config().map(|error| error.key), Some(key), "{error}");
+        assert!(!error.to_string().contains("--"), "{key}: names of flags: {error}");
+    }
+    assert!(!std::path::Path::new("never.crawl").exists(), "checked before the directory is made");
+}
+
+#[test]
+fn settings_that_agree_are_accepted() {
+    let (_web, root) = serve("127.5.3.1:0");
+    for set in [
+        |config: &mut Config| (config.strict, config.scope) = (true, ScopeKind::Host),
+        |config: &mut Config| (config.lenient, config.scope) = (true, ScopeKind::Domain),
+        |config: &mut Config| (config.no_robots, config.robots) = (true, RobotsPolicy::Ignore),
+        |config: &mut Config| (config.pace, config.per_host) = (Pace::Gentle, Some(1)),
+    ] {
+        Crawl::builder(&root).max_pages(1).configure(set).start_blocking().expect("settings that agree").count();
+    }
+}
+
+/// The same program can run every day: first a new directory, then a finished crawl.
+#[test]
+fn recrawl_makes_the_first_crawl_and_requests_all_pages_later() {
+    let (web, root) = serve("127.5.3.2:0");
+    let folder = tempfile::tempdir().expect("a folder");
+    let daily = |recrawl: bool| {
+        let builder = Crawl::builder(&root).robots(RobotsPolicy::Ignore).directory(folder.path().join("daily.crawl"));
+        let builder = if recrawl { builder.recrawl() } else { builder };
+        let mut pages = builder.start_blocking().expect("it starts");
+        let count = pages.by_ref().count();
+        pages.close().expect("it ends well");
+        count
+    };
+    assert_eq!([daily(true), daily(true), daily(false)], [2, 2, 0]);
+    assert_eq!(web.requests(), 4);
+}
+
+#[test]
+fn messages_about_directories_name_the_builder() {
+    let (_web, root) = serve("127.5.3.3:0");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("file");
+    std::fs::write(&file, "x").expect("it can be written");
+    let error = Crawl::builder(&root).directory(&file).start_blocking().expect_err("a file");
+    assert!(error.is_store() && error.to_string().ends_with("use another `directory`"), "{error}");
+    let directory = folder.path().join("d.crawl");
+    let start = |policy| Crawl::builder(&root).robots(policy).directory(&directory).start_blocking();
+    let mut pages = start(RobotsPolicy::Ignore).expect("it starts");
+    let locked = start(RobotsPolicy::Ignore).expect_err("another crawl uses it");
+    assert!(locked.is_store() && !locked.to_string().contains("--"), "{locked}");
+    pages.by_ref().count();
+    pages.close().expect("it ends well");
+    let other = start(RobotsPolicy::Obey).expect_err("another policy").to_string();
+    assert!(other.contains("use another `directory`, or `fresh` to start over"), "{other}");
+    let mut private = Crawl::builder(&root).bodies(argiope::DeliveredBodies::None).start_blocking().expect("it starts");
+    private.feed(["http://10.0.0.1/"]).expect("an address");
+    let refused = private.find(|page| page.url().as_str() == "http://10.0.0.1/").expect("a page");
+    let message = refused.error().map(|failure| failure.message.to_string()).unwrap_or_default();
+    assert!(message.contains("`allow_private`"), "{message}");
+}
