@@ -386,7 +386,8 @@ impl Workbench {
                     Failure::new(ErrorKind::Unreachable, message)
                 }
             };
-            lane.addresses = Addresses::Failed { failure, tries: visit.link.tries, until: now + GIVEN_UP_LIFE };
+            // The other links keep their own number of tries: most were not requested.
+            lane.addresses = Addresses::Failed { failure, tries: 0, until: now + GIVEN_UP_LIFE };
         }
         self.free_addresses(&taken.addresses);
         self.share_work_time(id, visit.message.found.bytes(), now);

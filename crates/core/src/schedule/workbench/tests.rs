@@ -292,6 +292,7 @@ fn a_host_that_is_overloaded_for_good_is_given_up_on() {
             }
             Next::Settle(visit) => {
                 assert_eq!(visit.facts.error.as_ref().map(|failure| failure.kind), Some(ErrorKind::Unreachable));
+                assert_eq!(visit.link.tries, 0, "it was not requested");
                 ended += 1;
             }
             Next::Wait(until) if until.is_never() => break,
