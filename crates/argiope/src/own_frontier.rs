@@ -1,4 +1,5 @@
-//! [`OwnFrontier`]: adapter of a custom frontier to the runtime, which also commits to crawl directories.
+//! [`OwnFrontier`]: an adapter for a custom frontier. The runtime requires a [`CommitFrontier`], which can commit to a
+//! crawl directory; a custom frontier does not commit.
 
 use argiope_core::page::link::{Link, LinkKind};
 use argiope_core::page::url::UrlRef;
@@ -7,7 +8,7 @@ use argiope_core::schedule::frontier::{
 };
 use argiope_runtime::writer_thread::CommitFrontier;
 
-/// Adapter for a custom frontier, which is not committed to a crawl directory.
+/// A custom frontier with the default methods of [`CommitFrontier`], which commit nothing.
 pub(crate) struct OwnFrontier<F>(pub F);
 
 impl<F: Frontier> Frontier for OwnFrontier<F> {

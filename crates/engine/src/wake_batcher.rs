@@ -1,9 +1,9 @@
 //! [`WakeBatcher`]: wake-up coalescing for workers whose responses are all slow.
 //!
-//! A wake-up costs more than reading a response: the kernel switches threads, and this thread's caches are cold. A
-//! worker that is woken for each of ten thousand slow responses pays that ten thousand times. If the fastest response
-//! takes a second, a delay of a millisecond does not matter: with many fetches in flight a worker sleeps for a small
-//! fraction of the response time before it waits for sockets, and then serves everything that became ready meanwhile.
+//! A wake-up costs more than reading a response: the kernel switches threads, and the caches are cold for the woken
+//! thread. If all responses are slow, a worker may be woken separately for each of thousands of responses. If the
+//! fastest response takes a second, a delay of a millisecond does not matter. So a worker with many fetches in flight
+//! first sleeps for a small fraction of the response time. Then it waits for sockets and serves all that are ready.
 //!
 //! Invariant: the delay is at most a 512th of the fastest response of the last second, and a worker that has something
 //! to do never sleeps. An engine that knows its next deadline does not sleep past it.
@@ -54,8 +54,8 @@ struct SharedDelay {
 }
 
 impl WakeBatcher {
-    /// Records the end of a fetch while `in_flight` others are in progress. Its time counts if it brought a response:
-    /// connections that are refused at once say nothing about response times.
+    /// Records the end of a fetch while `in_flight` others are in progress. The duration of a failed fetch is ignored:
+    /// a refused connection, for example, fails much faster than a server responds.
     pub fn note(&mut self, visit: &Visit, in_flight: usize, now: Time) {
         let took = visit.facts.timings.total.filter(|_| visit.facts.error.is_none());
         self.remember(took, in_flight, now);
@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(micros(2_000, 3_500), 2_000);
         assert_eq!(micros(5, 3_600), 0);
         assert_eq!(micros(2_000, 4_400), 0);
-        // The window ends; for one more window it counts as the previous one.
+        // A new window starts at 4,600 ms. The fast response is in the previous window, which still counts.
         assert_eq!(micros(2_000, 4_600), 0);
         assert_eq!(micros(2_000, 5_500), 0);
         assert_eq!(micros(2_000, 5_700), 2_000);

@@ -122,7 +122,8 @@ static CONTENT: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&format!("(?:^|[\\s_-])(?:{words})(?:$|[\\s_-])")).expect("a constant pattern")
 });
 
-/// Class and id in lower case, with a hyphen where the case changes: `relatedPosts` becomes `related-posts`.
+/// The attributes `class`, `id`, `data-testid` and `data-component` in lower case, separated by spaces. A hyphen marks
+/// each change from lower to upper case: `relatedPosts` becomes `related-posts`.
 pub(super) fn words_of(element: Element<'_>) -> String {
     let mut words = String::new();
     for name in ["class", "id", "data-testid", "data-component"] {
@@ -140,7 +141,7 @@ pub(super) fn words_of(element: Element<'_>) -> String {
     words
 }
 
-/// Whether the words of an element's class and id indicate content.
+/// Whether these words indicate content. [`words_of`] returns the words of an element.
 pub(super) fn speaks_for_content(words: &str) -> bool {
     CONTENT.is_match(words)
 }
@@ -150,7 +151,8 @@ fn is_hidden(element: Element<'_>) -> bool {
         return true;
     }
     if element.written_attribute("aria-hidden").is_some_and(|value| value.eq_ignore_ascii_case("true")) {
-        // These elements, such as formulas, are hidden only from screen readers.
+        // `aria-hidden` hides an element from screen readers only. Most elements that have it are invisible as well.
+        // These three elements often are visible, for example in formulas.
         return !matches!(element.id_name(), names::SPAN | names::I | names::IMG);
     }
     element.written_attribute("style").is_some_and(|style| {
@@ -179,7 +181,8 @@ fn is_boilerplate_role(element: Element<'_>) -> bool {
     })
 }
 
-/// Marks boilerplate elements by element type, and with `by_name` also by class and id.
+/// Sets the flag in `removed` of each boilerplate element. The flags of its descendants are not set. Boilerplate is
+/// detected by element name, by role and by whether the element is hidden; with `by_name` also by class and id.
 pub(super) fn mark(page: &Document, by_name: bool, removed: &mut [bool]) {
     let empty = vec![false; 0];
     let measure = Measure::of(page, &empty);
@@ -210,8 +213,8 @@ static LONG_BOILERPLATE: LazyLock<Regex> = LazyLock::new(|| {
         .expect("a constant pattern")
 });
 
-/// Whether an element with a boilerplate name contains a large part of the page's sentences. Some sites give such names
-/// to wrappers.
+/// Whether an element that looks like boilerplate contains the content: a large part of the text of the page (`all`
+/// characters), or an element that declares itself as the content. Some sites give boilerplate names to wrappers.
 fn holds_content(element: Element<'_>, measure: &Measure, all: u32) -> bool {
     let text = measure.text(element);
     if text * 2 >= all {
@@ -231,7 +234,7 @@ fn holds_content(element: Element<'_>, measure: &Measure, all: u32) -> bool {
     text * 4 >= all && !LONG_BOILERPLATE.is_match(words_of(element).trim())
 }
 
-/// Elements that never hold content.
+/// Whether an element never holds content, because of its type or because it is hidden.
 fn is_noise(element: Element<'_>, name: names::Name) -> bool {
     match name {
         names::HEAD_
@@ -253,7 +256,7 @@ fn is_noise(element: Element<'_>, name: names::Name) -> bool {
     }
 }
 
-/// Whether an element surrounds content, by name, role or class.
+/// Whether an element looks like boilerplate by its element name or role. With `by_name`, class and id count too.
 fn surrounds(element: Element<'_>, name: names::Name, by_name: bool) -> bool {
     match name {
         names::NAV | names::FOOTER | names::ASIDE | names::MENU => return true,

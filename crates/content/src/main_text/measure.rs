@@ -1,15 +1,20 @@
-//! Sums over subtrees: characters, characters within links, commas in sentences.
+//! Sums over subtrees: characters, characters within links, and commas.
 
 use crate::document::{Document, Element, TEXT, names};
 
-/// Prefix sums over the nodes of a page; the sum over a subtree is the difference of two of them.
+/// Prefix sums over the nodes of a page in document order. The sum over a subtree is the difference of two prefix sums.
 pub(super) struct Measure {
+    /// Numbers of characters.
     text: Vec<u32>,
+    /// Numbers of characters within links.
     links: Vec<u32>,
+    /// Numbers of commas.
     commas: Vec<u32>,
 }
 
 impl Measure {
+    /// Computes the sums of a page. `removed` has one flag per node; the text of a flagged element is not counted. A
+    /// missing flag counts as false.
     pub(super) fn of(page: &Document, removed: &[bool]) -> Self {
         let count = page.len();
         let mut measure = Self {

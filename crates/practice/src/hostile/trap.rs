@@ -52,8 +52,8 @@ pub(super) fn cases() -> Vec<Case> {
                 });
                 page_with(&format!("Filtered by {query}. {TEXT}"), links)
             })?;
-            // The list, a hundred single facets, sixteen pairs of facets with a hundred pairs of values each, and the
-            // budget.
+            // The list, a hundred single facets, the sixteen free pairs of facets with a hundred pairs of values each,
+            // and the budget for links with other combinations, which is four times `trap-budget`.
             at_most(case, 1 + 100 + 1_600 + 64);
             Ok(())
         }),
@@ -106,6 +106,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("TRP09", "infinite subdomains", Expect::Ok, |case| {
             case.set("scope", "domain");
             case.set("allow-private", true);
+            // A domain has one free host per 64 of the budget.
             case.set("trap-budget", 64 * 8);
             let address = wild(case, 1)?;
             case.root(format!("http://trap.test:{}/", address.port()));
@@ -159,7 +160,7 @@ pub(super) fn cases() -> Vec<Case> {
                 let page: u64 = path.rsplit('=').next().and_then(|page| page.parse().ok()).unwrap_or(0);
                 page_with(&format!("Page {page}. {TEXT}"), [format!("/list?page={}", page + 1)])
             })?;
-            // The first sixty-four pages are near the root; after them the budget is sixteen.
+            // The 65 pages up to depth 64 are free. The budget for further links is four times `trap-budget`.
             at_most(case, 65 + 16);
             expect_rule(case, "alike_pattern");
             Ok(())

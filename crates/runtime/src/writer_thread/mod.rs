@@ -219,7 +219,7 @@ impl CommitQueue {
         Ok(())
     }
 
-    /// Adds a settled visit. The frontier already has its record, except for robots.txt and sitemaps.
+    /// Adds a settled visit. The frontier already has its record, unless it is of a robots.txt.
     pub fn visit<F: CommitFrontier>(&mut self, settled: Settled, frontier: &mut F, now: Time) -> Result<(), Error> {
         if settled.is_unsettled_site_file() {
             frontier.keep_line(&settled.line)?;

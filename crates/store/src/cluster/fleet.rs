@@ -1,4 +1,4 @@
-//! [`FleetFrontier`]: the frontier of one process of a fleet. No call of it waits for the store (the cluster).
+//! [`FleetFrontier`]: the frontier of one process of a fleet. Its methods never wait for the store (the Redis cluster).
 //!
 //! Found links go to the settle thread, which puts them into their buckets. Links to fetch come from the lease thread,
 //! which leases them in advance. A page is settled by the settle thread after its links are in the store and its record
@@ -23,14 +23,16 @@ use super::crawl::FleetSettings;
 use super::shared::{ArchivedExchange, FleetTotals, LeaseCommand, LeaseEvent, PageLinks, SettledRecord, Shared};
 use crate::segments::LinkOrigin;
 
-/// The number of entries in the cache of recently put fingerprints. Because of it, links that are on every page are put
-/// only once.
+/// The number of entries in the cache of recently put fingerprints. A link in the cache is not put again. This saves
+/// puts for links that are on every page.
 const RECENT: usize = 1 << 18;
 
 /// The frontier of one process.
 pub struct FleetFrontier {
     shared: Arc<Shared>,
+    /// The key of the hash that computes fingerprints.
     key: u64,
+    /// The number of buckets of the crawl.
     buckets: u32,
     /// The round of the crawl, counted from 1.
     round: u32,
@@ -55,7 +57,7 @@ pub struct FleetFrontier {
     received: u64,
     /// How many it may receive; `None` without a limit.
     may_receive: Option<u64>,
-    /// Whether the keeper was told to hold requests back because the share is used up.
+    /// Whether the keeper was told to start no requests, because this process has received `may_receive` bytes.
     is_waiting: bool,
     /// How many links were marked as sent.
     marks: u64,
@@ -83,6 +85,7 @@ struct FleetLane {
     bucket: u32,
     /// Links that are leased in advance, by rank.
     links: BTreeMap<i32, VecDeque<Link>>,
+    /// The number of links in `links`.
     count: u64,
     /// The number of links still queued in the store.
     left: u64,
@@ -92,8 +95,9 @@ struct FleetLane {
 
 /// A bucket that this process has leased.
 struct HeldBucket {
+    /// The number of this lease of the bucket (fencing token). The store checks it when links are leased or settled.
     epoch: u64,
-    /// Another process may have sent requests to its hosts just before.
+    /// Another process had the lease before and may have sent requests to the hosts just now.
     had_owner: bool,
     /// It is to be released when its last link is settled.
     leaving: bool,

@@ -7,7 +7,7 @@ const MAX_ANCHOR: usize = 512;
 /// Limit on the bytes of all texts of a page. Later links have no text.
 const MAX_ANCHORS: usize = 1 << 20;
 
-/// The texts of the links of a page: of a link that is written several times, the first one that is not empty.
+/// The texts of the links of a page. A link that occurs several times has the first of its texts that is not empty.
 #[derive(Default)]
 pub struct AnchorTexts {
     bytes: Vec<u8>,
@@ -31,7 +31,9 @@ impl AnchorTexts {
         }
     }
 
-    /// The `rel` attribute of a link that was just added.
+    /// Stores the `rel` attribute of a link. Links must come in order: the call is ignored if this link or a later one
+    /// already has a `rel` attribute. The number of stored attributes is limited, so that their bytes do not exceed
+    /// `MAX_ANCHORS`.
     pub fn set_rel(&mut self, link: u32, rel: &[u8]) {
         let is_new = self.rels.last().is_none_or(|(last, _)| *last < link);
         if is_new && self.rels.len() * MAX_ANCHOR < MAX_ANCHORS {
@@ -49,7 +51,7 @@ impl AnchorTexts {
         self.open.is_some()
     }
 
-    /// Text within the link.
+    /// Adds text to the link that is being read.
     pub fn push(&mut self, text: &[u8]) {
         let Some((_, start)) = self.open else { return };
         let room = (start as usize + MAX_ANCHOR).saturating_sub(self.bytes.len());
@@ -78,7 +80,7 @@ impl AnchorTexts {
         self.bytes.get(place.start as usize..place.end as usize)
     }
 
-    /// Heap bytes.
+    /// Heap bytes. An entry of `rels` itself has 24 bytes.
     pub fn weight(&self) -> usize {
         let rels: usize = self.rels.iter().map(|(_, rel)| rel.len() + 24).sum();
         self.bytes.capacity() + self.places.capacity() * size_of::<Range<u32>>() + rels

@@ -93,18 +93,18 @@ pub struct Keeper<F> {
     before: i64,
     /// `--max-time`: requests in flight at this time are abandoned.
     deadline: Time,
-    /// Why no more work is handed out, once that is so.
+    /// Why the keeper hands out no more work; `None` while it still does.
     ended: Option<End>,
     /// Patterns that the user excluded while the crawl was running.
     excludes: Option<RegexSet>,
     /// Whether memory has no room for further host names.
     is_full_of_hosts: bool,
-    /// Limit on the links that a lane holds, because a link holds the body of its request. `None` until a large request
-    /// is seen.
+    /// Limit on the number of links in one lane of the workbench. It limits memory, because each link holds the body of
+    /// its request. `None` until the first large request.
     request_room: Option<usize>,
     /// Whether the user of the library may still add links.
     open: bool,
-    /// Whether every settled page sets `open` again.
+    /// Whether each settled page sets `open`, because the user of the library may respond to the page with links.
     fed: bool,
 }
 
@@ -112,7 +112,7 @@ pub struct Keeper<F> {
 #[derive(Debug)]
 pub struct Settled {
     pub visit: Box<Visit>,
-    /// The record with a trailing line feed.
+    /// The record with its line feed. With `log_skips`, one record per skipped link follows.
     pub line: Vec<u8>,
     /// The bytes for the archive that the record refers to.
     pub archive: Option<ArchiveChunk>,
@@ -121,7 +121,7 @@ pub struct Settled {
 }
 
 impl Settled {
-    /// Whether this is a robots.txt, which is not a link of the frontier.
+    /// Whether this is a robots.txt. It is not a link of the frontier, so the frontier does not have its record.
     pub fn is_unsettled_site_file(&self) -> bool {
         matches!(self.visit.purpose, Purpose::Robots(_))
     }
@@ -212,7 +212,7 @@ impl<F: Frontier> Keeper<F> {
         let rules = Arc::clone(&self.rules);
         let preferred = || rules.roots.iter().filter_map(|root| root.candidates.first());
         if rules.robots == RobotsPolicy::Ignore && rules.sitemaps == Sitemaps::Usual {
-            // No robots.txt is read, which would otherwise name the sitemaps.
+            // Without robots.txt files, no sitemap is known by name. This adds `/sitemap.xml` of each root's origin.
             for url in preferred() {
                 self.put_sitemaps(&url.origin(), &Robots::default(), now)?;
             }
@@ -275,6 +275,7 @@ impl<F: Frontier> Keeper<F> {
         }
         self.progress.bytes = self.progress.bytes.saturating_add(visit.facts.bytes_wire);
         self.stop_at_max_bytes();
+        // Some sites set a cookie and redirect to the same URL. The URL is fetched again, now with the cookie.
         let verdict = if self.keep_cookies(&mut visit, now) && cookies::is_cookie_redirect(&visit) {
             visit.link.redirects -= 1;
             RetryVerdict::After(Duration::ZERO)
@@ -304,6 +305,7 @@ impl<F: Frontier> Keeper<F> {
             (Purpose::Sitemap, Some(SiteFile::Sitemap(sitemap, _held))) => {
                 self.read_sitemap(&visit, &sitemap, now)?;
                 let mut list = LinkList::default();
+                // The last argument: no entry of a sitemap is `nofollow`.
                 sitemap.entries.iter().for_each(|entry| list.push(entry.url.as_str(), LinkKind::Sitemap, false));
                 let list = Box::new(list);
                 visit.findings.all_links = self.rules.with_links.then(|| list.clone());
@@ -341,7 +343,7 @@ impl<F: Frontier> Keeper<F> {
         }
     }
 
-    /// Fetches a robots.txt that no page waits for, and settles it.
+    /// Fetches a robots.txt at the user's request; no page waits for it. [`Keeper::take_settled`] returns its visit.
     pub fn ask_robots(&mut self, url: Url, now: Time) -> Result<(), StoreError> {
         let lane = self.frontier.lane_of(url.host())?;
         let purpose = Purpose::Robots(Box::new(url.origin()));
@@ -444,7 +446,7 @@ impl<F: Frontier> Keeper<F> {
         &mut self.bench
     }
 
-    /// Reports the keeper's memory use to the memory account, without the frontier, whose owner reports its size.
+    /// Reports the keeper's memory use to the budget. The memory of the frontier is reported elsewhere.
     pub fn report_memory(&self) {
         let budget = &self.rules.budget;
         let jar = self.jar.as_ref().map_or(0, CookieJar::bytes);
@@ -465,7 +467,7 @@ impl<F: Frontier> Keeper<F> {
         counts.queued + counts.leased
     }
 
-    /// Why the crawl is over; `None` if it is not.
+    /// Why the crawl is over; `None` if it continues.
     fn is_over(&self, now: Time) -> Option<End> {
         if self.unfinished() == 0 && self.bench.held() == 0 {
             return if self.open { self.ended } else { Some(End::Finished) };
@@ -498,6 +500,7 @@ impl<F: Frontier> Keeper<F> {
                     if !self.bench.holds(lane) {
                         self.activate(lane, now)?;
                     }
+                    // Assume that the previous owner sent a request just now.
                     self.bench.keep_initial_delay(lane, Duration::ZERO, now);
                 }
                 FrontierNews::Leaving(lane) => {
@@ -538,6 +541,7 @@ impl<F: Frontier> Keeper<F> {
         {
             self.put(vec![Link::root(second, self.rules.max_redirects)], now)?;
         }
+        // After a 304 response, `unchanged` is the page's record of the previous round.
         let (change, unchanged) = self.compare(&mut visit)?;
         self.keep_edges(&mut visit)?;
         let exchange = visit.message.archive.take();
@@ -552,6 +556,7 @@ impl<F: Frontier> Keeper<F> {
         }
         let mut line = Vec::with_capacity(512);
         record::encode(&visit, self.clock, self.rules.fingerprint_key, place.as_ref(), &mut line);
+        // The record of a 304 response repeats the facts about the page.
         if let Some(unchanged) = unchanged {
             carried::add(&mut line, &unchanged);
         }
@@ -574,7 +579,8 @@ impl<F: Frontier> Keeper<F> {
         self.release_hosts(now)
     }
 
-    /// Adds links that come from the user or a sitemap, or whose host was released. Returns for each whether it was new.
+    /// Adds links from the user, from a sitemap, or to hosts that had to wait for a trap budget. Returns for each link
+    /// whether it was new.
     fn put_all(&mut self, links: &[Link], now: Time) -> Result<Vec<bool>, StoreError> {
         let mut new = Vec::with_capacity(links.len());
         self.note_requests(links);

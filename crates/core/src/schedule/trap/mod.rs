@@ -334,7 +334,8 @@ impl Traps {
         }
     }
 
-    /// Admits the host of a link from the user or from a sitemap, and counts the link.
+    /// Admits the host of a link without a charge, and counts the link towards `--max-pages-per-host`. Used for links
+    /// from the user, from a sitemap, or to hosts that were released.
     pub fn vouch(&mut self, host: &str) {
         if let Some(domains) = &mut self.domains {
             domains.admit_always(host);
