@@ -2,7 +2,7 @@
 
 use argiope_content::Element;
 
-/// A field of a form that is sent.
+/// A form field that is sent.
 #[derive(Debug)]
 pub(crate) struct FormField {
     pub name: String,
@@ -17,7 +17,7 @@ impl FormField {
     }
 }
 
-/// The fields that a browser would send without any action of its user. No button is pressed.
+/// The fields that a browser would send if its user changed nothing. Buttons are not included.
 pub(crate) fn values(form: &Element<'_>) -> Vec<FormField> {
     let mut values = Vec::new();
     for field in form.descendants() {
@@ -48,7 +48,7 @@ pub(crate) fn values(form: &Element<'_>) -> Vec<FormField> {
                 let options: Vec<_> = field.descendants().filter(|option| option.name() == "option").collect();
                 let mut selected = options.iter().filter(|option| option.attribute("selected").is_some());
                 let first = options.first();
-                // Of a list with one choice, the last selected option counts.
+                // Without `multiple`, one option is sent: the last one with `selected`, or else the first one.
                 let chosen: Vec<_> = if has("multiple") {
                     selected.collect()
                 } else {
@@ -74,8 +74,8 @@ fn text_of_area(area: &Element<'_>) -> String {
     text.strip_prefix('\n').unwrap_or(&text).replace('\n', "\r\n")
 }
 
-/// Encodes fields as `multipart/form-data`. Returns the boundary and the body. The same fields give the same bytes,
-/// because the body is a part of the identity of a request.
+/// Encodes fields as `multipart/form-data`. Returns the boundary and the body. The body is a part of the identity of a
+/// request, so the boundary is not random: the same fields always give the same bytes.
 pub(crate) fn multipart(fields: &[FormField]) -> (String, String) {
     let is_free = |boundary: &str| fields.iter().all(|FormField { value, .. }| !value.contains(boundary));
     let boundary = (0_u32..).map(|number| format!("----argiope-form-{number}")).find(|boundary| is_free(boundary));

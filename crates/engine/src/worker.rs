@@ -11,10 +11,11 @@
 //! - `drive`: asks the session for its next step and waits for the socket, the deadline or the next job.
 //!
 //! `drive` serves idle connections too: an idle session waits for the server to close it, for its keep-alive deadline,
-//! or for a job. Nothing in an engine depends on how many jobs a session carries at once: a job reaches a session
-//! through the pool of connections with room, which lists it as long as [`Session::free_capacity`] is above zero, and
-//! the results of several jobs are drained in one go. The `threads` engine is the exception by design: a thread that
-//! blocks on a socket cannot take a second job, so it uses a capacity of one with every protocol.
+//! or for a job. Nothing in an engine depends on how many jobs a session carries at once. The pool of connections with
+//! room lists a session while its [`Session::free_capacity`] is above zero, and the engine takes the session for the
+//! next job from this pool. The results of several jobs are collected in one call. The `threads` engine is an exception
+//! by design: a thread that blocks on a socket cannot take a second job, so each of its sessions has one job at a time,
+//! with every protocol.
 //!
 //! The idle pool, file shortages and wake-up coalescing are handled in [`resources`](crate::resources).
 //!
@@ -96,9 +97,9 @@ pub struct IdleLimit {
     most: usize,
 }
 
-/// The limit on idle connections is at least this, unless memory is short. It is higher than a small `--concurrency`,
-/// because fetches alternate between hosts: with a lower limit, a connection would often be closed just before its host
-/// is due again.
+/// The limit on idle connections is at least this, unless memory or file descriptors are short. Fetches alternate
+/// between hosts. If the limit were as low as a small `--concurrency`, a connection would often be closed just before
+/// its host is due again.
 const MIN_IDLE: usize = 256;
 /// The limit is at least this, even if memory or file descriptors are short.
 const MIN_IDLE_IF_SHORT: usize = 32;
@@ -114,7 +115,7 @@ impl IdleLimit {
         Self { count: Arc::default(), most: rules.concurrency.max(MIN_IDLE).min(fits) }
     }
 
-    /// Lowers the limit so that all fetches find a file descriptor, if the process may have this many sockets.
+    /// Lowers the limit to the number of sockets that the fetches do not need. The process may have `sockets` in total.
     #[must_use]
     pub fn within(self, sockets: usize, rules: &Rules) -> Self {
         let spare = sockets.saturating_sub(rules.concurrency).max(MIN_IDLE_IF_SHORT);

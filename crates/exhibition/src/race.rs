@@ -25,7 +25,8 @@ pub struct EngineRace {
     pub web: SlowWeb,
     pub concurrency: usize,
     pub per_host: usize,
-    /// Fetches in flight for the memory measurement; `None` skips it.
+    /// Fetches in flight for the memory measurement; `None` skips it. The JSON output keeps its own names for this
+    /// field and for the switches in [`EngineResult`].
     #[serde(rename = "weighed")]
     pub memory_fetches: Option<usize>,
 }
@@ -34,9 +35,9 @@ pub struct EngineRace {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct EngineResult {
     pub engine: EngineName,
-    /// Allowed fetches in flight; less than requested if the system does not allow more.
+    /// The limit on fetches in flight: the requested limit, or a lower one if the system allows fewer.
     pub concurrency: usize,
-    /// The lower bound of the crawl time in seconds.
+    /// The lower bound of the crawl time, in seconds.
     pub ideal: f64,
     pub cost: CrawlCost,
     /// Peak number of threads.
@@ -45,6 +46,7 @@ pub struct EngineResult {
     pub voluntary_switches: u64,
     #[serde(rename = "pushed")]
     pub involuntary_switches: u64,
+    /// Peak memory with two different numbers of fetches in flight.
     pub memory: Option<MemorySlope>,
 }
 
@@ -85,6 +87,7 @@ impl EngineRace {
         let mut crawler = CrawlerProcess::start(program, &task)?;
         let (mut switches, mut threads) = (ContextSwitches::default(), 0);
         let pid = crawler.pid();
+        // Nothing is sent on this channel: receiving from it waits for the sampling interval.
         let (_never, nothing) = mpsc::channel::<()>();
         while !crawler.is_over()? {
             switches.sample(pid);

@@ -52,7 +52,7 @@ pub fn rate(per_second: f64) -> String {
     }
 }
 
-/// `85 ms`, `3.2 s`, `4 min 5 s`, `2 h 3 min`
+/// `85 ms`, `3.2 s`, `4 min 5 s`, `2 h 3 min`, `1 d 1 h`
 pub fn span(duration: Duration) -> String {
     let millis = duration.as_millis();
     let seconds = duration.as_secs();
@@ -127,7 +127,7 @@ pub fn failure(kind: ErrorKind) -> &'static str {
         ErrorKind::Hook => "dropped by a closure of the program, or the closure panicked",
         ErrorKind::NotRepeated => "may have been sent by an earlier run; not repeated",
         ErrorKind::Internal => "internal error; please report it",
-        // The tests check that every kind has its words.
+        // `ErrorKind` is non-exhaustive. A test checks that every kind has a text.
         _ => "",
     }
 }

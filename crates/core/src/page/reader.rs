@@ -61,9 +61,9 @@ pub struct PageContent {
     pub text: Option<Box<str>>,
     /// The main text as Markdown.
     pub markdown: Option<Box<str>>,
-    /// Why something may be missing: a limit was reached.
+    /// Why something may be missing: a limit was reached, or the reader panicked.
     pub limited: Option<&'static str>,
-    /// Its share of the budget, held until it is written.
+    /// Charges the bytes of this content to the budget until the content is dropped.
     pub held: Option<Held>,
 }
 
@@ -90,7 +90,7 @@ pub(crate) fn size_of_value(value: &Value) -> usize {
 /// How often a field was looked for and found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldCount {
-    /// The name; fields of items are written `items.field`.
+    /// The name of the field. A field inside a repeated item has the name of the item before it, as in `product.price`.
     pub name: String,
     /// Pages in which the field was looked for.
     pub tried: u64,
@@ -103,10 +103,10 @@ pub struct FieldCount {
 /// The buffer of a body doubles up to this length. A longer one grows by a quarter.
 const DOUBLED: usize = 256 << 10;
 
-/// A body as decoded from its content codings, with its share of the budget.
+/// The body and the headers of a response, and the bytes of the body that are charged to the budget.
 #[derive(Debug)]
 pub struct HeldBody {
-    /// Empty if the body was not held.
+    /// The body, decoded from its content codings. Empty if only the headers are delivered.
     pub bytes: Vec<u8>,
     /// The response headers, in order.
     pub headers: crate::visit::Headers,
@@ -174,7 +174,8 @@ impl BodyRules {
         }
     }
 
-    /// Reads a complete page. A panic of the reader becomes a reason in the record and does not end the page.
+    /// Passes a complete page to the reader. If the reader panics, the page keeps its outcome, and the record gives the
+    /// panic as the reason for the missing content.
     pub(crate) fn read(
         &self,
         url: &Url,

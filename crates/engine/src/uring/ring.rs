@@ -33,9 +33,10 @@ use crate::epoll::PollWaker;
 /// Size of a submission queue. Further operations wait until the next system call has submitted these.
 const SUBMISSIONS: u32 = 1024;
 
-/// Connection attempts that a ring starts between two system calls. Each needs five operations over a few calls, so
-/// they fit into the queue. This matters because of a limitation of `a10`: an operation that finds the queue full is
-/// woken after a later submission, but its wake-up can be lost if operations that wait before it are dropped.
+/// How many connection attempts a ring may start between two system calls. An attempt needs five operations, so the
+/// queue has room for all operations of these attempts. A full queue is avoided because of a limitation of `a10`: an
+/// operation that finds the queue full is woken after a later submission, but this wake-up can be lost if operations
+/// that wait before it are dropped.
 const STARTS: usize = SUBMISSIONS as usize * 3 / 16;
 
 /// Size of a completion queue; the kernel stores further results itself. The kernel's hash table of pending operations,
@@ -54,7 +55,8 @@ const RESERVE: usize = 8;
 /// end its sleep (because of deferred task work). Checking a ring takes less than a microsecond.
 const RING_CHECK_INTERVAL: Duration = Duration::from_millis(2);
 
-/// The kernel ends at least this many cancelled operations per system call (20 since Linux 6.13, all of them before).
+/// The kernel ends at least this many cancelled operations per system call on a ring (20 since Linux 6.13, all of them
+/// in older versions).
 const CANCELLED_PER_ENTRY: usize = 16;
 
 /// Maximum number of rings per worker.
@@ -63,7 +65,8 @@ const MAX_RINGS: usize = 256;
 /// Read buffers of the first ring: their number and their size.
 const BUFFERS: (u16, u32) = (64, 64 << 10);
 
-/// Read buffers of every further ring. A worker has further rings only if most of its connections wait.
+/// Read buffers of every further ring. They are fewer and smaller: a worker that needs several rings has many
+/// connections, and most of them wait.
 const MORE_BUFFERS: (u16, u32) = (32, 16 << 10);
 
 /// The rings of one worker.
@@ -72,7 +75,8 @@ pub struct Rings {
     /// Connections per ring.
     capacity: usize,
     waker: PollWaker,
-    /// Reads the waker's file repeatedly: each use of the waker completes an operation.
+    /// Reads the eventfd of `waker` in a loop. When another thread uses the waker, the pending read completes and ends
+    /// the sleep of the worker.
     wakeups: RefCell<Pin<Box<dyn Future<Output = ()>>>>,
 }
 
@@ -98,6 +102,7 @@ impl Rings {
     /// Creates the first ring, for up to this many connections. More rings are added when they are needed.
     pub fn new(connections: usize) -> io::Result<Self> {
         let files = getrlimit(Resource::Nofile).current.map_or(usize::MAX, |files| files.min(1 << 32) as usize);
+        // The descriptor table, with its spare entries, may not be larger than the limit on open files.
         let capacity = connections.clamp(MIN_CONNECTIONS, MAX_CONNECTIONS).min(files / (RESERVE + 1) * RESERVE).max(1);
         let (waker, file) = PollWaker::with_file()?;
         let first = ConnectionRing::new(capacity, BUFFERS)?;
@@ -169,9 +174,9 @@ impl Park for Rings {
         polled
     }
 
-    /// Submits the operations that cancel and close. If the queues were full, cancellations would be lost, and each
-    /// socket would be closed by a system call of its own. Cancelling is needed because the kernel takes quadratic time
-    /// to drop a ring with many pending operations.
+    /// Submits the queued operations of cancelled tasks: cancellations and closes. If a queue became full, further
+    /// cancellations would be lost, and every further socket would need a separate system call to close it. Pending
+    /// operations are cancelled because the kernel takes quadratic time to drop a ring with many of them.
     fn cancelled(&self) -> io::Result<()> {
         self.rings.borrow().iter().try_for_each(|ring| {
             let entries = 1 + ring.cancelled.take().div_ceil(CANCELLED_PER_ENTRY);
@@ -186,7 +191,7 @@ impl Park for Rings {
 
 impl ConnectionRing {
     fn new(capacity: usize, (count, size): (u16, u32)) -> io::Result<Self> {
-        // At most MAX_CONNECTIONS and the reserve.
+        // The number fits into 32 bits: `capacity` is at most `MAX_CONNECTIONS`.
         let table = (capacity + capacity.div_ceil(RESERVE)) as u32;
         // Only this thread uses the ring, and only when it polls. So the kernel need not interrupt it
         // (`defer_task_run`).
@@ -332,8 +337,9 @@ impl Connection {
         SocketReceiver { connection: self, running: None }
     }
 
-    /// Ends both directions. A pending receive then completes. Without this, and if its cancellation did not fit into
-    /// the queue, it would keep the connection open until the peer sends or closes.
+    /// Shuts down both directions, which completes a pending receive. Dropping the connection is not enough: if the
+    /// queue is full, the cancellation of the receive is lost, and the receive keeps the connection open until the peer
+    /// sends or closes.
     pub async fn shut_down(&self) {
         // This fails if the peer has already closed the connection.
         let _ = self.fd.shutdown(Shutdown::Both).await;
@@ -356,8 +362,8 @@ impl SocketReceiver<'_> {
         }
     }
 
-    /// Ready with the bytes that have arrived; none: the peer has closed its side. The buffer returns to the ring when
-    /// it is dropped.
+    /// Ready with the bytes that have arrived, or with no bytes if the peer has closed its side. The buffer returns to
+    /// the ring when it is dropped.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<ReadBuf>> {
         let Connection { fd, place } = self.connection;
         let running = self.running.get_or_insert_with(|| fd.recv(place.0.buffers.get()));
@@ -520,8 +526,9 @@ mod tests {
         executor.run(waited).unwrap();
     }
 
-    /// A wake-up by another thread completes an operation of the ring, which must be pending before the worker sleeps.
-    /// All operations of the full queue stay pending, so it sleeps right after it has submitted them.
+    /// Another thread wakes the worker by a write to the eventfd, so a read of the eventfd must be pending before the
+    /// worker sleeps. The test fills the queue with receives that never complete. So the worker sleeps right after it
+    /// has submitted them.
     #[test]
     fn a_wake_up_arrives_although_the_queue_was_full_before_the_sleep() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -548,7 +555,7 @@ mod tests {
                     return Poll::Ready(());
                 }
                 if wakes == next {
-                    // The first wake-up has used the pending read of the ring: the next one needs another.
+                    // The first wake-up has completed the pending read of the eventfd. The second one needs a new read.
                     if wakes == 1 {
                         receivers.iter_mut().for_each(|receiver| receiver.start(cx));
                     }

@@ -56,7 +56,7 @@ impl CaseReport {
         self.judged.iter().filter_map(|url| self.record(url))
     }
 
-    /// All page records, including those of the control host.
+    /// All page records, including those of the control host, a well-behaved host that is crawled with every case.
     pub fn pages(&self) -> impl Iterator<Item = &Value> {
         self.records.iter().filter(|record| record["type"] == "page")
     }
@@ -87,6 +87,7 @@ impl CaseReport {
             }
             Expect::Skip => matches!(outcome, "robots" | "refused"),
             Expect::Error(expected) => matches!(outcome, "failed" | "redirect" | "refused") && kind == Some(expected),
+            // The response itself is the result: an HTTP error, or a redirect.
             Expect::Status => matches!(outcome, "http_error" | "redirect"),
         };
         demand(right, format!("not {expect}: {record}"))

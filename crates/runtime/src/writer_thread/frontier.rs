@@ -1,12 +1,14 @@
-//! [`CommitFrontier`]: a frontier whose commits may be durable.
+//! [`CommitFrontier`]: a frontier with the operations that commits need.
 
 use argiope_core::schedule::frontier::{Frontier, StoreError};
 use argiope_store::MemoryFrontier;
 use argiope_store::disk::{CommitBatch, Compaction, DiskFrontier};
 
-/// A frontier whose commits may be durable.
+/// A frontier with the operations that commits need. The default methods are those of a frontier without a log.
 pub trait CommitFrontier: Frontier {
-    /// Seals the events since the last commit, with the length of each output file.
+    /// Seals the events since the last commit, together with the length of each output file. Returns `None` if there is
+    /// nothing to commit. At the end of a run, `last` is true, and the caller repeats the call until it returns `None`:
+    /// these batches also contain the portions of a snapshot.
     fn commit(&mut self, _outputs: &[(&str, u64)], _last: bool) -> Result<Option<CommitBatch>, StoreError> {
         Ok(None)
     }
@@ -16,17 +18,18 @@ pub trait CommitFrontier: Frontier {
         Ok(())
     }
 
-    /// The end of the log, including records that are not committed yet.
+    /// The end of the log, including records that are not committed yet. When [`Self::durable_end`] has reached this
+    /// value, all current records are durable. A frontier without a log returns 0, so the keeper never waits.
     fn log_end(&self) -> u64 {
         0
     }
 
-    /// Everything up to this position of the log is durable.
+    /// Everything up to this position of the log is durable. [`u64::MAX`] for a frontier without a log.
     fn durable_end(&self) -> u64 {
         u64::MAX
     }
 
-    /// Sets the hash that an output file has as of the next commit.
+    /// Sets the hash of an output file, to be stored by the next commit.
     fn keep_output_hash(&mut self, _name: &str, _hash: u64) {}
 
     /// The compaction that is due now, if any. It may run on any thread, concurrently with the crawl.
@@ -44,7 +47,7 @@ pub trait CommitFrontier: Frontier {
         0
     }
 
-    /// Stores a record that does not belong to a page.
+    /// Stores a record that does not belong to a page: start and end of a run, robots.txt, sitemaps, skipped links.
     fn keep_line(&mut self, _line: &[u8]) -> Result<(), StoreError> {
         Ok(())
     }
@@ -60,7 +63,8 @@ impl CommitFrontier for MemoryFrontier {
     }
 }
 
-/// A fleet's frontier commits on threads of its own.
+/// The frontier of a fleet commits on its own threads, so [`CommitFrontier::commit`] has nothing to do. Instead of log
+/// positions, it counts the links that were marked as sent, and those whose mark is replicated.
 #[cfg(feature = "fleet")]
 impl CommitFrontier for argiope_store::cluster::FleetFrontier {
     fn keep_line(&mut self, line: &[u8]) -> Result<(), StoreError> {

@@ -259,7 +259,7 @@ impl DiskFrontier {
         self.state.output_hashes.get(name).copied()
     }
 
-    /// Sets the hash that an output file has as of the next commit.
+    /// Sets the hash of an output file, to be stored by the next commit.
     pub fn keep_output_hash(&mut self, name: &str, hash: u64) {
         self.new_hashes.insert(name.into(), hash);
     }

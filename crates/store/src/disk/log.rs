@@ -27,7 +27,8 @@ pub(super) const VERSION: u32 = 2;
 /// Length of a file's header:
 /// `magic (8) · version (4) · number of the file (4) · id of the crawl (8) · position of the header (8) · checksum (8)`.
 pub(super) const HEADER: usize = 40;
-/// Flag in the version field of a file that begins the log. Earlier files were removed by a compaction.
+/// Flag in the version field of a file that begins the log: a compaction has replaced all earlier files. After a crash,
+/// earlier files may still exist.
 const BEGINS_LOG: u32 = 1 << 31;
 /// The temporary name of a compaction's output, which becomes the first file of the log.
 pub(super) const BASE: &str = "log/base.new";
@@ -36,7 +37,8 @@ const MAGIC: &[u8; 8] = b"ARGIOPE\n";
 pub(super) const FRAME: usize = 16;
 /// The first bytes of a frame.
 const MARK: &[u8; 4] = b"\xA7FRM";
-/// The maximum length of a frame's records. The journal adds no record to a frame of more than 1 GiB.
+/// The maximum length of a frame's records; a larger length is not valid. `Journal::append` rejects further records
+/// once a frame is longer than 1 GiB. The other 256 MiB are for the last record that it accepts.
 const MAX_RECORDS: usize = (1 << 30) + (256 << 20);
 /// How many bytes a scan reads at once.
 const SCAN: usize = 1 << 20;
@@ -60,7 +62,8 @@ pub struct CommitBatch {
 }
 
 impl CommitBatch {
-    /// The log position at which the frame ends; acknowledged once the frame is durable.
+    /// The log position at which the frame ends. When the frame is durable, everything up to this position is
+    /// acknowledged.
     pub fn end(&self) -> u64 {
         self.start + self.frame.len() as u64
     }
@@ -69,13 +72,13 @@ impl CommitBatch {
         self.frame.len()
     }
 
-    /// Reduces the batch to what the frontier needs once it is durable: drops the snapshot portion, which is large.
+    /// Drops the snapshot portion, which is large. The frontier does not need the portion to acknowledge the batch.
     pub fn written(self) -> Self {
         Self { snapshot: None, ..self }
     }
 }
 
-/// Fills in the header of a frame.
+/// Fills in the header of a frame that starts at the log position `start`. `crawl` is the id of the crawl.
 pub(super) fn seal(frame: &mut [u8], crawl: u64, start: u64) {
     if let Some((head, records)) = frame.split_at_mut_checked(FRAME) {
         head[..4].copy_from_slice(MARK);
@@ -108,7 +111,7 @@ pub(super) fn base_header(number: u32, crawl: u64) -> [u8; HEADER] {
     header(VERSION | BEGINS_LOG, number, crawl, 0)
 }
 
-/// Removes the files before the first file of the log.
+/// Removes the files before the first file of the log, and the temporary file of an interrupted compaction.
 pub(super) fn remove_obsolete(files: &dyn Files, first: u32) -> Result<(), StoreError> {
     let names = files.list(FOLDER).map_err(|error| failed(files, FOLDER, "list", &error))?;
     let mut obsolete: Vec<String> =
@@ -143,7 +146,8 @@ pub(super) fn is_log(files: &dyn Files, number: u32) -> bool {
         && sum == xxh3_64_with_seed(start, 0).to_le_bytes()
 }
 
-/// Whether a file has only a header or a part of a header.
+/// Whether a file has no frames, as a crash can leave it: it is empty, or it has a header, a part of a header or zeros.
+/// The checksum of the header is not checked.
 pub(super) fn is_begun(files: &dyn Files, number: u32) -> bool {
     let mut found = [0; HEADER + 1];
     let read = files.open(&file_name(number)).and_then(|file| file.read_at(&mut found, 0));
@@ -155,7 +159,7 @@ pub(super) fn is_begun(files: &dyn Files, number: u32) -> bool {
     })
 }
 
-/// Whether there is a log, in any state.
+/// Whether at least one log file has a valid header. The rest of the log may be damaged.
 pub(super) fn is_there(files: &dyn Files) -> bool {
     let names = files.list(FOLDER).unwrap_or_default();
     names.iter().filter_map(|name| file_number(name)).any(|number| is_log(files, number))
@@ -340,6 +344,7 @@ impl LogReader {
             let file = files.open(&name).map_err(error)?;
             let mut found = [0; HEADER];
             let read = file.read_at(&mut found, 0).map_err(error)?;
+            // A compacted file ends before the position of the next file. So this position is read from the header.
             if base_file.is_some_and(|first| number == first + 1) {
                 let position = found.get(24..32).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes);
                 base = base.max(position);
@@ -348,6 +353,7 @@ impl LogReader {
             let version = versions.into_iter().find(|version| found == header(*version, number, crawl, base));
             let Some(version) = version.filter(|_| read == HEADER) else {
                 let section = Section { number, version: VERSION, base, file };
+                // If a frame starts at or after the end of the header, the header was complete before: it is damaged.
                 if number == last && number > 1 && !reader.whole_frame_behind(&section, HEADER as u64 - 1)? {
                     return Ok((reader, Some(name)));
                 }
@@ -368,12 +374,13 @@ impl LogReader {
         self.sections.first().map_or(0, |section| section.base) + HEADER as u64
     }
 
-    /// The position of the first file after the compacted one.
+    /// The position of the first file that is not the output of a compaction.
     pub fn kept_from(&self) -> u64 {
         self.sections.get(usize::from(self.is_compacted)).map_or(0, |section| section.base)
     }
 
-    /// Whether a compaction can remove what is before a position; returns the number of the file that replaces it.
+    /// Returns the number of the file that replaces all files before `keep_from`. Returns `None` if no file starts at
+    /// `keep_from`, or if there is nothing to compact before it.
     pub fn needs_compaction(&self, keep_from: u64) -> Option<u32> {
         let place = self.sections.iter().position(|section| section.base == keep_from)?;
         let kept = self.sections.get(place)?.number;
@@ -393,7 +400,8 @@ impl LogReader {
         Ok(())
     }
 
-    /// Iterates over the frames from a position, which must be the start of a frame or the end of the log.
+    /// Calls `each` with the position and the content of every record from `from` to the end of the log. `from` must be
+    /// the start of a frame or the end of the log.
     pub fn walk(
         &self,
         from: u64,
@@ -402,7 +410,7 @@ impl LogReader {
         self.walk_until(from, u64::MAX, each)
     }
 
-    /// Like [`Self::walk`], up to the first frame that starts at or after `until`.
+    /// Like [`Self::walk`], but stops before the first frame that starts at or after `until`.
     pub fn walk_until(
         &self,
         from: u64,
@@ -416,7 +424,7 @@ impl LogReader {
                 return Ok(Tail { end: at, torn: 0 });
             }
             let Some((section, next)) = self.section_at(at) else { return Ok(Tail { end: at, torn: 0 }) };
-            // The header of the next file starts at the end of the file before.
+            // `at` is the end of the previous file, so `section` is the file after it. Skip its header.
             if at == section.base {
                 at += HEADER as u64;
                 continue;
@@ -433,8 +441,8 @@ impl LogReader {
             }
             if !self.read_frame(section, at, &mut records)? {
                 let behind = next.is_some() || self.whole_frame_behind(section, at - section.base)?;
-                // A concurrent reader may see a part of this frame while the crawl writes it, and then the complete
-                // next frame. So read it again.
+                // If the crawl writes the log meanwhile, this frame may have been incomplete when it was read, and
+                // complete when the next frame was found. So read it again.
                 let still_torn = behind && !self.read_frame(section, at, &mut records)?;
                 if still_torn {
                     return Err(damaged(
@@ -515,7 +523,7 @@ impl LogReader {
         Ok(hash.digest())
     }
 
-    /// Whether a complete frame follows anywhere after an offset in a file.
+    /// Whether a complete frame starts anywhere after the offset `place` in a file.
     ///
     /// Uses constant memory and linear time. A tail that would take longer cannot come from a crash and is reported as
     /// damage.
@@ -532,7 +540,7 @@ impl LogReader {
         if tail > (MAX_RECORDS + FRAME) as u64 {
             return refuse("are not a commit, and no crash leaves so much");
         }
-        // The remaining number of bytes that may be hashed because of false frame marks.
+        // How many more bytes may be hashed. Bytes that look like a frame mark by chance cost a hash each.
         let mut hashed = 4 * tail + (1 << 20);
         let mut piece = vec![0; SCAN + FRAME];
         let mut at = place + 1;
@@ -643,7 +651,7 @@ impl LogReader {
         self.sections.iter().map(|section| section.number)
     }
 
-    /// The header of a file, and its length.
+    /// The header of a file, and the length of the file.
     pub fn file_start(&self, number: u32) -> Option<([u8; HEADER], u64)> {
         let section = self.sections.iter().find(|section| section.number == number)?;
         let mut header = [0; HEADER];
@@ -651,7 +659,7 @@ impl LogReader {
         Some((header, section.file.length().ok()?))
     }
 
-    /// Iterates over the frames of one file.
+    /// Like [`Self::walk`], for the records of one file.
     pub fn walk_file(
         &self,
         number: u32,
@@ -668,7 +676,7 @@ impl LogReader {
         self.sections.last().is_none_or(|section| section.version == VERSION)
     }
 
-    /// The end of the files without a link graph (format 1); [`u64::MAX`] if all have none.
+    /// The position of the first file with a link graph (format 2 or later); [`u64::MAX`] if all files have format 1.
     pub fn without_graph(&self) -> u64 {
         self.sections.iter().find(|section| section.version > 1).map_or(u64::MAX, |section| section.base)
     }

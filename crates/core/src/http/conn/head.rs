@@ -1,14 +1,14 @@
 //! [`Head`]: status line and header fields of a response, as received.
 //!
-//! Invariant: a `Head` holds the exact bytes and an index into them; fields are neither copied nor interpreted. This is
-//! the only place that decides which faults are tolerated:
+//! Invariant: a `Head` holds the exact bytes and an index into them. Fields are not interpreted, and only folded values
+//! are copied. This is the only place that decides which faults are tolerated:
 //!
 //! | fault | treated as |
 //! |---|---|
 //! | lines that end in a bare LF, also mixed with CRLF | tolerated |
 //! | no reason phrase, with or without the space before it | tolerated |
 //! | bytes above 0x7f in the reason or in a value | tolerated, kept |
-//! | more spaces or tabs around a value or in the reason | tolerated, values are trimmed |
+//! | additional spaces or tabs around a value or in the reason | tolerated, values are trimmed |
 //! | a value folded over several lines (obs-fold) | tolerated, joined by one space |
 //! | control characters other than NUL and CR in a value | tolerated, kept and marked |
 //! | a field name with a blank or other bytes that a token may not have | the field is dropped and the head marked |
@@ -40,7 +40,7 @@ pub struct Head {
     pub has_dropped_fields: bool,
     /// A value contains control characters.
     pub has_controls: bool,
-    /// The head as received, followed by the values that had to be unfolded.
+    /// The head as received, followed by the unfolded copies of folded values.
     bytes: Box<[u8]>,
     /// The number of received bytes in `bytes`.
     received: u32,
@@ -219,6 +219,7 @@ fn parse_leniently(bytes: &[u8], limits: &Limits) -> Result<ParsedHead, Failure>
             return Err(protocol("a header field with NUL, or with CR without LF"));
         }
         has_controls |= line.iter().any(|byte| (*byte < b' ' && *byte != b'\t') || *byte == 0x7f);
+        // The line continues the field before it. If that field is dropped, so is this line.
         if line.starts_with(b" ") || line.starts_with(b"\t") {
             match fields.last_mut() {
                 _ if is_dropping => {}
