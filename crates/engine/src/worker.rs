@@ -110,6 +110,7 @@ const IDLE_PART: u64 = 16;
 
 impl IdleLimit {
     pub fn new(rules: &Rules) -> Self {
+        // The memory for idle connections in bytes, and the number of connections that it has room for.
         let room = rules.max_memory.and_then(|limit| usize::try_from(limit / IDLE_PART).ok());
         let fits = room.map_or(usize::MAX, |room| room / IDLE_BYTES).max(MIN_IDLE_IF_SHORT);
         Self { count: Arc::default(), most: rules.concurrency.max(MIN_IDLE).min(fits) }

@@ -540,7 +540,7 @@ impl LogReader {
         if tail > (MAX_RECORDS + FRAME) as u64 {
             return refuse("are not a commit, and no crash leaves so much");
         }
-        // How many more bytes may be hashed. Bytes that look like a frame mark by chance cost a hash each.
+        // How many more bytes the search may hash. It hashes a frame for every place that looks like a frame mark.
         let mut hashed = 4 * tail + (1 << 20);
         let mut piece = vec![0; SCAN + FRAME];
         let mut at = place + 1;
