@@ -1,6 +1,6 @@
 //! Measures the memory of waiting HTTP/2 connections, without sockets and TLS. `streams CONNECTIONS STREAMS` opens
 //! CONNECTIONS connections, each with STREAMS requests that get no response, and divides the growth of resident memory
-//! by their number. Jobs and URLs are included.
+//! by their number. Jobs and URLs are included. The allocator is that of the command.
 
 #![allow(clippy::print_stdout, reason = "it prints what it measures")]
 
@@ -14,6 +14,9 @@ use argiope_core::rules::{Config, HttpVersion, Rules};
 use argiope_core::schedule::job::{Job, LaneHttp, Purpose};
 use argiope_core::{LaneId, Link, Time, Url};
 use argiope_rigs::kernel;
+
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 const NOW: Time = Time::ZERO;
 

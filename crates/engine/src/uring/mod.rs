@@ -20,7 +20,7 @@ use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use argiope_core::http::conn::Step;
 use argiope_core::http::session::{Session, SlotKey};
@@ -35,7 +35,7 @@ use crate::socket;
 use crate::task_slots::SlotEvent;
 use crate::timers::Alarm;
 use crate::worker::Worker;
-use ring::{Attempt, Connection, ReceivedBytes, Rings, SocketReceiver};
+use ring::{Attempt, Connection, Rings, SocketReceiver};
 
 /// Runs a worker until it is told to stop.
 pub fn run(worker: Worker) -> io::Result<()> {
@@ -57,8 +57,11 @@ impl ServeConnection for Rings {
     }
 }
 
-/// The state of a session besides its connection.
-struct Waiting {
+/// A connection that is being served. One struct, so that the coroutine holds one reference to it while it waits.
+struct Serving<'a> {
+    state: Rc<WorkerState<Rings>>,
+    receiver: SocketReceiver<'a>,
+    session: Session,
     alarm: Alarm,
     /// The slot under which the session is in the pool.
     pooled: Option<SlotKey>,
@@ -67,15 +70,16 @@ struct Waiting {
 /// The life of a connection: connect, then drive the session until it closes.
 async fn serve(state: Rc<WorkerState<Rings>>) {
     let job = state.work.get().await;
-    let (connection, mut waiting, mut session) = match Box::pin(connect(&state, job)).await {
+    let (connection, alarm, session) = match Box::pin(connect(&state, job)).await {
         Ok(connected) => connected,
         Err(visits) => return visits.into_iter().for_each(|visit| state.report(visit)),
     };
-    let mut receiver = connection.receiver();
-    drive(&state, &connection, &mut receiver, &mut waiting, &mut session).await;
-    state.leave_pool(&mut waiting.pooled);
-    if receiver.is_running() {
-        connection.shut_down().await;
+    let mut serving = Serving { state, receiver: connection.receiver(), session, alarm, pooled: None };
+    drive(&mut serving).await;
+    serving.state.leave_pool(&mut serving.pooled);
+    if serving.receiver.is_running() {
+        // Boxed, like `send`.
+        Box::pin(connection.shut_down()).await;
     }
 }
 
@@ -83,7 +87,7 @@ async fn serve(state: Rc<WorkerState<Rings>>) {
 async fn connect(
     state: &Rc<WorkerState<Rings>>,
     job: Box<Job>,
-) -> Result<(Connection, Waiting, Session), Vec<Box<Visit>>> {
+) -> Result<(Connection, Alarm, Session), Vec<Box<Visit>>> {
     let worker = &state.worker;
     let mut alarm = state.executor.alarm();
     let mut connecting = Connecting::new(worker, job, state.now());
@@ -99,7 +103,7 @@ async fn connect(
                 let session = connecting.into_session(worker, peer, &mut jobs);
                 state.restart_all(jobs);
                 let session = session.map_err(|visit| vec![visit])?;
-                return Ok((connection, Waiting { alarm, pooled: None }, session));
+                return Ok((connection, alarm, session));
             }
             ConnectStep::Failed(failure) => {
                 let jobs = state.slots.end_connecting(connecting.slot());
@@ -122,54 +126,38 @@ async fn connect(
 // anchor: uring-drive
 /// Does what the session needs until it closes. Nothing here asks whether a socket is ready: it sends, it receives, and
 /// it is woken when that is done.
-async fn drive<'a>(
-    state: &Rc<WorkerState<Rings>>,
-    connection: &'a Connection,
-    receiver: &mut SocketReceiver<'a>,
-    waiting: &mut Waiting,
-    session: &mut Session,
-) {
+async fn drive(serving: &mut Serving<'_>) {
     loop {
-        state.deliver(session);
-        if session.free_capacity() == 0 {
-            state.leave_pool(&mut waiting.pooled);
+        serving.state.deliver(&mut serving.session);
+        if serving.session.free_capacity() == 0 {
+            serving.state.leave_pool(&mut serving.pooled);
         }
-        match session.step() {
+        match serving.session.step() {
             Step::Write(bytes) => {
                 let bytes = bytes.to_vec();
                 // Boxed, so that the task is not larger while it waits for a response.
-                Box::pin(send(state, connection, receiver, waiting, session, bytes)).await;
+                Box::pin(send(serving, bytes)).await;
                 continue;
             }
             Step::Read => {}
             Step::Pause => {
-                yield_now().await;
-                let until = session.deadline().min(state.now() + session.pause());
-                poll_fn(|cx| waiting.alarm.poll(until, state.now(), cx)).await;
-                session.expire(state.now());
-                session.resume(state.now());
+                Box::pin(pause(serving)).await;
                 continue;
             }
             Step::Done => return,
         }
-        match poll_fn(|cx| state.poll_event(receiver, waiting, session, cx)).await {
-            Event::Received(result) => {
-                if state.feed(result, session) {
-                    // Yield, so that other connections are served.
-                    yield_now().await;
-                }
-            }
+        match poll_fn(|cx| serving.poll_event(cx)).await {
+            Event::Fed { has_more: false } => {}
+            // Yield, so that other connections are served.
+            Event::Fed { has_more: true } => yield_now().await,
             Event::Late => {
-                // Take bytes that arrived while this thread was busy with another page: they must not count as a
-                // timeout. Their completion is in the ring, which is polled before this coroutine runs again.
+                // Bytes may have arrived while this thread was busy with another page: then the host was not silent.
+                // Their completion is in the ring, which is polled before this coroutine runs again.
                 yield_now().await;
-                let received = poll_fn(|cx| Poll::Ready(receiver.poll(cx))).await;
-                if let Poll::Ready(result) = received {
-                    state.feed(result, session);
-                }
-                session.expire(state.now());
+                poll_fn(|cx| Poll::Ready(serving.poll_received(cx).is_ready())).await;
+                serving.session.expire(serving.state.now());
             }
-            Event::Slot(SlotEvent::Job(job)) => state.accept(&mut waiting.pooled, session, job),
+            Event::Slot(SlotEvent::Job(job)) => serving.state.accept(&mut serving.pooled, &mut serving.session, job),
             Event::Slot(SlotEvent::Evicted) => return,
         }
     }
@@ -177,22 +165,16 @@ async fn drive<'a>(
 // end: uring-drive
 
 /// Sends bytes of the session. The receive of the response is handed to the kernel in the same system call.
-async fn send<'a>(
-    state: &Rc<WorkerState<Rings>>,
-    connection: &'a Connection,
-    receiver: &mut SocketReceiver<'a>,
-    waiting: &mut Waiting,
-    session: &mut Session,
-    bytes: Vec<u8>,
-) {
-    let mut sending = connection.send(bytes);
+async fn send(serving: &mut Serving<'_>, bytes: Vec<u8>) {
+    let Serving { state, receiver, session, alarm, .. } = serving;
+    let mut sending = receiver.connection().send(bytes);
     loop {
         let sent = poll_fn(|cx| {
             if let Poll::Ready(result) = Pin::new(&mut sending).poll(cx) {
                 return Poll::Ready(Some(result));
             }
             receiver.start(cx);
-            waiting.alarm.poll(session.deadline(), state.now(), cx).map(|()| None)
+            alarm.poll(session.deadline(), state.now(), cx).map(|()| None)
         })
         .await;
         match sent {
@@ -214,44 +196,67 @@ async fn send<'a>(
     }
 }
 
+/// Waits until the session may read again, or only lets others run.
+async fn pause(serving: &mut Serving<'_>) {
+    let Serving { state, session, alarm, .. } = serving;
+    yield_now().await;
+    let until = session.deadline().min(state.now() + session.pause());
+    poll_fn(|cx| alarm.poll(until, state.now(), cx)).await;
+    session.expire(state.now());
+    session.resume(state.now());
+}
+
 /// The event that wakes a waiting connection.
 enum Event {
-    Received(io::Result<ReceivedBytes>),
+    /// The session got the bytes that have arrived, or heard that the connection has ended. More may be available.
+    Fed { has_more: bool },
     /// The deadline has passed.
     Late,
     /// A job for the connection, or its eviction.
     Slot(SlotEvent),
 }
 
-impl WorkerState<Rings> {
-    fn poll_event(
-        &self,
-        receiver: &mut SocketReceiver<'_>,
-        waiting: &mut Waiting,
-        session: &Session,
-        cx: &mut Context<'_>,
-    ) -> Poll<Event> {
-        if (session.free_capacity() > 0 || waiting.pooled.is_some())
-            && let Poll::Ready(event) = self.slots.poll(session, &mut waiting.pooled, self.now(), cx)
+impl Serving<'_> {
+    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
+        let Self { state, session, pooled, .. } = self;
+        if (session.free_capacity() > 0 || pooled.is_some())
+            && let Poll::Ready(event) = state.slots.poll(session, pooled, state.now(), cx)
         {
             return Poll::Ready(Event::Slot(event));
         }
-        match receiver.poll(cx) {
-            Poll::Ready(result) => Poll::Ready(Event::Received(result)),
-            Poll::Pending => waiting.alarm.poll(session.deadline(), self.now(), cx).map(|()| Event::Late),
+        match self.poll_received(cx) {
+            Poll::Ready(has_more) => Poll::Ready(Event::Fed { has_more }),
+            Poll::Pending => self.alarm.poll(self.session.deadline(), self.state.now(), cx).map(|()| Event::Late),
         }
     }
 
-    /// Feeds the bytes that have arrived. Returns whether more may be available.
-    fn feed(&self, result: io::Result<ReceivedBytes>, session: &mut Session) -> bool {
-        match result {
-            Ok(bytes) if bytes.is_empty() => session.closed(self.now()),
+    /// Feeds the bytes that have arrived to the session. Ready with whether more may be available.
+    fn poll_received(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+        let Self { state, receiver, session, .. } = self;
+        let mut has_more = false;
+        match ready!(receiver.poll(cx)) {
+            Ok(bytes) if bytes.is_empty() => session.closed(state.now()),
             Ok(bytes) => {
-                session.feed(&bytes, self.now());
-                return bytes.len() == bytes.capacity();
+                session.feed(&bytes, state.now());
+                has_more = bytes.len() == bytes.capacity();
             }
             Err(error) => session.broke(socket::broken(&error)),
         }
-        false
+        Poll::Ready(has_more)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn future_size<A, F: Future>(_: impl FnOnce(A) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn a_waiting_connection_is_small() {
+        // The next larger size of the allocator is 224.
+        assert!(future_size(serve) <= 192, "{} bytes", future_size(serve));
     }
 }

@@ -64,6 +64,8 @@ struct All {
     count: usize,
     /// Keys of streams with new events.
     touched: Vec<u32>,
+    /// The ends of streams whose results are not collected yet.
+    ends: Vec<StreamEnd>,
     /// When paused streams are checked again.
     resume_at: Option<Time>,
 }
@@ -73,8 +75,6 @@ struct Stream {
     /// Parses the response. It has no socket; the data of the stream is fed to it.
     conn: Conn,
     page: Page,
-    /// The server has ended the stream.
-    is_ended: bool,
     /// The stream does not consume data for now.
     is_paused: bool,
     /// Its own limit on the body was passed to the HTTP/2 connection.
@@ -83,9 +83,15 @@ struct Stream {
     is_waiting: bool,
     /// Whether the job may fall back to HTTP/1.1.
     may_fall_back: bool,
-    fault: Option<Box<StreamFault>>,
-    /// The size of all its frames, set when the stream ends.
+}
+
+/// How a stream ended. Kept beside the stream, because most streams are waiting.
+struct StreamEnd {
+    key: u32,
+    /// The size of all its frames.
     wire: u64,
+    /// None if the server ended the stream, or if nothing more is needed of it.
+    fault: Option<StreamFault>,
 }
 
 impl Streams {
@@ -128,13 +134,10 @@ impl Streams {
         let key = self.all.insert(Stream {
             conn,
             page,
-            is_ended: false,
             is_paused: false,
             is_limit_told: false,
             is_waiting: false,
             may_fall_back,
-            fault: None,
-            wire: 0,
         });
         if is_refused {
             self.all.touched.push(key);
@@ -356,12 +359,14 @@ impl Streams {
             {
                 self.h2.allow(key, most);
             }
-            let Some(stream) = self.all.get(key) else { continue };
-            stream.close_if_over(now);
+            let All { by_key, ends, .. } = &mut self.all;
+            let Some(stream) = by_key.get_mut(key as usize).and_then(Option::as_deref_mut) else { continue };
+            let end = ends.iter().find(|end| end.key == key);
+            stream.close_if_over(end, now);
             if stream.conn.step() != Step::Done {
                 continue;
             }
-            let is_final = stream.is_ended || stream.fault.is_some() || stream.conn.is_head_over();
+            let is_final = end.is_some() || stream.conn.is_head_over();
             if !is_final && stream.conn.is_whole() && self.h2.awaits_end(key, now) {
                 continue;
             }
@@ -372,11 +377,12 @@ impl Streams {
                 continue;
             }
             // The connection has forgotten the stream if it reported its end.
-            let wire = self.h2.cancel(key, now).max(stream.wire);
-            let Some(stream) = self.all.remove(key) else { continue };
+            let wire = self.h2.cancel(key, now);
+            let Some((stream, end)) = self.all.remove(key) else { continue };
+            let end = end.unwrap_or(StreamEnd { key, wire, fault: None });
             let tls = self.tls.as_ref();
             let has_processed = self.h2.has_processed();
-            let mut result = stream.into_finished(wire, self.peer, tls.map(|tls| &**tls), has_processed, now);
+            let mut result = stream.into_finished(end, self.peer, tls.map(|tls| &**tls), has_processed, now);
             if let Completed::Visit(visit) = &mut result {
                 visit.message.streams = limit;
             }
@@ -426,13 +432,33 @@ impl All {
         self.by_key.get_mut(key as usize)?.as_deref_mut()
     }
 
-    fn remove(&mut self, key: u32) -> Option<Box<Stream>> {
-        let stream = self.by_key.get_mut(key as usize)?.take();
-        self.count -= usize::from(stream.is_some());
+    fn remove(&mut self, key: u32) -> Option<(Box<Stream>, Option<StreamEnd>)> {
+        let stream = self.by_key.get_mut(key as usize)?.take()?;
+        let end = self.ends.iter().position(|end| end.key == key).map(|at| self.ends.swap_remove(at));
+        self.count -= 1;
         if self.count == 0 {
-            self.by_key = Vec::new();
+            (self.by_key, self.ends) = (Vec::new(), Vec::new());
         }
-        stream
+        Some((stream, end))
+    }
+
+    fn end_of(&self, key: u32) -> Option<&StreamEnd> {
+        self.ends.iter().find(|end| end.key == key)
+    }
+
+    /// Records that a stream ended. The first fault counts.
+    fn note_end(&mut self, key: u32, wire: u64, fault: Option<StreamFault>) {
+        if self.get(key).is_none() {
+            return;
+        }
+        match self.ends.iter_mut().find(|end| end.key == key) {
+            Some(end) => {
+                end.wire = wire;
+                end.fault = end.fault.take().or(fault);
+            }
+            None => self.ends.push(StreamEnd { key, wire, fault }),
+        }
+        self.touched.push(key);
     }
 
     fn iter(&self) -> impl Iterator<Item = &Stream> {
@@ -464,7 +490,7 @@ impl StreamEvents for All {
         let Some(stream) = self.get(key) else { return };
         if head.get(9..12) == Some(b"421") && stream.may_fall_back {
             let failure = Failure::new(ErrorKind::Protocol, "421: not on this connection");
-            stream.fault = Some(Box::new(StreamFault::Http1(failure)));
+            self.note_end(key, 0, Some(StreamFault::Http1(failure)));
         } else {
             stream.page.guarded(&mut stream.conn, |conn, page| {
                 conn.feed_some(head, now, page);
@@ -475,7 +501,8 @@ impl StreamEvents for All {
     }
 
     fn data(&mut self, key: u32, bytes: &[u8], now: Time) -> usize {
-        let Some(stream) = self.get(key).filter(|stream| stream.fault.is_none()) else { return bytes.len() };
+        let is_over = self.end_of(key).is_some();
+        let Some(stream) = self.get(key).filter(|_| !is_over) else { return bytes.len() };
         if stream.is_paused {
             stream.page.extend_rest(bytes);
             return 0;
@@ -487,12 +514,13 @@ impl StreamEvents for All {
     }
 
     fn is_satisfied(&mut self, key: u32, wire: u64, is_complete: bool) -> bool {
+        let has_fault = self.end_of(key).is_some();
         let Some(stream) = self.get(key) else { return true };
         // More data than declared would make a complete response malformed: its end is awaited.
         let awaits_end = is_complete && stream.conn.is_whole() && !stream.conn.is_head_over();
-        let is_over = stream.fault.is_some() || (stream.conn.step() == Step::Done && !awaits_end);
+        let is_over = has_fault || (stream.conn.step() == Step::Done && !awaits_end);
         if is_over {
-            stream.wire = wire;
+            self.note_end(key, wire, None);
         }
         is_over
     }
@@ -502,18 +530,11 @@ impl StreamEvents for All {
     }
 
     fn end(&mut self, key: u32, wire: u64, _now: Time) {
-        if let Some(stream) = self.get(key) {
-            (stream.is_ended, stream.wire) = (true, wire);
-            self.touched.push(key);
-        }
+        self.note_end(key, wire, None);
     }
 
     fn failed(&mut self, key: u32, wire: u64, fault: StreamFault, _now: Time) {
-        if let Some(stream) = self.get(key) {
-            stream.wire = wire;
-            stream.fault.get_or_insert_with(|| Box::new(fault));
-            self.touched.push(key);
-        }
+        self.note_end(key, wire, Some(fault));
     }
 }
 
@@ -549,12 +570,10 @@ impl Stream {
     }
 
     /// Ends the response if the stream has ended and all its data was read.
-    fn close_if_over(&mut self, now: Time) {
-        if self.page.has_rest() || self.conn.is_head_over() {
-            return;
-        }
-        if let Some(fault) = &self.fault {
-            let failure = StreamFault::clone(fault).failure();
+    fn close_if_over(&mut self, end: Option<&StreamEnd>, now: Time) {
+        let Some(end) = end.filter(|_| !self.page.has_rest() && !self.conn.is_head_over()) else { return };
+        if let Some(fault) = &end.fault {
+            let failure = fault.clone().failure();
             self.conn.hold(false, now);
             self.page.guarded(&mut self.conn, |conn, page| {
                 // After a protocol violation before the first byte of the body, the response is not usable.
@@ -566,7 +585,7 @@ impl Stream {
                     conn.broke(failure, page);
                 }
             });
-        } else if self.is_ended {
+        } else {
             self.page.guarded(&mut self.conn, |conn, page| conn.closed(now, page));
         }
     }
@@ -574,14 +593,15 @@ impl Stream {
     /// The result of a stream that has ended: a visit, or its job to be sent again.
     fn into_finished(
         self: Box<Self>,
-        wire: u64,
+        end: StreamEnd,
         peer: Option<std::net::IpAddr>,
         tls: Option<&Tls>,
         has_processed: bool,
         now: Time,
     ) -> Completed {
-        let Self { mut conn, mut page, fault, may_fall_back, .. } = *self;
-        match fault.map(|fault| *fault) {
+        let Self { mut conn, mut page, may_fall_back, .. } = *self;
+        let wire = end.wire;
+        match end.fault {
             Some(StreamFault::Http1(_)) if may_fall_back => {
                 return Completed::Retry(page.into_job_for(LaneHttp::Http1Only));
             }
@@ -599,5 +619,16 @@ impl Stream {
         let mut visit = page.finish(end, peer, tls.is_some(), || tls.and_then(Tls::tls_info), now);
         visit.message.http = Some(LaneHttp::Multiplexed);
         Completed::Visit(visit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_waiting_stream_is_small() {
+        // The next larger size of the allocator is 320.
+        assert!(size_of::<Stream>() <= 256, "{} bytes", size_of::<Stream>());
     }
 }
