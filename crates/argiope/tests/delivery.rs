@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use argiope::{Crawl, CrawlBuilder, DeliveredBodies, Page, Request, RobotsPolicy};
+use argiope::{Crawl, CrawlBuilder, DeliveredBodies, End, Page, Request, RobotsPolicy};
 use argiope_practice::{PracticeWeb, Response, RunningWeb, Site};
 
 const PAGES: usize = 60;
@@ -38,7 +38,9 @@ fn read_and_close(web: &RunningWeb, builder: CrawlBuilder, count: usize, request
     let mut pages = builder.start_blocking().expect("it starts");
     let read: Vec<String> = pages.by_ref().take(count).map(|page| path(&page)).collect();
     assert!(web.wait_until(std::time::Duration::from_secs(20), |web| web.requests() >= requests));
-    (read, pages.close().expect("it ends well").unread)
+    let summary = pages.close().expect("it ends well");
+    assert!(summary.unread == 0 || summary.end != End::Finished, "unread pages are unfinished work");
+    (read, summary.unread)
 }
 
 #[test]

@@ -202,7 +202,8 @@ pub const EXCLUDED: &[u8] = br#"{"v":1,"type":"skip""#;
 
 /// Calls `each` with every event of a crawl directory in order, but with only the last record of each URL in a round.
 ///
-/// A URL has several records in a round if it is a root that failed: the next run of the same command queues it again.
+/// A URL has several records in a round if it is a root that failed, which the next run of the same command queues again,
+/// or a page that a program which uses the library has not processed, which the next run of the program queues again.
 pub fn walk_latest(
     directory: &Path,
     mut each: impl FnMut(HistoryEvent<'_>) -> Result<(), ReadError>,
@@ -211,27 +212,73 @@ pub fn walk_latest(
         // A result folder has one record per URL.
         return walk(directory, each);
     }
-    // Only pages of depth 0 are queued again. For each of them: the position of its last record in the current round.
-    let mut roots: HashMap<String, Vec<u64>> = HashMap::new();
+    // A round queues all its links before the first page is settled. Links that are queued again later have an earlier
+    // record in the round, or an unfinished attempt.
+    let (mut again, mut is_queueing) = (HashSet::new(), false);
+    // For each page of depth 0: the position of its last record in the current round.
+    let mut roots: HashMap<String, u64> = HashMap::new();
     let (mut position, mut replaced) = (0_u64, HashSet::new());
     walk(directory, |event| {
         position += 1;
         match event {
-            HistoryEvent::Round => roots.clear(),
-            HistoryEvent::FinalOutcome { line, .. } if is_of_root(line) => {
-                let places = roots.entry(StoredRecord::read(line)?.url).or_default();
-                replaced.extend(places.drain(..));
-                places.push(position);
+            HistoryEvent::Round => {
+                is_queueing = true;
+                roots.clear();
+            }
+            HistoryEvent::Link { url, again: true, .. } if !is_queueing => {
+                again.insert(Box::from(url));
+            }
+            HistoryEvent::FinalOutcome { line, .. } => {
+                is_queueing = false;
+                if is_of_root(line) {
+                    replaced.extend(roots.insert(request_key(line)?, position));
+                }
             }
             _ => {}
         }
         Ok(())
     })?;
+    if !again.is_empty() {
+        replaced.extend(refetched(directory, &again)?);
+    }
     position = 0;
     walk(directory, |event| {
         position += 1;
         if replaced.contains(&position) { Ok(()) } else { each(event) }
     })
+}
+
+/// The positions of the records of these URLs that a later record of the same round replaces.
+fn refetched(directory: &Path, urls: &HashSet<Box<str>>) -> Result<HashSet<u64>, ReadError> {
+    let mut latest: HashMap<String, u64> = HashMap::new();
+    let (mut position, mut replaced) = (0_u64, HashSet::new());
+    walk(directory, |event| {
+        position += 1;
+        match event {
+            HistoryEvent::Round => latest.clear(),
+            HistoryEvent::FinalOutcome { line, .. } if url_of(line).is_some_and(|url| urls.contains(url)) => {
+                replaced.extend(latest.insert(request_key(line)?, position));
+            }
+            _ => {}
+        }
+        Ok(())
+    })?;
+    Ok(replaced)
+}
+
+/// What tells a request from others: type, URL, method and body.
+fn request_key(line: &[u8]) -> Result<String, StoreError> {
+    let StoredRecord { r#type, url, method, request_id, .. } = StoredRecord::read(line)?;
+    let (method, request_id) = (method.unwrap_or_default(), request_id.unwrap_or_default());
+    Ok([r#type, method, request_id, url].join(" "))
+}
+
+/// The URL of a record without parsing the record. `None` if the URL has escaped characters, which no normalized URL
+/// has.
+fn url_of(line: &[u8]) -> Option<&str> {
+    let line = std::str::from_utf8(line).ok()?;
+    let (_, after) = line.split_once("\"url\":\"")?;
+    after.split_once('"').map(|(url, _)| url).filter(|url| !url.contains('\\'))
 }
 
 /// Whether a record belongs to a page of depth 0. Compares bytes without parsing, because this program wrote the

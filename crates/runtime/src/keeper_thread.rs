@@ -303,6 +303,9 @@ impl<F: CommitFrontier> KeeperLoop<F> {
         });
         let elapsed = clock.now() - Time::ZERO;
         let end = end.and_then(|end| self.wait_for_reader(messages).map(|()| end));
+        // Pages that the next run delivers again are unfinished work.
+        let is_read = self.unread.is_empty();
+        let end = end.map(|end| if end == End::Finished && !is_read { End::Interrupted } else { end });
         let left = self.keeper.unfinished();
         let unread = self.unread.len() as u64;
         let Self { mut keeper, mut commits, tally, pool, has_run_records, .. } = self;

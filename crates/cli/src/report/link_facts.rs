@@ -57,7 +57,7 @@ impl LinkFacts {
             orphans: 0,
             first_orphans: Vec::new(),
         };
-        records::walk(directory, |event| {
+        records::walk_latest(directory, |event| {
             match event {
                 HistoryEvent::Round => rounds = rounds.saturating_sub(1),
                 HistoryEvent::FinalOutcome { line, .. } | HistoryEvent::Line { line } if rounds == 0 => {

@@ -45,6 +45,9 @@ const CRAWL_NOTES: LaneId = LaneId(u32::MAX);
 pub(super) const ROUND_NOTE: LaneId = LaneId(u32::MAX - 1);
 /// A reserved lane number: its note has the log position of the last link that this round has queued again.
 pub(super) const REQUEUE_NOTE: LaneId = LaneId(u32::MAX - 2);
+/// The lane whose state is written when settled pages are queued again within a round, so that readers of the link graph
+/// expect several entries of a page.
+pub(super) const REFETCH_NOTE: LaneId = LaneId(u32::MAX - 3);
 
 /// A frontier with durable commits.
 pub struct DiskFrontier {
@@ -295,7 +298,9 @@ impl DiskFrontier {
         let mut positions: Vec<(u64, LaneId)> =
             self.state.lane_states.iter().map(|(lane, position)| (*position, *lane)).collect();
         positions.sort_unstable();
-        for (_, lane) in positions.into_iter().filter(|(_, lane)| ![ROUND_NOTE, REQUEUE_NOTE].contains(lane)) {
+        for (_, lane) in
+            positions.into_iter().filter(|(_, lane)| ![ROUND_NOTE, REQUEUE_NOTE, REFETCH_NOTE].contains(lane))
+        {
             if let Some(state) = self.lane_state(lane)? {
                 self.keep_lane_state(lane, &state)?;
             }

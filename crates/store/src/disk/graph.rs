@@ -10,6 +10,7 @@
 use super::directory::CrawlFile;
 use super::fault::damaged;
 use super::files::Files;
+use super::frontier::REFETCH_NOTE;
 use super::graph_codec::{GraphDecoder, GraphEdge, GraphEncoder, KeyMap, NewEdge, PageEdges};
 use super::index::{IndexKey, LogIndex};
 use super::log::{FOLDER, LogReader};
@@ -48,7 +49,7 @@ pub struct LinkGraph {
     /// With [`GraphRound::Previous`]: the start of the last round, where reading ends. For the results of a fleet: the
     /// number of the last round that is read.
     round: Option<u64>,
-    /// There was a recrawl: if a source has several entries, only the last one counts.
+    /// There was a recrawl, or pages were fetched again: if a source has several entries, only the last one counts.
     has_rounds: bool,
     /// With more than one round: the number of the entry that counts, by source. Computed when it is first needed.
     latest: Option<KeyMap<u64>>,
@@ -121,7 +122,8 @@ impl LinkGraph {
         if let (GraphRound::Previous, Some(start)) = (round, last_round) {
             chunks.retain(|position| *position < start);
         }
-        let (log, directory, has_rounds) = (Some(log), PathBuf::new(), last_round.is_some());
+        let is_refetched = !index.values(&*files, IndexKey::Note(REFETCH_NOTE.0))?.is_empty();
+        let (log, directory, has_rounds) = (Some(log), PathBuf::new(), last_round.is_some() || is_refetched);
         let round = last_round.filter(|_| round == GraphRound::Previous);
         Ok(Self { files, key, log, directory, chunks, round, has_rounds, latest: None })
     }

@@ -13,7 +13,7 @@
 use super::directory::CrawlFile;
 use super::fault::failed;
 use super::files::{File, Files};
-use super::frontier::ROUND_NOTE;
+use super::frontier::{REFETCH_NOTE, ROUND_NOTE};
 use super::log::{self, LogReader};
 use super::record::Record;
 use argiope_core::StoreError;
@@ -242,7 +242,9 @@ impl LogIndex {
                 if !for_graph
                     || matches!(
                         record,
-                        Record::Edges { .. } | Record::LaneState { lane: ROUND_NOTE, .. } | Record::Lane { .. }
+                        Record::Edges { .. }
+                            | Record::LaneState { lane: ROUND_NOTE | REFETCH_NOTE, .. }
+                            | Record::Lane { .. }
                     )
                 {
                     builder.add(position, &record);

@@ -8,7 +8,7 @@
 //! If a link has several, the last one is used. The outcomes stay in the log. Memory holds only their positions, and
 //! only during the round.
 
-use super::frontier::{DiskFrontier, REQUEUE_NOTE, ROUND_NOTE};
+use super::frontier::{DiskFrontier, REFETCH_NOTE, REQUEUE_NOTE, ROUND_NOTE};
 use super::record::Record;
 use argiope_core::schedule::frontier::link_fingerprint;
 use argiope_core::{Frontier, LaneId, Link, LinkKind, LinkRef, Outcome, StoreError, StoreErrorKind, UrlRef};
@@ -191,6 +191,9 @@ impl DiskFrontier {
                 self.append_again(lane, LinkRef::from(&link))?;
                 requeued += 1;
             }
+        }
+        if requeued > 0 {
+            self.keep_lane_state(REFETCH_NOTE, &u64::to_le_bytes(requeued))?;
         }
         Ok(requeued)
     }

@@ -1,0 +1,84 @@
+//! Pages that a program using the library has fetched twice, because it had not processed them, count once.
+
+use std::path::Path;
+use std::process::Command;
+
+use argiope_core::schedule::frontier::FoundEdges;
+use argiope_core::{FinalOutcome, Frontier, Link, LinkKind, LinkList, Outcome, Url};
+use argiope_store::disk::{self, CrawlSettings, DiskFrontier, LogWriter};
+
+fn url(page: usize) -> Url {
+    Url::parse(&format!("https://h.example/{page}")).expect("an address")
+}
+
+fn commit(frontier: &mut DiskFrontier, writer: &mut LogWriter) {
+    while let Some(batch) = frontier.commit_at_end(&[]).expect("sealed") {
+        writer.write(&batch).expect("written");
+        frontier.acknowledge(&batch.written()).expect("known");
+    }
+}
+
+/// Settles all queued pages with this title. Every page links to the first one and to one that is not fetched.
+fn settle(frontier: &mut DiskFrontier, title: &str) -> usize {
+    let lane = frontier.lane_of("h.example").expect("a lane");
+    let links = frontier.take(lane, 100).expect("taken");
+    for link in &links {
+        let mut found = LinkList::default();
+        found.push(url(0).as_str(), LinkKind::Anchor, false);
+        found.push(&format!("{}?more", link.url), LinkKind::Anchor, false);
+        frontier.keep_edges(&FoundEdges { source: &link.url, is_sitemap: false, links: &found, cut: 0 }).expect("kept");
+        let record = format!(
+            r#"{{"v":1,"type":"page","url":"{}","status":200,"outcome":"ok","depth":{},"tries":1,"content_type":"text/html","title":"{title}"}}"#,
+            link.url, link.depth
+        );
+        let (outcome, status, record) = (Outcome::Ok, Some(200), record.as_bytes());
+        frontier.settle(link, FinalOutcome { outcome, status, record, is_fetched_page: true }).expect("settled");
+    }
+    links.len()
+}
+
+fn argiope(arguments: &[&str], directory: &Path) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_argiope"))
+        .arg(arguments[0])
+        .arg(directory)
+        .args(&arguments[1..])
+        .output()
+        .expect("it runs");
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+#[test]
+fn a_page_that_was_delivered_twice_counts_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let directory = folder.path().join("c.crawl");
+    {
+        let opened = disk::open(&directory, &CrawlSettings::new(), usize::MAX).expect("a directory");
+        let (mut frontier, mut writer) = (opened.frontier, opened.writer);
+        let link = |page: usize| Link { depth: u32::from(page > 0), ..Link::root(url(page), 10) };
+        frontier.put((0..6).map(link).collect()).expect("put");
+        assert_eq!(settle(&mut frontier, "first"), 6);
+        commit(&mut frontier, &mut writer);
+    }
+    for count in [4, 2] {
+        let opened = disk::open(&directory, &CrawlSettings::new(), usize::MAX).expect("a directory");
+        let (mut frontier, mut writer) = (opened.frontier, opened.writer);
+        assert_eq!(frontier.requeue_last_pages(count).expect("queued"), count as u64);
+        assert_eq!(frontier.counts().known, 6);
+        assert!(!frontier.is_done());
+        assert_eq!(settle(&mut frontier, "again"), count);
+        assert!(frontier.is_done());
+        commit(&mut frontier, &mut writer);
+    }
+    let records = argiope(&["export", "--format", "jsonl"], &directory);
+    assert_eq!((records.lines().count(), records.matches("\"again\"").count()), (6, 4), "{records}");
+    assert_eq!(argiope(&["export", "--format", "csv"], &directory).lines().count(), 1 + 6);
+    let links = argiope(&["export", "--format", "links"], &directory);
+    let mut unique: Vec<&str> = links.lines().collect();
+    unique.sort_unstable();
+    unique.dedup();
+    assert_eq!((unique.len(), links.lines().count()), (1 + 12, 1 + 12), "{links}");
+    let report: serde_json::Value =
+        serde_json::from_str(&argiope(&["report", "--json"], &directory)).expect("a report");
+    assert_eq!(report["outcomes"]["ok"], 6, "{report}");
+}
