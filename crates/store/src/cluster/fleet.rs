@@ -428,6 +428,23 @@ impl Frontier for FleetFrontier {
         Ok(())
     }
 
+    /// Queues the link for its lane again. If its bucket is to be released, only ends the local lease.
+    fn put_back(&mut self, link: Link) -> Result<(), StoreError> {
+        let earlier = self.earlier.remove_entry(&link.fingerprint(self.key));
+        let (_, bucket) = self.end_lease(&link)?;
+        if self.held.get(&bucket).is_none_or(|held| held.leaving) {
+            self.release_if_idle(bucket);
+            return Ok(());
+        }
+        self.earlier.extend(earlier);
+        let lane = self.lane_of(link.url.host())?;
+        let entry = &mut self.lanes[lane.index()];
+        entry.links.entry(link.rank()).or_default().push_front(link);
+        entry.count += 1;
+        self.ahead += 1;
+        Ok(())
+    }
+
     fn lane_of(&mut self, host: &str) -> Result<LaneId, StoreError> {
         if let Some(lane) = self.by_host.get(host) {
             return Ok(*lane);
@@ -493,5 +510,62 @@ impl Frontier for FleetFrontier {
         }
         self.check()?;
         Ok(news)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use argiope_core::lease::Lease;
+    use argiope_core::{Time, Url};
+
+    use super::super::client::TakenHost;
+    use super::*;
+
+    #[test]
+    fn links_that_are_put_back_can_be_taken_again() {
+        let settings = FleetSettings {
+            version: String::new(),
+            key: 7,
+            round: 1,
+            buckets: 1,
+            max_pages: None,
+            max_bytes: None,
+            rate: None,
+            per_ip: None,
+            max_pages_per_host: None,
+            created: 0,
+            out: String::new(),
+            config: String::new(),
+        };
+        let (to_leases, commands) = channel();
+        let lease = Lease::until(Time::NEVER);
+        let shared = Shared::new(Box::new(|| Time::ZERO), lease, to_leases, Box::new(|_| ()));
+        let mut frontier = FleetFrontier::new(shared, &settings);
+        let taken = |path: &str| TakenLink {
+            link: Link::root(Url::parse(&format!("http://h.example/{path}")).expect("a URL"), 5),
+            earlier: None,
+        };
+        let host = TakenHost { host: "h.example".into(), left: 0, links: vec![taken("a"), taken("b")] };
+        let mut news = Vec::new();
+        frontier.hear(LeaseEvent::Acquired { bucket: 0, epoch: 1, had_owner: false }, &mut news);
+        let note = None;
+        frontier.hear(LeaseEvent::Taken { bucket: 0, epoch: 1, host, note, earlier: Vec::new() }, &mut news);
+        let lane = frontier.lane_of("h.example").expect("a lane");
+        let links = frontier.take(lane, 2).expect("two links");
+        assert_eq!((links.len(), frontier.queued_in(lane)), (2, 0));
+        for link in links.iter().rev() {
+            frontier.put_back(link.clone()).expect("it was leased");
+        }
+        assert_eq!((frontier.queued_in(lane), frontier.ahead), (2, 2));
+        assert_eq!(frontier.take(lane, 9).expect("two links"), links);
+        // While the bucket is being released, the store queues the link again.
+        frontier.hear(LeaseEvent::Leaving { bucket: 0 }, &mut news);
+        for link in links {
+            frontier.put_back(link).expect("it was leased");
+        }
+        assert_eq!((frontier.queued_in(lane), frontier.ahead), (0, 0));
+        assert!(commands.try_iter().any(|command| matches!(command, LeaseCommand::Release { bucket: 0 })));
     }
 }
