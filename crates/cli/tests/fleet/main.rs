@@ -14,7 +14,7 @@ mod status;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-use argiope_practice::GraphPlan;
+use argiope_practice::{GraphPlan, PracticeWeb, Response, Site};
 use argiope_testkit::redis_cluster::{RedisCluster, ServerGuard};
 use durable_kit::{Dice, PATIENCE, Practice, is_long, records, signal, wait};
 use kit::{Fleet, certificate_files, check_ownership, plan};
@@ -124,6 +124,18 @@ fn pages_of_killed_processes_are_archived_once_and_broken_links_decide_the_exit_
     // Broken links count over all processes: this one fetches nothing.
     let output = fleet.command(&["--warc", "--fail-on", "broken"]).output().expect("it runs");
     assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+#[ignore = "needs redis-server"]
+fn broken_links_are_listed_once() {
+    let site = Site::http("127.0.0.1:0").expect("a port").robots("").page("/", Response::links(["/missing"]));
+    let root = site.url("/");
+    let _web = PracticeWeb::new().site(site).start().expect("a server");
+    let fleet = Fleet::new(RedisCluster::single());
+    let output = fleet.command(&[&root, "-q", "--no-sitemap", "--fail-on", "broken"]).output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!((output.status.code(), said.matches("Broken links (1)").count()), (Some(3), 1), "{said}");
 }
 
 #[test]

@@ -29,7 +29,7 @@ use crate::commands::crawl::{self as local, CrawlParts};
 use crate::commands::handle::SharedFleet;
 use crate::commands::interrupt::Interrupt;
 use crate::flags::config_file::UsageError;
-use crate::flags::settings::CommandSettings;
+use crate::flags::settings::{CommandSettings, MessageSettings};
 use crate::report::CrawlReport;
 use crate::screen::wording;
 
@@ -241,7 +241,10 @@ impl Participant<'_> {
                 session.set_waker(move || drop(inbox.send(KeeperMessage::Wake)));
             }),
         };
-        let ended = local::crawl(shared, rules, clock, parts);
+        // `--fail-on` is about the results of all processes: see `end_code`.
+        let messages = MessageSettings { fail_on: None, ..shared.messages };
+        let own = CommandSettings { crawl: shared.crawl.clone(), messages };
+        let ended = local::crawl(&own, rules, clock, parts);
         Ok(match ended {
             Ok(code) => {
                 session.close();
