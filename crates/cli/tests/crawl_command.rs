@@ -321,3 +321,48 @@ fn a_rate_of_zero_is_refused() {
     assert_eq!(output.status.code(), Some(2), "{}", words(&output));
     assert!(words(&output).contains("is not a rate"), "{}", words(&output));
 }
+
+#[test]
+fn mistakes_in_file_names_show_before_the_crawl() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let site = site("127.6.0.33").page("/", Response::html("x"));
+    let root = site.url("/");
+    let web = serve(site);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let crawl = |flag: &str, value: &std::ffi::OsStr| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_argiope"));
+        command.args(["crawl", &root, "-q", flag]).arg(value).current_dir(folder.path());
+        let output = command.output().expect("the command was built");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    for flag in ["-d", "--csv"] {
+        let (code, said) = crawl(flag, std::ffi::OsStr::from_bytes(b"n\xff"));
+        assert!(code == Some(2) && said.contains("its name is not UTF-8"), "{flag}: {code:?} {said}");
+    }
+    let (code, said) = crawl("--csv", "none/pages.csv".as_ref());
+    assert!(code == Some(2) && said.contains("there is no folder none"), "{said}");
+    assert_eq!(web.requests(), 0);
+}
+
+#[test]
+fn statuses_are_listed_beside_their_outcome_and_unknown_groups_are_refused() {
+    let site = site("127.6.0.34")
+        .robots("")
+        .page("/", Response::links(["/300", "/304", "/302"]))
+        .page("/300", Response::status(300))
+        .page("/304", Response::status(304))
+        .redirect("/302", "/", 302);
+    let root = site.url("/");
+    let _web = serve(site);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let out = folder.path().join("c").display().to_string();
+    let output = run(&["crawl", &root, "-d", &out, "--no-sitemap"]);
+    let row = |name: &str| words(&output).lines().find(|line| line.trim_start().starts_with(name)).map(str::to_owned);
+    let errors = row("HTTP errors").unwrap_or_default();
+    assert!(errors.contains("1 × 300") && errors.contains("1 × 304"), "{}", words(&output));
+    assert!(row("redirects").is_some_and(|row| row.contains("302") && !row.contains("300")), "{}", words(&output));
+    for group in ["statuss:404", "outcome:broken", "nothing"] {
+        let listed = run(&["report", &out, "--list", group]);
+        assert_eq!(listed.status.code(), Some(2), "{group}: {}", words(&listed));
+    }
+}

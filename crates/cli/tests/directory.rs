@@ -139,7 +139,7 @@ fn a_foreign_output_is_refused_and_an_output_added_later_gets_the_remaining_reco
     // A crawl whose output file is missing cannot be resumed.
     fs::rename(bench.path("p.jsonl"), bench.path("first.jsonl")).expect("renamed");
     let said = bench.fail(1, &[]);
-    assert!(said.contains("p.jsonl") && said.contains("missing"), "{said}");
+    assert!(said.contains("p.jsonl is missing") && said.contains("argiope export"), "{said}");
 
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_argiope"));
     let roots = practice.roots.iter().map(String::as_str);

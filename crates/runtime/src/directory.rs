@@ -159,15 +159,17 @@ impl Directory {
         };
         let name = output_name(&self.path, path).map_err(|error| fail(&error))?;
         if let Some(committed) = self.folder.outputs.get(&name) {
+            let export = format!("`argiope export {} --format jsonl` gives all records", self.path.display());
+            if !path.exists() && *committed > 0 {
+                let message =
+                    format!("{} is missing, which this crawl wrote; name another file: {export}", path.display());
+                return Err(StoreError::new(StoreErrorKind::File, message));
+            }
             disk::truncate_output(&*self.folder.files, &name, *committed)?;
             let hash = OutputHash::of(&*self.folder.files, &name, *committed)?;
             if self.frontier.output_hash(&name).is_some_and(|known| known != hash.value()) {
-                let message = format!(
-                    "{} was changed since this crawl wrote it; name another file: `argiope export {} --format jsonl` \
-                     gives all records",
-                    path.display(),
-                    self.path.display()
-                );
+                let message =
+                    format!("{} was changed since this crawl wrote it; name another file: {export}", path.display());
                 return Err(StoreError::new(StoreErrorKind::File, message));
             }
             return Ok(OutputFile { name, hash });

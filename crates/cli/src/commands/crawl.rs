@@ -42,6 +42,13 @@ pub fn run(settings: &CommandSettings) -> Result<ExitCode, UsageError> {
     if is_stream(&config.csv) && is_stream(&config.jsonl) {
         return Err(UsageError("--csv and --jsonl cannot both write to standard output".to_owned()));
     }
+    if let Some(csv) = config.csv.as_deref().filter(|csv| *csv != Path::new("-")) {
+        // It is written at the end: a mistake in its name must show before the crawl.
+        let folder = csv.parent().filter(|folder| !folder.as_os_str().is_empty());
+        if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+            return Err(UsageError(format!("--csv {}: there is no folder {}", csv.display(), folder.display())));
+        }
+    }
     let code = match in_directory(settings, rules) {
         Ok(code) => code,
         Err(error) => return Ok(refuse(settings.messages, &error)),

@@ -49,6 +49,7 @@ impl Config {
 
     /// Checks every setting.
     pub fn compile_in(&self, environment: Environment) -> Result<Rules, ConfigError> {
+        self.check_paths()?;
         let scope_kind = self.scope_kind()?;
         let (concurrency, per_host, per_ip) = self.widths()?;
         self.limits_make_sense()?;
@@ -151,6 +152,28 @@ impl Config {
             lease: crate::lease::Lease::default(),
             fingerprint_key: environment.fingerprint_key,
         })
+    }
+
+    /// Paths are stored with the settings, as text.
+    fn check_paths(&self) -> Result<(), ConfigError> {
+        let paths = [
+            ("input", &self.input),
+            ("out", &self.out),
+            ("cookies", &self.cookies),
+            ("ca-cert", &self.ca_cert),
+            ("cert", &self.cert),
+            ("key", &self.key),
+            ("jsonl", &self.jsonl),
+            ("csv", &self.csv),
+            ("extract-file", &self.extract_file),
+            ("serve-token-file", &self.serve_token_file),
+        ];
+        for (key, path) in paths {
+            if let Some(path) = path.as_ref().filter(|path| path.to_str().is_none()) {
+                return Err(Self::error(key, path.display(), "its name is not UTF-8; rename it"));
+            }
+        }
+        Ok(())
     }
 
     fn compile_limits(&self) -> Arc<Limits> {
