@@ -121,6 +121,11 @@ fn pages_of_killed_processes_are_archived_once_and_broken_links_decide_the_exit_
         let read = std::io::Read::read_to_string(&mut flate2::read::GzDecoder::new(file), &mut start);
         assert!(read.is_ok() && start.contains("WARC-Type: warcinfo"), "{start}");
     }
+    // What an interrupted merge left is replaced.
+    let path = |name: &str| fleet.folder.path().join(name);
+    std::fs::rename(path("merged.crawl"), path("again.crawl.merging")).expect("renamed");
+    let again = fleet.run(&["merge", "results", "again.crawl"]);
+    assert!(again.0 && path("again.crawl").is_dir() && !path("again.crawl.merging").exists(), "{}", again.1);
     // Broken links count over all processes: this one fetches nothing.
     let output = fleet.command(&["--warc", "--fail-on", "broken"]).output().expect("it runs");
     assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));

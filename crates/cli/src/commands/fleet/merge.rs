@@ -72,7 +72,15 @@ fn merged(args: &MergeArgs) -> Result<u64, Refusal> {
     let config = CrawlStart::read(results, &round)?.config(results)?;
     let rules =
         argiope_runtime::rules(&config).map_err(|error| Refusal::Failed(format!("{}: {error}", results.display())))?;
-    let mut directory = Directory::open(target, &rules, &config)?;
+    // Under another name until it is complete: a part of the results must not look like a crawl. What an interrupted
+    // merge left is removed.
+    let mut partial = target.clone().into_os_string();
+    partial.push(".merging");
+    let partial = PathBuf::from(partial);
+    let mut directory = match partial.exists() {
+        true => Directory::start_over(&partial, &rules, &config)?.0,
+        false => Directory::open(&partial, &rules, &config)?,
+    };
     add_links(&mut directory, results, &round)?;
     let (mut records, mut archives, mut told) = (0_u64, BTreeSet::new(), Instant::now());
     let mut kind = LinkKind::Anchor;
@@ -101,9 +109,13 @@ fn merged(args: &MergeArgs) -> Result<u64, Refusal> {
         Ok(())
     })?;
     for file in archives {
-        copy_archive(&mut directory, results, target, &file)?;
+        copy_archive(&mut directory, results, &partial, &file)?;
     }
     directory.commit()?;
+    drop(directory);
+    std::fs::rename(&partial, target).map_err(|error| {
+        Refusal::Failed(format!("{} cannot be renamed to {}: {error}", partial.display(), target.display()))
+    })?;
     Ok(records)
 }
 
