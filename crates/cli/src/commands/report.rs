@@ -18,7 +18,7 @@ use super::{FAILED, print_error, standard_output};
 use crate::audit::{Audit, AuditOptions};
 use crate::flags::config_file::UsageError;
 use crate::records::ReadError;
-use crate::report::detail::FIRST_URLS;
+use crate::report::detail::{self, FIRST_URLS};
 use crate::report_page::{self, ReportPage};
 use crate::screen::wording;
 use argiope_core::output::escape::visible;
@@ -55,6 +55,9 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, UsageError> {
         Some(file) if file != Path::new("-") => AtomicFile::write(file, text),
         _ => standard_output::write(text.as_bytes()),
     };
+    if let Some(group) = args.list.as_deref().filter(|group| !detail::is_group(group)) {
+        return Err(UsageError(format!("--list {group}: there is no such group; --help lists the groups")));
+    }
     let written = if let Some(group) = &args.list {
         list(&args.directory, group)
     } else if args.html.is_some() {
@@ -399,13 +402,13 @@ fn outcomes(text: &mut String, report: &CrawlReport) {
     text.push('\n');
     for (outcome, number) in report.outcomes.iter() {
         let statuses: Vec<String> = report
-            .statuses
-            .iter()
-            .filter(|(status, _)| outcome_of(**status) == outcome)
-            .map(|(status, number)| format!("{} × {}", wording::count(*number), with_phrase(*status)))
+            .outcome_statuses
+            .range((outcome, 0)..=(outcome, u16::MAX))
+            .map(|((_, status), number)| format!("{} × {}", wording::count(*number), with_phrase(*status)))
             .collect();
         // A plain 200 is implied by `ok`.
-        let plain = statuses.len() == 1 && outcome == Outcome::Ok && report.statuses.contains_key(&200);
+        let plain = statuses.len() == 1 && report.outcome_statuses.contains_key(&(Outcome::Ok, 200));
+        let plain = plain && outcome == Outcome::Ok;
         let statuses = if plain { String::new() } else { statuses.join(", ") };
         let line = format!("  {:<24}{:>12}   {statuses}", wording::outcome(outcome), wording::count(number));
         let _ = writeln!(text, "{}", line.trim_end());
@@ -416,17 +419,6 @@ fn outcomes(text: &mut String, report: &CrawlReport) {
         if number > 0 {
             let _ = writeln!(text, "  {name:<24}{:>12}", wording::count(number));
         }
-    }
-}
-
-/// The outcome beside which a status is listed. The counts per outcome are exact; this only arranges the status counts
-/// (a redirect without a target is an error, for example).
-fn outcome_of(status: u16) -> Outcome {
-    match status {
-        200..300 => Outcome::Ok,
-        304 => Outcome::NotModified,
-        300..400 => Outcome::Redirect,
-        _ => Outcome::HttpError,
     }
 }
 

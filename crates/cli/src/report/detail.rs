@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use argiope_core::status::OutcomeCounts;
+use argiope_core::{ErrorKind, Outcome};
 
 use super::{LoopMember, PageSummary};
 
@@ -110,6 +111,16 @@ pub fn each_group(page: &PageSummary<'_>, link_depth: u32, scratch: &mut String,
     }
     if page.bytes_body > 0 {
         give(format_args!("size:{}", bucket(SIZES, page.bytes_body)));
+    }
+}
+
+/// Whether this can be the name of a group: its kind is known, and so is its outcome or error.
+pub fn is_group(name: &str) -> bool {
+    match name.split_once(':') {
+        None => matches!(name, "broken" | "truncated"),
+        Some(("outcome", outcome)) => Outcome::from_name(outcome).is_some(),
+        Some(("error", kind)) => ErrorKind::from_name(kind).is_some(),
+        Some((kind, _)) => ["status", "type", "depth", "host", "section", "time", "size"].contains(&kind),
     }
 }
 

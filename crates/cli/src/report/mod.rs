@@ -220,6 +220,8 @@ pub struct HostTotals {
 pub struct CrawlReport {
     pub outcomes: OutcomeCounts,
     pub statuses: BTreeMap<u16, u64>,
+    /// Statuses by outcome: 304, for example, may be an error.
+    pub outcome_statuses: BTreeMap<(Outcome, u16), u64>,
     /// Reasons of failed and refused URLs.
     pub failures: BTreeMap<ErrorKind, FailureGroup>,
     /// Incomplete bodies.
@@ -264,6 +266,7 @@ impl Default for CrawlReport {
         Self {
             outcomes: OutcomeCounts::default(),
             statuses: BTreeMap::new(),
+            outcome_statuses: BTreeMap::new(),
             failures: BTreeMap::new(),
             truncated: 0,
             retries: 0,
@@ -307,6 +310,7 @@ impl CrawlReport {
         self.truncated += u64::from(page.truncated.is_some());
         if let Some(status) = page.status {
             *self.statuses.entry(status).or_default() += 1;
+            *self.outcome_statuses.entry((page.outcome, status)).or_default() += 1;
         }
         if let Some(error) = page.error {
             let group = self.failures.entry(error.kind).or_default();

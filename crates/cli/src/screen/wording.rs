@@ -58,6 +58,8 @@ pub fn span(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match seconds {
         0 => format!("{millis} ms"),
+        // Otherwise it would be rounded to 60.0 s.
+        1..60 if millis >= 59_950 => "1 min 0 s".to_owned(),
         1..60 => format!("{:.1} s", duration.as_secs_f64()),
         60..3_600 => format!("{} min {} s", seconds / 60, seconds % 60),
         3_600..86_400 => format!("{} h {} min", seconds / 3_600, seconds % 3_600 / 60),
@@ -182,6 +184,7 @@ mod tests {
             (0, "0 ms"),
             (85, "85 ms"),
             (3_200, "3.2 s"),
+            (59_970, "1 min 0 s"),
             (245_000, "4 min 5 s"),
             (7_380_000, "2 h 3 min"),
             (90_000_000, "1 d 1 h"),
