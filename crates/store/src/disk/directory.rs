@@ -303,7 +303,8 @@ fn refuse_foreign(files: &dyn Files) -> Result<(), StoreError> {
         let foreign = match name.as_str() {
             LOCK | SOCKET | SOCKET_FOLDER => None,
             FOLDER => foreign_in(files, FOLDER, |name| {
-                log::BASE.ends_with(name) || log::file_number(name).is_some_and(|number| log::is_begun(files, number))
+                log::BASE.strip_prefix(FOLDER) == Some(&format!("/{name}"))
+                    || log::file_number(name).is_some_and(|number| log::is_begun(files, number))
             })?,
             ARCHIVE | run::FOLDER | index::FOLDER => {
                 foreign_in(files, name, |inner| is_empty(files, &format!("{name}/{inner}")))?

@@ -174,10 +174,10 @@ impl TrapRule {
     /// How to lift the restriction.
     pub fn advice(self) -> &'static str {
         match self {
-            Self::PathDepth | Self::PathRepeats => "--traps ignore",
-            Self::MaxPagesPerHost => "raise --max-pages-per-host",
-            Self::HostMemory => "raise --max-memory",
-            _ => "raise --trap-budget, or --traps ignore",
+            Self::PathDepth | Self::PathRepeats => "--traps ignore with --recrawl",
+            Self::MaxPagesPerHost => "raise --max-pages-per-host, with --recrawl",
+            Self::HostMemory => "raise --max-memory, with --recrawl",
+            _ => "raise --trap-budget, or --traps ignore, with --recrawl",
         }
     }
 
