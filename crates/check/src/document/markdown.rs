@@ -1,7 +1,10 @@
-//! References and anchors of Markdown: CommonMark with front matter, tables and embedded HTML.
+//! References and anchors of Markdown: CommonMark with front matter, tables, bare URLs and embedded HTML.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::ops::Range;
+
+use memchr::memmem;
 
 use pulldown_cmark::{Event, LinkType, MetadataBlockKind, Options, Parser, Tag, TagEnd};
 
@@ -24,6 +27,9 @@ pub(super) fn read<'a>(text: &'a str, anchors: &mut impl AnchorCollector) -> Doc
     let mut heading: Option<(Option<String>, String)> = None;
     let mut markup: Option<Vec<u8>> = None;
     let mut in_front_matter = false;
+    let mut in_code_block = false;
+    // The end of the last bare URL. The parser splits texts at characters such as `_`, which may be part of it.
+    let mut bare_end = 0;
     for (event, range) in Parser::new_ext(text, options).into_offset_iter() {
         match event {
             Event::Start(Tag::Link { link_type, dest_url, .. }) => {
@@ -51,7 +57,26 @@ pub(super) fn read<'a>(text: &'a str, anchors: &mut impl AnchorCollector) -> Doc
                 in_front_matter = true;
             }
             Event::End(TagEnd::MetadataBlock(_)) => in_front_matter = false,
+            Event::Start(Tag::CodeBlock(_)) => in_code_block = true,
+            Event::End(TagEnd::CodeBlock) => in_code_block = false,
             Event::Text(piece) | Event::Code(piece) if !in_front_matter => {
+                let is_code = in_code_block || text.as_bytes().get(range.start) == Some(&b'`');
+                if open.is_empty() && !is_code {
+                    for bare in bare_urls(text, range) {
+                        if bare.start >= bare_end {
+                            bare_end = bare.end;
+                            let url = text.get(bare.clone()).unwrap_or_default();
+                            let text = ReferenceText::Given(Cow::Borrowed(url));
+                            let href = Cow::Borrowed(url);
+                            document.references.push(Reference {
+                                href,
+                                kind: ReferenceKind::Link,
+                                offset: bare.start,
+                                text,
+                            });
+                        }
+                    }
+                }
                 for &index in &open {
                     if let Some(Reference { text: ReferenceText::Given(text), .. }) = document.references.get_mut(index)
                     {
@@ -95,6 +120,33 @@ pub(super) fn read<'a>(text: &'a str, anchors: &mut impl AnchorCollector) -> Doc
         document.references.sort_by_key(|reference| reference.offset);
     }
     document
+}
+
+/// The URLs that begin within a range of the text and are not marked as links. GitHub and others show them as links.
+fn bare_urls(text: &str, range: Range<usize>) -> impl Iterator<Item = Range<usize>> + '_ {
+    let found = memmem::find_iter(text.get(range.clone()).unwrap_or_default().as_bytes(), "://");
+    found.filter_map(move |at| {
+        let before = text.get(..range.start + at)?;
+        let scheme = ["https", "http"].into_iter().find(|scheme| before.ends_with(scheme))?;
+        let start = before.len() - scheme.len();
+        if start < range.start || before.get(..start)?.ends_with(char::is_alphanumeric) {
+            return None;
+        }
+        let rest = text.get(start..)?;
+        let end = rest.find(|c: char| c.is_whitespace() || matches!(c, '<' | '>' | '`' | '|' | '"' | ']' | '\\'));
+        let mut url = rest.get(..end.unwrap_or(rest.len()))?;
+        // Punctuation at the end belongs to the sentence, and a parenthesis that was opened before the URL is not part of it.
+        loop {
+            let trimmed = url.trim_end_matches(['?', '!', '.', ',', ':', ';', '*', '_', '~', '\'']);
+            let is_unbalanced = trimmed.ends_with(')') && trimmed.matches('(').count() < trimmed.matches(')').count();
+            let trimmed = if is_unbalanced { trimmed.strip_suffix(')').unwrap_or(trimmed) } else { trimmed };
+            if trimmed.len() == url.len() {
+                break;
+            }
+            url = trimmed;
+        }
+        (url.len() > scheme.len() + 3).then_some(start..start + url.len())
+    })
 }
 
 fn reference<'a>(href: String, kind: ReferenceKind, offset: usize) -> Reference<'a> {
@@ -159,5 +211,23 @@ mod tests {
         ];
         assert_eq!(found, expected.map(|(href, text, line)| (href.to_owned(), text.to_owned(), line)));
         assert_eq!(anchors, ["one-two-three", "one-two-three-1", "mine", "my-id", "here"]);
+    }
+
+    #[test]
+    fn bare_urls_are_links() {
+        let text = "See https://a.example/x_y_z?q=1&r=2, or (http://b.example/f(1)).\n\n| https://c.example | **https://d.example/** |\n\
+                    |---|---|\n| `https://no.example/` | https:// |\n\n```\nhttps://no.example/\n```\n\n\
+                    [text https://no.example/](t.md) xhttps://no.example/ <https://e.example/>\n";
+        let document = read(text, &mut Vec::new());
+        let found: Vec<&str> = document.references.iter().map(|reference| &*reference.href).collect();
+        let expected = [
+            "https://a.example/x_y_z?q=1&r=2",
+            "http://b.example/f(1)",
+            "https://c.example",
+            "https://d.example/",
+            "t.md",
+            "https://e.example/",
+        ];
+        assert_eq!(found, expected);
     }
 }
