@@ -90,6 +90,7 @@ async fn connect(
 ) -> Result<(Connection, Alarm, Session), Vec<Box<Visit>>> {
     let worker = &state.worker;
     let mut alarm = state.executor.alarm();
+    poll_fn(|cx| state.executor.reactor().poll_start(cx)).await;
     let mut connecting = Connecting::new(worker, job, state.now());
     let open = |address| state.executor.reactor().connect(address);
     loop {

@@ -121,6 +121,17 @@ impl Rings {
         })
     }
 
+    /// Ready if a connection attempt that is made now starts at once. The time limit of an attempt begins then: a wait for
+    /// our own queue says nothing about the host.
+    pub fn poll_start(&self, cx: &Context<'_>) -> Poll<()> {
+        let rings = self.rings.borrow();
+        match rings.iter().rev().find(|ring| ring.connections.get() < self.capacity) {
+            Some(ring) if ring.starts.get() >= STARTS => ring.wait_for_start(cx),
+            // A new ring is made if all are full.
+            _ => Poll::Ready(()),
+        }
+    }
+
     /// Starts to connect.
     pub fn connect(&self, address: SocketAddr) -> io::Result<Attempt> {
         let place = self.place()?;
@@ -234,6 +245,11 @@ impl ConnectionRing {
             self.starts.set(self.starts.get() + 1);
             return Poll::Ready(());
         }
+        self.wait_for_start(cx)
+    }
+
+    /// Wakes this task when the kernel has been entered.
+    fn wait_for_start(&self, cx: &Context<'_>) -> Poll<()> {
         self.short_of_starts.borrow_mut().push_back(cx.waker().clone());
         Poll::Pending
     }

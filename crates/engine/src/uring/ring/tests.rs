@@ -278,3 +278,27 @@ fn a_wave_larger_than_the_buffers_is_received_with_few_attempts() {
     executor.run(all).unwrap();
     assert!(polls.get() <= 6 * count, "{} polls for {count} receives", polls.get());
 }
+
+#[test]
+fn an_attempt_waits_for_its_start_before_its_time_begins() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let executor = executor(4 * STARTS);
+    let rings = Rc::clone(executor.reactor());
+    let main = async {
+        let mut is_waiting = false;
+        let attempts: Vec<_> = (0..STARTS).map(|_| rings.connect(address).unwrap()).collect();
+        let started = in_time(&executor, |cx| {
+            if !is_waiting {
+                assert!(rings.poll_start(cx).is_ready());
+                attempts.iter().for_each(|attempt| assert!(attempt.poll(cx).is_pending()));
+                is_waiting = true;
+                assert!(rings.poll_start(cx).is_pending(), "as many as fit into the queue have started");
+                return Poll::Pending;
+            }
+            rings.poll_start(cx)
+        });
+        started.await.expect("the kernel has been entered");
+    };
+    executor.run(main).unwrap();
+}
