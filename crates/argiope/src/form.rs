@@ -1,6 +1,6 @@
 //! The fields of an HTML form, and their encoding as `multipart/form-data`.
 
-use argiope_content::Element;
+use argiope_content::{Document, Element};
 
 /// A form field that is sent.
 #[derive(Debug)]
@@ -13,19 +13,25 @@ pub(crate) struct FormField {
 
 impl FormField {
     pub fn text(name: &str, value: &str) -> Self {
-        Self { name: name.to_owned(), value: value.to_owned(), is_file: false }
+        Self { name: with_line_breaks(name), value: with_line_breaks(value), is_file: false }
     }
 }
 
 /// The fields that a browser would send if its user changed nothing. Buttons are not included.
-pub(crate) fn values(form: &Element<'_>) -> Vec<FormField> {
+pub(crate) fn values(document: &Document, form: &Element<'_>) -> Vec<FormField> {
     let mut values = Vec::new();
-    for field in form.descendants() {
+    let id = form.attribute("id").filter(|id| !id.is_empty());
+    for field in document.elements().filter(|field| matches!(field.name(), "input" | "textarea" | "select")) {
         let Some(name) = field.attribute("name").filter(|name| !name.is_empty()) else { continue };
-        let has = |attribute: &str| field.attribute(attribute).is_some();
-        if has("disabled") {
+        // A field may name its form, and be anywhere in the page.
+        let belongs = match field.attribute("form") {
+            Some(named) => id.as_ref() == Some(&named),
+            None => ancestors(&field).any(|element| element == *form),
+        };
+        if !belongs || is_disabled(&field) || ancestors(&field).any(|element| element.name() == "datalist") {
             continue;
         }
+        let has = |attribute: &str| field.attribute(attribute).is_some();
         let mut is_file = false;
         let value = match field.name() {
             "input" => {
@@ -43,35 +49,62 @@ pub(crate) fn values(form: &Element<'_>) -> Vec<FormField> {
                     _ => field.attribute("value").unwrap_or_default().into_owned(),
                 }
             }
-            "textarea" => text_of_area(&field),
-            "select" => {
-                let options: Vec<_> = field.descendants().filter(|option| option.name() == "option").collect();
-                let mut selected = options.iter().filter(|option| option.attribute("selected").is_some());
-                let first = options.first();
-                // Without `multiple`, one option is sent: the last one with `selected`, or else the first one.
-                let chosen: Vec<_> = if has("multiple") {
-                    selected.collect()
-                } else {
-                    selected.next_back().or(first).into_iter().collect()
-                };
-                for option in chosen {
-                    let value = option.attribute("value").map_or_else(|| option.text(), |value| value.into_owned());
-                    values.push(FormField::text(&name, &value));
-                }
+            // A line break at the start is not part of the value.
+            "textarea" => {
+                let text = field.text_content();
+                let rest = text.strip_prefix("\r\n").or_else(|| text.strip_prefix('\n'));
+                rest.unwrap_or(&text).to_owned()
+            }
+            _ => {
+                values.extend(chosen_options(&field).iter().map(|value| FormField::text(&name, value)));
                 continue;
             }
-            _ => continue,
         };
-        values.push(FormField { name: name.into_owned(), value, is_file });
+        values.push(FormField { is_file, ..FormField::text(&name, &value) });
     }
     values
 }
 
-/// The value of a `textarea`: white space is kept, a line break at its start is not part of it, and line breaks are sent
-/// as CR LF.
-fn text_of_area(area: &Element<'_>) -> String {
-    let text = area.text_content().replace("\r\n", "\n").replace('\r', "\n");
-    text.strip_prefix('\n').unwrap_or(&text).replace('\n', "\r\n")
+fn ancestors<'a>(element: &Element<'a>) -> impl Iterator<Item = Element<'a>> {
+    std::iter::successors(element.parent(), Element::parent)
+}
+
+/// Whether a field is disabled: itself, or by a `fieldset` around it, unless it is in the first `legend` of that.
+fn is_disabled(field: &Element<'_>) -> bool {
+    let is_off = |element: &Element<'_>| element.attribute("disabled").is_some();
+    let by = |fieldset: &Element<'_>| {
+        let legend = fieldset.children().find(|child| child.name() == "legend");
+        let is_in_legend = legend.is_some_and(|legend| ancestors(field).any(|element| element == legend));
+        fieldset.name() == "fieldset" && is_off(fieldset) && !is_in_legend
+    };
+    is_off(field) || ancestors(field).any(|element| by(&element))
+}
+
+/// The values of the chosen options of a `select`. A drop-down list always has a choice: the last option with
+/// `selected`, or else the first one that is not disabled. Disabled options are not sent.
+fn chosen_options(list: &Element<'_>) -> Vec<String> {
+    let options: Vec<_> = list.descendants().filter(|option| option.name() == "option").collect();
+    let is_enabled = |option: &&Element<'_>| {
+        let group = option.parent().filter(|parent| parent.name() == "optgroup");
+        option.attribute("disabled").is_none() && group.is_none_or(|group| group.attribute("disabled").is_none())
+    };
+    let mut selected = options.iter().filter(|option| option.attribute("selected").is_some());
+    let chosen: Vec<_> = if list.attribute("multiple").is_some() {
+        selected.collect()
+    } else if let Some(last) = selected.next_back() {
+        vec![last]
+    } else {
+        let rows = list.attribute("size").and_then(|size| size.trim().parse::<u32>().ok()).unwrap_or(1);
+        options.iter().find(is_enabled).filter(|_| rows <= 1).into_iter().collect()
+    };
+    let value =
+        |option: &Element<'_>| option.attribute("value").map_or_else(|| option.text(), |value| value.into_owned());
+    chosen.into_iter().filter(is_enabled).map(value).collect()
+}
+
+/// Line breaks are sent as CR LF.
+fn with_line_breaks(text: &str) -> String {
+    text.replace("\r\n", "\n").replace('\r', "\n").replace('\n', "\r\n")
 }
 
 /// Encodes fields as `multipart/form-data`. Returns the boundary and the body. The body is a part of the identity of a

@@ -1,11 +1,13 @@
 //! [`OwnFrontier`]: an adapter for a custom frontier. The runtime requires a [`CommitFrontier`], which can commit to a
 //! crawl directory; a custom frontier does not commit.
 
+use argiope_core::output::record::WarcLocation;
 use argiope_core::page::link::{Link, LinkKind};
 use argiope_core::page::url::UrlRef;
 use argiope_core::schedule::frontier::{
     Counts, FinalOutcome, FoundEdges, Frontier, FrontierNews, FrontierWaker, LaneId, LinkRef, Put, StoreError,
 };
+use argiope_core::schedule::keeper::ArchiveChunk;
 use argiope_runtime::writer_thread::CommitFrontier;
 
 /// A custom frontier with the default methods of [`CommitFrontier`], which commit nothing.
@@ -14,6 +16,14 @@ pub(crate) struct OwnFrontier<F>(pub F);
 impl<F: Frontier> Frontier for OwnFrontier<F> {
     fn offer(&mut self, link: LinkRef<'_>) -> Result<Option<LaneId>, StoreError> {
         self.0.offer(link)
+    }
+
+    fn prefetch(&self, links: &mut dyn Iterator<Item = LinkRef<'_>>) {
+        self.0.prefetch(links);
+    }
+
+    fn keep_archive(&mut self, place: &WarcLocation, chunk: &mut ArchiveChunk) {
+        self.0.keep_archive(place, chunk);
     }
 
     fn is_known(&self, url: UrlRef<'_>, kind: LinkKind) -> Result<bool, StoreError> {

@@ -83,7 +83,7 @@ impl Request {
     ) -> Result<Self, Error> {
         let found = page.select(css)?.into_iter().find(|element| element.name() == "form");
         let form = found.ok_or_else(|| unusable("form", css, "no form of the page matches"))?;
-        let mut values = form::values(&form);
+        let mut values = form::values(page.document(), &form);
         let fields: Vec<_> = fields.into_iter().collect();
         values.retain(|field| fields.iter().all(|(name, _)| field.name != *name));
         values.extend(fields.into_iter().map(|(name, value)| FormField::text(name, value)));

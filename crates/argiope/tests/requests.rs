@@ -501,3 +501,21 @@ fn panics_of_closures_are_named() {
         assert_eq!(pages.len(), 2, "{engine:?}: links before the panic are followed");
     }
 }
+
+#[test]
+fn disabled_and_distant_fields_of_a_form_are_treated_as_in_a_browser() {
+    let form = "<input name=before form=f value=1><input name=foreign form=g value=1><form id=f action=/to>\
+                <select name=hint><option value='' disabled selected>Choose<option value=x>X</select>\
+                <select name=first><option disabled>no<optgroup disabled><option>no</optgroup><option value=yes>Yes</select>\
+                <select name=list size=4><option>a<option>b</select>\
+                <select name=many multiple><option selected disabled>a<option selected>b</select>\
+                <fieldset disabled><legend><input name=legend value=1></legend><input name=off value=1></fieldset>\
+                <input name=other form=g value=1><datalist><input name=data value=1></datalist>\
+                <input type=hidden name=lines value='a&#10;b'><input name=typed></form>";
+    let site = Site::http("127.5.2.37:0").expect("an address").page("/", Response::html(form));
+    let (_web, root) = serve(site);
+    let page = quiet(&root).start_blocking().expect("it starts").next().expect("the root");
+    let request = Request::from_form(&page, "form", [("typed", "c\nd")]).expect("a form");
+    let expected = "to?before=1&first=yes&many=b&legend=1&lines=a%0D%0Ab&typed=c%0D%0Ad";
+    assert_eq!(request.url().as_str(), format!("{root}{expected}"));
+}
