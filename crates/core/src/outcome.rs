@@ -128,6 +128,7 @@ pub(crate) const MAX_MESSAGE: usize = 1_000;
 
 /// What went wrong: `kind` for scripts, `message` for people.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[non_exhaustive]
 pub struct Failure {
     pub kind: ErrorKind,
     pub message: Box<str>,

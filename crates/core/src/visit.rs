@@ -36,6 +36,7 @@ pub struct Visit {
 
 /// What is known about the HTTP exchange: outcome, status, times, sizes and headers.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Facts {
     pub outcome: Outcome,
     pub error: Option<Failure>,
@@ -65,6 +66,7 @@ pub struct Facts {
 
 /// The findings of the examination of a page's body.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct PageFindings {
     pub content_type: Option<Box<str>>,
     pub charset: Option<&'static str>,
@@ -170,6 +172,7 @@ pub enum SiteFile {
 
 /// How long each phase took; none if it did not happen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Timings {
     pub dns: Option<Duration>,
     pub connect: Option<Duration>,
@@ -181,6 +184,7 @@ pub struct Timings {
 
 /// Defects of a response that could be read nevertheless.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ResponseDefects {
     /// The body was labelled with a coding and was plain text, or the label does not name a coding.
     pub coding_label: bool,

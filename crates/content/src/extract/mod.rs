@@ -48,6 +48,7 @@ pub struct Extraction {
 /// A rule that cannot be used, and its location.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {message}")]
+#[non_exhaustive]
 pub struct RuleError {
     /// The rule, or the file, line and field.
     pub place: String,

@@ -21,6 +21,7 @@ pub struct Selector {
 /// A selector that cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message} at character {position} of the selector {selector:?}")]
+#[non_exhaustive]
 pub struct SelectError {
     /// What is wrong.
     pub message: String,
