@@ -171,14 +171,20 @@ impl Held {
         self.budget.add(self.part, bytes as u64);
     }
 
-    /// Sets the number of bytes held.
+    /// Sets the number of bytes held. A holder that shrinks no longer exceeds the limit, once the account is within it:
+    /// the next one may, although the first still holds bytes until they are written.
     pub fn resize(&mut self, bytes: usize) {
-        let change = (bytes as u64).wrapping_sub(self.bytes);
+        let (before, bytes) = (self.bytes, bytes as u64);
+        let change = bytes.wrapping_sub(before);
         if change != 0 {
-            self.bytes = bytes as u64;
+            self.bytes = bytes;
             // Atomic additions wrap, so a decrease is the addition of a large number.
             self.budget.held.fetch_add(change, Ordering::Relaxed);
             self.budget.add(self.part, change);
+        }
+        if self.overdraws && bytes < before && self.budget.held() <= self.budget.response_limit() {
+            self.overdraws = false;
+            self.budget.overdrawn.store(false, Ordering::Release);
         }
     }
 
@@ -247,6 +253,21 @@ mod tests {
         drop(b);
         drop(c);
         assert_eq!(budget.held(), 0);
+    }
+
+    #[test]
+    fn a_holder_that_shrinks_lets_another_exceed_the_limit() {
+        let budget = Budget::new(10);
+        let (mut a, mut b) = (budget.hold(), budget.hold());
+        a.grow(11);
+        assert!(a.may_grow() && a.overdraws());
+        a.resize(12);
+        b.grow(6);
+        assert!(!b.may_grow());
+        a.resize(1);
+        assert!(!a.overdraws() && b.may_grow() && !b.overdraws());
+        b.grow(6);
+        assert!(b.may_grow() && b.overdraws() && !a.may_grow());
     }
 
     #[test]
