@@ -171,8 +171,8 @@ impl Held {
         self.budget.add(self.part, bytes as u64);
     }
 
-    /// Sets the number of bytes held. A holder that shrinks no longer exceeds the limit, once the account is within it:
-    /// the next one may, although the first still holds bytes until they are written.
+    /// Sets the number of bytes held. If a holder that may exceed the limit shrinks and the account is well within the
+    /// limit, the next one may exceed it, although the first still holds bytes until they are written.
     pub fn resize(&mut self, bytes: usize) {
         let (before, bytes) = (self.bytes, bytes as u64);
         let change = bytes.wrapping_sub(before);
@@ -182,7 +182,7 @@ impl Held {
             self.budget.held.fetch_add(change, Ordering::Relaxed);
             self.budget.add(self.part, change);
         }
-        if self.overdraws && bytes < before && self.budget.held() <= self.budget.response_limit() {
+        if self.overdraws && bytes < before && self.budget.held() <= self.budget.response_limit() / 4 * 3 {
             self.overdraws = false;
             self.budget.overdrawn.store(false, Ordering::Release);
         }
@@ -257,16 +257,18 @@ mod tests {
 
     #[test]
     fn a_holder_that_shrinks_lets_another_exceed_the_limit() {
-        let budget = Budget::new(10);
+        let budget = Budget::new(100);
         let (mut a, mut b) = (budget.hold(), budget.hold());
-        a.grow(11);
+        a.grow(110);
         assert!(a.may_grow() && a.overdraws());
-        a.resize(12);
-        b.grow(6);
+        a.resize(120);
+        b.grow(60);
         assert!(!b.may_grow());
-        a.resize(1);
+        a.resize(30);
+        assert!(a.overdraws(), "the account is nearly full");
+        a.resize(10);
         assert!(!a.overdraws() && b.may_grow() && !b.overdraws());
-        b.grow(6);
+        b.grow(60);
         assert!(b.may_grow() && b.overdraws() && !a.may_grow());
     }
 

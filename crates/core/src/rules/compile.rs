@@ -21,7 +21,7 @@ pub(crate) const HELD_BODIES: u64 = 256 << 20;
 const UNLIMITED_ACCOUNT: u64 = 1 << 40;
 
 /// Memory of the process that does not grow: code, stacks, buffers of fixed size.
-const FIXED_MEMORY: u64 = 8 << 20;
+const FIXED_MEMORY: u64 = 10 << 20;
 
 /// The memory account. An eighth of the limit, and at least [`FIXED_MEMORY`], is left to the allocator and to memory that
 /// does not grow. But the account gets at least half of the limit.
