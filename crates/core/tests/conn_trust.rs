@@ -225,7 +225,10 @@ fn identities_of_every_form_are_read_and_garbage_is_told() {
         matches!(wrong(&cut, &ec.serialize_pem()), ClientIdentityError::Certificate(why) if why.starts_with("it is not PEM"))
     );
     let hollow = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
-    assert_eq!(wrong(hollow, &ec.serialize_pem()), certificate("it holds something that is not a certificate"));
+    assert_eq!(
+        wrong(hollow, &ec.serialize_pem()),
+        certificate("it holds something that is not an X.509 certificate of version 3")
+    );
     let hollow = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
     assert!(
         matches!(wrong(&chain, hollow), ClientIdentityError::Key(why) if why.starts_with("it holds no key that can be used"))

@@ -138,10 +138,14 @@ async fn events(State(app): State<App>) -> Sse<impl Stream<Item = Result<Event, 
 
 #[derive(Deserialize)]
 struct ExplainQuery {
+    #[serde(default)]
     url: String,
 }
 
 async fn explain(State(app): State<App>, Query(ExplainQuery { url }): Query<ExplainQuery>) -> Response {
+    if url.is_empty() {
+        return problem(StatusCode::BAD_REQUEST, "give a URL or a path: /api/v1/explain?url=/page");
+    }
     if url.len() > MAX_TEXT {
         return problem(StatusCode::BAD_REQUEST, "the URL is too long");
     }

@@ -60,9 +60,9 @@ impl ClientIdentity {
             Err(Error::InconsistentKeys(_)) => {
                 Err(ClientIdentityError::Key("it is not the key of that certificate".to_owned()))
             }
-            Err(Error::InvalidCertificate(_)) => {
-                Err(ClientIdentityError::Certificate("it holds something that is not a certificate".to_owned()))
-            }
+            Err(Error::InvalidCertificate(_)) => Err(ClientIdentityError::Certificate(
+                "it holds something that is not an X.509 certificate of version 3".to_owned(),
+            )),
             Err(error) => Err(ClientIdentityError::Key(format!("it holds no key that can be used: {error}"))),
         }
     }
