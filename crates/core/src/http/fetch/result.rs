@@ -162,7 +162,11 @@ fn note_content(visit: &mut Visit, head: &Head, body: Option<Box<HeldBody>>, rul
     let body = body.and_then(|body| {
         let held = rules.budget.hold();
         content = rules.bodies.read(&visit.link.url, head.status, content_type, charset, &body, held);
-        rules.bodies.delivers(content_type).then_some(body)
+        if rules.bodies.delivers(content_type) {
+            return Some(body);
+        }
+        body.recycle();
+        None
     });
     // Headers are delivered even without the body.
     visit.body = delivers.then(|| {
@@ -182,6 +186,7 @@ fn archived(visit: &Visit, request: &[u8], wire: &Wire, wall: WallClock, rules: 
         ip: visit.facts.ip,
         request,
         request_has_body: visit.link.request.as_ref().is_some_and(|request| !request.body.is_empty()),
+        request_identity: visit.link.request_identity(rules.fingerprint_key),
         head,
         payload,
         truncated: warc::truncation(visit.facts.truncated, visit.facts.error.as_ref().map(|error| error.kind)),

@@ -40,6 +40,8 @@ pub struct WarcSource<'a> {
     pub request: &'a [u8],
     /// The request had a body. It may contain a login, so it is left out.
     pub request_has_body: bool,
+    /// Distinguishes requests for the same URL, such as two forms; zero for a plain GET.
+    pub request_identity: u64,
     /// The head of the response.
     pub head: &'a [u8],
     /// Everything after the head: the body as transferred.
@@ -84,7 +86,7 @@ pub struct WarcExchange {
 struct Payload {
     sum: Sha1Sum,
     digest: Option<[u8; 32]>,
-    /// True if it is complete and not empty: only then can revisit records refer to it.
+    /// True if it is complete, not empty, and answers a plain GET: only then can revisit records refer to it.
     is_whole: bool,
 }
 
@@ -97,7 +99,9 @@ impl WarcExchange {
     /// Hashes and compresses. The compressed bytes are charged to the budget until they are written.
     pub fn encode(source: &WarcSource<'_>, mut held: Held) -> Self {
         let url = source.url.as_str();
-        let id = WarcId::of_response(source.key, url, &source.date);
+        // Two forms may be sent to the same URL within a millisecond.
+        let key = source.key ^ source.request_identity;
+        let id = WarcId::of_response(key, url, &source.date);
         let sum = Sha1Sum::of(&[source.payload]);
         let mut response = WarcRecord::new(WarcType::Response, id, &source.date);
         response.target(url, source.ip);
@@ -109,7 +113,7 @@ impl WarcExchange {
         let block = [source.head, source.payload];
         let response = response.compress("application/http; msgtype=response", &block, source.compression);
         let mut request =
-            WarcRecord::new(WarcType::Request, WarcId::new(source.key, &["request", url, &source.date]), &source.date);
+            WarcRecord::new(WarcType::Request, WarcId::new(key, &["request", url, &source.date]), &source.date);
         request.target(url, source.ip);
         request.protocol(source.is_http2);
         request.field("WARC-Concurrent-To", &id.to_string());
@@ -125,7 +129,8 @@ impl WarcExchange {
             payload: Payload {
                 sum,
                 digest: source.digest,
-                is_whole: source.truncated.is_none() && !source.payload.is_empty(),
+                // Revisit records compute the id of the original from URL and date, which do not suffice for a form.
+                is_whole: source.truncated.is_none() && !source.payload.is_empty() && source.request_identity == 0,
             },
             url: url.into(),
             date: source.date.as_str().into(),

@@ -62,6 +62,16 @@ fn rules(file_size: u64) -> Rules {
 }
 
 fn exchange(rules: &Rules, path: &str, payload: &[u8], truncated: Option<&'static str>) -> WarcExchange {
+    form_exchange(rules, path, 0, payload, truncated)
+}
+
+fn form_exchange(
+    rules: &Rules,
+    path: &str,
+    request_identity: u64,
+    payload: &[u8],
+    truncated: Option<&'static str>,
+) -> WarcExchange {
     let url = Url::parse(&format!("https://h.example{path}")).expect("an address");
     let source = WarcSource {
         url: url.as_ref(),
@@ -69,6 +79,7 @@ fn exchange(rules: &Rules, path: &str, payload: &[u8], truncated: Option<&'stati
         ip: Some([203, 0, 113, 9].into()),
         request: b"GET / HTTP/1.1\r\nHost: h.example\r\n\r\n",
         request_has_body: path == "/form",
+        request_identity,
         head: b"HTTP/1.1 200 OK\r\nX: \xff\r\n\r\n",
         payload,
         truncated,
@@ -144,6 +155,24 @@ fn the_body_of_a_request_is_left_out_and_the_record_says_so() {
     let records = read_all(&chunk.bytes);
     let request = records.iter().find(|record| record.kind() == "request").expect("a request");
     assert_eq!(request.get("WARC-Truncated"), None);
+}
+
+#[test]
+fn forms_of_the_same_millisecond_have_ids_of_their_own() {
+    let rules = rules(FILE_SIZE);
+    let mut layout = ArchiveLayout::new(&rules);
+    let mut file = Vec::new();
+    for (identity, payload) in [(0, &b"page"[..]), (5, b"one"), (7, b"two"), (9, b"one")] {
+        let (place, chunk) = layout.place(form_exchange(&rules, "/form", identity, payload, None), None);
+        assert!(place.payload.is_none(), "a form is not the original of a revisit");
+        file.extend_from_slice(&chunk.bytes);
+    }
+    let records = read_all(&file);
+    let ids: std::collections::HashSet<_> = records.iter().map(|record| record.get("WARC-Record-ID")).collect();
+    assert_eq!((records.len(), ids.len()), (9, 9), "a warcinfo, and two records of each exchange");
+    for pair in records[1..].chunks(2) {
+        assert_eq!(pair[0].get("WARC-Concurrent-To"), pair[1].get("WARC-Record-ID"));
+    }
 }
 
 #[test]
