@@ -4,6 +4,7 @@
 //! requested, [`BodyRules`] make a fetch hold the body, within the one budget for bodies.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::fmt::Debug;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -103,6 +104,17 @@ pub struct FieldCount {
 /// The buffer of a body doubles up to this length. A longer one grows by a quarter.
 const DOUBLED: usize = 256 << 10;
 
+/// The number of buffers that a thread keeps for bodies that are read and not delivered.
+const SPARE_BUFFERS: usize = 4;
+/// The largest buffer that is kept.
+const MAX_SPARE: usize = 256 << 10;
+
+thread_local! {
+    /// Buffers of earlier bodies. The pages of a new buffer are mapped by the kernel one by one, which costs as much
+    /// CPU as the extraction of a field.
+    static SPARE: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+}
+
 /// The body and the headers of a response, and the bytes of the body that are charged to the budget.
 #[derive(Debug)]
 pub struct HeldBody {
@@ -117,6 +129,27 @@ impl HeldBody {
     /// An empty body, to be filled.
     pub(crate) fn new(held: Held) -> Self {
         Self { bytes: Vec::new(), headers: Vec::new(), held }
+    }
+
+    /// Like [`HeldBody::new`], with the buffer of an earlier body of this thread if there is one.
+    pub(crate) fn reusing(mut held: Held) -> Self {
+        let bytes = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
+        held.grow(bytes.capacity());
+        Self { bytes, headers: Vec::new(), held }
+    }
+
+    /// Keeps the buffer for the next body, unless it is large.
+    pub(crate) fn recycle(self) {
+        let mut bytes = self.bytes;
+        if bytes.capacity() == 0 || bytes.capacity() > MAX_SPARE {
+            return;
+        }
+        bytes.clear();
+        SPARE.with_borrow_mut(|spare| {
+            if spare.len() < SPARE_BUFFERS {
+                spare.push(bytes);
+            }
+        });
     }
 
     pub(crate) fn extend(&mut self, decoded: &[u8]) {
@@ -222,6 +255,23 @@ mod tests {
             assert!(!rules(DeliveredBodies::None).holds(&url, 200, declared));
         }
         assert!(!rules(DeliveredBodies::Html).delivers(None), "without a detected type, a body is not HTML");
+    }
+
+    #[test]
+    fn a_small_buffer_is_used_again_and_charged() {
+        let budget = crate::budget::Budget::new(1 << 30);
+        let mut body = HeldBody::reusing(budget.hold());
+        body.extend(&[7; 50_000]);
+        let capacity = body.bytes.capacity();
+        body.recycle();
+        assert_eq!(budget.held(), 0);
+        let again = HeldBody::reusing(budget.hold());
+        assert_eq!((again.bytes.len(), again.bytes.capacity()), (0, capacity));
+        assert_eq!(budget.held(), capacity as u64);
+        let mut large = HeldBody::reusing(budget.hold());
+        large.extend(&vec![7; MAX_SPARE + 1]);
+        large.recycle();
+        assert_eq!(HeldBody::reusing(budget.hold()).bytes.capacity(), 0, "a large buffer is freed");
     }
 
     #[test]

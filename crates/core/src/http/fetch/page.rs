@@ -17,7 +17,7 @@ use crate::page::examine::{self, ExamineLimits, Examiner};
 use crate::page::follow;
 use crate::page::link::Link;
 
-use crate::page::reader::HeldBody;
+use crate::page::reader::{DeliveredBodies, HeldBody};
 use crate::page::robots;
 use crate::page::sitemap;
 use crate::rules::Rules;
@@ -427,7 +427,14 @@ impl Receiver for Page {
             let essence = declared.as_deref().map(|value| value.split(';').next().unwrap_or("").trim().to_lowercase());
             self.rules.bodies.holds(&self.job.link.url, status, essence.as_deref())
         };
-        let body = body.then(|| Box::new(HeldBody::new(self.rules.budget.hold())));
+        let body = body.then(|| {
+            let held = self.rules.budget.hold();
+            // A body that is delivered stays with its consumer: a buffer larger than the body would waste memory.
+            Box::new(match self.rules.bodies.delivered {
+                DeliveredBodies::None => HeldBody::reusing(held),
+                _ => HeldBody::new(held),
+            })
+        });
         // The field index and the copy for the visit are about as long as the head itself.
         let head_bytes = if head.raw().len() > FREE_HEAD { head.raw().len() * 2 } else { 0 };
         let mut found = self.rules.budget.hold_for(MemoryPart::Pages);
