@@ -14,6 +14,7 @@
 //! | HTTP/2 | any of these with `--http2` |
 //! | large pages | `--family big --pages 16` |
 //! | growth | `--pages 10000` to `--pages 10000000` |
+//! | extraction | `--family shop` |
 //!
 //! Flags are parsed with the standard library only; every error names the flag and shows the correct form.
 //!
@@ -66,6 +67,8 @@ pub enum Family {
     Files,
     /// The built-in web of `argiope demo`.
     Demo,
+    /// A web shop, for trying extraction.
+    Shop,
 }
 
 /// A web ready to start, and its roots.
@@ -86,7 +89,7 @@ Usage: argiope-practice serve [FLAGS]
        argiope-practice ideal [FLAGS]    the least time that a crawl of a graph can take
 
 What is served
-  --family graph|blog|silent|big|files|demo   (graph)
+  --family graph|blog|silent|big|files|demo|shop   (graph)
   --folder DIR          with --family files: whose HTML files
   --hosts N             hosts, on 127.1.0.1 and the addresses after it (1)
   --pages N             pages on each host; with --zipf their mean (100)
@@ -182,7 +185,8 @@ impl ServeOptions {
                 "big" => self.family = Family::Big,
                 "files" => self.family = Family::Files,
                 "demo" => self.family = Family::Demo,
-                _ => return Err(format!("--family {value}: choose graph, blog, silent, big, files or demo")),
+                "shop" => self.family = Family::Shop,
+                _ => return Err(format!("--family {value}: choose graph, blog, silent, big, files, demo or shop")),
             },
             "--hosts" => plan.hosts = number(name, value)?,
             "--pages" => plan.pages = number(name, value)?,
@@ -241,6 +245,11 @@ impl ServeOptions {
             Family::Demo => {
                 let (web, roots) = crate::demo::web()?;
                 OpenedWeb { web, roots, graph: None }
+            }
+            Family::Shop => {
+                let site = crate::shop::stocked(self.site()?);
+                let roots = vec![site.url("/")];
+                OpenedWeb { web: PracticeWeb::new().site(site), roots, graph: None }
             }
         };
         opened.web = opened.web.threads(self.threads).politeness(self.politeness).counts_only();

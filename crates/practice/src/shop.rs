@@ -33,7 +33,11 @@ const FOOTER: &str = "<footer><p>The practice shop. <a href=\"/terms\">Terms</a>
 
 /// The shop, on a loopback address such as `127.0.0.1:0`.
 pub fn shop(address: &str) -> io::Result<Site> {
-    let mut site = Site::http(address)?;
+    Site::http(address).map(stocked)
+}
+
+/// The site with the pages of the shop.
+pub(crate) fn stocked(mut site: Site) -> Site {
     let pages = PRODUCTS / PER_PAGE;
     let mut listed = vec![site.url("/"), site.url("/guide")];
     for page in 1..=pages {
@@ -49,11 +53,10 @@ pub fn shop(address: &str) -> io::Result<Site> {
         "<?xml version=\"1.0\"?><urlset xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\">{entries}</urlset>"
     );
     let robots = format!("User-agent: *\nAllow: /\nSitemap: {}\n", site.url("/sitemap.xml"));
-    Ok(site
-        .robots(&robots)
+    site.robots(&robots)
         .page("/sitemap.xml", Response::text(sitemap).content_type("application/xml"))
         .page("/guide", html(&guide()))
-        .page("/terms", html(&format!("<title>Terms</title>{MENU}<main><h1>Terms</h1><p>None.</p></main>{FOOTER}"))))
+        .page("/terms", html(&format!("<title>Terms</title>{MENU}<main><h1>Terms</h1><p>None.</p></main>{FOOTER}")))
 }
 
 fn html(body: &str) -> Response {
