@@ -157,16 +157,17 @@ fn one_command_gives_a_table_of_products() {
     let (_web, root) = start();
     let folder = tempfile::tempdir().expect("a folder");
     let (directory, table) = (folder.path().join("c"), folder.path().join("products.csv"));
-    let rules = ["--extract", "name=h1", "--extract", "price=.price", "--include", "/product/|/page/"];
+    let fields = ["--extract", "name=h1", "--extract", "price=.price", "--extract", "none=.nothing"];
+    let rules = [&fields[..], &["--include", "/product/|/page/"]].concat();
     let table_only = ["crawl", &root, "-d", text(&directory), "-q", "--csv"];
     stdout(&[&table_only[..], &[text(&table)], &rules].concat());
     let csv = std::fs::read_to_string(&table).expect("the table");
     let (header, rows) = csv.split_once("\r\n").expect("a header");
-    assert!(header.ends_with("data_name,data_price"), "{header}");
+    assert!(header.ends_with("data_name,data_price,data_none"), "{header}");
     for number in [1, PRODUCTS] {
         let (name, cents) = product(number);
         let price = price_text(cents);
-        let end = if price.contains(',') { format!(",{name},\"{price}\"") } else { format!(",{name},{price}") };
+        let end = if price.contains(',') { format!(",{name},\"{price}\",") } else { format!(",{name},{price},") };
         assert!(
             rows.lines().any(|row| row.starts_with(&format!("{root}product/{number},200,")) && row.ends_with(&end))
         );

@@ -14,7 +14,7 @@ use argiope_runtime::atomic_file::AtomicFile;
 use argiope_runtime::directory::{self, Directory};
 use argiope_runtime::keeper_thread::{Clock, CrawlSetup, KeeperHandle, KeeperMessage, VisitConsumer};
 use argiope_runtime::writer_thread::{CommitFrontier, OutputTarget};
-use argiope_runtime::{Error, engine_kind, run_lines};
+use argiope_runtime::{Error, content_reader, engine_kind, run_lines};
 
 use super::control_socket::ControlSocket;
 use super::handle::{CrawlControl, SharedFleet};
@@ -54,12 +54,14 @@ pub fn run(settings: &CommandSettings) -> Result<ExitCode, UsageError> {
         Err(error) => return Ok(refuse(settings.messages, &error)),
     };
     let Some(output) = config.csv.clone() else { return Ok(code) };
+    let extraction = content_reader::extraction(&config.extract, config.extract_file.as_deref());
     let args = export::ExportArgs {
         directory,
         format: export::ExportFormat::Csv,
         output: Some(output),
         extract: Vec::new(),
         extract_file: None,
+        columns: extraction.map(|rules| rules.columns()).unwrap_or_default(),
     };
     let exported = export::run(&args)?;
     Ok(if exported == ExitCode::SUCCESS { code } else { exported })

@@ -47,6 +47,9 @@ pub struct ExportArgs {
     /// Extract fields from archived pages by the rules in a TOML file
     #[arg(long, value_name = "FILE")]
     pub extract_file: Option<PathBuf>,
+    /// Data columns that the table has even if no page has a value for them.
+    #[arg(skip)]
+    pub columns: Vec<String>,
 }
 
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
@@ -179,7 +182,7 @@ fn write(
             Some(rules) => export::jsonl_extracted(directory, rules, out),
             None => export::jsonl(directory, out),
         },
-        ExportFormat::Csv => export::csv(directory, rules, out),
+        ExportFormat::Csv => export::csv(directory, rules, &args.columns, out),
         ExportFormat::Parquet => export::parquet(directory, rules, out),
         ExportFormat::Links if is_graphml => export::graphml(directory, out),
         ExportFormat::Links => export::links(directory, out),

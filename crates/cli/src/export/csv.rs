@@ -15,8 +15,15 @@ use argiope_content::Extraction;
 use argiope_core::output::escape::visible;
 
 /// One row per page of the latest round, in the order of completion; pages with items get one row per item.
-pub fn csv(directory: &Path, rules: Option<&Extraction>, out: &mut dyn Write) -> Result<(), ReadError> {
-    let mut source = DataSource::new(directory, rules)?;
+///
+/// The table has the data columns `expected` even if no page has a value for them.
+pub fn csv(
+    directory: &Path,
+    rules: Option<&Extraction>,
+    expected: &[String],
+    out: &mut dyn Write,
+) -> Result<(), ReadError> {
+    let mut source = DataSource::new(directory, rules)?.expecting(expected);
     let columns = source.columns()?;
     let names = COLUMNS.iter().map(|column| column.name).chain(columns.iter().map(|column| column.name.as_str()));
     write_row(out, names.map(|name| Value::Text(Some(name))))?;

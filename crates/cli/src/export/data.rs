@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::path::Path;
 
-use argiope_content::{Document, Extraction};
+use argiope_content::Extraction;
 use argiope_core::page::url::Url;
 use argiope_store::disk::{GraphRound, Inlinks, LinkGraph};
 use serde_json::{Map, Value};
@@ -32,18 +32,27 @@ pub struct DataSource<'a> {
     directory: &'a Path,
     inlinks: Option<Inlinks>,
     extraction: Option<(&'a Extraction, ArchivedPages)>,
+    /// The columns that the table has in any case, in this order.
+    expected: Vec<String>,
 }
 
 impl<'a> DataSource<'a> {
     pub fn new(directory: &'a Path, extraction: Option<&'a Extraction>) -> Result<Self, ReadError> {
         let archive = extraction.map(|rules| Ok::<_, ReadError>((rules, ArchivedPages::open(directory)?)));
-        Ok(Self { directory, inlinks: None, extraction: archive.transpose()? })
+        let expected = extraction.map(Extraction::columns).unwrap_or_default();
+        Ok(Self { directory, inlinks: None, extraction: archive.transpose()?, expected })
+    }
+
+    /// The table has these columns even if no page has a value for them.
+    pub fn expecting(mut self, columns: &[String]) -> Self {
+        self.expected.extend_from_slice(columns);
+        self
     }
 
     /// Calls `each` with the page records of the latest round. If [`Self::columns`] was called before, they have the
     /// number of pages that link to them.
     pub fn pages(&mut self, mut each: impl FnMut(&StoredRecord) -> Result<(), ReadError>) -> Result<(), ReadError> {
-        let Self { directory, inlinks, extraction } = self;
+        let Self { directory, inlinks, extraction, .. } = self;
         records::take_latest_pages(directory, |mut record| {
             record.inlinks = inlinks.as_ref().and_then(|inlinks| inlinks.of(&record.url));
             if let Some((rules, archive)) = extraction {
@@ -54,7 +63,7 @@ impl<'a> DataSource<'a> {
         Ok(())
     }
 
-    /// The columns of the data, in the order of the rules; without rules, the fields found in the records.
+    /// The columns of the data: those of the rules in their order, then other fields found in the records.
     pub fn columns(&mut self) -> Result<Vec<DataColumn>, ReadError> {
         let mut columns: Vec<DataColumn> = Vec::new();
         let mut graph = LinkGraph::open(self.directory, GraphRound::Latest)?;
@@ -74,18 +83,15 @@ impl<'a> DataSource<'a> {
             Ok(())
         })?;
         self.inlinks = Some(graph.inlinks(urls)?);
-        if let Some((rules, _)) = &self.extraction {
-            // In the order of the rules; fields that were never found get a column too.
-            let order = rules.columns();
-            for name in &order {
-                let (field, inner) =
-                    name.split_once('.').map_or((name.as_str(), None), |(field, inner)| (field, Some(inner)));
-                if !columns.iter().any(|column| column.is_of(field, inner)) {
-                    columns.push(DataColumn::new(field, inner, false));
-                }
+        for name in &self.expected {
+            let (field, inner) =
+                name.split_once('.').map_or((name.as_str(), None), |(field, inner)| (field, Some(inner)));
+            if !columns.iter().any(|column| column.is_of(field, inner)) {
+                columns.push(DataColumn::new(field, inner, false));
             }
-            columns.sort_by_key(|column| order.iter().position(|name| *name == column.path()));
         }
+        let place = |column: &DataColumn| self.expected.iter().position(|name| *name == column.path());
+        columns.sort_by_key(|column| place(column).unwrap_or(usize::MAX));
         Ok(columns)
     }
 }
@@ -100,8 +106,7 @@ fn extract(
         return Ok(None);
     }
     let Some(page) = archive.page(record)?.filter(|page| page.is_html()) else { return Ok(None) };
-    let document = Document::parse(page.text()).with_url(&page.url);
-    let data = rules.apply(&document, &record.url, &mut rules.tally()).data;
+    let data = rules.read(&page.text(), &page.url, &mut rules.tally()).data;
     Ok(Some(data).filter(|data| !data.is_empty()))
 }
 

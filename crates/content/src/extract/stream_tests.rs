@@ -174,6 +174,62 @@ proptest! {
     }
 }
 
+/// Rules that match no inline elements but links in cells.
+const BLOCKS: &str = r#"
+[fields]
+heading = "h1"
+heads = { select = "h2", many = true }
+all = { select = "p, li", many = true }
+links = { select = "td a@href", many = true }
+description = "meta:description"
+store = "jsonld:Store.name"
+after = { select = "h2 + p", many = true }
+later = { select = "div ~ p", many = true }
+second = { select = "p:nth-child(2n)", many = true }
+[fields.items]
+select = "li"
+fields.name = "p"
+"#;
+
+fn inline_pieces() -> Vec<&'static str> {
+    vec![
+        "<b>x</b>",
+        "<span class='<i>'>a</span> ",
+        "<I>y</i>",
+        "<code><span>a</span><span>b</span></code>",
+        "<a href=z><em>x</em></a>",
+        "<a href=z>x<a>y</a>",
+        "<nobr>a<nobr>b</nobr>",
+        "<em><p>x</p></em>",
+        "<em><strong>",
+        "</strong>",
+        "<span\n>x</span\n>",
+        "<b/>x</b>",
+        "<b>x<",
+        "<<b>x</b>",
+        "<b><!-- </b> -->x</b>",
+        "<b><br></b>",
+        "<span title=\"",
+        "<span x=\">\">y</span>",
+        "<q><q><q><q><q>x</q></q></q></q></q>",
+        "<td><a href=in><b>1</b></a>",
+    ]
+}
+
+proptest! {
+    #[test]
+    fn inline_elements_are_those_of_the_tree(
+        parts in proptest::collection::vec(select([pieces(), inline_pieces(), inline_pieces()].concat()), 0..40),
+    ) {
+        static RULES: LazyLock<Extraction> = LazyLock::new(|| Extraction::from_toml(BLOCKS, "f").expect("rules"));
+        if let Some([streamed, tree]) = both(&RULES, &parts.concat()) {
+            prop_assert_eq!(streamed.0.data, tree.0.data);
+            prop_assert_eq!(streamed.0.limited, tree.0.limited);
+            prop_assert_eq!(streamed.1, tree.1);
+        }
+    }
+}
+
 #[test]
 fn ordinary_pages_need_no_tree() {
     let rules = Extraction::from_toml(FILE, "f").expect("rules");
@@ -193,6 +249,14 @@ fn limits_are_those_of_the_tree() {
     assert_same(&rules, &"<p>0123456789".repeat(20_000));
     assert_same(&rules, &format!("<h1>{}</h1>", "word ".repeat(300_000)));
     assert_same(&rules, &"<b>x</b>".repeat(200_000));
+    let rules = Extraction::from_rules(["p[]=p"]).expect("rules");
+    for inline in ["<i>x</i>", "<i><u></u></i>", "x<i>y</i>", "<i></i>"] {
+        for count in [83_332, 124_998, 166_664, 249_996, 300_000] {
+            let html = format!("<p>a</p>{}<p>b</p>{}<p>c", inline.repeat(count), inline.repeat(3));
+            assert_same(&rules, &html);
+        }
+    }
+    let rules = Extraction::from_rules(["p[]=p", "b=b@class", "t=h1"]).expect("rules");
     let late = format!("<i>{}</i><h1>t</h1>", "x".repeat(17 << 20));
     assert_same(&rules, &late);
 }
