@@ -197,6 +197,67 @@ fn a_site_opens_offline() {
     assert_eq!(files(&mine).len(), 1);
 }
 
+/// The markdown export, without the times.
+fn markdown(directory: &Path) -> Vec<(String, String)> {
+    let lines = String::from_utf8(succeed(&["export", text(directory), "--format", "markdown"]).stdout).expect("UTF-8");
+    let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let mut pages: Vec<_> = lines.map(|page| (page["url"].to_string(), page["markdown"].to_string())).collect();
+    pages.sort();
+    pages
+}
+
+#[test]
+fn zstd_archives_are_exported_like_gzip_archives() {
+    let (_web, root, _) = web();
+    let folder = tempfile::tempdir().expect("a folder");
+    let [gzip, zstd] = ["gzip", "zstd"].map(|name| folder.path().join(name));
+    crawl(&root, &gzip, &[]);
+    let records = crawl(&root, &zstd, &["--warc-compression", "zstd"]);
+    let in_archive = records.iter().filter(|record| record["warc"]["file"] == "archive/00001.warc.zst");
+    assert!(in_archive.count() > 10);
+    assert!(!zstd.join("archive/00001.warc.gz").exists());
+    let expected = markdown(&gzip);
+    assert!(expected.len() > 2, "{expected:?}");
+    assert_eq!(markdown(&zstd), expected);
+    let sites = [&gzip, &zstd].map(|directory| {
+        let out = folder.path().join(format!("{}-site", directory.file_name().expect("a name").display()));
+        succeed(&["export", text(directory), "--format", "site", "-o", &format!("{}/", text(&out))]);
+        let name = |file: &PathBuf| file.strip_prefix(&out).expect("in the folder").to_owned();
+        let mut all: Vec<_> =
+            files(&out).iter().map(|file| (name(file), std::fs::read(file).expect("a file"))).collect();
+        all.sort();
+        all
+    });
+    let names = sites.each_ref().map(|site| site.iter().map(|(name, _)| name).collect::<Vec<_>>());
+    assert_eq!(names[0], names[1]);
+    // The list of files is in the order of the crawl.
+    let pairs = sites[0].iter().zip(&sites[1]).filter(|((name, _), _)| name != Path::new("argiope-site.jsonl"));
+    for ((name, first), (_, second)) in pairs {
+        assert!(first == second, "{}: {}", name.display(), String::from_utf8_lossy(second));
+    }
+    for format in ["wacz", "cdxj"] {
+        let out = folder.path().join(format);
+        succeed(&["export", text(&zstd), "--format", format, "-o", text(&out)]);
+        let bytes = std::fs::read(&out).expect("a file");
+        assert!(bytes.windows(14).any(|window| window == b"00001.warc.zst"), "{format}");
+    }
+    let table = succeed(&["export", text(&zstd), "--format", "csv", "--extract", "heading=h2"]);
+    assert!(String::from_utf8_lossy(&table.stdout).contains(",caf\u{e9}\r\n"));
+}
+
+#[test]
+#[ignore = "needs python, zstd"]
+fn foreign_programs_read_a_zstd_archive() {
+    let (_web, root, _) = web();
+    let folder = tempfile::tempdir().expect("a folder");
+    let directory = folder.path().join("c");
+    let records = crawl(&root, &directory, &["--warc-compression", "zstd"]);
+    let expected = folder.path().join("expected.json");
+    let places: Vec<&Value> = records.iter().filter(|record| record["warc"]["file"].is_string()).collect();
+    std::fs::write(&expected, serde_json::to_vec(&places).expect("JSON")).expect("a file");
+    readers::run("zstd.py", &[&directory, &expected]);
+}
+
 #[test]
 fn site_and_wacz_need_an_archive() {
     let (_web, root, _) = web();
