@@ -115,6 +115,27 @@ fn fetch_shows_what_would_be_recorded() {
 }
 
 #[test]
+fn fetch_keeps_fragments_and_counts_no_links() {
+    let site = Site::http("127.5.1.3:0").expect("a loopback address").page(
+        "/a/",
+        Response::html(
+            "<a class=x href='page.html?q=1#part 1'>a</a><a class=y href=#\u{e9}>b</a><img src=i.png#v><a class=z href=p#>c</a>",
+        ),
+    );
+    let root = site.url("/a/");
+    let _web = PracticeWeb::new().site(site).start().expect("the web is served");
+    let rules = ["x=.x@href", "y=.y@href", "i=img@src", "z=.z@href", "tree=a:last-of-type@href"];
+    let rules: Vec<&str> = rules.iter().flat_map(|rule| ["--extract", rule]).collect();
+    let shown = stdout(&[&["fetch", &root], &rules[..]].concat());
+    for (name, end) in
+        [("x", "page.html?q=1#part%201"), ("y", "#%C3%A9"), ("i", "i.png#v"), ("z", "p#"), ("tree", "p#")]
+    {
+        assert!(shown.contains(&format!("\"{name}\": \"{root}{end}\"")), "{shown}");
+    }
+    assert!(shown.contains("\"words\"") && !shown.contains("links\":"), "{shown}");
+}
+
+#[test]
 fn pages_become_markdown_files_and_lines() {
     let (_web, root) = start();
     let folder = tempfile::tempdir().expect("a folder");

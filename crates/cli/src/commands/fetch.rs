@@ -43,7 +43,7 @@ pub struct ExchangeView {
     pub is_http2: bool,
     pub times: Times,
     pub failure: Option<Failure>,
-    /// The record that a crawl would write.
+    /// The record that a crawl would write, without what depends on its scope.
     pub record: serde_json::Value,
 }
 
@@ -113,6 +113,12 @@ impl ExchangeView {
         // Without a connection (and TLS if the URL requires it) no request was sent.
         let ready = if url.is_https() { timings.tls } else { timings.connect };
         let asked = wire.filter(|_| ready.is_some());
+        let mut record: serde_json::Value = serde_json::from_slice(line).unwrap_or_default();
+        if let Some(record) = record.as_object_mut() {
+            // They count links in the scope of a crawl, and a fetch has no scope.
+            record.remove("links");
+            record.remove("new_links");
+        }
         Self {
             url: url.to_string(),
             addresses: visit.facts.ip.into_iter().collect(),
@@ -130,7 +136,7 @@ impl ExchangeView {
                 total: timings.total,
             },
             failure: visit.facts.error.clone(),
-            record: serde_json::from_slice(line).unwrap_or_default(),
+            record,
         }
     }
 }

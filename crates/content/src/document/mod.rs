@@ -1,6 +1,7 @@
 //! [`Document`]: a page parsed into a tree of elements, in linear time and bounded memory.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 
 use argiope_core::page::examine::{BaseUrl, TextContext, resolve_references};
 use argiope_core::page::url::{MAX_URL_LEN, Url};
@@ -240,12 +241,31 @@ impl Document {
     }
 }
 
-/// The absolute URL of a reference. `None` unless it is http or https.
+/// The absolute URL of a reference, with its fragment. `None` unless it is http or https.
 pub(crate) fn resolve_with(base: &BaseUrl, reference: &str) -> Option<String> {
     let reference = reference.trim();
     let mut out = String::new();
-    let is_short = reference.len() <= MAX_URL_LEN;
-    (is_short && base.resolve(reference, UTF_8, &mut out).is_ok()).then_some(out)
+    if reference.len() > MAX_URL_LEN || base.resolve(reference, UTF_8, &mut out).is_err() {
+        return None;
+    }
+    if let Some((_, fragment)) = reference.split_once('#') {
+        push_fragment(&mut out, fragment);
+    }
+    Some(out)
+}
+
+/// Appends a fragment as the URL standard writes it. URLs that are crawled have none.
+fn push_fragment(out: &mut String, fragment: &str) {
+    out.push('#');
+    for byte in fragment.bytes() {
+        match byte {
+            b'\t' | b'\n' | b'\r' => {}
+            b'"' | b'<' | b'>' | b'`' | ..=b' ' | 0x7F.. => {
+                let _ = write!(out, "%{byte:02X}");
+            }
+            _ => out.push(char::from(byte)),
+        }
+    }
 }
 
 /// An element of a [`Document`].
@@ -306,7 +326,7 @@ impl<'a> Element<'a> {
         })
     }
 
-    /// The absolute URL of an attribute, resolved against the page. `None` if it is missing or not http or https.
+    /// The absolute URL of an attribute, resolved against the page, with its fragment. `None` if it is missing or not http or https.
     pub fn url(&self, name: &str) -> Option<String> {
         let value = self.attribute(name)?;
         resolve_with(&BaseUrl::new(self.document.base.as_ref()?), &value)
