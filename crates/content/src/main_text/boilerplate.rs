@@ -268,6 +268,11 @@ fn surrounds(element: Element<'_>, name: names::Name, by_name: bool) -> bool {
             return false;
         }
         names::EM | names::STRONG | names::B | names::I | names::TBODY => return false,
+        // A heading may be a link to the table of contents, with a class to match. The mark for a link to the heading
+        // itself is not text.
+        names::A if element.parent().is_some_and(|parent| parent.id_name().is_heading()) => {
+            return by_name && words_of(element).split_ascii_whitespace().any(|word| word == "headerlink");
+        }
         _ if name.is_heading() => return false,
         _ => {}
     }

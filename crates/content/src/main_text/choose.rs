@@ -45,6 +45,7 @@ fn is_removed(element: Element<'_>, removed: &[bool]) -> bool {
 fn declared<'a>(page: &'a Document, measure: &Measure, removed: &[bool], all: u32) -> Option<Element<'a>> {
     let mut best: Option<(u32, Element<'a>)> = None;
     let mut articles: Vec<Element<'a>> = Vec::new();
+    let mut candidates: Vec<Element<'a>> = Vec::new();
     for element in page.root().descendants() {
         let property = element.attribute("itemprop");
         let body = property.is_some_and(|property| property.split_ascii_whitespace().any(|name| name == "articleBody"));
@@ -60,6 +61,7 @@ fn declared<'a>(page: &'a Document, measure: &Measure, removed: &[bool], all: u3
         if text < SHORTEST_ARTICLE || measure.link_density(element) > 0.4 {
             continue;
         }
+        candidates.push(element);
         let weight = if body { text * 2 } else { text };
         if best
             .is_none_or(|(known, inner)| weight > known && !(element.node < inner.end() && element.node > inner.node))
@@ -68,6 +70,9 @@ fn declared<'a>(page: &'a Document, measure: &Measure, removed: &[bool], all: u3
         }
     }
     if let Some((_, element)) = best {
+        if let Some(thread) = thread(element, &candidates, measure) {
+            return Some(thread);
+        }
         let is_body = element.written_attribute("itemprop").is_some_and(|property| property.contains("articleBody"));
         let share = if is_body { 8 } else { 3 };
         if measure.text(element) * share >= all {
@@ -84,6 +89,23 @@ fn declared<'a>(page: &'a Document, measure: &Measure, removed: &[bool], all: u3
     let text = measure.text(*largest);
     let share = if outer.len() == 1 { 3 } else { 2 };
     (text >= SHORTEST_ARTICLE && text * share >= all && measure.link_density(*largest) < 0.4).then_some(*largest)
+}
+
+/// The element around all posts of a thread, if `post` is one: other elements of the same class hold text too.
+fn thread<'a>(post: Element<'a>, candidates: &[Element<'a>], measure: &Measure) -> Option<Element<'a>> {
+    let class = post.written_attribute("class")?;
+    let is_apart = |other: &Element<'_>| other.end() <= post.node || other.node >= post.end();
+    let is_peer = |other: &&Element<'_>| is_apart(other) && other.written_attribute("class") == Some(class);
+    let (mut first, mut end, mut text) = (post.node, post.end(), measure.text(post));
+    for peer in candidates.iter().filter(is_peer) {
+        (first, end, text) = (first.min(peer.node), end.max(peer.end()), text + measure.text(*peer));
+    }
+    if (first, end) == (post.node, post.end()) {
+        return None;
+    }
+    let around = std::iter::successors(Some(post), Element::parent)
+        .find(|element| element.node <= first && end <= element.end())?;
+    (text * 2 >= measure.text(around)).then_some(around)
 }
 
 fn starting_score(element: Element<'_>) -> f32 {
@@ -243,10 +265,17 @@ fn is_teaser_list(element: Element<'_>, measure: &Measure, all: u32, work: &mut 
         }
         headings += 1;
         let length = measure.text(inner);
-        links += u32::from(length >= 15 && measure.link_density(inner) > 0.9);
+        links += u32::from(length >= 15 && measure.link_density(inner) > 0.9 && !links_to_itself(inner));
     }
     // Sections of an article may link their headings too, and then have much more text.
     links >= 3 && links * 10 >= headings * 8 && text / links < 600
+}
+
+/// Whether a link in the heading leads to a place on the same page, such as the table of contents.
+fn links_to_itself(heading: Element<'_>) -> bool {
+    heading.descendants().any(|inner| {
+        inner.id_name() == names::A && inner.written_attribute("href").is_some_and(|href| href.trim().starts_with('#'))
+    })
 }
 
 fn is_link_block(element: Element<'_>, measure: &Measure, all: u32) -> bool {

@@ -4,7 +4,7 @@
 //! `render` writes them. The rules are general (common class names, link density, positions of sentences); none is
 //! specific to a site.
 
-use crate::document::{Document, names};
+use crate::document::{Document, Element, names};
 
 mod boilerplate;
 mod choose;
@@ -94,8 +94,12 @@ fn title(page: &Document, roots: &[u32]) -> (Option<String>, Option<u32>) {
     let headings: Vec<_> = page.elements().filter(|element| element.id_name() == names::H1).take(20).collect();
     let inside = |id: u32| roots.iter().any(|&root| id >= root && id < page.element(root).end());
     let confirmed = |text: &str| written.as_ref().is_some_and(|title| title.contains(text));
+    let text = |heading: &Element<'_>| {
+        // The marks of links to the heading itself.
+        heading.text().trim_end_matches(['\u{b6}', '\u{1f517}', ' ']).to_owned()
+    };
     let named: Vec<(u32, String)> =
-        headings.iter().map(|heading| (heading.node, heading.text())).filter(|(_, text)| !text.is_empty()).collect();
+        headings.iter().map(|heading| (heading.node, text(heading))).filter(|(_, text)| !text.is_empty()).collect();
     let chosen = named
         .iter()
         .find(|(_, text)| confirmed(text))

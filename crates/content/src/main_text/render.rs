@@ -17,6 +17,10 @@ pub(super) fn render(
         writer.element(page.element(root));
         writer.flush();
     }
+    // A rule at the end separates the content from what was left out.
+    while markdown && let Some(rest) = writer.out.strip_suffix("\n\n---") {
+        writer.out.truncate(rest.len());
+    }
     if !writer.out.is_empty() {
         writer.out.push('\n');
     }
