@@ -43,7 +43,11 @@ impl Workbench {
     /// Whether all free slots are reserved, if slots are reserved for this number of lanes. Slots in use by quick lanes
     /// count as reserved, so that few or none stay empty.
     fn is_short_of_slots(&self, lanes: usize, now: Time) -> bool {
-        let reserve = (self.concurrency / RESERVED_PART).min(lanes * FAST_LANE_SLOTS);
+        let most = self.concurrency / RESERVED_PART;
+        if self.in_flight + most < self.concurrency {
+            return false;
+        }
+        let reserve = most.min(lanes * FAST_LANE_SLOTS);
         let unused = reserve.saturating_sub(self.quick.in_flight);
         unused > 0 && self.in_flight + unused >= self.concurrency && now >= self.reserve_lifted_until
     }
@@ -87,7 +91,7 @@ impl Workbench {
 
     /// Makes the first lane ready that waited for a slot that is not reserved, if there is such a slot.
     pub(super) fn admit_unproven(&mut self, now: Time) {
-        if self.is_reserved(now) {
+        if !self.queues.has_unproven() || self.is_reserved(now) {
             return;
         }
         if let Some(ready) = self.queues.pop_unproven()
