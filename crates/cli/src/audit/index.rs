@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
+use argiope_core::rules::Rules;
 use argiope_core::schedule::carryover::LaneNote;
 use argiope_core::{LinkKind, Outcome, UrlRef};
 use argiope_store::disk::{GraphRound, HistoryEvent, LinkGraph, PageEdges};
@@ -65,8 +66,8 @@ pub struct SiteIndex {
     /// The texts of robots.txt files, by URL. The URLs always contain the port.
     pub robots: HashMap<String, String>,
     pub html_pages: u64,
-    /// The https candidates of roots without a scheme. The user did not write these URLs.
-    pub guesses: HashSet<String>,
+    /// The settings of the last run.
+    pub rules: Option<Rules>,
 }
 
 /// Whether this is a successfully fetched HTML page.
@@ -85,6 +86,11 @@ pub fn foreign_canonical(record: &StoredRecord) -> Option<&str> {
 }
 
 impl SiteIndex {
+    /// Whether this is the https candidate of a root without a scheme.
+    pub fn is_guess(&self, url: &str) -> bool {
+        self.rules.as_ref().is_some_and(|rules| rules.is_guess(url))
+    }
+
     pub fn of(directory: &Path) -> Result<Self, ReadError> {
         let mut index = Self::default();
         records::walk(directory, |event| {
@@ -104,10 +110,7 @@ impl SiteIndex {
                 }
                 HistoryEvent::Line { line } => {
                     let rules = StoredRecord::read(line)?.settings.and_then(|settings| settings.compile(0).ok());
-                    let roots = rules.iter().flat_map(|rules| &rules.roots);
-                    let guesses =
-                        roots.filter(|root| root.candidates.len() > 1).filter_map(|root| root.candidates.first());
-                    index.guesses.extend(guesses.map(|url| url.as_str().to_owned()));
+                    index.rules = rules.or(index.rules.take());
                 }
                 HistoryEvent::FinalOutcome { .. } | HistoryEvent::Round => {}
             }

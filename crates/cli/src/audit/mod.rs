@@ -173,7 +173,7 @@ impl Judge<'_> {
     fn page(&mut self, record: &StoredRecord) {
         let entry = self.index.get(&record.url).copied().unwrap_or_default();
         match record.outcome {
-            Some(Outcome::Failed) if record.via.is_none() && self.index.guesses.contains(&record.url) => {}
+            Some(Outcome::Failed) if record.via.is_none() && self.index.is_guess(&record.url) => {}
             Some(Outcome::HttpError | Outcome::Failed) => {
                 let id = if entry.is_asset { FindingId::BrokenResource } else { FindingId::BrokenLink };
                 let cause = match (&record.error, record.status) {

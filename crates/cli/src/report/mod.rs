@@ -18,7 +18,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use argiope_core::page::scope::ScopeVerdict;
-use argiope_core::rules::{Root, Rules};
+use argiope_core::rules::Rules;
 use argiope_core::schedule::trap::Cut;
 use argiope_core::visit::Visit;
 use argiope_core::{ErrorKind, Failure, LinkKind, Outcome, StoreError, Truncated, Url};
@@ -144,9 +144,7 @@ fn as_recorded(span: Duration) -> Duration {
 /// Whether this is the failed https candidate of a root without a scheme. The user did not write that URL, so only the
 /// next candidate is reported.
 pub fn is_guess(outcome: Outcome, url: &str, rules: &Rules) -> bool {
-    let is_first =
-        |root: &Root| root.candidates.len() > 1 && root.candidates.first().is_some_and(|u| u.as_str() == url);
-    outcome == Outcome::Failed && rules.roots.iter().any(is_first)
+    outcome == Outcome::Failed && rules.is_guess(url)
 }
 
 /// Why a link is broken.

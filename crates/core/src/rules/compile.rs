@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 
+use xxhash_rust::xxh3::xxh3_64;
+
 use super::value::{EngineName, HeaderLine, Pace, RobotsPolicy, ScopeKind, Size, Span, TrapPolicy};
 use super::{Config, ConfigError, Environment, HostPort, Root, Rules, Sitemaps};
 use crate::budget::Budget;
@@ -78,6 +80,7 @@ impl Config {
         }
 
         Ok(Rules {
+            guesses: guesses(&roots),
             roots,
             scope_kind,
             scope,
@@ -400,6 +403,11 @@ fn has_scheme(text: &str) -> bool {
     let port = rest.split(['/', '?', '#']).next().unwrap_or_default();
     let is_port = !port.is_empty() && port.chars().all(|c| c.is_ascii_digit());
     is_name && !is_port
+}
+
+fn guesses(roots: &[Root]) -> HashSet<u64> {
+    let several = roots.iter().filter(|root| root.candidates.len() > 1);
+    several.filter_map(|root| root.candidates.first()).map(|url| xxh3_64(url.as_str().as_bytes())).collect()
 }
 
 fn check_pattern(key: &'static str, pattern: &str) -> Result<(), ConfigError> {

@@ -13,6 +13,8 @@ use std::time::Duration;
 
 use hashbrown::{Equivalent, HashMap, HashSet};
 
+use xxhash_rust::xxh3::xxh3_64;
+
 use crate::budget::Budget;
 use crate::http::conn::{Limits, TlsSource};
 use crate::http::cookies::CookieJar;
@@ -38,6 +40,8 @@ pub use value::{
 pub struct Rules {
     // Where
     pub roots: Vec<Root>,
+    /// Fingerprints of the https candidates of roots without a scheme. A set, because there may be very many roots.
+    pub guesses: HashSet<u64>,
 
     // Scope
     pub scope_kind: ScopeKind,
@@ -204,6 +208,11 @@ pub enum Sitemaps {
 }
 
 impl Rules {
+    /// Whether this is the https candidate of a root without a scheme. The user did not write that URL.
+    pub fn is_guess(&self, url: &str) -> bool {
+        !self.guesses.is_empty() && self.guesses.contains(&xxh3_64(url.as_bytes()))
+    }
+
     /// The user's headers for this URL. They can hold secrets, so only the origins of the roots get them, and an
     /// origin's own `Authorization` replaces the general one.
     pub fn headers_for(&self, url: &Url) -> Vec<(&str, &str)> {
