@@ -9,7 +9,7 @@ use argiope_core::{LinkKind, StoreError, StoreErrorKind};
 use argiope_runtime::run_lines;
 use argiope_store::cluster::FleetSettings;
 use argiope_store::disk::{CrawlFile, HistoryEvent};
-use argiope_store::segments::{LinkOrigin, SegmentItem, SegmentStore, shown_place};
+use argiope_store::segments::{LinkOrigin, SegmentItem, SegmentStore, redacted_place};
 use serde::{Deserialize, Serialize};
 
 use crate::records::{EXCLUDED, ReadError, StoredRecord};
@@ -53,7 +53,7 @@ impl CrawlStart {
 }
 
 fn fault(place: &Path, error: &dyn std::fmt::Display) -> StoreError {
-    StoreError::new(StoreErrorKind::File, format!("{}: {error}", shown_place(place)))
+    StoreError::new(StoreErrorKind::File, format!("{}: {error}", redacted_place(place)))
 }
 
 /// Calls `each` with the events of a crawl on many machines. `HistoryEvent::Link` is derived from the record of the

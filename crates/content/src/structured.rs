@@ -18,7 +18,7 @@ const MAX_VISITS: usize = 200_000;
 impl Document {
     /// The JSON-LD blocks of the page that can be parsed, in order.
     pub fn json_ld(&self) -> Vec<Value> {
-        let is_script = |element: &Element<'_>| element.id_name() == names::SCRIPT;
+        let is_script = |element: &Element<'_>| element.name_id() == names::SCRIPT;
         let scripts = self.elements().filter(is_script).filter(|script| {
             let kind = script.attribute("type");
             kind.is_some_and(|kind| is_json_ld(&kind))
@@ -34,7 +34,7 @@ impl Document {
 
     /// The contents of all `meta` elements with this name.
     pub fn metas<'a>(&'a self, name: &'a str) -> impl Iterator<Item = String> + 'a {
-        self.elements().filter(|element| element.id_name() == names::META).filter_map(move |element| {
+        self.elements().filter(|element| element.name_id() == names::META).filter_map(move |element| {
             let content = element.attribute("content").filter(|_| meta_names(|key| element.attribute(key), name))?;
             Some(content.trim().to_owned()).filter(|content| !content.is_empty())
         })
@@ -43,8 +43,8 @@ impl Document {
     /// The top-level microdata items: `{"@type": ..., property: value}`. A property with several values is an array.
     pub fn microdata(&self) -> Vec<Value> {
         let mut left = MAX_MICRODATA;
-        let scoped = |element: &Element<'_>| element.written_attribute("itemscope").is_some();
-        let top = self.elements().filter(scoped).filter(|item| item.written_attribute("itemprop").is_none());
+        let scoped = |element: &Element<'_>| element.raw_attribute("itemscope").is_some();
+        let top = self.elements().filter(scoped).filter(|item| item.raw_attribute("itemprop").is_none());
         let mut items = Vec::new();
         for item in top {
             if left == 0 {
@@ -111,7 +111,7 @@ fn microdata_item(item: Element<'_>, left: &mut usize, depth: usize) -> Value {
         let element = item.document.element(next);
         next += 1;
         let property = element.attribute("itemprop");
-        let scope = element.written_attribute("itemscope").is_some();
+        let scope = element.raw_attribute("itemscope").is_some();
         if scope {
             next = element.end().max(next);
         }
@@ -140,7 +140,7 @@ fn microdata_item(item: Element<'_>, left: &mut usize, depth: usize) -> Value {
 fn microdata_value(element: Element<'_>) -> Value {
     let attribute = |name: &str| element.attribute(name).map(|value| value.trim().to_owned());
     let url = |name: &str| element.url(name).or_else(|| attribute(name));
-    let value = match element.id_name() {
+    let value = match element.name_id() {
         names::META => attribute("content"),
         names::A | names::AREA | names::LINK => url("href"),
         names::IMG | names::AUDIO | names::VIDEO | names::EMBED | names::IFRAME | names::SOURCE => url("src"),
@@ -198,7 +198,7 @@ impl DataPath {
         for root in roots {
             match &self.kind {
                 Some(kind) => of_type(root, kind, &mut current, &mut visits, 0),
-                None => tops(root, &mut current, 0),
+                None => top_level_objects(root, &mut current, 0),
             }
         }
         for (name, index) in &self.parts {
@@ -234,13 +234,13 @@ fn flatten<'v>(value: &'v Value, out: &mut Vec<&'v Value>, visits: &mut usize) {
 }
 
 /// The top-level objects of a block: the block itself, the members of an array, and those of `@graph`.
-fn tops<'v>(value: &'v Value, out: &mut Vec<&'v Value>, depth: usize) {
+fn top_level_objects<'v>(value: &'v Value, out: &mut Vec<&'v Value>, depth: usize) {
     match value {
-        Value::Array(values) if depth < 4 => values.iter().for_each(|value| tops(value, out, depth + 1)),
+        Value::Array(values) if depth < 4 => values.iter().for_each(|value| top_level_objects(value, out, depth + 1)),
         Value::Object(object) => {
             out.push(value);
             if let Some(graph) = object.get("@graph") {
-                tops(graph, out, depth + 1);
+                top_level_objects(graph, out, depth + 1);
             }
         }
         _ => {}

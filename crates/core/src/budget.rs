@@ -3,7 +3,7 @@
 //! The account has two kinds of entries. *State* is what the crawl knows: frontier, lanes, robots rules, cookies. Each
 //! of these has a limit of its own and evicts or spills beyond it; its owner reports its size ([`Budget::set`]).
 //! *Responses* are data on the way from a socket to the disk: heads, decoder windows, bodies, link lists, records. They
-//! are charged as they grow ([`Held`]), and may use the part of the limit that state does not use. When that is used up,
+//! are charged as they grow ([`BudgetCharge`]), and may use the part of the limit that state does not use. When that is used up,
 //! reading from sockets pauses: TCP backpressure makes the hosts wait, and nothing fails.
 //!
 //! Invariant: at most one holder at a time may exceed the room for responses, so that there is always a holder that can
@@ -66,7 +66,7 @@ impl MemoryPart {
         }
     }
 
-    /// True if the owner reports the size with [`Budget::set`]; all other parts are charged through [`Held`].
+    /// True if the owner reports the size with [`Budget::set`]; all other parts are charged through [`BudgetCharge`].
     fn is_state(self) -> bool {
         matches!(self, Self::Frontier | Self::Lanes | Self::Robots | Self::Cookies | Self::Connections)
     }
@@ -92,7 +92,7 @@ pub struct Budget {
 
 /// Bytes that are charged to the budget. Dropping the value releases them.
 #[derive(Debug)]
-pub struct Held {
+pub struct BudgetCharge {
     budget: Arc<Budget>,
     part: MemoryPart,
     bytes: u64,
@@ -118,13 +118,13 @@ impl Budget {
     }
 
     /// A new holder of zero bytes, for a body.
-    pub fn hold(self: &Arc<Self>) -> Held {
+    pub fn hold(self: &Arc<Self>) -> BudgetCharge {
         self.hold_for(MemoryPart::Bodies)
     }
 
     /// A new holder of zero bytes.
-    pub fn hold_for(self: &Arc<Self>, part: MemoryPart) -> Held {
-        Held { budget: Arc::clone(self), part, bytes: 0, overdraws: false }
+    pub fn hold_for(self: &Arc<Self>, part: MemoryPart) -> BudgetCharge {
+        BudgetCharge { budget: Arc::clone(self), part, bytes: 0, overdraws: false }
     }
 
     /// Bytes of responses.
@@ -163,8 +163,8 @@ impl Budget {
     }
 }
 
-impl Held {
-    /// Adds bytes that have already arrived, even beyond the limit; [`Held::may_grow`] decides about reading more.
+impl BudgetCharge {
+    /// Adds bytes that have already arrived, even beyond the limit; [`BudgetCharge::may_grow`] decides about reading more.
     pub fn grow(&mut self, bytes: usize) {
         self.bytes += bytes as u64;
         self.budget.held.fetch_add(bytes as u64, Ordering::Relaxed);
@@ -224,7 +224,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for BudgetCharge {
     fn drop(&mut self) {
         self.resize(0);
         if self.overdraws {

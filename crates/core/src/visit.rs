@@ -120,7 +120,7 @@ pub struct VisitMessage {
     /// Links to follow: in scope, not nofollow, distinct.
     pub found: FollowList,
     /// Its share of the memory budget, if the visit is large.
-    pub held: Option<crate::budget::Held>,
+    pub held: Option<crate::budget::BudgetCharge>,
     /// Fingerprint of the text, to recognise near-duplicate pages.
     pub likeness: Option<Likeness>,
     /// The exchange encoded for the archive, if there is one.
@@ -151,7 +151,7 @@ pub struct Wire {
     /// The negotiated TLS parameters, if a handshake was completed.
     pub tls_info: Option<crate::http::conn::TlsInfo>,
     /// Its share of the budget for bodies, released on drop.
-    pub held: crate::budget::Held,
+    pub held: crate::budget::BudgetCharge,
 }
 
 impl Wire {
@@ -167,7 +167,7 @@ pub enum SiteFile {
     /// The bytes of a robots.txt.
     Robots(Vec<u8>),
     /// A parsed sitemap and its share of the memory budget.
-    Sitemap(crate::page::sitemap::Sitemap, crate::budget::Held),
+    Sitemap(crate::page::sitemap::Sitemap, crate::budget::BudgetCharge),
 }
 
 /// How long each phase took; none if it did not happen.

@@ -470,7 +470,7 @@ fn limits_on_bodies() {
 }
 
 #[test]
-fn a_body_that_nobody_wants() {
+fn an_unwanted_body_is_skipped() {
     let run = |answer: &[u8], after| {
         let mut kept = Kept { unwanted: true, ..Kept::default() };
         let end = exchange(&limits(), &[answer], after, &mut kept);

@@ -32,7 +32,7 @@ pub struct HistorySample {
 
 /// The latest status.
 #[derive(Clone, Debug)]
-pub struct TakenStatus {
+pub struct LatestStatus {
     pub at: Instant,
     /// `None` if the crawl is not running.
     pub status: Option<Arc<Status>>,
@@ -43,7 +43,7 @@ pub struct TakenStatus {
 /// Requests statuses from the crawl and distributes them to clients.
 pub struct Hub {
     source: Arc<dyn CrawlSource>,
-    latest: watch::Sender<TakenStatus>,
+    latest: watch::Sender<LatestStatus>,
     history: Mutex<VecDeque<HistorySample>>,
     /// Held while a status is requested from the crawl. Clients that arrive in the meantime share its result.
     taking: tokio::sync::Mutex<()>,
@@ -51,7 +51,7 @@ pub struct Hub {
 
 impl Hub {
     pub fn new(source: Arc<dyn CrawlSource>) -> Arc<Self> {
-        let nothing = TakenStatus { at: Instant::now(), status: None, json: Arc::from("null") };
+        let nothing = LatestStatus { at: Instant::now(), status: None, json: Arc::from("null") };
         Arc::new(Self {
             source,
             latest: watch::Sender::new(nothing),
@@ -62,11 +62,11 @@ impl Hub {
 
     /// Requests statuses as long as the server runs.
     pub async fn run(self: Arc<Self>) {
-        let mut watchers_changed = tokio::time::interval(WATCHED);
-        watchers_changed.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut ticks = tokio::time::interval(WATCHED);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut last = None::<Instant>;
         loop {
-            watchers_changed.tick().await;
+            ticks.tick().await;
             let watched = self.latest.receiver_count() > 0;
             if watched || last.is_none_or(|last| last.elapsed() >= UNWATCHED) {
                 last = Some(Instant::now());
@@ -76,7 +76,7 @@ impl Hub {
     }
 
     /// The status of the crawl, at most `max_age` old.
-    pub async fn take(&self, max_age: Duration) -> TakenStatus {
+    pub async fn take(&self, max_age: Duration) -> LatestStatus {
         let began = Instant::now();
         let _turn = self.taking.lock().await;
         {
@@ -89,7 +89,7 @@ impl Hub {
         let source = Arc::clone(&self.source);
         let status = tokio::task::spawn_blocking(move || source.status()).await.ok().flatten();
         let json = serde_json::to_string(&status).unwrap_or_else(|_| "null".to_owned());
-        let taken = TakenStatus { at: Instant::now(), status: status.map(Arc::new), json: json.into() };
+        let taken = LatestStatus { at: Instant::now(), status: status.map(Arc::new), json: json.into() };
         if let Some(status) = &taken.status {
             self.remember(status);
         }
@@ -98,7 +98,7 @@ impl Hub {
     }
 
     /// Subscribes to all further statuses. While a subscriber exists, the fast interval applies.
-    pub fn subscribe(&self) -> watch::Receiver<TakenStatus> {
+    pub fn subscribe(&self) -> watch::Receiver<LatestStatus> {
         self.latest.subscribe()
     }
 

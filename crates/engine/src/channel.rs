@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn mail_that_came_before_the_waker_is_announced() {
+    fn messages_sent_before_the_waker_is_set_wake_it() {
         let job_queue = JobQueue::<u8>::new();
         job_queue.send(&mut vec![1]);
         let (sender, receiver) = std::sync::mpsc::channel();
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn the_harder_ending_wins() {
+    fn immediate_stop_overrides_drain() {
         let job_queue = JobQueue::<u8>::new();
         job_queue.end(StopMode::Now);
         job_queue.end(StopMode::Drain);

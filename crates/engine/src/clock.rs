@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_passes_and_never_does_not_come() {
+    fn clock_advances_and_never_has_no_timeout() {
         let clock = Clock::start();
         let first = clock.now();
         assert!(clock.now() >= first);

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn only_many_slow_fetches_leave_time() {
+    fn only_many_slow_fetches_cause_a_delay() {
         let after = |millis, in_flight| delay_for(Duration::from_millis(millis), in_flight);
         assert_eq!(after(1_024, MIN_IN_FLIGHT), MAX_DELAY);
         assert_eq!(after(60_000, MIN_IN_FLIGHT), MAX_DELAY);
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn one_fast_response_is_enough_and_is_forgotten_in_time() {
+    fn one_fast_response_ends_the_delay_for_a_while() {
         let mut batcher = WakeBatcher::default();
         let delay = batcher.wake_delay();
         let mut micros = |took: u64, millis: u64| {

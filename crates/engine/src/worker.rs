@@ -112,8 +112,8 @@ impl IdleLimit {
     pub fn new(rules: &Rules) -> Self {
         // The memory for idle connections in bytes, and the number of connections that it has room for.
         let room = rules.max_memory.and_then(|limit| usize::try_from(limit / IDLE_PART).ok());
-        let fits = room.map_or(usize::MAX, |room| room / IDLE_BYTES).max(MIN_IDLE_IF_SHORT);
-        Self { count: Arc::default(), most: rules.concurrency.max(MIN_IDLE).min(fits) }
+        let max_connections = room.map_or(usize::MAX, |room| room / IDLE_BYTES).max(MIN_IDLE_IF_SHORT);
+        Self { count: Arc::default(), most: rules.concurrency.max(MIN_IDLE).min(max_connections) }
     }
 
     /// Lowers the limit to the number of sockets that the fetches do not need. The process may have `sockets` in total.

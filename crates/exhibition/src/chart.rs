@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use argiope_core::rules::EngineName;
 
 use super::memory::Crowd;
-use super::race::{EngineRace, EngineResult};
+use super::race::{EngineComparison, EngineResult};
 
 const WIDTH: f64 = 720.0;
 /// Where the bars begin.
@@ -42,7 +42,7 @@ struct Row {
 }
 
 /// Draws the comparison of a race.
-pub fn svg(race: &EngineRace, results: &[EngineResult]) -> String {
+pub fn svg(race: &EngineComparison, results: &[EngineResult]) -> String {
     let web = format!(
         "{} hosts, {} pages each, {:.1} to {:.1} s for an answer, {} fetches in flight",
         race.web.hosts,
@@ -176,7 +176,7 @@ mod tests {
     fn a_chart_is_valid_for_extreme_figures() {
         let latency = (Duration::ZERO, Duration::ZERO);
         let web = SlowWeb { hosts: 1, pages: 1, latency, tls: false };
-        let race = EngineRace { web, concurrency: 1, per_host: 1, memory_fetches: None };
+        let race = EngineComparison { web, concurrency: 1, per_host: 1, memory_fetches: None };
         let result = EngineResult {
             engine: EngineName::Threads,
             concurrency: 1,

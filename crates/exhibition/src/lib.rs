@@ -20,4 +20,4 @@ pub mod web;
 
 pub use chess::{ChessExhibition, ChessResult};
 pub use memory::MemorySlope;
-pub use race::{EngineRace, EngineResult};
+pub use race::{EngineComparison, EngineResult};

@@ -225,7 +225,7 @@ impl WaitingCrawl {
             if Instant::now() >= deadline {
                 return Err(io::Error::other(format!("only {held} of {} fetches wait after {patience:?}", self.count)));
             }
-            wait_for_next_look();
+            wait_for_next_poll();
         }
     }
 
@@ -233,7 +233,7 @@ impl WaitingCrawl {
     fn drain(&mut self, progress: &dyn Fn(u64)) -> io::Result<()> {
         while !self.crawler.is_over()? {
             progress(self.served_so_far()?.1);
-            wait_for_next_look();
+            wait_for_next_poll();
         }
         Ok(())
     }
@@ -255,7 +255,7 @@ impl WaitingCrawl {
 }
 
 /// Waits until the server is polled again. It sends no events about the requests that it has received.
-fn wait_for_next_look() {
+fn wait_for_next_poll() {
     let (_never, nothing) = mpsc::channel::<()>();
     let _ = nothing.recv_timeout(POLL_INTERVAL);
 }

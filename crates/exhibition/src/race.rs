@@ -21,7 +21,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The parameters of the comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct EngineRace {
+pub struct EngineComparison {
     pub web: SlowWeb,
     pub concurrency: usize,
     pub per_host: usize,
@@ -67,7 +67,7 @@ impl EngineResult {
     }
 }
 
-impl EngineRace {
+impl EngineComparison {
     /// The number of concurrent fetches that this engine can run on this system.
     pub fn max_fetches(&self, engine: EngineName) -> usize {
         self.concurrency.min(engine_kind(engine).max_fetches())

@@ -109,7 +109,7 @@ impl TestAuthority {
 ///
 /// Clients send no server name for a bare address, so a site on thousands of addresses needs a certificate for each. They
 /// are created on first use. All share their ticket keys, so that sessions can be resumed.
-pub(crate) struct TlsSide {
+pub(crate) struct SiteTls {
     authority: Arc<TestAuthority>,
     kind: CertificateKind,
     names: Vec<String>,
@@ -117,14 +117,14 @@ pub(crate) struct TlsSide {
     by_address: Mutex<HashMap<IpAddr, Arc<ServerConfig>>>,
 }
 
-impl TlsSide {
+impl SiteTls {
     pub(crate) fn new(
         authority: &Arc<TestAuthority>,
         kind: CertificateKind,
         names: Vec<String>,
         resume: bool,
         http2: Option<Http2>,
-    ) -> io::Result<TlsSide> {
+    ) -> io::Result<SiteTls> {
         let mut base = ServerConfig::builder_with_provider(Arc::new(default_provider()))
             .with_safe_default_protocol_versions()
             .map_err(fault)?
@@ -141,7 +141,7 @@ impl TlsSide {
             base.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
             base.send_tls13_tickets = 0;
         }
-        Ok(TlsSide { authority: Arc::clone(authority), kind, names, base, by_address: Mutex::default() })
+        Ok(SiteTls { authority: Arc::clone(authority), kind, names, base, by_address: Mutex::default() })
     }
 
     pub(crate) fn config(&self, address: IpAddr) -> io::Result<Arc<ServerConfig>> {

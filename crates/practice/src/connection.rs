@@ -523,7 +523,7 @@ impl Page {
 pub(crate) fn select(content: &SiteContent, request: &Request<'_>) -> (Source, u16, bool) {
     let head_only = request.method == "HEAD";
     let (source, status, forbidden) = match content.find(request) {
-        ResponseSource::Scripted(script) => {
+        ResponseSource::ScriptedPage(script) => {
             let (mut status, forbidden) = (script.status, script.forbidden);
             let source = if head_only && !script.head.is_empty() {
                 status = script.head_status;

@@ -98,7 +98,7 @@ impl ServerThread {
                     STOP => self.release(&mut context),
                     ALARM => self.timers.timer_expired(),
                     listener if listener & LISTENER != 0 => self.accept((listener & !LISTENER) as usize, &mut context),
-                    token => self.happened(token, event.flags, &mut context),
+                    token => self.on_event(token, event.flags, &mut context),
                 }
             }
             while let Some(token) = self.timers.pop(context.now) {
@@ -119,7 +119,7 @@ impl ServerThread {
                     let peer = peer.and_then(|address| SocketAddr::try_from(address).ok());
                     if peer.is_none_or(|peer| peer.ip().to_canonical().is_loopback()) {
                         // A client that disconnected before it was accepted is not an error.
-                        let _ = self.greet(socket, index, context);
+                        let _ = self.add_connection(socket, index, context);
                     }
                 }
                 Err(Errno::AGAIN) => return,
@@ -138,7 +138,7 @@ impl ServerThread {
     }
 
     /// Adds an accepted connection to the site with this index.
-    fn greet(&mut self, socket: OwnedFd, index: usize, context: &mut ConnectionContext<'_>) -> io::Result<()> {
+    fn add_connection(&mut self, socket: OwnedFd, index: usize, context: &mut ConnectionContext<'_>) -> io::Result<()> {
         rustix::net::sockopt::set_tcp_nodelay(&socket, true)?;
         let site = &context.shared.sites[index];
         let tls = match &site.tls {
@@ -162,7 +162,7 @@ impl ServerThread {
     }
 
     /// Handles the event of a connection.
-    fn happened(&mut self, token: u64, flags: EventFlags, context: &mut ConnectionContext<'_>) {
+    fn on_event(&mut self, token: u64, flags: EventFlags, context: &mut ConnectionContext<'_>) {
         if flags.intersects(EventFlags::OUT) {
             self.with(token, context, |connection, context| connection.writable(context));
         }

@@ -197,8 +197,8 @@ impl Site {
     /// Prepares everything for serving.
     pub(crate) fn content(&self) -> SiteContent {
         let by_host = self.pages.keys().any(|path| path.starts_with("//"));
-        let scripted = |answers: &Vec<Response>| Scripted {
-            scores: answers.iter().map(|answer| Arc::new(Script::of(answer))).collect(),
+        let scripted = |answers: &Vec<Response>| ScriptedPage {
+            scripts: answers.iter().map(|answer| Arc::new(Script::of(answer))).collect(),
             asked: AtomicUsize::new(0),
         };
         let conditional = self.conditional.iter();
@@ -274,15 +274,15 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 }
 
 /// The responses of a page, which are sent in turn.
-struct Scripted {
-    scores: Vec<Arc<Script>>,
+struct ScriptedPage {
+    scripts: Vec<Arc<Script>>,
     /// The number of requests so far; not counted if there is only one response.
     asked: AtomicUsize,
 }
 
-impl Scripted {
+impl ScriptedPage {
     fn next(&self) -> Option<&Arc<Script>> {
-        match &self.scores[..] {
+        match &self.scripts[..] {
             [] => None,
             [only] => Some(only),
             several => {
@@ -296,7 +296,7 @@ impl Scripted {
 /// The content of a site, ready to be served.
 pub(crate) struct SiteContent {
     conditional: Vec<(RequestMatch, Arc<Script>)>,
-    pages: HashMap<Box<str>, Scripted>,
+    pages: HashMap<Box<str>, ScriptedPage>,
     /// Whether a page is scripted for one host name (`//b.test/x`).
     by_host: bool,
     /// Whether a page is scripted for every query (`/x?*`).
@@ -307,14 +307,14 @@ pub(crate) struct SiteContent {
 
 /// The source of a response.
 pub(crate) enum ResponseSource {
-    Scripted(Arc<Script>),
+    ScriptedPage(Arc<Script>),
     Page(Arc<Graph>, PageId),
 }
 
 impl SiteContent {
     pub(crate) fn find(&self, request: &Request<'_>) -> ResponseSource {
         if let Some((_, script)) = self.conditional.iter().find(|(wanted, _)| wanted.matches(request)) {
-            return ResponseSource::Scripted(Arc::clone(script));
+            return ResponseSource::ScriptedPage(Arc::clone(script));
         }
         let mut page = None;
         if self.by_host {
@@ -324,14 +324,14 @@ impl SiteContent {
         if self.any_query && page.is_none() {
             page = request.target.split_once('?').and_then(|(path, _)| self.pages.get(format!("{path}?*").as_str()));
         }
-        if let Some(script) = page.and_then(Scripted::next) {
-            return ResponseSource::Scripted(Arc::clone(script));
+        if let Some(script) = page.and_then(ScriptedPage::next) {
+            return ResponseSource::ScriptedPage(Arc::clone(script));
         }
         if let Some(graph) = &self.graph
             && let Some(id) = graph.page_at(request.host_name(), request.target)
         {
             return ResponseSource::Page(Arc::clone(graph), id);
         }
-        ResponseSource::Scripted(Arc::clone(&self.fallback))
+        ResponseSource::ScriptedPage(Arc::clone(&self.fallback))
     }
 }

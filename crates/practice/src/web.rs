@@ -2,7 +2,7 @@
 //!
 //! Invariant: when `start` returns, every site responds; when the handle is dropped or stopped, all threads have ended.
 
-use crate::certificate::{TestAuthority, TlsSide};
+use crate::certificate::{SiteTls, TestAuthority};
 use crate::http2::{self, Http2, Http2Thread};
 use crate::log::{PolitenessLimits, RequestLog, SeenRequest, Stats};
 use crate::server::ServerThread;
@@ -89,7 +89,7 @@ impl PracticeWeb {
         };
         let open = |site: Site| -> io::Result<OpenSite> {
             let tls = match site.tls {
-                Some(kind) => Some(TlsSide::new(&authority, kind, site.names.clone(), site.resume, site.http2)?),
+                Some(kind) => Some(SiteTls::new(&authority, kind, site.names.clone(), site.resume, site.http2)?),
                 None => None,
             };
             Ok(OpenSite {
@@ -134,7 +134,7 @@ pub(crate) struct OpenSite {
     pub(crate) listener: TcpListener,
     pub(crate) address: SocketAddr,
     pub(crate) content: SiteContent,
-    pub(crate) tls: Option<TlsSide>,
+    pub(crate) tls: Option<SiteTls>,
     pub(crate) http2: Option<Http2>,
 }
 

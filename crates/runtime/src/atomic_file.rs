@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_to_be_gone_on_with_is_no_link() {
+    fn open_new_refuses_a_symbolic_link() {
         let folder = tempfile::tempdir().unwrap();
         let [file, link] = ["file", "link"].map(|name| folder.path().join(name));
         open_new(&file).unwrap().write_all(b"kept").unwrap();
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_file_is_none() {
+    fn an_incomplete_file_is_removed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         fs::write(&path, "old").unwrap();

@@ -290,7 +290,7 @@ fn settings(rules: &Rules, config: &Config) -> CrawlSettings {
     let sitemaps = match rules.sitemaps {
         Sitemaps::None => "none",
         Sitemaps::Named => "named in robots.txt",
-        Sitemaps::Usual => "also /sitemap.xml",
+        Sitemaps::NamedAndDefault => "also /sitemap.xml",
     };
     let robots = match rules.robots {
         RobotsPolicy::Obey => "obey",

@@ -245,7 +245,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
             keeper.resume_archive(folder.outputs.iter().map(|(name, length)| (&**name, *length)));
         }
         if open {
-            keeper.set_fed();
+            keeper.keep_open_after_pages();
         }
         keeper.begin(clock.now())?;
         let folder = target.folder.as_ref().zip(rules.max_disk);

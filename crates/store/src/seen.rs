@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn holds_the_edges_of_the_line() {
+    fn stores_the_smallest_and_largest_numbers() {
         let mut set = SeenSet::default();
         for number in [0, u64::MAX, 2, u64::MAX - 1, 1 << 56, (1 << 56) - 1] {
             assert!(!set.contains(number) && set.insert(number) && !set.insert(number) && set.contains(number));
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_all_want_the_same_place_are_kept_all_the_same() {
+    fn stores_many_numbers_with_one_home() {
         let mut set = SeenSet::default();
         let ends: Vec<u64> = (0..5_000).map(|i| u64::MAX - i).chain((1..=5_000).map(|i| (7 << 40) + i)).collect();
         assert!(ends.iter().all(|number| set.insert(*number)));
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_that_do_not_agree_with_themselves_are_no_set() {
+    fn inconsistent_tables_are_refused() {
         let mut set = SeenSet::default();
         assert_eq!(hashes(7).take(10_000).filter(|number| set.insert(*number)).count(), 10_000);
         let tables: Vec<Table> = set.tables().cloned().collect();

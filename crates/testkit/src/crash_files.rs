@@ -36,9 +36,9 @@ struct Disk {
     contents: BTreeMap<u64, Content>,
     names: BTreeMap<String, u64>,
     /// The names that survive a power cut.
-    lasting_names: BTreeMap<String, u64>,
+    durable_names: BTreeMap<String, u64>,
     /// The changes of names since the last sync, by folder.
-    unsynced_names: BTreeMap<String, Vec<Naming>>,
+    unsynced_names: BTreeMap<String, Vec<NameChange>>,
     next: u64,
     calls: u64,
     /// The planned fault and the number of its call.
@@ -64,13 +64,13 @@ enum Change {
 
 /// A change of names in a folder.
 #[derive(Clone)]
-enum Naming {
+enum NameChange {
     Create(String, u64),
     Rename(String, String),
     Remove(String),
 }
 
-impl Naming {
+impl NameChange {
     fn apply(&self, names: &mut BTreeMap<String, u64>) {
         match self {
             Self::Create(name, id) => {
@@ -145,9 +145,9 @@ impl CrashFiles {
         let share = below(5) * 25;
         for namings in std::mem::take(&mut disk.unsynced_names).into_values() {
             let kept = below(namings.len() as u64 + 1) as usize;
-            namings.iter().take(kept).for_each(|naming| naming.apply(&mut disk.lasting_names));
+            namings.iter().take(kept).for_each(|naming| naming.apply(&mut disk.durable_names));
         }
-        disk.names = disk.lasting_names.clone();
+        disk.names = disk.durable_names.clone();
         for content in disk.contents.values_mut() {
             for change in std::mem::take(&mut content.unsynced) {
                 change.apply(&mut content.lasting, || below(100) < share);
@@ -191,7 +191,7 @@ impl Disk {
     }
 
     /// Applies a change of names, which is unsynced until the folder is synced.
-    fn name(&mut self, folder_of: &str, naming: Naming) {
+    fn name(&mut self, folder_of: &str, naming: NameChange) {
         naming.apply(&mut self.names);
         self.unsynced_names.entry(folder(folder_of).to_owned()).or_default().push(naming);
     }
@@ -224,14 +224,14 @@ impl Files for CrashFiles {
         let id = disk.next;
         disk.next += 1;
         disk.contents.insert(id, Content::default());
-        disk.name(name, Naming::Create(name.to_owned(), id));
+        disk.name(name, NameChange::Create(name.to_owned(), id));
         Ok(Box::new(CrashFile { disk: Arc::clone(&self.disk), id }))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         let mut disk = self.disk();
         disk.call()?;
-        disk.name(to, Naming::Rename(from.to_owned(), to.to_owned()));
+        disk.name(to, NameChange::Rename(from.to_owned(), to.to_owned()));
         Ok(())
     }
 
@@ -239,7 +239,7 @@ impl Files for CrashFiles {
         let mut disk = self.disk();
         disk.names.get(name).ok_or_else(missing)?;
         disk.call()?;
-        disk.name(name, Naming::Remove(name.to_owned()));
+        disk.name(name, NameChange::Remove(name.to_owned()));
         Ok(())
     }
 
@@ -257,7 +257,7 @@ impl Files for CrashFiles {
         let mut disk = self.disk();
         disk.call()?;
         for naming in disk.unsynced_names.remove(folder).unwrap_or_default() {
-            naming.apply(&mut disk.lasting_names);
+            naming.apply(&mut disk.durable_names);
         }
         Ok(())
     }

@@ -214,7 +214,7 @@ fn a_full_disk_is_named_and_nothing_is_written_after_a_failure() {
 /// Changes bytes of every file, or truncates it. Opening must recover some commit, or return an error with the file's
 /// name.
 #[test]
-fn a_changed_byte_is_never_a_wrong_state() {
+fn a_changed_byte_is_detected() {
     let mut commits = vec![Commit::default()];
     let files = CrashFiles::default();
     let mut history = History::new(77);

@@ -14,7 +14,7 @@ use std::time::Duration;
 use argiope_core::rules::{Config, Pace};
 use argiope_core::schedule::job::{Job, Purpose};
 use argiope_core::{LinkKind, LinkList, Time};
-use argiope_testkit::sim::{ResolveResult, Sim, SimAnswer, SimReply, SimReport, SimWeb};
+use argiope_testkit::sim::{ResolveResult, Sim, SimReply, SimReport, SimResponse, SimWeb};
 
 const WIDEST: usize = 6;
 
@@ -42,22 +42,22 @@ impl SimWeb for Host {
     fn reply(&mut self, job: &Job, now: Time) -> SimReply {
         let ip = job.addresses.first().copied();
         if matches!(job.purpose, Purpose::Robots(_)) {
-            return SimReply::new(Duration::from_millis(1), ip, SimAnswer::Status(404));
+            return SimReply::new(Duration::from_millis(1), ip, SimResponse::Status(404));
         }
         if job.link.url.target() == "/" {
             let mut links = LinkList::default();
             for path in &self.paths {
                 links.push(&format!("http://h.example{path}"), LinkKind::Anchor, false);
             }
-            return SimReply::new(Duration::from_millis(5), ip, SimAnswer::Page(links));
+            return SimReply::new(Duration::from_millis(5), ip, SimResponse::Page(links));
         }
         while self.ends.peek().is_some_and(|Reverse(end)| *end <= now) {
             self.ends.pop();
         }
         let number = job.link.url.target().rsplit('/').next().and_then(|last| last.parse().ok()).unwrap_or(0);
         let (after, said) = match (self.server)(number, now, self.ends.len() + 1) {
-            Response::Page(after) => (after, SimAnswer::Page(LinkList::default())),
-            Response::Refused(status) => (Duration::from_millis(10), SimAnswer::Status(status)),
+            Response::Page(after) => (after, SimResponse::Page(LinkList::default())),
+            Response::Refused(status) => (Duration::from_millis(10), SimResponse::Status(status)),
         };
         self.ends.push(Reverse(now + after));
         SimReply::new(after, ip, said)
@@ -89,7 +89,7 @@ fn noise(number: u32, salt: u32) -> f64 {
 }
 
 /// A normally distributed number (Box-Muller transform). Its exponential is log-normal.
-fn log_normal(number: u32) -> f64 {
+fn standard_normal(number: u32) -> f64 {
     let (a, b) = (noise(number, 1).max(1e-9), noise(number, 2));
     (-2.0 * a.ln()).sqrt() * (std::f64::consts::TAU * b).cos()
 }
@@ -189,7 +189,7 @@ fn cases() -> Vec<Case> {
             name: "log-normal latencies (median 200 ms, sigma 1)",
             bar: 1.25,
             section: page,
-            server: || flat(|n| 0.2 * log_normal(n).exp()),
+            server: || flat(|n| 0.2 * standard_normal(n).exp()),
         },
         Case {
             name: "100 ms, the first page of each section 2 s (cold cache)",

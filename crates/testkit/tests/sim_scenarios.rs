@@ -8,7 +8,7 @@ use argiope_core::rules::{Config, Pace, RobotsPolicy, ScopeKind, Size, Span};
 use argiope_core::schedule::job::{Job, Purpose};
 use argiope_core::schedule::keeper::End;
 use argiope_core::{ErrorKind, Failure, Link, LinkKind, LinkList, Outcome, Time, Url};
-use argiope_testkit::sim::{ResolveResult, Sim, SimAnswer, SimFetch, SimReply, SimReport, SimWeb};
+use argiope_testkit::sim::{ResolveResult, Sim, SimFetch, SimReply, SimReport, SimResponse, SimWeb};
 
 /// A scripted web: a function from the request and the number of the attempt to the reply.
 struct Script<F> {
@@ -17,7 +17,7 @@ struct Script<F> {
     say: F,
 }
 
-impl<F: FnMut(&Job, u32, Time) -> SimAnswer> SimWeb for Script<F> {
+impl<F: FnMut(&Job, u32, Time) -> SimResponse> SimWeb for Script<F> {
     fn resolve(&mut self, host: &str, _now: Time) -> (Duration, ResolveResult) {
         if host.starts_with("nowhere") {
             return (Duration::ZERO, Err(Failure::new(ErrorKind::DnsNxdomain, "no such name")));
@@ -33,29 +33,29 @@ impl<F: FnMut(&Job, u32, Time) -> SimAnswer> SimWeb for Script<F> {
     }
 }
 
-fn sim<F: FnMut(&Job, u32, Time) -> SimAnswer>(edit: impl FnOnce(&mut Config), say: F) -> Sim<Script<F>> {
+fn sim<F: FnMut(&Job, u32, Time) -> SimResponse>(edit: impl FnOnce(&mut Config), say: F) -> Sim<Script<F>> {
     let mut config = Config { roots: vec!["http://h.example/0".into()], scope: ScopeKind::Any, ..Config::default() };
     edit(&mut config);
     let rules = Arc::new(config.compile(7).expect("settings that make sense"));
     Sim::new(rules, Script { latency: Duration::from_millis(100), asked: Default::default(), say })
 }
 
-fn run<F: FnMut(&Job, u32, Time) -> SimAnswer>(sim: &mut Sim<Script<F>>) -> SimReport {
+fn run<F: FnMut(&Job, u32, Time) -> SimResponse>(sim: &mut Sim<Script<F>>) -> SimReport {
     let report = sim.run().expect("a crawl that goes on");
     assert_eq!(sim.politeness.faults(), [] as [String; 0]);
     report
 }
 
-fn links(all: &[&str]) -> SimAnswer {
+fn links(all: &[&str]) -> SimResponse {
     let mut links = LinkList::default();
     for one in all {
         links.push(one, LinkKind::Anchor, false);
     }
-    SimAnswer::Page(links)
+    SimResponse::Page(links)
 }
 
 /// Pages `/0` to `/n`, each with a link to the next.
-fn chain(job: &Job, last: u32) -> SimAnswer {
+fn chain(job: &Job, last: u32) -> SimResponse {
     let number: u32 = job.link.url.path().trim_start_matches('/').parse().unwrap_or(0);
     let next = format!("http://{}/{}", job.link.url.authority(), number + 1);
     if number < last { links(&[&next]) } else { links(&[]) }
@@ -86,7 +86,7 @@ fn a_robots_txt_is_renewed_after_a_day() {
         |config| config.max_crawl_delay = Span::from_secs(3_600),
         |job, _, _| {
             if is_robots(job) {
-                SimAnswer::Robots(b"User-agent: *\nCrawl-delay: 3600".to_vec())
+                SimResponse::Robots(b"User-agent: *\nCrawl-delay: 3600".to_vec())
             } else {
                 chain(job, 60)
             }
@@ -105,8 +105,8 @@ fn a_renewed_robots_txt_that_forbids_more_is_obeyed() {
     let mut sim = sim(
         |config| config.max_crawl_delay = Span::from_secs(3_600),
         |job, nth, _| match (is_robots(job), nth) {
-            (true, 1) => SimAnswer::Robots(b"User-agent: *\nCrawl-delay: 3600".to_vec()),
-            (true, _) => SimAnswer::Robots(b"User-agent: *\nDisallow: /".to_vec()),
+            (true, 1) => SimResponse::Robots(b"User-agent: *\nCrawl-delay: 3600".to_vec()),
+            (true, _) => SimResponse::Robots(b"User-agent: *\nDisallow: /".to_vec()),
             _ => chain(job, 60),
         },
     );
@@ -119,9 +119,9 @@ fn a_renewed_robots_txt_that_forbids_more_is_obeyed() {
 #[test]
 fn a_robots_txt_that_is_unreachable_for_a_while_delays_and_then_lets_go() {
     let say = |job: &Job, nth: u32, _: Time| match (is_robots(job), nth) {
-        (true, 1) => SimAnswer::Status(503),
-        (true, 2) => SimAnswer::Nothing(ErrorKind::ConnectRefused),
-        (true, _) => SimAnswer::Status(404),
+        (true, 1) => SimResponse::Status(503),
+        (true, 2) => SimResponse::Nothing(ErrorKind::ConnectRefused),
+        (true, _) => SimResponse::Status(404),
         _ => chain(job, 2),
     };
     let mut sim = sim(|_| {}, say);
@@ -133,14 +133,18 @@ fn a_robots_txt_that_is_unreachable_for_a_while_delays_and_then_lets_go() {
 
 #[test]
 fn a_robots_txt_that_stays_unreachable_ends_its_links_as_the_record_format_says() {
-    type Case = (fn() -> SimAnswer, Outcome, ErrorKind);
+    type Case = (fn() -> SimResponse, Outcome, ErrorKind);
     let cases: [Case; 6] = [
-        (|| SimAnswer::Status(500), Outcome::Robots, ErrorKind::RobotsUnreachable),
-        (|| SimAnswer::Status(429), Outcome::Robots, ErrorKind::RobotsUnreachable),
-        (|| SimAnswer::Redirect("/robots.txt".into()), Outcome::Robots, ErrorKind::RobotsUnreachable),
-        (|| SimAnswer::Redirect("http://127.0.0.1.example:25/".into()), Outcome::Robots, ErrorKind::RobotsUnreachable),
-        (|| SimAnswer::Redirect("http://nowhere.example/r".into()), Outcome::Failed, ErrorKind::DnsNxdomain),
-        (|| SimAnswer::Nothing(ErrorKind::Tls), Outcome::Failed, ErrorKind::Tls),
+        (|| SimResponse::Status(500), Outcome::Robots, ErrorKind::RobotsUnreachable),
+        (|| SimResponse::Status(429), Outcome::Robots, ErrorKind::RobotsUnreachable),
+        (|| SimResponse::Redirect("/robots.txt".into()), Outcome::Robots, ErrorKind::RobotsUnreachable),
+        (
+            || SimResponse::Redirect("http://127.0.0.1.example:25/".into()),
+            Outcome::Robots,
+            ErrorKind::RobotsUnreachable,
+        ),
+        (|| SimResponse::Redirect("http://nowhere.example/r".into()), Outcome::Failed, ErrorKind::DnsNxdomain),
+        (|| SimResponse::Nothing(ErrorKind::Tls), Outcome::Failed, ErrorKind::Tls),
     ];
     for (say, outcome, kind) in cases {
         let mut sim = sim(|_| {}, |job, _, _| if is_robots(job) { say() } else { chain(job, 3) });
@@ -156,7 +160,7 @@ fn every_origin_of_a_host_has_its_own_robots_txt_and_all_share_its_pace() {
     let mut sim = sim(
         |config| config.delay = Span::from_secs(2),
         |job, _, _| match job.link.url.path() {
-            "/robots.txt" => SimAnswer::Status(404),
+            "/robots.txt" => SimResponse::Status(404),
             "/0" => links(&all),
             _ => links(&[]),
         },
@@ -170,8 +174,8 @@ fn every_origin_of_a_host_has_its_own_robots_txt_and_all_share_its_pace() {
 #[test]
 fn a_page_that_answers_503_once_is_fetched_again() {
     let answer = |job: &Job, nth: u32, _: Time| match (is_robots(job), job.link.url.path(), nth) {
-        (true, ..) => SimAnswer::Status(404),
-        (_, "/1", 1) => SimAnswer::Status(503),
+        (true, ..) => SimResponse::Status(404),
+        (_, "/1", 1) => SimResponse::Status(503),
         (_, "/0", _) => links(&["http://h.example/1", "http://h.example/2", "http://h.example/3"]),
         _ => links(&[]),
     };
@@ -186,10 +190,10 @@ fn a_loop_of_redirects_ends_because_its_pages_are_known() {
     let mut sim = sim(
         |_| {},
         |job, _, _| match job.link.url.path() {
-            "/robots.txt" => SimAnswer::Status(404),
-            "/0" => SimAnswer::Redirect("/1".into()),
-            "/1" => SimAnswer::Redirect("/2".into()),
-            _ => SimAnswer::Redirect("/0".into()),
+            "/robots.txt" => SimResponse::Status(404),
+            "/0" => SimResponse::Redirect("/1".into()),
+            "/1" => SimResponse::Redirect("/2".into()),
+            _ => SimResponse::Redirect("/0".into()),
         },
     );
     let report = run(&mut sim);
@@ -201,8 +205,8 @@ fn redirects_are_followed_up_to_the_limit() {
     let mut sim = sim(
         |config| config.max_redirects = 3,
         |job, _, _| match job.link.url.path().trim_start_matches('/').parse::<u32>() {
-            Ok(number) => SimAnswer::Redirect(format!("/{}", number + 1)),
-            Err(_) => SimAnswer::Status(404),
+            Ok(number) => SimResponse::Redirect(format!("/{}", number + 1)),
+            Err(_) => SimResponse::Status(404),
         },
     );
     let report = run(&mut sim);
@@ -213,7 +217,7 @@ fn redirects_are_followed_up_to_the_limit() {
 
 #[test]
 fn an_open_crawl_takes_links_while_it_runs_and_ends_when_it_is_closed() {
-    let mut sim = sim(|_| {}, |job, _, _| if is_robots(job) { SimAnswer::Status(404) } else { chain(job, 1) });
+    let mut sim = sim(|_| {}, |job, _, _| if is_robots(job) { SimResponse::Status(404) } else { chain(job, 1) });
     let root = |text: &str| Link::root(Url::parse(text).expect("an address"), 10);
     let hour = Time::ZERO + Duration::from_secs(3_600);
     sim.feed_at(hour, vec![root("http://other.example/0"), root("http://h.example/0")]);
@@ -229,8 +233,8 @@ fn a_root_without_a_scheme_is_tried_as_https_and_then_as_http() {
     let mut sim = sim(
         |config| (config.roots, config.scope) = (vec!["h.example/0".into()], ScopeKind::Host),
         |job, _, _| match (job.link.url.is_https(), is_robots(job)) {
-            (true, _) => SimAnswer::Nothing(ErrorKind::ConnectRefused),
-            (_, true) => SimAnswer::Status(404),
+            (true, _) => SimResponse::Nothing(ErrorKind::ConnectRefused),
+            (_, true) => SimResponse::Status(404),
             _ => chain(job, 2),
         },
     );
@@ -261,9 +265,9 @@ fn a_host_that_dies_in_the_middle_does_not_hold_up_the_crawl_for_ever() {
     let mut sim = sim(
         |_| {},
         |job, _, _| match job.link.url.path() {
-            "/robots.txt" => SimAnswer::Status(404),
+            "/robots.txt" => SimResponse::Status(404),
             "/0" => links(&texts),
-            _ => SimAnswer::Nothing(ErrorKind::ConnectRefused),
+            _ => SimResponse::Nothing(ErrorKind::ConnectRefused),
         },
     );
     let report = run(&mut sim);
@@ -284,7 +288,7 @@ fn evicted_robots_rules_are_not_fetched_repeatedly() {
             config.max_memory = Some(Size(64 << 20));
             config.concurrency = 1;
         },
-        |job, _, _| if is_robots(job) { SimAnswer::Robots(file.clone()) } else { chain(job, 9) },
+        |job, _, _| if is_robots(job) { SimResponse::Robots(file.clone()) } else { chain(job, 9) },
     );
     let report = run(&mut sim);
     assert_eq!(outcomes(&report).len(), hosts * 10);
@@ -310,7 +314,7 @@ fn slow_hosts_do_not_hold_all_slots() {
             let is_slow = url.host().starts_with("slow") && !is_robots(job);
             let latency = Duration::from_millis(if is_slow { 60_000 } else { 20 });
             let said = match url.path() {
-                "/robots.txt" => SimAnswer::Status(404),
+                "/robots.txt" => SimResponse::Status(404),
                 "/0" => {
                     let pages: Vec<String> =
                         self.pages.iter().map(|page| format!("http://{}{page}", url.host())).collect();

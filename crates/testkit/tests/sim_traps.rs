@@ -12,14 +12,14 @@ use argiope_core::schedule::job::{Job, Purpose};
 use argiope_core::schedule::keeper::End;
 use argiope_core::schedule::trap::TrapRule;
 use argiope_core::{LinkKind, LinkList, Outcome, Time, Url};
-use argiope_testkit::sim::{ResolveResult, Sim, SimAnswer, SimReply, SimReport, SimWeb};
+use argiope_testkit::sim::{ResolveResult, Sim, SimReply, SimReport, SimResponse, SimWeb};
 
 const ORDINARY: usize = 300;
 
 /// An ordinary host, and a host whose replies come from this function.
 struct Beside<F>(F);
 
-impl<F: FnMut(&str, &str) -> SimAnswer> SimWeb for Beside<F> {
+impl<F: FnMut(&str, &str) -> SimResponse> SimWeb for Beside<F> {
     fn resolve(&mut self, host: &str, _now: Time) -> (Duration, ResolveResult) {
         let last = host.bytes().fold(7u8, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte));
         (Duration::from_millis(5), Ok((vec![IpAddr::from([93, 184, 216, last])], Duration::from_secs(3_600))))
@@ -28,7 +28,7 @@ impl<F: FnMut(&str, &str) -> SimAnswer> SimWeb for Beside<F> {
     fn reply(&mut self, job: &Job, _now: Time) -> SimReply {
         let url = &job.link.url;
         let said = match (&job.purpose, url.host()) {
-            (Purpose::Robots(_), _) => SimAnswer::Status(404),
+            (Purpose::Robots(_), _) => SimResponse::Status(404),
             (_, "ordinary.example") => ordinary(url.path()),
             (_, host) => (self.0)(host, url.target()),
         };
@@ -37,19 +37,19 @@ impl<F: FnMut(&str, &str) -> SimAnswer> SimWeb for Beside<F> {
 }
 
 /// Pages `/0` to `/299`, each with its own text and links to the next and to the first.
-fn ordinary(path: &str) -> SimAnswer {
+fn ordinary(path: &str) -> SimResponse {
     let number: usize = path.trim_start_matches('/').parse().unwrap_or(0);
     let links =
         [format!("http://ordinary.example/{}", (number + 1).min(ORDINARY - 1)), "http://ordinary.example/0".into()];
     page(&format!("A page of its own, which has the name {}, and says what no other page says.", word(number)), links)
 }
 
-fn page(text: &str, links: impl IntoIterator<Item = String>) -> SimAnswer {
+fn page(text: &str, links: impl IntoIterator<Item = String>) -> SimResponse {
     let mut list = LinkList::default();
     for link in links {
         list.push(&link, LinkKind::Anchor, false);
     }
-    SimAnswer::Text(list, text.to_owned())
+    SimResponse::Text(list, text.to_owned())
 }
 
 /// A number written in letters, because the trap detection treats all numbers alike.
@@ -60,7 +60,7 @@ fn word(number: usize) -> String {
 const TEXT: &str = "Some text that is long enough for a page to be known by it when it comes again.";
 
 fn crawl(
-    say: impl FnMut(&str, &str) -> SimAnswer,
+    say: impl FnMut(&str, &str) -> SimResponse,
     edit: impl FnOnce(&mut Config),
 ) -> (SimReport, Vec<TrapRule>, usize) {
     let mut config = Config {
@@ -169,7 +169,7 @@ fn a_redirect_maze_ends() {
         "/" => page(TEXT, (0..5).map(|number| format!("http://trap.example/maze/{number}"))),
         _ => {
             fresh += 1;
-            SimAnswer::Redirect(format!("/maze/on/{fresh}"))
+            SimResponse::Redirect(format!("/maze/on/{fresh}"))
         }
     };
     let (report, rules, trapped) = crawl(say, |_| {});
@@ -221,7 +221,7 @@ fn an_index_of_indexes_of_sitemaps_ends() {
             changefreq: None,
         };
         let children = (0..20_000).map(child).collect();
-        SimAnswer::Sitemap(Sitemap { format: Some(SitemapFormat::Index), children, ..Sitemap::default() })
+        SimResponse::Sitemap(Sitemap { format: Some(SitemapFormat::Index), children, ..Sitemap::default() })
     };
     let (_, rules, trapped) = crawl(say, |config| config.sitemap = true);
     assert!(rules.contains(&TrapRule::SitemapBytes) || rules.contains(&TrapRule::SitemapFiles), "{rules:?}");
@@ -234,7 +234,7 @@ fn invented_hosts_end() {
     let mut last = 0;
     let say = |host: &str, target: &str| {
         if host != "trap.example" {
-            return SimAnswer::Status(404);
+            return SimResponse::Status(404);
         }
         last += 1;
         let hosts = (0..500).map(|host| format!("http://invented-{last}-{host}.example/"));

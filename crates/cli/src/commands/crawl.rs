@@ -161,7 +161,7 @@ pub(super) struct CrawlParts<'a, F> {
 
 /// Above this number of URLs from earlier runs, the final report covers only this run: reading all records again would
 /// take too long.
-const READ_AGAIN: u64 = 100_000;
+const MAX_REREAD: u64 = 100_000;
 
 /// The `run` record that begins the output.
 pub(super) fn first_line(settings: &CommandSettings, clock: &Clock) -> Vec<u8> {
@@ -183,12 +183,12 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
     let rules = Arc::new(rules);
     if config.insecure {
         // A security warning: printed even with --quiet.
-        let _ = writeln!(std::io::stderr(), "{}", in_tone(messages, "WARNING", INSECURE));
+        let _ = writeln!(std::io::stderr(), "{}", format_message(messages, "WARNING", INSECURE));
     }
     let handle = CrawlControl::new(folder.map(Path::to_owned), fleet);
-    let glance = handle.clone();
+    let status_or_last = handle.clone();
     let view = View::choose(!messages.quiet && !messages.no_progress, messages.log_json);
-    let live = match LiveView::start(view, move || glance.glance()) {
+    let live = match LiveView::start(view, move || status_or_last.status_or_last()) {
         Ok(live) => Arc::new(live),
         Err(error) => return Ok(fail(messages, &format!("the live view could not be started: {error}"))),
     };
@@ -212,7 +212,7 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
         }
     };
     if let Some(server) = &server {
-        live.say(in_tone(messages, "", &serve::address_line(server)));
+        live.say(format_message(messages, "", &serve::address_line(server)));
     }
     let stop = handle.clone();
     let verbosity = Verbosity { pages: messages.verbose > 0, skips: messages.verbose > 1, json: messages.log_json };
@@ -243,10 +243,10 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
         // An error means that the crawl has ended.
         let _ = draining.send(KeeperMessage::Stop(End::Interrupted));
     };
-    let (glance, weak, tone) = (handle.clone(), Arc::downgrade(&live), messages.log_json);
+    let (status_or_last, weak, tone) = (handle.clone(), Arc::downgrade(&live), messages.log_json);
     let say_status = move || {
         if let Some(live) = weak.upgrade() {
-            let status = glance.glance();
+            let status = status_or_last.status_or_last();
             live.say(if tone { json_log::progress(&status) } else { view::plain(&status) });
         }
     };
@@ -258,7 +258,7 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
     let control = folder.map(|folder| ControlSocket::serve(folder, Arc::new(handle.clone())));
     if let Some(Err(error)) = &control {
         // Some file systems have no sockets. The crawl works without being controlled.
-        live.say(in_tone(messages, "note", &format!("argiope ctl cannot reach this crawl: {error}")));
+        live.say(format_message(messages, "note", &format!("argiope ctl cannot reach this crawl: {error}")));
     }
     let ended = keeping.join();
     drop(control);
@@ -278,7 +278,7 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
         return Ok(fail(messages, "the records were lost"));
     };
     for notice in &summary.notices {
-        live.say(in_tone(messages, "note", notice));
+        live.say(format_message(messages, "note", notice));
     }
     let (mut report, printed) = reporter.close(summary.elapsed, summary.left, summary.end);
     report.add_cuts(summary.cuts);
@@ -289,7 +289,7 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
     // describes the directory, so it is also read again if this run alone does not determine the code. Everything is
     // committed at this point, and no other process holds the directory.
     let is_undecided = !report.root_answered || (messages.fail_on == Some(FailOn::Broken) && report.broken_total == 0);
-    let is_read_again = earlier > 0 && (earlier <= READ_AGAIN || is_undecided);
+    let is_read_again = earlier > 0 && (earlier <= MAX_REREAD || is_undecided);
     let whole = folder.filter(|_| is_read_again).map(CrawlReport::from_directory);
     let is_whole = earlier == 0 || matches!(whole, Some(Ok(_)));
     if let Some(Ok(whole)) = whole {
@@ -424,12 +424,12 @@ pub(super) fn say(messages: MessageSettings, line: &str) {
 pub(super) fn tell(messages: MessageSettings, kind: &str, line: &str) {
     if !messages.quiet {
         // Ignored: if standard error is closed, the message has no reader.
-        let _ = writeln!(std::io::stderr(), "{}", in_tone(messages, kind, line));
+        let _ = writeln!(std::io::stderr(), "{}", format_message(messages, kind, line));
     }
 }
 
 /// Formats a line as text, or as a JSON object with `--log-json`.
-fn in_tone(messages: MessageSettings, kind: &str, line: &str) -> String {
+fn format_message(messages: MessageSettings, kind: &str, line: &str) -> String {
     match kind {
         "" if messages.log_json => json_log::message("note", line),
         kind if messages.log_json => json_log::message(&kind.to_lowercase(), line),

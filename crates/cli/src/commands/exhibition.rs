@@ -12,7 +12,7 @@ use argiope_core::rules::{EngineName, Span};
 use argiope_exhibition::child::{self, CrawlTask};
 use argiope_exhibition::memory::CrowdProgress;
 use argiope_exhibition::web::SlowWeb;
-use argiope_exhibition::{ChessExhibition, EngineRace, EngineResult, chart, chess, memory, trace};
+use argiope_exhibition::{ChessExhibition, EngineComparison, EngineResult, chart, chess, memory, trace};
 use argiope_runtime::atomic_file::AtomicFile;
 use argiope_runtime::engine_kind;
 use clap::Args;
@@ -288,7 +288,8 @@ fn show_race(program: &Path, engines: &[EngineName], args: &ExhibitionArgs) -> R
         latency: (args.latency.0.0, args.latency.1.0),
         tls: args.tls,
     };
-    let race = EngineRace { web, concurrency: args.concurrency, per_host: args.per_host, memory_fetches: Some(2_000) };
+    let race =
+        EngineComparison { web, concurrency: args.concurrency, per_host: args.per_host, memory_fetches: Some(2_000) };
     if !args.json {
         show_chess()?;
         introduce(&race)?;
@@ -340,7 +341,7 @@ fn show_chess() -> Result<(), String> {
     ))
 }
 
-fn introduce(race: &EngineRace) -> Result<(), String> {
+fn introduce(race: &EngineComparison) -> Result<(), String> {
     let web = &race.web;
     let seconds = |span: Duration| format!("{:.2} s", span.as_secs_f64());
     write(&format!(

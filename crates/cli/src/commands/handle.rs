@@ -73,7 +73,7 @@ impl CrawlControl {
     }
 
     /// The status for the live view; the last known one if the keeper does not answer within [`STATUS_TIMEOUT`].
-    pub fn glance(&self) -> Status {
+    pub fn status_or_last(&self) -> Status {
         self.ask(STATUS_TIMEOUT).unwrap_or_else(|| self.last().0.clone())
     }
 

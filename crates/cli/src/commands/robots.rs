@@ -163,7 +163,7 @@ fn fetch(args: &RobotsArgs) -> Result<RobotsFile, NotFetched> {
     }
     // Fetch nothing but robots.txt.
     let root = rules.roots.drain(..).next();
-    let Some(url) = root.as_ref().and_then(|root: &Root| root.candidates.first()).map(of_site) else {
+    let Some(url) = root.as_ref().and_then(|root: &Root| root.candidates.first()).map(robots_url) else {
         return Err(Error::internal("there is no URL to fetch").into());
     };
     let (visits, visited) = channel();
@@ -193,7 +193,7 @@ fn fetch(args: &RobotsArgs) -> Result<RobotsFile, NotFetched> {
 }
 
 /// The URL to fetch: the robots.txt of the site if the argument is a front page, otherwise the argument.
-fn of_site(url: &Url) -> Url {
+fn robots_url(url: &Url) -> Url {
     if url.target() == "/" { Url::robots_of(&url.origin()) } else { url.clone() }
 }
 

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Component, Path, PathBuf};
 
 use argiope_core::{StoreError, StoreErrorKind};
-use argiope_store::segments::{SegmentStore, is_object_storage, shown_place};
+use argiope_store::segments::{SegmentStore, is_object_storage, redacted_place};
 
 use crate::records::ReadError;
 
@@ -94,7 +94,7 @@ impl ArchiveFiles {
     }
 
     fn fault(&self, file: &str, error: &io::Error) -> StoreError {
-        let place = shown_place(&self.place.join(file));
+        let place = redacted_place(&self.place.join(file));
         StoreError::new(StoreErrorKind::File, format!("{place} cannot be read: {error}"))
     }
 }

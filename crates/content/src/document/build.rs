@@ -422,7 +422,7 @@ impl<S: NodeSink> TokenHandler for Builder<'_, S> {
                     self.sink.merge(0, tag);
                     return TextMode::Markup;
                 }
-                names::HEAD_ => {
+                names::HEAD_ELEMENT => {
                     if !self.head && self.body.is_none() {
                         self.head = true;
                         self.open_element(name, Some(tag), false);
@@ -445,7 +445,7 @@ impl<S: NodeSink> TokenHandler for Builder<'_, S> {
                     if name.has(HEAD) || name == names::NOSCRIPT {
                         if !self.head {
                             self.head = true;
-                            self.open_element(names::HEAD_, None, false);
+                            self.open_element(names::HEAD_ELEMENT, None, false);
                         }
                     } else if !inside
                         || !self.open.iter().any(|open| matches!(open.name, names::TEMPLATE | names::FRAMESET))
@@ -497,7 +497,7 @@ impl<S: NodeSink> TokenHandler for Builder<'_, S> {
         match name {
             // Content after the end tag still belongs to the body.
             names::BODY | names::HTML => return,
-            names::HEAD_ => {
+            names::HEAD_ELEMENT => {
                 if self.body.is_none() {
                     self.close_from(1);
                 }

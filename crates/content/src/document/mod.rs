@@ -163,7 +163,7 @@ impl Document {
     /// Like [`Document::with_base`], for a parsed URL.
     pub fn with_url(mut self, page: &Url) -> Self {
         let declared =
-            self.elements().find(|element| element.id_name() == names::BASE && element.attribute("href").is_some());
+            self.elements().find(|element| element.name_id() == names::BASE && element.attribute("href").is_some());
         let base = declared.and_then(|base| page.join(base.attribute("href")?.trim()).ok());
         self.base = Some(base.unwrap_or_else(|| page.clone()));
         self
@@ -205,7 +205,7 @@ impl Document {
 
     /// The content of `title`, white space collapsed.
     pub fn title(&self) -> Option<String> {
-        let title = self.elements().find(|element| element.id_name() == names::TITLE && !element.within(names::SVG))?;
+        let title = self.elements().find(|element| element.name_id() == names::TITLE && !element.within(names::SVG))?;
         Some(title.text()).filter(|text| !text.is_empty())
     }
 
@@ -284,11 +284,11 @@ impl PartialEq for Element<'_> {
 impl<'a> Element<'a> {
     /// The name in lower case.
     pub fn name(&self) -> &'a str {
-        self.document.name_text(self.id_name())
+        self.document.name_text(self.name_id())
     }
 
     /// The name as a number.
-    pub(crate) fn id_name(&self) -> Name {
+    pub(crate) fn name_id(&self) -> Name {
         self.document.node(self.node).map_or(TEXT, |node| node.name)
     }
 
@@ -304,7 +304,7 @@ impl<'a> Element<'a> {
     }
 
     /// The value of an attribute as it is written, with its character references.
-    pub(crate) fn written_attribute(&self, name: &str) -> Option<&'a str> {
+    pub(crate) fn raw_attribute(&self, name: &str) -> Option<&'a str> {
         let found = self.written().iter().find(|attribute| {
             usize::from(attribute.name.1) == name.len()
                 && self.slice((attribute.name.0, attribute.name.1.into())).eq_ignore_ascii_case(name)
@@ -314,7 +314,7 @@ impl<'a> Element<'a> {
 
     /// The value of an attribute.
     pub fn attribute(&self, name: &str) -> Option<Cow<'a, str>> {
-        self.written_attribute(name).map(|value| resolve_references(value, TextContext::Attribute))
+        self.raw_attribute(name).map(|value| resolve_references(value, TextContext::Attribute))
     }
 
     /// Names (as written) and values of all attributes.
@@ -366,7 +366,7 @@ impl<'a> Element<'a> {
     /// The child elements.
     pub fn children(&self) -> impl Iterator<Item = Element<'a>> {
         let document = self.document;
-        self.children_nodes().map(move |node| Element { document, node }).filter(|element| element.id_name() != TEXT)
+        self.children_nodes().map(move |node| Element { document, node }).filter(|element| element.name_id() != TEXT)
     }
 
     pub(crate) fn children_nodes(&self) -> impl Iterator<Item = NodeId> + use<'a> {
@@ -408,7 +408,7 @@ impl<'a> Element<'a> {
 
     /// Whether an ancestor has this name.
     pub(crate) fn within(&self, name: Name) -> bool {
-        std::iter::successors(self.parent(), Element::parent).any(|element| element.id_name() == name)
+        std::iter::successors(self.parent(), Element::parent).any(|element| element.name_id() == name)
     }
 
     /// The first descendant that `selector` matches.

@@ -47,7 +47,7 @@ names! {
     DT "dt" BLOCK; EM "em" INLINE; EMBED "embed" VOID; FIELDSET "fieldset" BLOCK; FIGCAPTION "figcaption" BLOCK;
     FIGURE "figure" BLOCK; FONT "font" INLINE; FOOTER "footer" BLOCK; FORM "form" BLOCK; FRAME "frame" VOID;
     FRAMESET "frameset" 0; H1 "h1" BLOCK; H2 "h2" BLOCK; H3 "h3" BLOCK; H4 "h4" BLOCK; H5 "h5" BLOCK; H6 "h6" BLOCK;
-    HEAD_ "head" 0; HEADER "header" BLOCK; HGROUP "hgroup" BLOCK; HR "hr" VOID | BLOCK; HTML "html" BARRIER;
+    HEAD_ELEMENT "head" 0; HEADER "header" BLOCK; HGROUP "hgroup" BLOCK; HR "hr" VOID | BLOCK; HTML "html" BARRIER;
     I "i" INLINE; IFRAME "iframe" RAW; IMG "img" VOID; INPUT "input" VOID; INS "ins" INLINE; KBD "kbd" INLINE;
     LABEL "label" INLINE; LEGEND "legend" 0; LI "li" BLOCK; LINK "link" VOID | HEAD; MAIN "main" BLOCK; MAP "map" 0;
     MARK "mark" INLINE; MATH "math" 0; MENU "menu" BLOCK; META "meta" VOID | HEAD; METER "meter" INLINE;

@@ -297,7 +297,7 @@ impl<'a> StreamSink<'a> {
     }
 
     /// Matches the root. Called when its tag was read or the first node within it begins.
-    fn settle_root(&mut self, tag: Option<&Tag<'_>>, names: &OwnNames) {
+    fn match_root(&mut self, tag: Option<&Tag<'_>>, names: &OwnNames) {
         self.root_pending = false;
         self.root_bare = is_bare(tag);
         let subject = Subject { html: self.html, name: names::HTML, tag, names, is_root: true };
@@ -489,7 +489,7 @@ impl NodeSink for StreamSink<'_> {
             return;
         }
         if self.root_pending {
-            self.settle_root(None, names);
+            self.match_root(None, names);
         }
         if name == names::BODY {
             self.body_bare &= is_bare(tag);
@@ -548,7 +548,7 @@ impl NodeSink for StreamSink<'_> {
 
     fn text(&mut self, node: NodeId, start: usize, end: usize, _joined: bool) {
         if self.root_pending {
-            self.settle_root(None, &OwnNames::default());
+            self.match_root(None, &OwnNames::default());
         }
         if self.open_texts.is_empty() && self.script.is_none() {
             return;
@@ -566,7 +566,7 @@ impl NodeSink for StreamSink<'_> {
 
     fn merge(&mut self, node: NodeId, tag: &Tag<'_>) {
         if node == 0 && self.root_pending {
-            self.settle_root(Some(tag), &OwnNames::default());
+            self.match_root(Some(tag), &OwnNames::default());
             return;
         }
         // The attributes of a late tag could change earlier matches.

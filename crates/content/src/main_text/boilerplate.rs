@@ -127,7 +127,7 @@ static CONTENT: LazyLock<Regex> = LazyLock::new(|| {
 pub(super) fn words_of(element: Element<'_>) -> String {
     let mut words = String::new();
     for name in ["class", "id", "data-testid", "data-component"] {
-        let Some(value) = element.written_attribute(name) else { continue };
+        let Some(value) = element.raw_attribute(name) else { continue };
         let mut lower = false;
         for character in value.chars().take(400) {
             if character.is_ascii_uppercase() && lower {
@@ -142,20 +142,20 @@ pub(super) fn words_of(element: Element<'_>) -> String {
 }
 
 /// Whether these words indicate content. [`words_of`] returns the words of an element.
-pub(super) fn speaks_for_content(words: &str) -> bool {
+pub(super) fn indicates_content(words: &str) -> bool {
     CONTENT.is_match(words)
 }
 
 fn is_hidden(element: Element<'_>) -> bool {
-    if element.written_attribute("hidden").is_some() {
+    if element.raw_attribute("hidden").is_some() {
         return true;
     }
-    if element.written_attribute("aria-hidden").is_some_and(|value| value.eq_ignore_ascii_case("true")) {
+    if element.raw_attribute("aria-hidden").is_some_and(|value| value.eq_ignore_ascii_case("true")) {
         // `aria-hidden` hides an element from screen readers only. Most elements that have it are invisible as well.
         // These three elements often are visible, for example in formulas.
-        return !matches!(element.id_name(), names::SPAN | names::I | names::IMG);
+        return !matches!(element.name_id(), names::SPAN | names::I | names::IMG);
     }
-    element.written_attribute("style").is_some_and(|style| {
+    element.raw_attribute("style").is_some_and(|style| {
         let style: String = style.chars().filter(|next| !next.is_whitespace()).take(400).collect();
         style.contains("display:none") || style.contains("visibility:hidden")
     })
@@ -193,12 +193,13 @@ pub(super) fn mark(page: &Document, by_name: bool, removed: &mut [bool]) {
         let id = next;
         next += 1;
         let element = page.element(id);
-        let name = element.id_name();
+        let name = element.name_id();
         if name == crate::document::TEXT || matches!(name, names::HTML | names::BODY) {
             continue;
         }
-        let is_around = surrounds(element, name, by_name) && !(by_name && holds_content(element, &measure, all));
-        if is_noise(element, name) || is_around {
+        let is_boilerplate =
+            looks_like_boilerplate(element, name, by_name) && !(by_name && holds_content(element, &measure, all));
+        if is_noise(element, name) || is_boilerplate {
             if let Some(mark) = removed.get_mut(id as usize) {
                 *mark = true;
             }
@@ -224,9 +225,9 @@ fn holds_content(element: Element<'_>, measure: &Measure, all: u32) -> bool {
         return false;
     }
     let declares = |inner: Element<'_>| {
-        matches!(inner.id_name(), names::MAIN)
-            || inner.written_attribute("itemprop").is_some_and(|property| property.contains("articleBody"))
-            || (matches!(inner.id_name(), names::DIV | names::SECTION) && speaks_for_content(words_of(inner).trim()))
+        matches!(inner.name_id(), names::MAIN)
+            || inner.raw_attribute("itemprop").is_some_and(|property| property.contains("articleBody"))
+            || (matches!(inner.name_id(), names::DIV | names::SECTION) && indicates_content(words_of(inner).trim()))
     };
     if element.descendants().take(2000).any(declares) {
         return true;
@@ -237,7 +238,7 @@ fn holds_content(element: Element<'_>, measure: &Measure, all: u32) -> bool {
 /// Whether an element never holds content, because of its type or because it is hidden.
 fn is_noise(element: Element<'_>, name: names::Name) -> bool {
     match name {
-        names::HEAD_
+        names::HEAD_ELEMENT
         | names::SCRIPT
         | names::STYLE
         | names::TEMPLATE
@@ -250,14 +251,14 @@ fn is_noise(element: Element<'_>, name: names::Name) -> bool {
             // Figures often contain listings and tables; figures with only images are not text.
             !element
                 .descendants()
-                .any(|inner| matches!(inner.id_name(), names::PRE | names::TABLE | names::BLOCKQUOTE | names::CODE))
+                .any(|inner| matches!(inner.name_id(), names::PRE | names::TABLE | names::BLOCKQUOTE | names::CODE))
         }
         _ => is_hidden(element),
     }
 }
 
 /// Whether an element looks like boilerplate by its element name or role. With `by_name`, class and id count too.
-fn surrounds(element: Element<'_>, name: names::Name, by_name: bool) -> bool {
+fn looks_like_boilerplate(element: Element<'_>, name: names::Name, by_name: bool) -> bool {
     match name {
         names::NAV | names::FOOTER | names::ASIDE | names::MENU => return true,
         names::HEADER => {
@@ -270,7 +271,7 @@ fn surrounds(element: Element<'_>, name: names::Name, by_name: bool) -> bool {
         names::EM | names::STRONG | names::B | names::I | names::TBODY => return false,
         // A heading may be a link to the table of contents, with a class to match. The mark for a link to the heading
         // itself is not text.
-        names::A if element.parent().is_some_and(|parent| parent.id_name().is_heading()) => {
+        names::A if element.parent().is_some_and(|parent| parent.name_id().is_heading()) => {
             return by_name && words_of(element).split_ascii_whitespace().any(|word| word == "headerlink");
         }
         _ if name.is_heading() => return false,
@@ -286,5 +287,5 @@ fn surrounds(element: Element<'_>, name: names::Name, by_name: bool) -> bool {
     if words.len() < 2 {
         return false;
     }
-    BOILERPLATE.is_match(words.trim()) && !speaks_for_content(words.trim())
+    BOILERPLATE.is_match(words.trim()) && !indicates_content(words.trim())
 }

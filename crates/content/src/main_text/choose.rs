@@ -1,6 +1,6 @@
 //! Chooses the elements with the main content.
 
-use super::boilerplate::{speaks_for_content, words_of};
+use super::boilerplate::{indicates_content, words_of};
 use super::measure::Measure;
 use crate::document::{Document, Element, TEXT, names};
 
@@ -12,7 +12,7 @@ const SHORTEST_ARTICLE: u32 = 200;
 
 /// The elements with the main content, in the order of the page. Marks more nodes within them as removed.
 pub(super) fn choose(page: &Document, measure: &Measure, removed: &mut [bool]) -> Vec<u32> {
-    let body = page.root().children().find(|element| element.id_name() == names::BODY).unwrap_or(page.root());
+    let body = page.root().children().find(|element| element.name_id() == names::BODY).unwrap_or(page.root());
     let all = measure.text(body);
     if let Some(declared) = declared(page, measure, removed, all) {
         prune(declared, measure, removed);
@@ -30,7 +30,7 @@ pub(super) fn choose(page: &Document, measure: &Measure, removed: &mut [bool]) -
         return roots;
     }
     let main = page.root().descendants().find(|element| {
-        let main = element.id_name() == names::MAIN || element.attribute("role").is_some_and(|role| &*role == "main");
+        let main = element.name_id() == names::MAIN || element.attribute("role").is_some_and(|role| &*role == "main");
         main && !is_removed(*element, removed) && measure.text(*element) * 3 >= all
     });
     vec![main.unwrap_or(body).node]
@@ -49,9 +49,9 @@ fn declared<'a>(page: &'a Document, measure: &Measure, removed: &[bool], all: u3
     for element in page.root().descendants() {
         let property = element.attribute("itemprop");
         let body = property.is_some_and(|property| property.split_ascii_whitespace().any(|name| name == "articleBody"));
-        let named = matches!(element.id_name(), names::DIV | names::SECTION | names::ARTICLE)
-            && speaks_for_content(words_of(element).trim());
-        if element.id_name() == names::ARTICLE {
+        let named = matches!(element.name_id(), names::DIV | names::SECTION | names::ARTICLE)
+            && indicates_content(words_of(element).trim());
+        if element.name_id() == names::ARTICLE {
             articles.push(element);
         }
         if !(body || named) || is_removed(element, removed) {
@@ -73,7 +73,7 @@ fn declared<'a>(page: &'a Document, measure: &Measure, removed: &[bool], all: u3
         if let Some(thread) = thread(element, &candidates, measure) {
             return Some(thread);
         }
-        let is_body = element.written_attribute("itemprop").is_some_and(|property| property.contains("articleBody"));
+        let is_body = element.raw_attribute("itemprop").is_some_and(|property| property.contains("articleBody"));
         let share = if is_body { 8 } else { 3 };
         if measure.text(element) * share >= all {
             return Some(element);
@@ -93,9 +93,9 @@ fn declared<'a>(page: &'a Document, measure: &Measure, removed: &[bool], all: u3
 
 /// The element around all posts of a thread, if `post` is one: other elements of the same class hold text too.
 fn thread<'a>(post: Element<'a>, candidates: &[Element<'a>], measure: &Measure) -> Option<Element<'a>> {
-    let class = post.written_attribute("class")?;
+    let class = post.raw_attribute("class")?;
     let is_apart = |other: &Element<'_>| other.end() <= post.node || other.node >= post.end();
-    let is_peer = |other: &&Element<'_>| is_apart(other) && other.written_attribute("class") == Some(class);
+    let is_peer = |other: &&Element<'_>| is_apart(other) && other.raw_attribute("class") == Some(class);
     let (mut first, mut end, mut text) = (post.node, post.end(), measure.text(post));
     for peer in candidates.iter().filter(is_peer) {
         (first, end, text) = (first.min(peer.node), end.max(peer.end()), text + measure.text(*peer));
@@ -109,7 +109,7 @@ fn thread<'a>(post: Element<'a>, candidates: &[Element<'a>], measure: &Measure) 
 }
 
 fn starting_score(element: Element<'_>) -> f32 {
-    match element.id_name() {
+    match element.name_id() {
         names::ARTICLE | names::MAIN => 10.0,
         names::DIV | names::SECTION => 5.0,
         names::PRE | names::TD | names::BLOCKQUOTE => 3.0,
@@ -130,7 +130,7 @@ fn scored(body: Element<'_>, measure: &Measure, removed: &[bool]) -> Vec<u32> {
         let id = next;
         next += 1;
         let element = page.element(id);
-        if element.id_name() == TEXT {
+        if element.name_id() == TEXT {
             continue;
         }
         if removed.get(id as usize) == Some(&true) {
@@ -175,7 +175,7 @@ fn scored(body: Element<'_>, measure: &Measure, removed: &[bool]) -> Vec<u32> {
     let mut chosen = page.element(top);
     // If the content is spread over siblings, their parent has nearly as many points.
     while let Some(parent) = chosen.parent() {
-        if parent.node <= body.node || matches!(chosen.id_name(), names::BODY) {
+        if parent.node <= body.node || matches!(chosen.name_id(), names::BODY) {
             break;
         }
         let score = scaled(parent.node);
@@ -196,7 +196,7 @@ fn scored(body: Element<'_>, measure: &Measure, removed: &[bool]) -> Vec<u32> {
         let joins = sibling.node == chosen.node || scaled(sibling.node) >= threshold || {
             let length = measure.text(sibling);
             let density = measure.link_density(sibling);
-            sibling.id_name() == names::P
+            sibling.name_id() == names::P
                 && ((length > 80 && density < 0.25)
                     || (length > 0 && length <= 80 && density == 0.0 && sibling.text().contains(". ")))
         };
@@ -209,7 +209,7 @@ fn scored(body: Element<'_>, measure: &Measure, removed: &[bool]) -> Vec<u32> {
 
 /// Whether the element is a paragraph: `p`, `pre` and similar elements, or a container with text directly in it.
 fn is_paragraph(element: Element<'_>, measure: &Measure) -> bool {
-    match element.id_name() {
+    match element.name_id() {
         names::P | names::PRE | names::BLOCKQUOTE | names::TD | names::DD => true,
         names::LI => measure.text(element) > 80,
         names::DIV | names::SECTION | names::ARTICLE => {
@@ -236,7 +236,7 @@ fn prune(root: Element<'_>, measure: &Measure, removed: &mut [bool]) {
         let id = next;
         next += 1;
         let element = page.element(id);
-        if element.id_name() == TEXT || removed.get(id as usize) == Some(&true) {
+        if element.name_id() == TEXT || removed.get(id as usize) == Some(&true) {
             continue;
         }
         if (is_link_block(element, measure, all) || is_teaser_list(element, measure, all, &mut work))
@@ -250,7 +250,7 @@ fn prune(root: Element<'_>, measure: &Measure, removed: &mut [bool]) {
 
 /// Whether the element lists other pages: headings that are links, each with a few words. `Read also`, `More stories`.
 fn is_teaser_list(element: Element<'_>, measure: &Measure, all: u32, work: &mut usize) -> bool {
-    let is_list = matches!(element.id_name(), names::DIV | names::SECTION | names::UL | names::OL);
+    let is_list = matches!(element.name_id(), names::DIV | names::SECTION | names::UL | names::OL);
     // What is left must still be an article.
     let text = measure.text(element);
     if !is_list || text + 500 > all {
@@ -260,7 +260,7 @@ fn is_teaser_list(element: Element<'_>, measure: &Measure, all: u32, work: &mut 
     for inner in element.descendants() {
         let Some(left) = work.checked_sub(1) else { return false };
         *work = left;
-        if !inner.id_name().is_heading() {
+        if !inner.name_id().is_heading() {
             continue;
         }
         headings += 1;
@@ -274,14 +274,14 @@ fn is_teaser_list(element: Element<'_>, measure: &Measure, all: u32, work: &mut 
 /// Whether a link in the heading leads to a place on the same page, such as the table of contents.
 fn links_to_itself(heading: Element<'_>) -> bool {
     heading.descendants().any(|inner| {
-        inner.id_name() == names::A && inner.written_attribute("href").is_some_and(|href| href.trim().starts_with('#'))
+        inner.name_id() == names::A && inner.raw_attribute("href").is_some_and(|href| href.trim().starts_with('#'))
     })
 }
 
 fn is_link_block(element: Element<'_>, measure: &Measure, all: u32) -> bool {
     let text = measure.text(element);
     let density = measure.link_density(element);
-    match element.id_name() {
+    match element.name_id() {
         names::UL | names::OL | names::DL => density > 0.6 && text * 3 < all,
         names::DIV | names::SECTION | names::TABLE | names::FORM | names::HEADER => density > 0.5 && text * 3 < all,
         // A paragraph that is nothing but one link leads elsewhere: `Read also: ...`.

@@ -91,7 +91,7 @@ fn length(page: &Document, roots: &[u32], removed: &[bool]) -> u32 {
 /// else the first one within the content, else the only one. Without such a heading, the `title` element is used.
 fn title(page: &Document, roots: &[u32]) -> (Option<String>, Option<u32>) {
     let written = page.title();
-    let headings: Vec<_> = page.elements().filter(|element| element.id_name() == names::H1).take(20).collect();
+    let headings: Vec<_> = page.elements().filter(|element| element.name_id() == names::H1).take(20).collect();
     let inside = |id: u32| roots.iter().any(|&root| id >= root && id < page.element(root).end());
     let confirmed = |text: &str| written.as_ref().is_some_and(|title| title.contains(text));
     let text = |heading: &Element<'_>| {

@@ -167,7 +167,7 @@ impl<'a> Writer<'a> {
         if self.removed.get(element.node as usize) == Some(&true) || Some(element.node) == self.headline {
             return;
         }
-        let name = element.id_name();
+        let name = element.name_id();
         match name {
             names::BR => {
                 while self.line.ends_with(' ') {
@@ -376,18 +376,18 @@ impl<'a> Writer<'a> {
         self.flush();
         let rows: Vec<Vec<Element<'a>>> = table
             .descendants()
-            .filter(|row| row.id_name() == names::TR && table_of(*row) == Some(table))
+            .filter(|row| row.name_id() == names::TR && table_of(*row) == Some(table))
             .map(|row| {
-                row.children().filter(|cell| matches!(cell.id_name(), names::TD | names::TH)).collect::<Vec<_>>()
+                row.children().filter(|cell| matches!(cell.name_id(), names::TD | names::TH)).collect::<Vec<_>>()
             })
             .filter(|row| !row.is_empty())
             .collect();
         let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
         let cells: usize = rows.iter().map(Vec::len).sum();
-        let nested = table.descendants().any(|inner| inner.id_name() == names::TABLE);
+        let nested = table.descendants().any(|inner| inner.name_id() == names::TABLE);
         let blocks = table.descendants().filter(|inner| {
-            matches!(inner.id_name(), names::UL | names::OL | names::PRE | names::BLOCKQUOTE)
-                || inner.id_name().is_heading()
+            matches!(inner.name_id(), names::UL | names::OL | names::PRE | names::BLOCKQUOTE)
+                || inner.name_id().is_heading()
         });
         if columns < 2 || nested || cells > MAX_TABLE_CELLS || rows.len() < 2 || blocks.count() > rows.len() {
             // A layout table: render its cells as blocks.
@@ -399,7 +399,7 @@ impl<'a> Writer<'a> {
             }
             return;
         }
-        for caption in table.children().filter(|child| child.id_name() == names::CAPTION) {
+        for caption in table.children().filter(|child| child.name_id() == names::CAPTION) {
             self.children(caption);
             self.flush();
         }
@@ -436,7 +436,7 @@ impl<'a> Writer<'a> {
 
 /// The table that a row belongs to.
 fn table_of(row: Element<'_>) -> Option<Element<'_>> {
-    std::iter::successors(row.parent(), Element::parent).find(|element| element.id_name() == names::TABLE)
+    std::iter::successors(row.parent(), Element::parent).find(|element| element.name_id() == names::TABLE)
 }
 
 /// Escapes characters of a URL that would end it in Markdown.

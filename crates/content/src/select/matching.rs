@@ -185,7 +185,7 @@ impl Compound {
     fn accepts(&self, element: Element<'_>, scope: Element<'_>, steps: &mut Steps) -> bool {
         if let Some(name) = &self.name {
             let is = match name.known {
-                Some(known) => element.id_name() == known,
+                Some(known) => element.name_id() == known,
                 None => element.name() == &*name.text,
             };
             if !is {
@@ -201,7 +201,7 @@ impl Simple {
         match self {
             Self::Id(id) => element.attribute("id").is_some_and(|value| *value == **id),
             Self::Class(class) => {
-                let Some(written) = element.written_attribute("class") else { return false };
+                let Some(written) = element.raw_attribute("class") else { return false };
                 steps.spend(written.len() as u64 / 16);
                 if written.len() < class.len() {
                     return false;
@@ -278,7 +278,7 @@ pub(super) fn compare(found: &str, value: &str, test: AttributeTest, ignore_case
 /// The position among the siblings, from 1 on.
 fn position(element: Element<'_>, from_end: bool, of_type: bool, steps: &mut Steps) -> i64 {
     let document = element.document;
-    let name = element.id_name();
+    let name = element.name_id();
     let mut count = 1;
     let mut id = element.node;
     while let Some(node) = document.node(id) {

@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn one_s_own_machine_is_not_asked_for_through_the_environment() {
+    fn loopback_hosts_bypass_proxies_of_the_environment() {
         for host in ["localhost", "x.localhost.", "127.0.0.1", "[::1]"] {
             let url = format!("http://{host}/");
             assert_eq!(taken(&proxies(None, &[("http_proxy", "p:1")]), &url), "");
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_left_to_those_who_resolve_them() {
+    fn proxies_resolve_names_unless_they_are_socks5() {
         assert_eq!(proxies(Some("http://p:1"), &[]).resolve("h.example"), Some(true));
         assert_eq!(proxies(Some("socks5h://p:1"), &[]).resolve("h.example"), Some(true));
         assert_eq!(proxies(Some("socks5://p:1"), &[]).resolve("h.example"), Some(false));

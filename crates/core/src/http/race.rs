@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_address_gets_company_after_250_ms() {
+    fn the_second_attempt_starts_after_250_ms() {
         let mut race = race(&["2001:db8::1", "192.0.2.1"]);
         assert_eq!(connects_to(race.next(at(0))), "2001:db8::1");
         assert_eq!(race.next(at(0)), RaceStep::Wait(at(250)));
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn the_deadline_ends_it_and_begins_nothing() {
+    fn no_attempt_starts_after_the_deadline() {
         let mut race = race(&["192.0.2.1"]);
         connects_to(race.next(at(0)));
         assert_eq!(race.next(at(9_999)), RaceStep::Wait(at(10_000)));
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn no_address_is_lost_at_once() {
+    fn a_race_without_addresses_is_lost_at_once() {
         assert!(matches!(race(&[]).next(at(0)), RaceStep::Lost(failure) if failure.kind == ErrorKind::Unreachable));
     }
 

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_acts_is_shown() {
+    fn unsafe_characters_are_escaped() {
         for (text, shown) in [
             ("a\u{1b}[31mb", "a\\x1b[31mb"),
             ("a\r\nb\tc", "a\\r\\nb\\tc"),

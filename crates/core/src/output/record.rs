@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn errands_are_no_pages() {
+    fn robots_txt_and_sitemaps_are_recorded_as_aux() {
         let origin = Box::new(url("https://h.example/").origin());
         let robots = line(&visit(Purpose::Robots(origin), Outcome::Ok), None);
         assert_eq!((robots["type"].as_str(), robots["for"].as_str()), (Some("aux"), Some("robots")));
@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_that_no_calendar_knows_is_no_panic() {
+    fn a_time_out_of_range_does_not_panic() {
         assert_eq!(CLOCK.text(Time::NEVER), "1970-01-01T00:00:00.000Z");
         assert_eq!(WallClock { start: i64::MIN }.text(Time::ZERO), "1970-01-01T00:00:00.000Z");
     }

@@ -197,7 +197,7 @@ mod tests {
     use crate::time::Time;
 
     #[test]
-    fn a_location_that_leads_nowhere_tells_nobody_its_password() {
+    fn messages_about_a_bad_location_omit_its_password() {
         let config = Config { roots: vec!["http://h.example/".into()], log_skips: true, ..Config::default() };
         let rules = config.compile(1).expect("settings");
         for (location, kind) in [

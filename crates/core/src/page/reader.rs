@@ -12,7 +12,7 @@ use std::sync::Arc;
 use encoding_rs::{Encoding, UTF_8};
 use serde_json::{Map, Value};
 
-use crate::budget::Held;
+use crate::budget::BudgetCharge;
 use crate::page::url::Url;
 
 /// Which bodies are held, and which reader they are passed to.
@@ -65,7 +65,7 @@ pub struct PageContent {
     /// Why something may be missing: a limit was reached, or the reader panicked.
     pub limited: Option<&'static str>,
     /// Charges the bytes of this content to the budget until the content is dropped.
-    pub held: Option<Held>,
+    pub held: Option<BudgetCharge>,
 }
 
 impl PageContent {
@@ -102,7 +102,7 @@ pub struct FieldCount {
 }
 
 /// The buffer of a body doubles up to this length. A longer one grows by a quarter.
-const DOUBLED: usize = 256 << 10;
+const DOUBLING_LIMIT: usize = 256 << 10;
 
 /// The number of buffers that a thread keeps for bodies that are read and not delivered.
 const SPARE_BUFFERS: usize = 4;
@@ -122,17 +122,17 @@ pub struct HeldBody {
     pub bytes: Vec<u8>,
     /// The response headers, in order.
     pub headers: crate::visit::Headers,
-    pub held: Held,
+    pub held: BudgetCharge,
 }
 
 impl HeldBody {
     /// An empty body, to be filled.
-    pub(crate) fn new(held: Held) -> Self {
+    pub(crate) fn new(held: BudgetCharge) -> Self {
         Self { bytes: Vec::new(), headers: Vec::new(), held }
     }
 
     /// Like [`HeldBody::new`], with the buffer of an earlier body of this thread if there is one.
-    pub(crate) fn reusing(mut held: Held) -> Self {
+    pub(crate) fn reusing(mut held: BudgetCharge) -> Self {
         let bytes = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
         held.grow(bytes.capacity());
         Self { bytes, headers: Vec::new(), held }
@@ -155,7 +155,7 @@ impl HeldBody {
     pub(crate) fn extend(&mut self, decoded: &[u8]) {
         let before = self.bytes.capacity();
         // The allocated capacity is charged to the budget, so a long body grows in smaller steps.
-        if self.bytes.len() >= DOUBLED && before - self.bytes.len() < decoded.len() {
+        if self.bytes.len() >= DOUBLING_LIMIT && before - self.bytes.len() < decoded.len() {
             self.bytes.reserve_exact(decoded.len().max(self.bytes.len() / 4));
         }
         self.bytes.extend_from_slice(decoded);
@@ -216,7 +216,7 @@ impl BodyRules {
         content_type: Option<&str>,
         charset: Option<&str>,
         body: &HeldBody,
-        mut held: Held,
+        mut held: BudgetCharge,
     ) -> Option<Box<PageContent>> {
         let reader = self.reader.as_ref()?;
         if !(200..300).contains(&status) || content_type.is_none() || !is_html(content_type) || !reader.wants(url) {

@@ -215,7 +215,7 @@ impl Config {
     fn sitemaps(&self) -> Result<Sitemaps, ConfigError> {
         match (self.sitemap, self.no_sitemap) {
             (true, true) => Err(Self::error("sitemap", true, "contradicts no-sitemap; give one of them")),
-            (true, false) => Ok(Sitemaps::Usual),
+            (true, false) => Ok(Sitemaps::NamedAndDefault),
             (false, true) => Ok(Sitemaps::None),
             (false, false) => Ok(Sitemaps::Named),
         }

@@ -204,7 +204,7 @@ pub enum Sitemaps {
     /// Sitemaps that robots.txt names.
     Named,
     /// Sitemaps that robots.txt names, and `/sitemap.xml`.
-    Usual,
+    NamedAndDefault,
 }
 
 impl Rules {

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_noted_first_makes_room() {
+    fn the_oldest_stored_robots_txt_is_evicted_first() {
         let robots = |port, size| RobotsNote { https: false, port, text: "x".repeat(size), until: 0 };
         let ports = |note: &LaneNote| note.robots.iter().map(|noted| noted.port).collect::<Vec<_>>();
         let mut note = LaneNote::default();

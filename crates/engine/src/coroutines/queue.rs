@@ -43,7 +43,7 @@ impl<T> JoinQueue<T> {
     }
 
     /// Counts an item as unfinished without queueing it.
-    pub fn count_in(&self) {
+    pub fn add_unfinished(&self) {
         self.state.borrow_mut().unfinished += 1;
     }
 

@@ -275,7 +275,7 @@ fn an_empty_queue_is_joined_at_once() {
 }
 
 #[test]
-fn a_place_survives_the_awaits_that_follow_it() {
+fn a_mark_survives_later_awaits() {
     let executor = executor();
     let waits = Rc::new(RefCell::new(Vec::new()));
     let log = Rc::clone(&waits);

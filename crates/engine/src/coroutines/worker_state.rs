@@ -81,9 +81,9 @@ impl<P: ServeConnection> WorkerState<P> {
     /// Starts a job: with the coroutine whose connection has room for it, or with a new one.
     pub fn start(self: &Rc<Self>, job: Box<Job>) {
         match self.slots.give(job) {
-            Ok(()) => self.work.count_in(),
+            Ok(()) => self.work.add_unfinished(),
             Err(job) => match self.slots.wait_for_connection(job) {
-                None => self.work.count_in(),
+                None => self.work.add_unfinished(),
                 Some(job) => {
                     self.work.put(job);
                     self.executor.spawn(P::serve(Rc::clone(self)));

@@ -221,7 +221,7 @@ impl CommitQueue {
 
     /// Adds a settled visit. The frontier already has its record, unless it is of a robots.txt.
     pub fn visit<F: CommitFrontier>(&mut self, settled: Settled, frontier: &mut F, now: Time) -> Result<(), Error> {
-        if settled.is_unsettled_site_file() {
+        if settled.is_robots_txt() {
             frontier.keep_line(&settled.line)?;
         }
         self.add(Item::Visit(settled), now);

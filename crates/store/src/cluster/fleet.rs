@@ -248,7 +248,7 @@ impl FleetFrontier {
     }
 
     /// Applies an event of the lease thread, and adds to `news` what the keeper must know.
-    fn hear(&mut self, event: LeaseEvent, news: &mut Vec<FrontierNews>) {
+    fn apply_event(&mut self, event: LeaseEvent, news: &mut Vec<FrontierNews>) {
         match event {
             LeaseEvent::Acquired { bucket, epoch, had_owner } => {
                 let held = HeldBucket { epoch, had_owner, leaving: false, lanes: Vec::new(), leased: 0, unsettled: 0 };
@@ -502,7 +502,7 @@ impl Frontier for FleetFrontier {
         self.check()?;
         let mut news = Vec::new();
         for event in self.shared.take_events() {
-            self.hear(event, &mut news);
+            self.apply_event(event, &mut news);
         }
         let is_over_share = self.may_receive.is_some_and(|most| self.received >= most);
         if std::mem::replace(&mut self.is_waiting, is_over_share) != is_over_share {
@@ -549,9 +549,9 @@ mod tests {
         };
         let host = TakenHost { host: "h.example".into(), left: 0, links: vec![taken("a"), taken("b")] };
         let mut news = Vec::new();
-        frontier.hear(LeaseEvent::Acquired { bucket: 0, epoch: 1, had_owner: false }, &mut news);
+        frontier.apply_event(LeaseEvent::Acquired { bucket: 0, epoch: 1, had_owner: false }, &mut news);
         let note = None;
-        frontier.hear(LeaseEvent::Taken { bucket: 0, epoch: 1, host, note, earlier: Vec::new() }, &mut news);
+        frontier.apply_event(LeaseEvent::Taken { bucket: 0, epoch: 1, host, note, earlier: Vec::new() }, &mut news);
         let lane = frontier.lane_of("h.example").expect("a lane");
         let links = frontier.take(lane, 2).expect("two links");
         assert_eq!((links.len(), frontier.queued_in(lane)), (2, 0));
@@ -561,7 +561,7 @@ mod tests {
         assert_eq!((frontier.queued_in(lane), frontier.ahead), (2, 2));
         assert_eq!(frontier.take(lane, 9).expect("two links"), links);
         // While the bucket is being released, the store queues the link again.
-        frontier.hear(LeaseEvent::Leaving { bucket: 0 }, &mut news);
+        frontier.apply_event(LeaseEvent::Leaving { bucket: 0 }, &mut news);
         for link in links {
             frontier.put_back(link).expect("it was leased");
         }

@@ -87,7 +87,7 @@ pub struct LeaseThread {
     silent_since: Option<Instant>,
     is_over: bool,
     /// Whether the user was told that a node has no replica.
-    told_single_copy: bool,
+    warned_single_copy: bool,
     /// The time of the first heartbeat that other processes could see.
     first_beat: Option<Instant>,
     /// The number of processes that share the limit on pages per second.
@@ -149,7 +149,7 @@ impl LeaseThread {
             first_pass: None,
             silent_since: None,
             is_over: false,
-            told_single_copy: false,
+            warned_single_copy: false,
             first_beat: None,
             sharers: 0,
             usual_per_ip,
@@ -199,10 +199,10 @@ impl LeaseThread {
             self.shared.say("the store answers again");
         }
         let alone = self.client.nodes.single_copy;
-        if alone && !self.told_single_copy && self.client.nodes.is_cluster() {
+        if alone && !self.warned_single_copy && self.client.nodes.is_cluster() {
             self.shared.say("a node of the store has no replica: its writes are on one node only");
         }
-        self.told_single_copy = alone;
+        self.warned_single_copy = alone;
     }
 
     /// Called when the store has not answered: tells the user once.

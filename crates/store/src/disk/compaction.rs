@@ -12,7 +12,7 @@ use super::fault::failed;
 use super::files::{File, Files};
 use super::graph::{GraphRound, LinkGraph};
 use super::index;
-use super::log::{self, FOLDER, FRAME, HEADER, LogReader};
+use super::log::{self, FILE_HEADER, FOLDER, FRAME_HEADER, LogReader};
 use super::record::Record;
 use argiope_core::StoreError;
 use std::io;
@@ -36,7 +36,7 @@ impl Compaction {
             let written = self.write(keep_from);
             if written.is_err() {
                 // Frees the space on a full disk. The original error is returned, so an error here is ignored.
-                let _ = self.files.remove(log::BASE);
+                let _ = self.files.remove(log::COMPACTION_OUTPUT);
             }
             written?;
         }
@@ -61,10 +61,13 @@ impl Compaction {
         let failed = |name: &str, doing, error| failed(&*self.files, name, doing, &error);
         if end > keep_from {
             // The new file would be longer than the files it replaces.
-            return self.files.remove(log::BASE).map_err(|error| failed(log::BASE, "remove", error));
+            return self
+                .files
+                .remove(log::COMPACTION_OUTPUT)
+                .map_err(|error| failed(log::COMPACTION_OUTPUT, "remove", error));
         }
         let name = log::file_name(number);
-        let replaced = self.files.rename(log::BASE, &name).and_then(|()| self.files.sync_folder(FOLDER));
+        let replaced = self.files.rename(log::COMPACTION_OUTPUT, &name).and_then(|()| self.files.sync_folder(FOLDER));
         replaced.map_err(|error| failed(&name, "replace", error))?;
         log::remove_obsolete(&*self.files, number)
     }
@@ -83,12 +86,12 @@ struct BaseFile<'a> {
 impl<'a> BaseFile<'a> {
     fn create(files: &'a Arc<dyn Files>, crawl: u64, number: u32) -> Result<Self, StoreError> {
         let create = || -> io::Result<Box<dyn File>> {
-            let mut file = files.create(log::BASE)?;
-            file.write_at(&log::base_header(number, crawl), 0)?;
+            let mut file = files.create(log::COMPACTION_OUTPUT)?;
+            file.write_at(&log::compacted_header(number, crawl), 0)?;
             Ok(file)
         };
-        let file = create().map_err(|error| failed(&**files, log::BASE, "make", &error))?;
-        Ok(Self { files: &**files, crawl, file, frame: vec![0; FRAME], at: HEADER as u64 })
+        let file = create().map_err(|error| failed(&**files, log::COMPACTION_OUTPUT, "make", &error))?;
+        Ok(Self { files: &**files, crawl, file, frame: vec![0; FRAME_HEADER], at: FILE_HEADER as u64 })
     }
 
     /// Adds a record; returns its position.
@@ -102,12 +105,12 @@ impl<'a> BaseFile<'a> {
     }
 
     fn write_frame(&mut self) -> Result<(), StoreError> {
-        if self.frame.len() > FRAME {
+        if self.frame.len() > FRAME_HEADER {
             log::seal(&mut self.frame, self.crawl, self.at);
             let written = self.file.write_at(&self.frame, self.at);
-            written.map_err(|error| failed(self.files, log::BASE, "write to", &error))?;
+            written.map_err(|error| failed(self.files, log::COMPACTION_OUTPUT, "write to", &error))?;
             self.at += self.frame.len() as u64;
-            self.frame.truncate(FRAME);
+            self.frame.truncate(FRAME_HEADER);
         }
         Ok(())
     }
@@ -115,7 +118,7 @@ impl<'a> BaseFile<'a> {
     /// Syncs the file; returns its length.
     fn finish(mut self) -> Result<u64, StoreError> {
         self.write_frame()?;
-        self.file.sync().map_err(|error| failed(self.files, log::BASE, "sync", &error))?;
+        self.file.sync().map_err(|error| failed(self.files, log::COMPACTION_OUTPUT, "sync", &error))?;
         Ok(self.at)
     }
 }

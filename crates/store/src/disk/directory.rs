@@ -303,7 +303,7 @@ fn refuse_foreign(files: &dyn Files) -> Result<(), StoreError> {
         let foreign = match name.as_str() {
             LOCK | SOCKET | SOCKET_FOLDER => None,
             FOLDER => foreign_in(files, FOLDER, |name| {
-                log::BASE.strip_prefix(FOLDER) == Some(&format!("/{name}"))
+                log::COMPACTION_OUTPUT.strip_prefix(FOLDER) == Some(&format!("/{name}"))
                     || log::file_number(name).is_some_and(|number| log::is_begun(files, number))
             })?,
             ARCHIVE | run::FOLDER | index::FOLDER => {
@@ -397,7 +397,7 @@ fn remove_in(files: &Arc<dyn Files>, outside: Option<&str>) -> Result<Vec<String
     let snapshots = [snapshot::NAME, &new].into_iter().filter(|name| snapshot::is_ours(&**files, name));
     others.extend(snapshots.map(str::to_owned));
     others.extend(is_begun(&**files, TEMPORARY_NAME).then(|| TEMPORARY_NAME.to_owned()));
-    others.extend([spill::NAME, log::BASE].map(str::to_owned));
+    others.extend([spill::NAME, log::COMPACTION_OUTPUT].map(str::to_owned));
     others.extend(index::names(&**files));
     others.extend(list(run::FOLDER)?.iter().filter_map(|name| run::file_number(name)).map(run::file_name));
     let mut in_log: Vec<u32> = list(FOLDER)?.iter().filter_map(|name| log::file_number(name)).collect();

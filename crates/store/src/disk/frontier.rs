@@ -197,7 +197,7 @@ impl DiskFrontier {
         spill::remove_leftovers(&*files)?;
         let mut loaded = snapshot::read(&files, crawl, memory_limit)?;
         // An older snapshot refers to log files that were removed.
-        loaded.take_if(|found| found.start < log.kept_from());
+        loaded.take_if(|found| found.start < log.uncompacted_start());
         if let Some(found) = &loaded
             && !log.has_frame(found.mark.frame, found.mark.end, found.mark.checksum)?
         {

@@ -328,7 +328,7 @@ impl LinkGraph {
         each: &mut impl FnMut(PageEdges<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let Some(log) = &self.log else { return Ok(()) };
-        let end = log.without_graph().min(self.round.unwrap_or(u64::MAX));
+        let end = log.graph_start().min(self.round.unwrap_or(u64::MAX));
         if end <= log.first() {
             return Ok(());
         }

@@ -27,7 +27,7 @@ pub(super) const FOLDER: &str = "index";
 const MAGIC: &[u8; 8] = b"ARGINDX1";
 /// Length of the header of an index file. It holds: magic, header and length of the log file, number of lanes before
 /// and after it, number of pairs, checksum.
-const HEADER_BYTES: usize = 8 + log::HEADER + 8 * 5;
+const HEADER_BYTES: usize = 8 + log::FILE_HEADER + 8 * 5;
 const PAIR_BYTES: usize = 16;
 /// How many pairs one read fetches.
 const PAIRS_PER_READ: usize = 256;
@@ -298,7 +298,7 @@ fn file_name(number: u32) -> String {
 
 /// Encodes the header of an index file. It identifies the log file and has the number of pairs.
 fn encode_header(log: &LogReader, number: u32, lanes: (u32, u32), count: u64, crawl: u64) -> Option<Vec<u8>> {
-    let (header, length) = log.file_start(number)?;
+    let (header, length) = log.header_and_length(number)?;
     let mut head = [MAGIC.as_slice(), &header, &length.to_le_bytes()].concat();
     for value in [u64::from(lanes.0), u64::from(lanes.1), count] {
         head.extend(value.to_le_bytes());
@@ -313,7 +313,7 @@ fn open_index(files: &dyn Files, log: &LogReader, number: u32, lanes: u32) -> Op
     let mut found = [0; HEADER_BYTES];
     file.read_at(&mut found, 0).ok()?;
     let value = |at: usize| found.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes);
-    let start = 8 + log::HEADER + 8;
+    let start = 8 + log::FILE_HEADER + 8;
     let (lanes_after, count) = (u32::try_from(value(start + 8)).ok()?, value(start + 16));
     let is_whole = file.length().ok()? == HEADER_BYTES as u64 + count.checked_mul(PAIR_BYTES as u64)?;
     let expected = encode_header(log, number, (lanes, lanes_after), count, log.crawl())?;

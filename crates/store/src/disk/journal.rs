@@ -5,7 +5,7 @@
 
 use super::fault::damaged;
 use super::files::Files;
-use super::log::{CommitBatch, FRAME, HEADER, LogReader, file_name, seal};
+use super::log::{CommitBatch, FILE_HEADER, FRAME_HEADER, LogReader, file_name, seal};
 use super::record::Record;
 use super::snapshot::Mark;
 use argiope_core::{StoreError, StoreErrorKind};
@@ -23,7 +23,7 @@ pub(super) struct Journal {
     crawl: u64,
     disk: LogReader,
     /// Sealed frames that are not acknowledged as durable, oldest first. Their records are read from memory.
-    on_their_way: VecDeque<CommitBatch>,
+    unacknowledged: VecDeque<CommitBatch>,
     /// The frame being built; its header is filled in when it is sealed.
     frame: Vec<u8>,
     /// The position of the frame being built.
@@ -35,7 +35,7 @@ pub(super) struct Journal {
     /// The file that frames are written to, and the position of its header.
     file: (u32, u64),
     /// The size at which a new log file is started.
-    full_file: u64,
+    max_file_size: u64,
     /// Whether frames go to the current file even if it is full.
     stays_in_file: bool,
 }
@@ -48,13 +48,13 @@ impl Journal {
             files,
             crawl,
             disk,
-            on_their_way: VecDeque::new(),
+            unacknowledged: VecDeque::new(),
             frame: Vec::new(),
             frame_at: end,
             begins_file: None,
             sealed: None,
             file,
-            full_file: MAX_FILE,
+            max_file_size: MAX_FILE,
             stays_in_file: false,
         };
         journal.begin_frame(end);
@@ -63,7 +63,7 @@ impl Journal {
 
     /// For tests: starts a new file at this size.
     pub fn set_full_file(&mut self, size: u64) {
-        self.full_file = size;
+        self.max_file_size = size;
     }
 
     /// Sets whether further frames go to the current file even if it is full.
@@ -73,23 +73,23 @@ impl Journal {
 
     fn begin_frame(&mut self, at: u64) {
         self.frame = Vec::with_capacity(self.frame.capacity().min(1 << 20));
-        self.frame.resize(FRAME, 0);
+        self.frame.resize(FRAME_HEADER, 0);
         self.frame_at = at;
         self.begins_file = None;
-        if at - self.file.1 >= self.full_file && !self.stays_in_file {
+        if at - self.file.1 >= self.max_file_size && !self.stays_in_file {
             self.file = (self.file.0 + 1, at);
             self.begins_file = Some(self.file.0);
-            self.frame_at = at + HEADER as u64;
+            self.frame_at = at + FILE_HEADER as u64;
         }
     }
 
     /// Starts a new file with the next frame. Does nothing if the current frame has records or the current file is
     /// empty.
     pub fn begin_file(&mut self) {
-        if self.is_empty() && self.begins_file.is_none() && self.frame_at > self.file.1 + HEADER as u64 {
+        if self.is_empty() && self.begins_file.is_none() && self.frame_at > self.file.1 + FILE_HEADER as u64 {
             self.file = (self.file.0 + 1, self.frame_at);
             self.begins_file = Some(self.file.0);
-            self.frame_at += HEADER as u64;
+            self.frame_at += FILE_HEADER as u64;
         }
     }
 
@@ -115,7 +115,7 @@ impl Journal {
 
     /// Whether there is nothing to commit.
     pub fn is_empty(&self) -> bool {
-        self.frame.len() <= FRAME
+        self.frame.len() <= FRAME_HEADER
     }
 
     /// Seals the current frame and starts another. If nothing happened since the last commit, the batch has no frame.
@@ -125,21 +125,21 @@ impl Journal {
         }
         let mut frame = std::mem::take(&mut self.frame);
         seal(&mut frame, self.crawl, self.frame_at);
-        let checksum = frame.get(8..FRAME).and_then(|sum| sum.try_into().ok()).map_or(0, u64::from_le_bytes);
+        let checksum = frame.get(8..FRAME_HEADER).and_then(|sum| sum.try_into().ok()).map_or(0, u64::from_le_bytes);
         let begins_file = self.begins_file;
         let batch = CommitBatch { start: self.frame_at, frame: Arc::new(frame), begins_file, ..CommitBatch::default() };
         let mark = Mark { frame: batch.start, end: batch.end(), checksum };
         self.sealed = Some(mark);
-        self.on_their_way.push_back(batch.clone());
+        self.unacknowledged.push_back(batch.clone());
         self.begin_frame(batch.end());
         (batch, mark)
     }
 
     /// Acknowledges that all frames up to `end` are on disk.
     pub fn acknowledge(&mut self, end: u64) -> Result<(), StoreError> {
-        while let Some(batch) = self.on_their_way.pop_front_if(|batch| batch.end() <= end) {
+        while let Some(batch) = self.unacknowledged.pop_front_if(|batch| batch.end() <= end) {
             if let Some(number) = batch.begins_file {
-                self.disk.add_section(number, batch.start - HEADER as u64)?;
+                self.disk.add_section(number, batch.start - FILE_HEADER as u64)?;
             }
         }
         Ok(())
@@ -170,7 +170,7 @@ impl Journal {
         let in_memory = if position >= self.frame_at {
             Some((self.frame_at, self.frame.as_slice()))
         } else {
-            let batch = self.on_their_way.iter().rev().find(|batch| batch.start <= position);
+            let batch = self.unacknowledged.iter().rev().find(|batch| batch.start <= position);
             batch.map(|batch| (batch.start, batch.frame.as_slice()))
         };
         let Some((start, frame)) = in_memory else { return self.disk.read(position, with) };

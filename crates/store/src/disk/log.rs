@@ -26,15 +26,15 @@ pub(super) const FOLDER: &str = "log";
 pub(super) const VERSION: u32 = 2;
 /// Length of a file's header:
 /// `magic (8) · version (4) · number of the file (4) · id of the crawl (8) · position of the header (8) · checksum (8)`.
-pub(super) const HEADER: usize = 40;
+pub(super) const FILE_HEADER: usize = 40;
 /// Flag in the version field of a file that begins the log: a compaction has replaced all earlier files. After a crash,
 /// earlier files may still exist.
 const BEGINS_LOG: u32 = 1 << 31;
 /// The temporary name of a compaction's output, which becomes the first file of the log.
-pub(super) const BASE: &str = "log/base.new";
+pub(super) const COMPACTION_OUTPUT: &str = "log/base.new";
 const MAGIC: &[u8; 8] = b"ARGIOPE\n";
 /// The size of a frame's header.
-pub(super) const FRAME: usize = 16;
+pub(super) const FRAME_HEADER: usize = 16;
 /// The first bytes of a frame.
 const MARK: &[u8; 4] = b"\xA7FRM";
 /// The maximum length of a frame's records; a larger length is not valid. `Journal::append` rejects further records
@@ -80,7 +80,7 @@ impl CommitBatch {
 
 /// Fills in the header of a frame that starts at the log position `start`. `crawl` is the id of the crawl.
 pub(super) fn seal(frame: &mut [u8], crawl: u64, start: u64) {
-    if let Some((head, records)) = frame.split_at_mut_checked(FRAME) {
+    if let Some((head, records)) = frame.split_at_mut_checked(FRAME_HEADER) {
         head[..4].copy_from_slice(MARK);
         head[4..8].copy_from_slice(&(records.len() as u32).to_le_bytes());
         head[8..].copy_from_slice(&xxh3_64_with_seed(records, crawl ^ start).to_le_bytes());
@@ -89,12 +89,12 @@ pub(super) fn seal(frame: &mut [u8], crawl: u64, start: u64) {
 
 /// The length of the records and their checksum, from a frame's header.
 fn frame_head(head: &[u8]) -> Option<(usize, u64)> {
-    let (&[m0, m1, m2, m3, l0, l1, l2, l3, ref sum @ ..], _) = head.split_first_chunk::<FRAME>()?;
+    let (&[m0, m1, m2, m3, l0, l1, l2, l3, ref sum @ ..], _) = head.split_first_chunk::<FRAME_HEADER>()?;
     ([m0, m1, m2, m3] == *MARK).then(|| (u32::from_le_bytes([l0, l1, l2, l3]) as usize, u64::from_le_bytes(*sum)))
 }
 
-fn header(version: u32, number: u32, crawl: u64, position: u64) -> [u8; HEADER] {
-    let mut header = [0; HEADER];
+fn header(version: u32, number: u32, crawl: u64, position: u64) -> [u8; FILE_HEADER] {
+    let mut header = [0; FILE_HEADER];
     header[..8].copy_from_slice(MAGIC);
     header[8..12].copy_from_slice(&version.to_le_bytes());
     header[12..16].copy_from_slice(&number.to_le_bytes());
@@ -107,7 +107,7 @@ fn header(version: u32, number: u32, crawl: u64, position: u64) -> [u8; HEADER] 
 
 /// The header of a compacted file that begins the log. Its position is 0. The positions between its end and the next
 /// file belonged to records that were compacted away.
-pub(super) fn base_header(number: u32, crawl: u64) -> [u8; HEADER] {
+pub(super) fn compacted_header(number: u32, crawl: u64) -> [u8; FILE_HEADER] {
     header(VERSION | BEGINS_LOG, number, crawl, 0)
 }
 
@@ -116,7 +116,9 @@ pub(super) fn remove_obsolete(files: &dyn Files, first: u32) -> Result<(), Store
     let names = files.list(FOLDER).map_err(|error| failed(files, FOLDER, "list", &error))?;
     let mut obsolete: Vec<String> =
         names.iter().filter_map(|name| file_number(name)).filter(|number| *number < first).map(file_name).collect();
-    obsolete.extend(names.iter().any(|name| BASE.ends_with(&format!("/{name}"))).then(|| BASE.to_owned()));
+    obsolete.extend(
+        names.iter().any(|name| COMPACTION_OUTPUT.ends_with(&format!("/{name}"))).then(|| COMPACTION_OUTPUT.to_owned()),
+    );
     for name in &obsolete {
         files.remove(name).map_err(|error| failed(files, name, "remove", &error))?;
     }
@@ -138,10 +140,10 @@ pub(super) fn file_number(name: &str) -> Option<u32> {
 
 /// Whether a file is a log file of a crawl, by its header.
 pub(super) fn is_log(files: &dyn Files, number: u32) -> bool {
-    let mut found = [0; HEADER];
+    let mut found = [0; FILE_HEADER];
     let read = files.open(&file_name(number)).and_then(|file| file.read_at(&mut found, 0));
     let (start, sum) = found.split_at(32);
-    read.is_ok_and(|read| read == HEADER)
+    read.is_ok_and(|read| read == FILE_HEADER)
         && start.starts_with(MAGIC)
         && sum == xxh3_64_with_seed(start, 0).to_le_bytes()
 }
@@ -149,10 +151,10 @@ pub(super) fn is_log(files: &dyn Files, number: u32) -> bool {
 /// Whether a file has no frames, as a crash can leave it: it is empty, or it has a header, a part of a header or zeros.
 /// The checksum of the header is not checked.
 pub(super) fn is_begun(files: &dyn Files, number: u32) -> bool {
-    let mut found = [0; HEADER + 1];
+    let mut found = [0; FILE_HEADER + 1];
     let read = files.open(&file_name(number)).and_then(|file| file.read_at(&mut found, 0));
     read.is_ok_and(|read| match found.get(..read) {
-        Some(bytes) if read <= HEADER => {
+        Some(bytes) if read <= FILE_HEADER => {
             bytes.iter().all(|byte| *byte == 0) || bytes.starts_with(MAGIC) || MAGIC.starts_with(bytes)
         }
         _ => false,
@@ -239,7 +241,7 @@ impl LogWriter {
             self.make_durable(crawl)?;
         }
         if let Some(number) = batch.begins_file {
-            self.base = batch.start - HEADER as u64;
+            self.base = batch.start - FILE_HEADER as u64;
             (self.file, self.name) = begin_file(&*self.files, number, self.crawl, self.base)?;
             let sync = self.file.sync().and_then(|()| self.files.sync_folder(FOLDER));
             sync.map_err(|error| failed(&*self.files, &self.name, "begin", &error))?;
@@ -321,40 +323,41 @@ impl LogReader {
     fn open_listed(files: &Arc<dyn Files>, crawl: u64, listed: &[u32]) -> Result<(Self, Option<String>), StoreError> {
         let last = listed.last().copied().unwrap_or(0);
         let begins = |number: &&u32| {
-            let mut found = [0; HEADER];
+            let mut found = [0; FILE_HEADER];
             let read = files.open(&file_name(**number)).and_then(|file| file.read_at(&mut found, 0));
-            read.is_ok() && found == base_header(**number, crawl)
+            read.is_ok() && found == compacted_header(**number, crawl)
         };
-        let base_file = listed.iter().rev().find(begins).copied();
+        let compacted_file = listed.iter().rev().find(begins).copied();
         let mut reader = Self {
             files: Arc::clone(files),
             crawl,
             sections: Vec::new(),
             window: Vec::new(),
             window_at: 0,
-            is_compacted: base_file.is_some(),
+            is_compacted: compacted_file.is_some(),
         };
         let mut base = 0;
-        for number in base_file.unwrap_or(1)..=last.max(1) {
+        for number in compacted_file.unwrap_or(1)..=last.max(1) {
             let name = file_name(number);
             let error = |error: io::Error| match error.kind() {
                 io::ErrorKind::NotFound => damaged(&**files, &name, "it is missing"),
                 _ => failed(&**files, &name, "read", &error),
             };
             let file = files.open(&name).map_err(error)?;
-            let mut found = [0; HEADER];
+            let mut found = [0; FILE_HEADER];
             let read = file.read_at(&mut found, 0).map_err(error)?;
             // A compacted file ends before the position of the next file. So this position is read from the header.
-            if base_file.is_some_and(|first| number == first + 1) {
+            if compacted_file.is_some_and(|first| number == first + 1) {
                 let position = found.get(24..32).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes);
                 base = base.max(position);
             }
-            let versions = if base_file == Some(number) { vec![VERSION | BEGINS_LOG] } else { (1..=VERSION).collect() };
+            let versions =
+                if compacted_file == Some(number) { vec![VERSION | BEGINS_LOG] } else { (1..=VERSION).collect() };
             let version = versions.into_iter().find(|version| found == header(*version, number, crawl, base));
-            let Some(version) = version.filter(|_| read == HEADER) else {
+            let Some(version) = version.filter(|_| read == FILE_HEADER) else {
                 let section = Section { number, version: VERSION, base, file };
                 // If a frame starts at or after the end of the header, the header was complete before: it is damaged.
-                if number == last && number > 1 && !reader.whole_frame_behind(&section, HEADER as u64 - 1)? {
+                if number == last && number > 1 && !reader.has_frame_after(&section, FILE_HEADER as u64 - 1)? {
                     return Ok((reader, Some(name)));
                 }
                 return Err(damaged(&**files, &name, "its header does not match the log"));
@@ -367,15 +370,15 @@ impl LogReader {
     }
 
     /// The position of the first frame of a new log.
-    pub const FIRST: u64 = HEADER as u64;
+    pub const FIRST: u64 = FILE_HEADER as u64;
 
     /// The position of the first frame of this log.
     pub fn first(&self) -> u64 {
-        self.sections.first().map_or(0, |section| section.base) + HEADER as u64
+        self.sections.first().map_or(0, |section| section.base) + FILE_HEADER as u64
     }
 
     /// The position of the first file that is not the output of a compaction.
-    pub fn kept_from(&self) -> u64 {
+    pub fn uncompacted_start(&self) -> u64 {
         self.sections.get(usize::from(self.is_compacted)).map_or(0, |section| section.base)
     }
 
@@ -426,7 +429,7 @@ impl LogReader {
             let Some((section, next)) = self.section_at(at) else { return Ok(Tail { end: at, torn: 0 }) };
             // `at` is the end of the previous file, so `section` is the file after it. Skip its header.
             if at == section.base {
-                at += HEADER as u64;
+                at += FILE_HEADER as u64;
                 continue;
             }
             let name = file_name(section.number);
@@ -440,7 +443,7 @@ impl LogReader {
                 continue;
             }
             if !self.read_frame(section, at, &mut records)? {
-                let behind = next.is_some() || self.whole_frame_behind(section, at - section.base)?;
+                let behind = next.is_some() || self.has_frame_after(section, at - section.base)?;
                 // If the crawl writes the log meanwhile, this frame may have been incomplete when it was read, and
                 // complete when the next frame was found. So read it again.
                 let still_torn = behind && !self.read_frame(section, at, &mut records)?;
@@ -456,7 +459,7 @@ impl LogReader {
                 }
             }
             let mut rest = records.as_slice();
-            let mut position = at + FRAME as u64;
+            let mut position = at + FRAME_HEADER as u64;
             while !rest.is_empty() {
                 let (record, length) = Record::decode(rest, self.crawl, position).map_err(|_| {
                     damaged(&*self.files, &name, &format!("no record at byte {}", position - section.base))
@@ -475,7 +478,7 @@ impl LogReader {
         let mut records = Vec::new();
         let whole = self.read_frame(section, start, &mut records)?;
         let sum = xxh3_64_with_seed(&records, self.crawl ^ start);
-        Ok(whole && start + (FRAME + records.len()) as u64 == end && sum == checksum)
+        Ok(whole && start + (FRAME_HEADER + records.len()) as u64 == end && sum == checksum)
     }
 
     /// The file that contains a position, and the next file. A position at the very end belongs to the last file.
@@ -487,20 +490,20 @@ impl LogReader {
     /// Reads the records of the frame at a position; `false` if it is incomplete.
     fn read_frame(&self, section: &Section, start: u64, records: &mut Vec<u8>) -> Result<bool, StoreError> {
         let error = |error| failed(&*self.files, &file_name(section.number), "read", &error);
-        let mut head = [0; FRAME];
+        let mut head = [0; FRAME_HEADER];
         let within = start - section.base;
         let read = section.file.read_at(&mut head, within).map_err(error)?;
-        let Some((length, checksum)) = frame_head(&head).filter(|_| read == FRAME) else { return Ok(false) };
-        let left = section.file.length().map_err(error)?.saturating_sub(within + FRAME as u64);
+        let Some((length, checksum)) = frame_head(&head).filter(|_| read == FRAME_HEADER) else { return Ok(false) };
+        let left = section.file.length().map_err(error)?.saturating_sub(within + FRAME_HEADER as u64);
         if length as u64 > left || length > MAX_RECORDS {
             return Ok(false);
         }
         // Verify the checksum before allocating memory: the length may be wrong.
-        if length > SCAN && self.hash(section, within + FRAME as u64, length, start)? != checksum {
+        if length > SCAN && self.hash(section, within + FRAME_HEADER as u64, length, start)? != checksum {
             return Ok(false);
         }
         records.resize(length, 0);
-        let read = section.file.read_at(records, within + FRAME as u64).map_err(error)?;
+        let read = section.file.read_at(records, within + FRAME_HEADER as u64).map_err(error)?;
         Ok(read == length && xxh3_64_with_seed(records, self.crawl ^ start) == checksum)
     }
 
@@ -527,7 +530,7 @@ impl LogReader {
     ///
     /// Uses constant memory and linear time. A tail that would take longer cannot come from a crash and is reported as
     /// damage.
-    fn whole_frame_behind(&self, section: &Section, place: u64) -> Result<bool, StoreError> {
+    fn has_frame_after(&self, section: &Section, place: u64) -> Result<bool, StoreError> {
         let name = file_name(section.number);
         let error = |error| failed(&*self.files, &name, "read", &error);
         let len = section.file.length().map_err(error)?;
@@ -537,27 +540,28 @@ impl LogReader {
                 format!("{tail} bytes behind byte {place} {why}; cut the file to {place} bytes to resume without them");
             Err(damaged(&*self.files, &name, &what))
         };
-        if tail > (MAX_RECORDS + FRAME) as u64 {
+        if tail > (MAX_RECORDS + FRAME_HEADER) as u64 {
             return refuse("are not a commit, and no crash leaves so much");
         }
         // How many more bytes the search may hash. It hashes a frame for every place that looks like a frame mark.
-        let mut hashed = 4 * tail + (1 << 20);
-        let mut piece = vec![0; SCAN + FRAME];
+        let mut hash_allowance = 4 * tail + (1 << 20);
+        let mut piece = vec![0; SCAN + FRAME_HEADER];
         let mut at = place + 1;
-        while at + (FRAME as u64) <= len {
+        while at + (FRAME_HEADER as u64) <= len {
             let read = section.file.read_at(&mut piece, at).map_err(error)?;
             let scanned = piece.get(..read).unwrap_or_default();
-            let candidates = scanned.windows(FRAME).enumerate().take(SCAN).filter(|(_, head)| head.starts_with(MARK));
+            let candidates =
+                scanned.windows(FRAME_HEADER).enumerate().take(SCAN).filter(|(_, head)| head.starts_with(MARK));
             for (offset, head) in candidates {
                 let Some((length, checksum)) = frame_head(head) else { continue };
-                let start = at + (offset + FRAME) as u64;
+                let start = at + (offset + FRAME_HEADER) as u64;
                 if start + length as u64 > len {
                     continue;
                 }
-                let Some(left) = hashed.checked_sub(length as u64) else {
+                let Some(left) = hash_allowance.checked_sub(length as u64) else {
                     return refuse("are full of false marks");
                 };
-                hashed = left;
+                hash_allowance = left;
                 if self.hash(section, start, length, section.base + at + offset as u64)? == checksum {
                     return Ok(true);
                 }
@@ -652,9 +656,9 @@ impl LogReader {
     }
 
     /// The header of a file, and the length of the file.
-    pub fn file_start(&self, number: u32) -> Option<([u8; HEADER], u64)> {
+    pub fn header_and_length(&self, number: u32) -> Option<([u8; FILE_HEADER], u64)> {
         let section = self.sections.iter().find(|section| section.number == number)?;
-        let mut header = [0; HEADER];
+        let mut header = [0; FILE_HEADER];
         section.file.read_at(&mut header, 0).ok()?;
         Some((header, section.file.length().ok()?))
     }
@@ -666,7 +670,7 @@ impl LogReader {
         each: impl FnMut(u64, Record<'_>) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         let Some(place) = self.sections.iter().position(|section| section.number == number) else { return Ok(()) };
-        let from = self.sections.get(place).map_or(0, |section| section.base + HEADER as u64);
+        let from = self.sections.get(place).map_or(0, |section| section.base + FILE_HEADER as u64);
         let until = self.sections.get(place + 1).map_or(u64::MAX, |section| section.base);
         self.walk_until(from, until, each).map(drop)
     }
@@ -677,7 +681,7 @@ impl LogReader {
     }
 
     /// The position of the first file with a link graph (format 2 or later); [`u64::MAX`] if all files have format 1.
-    pub fn without_graph(&self) -> u64 {
+    pub fn graph_start(&self) -> u64 {
         self.sections.iter().find(|section| section.version > 1).map_or(u64::MAX, |section| section.base)
     }
 

@@ -165,7 +165,7 @@ impl SnapshotFile {
     /// the portion.
     pub fn write(&mut self, files: &dyn Files, portion: &Portion) -> Result<(), StoreError> {
         self.append(files, portion).map_err(|error| failed(files, TEMPORARY_NAME, "write", &error))?;
-        portion.completes.as_deref().map_or(Ok(()), |runs| self.bring_into_force(files, runs))
+        portion.completes.as_deref().map_or(Ok(()), |runs| self.publish(files, runs))
     }
 
     fn append(&mut self, files: &dyn Files, portion: &Portion) -> io::Result<()> {
@@ -187,7 +187,7 @@ impl SnapshotFile {
     }
 
     /// Syncs the runs that the snapshot refers to, then renames the snapshot.
-    fn bring_into_force(&mut self, files: &dyn Files, runs: &[u32]) -> Result<(), StoreError> {
+    fn publish(&mut self, files: &dyn Files, runs: &[u32]) -> Result<(), StoreError> {
         for name in runs.iter().map(|number| run::file_name(*number)) {
             let synced = files.open(&name).and_then(|mut file| file.sync());
             synced.map_err(|error| failed(files, &name, "sync", &error))?;

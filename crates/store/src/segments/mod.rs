@@ -107,7 +107,7 @@ impl fmt::Display for SegmentStore {
 
 /// The place of results for messages. In a URL of object storage, the part before an `@` is hidden, because it may be a
 /// secret.
-pub fn shown_place(place: &Path) -> String {
+pub fn redacted_place(place: &Path) -> String {
     let text = place.display().to_string();
     match text.split_once("://").zip(text.rsplit_once('@')) {
         Some(((scheme, _), (_, rest))) if is_object_storage(place) => format!("{scheme}://***@{rest}"),
@@ -454,7 +454,7 @@ mod tests {
 
     #[test]
     fn a_secret_in_an_address_is_not_shown() {
-        let shown = |text: &str| shown_place(Path::new(text));
+        let shown = |text: &str| redacted_place(Path::new(text));
         assert_eq!(shown("s3://KEY:SEC/RET@bucket/prefix"), "s3://***@bucket/prefix");
         assert_eq!(shown("s3://bucket/prefix"), "s3://bucket/prefix");
         assert_eq!(shown("/home/me@work/out"), "/home/me@work/out");

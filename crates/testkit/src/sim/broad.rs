@@ -12,7 +12,7 @@ use argiope_core::schedule::job::{Job, Purpose};
 use argiope_core::{LinkKind, LinkList, Time, Url};
 
 use super::rng::SimRng;
-use super::{ResolveResult, SimAnswer, SimReply, SimWeb};
+use super::{ResolveResult, SimReply, SimResponse, SimWeb};
 
 /// A web of many hosts.
 #[derive(Clone, Debug)]
@@ -110,11 +110,11 @@ impl SimWeb for BroadWeb {
         let ip = job.addresses.first().copied();
         let host = host_number(job.link.url.host()).unwrap_or(0);
         let said = match (&job.purpose, place(&job.link.url)) {
-            (Purpose::Page, Some((host, number))) => SimAnswer::Page(self.links(host, number)),
+            (Purpose::Page, Some((host, number))) => SimResponse::Page(self.links(host, number)),
             (Purpose::Robots(_), _) if host < self.slow.0 => {
-                SimAnswer::Robots(format!("User-agent: *\nCrawl-delay: {}\n", self.slow.1.as_secs_f64()).into_bytes())
+                SimResponse::Robots(format!("User-agent: *\nCrawl-delay: {}\n", self.slow.1.as_secs_f64()).into_bytes())
             }
-            _ => SimAnswer::Status(404),
+            _ => SimResponse::Status(404),
         };
         SimReply::new(self.latency_of(host), ip, said)
     }

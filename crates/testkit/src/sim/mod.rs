@@ -50,7 +50,7 @@ pub struct SimReply {
     pub after: Duration,
     /// The address that was connected to, one of the job's.
     pub ip: Option<IpAddr>,
-    pub said: SimAnswer,
+    pub said: SimResponse,
     pub retry_after: Option<Duration>,
     /// The size on the wire.
     pub bytes: u64,
@@ -58,7 +58,7 @@ pub struct SimReply {
 
 /// The content of a reply.
 #[derive(Debug)]
-pub enum SimAnswer {
+pub enum SimResponse {
     /// 200 with links.
     Page(LinkList),
     /// 200 with links and a text.
@@ -76,7 +76,7 @@ pub enum SimAnswer {
 }
 
 impl SimReply {
-    pub fn new(after: Duration, ip: Option<IpAddr>, said: SimAnswer) -> Self {
+    pub fn new(after: Duration, ip: Option<IpAddr>, said: SimResponse) -> Self {
         Self { after, ip, said, retry_after: None, bytes: 1_000 }
     }
 }
@@ -276,7 +276,7 @@ impl<W: SimWeb> Sim<W> {
 
 /// The visit that an engine would report for this reply.
 fn visit(job: Job, reply: SimReply, start: Time, end: Time, rules: &Rules) -> Visit {
-    if let SimAnswer::Nothing(kind) = reply.said {
+    if let SimResponse::Nothing(kind) = reply.said {
         let mut visit = Visit::failed(job, Failure::new(kind, "as the model has it"), start, end);
         visit.facts.ip = reply.ip;
         return visit;
@@ -295,27 +295,27 @@ fn visit(job: Job, reply: SimReply, start: Time, end: Time, rules: &Rules) -> Vi
     visit.facts.timings.ttfb = Some(reply.after);
     visit.facts.timings.total = Some(reply.after);
     match reply.said {
-        SimAnswer::Page(links) => follow::links(&mut visit, &links, false, rules),
-        SimAnswer::Text(links, text) => {
+        SimResponse::Page(links) => follow::links(&mut visit, &links, false, rules),
+        SimResponse::Text(links, text) => {
             let mut reader = LikenessReader::default();
             reader.text(text.as_bytes());
             visit.message.likeness = reader.finish();
             follow::links(&mut visit, &links, false, rules);
         }
-        SimAnswer::Robots(bytes) => visit.message.site_file = Some(Box::new(SiteFile::Robots(bytes))),
-        SimAnswer::Sitemap(map) => {
+        SimResponse::Robots(bytes) => visit.message.site_file = Some(Box::new(SiteFile::Robots(bytes))),
+        SimResponse::Sitemap(map) => {
             visit.message.site_file = Some(Box::new(SiteFile::Sitemap(map, rules.budget.hold())))
         }
-        SimAnswer::Status(status) => {
+        SimResponse::Status(status) => {
             visit.facts.status = Some(status);
             visit.facts.outcome = if (200..300).contains(&status) { Outcome::Ok } else { Outcome::HttpError };
         }
-        SimAnswer::Redirect(location) => {
+        SimResponse::Redirect(location) => {
             visit.facts.status = Some(302);
             visit.facts.outcome = Outcome::Redirect;
             follow::redirect(&mut visit, location.as_bytes(), rules);
         }
-        SimAnswer::Nothing(_) => {}
+        SimResponse::Nothing(_) => {}
     }
     visit
 }

@@ -18,7 +18,7 @@ use argiope_core::schedule::job::Job;
 use argiope_core::{ErrorKind, Failure, LinkKind, LinkList, Origin, Outcome, Time, Url};
 
 use super::rng::SimRng;
-use super::{ResolveResult, SimAnswer, SimReply, SimWeb};
+use super::{ResolveResult, SimReply, SimResponse, SimWeb};
 
 /// Parameters of a generated web.
 #[derive(Clone, Debug)]
@@ -322,7 +322,7 @@ impl WebModel {
             return unasked(outcome, Some(kind));
         }
         if rules.robots == RobotsPolicy::Obey {
-            match self.robots_fate(&at.origin()) {
+            match self.robots_result(&at.origin()) {
                 Err((outcome, kind)) => return unasked(outcome, Some(kind)),
                 Ok(RobotsThen::Rules { forbids: true, .. }) if at.path().starts_with("/no") => {
                     return unasked(Outcome::Robots, None);
@@ -370,7 +370,7 @@ impl WebModel {
     }
 
     /// The result of fetching the robots.txt of an origin. `Err` is the outcome of all its pages.
-    fn robots_fate(&self, origin: &Origin) -> Result<RobotsThen, (Outcome, ErrorKind)> {
+    fn robots_result(&self, origin: &Origin) -> Result<RobotsThen, (Outcome, ErrorKind)> {
         let unreachable = (Outcome::Robots, ErrorKind::RobotsUnreachable);
         if let Some(kind) = self.hosts.get(&*origin.host).and_then(|host| host.dead) {
             return Err((Outcome::Failed, kind));
@@ -404,33 +404,33 @@ impl WebModel {
         if self.out_of_reach(&Url::robots_of(origin)).is_some() {
             return Vec::new();
         }
-        match self.robots_fate(origin) {
+        match self.robots_result(origin) {
             Ok(RobotsThen::Rules { sitemap, .. }) => sitemap,
             _ => Vec::new(),
         }
     }
 
     /// The reply to the next request for a URL: its content, its Retry-After in seconds, and its size.
-    fn said(&mut self, at: &Url) -> (SimAnswer, Option<u64>, u64) {
+    fn said(&mut self, at: &Url) -> (SimResponse, Option<u64>, u64) {
         let asked = self.asked.entry(at.as_str().into()).or_default();
         let nth = *asked;
         *asked += 1;
         if let Some(kind) = self.hosts.get(at.host()).and_then(|host| host.dead) {
-            return (SimAnswer::Nothing(kind), None, 0);
+            return (SimResponse::Nothing(kind), None, 0);
         }
         if at.path().starts_with("/hops/") {
             return (hop(at), None, 300);
         }
         let fails = |failing: Failing<Fault>| match failing.how {
             _ if nth >= failing.times => None,
-            Fault::Silent(kind) => Some((SimAnswer::Nothing(kind), None, 0)),
-            Fault::Status(status, asked) => Some((SimAnswer::Status(status), asked, 150)),
+            Fault::Silent(kind) => Some((SimResponse::Nothing(kind), None, 0)),
+            Fault::Status(status, asked) => Some((SimResponse::Status(status), asked, 150)),
         };
         let origin = at.origin();
         let robots = self.robots.get(&origin);
         if at.path() == "/robots.txt" {
             let Some(robots) = robots else {
-                return (SimAnswer::Status(404), None, 100);
+                return (SimResponse::Status(404), None, 100);
             };
             return fails(robots.failing).unwrap_or_else(|| (robots.then.said(), None, 200));
         }
@@ -439,16 +439,16 @@ impl WebModel {
                 .iter()
                 .map(|url| SitemapEntry { url: url.clone(), lastmod: None, priority: None, changefreq: None })
                 .collect();
-            return (SimAnswer::Sitemap(Sitemap { entries, ..Sitemap::default() }), None, 400);
+            return (SimResponse::Sitemap(Sitemap { entries, ..Sitemap::default() }), None, 400);
         }
         let Some(page) = self.pages.get(at) else {
-            return (SimAnswer::Status(404), None, 100);
+            return (SimResponse::Status(404), None, 100);
         };
         fails(page.failing).unwrap_or_else(|| {
             let said = match &page.then {
-                PageThen::Links(links) => SimAnswer::Page(links.clone()),
-                PageThen::Status(status) => SimAnswer::Status(*status),
-                PageThen::Redirect(to) => SimAnswer::Redirect(to.clone()),
+                PageThen::Links(links) => SimResponse::Page(links.clone()),
+                PageThen::Status(status) => SimResponse::Status(*status),
+                PageThen::Redirect(to) => SimResponse::Redirect(to.clone()),
             };
             (said, None, page.bytes)
         })
@@ -479,10 +479,10 @@ impl SimWeb for WebModel {
 }
 
 impl RobotsThen {
-    fn said(&self) -> SimAnswer {
+    fn said(&self) -> SimResponse {
         match self {
-            Self::Missing => SimAnswer::Status(404),
-            Self::Hops(to) => SimAnswer::Redirect(to.to_string()),
+            Self::Missing => SimResponse::Status(404),
+            Self::Hops(to) => SimResponse::Redirect(to.to_string()),
             Self::Rules { forbids, crawl_delay, sitemap } => {
                 let mut text = String::from("User-agent: *\n");
                 if *forbids {
@@ -494,7 +494,7 @@ impl RobotsThen {
                 if !sitemap.is_empty() {
                     text.push_str("Sitemap: /sitemap.xml\n");
                 }
-                SimAnswer::Robots(text.into_bytes())
+                SimResponse::Robots(text.into_bytes())
             }
         }
     }
@@ -509,10 +509,10 @@ fn hops_end() -> RobotsThen {
 }
 
 /// `/hops/3` leads to `/hops/2`, and so on; `/hops/0` is a robots.txt.
-fn hop(at: &Url) -> SimAnswer {
+fn hop(at: &Url) -> SimResponse {
     match hops_left(at) {
         0 => hops_end().said(),
-        left => SimAnswer::Redirect(format!("/hops/{}", left - 1)),
+        left => SimResponse::Redirect(format!("/hops/{}", left - 1)),
     }
 }
 

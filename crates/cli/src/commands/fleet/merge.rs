@@ -11,7 +11,7 @@ use argiope_core::{FinalOutcome, FoundEdges, Frontier as _, Link, LinkKind, Link
 use argiope_runtime::atomic_file::AtomicFile;
 use argiope_runtime::directory::Directory;
 use argiope_store::disk::{GraphRound, HistoryEvent, LinkGraph};
-use argiope_store::segments::{SegmentStore, shown_place};
+use argiope_store::segments::{SegmentStore, redacted_place};
 use clap::Args;
 
 use super::Refusal;
@@ -121,7 +121,7 @@ fn merged(args: &MergeArgs) -> Result<u64, Refusal> {
 
 /// The last round that is finished, or the only one.
 fn last_finished(results: &Path) -> Result<SegmentStore, Refusal> {
-    let fault = |error: std::io::Error| Refusal::Failed(format!("{}: {error}", shown_place(results)));
+    let fault = |error: std::io::Error| Refusal::Failed(format!("{}: {error}", redacted_place(results)));
     let latest = SegmentStore::latest(results).map_err(fault)?;
     if latest.round() == 1 || latest.is_final().map_err(fault)? {
         return Ok(latest);

@@ -265,7 +265,7 @@ impl Participant<'_> {
         max_redirects: u8,
     ) -> Result<Option<ExitCode>, Refusal> {
         let mut code = None;
-        let goes_on = |count: Option<u64>| {
+        let should_continue = |count: Option<u64>| {
             if let Some(count) = count {
                 let urls = wording::plural(count, "URL");
                 local::say(self.shared.messages, &format!("{}: {urls} of the previous round queued", self.name));
@@ -273,7 +273,7 @@ impl Participant<'_> {
             code = Interrupt::pending(&mut self.signals.borrow_mut());
             code.is_none()
         };
-        match requeue(client, self.settings, segments, max_redirects, goes_on) {
+        match requeue(client, self.settings, segments, max_redirects, should_continue) {
             Ok(()) => Ok(code.map(ExitCode::from)),
             Err(RequeueError::Store(fault)) => Err(fault.into()),
             Err(RequeueError::Results(error)) => Err(Refusal::Failed(format!("{segments}: {error}"))),

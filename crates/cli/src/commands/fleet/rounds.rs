@@ -7,7 +7,7 @@ use std::path::Path;
 
 use argiope_core::schedule::keeper::End;
 use argiope_store::cluster::{CrawlRound, FleetClient, FleetSettings, FleetState};
-use argiope_store::segments::{SegmentStore, shown_place};
+use argiope_store::segments::{SegmentStore, redacted_place};
 
 use super::settings::{next_round, place};
 use super::{Refusal, finish};
@@ -22,7 +22,7 @@ pub fn join_round(own: &CommandSettings, mut first: FleetClient, name: &str) -> 
         return Ok(first.with_name(CrawlRound::store_name(name, round)));
     }
     let out = place(&own.crawl)?;
-    let failed = |error: std::io::Error| Refusal::Failed(format!("{}: {error}", shown_place(&out)));
+    let failed = |error: std::io::Error| Refusal::Failed(format!("{}: {error}", redacted_place(&out)));
     let results = SegmentStore::open(&out);
     let rounds = results.rounds().map_err(failed)?;
     if rounds == 0 {
@@ -32,10 +32,10 @@ pub fn join_round(own: &CommandSettings, mut first: FleetClient, name: &str) -> 
     let latest = results.of_round(rounds);
     let start = CrawlStart::read(&out, &latest)?;
     if start.fleet != name {
-        let words = format!("{} holds the crawl {}, not {name}", shown_place(&out), start.fleet);
+        let words = format!("{} holds the crawl {}, not {name}", redacted_place(&out), start.fleet);
         return Err(Refusal::Usage(words));
     }
-    let damaged = || Refusal::Failed(format!("{}: the settings of the crawl cannot be read", shown_place(&out)));
+    let damaged = || Refusal::Failed(format!("{}: the settings of the crawl cannot be read", redacted_place(&out)));
     let settings = start.settings.ok_or_else(damaged)?;
     let mut client = first.with_name(CrawlRound::store_name(name, rounds));
     if !latest.is_final().map_err(failed)? {
@@ -92,5 +92,5 @@ fn in_store(mut client: FleetClient, settings: &FleetSettings, name: &str) -> Re
 pub fn results(name: &str, settings: &FleetSettings) -> Result<SegmentStore, Refusal> {
     let out = Path::new(&settings.out);
     SegmentStore::create(out, settings.round, &about(name, settings))
-        .map_err(|error| Refusal::Failed(format!("{}: {error}", shown_place(out))))
+        .map_err(|error| Refusal::Failed(format!("{}: {error}", redacted_place(out))))
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use argiope_core::rules::Config;
 use argiope_store::cluster::{FleetClient, FleetSettings};
-use argiope_store::segments::{is_object_storage, shown_place};
+use argiope_store::segments::{is_object_storage, redacted_place};
 
 use super::{FleetFlags, PAUSE, Refusal};
 use crate::commands::crawl;
@@ -110,7 +110,7 @@ pub fn place(config: &Config) -> Result<PathBuf, Refusal> {
     let out = config.out.clone().unwrap_or_default();
     if is_object_storage(&out) && out.to_string_lossy().contains('@') {
         // The address would be stored with the crawl and shown in messages.
-        let shown = shown_place(&out);
+        let shown = redacted_place(&out);
         return Err(Refusal::Usage(format!("--out {shown}: give no credentials here; set them in the environment")));
     }
     Ok(if is_object_storage(&out) { out } else { std::path::absolute(&out).unwrap_or(out) })

@@ -56,7 +56,7 @@ impl Conn {
     }
 
     /// Continues decoding consumed input until the decoded body reaches `until`.
-    pub(super) fn unpack_more(&mut self, until: u64, into: &mut dyn Receiver) {
+    pub(super) fn decode_more(&mut self, until: u64, into: &mut dyn Receiver) {
         if !self.has_more_to_unpack() {
             return;
         }

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drip_is_slow_whatever_its_beat() {
+    fn a_trickle_is_too_slow_at_any_interval() {
         for beat in [20, 100, 700, 1_000, 1_500, 1_999] {
             let (limits, mut clock) = (LIMITS(), ReadDeadlines::new(Time::NEVER, at(0)));
             let mut now = 0;
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stall_is_a_stall() {
+    fn a_stalled_body_is_reported_as_idle() {
         let (limits, mut clock) = (LIMITS(), ReadDeadlines::new(Time::NEVER, at(0)));
         assert!(!clock.moved(10, at(100), &limits));
         assert_eq!(clock.body(&limits), at(2_100));
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn enough_is_enough() {
+    fn a_body_at_the_minimum_rate_is_not_slow() {
         let (limits, mut clock) = (LIMITS(), ReadDeadlines::new(at(9_000), at(0)));
         for second in 1..9 {
             assert!(!clock.moved(64, at(second * 1_000), &limits));
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn no_rate_is_asked_for() {
+    fn a_minimum_rate_of_zero_disables_the_check() {
         let limits = Limits { min_rate: 0, ..LIMITS() };
         let mut clock = ReadDeadlines::new(Time::NEVER, at(0));
         for second in 1..100 {

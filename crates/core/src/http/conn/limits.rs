@@ -10,9 +10,9 @@ use std::time::Duration;
 /// How many slow responses must be closed because other requests wait for their slots. The keeper sets the number; each
 /// connection that closes decrements it.
 #[derive(Clone, Debug, Default)]
-pub struct SlotPressure(Arc<AtomicUsize>);
+pub struct SlowResponseQuota(Arc<AtomicUsize>);
 
-impl SlotPressure {
+impl SlowResponseQuota {
     /// Sets how many slow responses must be closed.
     pub fn set(&self, responses: usize) {
         self.0.store(responses, Ordering::Relaxed);
@@ -26,13 +26,13 @@ impl SlotPressure {
 }
 
 /// All values are equal: the pressure is state of a crawl, and must not make two [`Limits`] differ.
-impl PartialEq for SlotPressure {
+impl PartialEq for SlowResponseQuota {
     fn eq(&self, _: &Self) -> bool {
         true
     }
 }
 
-impl Eq for SlotPressure {}
+impl Eq for SlowResponseQuota {}
 
 /// The limits of one exchange, shared by all connections of a crawl.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ pub struct Limits {
     /// Bytes per second that a body must deliver, over a window as long as `idle`; 0 disables the check.
     pub min_rate: u32,
     /// How many slow responses must be closed.
-    pub pressure: SlotPressure,
+    pub pressure: SlowResponseQuota,
 }
 
 impl Default for Limits {
@@ -81,7 +81,7 @@ impl Default for Limits {
             connect: Duration::from_secs(10),
             total: Duration::from_secs(60),
             min_rate: 32,
-            pressure: SlotPressure::default(),
+            pressure: SlowResponseQuota::default(),
         }
     }
 }

@@ -58,7 +58,7 @@ use std::net::IpAddr;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
-use crate::budget::Held;
+use crate::budget::BudgetCharge;
 use crate::outcome::{ErrorKind, Failure, Truncated};
 use crate::time::Time;
 
@@ -69,7 +69,7 @@ pub use coding::CodingDefects;
 #[cfg(test)]
 pub(crate) use coding::ZSTD_WINDOW_LOG;
 pub use head::{Head, Version};
-pub use limits::{Limits, SlotPressure};
+pub use limits::{Limits, SlowResponseQuota};
 #[cfg(test)]
 pub(crate) use tls::MAX_INTERMEDIATES;
 pub use tls::certificate::CertificateSummary;
@@ -89,7 +89,7 @@ pub(in crate::http) use tls::Tls;
 /// Consumes a response.
 pub trait Receiver {
     /// The memory charge for a head that arrives in pieces; `None` if it is not charged to a budget.
-    fn hold_head(&self) -> Option<Held> {
+    fn hold_head(&self) -> Option<BudgetCharge> {
         None
     }
 
@@ -233,7 +233,7 @@ pub struct Conn {
 struct Partial {
     bytes: Vec<u8>,
     /// Their charge to the budget, if the head is long.
-    held: Option<Held>,
+    held: Option<BudgetCharge>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -340,7 +340,7 @@ impl Conn {
 
     /// Starts with the handshake only, because it decides which protocol follows. Then either `ask` is called, or the
     /// other protocol takes over with [`Conn::take_tls`].
-    pub(in crate::http) fn shake_hands(&mut self, deadline_total: Time, now: Time) {
+    pub(in crate::http) fn start_handshake(&mut self, deadline_total: Time, now: Time) {
         self.clock = ReadDeadlines::new(deadline_total, now);
         self.is_deferred = true;
     }
@@ -367,7 +367,7 @@ impl Conn {
     }
 
     /// Ends a response as truncated, even if its body looks complete.
-    pub(in crate::http) fn cut_after_all(&mut self, failure: Failure) {
+    pub(in crate::http) fn truncate_body(&mut self, failure: Failure) {
         self.cut(failure.clone());
         if self.failure.is_none() && self.usage != Usage::Drop {
             self.failure = Some(Box::new(failure));
@@ -477,7 +477,7 @@ impl Conn {
             return bytes.len();
         }
         let until = self.made(into) + DECODE_SLICE;
-        self.unpack_more(until, into);
+        self.decode_more(until, into);
         match self.tls.take() {
             None => self.answer(bytes, until, now, into),
             Some(mut tls) => {
@@ -503,7 +503,7 @@ impl Conn {
 
     /// False if a head that arrives in pieces waits for memory.
     pub fn may_head_grow(&mut self) -> bool {
-        self.partial.as_mut().and_then(|partial| partial.held.as_mut()).is_none_or(Held::may_grow)
+        self.partial.as_mut().and_then(|partial| partial.held.as_mut()).is_none_or(BudgetCharge::may_grow)
     }
 
     /// True if decoding waits for memory that [`Receiver::reserve`] refused. Decoding is retried on the next `feed`,

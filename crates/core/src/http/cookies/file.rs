@@ -1,7 +1,7 @@
 //! Cookie files in the Netscape format of browsers and curl: seven fields per line, separated by tabs.
 
 use super::set_cookie::{MAX_COOKIE, is_control};
-use super::{Cookie, CookieJar, canonical, is_address, is_public_suffix, keeps_promise};
+use super::{Cookie, CookieJar, canonical, has_prefix_attributes, is_address, is_public_suffix};
 
 /// A line that is not a cookie.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -76,7 +76,11 @@ fn read(line: &[u8]) -> Result<Cookie, &'static str> {
         used: 0,
         secure: flag(secure).ok_or("the fourth field is neither TRUE nor FALSE")?,
     };
-    if keeps_promise(&cookie, true) { Ok(cookie) } else { Err("the cookie is not what its __Secure- or __Host- says") }
+    if has_prefix_attributes(&cookie, true) {
+        Ok(cookie)
+    } else {
+        Err("the cookie is not what its __Secure- or __Host- says")
+    }
 }
 
 fn flag(field: &[u8]) -> Option<bool> {

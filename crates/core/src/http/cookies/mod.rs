@@ -136,7 +136,7 @@ impl CookieJar {
             secure: set.secure,
         };
         let is_secure = if cookie.secure { request.secure } else { !set.same_site_none };
-        let is_valid = is_secure && keeps_promise(&cookie, set.path != CookiePath::Default);
+        let is_valid = is_secure && has_prefix_attributes(&cookie, set.path != CookiePath::Default);
         let shadows_secure = !request.secure && self.would_shadow(&cookie);
         is_valid && !shadows_secure && self.insert(cookie, now)
     }
@@ -310,7 +310,7 @@ fn evict(site: &mut Vec<Cookie>, kind: impl Fn(&Cookie) -> bool, most: usize, no
 }
 
 /// True if a cookie has the attributes that its name prefix requires (RFC 6265bis, 4.1.3).
-fn keeps_promise(cookie: &Cookie, path_given: bool) -> bool {
+fn has_prefix_attributes(cookie: &Cookie, path_given: bool) -> bool {
     let says = |text: &[u8], prefix: &str| {
         text.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix.as_bytes()))
     };

@@ -168,7 +168,7 @@ fn secure_cookies_come_and_go_over_https_only() {
 }
 
 #[test]
-fn prefixes_are_kept_to() {
+fn name_prefixes_are_enforced() {
     let good = ["__Secure-a=1; Secure", "__host-a=1; Secure; Path=/", "__Host-a=1; secure; path=/"];
     let bad = [
         "__Secure-a=1",
@@ -204,7 +204,7 @@ fn time_ends_them_and_no_number_is_too_large() {
 }
 
 #[test]
-fn a_cookie_replaces_itself_and_news_is_told() {
+fn a_cookie_replaces_its_earlier_value_and_reports_a_change() {
     let mut jar = CookieJar::default();
     assert!(set(&mut jar, "http://h.example/", "a=1"));
     assert!(!set(&mut jar, "http://h.example/", "a=1"));
@@ -241,7 +241,7 @@ fn no_domain_has_more_than_its_share() {
 }
 
 #[test]
-fn giants_are_not_kept_and_headers_stay_small() {
+fn oversized_cookies_are_rejected_and_headers_are_bounded() {
     let fits = "x".repeat(4095);
     assert!(set(&mut CookieJar::default(), "http://h.example/", &format!("a={fits}")));
     assert!(!set(&mut CookieJar::default(), "http://h.example/", &format!("ab={fits}")));
@@ -353,7 +353,7 @@ proptest! {
     /// Whatever is set, a cookie reaches only its own host and names that share its registrable domain, and the jar's
     /// byte count is correct. Over http no secure cookie is sent.
     #[test]
-    fn cookies_stay_at_home(
+    fn cookies_are_sent_only_within_their_domain(
         sets in proptest::collection::vec((hosts(), hosts(), proptest::bool::ANY, proptest::bool::ANY, 0..4_u8), 1..40),
         to in hosts(),
         https in proptest::bool::ANY,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::FetchStart;
 use super::result::{is_redirect, text};
-use crate::budget::{Held, MemoryPart};
+use crate::budget::{BudgetCharge, MemoryPart};
 use crate::http::conn::request::RequestHead;
 use crate::http::conn::{Conn, ExchangeEnd, Head, Receiver, TlsInfo, Want};
 use crate::http::cookies::CookieHeader;
@@ -59,9 +59,9 @@ pub(super) struct Answer {
     /// The decoded body, if the rules ask for it.
     pub(super) body: Option<Box<HeldBody>>,
     /// The large windows of decoders, charged to the budget.
-    windows: Option<Held>,
+    windows: Option<BudgetCharge>,
     /// A long head and the links of the page, charged to the budget.
-    pub(super) found: Held,
+    pub(super) found: BudgetCharge,
     /// The bytes of the head within `found`.
     head_bytes: usize,
     /// The response hook did not want the body.
@@ -75,13 +75,13 @@ pub(super) struct Answer {
 /// Input that waits to be processed, charged to the budget.
 struct HeldRest {
     bytes: Vec<u8>,
-    held: Held,
+    held: BudgetCharge,
 }
 
 /// The raw bytes of the response for an archive, charged to the budget.
 pub(super) struct RawCapture {
     pub(super) bytes: Vec<u8>,
-    pub(super) held: Held,
+    pub(super) held: BudgetCharge,
 }
 
 /// The bytes of a robots.txt so far.
@@ -101,7 +101,7 @@ pub(super) enum Reader {
 /// A sitemap so far, charged to the budget: fifty thousand URLs take megabytes.
 pub(super) struct SitemapRead {
     pub(super) reader: sitemap::SitemapReader,
-    pub(super) held: Held,
+    pub(super) held: BudgetCharge,
     charged: usize,
 }
 
@@ -197,7 +197,7 @@ impl Page {
             return false;
         }
         let Self { wire, answer, .. } = self;
-        let overdraws = answer.as_ref().and_then(|answer| answer.windows.as_ref()).is_some_and(Held::overdraws);
+        let overdraws = answer.as_ref().and_then(|answer| answer.windows.as_ref()).is_some_and(BudgetCharge::overdraws);
         let (mut of_reader, mut of_body, mut of_links) = (None, None, None);
         if let Some(Answer { reader, body, found, .. }) = answer.as_deref_mut() {
             of_links = (found.bytes() > 0).then_some(found);
@@ -207,19 +207,19 @@ impl Page {
         let of_wire = wire.as_mut().map(|kept| &mut kept.held);
         let mut all = of_wire.into_iter().chain(of_reader).chain(of_body).chain(of_links).peekable();
         // They all belong to the same response: if one of them may overdraw the budget, so may the others.
-        overdraws || all.peek().is_none() || all.any(Held::may_grow)
+        overdraws || all.peek().is_none() || all.any(BudgetCharge::may_grow)
     }
 
     /// Whether this response is the one that may exceed the budget.
     pub(in crate::http) fn overdraws(&self) -> bool {
         let of_wire = self.wire.as_ref().map(|kept| &kept.held);
         let Some(Answer { reader, body, windows, found, .. }) = self.answer.as_deref() else {
-            return of_wire.is_some_and(Held::overdraws);
+            return of_wire.is_some_and(BudgetCharge::overdraws);
         };
         let of_reader = if let Reader::Sitemap(read) = reader { Some(&read.held) } else { None };
         let of_body = body.as_ref().map(|body| &body.held);
         let mut all = of_wire.into_iter().chain(of_reader).chain(of_body).chain(windows).chain([found]);
-        all.any(Held::overdraws)
+        all.any(BudgetCharge::overdraws)
     }
 
     /// Counts the times of the fetch from now on. It waited for the handshake of another job's connection, which says
@@ -248,7 +248,7 @@ impl Page {
 
     /// Counts one more time that the request was not processed. Returns whether it may be sent again without counting
     /// as an attempt.
-    pub(in crate::http) fn may_go_again(&mut self, most: u8) -> bool {
+    pub(in crate::http) fn may_resend(&mut self, most: u8) -> bool {
         self.job.unprocessed = self.job.unprocessed.saturating_add(1);
         self.job.unprocessed <= most
     }
@@ -304,7 +304,7 @@ impl Page {
         }
         let of_body = answer.body.as_ref().map(|body| &body.held);
         let mut others = self.wire.iter().map(|kept| &kept.held).chain(of_body).chain(&answer.windows);
-        let exceeds = others.any(Held::overdraws) || answer.found.overdraw();
+        let exceeds = others.any(BudgetCharge::overdraws) || answer.found.overdraw();
         if exceeds {
             answer.found.grow(more);
         }
@@ -485,7 +485,7 @@ impl Receiver for Page {
         }
     }
 
-    fn hold_head(&self) -> Option<Held> {
+    fn hold_head(&self) -> Option<BudgetCharge> {
         Some(self.rules.budget.hold_for(MemoryPart::Heads))
     }
 
@@ -499,7 +499,7 @@ impl Receiver for Page {
         let of_reader = if let Reader::Sitemap(read) = &answer.reader { Some(&read.held) } else { None };
         let of_body = answer.body.as_ref().map(|body| &body.held);
         let mut others = self.wire.iter().map(|kept| &kept.held).chain(of_reader).chain(of_body);
-        let exceeds = others.any(Held::overdraws) || windows.overdraw();
+        let exceeds = others.any(BudgetCharge::overdraws) || windows.overdraw();
         if exceeds {
             windows.grow(bytes);
         }

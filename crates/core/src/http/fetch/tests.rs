@@ -215,7 +215,7 @@ fn a_compressed_sitemap_that_breaks_keeps_what_came_before() {
 }
 
 #[test]
-fn a_fault_of_ours_is_the_fate_of_one_page() {
+fn a_panic_fails_one_page_only() {
     let lane = LaneId(7);
     let mut fetch = fetch("http://h/", Purpose::Page, |_| {});
     fetch.guarded(|_, _| panic!("a fault"));

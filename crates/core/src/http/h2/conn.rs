@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::budget::Held;
+use crate::budget::BudgetCharge;
 use crate::http::conn::{Limits, Step};
 use crate::outcome::{ErrorKind, Failure};
 use crate::time::Time;
@@ -54,7 +54,7 @@ pub trait StreamEvents {
     }
 
     /// A holder for the bytes of a header block that arrives in pieces, if they are charged to a budget.
-    fn hold_head(&mut self, _key: u32) -> Option<Held> {
+    fn hold_head(&mut self, _key: u32) -> Option<BudgetCharge> {
         None
     }
 

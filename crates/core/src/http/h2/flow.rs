@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_gets_back_what_came() {
+    fn the_connection_window_is_replenished_as_bytes_arrive() {
         let mut window = ConnWindow::new(1_000);
         assert!(window.receive(500));
         assert_eq!(window.grant(), None);

@@ -3,7 +3,7 @@
 //! Frames are parsed incrementally, from pieces of any size. DATA is passed on without being stored; other payloads
 //! need a few bytes; only a header block that is split across reads or frames needs a buffer.
 
-use crate::budget::Held;
+use crate::budget::BudgetCharge;
 use crate::http::fetch::FREE_HEAD;
 use crate::outcome::{ErrorKind, Failure};
 use crate::time::Time;
@@ -49,7 +49,7 @@ struct Block {
     /// Bytes that were skipped because the block is too long, or because its stream has ended.
     skipped: usize,
     /// The charge of `bytes` to the budget, if the block is long.
-    held: Option<Held>,
+    held: Option<BudgetCharge>,
 }
 
 impl Reader {
@@ -59,7 +59,7 @@ impl Reader {
 
     /// False if an incomplete header block waits for memory.
     pub(super) fn may_grow(&mut self) -> bool {
-        self.block.as_mut().and_then(|block| block.held.as_mut()).is_none_or(Held::may_grow)
+        self.block.as_mut().and_then(|block| block.held.as_mut()).is_none_or(BudgetCharge::may_grow)
     }
 }
 

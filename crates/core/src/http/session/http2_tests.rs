@@ -197,7 +197,7 @@ fn a_server_that_wants_http1_gets_it_unless_http2_is_required() {
         let visit = visit(&mut session);
         assert_ne!(visit.facts.outcome, Outcome::Ok);
         let mut session = multiplexed(1, |_| {});
-        if let State::Many(streams) = &mut session.0 {
+        if let State::Http2(streams) = &mut session.0 {
             streams.fall_back();
         }
         feed(&mut session, answer);
@@ -235,7 +235,7 @@ fn limits_and_clocks_are_those_of_http1() {
 }
 
 #[test]
-fn a_stream_that_pauses_is_in_nobodys_way() {
+fn a_paused_stream_does_not_block_others() {
     let page = "<p>0</p>".repeat(1 << 18);
     let packed = gzip(page.as_bytes());
     let mut session = multiplexed(2, |_| {});
@@ -261,7 +261,7 @@ fn a_stream_that_pauses_is_in_nobodys_way() {
 }
 
 #[test]
-fn the_account_of_bytes_is_the_streams_own() {
+fn bytes_are_counted_per_stream() {
     let mut session = multiplexed(1, |_| {});
     let mut bytes = Vec::new();
     push_page(&mut bytes, 1, &[b'x'; 40_000]);

@@ -93,7 +93,7 @@ enum State {
     /// The TLS handshake will select the version of HTTP.
     Undecided(Box<Undecided>),
     /// HTTP/2.
-    Many(Box<Streams>),
+    Http2(Box<Streams>),
     Closed,
 }
 
@@ -127,7 +127,7 @@ impl Session {
             State::Busy(_) | State::Closed => 0,
             State::Idle(_) => 1,
             State::Undecided(undecided) => undecided.free_capacity(),
-            State::Many(streams) => streams.free_capacity(),
+            State::Http2(streams) => streams.free_capacity(),
         }
     }
 
@@ -135,14 +135,14 @@ impl Session {
     pub fn is_idle(&self) -> bool {
         match &self.0 {
             State::Idle(_) => true,
-            State::Many(streams) => streams.is_idle(),
+            State::Http2(streams) => streams.is_idle(),
             State::Busy(_) | State::Undecided(_) | State::Closed => false,
         }
     }
 
     /// Whether this is an HTTP/2 connection. Bytes that arrive while it is idle are control frames, not an error.
     pub fn is_http2(&self) -> bool {
-        matches!(self.0, State::Many(_))
+        matches!(self.0, State::Http2(_))
     }
 
     /// The slot of the connection; `None` once it is closed.
@@ -151,7 +151,7 @@ impl Session {
             State::Busy(fetch) => Some(slot_key(fetch.job())),
             State::Idle(idle) => Some(idle.slot),
             State::Undecided(undecided) => Some(undecided.slot),
-            State::Many(streams) => streams.slot(),
+            State::Http2(streams) => streams.slot(),
             State::Closed => None,
         }
     }
@@ -162,7 +162,7 @@ impl Session {
             State::Busy(fetch) => Some(ConnKey::of(fetch.job())),
             State::Idle(idle) => Some(idle.key),
             State::Undecided(undecided) => Some(undecided.key),
-            State::Many(streams) => streams.key(),
+            State::Http2(streams) => streams.key(),
             State::Closed => None,
         }
     }
@@ -177,7 +177,7 @@ impl Session {
                 undecided.accept(job, rules, start);
                 return Ok(());
             }
-            State::Many(streams) if is_same && streams.free_capacity() > 0 => {
+            State::Http2(streams) if is_same && streams.free_capacity() > 0 => {
                 streams.begin(Page::new(job, Arc::clone(rules), start), now);
                 return Ok(());
             }
@@ -207,7 +207,7 @@ impl Session {
         self.decide(now);
         let fetch = match &mut self.0 {
             State::Busy(fetch) => fetch,
-            State::Many(streams) => return streams.finished(),
+            State::Http2(streams) => return streams.finished(),
             State::Undecided(_) | State::Idle(_) | State::Closed => return None,
         };
         if fetch.step() != Step::Done {
@@ -245,7 +245,7 @@ impl Session {
                     page.restart(now);
                     streams.begin(page, now);
                 }
-                State::Many(Box::new(streams))
+                State::Http2(Box::new(streams))
             }
             Decision::Failed => State::Closed,
         };
@@ -264,7 +264,7 @@ impl Session {
                 step => step,
             },
             State::Undecided(undecided) => undecided.conn.step(),
-            State::Many(streams) => streams.step(),
+            State::Http2(streams) => streams.step(),
             State::Idle(_) => Step::Read,
             State::Closed => Step::Done,
         }
@@ -275,7 +275,7 @@ impl Session {
         match &mut self.0 {
             State::Busy(fetch) => fetch.wrote(count, now),
             State::Undecided(undecided) => undecided.conn.wrote(count, now),
-            State::Many(streams) => streams.wrote(count, now),
+            State::Http2(streams) => streams.wrote(count, now),
             State::Idle(_) | State::Closed => {}
         }
     }
@@ -285,7 +285,7 @@ impl Session {
         match &mut self.0 {
             State::Busy(fetch) => fetch.feed(bytes, now),
             State::Undecided(undecided) => undecided.feed(bytes, now),
-            State::Many(streams) => streams.feed(bytes, now),
+            State::Http2(streams) => streams.feed(bytes, now),
             State::Idle(_) | State::Closed => self.0 = State::Closed,
         }
     }
@@ -295,7 +295,7 @@ impl Session {
         match &mut self.0 {
             State::Busy(fetch) => fetch.closed(now),
             State::Undecided(undecided) => undecided.with(|conn, page| conn.closed(now, page)),
-            State::Many(streams) => streams.closed(now),
+            State::Http2(streams) => streams.closed(now),
             State::Idle(_) | State::Closed => self.0 = State::Closed,
         }
     }
@@ -305,7 +305,7 @@ impl Session {
         match &mut self.0 {
             State::Busy(fetch) => fetch.broke(failure),
             State::Undecided(undecided) => undecided.with(|conn, page| conn.broke(failure, page)),
-            State::Many(streams) => streams.broke(&failure),
+            State::Http2(streams) => streams.broke(&failure),
             State::Idle(_) | State::Closed => self.0 = State::Closed,
         }
     }
@@ -315,7 +315,7 @@ impl Session {
         match &self.0 {
             State::Busy(fetch) => fetch.deadline(),
             State::Undecided(undecided) => undecided.conn.deadline(),
-            State::Many(streams) => streams.deadline(),
+            State::Http2(streams) => streams.deadline(),
             State::Idle(idle) => idle.until,
             State::Closed => Time::NEVER,
         }
@@ -325,7 +325,7 @@ impl Session {
         match &mut self.0 {
             State::Busy(fetch) => fetch.expire(now),
             State::Undecided(undecided) => undecided.with(|conn, page| conn.expire(now, page)),
-            State::Many(streams) => streams.expire(now),
+            State::Http2(streams) => streams.expire(now),
             State::Idle(idle) if now < idle.until => {}
             State::Idle(_) | State::Closed => self.0 = State::Closed,
         }
@@ -335,7 +335,7 @@ impl Session {
     pub fn pause(&self) -> Duration {
         match &self.0 {
             State::Busy(fetch) if !fetch.is_yielding() => BACKPRESSURE_POLL,
-            State::Many(streams) => streams.pause(),
+            State::Http2(streams) => streams.pause(),
             _ => Duration::ZERO,
         }
     }

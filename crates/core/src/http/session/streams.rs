@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::budget::Held;
+use crate::budget::BudgetCharge;
 use crate::http::conn::{Conn, Limits, Receiver as _, Step, Tls};
 use crate::http::fetch::Page;
 use crate::http::h2::{H2Conn, H2Request, StreamEvents, StreamFault, request_block};
@@ -525,7 +525,7 @@ impl StreamEvents for All {
         is_over
     }
 
-    fn hold_head(&mut self, key: u32) -> Option<Held> {
+    fn hold_head(&mut self, key: u32) -> Option<BudgetCharge> {
         self.get(key)?.page.hold_head()
     }
 
@@ -580,7 +580,7 @@ impl Stream {
                 if failure.kind == ErrorKind::Protocol && !conn.has_body() {
                     conn.refuse(failure);
                 } else if failure.kind == ErrorKind::Protocol {
-                    conn.cut_after_all(failure);
+                    conn.truncate_body(failure);
                 } else {
                     conn.broke(failure, page);
                 }
@@ -606,7 +606,7 @@ impl Stream {
                 return Completed::Retry(page.into_job_for(LaneHttp::Http1Only));
             }
             Some(StreamFault::Unprocessed(_))
-                if !page.has_answer() && (has_processed || page.may_go_again(MAX_UNPROCESSED)) =>
+                if !page.has_answer() && (has_processed || page.may_resend(MAX_UNPROCESSED)) =>
             {
                 return Completed::Retry(page.into_job());
             }

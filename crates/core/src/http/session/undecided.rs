@@ -39,7 +39,7 @@ impl Undecided {
     pub(super) fn new(job: Box<Job>, mut conn: Conn, rules: &Arc<Rules>, start: FetchStart, now: Time) -> Self {
         let (slot, key) = (slot_key(&job), ConnKey::of(&job));
         let page = Page::new(job, Arc::clone(rules), start);
-        conn.shake_hands(page.deadline(), now);
+        conn.start_handshake(page.deadline(), now);
         let is_http2_required = rules.http == HttpVersion::Http2;
         Self { conn, page: Some(page), queue: Vec::new(), rest: Vec::new(), slot, key, is_http2_required }
     }

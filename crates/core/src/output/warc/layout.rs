@@ -2,7 +2,7 @@
 
 use hashbrown::HashMap;
 
-use crate::budget::Held;
+use crate::budget::BudgetCharge;
 use crate::output::record::{WarcLocation, WarcPayload};
 use crate::rules::{RobotsPolicy, Rules, WarcCompression};
 
@@ -22,7 +22,7 @@ pub struct ArchiveChunk {
     pub file: Box<str>,
     pub bytes: Vec<u8>,
     /// The share of the budget for the bytes, released when the chunk is dropped.
-    _held: Held,
+    _held: BudgetCharge,
 }
 
 /// Assigns every exchange its location in the archive.

@@ -21,7 +21,7 @@ mod record;
 
 use std::net::IpAddr;
 
-use crate::budget::Held;
+use crate::budget::BudgetCharge;
 use crate::outcome::{ErrorKind, Truncated};
 use crate::page::url::UrlRef;
 use crate::rules::WarcCompression;
@@ -75,7 +75,7 @@ pub struct WarcExchange {
     is_http2: bool,
     compression: WarcCompression,
     /// The compressed bytes, charged to the budget.
-    held: Held,
+    held: BudgetCharge,
 }
 
 /// The identity of a payload.
@@ -97,7 +97,7 @@ impl WarcExchange {
     }
 
     /// Hashes and compresses. The compressed bytes are charged to the budget until they are written.
-    pub fn encode(source: &WarcSource<'_>, mut held: Held) -> Self {
+    pub fn encode(source: &WarcSource<'_>, mut held: BudgetCharge) -> Self {
         let url = source.url.as_str();
         // Two forms may be sent to the same URL within a millisecond.
         let key = source.key ^ source.request_identity;

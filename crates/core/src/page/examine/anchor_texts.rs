@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 /// Limit on the bytes that are kept of the text of one link.
-const MAX_ANCHOR: usize = 512;
+const MAX_TEXT: usize = 512;
 /// Limit on the bytes of all texts of a page. Later links have no text.
-const MAX_ANCHORS: usize = 1 << 20;
+const MAX_TEXTS: usize = 1 << 20;
 
 /// The texts of the links of a page. A link that occurs several times has the first of its texts that is not empty.
 #[derive(Default)]
@@ -25,7 +25,7 @@ impl AnchorTexts {
         self.end();
         if self.raw(link as usize).is_none()
             && let Ok(start) = u32::try_from(self.bytes.len())
-            && self.bytes.len() < MAX_ANCHORS
+            && self.bytes.len() < MAX_TEXTS
         {
             self.open = Some((link, start));
         }
@@ -33,11 +33,11 @@ impl AnchorTexts {
 
     /// Stores the `rel` attribute of a link. Links must come in order: the call is ignored if this link or a later one
     /// already has a `rel` attribute. The number of stored attributes is limited, so that their bytes do not exceed
-    /// `MAX_ANCHORS`.
+    /// `MAX_TEXTS`.
     pub fn set_rel(&mut self, link: u32, rel: &[u8]) {
         let is_new = self.rels.last().is_none_or(|(last, _)| *last < link);
-        if is_new && self.rels.len() * MAX_ANCHOR < MAX_ANCHORS {
-            self.rels.push((link, rel.get(..MAX_ANCHOR).unwrap_or(rel).into()));
+        if is_new && self.rels.len() * MAX_TEXT < MAX_TEXTS {
+            self.rels.push((link, rel.get(..MAX_TEXT).unwrap_or(rel).into()));
         }
     }
 
@@ -54,7 +54,7 @@ impl AnchorTexts {
     /// Adds text to the link that is being read.
     pub fn push(&mut self, text: &[u8]) {
         let Some((_, start)) = self.open else { return };
-        let room = (start as usize + MAX_ANCHOR).saturating_sub(self.bytes.len());
+        let room = (start as usize + MAX_TEXT).saturating_sub(self.bytes.len());
         self.bytes.extend_from_slice(text.get(..room).unwrap_or(text));
     }
 

@@ -76,7 +76,7 @@ fn host_is_the_name_with_or_without_www_at_any_port_and_scheme() {
 }
 
 #[test]
-fn domain_is_what_somebody_registered() {
+fn domain_scope_is_the_registrable_domain() {
     assert_scope(
         "https://shop.example.co.uk/",
         ScopeKind::Domain,
@@ -149,7 +149,7 @@ fn patterns_see_the_url_as_it_is_and_decoded() {
 }
 
 #[test]
-fn depth_and_length_are_limits_that_are_still_inside() {
+fn depth_and_length_limits_are_inclusive() {
     let scope = Scope::new(&[url("https://a.test/")], ScopeKind::Host, &[], &[], Some(2), 20).unwrap();
     let judge = |text, depth| scope.judge(url(text).as_ref(), depth, LinkKind::Anchor);
     assert_eq!(judge("https://a.test/x", 2), ScopeVerdict::Follow);

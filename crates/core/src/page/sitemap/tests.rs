@@ -96,7 +96,7 @@ fn what_is_no_sitemap_says_so() {
 }
 
 #[test]
-fn other_sites_are_left_out_unless_they_vouch() {
+fn urls_of_other_sites_need_a_vouching_robots_txt() {
     let text = b"https://b.a.test/1\nhttps://c.test/2\n";
     let kept = |bounds| read_with(text, bounds).entries.len();
     assert_eq!(kept(SitemapBounds::default()), 1);

@@ -7,7 +7,7 @@ fn normal(text: &str) -> String {
 }
 
 #[test]
-fn one_text_for_one_address() {
+fn equal_urls_have_one_normal_form() {
     for (text, expected) in [
         ("HTTP://Example.COM", "http://example.com/"),
         ("http://example.com:80/", "http://example.com/"),
@@ -54,7 +54,7 @@ fn fragments_and_user_information_never_get_in() {
 }
 
 #[test]
-fn only_the_web_and_only_so_long() {
+fn other_schemes_and_long_urls_are_refused() {
     let parse = |text: &str| Url::parse(text).unwrap_err();
     for text in ["ftp://a/", "file:///etc/passwd", "javascript:alert(1)", "data:,x", "mailto:a@b", "ws://a/"] {
         assert_eq!(parse(text), BadUrl::Scheme, "{text}");

@@ -122,7 +122,7 @@ pub struct Settled {
 
 impl Settled {
     /// Whether this is a robots.txt. It is not a link of the frontier, so the frontier does not have its record.
-    pub fn is_unsettled_site_file(&self) -> bool {
+    pub fn is_robots_txt(&self) -> bool {
         matches!(self.visit.purpose, Purpose::Robots(_))
     }
 }
@@ -211,7 +211,7 @@ impl<F: Frontier> Keeper<F> {
         self.recall_traps()?;
         let rules = Arc::clone(&self.rules);
         let preferred = || rules.roots.iter().filter_map(|root| root.candidates.first());
-        if rules.robots == RobotsPolicy::Ignore && rules.sitemaps == Sitemaps::Usual {
+        if rules.robots == RobotsPolicy::Ignore && rules.sitemaps == Sitemaps::NamedAndDefault {
             // Without robots.txt files, no sitemap is known by name. This adds `/sitemap.xml` of each root's origin.
             for url in preferred() {
                 self.put_sitemaps(&url.origin(), &Robots::default(), now)?;
@@ -248,7 +248,7 @@ impl<F: Frontier> Keeper<F> {
 
     /// Lets the user of the library add links in response to pages: every settled page keeps the crawl open, and
     /// [`Keeper::set_open`] closes it when the user has processed all pages.
-    pub fn set_fed(&mut self) {
+    pub fn keep_open_after_pages(&mut self) {
         self.fed = true;
         self.open = true;
     }
@@ -269,7 +269,7 @@ impl<F: Frontier> Keeper<F> {
             visit.message.retry_after = Some(retry::wait_until(moment, self.clock.at(now).as_second()));
         }
         if let Some((lane, _)) = visit.message.slot {
-            let rested = self.bench.rests_until(lane);
+            let rested = self.bench.backs_off_until(lane);
             self.bench.finish(&visit, now);
             self.note_rest(lane, rested, now)?;
         }

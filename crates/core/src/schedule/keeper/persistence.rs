@@ -128,7 +128,7 @@ impl<F: Frontier> Keeper<F> {
 
     /// Stores a long back-off period of a host. `before` is the end of the period that was stored before.
     pub(super) fn note_rest(&mut self, lane: LaneId, before: Time, now: Time) -> Result<(), StoreError> {
-        let rest = self.bench.rests_until(lane);
+        let rest = self.bench.backs_off_until(lane);
         if rest <= before || rest <= now + MIN_NOTED_PAUSE {
             return Ok(());
         }

@@ -92,7 +92,7 @@ impl<F: Frontier> Keeper<F> {
             return Ok(());
         }
         let page = Url::robots_of(origin);
-        let usual = (self.rules.sitemaps == Sitemaps::Usual).then_some("/sitemap.xml");
+        let usual = (self.rules.sitemaps == Sitemaps::NamedAndDefault).then_some("/sitemap.xml");
         let named = robots.sitemaps().iter().map(|text| &**text);
         let urls = named.chain(usual).filter_map(|text| page.join(text).ok());
         let links = urls.filter_map(|url| self.sitemap_link(url, &page, 0, self.rules.max_redirects)).collect();

@@ -246,7 +246,7 @@ impl LanePace {
     }
 
     /// The end of the back-off after a refusal or a failure.
-    pub fn rests_until(&self) -> Time {
+    pub fn backs_off_until(&self) -> Time {
         self.gate.rest
     }
 

@@ -88,7 +88,7 @@ fn pages_of_one_template_are_of_one_kind() {
 }
 
 #[test]
-fn a_host_whose_answers_wait_for_us_has_fewer_with_us_at_a_time() {
+fn the_local_limit_shrinks_when_responses_wait_here() {
     // Ends `count` requests. The host takes `coming` milliseconds; then the response waits here for `lying`.
     let answers = |pace: &mut LanePace, count: u64, coming: u32, lying: u32| {
         for moment in 0..count {
@@ -135,7 +135,7 @@ fn the_count_of_responses_does_not_overflow() {
 }
 
 #[test]
-fn a_full_window_opens_again_after_a_bad_moment() {
+fn a_full_window_grows_again_after_failures() {
     let mut pace = lane(Pace::Full, |config| config.per_host = Some(8)).pace;
     assert_eq!(pace.width(), 8);
     for _ in 0..8 {
@@ -189,7 +189,7 @@ fn crawl_delay_means_one_connection_and_counts_from_the_robots_txt_itself() {
 fn retry_after_is_obeyed_and_overload_without_it_backs_off_twice_as_long_each_time() {
     let mut pace = lane(Pace::Full, |_| {}).pace;
     end(&mut pace, LoadSignal::Overload(Some(MS * 90_000)), at(0), at(10));
-    assert_eq!((pace.due(), pace.rests_until()), (at(90_010), at(90_010)));
+    assert_eq!((pace.due(), pace.backs_off_until()), (at(90_010), at(90_010)));
     let mut pace = lane(Pace::Full, |_| {}).pace;
     end(&mut pace, LoadSignal::Overload(Some(Duration::ZERO)), at(0), at(10));
     assert_eq!(pace.due(), at(1_010), "a Retry-After of zero still backs off");
@@ -204,14 +204,14 @@ fn retry_after_is_obeyed_and_overload_without_it_backs_off_twice_as_long_each_ti
 }
 
 #[test]
-fn a_few_failures_are_the_pages_own_and_many_make_the_lane_rest_and_then_hopeless() {
+fn repeated_failures_back_off_and_then_give_up_the_host() {
     let mut pace = lane(Pace::Steady, |_| {}).pace;
     for moment in 0..3 {
         end(&mut pace, LoadSignal::Trouble, at(moment), at(moment));
     }
-    assert_eq!(pace.rests_until(), Time::ZERO);
+    assert_eq!(pace.backs_off_until(), Time::ZERO);
     end(&mut pace, LoadSignal::Trouble, at(3), at(3));
-    assert_eq!(pace.rests_until(), at(8_003));
+    assert_eq!(pace.backs_off_until(), at(8_003));
     for moment in 4..9 {
         end(&mut pace, LoadSignal::Trouble, at(moment), at(moment));
     }

@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_without_text_is_like_no_other() {
+    fn a_page_without_text_has_no_likeness() {
         assert_eq!(of(&[]), None);
         assert_eq!(of(&["next"]), None);
         assert_eq!(of(&["\n", "        ".repeat(20).as_str()]), None);

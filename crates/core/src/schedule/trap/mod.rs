@@ -64,7 +64,7 @@ const CUTS: usize = 1_000;
 /// Characters of the example URL of such a place that are kept.
 const EXAMPLE: usize = 1_000;
 /// The limit per host, so that one host does not displace others from the report.
-const CUTS_A_HOST: usize = 64;
+const CUTS_PER_HOST: usize = 64;
 /// The place under which all further skipped links are counted.
 const ELSEWHERE: &str = "elsewhere";
 /// Depth beyond which nearly equal pages are charged. Large sites are wide and shallow; chains of "next" links are deep.
@@ -104,7 +104,7 @@ impl Budgets {
 }
 
 /// Ratio of the budget of a host to that of one of its patterns.
-const PATTERNS_A_HOST: u32 = 16;
+const PATTERNS_PER_HOST: u32 = 16;
 
 /// Why a link was skipped. The names are stable, because records and scripts use them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -628,7 +628,7 @@ impl Traps {
         if of_pattern.as_ref().is_some_and(|charged| **charged >= most) {
             return self.leave_out(rules[0], &pattern, url);
         }
-        if *of_host >= most.saturating_mul(PATTERNS_A_HOST) {
+        if *of_host >= most.saturating_mul(PATTERNS_PER_HOST) {
             return self.leave_out(rules[1], url.host(), url);
         }
         *of_host += 1;
@@ -678,7 +678,7 @@ impl Traps {
             let host = at.split('/').next().unwrap_or(at);
             let host = xxh3_64(host.as_bytes());
             let reported = self.cuts_of_host.get(&host).copied().unwrap_or(0);
-            if self.cuts.len() >= CUTS || reported >= CUTS_A_HOST {
+            if self.cuts.len() >= CUTS || reported >= CUTS_PER_HOST {
                 key.1 = ELSEWHERE.into();
             } else {
                 self.cuts_of_host.insert(host, reported + 1);

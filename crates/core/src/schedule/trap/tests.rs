@@ -54,7 +54,7 @@ fn fresh(from: usize, count: usize) -> Vec<String> {
 }
 
 #[test]
-fn what_pages_with_something_to_say_lead_to_is_free() {
+fn links_on_pages_with_new_text_are_free() {
     let mut crawl = TestCrawl::new(|_| {});
     for number in 0..2_000 {
         let mut links = fresh(number * 5, 8);
@@ -104,7 +104,7 @@ fn the_example_of_a_path_that_repeats_itself_is_that_path() {
 }
 
 #[test]
-fn another_host_may_say_the_same() {
+fn texts_are_compared_within_one_host() {
     let mut crawl = TestCrawl::new(|_| {});
     for lane in 0..200 {
         assert_eq!(crawl.page(lane, "http://h.example/p/1", 1, Some((1, 1)), &fresh(lane as usize * 10, 10)), []);
@@ -121,7 +121,7 @@ fn endless_patterns_are_charged_to_their_host() {
     for number in 0..3_000 {
         crawl.page(0, "http://h.example/", 1, Some((1, 1)), &[name(number)]);
     }
-    assert_eq!(crawl.known.len(), 1 + 64 * PATTERNS_A_HOST as usize);
+    assert_eq!(crawl.known.len(), 1 + 64 * PATTERNS_PER_HOST as usize);
     assert_eq!(crawl.traps.cuts()[0].rule, TrapRule::StaleHost);
 }
 
@@ -148,7 +148,7 @@ fn pages_that_are_nearly_the_same_count_only_far_out() {
 }
 
 #[test]
-fn a_maze_that_never_leads_back_has_an_end() {
+fn a_host_that_links_only_to_unknown_pages_is_limited() {
     let mut crawl = TestCrawl::new(|config| config.trap_budget = 4);
     for number in 0..1_000 {
         // Every page has new text.
@@ -186,7 +186,7 @@ fn a_script_that_serves_a_whole_site_is_not_faceted() {
 }
 
 #[test]
-fn a_domain_has_few_hosts_for_nothing_and_more_for_useful_ones() {
+fn useful_hosts_raise_the_limit_of_their_domain() {
     let mut crawl = TestCrawl::new(|config| {
         config.trap_budget = 64 * 3;
         config.scope = ScopeKind::Domain;
@@ -231,7 +231,7 @@ fn nothing_is_left_out_where_traps_are_ignored() {
 }
 
 #[test]
-fn the_books_have_an_end() {
+fn memory_for_charges_is_bounded() {
     let mut crawl = TestCrawl::new(|_| {});
     for number in 0..10_000usize {
         let word: String = number.to_string().bytes().map(|digit| char::from(digit + 49)).collect();
@@ -291,7 +291,7 @@ fn many_paths_with_many_combinations_do_not_end_the_rule() {
 }
 
 #[test]
-fn no_text_can_be_written_that_is_taken_for_one_of_another_host() {
+fn fingerprints_of_different_hosts_cannot_be_made_to_collide() {
     let mut crawl = TestCrawl::new(|config| config.trap_budget = 1);
     let forged = 7 ^ likeness::mix(0) ^ likeness::mix(1);
     crawl.page(0, "http://bad.example/", 1, Some((forged, forged)), &[]);
@@ -299,7 +299,7 @@ fn no_text_can_be_written_that_is_taken_for_one_of_another_host() {
 }
 
 #[test]
-fn a_host_that_waits_goes_on_waiting_where_an_earlier_run_took_up_many() {
+fn a_waiting_host_stays_waiting_after_a_resume_over_the_limit() {
     let mut domains = Domains::new(1);
     for number in 0..6 {
         domains.recall(&format!("old{number}.example.com"));

@@ -33,7 +33,7 @@ impl Workbench {
             self.wake_due(now);
             let is_held = self.draining || self.paused || self.held_back || self.held_for_share;
             if !is_held && self.in_flight >= self.concurrency {
-                return Next::Wait(self.press_slow_responses(now));
+                return Next::Wait(self.close_slow_responses(now));
             }
             self.admit_unproven(now);
             // Slow responses must be closed only while all unreserved slots are in use.
@@ -50,7 +50,7 @@ impl Workbench {
             let Some(Ready { lane, weight, seq }) = self.queues.pop_ready() else {
                 let Some(check) = self.lift_unused_reserve(now) else { continue };
                 let due = self.queues.first_later().map_or(Time::NEVER, |(time, _)| time).min(check);
-                let due = if self.queues.has_unproven() { due.min(self.press_slow_responses(now)) } else { due };
+                let due = if self.queues.has_unproven() { due.min(self.close_slow_responses(now)) } else { due };
                 return Next::Wait(if self.queues.has_rated() { due.min(self.next_start) } else { due });
             };
             if weight > 0 && self.lanes.get(&lane).is_some_and(|entry| entry.lane.is_without_rules()) {

@@ -186,7 +186,7 @@ impl Workbench {
 
     /// Whether slots are free and no lane in memory can use them.
     fn is_short_of_lanes(&self) -> bool {
-        let is_idle = self.queues.is_nothing_ready() && self.names.is_empty();
+        let is_idle = self.queues.has_no_ready_lane() && self.names.is_empty();
         is_idle && self.decided.is_empty() && self.in_flight + self.resolving < self.concurrency
     }
 
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_that_made_room_are_recalled_before_the_host_is_asked_again() {
+    fn evicted_rules_are_loaded_before_they_are_fetched_again() {
         let mut bench = bench(|config| config.max_memory = Some(Size(64 << 20)));
         let rules = heavy();
         for host in 0..60 {
@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_its_rules_at_hand_goes_first() {
+    fn lanes_with_rules_in_memory_go_first() {
         // The rules are evicted before the lanes enter the ready set, or while they are in it.
         for is_late in [false, true] {
             let mut bench = bench(|config| config.concurrency = 1);
@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn an_origin_that_goes_for_another_is_no_longer_counted() {
+    fn an_origin_beyond_the_limit_is_evicted_and_uncounted() {
         let mut bench = bench(|_| {});
         let most = u16::try_from(MAX_ORIGINS).expect("a few");
         for port in 0..most {
@@ -513,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_evicted_lane_owes_its_host_applies_when_it_returns() {
+    fn delays_of_an_evicted_lane_apply_when_it_returns() {
         let mut bench = bench(|_| {});
         bench.pause_until(LaneId(0), "h0.example", at(3_600));
         bench.set_backlog(LaneId(0), "h0.example", 0, at(0));
@@ -524,7 +524,7 @@ mod tests {
         }
         assert!(!bench.holds(LaneId(0)) && !bench.holds(LaneId(1)), "both are evicted");
         bench.set_backlog(LaneId(0), "h0.example", 0, at(10));
-        assert_eq!(bench.rests_until(LaneId(0)), at(3_600));
+        assert_eq!(bench.backs_off_until(LaneId(0)), at(3_600));
         bench.set_backlog(LaneId(1), "h1.example", 0, at(10));
         bench.add_links(LaneId(1), vec![link(&origin(1, 80))], 0, at(10));
         let Next::Settle(visit) = bench.next(at(10)) else { panic!("it was given up on") };
@@ -549,7 +549,7 @@ mod tests {
         assert_eq!(bench.held(), most as usize - 1);
         assert!(bench.takes_lane(at(0)) && bench.park_lane(at(0)).is_none());
         bench.set_backlog(lane, "h.example", 1, at(1));
-        assert_eq!(bench.rests_until(lane), due, "it still waits");
+        assert_eq!(bench.backs_off_until(lane), due, "it still waits");
     }
 
     #[test]

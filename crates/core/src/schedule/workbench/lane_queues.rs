@@ -102,7 +102,7 @@ impl LaneQueues {
     }
 
     /// Whether no lane may start now or when `--rate` allows a page.
-    pub fn is_nothing_ready(&self) -> bool {
+    pub fn has_no_ready_lane(&self) -> bool {
         self.ready.is_empty() && self.rated.is_empty()
     }
 

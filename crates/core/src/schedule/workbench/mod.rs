@@ -236,8 +236,8 @@ impl Workbench {
     }
 
     /// Until when a lane backs off.
-    pub fn rests_until(&self, id: LaneId) -> Time {
-        self.lanes.get(&id).map_or(Time::ZERO, |entry| entry.lane.pace.rests_until())
+    pub fn backs_off_until(&self, id: LaneId) -> Time {
+        self.lanes.get(&id).map_or(Time::ZERO, |entry| entry.lane.pace.backs_off_until())
     }
 
     /// Applies the delay between requests to a request that an earlier run or another process may have sent `ago`.

@@ -200,7 +200,7 @@ impl Workbench {
 
 /// Why a lane waits for a known time.
 fn reason(lane: &Lane, now: Time) -> WaitReason {
-    if lane.pace.rests_until() > now {
+    if lane.pace.backs_off_until() > now {
         WaitReason::BackOff
     } else if lane.pace.has_crawl_delay() {
         WaitReason::CrawlDelay

@@ -114,9 +114,9 @@ impl Workbench {
 
     /// Called while all slots, or all unreserved slots, are in use. If slow responses hold more than half of all slots
     /// while a quick lane or an unproven lane waits, has the workers close the excess ones. Returns when to count again.
-    pub(super) fn press_slow_responses(&mut self, now: Time) -> Time {
+    pub(super) fn close_slow_responses(&mut self, now: Time) -> Time {
         let is_kept_out = self.queues.has_unproven();
-        if (self.queues.is_nothing_ready() && !is_kept_out) || self.fast_lanes == 0 {
+        if (self.queues.has_no_ready_lane() && !is_kept_out) || self.fast_lanes == 0 {
             self.rules.limits.pressure.set(0);
             return Time::NEVER;
         }

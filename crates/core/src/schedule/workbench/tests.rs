@@ -146,7 +146,7 @@ fn a_request_counts_at_every_address_that_it_may_go_to() {
 }
 
 #[test]
-fn an_address_that_may_not_be_believed_for_long_serves_one_job_at_least() {
+fn an_expired_address_still_serves_the_first_job() {
     let mut bench = bench(|config| config.per_host = Some(1));
     bench.set_backlog(LaneId(0), "h0.example", 0, at(0));
     bench.add_links(LaneId(0), vec![link("http://h0.example/1"), link("http://h0.example/2")], 0, at(0));
@@ -385,7 +385,7 @@ fn a_robots_txt_that_cannot_be_renewed_holds_on_for_an_hour() {
 }
 
 #[test]
-fn what_is_held_and_not_under_way_is_surrendered() {
+fn take_back_returns_all_links_not_in_flight() {
     let mut bench = bench(|_| {});
     stock(&mut bench, 5);
     let mut jobs = fetches(&mut bench, at(0));
@@ -434,7 +434,7 @@ fn answered(bench: &mut Workbench, job: Job, started: Time, took: u64, now: Time
 }
 
 #[test]
-fn where_the_machine_is_the_bottleneck_hosts_that_answer_at_once_leave_room_for_the_others() {
+fn the_local_limit_leaves_slots_for_slower_hosts() {
     let mut bench = bench(|config| (config.pace, config.per_host) = (Pace::Steady, None));
     stock_all(&mut bench, &[(900, &["93.184.216.1"]), (900, &["93.184.216.2"])]);
     let (mut under_way, mut most, mut now) = ([0_usize; 2], [0; 2], 0);

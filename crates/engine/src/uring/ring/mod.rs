@@ -57,7 +57,7 @@ const RING_CHECK_INTERVAL: Duration = Duration::from_millis(2);
 
 /// The kernel ends at least this many cancelled operations per system call on a ring (20 since Linux 6.13, all of them
 /// in older versions).
-const CANCELLED_PER_ENTRY: usize = 16;
+const CANCELLED_PER_CALL: usize = 16;
 
 /// Maximum number of rings per worker.
 const MAX_RINGS: usize = 256;
@@ -190,7 +190,7 @@ impl Park for Rings {
     /// operations are cancelled because the kernel takes quadratic time to drop a ring with many of them.
     fn cancelled(&self) -> io::Result<()> {
         self.rings.borrow().iter().try_for_each(|ring| {
-            let entries = 1 + ring.cancelled.take().div_ceil(CANCELLED_PER_ENTRY);
+            let entries = 1 + ring.cancelled.take().div_ceil(CANCELLED_PER_CALL);
             (0..entries).try_for_each(|_| ring.poll(Some(Duration::ZERO)))
         })
     }

@@ -224,7 +224,7 @@ fn the_end_of_a_worker_cancels_its_pending_receives() {
         let (connections, streams) = connect_all(&rings, &listener, 3 * SUBMISSIONS as usize).await;
         for connection in connections {
             let started = Rc::clone(&started);
-            started.count_in();
+            started.add_unfinished();
             executor.spawn(async move {
                 let (mut receiver, mut is_started) = (connection.receiver(), false);
                 let received = poll_fn(|cx| {
@@ -262,7 +262,7 @@ fn a_wave_larger_than_the_buffers_is_received_with_few_attempts() {
         streams.iter_mut().for_each(|stream| stream.write_all(b"x").unwrap());
         for connection in connections {
             let (polls, queue) = (Rc::clone(&polls), Rc::clone(&queue));
-            queue.count_in();
+            queue.add_unfinished();
             executor.spawn(async move {
                 let mut receiver = connection.receiver();
                 let received = poll_fn(|cx| {

@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_weighs_what_came_for_it_and_the_chain_it_goes_on_from() {
+    fn the_size_of_a_session_includes_received_bytes_and_the_resumed_chain() {
         let sessions = Arc::new(SessionCache::new());
         let conn = ConnSessions::new(&sessions);
         conn.arrived(5_000);

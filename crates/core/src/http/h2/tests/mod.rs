@@ -246,7 +246,7 @@ fn requests_wait_for_the_servers_limit() {
 }
 
 #[test]
-fn no_streams_at_all_are_a_matter_of_time() {
+fn requests_wait_while_the_server_allows_no_stream() {
     let mut conn = conn();
     let mut events = Events::default();
     conn.feed(&Server::default().settings(&[(setting::MAX_CONCURRENT_STREAMS, 0)]).0, NOW, &mut events);
@@ -287,7 +287,7 @@ fn interim_heads_continuations_padding_priority_and_trailers() {
 }
 
 #[test]
-fn heads_that_cannot_be_are_errors_of_the_stream() {
+fn malformed_heads_are_stream_errors() {
     let heads: [&[(&str, &str)]; 4] = [
         &[(":status", "200"), ("Content-Type", "text/html")],
         &[(":status", "200"), ("connection", "close")],
