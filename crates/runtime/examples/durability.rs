@@ -1,4 +1,4 @@
-//! What durability costs: the same crawl with the frontier in memory and with a crawl directory, in turns.
+//! Measures what durability costs: the same crawl with the frontier in memory and with a crawl directory, alternately.
 //!
 //! `cargo build --release -p argiope-practice && cargo run --release -p argiope-runtime --example durability -- [PAGES] [ROUNDS]`
 //!
@@ -84,8 +84,8 @@ fn crawl<F: argiope_runtime::writer_thread::CommitFrontier + Send + 'static>(
     rules: Rules,
 ) -> Result<u64, Fault> {
     let (engine, clock) = (engine_kind(config.engine), Clock::start());
-    let setting = CrawlSetup { frontier, rules: Arc::new(rules), engine, clock, consumer, target, open: false };
-    Ok(KeeperHandle::start(setting)?.join()?.tally.pages())
+    let setup = CrawlSetup { frontier, rules: Arc::new(rules), engine, clock, consumer, target, open: false };
+    Ok(KeeperHandle::start(setup)?.join()?.tally.pages())
 }
 
 /// Records as a crawl without a directory writes them.

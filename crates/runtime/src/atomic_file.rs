@@ -1,4 +1,4 @@
-//! [`AtomicFile`]: a file that the user asked for, written under a temporary name and renamed when it is complete.
+//! [`AtomicFile`]: a file that is written under a temporary name and renamed when it is complete.
 //!
 //! Invariant: a symbolic link under the final name is replaced, never followed; an incomplete file never has the final
 //! name; no other file is touched. The exception is a device or a pipe (`/dev/stdout`), which is written to directly.
@@ -10,20 +10,21 @@ use std::path::{Path, PathBuf};
 
 /// A file being written.
 pub struct AtomicFile {
-    /// None once the file has its final name.
+    /// `None` once [`AtomicFile::rename_into_place`] has closed it.
     file: Option<File>,
-    /// The temporary path; none if the file is written in place.
+    /// The temporary path; `None` if the file is written in place.
     temporary: Option<PathBuf>,
     path: PathBuf,
 }
 
 impl AtomicFile {
+    /// Creates the temporary file, in the folder of `path`. A device or a pipe is opened instead.
     pub fn create(path: &Path) -> io::Result<Self> {
-        let whole = path.to_owned();
+        let final_path = path.to_owned();
         if path.metadata().is_ok_and(|meta| !meta.is_file()) {
-            // This also refuses a directory, with the error of the system.
+            // A device or a pipe. For a directory, the system returns an error.
             let file = File::options().write(true).open(path)?;
-            return Ok(Self { file: Some(file), temporary: None, path: whole });
+            return Ok(Self { file: Some(file), temporary: None, path: final_path });
         }
         if path.file_name().is_none() {
             return Err(io::ErrorKind::IsADirectory.into());
@@ -31,7 +32,7 @@ impl AtomicFile {
         // A unique name. It is short, so that it is valid even if the final name has the maximum length.
         let temporary = path.with_file_name(format!(".{:016x}.part", crate::unpredictable()));
         let file = File::options().write(true).create_new(true).open(&temporary)?;
-        Ok(Self { file: Some(file), temporary: Some(temporary), path: whole })
+        Ok(Self { file: Some(file), temporary: Some(temporary), path: final_path })
     }
 
     /// Renames the complete file to its final name.
@@ -64,9 +65,9 @@ impl AtomicFile {
 }
 
 /// Opens a file for writing, and creates it if needed. Its contents are kept; a symbolic link is refused.
-pub fn open_new(path: &Path) -> io::Result<File> {
-    let no_links = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0);
-    let opened = File::options().write(true).create(true).truncate(false).custom_flags(no_links).open(path);
+pub fn open_or_create(path: &Path) -> io::Result<File> {
+    let no_follow = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0);
+    let opened = File::options().write(true).create(true).truncate(false).custom_flags(no_follow).open(path);
     opened.map_err(|error| match path.is_symlink() {
         true => io::Error::new(error.kind(), "it is a symbolic link; name the file it points to"),
         false => error,
@@ -86,7 +87,7 @@ impl Write for AtomicFile {
 impl Drop for AtomicFile {
     fn drop(&mut self) {
         if let Some(temporary) = self.temporary.take() {
-            // It was never completed.
+            // The file was not completed.
             let _ = fs::remove_file(temporary);
         }
     }
@@ -98,7 +99,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn a_link_is_replaced_and_not_followed() {
+    fn a_symbolic_link_is_replaced_and_not_followed() {
         let folder = tempfile::tempdir().unwrap();
         let [victim, link] = ["victim", "link"].map(|name| folder.path().join(name));
         fs::write(&victim, "precious").unwrap();
@@ -122,14 +123,14 @@ mod tests {
     }
 
     #[test]
-    fn open_new_refuses_a_symbolic_link() {
+    fn open_or_create_refuses_a_symbolic_link() {
         let folder = tempfile::tempdir().unwrap();
         let [file, link] = ["file", "link"].map(|name| folder.path().join(name));
-        open_new(&file).unwrap().write_all(b"kept").unwrap();
-        open_new(&file).unwrap();
+        open_or_create(&file).unwrap().write_all(b"kept").unwrap();
+        open_or_create(&file).unwrap();
         assert_eq!(fs::read_to_string(&file).unwrap(), "kept");
         symlink(&file, &link).unwrap();
-        assert_eq!(open_new(&link).unwrap_err().to_string(), "it is a symbolic link; name the file it points to");
+        assert_eq!(open_or_create(&link).unwrap_err().to_string(), "it is a symbolic link; name the file it points to");
     }
 
     #[test]
@@ -138,14 +139,14 @@ mod tests {
         let path = folder.path().join("file");
         fs::write(&path, "old").unwrap();
         let mut temporary = AtomicFile::create(&path).unwrap();
-        temporary.write_all(b"ha").unwrap();
+        temporary.write_all(b"incomplete").unwrap();
         drop(temporary);
         assert_eq!(fs::read_to_string(&path).unwrap(), "old");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
     #[test]
-    fn devices_are_written_to_and_folders_are_not() {
+    fn a_device_is_written_to_and_a_folder_is_refused() {
         AtomicFile::write(Path::new("/dev/null"), "x").unwrap();
         let folder = tempfile::tempdir().unwrap();
         assert!(AtomicFile::write(folder.path(), "x").is_err());

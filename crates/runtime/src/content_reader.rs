@@ -14,7 +14,9 @@ pub struct ContentReader {
     extraction: Extraction,
     /// How often each field was found.
     tally: Mutex<Tally>,
+    /// Whether to extract the main text as plain text.
     text: bool,
+    /// Whether to extract the main text as Markdown.
     markdown: bool,
 }
 
@@ -28,25 +30,25 @@ impl ContentReader {
     /// The reader for these settings; `None` if they request no content.
     pub fn of(config: &Config) -> Result<Option<Self>, ConfigError> {
         let extraction = extraction(&config.extract, config.extract_file.as_deref())?;
-        let wanted = !extraction.is_empty() || config.text || config.markdown;
-        Ok(wanted.then(|| Self::new(extraction, config.text, config.markdown)))
+        let has_output = !extraction.is_empty() || config.text || config.markdown;
+        Ok(has_output.then(|| Self::new(extraction, config.text, config.markdown)))
     }
 }
 
 /// The extraction rules of the command line and of a file together.
 pub fn extraction(rules: &[String], file: Option<&Path>) -> Result<Extraction, ConfigError> {
-    let bad = |key, value: String, problem: String| ConfigError { key, value, problem };
+    let config_error = |key, value: String, problem: String| ConfigError { key, value, problem };
     let mut all = Extraction::default();
     for rule in rules {
         let parsed = Extraction::from_rules([rule]).and_then(|parsed| all.merge(parsed));
-        parsed.map_err(|error| bad("extract", rule.clone(), error.message))?;
+        parsed.map_err(|error| config_error("extract", rule.clone(), error.message))?;
     }
     if let Some(path) = file {
         let name = path.display().to_string();
         let text = std::fs::read_to_string(path)
-            .map_err(|error| bad("extract-file", name.clone(), format!("the file cannot be read: {error}")))?;
+            .map_err(|error| config_error("extract-file", name.clone(), format!("the file cannot be read: {error}")))?;
         let parsed = Extraction::from_toml(&text, &name).and_then(|parsed| all.merge(parsed));
-        parsed.map_err(|error| bad("extract-file", name, error.to_string()))?;
+        parsed.map_err(|error| config_error("extract-file", name, error.to_string()))?;
     }
     Ok(all)
 }

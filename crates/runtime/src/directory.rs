@@ -1,4 +1,4 @@
-//! Opens a crawl directory: finds its path, checks that the settings match, and continues its output files.
+//! Opens a crawl directory: finds its path, checks that the settings match, and finds out where each output file is continued.
 //!
 //! The same command finds the same directory and resumes the crawl. The settings that decide which pages are crawled
 //! are stored with the first commit. A command that changes the roots, the robots policy or the like is refused. If it
@@ -27,6 +27,7 @@ pub struct Directory {
     pub notes: Vec<String>,
     /// Whether scope, depth or patterns differ from those of the last run.
     pub has_changes: bool,
+    /// The log, the output files and the lock, for the writer threads.
     folder: LockedDirectory,
 }
 
@@ -40,13 +41,13 @@ impl Directory {
         // Continue a recrawl that was interrupted while its links were queued.
         directory.requeue()?;
         if !changes.is_empty() {
-            directory.judge_again(rules, config, &changes)?;
+            directory.apply_changes(rules, config, &changes)?;
         }
         Ok(directory)
     }
 
     /// Applies changed settings to the known links. Adds messages about the changes to `notes`.
-    fn judge_again(&mut self, rules: &Rules, config: &Config, changes: &[SettingChange]) -> Result<(), StoreError> {
+    fn apply_changes(&mut self, rules: &Rules, config: &Config, changes: &[SettingChange]) -> Result<(), StoreError> {
         let queued = rejudge::rejudge(&self.path, &mut self.frontier, rules, config, changes)?;
         let mut progress = self.progress()?;
         progress.scope_changed = true;
@@ -71,16 +72,16 @@ impl Directory {
     /// Like [`Self::open`], after removing the files of an earlier crawl; returns their names.
     pub fn start_over(path: &Path, rules: &Rules, config: &Config) -> Result<(Self, Vec<String>), StoreError> {
         check_is_directory(path)?;
-        let outside = config.jsonl.as_deref().and_then(|jsonl| output_name(path, jsonl).ok());
+        let records = config.jsonl.as_deref().and_then(|jsonl| output_name(path, jsonl).ok());
         let (opened, removed) =
-            disk::start_over(path, &settings(rules, config), outside.as_deref(), frontier_memory(rules))?;
+            disk::start_over(path, &settings(rules, config), records.as_deref(), frontier_memory(rules))?;
         Ok((Self::of(path, opened)?, removed))
     }
 
     fn of(path: &Path, opened: disk::OpenedDirectory) -> Result<Self, StoreError> {
         let disk::OpenedDirectory { frontier, writer, resumed, upgraded, notes, lock, changes: _ } = opened;
         let files: Arc<dyn Files> = Arc::new(disk::OsFiles::new(path));
-        // Earlier formats did not list the report among the files of the crawl.
+        // A directory of an earlier format does not say whether this crawl wrote the report.
         if !upgraded && !frontier.makes(disk::REPORT) {
             refuse_foreign_report(path)?;
         }
@@ -95,7 +96,7 @@ impl Directory {
         Ok(Self { path: path.to_owned(), frontier, resumed, notes, has_changes: false, folder })
     }
 
-    /// Whether nothing is left to crawl.
+    /// Whether the directory holds an earlier crawl that has no work left.
     pub fn is_finished(&self) -> bool {
         self.resumed && self.frontier.counts().known > 0 && self.frontier.is_done()
     }
@@ -132,10 +133,11 @@ impl Directory {
         self.frontier.requeue_failed_roots()
     }
 
-    /// Queues the pages again that the reader of an earlier run had not processed; returns how many. They count anew for
-    /// the limit on pages.
+    /// Queues the pages again that the user of the library had not processed when an earlier run ended; returns how
+    /// many. They do not count twice towards the limit on pages.
     pub fn requeue_unread(&mut self) -> Result<u64, StoreError> {
         let progress = self.progress()?;
+        // `fetched` of these pages count towards the limit on pages.
         let UnreadPages { pages, fetched } = progress.unread;
         if pages == 0 {
             return Ok(0);
@@ -174,7 +176,8 @@ impl Directory {
             }
             return Ok(OutputFile { name, hash });
         }
-        let length = atomic_file::open_new(path).and_then(|file| file.metadata()).map_err(|error| fail(&error))?.len();
+        let length =
+            atomic_file::open_or_create(path).and_then(|file| file.metadata()).map_err(|error| fail(&error))?.len();
         if length > 0 {
             let message =
                 format!("{} exists and was not written by this crawl; remove it or name another file", path.display());
@@ -198,6 +201,7 @@ impl Directory {
         jsonl: Option<OutputFile>,
         first_line: Vec<u8>,
     ) -> Result<(DiskFrontier, OutputTarget), StoreError> {
+        // From now on the report is a file of this crawl, which later runs may overwrite.
         self.frontier.keep_made(disk::REPORT)?;
         let target = OutputTarget { folder: Some(self.folder), jsonl, first_line: Some(first_line) };
         Ok((self.frontier, target))
@@ -225,7 +229,7 @@ fn check_is_directory(path: &Path) -> Result<(), StoreError> {
 }
 
 /// The path of the crawl directory: `--out`, or `./HOST.crawl` with the host and port of the first root.
-pub fn place(config: &Config, rules: &Rules) -> PathBuf {
+pub fn directory_path(config: &Config, rules: &Rules) -> PathBuf {
     if let Some(out) = &config.out {
         return out.clone();
     }
@@ -286,7 +290,7 @@ fn settings(rules: &Rules, config: &Config) -> CrawlSettings {
         .collect();
     roots.sort_unstable();
     roots.dedup();
-    let yes_if = |is: bool| if is { vec!["yes".to_owned()] } else { Vec::new() };
+    let yes_if = |is_set: bool| if is_set { vec!["yes".to_owned()] } else { Vec::new() };
     let sitemaps = match rules.sitemaps {
         Sitemaps::None => "none",
         Sitemaps::Named => "named in robots.txt",

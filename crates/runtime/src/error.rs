@@ -11,7 +11,7 @@ use argiope_core::schedule::frontier::StoreError;
 
 /// Why a crawl could not start, or stopped before its end.
 ///
-/// The type is opaque, so that new causes are not breaking changes: ask with [`Error::is_config`], [`Error::is_store`],
+/// The type is opaque, so that new causes are not breaking changes. Test the cause with [`Error::is_config`], [`Error::is_store`],
 /// [`Error::is_input`], [`Error::is_sink`], [`Error::is_engine`] and [`Error::is_internal`]. A failure of a single page is never an
 /// `Error`: it is the page's outcome.
 #[derive(Clone, Debug)]
@@ -76,13 +76,14 @@ impl Error {
         Self { cause: Cause::Input(Arc::new(error)) }
     }
 
-    /// The user's own output failed; `when` is "at" and a URL, or the like.
+    /// The user's own output failed. `when` completes "the sink failed", for example "at http://h/".
     pub fn sink(when: &str, source: Box<dyn std::error::Error + Send + Sync>) -> Self {
         let message = format!("the sink failed {when}: {source}").into();
         Self { cause: Cause::Sink { message, source: Arc::from(source) } }
     }
 
-    /// The same error in other words, for example with the names of methods in place of flags.
+    /// The same error in other words, for example with the names of methods in place of flags. `reword` replaces
+    /// messages, `rename` the names of settings.
     #[must_use]
     pub fn reworded(self, reword: impl Fn(&str) -> String, rename: impl Fn(&'static str) -> &'static str) -> Self {
         let cause = match self.cause {
@@ -142,7 +143,7 @@ impl Error {
         if let Cause::Store(error) = &self.cause { Some(error) } else { None }
     }
 
-    /// What to do about it.
+    /// What the user can do about the error.
     pub fn advice(&self) -> &'static str {
         match &self.cause {
             Cause::Config(_) => "correct the setting and start again",
@@ -171,7 +172,7 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &self.cause {
-            // `Display` shows these errors themselves, so the source is theirs.
+            // `Display` already shows these errors, so the source is the source of each.
             Cause::Config(error) => error.source(),
             Cause::Input(error) => error.source(),
             Cause::Store(error) => error.source(),

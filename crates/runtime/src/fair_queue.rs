@@ -11,7 +11,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 
-/// The work that a turn allows; most items cost less.
+/// The credit that a host gets with each turn, in units of work. Most items cost less.
 const TURN_ALLOWANCE: usize = 256;
 
 /// A queue of items with costs, by host.
@@ -25,8 +25,8 @@ pub(crate) struct FairQueue<H, T> {
 struct HostItems<T> {
     /// Items and their costs.
     items: VecDeque<(T, usize)>,
-    /// The credit of the host, in units of work.
-    earned: usize,
+    /// Units of work that the host may use in its next turn.
+    credit: usize,
 }
 
 impl<H, T> Default for FairQueue<H, T> {
@@ -45,21 +45,23 @@ impl<H: Copy + Eq + Hash, T> FairQueue<H, T> {
         match self.waiting.entry(host) {
             Entry::Occupied(mut entry) => entry.get_mut().items.push_back((item, work)),
             Entry::Vacant(entry) => {
-                entry.insert(HostItems { items: VecDeque::from([(item, work)]), earned: 0 });
+                entry.insert(HostItems { items: VecDeque::from([(item, work)]), credit: 0 });
                 self.hosts.push_back(host);
             }
         }
     }
 
+    /// Takes the next item of the host whose turn it is.
     pub fn pop(&mut self) -> Option<T> {
         loop {
             let host = self.hosts.pop_front()?;
             let is_alone = self.hosts.is_empty();
             let Entry::Occupied(mut entry) = self.waiting.entry(host) else { return None };
-            let HostItems { items, earned } = entry.get_mut();
-            *earned += TURN_ALLOWANCE;
+            let HostItems { items, credit } = entry.get_mut();
+            *credit += TURN_ALLOWANCE;
             let work = items.front().map_or(0, |(_, work)| *work);
-            if work > *earned && !is_alone {
+            // A host without competitors does not wait for credit.
+            if work > *credit && !is_alone {
                 self.hosts.push_back(host);
                 continue;
             }
@@ -68,7 +70,7 @@ impl<H: Copy + Eq + Hash, T> FairQueue<H, T> {
                 entry.remove();
             } else {
                 // Unused credit is not carried over. A host is served one item per turn.
-                *earned = 0;
+                *credit = 0;
                 self.hosts.push_back(host);
             }
             return item;
@@ -81,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_of_each_host_and_then_the_next() {
+    fn hosts_take_turns_with_one_item_each() {
         let mut queue = FairQueue::default();
         assert!(queue.is_empty() && queue.pop().is_none());
         for (host, item) in [('a', 1), ('a', 2), ('a', 3), ('b', 4), ('c', 5), ('b', 6)] {
@@ -96,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn much_work_waits_while_others_have_little() {
+    fn an_expensive_item_waits_while_other_hosts_are_served() {
         let mut queue = FairQueue::default();
         (0..3).for_each(|item| queue.push('h', item, 4 * TURN_ALLOWANCE));
         (10..30).for_each(|item| queue.push('g', item, 50));

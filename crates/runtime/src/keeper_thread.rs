@@ -35,7 +35,7 @@ use crate::writer_thread::{CommitBatch, CommitFrontier, CommitQueue, OutputTarge
 /// How many visits are processed before new jobs are handed out. With a larger number, fast hosts would delay all
 /// others.
 const VISITS_PER_ROUND: usize = 4;
-/// How often memory use is reported to the memory account.
+/// How often memory use is reported to the memory budget.
 const MEMORY_CHECK_INTERVAL: Duration = Duration::from_millis(200);
 /// The minimum memory for host names, even if `--max-memory` is smaller.
 const MIN_HOST_BYTES: u64 = 1 << 20;
@@ -50,12 +50,12 @@ pub enum KeeperMessage {
     Feed(Vec<Link>),
     /// Fetch this robots.txt, but no pages of its host.
     Robots(Url),
-    /// The reader of the visits has processed this many pages.
+    /// The user of the library has processed this many pages since the start.
     Read(u64),
-    /// The crawl waits for more links until there are as many [`KeeperMessage::Release`]s.
+    /// Keeps the crawl open for more links, until every `Hold` is followed by a [`KeeperMessage::Release`].
     Hold,
     Release,
-    /// The reader takes no more pages.
+    /// The reader takes no more pages. The crawl does not wait for it.
     Detach,
     /// A commit is durable.
     Durable(CommitBatch),
@@ -69,16 +69,17 @@ pub enum KeeperMessage {
     Host(Box<str>, Sender<Option<HostStatus>>),
     /// Apply a command of the user to the running crawl, and answer whether it was applied.
     Control(Control, Sender<Result<(), String>>),
-    /// End now.
+    /// End now, without waiting for the jobs in flight.
     Leave,
-    /// The frontier has news.
+    /// Wakes the keeper, because `Frontier::news` has something to return.
     Wake,
 }
 
 /// Receives the settled visits once they are durable, to print, count or show them.
 pub trait VisitConsumer: Send {
+    /// Called for each settled visit, in order.
     fn take(&mut self, settled: Settled);
-    /// A record that does not belong to a visit: the start or the end of a run.
+    /// Called for a record that does not belong to a visit: the start or the end of a run.
     fn line(&mut self, _line: &[u8]) {}
     /// A batch is complete: flush what readers may be waiting for.
     fn flush(&mut self);
@@ -166,20 +167,20 @@ struct KeeperLoop<F> {
     tally: CrawlTally,
     /// `--max-time`.
     deadline: Time,
-    /// How long the crawl waits for the requests in flight after it was told to stop.
+    /// How long the crawl waits for the requests in flight after [`KeeperMessage::Stop`].
     drain_time: Duration,
     rules: Arc<Rules>,
-    /// When the drain time ends; [`Time::NEVER`] before the crawl was told to stop.
+    /// When the drain time ends; [`Time::NEVER`] before [`KeeperMessage::Stop`].
     drain_until: Time,
     /// How many pages were passed to the consumer, or are about to be.
     delivered: u64,
     /// Whether a user of the library reads the pages and may add links.
     open: bool,
-    /// The pages that the reader has not processed, in order: whether each was fetched.
+    /// One entry for each page that the reader has not processed, in order: whether the page was fetched.
     unread: VecDeque<bool>,
-    /// The reader takes no more pages.
+    /// Whether the reader takes no more pages.
     reader_left: bool,
-    /// How often the crawl is held open.
+    /// The number of [`KeeperMessage::Hold`]s that were not released.
     holds: usize,
     next_memory_check: Time,
     /// `--max-disk`.
@@ -188,14 +189,14 @@ struct KeeperLoop<F> {
     visits: FairQueue<Option<LaneId>, Box<Visit>>,
     /// Jobs collected for each worker.
     batches: Vec<Vec<Job>>,
-    /// Jobs whose requests must not be sent twice, such as forms. Each was marked as sent in the log, and is handed out
-    /// when the log is durable up to this position.
+    /// Jobs whose requests must not be sent twice, such as forms. Each is marked as sent in the log. It is handed out
+    /// when the log is durable up to the position beside it.
     unsent: Vec<(u64, Job)>,
     /// Whether the run begins and ends with a record.
     has_run_records: bool,
 }
 
-/// The engine could not be started.
+/// The error for an engine that could not be started.
 fn no_engine(error: std::io::Error) -> Error {
     Error::engine(format!("the engine could not be started: {error}"), Some(error))
 }
@@ -238,7 +239,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
         }));
         let to_keeper = inbox.clone();
         keeper.frontier_mut().set_waker(FrontierWaker::new(move || {
-            // A keeper that has ended needs no news.
+            // Sending fails if the keeper has ended. Then it needs no news.
             let _ = to_keeper.send(KeeperMessage::Wake);
         }));
         if let Some(folder) = &target.folder {
@@ -253,9 +254,9 @@ impl<F: CommitFrontier> KeeperLoop<F> {
         let first_line = target.first_line.take();
         let has_run_records = first_line.is_some();
         let mut commits = CommitQueue::new(target, consumer, inbox.clone(), rules.max_memory);
-        commits.announce(keeper.frontier_mut())?;
+        commits.prepare_first_commit(keeper.frontier_mut())?;
         if let Some(line) = first_line {
-            commits.line(line, keeper.frontier_mut(), clock.now())?;
+            commits.add_line(line, keeper.frontier_mut(), clock.now())?;
         }
         // Wait for the workers only now, because nothing above needs them.
         pool.wait_ready().map_err(no_engine)?;
@@ -293,7 +294,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
         if mode == StopMode::Now {
             self.pool.end(mode);
         }
-        // Requests that were not sent may be sent by the next run.
+        // Requests that were not sent are queued again, without a try, so that the next run sends them.
         let unsent = std::mem::take(&mut self.unsent).into_iter();
         let end = end.and_then(|end| {
             for (_, job) in unsent {
@@ -313,7 +314,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
             if has_run_records {
                 let changes = keeper.progress().changes;
                 let last = run_lines::last(&tally.outcomes, left, tally.bytes, end, elapsed, changes, keeper.cuts());
-                commits.line(last, keeper.frontier_mut(), clock.now())?;
+                commits.add_line(last, keeper.frontier_mut(), clock.now())?;
             }
             keeper.note_progress(clock.now())?;
             commits.send_last(keeper.frontier_mut())?;
@@ -341,7 +342,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
                 Order::Fetch(job) if !job.link.is_repeatable() => {
                     self.keeper.frontier_mut().mark_sent(&job.link)?;
                     self.unsent.push((self.keeper.frontier().log_end(), job));
-                    self.commits.touch(now);
+                    self.commits.request_commit(now);
                 }
                 Order::Fetch(job) => {
                     self.assign(job);
@@ -377,6 +378,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
         }
     }
 
+    /// Hands out jobs and processes messages until the crawl ends; returns why it ended.
     fn run(&mut self, messages: &Receiver<KeeperMessage>) -> Result<End, Error> {
         loop {
             let now = self.clock.now();
@@ -390,9 +392,9 @@ impl<F: CommitFrontier> KeeperLoop<F> {
                     return Ok(end);
                 }
             };
-            self.commits.wake()?;
+            self.commits.send_first_commit()?;
             self.collect_settled(now)?;
-            if self.commits.is_time(now) {
+            if self.commits.should_send(now) {
                 self.note_unread();
                 self.keeper.note_progress(now)?;
                 self.commits.send(self.keeper.frontier_mut())?;
@@ -411,9 +413,8 @@ impl<F: CommitFrontier> KeeperLoop<F> {
                     None => messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
                     Some(span) => messages.recv_timeout(span),
                 };
-                let Ok(first) = first else {
-                    continue;
-                };
+                // The time is over: start the next round of the loop.
+                let Ok(first) = first else { continue };
                 if self.receive(first)? {
                     return Ok(End::Interrupted);
                 }
@@ -427,9 +428,9 @@ impl<F: CommitFrontier> KeeperLoop<F> {
         }
     }
 
-    /// Processes at most `most` visits that have arrived.
-    fn process_visits(&mut self, most: usize, now: Time) -> Result<(), Error> {
-        for _ in 0..most {
+    /// Processes at most `max_visits` visits that have arrived.
+    fn process_visits(&mut self, max_visits: usize, now: Time) -> Result<(), Error> {
+        for _ in 0..max_visits {
             let Some(visit) = self.visits.pop() else { break };
             if self.has_disk_room(&visit, now)? {
                 self.keeper.finished(visit, now)?;
@@ -448,8 +449,8 @@ impl<F: CommitFrontier> KeeperLoop<F> {
         self.collect_settled(now)
     }
 
-    /// Delivers the last pages of a crawl directory and waits until the reader has processed them, or has left: the last
-    /// commit says which pages the next run has to deliver again.
+    /// Delivers the last pages, and waits until the reader has processed them or has left. The last commit to the crawl
+    /// directory then says which pages the next run has to deliver again.
     fn wait_for_reader(&mut self, messages: &Receiver<KeeperMessage>) -> Result<(), Error> {
         if !self.open || !self.commits.is_durable() {
             return Ok(());
@@ -475,7 +476,8 @@ impl<F: CommitFrontier> KeeperLoop<F> {
         }
     }
 
-    /// Lets the crawl end when no work is left, unless the reader has pages to process or it is held open.
+    /// Updates whether the crawl stays open when no work is left. It does while the reader has pages to process, and
+    /// while the user holds it open.
     fn update_open(&mut self) {
         if self.open {
             self.keeper.set_open(self.holds > 0 || (!self.unread.is_empty() && !self.reader_left));
@@ -483,9 +485,9 @@ impl<F: CommitFrontier> KeeperLoop<F> {
     }
 
     /// Processes one message; returns whether to end at once.
-    fn receive(&mut self, messages: KeeperMessage) -> Result<bool, Error> {
+    fn receive(&mut self, message: KeeperMessage) -> Result<bool, Error> {
         let now = self.clock.now();
-        match messages {
+        match message {
             KeeperMessage::Visits(visits) => {
                 for visit in visits {
                     let cost = processing_cost(&visit);
@@ -497,14 +499,14 @@ impl<F: CommitFrontier> KeeperLoop<F> {
             KeeperMessage::Feed(links) => drop(self.keeper.put(links, now)?),
             KeeperMessage::Robots(url) => self.keeper.ask_robots(url, now)?,
             KeeperMessage::Read(count) => {
-                // Count settled visits that are about to be delivered, too.
+                // Update `delivered` first: it must include the visits that are already settled.
                 self.collect_settled(now)?;
                 let left = usize::try_from(self.delivered.saturating_sub(count)).unwrap_or(usize::MAX);
                 if left < self.unread.len() {
                     self.unread.drain(..self.unread.len() - left);
                     if self.commits.is_durable() {
                         // The next commit says that these pages were processed.
-                        self.commits.touch(now);
+                        self.commits.request_commit(now);
                     }
                 }
                 self.update_open();
@@ -522,7 +524,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
                 self.reader_left = true;
                 self.update_open();
             }
-            KeeperMessage::Durable(batch) => self.commits.durable(&batch, self.keeper.frontier_mut())?,
+            KeeperMessage::Durable(batch) => self.commits.mark_durable(&batch, self.keeper.frontier_mut())?,
             KeeperMessage::Fault(fault) => return Err(fault),
             KeeperMessage::Stop(end) => {
                 self.keeper.stop(end);
@@ -530,7 +532,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
             }
             KeeperMessage::Status(answer) => {
                 // The receiver may be gone.
-                let _ = answer.send(status::take(&self.keeper, &mut self.tally, &self.rules, now));
+                let _ = answer.send(status::compute(&self.keeper, &mut self.tally, &self.rules, now));
             }
             KeeperMessage::Host(name, answer) => {
                 let _ = answer.send(status::host_named(&self.keeper, &name, now));
@@ -563,9 +565,9 @@ impl<F: CommitFrontier> KeeperLoop<F> {
         for mut settled in self.keeper.take_settled() {
             self.tally.count(&settled.visit);
             let bytes = settled.visit.heap_bytes();
-            if let Some(held) = &mut settled.visit.message.held {
+            if let Some(charge) = &mut settled.visit.message.held {
                 // Until they are written, the record and the links are also in the buffer of the log.
-                held.resize(bytes + settled.line.len() * 2 + settled.visit.message.found.bytes());
+                charge.resize(bytes + settled.line.len() * 2 + settled.visit.message.found.bytes());
             }
             if settled.visit.is_page() {
                 self.delivered += 1;
@@ -573,12 +575,12 @@ impl<F: CommitFrontier> KeeperLoop<F> {
                     self.unread.push_back(settled.visit.is_fetched_page());
                 }
             }
-            self.commits.visit(settled, self.keeper.frontier_mut(), now)?;
+            self.commits.add_visit(settled, self.keeper.frontier_mut(), now)?;
         }
         Ok(())
     }
 
-    /// Checks `--max-disk`. Near the limit the crawl drains: pages in flight are still written if they fit.
+    /// Checks `--max-disk`. Near the limit, no more requests start, and pages in flight are still written if they fit.
     fn check_disk(&mut self, now: Time) {
         let unwritten = self.commits.outstanding_bytes();
         if self.disk.as_mut().is_some_and(|disk| disk.is_near(unwritten, now)) {
@@ -607,8 +609,9 @@ impl<F: CommitFrontier> KeeperLoop<F> {
         Ok(fits)
     }
 
-    /// Reports memory use to the memory account. The frontier moves links beyond its share to disk, but host names stay
-    /// in memory. So near the limit, links to unknown hosts are rejected and counted.
+    /// Reports memory use to the [`Budget`](argiope_core::budget::Budget). The frontier moves links beyond its share to
+    /// disk, but host names stay in memory. Therefore links to unknown hosts are rejected, and counted, when host names
+    /// use three eighths of the limit.
     fn check_memory(&mut self, now: Time) {
         if now < self.next_memory_check {
             return;
@@ -640,7 +643,7 @@ mod tests {
     }
 
     #[test]
-    fn visits_that_have_come_are_taken_up_when_time_is_over() {
+    fn visits_that_arrived_before_the_deadline_are_still_processed() {
         const PAGES: usize = 40;
         let config = Config {
             roots: (0..PAGES).map(|page| format!("http://93.184.216.1/{page}")).collect(),
@@ -652,18 +655,18 @@ mod tests {
         let (inbox, messages) = channel();
         let setup = CrawlSetup {
             frontier: MemoryFrontier::new(0),
-            rules: Arc::new(config.compile(0).expect("settings that make sense")),
+            rules: Arc::new(config.compile(0).expect("the settings are valid")),
             engine: EngineKind::Threads,
             clock: Clock::start(),
             consumer: Discard,
             target: OutputTarget::default(),
             open: false,
         };
-        let mut running = KeeperLoop::new(setup, &inbox).expect("threads");
+        let mut running = KeeperLoop::new(setup, &inbox).expect("the engine starts");
         running.deadline = Time::ZERO;
         let mut visits = Vec::new();
         loop {
-            match running.keeper.next(Time::ZERO).expect("nothing fails in memory") {
+            match running.keeper.next(Time::ZERO).expect("a frontier in memory does not fail") {
                 Order::Fetch(job) => {
                     let slot = Some((job.lane, job.slot));
                     let mut visit = Visit::bare(job.link, job.purpose, Outcome::Ok, Time::ZERO);
@@ -679,15 +682,17 @@ mod tests {
             }
         }
         assert_eq!(visits.len(), PAGES);
-        // Some are queued, and some have only just arrived.
-        running.receive(KeeperMessage::Visits(visits.split_off(PAGES / 2))).expect("nothing fails in memory");
+        // Half of the visits are in the fair queue. The other half is still in the inbox.
+        running
+            .receive(KeeperMessage::Visits(visits.split_off(PAGES / 2)))
+            .expect("a frontier in memory does not fail");
         inbox.send(KeeperMessage::Visits(visits)).expect("the receiver is alive");
-        let end = running.run(&messages).expect("nothing fails in memory");
+        let end = running.run(&messages).expect("a frontier in memory does not fail");
         assert_eq!((end, running.keeper.progress().pages), (End::MaxTime, 0));
-        running.process_rest(&messages).expect("nothing fails in memory");
+        running.process_rest(&messages).expect("a frontier in memory does not fail");
         assert_eq!((running.keeper.progress().pages, running.delivered), (PAGES as u64, PAGES as u64));
         assert_eq!(running.keeper.unfinished(), 0);
         running.pool.shut_down(StopMode::Now);
-        running.commits.end().expect("nothing fails in memory");
+        running.commits.end().expect("a frontier in memory does not fail");
     }
 }

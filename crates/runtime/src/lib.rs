@@ -1,6 +1,6 @@
 //! Connects the parts of a crawl: keeper thread, writer thread, crawl directory and the machine's files.
 //!
-//! This crate is plumbing for the library `argiope` and the command `argiope-cli`. Its API has no stability promise.
+//! The library `argiope` and the command `argiope-cli` are built on this crate. Its API is not stable.
 
 pub mod atomic_file;
 pub mod content_reader;
@@ -32,7 +32,7 @@ pub fn rules(config: &Config) -> Result<Rules, ConfigError> {
         fingerprint_key: unpredictable(),
         tls: trust::source(config)?,
         cookies: cookies::initial(config)?,
-        proxies: Some(proxies::located(config)?),
+        proxies: Some(proxies::load(config)?),
         max_memory: machine_memory::default_limit(),
     })?;
     let reader = content_reader::ContentReader::of(config)?;

@@ -18,12 +18,13 @@ fn cgroup_limit(mount: &Path, membership: &str) -> Option<u64> {
         let mut fields = line.splitn(3, ':').skip(1);
         let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
         let (folder, file) = match controllers {
+            // cgroup version 2 has a single hierarchy, whose list of controllers is empty.
             "" => (mount.to_owned(), "memory.max"),
             _ if controllers.split(',').any(|name| name == "memory") => (mount.join("memory"), "memory.limit_in_bytes"),
             _ => continue,
         };
-        // A limit of a group applies to all groups within it. In a container, the mount may be the group's own folder,
-        // and the empty ancestor covers that case.
+        // A limit of a group applies to all groups within it. The last ancestor is the empty path, which is the mount
+        // itself. In a container, the mount may be the folder of the group.
         let path = Path::new(path.trim_start_matches('/'));
         for group in path.ancestors() {
             let text = std::fs::read_to_string(folder.join(group).join(file)).unwrap_or_default();

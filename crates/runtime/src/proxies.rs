@@ -6,13 +6,14 @@ use argiope_core::http::proxy::{Proxies, Proxy, literal};
 use argiope_core::rules::{Config, ConfigError};
 
 /// The proxies for these settings. Their names are resolved now, so that a mistake is reported before the crawl starts.
-pub fn located(config: &Config) -> Result<Proxies, ConfigError> {
+pub fn load(config: &Config) -> Result<Proxies, ConfigError> {
     // A variable that is not UTF-8 cannot name a proxy.
     let mut proxies = Proxies::new(config.proxy.as_deref(), |name| std::env::var(name).ok())?;
     proxies.locate(look_up)?;
     Ok(proxies)
 }
 
+/// The addresses of a proxy.
 fn look_up(proxy: &Proxy) -> Result<Vec<IpAddr>, ConfigError> {
     if let Some(address) = literal(&proxy.host) {
         return Ok(vec![address]);

@@ -35,11 +35,13 @@ pub fn rejudge(
     let is_admitted =
         |rules: &Rules, url: UrlRef<'_>, depth, kind| rules.scope.judge(url, depth, kind) == ScopeVerdict::Follow;
     let mut queued = frontier.requeue_skipped(|link| is_admitted(rules, link.url.as_ref(), link.depth, link.kind))?;
-    let Ok(old) = earlier(config, changes).compile(0) else { return Ok(queued) };
+    // Only the scope of the old rules is used, so any fingerprint key will do.
+    let Ok(old) = settings_before(config, changes).compile(0) else { return Ok(queued) };
     let depths = depths(directory, rules)?;
     LinkGraph::open(directory, GraphRound::Latest)?.pages(|page| {
         let Ok(source) = Url::parse(page.source) else { return Ok(()) };
         let depth = if page.is_sitemap { Some(0) } else { depths.get(&fingerprint(&source, rules)).copied() };
+        // A page without a depth forbids following its links.
         let Some(depth) = depth else { return Ok(()) };
         for edge in page.edges() {
             let is_followed = edge.kind.is_page() || (rules.assets && edge.kind == LinkKind::Asset);
@@ -56,6 +58,7 @@ pub fn rejudge(
             }
             let (via, kind) = (Some(&source), edge.kind);
             let link = LinkRef { url, via, depth, redirects: rules.max_redirects, tries: 0, kind, request: None };
+            // `offer` returns a lane if the URL was not known.
             queued += u64::from(frontier.offer(link)?.is_some());
         }
         Ok::<(), StoreError>(())
@@ -64,7 +67,7 @@ pub fn rejudge(
 }
 
 /// The settings before the changes.
-fn earlier(config: &Config, changes: &[SettingChange]) -> Config {
+fn settings_before(config: &Config, changes: &[SettingChange]) -> Config {
     let mut config = config.clone();
     for SettingChange { name, before, .. } in changes {
         match name.as_str() {
@@ -106,9 +109,10 @@ fn depths(directory: &Path, rules: &Rules) -> Result<HashMap<u64, u32>, StoreErr
     Ok(depths)
 }
 
+/// Whether the record may have `"nofollow":true`. Avoids parsing most records.
 fn mentions_nofollow(line: &[u8]) -> bool {
-    const WORD: &[u8] = b"\"nofollow\":true";
-    line.windows(WORD.len()).any(|window| window == WORD)
+    const FIELD: &[u8] = b"\"nofollow\":true";
+    line.windows(FIELD.len()).any(|window| window == FIELD)
 }
 
 fn fingerprint(url: &Url, rules: &Rules) -> u64 {

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_line_says_how_it_ended() {
+    fn the_last_line_has_the_reason_of_the_end() {
         let outcomes = [(Outcome::Ok, 3), (Outcome::Robots, 1)].into_iter().collect();
         let line = last(&outcomes, 7, 1_000, End::MaxPages, Duration::from_micros(1_234_567), None, Vec::new());
         assert_eq!(

@@ -19,13 +19,13 @@ use argiope_core::{Time, Url};
 /// The time window over which rates are computed.
 const RATE_WINDOW: Duration = Duration::from_secs(5);
 /// The maximum number of busiest hosts in a status.
-const BUSIEST: usize = 50;
+const MAX_BUSIEST: usize = 50;
 /// The maximum number of slowest hosts in a status.
-const SLOWEST: usize = 5;
+const MAX_SLOWEST: usize = 5;
 /// The maximum number of errors in a status.
-const ERRORS: usize = 50;
+const MAX_ERRORS: usize = 50;
 /// The maximum number of requests in flight in a status.
-const CURRENT: usize = 10;
+const MAX_CURRENT: usize = 10;
 
 /// The counters of the keeper.
 #[derive(Clone, Debug, Default)]
@@ -38,8 +38,8 @@ pub struct CrawlTally {
     pub bytes: u64,
     /// The latest errors, the newest first.
     errors: VecDeque<RecentError>,
-    /// Time, pages and bytes at the last calls of `rates`, for the rates of the last seconds.
-    past: VecDeque<(Time, u64, u64)>,
+    /// Time, pages and bytes at the last calls of `rates`, the oldest first.
+    samples: VecDeque<(Time, u64, u64)>,
 }
 
 impl CrawlTally {
@@ -60,7 +60,7 @@ impl CrawlTally {
             *self.error_kinds.entry(error.kind).or_default() += 1;
         }
         if visit.facts.error.is_some() || matches!(visit.facts.outcome, Outcome::HttpError | Outcome::Failed) {
-            self.errors.truncate(ERRORS - 1);
+            self.errors.truncate(MAX_ERRORS - 1);
             self.errors.push_front(RecentError {
                 url: visit.link.url.as_str().into(),
                 outcome: visit.facts.outcome,
@@ -76,17 +76,17 @@ impl CrawlTally {
         self.outcomes.fetched()
     }
 
-    /// Pages and bytes per second.
+    /// Pages and bytes per second since the oldest sample, which is about [`RATE_WINDOW`] old. Adds a sample.
     fn rates(&mut self, now: Time) -> (f64, f64) {
-        if self.past.is_empty() {
-            self.past.push_back((Time::ZERO, 0, 0));
+        if self.samples.is_empty() {
+            self.samples.push_back((Time::ZERO, 0, 0));
         }
         let (pages, bytes) = (self.pages(), self.bytes);
-        self.past.push_back((now, pages, bytes));
-        while self.past.len() > 2 && self.past.front().is_some_and(|(at, ..)| now - *at > RATE_WINDOW) {
-            self.past.pop_front();
+        self.samples.push_back((now, pages, bytes));
+        while self.samples.len() > 2 && self.samples.front().is_some_and(|(at, ..)| now - *at > RATE_WINDOW) {
+            self.samples.pop_front();
         }
-        let Some((at, old_pages, old_bytes)) = self.past.front().copied() else {
+        let Some((at, old_pages, old_bytes)) = self.samples.front().copied() else {
             return (0.0, 0.0);
         };
         let span = (now - at).as_secs_f64();
@@ -99,7 +99,7 @@ impl CrawlTally {
 
 /// The state of the crawl, without memory and disk use. The caller measures these ([`measure`]), because that is too
 /// slow for the keeper.
-pub fn take<F: Frontier>(keeper: &Keeper<F>, tally: &mut CrawlTally, rules: &Rules, now: Time) -> Status {
+pub fn compute<F: Frontier>(keeper: &Keeper<F>, tally: &mut CrawlTally, rules: &Rules, now: Time) -> Status {
     let (pages_per_second, bytes_per_second) = tally.rates(now);
     let bench = keeper.bench();
     let mut busiest = Vec::new();
@@ -109,13 +109,13 @@ pub fn take<F: Frontier>(keeper: &Keeper<F>, tally: &mut CrawlTally, rules: &Rul
         if in_flight == 0 && queued == 0 {
             continue;
         }
-        keep_top(&mut busiest, BUSIEST, ((in_flight, queued), id));
+        keep_top(&mut busiest, MAX_BUSIEST, ((in_flight, queued), id));
         if let Some(typical) = lane.pace.typical().filter(|_| in_flight > 0) {
-            keep_top(&mut slowest, SLOWEST, (typical, id));
+            keep_top(&mut slowest, MAX_SLOWEST, (typical, id));
         }
     }
     let host = |id| host_status(bench, id, now);
-    let current = current(busiest.iter().filter_map(|(_, id)| bench.lane(*id)), now);
+    let current = longest_fetches(busiest.iter().filter_map(|(_, id)| bench.lane(*id)), now);
     let busiest: Vec<HostStatus> = busiest.into_iter().filter_map(|(_, id)| host(id)).collect();
     Status {
         state: match (bench.is_draining(), bench.is_paused()) {
@@ -176,15 +176,15 @@ fn host_status(bench: &Workbench, id: LaneId, now: Time) -> Option<HostStatus> {
 }
 
 /// The requests of these lanes that have been in flight longest.
-fn current<'a>(lanes: impl Iterator<Item = &'a Lane>, now: Time) -> Vec<CurrentFetch> {
-    let mut oldest: Vec<(Time, &Url)> = Vec::with_capacity(CURRENT + 1);
+fn longest_fetches<'a>(lanes: impl Iterator<Item = &'a Lane>, now: Time) -> Vec<CurrentFetch> {
+    let mut oldest: Vec<(Time, &Url)> = Vec::with_capacity(MAX_CURRENT + 1);
     for (url, started) in lanes.flat_map(Lane::flights) {
-        if oldest.len() >= CURRENT && oldest.last().is_some_and(|(last, _)| *last <= started) {
+        if oldest.len() >= MAX_CURRENT && oldest.last().is_some_and(|(last, _)| *last <= started) {
             continue;
         }
         let place = oldest.partition_point(|(other, _)| *other <= started);
         oldest.insert(place, (started, url));
-        oldest.truncate(CURRENT);
+        oldest.truncate(MAX_CURRENT);
     }
     oldest.iter().map(|(started, url)| CurrentFetch { url: url.as_str().into(), elapsed: now - *started }).collect()
 }
@@ -200,14 +200,14 @@ pub fn measure(status: &mut Status, directory: Option<&Path>) {
     status.disk_bytes = directory.map_or(0, argiope_store::disk::folder_size);
 }
 
-/// Keeps the largest entries, the largest first.
-fn keep_top<T: Ord + Copy>(top: &mut Vec<T>, most: usize, entry: T) {
-    if top.len() >= most && top.last().is_some_and(|last| *last >= entry) {
+/// Inserts an entry into a list of the `max_len` largest entries, the largest first.
+fn keep_top<T: Ord + Copy>(top: &mut Vec<T>, max_len: usize, entry: T) {
+    if top.len() >= max_len && top.last().is_some_and(|last| *last >= entry) {
         return;
     }
     let place = top.partition_point(|other| *other > entry);
     top.insert(place, entry);
-    top.truncate(most);
+    top.truncate(max_len);
 }
 
 /// The host that the crawl waits for, and why.
@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_that_were_not_requested_do_not_count() {
+    fn pages_that_were_not_requested_do_not_count_as_fetched() {
         let visit = |outcome| {
             let link = Link::root(Url::parse("http://h/").expect("an address"), 1);
             Visit::not_fetched(link, outcome, None, Time::ZERO)
@@ -255,16 +255,16 @@ mod tests {
     #[test]
     fn only_the_latest_errors_are_kept() {
         let mut tally = CrawlTally::default();
-        for number in 0..3 * ERRORS {
+        for number in 0..3 * MAX_ERRORS {
             let link = Link::root(Url::parse(&format!("http://h/{number}")).expect("an address"), 1);
             tally.count(&Visit::not_fetched(link, Outcome::Failed, None, Time::ZERO));
         }
-        assert_eq!(tally.errors.len(), ERRORS);
+        assert_eq!(tally.errors.len(), MAX_ERRORS);
         assert_eq!(&*tally.errors[0].url, "http://h/149");
     }
 
     #[test]
-    fn the_largest_are_kept_in_order() {
+    fn the_largest_entries_are_kept_in_order() {
         let mut top = Vec::new();
         [3, 9, 1, 7, 8, 2].into_iter().for_each(|number| keep_top(&mut top, 3, number));
         assert_eq!(top, [9, 8, 7]);

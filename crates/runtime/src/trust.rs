@@ -11,13 +11,13 @@ use argiope_core::rules::{Config, ConfigError};
 pub fn source(config: &Config) -> Result<TlsSource, ConfigError> {
     let mut trust = Trust { insecure: config.insecure, ..Trust::default() };
     if let Some(path) = &config.ca_cert {
-        trust.pinned = authorities(&read("ca-cert", path)?).map_err(|why| fault("ca-cert", path, why))?;
+        trust.pinned = authorities(&read("ca-cert", path)?).map_err(|why| config_error("ca-cert", path, why))?;
         trust.roots.clone_from(&trust.pinned);
     }
     if let (Some(cert), Some(key)) = (&config.cert, &config.key) {
         let identity = ClientIdentity::read(&read("cert", cert)?, &read("key", key)?).map_err(|wrong| match wrong {
-            ClientIdentityError::Certificate(why) => fault("cert", cert, why),
-            ClientIdentityError::Key(why) => fault("key", key, why),
+            ClientIdentityError::Certificate(why) => config_error("cert", cert, why),
+            ClientIdentityError::Key(why) => config_error("key", key, why),
         })?;
         trust.identity = Some(identity);
     }
@@ -25,7 +25,7 @@ pub fn source(config: &Config) -> Result<TlsSource, ConfigError> {
         if !trust.insecure {
             trust.roots.extend(system_roots());
         }
-        trust.compile(time_of_day)
+        trust.compile(unix_time)
     }))
 }
 
@@ -39,14 +39,14 @@ fn system_roots() -> Vec<Vec<u8>> {
     }
 }
 
-fn time_of_day() -> Duration {
+fn unix_time() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
 fn read(key: &'static str, path: &Path) -> Result<Vec<u8>, ConfigError> {
-    std::fs::read(path).map_err(|error| fault(key, path, error.to_string()))
+    std::fs::read(path).map_err(|error| config_error(key, path, error.to_string()))
 }
 
-fn fault(key: &'static str, path: &Path, problem: String) -> ConfigError {
+fn config_error(key: &'static str, path: &Path, problem: String) -> ConfigError {
     ConfigError { key, value: path.display().to_string(), problem }
 }

@@ -1,4 +1,4 @@
-//! A panic in the consumer of the records: the crawl learns of it at once, not at its end.
+//! A panic in the consumer of the records ends the crawl at once.
 
 use std::sync::Arc;
 
@@ -10,28 +10,28 @@ use argiope_runtime::keeper_thread::{CrawlSetup, KeeperHandle, VisitConsumer};
 use argiope_runtime::writer_thread::OutputTarget;
 use argiope_store::MemoryFrontier;
 
-struct Faulty;
+struct PanickingConsumer;
 
-impl VisitConsumer for Faulty {
+impl VisitConsumer for PanickingConsumer {
     fn take(&mut self, _settled: Settled) {
-        panic!("a fault of ours, on purpose");
+        panic!("the consumer panics on purpose");
     }
 
     fn flush(&mut self) {}
 }
 
 #[test]
-fn a_writer_that_panics_ends_the_crawl() {
+fn a_panic_in_the_writer_thread_ends_the_crawl() {
     let site = Site::http("127.5.3.1:0").expect("a loopback address");
     // The second page hangs for much longer than a test may take.
     let site = site.page("/", Response::links(["/hang"])).page("/hang", Response::hang());
     let root = site.url("/");
     let _web = PracticeWeb::new().site(site).start().expect("the practice web starts");
     let config = Config { roots: vec![root], ..Config::default() };
-    let rules = Arc::new(argiope_runtime::rules(&config).expect("settings that make sense"));
+    let rules = Arc::new(argiope_runtime::rules(&config).expect("the settings are valid"));
     let (frontier, engine) = (MemoryFrontier::new(rules.fingerprint_key), EngineKind::Tokio);
     let (clock, target) = (Clock::start(), OutputTarget::default());
-    let setting = CrawlSetup { frontier, rules, engine, clock, consumer: Faulty, target, open: false };
-    let fault = KeeperHandle::start(setting).expect("it starts").join().expect_err("the records are lost");
+    let setup = CrawlSetup { frontier, rules, engine, clock, consumer: PanickingConsumer, target, open: false };
+    let fault = KeeperHandle::start(setup).expect("it starts").join().expect_err("the panic is an error of the crawl");
     assert!(fault.is_internal() && fault.to_string().contains("while records were written"), "{fault}");
 }

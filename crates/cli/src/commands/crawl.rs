@@ -37,7 +37,7 @@ const NO_ROOT: u8 = 4;
 pub fn run(settings: &CommandSettings) -> Result<ExitCode, UsageError> {
     let rules = settings.rules()?;
     let config = &settings.crawl;
-    let directory = directory::place(config, &rules);
+    let directory = directory::directory_path(config, &rules);
     let is_stream = |path: &Option<PathBuf>| path.as_deref() == Some(Path::new("-"));
     if is_stream(&config.csv) && is_stream(&config.jsonl) {
         return Err(UsageError("--csv and --jsonl cannot both write to standard output".to_owned()));
@@ -70,7 +70,7 @@ pub fn run(settings: &CommandSettings) -> Result<ExitCode, UsageError> {
 fn in_directory(settings: &CommandSettings, rules: Rules) -> Result<ExitCode, Error> {
     let CommandSettings { crawl: config, messages } = settings;
     let messages = *messages;
-    let path = directory::place(config, &rules);
+    let path = directory::directory_path(config, &rules);
     let (mut directory, removed) = if config.fresh {
         Directory::start_over(&path, &rules, config)?
     } else {

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use argiope_runtime::atomic_file::open_new;
+use argiope_runtime::atomic_file::open_or_create;
 
 use super::standard_output;
 
@@ -45,7 +45,7 @@ impl RecordStream {
         }
         let name = visible(&path.display().to_string()).into_owned();
         // A device may be named by a symbolic link (`/dev/stdout`); a file may not.
-        let opened = if Self::is_stream(path) { File::options().write(true).open(path) } else { open_new(path) };
+        let opened = if Self::is_stream(path) { File::options().write(true).open(path) } else { open_or_create(path) };
         let file = opened.map_err(|error| format!("{name} cannot be written: {error}"))?;
         // Devices and pipes have no length.
         let length = file.metadata().map_or(0, |meta| if meta.is_file() { meta.len() } else { 0 });

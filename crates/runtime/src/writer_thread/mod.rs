@@ -9,7 +9,7 @@
 //! The second, the writer thread,
 //!
 //! 2. writes and syncs the frame: from here on the commit is durable,
-//! 3. tells the keeper,
+//! 3. sends [`KeeperMessage::Durable`] to the keeper,
 //! 4. passes the visits to the consumer, so that everything printed or streamed is durable.
 //!
 //! So the outputs of a commit are synced while the frame of the previous commit is synced. On a slow disk, this doubles
@@ -19,7 +19,7 @@
 //! lost nor duplicated.
 //!
 //! Invariant: when a commit starts, an output file holds exactly the bytes of all commits before it. So the keeper
-//! knows all positions in output files in advance.
+//! can compute all positions in output files in advance.
 
 mod frontier;
 mod progress;
@@ -50,10 +50,10 @@ use crate::keeper_thread::{KeeperMessage, VisitConsumer};
 const COMMIT_AFTER: Duration = Duration::from_millis(100);
 /// A commit is due after this many visits.
 const COMMIT_VISITS: usize = 256;
-/// A commit is due after about this many bytes, or fewer with a low memory limit.
+/// A commit is due after about this many bytes.
 const COMMIT_BYTES: usize = 4 << 20;
-/// A commit is due after the memory limit divided by this, if that is less than [`COMMIT_BYTES`].
-const COMMIT_PART: u64 = 64;
+/// With a low memory limit, a commit is due after the limit divided by this, in bytes.
+const COMMIT_MEMORY_DIVISOR: u64 = 64;
 /// The lower bound of the bytes after which a commit is due.
 const MIN_COMMIT_BYTES: usize = 256 << 10;
 /// Maximum number of commits in progress, one for each thread. While there are this many, further events are added to
@@ -63,16 +63,17 @@ const MAX_IN_PROGRESS: usize = 2;
 /// While the disk is behind, a commit is due after this many visits. No requests start in that state, so few further
 /// visits arrive to fill a larger commit.
 const COMMIT_VISITS_BEHIND: usize = COMMIT_VISITS / 4;
-/// Requests in flight count as outstanding visits, because they may end before the disk has caught up. They count at
-/// most up to the limit of outstanding visits divided by this.
-const IN_FLIGHT_PART: usize = 8;
+/// Requests in flight count as outstanding visits, because they may end before the disk has caught up. At most the
+/// limit of outstanding visits divided by this is counted for them.
+const IN_FLIGHT_DIVISOR: usize = 8;
 /// Backpressure: if the next commit grows to this many times its usual size, the keeper blocks until the writer takes
 /// it.
 const MAX_GROWTH: usize = 8;
-/// The maximum number of queued commits without a crawl directory, where commits are small.
+/// The maximum number of queued commits of a crawl without a crawl directory. Its commits are small, because each is
+/// sent at once.
 const MAX_QUEUED: usize = 64;
 
-/// The outputs of a crawl. The default is none.
+/// The outputs of a crawl. The default has none.
 #[derive(Default)]
 pub struct OutputTarget {
     pub folder: Option<LockedDirectory>,
@@ -123,15 +124,15 @@ pub struct CommitQueue {
     bytes: usize,
     /// A commit is due after about this many bytes.
     commit_bytes: usize,
-    /// The time of the first event that is not sent yet.
-    since: Option<Time>,
+    /// When the first event of the next commit was added; `None` if there is none.
+    first_event: Option<Time>,
     /// Commits that were sent and are not durable yet.
     in_progress: usize,
     progress: CommitProgress,
     jsonl: Option<OutputFile>,
     /// The length of each output file including everything collected.
     ends: BTreeMap<Box<str>, u64>,
-    /// The first commit, until [`CommitQueue::wake`] sends it.
+    /// The first commit, until [`CommitQueue::send_first_commit`] sends it.
     first_commit: Option<CommitUnit>,
     /// Whether there is a crawl directory.
     is_durable: bool,
@@ -141,9 +142,9 @@ pub struct CommitQueue {
 
 /// The state of the writer thread, which starts with the first commit.
 enum WriterThread {
-    Waiting(Box<dyn FnOnce() -> Result<(), Error> + Send>),
-    Runs(JoinHandle<Result<(), Error>>),
-    Over,
+    NotStarted(Box<dyn FnOnce() -> Result<(), Error> + Send>),
+    Running(JoinHandle<Result<(), Error>>),
+    Ended,
 }
 
 impl CommitQueue {
@@ -178,14 +179,14 @@ impl CommitQueue {
         };
         Self {
             to_writer: Some(to_writer),
-            writer: WriterThread::Waiting(Box::new(work)),
+            writer: WriterThread::NotStarted(Box::new(work)),
             items: Vec::new(),
             bytes: 0,
             commit_bytes: max_memory.map_or(COMMIT_BYTES, |limit| {
-                let part = usize::try_from(limit / COMMIT_PART).unwrap_or(COMMIT_BYTES);
+                let part = usize::try_from(limit / COMMIT_MEMORY_DIVISOR).unwrap_or(COMMIT_BYTES);
                 part.clamp(MIN_COMMIT_BYTES, COMMIT_BYTES)
             }),
-            since: None,
+            first_event: None,
             in_progress: 0,
             progress: CommitProgress::default(),
             jsonl: target.jsonl,
@@ -197,9 +198,9 @@ impl CommitQueue {
     }
 
     /// Prepares the first commit, which contains the names of the outputs. It precedes all writes to them, so a
-    /// non-empty file that no commit lists was not written by this crawl. [`CommitQueue::wake`] sends it after the
+    /// non-empty file that no commit lists was not written by this crawl. [`CommitQueue::send_first_commit`] sends it after the
     /// first requests, which do not wait for it.
-    pub fn announce<F: CommitFrontier>(&mut self, frontier: &mut F) -> Result<(), Error> {
+    pub fn prepare_first_commit<F: CommitFrontier>(&mut self, frontier: &mut F) -> Result<(), Error> {
         if self.is_durable {
             let batch = frontier.commit(&ends(&self.ends), false)?;
             self.first_commit = Some(CommitUnit { items: Vec::new(), batch });
@@ -207,20 +208,20 @@ impl CommitQueue {
         Ok(())
     }
 
-    /// Starts the writer, after the first requests are sent.
-    pub fn wake(&mut self) -> Result<(), Error> {
+    /// Starts the writer with the first commit, if that was not done yet. Called after the first requests are sent.
+    pub fn send_first_commit(&mut self) -> Result<(), Error> {
         self.first_commit.take().map_or(Ok(()), |commit| self.dispatch(commit, 0))
     }
 
     /// Adds a record that does not belong to a visit.
-    pub fn line<F: CommitFrontier>(&mut self, line: Vec<u8>, frontier: &mut F, now: Time) -> Result<(), Error> {
+    pub fn add_line<F: CommitFrontier>(&mut self, line: Vec<u8>, frontier: &mut F, now: Time) -> Result<(), Error> {
         frontier.keep_line(&line)?;
         self.add(Item::Line(line), now);
         Ok(())
     }
 
     /// Adds a settled visit. The frontier already has its record, unless it is of a robots.txt.
-    pub fn visit<F: CommitFrontier>(&mut self, settled: Settled, frontier: &mut F, now: Time) -> Result<(), Error> {
+    pub fn add_visit<F: CommitFrontier>(&mut self, settled: Settled, frontier: &mut F, now: Time) -> Result<(), Error> {
         if settled.is_robots_txt() {
             frontier.keep_line(&settled.line)?;
         }
@@ -229,12 +230,12 @@ impl CommitQueue {
     }
 
     /// Makes a commit due soon, because of an event that is not among the collected items.
-    pub fn touch(&mut self, now: Time) {
-        self.since.get_or_insert(now);
+    pub fn request_commit(&mut self, now: Time) {
+        self.first_event.get_or_insert(now);
     }
 
     fn add(&mut self, item: Item, now: Time) {
-        self.since.get_or_insert(now);
+        self.first_event.get_or_insert(now);
         self.progress.add(now);
         let line = match &item {
             Item::Line(line) => line,
@@ -270,19 +271,21 @@ impl CommitQueue {
 
     /// Backpressure: whether the disk is so far behind that no request should start. Requests in flight continue.
     pub fn is_behind(&mut self, in_flight: usize, now: Time) -> bool {
-        let most = self.progress.max_outstanding();
-        let outstanding = self.items.len() + self.progress.sent_visits() + in_flight.min(most / IN_FLIGHT_PART);
-        let is_behind = self.is_durable && outstanding >= most;
+        let max_outstanding = self.progress.max_outstanding();
+        let outstanding =
+            self.items.len() + self.progress.sent_visits() + in_flight.min(max_outstanding / IN_FLIGHT_DIVISOR);
+        let is_behind = self.is_durable && outstanding >= max_outstanding;
         self.progress.hold(is_behind, now);
         is_behind
     }
 
     /// Whether a commit should be sent now. Sending blocks only if the writer is far behind.
-    pub fn is_time(&self, now: Time) -> bool {
-        let Some(since) = self.since else { return false };
+    pub fn should_send(&self, now: Time) -> bool {
+        let Some(first_event) = self.first_event else { return false };
+        // The size in multiples of the usual size.
         let size = (self.items.len() / COMMIT_VISITS).max(self.bytes / self.commit_bytes);
         let is_awaited = self.progress.is_held() && self.items.len() >= COMMIT_VISITS_BEHIND;
-        let is_due = size > 0 || is_awaited || now >= since + COMMIT_AFTER;
+        let is_due = size > 0 || is_awaited || now >= first_event + COMMIT_AFTER;
         !self.is_durable || (is_due && (self.in_progress < self.max_in_progress() || size >= MAX_GROWTH))
     }
 
@@ -294,19 +297,19 @@ impl CommitQueue {
 
     /// Commits what was collected.
     pub fn send<F: CommitFrontier>(&mut self, frontier: &mut F) -> Result<(), Error> {
-        self.seal(frontier, false)
+        self.send_collected(frontier, false)
     }
 
     /// When the next commit is due if nothing else happens.
     pub fn due(&self) -> Time {
-        match self.since {
-            Some(since) if self.in_progress < self.max_in_progress() => since + COMMIT_AFTER,
+        match self.first_event {
+            Some(first_event) if self.in_progress < self.max_in_progress() => first_event + COMMIT_AFTER,
             _ => Time::NEVER,
         }
     }
 
     /// Records that a commit is durable. Starts a compaction if one is due and none runs.
-    pub fn durable<F: CommitFrontier>(&mut self, batch: &CommitBatch, frontier: &mut F) -> Result<(), Error> {
+    pub fn mark_durable<F: CommitFrontier>(&mut self, batch: &CommitBatch, frontier: &mut F) -> Result<(), Error> {
         self.in_progress = self.in_progress.saturating_sub(1);
         self.progress.durable();
         frontier.acknowledge(batch)?;
@@ -323,7 +326,7 @@ impl CommitQueue {
 
     /// Makes the last commit.
     pub fn send_last<F: CommitFrontier>(&mut self, frontier: &mut F) -> Result<(), Error> {
-        self.seal(frontier, true)?;
+        self.send_collected(frontier, true)?;
         // All pages of the run are sent. The remaining commits are portions of the snapshot.
         while let Some(batch) = frontier.commit(&ends(&self.ends), true)? {
             self.dispatch(CommitUnit { items: Vec::new(), batch: Some(batch) }, 0)?;
@@ -334,9 +337,9 @@ impl CommitQueue {
     /// Ends the writer and drops unsent events. Returns when everything that was sent is durable and delivered.
     pub fn end(&mut self) -> Result<(), Error> {
         self.to_writer = None;
-        match std::mem::replace(&mut self.writer, WriterThread::Over) {
-            WriterThread::Runs(writer) => writer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?,
-            WriterThread::Waiting(_) | WriterThread::Over => {}
+        match std::mem::replace(&mut self.writer, WriterThread::Ended) {
+            WriterThread::Running(writer) => writer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?,
+            WriterThread::NotStarted(_) | WriterThread::Ended => {}
         }
         self.join_compaction()
     }
@@ -350,25 +353,25 @@ impl CommitQueue {
     }
 
     /// Makes a commit of everything collected, and sends it to the writer.
-    fn seal<F: CommitFrontier>(&mut self, frontier: &mut F, last: bool) -> Result<(), Error> {
-        self.wake()?;
+    fn send_collected<F: CommitFrontier>(&mut self, frontier: &mut F, last: bool) -> Result<(), Error> {
+        self.send_first_commit()?;
         if let Some(OutputFile { name, hash }) = &self.jsonl {
             frontier.keep_output_hash(name, hash.value());
         }
         let batch = frontier.commit(&ends(&self.ends), last)?;
-        self.since = None;
+        self.first_event = None;
         let (items, bytes) = (std::mem::take(&mut self.items), std::mem::take(&mut self.bytes));
         self.dispatch(CommitUnit { items, batch }, bytes)
     }
 
     /// Sends a commit to the writer, which is started if it does not run.
     fn dispatch(&mut self, commit: CommitUnit, bytes: usize) -> Result<(), Error> {
-        self.writer = match std::mem::replace(&mut self.writer, WriterThread::Over) {
-            WriterThread::Waiting(work) => {
+        self.writer = match std::mem::replace(&mut self.writer, WriterThread::Ended) {
+            WriterThread::NotStarted(work) => {
                 let thread = thread::Builder::new().name("writer".into()).spawn(work);
-                WriterThread::Runs(thread.map_err(Error::no_thread)?)
+                WriterThread::Running(thread.map_err(Error::no_thread)?)
             }
-            begun => begun,
+            started => started,
         };
         if commit.batch.is_some() {
             self.in_progress += 1;

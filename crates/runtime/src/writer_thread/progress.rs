@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use argiope_core::Time;
 
-/// The minimum of the limit of visits that are not durable. While the limit is reached, no request starts.
-pub(super) const MAX_OUTSTANDING: usize = 512;
-/// If more visits than that usually arrive in this time, their number is the limit.
+/// At least this many visits may be outstanding, which means not durable yet. At the limit, no request starts.
+pub(super) const MIN_OUTSTANDING_LIMIT: usize = 512;
+/// The limit of outstanding visits is the average number of visits that arrive in this time, if that is higher.
 const OUTSTANDING_TIME: Duration = Duration::from_millis(100);
 /// The weight of older samples in the average number of visits. The latest sample has weight 1.
 const OLDER_SAMPLES: usize = 3;
@@ -17,12 +17,12 @@ const OLDER_SAMPLES: usize = 3;
 pub(super) struct CommitProgress {
     /// Since when no request starts because of the disk.
     held_since: Option<Time>,
-    /// How long requests were held back in total.
+    /// How long requests were held back in total, without the current hold.
     held: Duration,
     /// The current sample: its start, measured in time without `held`, and its number of visits.
     sample: (Duration, usize),
     /// The average number of visits that arrive in [`OUTSTANDING_TIME`].
-    usual: usize,
+    average: usize,
     /// For each commit that was sent and is not durable yet, its visits and its bytes. The oldest is first.
     sent: VecDeque<(usize, usize)>,
 }
@@ -39,9 +39,9 @@ impl CommitProgress {
         if span >= OUTSTANDING_TIME {
             let visits = self.sample.1 as u128 * OUTSTANDING_TIME.as_micros() / span.as_micros().max(1);
             let visits = usize::try_from(visits).unwrap_or(usize::MAX);
-            self.usual = match self.usual {
+            self.average = match self.average {
                 0 => visits,
-                usual => (usual * OLDER_SAMPLES + visits) / (OLDER_SAMPLES + 1),
+                average => (average * OLDER_SAMPLES + visits) / (OLDER_SAMPLES + 1),
             };
             self.sample = (active, 0);
         }
@@ -70,7 +70,7 @@ impl CommitProgress {
 
     /// How many visits may be outstanding.
     pub fn max_outstanding(&self) -> usize {
-        self.usual.max(MAX_OUTSTANDING)
+        self.average.max(MIN_OUTSTANDING_LIMIT)
     }
 
     /// Sets whether requests are held back.

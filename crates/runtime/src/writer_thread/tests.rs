@@ -1,4 +1,4 @@
-use super::progress::MAX_OUTSTANDING;
+use super::progress::MIN_OUTSTANDING_LIMIT;
 use super::*;
 use argiope_store::disk::File;
 use argiope_store::disk::{self, CrawlSettings};
@@ -6,7 +6,7 @@ use std::io;
 use std::sync::{Condvar, Mutex};
 
 #[test]
-fn a_file_that_was_removed_is_missed_though_only_a_snapshot_came_after() {
+fn a_removed_output_file_is_detected_after_a_commit_without_items() {
     let folder = tempfile::tempdir().expect("a folder");
     let opened = disk::open(folder.path(), &CrawlSettings::new(), usize::MAX).expect("opens");
     let files: Arc<dyn Files> = Arc::new(disk::OsFiles::new(folder.path()));
@@ -21,14 +21,18 @@ fn a_file_that_was_removed_is_missed_though_only_a_snapshot_came_after() {
 }
 
 #[test]
-fn what_a_crash_would_lose_is_bounded_by_number_or_time() {
+fn the_limit_of_outstanding_visits_follows_their_rate() {
     let at = |millis: u64| Time::ZERO + Duration::from_millis(millis);
     let mut progress = CommitProgress::default();
     (0..40).for_each(|number| progress.add(at(number * 10)));
-    assert_eq!(progress.max_outstanding(), MAX_OUTSTANDING, "a hundred pages a second");
-    // Ten thousand a second.
+    assert_eq!(progress.max_outstanding(), MIN_OUTSTANDING_LIMIT, "at a hundred pages a second, the minimum applies");
+    // Ten thousand pages a second.
     (0..10_000).for_each(|number| progress.add(at(1_000 + number / 10)));
-    assert!((900..=1_000).contains(&progress.max_outstanding()), "those of 100 ms: {}", progress.max_outstanding());
+    assert!(
+        (900..=1_000).contains(&progress.max_outstanding()),
+        "the limit is the pages of 100 ms: {}",
+        progress.max_outstanding()
+    );
     // The disk is slow: for half of the time, requests are held back.
     for round in 0..20_u64 {
         let start = 2_000 + round * 200;
@@ -40,7 +44,7 @@ fn what_a_crash_would_lose_is_bounded_by_number_or_time() {
     let most = progress.max_outstanding();
     assert!((900..=1_000).contains(&most), "the limit becomes neither lower nor higher: {most}");
     (0..200).for_each(|number| progress.add(at(7_000 + 100 * number)));
-    assert_eq!(progress.max_outstanding(), MAX_OUTSTANDING, "what was long ago does not count");
+    assert_eq!(progress.max_outstanding(), MIN_OUTSTANDING_LIMIT, "old samples lose their weight");
 }
 
 #[test]
@@ -53,36 +57,37 @@ fn visits_in_commits_count_until_these_are_durable() {
     assert_eq!((progress.sent_visits(), progress.sent_bytes()), (200, 2_000));
 }
 
-/// Files of a crawl whose log is synced only when an output file was synced twice, or after two seconds.
-struct MeetingFiles {
+/// Files of a crawl in which a sync of the log waits until an output file was synced twice. If that takes two seconds,
+/// the test fails.
+struct BarrierFiles {
     inner: disk::OsFiles,
-    meeting: Arc<SyncMeeting>,
+    barrier: Arc<SyncBarrier>,
 }
 
 /// How many times an output file was synced.
 #[derive(Default)]
-struct SyncMeeting {
+struct SyncBarrier {
     count: Mutex<usize>,
     changed: Condvar,
 }
 
-struct MeetingFile {
+struct BarrierFile {
     inner: Box<dyn File>,
     is_log: bool,
-    meeting: Arc<SyncMeeting>,
+    barrier: Arc<SyncBarrier>,
 }
 
-impl MeetingFiles {
+impl BarrierFiles {
     fn wrap(&self, name: &str, file: io::Result<Box<dyn File>>) -> io::Result<Box<dyn File>> {
-        let (is_log, meeting) = (name.starts_with("log/"), Arc::clone(&self.meeting));
+        let (is_log, barrier) = (name.starts_with("log/"), Arc::clone(&self.barrier));
         if !is_log && name != "pages.jsonl" {
             return file;
         }
-        file.map(|inner| -> Box<dyn File> { Box::new(MeetingFile { inner, is_log, meeting }) })
+        file.map(|inner| -> Box<dyn File> { Box::new(BarrierFile { inner, is_log, barrier }) })
     }
 }
 
-impl Files for MeetingFiles {
+impl Files for BarrierFiles {
     fn open(&self, name: &str) -> io::Result<Box<dyn File>> {
         self.wrap(name, self.inner.open(name))
     }
@@ -109,7 +114,7 @@ impl Files for MeetingFiles {
     }
 }
 
-impl File for MeetingFile {
+impl File for BarrierFile {
     fn length(&self) -> io::Result<u64> {
         self.inner.length()
     }
@@ -123,13 +128,13 @@ impl File for MeetingFile {
         self.inner.set_len(len)
     }
     fn sync(&mut self) -> io::Result<()> {
-        let SyncMeeting { count, changed } = &*self.meeting;
+        let SyncBarrier { count, changed } = &*self.barrier;
         let mut count = count.lock().expect("not poisoned");
         if self.is_log {
-            let alone = |count: &mut usize| *count < 2;
+            let is_too_low = |count: &mut usize| *count < 2;
             let (_count, waited) =
-                changed.wait_timeout_while(count, Duration::from_secs(2), alone).expect("not poisoned");
-            assert!(!waited.timed_out(), "the outputs of the next commit wait for the log");
+                changed.wait_timeout_while(count, Duration::from_secs(2), is_too_low).expect("not poisoned");
+            assert!(!waited.timed_out(), "the outputs of the next commit must not wait for the log");
         } else {
             *count += 1;
             changed.notify_all();
@@ -149,9 +154,9 @@ impl VisitConsumer for Lines {
 }
 
 #[test]
-fn outputs_are_synced_while_the_log_of_the_commit_before_is() {
+fn outputs_are_synced_while_the_log_of_the_previous_commit_is_synced() {
     let folder = tempfile::tempdir().expect("a folder");
-    let files = MeetingFiles { inner: disk::OsFiles::new(folder.path()), meeting: Arc::default() };
+    let files = BarrierFiles { inner: disk::OsFiles::new(folder.path()), barrier: Arc::default() };
     let files: Arc<dyn Files> = Arc::new(files);
     let mut opened = disk::open_in(Arc::clone(&files), &CrawlSettings::new()).expect("opens");
     let locked = LockedDirectory { log: opened.writer, files, outputs: BTreeMap::new(), lock: None };

@@ -18,6 +18,7 @@ use crate::keeper_thread::{KeeperMessage, VisitConsumer};
 pub(super) struct Writer<T> {
     pub outputs: Option<OutputFiles>,
     pub log: Option<CrawlLog>,
+    /// The name of the output file for all records.
     pub jsonl: Option<Box<str>>,
     pub consumer: T,
     pub inbox: Sender<KeeperMessage>,
@@ -33,7 +34,7 @@ impl<T: VisitConsumer> Writer<T> {
         };
         thread::scope(|scope| {
             let (to_log, synced) = sync_channel(0);
-            let first = thread::Builder::new().name("outputs".into()).spawn_scoped(scope, move || {
+            let outputs_thread = thread::Builder::new().name("outputs".into()).spawn_scoped(scope, move || {
                 for commit in commits {
                     outputs.append(&commit.items, jsonl.as_deref())?;
                     if to_log.send(commit).is_err() {
@@ -43,11 +44,11 @@ impl<T: VisitConsumer> Writer<T> {
                 }
                 outputs.check_existence()
             });
-            let first = first.map_err(Error::no_thread)?;
+            let outputs_thread = outputs_thread.map_err(Error::no_thread)?;
             let written = synced.iter().try_for_each(&mut finish);
             // Without a receiver, the outputs thread ends with its next commit.
             drop(synced);
-            let appended = first.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            let appended = outputs_thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             written.and(appended)
         })
     }
@@ -84,6 +85,7 @@ pub(super) struct CrawlLog {
 /// The output files of a crawl directory.
 pub(super) struct OutputFiles {
     files: Arc<dyn Files>,
+    /// The length of each file.
     ends: BTreeMap<Box<str>, u64>,
     /// The files that are open for writing.
     open: BTreeMap<Box<str>, Box<dyn File>>,
@@ -115,7 +117,8 @@ impl OutputFiles {
                 }
             }
         }
-        // Close archive files that this commit does not write to. Most are full; another is opened again when needed.
+        // Close archive files that this commit does not write to. Most of them are full. One that is not is opened again
+        // when needed.
         self.open.retain(|open, _| pieces.iter().any(|(name, _)| **open == **name) || jsonl == Some(&**open));
         for (name, bytes) in pieces {
             let end = self.ends.get(name).copied().unwrap_or(0);
@@ -126,7 +129,7 @@ impl OutputFiles {
         Ok(())
     }
 
-    /// Checks at the end that the files still exist, because writing to a removed file does not fail.
+    /// Checks at the end of the crawl that the files still exist. Writing to a removed file does not fail.
     pub fn check_existence(&self) -> Result<(), Error> {
         for name in self.open.keys() {
             let end = self.ends.get(name).copied().unwrap_or(0);
