@@ -35,7 +35,9 @@ use crate::{Crawl, CrawlHandle, Error, Page, Pages, Request, Summary};
 #[derive(Clone, Debug)]
 pub struct CrawlBuilder {
     config: Config,
+    /// Headers by name and value. They are checked when the crawl starts.
     header: Vec<(String, String)>,
+    /// Roots that are requests.
     requests: Vec<Request>,
     bodies: DeliveredBodies,
     hooks: Hooks,
@@ -90,12 +92,13 @@ impl CrawlBuilder {
     }
 
     /// The settings of a given configuration, and the defaults of the library: HTML bodies are delivered, and there are
-    /// no closures.
+    /// no hooks.
     pub(crate) fn from_config(config: Config) -> Self {
         let (hooks, chosen) = (Hooks::default(), Chosen::default());
         Self { config, header: Vec::new(), requests: Vec::new(), bodies: DeliveredBodies::Html, hooks, chosen }
     }
 
+    /// Applies a change to the configuration.
     fn set(mut self, set: impl FnOnce(&mut Config)) -> Self {
         set(&mut self.config);
         self
@@ -348,10 +351,10 @@ impl CrawlBuilder {
             self.config.header.push(line);
         }
         settings::check(&self.config, self.chosen)?;
-        let plain = self.config.roots.len();
+        let text_roots = self.config.roots.len();
         self.config.roots.extend(self.requests.iter().map(|request| request.url().to_string()));
         let mut rules = argiope_runtime::rules(&self.config)?;
-        add_requests(&mut rules, self.config.roots.get(..plain).unwrap_or_default(), self.requests)?;
+        add_requests(&mut rules, self.config.roots.get(..text_roots).unwrap_or_default(), self.requests)?;
         rules.bodies.delivered = self.bodies;
         self.hooks.apply(&mut rules);
         Ok((self.config, rules))
@@ -430,20 +433,20 @@ impl CrawlBuilder {
     }
 }
 
-/// Adds the requests among the roots. `plain` are the roots that are given as text.
-fn add_requests(rules: &mut Rules, plain: &[String], requests: Vec<Request>) -> Result<(), Error> {
+/// Adds the requests among the roots. `text_roots` are the roots that are given as text.
+fn add_requests(rules: &mut Rules, text_roots: &[String], requests: Vec<Request>) -> Result<(), Error> {
     if requests.is_empty() {
         return Ok(());
     }
     let (max_url, max_redirects) = (rules.max_url, rules.max_redirects);
-    let plain: Vec<Root> = plain.iter().map(|text| Root::parse(text, max_url)).collect::<Result<_, _>>()?;
+    let text_roots: Vec<Root> = text_roots.iter().map(|text| Root::parse(text, max_url)).collect::<Result<_, _>>()?;
     for request in requests {
         let url = request.url().clone();
         let link = request.into_link(max_redirects)?;
         let is_root = |root: &&mut Root| root.candidates.first() == Some(&url);
         let Some(root) = rules.roots.iter_mut().find(is_root) else { continue };
-        // The same URL may also be a root as text: then it is fetched with GET too.
-        if root.requests.is_empty() && plain.iter().any(|root| root.candidates.first() == Some(&url)) {
+        // If the same URL is also given as text, it is fetched with GET too.
+        if root.requests.is_empty() && text_roots.iter().any(|root| root.candidates.first() == Some(&url)) {
             root.requests.push(Link::root(url, max_redirects));
         }
         root.requests.push(link);

@@ -2,11 +2,11 @@
 //!
 //! It works with any executor: the crawl runs on its own threads, and only its results are awaited.
 //!
-//! The end is detected exactly. A delivered page counts as unfinished work until the caller asks for the next one,
+//! The end is detected exactly. A delivered page counts as unfinished work until the caller requests the next one,
 //! because the caller may still feed links found on it. The stream ends when nothing is queued, nothing is in flight,
-//! and no page is with the caller.
+//! and the caller has processed all delivered pages.
 //!
-//! The same count makes delivery reliable: a crawl directory stores how many pages the caller has processed, and the
+//! The count of processed pages also makes delivery reliable: a crawl directory stores how many pages the caller has processed, and the
 //! next run fetches and delivers the others again.
 
 use std::fmt;
@@ -36,17 +36,17 @@ use crate::words::in_library_words;
 /// Maximum number of unread pages. Beyond that, the crawl waits (backpressure). Bodies of unread pages count towards
 /// the memory budget for bodies.
 const MAX_UNREAD: usize = 1_024;
-/// After how many processed pages the crawl is told. A crash makes the next run deliver at most as many pages twice,
-/// and those that were processed since the last commit.
-const REPORTED_PAGES: u64 = 16;
+/// The caller's progress is reported to the keeper after this many processed pages. After a crash, the next run delivers
+/// at most this many processed pages again, and those that were processed since the last commit.
+const REPORT_INTERVAL: u64 = 16;
 
 /// A running crawl, as a stream of its pages.
 ///
 /// Dropping it stops the crawl at once; [`Crawl::close`] ends it gracefully.
 ///
 /// In a [crawl directory](CrawlBuilder::directory), each page is delivered at least once: pages that were not processed
-/// are fetched and delivered again by the next run, even after a crash. A page is processed when the next one is
-/// asked for, or the crawl is closed.
+/// are fetched and delivered again by the next run, even after a crash. A page counts as processed when the next one
+/// is requested, or the crawl is closed.
 ///
 /// ```
 /// # async fn run() -> Result<(), argiope::Error> {
@@ -64,10 +64,11 @@ pub struct Crawl {
     handle: CrawlHandle,
     /// Pages that the caller has taken.
     read: u64,
-    /// Pages that the caller has processed: all that were taken when the next one was asked for.
+    /// Pages that the caller has processed: all pages that were taken before the latest request for a page.
     processed: u64,
-    /// The number of processed pages that the keeper knows.
-    told: u64,
+    /// The number of processed pages that was last reported to the keeper.
+    reported: u64,
+    /// Whether the user gave a frontier. A panic of that frontier is the user's.
     has_own_frontier: bool,
 }
 
@@ -111,13 +112,13 @@ impl Crawl {
 
     fn open_with(
         rules: Rules,
-        begin: impl FnOnce(Rules, Streaming) -> Result<KeeperHandle, Error>,
+        begin: impl FnOnce(Rules, PageSender) -> Result<KeeperHandle, Error>,
     ) -> Result<Self, Error> {
         let (sender, visits) = mpsc::channel(MAX_UNREAD);
         let max_redirects = rules.max_redirects;
-        let keeper = begin(rules, Streaming(sender)).map_err(in_library_words)?;
+        let keeper = begin(rules, PageSender(sender)).map_err(in_library_words)?;
         let handle = CrawlHandle::new(keeper.inbox.clone(), max_redirects);
-        Ok(Self { visits, keeper: Some(keeper), handle, read: 0, processed: 0, told: 0, has_own_frontier: false })
+        Ok(Self { visits, keeper: Some(keeper), handle, read: 0, processed: 0, reported: 0, has_own_frontier: false })
     }
 
     // anchor: crawl-feed
@@ -152,7 +153,8 @@ impl Crawl {
     /// Ends the crawl gracefully: stops it, lets fetches in flight end, and returns the summary.
     ///
     /// All pages that were taken count as processed. [`Summary::unread`] is the number of those that were not taken. The
-    /// next run in the same crawl directory fetches and delivers them again; without a directory they are dropped. To get them from this run, call [`Crawl::stop`] and read until `None` first.
+    /// next run in the same crawl directory fetches and delivers them again; without a directory they are dropped. To get
+    /// them from this run, call [`Crawl::stop`] and read until `None` first.
     ///
     /// # Errors
     ///
@@ -174,9 +176,9 @@ impl Crawl {
 
     /// Stops the crawl, and takes no more pages.
     fn detach(&mut self) -> Result<KeeperHandle, Error> {
-        self.handle.tell(KeeperMessage::Read(self.read));
+        self.handle.send(KeeperMessage::Read(self.read));
         self.stop();
-        self.handle.tell(KeeperMessage::Detach);
+        self.handle.send(KeeperMessage::Detach);
         self.drop_unread();
         self.keeper.take().ok_or_else(|| Error::internal("the crawl was closed before"))
     }
@@ -188,7 +190,7 @@ impl Crawl {
         while self.visits.try_recv().is_ok() {}
     }
 
-    /// Like [`Crawl::close`], on this thread. A panic of a custom frontier continues here: it is the user's.
+    /// Like [`Crawl::close`], on this thread. A panic of a custom frontier continues in the caller.
     pub(crate) fn close_blocking(mut self) -> Result<Summary, Error> {
         let keeper = self.detach()?;
         match catch_unwind(AssertUnwindSafe(|| keeper.join())) {
@@ -214,26 +216,29 @@ impl Crawl {
         match &polled {
             Poll::Ready(Some(_)) => {
                 self.read += 1;
-                if self.processed - self.told >= REPORTED_PAGES {
+                if self.processed - self.reported >= REPORT_INTERVAL {
                     self.report_processed();
                 }
             }
-            // The caller has processed all delivered pages: the keeper may end the crawl if nothing is left.
-            Poll::Pending if self.told != self.processed || self.processed == 0 => self.report_processed(),
+            // The caller has processed all delivered pages, so the keeper may end the crawl if no work is left. A crawl
+            // without pages also needs this report.
+            Poll::Pending if self.reported != self.processed || self.processed == 0 => self.report_processed(),
             Poll::Ready(None) => self.handle.set_over(),
             Poll::Pending => {}
         }
         polled.map(|visit| visit.map(Page::new))
     }
 
+    /// Reports the caller's progress to the keeper.
     fn report_processed(&mut self) {
-        self.told = self.processed;
-        self.handle.tell(KeeperMessage::Read(self.processed));
+        self.reported = self.processed;
+        self.handle.send(KeeperMessage::Read(self.processed));
     }
 
+    /// Ends the crawl at once.
     fn leave(&mut self) {
         self.report_processed();
-        self.handle.tell(KeeperMessage::Leave);
+        self.handle.send(KeeperMessage::Leave);
     }
 }
 
@@ -253,8 +258,8 @@ impl Drop for Crawl {
     }
 }
 
-/// Starts a crawl in its directory, or in memory.
-fn begin(config: &Config, rules: Rules, consumer: Streaming) -> Result<KeeperHandle, Error> {
+/// Starts a crawl in its crawl directory, or in memory if it has none.
+fn begin(config: &Config, rules: Rules, consumer: PageSender) -> Result<KeeperHandle, Error> {
     let Some(path) = &config.out else {
         let frontier = MemoryFrontier::new(rules.fingerprint_key);
         return begin_on(config, rules, Clock::start(), frontier, OutputTarget::default(), consumer);
@@ -275,22 +280,23 @@ fn begin(config: &Config, rules: Rules, consumer: Streaming) -> Result<KeeperHan
     begin_on(config, rules, clock, frontier, target, consumer)
 }
 
+/// Starts a crawl with this frontier.
 fn begin_on<F: CommitFrontier + Send + 'static>(
     config: &Config,
     rules: Rules,
     clock: Clock,
     frontier: F,
     target: OutputTarget,
-    consumer: Streaming,
+    consumer: PageSender,
 ) -> Result<KeeperHandle, Error> {
     let (engine, rules) = (engine_kind(config.engine), Arc::new(rules));
     KeeperHandle::start(CrawlSetup { frontier, engine, rules, clock, consumer, target, open: true })
 }
 
 /// Sends the pages to the stream. Blocks while [`MAX_UNREAD`] pages are unread.
-struct Streaming(mpsc::Sender<Box<Visit>>);
+struct PageSender(mpsc::Sender<Box<Visit>>);
 
-impl VisitConsumer for Streaming {
+impl VisitConsumer for PageSender {
     fn take(&mut self, settled: Settled) {
         // Only pages are delivered, not robots.txt and sitemaps. If the reader is gone, the send fails and is ignored.
         if settled.visit.is_page() {

@@ -23,12 +23,12 @@ pub(crate) fn values(document: &Document, form: &Element<'_>) -> Vec<FormField> 
     let id = form.attribute("id").filter(|id| !id.is_empty());
     for field in document.elements().filter(|field| matches!(field.name(), "input" | "textarea" | "select")) {
         let Some(name) = field.attribute("name").filter(|name| !name.is_empty()) else { continue };
-        // A field may name its form, and be anywhere in the page.
-        let belongs = match field.attribute("form") {
+        // A field with the attribute `form` may be anywhere in the page.
+        let belongs_to_form = match field.attribute("form") {
             Some(named) => id.as_ref() == Some(&named),
             None => ancestors(&field).any(|element| element == *form),
         };
-        if !belongs || is_disabled(&field) || ancestors(&field).any(|element| element.name() == "datalist") {
+        if !belongs_to_form || is_disabled(&field) || ancestors(&field).any(|element| element.name() == "datalist") {
             continue;
         }
         let has = |attribute: &str| field.attribute(attribute).is_some();
@@ -69,15 +69,15 @@ fn ancestors<'a>(element: &Element<'a>) -> impl Iterator<Item = Element<'a>> {
     std::iter::successors(element.parent(), Element::parent)
 }
 
-/// Whether a field is disabled: itself, or by a `fieldset` around it, unless it is in the first `legend` of that.
+/// Whether a field is disabled: itself, or by a `fieldset` around it, unless it is in the first `legend` of the `fieldset`.
 fn is_disabled(field: &Element<'_>) -> bool {
-    let is_off = |element: &Element<'_>| element.attribute("disabled").is_some();
-    let by = |fieldset: &Element<'_>| {
+    let has_disabled = |element: &Element<'_>| element.attribute("disabled").is_some();
+    let is_disabled_by = |fieldset: &Element<'_>| {
         let legend = fieldset.children().find(|child| child.name() == "legend");
         let is_in_legend = legend.is_some_and(|legend| ancestors(field).any(|element| element == legend));
-        fieldset.name() == "fieldset" && is_off(fieldset) && !is_in_legend
+        fieldset.name() == "fieldset" && has_disabled(fieldset) && !is_in_legend
     };
-    is_off(field) || ancestors(field).any(|element| by(&element))
+    has_disabled(field) || ancestors(field).any(|element| is_disabled_by(&element))
 }
 
 /// The values of the chosen options of a `select`. A drop-down list always has a choice: the last option with
@@ -94,6 +94,7 @@ fn chosen_options(list: &Element<'_>) -> Vec<String> {
     } else if let Some(last) = selected.next_back() {
         vec![last]
     } else {
+        // A list that shows several rows has no choice at first.
         let rows = list.attribute("size").and_then(|size| size.trim().parse::<u32>().ok()).unwrap_or(1);
         options.iter().find(is_enabled).filter(|_| rows <= 1).into_iter().collect()
     };
@@ -102,7 +103,7 @@ fn chosen_options(list: &Element<'_>) -> Vec<String> {
     chosen.into_iter().filter(is_enabled).map(value).collect()
 }
 
-/// Line breaks are sent as CR LF.
+/// Converts all line breaks to CR LF, as they are sent.
 fn with_line_breaks(text: &str) -> String {
     text.replace("\r\n", "\n").replace('\r', "\n").replace('\n', "\r\n")
 }

@@ -41,7 +41,7 @@ use crate::{Error, Request};
 pub struct CrawlHandle {
     inbox: Sender<KeeperMessage>,
     max_redirects: u8,
-    /// The reader has seen the end of the crawl.
+    /// Whether the reader has received the end of the stream.
     is_over: Arc<AtomicBool>,
 }
 
@@ -61,8 +61,8 @@ impl CrawlHandle {
     ///
     /// # Errors
     ///
-    /// One of them is not an http or https address, has a header that cannot be sent, or is too large; then none is
-    /// taken. Or the crawl has ended.
+    /// One of them is not an http or https address, has a header that cannot be sent, or is too large; then none of
+    /// them is added. Or the crawl has ended.
     pub fn feed<R: IntoRequest>(&self, requests: impl IntoIterator<Item = R>) -> Result<(), Error> {
         let mut links = Vec::new();
         for (index, request) in requests.into_iter().enumerate() {
@@ -70,7 +70,7 @@ impl CrawlHandle {
                 request.into_request().map_err(|why| Error::input(format!("request {}: {why}", index + 1)))?;
             links.push(request.into_link(self.max_redirects)?);
         }
-        if self.is_over.load(Ordering::Acquire) || !self.tell(KeeperMessage::Feed(links)) {
+        if self.is_over.load(Ordering::Acquire) || !self.send(KeeperMessage::Feed(links)) {
             return Err(Error::input("the crawl has ended: start another one for these requests"));
         }
         Ok(())
@@ -86,7 +86,7 @@ impl CrawlHandle {
     ///
     /// The crawl has ended.
     pub fn hold(&self) -> Result<CrawlHold, Error> {
-        if self.is_over.load(Ordering::Acquire) || !self.tell(KeeperMessage::Hold) {
+        if self.is_over.load(Ordering::Acquire) || !self.send(KeeperMessage::Hold) {
             return Err(Error::input("the crawl has ended: it cannot be held open"));
         }
         Ok(CrawlHold { inbox: self.inbox.clone() })
@@ -94,15 +94,15 @@ impl CrawlHandle {
 
     /// Stops the crawl gracefully: fetches in flight are still delivered, then the stream ends.
     pub fn stop(&self) {
-        self.tell(KeeperMessage::Stop(End::Interrupted));
+        self.send(KeeperMessage::Stop(End::Interrupted));
     }
 
     pub(crate) fn set_over(&self) {
         self.is_over.store(true, Ordering::Release);
     }
 
-    /// Sends a message to the keeper. False if the keeper has ended: then the crawl is over.
-    pub(crate) fn tell(&self, message: KeeperMessage) -> bool {
+    /// Sends a message to the keeper; returns false if the keeper has ended.
+    pub(crate) fn send(&self, message: KeeperMessage) -> bool {
         self.inbox.send(message).is_ok()
     }
 }
@@ -121,7 +121,7 @@ impl fmt::Debug for CrawlHold {
 
 impl Drop for CrawlHold {
     fn drop(&mut self) {
-        // Ignored: the crawl has ended.
+        // Sending fails if the crawl has ended. Then there is nothing to release.
         let _ = self.inbox.send(KeeperMessage::Release);
     }
 }

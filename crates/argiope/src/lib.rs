@@ -21,7 +21,7 @@
 //! | fetch addresses that you find yourself | [`Crawl::feed`] with a [`Request`] |
 //! | do so from another task or thread | [`Crawl::handle`] |
 //! | send forms, headers and priorities, log in | [`Request::form`], [`Request::from_form`], [`Request::header`] |
-//! | see requests and responses on their way | [`CrawlBuilder::on_request`], [`CrawlBuilder::on_response`] |
+//! | inspect or change requests and responses | [`CrawlBuilder::on_request`], [`CrawlBuilder::on_response`] |
 //! | write without async | [`CrawlBuilder::start_blocking`] |
 //! | push pages to an output of your own | [`CrawlBuilder::for_each`], or [`Sink`] and [`CrawlBuilder::run`] |
 //! | store URLs yourself | [`Frontier`] and [`CrawlBuilder::run_with_frontier`] |

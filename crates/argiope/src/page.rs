@@ -40,7 +40,7 @@ pub struct Page {
 
 impl Page {
     pub(crate) fn new(mut visit: Box<Visit>) -> Self {
-        // From here on the reader owns the body. `take` releases its share of the memory budget, so that the crawl can
+        // From here on the user of the library owns the body. `take` releases its share of the memory budget, so that the crawl can
         // continue.
         let body = visit.body.take();
         let (bytes, headers) = body.map_or_else(Default::default, |body| (body.bytes, body.headers));
@@ -153,7 +153,7 @@ impl Page {
     ///
     /// # Errors
     ///
-    /// It is not JSON, or has not the form of `T`: the message names the URL, line and column. Or the body was not kept.
+    /// It is not JSON, or does not have the structure of `T`: the message names the URL, line and column. Or the body was not kept.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, Error> {
         let url = self.url();
         if self.bytes.is_empty() && self.visit.facts.bytes_body > 0 {

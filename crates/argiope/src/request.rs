@@ -51,7 +51,7 @@ impl Request {
         Url::parse(address).map(Self::to)
     }
 
-    /// A request with POST. [`Request::form`], [`Request::json`] or [`Request::body`] says what is sent.
+    /// A request with POST. [`Request::form`], [`Request::json`] or [`Request::body`] sets the body.
     ///
     /// # Errors
     ///
@@ -60,8 +60,8 @@ impl Request {
         Self::get(address).map(|request| request.method(Method::Post))
     }
 
-    /// Fills in a form of a page, as a browser would: hidden fields, preset values and what is checked are sent along, in
-    /// the encoding that the form asks for (`application/x-www-form-urlencoded` or `multipart/form-data`).
+    /// Fills in a form of a page, as a browser would. Hidden fields, preset values and checked boxes are sent along, in
+    /// the encoding that the form specifies (`application/x-www-form-urlencoded` or `multipart/form-data`).
     /// `fields` replaces all values of the same names, and adds others. The request is marked as found on the page.
     ///
     /// ```
@@ -95,12 +95,14 @@ impl Request {
                 .ok_or_else(|| unusable("form", action, "not an http or https address"))?,
             None => page.url().clone(),
         };
-        let is = |name: &str, value: &str| form.attribute(name).is_some_and(|is| is.trim().eq_ignore_ascii_case(value));
+        let is = |name: &str, value: &str| {
+            form.attribute(name).is_some_and(|actual| actual.trim().eq_ignore_ascii_case(value))
+        };
         let pairs = || values.iter().map(|field| (&*field.name, &*field.value));
         let request = if !is("method", "post") {
             let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs()).finish();
-            let before = url.as_str().split('?').next().unwrap_or_default();
-            Self::get(&format!("{before}?{query}"))?
+            let without_query = url.as_str().split('?').next().unwrap_or_default();
+            Self::get(&format!("{without_query}?{query}"))?
         } else if is("enctype", "multipart/form-data") {
             let (boundary, body) = form::multipart(&values);
             let content_type = format!("multipart/form-data; boundary={boundary}");
@@ -213,6 +215,7 @@ impl Request {
         if encoded.len() - custom.body.len() > MAX_REQUEST_EXTRAS {
             return Err(unusable("user_data", url.as_str(), "headers and user data have at most 1 MiB"));
         }
+        // The frontier stores the encoded form, so it must be possible to decode it.
         if CustomRequest::decode(&encoded).is_none_or(|read| read.headers.len() != custom.headers.len()) {
             let problem = "a request has at most 65,535 headers, and user data that is nested at most 120 levels deep";
             return Err(unusable("user_data", url.as_str(), problem));

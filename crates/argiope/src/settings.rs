@@ -4,31 +4,31 @@ use argiope_core::rules::{AssetsScope, Config, ConfigError, Pace, RobotsPolicy, 
 
 use crate::Error;
 
-/// The settings of a builder whose value in the configuration is also the default: only the builder knows that the user
-/// has chosen it.
+/// Settings that the user chose with a method of the builder. The configuration alone cannot distinguish a choice from
+/// the default.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Chosen {
     pub scope: Option<ScopeKind>,
     pub robots: Option<RobotsPolicy>,
 }
 
-/// The error for a setting that would have no effect.
+/// The error for a setting that would have no effect or contradicts another one.
 pub(crate) fn no_effect(key: &'static str, value: impl ToString, why: &str) -> Error {
     Error::from(ConfigError { key, value: value.to_string(), problem: why.to_owned() })
 }
 
-/// Rejects settings that would have no effect here.
+/// Rejects settings that would have no effect in the library or contradict each other.
 pub(crate) fn check(config: &Config, chosen: Chosen) -> Result<(), Error> {
     let needs_directory = "it has an effect only with a crawl directory: set `directory` too";
     let needs_warc = "it has an effect only with `warc`";
     let needs_assets = "it has an effect only with `assets`";
     let is_in_memory = config.out.is_none();
     let scope = chosen.scope.unwrap_or(config.scope);
-    // Without a builder, the default cannot be told from a choice.
+    // Without a choice in the builder, the scope `host` may be the default, which does not contradict an alias.
     let contradicts =
         |alias| if chosen.scope.is_some() { scope != alias } else { ![alias, ScopeKind::Host].contains(&scope) };
-    let obeys = chosen.robots == Some(RobotsPolicy::Obey);
-    for (is_set, key, why) in [
+    let has_chosen_obey = chosen.robots == Some(RobotsPolicy::Obey);
+    for (is_wrong, key, why) in [
         (config.input.is_some(), "input", "read the file, and give its lines as roots"),
         (config.csv.is_some(), "csv", "the table is written by the command, not by the library"),
         (config.serve.is_some(), "serve", "the dashboard is a part of the command, not of the library"),
@@ -48,9 +48,9 @@ pub(crate) fn check(config: &Config, chosen: Chosen) -> Result<(), Error> {
             "contradicts `fresh`: a crawl that starts over has no pages to request again",
         ),
         (config.no_cookies && config.cookies.is_some(), "cookies", "contradicts `no_cookies`; set one of them"),
-        (obeys && config.no_robots, "no_robots", "contradicts `robots(RobotsPolicy::Obey)`; set one of them"),
+        (has_chosen_obey && config.no_robots, "no_robots", "contradicts `robots(RobotsPolicy::Obey)`; set one of them"),
     ] {
-        if is_set {
+        if is_wrong {
             return Err(no_effect(key, "", why));
         }
     }

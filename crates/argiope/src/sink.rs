@@ -41,7 +41,7 @@ pub trait Sink {
     /// The page cannot be processed. This ends the crawl; the next run in the same directory delivers the page again.
     fn page(&mut self, page: Page, crawl: &CrawlHandle) -> Result<(), SinkError>;
 
-    /// Called when no page may follow for a while and at the end, so that buffered data can be written.
+    /// Called before the crawl waits for the next page, and at the end, so that buffered data can be written.
     ///
     /// # Errors
     ///
@@ -64,7 +64,7 @@ impl<F: FnMut(Page, &CrawlHandle) -> Result<(), SinkError>> Sink for ClosureSink
 pub(crate) fn run(mut crawl: Crawl, sink: &mut (impl Sink + ?Sized)) -> Result<Summary, Error> {
     let handle = crawl.handle();
     let failed = loop {
-        // Flushed once for each pause, before this thread waits.
+        // The result of `flush`, which is called once before this thread waits for the next page.
         let mut flushed = None;
         let next = block_on(|context| match crawl.poll_page(context) {
             Poll::Pending if flushed.is_none() => match flushed.insert(sink.flush()) {

@@ -1,10 +1,10 @@
-//! Messages in the words of the library: names of settings in place of flags of the command.
+//! Rewords messages for the users of the library: names of settings in place of flags of the command.
 
 use std::borrow::Cow;
 
 use argiope_runtime::Error;
 
-/// Phrases about the command, and what they are in a program.
+/// Phrases in messages of the command, and their replacements in messages of the library.
 const PHRASES: [(&str, &str); 6] = [
     ("give another --out", "use another `directory`"),
     ("run the same command again", "start the crawl again"),
@@ -53,7 +53,7 @@ fn setting(key: &'static str) -> &'static str {
     if key == "out" { "directory" } else { SETTINGS.iter().find(same).copied().unwrap_or(key) }
 }
 
-/// A message with the names of settings in place of flags. What is in backquotes is a command, and stays.
+/// A message with the names of settings in place of flags. Text in backquotes is a command line, which is not changed.
 pub(crate) fn in_words(text: &str) -> Cow<'_, str> {
     if !text.contains("--") && !text.contains("same command") {
         return Cow::Borrowed(text);
@@ -63,6 +63,7 @@ pub(crate) fn in_words(text: &str) -> Cow<'_, str> {
         if number > 0 {
             out.push('`');
         }
+        // Parts with odd numbers are in backquotes.
         if number % 2 == 1 {
             out.push_str(part);
             continue;

@@ -33,7 +33,8 @@ fn all() -> BTreeSet<String> {
     (0..PAGES).map(|number| format!("/{number}")).chain(["/".to_owned()]).collect()
 }
 
-/// Reads `count` pages and closes the crawl when the server has been asked for at least `requests` pages.
+/// Reads `count` pages and closes the crawl when the server has received at least `requests` requests. Returns the paths that were
+/// read, and the number of unread pages.
 fn read_and_close(web: &RunningWeb, builder: CrawlBuilder, count: usize, requests: u64) -> (Vec<String>, u64) {
     let mut pages = builder.start_blocking().expect("it starts");
     let read: Vec<String> = pages.by_ref().take(count).map(|page| path(&page)).collect();
@@ -133,7 +134,7 @@ fn a_page_that_a_sink_could_not_process_is_delivered_again() {
     assert_eq!((done.len(), done.into_iter().collect::<BTreeSet<_>>()), (PAGES + 1, all()));
 }
 
-/// Runs in a process of its own, which is killed. Does nothing elsewhere.
+/// The child process of the next test, which kills it. Returns at once if the test runner calls it.
 #[test]
 fn killed_reader() {
     let (Ok(root), Ok(directory)) = (std::env::var(ROOT), std::env::var(DIRECTORY)) else { return };
@@ -144,7 +145,7 @@ fn killed_reader() {
             println!("read {}", page.url().path());
         }
         if number == 20 {
-            // Waits to be killed, with a page that is not processed.
+            // Waits to be killed while it has a page that is not processed.
             loop {
                 std::thread::park();
             }
@@ -176,6 +177,6 @@ fn a_killed_reader_loses_no_page() {
         builder(&root, &directory).start_blocking().expect("it resumes").map(|page| path(&page)).collect();
     let again_set: BTreeSet<String> = again.iter().cloned().collect();
     assert_eq!(again.len(), again_set.len(), "each page is delivered once by this run");
-    assert!(again_set.contains(&read[20]), "the page in the hands of the reader was not processed");
+    assert!(again_set.contains(&read[20]), "the page that the reader had taken last was not processed");
     assert_eq!(processed.union(&again_set).cloned().collect::<BTreeSet<_>>(), all(), "no page is lost");
 }

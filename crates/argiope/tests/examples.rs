@@ -64,8 +64,8 @@ fn extract_prints_typed_fields() {
     let (name, cents) = product(5);
     let line = printed.lines().find(|line| line.contains(&name)).expect("the fifth product");
     let data: serde_json::Value = serde_json::from_str(line).expect("JSON");
-    let wanted = serde_json::json!({"name": name, "price": cents as f64 / 100.0, "stock": 15, "since": "2026-03-06"});
-    assert_eq!(data, wanted);
+    let expected = serde_json::json!({"name": name, "price": cents as f64 / 100.0, "stock": 15, "since": "2026-03-06"});
+    assert_eq!(data, expected);
 }
 
 #[test]
@@ -90,12 +90,12 @@ fn login_reads_what_is_behind_the_form() {
     ];
     assert_eq!(printed.lines().take(3).collect::<Vec<_>>(), expected);
     assert_eq!(printed.matches(" Order ").count(), ORDERS, "{printed}");
-    // robots.txt, the form, its answer, the account and its orders.
+    // robots.txt, the form, the response to it, the account and its orders.
     assert_eq!(web.requests(), 4 + ORDERS as u64);
 }
 
 #[test]
-fn hooks_sign_and_drop() {
+fn hooks_sign_and_abort_requests() {
     let site = shop("127.5.0.9:0").expect("a loopback address");
     let root = site.url("/");
     let web = PracticeWeb::new().site(site).keep_headers().start().expect("the practice web starts");

@@ -116,8 +116,8 @@ fn a_login_works_over_tls_and_http2_with_every_engine() {
             (config.engine, config.http, config.ca_cert) = (engine, http, Some(authority));
         }));
         check_login(&pages, &web, &format!("{engine:?} {http:?}"));
-        let spoken = pages.iter().find_map(|page| page.facts().http);
-        assert_eq!(spoken, Some(if http == HttpVersion::Auto { "2" } else { "1.1" }), "{engine:?}");
+        let version = pages.iter().find_map(|page| page.facts().http);
+        assert_eq!(version, Some(if http == HttpVersion::Auto { "2" } else { "1.1" }), "{engine:?}");
     }
 }
 
@@ -228,7 +228,7 @@ fn a_post_that_was_sent_before_a_crash_is_not_sent_again() {
         let mut crawl = quiet(&root).directory(&before).start().await.expect("it starts");
         let _hold = crawl.handle().hold().expect("it runs");
         crawl.next().await.expect("the root");
-        // The root is processed: asking for the next page says so.
+        // Requesting the next page reports that the root is processed.
         {
             let mut next = std::pin::pin!(crawl.next());
             let polled = std::future::poll_fn(|context| std::task::Poll::Ready(next.as_mut().poll(context))).await;
@@ -308,7 +308,7 @@ fn priority_and_user_data_survive_a_resumed_crawl() {
 }
 
 #[test]
-fn what_cannot_be_sent_is_an_error() {
+fn requests_that_cannot_be_sent_are_errors() {
     let (_web, root) = serve(Site::http("127.5.1.9:0").expect("a loopback address").page("/", Response::html("x")));
     block_on(async {
         let crawl = quiet(&root).start().await.expect("it starts");
@@ -451,7 +451,9 @@ fn roots_can_be_requests() {
     let token = |request: &&SeenRequest| request.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("x-token"));
     assert_eq!(web.log().iter().filter(token).count(), 1);
     assert_eq!(start().expect("it resumes").count(), 0, "all roots are known");
-    let bad = Crawl::builder(post("x").header("Host", "y")).start_blocking().expect_err("a header that frames");
+    let bad = Crawl::builder(post("x").header("Host", "y"))
+        .start_blocking()
+        .expect_err("the crawler sets the header Host itself");
     assert!(bad.is_input(), "{bad}");
 }
 
@@ -477,7 +479,7 @@ fn json_is_read_with_positions_of_errors() {
 }
 
 #[test]
-fn panics_of_closures_are_named() {
+fn a_panic_of_a_closure_is_reported_with_its_name() {
     let links = "<a href=/a>a</a><a href=/bad>bad</a><a href=/c>c</a>";
     let site = Site::http("127.5.2.36:0").expect("an address").page("/", Response::html(links));
     let (_web, root) = serve(site.fallback(Response::html("x")));

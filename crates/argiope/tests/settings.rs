@@ -45,7 +45,7 @@ fn settings_without_an_effect_are_errors() {
         assert_eq!(error.as_config().map(|error| error.key), Some(key), "{error}");
         assert!(!error.to_string().contains("--"), "{key}: names of flags: {error}");
     }
-    assert!(!std::path::Path::new("never.crawl").exists(), "checked before the directory is made");
+    assert!(!std::path::Path::new("never.crawl").exists(), "settings are checked before the directory is created");
 }
 
 #[test]

@@ -9,12 +9,12 @@ use argiope_practice::{PracticeWeb, Response, Site};
 
 const PAGES: usize = 30;
 const PAGE_BYTES: u64 = 10 << 20;
-const LIMIT: u64 = 64 << 20;
+const MAX_MEMORY: u64 = 64 << 20;
 const PAUSE: Duration = Duration::from_millis(100);
 const ROOT: &str = "ARGIOPE_SLOW_READER_ROOT";
 
 /// The largest memory use of this process so far, in bytes.
-fn peak() -> u64 {
+fn peak_memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).expect("a peak");
     let kilobytes: u64 = line.split_whitespace().nth(1).and_then(|number| number.parse().ok()).expect("a number");
@@ -28,7 +28,7 @@ fn reader() {
     let Ok(root) = std::env::var(ROOT) else { return };
     let pages = Crawl::builder(root)
         .robots(RobotsPolicy::Ignore)
-        .max_memory(LIMIT)
+        .max_memory(MAX_MEMORY)
         .max_size(2 * PAGE_BYTES)
         .bodies(DeliveredBodies::All)
         .configure(|config| config.per_host = Some(PAGES))
@@ -42,12 +42,12 @@ fn reader() {
     assert!(bytes > PAGES as u64 * PAGE_BYTES, "{bytes} bytes were read");
     #[allow(clippy::print_stdout)]
     {
-        println!("peak {}", peak());
+        println!("peak {}", peak_memory());
     }
 }
 
 #[test]
-fn a_slow_reader_does_not_let_the_crawl_grow() {
+fn memory_stays_limited_with_a_slow_reader() {
     let paths: Vec<String> = (0..PAGES).map(|number| format!("/{number}")).collect();
     let mut site = Site::http("127.5.1.11:0").expect("a loopback address").page("/", Response::links(&paths));
     for path in &paths {
@@ -62,15 +62,21 @@ fn a_slow_reader_does_not_let_the_crawl_grow() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(started.elapsed() >= PAUSE * PAGES as u32);
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();
-    let peak = printed.lines().find_map(|line| line.split_once("peak ")?.1.parse::<u64>().ok()).expect("a number");
+    let peak_memory =
+        printed.lines().find_map(|line| line.split_once("peak ")?.1.parse::<u64>().ok()).expect("a number");
     // In addition to the limit: the program itself, the page that the reader holds, the one page that may exceed the
     // limit, and buffers that are copied when they grow. On a busy machine several of them are copied at the same time.
-    assert!(peak < LIMIT + 11 * PAGE_BYTES, "{} MB for {} MB of pages", peak >> 20, (PAGES as u64 * PAGE_BYTES) >> 20);
+    assert!(
+        peak_memory < MAX_MEMORY + 11 * PAGE_BYTES,
+        "{} MB for {} MB of pages",
+        peak_memory >> 20,
+        (PAGES as u64 * PAGE_BYTES) >> 20
+    );
 }
 
 /// The reader pauses for longer than the timeout of a fetch, while the memory budget is full. No body may be truncated.
 #[test]
-fn a_pause_of_the_reader_cuts_no_body_off() {
+fn a_pause_of_the_reader_does_not_truncate_bodies() {
     let paths: Vec<String> = (0..24).map(|number| format!("/{number}")).collect();
     let mut site = Site::http("127.5.1.12:0").expect("a loopback address").page("/", Response::links(&paths));
     for path in &paths {

@@ -25,7 +25,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 }
 
 #[test]
-fn visits_come_as_a_stream_and_the_stream_ends() {
+fn all_pages_are_delivered_and_the_stream_ends() {
     let (_web, config, root) = serve();
     block_on(async {
         let mut crawl = Crawl::start(&config).await.expect("it starts");
@@ -42,8 +42,8 @@ fn visits_come_as_a_stream_and_the_stream_ends() {
 
 #[test]
 fn the_stream_ends_only_after_the_last_fed_link() {
-    // Only the reader knows the next link, and feeds it after each visit. The crawl is idle in between, and must not
-    // end before the reader has asked for the next visit.
+    // The next link is not on any page: the reader feeds it after each visit. The crawl is idle in between, and must not
+    // end before the reader has requested the next visit.
     let (web, config, root) = serve();
     block_on(async {
         let mut crawl = Crawl::start(&config).await.expect("it starts");
