@@ -6,8 +6,8 @@
 //! are charged as they grow ([`BudgetCharge`]), and may use the part of the limit that state does not use. When that is used up,
 //! reading from sockets pauses: TCP backpressure makes the hosts wait, and nothing fails.
 //!
-//! Invariant: at most one holder at a time may exceed the room for responses, so that there is always a holder that can
-//! finish and release its bytes.
+//! Invariant: at most one charge at a time may exceed the limit on responses. It has the *overdraft*. So there is always
+//! one response that can finish and release its bytes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -73,21 +73,20 @@ impl MemoryPart {
 }
 
 /// Responses may always use the limit divided by this number, however large the state is.
-const MIN_RESPONSES: u64 = 8;
+const MIN_RESPONSES_DIVISOR: u64 = 8;
 
 /// The limit in bytes, and how many bytes are in use.
 #[derive(Debug)]
 pub struct Budget {
     limit: u64,
-    /// Limit on responses. It applies even if state leaves more room.
+    /// Limit on responses in bytes. It applies even if state leaves more room.
     max_responses: u64,
-    /// Bytes of responses.
-    held: AtomicU64,
-    /// Bytes of state.
-    state: AtomicU64,
+    response_bytes: AtomicU64,
+    state_bytes: AtomicU64,
+    /// The bytes of each part, in the order of [`MemoryPart::ALL`].
     parts: [AtomicU64; MemoryPart::ALL.len()],
-    /// Whether a holder exceeds the limit to guarantee progress.
-    overdrawn: AtomicBool,
+    /// Whether a charge has the overdraft.
+    is_overdraft_taken: AtomicBool,
 }
 
 /// Bytes that are charged to the budget. Dropping the value releases them.
@@ -96,47 +95,49 @@ pub struct BudgetCharge {
     budget: Arc<Budget>,
     part: MemoryPart,
     bytes: u64,
-    /// Whether this is the one holder that may exceed the limit.
-    overdraws: bool,
+    /// Whether this is the one charge that may exceed the limit.
+    has_overdraft: bool,
 }
 
 impl Budget {
     pub fn new(limit: u64) -> Arc<Self> {
-        Self::within(limit, limit)
+        Self::with_response_limit(limit, limit)
     }
 
     /// A budget whose limit on responses is lower than the limit of the whole account.
-    pub fn within(limit: u64, max_responses: u64) -> Arc<Self> {
+    pub fn with_response_limit(limit: u64, max_responses: u64) -> Arc<Self> {
         Arc::new(Self {
             limit,
             max_responses,
-            held: AtomicU64::new(0),
-            state: AtomicU64::new(0),
+            response_bytes: AtomicU64::new(0),
+            state_bytes: AtomicU64::new(0),
             parts: Default::default(),
-            overdrawn: AtomicBool::new(false),
+            is_overdraft_taken: AtomicBool::new(false),
         })
     }
 
-    /// A new holder of zero bytes, for a body.
+    /// A new charge of zero bytes, for a body.
     pub fn hold(self: &Arc<Self>) -> BudgetCharge {
         self.hold_for(MemoryPart::Bodies)
     }
 
-    /// A new holder of zero bytes.
+    /// A new charge of zero bytes.
     pub fn hold_for(self: &Arc<Self>, part: MemoryPart) -> BudgetCharge {
-        BudgetCharge { budget: Arc::clone(self), part, bytes: 0, overdraws: false }
+        BudgetCharge { budget: Arc::clone(self), part, bytes: 0, has_overdraft: false }
     }
 
-    /// Bytes of responses.
-    pub fn held(&self) -> u64 {
-        self.held.load(Ordering::Relaxed)
+    /// The bytes that responses use now.
+    pub fn response_bytes(&self) -> u64 {
+        self.response_bytes.load(Ordering::Relaxed)
     }
 
-    /// Reports the size of a part of the state. Only the owner of the part calls this.
+    /// Reports the size of a part of the state. Only the owner of the part calls this. A part that is not state is
+    /// ignored.
     pub fn set(&self, part: MemoryPart, bytes: u64) {
         if let Some(cell) = self.parts.get(part as usize).filter(|_| part.is_state()) {
             let before = cell.swap(bytes, Ordering::Relaxed);
-            self.state.fetch_add(bytes.wrapping_sub(before), Ordering::Relaxed);
+            // Atomic additions wrap, so a decrease is the addition of a large number.
+            self.state_bytes.fetch_add(bytes.wrapping_sub(before), Ordering::Relaxed);
         }
     }
 
@@ -152,8 +153,8 @@ impl Budget {
 
     /// How many bytes responses may use now.
     fn response_limit(&self) -> u64 {
-        let left = self.limit.saturating_sub(self.state.load(Ordering::Relaxed));
-        left.max(self.limit / MIN_RESPONSES).min(self.max_responses)
+        let left = self.limit.saturating_sub(self.state_bytes.load(Ordering::Relaxed));
+        left.max(self.limit / MIN_RESPONSES_DIVISOR).min(self.max_responses)
     }
 
     fn add(&self, part: MemoryPart, bytes: u64) {
@@ -167,24 +168,24 @@ impl BudgetCharge {
     /// Adds bytes that have already arrived, even beyond the limit; [`BudgetCharge::may_grow`] decides about reading more.
     pub fn grow(&mut self, bytes: usize) {
         self.bytes += bytes as u64;
-        self.budget.held.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.budget.response_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         self.budget.add(self.part, bytes as u64);
     }
 
-    /// Sets the number of bytes held. If a holder that may exceed the limit shrinks and the account is well within the
-    /// limit, the next one may exceed it, although the first still holds bytes until they are written.
+    /// Sets the number of bytes. A charge with the overdraft gives it back when it shrinks and responses use at most
+    /// three quarters of their limit. It need not wait for its drop, which comes only when its bytes are written.
     pub fn resize(&mut self, bytes: usize) {
         let (before, bytes) = (self.bytes, bytes as u64);
         let change = bytes.wrapping_sub(before);
         if change != 0 {
             self.bytes = bytes;
-            // Atomic additions wrap, so a decrease is the addition of a large number.
-            self.budget.held.fetch_add(change, Ordering::Relaxed);
+            self.budget.response_bytes.fetch_add(change, Ordering::Relaxed);
             self.budget.add(self.part, change);
         }
-        if self.overdraws && bytes < before && self.budget.held() <= self.budget.response_limit() / 4 * 3 {
-            self.overdraws = false;
-            self.budget.overdrawn.store(false, Ordering::Release);
+        let has_room = || self.budget.response_bytes() <= self.budget.response_limit() / 4 * 3;
+        if self.has_overdraft && bytes < before && has_room() {
+            self.has_overdraft = false;
+            self.budget.is_overdraft_taken.store(false, Ordering::Release);
         }
     }
 
@@ -195,40 +196,41 @@ impl BudgetCharge {
     /// Charges memory before it is allocated. False if there is no room: then nothing is charged.
     pub fn try_grow(&mut self, bytes: usize) -> bool {
         let (bytes, limit) = (bytes as u64, self.budget.response_limit());
-        let fits = |held: u64| held.checked_add(bytes).filter(|sum| *sum <= limit);
-        let fits_limit = self.budget.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok();
-        if fits_limit {
+        let add_within_limit = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= limit);
+        let used = &self.budget.response_bytes;
+        let is_charged = used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add_within_limit).is_ok();
+        if is_charged {
             self.bytes += bytes;
             self.budget.add(self.part, bytes);
         }
-        fits_limit
+        is_charged
     }
 
-    /// Whether this holder is the one that may exceed the limit.
-    pub fn overdraws(&self) -> bool {
-        self.overdraws
+    /// Whether this is the one charge that may exceed the limit.
+    pub fn has_overdraft(&self) -> bool {
+        self.has_overdraft
     }
 
-    /// Whether more may be read now.
+    /// Whether more may be read now. At the limit, this takes the overdraft if it is free.
     pub fn may_grow(&mut self) -> bool {
-        if self.overdraws || self.budget.held() < self.budget.response_limit() {
+        if self.has_overdraft || self.budget.response_bytes() < self.budget.response_limit() {
             return true;
         }
-        self.overdraw()
+        self.try_overdraft()
     }
 
-    /// Lets this holder exceed the limit, unless another one does.
-    pub fn overdraw(&mut self) -> bool {
-        self.overdraws = self.overdraws || !self.budget.overdrawn.swap(true, Ordering::AcqRel);
-        self.overdraws
+    /// Takes the overdraft unless another charge has it. Returns whether this charge has it now.
+    pub fn try_overdraft(&mut self) -> bool {
+        self.has_overdraft = self.has_overdraft || !self.budget.is_overdraft_taken.swap(true, Ordering::AcqRel);
+        self.has_overdraft
     }
 }
 
 impl Drop for BudgetCharge {
     fn drop(&mut self) {
         self.resize(0);
-        if self.overdraws {
-            self.budget.overdrawn.store(false, Ordering::Release);
+        if self.has_overdraft {
+            self.budget.is_overdraft_taken.store(false, Ordering::Release);
         }
     }
 }
@@ -238,13 +240,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_at_a_time_goes_beyond_the_budget_and_all_comes_back() {
+    fn only_one_charge_exceeds_the_limit_and_dropped_charges_are_released() {
         let budget = Budget::new(10);
         let (mut a, mut b, mut c) = (budget.hold(), budget.hold(), budget.hold());
         a.grow(6);
         assert!(a.may_grow() && b.may_grow());
         b.grow(6);
-        assert!(a.may_grow(), "the first holder may exceed the limit");
+        assert!(a.may_grow(), "the first charge takes the overdraft");
         assert!(!b.may_grow() && !c.may_grow());
         a.grow(100);
         assert!(a.may_grow());
@@ -252,29 +254,29 @@ mod tests {
         assert!(b.may_grow() && c.may_grow());
         drop(b);
         drop(c);
-        assert_eq!(budget.held(), 0);
+        assert_eq!(budget.response_bytes(), 0);
     }
 
     #[test]
-    fn a_holder_that_shrinks_lets_another_exceed_the_limit() {
+    fn a_charge_that_shrinks_gives_the_overdraft_back() {
         let budget = Budget::new(100);
         let (mut a, mut b) = (budget.hold(), budget.hold());
         a.grow(110);
-        assert!(a.may_grow() && a.overdraws());
+        assert!(a.may_grow() && a.has_overdraft());
         a.resize(120);
         b.grow(60);
         assert!(!b.may_grow());
         a.resize(30);
-        assert!(a.overdraws(), "the account is nearly full");
+        assert!(a.has_overdraft(), "more than three quarters of the limit are in use");
         a.resize(10);
-        assert!(!a.overdraws() && b.may_grow() && !b.overdraws());
+        assert!(!a.has_overdraft() && b.may_grow() && !b.has_overdraft());
         b.grow(60);
-        assert!(b.may_grow() && b.overdraws() && !a.may_grow());
+        assert!(b.may_grow() && b.has_overdraft() && !a.may_grow());
     }
 
     #[test]
-    fn responses_may_take_what_state_leaves() {
-        let budget = Budget::within(800, 500);
+    fn responses_may_use_what_state_leaves() {
+        let budget = Budget::with_response_limit(800, 500);
         let mut body = budget.hold();
         assert!(!body.try_grow(501) && body.try_grow(500), "responses stay within their own limit");
         body.resize(0);
@@ -293,6 +295,6 @@ mod tests {
         assert!(window.try_grow(400) && !window.try_grow(1));
         window.resize(30);
         drop(body);
-        assert_eq!((budget.held(), budget.part(MemoryPart::Windows)), (30, 30));
+        assert_eq!((budget.response_bytes(), budget.part(MemoryPart::Windows)), (30, 30));
     }
 }

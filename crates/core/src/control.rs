@@ -13,7 +13,7 @@ use crate::status::{HostStatus, Status};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "action", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Control {
-    /// Start nothing new until `Resume`.
+    /// Start no new requests until `Resume`.
     Pause,
     Resume,
     /// End the crawl when requests in flight have ended; the same command resumes it.
@@ -21,7 +21,7 @@ pub enum Control {
     Pace {
         pace: Pace,
     },
-    /// Pages a second over all hosts; none removes the limit.
+    /// Limit on pages a second over all hosts; `None` removes the limit.
     Rate {
         rate: Option<Rate>,
     },
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn controls_are_read_from_json_and_nothing_else_is() {
+    fn controls_are_parsed_from_json_and_invalid_ones_are_refused() {
         let read = serde_json::from_str::<Control>;
         assert_eq!(read(r#"{"action":"pause"}"#).expect("a control"), Control::Pause);
         assert_eq!(

@@ -1,11 +1,11 @@
-//! [`Lease`]: the time until which requests may be started; another thread renews it.
+//! [`Lease`]: the right to start requests until a given time. Another thread renews it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::time::Time;
 
-/// The right to start requests, until a time that can be postponed. The default never expires.
+/// The right to start requests until a given time, which can be postponed. The default never expires.
 #[derive(Clone, Debug)]
 pub struct Lease(Arc<State>);
 
@@ -13,8 +13,8 @@ pub struct Lease(Arc<State>);
 struct State {
     /// The end of the lease, in microseconds of the crawl's time.
     until: AtomicU64,
-    /// Whether the lease was seen expired. It stays expired then.
-    refused: AtomicBool,
+    /// Set by the first check that finds the lease expired. It cannot be renewed after that.
+    has_expired: AtomicBool,
 }
 
 impl Default for Lease {
@@ -25,7 +25,7 @@ impl Default for Lease {
 
 impl Lease {
     pub fn until(time: Time) -> Self {
-        Self(Arc::new(State { until: AtomicU64::new(time.as_micros()), refused: AtomicBool::new(false) }))
+        Self(Arc::new(State { until: AtomicU64::new(time.as_micros()), has_expired: AtomicBool::new(false) }))
     }
 
     /// Postpones the end. An expired lease cannot be renewed.
@@ -35,16 +35,16 @@ impl Lease {
         }
     }
 
-    /// Whether the lease has expired: no request may be started.
+    /// Whether the lease has expired, so that no request may be started. The result stays true once it was true.
     pub fn has_ended(&self, now: Time) -> bool {
-        if self.0.refused.load(Ordering::Acquire) {
+        if self.0.has_expired.load(Ordering::Acquire) {
             return true;
         }
-        let ended = now.as_micros() >= self.0.until.load(Ordering::Acquire);
-        if ended {
-            self.0.refused.store(true, Ordering::Release);
+        let has_ended = now.as_micros() >= self.0.until.load(Ordering::Acquire);
+        if has_ended {
+            self.0.has_expired.store(true, Ordering::Release);
         }
-        ended
+        has_ended
     }
 }
 

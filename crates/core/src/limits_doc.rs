@@ -11,6 +11,7 @@ use crate::schedule::{keeper, lane, retry, workbench};
 
 const PAGE: &str = include_str!("../../../docs/limits.md");
 
+/// A size as the page writes it. Sizes below 16 KiB are given in bytes.
 fn bytes(count: u64) -> String {
     match count {
         _ if count.is_multiple_of(1 << 20) => format!("{} MiB", count >> 20),
@@ -23,7 +24,7 @@ fn seconds(span: Duration) -> String {
     format!("{} s", span.as_secs())
 }
 
-/// The values of the code, by the names on the page.
+/// The defaults in the code, under the names that the page uses.
 fn defaults() -> Vec<(&'static str, String)> {
     let (limits, config) = (Limits::default(), Config::default());
     let compiled = Config { roots: vec!["http://h/".into()], ..Config::default() }.compile(0).expect("the defaults");
@@ -89,7 +90,7 @@ fn defaults() -> Vec<(&'static str, String)> {
 }
 
 #[test]
-fn the_page_says_what_the_code_does() {
+fn the_documented_defaults_are_those_of_the_code() {
     let rows = PAGE.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| limit "));
     let rows: Vec<(&str, String)> = rows
         .map(|row| {
@@ -107,9 +108,10 @@ fn the_page_says_what_the_code_does() {
 }
 
 #[test]
-fn the_settings_that_it_names_are_there() {
+fn every_flag_on_the_page_exists() {
     for setting in PAGE.split('`').filter_map(|word| word.strip_prefix("--")) {
-        let known = Config::keys().contains(&setting) || setting == "speed-limit";
-        assert!(known, "--{setting} is not a setting");
+        // The page compares one setting with `--speed-limit` of curl.
+        let is_known = Config::keys().contains(&setting) || setting == "speed-limit";
+        assert!(is_known, "--{setting} is not a setting");
     }
 }

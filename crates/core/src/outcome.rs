@@ -4,6 +4,7 @@
 
 use std::fmt;
 
+/// Defines an enum whose variants have fixed names in records.
 macro_rules! names {
     ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $text:literal,)* }) => {
         $(#[$meta])*
@@ -59,7 +60,7 @@ names! {
         HttpError = "http_error",
         /// No readable response.
         Failed = "failed",
-        /// robots.txt forbids it, or could not be read.
+        /// Not fetched, because robots.txt forbids it or could not be read.
         Robots = "robots",
         /// Refused by the crawler: a private address, a blocked port, an excluded link, or the request hook.
         Refused = "refused",
@@ -82,26 +83,34 @@ names! {
         TimeoutFirstByte = "timeout_first_byte",
         TimeoutIdle = "timeout_idle",
         TimeoutTotal = "timeout_total",
+        /// The body arrived below the minimum rate.
         TooSlow = "too_slow",
+        /// The connection broke before the response was complete.
         Reset = "reset",
         /// The connection was closed before the first byte of a response.
         EmptyReply = "empty_reply",
+        /// The response is not valid HTTP.
         Protocol = "protocol",
         HeaderTooLarge = "header_too_large",
         TooLarge = "too_large",
+        /// The compressed data is invalid.
         Decode = "decode",
         RedirectLimit = "redirect_limit",
+        /// The target of a redirect is not a valid URL.
         RedirectInvalid = "redirect_invalid",
+        /// The target of a redirect is neither http nor https.
         RedirectBlocked = "redirect_blocked",
         RedirectLoop = "redirect_loop",
         PrivateAddress = "private_address",
         BlockedPort = "blocked_port",
+        /// A sitemap exceeds a limit, or defines XML entities.
         ParseLimit = "parse_limit",
         RobotsUnreachable = "robots_unreachable",
-        /// A closure of the library's user dropped the request, or panicked.
+        /// A request hook of the library's user dropped the request, or panicked.
         Hook = "hook",
-        /// An earlier run may have sent a form, and its result is not known.
+        /// An earlier run may have sent a form. Its result is not known, and the form is not sent again.
         NotRepeated = "not_repeated",
+        /// A bug in Argiope.
         Internal = "internal",
     }
 }
@@ -118,7 +127,7 @@ names! {
         Disconnect = "disconnect",
         /// The content coding was invalid.
         Decode = "decode",
-        /// The library's response hook did not want it.
+        /// A response hook of the library's user stopped the download.
         Hook = "hook",
     }
 }
@@ -135,7 +144,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A failure with a message for people. Long messages are cut: they may quote what a server sent.
+    /// A failure with a message for people. Long messages are cut, because they may quote what a server sent.
     pub fn new(kind: ErrorKind, message: impl Into<Box<str>>) -> Self {
         let message = message.into();
         if message.len() <= MAX_MESSAGE {

@@ -18,7 +18,7 @@ pub use crate::schedule::wait::WaitReason;
 #[serde(default)]
 pub struct Status {
     pub state: CrawlState,
-    /// Since this run began.
+    /// Time since this run began.
     #[serde(rename = "elapsed_seconds", with = "seconds")]
     pub elapsed: Duration,
     /// URLs that this run settled, by outcome.
@@ -28,12 +28,13 @@ pub struct Status {
     /// Errors by kind.
     pub error_kinds: BTreeMap<ErrorKind, u64>,
     pub in_flight: usize,
-    /// Known and not started yet.
+    /// URLs that are known and not requested yet.
     pub queued: u64,
     /// Bytes received, robots.txt and sitemaps included.
     pub bytes: u64,
-    /// Over the last few seconds.
+    /// The rate over the last few seconds.
     pub pages_per_second: f64,
+    /// The rate over the last few seconds.
     pub bytes_per_second: f64,
     /// Hosts that had work in this run.
     pub hosts: u64,
@@ -77,10 +78,11 @@ pub struct Status {
 pub struct FleetStatus {
     /// The round of the crawl, counted from 1.
     pub round: u32,
-    /// Number of groups of hosts, and how many of the groups no process owns.
+    /// Number of buckets.
     pub buckets: u64,
+    /// Number of buckets that no process owns.
     pub free_buckets: u64,
-    /// URLs of all processes.
+    /// Number of known URLs. This and all following counts are sums over all processes.
     pub known: u64,
     pub queued: u64,
     pub leased: u64,
@@ -95,15 +97,16 @@ pub struct ProcessStatus {
     pub id: Box<str>,
     /// Whether this process reported the status.
     pub is_this: bool,
+    /// Number of buckets that it owns.
     pub buckets: u64,
     /// Pages fetched since it joined.
     pub pages: u64,
     pub pages_per_second: f64,
-    /// Since its last heartbeat.
+    /// Time since its last heartbeat.
     pub silent_seconds: f64,
     /// Number of hosts that it backs off from.
     pub resting: u64,
-    /// Why its results cannot be stored.
+    /// Why its results cannot be stored; `None` if they can.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stalled: Option<Box<str>>,
 }
@@ -114,9 +117,9 @@ pub struct ProcessStatus {
 pub enum CrawlState {
     #[default]
     Running,
-    /// Nothing new is started until it is resumed.
+    /// No new requests are started until the crawl is resumed.
     Paused,
-    /// Nothing new is started; the crawl ends when requests in flight have ended.
+    /// No new requests are started. The crawl ends when requests in flight have ended.
     Draining,
 }
 
@@ -139,7 +142,7 @@ impl CrawlState {
 pub struct HostStatus {
     pub host: Box<str>,
     pub in_flight: usize,
-    /// Requests that may be in flight at once now.
+    /// How many requests may be in flight at once now.
     pub width: usize,
     /// The reason for this width.
     pub width_reason: Box<str>,
@@ -156,7 +159,7 @@ pub struct HostStatus {
     /// Why no request starts now, if none does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<WaitReason>,
-    /// When the next request may start; zero if that depends on an event.
+    /// Time until the next request may start; zero if it waits for an event.
     #[serde(rename = "next_in_seconds", with = "seconds")]
     pub next_in: Duration,
 }
@@ -179,7 +182,7 @@ pub struct RecentError {
     pub status: Option<u16>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<ErrorKind>,
-    /// Since the run began.
+    /// When it failed, counted from the start of the run.
     #[serde(rename = "at_seconds", with = "seconds")]
     pub at: Duration,
 }
@@ -249,7 +252,7 @@ impl<'de> Deserialize<'de> for OutcomeCounts {
     }
 }
 
-/// Durations as seconds with a fraction.
+/// Serializes durations as seconds with a fraction.
 mod seconds {
     use std::time::Duration;
 
@@ -264,6 +267,7 @@ mod seconds {
     }
 }
 
+/// Like [`seconds`]; `None` becomes null.
 mod optional_seconds {
     use std::time::Duration;
 
@@ -285,7 +289,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_outcome_has_its_own_count() {
+    fn outcomes_are_counted_separately() {
         let mut outcomes = OutcomeCounts::default();
         for outcome in Outcome::ALL {
             outcomes.add(*outcome);
@@ -297,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_survives_its_json_form() {
+    fn a_status_is_restored_from_its_json_form() {
         let status = Status {
             state: CrawlState::Paused,
             elapsed: Duration::from_millis(1_500),

@@ -1,8 +1,10 @@
-//! SWAR: eight bytes at a time in one integer.
+//! SWAR (SIMD within a register): operations on eight bytes at a time, in one integer.
 //!
-//! Tags, names and the text between them are short: in a loop over their bytes, the branch misprediction at loop exit
-//! costs more than the loop body. Here the end is computed instead. The first byte is always the lowest one of the
-//! integer. A mark is the highest bit of a byte: functions that mark bytes set it in these bytes of their result.
+//! Tags, names and the text between them are short. In a loop over their bytes, the branch misprediction at loop exit
+//! costs more than the loop body. These functions find the end without a loop.
+//!
+//! The first byte is always the lowest one of the integer. A function that *marks* bytes returns an integer in which
+//! the highest bit of each marked byte is set; all other bits are zero.
 
 /// The lowest bit of every byte.
 const ONES: u64 = u64::from_ne_bytes([1; 8]);
@@ -34,14 +36,15 @@ pub fn up_to(bytes: &[u8]) -> u64 {
     }
 }
 
-/// Marks the bytes equal to `byte`. Only the [`place`] of the first mark is reliable.
+/// Marks the bytes equal to `byte`. Only the first mark is reliable: the borrow of the subtraction may add later ones.
 #[inline]
 pub fn equal(word: u64, byte: u8) -> u64 {
-    let zero = word ^ (ONES * u64::from(byte));
-    zero.wrapping_sub(ONES) & !zero & HIGHS
+    // Bytes that are equal become zero.
+    let difference = word ^ (ONES * u64::from(byte));
+    difference.wrapping_sub(ONES) & !difference & HIGHS
 }
 
-/// Marks the bytes below `byte`, which must be ASCII. Only the [`place`] of the first mark is reliable.
+/// Marks the bytes below `byte`, which must be ASCII. Only the first mark is reliable, as for [`equal`].
 #[inline]
 pub fn below(word: u64, byte: u8) -> u64 {
     word.wrapping_sub(ONES * u64::from(byte)) & !word & HIGHS
@@ -61,7 +64,7 @@ pub fn above_space(word: u64) -> u64 {
     (((word & !HIGHS) + ONES * (0x7F - 0x20)) | word) & HIGHS
 }
 
-/// Whether a byte is not ASCII.
+/// Whether at least one byte is not ASCII.
 #[inline]
 pub fn has_high(word: u64) -> bool {
     word & HIGHS != 0
@@ -76,7 +79,7 @@ pub fn ideograph_leads(word: u64) -> u64 {
     (from_e3 ^ after_e9) & word & HIGHS
 }
 
-/// The number of marks; correct only if all marks are reliable.
+/// The number of marks. It is correct only if all marks are reliable.
 #[inline]
 pub fn marks(marks: u64) -> u64 {
     (marks >> 7).wrapping_mul(ONES) >> 56
@@ -105,7 +108,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn as_byte_by_byte(bytes in prop::collection::vec(any::<u8>(), 0..20), byte: u8, limit in 0_u8..128) {
+        fn results_equal_those_of_loops_over_bytes(bytes in prop::collection::vec(any::<u8>(), 0..20), byte: u8, limit in 0_u8..128) {
             let mut eight = [0; 8];
             eight.iter_mut().zip(&bytes).for_each(|(to, from)| *to = *from);
             let word = u64::from_le_bytes(eight);

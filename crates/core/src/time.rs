@@ -13,7 +13,7 @@ pub struct Time(u64);
 impl Time {
     /// The start of the crawl.
     pub const ZERO: Self = Self(0);
-    /// Later than every other time: no time is known.
+    /// Later than every other time. Stands for an event that is not expected, or for a time that is not known.
     pub const NEVER: Self = Self(u64::MAX);
 
     pub const fn from_micros(micros: u64) -> Self {

@@ -1,4 +1,4 @@
-//! [`Visit`]: the result of one fetch, in three parts: [`Facts`], [`PageFindings`] and a [`VisitMessage`].
+//! [`Visit`]: the result of one fetch. Its main parts are [`Facts`], [`PageFindings`] and a [`VisitMessage`].
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -27,9 +27,9 @@ pub struct Visit {
     pub purpose: Purpose,
     pub facts: Facts,
     pub findings: PageFindings,
-    /// The exact bytes of request and response, if the rules ask for them.
+    /// The exact bytes of request and response, if the rules keep them.
     pub wire: Option<Box<Wire>>,
-    /// The decoded body, if the rules ask for it.
+    /// The decoded body, if the rules deliver it.
     pub body: Option<Box<HeldBody>>,
     pub message: VisitMessage,
 }
@@ -56,7 +56,7 @@ pub struct Facts {
     pub http: Option<&'static str>,
     pub etag: Option<Box<str>>,
     pub last_modified: Option<Box<str>>,
-    /// The response came over TLS and the certificate was not verified.
+    /// The response came over TLS, and the certificate was not verified.
     pub insecure: bool,
     /// Defects of the response that did not prevent reading it.
     pub defects: ResponseDefects,
@@ -94,9 +94,9 @@ pub struct PageFindings {
     pub all_links: Option<Box<LinkList>>,
     /// Every link of the page, for the link graph. The keeper takes it.
     pub edges: Option<Box<LinkList>>,
-    /// Links that a limit cut off: they are neither followed nor part of the graph.
+    /// Number of links beyond a limit: they are neither followed nor part of the graph.
     pub links_cut: u32,
-    /// Extracted fields and text, if the rules ask for them.
+    /// Extracted fields and text, if the rules request them.
     pub content: Option<Box<PageContent>>,
 }
 
@@ -106,21 +106,22 @@ pub struct VisitMessage {
     /// The lane and the connection slot to release; `None` if the host was not contacted.
     pub slot: Option<(LaneId, u16)>,
     /// Whether an earlier attempt already contacted the host.
-    pub begun: bool,
+    pub was_contacted_before: bool,
     /// The HTTP version of the host, if the visit shows it.
     pub http: Option<LaneHttp>,
-    /// How many concurrent streams the host allows on an HTTP/2 connection, if it said so.
+    /// How many concurrent streams the host allows on an HTTP/2 connection, if it sent a limit.
     pub streams: Option<u32>,
-    /// How long the host asked us to wait.
+    /// How long to wait before the next request, from the header `Retry-After`.
     pub retry_after: Option<Duration>,
-    /// The end of that wait in seconds since the Unix epoch, if the response had no `Date` to count from.
+    /// The end of that wait in seconds since the Unix epoch, if the header gave a date and the response had no `Date`
+    /// header to count from.
     pub retry_at: Option<i64>,
     /// Cookies that the response set.
     pub set_cookies: Vec<SetCookie>,
     /// Links to follow: in scope, not nofollow, distinct.
     pub found: FollowList,
-    /// Its share of the memory budget, if the visit is large.
-    pub held: Option<crate::budget::BudgetCharge>,
+    /// Charges the visit to the memory budget, if it is large.
+    pub charge: Option<crate::budget::BudgetCharge>,
     /// Fingerprint of the text, to recognise near-duplicate pages.
     pub likeness: Option<Likeness>,
     /// The exchange encoded for the archive, if there is one.
@@ -150,8 +151,8 @@ pub struct Wire {
     pub head: usize,
     /// The negotiated TLS parameters, if a handshake was completed.
     pub tls_info: Option<crate::http::conn::TlsInfo>,
-    /// Its share of the budget for bodies, released on drop.
-    pub held: crate::budget::BudgetCharge,
+    /// Charges these bytes to the memory budget until they are dropped.
+    pub charge: crate::budget::BudgetCharge,
 }
 
 impl Wire {
@@ -166,11 +167,11 @@ impl Wire {
 pub enum SiteFile {
     /// The bytes of a robots.txt.
     Robots(Vec<u8>),
-    /// A parsed sitemap and its share of the memory budget.
+    /// A parsed sitemap, and its charge to the memory budget.
     Sitemap(crate::page::sitemap::Sitemap, crate::budget::BudgetCharge),
 }
 
-/// How long each phase took; none if it did not happen.
+/// How long each phase took; `None` if it did not take place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Timings {
@@ -211,7 +212,7 @@ impl ResponseDefects {
             (self.header_dropped, "header_dropped"),
             (self.header_control, "header_control"),
         ];
-        all.into_iter().filter_map(|(is, name)| is.then_some(name)).collect()
+        all.into_iter().filter_map(|(is_present, name)| is_present.then_some(name)).collect()
     }
 }
 
@@ -243,7 +244,7 @@ impl Facts {
 impl Visit {
     /// A visit with nothing but its outcome.
     pub fn bare(link: Link, purpose: Purpose, outcome: Outcome, now: Time) -> Self {
-        let message = VisitMessage { begun: link.tries > 0, ..VisitMessage::default() };
+        let message = VisitMessage { was_contacted_before: link.tries > 0, ..VisitMessage::default() };
         let (facts, findings) = (Facts::bare(outcome, now), PageFindings::default());
         Self { link, purpose, facts, findings, wire: None, body: None, message }
     }
@@ -272,10 +273,11 @@ impl Visit {
         visit
     }
 
-    /// Heap bytes of its larger parts that are not charged to the budget themselves.
+    /// Heap bytes of its larger parts that have no charge of their own. The constants that are added to lengths
+    /// estimate the fixed size of an entry, with the overhead of its allocations.
     pub fn heap_bytes(&self) -> usize {
-        let texts = |pair: &(Box<str>, Box<str>)| pair.0.len() + pair.1.len() + 64;
-        let headers: usize = self.facts.headers.iter().flat_map(|headers| headers.iter()).map(texts).sum();
+        let pair_bytes = |pair: &(Box<str>, Box<str>)| pair.0.len() + pair.1.len() + 64;
+        let headers: usize = self.facts.headers.iter().flat_map(|headers| headers.iter()).map(pair_bytes).sum();
         let validators = self.facts.etag.as_ref().map_or(0, |text| text.len())
             + self.facts.last_modified.as_ref().map_or(0, |text| text.len());
         let cookies: usize = self.message.set_cookies.iter().map(SetCookie::weight).sum();
@@ -293,7 +295,7 @@ impl Visit {
 
     /// Whether this is a page whose host was contacted, now or before: `--max-pages` counts these.
     pub fn is_fetched_page(&self) -> bool {
-        self.is_page() && (self.message.slot.is_some() || self.message.begun)
+        self.is_page() && (self.message.slot.is_some() || self.message.was_contacted_before)
     }
 
     /// Whether this is a page in the sense of the record format, as opposed to a robots.txt or a sitemap.

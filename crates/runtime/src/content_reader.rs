@@ -54,7 +54,7 @@ pub fn extraction(rules: &[String], file: Option<&Path>) -> Result<Extraction, C
 }
 
 impl PageReader for ContentReader {
-    fn wants(&self, url: &Url) -> bool {
+    fn should_read(&self, url: &Url) -> bool {
         self.text || self.markdown || self.extraction.concerns(url.as_str())
     }
 

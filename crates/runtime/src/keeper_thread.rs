@@ -565,7 +565,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
         for mut settled in self.keeper.take_settled() {
             self.tally.count(&settled.visit);
             let bytes = settled.visit.heap_bytes();
-            if let Some(charge) = &mut settled.visit.message.held {
+            if let Some(charge) = &mut settled.visit.message.charge {
                 // Until they are written, the record and the links are also in the buffer of the log.
                 charge.resize(bytes + settled.line.len() * 2 + settled.visit.message.found.bytes());
             }

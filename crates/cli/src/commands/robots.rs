@@ -209,7 +209,7 @@ fn meaning(visit: &Visit, agent: &str) -> RobotsFile {
         (Some(status), None) => format!("responded with {status}"),
         (None, None) => "did not respond".to_owned(),
     };
-    let answer = RobotsAnswer::of(visit, bytes, agent);
+    let answer = RobotsAnswer::from_visit(visit, bytes, agent);
     let reason = match answer {
         RobotsAnswer::Rules(_) => String::new(),
         RobotsAnswer::AllowAll => format!("{} {what}: no robots.txt, everything is allowed", visit.link.url),

@@ -9,7 +9,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Limit on the body of a request, in bytes.
 pub const MAX_REQUEST_BODY: usize = 16 << 20;
-/// Limit on everything else, in bytes: headers, and user data as JSON.
+/// Limit on headers and user data (as JSON) together, in bytes.
 pub const MAX_REQUEST_EXTRAS: usize = 1 << 20;
 
 /// The method of a request.
@@ -17,7 +17,7 @@ pub const MAX_REQUEST_EXTRAS: usize = 1 << 20;
 #[repr(u8)]
 #[non_exhaustive]
 pub enum Method {
-    /// Ask for a page.
+    /// Request a page.
     #[default]
     Get,
     /// Send a form. Not repeated unless the request is marked as idempotent.
@@ -28,7 +28,7 @@ pub enum Method {
     Patch,
     /// Remove a resource.
     Delete,
-    /// Ask for the head of a response only.
+    /// Request the head of a response only.
     Head,
 }
 
@@ -53,14 +53,14 @@ impl Method {
     }
 }
 
-/// How a request differs from a plain GET. Links that have none are requested as usual.
+/// How a request differs from a plain GET.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct CustomRequest {
     pub method: Method,
-    /// They replace headers of the same name that the crawl sends.
+    /// Headers to send. They replace headers of the crawl that have the same name.
     pub headers: Vec<(Box<str>, Box<str>)>,
     pub body: Box<[u8]>,
-    /// Links of a higher priority are taken first, whatever their depth. The usual one is 0.
+    /// Links of a higher priority are taken first, whatever their depth. The default is 0.
     pub priority: i16,
     /// User data that is returned with the page. Null if there is none.
     pub data: Value,
@@ -87,24 +87,26 @@ impl CustomRequest {
         self.is_idempotent || self.method.is_idempotent()
     }
 
-    /// What distinguishes it from other requests for the same URL: method and body. Zero for a GET without a body.
+    /// A hash of what distinguishes it from other requests for the same URL: method and body. Zero for a GET without a
+    /// body.
     pub fn identity(&self, key: u64) -> u64 {
         if self.method == Method::Get && self.body.is_empty() {
             return 0;
         }
-        xxh3_64_with_seed(&self.body, key ^ xxh3_64_with_seed(self.method.as_str().as_bytes(), key)) | 1
+        let method_hash = xxh3_64_with_seed(self.method.as_str().as_bytes(), key);
+        // The lowest bit is set, because zero stands for a plain GET.
+        xxh3_64_with_seed(&self.body, key ^ method_hash) | 1
     }
 
-    /// The request for the target of a redirect with this status; `None` if it is a plain GET. The body is dropped after
-    /// 303, and after 301 or 302 if the method is POST (RFC 9110, 15.4). `Content-` headers are kept with the body, other
-    /// headers only within the same origin.
+    /// The request for the target of a redirect with this status; `None` if it is a plain GET.
+    ///
+    /// The body is dropped after 303, and after 301 or 302 if the method is POST (RFC 9110, 15.4). `Content-` headers are
+    /// kept if the body is. Other headers are kept only within the same origin.
     pub fn redirected(&self, status: u16, is_same_origin: bool) -> Option<Arc<Self>> {
         let drops_body = status == 303 || (matches!(status, 301 | 302) && self.method == Method::Post);
         let headers = self.headers.iter().filter(|(name, _)| {
-            match name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("content-")) {
-                true => !drops_body,
-                false => is_same_origin,
-            }
+            let describes_body = name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("content-"));
+            if describes_body { !drops_body } else { is_same_origin }
         });
         let request = Self {
             method: if drops_body && self.method != Method::Head { Method::Get } else { self.method },
@@ -123,15 +125,17 @@ impl CustomRequest {
 
     /// Heap bytes: body, headers and user data.
     pub fn bytes(&self) -> usize {
-        let headers: usize = self.headers.iter().map(|(name, value)| name.len() + value.len() + 32).sum();
-        self.body.len() + headers + size_of_value(&self.data) - size_of::<Value>()
+        let entry_size = size_of::<(Box<str>, Box<str>)>();
+        let headers: usize = self.headers.iter().map(|(name, value)| name.len() + value.len() + entry_size).sum();
+        let data = size_of_value(&self.data) - size_of::<Value>();
+        self.body.len() + headers + data
     }
 
     /// The bytes that frontiers store.
     ///
-    /// Method (1 byte; the highest bit: marked as idempotent), priority (2), length of the user data (4), user data as
-    /// JSON, number of headers (2), for each the lengths of name and value (4 each) and both, the body. Numbers are
-    /// little-endian.
+    /// In this order, with sizes in bytes: method (1; its highest bit means "marked as idempotent"), priority (2), length
+    /// of the user data (4), user data as JSON, number of headers (2), the headers, the body. A header is the length of
+    /// its name (4), its name, the length of its value (4) and its value. Numbers are little-endian.
     pub fn encode(&self) -> Vec<u8> {
         let data = if self.data == Value::Null { Vec::new() } else { self.data.to_string().into_bytes() };
         let mut out = Vec::with_capacity(16 + data.len() + self.bytes());
@@ -173,12 +177,13 @@ impl CustomRequest {
 
 /// The order in which the links of a lane are taken: the smallest first. Without a priority it is the depth.
 pub fn rank(depth: u32, priority: i16) -> i32 {
-    const LEVELS: i32 = 1 << 16;
+    /// One step of priority outweighs any difference of depth below this number.
+    const DEPTHS_PER_PRIORITY: i32 = 1 << 16;
     let depth = i32::try_from(depth).unwrap_or(i32::MAX);
     if priority == 0 {
         return depth;
     }
-    depth.min(LEVELS - 1).saturating_sub(i32::from(priority).saturating_mul(LEVELS))
+    depth.min(DEPTHS_PER_PRIORITY - 1).saturating_sub(i32::from(priority).saturating_mul(DEPTHS_PER_PRIORITY))
 }
 
 /// The rank of a link by its depth and the encoded form of its request.
@@ -187,11 +192,13 @@ pub fn rank_of_encoded(depth: u32, encoded: Option<&[u8]>) -> i32 {
     rank(depth, priority.map_or(0, i16::from_le_bytes))
 }
 
+/// Appends the length of the bytes, and the bytes.
 fn push_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend((bytes.len() as u32).to_le_bytes());
     out.extend_from_slice(bytes);
 }
 
+/// Removes from the start of `rest` what [`push_bytes`] wrote; `None` if it is incomplete.
 fn take_bytes<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let (length, after) = rest.split_first_chunk::<4>()?;
     let (bytes, after) = after.split_at_checked(u32::from_le_bytes(*length) as usize)?;
@@ -215,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_read_back() {
+    fn decoding_restores_the_request() {
         for request in [login(), CustomRequest::default(), CustomRequest { is_idempotent: true, ..login() }] {
             let encoded = request.encode();
             assert_eq!(CustomRequest::decode(&encoded).as_ref(), Some(&request));
@@ -228,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn method_and_body_are_the_identity() {
+    fn only_method_and_body_determine_the_identity() {
         let get = CustomRequest { data: 7.into(), priority: 9, ..CustomRequest::default() };
         assert_eq!(get.identity(5), 0);
         let other_body = CustomRequest { body: b"name=fly".as_slice().into(), ..login() };
@@ -242,8 +249,8 @@ mod tests {
     }
 
     #[test]
-    fn a_redirect_takes_a_form_along_only_where_its_status_asks_for_that() {
-        let after = |status, same| login().redirected(status, same).expect("the user data goes along");
+    fn a_redirect_keeps_the_body_only_if_its_status_requires_that() {
+        let after = |status, same| login().redirected(status, same).expect("the user data is kept");
         for status in [301, 302, 303] {
             let request = after(status, true);
             assert_eq!((request.method, request.body.len(), &request.data), (Method::Get, 0, &login().data));
@@ -261,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn user_data_is_charged() {
+    fn user_data_counts_as_heap_bytes() {
         let plain = login();
         let data = Value::Array(vec![Value::String("x".repeat(1_000)); 100]);
         let with_data = CustomRequest { data, ..login() };
@@ -269,8 +276,8 @@ mod tests {
     }
 
     #[test]
-    fn numbers_in_user_data_come_back_bit_for_bit() {
-        // Numbers whose shortest form is read one unit off by a parser that rounds twice are among them.
+    fn numbers_in_user_data_are_restored_bit_for_bit() {
+        // Among these numbers are some that a parser reads inexactly if it rounds twice.
         let mut bits = 0x3FB9_9999_9999_999A_u64;
         for _ in 0..5_000 {
             bits = bits.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
@@ -282,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_not_shown() {
+    fn debug_output_omits_secrets() {
         let shown = format!("{:?}", login());
         assert!(shown.contains("Content-Type") && shown.contains("Post"), "{shown}");
         for secret in ["text/plain", "é", "spider", "page"] {
@@ -291,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn priority_comes_before_depth() {
+    fn priority_outweighs_depth() {
         let order = [rank(9, 2), rank(0, 1), rank(70_000, 1), rank(0, 0), rank(1, 0), rank(65_535, 0), rank(0, -1)];
         assert!(order.is_sorted_by(|one, other| one < other), "{order:?}");
         assert_eq!((rank(u32::MAX, 0), rank(0, i16::MIN), rank(0, i16::MAX)), (i32::MAX, i32::MAX, -0x7FFF_0000));

@@ -1,6 +1,6 @@
 //! Judges the links and the redirect of a visit by scope.
 //!
-//! Invariant: the links that a visit reports are in scope, followable and distinct; every rejection is counted under
+//! Invariant: the links that a visit reports are in scope, followable and distinct. Every rejection is counted under
 //! the rule that decided. Real and simulated fetches both use this module.
 
 use hashbrown::HashSet;
@@ -15,10 +15,10 @@ use crate::rules::Rules;
 use crate::visit::{Rejected, Visit};
 
 /// Characters of a Location that a message quotes.
-const SHOWN: usize = 200;
+const MAX_QUOTED_LOCATION: usize = 200;
 /// Characters kept of the example URL for each rule that rejected links.
-const EXAMPLE: usize = 1_000;
-/// Total bytes of URLs that one page may add. A long base URL turns a little markup into very many bytes.
+const MAX_EXAMPLE: usize = 1_000;
+/// Total bytes of URLs that one page may add. With a long base URL, a few bytes of markup become a long URL.
 pub(crate) const MAX_FOLLOW_BYTES: usize = 4 << 20;
 
 /// A link of a page, as passed to a [`LinkFilter`]. A URL that a page links to several times is passed once, with the
@@ -30,9 +30,10 @@ pub struct PageLink<'a> {
     pub url: UrlRef<'a>,
     /// The kind of element that contains the link.
     pub kind: LinkKind,
-    /// It is marked `rel=nofollow`.
+    /// Whether it is marked `rel=nofollow`.
     pub nofollow: bool,
-    /// The text of its element, white space collapsed, up to 512 bytes. An image counts by its alternative text.
+    /// The text of its element, with white space collapsed, up to 512 bytes. For an image it contains the alternative
+    /// text.
     pub text: &'a str,
     /// The `rel` attribute of its element.
     pub rel: &'a str,
@@ -48,8 +49,9 @@ pub trait LinkFilter: std::fmt::Debug + Send + Sync {
     fn follows(&self, link: &PageLink<'_>) -> bool;
 }
 
-/// Judges the links of a page by scope. `nofollow`: the page forbids following its links.
-pub fn links(visit: &mut Visit, links: &LinkList, nofollow: bool, rules: &Rules) {
+/// Judges the links of a page by scope, and adds those to follow to the visit. `nofollow`: the page forbids following
+/// its links.
+pub fn judge_links(visit: &mut Visit, links: &LinkList, nofollow: bool, rules: &Rules) {
     if nofollow && !rules.follow_nofollow {
         return;
     }
@@ -58,7 +60,7 @@ pub fn links(visit: &mut Visit, links: &LinkList, nofollow: bool, rules: &Rules)
     visit.message.found =
         FollowList::with_capacity(depth, rules.max_redirects, links.len(), links.bytes().min(MAX_FOLLOW_BYTES));
     let mut judging = rules.scope.judging();
-    // A page that is embedded as a resource is not followed further: its own resources could be anywhere.
+    // The resources of an embedded page are not followed: they could be on any host. Only HTML pages have `facts`.
     let is_embedded = visit.link.kind == LinkKind::Asset && visit.findings.facts.is_some();
     let (mut bytes, mut panic) = (0, None);
     for link in links.iter() {
@@ -67,7 +69,7 @@ pub fn links(visit: &mut Visit, links: &LinkList, nofollow: bool, rules: &Rules)
             continue;
         }
         if link.nofollow && !rules.follow_nofollow {
-            skip(visit, link.url, "nofollow", rules);
+            log_skip(visit, link.url, "nofollow", rules);
             continue;
         }
         let stripped = rules.strip_params.strip(link.url);
@@ -77,7 +79,7 @@ pub fn links(visit: &mut Visit, links: &LinkList, nofollow: bool, rules: &Rules)
         }
         match judging.judge(url, depth, link.kind) {
             ScopeVerdict::Follow if !passes_filter(visit, url, &link, depth, rules, &mut panic) => {
-                skip(visit, url, "filter", rules);
+                log_skip(visit, url, "filter", rules);
             }
             ScopeVerdict::Follow => {
                 bytes += url.as_str().len();
@@ -89,8 +91,8 @@ pub fn links(visit: &mut Visit, links: &LinkList, nofollow: bool, rules: &Rules)
                 visit.message.found.push(url, link.kind);
             }
             ScopeVerdict::Reject(rule) => {
-                count(&mut visit.findings.rejected, rule, url);
-                skip(visit, url, rule.as_str(), rules);
+                count_rejection(&mut visit.findings.rejected, rule, url);
+                log_skip(visit, url, rule.as_str(), rules);
             }
         }
     }
@@ -101,8 +103,8 @@ pub fn links(visit: &mut Visit, links: &LinkList, nofollow: bool, rules: &Rules)
     }
 }
 
-/// Whether the filter accepts a link. After a panic it is not called again for this page, and `panic` says why the
-/// remaining links are not followed.
+/// Whether the filter accepts a link. A panic of the filter is stored in `panic`. After it, the filter is not called
+/// again for this page, and the remaining links are not followed.
 fn passes_filter(
     visit: &Visit,
     url: UrlRef<'_>,
@@ -125,20 +127,20 @@ fn passes_filter(
     })
 }
 
-/// Handles a redirect: a new link with one redirect less, judged like any link.
+/// Judges the target of a redirect by scope, and adds it to the visit as a new link that may follow one redirect less.
 ///
 /// No parameters are stripped from the target: a host that redirects every request to a URL with a session id would
 /// cause a loop.
-pub fn redirect(visit: &mut Visit, location: &[u8], rules: &Rules) {
+pub fn judge_redirect(visit: &mut Visit, location: &[u8], rules: &Rules) {
     let location_text = String::from_utf8_lossy(location);
     let target = match visit.link.url.join(&location_text) {
         Ok(target) => target,
         Err(fault) => {
             let kind = if fault == BadUrl::Scheme { ErrorKind::RedirectBlocked } else { ErrorKind::RedirectInvalid };
             let location_text = without_user_info(&location_text);
-            let shown: String = location_text.chars().take(SHOWN).collect();
-            let more = if shown.len() < location_text.len() { "…" } else { "" };
-            visit.facts.error.get_or_insert(Failure::new(kind, format!("Location {shown:?}{more}: {fault}")));
+            let shown: String = location_text.chars().take(MAX_QUOTED_LOCATION).collect();
+            let ellipsis = if shown.len() < location_text.len() { "…" } else { "" };
+            visit.facts.error.get_or_insert(Failure::new(kind, format!("Location {shown:?}{ellipsis}: {fault}")));
             return;
         }
     };
@@ -149,14 +151,14 @@ pub fn redirect(visit: &mut Visit, location: &[u8], rules: &Rules) {
     }
     visit.facts.redirect = Some(target.clone());
     if !visit.is_page() {
-        return; // the keeper follows these
+        return; // the keeper follows redirects of site files
     }
     if visit.link.redirects == 0 {
         let message = format!("gave up after {} redirects", rules.max_redirects);
         visit.facts.error.get_or_insert(Failure::new(ErrorKind::RedirectLimit, message));
         return;
     }
-    // A resource may be moved to another host.
+    // Resources may be on any host, so the new address of one is judged as a resource too.
     let judged_as = if visit.link.kind == LinkKind::Asset { LinkKind::Asset } else { LinkKind::Redirect };
     match rules.scope.judge(target.as_ref(), visit.link.depth, judged_as) {
         ScopeVerdict::Follow => {
@@ -165,23 +167,23 @@ pub fn redirect(visit: &mut Visit, location: &[u8], rules: &Rules) {
             visit.message.found.push(target.as_ref(), LinkKind::Redirect);
         }
         ScopeVerdict::Reject(rule) => {
-            count(&mut visit.findings.rejected, rule, target.as_ref());
-            skip(visit, target.as_ref(), rule.as_str(), rules);
+            count_rejection(&mut visit.findings.rejected, rule, target.as_ref());
+            log_skip(visit, target.as_ref(), rule.as_str(), rules);
         }
     }
 }
 
-/// Keeps a link that is not followed, with the reason, for `--log-skips` and `-vv`.
-fn skip(visit: &mut Visit, url: UrlRef<'_>, reason: &'static str, rules: &Rules) {
+/// Records a link that is not followed, with the reason, if `--log-skips` or `-vv` is set.
+fn log_skip(visit: &mut Visit, url: UrlRef<'_>, reason: &'static str, rules: &Rules) {
     if rules.log_skips || rules.report_skips {
         visit.findings.skipped.push((url.as_str().into(), reason));
     }
 }
 
-fn count(rejected: &mut Vec<Rejected>, rule: ScopeRule, url: UrlRef<'_>) {
+fn count_rejection(rejected: &mut Vec<Rejected>, rule: ScopeRule, url: UrlRef<'_>) {
     match rejected.iter_mut().find(|known| known.rule == rule) {
         Some(known) => known.count += 1,
-        None => rejected.push(Rejected { rule, count: 1, example: url.as_str().chars().take(EXAMPLE).collect() }),
+        None => rejected.push(Rejected { rule, count: 1, example: url.as_str().chars().take(MAX_EXAMPLE).collect() }),
     }
 }
 
@@ -210,12 +212,12 @@ mod tests {
         ] {
             let link = Link::root(Url::parse("http://h.example/page").expect("an address"), 9);
             let mut visit = Visit::bare(link, Purpose::Page, Outcome::Redirect, Time::ZERO);
-            redirect(&mut visit, location.as_bytes(), &rules);
+            judge_redirect(&mut visit, location.as_bytes(), &rules);
             let mut line = Vec::new();
             record::encode(&visit, WallClock { start: 0 }, 0, None, &mut line);
             let output = format!("{visit:?} {}", String::from_utf8_lossy(&line));
             assert!(!output.contains("secret"), "{output}");
-            assert_eq!(visit.facts.error.expect("it leads nowhere").kind, kind, "{location}");
+            assert_eq!(visit.facts.error.expect("the location cannot be followed").kind, kind, "{location}");
         }
     }
 }

@@ -1,7 +1,8 @@
 //! [`FollowList`]: the links to follow from one visit.
 //!
 //! A page has about fifty links, most of them known already. They are created on one thread, processed on a second and
-//! dropped on a third. So they take two allocations in total: one for all texts and one for their ends.
+//! dropped on a third. To make this cheap, the list has only two allocations: one for the text of all URLs and one for
+//! the items.
 //!
 //! Invariant: all links come from the same page and have the same depth.
 
@@ -12,17 +13,21 @@ use crate::schedule::frontier::LinkRef;
 /// Links to follow, all from one page.
 #[derive(Clone, Debug, Default)]
 pub struct FollowList {
+    /// All URLs, one after the other.
     text: String,
     items: Vec<Item>,
+    /// Number of links from a root to each of these links.
     depth: u32,
+    /// How many more redirects each link may follow.
     redirects: u8,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Item {
+    /// End of its URL in the text. The URL starts at the end of the previous one.
     end: u32,
     kind: LinkKind,
-    marks: UrlOffsets,
+    offsets: UrlOffsets,
 }
 
 impl FollowList {
@@ -31,11 +36,11 @@ impl FollowList {
         Self { text: String::with_capacity(bytes), items: Vec::with_capacity(links), depth, redirects }
     }
 
-    /// Adds a link. The limit is 4 GB, which [`crate::page::follow`] never reaches.
+    /// Adds a link. Links beyond 4 GB of text are dropped; [`crate::page::follow`] keeps the list far below that.
     pub fn push(&mut self, url: UrlRef<'_>, kind: LinkKind) {
         if let Ok(end) = u32::try_from(self.text.len() + url.as_str().len()) {
             self.text.push_str(url.as_str());
-            self.items.push(Item { end, kind, marks: url.marks() });
+            self.items.push(Item { end, kind, offsets: url.offsets() });
         }
     }
 
@@ -64,7 +69,7 @@ impl FollowList {
         self.items.iter().map(move |item| {
             let text = self.text.get(start..item.end as usize).unwrap_or("");
             start = item.end as usize;
-            (UrlRef::marked(text, item.marks), item.kind)
+            (UrlRef::with_offsets(text, item.offsets), item.kind)
         })
     }
 
@@ -88,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_come_out_as_they_went_in() {
+    fn all_parts_of_links_are_restored() {
         let url = |text: &str| Url::parse(text).expect("an address");
         let urls = ["http://h/", "https://[::1]:81/p?q=é", "http://h:8080/a/b"].map(url);
         let page = url("http://page/");

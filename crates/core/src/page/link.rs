@@ -14,12 +14,12 @@ pub struct Link {
     pub via: Option<Url>,
     /// Number of links from a root. Redirects do not count.
     pub depth: u32,
-    /// How many more redirects may follow.
+    /// How many more redirects may be followed.
     pub redirects: u8,
     /// Attempts made so far.
     pub tries: u8,
     pub kind: LinkKind,
-    /// How its request differs from a plain GET.
+    /// How its request differs from a plain GET; `None` if it does not.
     pub request: Option<Arc<CustomRequest>>,
 }
 
@@ -58,7 +58,7 @@ pub enum LinkKind {
 }
 
 impl LinkKind {
-    /// True for the kinds that are followed by default (docs/records.md).
+    /// Whether links of this kind are followed by default (docs/records.md).
     pub fn is_page(self) -> bool {
         matches!(
             self,
@@ -88,6 +88,7 @@ impl LinkKind {
         Self::ALL.get(usize::from(number)).copied()
     }
 
+    /// The name in records.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Root => "root",
@@ -123,7 +124,7 @@ impl Link {
         rank(self.depth, self.request.as_ref().map_or(0, |request| request.priority))
     }
 
-    /// What distinguishes its request from a plain GET for the same URL; zero if nothing does.
+    /// A hash of what distinguishes its request from a plain GET for the same URL; zero if nothing does.
     pub fn request_identity(&self, key: u64) -> u64 {
         self.request.as_ref().map_or(0, |request| request.identity(key))
     }
@@ -134,23 +135,25 @@ impl Link {
     }
 }
 
-/// The links of one page, with all URLs in one buffer, so that a link that is known already costs no allocation.
+/// The links of one page. All URLs are in one buffer, so that a link does not need an allocation of its own.
 ///
-/// Invariant: every URL is normalized; no pair of URL and kind occurs twice.
+/// Invariant: every URL is normalized, and no pair of URL and kind occurs twice.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LinkList {
     text: String,
     items: Vec<Item>,
-    /// The anchor texts of the links, where they are kept (`--with anchors`).
+    /// The anchor texts and `rel` attributes of the links, if they are kept (`--with anchors`).
     anchors: Option<Box<LinkAnchors>>,
 }
 
-/// The anchor texts of links in one buffer. `places` has the start and end of each text, by the index of its link.
+/// The anchor texts and `rel` attributes of links.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct LinkAnchors {
+    /// All anchor texts, one after the other.
     text: String,
-    places: Vec<(u32, u32)>,
-    /// Index of a link, and its `rel` attribute. Sorted.
+    /// Start and end of each anchor text, by the index of its link.
+    ranges: Vec<(u32, u32)>,
+    /// Index of a link, and its `rel` attribute. Sorted by index.
     rels: Vec<(u32, Box<str>)>,
 }
 
@@ -158,13 +161,14 @@ impl LinkAnchors {
     fn heap_bytes(&self) -> usize {
         let rels: usize = self.rels.iter().map(|(_, rel)| rel.len()).sum();
         let lists =
-            self.places.capacity() * size_of::<(u32, u32)>() + self.rels.capacity() * size_of::<(u32, Box<str>)>();
+            self.ranges.capacity() * size_of::<(u32, u32)>() + self.rels.capacity() * size_of::<(u32, Box<str>)>();
         size_of::<Self>() + self.text.capacity() + lists + rels
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Item {
+    /// Start and end of its URL in the text.
     start: u32,
     end: u32,
     kind: LinkKind,
@@ -176,16 +180,16 @@ struct Item {
 pub struct FoundLink<'a> {
     pub url: UrlRef<'a>,
     pub kind: LinkKind,
-    /// `rel=nofollow` on this link.
+    /// Whether it is marked `rel=nofollow`.
     pub nofollow: bool,
-    /// Its text, where it is kept.
+    /// Its anchor text, if it is kept.
     pub anchor: Option<&'a str>,
-    /// Its `rel` attribute, where it is kept.
+    /// Its `rel` attribute, if it is kept.
     pub rel: Option<&'a str>,
 }
 
 impl LinkList {
-    /// Adds a link. `text` must be a normalized URL; the caller must check for duplicates.
+    /// Adds a link. `text` must be a normalized URL. The caller checks for duplicates.
     pub fn push(&mut self, text: &str, kind: LinkKind, nofollow: bool) {
         let start = self.text.len();
         let end = start + text.len();
@@ -196,88 +200,88 @@ impl LinkList {
     }
 
     /// Sets the anchor text of a link, unless it has one already.
-    pub fn set_anchor(&mut self, number: usize, anchor: &str) {
-        if number >= self.items.len() || self.anchor(number).is_some() {
+    pub fn set_anchor(&mut self, index: usize, anchor: &str) {
+        if index >= self.items.len() || self.anchor(index).is_some() {
             return;
         }
-        let LinkAnchors { text, places, .. } = &mut **self.anchors.get_or_insert_default();
+        let LinkAnchors { text, ranges, .. } = &mut **self.anchors.get_or_insert_default();
         if let (Ok(start), Ok(end)) = (u32::try_from(text.len()), u32::try_from(text.len() + anchor.len())) {
             text.push_str(anchor);
-            if places.len() <= number {
-                places.resize(number + 1, (0, 0));
+            if ranges.len() <= index {
+                ranges.resize(index + 1, (0, 0));
             }
-            if let Some(place) = places.get_mut(number) {
+            if let Some(place) = ranges.get_mut(index) {
                 *place = (start, end);
             }
         }
     }
 
-    /// The anchor text of a link by its index, where it is kept and not empty.
-    pub fn anchor(&self, number: usize) -> Option<&str> {
-        let LinkAnchors { text, places, .. } = &**self.anchors.as_ref()?;
-        let (start, end) = *places.get(number)?;
+    /// The anchor text of a link by its index, if it is kept and not empty.
+    pub fn anchor(&self, index: usize) -> Option<&str> {
+        let LinkAnchors { text, ranges, .. } = &**self.anchors.as_ref()?;
+        let (start, end) = *ranges.get(index)?;
         text.get(start as usize..end as usize).filter(|text| !text.is_empty())
     }
 
     /// Sets the `rel` attribute of a link, unless it or a later one has one already.
-    pub fn set_rel(&mut self, number: usize, rel: &str) {
+    pub fn set_rel(&mut self, index: usize, rel: &str) {
         let rels = &mut self.anchors.get_or_insert_default().rels;
-        if let Ok(number) = u32::try_from(number)
-            && rels.last().is_none_or(|(last, _)| *last < number)
+        if let Ok(index) = u32::try_from(index)
+            && rels.last().is_none_or(|(last, _)| *last < index)
         {
-            rels.push((number, rel.into()));
+            rels.push((index, rel.into()));
         }
     }
 
-    /// The `rel` attribute of a link by its index, where it is kept.
-    pub fn rel(&self, number: usize) -> Option<&str> {
+    /// The `rel` attribute of a link by its index, if it is kept.
+    pub fn rel(&self, index: usize) -> Option<&str> {
         let rels = &self.anchors.as_ref()?.rels;
-        let at = rels.binary_search_by_key(&u32::try_from(number).ok()?, |(number, _)| *number).ok()?;
+        let at = rels.binary_search_by_key(&u32::try_from(index).ok()?, |(index, _)| *index).ok()?;
         rels.get(at).map(|(_, rel)| &**rel)
     }
 
-    /// Drops anchor texts and `rel` attributes that are not needed any more.
-    pub fn forget_anchors(&mut self) {
+    /// Drops all anchor texts and `rel` attributes.
+    pub fn drop_anchors(&mut self) {
         self.anchors = None;
     }
 
-    /// Whether a link has an anchor text or a `rel` attribute.
+    /// Whether any link has an anchor text or a `rel` attribute.
     pub fn has_anchors(&self) -> bool {
         self.anchors.is_some()
     }
 
     /// URL and kind of a link by its index.
-    pub fn get(&self, number: usize) -> Option<(&str, LinkKind)> {
-        let item = self.items.get(number)?;
+    pub fn get(&self, index: usize) -> Option<(&str, LinkKind)> {
+        let item = self.items.get(index)?;
         Some((self.text.get(item.start as usize..item.end as usize)?, item.kind))
     }
 
     /// URL, kind, nofollow and anchor text of every link, in page order.
     pub fn texts(&self) -> impl ExactSizeIterator<Item = (&str, LinkKind, bool, Option<&str>)> {
-        self.items.iter().enumerate().map(|(number, item)| {
+        self.items.iter().enumerate().map(|(index, item)| {
             let text = self.text.get(item.start as usize..item.end as usize).unwrap_or_default();
-            (text, item.kind, item.nofollow, self.anchor(number))
+            (text, item.kind, item.nofollow, self.anchor(index))
         })
     }
 
     /// Marks a link as followable because it also occurs without nofollow.
-    pub fn allow(&mut self, number: usize) {
-        if let Some(item) = self.items.get_mut(number) {
+    pub fn clear_nofollow(&mut self, index: usize) {
+        if let Some(item) = self.items.get_mut(index) {
             item.nofollow = false;
         }
     }
 
-    /// Drops the links beyond this many bytes of URLs; returns how many were dropped.
-    pub fn truncate(&mut self, most: usize) -> usize {
-        let kept = self.items.partition_point(|item| item.end as usize <= most);
+    /// Drops the links beyond this many bytes of URLs. Returns how many were dropped.
+    pub fn truncate(&mut self, max_bytes: usize) -> usize {
+        let kept = self.items.partition_point(|item| item.end as usize <= max_bytes);
         let dropped = self.items.len() - kept;
         if dropped > 0 {
             self.items.truncate(kept);
             self.text.truncate(self.items.last().map_or(0, |item| item.end as usize));
             if let Some(anchors) = &mut self.anchors {
-                anchors.places.truncate(kept);
-                anchors.rels.truncate(anchors.rels.partition_point(|(number, _)| (*number as usize) < kept));
-                let end = anchors.places.iter().map(|(_, end)| *end as usize).max().unwrap_or(0);
+                anchors.ranges.truncate(kept);
+                anchors.rels.truncate(anchors.rels.partition_point(|(index, _)| (*index as usize) < kept));
+                let end = anchors.ranges.iter().map(|(_, end)| *end as usize).max().unwrap_or(0);
                 anchors.text.truncate(end);
             }
         }
@@ -305,7 +309,7 @@ impl LinkList {
         self.items.shrink_to_fit();
         if let Some(anchors) = &mut self.anchors {
             anchors.text.shrink_to_fit();
-            anchors.places.shrink_to_fit();
+            anchors.ranges.shrink_to_fit();
             anchors.rels.shrink_to_fit();
         }
     }
@@ -320,20 +324,20 @@ impl LinkList {
     }
 
     pub fn iter(&self) -> impl Iterator<Item = FoundLink<'_>> {
-        let mut before = None;
-        self.items.iter().enumerate().filter_map(move |(number, item)| {
+        let mut previous = None;
+        self.items.iter().enumerate().filter_map(move |(index, item)| {
             let text = self.text.get(item.start as usize..item.end as usize)?;
-            let url = match before {
-                Some(before) => UrlRef::from_normal_after(text, before)?,
+            let url = match previous {
+                Some(previous) => UrlRef::from_normal_after(text, previous)?,
                 None => UrlRef::from_normal(text)?,
             };
-            before = Some(url);
+            previous = Some(url);
             Some(FoundLink {
                 url,
                 kind: item.kind,
                 nofollow: item.nofollow,
-                anchor: self.anchor(number),
-                rel: self.rel(number),
+                anchor: self.anchor(index),
+                rel: self.rel(index),
             })
         })
     }
@@ -344,15 +348,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_and_rels_are_charged_and_cut_with_their_links() {
+    fn anchor_texts_and_rels_are_counted_and_truncated_with_their_links() {
         let mut list = LinkList::default();
-        for number in 0..100 {
-            list.push(&format!("http://h/{number:04}"), LinkKind::Anchor, false);
-            list.set_anchor(number, &"t".repeat(500));
-            list.set_rel(number, &"r".repeat(300));
+        for index in 0..100 {
+            list.push(&format!("http://h/{index:04}"), LinkKind::Anchor, false);
+            list.set_anchor(index, &"t".repeat(500));
+            list.set_rel(index, &"r".repeat(300));
         }
         assert!(list.heap_bytes() > 100 * 800, "{}", list.heap_bytes());
-        assert_eq!(list.truncate(13 * 10), 90);
+        let url_bytes = "http://h/0000".len();
+        assert_eq!(list.truncate(10 * url_bytes), 90);
         list.shrink();
         assert_eq!((list.len(), list.rel(9).map(str::len), list.rel(10)), (10, Some(300), None));
         assert!(list.heap_bytes() < 10 * 1_000, "{}", list.heap_bytes());

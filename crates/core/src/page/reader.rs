@@ -1,7 +1,7 @@
 //! [`PageReader`]: processing of whole pages, on the worker that fetched them.
 //!
-//! The core examines bodies as they arrive and keeps none. If content of a page (fields, text) or the body itself is
-//! requested, [`BodyRules`] make a fetch hold the body, within the one budget for bodies.
+//! The core examines bodies as they arrive and does not keep them. If content of a page (fields, text) or the body
+//! itself is requested, [`BodyRules`] decide that the fetch holds the body. Its bytes are charged to the memory budget.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -42,7 +42,7 @@ pub enum DeliveredBodies {
 /// Reads whole pages. One reader serves all workers.
 pub trait PageReader: Debug + Send + Sync {
     /// Whether the page at this address is read. If not, its body is not held.
-    fn wants(&self, url: &Url) -> bool;
+    fn should_read(&self, url: &Url) -> bool;
 
     /// Reads a page, decoded to text.
     fn read(&self, url: &Url, html: &str) -> PageContent;
@@ -65,7 +65,7 @@ pub struct PageContent {
     /// Why something may be missing: a limit was reached, or the reader panicked.
     pub limited: Option<&'static str>,
     /// Charges the bytes of this content to the budget until the content is dropped.
-    pub held: Option<BudgetCharge>,
+    pub charge: Option<BudgetCharge>,
 }
 
 impl PageContent {
@@ -105,14 +105,14 @@ pub struct FieldCount {
 const DOUBLING_LIMIT: usize = 256 << 10;
 
 /// The number of buffers that a thread keeps for bodies that are read and not delivered.
-const SPARE_BUFFERS: usize = 4;
-/// The largest buffer that is kept.
-const MAX_SPARE: usize = 256 << 10;
+const MAX_SPARE_BUFFERS: usize = 4;
+/// The largest buffer that is kept, in bytes.
+const MAX_SPARE_CAPACITY: usize = 256 << 10;
 
 thread_local! {
-    /// Buffers of earlier bodies. The pages of a new buffer are mapped by the kernel one by one, which costs as much
-    /// CPU as the extraction of a field.
-    static SPARE: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+    /// Buffers of earlier bodies. The kernel maps the memory pages of a new buffer one by one, which costs as much CPU
+    /// time as the extraction of a field.
+    static SPARE_BUFFERS: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// The body and the headers of a response, and the bytes of the body that are charged to the budget.
@@ -122,31 +122,31 @@ pub struct HeldBody {
     pub bytes: Vec<u8>,
     /// The response headers, in order.
     pub headers: crate::visit::Headers,
-    pub held: BudgetCharge,
+    pub charge: BudgetCharge,
 }
 
 impl HeldBody {
     /// An empty body, to be filled.
-    pub(crate) fn new(held: BudgetCharge) -> Self {
-        Self { bytes: Vec::new(), headers: Vec::new(), held }
+    pub(crate) fn new(charge: BudgetCharge) -> Self {
+        Self { bytes: Vec::new(), headers: Vec::new(), charge }
     }
 
     /// Like [`HeldBody::new`], with the buffer of an earlier body of this thread if there is one.
-    pub(crate) fn reusing(mut held: BudgetCharge) -> Self {
-        let bytes = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
-        held.grow(bytes.capacity());
-        Self { bytes, headers: Vec::new(), held }
+    pub(crate) fn reusing(mut charge: BudgetCharge) -> Self {
+        let bytes = SPARE_BUFFERS.with_borrow_mut(Vec::pop).unwrap_or_default();
+        charge.grow(bytes.capacity());
+        Self { bytes, headers: Vec::new(), charge }
     }
 
     /// Keeps the buffer for the next body, unless it is large.
     pub(crate) fn recycle(self) {
         let mut bytes = self.bytes;
-        if bytes.capacity() == 0 || bytes.capacity() > MAX_SPARE {
+        if bytes.capacity() == 0 || bytes.capacity() > MAX_SPARE_CAPACITY {
             return;
         }
         bytes.clear();
-        SPARE.with_borrow_mut(|spare| {
-            if spare.len() < SPARE_BUFFERS {
+        SPARE_BUFFERS.with_borrow_mut(|spare| {
+            if spare.len() < MAX_SPARE_BUFFERS {
                 spare.push(bytes);
             }
         });
@@ -159,7 +159,7 @@ impl HeldBody {
             self.bytes.reserve_exact(decoded.len().max(self.bytes.len() / 4));
         }
         self.bytes.extend_from_slice(decoded);
-        self.held.grow(self.bytes.capacity() - before);
+        self.charge.grow(self.bytes.capacity() - before);
     }
 }
 
@@ -169,36 +169,34 @@ pub fn decode<'a>(bytes: &'a [u8], charset: Option<&str>) -> Cow<'a, str> {
     encoding.decode(bytes).0
 }
 
-/// Whether a declared type is HTML. Without a declared type, a body may be HTML.
+/// Whether a declared type is HTML. True without a declared type, because the body may be HTML.
 fn is_html(declared: Option<&str>) -> bool {
     declared.is_none_or(|essence| matches!(essence, "" | "text/html" | "application/xhtml+xml"))
 }
 
+/// Whether a declared type is text. True without a declared type, as for [`is_html`].
 fn is_text(declared: Option<&str>) -> bool {
     declared.is_none_or(|essence| {
-        let tail = essence.rsplit(['/', '+']).next().unwrap_or("");
-        essence.starts_with("text/") || matches!(tail, "" | "json" | "xml" | "xhtml" | "javascript" | "ecmascript")
+        let subtype = essence.rsplit(['/', '+']).next().unwrap_or("");
+        essence.starts_with("text/") || matches!(subtype, "" | "json" | "xml" | "xhtml" | "javascript" | "ecmascript")
     })
 }
 
 impl BodyRules {
     /// Whether the body of this response is held. `declared` is the essence of the declared type.
-    pub(crate) fn holds(&self, url: &Url, status: u16, declared: Option<&str>) -> bool {
-        let delivered = match self.delivered {
+    pub(crate) fn should_hold(&self, url: &Url, status: u16, declared: Option<&str>) -> bool {
+        let may_deliver = match self.delivered {
             DeliveredBodies::None => false,
             DeliveredBodies::Html => is_html(declared),
             DeliveredBodies::Text => is_text(declared),
             DeliveredBodies::All => true,
         };
-        delivered || ((200..300).contains(&status) && is_html(declared) && self.reads(url))
+        let has_reader = || self.reader.as_ref().is_some_and(|reader| reader.should_read(url));
+        may_deliver || ((200..300).contains(&status) && is_html(declared) && has_reader())
     }
 
-    fn reads(&self, url: &Url) -> bool {
-        self.reader.as_ref().is_some_and(|reader| reader.wants(url))
-    }
-
-    /// Whether a held body is delivered with the visit, now that its type is certain.
-    pub(crate) fn delivers(&self, content_type: Option<&str>) -> bool {
+    /// Whether a held body is delivered with the visit. `content_type` is the type that the examiner found.
+    pub(crate) fn should_deliver(&self, content_type: Option<&str>) -> bool {
         match self.delivered {
             DeliveredBodies::None => false,
             DeliveredBodies::Html => content_type.is_some() && is_html(content_type),
@@ -216,10 +214,11 @@ impl BodyRules {
         content_type: Option<&str>,
         charset: Option<&str>,
         body: &HeldBody,
-        mut held: BudgetCharge,
+        mut charge: BudgetCharge,
     ) -> Option<Box<PageContent>> {
         let reader = self.reader.as_ref()?;
-        if !(200..300).contains(&status) || content_type.is_none() || !is_html(content_type) || !reader.wants(url) {
+        if !(200..300).contains(&status) || content_type.is_none() || !is_html(content_type) || !reader.should_read(url)
+        {
             return None;
         }
         let html = decode(&body.bytes, charset);
@@ -228,8 +227,8 @@ impl BodyRules {
             limited: Some("a fault in Argiope while it read the content"),
             ..PageContent::default()
         });
-        held.grow(content.bytes());
-        content.held = Some(held);
+        charge.grow(content.bytes());
+        content.charge = Some(charge);
         Some(Box::new(content))
     }
 }
@@ -249,27 +248,27 @@ mod tests {
             (Some("image/svg+xml"), false, true),
             (Some("image/png"), false, false),
         ] {
-            assert_eq!(rules(DeliveredBodies::Html).holds(&url, 404, declared), html, "{declared:?}");
-            assert_eq!(rules(DeliveredBodies::Text).holds(&url, 200, declared), text, "{declared:?}");
-            assert!(rules(DeliveredBodies::All).holds(&url, 200, declared));
-            assert!(!rules(DeliveredBodies::None).holds(&url, 200, declared));
+            assert_eq!(rules(DeliveredBodies::Html).should_hold(&url, 404, declared), html, "{declared:?}");
+            assert_eq!(rules(DeliveredBodies::Text).should_hold(&url, 200, declared), text, "{declared:?}");
+            assert!(rules(DeliveredBodies::All).should_hold(&url, 200, declared));
+            assert!(!rules(DeliveredBodies::None).should_hold(&url, 200, declared));
         }
-        assert!(!rules(DeliveredBodies::Html).delivers(None), "without a detected type, a body is not HTML");
+        assert!(!rules(DeliveredBodies::Html).should_deliver(None), "without a detected type, a body is not HTML");
     }
 
     #[test]
-    fn a_small_buffer_is_used_again_and_charged() {
+    fn a_small_buffer_is_reused_and_charged() {
         let budget = crate::budget::Budget::new(1 << 30);
         let mut body = HeldBody::reusing(budget.hold());
         body.extend(&[7; 50_000]);
         let capacity = body.bytes.capacity();
         body.recycle();
-        assert_eq!(budget.held(), 0);
+        assert_eq!(budget.response_bytes(), 0);
         let again = HeldBody::reusing(budget.hold());
         assert_eq!((again.bytes.len(), again.bytes.capacity()), (0, capacity));
-        assert_eq!(budget.held(), capacity as u64);
+        assert_eq!(budget.response_bytes(), capacity as u64);
         let mut large = HeldBody::reusing(budget.hold());
-        large.extend(&vec![7; MAX_SPARE + 1]);
+        large.extend(&vec![7; MAX_SPARE_CAPACITY + 1]);
         large.recycle();
         assert_eq!(HeldBody::reusing(budget.hold()).bytes.capacity(), 0, "a large buffer is freed");
     }

@@ -30,7 +30,7 @@ const FIXED_MEMORY: u64 = 10 << 20;
 fn account(max_memory: Option<u64>) -> std::sync::Arc<Budget> {
     let part = |limit: u64| (limit / 8 * 7).min(limit.saturating_sub(FIXED_MEMORY)).max(limit / 2);
     let limit = max_memory.map_or(UNLIMITED_ACCOUNT, part);
-    Budget::within(limit, HELD_BODIES.min(limit))
+    Budget::with_response_limit(limit, HELD_BODIES.min(limit))
 }
 /// The default of `--per-ip`.
 const PER_IP: usize = 12;

@@ -295,12 +295,12 @@ fn visit(job: Job, reply: SimReply, start: Time, end: Time, rules: &Rules) -> Vi
     visit.facts.timings.ttfb = Some(reply.after);
     visit.facts.timings.total = Some(reply.after);
     match reply.said {
-        SimResponse::Page(links) => follow::links(&mut visit, &links, false, rules),
+        SimResponse::Page(links) => follow::judge_links(&mut visit, &links, false, rules),
         SimResponse::Text(links, text) => {
             let mut reader = LikenessReader::default();
             reader.text(text.as_bytes());
             visit.message.likeness = reader.finish();
-            follow::links(&mut visit, &links, false, rules);
+            follow::judge_links(&mut visit, &links, false, rules);
         }
         SimResponse::Robots(bytes) => visit.message.site_file = Some(Box::new(SiteFile::Robots(bytes))),
         SimResponse::Sitemap(map) => {
@@ -313,7 +313,7 @@ fn visit(job: Job, reply: SimReply, start: Time, end: Time, rules: &Rules) -> Vi
         SimResponse::Redirect(location) => {
             visit.facts.status = Some(302);
             visit.facts.outcome = Outcome::Redirect;
-            follow::redirect(&mut visit, location.as_bytes(), rules);
+            follow::judge_redirect(&mut visit, location.as_bytes(), rules);
         }
         SimResponse::Nothing(_) => {}
     }

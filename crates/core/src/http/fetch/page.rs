@@ -75,13 +75,13 @@ pub(super) struct Answer {
 /// Input that waits to be processed, charged to the budget.
 struct HeldRest {
     bytes: Vec<u8>,
-    held: BudgetCharge,
+    charge: BudgetCharge,
 }
 
 /// The raw bytes of the response for an archive, charged to the budget.
 pub(super) struct RawCapture {
     pub(super) bytes: Vec<u8>,
-    pub(super) held: BudgetCharge,
+    pub(super) charge: BudgetCharge,
 }
 
 /// The bytes of a robots.txt so far.
@@ -101,7 +101,7 @@ pub(super) enum Reader {
 /// A sitemap so far, charged to the budget: fifty thousand URLs take megabytes.
 pub(super) struct SitemapRead {
     pub(super) reader: sitemap::SitemapReader,
-    pub(super) held: BudgetCharge,
+    pub(super) charge: BudgetCharge,
     charged: usize,
 }
 
@@ -109,7 +109,7 @@ impl SitemapRead {
     fn feed(&mut self, decoded: &[u8]) {
         self.reader.feed(decoded);
         let weight = self.reader.weight();
-        self.held.grow(weight.saturating_sub(self.charged));
+        self.charge.grow(weight.saturating_sub(self.charged));
         self.charged = self.charged.max(weight);
     }
 }
@@ -117,7 +117,7 @@ impl SitemapRead {
 impl Page {
     pub(in crate::http) fn new(job: Box<Job>, rules: Arc<Rules>, start: FetchStart) -> Self {
         let keep = rules.keep_wire || rules.archive;
-        let wire = keep.then(|| Box::new(RawCapture { bytes: Vec::new(), held: rules.budget.hold() }));
+        let wire = keep.then(|| Box::new(RawCapture { bytes: Vec::new(), charge: rules.budget.hold() }));
         let FetchStart { started, connected } = start;
         let connected = connected.unwrap_or(Time::NEVER);
         Self { job, rules, started, connected, answer: None, wire }
@@ -180,10 +180,10 @@ impl Page {
     pub(in crate::http) fn extend_rest(&mut self, bytes: &[u8]) {
         if let Some(answer) = &mut self.answer {
             let budget = &self.rules.budget;
-            let empty = || Box::new(HeldRest { bytes: Vec::new(), held: budget.hold_for(MemoryPart::Bodies) });
+            let empty = || Box::new(HeldRest { bytes: Vec::new(), charge: budget.hold_for(MemoryPart::Bodies) });
             let rest = answer.rest.get_or_insert_with(empty);
             rest.bytes.extend_from_slice(bytes);
-            rest.held.resize(rest.bytes.capacity());
+            rest.charge.resize(rest.bytes.capacity());
         }
     }
 
@@ -197,29 +197,30 @@ impl Page {
             return false;
         }
         let Self { wire, answer, .. } = self;
-        let overdraws = answer.as_ref().and_then(|answer| answer.windows.as_ref()).is_some_and(BudgetCharge::overdraws);
+        let has_overdraft =
+            answer.as_ref().and_then(|answer| answer.windows.as_ref()).is_some_and(BudgetCharge::has_overdraft);
         let (mut of_reader, mut of_body, mut of_links) = (None, None, None);
         if let Some(Answer { reader, body, found, .. }) = answer.as_deref_mut() {
             of_links = (found.bytes() > 0).then_some(found);
-            of_reader = if let Reader::Sitemap(read) = reader { Some(&mut read.held) } else { None };
-            of_body = body.as_mut().map(|body| &mut body.held);
+            of_reader = if let Reader::Sitemap(read) = reader { Some(&mut read.charge) } else { None };
+            of_body = body.as_mut().map(|body| &mut body.charge);
         }
-        let of_wire = wire.as_mut().map(|kept| &mut kept.held);
+        let of_wire = wire.as_mut().map(|kept| &mut kept.charge);
         let mut all = of_wire.into_iter().chain(of_reader).chain(of_body).chain(of_links).peekable();
-        // They all belong to the same response: if one of them may overdraw the budget, so may the others.
-        overdraws || all.peek().is_none() || all.any(BudgetCharge::may_grow)
+        // They all belong to the same response: if one of them has the overdraft, the others may grow too.
+        has_overdraft || all.peek().is_none() || all.any(BudgetCharge::may_grow)
     }
 
     /// Whether this response is the one that may exceed the budget.
-    pub(in crate::http) fn overdraws(&self) -> bool {
-        let of_wire = self.wire.as_ref().map(|kept| &kept.held);
+    pub(in crate::http) fn has_overdraft(&self) -> bool {
+        let of_wire = self.wire.as_ref().map(|kept| &kept.charge);
         let Some(Answer { reader, body, windows, found, .. }) = self.answer.as_deref() else {
-            return of_wire.is_some_and(BudgetCharge::overdraws);
+            return of_wire.is_some_and(BudgetCharge::has_overdraft);
         };
-        let of_reader = if let Reader::Sitemap(read) = reader { Some(&read.held) } else { None };
-        let of_body = body.as_ref().map(|body| &body.held);
+        let of_reader = if let Reader::Sitemap(read) = reader { Some(&read.charge) } else { None };
+        let of_body = body.as_ref().map(|body| &body.charge);
         let mut all = of_wire.into_iter().chain(of_reader).chain(of_body).chain(windows).chain([found]);
-        all.any(BudgetCharge::overdraws)
+        all.any(BudgetCharge::has_overdraft)
     }
 
     /// Counts the times of the fetch from now on. It waited for the handshake of another job's connection, which says
@@ -302,9 +303,9 @@ impl Page {
         if more == 0 || answer.found.try_grow(more) {
             return true;
         }
-        let of_body = answer.body.as_ref().map(|body| &body.held);
-        let mut others = self.wire.iter().map(|kept| &kept.held).chain(of_body).chain(&answer.windows);
-        let exceeds = others.any(BudgetCharge::overdraws) || answer.found.overdraw();
+        let of_body = answer.body.as_ref().map(|body| &body.charge);
+        let mut others = self.wire.iter().map(|kept| &kept.charge).chain(of_body).chain(&answer.windows);
+        let exceeds = others.any(BudgetCharge::has_overdraft) || answer.found.try_overdraft();
         if exceeds {
             answer.found.grow(more);
         }
@@ -403,7 +404,7 @@ impl Receiver for Page {
             Purpose::Robots(_) if (200..300).contains(&status) => Reader::Robots(Box::default()),
             Purpose::Sitemap if (200..300).contains(&status) => {
                 let reader = sitemap::SitemapReader::new(&self.job.link.url, bounds(&self.job.link));
-                Reader::Sitemap(Box::new(SitemapRead { reader, held: self.rules.budget.hold(), charged: 0 }))
+                Reader::Sitemap(Box::new(SitemapRead { reader, charge: self.rules.budget.hold(), charged: 0 }))
             }
             Purpose::Robots(_) | Purpose::Sitemap => Reader::None,
         };
@@ -425,14 +426,14 @@ impl Receiver for Page {
         let body = matches!(reader, Reader::Page(_)) && {
             let declared = text(head.get("content-type"));
             let essence = declared.as_deref().map(|value| value.split(';').next().unwrap_or("").trim().to_lowercase());
-            self.rules.bodies.holds(&self.job.link.url, status, essence.as_deref())
+            self.rules.bodies.should_hold(&self.job.link.url, status, essence.as_deref())
         };
         let body = body.then(|| {
-            let held = self.rules.budget.hold();
+            let charge = self.rules.budget.hold();
             // A body that is delivered stays with its consumer: a buffer larger than the body would waste memory.
             Box::new(match self.rules.bodies.delivered {
-                DeliveredBodies::None => HeldBody::reusing(held),
-                _ => HeldBody::new(held),
+                DeliveredBodies::None => HeldBody::reusing(charge),
+                _ => HeldBody::new(charge),
             })
         });
         // The field index and the copy for the visit are about as long as the head itself.
@@ -457,7 +458,7 @@ impl Receiver for Page {
     fn wire(&mut self, raw: &[u8]) {
         if let Some(wire) = &mut self.wire {
             wire.bytes.extend_from_slice(raw);
-            wire.held.grow(raw.len());
+            wire.charge.grow(raw.len());
         }
     }
 
@@ -496,10 +497,10 @@ impl Receiver for Page {
             return true;
         }
         // One fetch at a time may exceed the budget, with everything that it holds.
-        let of_reader = if let Reader::Sitemap(read) = &answer.reader { Some(&read.held) } else { None };
-        let of_body = answer.body.as_ref().map(|body| &body.held);
-        let mut others = self.wire.iter().map(|kept| &kept.held).chain(of_reader).chain(of_body);
-        let exceeds = others.any(BudgetCharge::overdraws) || windows.overdraw();
+        let of_reader = if let Reader::Sitemap(read) = &answer.reader { Some(&read.charge) } else { None };
+        let of_body = answer.body.as_ref().map(|body| &body.charge);
+        let mut others = self.wire.iter().map(|kept| &kept.charge).chain(of_reader).chain(of_body);
+        let exceeds = others.any(BudgetCharge::has_overdraft) || windows.try_overdraft();
         if exceeds {
             windows.grow(bytes);
         }

@@ -26,10 +26,10 @@ impl Page {
         let Self { job, rules, started, connected, answer, wire } = self;
         let is_http2 = end.is_http2;
         let wire = wire.map(|kept| {
-            let RawCapture { bytes, held } = *kept;
+            let RawCapture { bytes, charge } = *kept;
             let head = answer.as_ref().map_or(0, |answer| answer.head.raw().len());
             let request = if rules.keep_wire { request_bytes(&job, &rules) } else { Vec::new() };
-            Wire { request, response: bytes, head, tls_info: None, held }
+            Wire { request, response: bytes, head, tls_info: None, charge }
         });
         let open_request = if rules.archive { open_request(&job, &rules).to_bytes() } else { Vec::new() };
         let dns = job.dns();
@@ -86,7 +86,7 @@ impl Page {
         let bytes = visit.heap_bytes();
         if bytes > FREE_LINKS {
             found.resize(bytes);
-            visit.message.held = Some(found);
+            visit.message.charge = Some(found);
         }
         visit
     }
@@ -148,8 +148,8 @@ fn note_body(visit: &mut Visit, head: &Head, reader: Reader, rules: &Rules) {
         Reader::Page(examiner) => harvest(visit, head, examiner.finish(), rules),
         Reader::Robots(text) => visit.message.site_file = Some(Box::new(SiteFile::Robots(text.bytes))),
         Reader::Sitemap(read) => {
-            let SitemapRead { reader, held, .. } = *read;
-            visit.message.site_file = Some(Box::new(SiteFile::Sitemap(reader.finish(), held)));
+            let SitemapRead { reader, charge, .. } = *read;
+            visit.message.site_file = Some(Box::new(SiteFile::Sitemap(reader.finish(), charge)));
         }
     }
 }
@@ -160,9 +160,9 @@ fn note_content(visit: &mut Visit, head: &Head, body: Option<Box<HeldBody>>, rul
     let (content_type, charset) = (visit.findings.content_type.as_deref(), visit.findings.charset);
     let mut content = None;
     let body = body.and_then(|body| {
-        let held = rules.budget.hold();
-        content = rules.bodies.read(&visit.link.url, head.status, content_type, charset, &body, held);
-        if rules.bodies.delivers(content_type) {
+        let charge = rules.budget.hold();
+        content = rules.bodies.read(&visit.link.url, head.status, content_type, charset, &body, charge);
+        if rules.bodies.should_deliver(content_type) {
             return Some(body);
         }
         body.recycle();
@@ -222,7 +222,7 @@ fn outcome(visit: &mut Visit, head: &Head, conditional: bool, rules: &Rules) -> 
                 let message = "two Locations that differ: neither can be trusted";
                 visit.facts.error.get_or_insert(Failure::new(ErrorKind::RedirectInvalid, message));
             } else {
-                follow::redirect(visit, first, rules);
+                follow::judge_redirect(visit, first, rules);
             }
             Outcome::Redirect
         }
@@ -252,9 +252,9 @@ fn harvest(visit: &mut Visit, head: &Head, mut examined: Findings, rules: &Rules
     let is_searched = (200..300).contains(&head.status);
     if is_searched {
         findings.facts = examined.facts;
-        follow::links(visit, &examined.links, directives.nofollow, rules);
+        follow::judge_links(visit, &examined.links, directives.nofollow, rules);
         if !rules.with_anchors {
-            examined.links.forget_anchors();
+            examined.links.drop_anchors();
         }
     }
     if rules.with_links {

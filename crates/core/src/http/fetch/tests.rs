@@ -63,13 +63,13 @@ fn what_sitemaps_list_is_within_the_budget_for_what_is_held() {
     let lines: String = (0..2_000).map(|n| format!("http://h/{n}\n")).collect();
     let (mut first, mut second) = (start(), start());
     first.feed(lines.as_bytes(), Time::ZERO);
-    assert!(budget.held() > 100_000, "{}", budget.held());
+    assert!(budget.response_bytes() > 100_000, "{}", budget.response_bytes());
     assert!(matches!(first.step(), Step::Read), "one may exceed the budget");
     second.feed(b"http://h/\n", Time::ZERO);
     assert!(matches!(second.step(), Step::Pause), "the others wait");
     first.closed(Time::ZERO);
     let Finished::Visit(visit, _) = first.finish(Time::ZERO) else { panic!("a visit") };
-    assert!(budget.held() > 100_000, "charged until the keeper drops the visit");
+    assert!(budget.response_bytes() > 100_000, "charged until the keeper drops the visit");
     drop(visit);
     assert!(second.resume(Time::ZERO));
 }
@@ -156,19 +156,19 @@ fn large_windows_wait_for_the_budget_before_they_are_allocated() {
         fetch
     };
     let mut first = start("zstd");
-    assert!(budget.held() >= 8 << 20, "{}", budget.held());
+    assert!(budget.response_bytes() >= 8 << 20, "{}", budget.response_bytes());
     assert!(matches!(first.step(), Step::Read));
     let mut second = start("zstd");
     assert!(matches!(second.step(), Step::Read), "one may exceed the budget");
-    let held = budget.held();
+    let held = budget.response_bytes();
     let mut others: Vec<Fetch> = (0..20).map(|_| start("zstd")).collect();
-    assert_eq!(budget.held(), held, "the others allocate nothing");
+    assert_eq!(budget.response_bytes(), held, "the others allocate nothing");
     for other in &mut others {
         assert!(matches!(other.step(), Step::Pause) && !other.is_yielding());
         assert!(!other.resume(Time::ZERO));
     }
     drop((first, second));
-    assert_eq!(budget.held(), 0);
+    assert_eq!(budget.response_bytes(), 0);
     assert!(others.iter_mut().filter_map(|other| other.resume(Time::ZERO).then_some(())).count() == 2);
     drop(others);
     // Windows of ordinary size are not charged.
@@ -237,5 +237,5 @@ fn lists_of_some_kilobytes_of_links_are_charged_too() {
     let held = budget.part(crate::budget::MemoryPart::Pages);
     assert!(held >= 16 << 10, "hundreds of such pages may be in flight: {held} bytes charged");
     drop(page);
-    assert_eq!(budget.held(), 0);
+    assert_eq!(budget.response_bytes(), 0);
 }

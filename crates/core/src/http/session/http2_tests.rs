@@ -473,13 +473,13 @@ fn an_incomplete_header_block_is_charged_and_waits_for_memory() {
         write_all(session);
     };
     more(&mut session, frame::kind::HEADERS);
-    assert!(budget.held() >= 16 << 10, "{} bytes", budget.held());
+    assert!(budget.response_bytes() >= 16 << 10, "{} bytes", budget.response_bytes());
     more(&mut session, frame::kind::CONTINUATION);
     assert_eq!(session.step(), Step::Read);
     // Another response exceeds the budget.
     let mut other = budget.hold();
     other.grow(64 << 10);
-    assert!(other.overdraw());
+    assert!(other.try_overdraft());
     assert_eq!(session.step(), Step::Pause);
     assert!(session.pause() > Duration::ZERO);
     drop(other);
@@ -487,7 +487,7 @@ fn an_incomplete_header_block_is_charged_and_waits_for_memory() {
     more(&mut session, frame::kind::CONTINUATION);
     session.closed(Time::ZERO);
     visit(&mut session);
-    assert_eq!(budget.held(), 0, "all comes back");
+    assert_eq!(budget.response_bytes(), 0, "all comes back");
 }
 
 #[test]

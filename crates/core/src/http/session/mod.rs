@@ -517,7 +517,7 @@ mod tests {
         // Another response takes all of the budget, and is the one that may exceed it.
         let mut other = budget.hold();
         other.grow(2 << 20);
-        assert!(other.overdraw());
+        assert!(other.try_overdraft());
         let mut session = open(&rules);
         while let Step::Write(bytes) = session.step() {
             let count = bytes.len();

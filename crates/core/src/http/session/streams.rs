@@ -199,7 +199,7 @@ impl Streams {
     /// Whether the memory budget allows to read more. One holder at a time may exceed it: if that belongs to a stream of
     /// this connection, the connection must be read for it to finish.
     fn may_read(&mut self) -> bool {
-        self.h2.may_read() || self.all.iter().any(|stream| stream.page.overdraws())
+        self.h2.may_read() || self.all.iter().any(|stream| stream.page.has_overdraft())
     }
 
     /// How long [`Step::Pause`] lasts.

@@ -22,7 +22,7 @@ pub struct ArchiveChunk {
     pub file: Box<str>,
     pub bytes: Vec<u8>,
     /// The share of the budget for the bytes, released when the chunk is dropped.
-    _held: BudgetCharge,
+    _charge: BudgetCharge,
 }
 
 /// Assigns every exchange its location in the archive.
@@ -101,7 +101,7 @@ impl ArchiveLayout {
             self.payloads.remember(exchange.payload, original);
         }
         self.offset += bytes.len() as u64;
-        (place, ArchiveChunk { file: file.into(), bytes, _held: exchange.held })
+        (place, ArchiveChunk { file: file.into(), bytes, _charge: exchange.charge })
     }
 }
 

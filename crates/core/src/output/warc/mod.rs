@@ -75,7 +75,7 @@ pub struct WarcExchange {
     is_http2: bool,
     compression: WarcCompression,
     /// The compressed bytes, charged to the budget.
-    held: BudgetCharge,
+    charge: BudgetCharge,
 }
 
 /// The identity of a payload.
@@ -97,7 +97,7 @@ impl WarcExchange {
     }
 
     /// Hashes and compresses. The compressed bytes are charged to the budget until they are written.
-    pub fn encode(source: &WarcSource<'_>, mut held: BudgetCharge) -> Self {
+    pub fn encode(source: &WarcSource<'_>, mut charge: BudgetCharge) -> Self {
         let url = source.url.as_str();
         // Two forms may be sent to the same URL within a millisecond.
         let key = source.key ^ source.request_identity;
@@ -121,7 +121,7 @@ impl WarcExchange {
             request.field("WARC-Truncated", "unspecified");
         }
         let request = request.compress("application/http; msgtype=request", &[source.request], source.compression);
-        held.grow(request.len() + response.len());
+        charge.grow(request.len() + response.len());
         Self {
             request,
             response,
@@ -139,7 +139,7 @@ impl WarcExchange {
             key: source.key,
             is_http2: source.is_http2,
             compression: source.compression,
-            held,
+            charge,
         }
     }
 }

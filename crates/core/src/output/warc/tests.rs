@@ -302,9 +302,9 @@ fn what_is_compressed_is_held_until_it_is_written() {
     let mut rules = rules(FILE_SIZE);
     rules.budget = std::sync::Arc::clone(&budget);
     let (_, chunk) = ArchiveLayout::new(&rules).place(exchange(&rules, "/", b"hello", None), None);
-    assert!(budget.held() > 0 && budget.held() <= chunk.bytes.len() as u64);
+    assert!(budget.response_bytes() > 0 && budget.response_bytes() <= chunk.bytes.len() as u64);
     drop(chunk);
-    assert_eq!(budget.held(), 0);
+    assert_eq!(budget.response_bytes(), 0);
 }
 
 #[test]

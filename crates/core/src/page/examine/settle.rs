@@ -169,7 +169,7 @@ impl Distinct {
         let hash = self.hasher.hash_one((text, kind));
         if let Some(&known) = self.index.find(hash, |&number| self.list.get(number as usize) == Some((text, kind))) {
             if !nofollow {
-                self.list.allow(known as usize);
+                self.list.clear_nofollow(known as usize);
             }
             if let Some(anchor) = anchor {
                 self.list.set_anchor(known as usize, anchor);

@@ -1,7 +1,6 @@
 //! The meaning of the result of fetching robots.txt: RFC 9309, section 2.3.1, as one function.
 //!
-//! Invariant: only a response that says that the file does not exist (4xx) allows everything. A missing response does
-//! not.
+//! Invariant: only the response that the file does not exist (4xx) allows everything. A missing response does not.
 
 use super::Robots;
 use crate::outcome::{ErrorKind, Truncated};
@@ -14,30 +13,30 @@ pub enum RobotsAnswer {
     Rules(Robots),
     /// There is no file: everything is allowed.
     AllowAll,
-    /// Unknown: nothing may be fetched until it is known. An earlier copy may be used meanwhile.
+    /// The rules are not known, and no page may be fetched until they are. An earlier copy may be used meanwhile.
     Unreachable {
-        /// True if another attempt may help.
+        /// Whether another attempt may succeed.
         retry: bool,
     },
 }
 
 impl RobotsAnswer {
-    /// The meaning of a finished fetch of a robots.txt with these bytes. A file cut at the size limit is used; one cut
-    /// for another reason is not.
-    pub fn of(visit: &Visit, bytes: &[u8], agent: &str) -> Self {
-        let is_whole = visit.facts.error.is_none() || visit.facts.truncated == Some(Truncated::Length);
+    /// The meaning of a finished fetch of a robots.txt with these bytes. A file that is cut at the size limit is used. A
+    /// file that is incomplete for another reason is not.
+    pub fn from_visit(visit: &Visit, bytes: &[u8], agent: &str) -> Self {
+        let is_usable = visit.facts.error.is_none() || visit.facts.truncated == Some(Truncated::Length);
         match (visit.facts.status, &visit.facts.error) {
-            (Some(status), _) if is_whole || !(200..300).contains(&status) => Self::from_status(status, bytes, agent),
+            (Some(status), _) if is_usable || !(200..300).contains(&status) => Self::from_status(status, bytes, agent),
             (_, error) => Self::from_failure(error.as_ref().map_or(ErrorKind::Internal, |failure| failure.kind)),
         }
     }
 
-    /// The meaning of a response. Redirects were followed before; a 3xx here could not be followed.
+    /// The meaning of a response. The caller follows redirects, so a 3xx here is one that could not be followed.
     ///
     /// | status | meaning |
     /// |---|---|
-    /// | 2xx | the body's rules, whatever type it claims |
-    /// | 4xx | no file: allowed (401 and 403 too, as the RFC says; 408 once its retries are over) |
+    /// | 2xx | the rules of the body, whatever its declared type |
+    /// | 4xx | no file: everything is allowed (also for 401 and 403, as the RFC says, and for 408 after its retries) |
     /// | 429, 5xx | unreachable, try again |
     /// | 3xx | a loop, too many hops or no target: unreachable |
     /// | others | unreachable |
@@ -75,6 +74,7 @@ impl RobotsAnswer {
         match self {
             Self::Rules(robots) => robots.allows(target),
             Self::AllowAll => true,
+            // The robots.txt itself may always be fetched (RFC 9309, section 2.2.2).
             Self::Unreachable { .. } => target == "/robots.txt",
         }
     }

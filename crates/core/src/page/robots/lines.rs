@@ -1,12 +1,12 @@
 //! The lines of a robots.txt, independent of the crawler.
 //!
-//! Invariant: every line is parsed on its own; an invalid one does not affect the others.
+//! Invariant: every line is parsed on its own. An invalid one does not affect the others.
 
 use std::borrow::Cow;
 
 use memchr::memmem;
 
-/// Bytes of a file that are read: the minimum of RFC 9309.
+/// Bytes of a file that are read: the least that RFC 9309 requires.
 pub const MAX_ROBOTS_BYTES: usize = 500 * 1024;
 
 /// Limit on the length of a line, as in Google's parser.
@@ -29,7 +29,7 @@ pub enum RobotsField {
 /// A line with a name and a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RobotsLine<'a> {
-    /// From 1; empty lines count.
+    /// Line number, from 1. Empty lines count.
     pub number: u32,
     pub field: RobotsField,
     pub name: &'a [u8],
@@ -37,19 +37,21 @@ pub struct RobotsLine<'a> {
     pub value: &'a [u8],
 }
 
-/// The lines of a file that have a name and a value.
+/// An iterator over the lines of a file that have a name and a value.
 pub struct RobotsLines<'a> {
     rest: &'a [u8],
+    /// Number of the last line that was read.
     number: u32,
 }
 
-/// Prepares a file for [`RobotsLines`]: within the limit, without byte order mark, as UTF-8 (or the original bytes),
-/// and without tags if it is an HTML page.
+/// Prepares a file for [`RobotsLines`]. Cuts it at the size limit, removes the byte order mark, converts UTF-16 to
+/// UTF-8, and removes the tags of an HTML page. Other encodings keep their bytes.
 pub fn prepare(bytes: &[u8]) -> Cow<'_, [u8]> {
     let bytes = match bytes.get(..MAX_ROBOTS_BYTES) {
         Some(head) if bytes.len() > MAX_ROBOTS_BYTES => {
-            let whole = matches!(bytes.get(MAX_ROBOTS_BYTES), Some(b'\n' | b'\r'));
-            let end = if whole {
+            // A line that is cut by the limit is dropped: a part of a rule means something else.
+            let is_last_line_complete = matches!(bytes.get(MAX_ROBOTS_BYTES), Some(b'\n' | b'\r'));
+            let end = if is_last_line_complete {
                 MAX_ROBOTS_BYTES
             } else {
                 head.iter().rposition(|b| is_line_end(*b)).map_or(0, |at| at + 1)
@@ -61,9 +63,10 @@ pub fn prepare(bytes: &[u8]) -> Cow<'_, [u8]> {
     let text = match bytes {
         [0xff, 0xfe, rest @ ..] => Cow::Owned(encoding_rs::UTF_16LE.decode(rest).0.into_owned().into_bytes()),
         [0xfe, 0xff, rest @ ..] => Cow::Owned(encoding_rs::UTF_16BE.decode(rest).0.into_owned().into_bytes()),
+        // UTF-16 without a byte order mark: every second byte of ASCII characters is zero.
         [1..=0xff, 0, 1..=0xff, 0, ..] => Cow::Owned(encoding_rs::UTF_16LE.decode(bytes).0.into_owned().into_bytes()),
         [0, 1..=0xff, 0, 1..=0xff, ..] => Cow::Owned(encoding_rs::UTF_16BE.decode(bytes).0.into_owned().into_bytes()),
-        // Some editors leave a part of the mark behind.
+        // Some editors leave a part of the byte order mark.
         [0xef, 0xbb, 0xbf, rest @ ..] | [0xef, 0xbb, rest @ ..] | [0xef, rest @ ..] => Cow::Borrowed(rest),
         _ => Cow::Borrowed(bytes),
     };
@@ -75,7 +78,7 @@ fn is_html(text: &[u8]) -> bool {
     [&b"<html"[..], b"<head", b"<body"].into_iter().any(|tag| memmem::find(&head, tag).is_some())
 }
 
-/// Removes everything between `<` and `>` on one line, so that line numbers stay.
+/// Removes the text from `<` to `>` where both are on the same line, so that line numbers do not change.
 fn without_tags(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     for line in text.split_inclusive(|b| is_line_end(*b)) {
@@ -111,7 +114,7 @@ impl<'a> Iterator for RobotsLines<'a> {
             };
             self.number = self.number.saturating_add(1);
             if let Some((name, value)) = name_and_value(line.get(..MAX_LINE).unwrap_or(line)) {
-                return Some(RobotsLine { number: self.number, field: field(name, value), name, value });
+                return Some(RobotsLine { number: self.number, field: classify(name, value), name, value });
             }
         }
         None
@@ -135,7 +138,7 @@ fn name_and_value(line: &[u8]) -> Option<(&[u8], &[u8])> {
     (!name.is_empty()).then_some((name, value.trim_ascii()))
 }
 
-fn field(name: &[u8], value: &[u8]) -> RobotsField {
+fn classify(name: &[u8], value: &[u8]) -> RobotsField {
     /// Known names, and common misspellings of those that restrict a crawler.
     const NAMES: &[(RobotsField, &[&str])] = &[
         (RobotsField::UserAgent, &["user-agent", "useragent", "user agent", "user_agent", "user-agents", "useg-agent"]),
@@ -183,8 +186,8 @@ pub(super) fn is_global(name: &[u8]) -> bool {
         .any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
 }
 
-/// The name of a record in lower case, in its usual spelling.
-pub(super) fn usual_name(name: &[u8]) -> String {
+/// The name of a record in lower case and in its most common spelling.
+pub(super) fn canonical_name(name: &[u8]) -> String {
     let name = String::from_utf8_lossy(name).to_ascii_lowercase();
     match name.as_str() {
         "content-signals" => "content-signal".to_owned(),
@@ -193,7 +196,7 @@ pub(super) fn usual_name(name: &[u8]) -> String {
     }
 }
 
-/// The URL of a sitemap on a line of its own, without `Sitemap:`: it looks like a record named `http`.
+/// Whether the line is the URL of a sitemap without `Sitemap:` before it. It is parsed as a record named `http`.
 fn is_bare_sitemap(name: &[u8], value: &[u8]) -> bool {
     let is_scheme = name.eq_ignore_ascii_case(b"http") || name.eq_ignore_ascii_case(b"https");
     is_scheme && value.starts_with(b"//") && memmem::find(value, b"sitemap").is_some()

@@ -126,7 +126,7 @@ impl Robots {
                 // Some apply to every crawler wherever they occur; the others follow the rules of Crawl-delay.
                 let global = lines::is_global(line.name) || !reading.started;
                 let (own, star) = (reading.own.delay_current, reading.star.delay_current);
-                let name = lines::usual_name(line.name);
+                let name = lines::canonical_name(line.name);
                 records.push((global || own, global || star, name, String::from_utf8_lossy(line.value).into_owned()));
             }
         }

@@ -23,14 +23,14 @@ pub const MAX_URL_LEN: usize = 60_000;
 #[derive(Clone)]
 pub struct Url {
     text: Arc<str>,
-    marks: UrlOffsets,
+    offsets: UrlOffsets,
 }
 
 /// A [`Url`] that borrows its text; used for links while a page is processed.
 #[derive(Clone, Copy)]
 pub struct UrlRef<'a> {
     text: &'a str,
-    marks: UrlOffsets,
+    offsets: UrlOffsets,
 }
 
 /// Offsets of the parts of a URL.
@@ -38,7 +38,7 @@ pub struct UrlRef<'a> {
 pub(crate) struct UrlOffsets {
     /// End of the host.
     host_end: u16,
-    /// Start of the path.
+    /// Start of the path, which is the end of host and port.
     path: u16,
     /// The effective port, explicit or default.
     port: u16,
@@ -67,15 +67,16 @@ pub enum BadUrl {
     TooLong,
 }
 
-/// The registrable domain by the public suffix list with its private section: one label more than the suffix. `None`
-/// for IP addresses, single labels and suffixes.
+/// The registrable domain: the public suffix and one more label. The private section of the public suffix list counts.
+/// `None` for IP addresses, single labels and suffixes.
 pub fn registrable_domain(host: &str) -> Option<&str> {
     let is_address = host.starts_with('[') || host.parse::<std::net::Ipv4Addr>().is_ok();
     if is_address { None } else { psl::domain_str(host) }
 }
 
-/// The URL for messages, without user name and password wherever the parser would find them. The parser skips tabs and
-/// line ends, and accepts `http:\\me:pw@h`, `http:/me:pw@h` and `http:me:pw@h` for `http://me:pw@h`.
+/// The text of a URL for messages, without user name and password. Also finds them in the invalid forms that the parser
+/// accepts: it skips tabs and line ends, and reads `http:\\me:pw@h`, `http:/me:pw@h` and `http:me:pw@h` as
+/// `http://me:pw@h`.
 pub fn without_user_info(text: &str) -> String {
     let text = text.replace(['\t', '\n', '\r'], "");
     let scheme_end = text.find(|c: char| !(c.is_ascii_alphanumeric() || "+-. ".contains(c) || c.is_control()));
@@ -90,12 +91,12 @@ pub fn without_user_info(text: &str) -> String {
     let (slashes, _) = rest.split_at(rest.len() - after_slashes.len());
     let end = after_slashes.find(['/', '\\', '?', '#']).unwrap_or(after_slashes.len());
     let (authority, after) = after_slashes.split_at(end);
-    let place = authority.rsplit_once('@').map_or(authority, |(_, place)| place);
-    format!("{scheme}{slashes}{place}{after}")
+    let host_and_port = authority.rsplit_once('@').map_or(authority, |(_, after_login)| after_login);
+    format!("{scheme}{slashes}{host_and_port}{after}")
 }
 
-/// `///host/path` on a page means `//host/path`: the standard skips all slashes before a host, but the parser accepts
-/// only two.
+/// Replaces more than two slashes at the start by two. `///host/path` on a page means `//host/path`: the standard skips
+/// all slashes before a host, but the parser accepts only two.
 pub(crate) fn without_extra_slashes(href: &str) -> Cow<'_, str> {
     let text = href.trim_start_matches(|c: char| c <= ' ');
     if !text.starts_with(['/', '\\']) {
@@ -145,19 +146,19 @@ impl Url {
     /// The URL of an origin's robots.txt.
     pub fn robots_of(origin: &Origin) -> Self {
         let text: Arc<str> = format!("{origin}/robots.txt").into();
-        let start = if origin.https { 8 } else { 7 };
-        let mark = |at: usize| u16::try_from(at).unwrap_or(u16::MAX);
-        let marks = UrlOffsets {
-            host_end: mark(start + origin.host.len()),
-            path: mark(text.len() - "/robots.txt".len()),
+        let host_start = scheme_len(origin.https);
+        let offset = |at: usize| u16::try_from(at).unwrap_or(u16::MAX);
+        let offsets = UrlOffsets {
+            host_end: offset(host_start + origin.host.len()),
+            path: offset(text.len() - "/robots.txt".len()),
             port: origin.port,
             https: origin.https,
         };
-        Self { text, marks }
+        Self { text, offsets }
     }
 
     pub fn as_ref(&self) -> UrlRef<'_> {
-        UrlRef { text: &self.text, marks: self.marks }
+        UrlRef { text: &self.text, offsets: self.offsets }
     }
 
     pub fn as_str(&self) -> &str {
@@ -165,7 +166,7 @@ impl Url {
     }
 
     pub fn is_https(&self) -> bool {
-        self.marks.https
+        self.offsets.https
     }
 
     pub fn host(&self) -> &str {
@@ -174,7 +175,7 @@ impl Url {
 
     /// The effective port, explicit or default.
     pub fn port(&self) -> u16 {
-        self.marks.port
+        self.offsets.port
     }
 
     /// Host, and port if it is not the default: the value of the `Host` header.
@@ -196,11 +197,11 @@ impl Url {
     }
 
     pub fn origin(&self) -> Origin {
-        Origin { https: self.marks.https, host: Arc::from(self.host()), port: self.marks.port }
+        Origin { https: self.offsets.https, host: Arc::from(self.host()), port: self.offsets.port }
     }
 
-    pub fn is_of(&self, origin: &Origin) -> bool {
-        (self.marks.https, self.marks.port, self.host()) == (origin.https, origin.port, &*origin.host)
+    pub fn has_origin(&self, origin: &Origin) -> bool {
+        (self.offsets.https, self.offsets.port, self.host()) == (origin.https, origin.port, &*origin.host)
     }
 
     /// The registrable domain by the public suffix list. `None` for IP addresses and suffixes.
@@ -247,33 +248,40 @@ impl<'a> UrlRef<'a> {
         };
         Some(Self {
             text,
-            marks: UrlOffsets { host_end: u16::try_from(host_end).ok()?, path: u16::try_from(path).ok()?, port, https },
+            offsets: UrlOffsets {
+                host_end: u16::try_from(host_end).ok()?,
+                path: u16::try_from(path).ok()?,
+                port,
+                https,
+            },
         })
     }
 
     /// Like [`UrlRef::from_normal`], but faster if the text has the origin of `other`: most links of a page have the
     /// origin of the previous one.
     pub fn from_normal_after(text: &'a str, other: UrlRef<'_>) -> Option<Self> {
-        let path = usize::from(other.marks.path);
-        let has_its_origin = text.get(..path).is_some_and(|origin| other.text.get(..path) == Some(origin));
+        let path = usize::from(other.offsets.path);
+        let has_same_origin = text.get(..path).is_some_and(|origin| other.text.get(..path) == Some(origin));
         match text.as_bytes().get(path) {
-            Some(b'/' | b'?') if has_its_origin && text.len() <= MAX_URL_LEN => Some(Self { text, marks: other.marks }),
+            Some(b'/' | b'?') if has_same_origin && text.len() <= MAX_URL_LEN => {
+                Some(Self { text, offsets: other.offsets })
+            }
             _ => Self::from_normal(text),
         }
     }
 
-    /// A URL from a text that was parsed before, given the result of [`UrlRef::marks`].
-    pub(crate) fn marked(text: &'a str, marks: UrlOffsets) -> Self {
-        Self { text, marks }
+    /// A URL from a text that was parsed before, given the result of [`UrlRef::offsets`].
+    pub(crate) fn with_offsets(text: &'a str, offsets: UrlOffsets) -> Self {
+        Self { text, offsets }
     }
 
     /// The offsets of its parts.
-    pub(crate) fn marks(self) -> UrlOffsets {
-        self.marks
+    pub(crate) fn offsets(self) -> UrlOffsets {
+        self.offsets
     }
 
     pub fn to_url(self) -> Url {
-        Url { text: Arc::from(self.text), marks: self.marks }
+        Url { text: Arc::from(self.text), offsets: self.offsets }
     }
 
     pub fn as_str(self) -> &'a str {
@@ -281,19 +289,19 @@ impl<'a> UrlRef<'a> {
     }
 
     pub fn is_https(self) -> bool {
-        self.marks.https
+        self.offsets.https
     }
 
     pub fn host(self) -> &'a str {
-        self.text.get(self.host_start()..usize::from(self.marks.host_end)).unwrap_or("")
+        self.text.get(self.host_start()..usize::from(self.offsets.host_end)).unwrap_or("")
     }
 
     pub fn port(self) -> u16 {
-        self.marks.port
+        self.offsets.port
     }
 
     pub fn authority(self) -> &'a str {
-        self.text.get(self.host_start()..usize::from(self.marks.path)).unwrap_or("")
+        self.text.get(self.host_start()..usize::from(self.offsets.path)).unwrap_or("")
     }
 
     pub fn path(self) -> &'a str {
@@ -307,7 +315,7 @@ impl<'a> UrlRef<'a> {
     }
 
     pub fn target(self) -> &'a str {
-        self.text.get(usize::from(self.marks.path)..).unwrap_or("/")
+        self.text.get(usize::from(self.offsets.path)..).unwrap_or("/")
     }
 
     pub fn fingerprint(self, key: u64) -> u64 {
@@ -315,8 +323,13 @@ impl<'a> UrlRef<'a> {
     }
 
     fn host_start(self) -> usize {
-        if self.marks.https { 8 } else { 7 }
+        scheme_len(self.offsets.https)
     }
+}
+
+/// The length of `http://` or `https://`.
+fn scheme_len(is_https: bool) -> usize {
+    if is_https { "https://".len() } else { "http://".len() }
 }
 
 impl PartialEq for Url {
@@ -397,9 +410,9 @@ impl fmt::Display for UrlRef<'_> {
 
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (scheme, own) = if self.https { ("https", 443) } else { ("http", 80) };
+        let (scheme, default_port) = if self.https { ("https", 443) } else { ("http", 80) };
         write!(f, "{scheme}://{}", self.host)?;
-        if self.port != own { write!(f, ":{}", self.port) } else { Ok(()) }
+        if self.port != default_port { write!(f, ":{}", self.port) } else { Ok(()) }
     }
 }
 

@@ -1,7 +1,7 @@
 //! [`StripParams`]: removes parameters that identify a visitor instead of a page.
 //!
-//! Invariant: only requested parameters are removed; the rest of the URL keeps its bytes and order. Nothing is removed
-//! by default, because a server may distinguish any two URLs.
+//! Invariant: only the given parameters are removed. The rest of the URL keeps its bytes, and its order unless `@order`
+//! is given. Nothing is removed by default, because a server may distinguish any two URLs.
 
 use super::{Url, UrlRef};
 
@@ -9,8 +9,8 @@ use super::{Url, UrlRef};
 const ALL_SESSIONS: &str = "@sessions";
 /// Selects the parameters of [`TRACKING`].
 const ALL_TRACKING: &str = "@tracking";
-/// Sorts the parameters.
-const ORDER: &str = "@order";
+/// Sorts the remaining parameters.
+const SORT: &str = "@order";
 
 /// Session parameters of servers and frameworks.
 const SESSIONS: &[&str] = &[
@@ -38,13 +38,15 @@ const TRACKING: &[&str] = &[
 pub struct StripParams {
     names: Vec<Box<str>>,
     prefixes: Vec<Box<str>>,
-    sessions: bool,
-    order: bool,
+    /// Whether sessions in paths are removed too.
+    strips_path_sessions: bool,
+    /// Whether the remaining parameters are sorted.
+    sorts: bool,
 }
 
 impl StripParams {
     /// The names of groups.
-    pub const GROUPS: [&str; 3] = [ALL_SESSIONS, ALL_TRACKING, ORDER];
+    pub const GROUPS: [&str; 3] = [ALL_SESSIONS, ALL_TRACKING, SORT];
 
     /// `@sessions` and `@tracking` stand for lists of well-known names; `@order` sorts the remaining parameters.
     pub fn new<S: AsRef<str>>(names: &[S]) -> Self {
@@ -52,10 +54,10 @@ impl StripParams {
         for name in names {
             match name.as_ref() {
                 ALL_SESSIONS => {
-                    strip.sessions = true;
+                    strip.strips_path_sessions = true;
                     SESSIONS.iter().for_each(|name| strip.add(name));
                 }
-                ORDER => strip.order = true,
+                SORT => strip.sorts = true,
                 ALL_TRACKING => TRACKING.iter().for_each(|name| strip.add(name)),
                 name => strip.add(name),
             }
@@ -72,10 +74,10 @@ impl StripParams {
     }
 
     pub fn is_empty(&self) -> bool {
-        self.names.is_empty() && self.prefixes.is_empty() && !self.order
+        self.names.is_empty() && self.prefixes.is_empty() && !self.sorts
     }
 
-    /// The URL without these parameters; `None` if it has none of them.
+    /// The URL without these parameters; `None` if nothing changes.
     pub fn strip(&self, url: UrlRef<'_>) -> Option<Url> {
         if self.is_empty() {
             return None;
@@ -87,7 +89,7 @@ impl StripParams {
         };
         let changes = path.split('/').any(|segment| self.changes_segment(segment))
             || query.is_some_and(|query| query.split('&').any(|pair| self.is_stripped(pair)))
-            || query.is_some_and(|query| self.order && !query.split('&').is_sorted());
+            || query.is_some_and(|query| self.sorts && !query.split('&').is_sorted());
         if !changes {
             return None;
         }
@@ -104,18 +106,18 @@ impl StripParams {
                 text.push_str(part);
             }
         }
-        let mut mark = '?';
+        let mut separator = '?';
         let pairs = query.into_iter().flat_map(|query| query.split('&'));
         let mut pairs: Vec<&str> = pairs.filter(|pair| !self.is_stripped(pair)).collect();
-        if self.order {
+        if self.sorts {
             pairs.sort_unstable();
         }
         for pair in pairs {
-            text.push(mark);
+            text.push(separator);
             text.push_str(pair);
-            mark = '&';
+            separator = '&';
         }
-        // The new path may have another normal form: `/.` or an empty one.
+        // The new path may not be in normal form, for example `/.` or empty.
         Url::parse(&text).ok()
     }
 
@@ -123,14 +125,16 @@ impl StripParams {
         self.is_session_segment(segment) || segment.split(';').skip(1).any(|part| self.is_stripped(part))
     }
 
-    /// ASP.NET writes a session into the path as `(S(lit3py55t21z5v55vlm25s55))`; other servers write `s(abc123)`.
+    /// Whether a path segment is a session id. ASP.NET writes `(S(lit3py55t21z5v55vlm25s55))`, where the first letter
+    /// may also be A, F or X; other servers write `s(abc123)`.
     fn is_session_segment(&self, segment: &str) -> bool {
         let inner = segment.strip_prefix('(').and_then(|rest| rest.strip_suffix("))"));
         let is_aspx = inner.is_some_and(|inner| matches!(inner.as_bytes(), [b'A' | b'F' | b'S' | b'X', b'(', ..]));
         let is_plain = matches!(segment.as_bytes(), [b'S' | b's', b'(', .., b')']);
-        self.sessions && (is_aspx || is_plain)
+        self.strips_path_sessions && (is_aspx || is_plain)
     }
 
+    /// Whether a parameter, written as `name` or `name=value`, is removed.
     fn is_stripped(&self, pair: &str) -> bool {
         let name = pair.split('=').next().unwrap_or(pair).as_bytes();
         let begins = |prefix: &str| name.get(..prefix.len()).is_some_and(|n| n.eq_ignore_ascii_case(prefix.as_bytes()));
@@ -149,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_stripped_unasked() {
+    fn nothing_is_stripped_by_default() {
         for text in ["https://a.test/?sid=1&utm_source=x", "https://a.test/p;jsessionid=1", "https://a.test/(S(1))/p"] {
             assert_eq!(strip(&[], text), None);
             assert_eq!(strip(&["other"], text), None);
@@ -166,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_in_queries_and_paths() {
+    fn sessions_are_removed_from_queries_and_paths() {
         let strip = |text| strip(&["@sessions"], text);
         assert_eq!(strip("https://a.test/p;jsessionid=AB12?q=1").unwrap(), "https://a.test/p?q=1");
         assert_eq!(strip("https://a.test/p?PHPSESSID=1&q=1").unwrap(), "https://a.test/p?q=1");
@@ -179,14 +183,14 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_parameters() {
+    fn remaining_parameters_are_sorted() {
         assert_eq!(strip(&["@order"], "https://a.test/p?b=2&a=1&a=0").unwrap(), "https://a.test/p?a=0&a=1&b=2");
         assert_eq!(strip(&["@order"], "https://a.test/p?a=1&b=2"), None);
         assert_eq!(strip(&["@order", "b"], "https://a.test/p?c&b=2&a").unwrap(), "https://a.test/p?a&c");
     }
 
     #[test]
-    fn where_visitors_come_from() {
+    fn tracking_parameters_are_removed() {
         assert_eq!(
             strip(&["@tracking"], "https://a.test/?fbclid=1&id=2&utm_medium=z").unwrap(),
             "https://a.test/?id=2"

@@ -26,7 +26,7 @@ fn equal_urls_have_one_normal_form() {
 }
 
 #[test]
-fn what_a_server_may_tell_apart_stays() {
+fn parts_that_a_server_may_distinguish_are_kept() {
     for text in [
         "http://example.com/a//b",
         "http://example.com/A",
@@ -45,7 +45,7 @@ fn what_a_server_may_tell_apart_stays() {
 }
 
 #[test]
-fn fragments_and_user_information_never_get_in() {
+fn fragments_and_user_information_are_removed() {
     assert_eq!(normal("http://me:secret@example.com:81/x?y#z"), "http://example.com:81/x?y");
     assert_eq!(normal("http://me@example.com/#"), "http://example.com/");
     let page = Url::parse("http://example.com/a/b").unwrap();
@@ -66,11 +66,15 @@ fn other_schemes_and_long_urls_are_refused() {
     let long = |len: usize| format!("http://a/{}", "x".repeat(len - 9));
     assert!(Url::parse(&long(MAX_URL_LEN)).is_ok());
     assert_eq!(parse(&long(MAX_URL_LEN + 1)), BadUrl::TooLong);
-    assert_eq!(parse(&format!("http://a/{}", "\u{fc}".repeat(MAX_URL_LEN / 3))), BadUrl::TooLong, "in normal form");
+    assert_eq!(
+        parse(&format!("http://a/{}", "\u{fc}".repeat(MAX_URL_LEN / 3))),
+        BadUrl::TooLong,
+        "the limit applies to the normal form"
+    );
 }
 
 #[test]
-fn parts() {
+fn the_parts_of_a_url_are_found() {
     let url = Url::parse("https://[2001:db8::1]:8443/a/b?c=/?d").unwrap();
     assert_eq!((url.host(), url.port(), url.authority()), ("[2001:db8::1]", 8443, "[2001:db8::1]:8443"));
     assert_eq!((url.path(), url.query(), url.target()), ("/a/b", Some("c=/?d"), "/a/b?c=/?d"));
@@ -83,7 +87,7 @@ fn parts() {
 }
 
 #[test]
-fn texts_that_are_not_normal_are_not_taken_for_it() {
+fn from_normal_refuses_malformed_urls() {
     for text in ["", "http:", "http://", "http://a", "httpx://a/", "ftp://a/", "//a/", "http://a:b/", "http://a:99999/"]
     {
         assert!(UrlRef::from_normal(text).is_none(), "{text}");
@@ -91,7 +95,7 @@ fn texts_that_are_not_normal_are_not_taken_for_it() {
 }
 
 #[test]
-fn addresses_are_small() {
+fn urls_take_at_most_24_bytes() {
     assert!(size_of::<Url>() <= 24);
     assert!(size_of::<Option<Url>>() <= 24);
 }
@@ -122,20 +126,19 @@ fn registrable_domains() {
 }
 
 proptest! {
-    /// The result does not depend on the previous URL.
     #[test]
-    fn what_came_before_makes_no_difference(
+    fn the_result_does_not_depend_on_the_previous_url(
         first in "https?://(a|ab|\\[::1\\]|a:8)(:8|:80|:81|)[/?b]{1,3}",
         second in "https?://(a|ab|\\[::1\\]|a:8)(:8|:80|:81|)[/?b]{0,3}",
     ) {
         if let Some(other) = UrlRef::from_normal(&first) {
             let (after, alone) = (UrlRef::from_normal_after(&second, other), UrlRef::from_normal(&second));
-            prop_assert_eq!(after.map(UrlRef::marks), alone.map(UrlRef::marks), "{} after {}", second, first);
+            prop_assert_eq!(after.map(UrlRef::offsets), alone.map(UrlRef::offsets), "{} after {}", second, first);
         }
     }
 
     #[test]
-    fn normal_forms_are_stable_and_their_parts_make_them_up(
+    fn normal_forms_are_stable_and_equal_their_joined_parts(
         text in prop_oneof![any::<String>(), "https?://(\\PC{0,12}@)?[a-z0-9.:\\[\\]]{1,14}(/\\PC{0,20})?"],
     ) {
         if let Ok(url) = Url::parse(&text) {

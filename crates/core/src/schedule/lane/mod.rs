@@ -276,7 +276,7 @@ impl Lane {
     pub fn is_without_rules(&self) -> bool {
         let is_away = |link: &Link| {
             let mut away = self.robots.iter().filter(|(_, state)| matches!(state, RobotsState::Away));
-            away.any(|(origin, _)| link.url.is_of(origin))
+            away.any(|(origin, _)| link.url.has_origin(origin))
         };
         self.site_files.is_empty() && self.queue.front().is_some_and(is_away)
     }

@@ -93,7 +93,7 @@ fn the_example_of_a_path_that_repeats_itself_is_that_path() {
         let link = Link::root(Url::parse("http://h.example/page").expect("an address"), 9);
         let mut visit = Visit::bare(link, crate::schedule::job::Purpose::Page, Outcome::Redirect, Time::ZERO);
         visit.message.slot = Some((LaneId(0), 0));
-        crate::page::follow::redirect(&mut visit, location.as_bytes(), &rules);
+        crate::page::follow::judge_redirect(&mut visit, location.as_bytes(), &rules);
         let mut traps = Traps::new(&rules);
         traps.open(&visit);
         let cuts = traps.cuts();

@@ -131,7 +131,7 @@ pub(super) fn settle_decided(
         }
         let decision = match update {
             Update::Links(_) => robots_decision(lane, &link, rules, now),
-            Update::Robots(origin) if link.url.is_of(origin) => robots_decision(lane, &link, rules, now),
+            Update::Robots(origin) if link.url.has_origin(origin) => robots_decision(lane, &link, rules, now),
             Update::Robots(_) | Update::SiteFiles | Update::Addresses => RobotsDecision::Allowed,
         };
         match decision {
