@@ -254,7 +254,7 @@ fn nginx_through_a_connect_proxy() {
         let pages = place.crawl(engine, &root(port), &["--proxy", &address]).pages();
         assert_whole(&pages, "2", engine);
     }
-    assert!(!proxy.asked().is_empty());
+    assert!(!proxy.requests().is_empty());
 }
 
 #[test]

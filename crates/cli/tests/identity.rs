@@ -148,11 +148,11 @@ fn the_environment_names_proxies() {
     let proxy = PracticeProxy::http().name("far.example", address).start("127.6.1.6").expect("a proxy");
     let place = format!("http://{}", proxy.address());
     let asked = |change: &dyn Fn(&mut Command) -> &mut Command, root: &str| {
-        let before = (proxy.asked().len(), web.requests());
+        let before = (proxy.requests().len(), web.requests());
         let mut command = argiope(folder.path());
         change(command.args(["fetch", root, "--connect-timeout", "2s"]));
         let code = command.output().expect("the binary runs").status.code();
-        let asked = (proxy.asked().len() - before.0, web.requests() - before.1);
+        let asked = (proxy.requests().len() - before.0, web.requests() - before.1);
         assert_eq!(code, Some(i32::from(asked == (0, 0))), "without an answer it is a failure");
         asked
     };

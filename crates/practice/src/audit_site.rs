@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::{CertificateKind, Response, Site};
 
-/// One kind of finding: the pages that have it, and similar pages that do not.
+/// One kind of finding, the pages that have it, and similar pages that do not.
 #[derive(Clone, Copy, Debug)]
 pub struct AuditCase {
     /// The id of the finding.
@@ -77,7 +77,7 @@ pub const AUDIT_CASES: &[AuditCase] = &[
 
 const DESCRIPTION: &str = "This sentence describes the page in about as many words as a search result shows.";
 
-/// Forty paragraphs about somebody; the last sentence is about someone else.
+/// Forty paragraphs about `hero`, and a last one that mentions `other`. Two stories about one hero are near duplicates.
 fn story(hero: &str, other: &str) -> String {
     let paragraph =
         |n: usize| format!("<p>{n}: the {hero} {} over the fence and came home late.</p>", "jumped ".repeat(5 + n));
@@ -85,11 +85,11 @@ fn story(hero: &str, other: &str) -> String {
     format!("{text}<p>In the end there was {other}.</p>")
 }
 
-/// An https site with all cases, and an http site on the same host that it points to.
+/// An https site with all cases, and an http site on the same host, to which some of its links and redirects lead.
 pub fn audit_sites() -> io::Result<[Site; 2]> {
-    let plain = Site::http("127.0.0.1:0")?;
-    let insecure = plain.url("/plain");
-    let plain = plain
+    let http_site = Site::http("127.0.0.1:0")?;
+    let http_url = http_site.url("/plain");
+    let http_site = http_site
         .page("/plain", page("A page over plain http", "", "plain"))
         .robots("User-agent: *\nDisallow: /private/\n");
     let mut site = Site::https("127.0.0.1:0", CertificateKind::Good)?;
@@ -109,7 +109,7 @@ pub fn audit_sites() -> io::Result<[Site; 2]> {
     let entries: String = sitemap_paths.iter().map(|path| format!("<url><loc>{}</loc></url>", here(path))).collect();
     let sitemap = format!("<urlset xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\">{entries}</urlset>");
     let robots = format!("User-agent: *\nDissalow: /typo\nSitemap: {}\n", here("/sitemap.xml"));
-    let long = "A title that goes on and on, far beyond what any search result has room for on its line";
+    let long_title = "A title that goes on and on, far beyond what any search result has room for on its line";
 
     let mut pages: Vec<(&'static str, Response)> = vec![
         ("/broken-link/here", page("The page that is not broken", "", "here")),
@@ -119,10 +119,10 @@ pub fn audit_sites() -> io::Result<[Site; 2]> {
         ("/redirect-broken/bad", Response::redirect("/broken-link/gone", 301)),
         ("/redirect-chain/one", Response::redirect("/redirect-chain/two", 301)),
         ("/redirect-chain/two", Response::redirect("/broken-link/here", 301)),
-        ("/redirect-to-http/bad", Response::redirect(&insecure, 301)),
-        ("/mixed-content/bad", page("A page with mixed content", "", &format!("<img src=\"{insecure}\">"))),
+        ("/redirect-to-http/bad", Response::redirect(&http_url, 301)),
+        ("/mixed-content/bad", page("A page with mixed content", "", &format!("<img src=\"{http_url}\">"))),
         ("/mixed-content/good", page("A page without mixed content", "", "<img src=/img/small.png alt=x>")),
-        ("/insecure-link/bad", page("A page with an insecure link", "", &format!("<a href=\"{insecure}\">plain</a>"))),
+        ("/insecure-link/bad", page("A page with an insecure link", "", &format!("<a href=\"{http_url}\">plain</a>"))),
         ("/insecure-link/good", page("A page with a secure link", "", "<a href=/>home</a>")),
         ("/canonical-broken/bad", page("Its canonical is broken", &canonical("/broken-link/gone"), "cb")),
         ("/canonical-broken/good", page("Its canonical is fine", &canonical("/broken-link/here"), "cg")),
@@ -142,7 +142,7 @@ pub fn audit_sites() -> io::Result<[Site; 2]> {
         ("/title-missing/good", page("A page with a title", "", "title")),
         ("/title-duplicate/a", page("The same title twice", "", "first")),
         ("/title-duplicate/b", page("The same title twice", "", "second")),
-        ("/title-long/bad", page(long, "", "long")),
+        ("/title-long/bad", page(long_title, "", "long")),
         ("/title-long/good", page("A title of ordinary length", "", "ordinary")),
         ("/title-short/bad", page("Short", "", "short")),
         ("/hreflang/en", page("English, not returned", &alternate("de", "/hreflang/de"), "en")),
@@ -157,11 +157,11 @@ pub fn audit_sites() -> io::Result<[Site; 2]> {
         ("/near-duplicate/other", page("Another long story", "", &story("grey wolf", "a busy cat"))),
         ("/slow-page/bad", page("A page that takes its time", "", "slow").delay(Duration::from_millis(700))),
         ("/description/missing", Response::html("<title>No description here</title><h1>x</h1>one")),
-        ("/description/good", described("A good description", DESCRIPTION)),
-        ("/description/a", described("The first of two", &format!("{DESCRIPTION} Again."))),
-        ("/description/b", described("The second of two", &format!("{DESCRIPTION} Again."))),
-        ("/description/long", described("A long description", &DESCRIPTION.repeat(3))),
-        ("/description/short", described("A short description", "Too short.")),
+        ("/description/good", page_with_description("A good description", DESCRIPTION)),
+        ("/description/a", page_with_description("The first of two", &format!("{DESCRIPTION} Again."))),
+        ("/description/b", page_with_description("The second of two", &format!("{DESCRIPTION} Again."))),
+        ("/description/long", page_with_description("A long description", &DESCRIPTION.repeat(3))),
+        ("/description/short", page_with_description("A short description", "Too short.")),
         ("/h1/missing", Response::html("<title>No heading at all</title><p>two</p>")),
         ("/h1/one", page("One heading only", "", "one")),
         ("/h1/two", page("Two main headings", "", "<h1>again</h1>")),
@@ -170,6 +170,7 @@ pub fn audit_sites() -> io::Result<[Site; 2]> {
         ("/img/small.png", Response::bytes(vec![7; 100]).content_type("image/png")),
         ("/img/large.png", Response::bytes(vec![7; 600_000]).content_type("image/png")),
     ];
+    // An image is linked from a page of its own case, or by `images` below.
     let is_linked = |path: &str| !path.starts_with("/orphan/lonely") && !path.starts_with("/img/");
     let links: String = pages
         .iter()
@@ -191,16 +192,17 @@ pub fn audit_sites() -> io::Result<[Site; 2]> {
     for (path, response) in pages {
         site = site.page(path, response);
     }
-    Ok([site, plain])
+    Ok([site, http_site])
 }
 
+/// A page with a title, a description and one heading. `head` and `body` are additional HTML.
 fn page(title: &str, head: &str, body: &str) -> Response {
     Response::html(format!(
         "<!doctype html><html lang=en><title>{title}</title><meta name=description content=\"{title}: {DESCRIPTION}\">{head}<h1>{title}</h1>{body}"
     ))
 }
 
-fn described(title: &str, description: &str) -> Response {
+fn page_with_description(title: &str, description: &str) -> Response {
     Response::html(format!(
         "<!doctype html><title>{title}</title><meta name=description content=\"{description}\"><h1>{title}</h1>"
     ))

@@ -27,7 +27,7 @@ pub enum CertificateKind {
     SelfSigned,
     /// Signed by the authority, expired years ago.
     Expired,
-    /// Signed by the authority, valid only in many years.
+    /// Signed by the authority, not valid before 2090.
     NotYetValid,
     /// Signed by the authority, for another name.
     WrongName,
@@ -36,10 +36,11 @@ pub enum CertificateKind {
 /// A private certificate authority.
 pub struct TestAuthority {
     issuer: CertifiedIssuer<'static, KeyPair>,
+    /// The key pair of all certificates that the authority issues.
     key: KeyPair,
 }
 
-fn fault(error: impl std::error::Error + Send + Sync + 'static) -> io::Error {
+fn other_error(error: impl std::error::Error + Send + Sync + 'static) -> io::Error {
     io::Error::other(error)
 }
 
@@ -50,8 +51,9 @@ impl TestAuthority {
         params.distinguished_name.push(DnType::CommonName, "Argiope practice authority");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().map_err(fault)?).map_err(fault)?;
-        Ok(TestAuthority { issuer, key: KeyPair::generate().map_err(fault)? })
+        let issuer =
+            CertifiedIssuer::self_signed(params, KeyPair::generate().map_err(other_error)?).map_err(other_error)?;
+        Ok(TestAuthority { issuer, key: KeyPair::generate().map_err(other_error)? })
     }
 
     /// The authority's certificate as PEM, for clients to trust.
@@ -64,18 +66,18 @@ impl TestAuthority {
         self.issuer.der().clone()
     }
 
-    /// A certificate for other servers, with its key, both as PEM.
+    /// Issues a certificate for a server outside this crate. Returns the certificate and its private key, both as PEM.
     pub fn issue(&self, names: Vec<String>) -> io::Result<(String, String)> {
-        let mut params = CertificateParams::new(names).map_err(fault)?;
+        let mut params = CertificateParams::new(names).map_err(other_error)?;
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         params.use_authority_key_identifier_extension = true;
-        let certificate = params.signed_by(&self.key, &self.issuer).map_err(fault)?;
+        let certificate = params.signed_by(&self.key, &self.issuer).map_err(other_error)?;
         Ok((certificate.pem(), self.key.serialize_pem()))
     }
 
     fn certificate(&self, kind: CertificateKind, names: Vec<String>) -> io::Result<CertificateDer<'static>> {
-        let names = if kind == CertificateKind::WrongName { vec!["somebody-else.test".to_owned()] } else { names };
-        let mut params = CertificateParams::new(names).map_err(fault)?;
+        let names = if kind == CertificateKind::WrongName { vec!["another-name.test".to_owned()] } else { names };
+        let mut params = CertificateParams::new(names).map_err(other_error)?;
         params.distinguished_name.push(DnType::CommonName, "Argiope practice site");
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         params.use_authority_key_identifier_extension = true;
@@ -94,49 +96,51 @@ impl TestAuthority {
             CertificateKind::SelfSigned => params.self_signed(&self.key),
             _ => params.signed_by(&self.key, &self.issuer),
         };
-        Ok(certificate.map_err(fault)?.der().clone())
+        Ok(certificate.map_err(other_error)?.der().clone())
     }
 
     fn resolver(&self, kind: CertificateKind, names: Vec<String>) -> io::Result<Arc<dyn ResolvesServerCert>> {
         let chain = vec![self.certificate(kind, names)?];
         let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(self.key.serialize_der()));
-        let certified = CertifiedKey::from_der(chain, key, &default_provider()).map_err(fault)?;
+        let certified = CertifiedKey::from_der(chain, key, &default_provider()).map_err(other_error)?;
         Ok(Arc::new(SingleCertAndKey::from(certified)))
     }
 }
 
 /// The TLS configurations of one site, one per address.
 ///
-/// Clients send no server name for a bare address, so a site on thousands of addresses needs a certificate for each. They
-/// are created on first use. All share their ticket keys, so that sessions can be resumed.
+/// A client sends no server name if the URL has an IP address, so each address of a site needs its own certificate. The
+/// configurations are created on first use. They share the ticket keys, so that sessions can be resumed.
 pub(crate) struct SiteTls {
     authority: Arc<TestAuthority>,
     kind: CertificateKind,
     names: Vec<String>,
+    /// The configuration of every address, except for the certificate.
     base: ServerConfig,
     by_address: Mutex<HashMap<IpAddr, Arc<ServerConfig>>>,
 }
 
 impl SiteTls {
+    /// `allows_resumption`: whether clients can resume sessions.
     pub(crate) fn new(
         authority: &Arc<TestAuthority>,
         kind: CertificateKind,
         names: Vec<String>,
-        resume: bool,
+        allows_resumption: bool,
         http2: Option<Http2>,
     ) -> io::Result<SiteTls> {
         let mut base = ServerConfig::builder_with_provider(Arc::new(default_provider()))
             .with_safe_default_protocol_versions()
-            .map_err(fault)?
+            .map_err(other_error)?
             .with_no_client_auth()
             .with_cert_resolver(authority.resolver(kind, names.clone())?);
         base.alpn_protocols = match http2 {
             None => vec![b"http/1.1".to_vec()],
-            Some(Http2 { or_http1: true, .. }) => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
-            Some(Http2 { or_http1: false, .. }) => vec![b"h2".to_vec()],
+            Some(Http2 { allows_http1: true, .. }) => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
+            Some(Http2 { allows_http1: false, .. }) => vec![b"h2".to_vec()],
         };
-        if resume {
-            base.ticketer = Ticketer::new().map_err(fault)?;
+        if allows_resumption {
+            base.ticketer = Ticketer::new().map_err(other_error)?;
         } else {
             base.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
             base.send_tls13_tickets = 0;
@@ -144,6 +148,7 @@ impl SiteTls {
         Ok(SiteTls { authority: Arc::clone(authority), kind, names, base, by_address: Mutex::default() })
     }
 
+    /// The configuration for connections to this address, with a certificate for it.
     pub(crate) fn config(&self, address: IpAddr) -> io::Result<Arc<ServerConfig>> {
         let mut by_address = self.by_address.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(config) = by_address.get(&address) {

@@ -1,9 +1,9 @@
 //! The server as a child process, seen from the parent.
 //!
-//! A separate process has its own limit of file descriptors, of which every connection needs one on each side. And a
-//! measurement of a crawler's memory must not include that of the server.
+//! A separate process has its own limit on file descriptors: every connection needs one in the client and one in the
+//! server. A measurement of a crawler's memory also must not include the server's memory.
 //!
-//! Invariant: the child never outlives its handle. If the parent is killed, the child sees end of input and stops.
+//! Invariant: the child never outlives its handle. If the parent is killed, the child reads end of input and exits.
 
 use crate::log::Stats;
 use crate::serve::ReadyLine;
@@ -15,7 +15,7 @@ use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 /// A server process.
 pub struct ServerProcess {
     process: std::process::Child,
-    /// Taken when the child is asked to stop.
+    /// Dropped to stop the child, which exits at end of input.
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
     ready: ReadyLine,
@@ -27,9 +27,9 @@ pub fn spawn_child<S: AsRef<OsStr>>(binary: &Path, args: impl IntoIterator<Item 
     let missing = || io::Error::other("the server has no standard input or output");
     let input = process.stdin.take().ok_or_else(missing)?;
     let output = process.stdout.take().ok_or_else(missing)?;
-    let unknown = ReadyLine { pid: process.id(), addresses: Vec::new(), roots: Vec::new(), pages: None, ca: None };
-    let mut child = ServerProcess { process, input: Some(input), output: BufReader::new(output), ready: unknown };
-    child.ready = child.read()?;
+    let placeholder = ReadyLine { pid: process.id(), addresses: Vec::new(), roots: Vec::new(), pages: None, ca: None };
+    let mut child = ServerProcess { process, input: Some(input), output: BufReader::new(output), ready: placeholder };
+    child.ready = child.read_line()?;
     Ok(child)
 }
 
@@ -39,21 +39,22 @@ impl ServerProcess {
         &self.ready
     }
 
-    /// Requests the counts.
+    /// Gets the server's counters.
     pub fn stats(&mut self) -> io::Result<Stats> {
         self.command(b"stats\n")
     }
 
-    /// Lets the server send all held responses.
+    /// Makes the server send all held responses.
     pub fn release(&mut self) -> io::Result<()> {
         self.command::<Stats>(b"release\n").map(drop)
     }
 
+    /// Sends a command and reads the reply, one line of JSON.
     fn command<T: serde::de::DeserializeOwned>(&mut self, line: &[u8]) -> io::Result<T> {
         let input = self.input.as_mut().ok_or_else(|| io::Error::other("the server was stopped"))?;
         input.write_all(line)?;
         input.flush()?;
-        self.read()
+        self.read_line()
     }
 
     /// Stops the server and returns its exit status.
@@ -62,10 +63,10 @@ impl ServerProcess {
         self.process.wait()
     }
 
-    fn read<T: serde::de::DeserializeOwned>(&mut self) -> io::Result<T> {
+    fn read_line<T: serde::de::DeserializeOwned>(&mut self) -> io::Result<T> {
         let mut line = String::new();
         if self.output.read_line(&mut line)? == 0 {
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the server ended before it answered"));
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the server exited before it replied"));
         }
         Ok(serde_json::from_str(&line)?)
     }
@@ -73,7 +74,7 @@ impl ServerProcess {
 
 impl Drop for ServerProcess {
     fn drop(&mut self) {
-        // Its state is not needed, so it is killed. After `stop` it has already ended.
+        // The server has no state to save, so it can be killed. After `stop` it has already exited, and this does nothing.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

@@ -1,18 +1,18 @@
 //! One client connection: parses requests, looks up the response and sends it step by step.
 //!
 //! A connection is a small state machine. Its thread calls it when bytes have arrived, when the socket is writable
-//! again, or when its timer has expired. It does as much as it can without blocking, and then says what it waits for:
-//! `wake` (a time), `blocked` (a writable socket), or neither (bytes from the client). While it waits for a timer it
+//! again, or when its timer has expired. It does as much as it can without blocking. It then waits for a time
+//! (`wake_at`), for a writable socket (`is_blocked`), or else for bytes from the client. While it waits for a timer it
 //! owns no buffer, because generated pages are rendered only when they are due. A client that closes its side is
 //! treated as disconnected, even in the middle of a response.
 //!
-//! Invariant: `begin` logs the start of a request, and its end is logged exactly once: by `play`, or on drop.
+//! Invariant: `begin` logs the start of a request. Its end is logged exactly once, by `continue_response` or on drop.
 
 use crate::filler;
 use crate::graph::{Graph, PageId, PageKind, ROBOTS};
 use crate::http2::{self, HandedOver};
 use crate::log::{HostState, LogIndex, RequestLog};
-use crate::request::{ParsedHead, Request, parse};
+use crate::request::{ParsedRequest, Request, parse};
 use crate::script::{Script, Step};
 use crate::site::{ResponseSource, SiteContent};
 use crate::web::WebState;
@@ -22,18 +22,20 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// Limit on unprocessed input: an incomplete request head, or further requests while a response is in progress. Above
-/// it, the connection is closed.
+/// Limit on unprocessed input: an incomplete request, or further requests while a response is in progress. If a client
+/// sends more, the connection is closed.
 const MAX_INPUT: usize = 1 << 20;
 
 /// Limit on bytes sent per call, so that other connections of the thread do not wait until a large page is sent.
 const MAX_BYTES_PER_TURN: usize = 1 << 20;
 
-/// State of the thread that a connection borrows for one call. `buffer` receives bytes; pages are rendered into `page`.
+/// State of the thread that a connection borrows for one call.
 pub(crate) struct ConnectionContext<'a> {
     pub(crate) shared: &'a WebState,
     pub(crate) now: Instant,
+    /// Receives bytes from the socket.
     pub(crate) buffer: &'a mut [u8],
+    /// Generated pages are rendered here.
     pub(crate) page: &'a mut Vec<u8>,
 }
 
@@ -48,40 +50,44 @@ pub(crate) enum Disposition {
 
 /// One client connection.
 pub(crate) struct ClientConnection {
-    /// `None` after it was handed over.
-    wire: Option<ClientStream>,
+    /// `None` after it was handed over to the HTTP/2 thread.
+    stream: Option<ClientStream>,
+    /// The number of the connection in the log.
     id: u64,
+    /// The index of the site in the web.
     site: usize,
+    /// Received bytes that are not processed yet.
     input: Vec<u8>,
-    play: Option<Playback>,
+    response: Option<Playback>,
     /// The counters of the host of the last request. The next request is usually for the same host.
     host: Option<Arc<HostState>>,
     log: Arc<RequestLog>,
-    /// When to be called again.
-    pub(crate) wake: Option<Instant>,
-    /// Call again when the socket is writable.
-    pub(crate) blocked: bool,
+    /// The time of the next call to `timer_expired`.
+    pub(crate) wake_at: Option<Instant>,
+    /// Whether bytes wait for the socket to become writable.
+    pub(crate) is_blocked: bool,
 }
 
 /// A response in progress.
 struct Playback {
     source: Source,
+    /// The index of the current step.
     step: usize,
     /// Bytes of this step already sent.
-    at: u64,
+    sent: u64,
     /// Whether the timer of this step has expired.
     timer_expired: bool,
-    /// Close after this response, because the client asked for it.
-    last: bool,
+    /// Close after this response, because the client requested it.
+    close_after: bool,
     host: Arc<HostState>,
-    entry: LogIndex,
+    log_index: LogIndex,
 }
 
 /// Where the steps of a response come from.
 pub(crate) enum Source {
     /// All steps of a script.
     Full(Arc<Script>),
-    /// The answer of a script to HEAD.
+    /// The response of a script to HEAD.
     Head(Arc<Script>),
     /// The 304 of a script.
     Unchanged(Arc<Script>),
@@ -95,24 +101,28 @@ pub(crate) struct Page {
     id: PageId,
     head_only: bool,
     rendered: Vec<u8>,
-    /// Where the part that is sent slowly starts in `rendered`.
+    /// The index in `rendered` from which bytes are sent one at a time.
     drip_at: usize,
     /// Bytes of filler text after `rendered`.
     fill: u64,
 }
 
-/// The next action of a response. `Close` ends the connection with `close_notify` and FIN, `Cut` with FIN only.
+/// The next action of a response.
 enum Action<'a> {
     Send(&'a [u8]),
+    /// Send this many bytes of filler.
     Fill(u64),
+    /// Send these bytes in pieces of this size, with this time between them.
     Drip(&'a [u8], usize, Duration),
     Wait(Duration),
     /// Render a generated page.
     Render,
+    /// End the connection, with TLS `close_notify`.
     Close,
-    Cut,
+    /// End the connection, without `close_notify`.
+    SilentClose,
     Reset,
-    /// Never continue.
+    /// Send nothing more, and keep the connection open.
     Hang,
     /// Wait until the web is released.
     Hold,
@@ -123,7 +133,7 @@ enum Action<'a> {
 enum PlaybackState {
     /// Complete; the connection is free for the next request.
     Complete,
-    /// It waits for the timer, for a writable socket, or forever.
+    /// It waits: for the timer, for a writable socket, for the release of the web, or for the client to disconnect.
     Waiting,
     /// The connection is closed.
     Closed,
@@ -131,51 +141,55 @@ enum PlaybackState {
 
 /// The result of an action.
 enum Progress {
+    /// The step is complete.
     Next,
     /// This many bytes were sent; the socket is full.
     Blocked(u64),
     /// This many bytes were sent; continue after this time.
     Sleep(u64, Duration),
-    Hang,
+    /// The response does not continue by itself.
+    Stalled,
+    /// The last step is complete.
     Finished,
-    /// The connection ends here. `true` if the response was sent as scripted.
-    Over(bool),
+    /// The script ends the connection here.
+    Closed,
 }
 
 impl ClientConnection {
-    pub(crate) fn new(wire: ClientStream, site: usize, log: &Arc<RequestLog>) -> ClientConnection {
-        let id = log.opened(site);
+    pub(crate) fn new(stream: ClientStream, site: usize, log: &Arc<RequestLog>) -> ClientConnection {
+        let id = log.count_opened(site);
         let log = Arc::clone(log);
         ClientConnection {
-            wire: Some(wire),
+            stream: Some(stream),
             id,
             site,
             input: Vec::new(),
-            play: None,
+            response: None,
             host: None,
             log,
-            wake: None,
-            blocked: false,
+            wake_at: None,
+            is_blocked: false,
         }
     }
 
-    pub(crate) fn wire(&self) -> Option<&ClientStream> {
-        self.wire.as_ref()
+    pub(crate) fn stream(&self) -> Option<&ClientStream> {
+        self.stream.as_ref()
     }
 
-    /// The parts that the HTTP/2 thread needs. That thread records the end of the connection in the log.
+    /// Moves out the parts that the HTTP/2 thread needs. That thread records the end of the connection in the log.
     pub(crate) fn hand_over(&mut self) -> Option<HandedOver> {
-        let (socket, tls) = self.wire.take()?.into_parts();
-        Some(HandedOver { socket, tls, read: std::mem::take(&mut self.input), id: self.id, site: self.site })
+        let (socket, tls) = self.stream.take()?.into_parts();
+        Some(HandedOver { socket, tls, input: std::mem::take(&mut self.input), id: self.id, site: self.site })
     }
 
-    /// Whether the first bytes, or the handshake, indicate HTTP/2. More bytes may be needed.
-    fn speaks_http2(&self, bytes: &[u8], context: &ConnectionContext<'_>) -> bool {
-        let Some(wire) = &self.wire else { return false };
+    /// Whether the client uses HTTP/2: by ALPN, or because `bytes` are the start of the connection preface.
+    fn uses_http2(&self, bytes: &[u8], context: &ConnectionContext<'_>) -> bool {
+        let Some(stream) = &self.stream else { return false };
         let is_offered = context.shared.sites.get(self.site).is_some_and(|site| site.http2.is_some());
         is_offered
-            && (wire.agreed_on_http2()
-                || (!wire.is_tls()
+            && (stream.has_negotiated_http2()
+                || (!stream.is_tls()
+                    // Enough to distinguish the preface from a request with PUT or POST.
                     && bytes.len() >= 4
                     && http2::PREFACE.starts_with(&bytes[..bytes.len().min(http2::PREFACE.len())])))
     }
@@ -183,8 +197,8 @@ impl ClientConnection {
     /// The socket is readable, or the client has closed it.
     pub(crate) fn readable(&mut self, context: &mut ConnectionContext<'_>) -> Disposition {
         let mut decrypted = Vec::new();
-        let Some(wire) = &mut self.wire else { return Disposition::Drop };
-        let (received, handshake) = wire.receive(context.buffer, &mut decrypted);
+        let Some(stream) = &mut self.stream else { return Disposition::Drop };
+        let (received, handshake) = stream.receive(context.buffer, &mut decrypted);
         if let Some(handshake) = handshake {
             let count = match handshake {
                 Handshake::Full => &self.log.handshakes_full,
@@ -214,34 +228,36 @@ impl ClientConnection {
 
     /// The timer expired.
     pub(crate) fn timer_expired(&mut self, context: &mut ConnectionContext<'_>) -> Disposition {
-        self.wake = None;
-        if let Some(play) = &mut self.play {
-            play.timer_expired = true;
+        self.wake_at = None;
+        if let Some(response) = &mut self.response {
+            response.timer_expired = true;
         }
         self.proceed(context, &[])
     }
 
     /// The web was released: a held response continues.
-    pub(crate) fn released(&mut self, bench: &mut ConnectionContext<'_>) -> Disposition {
-        if self.play.is_some() { self.proceed(bench, &[]) } else { Disposition::Keep }
+    pub(crate) fn released(&mut self, context: &mut ConnectionContext<'_>) -> Disposition {
+        if self.response.is_some() { self.proceed(context, &[]) } else { Disposition::Keep }
     }
 
     /// Continues the response in progress, then handles further requests, as far as possible without blocking.
-    fn proceed(&mut self, context: &mut ConnectionContext<'_>, fresh: &[u8]) -> Disposition {
-        self.blocked = false;
-        let mut held = std::mem::take(&mut self.input);
-        let mut rest = fresh;
-        if !held.is_empty() {
-            held.extend_from_slice(fresh);
-            rest = &held;
+    /// `received`: bytes that have just arrived.
+    fn proceed(&mut self, context: &mut ConnectionContext<'_>, received: &[u8]) -> Disposition {
+        self.is_blocked = false;
+        let mut input = std::mem::take(&mut self.input);
+        let mut rest = received;
+        if !input.is_empty() {
+            input.extend_from_slice(received);
+            rest = &input;
         }
-        if self.host.is_none() && self.speaks_http2(rest, context) {
+        // Only before the first request.
+        if self.host.is_none() && self.uses_http2(rest, context) {
             self.input = rest.to_vec();
             return Disposition::HandOver;
         }
         loop {
-            if self.play.is_some() {
-                match self.play(context) {
+            if self.response.is_some() {
+                match self.continue_response(context) {
                     Ok(PlaybackState::Complete) => {}
                     Ok(PlaybackState::Waiting) => break,
                     Ok(PlaybackState::Closed) | Err(_) => return Disposition::Drop,
@@ -249,18 +265,18 @@ impl ClientConnection {
             }
             if rest.is_empty() {
                 match self.flush() {
-                    Ok(flushed) => self.blocked = !flushed,
+                    Ok(is_flushed) => self.is_blocked = !is_flushed,
                     Err(_) => return Disposition::Drop,
                 }
                 break;
             }
             match parse(rest) {
-                ParsedHead::Whole(request, used) => {
+                ParsedRequest::Whole(request, used) => {
                     self.begin(&request, context);
                     rest = &rest[used..];
                 }
-                ParsedHead::Partial => break,
-                ParsedHead::Malformed => {
+                ParsedRequest::Partial => break,
+                ParsedRequest::Malformed => {
                     let _ = self.send(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
                     self.close_gracefully();
                     return Disposition::Drop;
@@ -270,75 +286,84 @@ impl ClientConnection {
         if rest.len() > MAX_INPUT {
             return Disposition::Drop;
         }
-        if rest.len() == held.len() {
-            self.input = held;
+        if rest.len() == input.len() {
+            // Nothing was consumed: keep the buffer.
+            self.input = input;
         } else if !rest.is_empty() {
             self.input = rest.to_vec();
         }
         Disposition::Keep
     }
 
-    /// Handles a complete request: looks up the response.
+    /// Starts the response to a complete request.
     fn begin(&mut self, request: &Request<'_>, context: &mut ConnectionContext<'_>) {
-        // The thread may have been busy since it woke up; use the current time so that latencies are not shortened.
+        // The thread may have been busy since it woke up. With the old time, the latency would be too short.
         context.now = Instant::now();
         let name = request.host_name();
         let host = match self.host.take() {
             Some(host) if *host.name == *name => host,
             _ => self.log.host(name),
         };
-        let (source, status, forbidden) = select(&context.shared.sites[self.site].content, request);
-        let entry = self.log.begin(&host, request, (self.id, self.site), (status, forbidden), context.now);
+        let (source, status, is_forbidden) = select(&context.shared.sites[self.site].content, request);
+        let log_index = self.log.begin(&host, request, (self.id, self.site), (status, is_forbidden), context.now);
         self.host = Some(Arc::clone(&host));
-        self.play = Some(Playback { source, step: 0, at: 0, timer_expired: false, last: request.last, host, entry });
+        self.response = Some(Playback {
+            source,
+            step: 0,
+            sent: 0,
+            timer_expired: false,
+            close_after: request.is_last,
+            host,
+            log_index,
+        });
     }
 
     /// Continues the response, as far as possible without blocking.
-    fn play(&mut self, context: &mut ConnectionContext<'_>) -> io::Result<PlaybackState> {
-        let Some(mut play) = self.play.take() else { return Ok(PlaybackState::Complete) };
+    fn continue_response(&mut self, context: &mut ConnectionContext<'_>) -> io::Result<PlaybackState> {
+        let Some(mut response) = self.response.take() else { return Ok(PlaybackState::Complete) };
         loop {
-            let progress = match self.act(&mut play, context) {
+            let progress = match self.do_next_action(&mut response, context) {
                 Ok(progress) => progress,
                 Err(error) => {
-                    self.play = Some(play);
+                    self.response = Some(response);
                     return Err(error);
                 }
             };
             match progress {
                 Progress::Next => {
-                    play.step += 1;
-                    play.at = 0;
-                    play.timer_expired = false;
+                    response.step += 1;
+                    response.sent = 0;
+                    response.timer_expired = false;
                 }
                 Progress::Blocked(sent) => {
-                    play.at += sent;
-                    self.blocked = true;
-                    self.play = Some(play);
+                    response.sent += sent;
+                    self.is_blocked = true;
+                    self.response = Some(response);
                     return Ok(PlaybackState::Waiting);
                 }
                 Progress::Sleep(sent, duration) => {
-                    play.at += sent;
-                    play.timer_expired = false;
-                    // If the timer is already set, this call was caused by bytes of the client: keep its deadline.
-                    self.wake.get_or_insert(context.now + duration);
-                    self.play = Some(play);
+                    response.sent += sent;
+                    response.timer_expired = false;
+                    // If the timer is already set, bytes from the client caused this call: keep the deadline.
+                    self.wake_at.get_or_insert(context.now + duration);
+                    self.response = Some(response);
                     return Ok(PlaybackState::Waiting);
                 }
-                Progress::Hang => {
-                    self.play = Some(play);
+                Progress::Stalled => {
+                    self.response = Some(response);
                     return Ok(PlaybackState::Waiting);
                 }
-                Progress::Finished if play.last => {
+                Progress::Finished if response.close_after => {
                     self.close_gracefully();
-                    self.log.end(&play.host, self.site, play.entry, true, Instant::now());
+                    self.log.end(&response.host, self.site, response.log_index, true, Instant::now());
                     return Ok(PlaybackState::Closed);
                 }
                 Progress::Finished => {
-                    self.log.end(&play.host, self.site, play.entry, true, context.now);
+                    self.log.end(&response.host, self.site, response.log_index, true, context.now);
                     return Ok(PlaybackState::Complete);
                 }
-                Progress::Over(whole) => {
-                    self.log.end(&play.host, self.site, play.entry, whole, Instant::now());
+                Progress::Closed => {
+                    self.log.end(&response.host, self.site, response.log_index, true, Instant::now());
                     return Ok(PlaybackState::Closed);
                 }
             }
@@ -346,20 +371,21 @@ impl ClientConnection {
     }
 
     /// Performs the next action of the response, as far as possible without blocking.
-    fn act(&mut self, play: &mut Playback, context: &mut ConnectionContext<'_>) -> io::Result<Progress> {
-        if matches!(play.next(), Action::Render) {
-            return self.render(play, context);
+    fn do_next_action(&mut self, response: &mut Playback, context: &mut ConnectionContext<'_>) -> io::Result<Progress> {
+        // Not in the `match`, because `render` changes the response.
+        if matches!(response.next_action(), Action::Render) {
+            return self.render(response, context);
         }
-        Ok(match play.next() {
+        Ok(match response.next_action() {
             Action::Send(bytes) => {
-                let rest = bytes.get(play.at as usize..).unwrap_or_default();
+                let rest = bytes.get(response.sent as usize..).unwrap_or_default();
                 let sent = self.send(&rest[..rest.len().min(MAX_BYTES_PER_TURN)])?;
                 if sent == rest.len() { Progress::Next } else { Progress::Blocked(sent as u64) }
             }
             Action::Fill(total) => {
                 let mut sent = 0;
-                while play.at + sent < total {
-                    let piece = filler::slice_at(play.at + sent, total - play.at - sent);
+                while response.sent + sent < total {
+                    let piece = filler::slice_at(response.sent + sent, total - response.sent - sent);
                     let n = self.send(piece)?;
                     sent += n as u64;
                     if n < piece.len() || sent >= MAX_BYTES_PER_TURN as u64 {
@@ -369,11 +395,12 @@ impl ClientConnection {
                 Progress::Next
             }
             Action::Drip(bytes, size, every) => {
-                let at = play.at as usize;
+                let at = response.sent as usize;
                 // After each piece, wait for the timer.
-                if at > 0 && at.is_multiple_of(size) && !play.timer_expired {
+                if at > 0 && at.is_multiple_of(size) && !response.timer_expired {
                     return Ok(Progress::Sleep(0, every));
                 }
+                // A piece may have been sent in part.
                 let end = (at - at % size + size).min(bytes.len());
                 let piece = bytes.get(at..end).unwrap_or_default();
                 let sent = self.send(piece)?;
@@ -385,59 +412,61 @@ impl ClientConnection {
                     Progress::Sleep(sent as u64, every)
                 }
             }
-            Action::Wait(_) if play.timer_expired => Progress::Next,
+            Action::Wait(_) if response.timer_expired => Progress::Next,
             Action::Wait(duration) => Progress::Sleep(0, duration),
+            // Handled above.
             Action::Render => Progress::Next,
-            Action::Done | Action::Close | Action::Cut if !self.flush()? => Progress::Blocked(0),
+            Action::Done | Action::Close | Action::SilentClose if !self.flush()? => Progress::Blocked(0),
             Action::Done => Progress::Finished,
             Action::Close => {
                 self.close_gracefully();
-                Progress::Over(true)
+                Progress::Closed
             }
-            Action::Cut => Progress::Over(true),
+            Action::SilentClose => Progress::Closed,
             Action::Reset => {
-                if let Some(wire) = &self.wire {
-                    wire.make_reset();
+                if let Some(stream) = &self.stream {
+                    stream.make_reset();
                 }
-                Progress::Over(true)
+                Progress::Closed
             }
             Action::Hold if context.shared.released.load(Relaxed) => Progress::Next,
-            Action::Hang | Action::Hold => Progress::Hang,
+            Action::Hang | Action::Hold => Progress::Stalled,
         })
     }
 
-    /// Renders a page into the thread's buffer and sends it from there. Only bytes that the socket does not take are
-    /// kept.
-    fn render(&mut self, play: &mut Playback, context: &mut ConnectionContext<'_>) -> io::Result<Progress> {
-        let Source::Page(page) = &mut play.source else { return Ok(Progress::Next) };
+    /// Renders a page into the thread's buffer and sends it from there. Only bytes that the socket does not accept are
+    /// copied into the response.
+    fn render(&mut self, response: &mut Playback, context: &mut ConnectionContext<'_>) -> io::Result<Progress> {
+        let Source::Page(page) = &mut response.source else { return Ok(Progress::Next) };
         context.page.clear();
         page.fill = page.graph.render(page.id, context.page);
-        let drip = page.graph.plan().drip.0 as usize;
+        let dripped = page.graph.plan().drip.0 as usize;
         if page.head_only {
             let head = memchr::memmem::find(context.page, b"\r\n\r\n").map_or(0, |at| at + 4);
             context.page.truncate(head);
             page.fill = 0;
         }
-        let sent = if drip > 0 { 0 } else { self.send(context.page)? };
+        let sent = if dripped > 0 { 0 } else { self.send(context.page)? };
         if sent < context.page.len() {
             page.rendered = context.page[sent..].to_vec();
         }
-        page.drip_at = page.rendered.len() - drip.min(page.rendered.len());
+        page.drip_at = page.rendered.len() - dripped.min(page.rendered.len());
         Ok(Progress::Next)
     }
 
+    /// Returns whether nothing is left to send.
     fn flush(&mut self) -> io::Result<bool> {
-        self.wire.as_mut().map_or(Ok(true), ClientStream::flush)
+        self.stream.as_mut().map_or(Ok(true), ClientStream::flush)
     }
 
     fn close_gracefully(&mut self) {
-        if let Some(wire) = &mut self.wire {
-            wire.close_gracefully();
+        if let Some(stream) = &mut self.stream {
+            stream.close_gracefully();
         }
     }
 
     fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let sent = self.wire.as_mut().map_or(Ok(0), |wire| wire.send(bytes))?;
+        let sent = self.stream.as_mut().map_or(Ok(0), |stream| stream.send(bytes))?;
         self.log.bytes_sent.fetch_add(sent as u64, Relaxed);
         Ok(sent)
     }
@@ -445,22 +474,22 @@ impl ClientConnection {
 
 impl Drop for ClientConnection {
     fn drop(&mut self) {
-        if let Some(play) = self.play.take() {
-            self.log.end(&play.host, self.site, play.entry, false, Instant::now());
+        if let Some(response) = self.response.take() {
+            self.log.end(&response.host, self.site, response.log_index, false, Instant::now());
         }
-        if self.wire.is_some() {
-            self.log.closed(self.site);
+        if self.stream.is_some() {
+            self.log.count_closed(self.site);
         }
     }
 }
 
 impl Playback {
-    fn next(&self) -> Action<'_> {
+    fn next_action(&self) -> Action<'_> {
         let steps = match &self.source {
             Source::Full(script) => &script.steps,
             Source::Head(script) => &script.head,
             Source::Unchanged(script) => &script.unchanged,
-            Source::Page(page) => return page.next(self.step),
+            Source::Page(page) => return page.action(self.step),
         };
         match steps.get(self.step) {
             None => Action::Done,
@@ -469,7 +498,7 @@ impl Playback {
             Some(Step::Drip(bytes, size, every)) => Action::Drip(bytes, *size, *every),
             Some(Step::Wait(duration)) => Action::Wait(*duration),
             Some(Step::Close) => Action::Close,
-            Some(Step::SilentClose) => Action::Cut,
+            Some(Step::SilentClose) => Action::SilentClose,
             Some(Step::Reset) => Action::Reset,
             Some(Step::Hang) => Action::Hang,
             Some(Step::Hold) => Action::Hold,
@@ -490,23 +519,23 @@ impl Page {
         }
         let mut rendered = Vec::new();
         let fill = self.graph.render(self.id, &mut rendered);
-        let drip = (plan.drip.0 as usize).min(rendered.len());
-        let dripped = rendered.split_off(rendered.len() - drip);
+        let drip_length = (plan.drip.0 as usize).min(rendered.len());
+        let dripped = rendered.split_off(rendered.len() - drip_length);
         steps.push(Step::Send(rendered.into()));
         steps.push(Step::Fill(fill));
-        if drip > 0 {
+        if !dripped.is_empty() {
             steps.push(Step::Drip(dripped.into(), 1, Duration::from_micros(plan.drip.1)));
         }
         steps
     }
 
-    /// The action of a step. The script of a generated page is not stored; each step follows from its number.
-    fn next(&self, step: usize) -> Action<'_> {
+    /// The action of a step. The script of a generated page is not stored: it has the same six steps for every page.
+    fn action(&self, step: usize) -> Action<'_> {
         let plan = self.graph.plan();
         let (sent_at_once, dripped) = self.rendered.split_at(self.drip_at);
         match step {
             0 if self.graph.kind(self.id) == PageKind::Dead => Action::Hang,
-            // Without latency, skip the timer and send nothing in this step.
+            // Without latency, this step does nothing.
             0 if plan.latency_us.1 == 0 => Action::Send(&[]),
             0 => Action::Wait(self.graph.latency(self.id)),
             1 => Action::Render,
@@ -519,12 +548,13 @@ impl Page {
     }
 }
 
-/// Selects the response to a request. Returns its source, its status, and whether the request was forbidden.
+/// Selects the response to a request. Returns its source, its status, and whether the request was forbidden
+/// ([`Response::forbidden`](crate::Response::forbidden)).
 pub(crate) fn select(content: &SiteContent, request: &Request<'_>) -> (Source, u16, bool) {
     let head_only = request.method == "HEAD";
-    let (source, status, forbidden) = match content.find(request) {
+    let (source, status, is_forbidden) = match content.find(request) {
         ResponseSource::ScriptedPage(script) => {
-            let (mut status, forbidden) = (script.status, script.forbidden);
+            let (mut status, is_forbidden) = (script.status, script.is_forbidden);
             let source = if head_only && !script.head.is_empty() {
                 status = script.head_status;
                 Source::Head(script)
@@ -533,7 +563,7 @@ pub(crate) fn select(content: &SiteContent, request: &Request<'_>) -> (Source, u
             } else {
                 Source::Full(script)
             };
-            (source, status, forbidden)
+            (source, status, is_forbidden)
         }
         ResponseSource::Page(graph, id) => {
             let status = match graph.kind(id) {
@@ -551,9 +581,10 @@ pub(crate) fn select(content: &SiteContent, request: &Request<'_>) -> (Source, u
         }
     };
     let status = if matches!(source, Source::Unchanged(_)) { 304 } else { status };
-    (source, status, forbidden)
+    (source, status, is_forbidden)
 }
 
+/// Whether the request has a validator of the page.
 fn is_unchanged(script: &Script, request: &Request<'_>) -> bool {
     if let (Some(tag), Some(wanted)) = (&script.etag, request.header("if-none-match")) {
         return wanted == "*" || wanted.contains(&format!("\"{tag}\""));

@@ -1,8 +1,8 @@
 //! The web of `argiope demo`: eight small hosts with typical problems.
 //!
-//! About three hundred pages: a journal, a field guide, a library over HTTPS, a meadow of slow pages, a museum of
-//! old encodings, an attic where things break (and some recover), a monastery that asks for silence between
-//! requests, and a warehouse of large things. A polite crawl takes about ten seconds.
+//! The hosts have about three hundred pages: a journal, a field guide, a library over HTTPS, a meadow of slow pages, a
+//! museum of old encodings, an attic of errors (some of them temporary), a monastery with a Crawl-delay, and a
+//! warehouse of large pages. A polite crawl takes about ten seconds.
 //!
 //! Invariant: every page can be reached from the journal's first page, and every link leads to a scripted page, except
 //! those in [`MISSING`].
@@ -48,10 +48,10 @@ fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// A number from `least` to `most` that depends only on this page.
+/// A number from `least` to `most` that depends only on host and page.
 fn pick(host: &str, page: u64, least: u64, most: u64) -> u64 {
-    let name = host.bytes().fold(7, |sum, byte| mix(sum ^ u64::from(byte)));
-    least + mix(name ^ page) % (most - least + 1)
+    let hash = host.bytes().fold(7, |sum, byte| mix(sum ^ u64::from(byte)));
+    least + mix(hash ^ page) % (most - least + 1)
 }
 
 const OPENINGS: [&str; 8] = [
@@ -85,15 +85,16 @@ const ENDS: [&str; 8] = [
     "because nothing is lost that is still attached.",
 ];
 
+/// Sentences that depend only on host and page.
 fn prose(host: &str, page: u64, sentences: u64) -> String {
-    let word =
+    let part =
         |list: &[&'static str; 8], n: u64| list[(pick(host, page, 0, u64::MAX - 1).rotate_left(n as u32) % 8) as usize];
     let sentence =
-        |n: u64| format!("{} {} {}", word(&OPENINGS, 3 * n), word(&MIDDLES, 5 * n + 1), word(&ENDS, 7 * n + 2));
+        |n: u64| format!("{} {} {}", part(&OPENINGS, 3 * n), part(&MIDDLES, 5 * n + 1), part(&ENDS, 7 * n + 2));
     (1..=sentences).map(sentence).collect::<Vec<_>>().join(" ")
 }
 
-/// A page of the demo, readable in a browser too.
+/// The HTML of a page. A link is an href and a label.
 fn page(title: &str, text: &str, links: &[(String, String)]) -> String {
     let mut html = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta name=\"viewport\" content=\"width=device-width\">\n<title>{title}</title>\n\
@@ -116,7 +117,7 @@ fn home() -> (String, String) {
     link("/", "Home")
 }
 
-/// Sixty posts with neighbours, listed by month.
+/// Sixty posts, listed by month. A post links to the previous and the next one.
 fn journal(mut site: Site, roots: &[String]) -> Site {
     const NAME: &str = "The Orb Weaver's Journal";
     let names = [
@@ -260,21 +261,21 @@ fn museum(mut site: Site, _roots: &[String]) -> Site {
     for (n, (label, text)) in rooms.iter().enumerate() {
         let html = page(text, text, &[home()]);
         // Every third room declares its encoding in the page instead of the header.
-        let answer = if n % 3 == 2 {
+        let response = if n % 3 == 2 {
             Response::html(html.replacen("<head>", &format!("<head><meta charset=\"{label}\">"), 1))
                 .encoded(label)
                 .content_type("text/html")
         } else {
             Response::html(html).encoded(label)
         };
-        site = site.page(&format!("/room/{label}"), answer.delay(millis(pick("museum", n as u64, 40, 150))));
+        site = site.page(&format!("/room/{label}"), response.delay(millis(pick("museum", n as u64, 40, 150))));
     }
     site
 }
 
 /// Errors of many kinds, some temporary.
 fn attic(mut site: Site, _roots: &[String]) -> Site {
-    let fine = |title: &str| Response::html(page(title, &prose("attic", title.len() as u64, 3), &[home()]));
+    let ok = |title: &str| Response::html(page(title, &prose("attic", title.len() as u64, 3), &[home()]));
     let mut links: Vec<_> = (1..=20).map(|box_| link(format!("/box/{box_}"), format!("Box {box_}"))).collect();
     for (path, label) in [
         ("/attic/lost-letter", "A letter that was lost"),
@@ -294,22 +295,22 @@ fn attic(mut site: Site, _roots: &[String]) -> Site {
     }
     site = site.page("/", Response::html(page("The Attic", &prose("attic", 0, 3), &links)).delay(millis(60)));
     for box_ in 1..=20u64 {
-        let answer = fine(&format!("Box {box_}")).delay(millis(pick("attic", box_, 30, 200)));
-        site = site.page(&format!("/box/{box_}"), answer);
+        let response = ok(&format!("Box {box_}")).delay(millis(pick("attic", box_, 30, 200)));
+        site = site.page(&format!("/box/{box_}"), response);
     }
     for stair in 1..=4 {
         site = site.redirect(&format!("/attic/stairs/{stair}"), &format!("/attic/stairs/{}", stair + 1), 302);
     }
-    site.page("/attic/stairs/5", fine("The top of the stairs"))
+    site.page("/attic/stairs/5", ok("The top of the stairs"))
         .redirect("/attic/mirror/left", "/attic/mirror/right", 302)
         .redirect("/attic/mirror/right", "/attic/mirror/left", 302)
         .page("/attic/gone", Response::status(410))
         .page("/attic/locked", Response::status(403))
-        .fail_times("/attic/loose-board", 2, Response::reset(), fine("A loose board"))
-        .fail_times("/attic/old-bulb", 1, Response::status(503).header("Retry-After", "1"), fine("An old bulb"))
-        .fail_times("/attic/cold-engine", 1, Response::status(504).delay(millis(1500)), fine("A cold engine"))
+        .fail_times("/attic/loose-board", 2, Response::reset(), ok("A loose board"))
+        .fail_times("/attic/old-bulb", 1, Response::status(503).header("Retry-After", "1"), ok("An old bulb"))
+        .fail_times("/attic/cold-engine", 1, Response::status(504).delay(millis(1500)), ok("A cold engine"))
         .page("/attic/broken-clock", Response::status(500).delay(millis(100)))
-        .page("/attic/torn-page", fine("A torn page, of which half is").truncate_at(300))
+        .page("/attic/torn-page", ok("A torn page, of which half is").truncate_at(300))
         .page("/attic/note.txt", Response::text("Turn off the light.\n"))
 }
 
@@ -351,8 +352,8 @@ fn warehouse(mut site: Site, roots: &[String]) -> Site {
     site = site.page("/", Response::html(page(NAME, &prose(NAME, 0, 3), &links)).delay(millis(50)));
     for crate_ in 1..=40 {
         let html = page(&format!("Crate {crate_}"), &prose(NAME, crate_, 150), &[home()]);
-        let answer = Response::html(html).delay(millis(pick(NAME, crate_, 40, 160)));
-        site = site.page(&format!("/crate/{crate_}?aisle={}", crate_ % 7), answer);
+        let response = Response::html(html).delay(millis(pick(NAME, crate_, 40, 160)));
+        site = site.page(&format!("/crate/{crate_}?aisle={}", crate_ % 7), response);
     }
     site.page("/bale", Response::filled(page("A bale", "It goes on and on.", &[home()]), 3 << 20).delay(millis(100)))
         .page("/rope", Response::html(page("A rope", &prose(NAME, 50, 30), &[home()])).until_close().delay(millis(80)))
@@ -367,7 +368,7 @@ mod tests {
     use super::*;
     use std::collections::{BTreeMap, BTreeSet};
 
-    /// Pages are looked up by scheme, address and path, as in a crawl.
+    /// Follows all links from the journal's first page.
     #[test]
     fn every_link_has_a_target_and_every_page_is_linked() {
         let sites = sites().unwrap();
@@ -387,7 +388,7 @@ mod tests {
             match pages.get(&url) {
                 None => {
                     let path = format!("/{}", url.splitn(4, '/').nth(3).unwrap_or_default());
-                    assert!(MISSING.contains(&path.as_str()), "{url} is linked to but not there");
+                    assert!(MISSING.contains(&path.as_str()), "{url} is linked to but does not exist");
                     missing.insert(path);
                 }
                 Some(hrefs) => {
@@ -397,10 +398,10 @@ mod tests {
                 }
             }
         }
-        assert_eq!(missing.len(), MISSING.len());
+        assert_eq!(missing.len(), MISSING.len(), "every path in MISSING is linked to");
         let unreached: Vec<_> =
             pages.keys().filter(|url| !reached.contains(*url) && !url.ends_with("/robots.txt")).collect();
-        assert!(unreached.is_empty(), "{unreached:?}");
+        assert!(unreached.is_empty(), "pages that no page links to: {unreached:?}");
         assert!((280..=400).contains(&reached.len()), "{}", reached.len());
     }
 }

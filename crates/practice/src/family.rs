@@ -16,7 +16,7 @@
 //! | growth | `--pages 10000` to `--pages 10000000` |
 //! | extraction | `--family shop` |
 //!
-//! Flags are parsed with the standard library only; every error names the flag and shows the correct form.
+//! Every error names the flag and shows the correct form.
 //!
 //! Invariant: the same flags produce the same web in every process; only the port may differ.
 
@@ -31,7 +31,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What to serve, and how.
+/// What to serve, and how: the flags of `serve`, as [`HELP`] describes them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServeOptions {
     pub family: Family,
@@ -39,9 +39,11 @@ pub struct ServeOptions {
     pub port: u16,
     pub threads: usize,
     pub tls: Option<CertificateKind>,
-    pub resume: bool,
-    /// HTTP/2 is served too: by ALPN, or without TLS to clients that begin with it.
+    /// Whether clients can resume TLS sessions.
+    pub allows_resumption: bool,
+    /// HTTP/2 is served too: as TLS negotiates it, or in clear text to clients that start with its preface.
     pub http2: bool,
+    /// The content of robots.txt, which otherwise is a 404.
     pub robots: Option<String>,
     pub politeness: PolitenessLimits,
     /// The folder whose files are served.
@@ -50,7 +52,7 @@ pub struct ServeOptions {
     pub ca_out: Option<PathBuf>,
     /// Where to write the root URLs, one per line.
     pub roots_out: Option<PathBuf>,
-    /// Continue when standard input ends.
+    /// Keep serving when standard input ends.
     pub forever: bool,
 }
 
@@ -59,7 +61,7 @@ pub struct ServeOptions {
 pub enum Family {
     /// Pages and links as the plan says.
     Graph,
-    /// Hosts whose first page lists many others that never respond, for measuring the cost of waiting.
+    /// Hosts whose first page links to many pages with held responses, for measuring the cost of waiting.
     Silent,
     /// Pages of 1, 10 and 100 MB, plain and gzip.
     Big,
@@ -75,7 +77,7 @@ pub enum Family {
 pub struct OpenedWeb {
     pub web: PracticeWeb,
     pub roots: Vec<String>,
-    /// The graph, if the web is one: it serves as the oracle.
+    /// The graph, for [`Family::Graph`]. It is the oracle of the expected records.
     pub graph: Option<Arc<Graph>>,
 }
 
@@ -90,41 +92,43 @@ Usage: argiope-practice serve [FLAGS]
 
 What is served
   --family graph|blog|silent|big|files|demo|shop   (graph)
-  --folder DIR          with --family files: whose HTML files
+  --folder DIR          with --family files: the folder with the HTML files
   --hosts N             hosts, on 127.1.0.1 and the addresses after it (1)
   --pages N             pages on each host; with --zipf their mean (100)
-  --zipf S              exponent of Zipf's law for the pages of a host (0: all the same)
+  --zipf S              exponent of Zipf's law for the pages of a host (0: every host has the same number)
   --size BYTES          bytes of a page (2048)
   --links N             links on a page (20)
   --cross N             random links to another host, per 1000 (0)
-  --seeds N             hosts named as roots; the others are found on the way (1)
+  --seeds N             hosts whose first pages are roots; the others are found through links (1)
   --latency-ms A[-B]    time before the first byte, or a range of it (0)
   --missing N, --broken N, --redirects N    pages with status 404, 500, 302, per 1000 (0)
   --dead N              hosts that never respond, per 1000 (0)
   --drip BYTES:MS       the last BYTES bytes of a page are sent one at a time, MS milliseconds apart
-  --robots TEXT         what robots.txt says (\\n starts a new line)
+  --robots TEXT         content of robots.txt (\\n starts a new line)
   --seed N              another web of the same kind (1)
 
 How it is served
   --tls good|self-signed|expired|not-yet-valid|wrong-name
-  --no-resume           no TLS session is resumed
-  --http2               HTTP/2 too: as TLS negotiates it, or without TLS to clients that begin with it
-  --close               the connection is closed after every answer
+  --no-resume           TLS sessions cannot be resumed
+  --http2               HTTP/2 too: as TLS negotiates it, or without TLS to clients that start with it
+  --close               the connection is closed after every response
   --port N              (0: a free one)
   --threads N           (1)
-  --min-gap-ms N, --max-at-once N     limits that crawlers must keep; exceeding them counts as a violation
+  --min-gap-ms N, --max-at-once N     minimum time between the starts of two requests to a host, and maximum number
+                        of its requests in flight; other requests are counted as violations
   --ca-out FILE         writes the authority's certificate (PEM)
-  --roots-out FILE      writes the root URLs, one a line
+  --roots-out FILE      writes the root URLs, one per line
   --forever             keeps serving when standard input ends
 
-What a crawler may do, for `ideal`
-  --at-once N, --per-host N      requests in flight, in all and per host (1)
-  --delay-ms N          from the start of one request to a host to the next (0)
+Limits of a crawler, for `ideal`
+  --at-once N, --per-host N      requests in flight, in total and per host (1)
+  --delay-ms N          minimum time between the starts of two requests to a host (0)
   --patience-ms N       timeout of a fetch (10000)
   --no-robots           robots.txt is not requested
 
-The first line of output is JSON: pid, addresses, roots, ca. Then \"stats\" on standard input prints a line of counts
-as JSON, \"release\" answers what `--family silent` holds back, \"stop\" or the end of input ends the server.
+The first line of output is JSON: pid, addresses, roots, pages, ca. Then the server reads commands from standard input:
+\"stats\" prints a line of counters as JSON, \"release\" sends the responses that `--family silent` holds back,
+\"stop\" or the end of input stops the server.
 ";
 
 impl Default for ServeOptions {
@@ -135,7 +139,7 @@ impl Default for ServeOptions {
             port: 0,
             threads: 1,
             tls: None,
-            resume: true,
+            allows_resumption: true,
             http2: false,
             robots: None,
             politeness: PolitenessLimits::default(),
@@ -150,26 +154,26 @@ impl Default for ServeOptions {
 impl ServeOptions {
     /// Parses the flags after `serve`.
     pub fn parse(flags: impl IntoIterator<Item = String>) -> Result<ServeOptions, String> {
-        let mut order = ServeOptions::default();
+        let mut options = ServeOptions::default();
         let mut flags = flags.into_iter();
         while let Some(flag) = flags.next() {
-            // Both `--flag value` and `--flag=value`.
-            let (name, joined) = match flag.split_once('=') {
+            // Both `--flag value` and `--flag=value` are accepted.
+            let (name, joined_value) = match flag.split_once('=') {
                 Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
                 None => (flag, None),
             };
             match name.as_str() {
-                "--close" => order.plan.close = true,
-                "--no-resume" => order.resume = false,
-                "--http2" => order.http2 = true,
-                "--forever" => order.forever = true,
+                "--close" => options.plan.close = true,
+                "--no-resume" => options.allows_resumption = false,
+                "--http2" => options.http2 = true,
+                "--forever" => options.forever = true,
                 _ => {
-                    let value = joined.or_else(|| flags.next()).ok_or_else(|| format!("{name} needs a value"))?;
-                    order.set(&name, &value)?;
+                    let value = joined_value.or_else(|| flags.next()).ok_or_else(|| format!("{name} needs a value"))?;
+                    options.set(&name, &value)?;
                 }
             }
         }
-        Ok(order)
+        Ok(options)
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
@@ -205,7 +209,7 @@ impl ServeOptions {
                 plan.latency_us = (micros(name, least)?, micros(name, greatest)?);
             }
             "--drip" => {
-                let (bytes, every) = value.split_once(':').ok_or("--drip: say BYTES:MS, as in 50:20")?;
+                let (bytes, every) = value.split_once(':').ok_or("--drip: the form is BYTES:MS, as in 50:20")?;
                 plan.drip = (number(name, bytes)?, micros(name, every)?);
             }
             "--robots" => self.robots = Some(value.replace("\\n", "\n")),
@@ -235,7 +239,7 @@ impl ServeOptions {
         Ok(())
     }
 
-    /// Opens the listeners. The web is served when it is started.
+    /// Binds the listeners. The web responds after [`PracticeWeb::start`].
     pub fn open(&self) -> io::Result<OpenedWeb> {
         let mut opened = match self.family {
             Family::Graph => self.open_graph()?,
@@ -247,7 +251,7 @@ impl ServeOptions {
                 OpenedWeb { web, roots, graph: None }
             }
             Family::Shop => {
-                let site = crate::shop::stocked(self.site()?);
+                let site = crate::shop::add_pages(self.site()?);
                 let roots = vec![site.url("/")];
                 OpenedWeb { web: PracticeWeb::new().site(site), roots, graph: None }
             }
@@ -263,7 +267,7 @@ impl ServeOptions {
             None => Site::http(&address)?,
             Some(kind) => Site::https(&address, kind)?,
         };
-        if !self.resume {
+        if !self.allows_resumption {
             site = site.without_resumption();
         }
         if self.http2 {
@@ -297,7 +301,7 @@ impl ServeOptions {
 
     fn open_files(&self) -> io::Result<OpenedWeb> {
         let folder = self.folder.as_deref().ok_or_else(|| io::Error::other("--family files needs --folder DIR"))?;
-        let site = crate::files::serve(self.site()?, folder)?;
+        let site = crate::files::add_pages(self.site()?, folder)?;
         let roots = vec![site.url("/")];
         Ok(OpenedWeb { web: PracticeWeb::new().site(site), roots, graph: None })
     }
@@ -306,14 +310,14 @@ impl ServeOptions {
         let mut site = self.site()?;
         let mut links = Vec::new();
         for megabytes in [1u64, 10, 100] {
-            let answer = Response::filled(format!("<title>{megabytes} MB</title>\n<p>"), megabytes << 20);
+            let page = Response::filled(format!("<title>{megabytes} MB</title>\n<p>"), megabytes << 20);
             let plain = format!("/{megabytes}");
-            let packed = format!("/{megabytes}.gz");
-            site = site.page(&format!("{plain}?*"), answer.clone()).page(&format!("{packed}?*"), answer.gzip());
+            let gzipped = format!("/{megabytes}.gz");
+            site = site.page(&format!("{plain}?*"), page.clone()).page(&format!("{gzipped}?*"), page.gzip());
             // Many URLs for the same page, so that a crawl can request it many times.
             for copy in 0..self.plan.pages.max(1) {
                 links.push(format!("{plain}?{copy}"));
-                links.push(format!("{packed}?{copy}"));
+                links.push(format!("{gzipped}?{copy}"));
             }
         }
         let site = site.page("/", Response::links(links));
@@ -344,20 +348,20 @@ mod tests {
     }
 
     #[test]
-    fn flags_become_a_plan() {
-        let order = parse(
+    fn flags_set_the_options() {
+        let options = parse(
             "--family blog --hosts 3 --latency-ms 1000-3000 --drip=50:20 --tls good --close --http2 --min-gap-ms 0.5",
         )
         .unwrap();
-        assert_eq!((order.plan.shape, order.plan.hosts, order.plan.close), (Shape::Blog, 3, true));
-        assert_eq!((order.plan.latency_us, order.plan.drip), ((1_000_000, 3_000_000), (50, 20_000)));
-        assert_eq!((order.tls, order.http2), (Some(CertificateKind::Good), true));
-        assert_eq!(order.politeness.min_gap, Some(Duration::from_micros(500)));
+        assert_eq!((options.plan.shape, options.plan.hosts, options.plan.close), (Shape::Blog, 3, true));
+        assert_eq!((options.plan.latency_us, options.plan.drip), ((1_000_000, 3_000_000), (50, 20_000)));
+        assert_eq!((options.tls, options.http2), (Some(CertificateKind::Good), true));
+        assert_eq!(options.politeness.min_gap, Some(Duration::from_micros(500)));
     }
 
     #[test]
-    fn faults_name_the_flag() {
-        for (line, word) in [
+    fn errors_name_the_flag() {
+        for (line, expected) in [
             ("--hosts many", "--hosts many"),
             ("--hosts", "--hosts needs"),
             ("--family zoo", "choose graph"),
@@ -366,8 +370,8 @@ mod tests {
             ("--latency-ms -1", "--latency-ms"),
             ("--what 1", "--what"),
         ] {
-            let fault = parse(line).unwrap_err();
-            assert!(fault.contains(word), "{line}: {fault}");
+            let error = parse(line).unwrap_err();
+            assert!(error.contains(expected), "{line}: {error}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Filler text for pages: one block, created once and read repeatedly, so that a page of 100 MB costs no memory.
+//! Filler text for pages. One block is created once and read repeatedly, so that a page of 100 MB costs no memory.
 //!
 //! Invariant: the filler is the same in every process, contains no `<`, `&` or other markup, and does not repeat within
 //! 64 KiB, so that it compresses about as well as ordinary prose.
@@ -33,11 +33,11 @@ pub(crate) fn block() -> &'static [u8] {
     })
 }
 
-/// The longest run of filler, at most `want` bytes, that starts at `offset`.
-pub(crate) fn slice_at(offset: u64, want: u64) -> &'static [u8] {
+/// The filler from `offset` on: `max_length` bytes, or fewer if the block ends before.
+pub(crate) fn slice_at(offset: u64, max_length: u64) -> &'static [u8] {
     let block = block();
     let start = (offset % BLOCK as u64) as usize;
-    let length = want.min((BLOCK - start) as u64) as usize;
+    let length = max_length.min((BLOCK - start) as u64) as usize;
     &block[start..start + length]
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn append(out: &mut Vec<u8>, length: u64) {
     }
 }
 
-/// Reads `length` bytes of filler.
+/// An [`io::Read`] of `length` bytes of filler.
 pub(crate) struct Reader {
     offset: u64,
     length: u64,

@@ -1,16 +1,17 @@
-//! Lower bounds for the time of crawling a graph, from the servers' delays alone.
+//! Lower bounds for the time of crawling a graph, computed from the delays of the servers.
 //!
 //! A crawler has a limit on requests in flight, a limit per host, and a minimum delay between the starts of two
-//! requests to a host. robots.txt is requested first if it is obeyed. There are three lower bounds, and the ideal time
+//! requests to a host. If robots.txt is obeyed, it is requested first. There are three lower bounds, and the ideal time
 //! is the largest of them:
 //!
-//! - **depth**: the longest chain of discoveries, including each page's delay and the waits that it forces on the next;
-//! - **host**: for every time `t`, the pages of a host that cannot be known before `t` must be fetched after `t`, with
+//! - **depth**: the longest chain of pages that are found through each other, with their latencies and the delays
+//!   between requests to one host;
+//! - **host**: for every time `t`, the pages of a host that cannot be found before `t` must be fetched after `t`, with
 //!   the delays between them, over the allowed connections;
 //! - **at once**: as for one host, but with the pages of all hosts, over the allowed requests in flight.
 //!
-//! Considering every `t` makes the bounds tight if many pages are found late. CPU time and bandwidth are assumed to be
-//! free.
+//! The bounds consider every `t`, because otherwise they would be far too low if many pages are found late. CPU time
+//! and transfer time are assumed to be zero.
 //!
 //! Invariant: every bound holds for every schedule and is independent of the crawler.
 
@@ -29,20 +30,21 @@ pub struct CrawlerLimits {
     pub per_host: usize,
     /// Minimum time between the starts of two requests to a host.
     pub delay: Duration,
-    /// Whether robots.txt comes first.
+    /// Whether robots.txt is fetched before the pages of a host.
     pub robots: bool,
     /// The timeout of a fetch.
-    pub patience: Duration,
+    pub timeout: Duration,
 }
 
-/// The bounds, in seconds.
+/// The lower bounds, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Ideal {
+    /// The largest of the bounds.
     pub ideal: f64,
     pub depth: f64,
     pub host: f64,
     pub at_once: f64,
-    /// Pages that can be found, without those of dead hosts.
+    /// The number of pages that can be found, without those of dead hosts.
     pub pages: u64,
 }
 
@@ -50,66 +52,66 @@ pub struct Ideal {
 #[derive(Clone, Copy)]
 struct Fetch {
     start: f64,
-    takes: f64,
+    duration: f64,
 }
 
 impl Graph {
     /// The minimum time for a crawl from the graph's roots that follows links to all hosts.
-    pub fn ideal(&self, may: CrawlerLimits) -> Ideal {
-        let by_host = earliest(self, may);
+    pub fn ideal(&self, limits: CrawlerLimits) -> Ideal {
+        let by_host = earliest_fetches(self, limits);
         let mut ideal = Ideal::default();
         let mut all = Vec::new();
         for (host, (robots, fetches)) in by_host {
-            let dead = self.kind(PageId { host, page: 0 }) == PageKind::Dead;
-            ideal.pages += if dead { 0 } else { fetches.len() as u64 };
+            let is_dead = self.kind(PageId { host, page: 0 }) == PageKind::Dead;
+            ideal.pages += if is_dead { 0 } else { fetches.len() as u64 };
             all.extend(robots);
             all.extend(&fetches);
-            ideal.host = ideal.host.max(rest_takes(fetches, may.delay, |rest| rest.on_host(may)));
+            ideal.host = ideal.host.max(lower_bound(fetches, limits.delay, |late| late.min_time_on_host(limits)));
         }
-        ideal.depth = all.iter().map(|fetch| fetch.start + fetch.takes).fold(0.0, f64::max);
-        ideal.at_once = rest_takes(all, Duration::ZERO, |rest| rest.over(may.at_once));
+        ideal.depth = all.iter().map(|fetch| fetch.start + fetch.duration).fold(0.0, f64::max);
+        ideal.at_once = lower_bound(all, Duration::ZERO, |late| late.min_time(limits.at_once));
         ideal.ideal = ideal.depth.max(ideal.host).max(ideal.at_once);
         ideal
     }
 
     /// The duration of a page's response, to its last byte.
-    fn takes(&self, id: PageId, may: CrawlerLimits) -> f64 {
+    fn fetch_duration(&self, id: PageId, limits: CrawlerLimits) -> f64 {
         if self.kind(id) == PageKind::Dead {
-            return may.patience.as_secs_f64();
+            return limits.timeout.as_secs_f64();
         }
         let (bytes, every) = self.plan().drip;
-        let drips = Duration::from_micros(u64::from(bytes.saturating_sub(1)) * every);
-        (self.latency(id) + drips).as_secs_f64()
+        let drip_time = Duration::from_micros(u64::from(bytes.saturating_sub(1)) * every);
+        (self.latency(id) + drip_time).as_secs_f64()
     }
 }
 
-/// For every host, the fetch of its robots.txt and those of its pages.
+/// For every host, the fetch of its robots.txt and the fetches of its pages.
 type ByHost = HashMap<u32, (Option<Fetch>, Vec<Fetch>)>;
 
-/// The earliest request time of every page: Dijkstra's algorithm.
-fn earliest(graph: &Graph, may: CrawlerLimits) -> ByHost {
-    let delay = may.delay.as_secs_f64();
+/// The earliest fetch of every page, by Dijkstra's algorithm.
+fn earliest_fetches(graph: &Graph, limits: CrawlerLimits) -> ByHost {
+    let delay = limits.delay.as_secs_f64();
     let mut by_host = ByHost::new();
     // The time from which pages of a host may be requested: the host is known, and its robots.txt was read.
-    // In `offer`, the page is first linked to at `named`, and the politeness delay allows it from `after` on.
     let mut open_from: HashMap<u32, f64> = HashMap::new();
     let mut best: HashMap<PageId, f64> = HashMap::new();
     let mut queue = BinaryHeap::new();
-    let mut offer = |id: PageId, named: f64, after: f64, by_host: &mut ByHost, queue: &mut BinaryHeap<_>| {
+    // Adds a page to the queue. A link to it is found at `found`; the delay of its host allows the request at `allowed`.
+    let mut offer = |id: PageId, found: f64, allowed: f64, by_host: &mut ByHost, queue: &mut BinaryHeap<_>| {
         let open = *open_from.entry(id.host).or_insert_with(|| {
             let host = by_host.entry(id.host).or_default();
-            if !may.robots {
-                return named;
+            if !limits.robots {
+                return found;
             }
-            let robots = Fetch { start: named, takes: graph.takes(graph.robots_of(id.host), may) };
+            let robots = Fetch { start: found, duration: graph.fetch_duration(graph.robots_of(id.host), limits) };
             host.0 = Some(robots);
-            named + robots.takes
+            found + robots.duration
         });
-        let start = after.max(open);
-        let known = best.entry(id).or_insert(f64::INFINITY);
-        if start < *known {
-            *known = start;
-            queue.push(Reverse((Nanos::of(start + graph.takes(id, may)), Nanos::of(start), id)));
+        let start = allowed.max(open);
+        let best_start = best.entry(id).or_insert(f64::INFINITY);
+        if start < *best_start {
+            *best_start = start;
+            queue.push(Reverse((Nanos::of(start + graph.fetch_duration(id, limits)), Nanos::of(start), id)));
         }
     };
     for root in graph.roots() {
@@ -121,13 +123,13 @@ fn earliest(graph: &Graph, may: CrawlerLimits) -> ByHost {
             continue;
         }
         let (start, end) = (start.seconds(), end.seconds());
-        // A crawl waits for a dead host's robots.txt as long as for a page; after that it requests nothing more.
-        if !(may.robots && graph.kind(id) == PageKind::Dead) {
-            by_host.entry(id.host).or_default().1.push(Fetch { start, takes: end - start });
+        // The crawl waits for the timeout of a dead host's robots.txt, and then requests none of its pages.
+        if !(limits.robots && graph.kind(id) == PageKind::Dead) {
+            by_host.entry(id.host).or_default().1.push(Fetch { start, duration: end - start });
         }
         graph.links(id, |target| {
-            let after = if target.host == id.host { end.max(start + delay) } else { end };
-            offer(target, end, after, &mut by_host, &mut queue);
+            let allowed = if target.host == id.host { end.max(start + delay) } else { end };
+            offer(target, end, allowed, &mut by_host, &mut queue);
         });
     }
     by_host
@@ -149,78 +151,79 @@ impl Nanos {
 
 /// Totals of the fetches that cannot start before a given time.
 #[derive(Clone, Copy)]
-struct Rest {
+struct LateFetches {
     count: usize,
     /// The sum of their durations.
     sum: f64,
     /// The sum of the larger of duration and delay.
-    held_back: f64,
+    spaced_sum: f64,
     /// The shortest duration.
-    least: f64,
+    shortest: f64,
 }
 
-impl Rest {
+impl LateFetches {
     /// The minimum time for them with this number in flight.
-    fn over(self, lanes: usize) -> f64 {
-        let lanes = lanes.max(1);
-        (self.sum / lanes as f64).max(self.count.div_ceil(lanes) as f64 * self.least)
+    fn min_time(self, in_flight: usize) -> f64 {
+        let in_flight = in_flight.max(1);
+        (self.sum / in_flight as f64).max(self.count.div_ceil(in_flight) as f64 * self.shortest)
     }
 
     /// The minimum time for them on one host.
-    fn on_host(self, may: CrawlerLimits) -> f64 {
-        let delay = may.delay.as_secs_f64();
-        let starts = (self.count - 1) as f64 * delay + self.least;
-        // One at a time: each start waits for the delay and for the previous response. No start follows the last one.
-        let single = if may.per_host <= 1 { self.held_back - (delay - self.least).max(0.0) } else { 0.0 };
-        self.over(may.per_host).max(starts).max(single)
+    fn min_time_on_host(self, limits: CrawlerLimits) -> f64 {
+        let delay = limits.delay.as_secs_f64();
+        let starts = (self.count - 1) as f64 * delay + self.shortest;
+        // One at a time: each start waits for the delay and for the previous response. After the last one there is no
+        // delay.
+        let single = if limits.per_host <= 1 { self.spaced_sum - (delay - self.shortest).max(0.0) } else { 0.0 };
+        self.min_time(limits.per_host).max(starts).max(single)
     }
 }
 
 /// The largest lower bound over all times `t`: `t` plus the minimum time of the fetches that cannot start before `t`.
-fn rest_takes(mut fetches: Vec<Fetch>, delay: Duration, least_time: impl Fn(Rest) -> f64) -> f64 {
+fn lower_bound(mut fetches: Vec<Fetch>, delay: Duration, min_time: impl Fn(LateFetches) -> f64) -> f64 {
     fetches.sort_by(|a, b| b.start.total_cmp(&a.start));
-    let mut rest = Rest { count: 0, sum: 0.0, held_back: 0.0, least: f64::INFINITY };
+    let mut late = LateFetches { count: 0, sum: 0.0, spaced_sum: 0.0, shortest: f64::INFINITY };
     let mut latest: f64 = 0.0;
     for fetch in fetches {
-        rest.count += 1;
-        rest.sum += fetch.takes;
-        rest.held_back += fetch.takes.max(delay.as_secs_f64());
-        rest.least = rest.least.min(fetch.takes);
-        latest = latest.max(fetch.start + least_time(rest));
+        late.count += 1;
+        late.sum += fetch.duration;
+        late.spaced_sum += fetch.duration.max(delay.as_secs_f64());
+        late.shortest = late.shortest.min(fetch.duration);
+        latest = latest.max(fetch.start + min_time(late));
     }
     latest
 }
 
 /// Parses the flags of `argiope-practice ideal`: those of `serve`, and the limits of a crawler.
 pub(crate) fn parse(flags: impl IntoIterator<Item = String>) -> Result<(crate::ServeOptions, CrawlerLimits), String> {
-    let mut may = CrawlerLimits {
+    let mut limits = CrawlerLimits {
         at_once: 1,
         per_host: 1,
         delay: Duration::ZERO,
         robots: true,
-        patience: Duration::from_secs(10),
+        timeout: Duration::from_secs(10),
     };
-    let mut web = Vec::new();
+    let mut serve_flags = Vec::new();
     let mut flags = flags.into_iter();
     while let Some(flag) = flags.next() {
         if flag == "--no-robots" {
-            may.robots = false;
+            limits.robots = false;
             continue;
         }
         if !["--at-once", "--per-host", "--delay-ms", "--patience-ms"].contains(&flag.as_str()) {
-            web.push(flag);
+            serve_flags.push(flag);
             continue;
         }
         let value = flags.next().ok_or_else(|| format!("{flag} needs a value"))?;
         let number: u64 = value.parse().map_err(|_| format!("{flag} {value}: a number is needed"))?;
         match flag.as_str() {
-            "--at-once" => may.at_once = number as usize,
-            "--per-host" => may.per_host = number as usize,
-            "--delay-ms" => may.delay = Duration::from_millis(number),
-            _ => may.patience = Duration::from_millis(number),
+            "--at-once" => limits.at_once = number as usize,
+            "--per-host" => limits.per_host = number as usize,
+            "--delay-ms" => limits.delay = Duration::from_millis(number),
+            _ => limits.timeout = Duration::from_millis(number),
         }
     }
-    Ok((crate::ServeOptions::parse(web)?, may))
+    Ok((crate::ServeOptions::parse(serve_flags)?, limits))
 }
 
 #[cfg(test)]
@@ -230,9 +233,9 @@ mod tests {
 
     const TENTH: Duration = Duration::from_millis(100);
 
-    fn may(at_once: usize, per_host: usize, delay_ms: u64) -> CrawlerLimits {
+    fn limits(at_once: usize, per_host: usize, delay_ms: u64) -> CrawlerLimits {
         let delay = Duration::from_millis(delay_ms);
-        CrawlerLimits { at_once, per_host, delay, robots: true, patience: Duration::from_secs(10) }
+        CrawlerLimits { at_once, per_host, delay, robots: true, timeout: Duration::from_secs(10) }
     }
 
     /// Every page takes a tenth of a second.
@@ -241,15 +244,15 @@ mod tests {
         Graph::new(GraphPlan { latency_us: (micros, micros), ..plan }, 80, false)
     }
 
-    fn close(ideal: f64, wanted: f64) -> bool {
-        (ideal - wanted).abs() < 1e-6
+    fn is_close(ideal: f64, expected: f64) -> bool {
+        (ideal - expected).abs() < 1e-6
     }
 
     #[test]
     fn one_at_a_time_takes_the_sum_of_all_delays() {
         let graph = web(GraphPlan { pages: 5, ..GraphPlan::default() });
-        let ideal = graph.ideal(may(1, 1, 0));
-        assert!(close(ideal.ideal, 0.6), "robots.txt and five pages: {ideal:?}");
+        let ideal = graph.ideal(limits(1, 1, 0));
+        assert!(is_close(ideal.ideal, 0.6), "robots.txt and five pages: {ideal:?}");
         assert_eq!(ideal.pages, 5);
     }
 
@@ -257,56 +260,56 @@ mod tests {
     fn with_enough_concurrency_the_longest_chain_decides() {
         // robots.txt, the first page, and everything it links to.
         let graph = web(GraphPlan { pages: 5, ..GraphPlan::default() });
-        let ideal = graph.ideal(may(100, 100, 0));
-        assert!(close(ideal.ideal, 0.3) && close(ideal.depth, 0.3), "{ideal:?}");
+        let ideal = graph.ideal(limits(100, 100, 0));
+        assert!(is_close(ideal.ideal, 0.3) && is_close(ideal.depth, 0.3), "{ideal:?}");
     }
 
     #[test]
     fn pages_found_late_are_counted_from_their_discovery() {
         // robots.txt, the first page, 30 archives; then 1,469 posts in fifteen rounds of a hundred.
         let graph = web(GraphPlan { shape: Shape::Blog, pages: 1500, ..GraphPlan::default() });
-        let ideal = graph.ideal(may(100, 100, 0));
-        assert!(close(ideal.ideal, 1.8), "{ideal:?}");
+        let ideal = graph.ideal(limits(100, 100, 0));
+        assert!(is_close(ideal.ideal, 1.8), "{ideal:?}");
     }
 
     #[test]
-    fn pauses_count_between_starts() {
+    fn the_delay_applies_between_starts() {
         let graph = web(GraphPlan { pages: 5, ..GraphPlan::default() });
-        // After robots.txt five starts with pauses of a second, and the last response.
-        let ideal = graph.ideal(may(10, 1, 1000));
-        assert!(close(ideal.host, 0.1 + 4.0 + 0.1), "{ideal:?}");
-        // A pause shorter than the response has no effect.
-        assert!(close(graph.ideal(may(10, 1, 50)).ideal, 0.6));
+        // After robots.txt come five starts with a second between them, and the last response.
+        let ideal = graph.ideal(limits(10, 1, 1000));
+        assert!(is_close(ideal.host, 0.1 + 4.0 + 0.1), "{ideal:?}");
+        // A delay shorter than the response has no effect.
+        assert!(is_close(graph.ideal(limits(10, 1, 50)).ideal, 0.6));
     }
 
     #[test]
-    fn hosts_found_on_the_way_start_later() {
+    fn a_host_found_through_a_link_starts_later() {
         let graph = web(GraphPlan { hosts: 2, seeds: 1, pages: 1, ..GraphPlan::default() });
-        let ideal = graph.ideal(may(10, 1, 0));
-        assert!(close(ideal.depth, 0.4), "robots.txt and page, twice: {ideal:?}");
+        let ideal = graph.ideal(limits(10, 1, 0));
+        assert!(is_close(ideal.depth, 0.4), "robots.txt and page, twice: {ideal:?}");
     }
 
     #[test]
     fn a_dead_host_takes_one_timeout() {
         let graph = web(GraphPlan { hosts: 50, seeds: 50, pages: 2, dead: 500, ..GraphPlan::default() });
-        let ideal = graph.ideal(may(100, 1, 0));
-        assert!(close(ideal.ideal, 10.0), "{ideal:?}");
+        let ideal = graph.ideal(limits(100, 1, 0));
+        assert!(is_close(ideal.ideal, 10.0), "{ideal:?}");
         assert!(ideal.pages < 100 && ideal.pages.is_multiple_of(2), "{ideal:?}");
     }
 
     #[test]
     fn dripping_pages_take_longer() {
         let graph = web(GraphPlan { pages: 1, drip: (50, 20_000), ..GraphPlan::default() });
-        let ideal = graph.ideal(may(1, 1, 0));
-        assert!(close(ideal.ideal, 2.0 * (0.1 + 49.0 * 0.02)), "{ideal:?}");
+        let ideal = graph.ideal(limits(1, 1, 0));
+        assert!(is_close(ideal.ideal, 2.0 * (0.1 + 49.0 * 0.02)), "{ideal:?}");
     }
 
     #[test]
-    fn flags_of_both_kinds_are_read() {
-        let words = "--hosts 3 --at-once 64 --delay-ms 100 --no-robots --pages 7";
-        let (order, may) = parse(words.split(' ').map(str::to_owned)).unwrap();
-        assert_eq!((order.plan.hosts, order.plan.pages), (3, 7));
-        assert_eq!((may.at_once, may.per_host, may.delay, may.robots), (64, 1, TENTH, false));
+    fn flags_of_web_and_crawler_are_parsed() {
+        let flags = "--hosts 3 --at-once 64 --delay-ms 100 --no-robots --pages 7";
+        let (options, limits) = parse(flags.split(' ').map(str::to_owned)).unwrap();
+        assert_eq!((options.plan.hosts, options.plan.pages), (3, 7));
+        assert_eq!((limits.at_once, limits.per_host, limits.delay, limits.robots), (64, 1, TENTH, false));
         assert!(parse(["--at-once".to_owned()]).is_err());
     }
 }

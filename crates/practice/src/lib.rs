@@ -7,7 +7,8 @@
 //! - [`GraphPlan`] and [`Graph`]: generated webs of any size that are never stored, with an oracle for the expected records;
 //! - [`PracticeWeb`] and [`RunningWeb`]: the server, over HTTP and HTTPS with its own [`TestAuthority`], and its request log;
 //! - [`demo`]: the small web of `argiope demo`;
-//! - [`shop`]: a web shop, for tests of extraction;
+//! - [`shop`]: a web shop, for tests of extraction; [`members`]: a site with a login; [`audit_sites`]: a site with faults;
+//! - [`PracticeProxy`]: an HTTP or SOCKS 5 proxy;
 //! - [`hostile`]: a catalogue of hostile server behaviour, case by case;
 //! - [`serve_main`], [`spawn_child`]: the server as a program and as a child process, with named families of webs.
 //!
@@ -22,16 +23,17 @@
 //!
 //! let mut client = std::net::TcpStream::connect(address)?;
 //! client.write_all(b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n")?;
-//! let mut answer = String::new();
-//! client.read_to_string(&mut answer)?;
+//! let mut response = String::new();
+//! client.read_to_string(&mut response)?;
 //!
-//! assert!(answer.ends_with("\r\n\r\nhello"));
+//! assert!(response.ends_with("\r\n\r\nhello"));
 //! assert_eq!(web.log()[0].host, "a.test");
 //! web.stop()
 //! # }
 //! ```
 //!
-//! Reading order: `response` (what is sent), `script` (as steps), `connection` (sending them), `server` (the loop), `graph`.
+//! Reading order: `response` (description of a response), `script` (the same as steps), `connection` (sends the steps),
+//! `server` (the event loop), `graph`.
 
 mod audit_site;
 mod certificate;

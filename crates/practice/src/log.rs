@@ -1,6 +1,6 @@
-//! The server's view: counters that are always kept, and optionally an entry per request.
+//! The request log: counters, and optionally an entry per request.
 //!
-//! Tests of politeness rely on the server's view: how many requests a host had in flight, how soon one followed
+//! Tests of politeness rely on what the server saw: how many requests a host had in flight, how soon one followed
 //! another, whether a disallowed page was requested. Counters are atomics, so that threads do not share a lock while
 //! they handle a request; the list of [`SeenRequest`] entries is behind a mutex and can be disabled for long runs.
 //!
@@ -35,15 +35,15 @@ pub struct SeenRequest {
     pub status: u16,
     /// When the request's head was complete.
     pub start: Duration,
-    /// When the last byte of the response was handed to the system; `None` before that, or if the connection broke.
+    /// When the last byte of the response was written to the socket; `None` before that, or if the connection broke.
     pub end: Option<Duration>,
 }
 
-/// Limits that a crawler must keep. Exceeding them is counted as a violation.
+/// Limits that a crawler must respect. A request that exceeds one is counted as a violation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PolitenessLimits {
     /// Minimum time between the starts of two requests to the same host name.
-    /// A tenth less is tolerated, because the server sees requests with a varying delay.
+    /// A tenth less is tolerated, because requests arrive with varying delays.
     pub min_gap: Option<Duration>,
     /// Maximum number of concurrent requests to the same host name.
     pub max_at_once: Option<u32>,
@@ -101,37 +101,37 @@ pub struct Stats {
 
 /// A gauge with its peak.
 #[derive(Debug, Default)]
-struct Level {
-    now: AtomicU64,
+struct Gauge {
+    current: AtomicU64,
     peak: AtomicU64,
 }
 
-impl Level {
-    fn up(&self) {
-        let now = self.now.fetch_add(1, SeqCst) + 1;
-        self.peak.fetch_max(now, Relaxed);
+impl Gauge {
+    fn increase(&self) {
+        let current = self.current.fetch_add(1, SeqCst) + 1;
+        self.peak.fetch_max(current, Relaxed);
     }
 
-    fn down(&self) {
-        self.now.fetch_sub(1, SeqCst);
+    fn decrease(&self) {
+        self.current.fetch_sub(1, SeqCst);
     }
 }
 
 /// Live counters of one site.
 #[derive(Debug, Default)]
-struct SiteLevels {
+struct SiteState {
     requests: AtomicU64,
-    open: Level,
-    at_once: Level,
+    open: Gauge,
+    at_once: Gauge,
 }
 
-/// Live counters of one host.
+/// Live counters of one host name. Times are in nanoseconds; [`u64::MAX`] means none.
 #[derive(Debug)]
 pub(crate) struct HostState {
     pub(crate) name: Box<str>,
     requests: AtomicU64,
-    now: AtomicU32,
-    max: AtomicU32,
+    in_flight: AtomicU32,
+    peak_in_flight: AtomicU32,
     last_start: AtomicU64,
     min_gap: AtomicU64,
     violations: AtomicU64,
@@ -143,26 +143,29 @@ pub(crate) type LogIndex = Option<usize>;
 /// All counters, shared by all threads of a web.
 #[derive(Debug)]
 pub(crate) struct RequestLog {
-    epoch: Instant,
-    keep: bool,
+    /// The time of the web's start.
+    started: Instant,
+    keep_entries: bool,
     keep_headers: bool,
     politeness: PolitenessLimits,
     entries: Mutex<Vec<SeenRequest>>,
     hosts: Mutex<HashMap<Box<str>, Arc<HostState>>>,
     pages: Mutex<Pages>,
+    /// Number of threads in `wait`.
     waiters: AtomicUsize,
     wait_lock: Mutex<()>,
     changed: Condvar,
     requests: AtomicU64,
     answered: AtomicU64,
     connections: AtomicU64,
-    at_once: Level,
-    open: Level,
-    sites: Vec<SiteLevels>,
+    at_once: Gauge,
+    open: Gauge,
+    sites: Vec<SiteState>,
     pub(crate) handshakes_full: AtomicU64,
     pub(crate) handshakes_resumed: AtomicU64,
     pub(crate) handshakes_failed: AtomicU64,
     pub(crate) bytes_sent: AtomicU64,
+    /// In nanoseconds since `started`.
     first_start: AtomicU64,
     last_end: AtomicU64,
 }
@@ -173,11 +176,16 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl RequestLog {
-    pub(crate) fn new(sites: usize, keep: bool, keep_headers: bool, politeness: PolitenessLimits) -> RequestLog {
+    pub(crate) fn new(
+        sites: usize,
+        keep_entries: bool,
+        keep_headers: bool,
+        politeness: PolitenessLimits,
+    ) -> RequestLog {
         let zero = || AtomicU64::new(0);
         RequestLog {
-            epoch: Instant::now(),
-            keep,
+            started: Instant::now(),
+            keep_entries,
             keep_headers,
             politeness,
             entries: Mutex::default(),
@@ -189,9 +197,9 @@ impl RequestLog {
             requests: zero(),
             answered: zero(),
             connections: zero(),
-            at_once: Level::default(),
-            open: Level::default(),
-            sites: std::iter::repeat_with(SiteLevels::default).take(sites).collect(),
+            at_once: Gauge::default(),
+            open: Gauge::default(),
+            sites: std::iter::repeat_with(SiteState::default).take(sites).collect(),
             handshakes_full: zero(),
             handshakes_resumed: zero(),
             handshakes_failed: zero(),
@@ -201,8 +209,8 @@ impl RequestLog {
         }
     }
 
-    pub(crate) fn epoch(&self) -> Instant {
-        self.epoch
+    pub(crate) fn started(&self) -> Instant {
+        self.started
     }
 
     /// The counters of this host name, created at its first request.
@@ -214,8 +222,8 @@ impl RequestLog {
         let host = Arc::new(HostState {
             name: name.into(),
             requests: AtomicU64::new(0),
-            now: AtomicU32::new(0),
-            max: AtomicU32::new(0),
+            in_flight: AtomicU32::new(0),
+            peak_in_flight: AtomicU32::new(0),
             last_start: AtomicU64::new(u64::MAX),
             min_gap: AtomicU64::new(u64::MAX),
             violations: AtomicU64::new(0),
@@ -224,61 +232,61 @@ impl RequestLog {
         host
     }
 
-    /// A connection to this site was accepted; returns its number.
-    pub(crate) fn opened(&self, site: usize) -> u64 {
-        self.open.up();
+    /// Counts an accepted connection to this site, and returns its number.
+    pub(crate) fn count_opened(&self, site: usize) -> u64 {
+        self.open.increase();
         if let Some(site) = self.sites.get(site) {
-            site.open.up();
+            site.open.increase();
         }
         let id = self.connections.fetch_add(1, SeqCst);
-        self.tell();
+        self.notify();
         id
     }
 
-    pub(crate) fn closed(&self, site: usize) {
-        self.open.down();
+    pub(crate) fn count_closed(&self, site: usize) {
+        self.open.decrease();
         if let Some(site) = self.sites.get(site) {
-            site.open.down();
+            site.open.decrease();
         }
-        self.tell();
+        self.notify();
     }
 
-    /// A request's head is complete.
+    /// Records a complete request.
     pub(crate) fn begin(
         &self,
         host: &HostState,
         request: &Request<'_>,
         (connection, site): (u64, usize),
-        (status, forbidden): (u16, bool),
+        (status, is_forbidden): (u16, bool),
         now: Instant,
     ) -> LogIndex {
-        let start = now.saturating_duration_since(self.epoch);
+        let start = now.saturating_duration_since(self.started);
         let nanos = start.as_nanos() as u64;
         self.first_start.fetch_min(nanos, Relaxed);
         host.requests.fetch_add(1, Relaxed);
-        let at_once = host.now.fetch_add(1, Relaxed) + 1;
-        host.max.fetch_max(at_once, Relaxed);
-        let before = host.last_start.swap(nanos, Relaxed);
-        let mut faults = u64::from(forbidden);
-        if before != u64::MAX {
-            let gap = nanos.saturating_sub(before);
+        let in_flight = host.in_flight.fetch_add(1, Relaxed) + 1;
+        host.peak_in_flight.fetch_max(in_flight, Relaxed);
+        let previous = host.last_start.swap(nanos, Relaxed);
+        let mut violations = u64::from(is_forbidden);
+        if previous != u64::MAX {
+            let gap = nanos.saturating_sub(previous);
             host.min_gap.fetch_min(gap, Relaxed);
-            faults +=
-                u64::from(self.politeness.min_gap.is_some_and(|least| u128::from(gap) < least.as_nanos() * 9 / 10));
+            violations +=
+                u64::from(self.politeness.min_gap.is_some_and(|min| u128::from(gap) < min.as_nanos() * 9 / 10));
         }
-        faults += u64::from(self.politeness.max_at_once.is_some_and(|most| at_once > most));
-        if faults > 0 {
-            host.violations.fetch_add(faults, Relaxed);
+        violations += u64::from(self.politeness.max_at_once.is_some_and(|max| in_flight > max));
+        if violations > 0 {
+            host.violations.fetch_add(violations, Relaxed);
         }
         if status == 200 && request.method == "GET" {
             locked(&self.pages).add(&host.name, request.target);
         }
-        self.at_once.up();
+        self.at_once.increase();
         if let Some(site) = self.sites.get(site) {
             site.requests.fetch_add(1, Relaxed);
-            site.at_once.up();
+            site.at_once.increase();
         }
-        let entry = self.keep.then(|| {
+        let index = self.keep_entries.then(|| {
             let headers = match self.keep_headers {
                 true => request.headers().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
                 false => Vec::new(),
@@ -304,46 +312,47 @@ impl RequestLog {
             entries.len() - 1
         });
         self.requests.fetch_add(1, SeqCst);
-        self.tell();
-        entry
+        self.notify();
+        index
     }
 
-    /// The response was sent completely (`whole`), or the connection has ended.
-    pub(crate) fn end(&self, host: &HostState, site: usize, entry: LogIndex, whole: bool, now: Instant) {
-        host.now.fetch_sub(1, Relaxed);
-        self.at_once.down();
+    /// Records the end of a request: its response was sent as scripted (`is_complete`), or the connection has ended.
+    pub(crate) fn end(&self, host: &HostState, site: usize, index: LogIndex, is_complete: bool, now: Instant) {
+        host.in_flight.fetch_sub(1, Relaxed);
+        self.at_once.decrease();
         if let Some(site) = self.sites.get(site) {
-            site.at_once.down();
+            site.at_once.decrease();
         }
-        if whole {
-            let end = now.saturating_duration_since(self.epoch);
+        if is_complete {
+            let end = now.saturating_duration_since(self.started);
             self.last_end.fetch_max(end.as_nanos() as u64, Relaxed);
-            if let Some(entry) = entry
-                && let Some(seen) = locked(&self.entries).get_mut(entry)
+            if let Some(index) = index
+                && let Some(entry) = locked(&self.entries).get_mut(index)
             {
-                seen.end = Some(end);
+                entry.end = Some(end);
             }
             self.answered.fetch_add(1, SeqCst);
         }
-        self.tell();
+        self.notify();
     }
 
-    /// Wakes waiting callers. Usually there are none.
-    fn tell(&self) {
+    /// Wakes the threads in `wait`. Usually there are none.
+    fn notify(&self) {
         if self.waiters.load(SeqCst) > 0 {
-            // With the lock held, a waiter is either before its check or inside the wait, so it cannot miss this.
+            // While this thread holds the lock, a waiter is either before its check or inside the wait, so it cannot
+            // miss the notification.
             let _lock = locked(&self.wait_lock);
             self.changed.notify_all();
         }
     }
 
-    /// Blocks until `met` holds or the time is over; returns whether it holds.
-    pub(crate) fn wait(&self, timeout: Duration, mut met: impl FnMut() -> bool) -> bool {
+    /// Blocks until the condition is met or the timeout has passed; returns whether it is met.
+    pub(crate) fn wait(&self, timeout: Duration, mut condition: impl FnMut() -> bool) -> bool {
         let deadline = Instant::now() + timeout;
         self.waiters.fetch_add(1, SeqCst);
         let mut lock = locked(&self.wait_lock);
-        let held = loop {
-            if met() {
+        let is_met = loop {
+            if condition() {
                 break true;
             }
             let left = deadline.saturating_duration_since(Instant::now());
@@ -353,10 +362,10 @@ impl RequestLog {
             lock = self.changed.wait_timeout(lock, left).unwrap_or_else(PoisonError::into_inner).0;
         };
         self.waiters.fetch_sub(1, SeqCst);
-        held
+        is_met
     }
 
-    pub(crate) fn seen(&self) -> Vec<SeenRequest> {
+    pub(crate) fn entries(&self) -> Vec<SeenRequest> {
         locked(&self.entries).clone()
     }
 
@@ -369,7 +378,7 @@ impl RequestLog {
     }
 
     pub(crate) fn open(&self) -> u64 {
-        self.open.now.load(SeqCst)
+        self.open.current.load(SeqCst)
     }
 
     pub(crate) fn stats(&self) -> Stats {
@@ -379,16 +388,16 @@ impl RequestLog {
                 let gap = host.min_gap.load(Relaxed);
                 let count = HostCount {
                     requests: host.requests.load(Relaxed),
-                    max_at_once: host.max.load(Relaxed),
+                    max_at_once: host.peak_in_flight.load(Relaxed),
                     min_gap_us: (gap != u64::MAX).then_some(gap / 1000),
                     violations: host.violations.load(Relaxed),
                 };
                 (host.name.to_string(), count)
             })
             .collect();
-        let count = |site: &SiteLevels| SiteCount {
+        let count = |site: &SiteState| SiteCount {
             requests: site.requests.load(Relaxed),
-            open: site.open.now.load(SeqCst),
+            open: site.open.current.load(SeqCst),
             peak_open: site.open.peak.load(Relaxed),
             max_at_once: site.at_once.peak.load(Relaxed),
         };

@@ -5,7 +5,7 @@ use std::io;
 use crate::response::Response;
 use crate::site::{RequestMatch, Site};
 
-/// Name and password that the form accepts.
+/// The name and the password that the form accepts.
 pub const MEMBER: (&str, &str) = ("argiope", "orb & web");
 
 /// Number of order pages, which only members see.
@@ -28,20 +28,21 @@ pub fn with_pages(site: Site) -> Site {
     );
     let orders: String = (1..=ORDERS).map(|order| format!("<li><a href=/orders/{order}>Order {order}</a>")).collect();
     let account = Response::html(format!("<title>Your account</title><h1>Your account</h1><ul>{orders}</ul>"));
-    let login = Response::redirect("/login", 302);
-    let welcome = Response::redirect("/account", 303).header("Set-Cookie", format!("{COOKIE}; Path=/; HttpOnly"));
-    let right = format!("token={TOKEN}&name={}&password=orb+%26+web", MEMBER.0);
+    let to_login = Response::redirect("/login", 302);
+    let logged_in = Response::redirect("/account", 303).header("Set-Cookie", format!("{COOKIE}; Path=/; HttpOnly"));
+    // The password of MEMBER, form-encoded.
+    let accepted_body = format!("token={TOKEN}&name={}&password=orb+%26+web", MEMBER.0);
     let mut site = site
         .page("/", Response::links(["/login"]))
         .page("/login", Response::html(form))
-        .when(RequestMatch::post("/session").body(&right), welcome)
+        .when(RequestMatch::post("/session").body(&accepted_body), logged_in)
         .when(RequestMatch::post("/session"), Response::html("<title>Wrong password</title>").with_status(403))
         .when(RequestMatch::get("/account").cookie(COOKIE), account)
-        .page("/account", login.clone());
+        .page("/account", to_login.clone());
     for order in 1..=ORDERS {
         let path = format!("/orders/{order}");
         let page = Response::html(format!("<title>Order {order}</title><p>{order} webs"));
-        site = site.when(RequestMatch::get(&path).cookie(COOKIE), page).page(&path, login.clone());
+        site = site.when(RequestMatch::get(&path).cookie(COOKIE), page).page(&path, to_login.clone());
     }
     site
 }

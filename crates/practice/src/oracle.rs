@@ -1,7 +1,7 @@
 //! The oracle: the records that a correct crawl of a graph must contain, computed without a server.
 //!
-//! Invariant: the oracle uses only the behaviour and the links of a page, never its bytes. Tests parse the rendered
-//! pages to check that they agree with it.
+//! Invariant: the oracle uses only [`Graph::kind`] and [`Graph::links`], never the bytes of a page. Tests check that the
+//! rendered pages agree with it.
 
 use crate::graph::{Graph, PageId, PageKind};
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
@@ -34,9 +34,9 @@ impl Graph {
         reach: CrawlReach,
     ) -> BTreeMap<String, ExpectedRecord> {
         let mut queue: VecDeque<PageId> = roots.into_iter().collect();
-        let homes: HashSet<u32> = queue.iter().map(|id| id.host).collect();
+        let root_hosts: HashSet<u32> = queue.iter().map(|id| id.host).collect();
         let mut known: HashSet<PageId> = queue.iter().copied().collect();
-        let mut found = BTreeMap::new();
+        let mut records = BTreeMap::new();
         while let Some(id) = queue.pop_front() {
             let mut targets = BTreeSet::new();
             let expected = match self.kind(id) {
@@ -53,13 +53,13 @@ impl Graph {
                 }
                 PageKind::Dead => ExpectedRecord { status: 0, links: 0, redirect: None },
             };
-            found.insert(self.url(id), expected);
+            records.insert(self.url(id), expected);
             for target in targets {
-                if (reach == CrawlReach::Everywhere || homes.contains(&target.host)) && known.insert(target) {
+                if (reach == CrawlReach::Everywhere || root_hosts.contains(&target.host)) && known.insert(target) {
                     queue.push_back(target);
                 }
             }
         }
-        found
+        records
     }
 }

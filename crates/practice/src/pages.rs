@@ -1,4 +1,4 @@
-//! The set of requested pages, as a count and a digest, so that two crawlers can be compared without lists.
+//! The set of requested pages, as a count and a digest. With these, the page sets of two crawlers can be compared.
 //!
 //! A page counts once it was served with status 200. The digest does not depend on the order and is the same for the same
 //! set in every process.
@@ -11,7 +11,7 @@ use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
 /// The set of pages seen so far.
 #[derive(Debug, Default)]
 pub(crate) struct Pages {
-    known: HashSet<u64, BuildHasherDefault<AsIs>>,
+    known: HashSet<u64, BuildHasherDefault<IdentityHasher>>,
     digest: u64,
 }
 
@@ -35,11 +35,11 @@ impl Pages {
     }
 }
 
-/// The keys are already hashes.
+/// A hasher that returns its input, because the keys are already hashes.
 #[derive(Debug, Default)]
-struct AsIs(u64);
+struct IdentityHasher(u64);
 
-impl Hasher for AsIs {
+impl Hasher for IdentityHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -59,23 +59,23 @@ impl Hasher for AsIs {
 mod tests {
     use super::*;
 
-    fn of(pages: &[(&str, &str)]) -> (u64, String) {
+    fn count_and_digest(pages: &[(&str, &str)]) -> (u64, String) {
         let mut set = Pages::default();
         pages.iter().for_each(|(host, target)| set.add(host, target));
         (set.count(), set.digest())
     }
 
     #[test]
-    fn order_and_repetition_do_not_count() {
-        let once = of(&[("a", "/"), ("a", "/p1"), ("b", "/")]);
-        assert_eq!(once, of(&[("b", "/"), ("a", "/p1"), ("b", "/"), ("a", "/")]));
+    fn order_and_repetition_do_not_change_the_digest() {
+        let once = count_and_digest(&[("a", "/"), ("a", "/p1"), ("b", "/")]);
+        assert_eq!(once, count_and_digest(&[("b", "/"), ("a", "/p1"), ("b", "/"), ("a", "/")]));
         assert_eq!(once.0, 3);
     }
 
     #[test]
-    fn another_set_has_another_digest() {
-        assert_ne!(of(&[("a", "/b")]).1, of(&[("a/", "b")]).1);
-        assert_ne!(of(&[("a", "/")]).1, of(&[("b", "/")]).1);
-        assert_eq!(of(&[]), (0, "0000000000000000".to_owned()));
+    fn different_sets_have_different_digests() {
+        assert_ne!(count_and_digest(&[("a", "/b")]).1, count_and_digest(&[("a/", "b")]).1);
+        assert_ne!(count_and_digest(&[("a", "/")]).1, count_and_digest(&[("b", "/")]).1);
+        assert_eq!(count_and_digest(&[]), (0, "0000000000000000".to_owned()));
     }
 }

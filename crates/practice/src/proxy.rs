@@ -1,7 +1,7 @@
 //! A test proxy: HTTP (whole requests and `CONNECT`) or SOCKS 5, with one thread per connection.
 //!
-//! It resolves only the names that it was given. It records requests completely, including headers such as
-//! `Proxy-Authorization` that no other server may see.
+//! It resolves only the names that it was given. It records complete requests, including `Proxy-Authorization` and other
+//! headers that only a proxy may receive.
 //!
 //! Invariant: it connects to loopback addresses only.
 
@@ -17,13 +17,14 @@ pub struct PracticeProxy {
     socks: bool,
     login: Option<(String, String)>,
     names: Vec<(String, IpAddr)>,
-    answer: Option<Vec<u8>>,
+    /// Bytes that are sent in response to every request.
+    fixed_response: Option<Vec<u8>>,
 }
 
 /// A proxy that runs until it is dropped.
 pub struct RunningProxy {
     server: RawServer,
-    asked: Arc<Mutex<Vec<String>>>,
+    requests: Arc<Mutex<Vec<String>>>,
 }
 
 impl PracticeProxy {
@@ -41,46 +42,48 @@ impl PracticeProxy {
         self
     }
 
-    /// Adds the address of a host.
+    /// Adds a host name that the proxy can resolve.
     pub fn name(mut self, name: &str, address: IpAddr) -> PracticeProxy {
         self.names.push((name.to_owned(), address));
         self
     }
 
     /// Sends these bytes in response to every request, then closes.
-    pub fn saying(mut self, answer: impl Into<Vec<u8>>) -> PracticeProxy {
-        self.answer = Some(answer.into());
+    pub fn always_responding(mut self, response: impl Into<Vec<u8>>) -> PracticeProxy {
+        self.fixed_response = Some(response.into());
         self
     }
 
     pub fn start(self, address: &str) -> io::Result<RunningProxy> {
-        let asked: Arc<Mutex<Vec<String>>> = Arc::default();
-        let log = Arc::clone(&asked);
-        let server = RawServer::start(TcpListener::bind((address, 0))?, move |talk| {
-            self.serve(talk, |words| log.lock().unwrap_or_else(PoisonError::into_inner).push(words))
+        let requests: Arc<Mutex<Vec<String>>> = Arc::default();
+        let log = Arc::clone(&requests);
+        let server = RawServer::start(TcpListener::bind((address, 0))?, move |connection| {
+            self.serve(connection, |request| log.lock().unwrap_or_else(PoisonError::into_inner).push(request))
         })?;
-        Ok(RunningProxy { server, asked })
+        Ok(RunningProxy { server, requests })
     }
 
-    /// Serves one client; calls `note` with each request.
-    pub(crate) fn serve(&self, talk: &RawConnection, note: impl Fn(String)) -> io::Result<()> {
-        if self.socks { self.serve_socks(talk, note) } else { self.serve_http(talk, note) }
+    /// Serves one client; calls `record` with each request.
+    pub(crate) fn serve(&self, connection: &RawConnection, record: impl Fn(String)) -> io::Result<()> {
+        if self.socks { self.serve_socks(connection, record) } else { self.serve_http(connection, record) }
     }
 
-    fn serve_http(&self, talk: &RawConnection, note: impl Fn(String)) -> io::Result<()> {
-        let mut client = talk.stream();
+    fn serve_http(&self, connection: &RawConnection, record: impl Fn(String)) -> io::Result<()> {
+        let mut client = connection.stream();
         let head = read_head(client)?;
-        note(head.clone());
-        if let Some(answer) = &self.answer {
-            client.write_all(answer)?;
+        record(head.clone());
+        if let Some(response) = &self.fixed_response {
+            client.write_all(response)?;
             return client.shutdown(Shutdown::Write);
         }
-        let known = self.login.as_ref().is_none_or(|(name, password)| {
+        let is_authorized = self.login.as_ref().is_none_or(|(name, password)| {
             let expected = format!("Proxy-Authorization: Basic {}", base64(format!("{name}:{password}").as_bytes()));
             head.lines().any(|line| line == expected)
         });
-        if !known {
-            return client.write_all(b"HTTP/1.1 407 Who are you?\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+        if !is_authorized {
+            return client.write_all(
+                b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+            );
         }
         let mut words = head.split(' ');
         let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
@@ -88,7 +91,7 @@ impl PracticeProxy {
             return match self.connect(target) {
                 Ok(host) => {
                     client.write_all(b"HTTP/1.1 200 Connected\r\nVia: 1.1 practice\r\n\r\n")?;
-                    splice(client, &host)
+                    relay(client, &host)
                 }
                 Err(_) => client.write_all(b"HTTP/1.1 502 No such host\r\nContent-Length: 0\r\n\r\n"),
             };
@@ -99,64 +102,68 @@ impl PracticeProxy {
         let Ok(mut host) = self.connect(&format!("{authority}{port}")) else {
             return client.write_all(b"HTTP/1.1 502 No such host\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
         };
-        let lines = head.lines().skip(1).filter(|line| !line.is_empty() && !line.starts_with("Proxy-"));
-        let lines: String = lines.map(|line| format!("{line}\r\n")).collect();
-        host.write_all(format!("GET {path} HTTP/1.1\r\n{lines}Connection: close\r\n\r\n").as_bytes())?;
+        let fields = head.lines().skip(1).filter(|line| !line.is_empty() && !line.starts_with("Proxy-"));
+        let fields: String = fields.map(|line| format!("{line}\r\n")).collect();
+        host.write_all(format!("GET {path} HTTP/1.1\r\n{fields}Connection: close\r\n\r\n").as_bytes())?;
         io::copy(&mut host, &mut client).map(drop)
     }
 
-    fn serve_socks(&self, talk: &RawConnection, note: impl Fn(String)) -> io::Result<()> {
-        let mut client = talk.stream();
+    fn serve_socks(&self, connection: &RawConnection, record: impl Fn(String)) -> io::Result<()> {
+        let mut client = connection.stream();
+        // Greeting: version, number of methods, methods.
         let [_, count] = read(client)?;
         let mut methods = vec![0; usize::from(count)];
         client.read_exact(&mut methods)?;
-        if let Some(answer) = &self.answer {
-            client.write_all(answer)?;
+        if let Some(response) = &self.fixed_response {
+            client.write_all(response)?;
             return client.shutdown(Shutdown::Write);
         }
         match &self.login {
+            // Method 0: no authentication. Method 2: name and password. 0xff: no acceptable method.
             None => client.write_all(&[5, 0])?,
             Some(_) if !methods.contains(&2) => return client.write_all(&[5, 0xff]),
             Some((name, password)) => {
                 client.write_all(&[5, 2])?;
                 let [_, length] = read(client)?;
-                let given = text(client, length)?;
+                let given_name = read_text(client, length)?;
                 let [length] = read(client)?;
-                let known = (&given, &text(client, length)?) == (name, password);
-                client.write_all(&[1, u8::from(!known)])?;
-                if !known {
+                let is_authorized = (&given_name, &read_text(client, length)?) == (name, password);
+                client.write_all(&[1, u8::from(!is_authorized)])?;
+                if !is_authorized {
                     return Ok(());
                 }
             }
         }
+        // Request: version, command, reserved byte, address type, address, port.
         let [_, _, _, kind] = read(client)?;
         let host = match kind {
             1 => Ipv4Addr::from(read::<4>(client)?).to_string(),
             4 => format!("[{}]", Ipv6Addr::from(read::<16>(client)?)),
             _ => {
                 let [length] = read(client)?;
-                text(client, length)?
+                read_text(client, length)?
             }
         };
         let target = format!("{host}:{}", u16::from_be_bytes(read(client)?));
-        note(format!("SOCKS {target}"));
+        record(format!("SOCKS {target}"));
         match self.connect(&target) {
             Ok(host) => {
                 client.write_all(&[5, 0, 0, 1, 0, 0, 0, 0, 0, 0])?;
-                splice(client, &host)
+                relay(client, &host)
             }
+            // 4: host unreachable.
             Err(_) => client.write_all(&[5, 4, 0, 1, 0, 0, 0, 0, 0, 0]),
         }
     }
 
     /// Connects to `host:port`.
     fn connect(&self, target: &str) -> io::Result<TcpStream> {
-        let unknown = || io::Error::from(io::ErrorKind::NotFound);
-        let (host, port) = target.rsplit_once(':').ok_or_else(unknown)?;
-        let bare = host.trim_matches(['[', ']']);
-        let named = self.names.iter().find(|(name, _)| name == host).map(|(_, address)| *address);
-        let address = named.or_else(|| bare.parse().ok()).filter(IpAddr::is_loopback).ok_or_else(unknown)?;
-        TcpStream::connect(SocketAddr::new(address, port.parse().map_err(|_| unknown())?))
+        let not_found = || io::Error::from(io::ErrorKind::NotFound);
+        let (host, port) = target.rsplit_once(':').ok_or_else(not_found)?;
+        let ip_text = host.trim_matches(['[', ']']);
+        let resolved = self.names.iter().find(|(name, _)| name == host).map(|(_, address)| *address);
+        let address = resolved.or_else(|| ip_text.parse().ok()).filter(IpAddr::is_loopback).ok_or_else(not_found)?;
+        TcpStream::connect(SocketAddr::new(address, port.parse().map_err(|_| not_found())?))
     }
 }
 
@@ -166,16 +173,16 @@ impl RunningProxy {
     }
 
     /// The requests: heads of HTTP requests, or `SOCKS host:port`.
-    pub fn asked(&self) -> Vec<String> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn requests(&self) -> Vec<String> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
 /// Copies bytes in both directions until one side closes.
-fn splice(mut client: &TcpStream, mut host: &TcpStream) -> io::Result<()> {
+fn relay(mut client: &TcpStream, mut host: &TcpStream) -> io::Result<()> {
     std::thread::scope(|scope| {
         scope.spawn(move || {
-            // If the host closes first, the client sees the end and closes too, which ends the other direction.
+            // If the host closes first, the client reads end of stream and closes too, which ends the other direction.
             let _ = io::copy(&mut host, &mut client);
             let _ = client.shutdown(Shutdown::Write);
         });
@@ -199,7 +206,7 @@ fn read<const N: usize>(mut stream: &TcpStream) -> io::Result<[u8; N]> {
     Ok(bytes)
 }
 
-fn text(mut stream: &TcpStream, length: u8) -> io::Result<String> {
+fn read_text(mut stream: &TcpStream, length: u8) -> io::Result<String> {
     let mut bytes = vec![0; usize::from(length)];
     stream.read_exact(&mut bytes)?;
     String::from_utf8(bytes).map_err(|_| io::ErrorKind::InvalidData.into())
@@ -207,10 +214,11 @@ fn text(mut stream: &TcpStream, length: u8) -> io::Result<String> {
 
 fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let encode = |three: &[u8]| {
-        let number = three.iter().fold(0_u32, |number, byte| number << 8 | u32::from(*byte)) << (8 * (3 - three.len()));
+    // Three bytes, or fewer at the end, become four digits.
+    let encode = |bytes: &[u8]| {
+        let number = bytes.iter().fold(0_u32, |number, byte| number << 8 | u32::from(*byte)) << (8 * (3 - bytes.len()));
         let digit = |at: usize| char::from(DIGITS[(number >> (18 - 6 * at) & 63) as usize]);
-        (0..4).map(|at| if at <= three.len() { digit(at) } else { '=' }).collect::<String>()
+        (0..4).map(|at| if at <= bytes.len() { digit(at) } else { '=' }).collect::<String>()
     };
     bytes.chunks(3).map(encode).collect()
 }

@@ -1,10 +1,10 @@
-//! Parsing of request heads, as far as the practice server needs it.
+//! Parsing of requests, as far as the practice server needs it.
 //!
 //! Invariant: nothing is copied. A [`Request`] borrows from the received bytes, and `parse` returns how many it used.
 
 use memchr::{memchr, memmem};
 
-/// A parsed head.
+/// A parsed request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Request<'a> {
     pub(crate) method: &'a str,
@@ -14,8 +14,9 @@ pub(crate) struct Request<'a> {
     pub(crate) host: &'a str,
     /// The body, as long as `Content-Length` says.
     pub(crate) body: &'a [u8],
-    /// The client will close, or uses HTTP/1.0 without keep-alive, or sends a body that is not read.
-    pub(crate) last: bool,
+    /// Whether the connection closes after the response: the client requests it, or uses HTTP/1.0 without keep-alive, or
+    /// sends a body that is not read.
+    pub(crate) is_last: bool,
     pub(crate) user_agent: &'a str,
     /// All header lines.
     lines: &'a [u8],
@@ -23,12 +24,12 @@ pub(crate) struct Request<'a> {
 
 /// The result of `parse`.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum ParsedHead<'a> {
-    /// A complete head, and its length in bytes.
+pub(crate) enum ParsedRequest<'a> {
+    /// A complete request, and its length in bytes.
     Whole(Request<'a>, usize),
     /// More bytes are needed.
     Partial,
-    /// This is not HTTP.
+    /// The bytes are not an HTTP/1 request.
     Malformed,
 }
 
@@ -38,54 +39,54 @@ const MAX_BODY: usize = 4 << 20;
 /// The longest head a practice server reads.
 pub(crate) const MAX_HEAD: usize = 64 * 1024;
 
-pub(crate) fn parse(bytes: &[u8]) -> ParsedHead<'_> {
+pub(crate) fn parse(bytes: &[u8]) -> ParsedRequest<'_> {
     let Some(end) = memmem::find(bytes, b"\r\n\r\n") else {
-        return if bytes.len() > MAX_HEAD { ParsedHead::Malformed } else { ParsedHead::Partial };
+        return if bytes.len() > MAX_HEAD { ParsedRequest::Malformed } else { ParsedRequest::Partial };
     };
     let head = &bytes[..end + 2];
     let first_end = memchr(b'\n', head).map_or(head.len(), |at| at + 1);
     let (first, lines) = head.split_at(first_end);
-    let Ok(first) = str::from_utf8(first) else { return ParsedHead::Malformed };
+    let Ok(first) = str::from_utf8(first) else { return ParsedRequest::Malformed };
     let mut words = first.trim_end().split(' ');
     let (Some(method), Some(target), Some(version)) = (words.next(), words.next(), words.next()) else {
-        return ParsedHead::Malformed;
+        return ParsedRequest::Malformed;
     };
     if !version.starts_with("HTTP/1.") || words.next().is_some() {
-        return ParsedHead::Malformed;
+        return ParsedRequest::Malformed;
     }
     let mut request = Request {
         method,
         target: path_of(target),
         host: "",
         body: &[],
-        last: version == "HTTP/1.0",
+        is_last: version == "HTTP/1.0",
         user_agent: "",
         lines,
     };
     let mut length = 0;
     for (name, value) in headers(lines) {
-        // The length rules out nearly every other header before any byte is compared.
+        // For speed, the length is compared first.
         match name.len() {
             4 if name.eq_ignore_ascii_case("host") => request.host = value,
             10 if name.eq_ignore_ascii_case("connection") => {
                 if value.eq_ignore_ascii_case("close") {
-                    request.last = true;
+                    request.is_last = true;
                 } else if value.eq_ignore_ascii_case("keep-alive") {
-                    request.last = false;
+                    request.is_last = false;
                 }
             }
             10 if name.eq_ignore_ascii_case("user-agent") => request.user_agent = value,
             14 if name.eq_ignore_ascii_case("content-length") => match value.parse() {
                 Ok(declared) if declared <= MAX_BODY => length = declared,
-                _ => request.last = true,
+                _ => request.is_last = true,
             },
-            17 if name.eq_ignore_ascii_case("transfer-encoding") => request.last = true,
+            17 if name.eq_ignore_ascii_case("transfer-encoding") => request.is_last = true,
             _ => {}
         }
     }
     match bytes.get(end + 4..end + 4 + length) {
-        Some(body) => ParsedHead::Whole(Request { body, ..request }, end + 4 + length),
-        None => ParsedHead::Partial,
+        Some(body) => ParsedRequest::Whole(Request { body, ..request }, end + 4 + length),
+        None => ParsedRequest::Partial,
     }
 }
 
@@ -138,11 +139,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_head_is_read_and_counted() {
+    fn a_request_is_parsed_and_its_length_returned() {
         let bytes = b"GET /a?b HTTP/1.1\r\nHost: x.test:80\r\nUser-Agent: me/1\r\nX: y\r\n\r\nGET /next";
-        let ParsedHead::Whole(request, used) = parse(bytes) else { panic!("not whole") };
+        let ParsedRequest::Whole(request, used) = parse(bytes) else { panic!("not whole") };
         assert_eq!((request.method, request.target, request.host_name()), ("GET", "/a?b", "x.test"));
-        assert_eq!((request.user_agent, request.last), ("me/1", false));
+        assert_eq!((request.user_agent, request.is_last), ("me/1", false));
         assert_eq!(request.header("x"), Some("y"));
         assert_eq!(&bytes[used..], b"GET /next");
     }
@@ -150,38 +151,38 @@ mod tests {
     #[test]
     fn a_body_belongs_to_its_request() {
         let bytes = b"POST /a HTTP/1.1\r\nContent-Length: 3\r\n\r\nx=1GET /next";
-        let ParsedHead::Whole(request, used) = parse(bytes) else { panic!("not whole") };
-        assert_eq!((request.method, request.body, request.last), ("POST", &b"x=1"[..], false));
+        let ParsedRequest::Whole(request, used) = parse(bytes) else { panic!("not whole") };
+        assert_eq!((request.method, request.body, request.is_last), ("POST", &b"x=1"[..], false));
         assert_eq!(&bytes[used..], b"GET /next");
-        assert_eq!(parse(&bytes[..used - 1]), ParsedHead::Partial);
+        assert_eq!(parse(&bytes[..used - 1]), ParsedRequest::Partial);
     }
 
     #[test]
-    fn every_cut_of_a_head_is_partial() {
+    fn every_prefix_of_a_request_is_partial() {
         let bytes = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n";
         for cut in 0..bytes.len() {
-            assert_eq!(parse(&bytes[..cut]), ParsedHead::Partial, "cut at {cut}");
+            assert_eq!(parse(&bytes[..cut]), ParsedRequest::Partial, "cut at {cut}");
         }
     }
 
     #[test]
-    fn keep_alive_follows_version_and_header() {
-        let last = |text: &str| matches!(parse(text.as_bytes()), ParsedHead::Whole(r, _) if r.last);
-        assert!(!last("GET / HTTP/1.1\r\n\r\n"));
-        assert!(last("GET / HTTP/1.1\r\nConnection: close\r\n\r\n"));
-        assert!(last("GET / HTTP/1.0\r\n\r\n"));
-        assert!(!last("GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n"));
+    fn keep_alive_depends_on_version_and_header() {
+        let is_last = |text: &str| matches!(parse(text.as_bytes()), ParsedRequest::Whole(r, _) if r.is_last);
+        assert!(!is_last("GET / HTTP/1.1\r\n\r\n"));
+        assert!(is_last("GET / HTTP/1.1\r\nConnection: close\r\n\r\n"));
+        assert!(is_last("GET / HTTP/1.0\r\n\r\n"));
+        assert!(!is_last("GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n"));
     }
 
     #[test]
-    fn input_that_is_not_http_is_recognised() {
-        assert_eq!(parse(b"\x16\x03\x01 tls\r\n\r\n"), ParsedHead::Malformed);
-        assert_eq!(parse(b"GET /\r\n\r\n"), ParsedHead::Malformed);
-        assert_eq!(parse(&vec![b'a'; MAX_HEAD + 1]), ParsedHead::Malformed);
+    fn input_that_is_not_http_is_malformed() {
+        assert_eq!(parse(b"\x16\x03\x01 tls\r\n\r\n"), ParsedRequest::Malformed);
+        assert_eq!(parse(b"GET /\r\n\r\n"), ParsedRequest::Malformed);
+        assert_eq!(parse(&vec![b'a'; MAX_HEAD + 1]), ParsedRequest::Malformed);
     }
 
     #[test]
-    fn hosts_and_absolute_targets() {
+    fn ports_and_absolute_targets_are_reduced() {
         assert_eq!(host_name("[::1]:80"), "[::1]");
         assert_eq!(host_name("[::1]"), "[::1]");
         assert_eq!(host_name("a.test"), "a.test");

@@ -1,10 +1,10 @@
 //! Scripted responses, as plain data.
 //!
-//! A [`Response`] describes one response up to the end of the connection: content, framing, speed and ending. It contains
-//! no closures, so it can be compared, printed and cloned. Incorrect responses are part of its purpose: wrong lengths,
-//! truncation within a byte sequence, closing without a response.
+//! A [`Response`] describes one response and what happens to the connection after it: content, framing, speed and ending.
+//! It contains no closures, so it can be compared, printed and cloned. It can also describe incorrect responses: wrong
+//! lengths, truncated bodies, closing without a response.
 //!
-//! Invariant: a `Response` is only a description. `script.rs` decides once what goes over the wire.
+//! `script.rs` compiles the description into the bytes and pauses that a connection sends.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ pub enum ResponseEnd {
     KeepAlive,
     /// The response says `Connection: close`, and the server closes.
     Close,
-    /// The response promises keep-alive, but the server closes: the client's idle connection becomes stale.
+    /// The response says `Connection: keep-alive`, but the server closes: the client's idle connection becomes stale.
     SilentClose,
     /// The connection is reset (TCP RST).
     Reset,
@@ -59,32 +59,42 @@ pub enum ResponseBody {
 /// ```
 /// # use argiope_practice::Response;
 /// # use std::time::Duration;
-/// let slow = Response::links(["/a", "/b"]).delay(Duration::from_millis(200)).header("X-Mood", "sleepy");
-/// let lost = Response::status(503).header("Retry-After", "1");
-/// let cut = Response::html("half of a pa").truncate_at(6);
-/// # let _ = (slow, lost, cut);
+/// let slow = Response::links(["/a", "/b"]).delay(Duration::from_millis(200)).header("X-Speed", "slow");
+/// let busy = Response::status(503).header("Retry-After", "1");
+/// let truncated = Response::html("half of a pa").truncate_at(6);
+/// # let _ = (slow, busy, truncated);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response {
     pub(crate) status: u16,
+    /// The reason phrase, if it is not that of the status.
     pub(crate) reason: Option<String>,
     pub(crate) http10: bool,
     pub(crate) headers: Vec<(String, Vec<u8>)>,
     pub(crate) content_type: Option<String>,
     pub(crate) body: ResponseBody,
     pub(crate) framing: BodyFraming,
+    /// Interim responses (1xx) that come first, as bytes.
     pub(crate) interim: Vec<Vec<u8>>,
+    /// The pause before the first byte.
     pub(crate) delay: Duration,
+    /// The pause between head and body.
     pub(crate) body_delay: Duration,
+    /// Whether the response waits until the web is released.
     pub(crate) held: bool,
     pub(crate) drip: Option<Drip>,
+    /// Whether `drip` applies to the head as well.
     pub(crate) drip_head: bool,
+    /// Bytes of the framed body after which the response ends.
     pub(crate) truncate_at: Option<u64>,
     pub(crate) ending: ResponseEnd,
+    /// Bytes that are sent in place of head and body.
     pub(crate) raw: Option<Vec<u8>>,
     pub(crate) etag: Option<String>,
     pub(crate) last_modified: Option<String>,
-    pub(crate) forbidden: bool,
+    /// Whether requests are counted as violations.
+    pub(crate) is_forbidden: bool,
+    /// The response to HEAD, if it is another one.
     pub(crate) on_head: Option<Box<Response>>,
 }
 
@@ -109,12 +119,13 @@ impl Response {
             raw: None,
             etag: None,
             last_modified: None,
-            forbidden: false,
+            is_forbidden: false,
             on_head: None,
         }
     }
 
-    /// Sends another response to HEAD requests. A raw response is sent completely, as by servers that do not support HEAD.
+    /// Sends another response to HEAD requests. If that is a raw response, it is sent completely, like the body that some
+    /// servers send to HEAD.
     pub fn on_head(mut self, other: Response) -> Response {
         self.on_head = Some(Box::new(other));
         self
@@ -148,9 +159,9 @@ impl Response {
 
     /// 200 with an HTML page of `length` bytes: `start`, then filler text that takes no memory.
     pub fn filled(start: impl Into<Vec<u8>>, length: u64) -> Response {
-        let mut answer = Response::html("");
-        answer.body = ResponseBody::Filled { start: start.into(), length };
-        answer
+        let mut response = Response::html("");
+        response.body = ResponseBody::Filled { start: start.into(), length };
+        response
     }
 
     /// A response with this status and a short HTML body (none for 1xx, 204 and 304).
@@ -168,10 +179,10 @@ impl Response {
     }
 
     /// Exactly these bytes on the wire, then the connection closes (unless [`Response::ending`] is set).
-    pub fn raw(wire: impl Into<Vec<u8>>) -> Response {
-        let mut answer = Response::bytes("").ending(ResponseEnd::SilentClose);
-        answer.raw = Some(wire.into());
-        answer
+    pub fn raw(bytes: impl Into<Vec<u8>>) -> Response {
+        let mut response = Response::bytes("").ending(ResponseEnd::SilentClose);
+        response.raw = Some(bytes.into());
+        response
     }
 
     /// Never responds: the request is read, and nothing happens until the client disconnects.
@@ -238,8 +249,8 @@ impl Response {
     }
 
     /// Replaces the reason phrase.
-    pub fn reason(mut self, words: &str) -> Response {
-        self.reason = Some(words.to_owned());
+    pub fn reason(mut self, phrase: &str) -> Response {
+        self.reason = Some(phrase.to_owned());
         self
     }
 
@@ -258,7 +269,7 @@ impl Response {
         let mut filler = crate::filler::Reader::new(length.saturating_sub(start.len() as u64));
         let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         let mut block = vec![0; 1 << 16];
-        // Writing into a Vec cannot fail; an error would only shorten the body.
+        // Writing into a Vec cannot fail.
         let _ = encoder.write_all(&start);
         while let Ok(n @ 1..) = filler.read(&mut block) {
             let _ = encoder.write_all(&block[..n]);
@@ -286,7 +297,7 @@ impl Response {
         self
     }
 
-    /// Sends the body in pieces of `bytes`, one per `every`.
+    /// Sends the body in pieces of `bytes`, with the time `every` between them.
     pub fn drip(mut self, bytes: usize, every: Duration) -> Response {
         self.drip = Some(Drip { bytes: bytes.max(1), every });
         self
@@ -346,7 +357,7 @@ impl Response {
         self.ending(ResponseEnd::Close)
     }
 
-    /// Promises keep-alive and closes silently: the next request on this connection fails.
+    /// Sends `Connection: keep-alive` and closes nevertheless: the next request on this connection fails.
     pub fn keep_alive_then_close(self) -> Response {
         self.ending(ResponseEnd::SilentClose)
     }
@@ -376,7 +387,7 @@ impl Response {
 
     /// Counts requests for this page as violations, for example because robots.txt disallows it.
     pub fn forbidden(mut self) -> Response {
-        self.forbidden = true;
+        self.is_forbidden = true;
         self
     }
 }

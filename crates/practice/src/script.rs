@@ -1,7 +1,8 @@
 //! A script: a [`Response`] compiled into the steps that a connection executes.
 //!
 //! All decisions that do not depend on the request are made here, once, when the web starts: heads are rendered, chunks
-//! are split, small responses become one byte sequence. Executing a script does not allocate.
+//! are split, head and body become one byte sequence if they are sent without a pause. Executing a script does not
+//! allocate.
 //!
 //! Invariant: a script without a closing step leaves the connection ready for the next request.
 
@@ -16,13 +17,13 @@ pub(crate) enum Step {
     Send(Arc<[u8]>),
     /// Write this many bytes of filler.
     Fill(u64),
-    /// Write these bytes in pieces, one per duration.
+    /// Write these bytes in pieces of this size, with this time between them.
     Drip(Arc<[u8]>, usize, Duration),
     /// Wait this long.
     Wait(Duration),
-    /// Close cleanly.
+    /// Close, with TLS close_notify.
     Close,
-    /// Close without TLS close_notify, as a truncated response does.
+    /// Close without TLS close_notify, so that a client can detect truncation.
     SilentClose,
     /// Close with a reset.
     Reset,
@@ -38,81 +39,83 @@ pub(crate) struct Script {
     /// 0 if the response has no status.
     pub(crate) status: u16,
     pub(crate) steps: Vec<Step>,
-    /// The steps for a HEAD request: everything up to the end of the head.
+    /// The steps for a HEAD request: everything up to the end of the head. Empty for raw bytes, which are also
+    /// sent to HEAD.
     pub(crate) head: Vec<Step>,
     /// The status of the response to HEAD.
     pub(crate) head_status: u16,
-    /// The steps for a conditional request with a matching validator, and the validators.
+    /// The steps for a conditional request with a matching validator; empty if the response has no validator.
     pub(crate) unchanged: Vec<Step>,
     pub(crate) etag: Option<String>,
     pub(crate) last_modified: Option<String>,
-    pub(crate) forbidden: bool,
+    /// Requests are counted as violations.
+    pub(crate) is_forbidden: bool,
 }
 
 impl Script {
-    pub(crate) fn of(answer: &Response) -> Script {
-        let closing = closing(answer);
+    pub(crate) fn of(response: &Response) -> Script {
+        let closing = closing(response);
         let mut steps = Vec::new();
         let mut head = Vec::new();
-        if answer.held {
+        if response.held {
             steps.push(Step::Hold);
         }
-        if !answer.delay.is_zero() {
-            steps.push(Step::Wait(answer.delay));
+        if !response.delay.is_zero() {
+            steps.push(Step::Wait(response.delay));
         }
-        if let Some(raw) = &answer.raw {
-            match answer.drip {
+        if let Some(raw) = &response.raw {
+            match response.drip {
                 Some(drip) => steps.push(Step::Drip(Arc::from(&raw[..]), drip.bytes, drip.every)),
                 None if raw.is_empty() => {}
                 None => steps.push(Step::Send(Arc::from(&raw[..]))),
             }
         } else {
-            let head_bytes = head_bytes(answer);
+            let head_bytes = head_bytes(response);
             head.extend(steps.iter().cloned());
             head.push(Step::Send(Arc::from(&head_bytes[..])));
             head.extend(closing.clone());
-            push_bytes(&mut steps, answer, head_bytes);
+            push_bytes(&mut steps, response, head_bytes);
         }
         steps.extend(closing);
-        let status = |answer: &Response| if answer.raw.is_some() { 0 } else { answer.status };
-        let mut head_status = status(answer);
-        if let Some(other) = &answer.on_head {
+        let status = |response: &Response| if response.raw.is_some() { 0 } else { response.status };
+        let mut head_status = status(response);
+        if let Some(other) = &response.on_head {
             let script = Script::of(other);
             head_status = script.status;
             head = if other.raw.is_some() { script.steps } else { script.head };
         }
-        let unchanged = match (&answer.etag, &answer.last_modified) {
+        let unchanged = match (&response.etag, &response.last_modified) {
             (None, None) => Vec::new(),
-            _ => unchanged(answer),
+            _ => unchanged(response),
         };
         Script {
-            status: status(answer),
+            status: status(response),
             head_status,
             steps,
             head,
             unchanged,
-            etag: answer.etag.clone(),
-            last_modified: answer.last_modified.clone(),
-            forbidden: answer.forbidden,
+            etag: response.etag.clone(),
+            last_modified: response.last_modified.clone(),
+            is_forbidden: response.is_forbidden,
         }
     }
 }
 
 /// Appends head and framed body as steps, in as few pieces as the timing allows.
-fn push_bytes(steps: &mut Vec<Step>, answer: &Response, head: Vec<u8>) {
-    let (mut body, mut fill) = framed_body(answer);
-    if let Some(limit) = answer.truncate_at {
+fn push_bytes(steps: &mut Vec<Step>, response: &Response, head: Vec<u8>) {
+    let (mut body, mut fill) = framed_body(response);
+    if let Some(limit) = response.truncate_at {
         body.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
         fill = fill.min(limit.saturating_sub(body.len() as u64));
     }
-    let drip = |steps: &mut Vec<Step>, bytes: Vec<u8>| match answer.drip {
+    let drip = |steps: &mut Vec<Step>, bytes: Vec<u8>| match response.drip {
         Some(drip) => steps.push(Step::Drip(bytes.into(), drip.bytes, drip.every)),
         None => steps.push(Step::Send(bytes.into())),
     };
-    if answer.drip.is_some() && !answer.drip_head || !answer.body_delay.is_zero() {
+    if response.drip.is_some() && !response.drip_head || !response.body_delay.is_zero() {
         steps.push(Step::Send(head.into()));
-        if !answer.body_delay.is_zero() {
-            steps.push(Step::Wait(answer.body_delay));
+        if !response.body_delay.is_zero() {
+            steps.push(Step::Wait(response.body_delay));
         }
         if !body.is_empty() {
             drip(steps, body);
@@ -125,35 +128,35 @@ fn push_bytes(steps: &mut Vec<Step>, answer: &Response, head: Vec<u8>) {
     }
 }
 
-fn head_bytes(answer: &Response) -> Vec<u8> {
-    let words = answer.reason.as_deref().unwrap_or_else(|| reason(answer.status));
-    let version = if answer.http10 { "HTTP/1.0" } else { "HTTP/1.1" };
-    let mut head: Vec<u8> = answer.interim.concat();
-    head.extend_from_slice(format!("{version} {} {words}\r\n", answer.status).as_bytes());
+fn head_bytes(response: &Response) -> Vec<u8> {
+    let phrase = response.reason.as_deref().unwrap_or_else(|| reason(response.status));
+    let version = if response.http10 { "HTTP/1.0" } else { "HTTP/1.1" };
+    let mut head: Vec<u8> = response.interim.concat();
+    head.extend_from_slice(format!("{version} {} {phrase}\r\n", response.status).as_bytes());
     let mut line = |name: &str, value: &[u8]| {
         head.extend_from_slice(name.as_bytes());
         head.extend_from_slice(b": ");
         head.extend_from_slice(value);
         head.extend_from_slice(b"\r\n");
     };
-    if let Some(kind) = &answer.content_type {
+    if let Some(kind) = &response.content_type {
         line("Content-Type", kind.as_bytes());
     }
-    match &answer.framing {
-        // These statuses have no body, and two of them must not declare a length.
-        BodyFraming::Length if matches!(answer.status, 100..=199 | 204 | 304) => {}
-        BodyFraming::Length => line("Content-Length", length(&answer.body).to_string().as_bytes()),
+    match &response.framing {
+        // Responses with these statuses have no body, and 1xx and 204 must not declare a length.
+        BodyFraming::Length if matches!(response.status, 100..=199 | 204 | 304) => {}
+        BodyFraming::Length => line("Content-Length", length(&response.body).to_string().as_bytes()),
         BodyFraming::FalseLength(length) => line("Content-Length", length.to_string().as_bytes()),
         BodyFraming::Chunked(_) => line("Transfer-Encoding", b"chunked"),
         BodyFraming::UntilClose => {}
     }
-    match answer.ending {
-        ResponseEnd::Close if !answer.http10 => line("Connection", b"close"),
-        ResponseEnd::KeepAlive | ResponseEnd::SilentClose if answer.http10 => line("Connection", b"keep-alive"),
-        ResponseEnd::SilentClose if answer.truncate_at.is_none() => line("Connection", b"keep-alive"),
+    match response.ending {
+        ResponseEnd::Close if !response.http10 => line("Connection", b"close"),
+        ResponseEnd::KeepAlive | ResponseEnd::SilentClose if response.http10 => line("Connection", b"keep-alive"),
+        ResponseEnd::SilentClose if response.truncate_at.is_none() => line("Connection", b"keep-alive"),
         _ => {}
     }
-    for (name, value) in &answer.headers {
+    for (name, value) in &response.headers {
         line(name, value);
     }
     head.extend_from_slice(b"\r\n");
@@ -168,12 +171,12 @@ fn length(body: &ResponseBody) -> u64 {
 }
 
 /// The body as sent: bytes, and the amount of filler after them.
-fn framed_body(answer: &Response) -> (Vec<u8>, u64) {
-    let (mut bytes, mut fill) = match &answer.body {
+fn framed_body(response: &Response) -> (Vec<u8>, u64) {
+    let (mut bytes, mut fill) = match &response.body {
         ResponseBody::Bytes(bytes) => (bytes.clone(), 0),
-        ResponseBody::Filled { start, .. } => (start.clone(), length(&answer.body) - start.len() as u64),
+        ResponseBody::Filled { start, .. } => (start.clone(), length(&response.body) - start.len() as u64),
     };
-    if let BodyFraming::Chunked(sizes) = &answer.framing {
+    if let BodyFraming::Chunked(sizes) = &response.framing {
         crate::filler::append(&mut bytes, std::mem::take(&mut fill));
         bytes = chunks(&bytes, sizes);
     }
@@ -196,36 +199,38 @@ fn chunks(mut body: &[u8], sizes: &[usize]) -> Vec<u8> {
     framed
 }
 
-fn closing(answer: &Response) -> Option<Step> {
-    match answer.ending {
+fn closing(response: &Response) -> Option<Step> {
+    match response.ending {
         ResponseEnd::KeepAlive => None,
         ResponseEnd::Close => Some(Step::Close),
-        ResponseEnd::SilentClose if answer.truncate_at.is_some() || answer.raw.is_some() => Some(Step::SilentClose),
+        ResponseEnd::SilentClose if response.truncate_at.is_some() || response.raw.is_some() => Some(Step::SilentClose),
         ResponseEnd::SilentClose => Some(Step::Close),
         ResponseEnd::Reset => Some(Step::Reset),
         ResponseEnd::Hang => Some(Step::Hang),
     }
 }
 
-fn unchanged(answer: &Response) -> Vec<Step> {
-    let mut brief = answer.clone();
-    brief.status = 304;
-    brief.reason = None;
-    brief.body = ResponseBody::Bytes(Vec::new());
-    brief.content_type = None;
-    brief.framing = BodyFraming::Length;
-    brief.etag = None;
-    brief.last_modified = None;
-    Script::of(&brief).steps
+/// The steps of the 304 for a response.
+fn unchanged(response: &Response) -> Vec<Step> {
+    let mut not_modified = response.clone();
+    not_modified.status = 304;
+    not_modified.reason = None;
+    not_modified.body = ResponseBody::Bytes(Vec::new());
+    not_modified.content_type = None;
+    not_modified.framing = BodyFraming::Length;
+    not_modified.etag = None;
+    not_modified.last_modified = None;
+    Script::of(&not_modified).steps
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn wire(answer: &Response) -> Vec<u8> {
+    /// All bytes that a response sends.
+    fn sent_bytes(response: &Response) -> Vec<u8> {
         let mut bytes = Vec::new();
-        for step in &Script::of(answer).steps {
+        for step in &Script::of(response).steps {
             match step {
                 Step::Send(piece) | Step::Drip(piece, ..) => bytes.extend_from_slice(piece),
                 Step::Fill(n) => crate::filler::append(&mut bytes, *n),
@@ -236,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_answer_is_a_single_piece() {
+    fn a_small_response_is_sent_in_one_piece() {
         let script = Script::of(&Response::text("hello"));
         assert!(matches!(&script.steps[..], [Step::Send(_)]));
     }
@@ -250,20 +255,20 @@ mod tests {
 
     #[test]
     fn a_truncated_body_keeps_the_declared_length() {
-        let bytes = wire(&Response::text("0123456789").truncate_at(4));
+        let bytes = sent_bytes(&Response::text("0123456789").truncate_at(4));
         let text = String::from_utf8(bytes).unwrap();
         assert!(text.contains("Content-Length: 10\r\n") && text.ends_with("\r\n\r\n0123"), "{text}");
     }
 
     #[test]
-    fn filler_counts_in_the_length() {
-        let bytes = wire(&Response::filled("<p>", 100_000));
+    fn the_declared_length_of_a_page_includes_its_filler() {
+        let bytes = sent_bytes(&Response::filled("<p>", 100_000));
         let at = bytes.windows(4).position(|w| w == b"\r\n\r\n").unwrap() + 4;
         assert_eq!(bytes.len() - at, 100_000);
     }
 
     #[test]
-    fn an_unchanged_page_is_a_304_with_its_tag() {
+    fn the_304_of_a_page_has_its_entity_tag() {
         let script = Script::of(&Response::text("x").etag("v1"));
         let Some(Step::Send(bytes)) = script.unchanged.first() else { panic!("no step") };
         let text = String::from_utf8_lossy(bytes).into_owned();

@@ -1,9 +1,9 @@
 //! The event loop: one thread, one epoll instance, any number of connections.
 //!
 //! Every thread watches all listeners (the kernel wakes one of them for a new client) and keeps the connections that it
-//! accepted. On the path of a request, threads share only the counters of the log.
+//! accepted. While they handle requests, threads share only the log.
 //!
-//! Invariant: nothing blocks except waiting for events.
+//! Invariant: a thread blocks only in `epoll_wait`.
 
 use crate::connection::{ClientConnection, ConnectionContext, Disposition};
 use crate::http2::HandedOver;
@@ -23,10 +23,12 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::UnboundedSender;
 
-/// Tokens: connections use (generation, slot); the other sources have reserved high values.
-const STOP: u64 = u64::MAX;
-const ALARM: u64 = u64::MAX - 1;
+/// Tokens of epoll events. That of a connection is made of its generation and its slot; the others are reserved values.
+const WAKE: u64 = u64::MAX;
+const TIMER: u64 = u64::MAX - 1;
+/// Token of the timer that ends a pause in accepting.
 const RELISTEN: u64 = u64::MAX - 2;
+/// Bit of the tokens of listeners; the rest is the index of the site.
 const LISTENER: u64 = 1 << 63;
 
 /// One thread of a web.
@@ -37,35 +39,37 @@ pub(crate) struct ServerThread {
     slots: Slab<Slot>,
     /// Incremented per connection, so that a late event cannot reach the next owner of a slot.
     generation: u32,
-    /// The channel for connections that speak HTTP/2.
-    outbox: Option<UnboundedSender<HandedOver>>,
+    /// Takes connections that use HTTP/2; `None` if no site offers it.
+    to_http2: Option<UnboundedSender<HandedOver>>,
 }
 
 struct Slot {
     connection: ClientConnection,
     generation: u32,
-    /// The current settings of the timer and of epoll.
-    alarm: Option<Instant>,
-    watching: EventFlags,
+    /// The deadline that is set in `timers`.
+    deadline: Option<Instant>,
+    /// The events that epoll reports.
+    watched: EventFlags,
 }
 
 impl ServerThread {
     pub(crate) fn new(
         shared: &Arc<WebState>,
-        stop: &OwnedFd,
-        outbox: Option<UnboundedSender<HandedOver>>,
+        wake: &OwnedFd,
+        to_http2: Option<UnboundedSender<HandedOver>>,
     ) -> io::Result<ServerThread> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let timers = DeadlineQueue::new()?;
-        // Edge-triggered: it is written once for a release and once for the end, and never read.
-        epoll::add(&epoll, stop, EventData::new_u64(STOP), EventFlags::IN | EventFlags::ET)?;
-        epoll::add(&epoll, timers.alarm(), EventData::new_u64(ALARM), EventFlags::IN)?;
+        // Edge-triggered, because it is never read. It is written when the web is released and when it is stopped.
+        epoll::add(&epoll, wake, EventData::new_u64(WAKE), EventFlags::IN | EventFlags::ET)?;
+        epoll::add(&epoll, timers.timer(), EventData::new_u64(TIMER), EventFlags::IN)?;
         let server =
-            ServerThread { shared: Arc::clone(shared), epoll, timers, slots: Slab::new(), generation: 0, outbox };
+            ServerThread { shared: Arc::clone(shared), epoll, timers, slots: Slab::new(), generation: 0, to_http2 };
         server.listen()?;
         Ok(server)
     }
 
+    /// Watches all listeners.
     fn listen(&self) -> io::Result<()> {
         for (index, site) in self.shared.sites.iter().enumerate() {
             let data = EventData::new_u64(LISTENER | index as u64);
@@ -94,9 +98,9 @@ impl ServerThread {
                 ConnectionContext { shared: &shared, now: Instant::now(), buffer: &mut buffer, page: &mut page };
             for event in &events {
                 match event.data.u64() {
-                    STOP if shared.stop.load(SeqCst) => return Ok(()),
-                    STOP => self.release(&mut context),
-                    ALARM => self.timers.timer_expired(),
+                    WAKE if shared.stop.load(SeqCst) => return Ok(()),
+                    WAKE => self.release(&mut context),
+                    TIMER => self.timers.timer_expired(),
                     listener if listener & LISTENER != 0 => self.accept((listener & !LISTENER) as usize, &mut context),
                     token => self.on_event(token, event.flags, &mut context),
                 }
@@ -131,7 +135,7 @@ impl ServerThread {
                     self.timers.set(context.now + Duration::from_millis(10), RELISTEN);
                     return;
                 }
-                // The client has disconnected, or the call was interrupted: continue, because others may be waiting.
+                // The client has disconnected, or the call was interrupted: other clients may be waiting.
                 Err(_) => {}
             }
         }
@@ -144,49 +148,50 @@ impl ServerThread {
         let tls = match &site.tls {
             None => None,
             Some(tls) => {
-                let here = rustix::net::getsockname(&socket)?;
-                let ip = SocketAddr::try_from(here).map_or(site.address.ip(), |address| address.ip());
+                let local = rustix::net::getsockname(&socket)?;
+                let ip = SocketAddr::try_from(local).map_or(site.address.ip(), |address| address.ip());
                 let ip: IpAddr = ip.to_canonical();
                 Some(rustls::ServerConnection::new(tls.config(ip)?).map_err(io::Error::other)?)
             }
         };
+        // The highest bit of a token is reserved.
         self.generation = (self.generation + 1) & 0x7fff_ffff;
         let entry = self.slots.vacant_entry();
         let token = token(self.generation, entry.key());
         epoll::add(&self.epoll, &socket, EventData::new_u64(token), EventFlags::IN)?;
         let connection = ClientConnection::new(ClientStream::new(socket, tls), index, &context.shared.log);
-        entry.insert(Slot { connection, generation: self.generation, alarm: None, watching: EventFlags::IN });
-        // Most clients have already sent their request; otherwise epoll reports it.
-        self.with(token, context, |connection, context| connection.readable(context));
+        entry.insert(Slot { connection, generation: self.generation, deadline: None, watched: EventFlags::IN });
+        // Most clients have already sent their request. If not, epoll reports it later.
+        self.run_connection(token, context, |connection, context| connection.readable(context));
         Ok(())
     }
 
     /// Handles the event of a connection.
     fn on_event(&mut self, token: u64, flags: EventFlags, context: &mut ConnectionContext<'_>) {
         if flags.intersects(EventFlags::OUT) {
-            self.with(token, context, |connection, context| connection.writable(context));
+            self.run_connection(token, context, |connection, context| connection.writable(context));
         }
         if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR) {
-            self.with(token, context, |connection, context| connection.readable(context));
+            self.run_connection(token, context, |connection, context| connection.readable(context));
         }
     }
 
     fn release(&mut self, context: &mut ConnectionContext<'_>) {
         let tokens: Vec<_> = self.slots.iter().map(|(key, slot)| token(slot.generation, key)).collect();
         for token in tokens {
-            self.with(token, context, |connection, context| connection.released(context));
+            self.run_connection(token, context, |connection, context| connection.released(context));
         }
     }
 
     fn timer_expired(&mut self, token: u64, context: &mut ConnectionContext<'_>) {
         if let Some(slot) = self.slots.get_mut(slot_of(token)) {
-            slot.alarm = None;
+            slot.deadline = None;
         }
-        self.with(token, context, |connection, context| connection.timer_expired(context));
+        self.run_connection(token, context, |connection, context| connection.timer_expired(context));
     }
 
-    /// Runs a connection, then registers what it waits for, or drops it.
-    fn with(
+    /// Calls `work` with a connection, then registers what the connection waits for, or drops it.
+    fn run_connection(
         &mut self,
         token: u64,
         context: &mut ConnectionContext<'_>,
@@ -199,41 +204,40 @@ impl ServerThread {
         let mut disposition = work(&mut slot.connection, context);
         if disposition == Disposition::HandOver {
             let mut slot = self.slots.remove(key);
-            if let Some(due) = slot.alarm {
+            if let Some(due) = slot.deadline {
                 self.timers.cancel(due, token);
             }
-            if let Some(wire) = slot.connection.wire() {
-                let _ = epoll::delete(&self.epoll, wire.fd());
+            if let Some(stream) = slot.connection.stream() {
+                let _ = epoll::delete(&self.epoll, stream.fd());
             }
-            if let (Some(connection), Some(outbox)) = (slot.connection.hand_over(), &self.outbox) {
-                // The receiver ends only with the whole web.
-                let _ = outbox.send(connection);
+            if let (Some(connection), Some(to_http2)) = (slot.connection.hand_over(), &self.to_http2) {
+                // The receiver ends only with the whole web, so an error needs no handling.
+                let _ = to_http2.send(connection);
             }
             return;
         }
-        let wanted = match slot.connection.blocked {
+        let wanted = match slot.connection.is_blocked {
             true => EventFlags::IN | EventFlags::OUT,
             false => EventFlags::IN,
         };
-        if disposition == Disposition::Keep && wanted != slot.watching {
-            slot.watching = wanted;
-            let is_watched = slot
-                .connection
-                .wire()
-                .is_some_and(|wire| epoll::modify(&self.epoll, wire.fd(), EventData::new_u64(token), wanted).is_ok());
+        if disposition == Disposition::Keep && wanted != slot.watched {
+            slot.watched = wanted;
+            let is_watched = slot.connection.stream().is_some_and(|stream| {
+                epoll::modify(&self.epoll, stream.fd(), EventData::new_u64(token), wanted).is_ok()
+            });
             if !is_watched {
                 disposition = Disposition::Drop;
             }
         }
-        let alarm = slot.connection.wake.filter(|_| disposition == Disposition::Keep);
-        if alarm != slot.alarm {
-            if let Some(due) = slot.alarm {
+        let deadline = slot.connection.wake_at.filter(|_| disposition == Disposition::Keep);
+        if deadline != slot.deadline {
+            if let Some(due) = slot.deadline {
                 self.timers.cancel(due, token);
             }
-            if let Some(due) = alarm {
+            if let Some(due) = deadline {
                 self.timers.set(due, token);
             }
-            slot.alarm = alarm;
+            slot.deadline = deadline;
         }
         if disposition == Disposition::Drop {
             self.slots.remove(key);

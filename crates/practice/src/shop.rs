@@ -6,21 +6,22 @@ use std::io;
 use crate::response::Response;
 use crate::site::Site;
 
-/// Number of products; a list page has eight.
+/// Number of products.
 pub const PRODUCTS: usize = 24;
+/// Products on a list page.
 const PER_PAGE: usize = 8;
 
 const KINDS: [&str; 6] = ["Orb web", "Funnel web", "Sheet web", "Triangle web", "Ladder web", "Tangle web"];
 
-/// Name and price in cents of a product; numbers start at 1.
+/// The name of a product and its price in pence. Numbers start at 1.
 pub fn product(number: usize) -> (String, u64) {
     let kind = KINDS.get(number % KINDS.len()).copied().unwrap_or("Web");
     (format!("{kind} No. {number}"), 500 + (number as u64 * 1_237) % 200_000)
 }
 
-/// The price in the shop's format: `£1,299.00`.
-pub fn price_text(cents: u64) -> String {
-    let (pounds, pence) = (cents / 100, cents % 100);
+/// A price in the format of the shop's pages: `£1,299.00`.
+pub fn price_text(total_pence: u64) -> String {
+    let (pounds, pence) = (total_pence / 100, total_pence % 100);
     if pounds < 1_000 {
         format!("£{pounds}.{pence:02}")
     } else {
@@ -33,22 +34,22 @@ const FOOTER: &str = "<footer><p>The practice shop. <a href=\"/terms\">Terms</a>
 
 /// The shop, on a loopback address such as `127.0.0.1:0`.
 pub fn shop(address: &str) -> io::Result<Site> {
-    Site::http(address).map(stocked)
+    Site::http(address).map(add_pages)
 }
 
-/// The site with the pages of the shop.
-pub(crate) fn stocked(mut site: Site) -> Site {
+/// Adds the pages of the shop.
+pub(crate) fn add_pages(mut site: Site) -> Site {
     let pages = PRODUCTS / PER_PAGE;
-    let mut listed = vec![site.url("/"), site.url("/guide")];
+    let mut in_sitemap = vec![site.url("/"), site.url("/guide")];
     for page in 1..=pages {
         let path = if page == 1 { "/".to_owned() } else { format!("/page/{page}") };
-        site = site.page(&path, html(&list(page, pages)));
+        site = site.page(&path, html(&list_page(page, pages)));
     }
     for number in 1..=PRODUCTS {
-        listed.push(site.url(&format!("/product/{number}")));
+        in_sitemap.push(site.url(&format!("/product/{number}")));
         site = site.page(&format!("/product/{number}"), html(&product_page(number)));
     }
-    let entries: String = listed.iter().map(|url| format!("<url><loc>{url}</loc></url>")).collect();
+    let entries: String = in_sitemap.iter().map(|url| format!("<url><loc>{url}</loc></url>")).collect();
     let sitemap = format!(
         "<?xml version=\"1.0\"?><urlset xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\">{entries}</urlset>"
     );
@@ -63,14 +64,14 @@ fn html(body: &str) -> Response {
     Response::html(format!("<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">{body}"))
 }
 
-fn list(page: usize, pages: usize) -> String {
+fn list_page(page: usize, pages: usize) -> String {
     let mut items = String::new();
     for number in (page - 1) * PER_PAGE + 1..=page * PER_PAGE {
-        let (name, cents) = product(number);
+        let (name, pence) = product(number);
         items += &format!(
             "<li class=\"product\" data-id=\"{number}\"><h3><a href=\"/product/{number}\">{name}</a></h3>\
              <p class=\"price\">{}</p></li>",
-            price_text(cents)
+            price_text(pence)
         );
     }
     let next =
@@ -82,8 +83,8 @@ fn list(page: usize, pages: usize) -> String {
 }
 
 fn product_page(number: usize) -> String {
-    let (name, cents) = product(number);
-    let price = format!("{}.{:02}", cents / 100, cents % 100);
+    let (name, pence) = product(number);
+    let price = format!("{}.{:02}", pence / 100, pence % 100);
     format!(
         "<title>{name} - Practice shop</title><meta property=\"og:title\" content=\"{name}\">\
          <meta property=\"og:image\" content=\"/image/{number}.png\"><link rel=\"canonical\" href=\"/product/{number}\">\
@@ -92,7 +93,7 @@ fn product_page(number: usize) -> String {
          <main itemscope itemtype=\"https://schema.org/Product\"><h1 itemprop=\"name\">{name}</h1>\
          <p class=\"price\">{}</p><p class=\"stock\">In stock ({} available)</p><time datetime=\"2026-03-{:02}\"></time>\
          <p itemprop=\"description\">Spun at night, delivered in the morning, and taken down before it rains.</p></main>{FOOTER}",
-        price_text(cents),
+        price_text(pence),
         number * 3,
         number % 28 + 1,
     )

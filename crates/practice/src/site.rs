@@ -38,18 +38,23 @@ pub struct Site {
     pub(crate) listener: TcpListener,
     pub(crate) address: SocketAddr,
     pub(crate) tls: Option<CertificateKind>,
-    pub(crate) resume: bool,
+    /// Whether clients can resume TLS sessions.
+    pub(crate) allows_resumption: bool,
     pub(crate) http2: Option<Http2>,
+    /// Names in the certificate, besides the address.
     pub(crate) names: Vec<String>,
+    /// The responses of each path, which are sent in turn.
     pages: HashMap<Box<str>, Vec<Response>>,
+    /// Responses that come before `pages`.
     conditional: Vec<(RequestMatch, Response)>,
+    /// The response for all other paths.
     fallback: Response,
     graph: Option<Arc<Graph>>,
 }
 
 impl Site {
-    /// A plain HTTP site at this address; port 0 picks a free one. Only loopback addresses are accepted, and `0.0.0.0`, which
-    /// means all of 127.0.0.0/8: other connections are rejected.
+    /// A plain HTTP site at this address; port 0 picks a free one. The address is a loopback address, or `0.0.0.0` for all
+    /// of 127.0.0.0/8. Clients with other addresses are rejected.
     pub fn http(address: &str) -> io::Result<Site> {
         Site::bind(address, None)
     }
@@ -60,18 +65,20 @@ impl Site {
     }
 
     fn bind(address: &str, tls: Option<CertificateKind>) -> io::Result<Site> {
-        let wrong = |why: &str| io::Error::new(io::ErrorKind::InvalidInput, format!("{address}: {why}"));
-        let wanted: SocketAddr = address.parse().map_err(|_| wrong("not an address with a port, as in 127.0.0.1:0"))?;
-        if !wanted.ip().is_loopback() && wanted.ip() != IpAddr::V4(Ipv4Addr::UNSPECIFIED) {
-            return Err(wrong("a practice site listens on loopback addresses only"));
+        let invalid = |why: &str| io::Error::new(io::ErrorKind::InvalidInput, format!("{address}: {why}"));
+        let requested: SocketAddr =
+            address.parse().map_err(|_| invalid("not an address with a port, as in 127.0.0.1:0"))?;
+        if !requested.ip().is_loopback() && requested.ip() != IpAddr::V4(Ipv4Addr::UNSPECIFIED) {
+            return Err(invalid("a practice site listens on loopback addresses only"));
         }
-        let listener = listen(wanted).map_err(|error| io::Error::new(error.kind(), format!("{address}: {error}")))?;
+        let listener =
+            listen(requested).map_err(|error| io::Error::new(error.kind(), format!("{address}: {error}")))?;
         let address = listener.local_addr()?;
         Ok(Site {
             listener,
             address,
             tls,
-            resume: true,
+            allows_resumption: true,
             http2: None,
             names: Vec::new(),
             pages: HashMap::new(),
@@ -95,7 +102,7 @@ impl Site {
         }
     }
 
-    /// An absolute URL on this site with another host name (the client needs its address from elsewhere).
+    /// An absolute URL on this site with another host name. The client must be able to resolve that name.
     pub fn url_as(&self, host: &str, path: &str) -> String {
         let scheme = if self.tls.is_some() { "https" } else { "http" };
         format!("{scheme}://{host}:{}{path}", self.address.port())
@@ -107,15 +114,15 @@ impl Site {
         self
     }
 
-    /// Offers HTTP/2: by ALPN over TLS, by the client's preface in clear text.
+    /// Offers HTTP/2: as TLS negotiates it (ALPN), or in clear text to clients that start with its preface.
     pub fn http2(mut self) -> Site {
-        self.http2 = Some(Http2 { or_http1: true, max_streams: 100 });
+        self.http2 = Some(Http2 { allows_http1: true, max_streams: 100 });
         self
     }
 
     /// Accepts only HTTP/2.
     pub fn only_http2(mut self) -> Site {
-        self.http2 = Some(Http2 { or_http1: false, max_streams: 100 });
+        self.http2 = Some(Http2 { allows_http1: false, max_streams: 100 });
         self
     }
 
@@ -129,24 +136,24 @@ impl Site {
 
     /// Never resumes TLS sessions.
     pub fn without_resumption(mut self) -> Site {
-        self.resume = false;
+        self.allows_resumption = false;
         self
     }
 
     /// Adds a page that always sends the same response.
-    pub fn page(self, path: &str, answer: Response) -> Site {
-        self.sequence(path, [answer])
+    pub fn page(self, path: &str, response: Response) -> Site {
+        self.sequence(path, [response])
     }
 
-    /// A response for requests that match. Of several matches the first counts; they come before all other pages.
-    pub fn when(mut self, request: RequestMatch, answer: Response) -> Site {
-        self.conditional.push((request, answer));
+    /// Adds a response for requests that match. It is used before any page. Of several matches the first is used.
+    pub fn when(mut self, request: RequestMatch, response: Response) -> Site {
+        self.conditional.push((request, response));
         self
     }
 
-    /// A page that sends these responses in turn; the last one repeats.
-    pub fn sequence(mut self, path: &str, answers: impl IntoIterator<Item = Response>) -> Site {
-        self.pages.insert(path.into(), answers.into_iter().collect());
+    /// Adds a page that sends these responses in turn; the last one repeats.
+    pub fn sequence(mut self, path: &str, responses: impl IntoIterator<Item = Response>) -> Site {
+        self.pages.insert(path.into(), responses.into_iter().collect());
         self
     }
 
@@ -167,8 +174,8 @@ impl Site {
     }
 
     /// Sets the response for all other paths (default: 404).
-    pub fn fallback(mut self, answer: Response) -> Site {
-        self.fallback = answer;
+    pub fn fallback(mut self, response: Response) -> Site {
+        self.fallback = response;
         self
     }
 
@@ -182,31 +189,33 @@ impl Site {
     #[cfg(test)]
     pub(crate) fn hrefs(&self) -> impl Iterator<Item = (String, Vec<String>)> {
         use crate::response::ResponseBody;
-        self.pages.iter().map(|(path, answers)| {
-            let answer = answers.last().unwrap();
-            let location = answer.headers.iter().find(|(name, _)| name == "Location");
+        self.pages.iter().map(|(path, responses)| {
+            let response = responses.last().unwrap();
+            let location = response.headers.iter().find(|(name, _)| name == "Location");
             let mut hrefs: Vec<String> =
                 location.map(|(_, value)| String::from_utf8_lossy(value).into_owned()).into_iter().collect();
-            let (ResponseBody::Bytes(html) | ResponseBody::Filled { start: html, .. }) = &answer.body;
+            let (ResponseBody::Bytes(html) | ResponseBody::Filled { start: html, .. }) = &response.body;
             let html = String::from_utf8_lossy(html);
             hrefs.extend(html.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next()).map(str::to_owned));
             (path.to_string(), hrefs)
         })
     }
 
-    /// Prepares everything for serving.
+    /// Compiles all responses to scripts.
     pub(crate) fn content(&self) -> SiteContent {
-        let by_host = self.pages.keys().any(|path| path.starts_with("//"));
-        let scripted = |answers: &Vec<Response>| ScriptedPage {
-            scripts: answers.iter().map(|answer| Arc::new(Script::of(answer))).collect(),
-            asked: AtomicUsize::new(0),
+        let has_host_names = self.pages.keys().any(|path| path.starts_with("//"));
+        let scripted_page = |responses: &Vec<Response>| ScriptedPage {
+            scripts: responses.iter().map(|response| Arc::new(Script::of(response))).collect(),
+            requests: AtomicUsize::new(0),
         };
         let conditional = self.conditional.iter();
         SiteContent {
-            conditional: conditional.map(|(wanted, answer)| (wanted.clone(), Arc::new(Script::of(answer)))).collect(),
-            pages: self.pages.iter().map(|(path, answers)| (path.clone(), scripted(answers))).collect(),
-            by_host,
-            any_query: self.pages.keys().any(|path| path.ends_with("?*")),
+            conditional: conditional
+                .map(|(wanted, response)| (wanted.clone(), Arc::new(Script::of(response))))
+                .collect(),
+            pages: self.pages.iter().map(|(path, responses)| (path.clone(), scripted_page(responses))).collect(),
+            has_host_names,
+            has_any_query: self.pages.keys().any(|path| path.ends_with("?*")),
             fallback: Arc::new(Script::of(&self.fallback)),
             graph: self.graph.clone(),
         }
@@ -233,14 +242,14 @@ impl RequestMatch {
         Self { method: "POST", ..Self::get(path) }
     }
 
-    /// Only with this cookie: `name=value`.
+    /// Requires this cookie: `name=value`.
     #[must_use]
     pub fn cookie(mut self, cookie: &str) -> Self {
         self.cookie = Some(cookie.into());
         self
     }
 
-    /// Only with a body that contains this text.
+    /// Requires a body that contains this text.
     #[must_use]
     pub fn body(mut self, text: &str) -> Self {
         self.body = Some(text.into());
@@ -266,8 +275,8 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
     rustix::net::sockopt::set_socket_reuseaddr(&socket, true)?;
     rustix::net::bind(&socket, &address)?;
-    // Loopback loses no packets, so congestion control only costs time; BBR, the default on some systems, sets a timer
-    // per packet. Ignored if Reno is not available.
+    // Loopback loses no packets, so congestion control only costs time. BBR, the default on some systems, sets a timer
+    // per packet. If Reno is not available, the default remains.
     let _ = rustix::net::sockopt::set_tcp_congestion(&socket, "reno");
     rustix::net::listen(&socket, 16_384)?;
     Ok(TcpListener::from(socket))
@@ -276,18 +285,18 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 /// The responses of a page, which are sent in turn.
 struct ScriptedPage {
     scripts: Vec<Arc<Script>>,
-    /// The number of requests so far; not counted if there is only one response.
-    asked: AtomicUsize,
+    /// The number of requests so far; not counted if the page has only one response.
+    requests: AtomicUsize,
 }
 
 impl ScriptedPage {
-    fn next(&self) -> Option<&Arc<Script>> {
+    fn next_script(&self) -> Option<&Arc<Script>> {
         match &self.scripts[..] {
             [] => None,
             [only] => Some(only),
             several => {
-                let turn = self.asked.fetch_add(1, Ordering::Relaxed);
-                several.get(turn).or(several.last())
+                let index = self.requests.fetch_add(1, Ordering::Relaxed);
+                several.get(index).or(several.last())
             }
         }
     }
@@ -298,9 +307,9 @@ pub(crate) struct SiteContent {
     conditional: Vec<(RequestMatch, Arc<Script>)>,
     pages: HashMap<Box<str>, ScriptedPage>,
     /// Whether a page is scripted for one host name (`//b.test/x`).
-    by_host: bool,
+    has_host_names: bool,
     /// Whether a page is scripted for every query (`/x?*`).
-    any_query: bool,
+    has_any_query: bool,
     fallback: Arc<Script>,
     graph: Option<Arc<Graph>>,
 }
@@ -308,6 +317,7 @@ pub(crate) struct SiteContent {
 /// The source of a response.
 pub(crate) enum ResponseSource {
     ScriptedPage(Arc<Script>),
+    /// A page of a graph.
     Page(Arc<Graph>, PageId),
 }
 
@@ -317,14 +327,14 @@ impl SiteContent {
             return ResponseSource::ScriptedPage(Arc::clone(script));
         }
         let mut page = None;
-        if self.by_host {
+        if self.has_host_names {
             page = self.pages.get(format!("//{}{}", request.host_name(), request.target).as_str());
         }
         page = page.or_else(|| self.pages.get(request.target));
-        if self.any_query && page.is_none() {
+        if self.has_any_query && page.is_none() {
             page = request.target.split_once('?').and_then(|(path, _)| self.pages.get(format!("{path}?*").as_str()));
         }
-        if let Some(script) = page.and_then(ScriptedPage::next) {
+        if let Some(script) = page.and_then(ScriptedPage::next_script) {
             return ResponseSource::ScriptedPage(Arc::clone(script));
         }
         if let Some(graph) = &self.graph

@@ -1,8 +1,8 @@
 //! A timer queue: ordered deadlines, and one system timer for the earliest.
 //!
-//! Each waiting connection costs one entry in an ordered set. The system timer is updated only when the earliest deadline
-//! changes. A `timerfd` is used because epoll's timeout has millisecond resolution, too coarse to keep a latency of 25 ms
-//! within a percent.
+//! Each waiting connection has one entry in an ordered set. The system timer is updated only when the earliest deadline
+//! changes. It is a `timerfd`, because epoll's timeout has a resolution of one millisecond: too coarse for a latency of
+//! 25 ms with an error below one percent.
 //!
 //! Invariant: a token has at most one deadline.
 
@@ -14,45 +14,45 @@ use std::time::{Duration, Instant};
 
 /// Deadlines of one server thread.
 pub(crate) struct DeadlineQueue {
-    order: BTreeSet<(Instant, u64)>,
-    alarm: OwnedFd,
-    /// The current setting of the system timer.
+    deadlines: BTreeSet<(Instant, u64)>,
+    timer: OwnedFd,
+    /// The deadline that the system timer is set to.
     armed: Option<Instant>,
 }
 
 impl DeadlineQueue {
     pub(crate) fn new() -> io::Result<DeadlineQueue> {
-        let alarm =
+        let timer =
             rustix::time::timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
-        Ok(DeadlineQueue { order: BTreeSet::new(), alarm, armed: None })
+        Ok(DeadlineQueue { deadlines: BTreeSet::new(), timer, armed: None })
     }
 
     /// The descriptor to watch for reading.
-    pub(crate) fn alarm(&self) -> BorrowedFd<'_> {
-        self.alarm.as_fd()
+    pub(crate) fn timer(&self) -> BorrowedFd<'_> {
+        self.timer.as_fd()
     }
 
     pub(crate) fn set(&mut self, due: Instant, token: u64) {
-        self.order.insert((due, token));
+        self.deadlines.insert((due, token));
     }
 
     pub(crate) fn cancel(&mut self, due: Instant, token: u64) {
-        self.order.remove(&(due, token));
+        self.deadlines.remove(&(due, token));
     }
 
-    /// The next expired token.
+    /// Removes and returns the next token whose deadline has passed.
     pub(crate) fn pop(&mut self, now: Instant) -> Option<u64> {
-        let &(due, token) = self.order.first()?;
+        let &(due, token) = self.deadlines.first()?;
         if due > now {
             return None;
         }
-        self.order.pop_first();
+        self.deadlines.pop_first();
         Some(token)
     }
 
     /// Sets the system timer to the earliest deadline, if that has changed.
     pub(crate) fn arm(&mut self) -> io::Result<()> {
-        let earliest = self.order.first().map(|&(due, _)| due);
+        let earliest = self.deadlines.first().map(|&(due, _)| due);
         if earliest == self.armed {
             return Ok(());
         }
@@ -62,16 +62,16 @@ impl DeadlineQueue {
         let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
         let value = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: wait.subsec_nanos().into() };
         let spec = Itimerspec { it_interval: zero, it_value: value };
-        rustix::time::timerfd_settime(&self.alarm, TimerfdTimerFlags::empty(), &spec)?;
+        rustix::time::timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &spec)?;
         self.armed = earliest;
         Ok(())
     }
 
-    /// The timer expired: it must be set again, and until then it must not fire.
+    /// Handles an event of the system timer: clears it, so that `arm` sets it again.
     pub(crate) fn timer_expired(&mut self) {
         let mut count = [0; 8];
-        // Ignored: if it was set again meanwhile, there is nothing to read.
-        let _ = rustix::io::read(&self.alarm, &mut count);
+        // The error is ignored: if the timer was set again meanwhile, there is nothing to read.
+        let _ = rustix::io::read(&self.timer, &mut count);
         self.armed = None;
     }
 }
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_come_in_the_order_of_their_deadlines() {
+    fn tokens_are_returned_in_order_of_their_deadlines() {
         let mut timers = DeadlineQueue::new().unwrap();
         let now = Instant::now();
         timers.set(now + Duration::from_secs(3), 3);

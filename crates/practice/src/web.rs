@@ -1,6 +1,7 @@
 //! A web: sites, the threads that serve them, and a handle for tests and commands.
 //!
-//! Invariant: when `start` returns, every site responds; when the handle is dropped or stopped, all threads have ended.
+//! Invariant: when `start` returns, every site accepts connections. When `stop` or `drop` returns, all threads have
+//! ended.
 
 use crate::certificate::{SiteTls, TestAuthority};
 use crate::http2::{self, Http2, Http2Thread};
@@ -63,13 +64,13 @@ impl PracticeWeb {
         self
     }
 
-    /// Keeps all headers of every request in the log.
+    /// Keeps all headers and the body of every request in the log.
     pub fn keep_headers(mut self) -> PracticeWeb {
         self.keep_headers = true;
         self
     }
 
-    /// Sets the limits that crawlers must keep; see [`Stats::violations`].
+    /// Sets the limits that crawlers must respect; see [`Stats::violations`].
     pub fn politeness(mut self, politeness: PolitenessLimits) -> PracticeWeb {
         self.politeness = politeness;
         self
@@ -89,7 +90,9 @@ impl PracticeWeb {
         };
         let open = |site: Site| -> io::Result<OpenSite> {
             let tls = match site.tls {
-                Some(kind) => Some(SiteTls::new(&authority, kind, site.names.clone(), site.resume, site.http2)?),
+                Some(kind) => {
+                    Some(SiteTls::new(&authority, kind, site.names.clone(), site.allows_resumption, site.http2)?)
+                }
                 None => None,
             };
             Ok(OpenSite {
@@ -103,16 +106,16 @@ impl PracticeWeb {
         let sites = self.sites.into_iter().map(open).collect::<io::Result<Vec<_>>>()?;
         let log = Arc::new(RequestLog::new(sites.len(), self.keep_log, self.keep_headers, self.politeness));
         let shared = Arc::new(WebState { sites, log, stop: AtomicBool::new(false), released: AtomicBool::new(false) });
-        let stop = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let mut running = RunningWeb { shared, authority, stop, threads: Vec::new(), http2: None };
-        let mut outbox = None;
+        let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let mut running = RunningWeb { shared, authority, wake, threads: Vec::new(), http2: None };
+        let mut to_http2 = None;
         if running.shared.sites.iter().any(|site| site.http2.is_some()) {
             let (sender, inbox) = http2::channel();
             running.http2 = Some(Http2Thread::start(&running.shared, inbox)?);
-            outbox = Some(sender);
+            to_http2 = Some(sender);
         }
         for index in 0..self.threads {
-            let server = ServerThread::new(&running.shared, &running.stop, outbox.clone())?;
+            let server = ServerThread::new(&running.shared, &running.wake, to_http2.clone())?;
             let thread = std::thread::Builder::new().name(format!("practice-{index}")).spawn(move || server.run())?;
             running.threads.push(thread);
         }
@@ -125,7 +128,7 @@ pub(crate) struct WebState {
     pub(crate) sites: Vec<OpenSite>,
     pub(crate) log: Arc<RequestLog>,
     pub(crate) stop: AtomicBool,
-    /// Held responses are sent.
+    /// Whether responses are held no longer.
     pub(crate) released: AtomicBool,
 }
 
@@ -142,7 +145,8 @@ pub(crate) struct OpenSite {
 pub struct RunningWeb {
     shared: Arc<WebState>,
     authority: Arc<TestAuthority>,
-    stop: OwnedFd,
+    /// An eventfd that wakes all server threads.
+    wake: OwnedFd,
     threads: Vec<JoinHandle<io::Result<()>>>,
     http2: Option<Http2Thread>,
 }
@@ -165,18 +169,18 @@ impl RunningWeb {
 
     /// All requests so far, in the order of arrival (empty with [`PracticeWeb::counts_only`]).
     pub fn log(&self) -> Vec<SeenRequest> {
-        self.shared.log.seen()
+        self.shared.log.entries()
     }
 
     /// The start time that the times in the log are relative to.
     pub fn started(&self) -> Instant {
-        self.shared.log.epoch()
+        self.shared.log.started()
     }
 
     /// Sends all held responses ([`Response::held`](crate::Response::held)), and holds none from now on.
     pub fn release(&self) -> io::Result<()> {
         self.shared.released.store(true, SeqCst);
-        rustix::io::write(&self.stop, &1u64.to_ne_bytes())?;
+        rustix::io::write(&self.wake, &1u64.to_ne_bytes())?;
         Ok(())
     }
 
@@ -200,33 +204,33 @@ impl RunningWeb {
         self.shared.log.wait(timeout, || self.shared.log.requests() >= count)
     }
 
-    /// Blocks until this many responses were sent completely.
+    /// Blocks until this many responses were sent completely; returns `false` on timeout.
     pub fn wait_answered(&self, count: u64, timeout: Duration) -> bool {
         self.shared.log.wait(timeout, || self.shared.log.answered() >= count)
     }
 
-    /// Blocks until exactly this number of connections is open.
+    /// Blocks until exactly this number of connections is open; returns `false` on timeout.
     pub fn wait_open(&self, count: u64, timeout: Duration) -> bool {
         self.shared.log.wait(timeout, || self.shared.log.open() == count)
     }
 
-    /// Blocks until `met` returns true; it is called after every event of the web.
-    pub fn wait_until(&self, timeout: Duration, mut met: impl FnMut(&RunningWeb) -> bool) -> bool {
-        self.shared.log.wait(timeout, || met(self))
+    /// Blocks until `condition` returns true; it is called after every event of the web. Returns `false` on timeout.
+    pub fn wait_until(&self, timeout: Duration, mut condition: impl FnMut(&RunningWeb) -> bool) -> bool {
+        self.shared.log.wait(timeout, || condition(self))
     }
 
     /// Stops serving and waits for the threads. Returns the error of a thread that ended early.
     pub fn stop(mut self) -> io::Result<()> {
-        self.halt()
+        self.stop_threads()
     }
 
-    fn halt(&mut self) -> io::Result<()> {
+    fn stop_threads(&mut self) -> io::Result<()> {
         self.shared.stop.store(true, SeqCst);
-        rustix::io::write(&self.stop, &1u64.to_ne_bytes())?;
+        rustix::io::write(&self.wake, &1u64.to_ne_bytes())?;
         for thread in self.threads.drain(..) {
             thread.join().map_err(|_| io::Error::other("a thread of the practice web panicked"))??;
         }
-        // The server threads held its senders, so it ends after them.
+        // The HTTP/2 thread ends when the server threads have dropped their senders.
         if let Some(http2) = self.http2.take() {
             http2.join()?;
         }
@@ -237,6 +241,6 @@ impl RunningWeb {
 impl Drop for RunningWeb {
     fn drop(&mut self) {
         // Errors are ignored here; `stop` returns them.
-        let _ = self.halt();
+        let _ = self.stop_threads();
     }
 }

@@ -1,6 +1,6 @@
 //! A non-blocking socket, with or without TLS.
 //!
-//! Invariant: no call blocks. A short count means that the socket is currently full or empty.
+//! Invariant: no call blocks. If a call sends fewer bytes than given, the socket's buffer is full.
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
@@ -12,16 +12,17 @@ use std::time::Duration;
 pub(crate) struct ClientStream {
     socket: OwnedFd,
     tls: Option<Box<ServerConnection>>,
-    handshaking: bool,
+    /// Whether the TLS handshake is in progress.
+    is_handshaking: bool,
 }
 
 /// The result of a read.
 pub(crate) enum Received {
     /// The number of plain bytes in the buffer.
     Plain(usize),
-    /// Decrypted bytes, appended to the second buffer.
+    /// Bytes were decrypted and appended to `decrypted`.
     Decrypted,
-    /// Nothing for now.
+    /// No bytes have arrived.
     Nothing,
     /// The client has disconnected or violated the protocol.
     Gone,
@@ -36,8 +37,8 @@ pub(crate) enum Handshake {
 
 impl ClientStream {
     pub(crate) fn new(socket: OwnedFd, tls: Option<ServerConnection>) -> ClientStream {
-        let handshaking = tls.is_some();
-        ClientStream { socket, tls: tls.map(Box::new), handshaking }
+        let is_handshaking = tls.is_some();
+        ClientStream { socket, tls: tls.map(Box::new), is_handshaking }
     }
 
     pub(crate) fn is_tls(&self) -> bool {
@@ -45,8 +46,8 @@ impl ClientStream {
     }
 
     /// Whether the handshake is complete and negotiated HTTP/2.
-    pub(crate) fn agreed_on_http2(&self) -> bool {
-        !self.handshaking && self.tls.as_ref().is_some_and(|tls| tls.alpn_protocol() == Some(b"h2"))
+    pub(crate) fn has_negotiated_http2(&self) -> bool {
+        !self.is_handshaking && self.tls.as_ref().is_some_and(|tls| tls.alpn_protocol() == Some(b"h2"))
     }
 
     /// The socket and the session, for another owner.
@@ -58,7 +59,8 @@ impl ClientStream {
         self.socket.as_fd()
     }
 
-    /// Reads once. Readiness is level-triggered, so remaining bytes are reported again.
+    /// Reads once. Epoll is level-triggered, so it reports remaining bytes again. Returns the result of the handshake when
+    /// that ends.
     pub(crate) fn receive(&mut self, buffer: &mut [u8], decrypted: &mut Vec<u8>) -> (Received, Option<Handshake>) {
         let n = match rustix::io::read(&self.socket, &mut *buffer) {
             Ok(0) => return (Received::Gone, None),
@@ -69,17 +71,17 @@ impl ClientStream {
         let Some(tls) = &mut self.tls else { return (Received::Plain(n), None) };
         let mut bytes = &buffer[..n];
         let mut piece = [0; 4096];
-        let mut gone = false;
+        let mut is_closed = false;
         while !bytes.is_empty() {
-            // Both invalid bytes and invalid records end the connection; an alert may have to be sent.
-            let taken = tls.read_tls(&mut bytes).and_then(|_| tls.process_new_packets().map_err(io::Error::other));
-            if taken.is_err() {
+            // Invalid input ends the connection; rustls may have queued an alert.
+            let result = tls.read_tls(&mut bytes).and_then(|_| tls.process_new_packets().map_err(io::Error::other));
+            if result.is_err() {
                 let _ = self.flush();
-                let failed = std::mem::take(&mut self.handshaking).then_some(Handshake::Failed);
+                let failed = std::mem::take(&mut self.is_handshaking).then_some(Handshake::Failed);
                 return (Received::Gone, failed);
             }
-            // Take all decrypted bytes out now: the session has a buffer for a few records only.
-            gone = loop {
+            // Read all decrypted bytes now: the session's buffer has room for a few records only.
+            is_closed = loop {
                 match tls.reader().read(&mut piece) {
                     Ok(0) => break true,
                     Ok(n) => decrypted.extend_from_slice(&piece[..n]),
@@ -88,25 +90,25 @@ impl ClientStream {
             };
         }
         let mut handshake = None;
-        if self.handshaking && !tls.is_handshaking() {
-            self.handshaking = false;
+        if self.is_handshaking && !tls.is_handshaking() {
+            self.is_handshaking = false;
             handshake = Some(match tls.handshake_kind() {
                 Some(HandshakeKind::Resumed) => Handshake::Resumed,
                 _ => Handshake::Full,
             });
         }
-        if self.flush().is_err() || gone && decrypted.is_empty() {
+        if self.flush().is_err() || is_closed && decrypted.is_empty() {
             return (Received::Gone, handshake);
         }
         (if decrypted.is_empty() { Received::Nothing } else { Received::Decrypted }, handshake)
     }
 
-    /// Sends as much as the socket accepts now, and returns how much.
+    /// Sends as many bytes as the socket accepts now, and returns their number.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut sent = 0;
         while sent < bytes.len() {
             if let Some(tls) = &mut self.tls {
-                if self.handshaking {
+                if self.is_handshaking {
                     break;
                 }
                 sent += tls.writer().write(&bytes[sent..])?;
@@ -138,7 +140,7 @@ impl ClientStream {
         Ok(true)
     }
 
-    /// With TLS, sends close_notify; without TLS, closing is sufficient.
+    /// With TLS, sends close_notify. Without TLS there is nothing to send before closing.
     pub(crate) fn close_gracefully(&mut self) {
         if let Some(tls) = &mut self.tls {
             tls.send_close_notify();
@@ -147,7 +149,7 @@ impl ClientStream {
         }
     }
 
-    /// Makes closing a reset: data in flight is discarded.
+    /// Makes closing send a TCP RST and discard unsent data.
     pub(crate) fn make_reset(&self) {
         let _ = rustix::net::sockopt::set_socket_linger(&self.socket, Some(Duration::ZERO));
     }

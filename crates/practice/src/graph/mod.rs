@@ -1,14 +1,14 @@
 //! Webs of any size that are never stored: every page is a pure function of the plan, the host and the page's number.
 //!
 //! A [`GraphPlan`] sets the number of hosts and pages, their size and latency, and how they are linked. A [`Graph`] is
-//! a plan with a port: it knows every page's URL, links, bytes and latency, with or without a server.
+//! a plan with a port: it computes every page's URL, links, bytes and latency, with or without a server.
 //!
-//! Structure: the pages of a host form a tree (page `p` links to its children), so that all of them can be reached from
-//! page 0 of the host; further links lead to random pages of this or other hosts. Hosts beyond the first `seeds` form a
-//! tree too: the middle page of a host links to the root pages of its child hosts, so that these are found late.
+//! The pages of a host form a tree: a page links to its children, so that all pages can be reached from page 0. Further
+//! links lead to random pages of this or other hosts. The hosts form trees too, with the first `seeds` hosts as roots.
+//! The page with the middle number of a host links to page 0 of the child hosts, so that these are found late.
 //!
-//! Invariant: pages that fail or redirect are leaves of their host's tree, so that no other page depends on them; only
-//! dead hosts can make others unreachable.
+//! Invariant: pages that fail or redirect are leaves of their host's tree, so that no other page depends on them. Only
+//! dead hosts can make other pages unreachable.
 
 use crate::filler;
 use serde::{Deserialize, Serialize};
@@ -27,7 +27,7 @@ pub enum Shape {
     Blog,
 }
 
-/// The description of a generated web. All shares are in thousandths.
+/// The description of a generated web. A share is a number of thousandths.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct GraphPlan {
@@ -38,13 +38,13 @@ pub struct GraphPlan {
     pub pages: u32,
     /// Exponent of Zipf's law for the number of pages of a host; 0 gives every host the same number.
     pub zipf: f64,
-    /// Bytes of a page's body (more if its links need more).
+    /// Bytes of a page's body, or more if its links need more.
     pub size: u64,
     /// Links on a page.
     pub links: u32,
     /// Share of the random links that lead to another host.
     pub cross: u32,
-    /// Number of hosts that a crawl starts with; the others are found through links.
+    /// Number of hosts whose page 0 is a root of the crawl; the others are found through links.
     pub seeds: u32,
     /// Minimum and maximum latency of a page, in microseconds.
     pub latency_us: (u64, u64),
@@ -54,7 +54,7 @@ pub struct GraphPlan {
     pub redirects: u32,
     /// Share of hosts that accept connections and never respond (never the first host).
     pub dead: u32,
-    /// Number of bytes at the end of a page that are sent one at a time, and the microseconds between them; 0 for none.
+    /// Number of bytes at the end of a page that are sent one at a time (0 for none), and the microseconds between them.
     pub drip: (u32, u64),
     /// Close the connection after every response.
     pub close: bool,
@@ -102,7 +102,7 @@ pub enum PageKind {
     Error(u16),
     /// A 302 to a page of the same host.
     Redirect(PageId),
-    /// No response.
+    /// No response: the host is dead.
     Dead,
 }
 
@@ -116,7 +116,7 @@ pub struct Graph {
     counts: Vec<u32>,
 }
 
-/// One step of SplitMix64 from this state: a bijective scrambling of 64 bits.
+/// One step of SplitMix64 from this state: a bijective hash of 64 bits.
 pub fn mix(value: u64) -> u64 {
     let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -129,6 +129,7 @@ fn below(random: u64, bound: u64) -> u64 {
     ((u128::from(random) * u128::from(bound)) >> 64) as u64
 }
 
+/// Links to posts on an archive page of a blog.
 const POSTS_PER_ARCHIVE: u32 = 50;
 /// Number of child hosts that one host links to.
 const HOST_FANOUT: u32 = 10;
@@ -136,6 +137,7 @@ const HOST_FANOUT: u32 = 10;
 impl Graph {
     /// A graph whose URLs have this port, and the scheme `https` if `tls` is set.
     pub fn new(mut plan: GraphPlan, port: u16, tls: bool) -> Graph {
+        // 254 * 256 * 254 is the number of addresses that `address_of` can give.
         plan.hosts = plan.hosts.clamp(1, 254 * 256 * 254);
         plan.pages = plan.pages.clamp(1, u32::MAX / 2);
         plan.seeds = plan.seeds.clamp(1, plan.hosts);
@@ -161,7 +163,7 @@ impl Graph {
         self.counts.iter().map(|&n| u64::from(n)).sum()
     }
 
-    /// The root pages of the hosts a crawl starts with.
+    /// The pages that a crawl starts with.
     pub fn roots(&self) -> impl Iterator<Item = PageId> + use<> {
         (0..self.plan.seeds).map(|host| PageId { host, page: 0 })
     }
@@ -172,6 +174,7 @@ impl Graph {
         Ipv4Addr::new(127, (1 + high / 256) as u8, (high % 256) as u8, low as u8)
     }
 
+    /// The host with this address: the inverse of [`Graph::address_of`].
     fn host_at(&self, name: &str) -> Option<u32> {
         let [_, a, b, c] = name.parse::<Ipv4Addr>().ok().filter(Ipv4Addr::is_loopback)?.octets();
         let high = u32::from(a).checked_sub(1)? * 256 + u32::from(b);
@@ -185,6 +188,7 @@ impl Graph {
         let page = match target {
             "/" => 0,
             "/robots.txt" => return Some(PageId { host, page: ROBOTS }),
+            // Other spellings of the number, such as `/p01`, are not found.
             _ => target.strip_prefix("/p").filter(|n| !n.starts_with(['0', '+']))?.parse().ok()?,
         };
         (page < self.pages_of(host)).then_some(PageId { host, page })
@@ -210,12 +214,12 @@ impl Graph {
         push_number(self.port.into(), out);
     }
 
-    /// A random number that depends on the page and the purpose.
+    /// A random number that depends on the page and the purpose. Every use in this file has its own purpose.
     fn random(&self, id: PageId, purpose: u64) -> u64 {
         mix(mix(mix(self.plan.seed ^ (u64::from(id.host) << 32 | u64::from(id.page)))).wrapping_add(purpose))
     }
 
-    /// The robots.txt of a host: a 404 that takes as long as a page.
+    /// The robots.txt of a host: a 404 with the latency of a page.
     pub fn robots_of(&self, host: u32) -> PageId {
         PageId { host, page: ROBOTS }
     }
@@ -262,6 +266,7 @@ impl Graph {
     /// Whether no other page is found only through this one.
     fn is_leaf(&self, PageId { host, page }: PageId) -> bool {
         let pages = self.pages_of(host);
+        // The middle page links to the child hosts.
         if page == 0 || page >= pages || page == pages / 2 {
             return false;
         }
@@ -278,20 +283,20 @@ impl Graph {
         }
         let PageId { host, page } = id;
         let pages = self.pages_of(host);
-        let here = |page| PageId { host, page };
+        let same_host = |page| PageId { host, page };
         if page == pages / 2 {
             self.child_hosts(host).for_each(|child| each(PageId { host: child, page: 0 }));
         }
         match self.plan.shape {
-            Shape::Blog => blog_links(page, pages, |page| each(here(page))),
+            Shape::Blog => blog_links(page, pages, |page| each(same_host(page))),
             Shape::Random => {
                 let arity = u64::from(self.arity());
                 let first = (u64::from(page) * arity + 1).min(pages.into());
-                let after = (first + arity).min(pages.into());
-                (first..after).for_each(|child| each(here(child as u32)));
-                let rest = u64::from(self.plan.links).saturating_sub(after - first);
+                let end = (first + arity).min(pages.into());
+                (first..end).for_each(|child| each(same_host(child as u32)));
+                let random_links = u64::from(self.plan.links).saturating_sub(end - first);
                 let mut state = self.random(id, 4);
-                for _ in 0..rest {
+                for _ in 0..random_links {
                     state = mix(state);
                     let target = if below(state, 1000) < self.plan.cross.into() {
                         below(mix(state ^ 1), self.plan.hosts.into()) as u32
@@ -309,47 +314,47 @@ impl Graph {
     fn child_hosts(&self, host: u32) -> impl Iterator<Item = u32> + use<> {
         let hosts = u64::from(self.plan.hosts);
         let first = (u64::from(self.plan.seeds) + u64::from(host) * u64::from(HOST_FANOUT)).min(hosts);
-        let after = (first + u64::from(HOST_FANOUT)).min(hosts);
-        (first..after).map(|child| child as u32)
+        let end = (first + u64::from(HOST_FANOUT)).min(hosts);
+        (first..end).map(|child| child as u32)
     }
 
     /// Appends the response for a page to `out`, and returns the number of filler bytes that must follow.
     ///
-    /// Only pages larger than 64 KiB need filler, which the caller sends from the shared block.
+    /// Only pages larger than 64 KiB need filler. The caller sends it from the shared block.
     pub(crate) fn render(&self, id: PageId, out: &mut Vec<u8>) -> u64 {
         match self.kind(id) {
-            _ if id.page == ROBOTS => self.head(404, "", 0, out),
+            _ if id.page == ROBOTS => self.render_head(404, "", 0, out),
             PageKind::Page => return self.render_page(id, out),
-            PageKind::Error(status) => self.head(status, "", 0, out),
+            PageKind::Error(status) => self.render_head(status, "", 0, out),
             PageKind::Redirect(to) => {
                 let location = format!("Location: {}\r\n", self.url(to));
-                self.head(302, &location, 0, out);
+                self.render_head(302, &location, 0, out);
             }
             PageKind::Dead => {}
         }
         0
     }
 
-    fn head(&self, status: u16, extra: &str, length: u64, out: &mut Vec<u8>) {
+    fn render_head(&self, status: u16, extra: &str, length: u64, out: &mut Vec<u8>) {
         let close = if self.plan.close { "Connection: close\r\n" } else { "" };
-        let words = crate::response::reason(status);
+        let reason = crate::response::reason(status);
         // Writing into a Vec cannot fail.
         let _ = write!(
             out,
-            "HTTP/1.1 {status} {words}\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {length}\r\n{close}{extra}\r\n"
+            "HTTP/1.1 {status} {reason}\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {length}\r\n{close}{extra}\r\n"
         );
     }
 
     fn render_page(&self, id: PageId, out: &mut Vec<u8>) -> u64 {
         let start = out.len();
-        self.head(200, "", self.plan.size, out);
+        self.render_head(200, "", self.plan.size, out);
         let mut length = self.plan.size;
         let mut written = self.render_body(id, out);
         if written > length {
             // The links alone exceed the planned size: render again, with the actual length in the head.
             length = written;
             out.truncate(start);
-            self.head(200, "", length, out);
+            self.render_head(200, "", length, out);
             written = self.render_body(id, out);
         }
         let fill = length - written;
@@ -361,28 +366,31 @@ impl Graph {
     }
 
     /// Writes title and links, with text between them to reach about the planned size, and returns the number of bytes
-    /// written. Filler makes up the rest.
+    /// written. The caller adds filler up to the planned size.
     fn render_body(&self, id: PageId, out: &mut Vec<u8>) -> u64 {
         let start = out.len();
         let links = match self.plan.shape {
             Shape::Random => self.plan.links.max(1).into(),
             Shape::Blog => {
+                // Starts at 1, because it is a divisor below.
                 let mut links = 1;
                 self.links(id, |_| links += 1);
                 links
             }
         };
-        let between = self.plan.size.saturating_sub(200 + links * 48).min(filler::BLOCK as u64) / links;
+        // 200 bytes for the rest of the page, and 48 for each link.
+        let text_per_link = self.plan.size.saturating_sub(200 + links * 48).min(filler::BLOCK as u64) / links;
         out.extend_from_slice(b"<!doctype html>\n<html><head><title>Page ");
         push_number(id.page, out);
         out.extend_from_slice(b" of ");
         push_number(id.host, out);
         out.extend_from_slice(b"</title></head><body>\n");
-        let mut nth = self.random(id, 5) % 1024;
+        // The texts of two pages start at different places of the filler.
+        let mut text_start = self.random(id, 5) % 1024;
         self.links(id, |target| {
-            nth += 1;
+            text_start += 1;
             out.extend_from_slice(b"<p>");
-            out.extend_from_slice(filler::slice_at(nth * 7, between));
+            out.extend_from_slice(filler::slice_at(text_start * 7, text_per_link));
             out.extend_from_slice(b"<a href=\"");
             if target.host != id.host {
                 self.push_origin(target.host, out);
@@ -407,16 +415,17 @@ fn push_path(page: u32, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends decimal digits. `format!` would be most of the cost of a page.
+/// Appends a number in decimal. `format!` would take most of the time of rendering a page.
 fn push_number(number: u32, out: &mut Vec<u8>) {
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
-/// The number of archive pages of a blog; they have the numbers from 1 to this.
+/// The number of archive pages of a blog. Their page numbers are 1 up to this number.
 fn archives(pages: u32) -> u32 {
     (pages - 1).div_ceil(POSTS_PER_ARCHIVE + 1)
 }
 
+/// Calls `each` for every link of a page of a blog.
 fn blog_links(page: u32, pages: u32, mut each: impl FnMut(u32)) {
     let archives = archives(pages);
     let first_post = archives + 1;

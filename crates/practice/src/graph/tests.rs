@@ -1,4 +1,4 @@
-//! The graph is consistent: its rendered pages agree with its oracle.
+//! Tests of the graph. Its rendered pages agree with its oracle.
 
 use super::*;
 use crate::oracle::CrawlReach;
@@ -27,9 +27,9 @@ fn plans() -> impl Strategy<Value = GraphPlan> {
     )
 }
 
-fn body(answer: &[u8]) -> &str {
-    let at = answer.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
-    std::str::from_utf8(&answer[at..]).unwrap()
+fn body(response: &[u8]) -> &str {
+    let at = response.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
+    std::str::from_utf8(&response[at..]).unwrap()
 }
 
 proptest! {
@@ -47,9 +47,9 @@ proptest! {
         let graph = Graph::new(plan, 8000, true);
         let host = host % graph.plan().hosts;
         let id = PageId { host, page: page % graph.pages_of(host) };
-        let mut answer = Vec::new();
-        prop_assert_eq!(graph.render(id, &mut answer), 0);
-        let text = body(&answer);
+        let mut response = Vec::new();
+        prop_assert_eq!(graph.render(id, &mut response), 0);
+        let text = body(&response);
         let mut rendered = BTreeSet::new();
         for piece in text.split("href=\"").skip(1) {
             let href = piece.split('"').next().unwrap();
@@ -61,13 +61,13 @@ proptest! {
         prop_assert_eq!(rendered, expected);
         if graph.kind(id) == PageKind::Page {
             prop_assert!(text.len() as u64 >= graph.plan().size);
-            let announced = format!("Content-Length: {}\r\n", text.len());
-            prop_assert!(String::from_utf8_lossy(&answer).contains(&announced), "no {announced}");
+            let expected_header = format!("Content-Length: {}\r\n", text.len());
+            prop_assert!(String::from_utf8_lossy(&response).contains(&expected_header), "no {expected_header}");
         }
     }
 
     #[test]
-    fn addresses_lead_back_to_their_pages(plan in plans(), host in any::<u32>(), page in any::<u32>()) {
+    fn the_url_of_a_page_is_found_again(plan in plans(), host in any::<u32>(), page in any::<u32>()) {
         let graph = Graph::new(plan, 8000, false);
         let host = host % graph.plan().hosts;
         let id = PageId { host, page: page % graph.pages_of(host) };
@@ -88,7 +88,7 @@ fn many_hosts_have_distinct_addresses() {
 }
 
 #[test]
-fn a_blog_has_archives_and_neighbours() {
+fn posts_of_a_blog_link_to_their_neighbours_and_archives_to_posts() {
     let graph = Graph::new(GraphPlan { shape: Shape::Blog, pages: 1500, ..GraphPlan::default() }, 80, false);
     let links = |page| {
         let mut links = Vec::new();
@@ -102,16 +102,16 @@ fn a_blog_has_archives_and_neighbours() {
 }
 
 #[test]
-fn a_large_page_leaves_its_filler_to_the_caller() {
+fn rendering_a_large_page_returns_the_length_of_its_filler() {
     let graph = Graph::new(GraphPlan { size: 100 << 20, ..GraphPlan::default() }, 80, false);
-    let mut answer = Vec::new();
-    let fill = graph.render(PageId { host: 0, page: 0 }, &mut answer);
-    assert_eq!(body(&answer).len() as u64 + fill, 100 << 20);
-    assert!(answer.len() < 200_000);
+    let mut response = Vec::new();
+    let fill = graph.render(PageId { host: 0, page: 0 }, &mut response);
+    assert_eq!(body(&response).len() as u64 + fill, 100 << 20);
+    assert!(response.len() < 200_000);
 }
 
 #[test]
-fn zipf_gives_most_pages_to_few_hosts() {
+fn with_zipf_few_hosts_have_most_pages() {
     let graph = Graph::new(GraphPlan { hosts: 1000, pages: 50, zipf: 1.1, ..GraphPlan::default() }, 80, false);
     let total = graph.total_pages();
     assert!((45_000..55_000).contains(&total), "{total}");
@@ -119,7 +119,7 @@ fn zipf_gives_most_pages_to_few_hosts() {
 }
 
 #[test]
-fn dead_hosts_are_a_share_and_never_the_first() {
+fn a_share_of_the_hosts_is_dead_but_never_the_first() {
     let graph = Graph::new(GraphPlan { hosts: 2000, dead: 50, seeds: 2000, ..GraphPlan::default() }, 80, false);
     let dead = (0..2000).filter(|&host| graph.kind(PageId { host, page: 0 }) == PageKind::Dead).count();
     assert!((60..140).contains(&dead), "{dead}");
@@ -127,7 +127,7 @@ fn dead_hosts_are_a_share_and_never_the_first() {
 }
 
 #[test]
-fn the_oracle_respects_the_scope() {
+fn the_oracle_stays_on_the_root_hosts_if_required() {
     let graph = Graph::new(GraphPlan { hosts: 5, cross: 500, pages: 10, ..GraphPlan::default() }, 80, false);
     let found = graph.reachable(graph.roots(), CrawlReach::RootHosts);
     assert_eq!(found.len(), 10);

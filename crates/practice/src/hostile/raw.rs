@@ -6,7 +6,7 @@
 //! Invariant: when a server is dropped, all of its threads have ended, whatever they were waiting for.
 
 use crate::log::SeenRequest;
-use crate::request::{ParsedHead, parse};
+use crate::request::{ParsedRequest, parse};
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
@@ -34,7 +34,7 @@ impl RawConnection {
     pub fn request(&mut self) -> io::Result<Option<String>> {
         let mut buffer = [0; 4096];
         loop {
-            if let ParsedHead::Whole(request, used) = parse(&self.input) {
+            if let ParsedRequest::Whole(request, used) = parse(&self.input) {
                 let path = request.target.to_owned();
                 locked(&self.shared.seen).push(SeenRequest {
                     body: String::new(),

@@ -1,20 +1,20 @@
 //! HTTP/2, served with the crate `h2` on a separate thread.
 //!
-//! The ordinary threads accept connections and do TLS handshakes. A connection that speaks HTTP/2 (by ALPN, or by the
-//! preface in clear text) is handed over to this thread with its TLS session and the bytes already read. It is counted
-//! in the same log, under the same number.
+//! The server threads accept connections and do TLS handshakes. If the client uses HTTP/2 (negotiated by ALPN, or with
+//! the preface in clear text), the connection is handed over to this thread with its TLS session and the bytes already
+//! read. The log records it under the same number.
 //!
 //! The server does not use Argiope's HTTP/2 code, because a client should be tested against an independent
 //! implementation.
 //!
-//! Invariant: a request that was begun in the log is ended there exactly once, however its stream ends.
+//! Invariant: a request that `RequestLog::begin` recorded is ended there exactly once, however its stream ends.
 
 mod play;
 mod stream;
 
 use crate::connection::{Source, select};
 use crate::log::{HostState, LogIndex, RequestLog};
-use crate::request::{ParsedHead, parse};
+use crate::request::{ParsedRequest, parse};
 use crate::web::WebState;
 use bytes::Bytes;
 use rustix::fd::OwnedFd;
@@ -33,22 +33,24 @@ pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Http2 {
     /// Whether HTTP/1.1 is offered as well.
-    pub(crate) or_http1: bool,
+    pub(crate) allows_http1: bool,
     /// Maximum number of concurrent streams of a connection.
     pub(crate) max_streams: u32,
 }
 
-/// A connection that speaks HTTP/2.
+/// A connection that uses HTTP/2, moved to the HTTP/2 thread.
 pub(crate) struct HandedOver {
     pub(crate) socket: OwnedFd,
     pub(crate) tls: Option<Box<ServerConnection>>,
     /// Bytes that were already read and decrypted.
-    pub(crate) read: Vec<u8>,
+    pub(crate) input: Vec<u8>,
+    /// The number of the connection in the log.
     pub(crate) id: u64,
+    /// The index of the site in the web.
     pub(crate) site: usize,
 }
 
-/// A handle of the thread.
+/// A handle of the HTTP/2 thread.
 pub(crate) struct Http2Thread {
     thread: JoinHandle<io::Result<()>>,
 }
@@ -87,55 +89,55 @@ fn run(shared: Arc<WebState>, mut inbox: UnboundedReceiver<HandedOver>) -> io::R
 }
 
 /// Counts a connection as closed when it is dropped.
-struct Open {
+struct OpenConnection {
     log: Arc<RequestLog>,
     site: usize,
 }
 
-impl Drop for Open {
+impl Drop for OpenConnection {
     fn drop(&mut self) {
-        self.log.closed(self.site);
+        self.log.count_closed(self.site);
     }
 }
 
 /// Serves one connection until the client disconnects or violates the protocol.
 async fn serve(shared: Arc<WebState>, connection: HandedOver) {
-    let HandedOver { socket, tls, read, id, site } = connection;
-    let _open = Open { log: Arc::clone(&shared.log), site };
+    let HandedOver { socket, tls, input, id, site } = connection;
+    let _open = OpenConnection { log: Arc::clone(&shared.log), site };
     let max_streams = shared.sites.get(site).and_then(|site| site.http2).map_or(100, |http2| http2.max_streams);
-    let Ok(stream) = TlsOrPlain::new(socket, tls, read, Arc::clone(&shared.log)) else { return };
+    let Ok(stream) = TlsOrPlain::new(socket, tls, input, Arc::clone(&shared.log)) else { return };
     let mut builder = h2::server::Builder::new();
     builder.max_concurrent_streams(max_streams).max_send_buffer_size(64 << 10);
     let Ok(mut connection) = builder.handshake::<_, Bytes>(stream).await else { return };
     while let Some(Ok((request, respond))) = connection.accept().await {
-        drop(tokio::task::spawn_local(answer(Arc::clone(&shared), request, respond, id, site)));
+        drop(tokio::task::spawn_local(handle_request(Arc::clone(&shared), request, respond, id, site)));
     }
 }
 
-/// A request in the log. Dropping it records that the response was not complete.
-struct Logged {
+/// A request in the log. Dropping it records the end of the request.
+struct LoggedRequest {
     log: Arc<RequestLog>,
     host: Arc<HostState>,
     site: usize,
-    entry: LogIndex,
-    is_whole: bool,
+    log_index: LogIndex,
+    is_complete: bool,
 }
 
-impl Drop for Logged {
+impl Drop for LoggedRequest {
     fn drop(&mut self) {
-        self.log.end(&self.host, self.site, self.entry, self.is_whole, Instant::now());
+        self.log.end(&self.host, self.site, self.log_index, self.is_complete, Instant::now());
     }
 }
 
 /// Sends the scripted response to one request.
-async fn answer(
+async fn handle_request(
     shared: Arc<WebState>,
     request: http::Request<h2::RecvStream>,
     respond: h2::server::SendResponse<Bytes>,
     id: u64,
     site: usize,
 ) {
-    let Some(open) = shared.sites.get(site) else { return };
+    let Some(open_site) = shared.sites.get(site) else { return };
     let mut text = http1_text(&request);
     let mut body = request.into_body();
     while let Some(Ok(piece)) = body.data().await {
@@ -143,19 +145,19 @@ async fn answer(
         // Returns flow-control capacity to the client.
         let _ = body.flow_control().release_capacity(piece.len());
     }
-    let ParsedHead::Whole(asked, _) = parse(&text) else { return };
-    let (source, status, forbidden) = select(&open.content, &asked);
-    let host = shared.log.host(asked.host_name());
-    let entry = shared.log.begin(&host, &asked, (id, site), (status, forbidden), Instant::now());
-    let mut logged = Logged { log: Arc::clone(&shared.log), host, site, entry, is_whole: false };
-    let head_only = asked.method == "HEAD";
+    let ParsedRequest::Whole(parsed, _) = parse(&text) else { return };
+    let (source, status, is_forbidden) = select(&open_site.content, &parsed);
+    let host = shared.log.host(parsed.host_name());
+    let log_index = shared.log.begin(&host, &parsed, (id, site), (status, is_forbidden), Instant::now());
+    let mut logged = LoggedRequest { log: Arc::clone(&shared.log), host, site, log_index, is_complete: false };
+    let head_only = parsed.method == "HEAD";
     let steps = match source {
         Source::Full(script) => script.steps.clone(),
         Source::Head(script) => script.head.clone(),
         Source::Unchanged(script) => script.unchanged.clone(),
         Source::Page(page) => page.steps(),
     };
-    logged.is_whole = play::play(&steps, respond, head_only).await;
+    logged.is_complete = play::play(&steps, respond, head_only).await;
 }
 
 /// The request in HTTP/1.1 syntax, for looking up its script.

@@ -1,6 +1,6 @@
-//! Runs a script on a stream: the bytes of HTTP/1.1 become HTTP/2 frames.
+//! Runs a script on an HTTP/2 stream: the bytes of its HTTP/1.1 response become HTTP/2 frames.
 //!
-//! A script that HTTP/2 cannot express (raw bytes that are not a response) resets the stream.
+//! If a script sends bytes that are not an HTTP response, the stream is reset.
 
 use crate::filler;
 use crate::script::Step;
@@ -9,22 +9,23 @@ use h2::server::SendResponse;
 use h2::{Reason, SendStream};
 use std::future::poll_fn;
 
-/// The client disconnected, or the script cannot be expressed.
-struct Stop;
+/// The error of a script: the client disconnected, or HTTP/2 cannot express the response.
+struct Aborted;
 
-/// Runs the steps. Returns whether the response was sent as scripted.
+/// Runs the steps. Returns whether the response was sent as scripted. `head_only`: the request is HEAD.
 pub(super) async fn play(steps: &[Step], respond: SendResponse<Bytes>, head_only: bool) -> bool {
-    let mut reply = Reply { respond, stream: None, head: Vec::new(), framing: Framing::Rest, head_only, ended: false };
+    let mut reply =
+        Reply { respond, stream: None, head: Vec::new(), framing: Framing::UntilClose, head_only, is_ended: false };
     match run(steps, &mut reply).await {
         Ok(()) => true,
-        Err(Stop) => {
+        Err(Aborted) => {
             reply.reset(Reason::INTERNAL_ERROR);
             false
         }
     }
 }
 
-async fn run(steps: &[Step], reply: &mut Reply) -> Result<(), Stop> {
+async fn run(steps: &[Step], reply: &mut Reply) -> Result<(), Aborted> {
     for step in steps {
         match step {
             Step::Send(bytes) => reply.send(bytes).await?,
@@ -53,7 +54,7 @@ async fn run(steps: &[Step], reply: &mut Reply) -> Result<(), Stop> {
                 return Ok(());
             }
             Step::Hang | Step::Hold => {
-                // Until the client resets the stream or leaves.
+                // Wait until the client resets the stream or disconnects.
                 let _ = match &mut reply.stream {
                     Some(stream) => poll_fn(|cx| stream.poll_reset(cx)).await,
                     None => poll_fn(|cx| reply.respond.poll_reset(cx)).await,
@@ -70,32 +71,37 @@ enum Framing {
     /// This many bytes.
     Length(u64),
     Chunked(Chunk),
-    /// Everything up to the end of the connection.
-    Rest,
+    /// The body ends with the connection.
+    UntilClose,
 }
 
 /// The position in a chunked body.
 enum Chunk {
+    /// In the line with the size of the next chunk: its bytes so far.
     Line(Vec<u8>),
+    /// In the data of a chunk: the number of bytes left.
     Data(usize),
     /// After the last chunk.
-    Over,
+    End,
 }
 
+/// A response in progress.
 struct Reply {
     respond: SendResponse<Bytes>,
+    /// `None` until the head is sent.
     stream: Option<SendStream<Bytes>>,
     /// The incomplete head of the response.
     head: Vec<u8>,
     framing: Framing,
     head_only: bool,
-    ended: bool,
+    is_ended: bool,
 }
 
 impl Reply {
-    async fn send(&mut self, bytes: &[u8]) -> Result<(), Stop> {
+    /// Sends bytes of the HTTP/1.1 response, of which head and body may be split anywhere.
+    async fn send(&mut self, bytes: &[u8]) -> Result<(), Aborted> {
         let mut rest = bytes;
-        while self.stream.is_none() && !rest.is_empty() && !self.ended {
+        while self.stream.is_none() && !rest.is_empty() && !self.is_ended {
             let before = self.head.len();
             self.head.extend_from_slice(rest);
             let Some(end) = memchr::memmem::find(&self.head, b"\r\n\r\n") else { return Ok(()) };
@@ -103,14 +109,14 @@ impl Reply {
             let head = std::mem::take(&mut self.head);
             self.send_head(&head[..end + 2])?;
         }
-        if !rest.is_empty() && !self.ended { self.send_body(rest).await } else { Ok(()) }
+        if !rest.is_empty() && !self.is_ended { self.send_body(rest).await } else { Ok(()) }
     }
 
-    fn send_head(&mut self, head: &[u8]) -> Result<(), Stop> {
+    fn send_head(&mut self, head: &[u8]) -> Result<(), Aborted> {
         let mut lines = head.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
         let first = lines.next().unwrap_or_default();
-        let status = first.strip_prefix(b"HTTP/1.").and_then(|rest| rest.get(2..5)).ok_or(Stop)?;
-        let status = http::StatusCode::from_bytes(status).map_err(|_| Stop)?;
+        let status = first.strip_prefix(b"HTTP/1.").and_then(|rest| rest.get(2..5)).ok_or(Aborted)?;
+        let status = http::StatusCode::from_bytes(status).map_err(|_| Aborted)?;
         let mut response = http::Response::builder().status(status);
         for line in lines {
             let Some(colon) = memchr::memchr(b':', line) else { continue };
@@ -122,42 +128,42 @@ impl Reply {
                     continue;
                 }
                 b"content-length" => {
-                    let length = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok()).ok_or(Stop)?;
+                    let length = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok()).ok_or(Aborted)?;
                     self.framing = Framing::Length(length);
                 }
                 _ => {}
             }
             response = response.header(&name[..], value);
         }
-        let response = response.body(()).map_err(|_| Stop)?;
+        let response = response.body(()).map_err(|_| Aborted)?;
         if status.is_informational() {
-            return self.respond.send_informational(response).map_err(|_| Stop);
+            return self.respond.send_informational(response).map_err(|_| Aborted);
         }
         let is_empty =
             self.head_only || matches!(self.framing, Framing::Length(0)) || matches!(status.as_u16(), 204 | 304);
-        self.stream = Some(self.respond.send_response(response, is_empty).map_err(|_| Stop)?);
-        self.ended = is_empty;
+        self.stream = Some(self.respond.send_response(response, is_empty).map_err(|_| Aborted)?);
+        self.is_ended = is_empty;
         Ok(())
     }
 
-    async fn send_body(&mut self, bytes: &[u8]) -> Result<(), Stop> {
+    async fn send_body(&mut self, bytes: &[u8]) -> Result<(), Aborted> {
         let mut rest = bytes;
         while !rest.is_empty() {
-            let some = match &mut self.framing {
-                Framing::Rest => rest.len(),
+            let count = match &mut self.framing {
+                Framing::UntilClose => rest.len(),
                 // A body that is longer than declared is sent unchanged.
                 Framing::Length(left) => {
                     *left = left.saturating_sub(rest.len() as u64);
                     rest.len()
                 }
-                Framing::Chunked(Chunk::Over) => return Ok(()),
+                Framing::Chunked(Chunk::End) => return Ok(()),
                 Framing::Chunked(Chunk::Data(left)) => {
-                    let some = rest.len().min(*left);
-                    *left -= some;
+                    let count = rest.len().min(*left);
+                    *left -= count;
                     if *left == 0 {
                         self.framing = Framing::Chunked(Chunk::Line(Vec::new()));
                     }
-                    some
+                    count
                 }
                 Framing::Chunked(Chunk::Line(line)) => {
                     let (byte, after) = (rest[0], &rest[1..]);
@@ -165,50 +171,50 @@ impl Reply {
                     line.push(byte);
                     // The line break after a chunk's data appears here as an empty line.
                     if byte == b'\n' && line.len() > 2 {
-                        let text = std::str::from_utf8(line).map_err(|_| Stop)?;
+                        let text = std::str::from_utf8(line).map_err(|_| Aborted)?;
                         let size = text.trim().split(';').next().unwrap_or_default().trim();
-                        let size = usize::from_str_radix(size, 16).map_err(|_| Stop)?;
-                        self.framing = Framing::Chunked(if size == 0 { Chunk::Over } else { Chunk::Data(size) });
+                        let size = usize::from_str_radix(size, 16).map_err(|_| Aborted)?;
+                        self.framing = Framing::Chunked(if size == 0 { Chunk::End } else { Chunk::Data(size) });
                     } else if byte == b'\n' {
                         line.clear();
                     }
                     continue;
                 }
             };
-            let (piece, after) = rest.split_at(some);
+            let (piece, after) = rest.split_at(count);
             rest = after;
             self.send_data(piece).await?;
         }
         Ok(())
     }
 
-    /// Sends bytes as far as the flow-control windows allow.
-    async fn send_data(&mut self, bytes: &[u8]) -> Result<(), Stop> {
-        let Some(stream) = &mut self.stream else { return Err(Stop) };
+    /// Sends bytes in DATA frames, as the flow-control windows allow.
+    async fn send_data(&mut self, bytes: &[u8]) -> Result<(), Aborted> {
+        let Some(stream) = &mut self.stream else { return Err(Aborted) };
         let mut rest = Bytes::copy_from_slice(bytes);
         while !rest.is_empty() {
             stream.reserve_capacity(rest.len());
-            let Some(Ok(room)) = poll_fn(|cx| stream.poll_capacity(cx)).await else { return Err(Stop) };
-            stream.send_data(rest.split_to(room.min(rest.len())), false).map_err(|_| Stop)?;
+            let Some(Ok(capacity)) = poll_fn(|cx| stream.poll_capacity(cx)).await else { return Err(Aborted) };
+            stream.send_data(rest.split_to(capacity.min(rest.len())), false).map_err(|_| Aborted)?;
         }
         Ok(())
     }
 
-    /// Ends the response. `cleanly`: whether the script closes the connection cleanly, which ends a body without a
-    /// declared length.
-    async fn finish(&mut self, cleanly: bool) -> Result<(), Stop> {
-        if self.ended {
+    /// Ends the response. `cleanly`: whether the script closes the connection cleanly, which completes a body without a
+    /// declared length. An incomplete body resets the stream.
+    async fn finish(&mut self, cleanly: bool) -> Result<(), Aborted> {
+        if self.is_ended {
             return Ok(());
         }
-        let is_whole = match &self.framing {
+        let is_complete = match &self.framing {
             Framing::Length(left) => *left == 0,
-            Framing::Chunked(chunk) => matches!(chunk, Chunk::Over),
-            Framing::Rest => cleanly,
+            Framing::Chunked(chunk) => matches!(chunk, Chunk::End),
+            Framing::UntilClose => cleanly,
         };
         match &mut self.stream {
-            Some(stream) if is_whole => {
-                self.ended = true;
-                stream.send_data(Bytes::new(), true).map_err(|_| Stop)
+            Some(stream) if is_complete => {
+                self.is_ended = true;
+                stream.send_data(Bytes::new(), true).map_err(|_| Aborted)
             }
             _ => {
                 self.flush().await;
@@ -218,15 +224,16 @@ impl Reply {
         }
     }
 
-    /// Lets the connection's task send queued data, which a reset would discard.
+    /// Lets the connection's task send queued data, which a reset would discard. A few turns are enough for that task.
     async fn flush(&mut self) {
         for _ in 0..4 {
             tokio::task::yield_now().await;
         }
     }
 
+    /// Resets the stream, unless the response has ended.
     fn reset(&mut self, reason: Reason) {
-        if !std::mem::replace(&mut self.ended, true) {
+        if !std::mem::replace(&mut self.is_ended, true) {
             match &mut self.stream {
                 Some(stream) => stream.send_reset(reason),
                 None => self.respond.send_reset(reason),

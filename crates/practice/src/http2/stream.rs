@@ -16,7 +16,7 @@ pub(super) struct TlsOrPlain {
     socket: TcpStream,
     tls: Option<Box<ServerConnection>>,
     /// Bytes that were read before the connection was handed over.
-    read: Vec<u8>,
+    input: Vec<u8>,
     log: Arc<RequestLog>,
 }
 
@@ -24,15 +24,15 @@ impl TlsOrPlain {
     pub(super) fn new(
         socket: OwnedFd,
         tls: Option<Box<ServerConnection>>,
-        read: Vec<u8>,
+        input: Vec<u8>,
         log: Arc<RequestLog>,
     ) -> io::Result<TlsOrPlain> {
         let socket = TcpStream::from_std(std::net::TcpStream::from(socket))?;
-        Ok(TlsOrPlain { socket, tls, read, log })
+        Ok(TlsOrPlain { socket, tls, input, log })
     }
 
     /// Writes ciphertext until all is written or the socket is full.
-    fn poll_ciphertext(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_write_ciphertext(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Some(tls) = &mut self.tls else { return Poll::Ready(Ok(())) };
         while tls.wants_write() {
             ready!(self.socket.poll_write_ready(cx))?;
@@ -62,10 +62,10 @@ impl Write for TryWrite<'_> {
 impl AsyncRead for TlsOrPlain {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
-        if !this.read.is_empty() {
-            let count = this.read.len().min(into.remaining());
-            into.put_slice(&this.read[..count]);
-            this.read.drain(..count);
+        if !this.input.is_empty() {
+            let count = this.input.len().min(into.remaining());
+            into.put_slice(&this.input[..count]);
+            this.input.drain(..count);
             return Poll::Ready(Ok(()));
         }
         let Some(tls) = &mut this.tls else { return Pin::new(&mut this.socket).poll_read(cx, into) };
@@ -102,19 +102,19 @@ impl AsyncWrite for TlsOrPlain {
             return Poll::Ready(Ok(count));
         }
         // Pending data goes first, so that the session's buffer stays bounded.
-        ready!(this.poll_ciphertext(cx))?;
+        ready!(this.poll_write_ciphertext(cx))?;
         let Some(tls) = &mut this.tls else { return Poll::Ready(Ok(0)) };
         let count = tls.writer().write(bytes)?;
         this.log.bytes_sent.fetch_add(count as u64, Relaxed);
         // If the socket is full, the rest is written at the next call or flush.
-        if let Poll::Ready(Err(error)) = this.poll_ciphertext(cx) {
+        if let Poll::Ready(Err(error)) = this.poll_write_ciphertext(cx) {
             return Poll::Ready(Err(error));
         }
         Poll::Ready(Ok(count))
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(self.poll_ciphertext(cx))?;
+        ready!(self.poll_write_ciphertext(cx))?;
         Pin::new(&mut self.socket).poll_flush(cx)
     }
 
@@ -122,7 +122,7 @@ impl AsyncWrite for TlsOrPlain {
         if let Some(tls) = &mut self.tls {
             tls.send_close_notify();
         }
-        ready!(self.poll_ciphertext(cx))?;
+        ready!(self.poll_write_ciphertext(cx))?;
         Pin::new(&mut self.socket).poll_shutdown(cx)
     }
 }

@@ -138,7 +138,7 @@ pub fn http2_through_a_proxy(engine: EngineName) {
     let crawled = crawl(&config);
     assert_eq!(crawled.pages.len(), 9);
     assert!(crawled.pages.iter().all(|page| (page.facts.outcome, page.facts.http) == (Outcome::Ok, Some("2"))));
-    assert!(proxy.asked().len() as u64 <= most_connections(engine, 6), "{:?}", proxy.asked());
+    assert!(proxy.requests().len() as u64 <= most_connections(engine, 6), "{:?}", proxy.requests());
 }
 
 /// Checks that requests are spaced by a delay. The responses take longer than the delay, so that streams overlap.

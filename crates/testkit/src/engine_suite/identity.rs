@@ -149,7 +149,7 @@ fn crawl_far(
         assert!(seen.path.starts_with('/') && seen.host == "far.example", "{seen:?}");
         assert!(!seen.headers.iter().any(|(name, _)| name.to_lowercase().starts_with("proxy-")), "{seen:?}");
     }
-    proxy.asked()
+    proxy.requests()
 }
 
 pub fn an_http_proxy(engine: EngineName) {
@@ -177,7 +177,11 @@ pub fn a_socks_proxy(engine: EngineName) {
     config.resolve = vec![format!("near.example:{port}:{address}").parse().expect("a mapping")];
     let crawled = crawl(&config);
     assert!(crawled.pages.iter().all(|page| (page.facts.outcome, page.facts.ip) == (Outcome::Ok, Some(address))));
-    assert!(proxy.asked().iter().all(|target| *target == format!("SOCKS {address}:{port}")), "{:?}", proxy.asked());
+    assert!(
+        proxy.requests().iter().all(|target| *target == format!("SOCKS {address}:{port}")),
+        "{:?}",
+        proxy.requests()
+    );
 }
 
 pub fn proxies_that_fail(engine: EngineName) {
@@ -185,18 +189,30 @@ pub fn proxies_that_fail(engine: EngineName) {
         ("http", "http", PracticeProxy::http().login("me", "pw"), ErrorKind::Protocol, "407"),
         ("https", "http", PracticeProxy::http().login("me", "pw"), ErrorKind::Protocol, "407"),
         ("https", "http", PracticeProxy::http(), ErrorKind::Unreachable, "502"),
-        ("https", "http", PracticeProxy::http().saying("HTTP/1.1 403 No\r\n\r\n"), ErrorKind::Protocol, "403"),
-        ("https", "http", PracticeProxy::http().saying("SSH-2.0-x\r\n"), ErrorKind::Protocol, "not HTTP"),
-        ("https", "http", PracticeProxy::http().saying(""), ErrorKind::Reset, "the proxy closed"),
         (
             "https",
             "http",
-            PracticeProxy::http().saying(format!("HTTP/1.1 200 OK\r\nX: {}", "x".repeat(20_000))),
+            PracticeProxy::http().always_responding("HTTP/1.1 403 No\r\n\r\n"),
+            ErrorKind::Protocol,
+            "403",
+        ),
+        ("https", "http", PracticeProxy::http().always_responding("SSH-2.0-x\r\n"), ErrorKind::Protocol, "not HTTP"),
+        ("https", "http", PracticeProxy::http().always_responding(""), ErrorKind::Reset, "the proxy closed"),
+        (
+            "https",
+            "http",
+            PracticeProxy::http().always_responding(format!("HTTP/1.1 200 OK\r\nX: {}", "x".repeat(20_000))),
             ErrorKind::Protocol,
             "16 KiB",
         ),
         ("http", "socks5h", PracticeProxy::socks5().login("me", "pw"), ErrorKind::Protocol, "user name and password"),
-        ("http", "socks5h", PracticeProxy::socks5().saying("HTTP/1.1 400 Bad\r\n\r\n"), ErrorKind::Protocol, "SOCKS 5"),
+        (
+            "http",
+            "socks5h",
+            PracticeProxy::socks5().always_responding("HTTP/1.1 400 Bad\r\n\r\n"),
+            ErrorKind::Protocol,
+            "SOCKS 5",
+        ),
     ];
     for (scheme, kind, proxy, expected, words) in cases {
         let proxy = proxy.start("127.6.0.10").expect("a proxy");
@@ -239,7 +255,7 @@ pub fn a_proxy_does_not_open_private_addresses(engine: EngineName) {
             let kind = page.facts.error.as_ref().map(|failure| failure.kind);
             assert_eq!((page.facts.outcome, kind), (Outcome::Refused, Some(ErrorKind::PrivateAddress)), "{url}");
         }
-        assert_eq!(proxy.asked().len(), 1, "{:?}", proxy.asked());
+        assert_eq!(proxy.requests().len(), 1, "{:?}", proxy.requests());
     }
 }
 
