@@ -19,7 +19,7 @@ use argiope_store::segments::SegmentStore;
 use regex::Regex;
 use serde::Deserialize;
 
-use crate::flags::settings::of_record;
+use crate::flags::settings::crawl_settings_of_record;
 use crate::records::{self, ReadError, StoredRecord};
 
 /// Pages that link to the URL and are named.
@@ -351,7 +351,7 @@ fn search(directory: &Path, mut candidates: Vec<Url>) -> Result<Found, ReadError
                 if !head.traps.is_empty() {
                     found.cuts = head.traps;
                 }
-                if let Some(settings) = head.settings.and_then(of_record) {
+                if let Some(settings) = head.settings.and_then(crawl_settings_of_record) {
                     let strip = StripParams::new(&settings.strip_param);
                     if let Some(stripped) = strip.strip(found.url.as_ref()) {
                         found.url = stripped;

@@ -18,7 +18,8 @@ mod screen;
 fn main() -> std::process::ExitCode {
     #[cfg(feature = "jemalloc")]
     allocator::return_memory_soon();
-    // A file that reaches the size limit of the process becomes a write error instead of killing the process.
+    // With a handler for SIGXFSZ, a file that reaches the file size limit (`ulimit -f`) causes a write error. Without one,
+    // the signal would end the process.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, std::sync::Arc::default());
     commands::run(std::env::args_os())
 }

@@ -1,6 +1,6 @@
 //! Reads the records of a crawl directory, in the order in which they were written.
 //!
-//! Invariant: nothing here writes, locks or waits. If the crawl is running, reading ends with the last commit.
+//! Invariant: this module does not write, lock or wait. If the crawl is running, reading ends at the last commit.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
@@ -14,10 +14,10 @@ use argiope_store::disk::{self, CrawlFile, HistoryEvent};
 use argiope_store::segments::SegmentStore;
 use serde::Deserialize;
 
-use crate::flags::settings::of_record;
+use crate::flags::settings::crawl_settings_of_record;
 use crate::results;
 
-/// A parsed record. Absent fields are unknown.
+/// A parsed record. Fields that are absent from the record have their default value.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct StoredRecord {
@@ -27,7 +27,7 @@ pub struct StoredRecord {
     pub url: String,
     /// The request method, unless it is GET.
     pub method: Option<String>,
-    /// Tells requests with different bodies for the same URL apart.
+    /// Distinguishes requests with different bodies to the same URL.
     pub request_id: Option<String>,
     pub status: Option<u16>,
     pub outcome: Option<Outcome>,
@@ -81,11 +81,11 @@ pub struct StoredRecord {
     pub traps: Vec<Cut>,
 }
 
-/// The settings of the crawl in a `run` record; the defaults if they were written by another version and cannot be
+/// Reads the settings of the crawl in a `run` record. Returns the defaults if another version wrote settings that cannot be
 /// read.
 fn settings<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Config>, D::Error> {
     let settings = Option::<serde_json::Map<String, serde_json::Value>>::deserialize(deserializer)?;
-    Ok(settings.map(|settings| of_record(settings).unwrap_or_default()))
+    Ok(settings.map(|settings| crawl_settings_of_record(settings).unwrap_or_default()))
 }
 
 /// The duration of each phase.
@@ -109,7 +109,7 @@ pub struct StoredLink {
 }
 
 impl StoredRecord {
-    /// Parses a record; the error describes what is wrong with it.
+    /// Parses a record. The error message contains its beginning.
     pub fn read(bytes: &[u8]) -> Result<Self, StoreError> {
         serde_json::from_slice(bytes).map_err(|error| {
             let start = String::from_utf8_lossy(bytes.get(..80).unwrap_or(bytes)).into_owned();
@@ -117,31 +117,32 @@ impl StoredRecord {
         })
     }
 
-    /// Whether the page asks search engines not to index it.
+    /// Whether search engines should not index the page.
     pub fn is_noindex(&self) -> bool {
         self.noindex || self.meta_robots.iter().any(|word| word == "noindex" || word == "none")
     }
 
-    /// Whether this marks a URL that was excluded while the crawl was running.
+    /// Whether this is the marker of a URL that was queued and then excluded or out of scope.
     pub fn is_skip(&self) -> bool {
         self.r#type == "skip"
     }
 
-    /// Whether the page was answered with 2xx, now or when it last changed.
+    /// Whether the response was 2xx, or 304 for a page whose earlier response was 2xx.
     pub fn is_success(&self) -> bool {
         matches!(self.outcome, Some(Outcome::Ok | Outcome::NotModified))
     }
 
-    /// Whether it is an HTML page that was answered with 2xx, now or when it last changed.
+    /// As [`is_success`](Self::is_success), for HTML pages only.
     pub fn is_html_success(&self) -> bool {
         self.is_success() && matches!(self.content_type.as_deref(), Some("text/html" | "application/xhtml+xml"))
     }
 
-    /// Whether the page answers a plain GET: its URL alone leads to it.
+    /// Whether the request was a GET without a body, so that the URL alone identifies it.
     pub fn is_plain_get(&self) -> bool {
         self.method.is_none() && self.request_id.is_none()
     }
 
+    /// Whether this is the record of a page, not of a site file or a run.
     pub fn is_page(&self) -> bool {
         self.r#type == "page"
     }
@@ -155,7 +156,7 @@ pub enum ReadError {
     /// The data could not be written to its target.
     #[error(transparent)]
     Output(#[from] std::io::Error),
-    /// The requested form is not possible, for the given reason.
+    /// The crawl cannot be written in the requested form, for the given reason.
     #[error("{0}")]
     Refused(String),
     /// The request needs another flag or another crawl.
@@ -178,8 +179,8 @@ pub fn walk(
     if SegmentStore::is_there(directory) {
         return results::walk(directory, each);
     }
-    // The callback of `history` can only return a `StoreError`. Any other error is kept here, and an empty `StoreError`
-    // stops the walk.
+    // The callback of `history` can only return a `StoreError`. Any other error is stored in `stopped`, and an empty
+    // `StoreError` stops the walk.
     let mut stopped = None;
     let walked = disk::history(directory, |event| {
         each(event).map_err(|fault| match fault {
@@ -197,13 +198,13 @@ pub fn walk(
     }
 }
 
-/// The start of the line that marks a URL as excluded while the crawl was running.
-pub const EXCLUDED: &[u8] = br#"{"v":1,"type":"skip""#;
+/// The first bytes of the marker of a URL that was queued and then excluded or out of scope.
+pub const SKIP_RECORD_START: &[u8] = br#"{"v":1,"type":"skip""#;
 
 /// Calls `each` with every event of a crawl directory in order, but with only the last record of each URL in a round.
 ///
-/// A URL has several records in a round if it is a root that failed, which the next run of the same command queues again,
-/// or a page that a program which uses the library has not processed, which the next run of the program queues again.
+/// A URL has several records in a round if a later run queued it again. That happens to roots that failed, and to pages
+/// that a program with the library did not process before it ended.
 pub fn walk_latest(
     directory: &Path,
     mut each: impl FnMut(HistoryEvent<'_>) -> Result<(), ReadError>,
@@ -212,10 +213,10 @@ pub fn walk_latest(
         // A result folder has one record per URL.
         return walk(directory, each);
     }
-    // A round queues all its links before the first page is settled. Links that are queued again later have an earlier
-    // record in the round, or an unfinished attempt.
-    let (mut again, mut is_queueing) = (HashSet::new(), false);
-    // For each page of depth 0: the position of its last record in the current round.
+    // A new round queues all its links before the first page is settled (`is_queueing`). A link that is queued again later
+    // has an earlier record in the round, or an attempt without a record.
+    let (mut queued_again, mut is_queueing) = (HashSet::new(), false);
+    // For each page of depth 0: the position of its last record in the current round. A position is the number of an event.
     let mut roots: HashMap<String, u64> = HashMap::new();
     let (mut position, mut replaced) = (0_u64, HashSet::new());
     walk(directory, |event| {
@@ -226,11 +227,11 @@ pub fn walk_latest(
                 roots.clear();
             }
             HistoryEvent::Link { url, again: true, .. } if !is_queueing => {
-                again.insert(Box::from(url));
+                queued_again.insert(Box::from(url));
             }
             HistoryEvent::FinalOutcome { line, .. } => {
                 is_queueing = false;
-                if is_of_root(line) {
+                if has_depth_zero(line) {
                     replaced.extend(roots.insert(request_key(line)?, position));
                 }
             }
@@ -238,8 +239,8 @@ pub fn walk_latest(
         }
         Ok(())
     })?;
-    if !again.is_empty() {
-        replaced.extend(refetched(directory, &again)?);
+    if !queued_again.is_empty() {
+        replaced.extend(replaced_records(directory, &queued_again)?);
     }
     position = 0;
     walk(directory, |event| {
@@ -249,7 +250,7 @@ pub fn walk_latest(
 }
 
 /// The positions of the records of these URLs that a later record of the same round replaces.
-fn refetched(directory: &Path, urls: &HashSet<Box<str>>) -> Result<HashSet<u64>, ReadError> {
+fn replaced_records(directory: &Path, urls: &HashSet<Box<str>>) -> Result<HashSet<u64>, ReadError> {
     let mut latest: HashMap<String, u64> = HashMap::new();
     let (mut position, mut replaced) = (0_u64, HashSet::new());
     walk(directory, |event| {
@@ -266,24 +267,24 @@ fn refetched(directory: &Path, urls: &HashSet<Box<str>>) -> Result<HashSet<u64>,
     Ok(replaced)
 }
 
-/// What tells a request from others: type, URL, method and body.
+/// The identity of a request: type, method, body and URL.
 fn request_key(line: &[u8]) -> Result<String, StoreError> {
     let StoredRecord { r#type, url, method, request_id, .. } = StoredRecord::read(line)?;
     let (method, request_id) = (method.unwrap_or_default(), request_id.unwrap_or_default());
     Ok([r#type, method, request_id, url].join(" "))
 }
 
-/// The URL of a record without parsing the record. `None` if the URL has escaped characters, which no normalized URL
-/// has.
+/// Finds the URL of a record without parsing the record. `None` if the URL has escaped characters; a normalized URL has
+/// none.
 fn url_of(line: &[u8]) -> Option<&str> {
     let line = std::str::from_utf8(line).ok()?;
     let (_, after) = line.split_once("\"url\":\"")?;
     after.split_once('"').map(|(url, _)| url).filter(|url| !url.contains('\\'))
 }
 
-/// Whether a record belongs to a page of depth 0. Compares bytes without parsing, because this program wrote the
-/// records.
-fn is_of_root(line: &[u8]) -> bool {
+/// Whether a record belongs to a page of depth 0. Searches for bytes without parsing the record, which is possible because
+/// this program wrote it.
+fn has_depth_zero(line: &[u8]) -> bool {
     line.windows(DEPTH_ZERO.len()).any(|window| window == DEPTH_ZERO)
 }
 
@@ -292,8 +293,8 @@ const DEPTH_ZERO: &[u8] = b"\"depth\":0,";
 /// Calls `each` with every record of a crawl directory, in order.
 pub fn lines(directory: &Path, mut each: impl FnMut(&[u8]) -> Result<(), ReadError>) -> Result<CrawlFile, ReadError> {
     walk_latest(directory, |event| match event {
-        // The marker of a URL that was excluded while the crawl was running is not a record for users.
-        HistoryEvent::FinalOutcome { line, .. } if line.starts_with(EXCLUDED) => Ok(()),
+        // The marker of a skipped URL is not a record for users.
+        HistoryEvent::FinalOutcome { line, .. } if line.starts_with(SKIP_RECORD_START) => Ok(()),
         HistoryEvent::FinalOutcome { line, .. } | HistoryEvent::Line { line } => each(line),
         HistoryEvent::Link { .. } | HistoryEvent::Note { .. } | HistoryEvent::Round => Ok(()),
     })
@@ -307,24 +308,24 @@ pub fn latest_pages(
     take_latest_pages(directory, |record| each(&record))
 }
 
-/// As [`latest_pages`], but passes ownership of each record, so that `each` can change or keep it.
+/// As [`latest_pages`], but `each` owns the record and can change or keep it.
 pub fn take_latest_pages(
     directory: &Path,
     mut each: impl FnMut(StoredRecord) -> Result<(), ReadError>,
 ) -> Result<CrawlFile, ReadError> {
-    let mut rounds = 0_u64;
+    let mut rounds_left = 0_u64;
     walk(directory, |event| {
-        rounds += u64::from(event == HistoryEvent::Round);
+        rounds_left += u64::from(event == HistoryEvent::Round);
         Ok(())
     })?;
     walk_latest(directory, |event| match event {
         HistoryEvent::Round => {
-            rounds = rounds.saturating_sub(1);
+            rounds_left = rounds_left.saturating_sub(1);
             Ok(())
         }
-        HistoryEvent::FinalOutcome { line, .. } | HistoryEvent::Line { line } if rounds == 0 => {
-            let line = StoredRecord::read(line)?;
-            if line.is_page() { each(line) } else { Ok(()) }
+        HistoryEvent::FinalOutcome { line, .. } | HistoryEvent::Line { line } if rounds_left == 0 => {
+            let record = StoredRecord::read(line)?;
+            if record.is_page() { each(record) } else { Ok(()) }
         }
         _ => Ok(()),
     })
@@ -336,7 +337,7 @@ pub fn pages(
     mut each: impl FnMut(&StoredRecord) -> Result<(), ReadError>,
 ) -> Result<CrawlFile, ReadError> {
     lines(directory, |line| {
-        let line = StoredRecord::read(line)?;
-        if line.is_page() { each(&line) } else { Ok(()) }
+        let record = StoredRecord::read(line)?;
+        if record.is_page() { each(&record) } else { Ok(()) }
     })
 }

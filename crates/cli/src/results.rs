@@ -1,4 +1,4 @@
-//! Reads the result folder of a crawl on many machines as the history of one crawl.
+//! Reads the result folder of a fleet as the history of one crawl.
 
 use std::path::Path;
 
@@ -12,59 +12,60 @@ use argiope_store::disk::{CrawlFile, HistoryEvent};
 use argiope_store::segments::{LinkOrigin, SegmentItem, SegmentStore, redacted_place};
 use serde::{Deserialize, Serialize};
 
-use crate::records::{EXCLUDED, ReadError, StoredRecord};
+use crate::records::{ReadError, SKIP_RECORD_START, StoredRecord};
 
-/// What the crawl is: `fleet.json`.
+/// The content of `fleet.json` and `rounds/N.json`: the description of a round.
 #[derive(Serialize, Deserialize)]
 pub struct CrawlStart {
     /// The name of the crawl.
     pub fleet: String,
     /// The key of the fingerprints.
     pub key: u64,
-    /// When it was created, by the clock of the store.
+    /// When the round was created, by the clock of the store.
     pub started: String,
-    /// The settings that all processes share, as JSON.
+    /// The settings of the crawl that all processes share, as JSON.
     pub config: String,
-    /// The other shared settings. They make a recrawl possible after the crawl was removed from the shared store.
+    /// All settings of the fleet. They make a recrawl possible after the crawl was removed from the store.
     #[serde(default)]
     pub settings: Option<FleetSettings>,
 }
 
-/// How the crawl ended: `end.json`.
+/// The content of `end.json`: how a round ended.
 #[derive(Serialize, Deserialize)]
 pub struct CrawlEnd {
+    /// The name of an [`End`].
     pub reason: String,
     /// URLs that are known and not finished.
     pub queued: u64,
+    /// The duration of the round.
     pub seconds: f64,
 }
 
 impl CrawlStart {
     /// Reads the description of a round.
     pub fn read(place: &Path, round: &SegmentStore) -> Result<Self, StoreError> {
-        let about = round.about().map_err(|error| fault(place, &error))?;
-        serde_json::from_str(&about).map_err(|error| fault(place, &error))
+        let about = round.about().map_err(|error| store_error(place, &error))?;
+        serde_json::from_str(&about).map_err(|error| store_error(place, &error))
     }
 
     /// The settings of the crawl.
     pub fn config(&self, place: &Path) -> Result<Config, StoreError> {
-        serde_json::from_str(&self.config).map_err(|error| fault(place, &error))
+        serde_json::from_str(&self.config).map_err(|error| store_error(place, &error))
     }
 }
 
-fn fault(place: &Path, error: &dyn std::fmt::Display) -> StoreError {
+fn store_error(place: &Path, error: &dyn std::fmt::Display) -> StoreError {
     StoreError::new(StoreErrorKind::File, format!("{}: {error}", redacted_place(place)))
 }
 
-/// Calls `each` with the events of a crawl on many machines. `HistoryEvent::Link` is derived from the record of the
-/// link's URL, which names the page it was found on. Each round is presented as one run, with one first and one last
-/// record.
+/// Calls `each` with the events of all rounds of a fleet. Each round is presented as one run, with one first and one last
+/// record. Segments contain no link events, so a `HistoryEvent::Link` is made from each record.
 pub fn walk(
     place: &Path,
     mut each: impl FnMut(HistoryEvent<'_>) -> Result<(), ReadError>,
 ) -> Result<CrawlFile, ReadError> {
     let store = SegmentStore::open(place);
-    let rounds = store.rounds().map_err(|error| fault(place, &error))?;
+    let rounds = store.rounds().map_err(|error| store_error(place, &error))?;
     for round in 1..=rounds.max(1) {
         if round > 1 {
             each(HistoryEvent::Round)?;
@@ -85,17 +86,18 @@ pub fn walk_round(
     each(HistoryEvent::Line { line: first.strip_suffix(b"\n").unwrap_or(&first) })?;
     let (mut stopped, mut outcomes, mut bytes_wire) = (None, OutcomeCounts::default(), 0);
     let read = store.read_items(|item| {
-        let told = match item {
+        let result = match item {
             SegmentItem::Graph(_) => Ok(()),
             SegmentItem::Note { host, note } => each(HistoryEvent::Note { host, note }),
-            SegmentItem::Line { line, origin } => tell(line, origin, &mut each, |record| {
+            SegmentItem::Line { line, origin } => emit_record(line, origin, &mut each, |record| {
                 if let Some(outcome) = record.outcome.filter(|_| record.is_page()) {
                     outcomes.add(outcome);
                 }
                 bytes_wire += record.bytes_wire.unwrap_or(0);
             }),
         };
-        told.map_err(|error| {
+        // The callback can only return an I/O error. The real one is stored in `stopped`.
+        result.map_err(|error| {
             stopped = Some(error);
             std::io::Error::other("stopped")
         })
@@ -103,9 +105,9 @@ pub fn walk_round(
     if let Some(error) = stopped {
         return Err(error);
     }
-    read.map_err(|error| fault(place, &error))?;
-    if let Some(end) = store.end().map_err(|error| fault(place, &error))? {
-        let end: CrawlEnd = serde_json::from_str(&end).map_err(|error| fault(place, &error))?;
+    read.map_err(|error| store_error(place, &error))?;
+    if let Some(end) = store.end().map_err(|error| store_error(place, &error))? {
+        let end: CrawlEnd = serde_json::from_str(&end).map_err(|error| store_error(place, &error))?;
         let reason = End::from_name(&end.reason).unwrap_or(End::Interrupted);
         let elapsed = std::time::Duration::try_from_secs_f64(end.seconds).unwrap_or_default();
         let last = run_lines::last(&outcomes, end.queued, bytes_wire, reason, elapsed, None, Vec::new());
@@ -114,15 +116,15 @@ pub fn walk_round(
     Ok(())
 }
 
-/// Calls `count` with the parsed record, and `each` with the events that the record stands for.
-fn tell(
+/// Calls `count` with the parsed record, and `each` with the events that are made from it.
+fn emit_record(
     line: &[u8],
     origin: Option<LinkOrigin>,
     each: &mut impl FnMut(HistoryEvent<'_>) -> Result<(), ReadError>,
     mut count: impl FnMut(&StoredRecord),
 ) -> Result<(), ReadError> {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
-    if line.starts_with(EXCLUDED) {
+    if line.starts_with(SKIP_RECORD_START) {
         return Ok(());
     }
     let record = StoredRecord::read(line)?;

@@ -11,15 +11,15 @@ use argiope_runtime::atomic_file::AtomicFile;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
-use super::{FAILED, print_error, standard_output};
+use super::{FAILED, FINDINGS, print_error, standard_output};
 use crate::audit::{Audit, AuditOptions, AuditedPage, CATALOGUE, Finding, Severity, catalogue};
 use crate::flags::config_file::UsageError;
 use crate::screen::wording;
 
-/// Exit code if there are findings that `--fail-on` names.
-const FOUND: u8 = 3;
-/// Pages that the text output lists per finding.
-const SHOWN: usize = 10;
+/// Pages per finding in the text format.
+const MAX_TEXT_PAGES: usize = 10;
+/// Pages per finding in the Markdown format.
+const MAX_MARKDOWN_PAGES: usize = 100;
 
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  argiope audit ./example.com.crawl\n  \
@@ -78,13 +78,13 @@ pub fn run(args: &AuditArgs) -> Result<ExitCode, UsageError> {
         for kind in CATALOGUE {
             let _ = writeln!(text, "{:<22} {:<8} {}. {} {}", kind.id, kind.severity, kind.title, kind.why, kind.fix);
         }
-        return Ok(write(args, &text));
+        return Ok(write_output(args, &text));
     }
     let directory = args.directory.as_deref().unwrap_or(Path::new("."));
-    // Formats for programs list all pages of a finding, formats for people only the first ones.
-    // To subtract a baseline, all pages are needed.
-    let is_excerpt = matches!(args.format, AuditFormat::Text | AuditFormat::Markdown);
-    let keep = if is_excerpt && args.baseline.is_none() { AuditOptions::default().keep } else { usize::MAX };
+    // Formats for programs list all pages of a finding, formats for people only the first ones. To subtract a baseline, all
+    // pages are needed in any format.
+    let lists_first_pages = matches!(args.format, AuditFormat::Text | AuditFormat::Markdown);
+    let keep = if lists_first_pages && args.baseline.is_none() { AuditOptions::default().keep } else { usize::MAX };
     let options = AuditOptions { slow: args.slow.0, keep };
     let mut audit = match Audit::of_directory(directory, &options) {
         Ok(audit) => audit,
@@ -98,7 +98,7 @@ pub fn run(args: &AuditArgs) -> Result<ExitCode, UsageError> {
         audit.unjudged.retain(|unjudged| unjudged.ids.iter().any(|id| args.only.iter().any(|only| only == id)));
     }
     if let Some(file) = &args.baseline {
-        let known = match baseline(file) {
+        let known = match read_baseline(file) {
             Ok(known) => known,
             Err(why) => return Err(UsageError(format!("--baseline: {why}"))),
         };
@@ -114,15 +114,16 @@ pub fn run(args: &AuditArgs) -> Result<ExitCode, UsageError> {
         AuditFormat::Csv => render_csv(&audit),
         AuditFormat::Markdown => render_markdown(&audit),
     };
-    let written = write(args, &text);
-    if written != ExitCode::SUCCESS || !fails(&audit, &args.fail_on) {
+    let written = write_output(args, &text);
+    if written != ExitCode::SUCCESS || !has_failing_finding(&audit, &args.fail_on) {
         return Ok(written);
     }
-    Ok(ExitCode::from(FOUND))
+    Ok(ExitCode::from(FINDINGS))
 }
 
-fn fails(audit: &Audit, fail_on: &[String]) -> bool {
-    let is_meant = |finding: &Finding| {
+/// Whether there is a finding that `--fail-on` names, by its id or its severity.
+fn has_failing_finding(audit: &Audit, fail_on: &[String]) -> bool {
+    let is_named = |finding: &Finding| {
         fail_on.iter().any(|id| match id.as_str() {
             "error" => finding.kind.severity == Severity::Error,
             "warning" => finding.kind.severity <= Severity::Warning,
@@ -130,10 +131,11 @@ fn fails(audit: &Audit, fail_on: &[String]) -> bool {
             id => id == finding.kind.id,
         })
     };
-    audit.findings.iter().any(is_meant)
+    audit.findings.iter().any(is_named)
 }
 
-fn write(args: &AuditArgs, text: &str) -> ExitCode {
+/// Writes the text to `--output` or standard output. Returns the exit code.
+fn write_output(args: &AuditArgs, text: &str) -> ExitCode {
     let written = match &args.output {
         None => standard_output::write(text.as_bytes()),
         Some(file) => AtomicFile::write(file, text),
@@ -149,7 +151,7 @@ fn write(args: &AuditArgs, text: &str) -> ExitCode {
 }
 
 /// The finding id and URL of every entry of an earlier audit.
-fn baseline(file: &std::path::Path) -> Result<HashSet<(String, String)>, String> {
+fn read_baseline(file: &Path) -> Result<HashSet<(String, String)>, String> {
     let name = file.display();
     let text = std::fs::read(file).map_err(|error| format!("{name} cannot be read: {error}"))?;
     let document: Value = serde_json::from_slice(&text).map_err(|error| format!("{name} is not JSON: {error}"))?;
@@ -212,11 +214,11 @@ fn render_text(audit: &Audit, directory: &str) -> String {
     for Finding { kind, total, pages } in &audit.findings {
         let _ = writeln!(text, "\n{} {} ({}): {}", kind.severity, kind.id, wording::count(*total), kind.title);
         let _ = writeln!(text, "  {} {}", kind.why, kind.fix);
-        for AuditedPage { url, detail } in pages.iter().take(SHOWN) {
+        for AuditedPage { url, detail } in pages.iter().take(MAX_TEXT_PAGES) {
             let gap = if detail.is_empty() { "" } else { "  " };
             let _ = writeln!(text, "    {}{gap}{}", visible(url), visible(detail));
         }
-        let hidden = total.saturating_sub(SHOWN as u64);
+        let hidden = total.saturating_sub(MAX_TEXT_PAGES as u64);
         if hidden > 0 {
             let all = format!("argiope audit {} --only {} --format csv", visible(directory), kind.id);
             let _ = writeln!(text, "    ... and {} more: {all}", wording::count(hidden));
@@ -235,15 +237,16 @@ fn render_csv(audit: &Audit) -> String {
     let mut text = "id,severity,url,detail\n".to_owned();
     for Finding { kind, pages, .. } in &audit.findings {
         for page in pages {
-            let _ = writeln!(text, "{},{},{},{}", kind.id, kind.severity, cell(&page.url), cell(&page.detail));
+            let _ = writeln!(text, "{},{},{},{}", kind.id, kind.severity, csv_cell(&page.url), csv_cell(&page.detail));
         }
     }
     text
 }
 
 /// A quoted CSV cell that spreadsheets do not evaluate as a formula.
-fn cell(text: &str) -> String {
+fn csv_cell(text: &str) -> String {
     let text = visible(text);
+    // After an apostrophe, spreadsheets take the cell as text.
     let guard = if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { "'" } else { "" };
     format!("\"{guard}{}\"", text.replace('"', "\"\""))
 }
@@ -253,10 +256,10 @@ fn render_markdown(audit: &Audit) -> String {
     for Finding { kind, total, pages } in &audit.findings {
         let _ = write!(text, "\n## {} ({} {}, {})\n\n", kind.title, wording::count(*total), kind.severity, kind.id);
         let _ = write!(text, "{} {}\n\n| page | detail |\n|---|---|\n", kind.why, kind.fix);
-        for page in pages.iter().take(100) {
-            let _ = writeln!(text, "| {} | {} |", markdown(&page.url), markdown(&page.detail));
+        for page in pages.iter().take(MAX_MARKDOWN_PAGES) {
+            let _ = writeln!(text, "| {} | {} |", escape_markdown(&page.url), escape_markdown(&page.detail));
         }
-        let hidden = total.saturating_sub(100);
+        let hidden = total.saturating_sub(MAX_MARKDOWN_PAGES as u64);
         if hidden > 0 {
             let _ = writeln!(text, "\n... and {} more", wording::count(hidden));
         }
@@ -271,7 +274,7 @@ fn render_markdown(audit: &Audit) -> String {
 }
 
 /// Text escaped so that Markdown shows it literally: no markup, no table borders, no HTML.
-fn markdown(text: &str) -> String {
+fn escape_markdown(text: &str) -> String {
     let mut shown = String::new();
     for c in visible(text).chars() {
         match c {
@@ -293,9 +296,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_from_the_web_becomes_markup_or_a_formula() {
-        assert_eq!(cell("=cmd|' /C calc'!A0"), "\"'=cmd|' /C calc'!A0\"");
-        assert_eq!(cell("a\"b"), "\"a\"\"b\"");
-        assert_eq!(markdown("<b>|[x](y)"), "&lt;b&gt;\\|\\[x\\](y)");
+    fn text_from_the_web_cannot_become_markup_or_a_formula() {
+        assert_eq!(csv_cell("=cmd|' /C calc'!A0"), "\"'=cmd|' /C calc'!A0\"");
+        assert_eq!(csv_cell("a\"b"), "\"a\"\"b\"");
+        assert_eq!(escape_markdown("<b>|[x](y)"), "&lt;b&gt;\\|\\[x\\](y)");
     }
 }

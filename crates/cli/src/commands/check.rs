@@ -27,11 +27,15 @@ use crate::flags::{EngineFlags, FetchFlags, PaceFlags, TrustFlags, one_of};
 /// Exit code: something is broken.
 const BROKEN: u8 = 3;
 /// Exit code: nothing could be checked.
-const NOTHING: u8 = 4;
-/// The file of patterns in the current folder.
+const NOTHING_CHECKED: u8 = 4;
+/// The file in the current folder with further patterns for `--ignore`.
 const IGNORE_FILE: &str = ".argiopeignore";
-/// A check that takes longer shows its progress.
-const QUIET_TIME: Duration = Duration::from_secs(2);
+/// Progress is shown after this time.
+const FIRST_PROGRESS: Duration = Duration::from_secs(2);
+/// Interval between updates of the progress on a terminal.
+const TERMINAL_INTERVAL: Duration = Duration::from_millis(200);
+/// Interval between lines of progress in a log.
+const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 #[derive(Args, Debug)]
 #[command(
@@ -117,14 +121,14 @@ pub struct CheckArgs {
     #[command(flatten)]
     pace: PaceFlags,
     #[command(flatten)]
-    exchange: FetchFlags,
+    fetch: FetchFlags,
     #[command(flatten)]
     trust: TrustFlags,
     #[command(flatten)]
     engine: EngineFlags,
 }
 
-/// The flags of `check -h`: those that only this command has.
+/// Hides from `check -h` the flags that `crawl` has too; `--help` shows all.
 fn show_own_flags(arg: clap::Arg) -> clap::Arg {
     const OWN: [&str; 16] = [
         "targets",
@@ -167,13 +171,13 @@ fn yes_or_no(text: &str) -> Result<bool, String> {
     }
 }
 
-/// What the arguments name.
+/// The arguments by kind.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct CheckTargets {
     sites: Vec<String>,
     paths: Vec<PathBuf>,
-    /// A list of URLs comes from standard input.
-    list: bool,
+    /// Whether a list of URLs is read from standard input.
+    reads_list: bool,
 }
 
 /// Checks the targets and writes the findings.
@@ -209,9 +213,10 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, UsageError> {
         return Ok(ExitCode::from(FAILED));
     }
     report.summary.milliseconds = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-    Ok(conclude(args, &report))
+    Ok(write_report(args, &report))
 }
 
+/// Reads folders and files, crawls sites, then requests the external URLs of both.
 fn check(
     targets: &CheckTargets,
     config: Config,
@@ -225,7 +230,7 @@ fn check(
     };
     let remote = folders.as_ref().map(FolderCheck::remote_targets).unwrap_or_default();
     let mut report = CheckReport::default();
-    if targets.sites.is_empty() && !targets.list && remote.is_empty() {
+    if targets.sites.is_empty() && !targets.reads_list && remote.is_empty() {
         // No network request is needed.
         if let Some(folders) = folders {
             report.merge(folders.finish(&Default::default()));
@@ -236,7 +241,7 @@ fn check(
         warn_insecure();
     }
     let mut web = WebCheck::new(config, options.clone(), Arc::clone(progress)).map_err(Error::system)?;
-    if targets.list {
+    if targets.reads_list {
         let mut list = Vec::new();
         std::io::stdin().lock().read_to_end(&mut list).map_err(Error::system)?;
         web.add_list(&String::from_utf8_lossy(&list)).map_err(Error::system)?;
@@ -253,7 +258,7 @@ fn check(
     Ok(report)
 }
 
-/// The settings of the crawler.
+/// The settings of the crawler, for sites and for external URLs.
 fn config(args: &CheckArgs, targets: &CheckTargets) -> Result<Config, UsageError> {
     let mut config = Config {
         roots: targets.sites.clone(),
@@ -268,7 +273,7 @@ fn config(args: &CheckArgs, targets: &CheckTargets) -> Result<Config, UsageError
         ..Config::default()
     };
     args.pace.apply_to(&mut config);
-    args.exchange.apply_to(&mut config)?;
+    args.fetch.apply_to(&mut config)?;
     args.trust.apply_to(&mut config);
     args.engine.apply_to(&mut config);
     if let Some(directory) = &args.directory {
@@ -290,7 +295,7 @@ impl CheckTargets {
         for target in targets {
             let path = PathBuf::from(target);
             if target == LIST_NAME {
-                sorted.list = true;
+                sorted.reads_list = true;
             } else if target.contains("://") {
                 sorted.sites.push(target.clone());
             } else if path.exists() {
@@ -306,7 +311,7 @@ impl CheckTargets {
     }
 }
 
-/// Whether a target that is not a file is meant as a host: `example.com/docs`, but not `./docs` or `READMEE.md`.
+/// Whether a target that is not an existing file names a host: `example.com/docs` does, `./docs` and `READMEE.md` do not.
 fn is_host(target: &str) -> bool {
     let host = target.split('/').next().unwrap_or("");
     let name = host.split(':').next().unwrap_or("");
@@ -323,7 +328,7 @@ fn options(args: &CheckArgs) -> Result<CheckOptions, UsageError> {
         patterns.extend(more.map_err(|error| UsageError(format!("{IGNORE_FILE} cannot be read: {error}")))?);
     }
     let ignore = RegexSet::new(&patterns)
-        .map_err(|error| UsageError(visible(&ignore_fault(&patterns, args.ignore.len(), &error)).into_owned()))?;
+        .map_err(|error| UsageError(visible(&ignore_error(&patterns, args.ignore.len(), &error)).into_owned()))?;
     let base_url = match &args.base_url {
         None => None,
         Some(text) => Some(
@@ -346,19 +351,19 @@ fn options(args: &CheckArgs) -> Result<CheckOptions, UsageError> {
     })
 }
 
-/// Names the pattern that cannot be parsed and where it comes from: the first `given` patterns are flags, the others
-/// are lines of the file.
-fn ignore_fault(patterns: &[String], given: usize, all: &regex::Error) -> String {
+/// A message that names the pattern that cannot be parsed, and where it comes from: the first `flag_count` patterns are
+/// flags, the others are lines of the file. `set_error` is the error of the whole set.
+fn ignore_error(patterns: &[String], flag_count: usize, set_error: &regex::Error) -> String {
     let faulty = patterns.iter().enumerate().find_map(|(at, pattern)| Some((at, pattern, Regex::new(pattern).err()?)));
-    let Some((at, pattern, error)) = faulty else { return format!("--ignore: {all}") };
-    let place = if at < given { "--ignore" } else { IGNORE_FILE };
+    let Some((at, pattern, error)) = faulty else { return format!("--ignore: {set_error}") };
+    let place = if at < flag_count { "--ignore" } else { IGNORE_FILE };
     let error = error.to_string();
     let cause = error.lines().last().unwrap_or_default().trim_start_matches("error: ");
     format!("{place}: {pattern:?} is not a regular expression: {cause}")
 }
 
 /// Writes the report and returns the exit code.
-fn conclude(args: &CheckArgs, report: &CheckReport) -> ExitCode {
+fn write_report(args: &CheckArgs, report: &CheckReport) -> ExitCode {
     let summary = output::summary_line(&report.summary);
     if !args.quiet {
         for note in &report.notes {
@@ -366,8 +371,8 @@ fn conclude(args: &CheckArgs, report: &CheckReport) -> ExitCode {
         }
     }
     let written = match &args.output {
-        None => standard_output::write(&rendered(args, report)),
-        Some(file) => AtomicFile::write(file, rendered(args, report)),
+        None => standard_output::write(&render(args, report)),
+        Some(file) => AtomicFile::write(file, render(args, report)),
     };
     match written {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => return ExitCode::SUCCESS,
@@ -378,21 +383,21 @@ fn conclude(args: &CheckArgs, report: &CheckReport) -> ExitCode {
         }
         Ok(()) => {}
     }
-    let is_in_output = args.format == CheckFormat::Text && args.output.is_none();
-    if !args.quiet && !is_in_output {
+    let has_summary = args.format == CheckFormat::Text && args.output.is_none();
+    if !args.quiet && !has_summary {
         let _ = writeln!(std::io::stderr(), "{summary}");
     }
     if report.is_broken() {
         ExitCode::from(BROKEN)
     } else if report.summary.pages == 0 {
         print_error("nothing could be checked: no page was read");
-        ExitCode::from(NOTHING)
+        ExitCode::from(NOTHING_CHECKED)
     } else {
         ExitCode::SUCCESS
     }
 }
 
-fn rendered(args: &CheckArgs, report: &CheckReport) -> Vec<u8> {
+fn render(args: &CheckArgs, report: &CheckReport) -> Vec<u8> {
     let mut out = Vec::new();
     match args.format {
         CheckFormat::Text => {
@@ -417,7 +422,7 @@ fn write_json(out: &mut Vec<u8>, value: &impl serde::Serialize) {
     out.push(b'\n');
 }
 
-/// Shows how far a check is, on a terminal in one line that is overwritten.
+/// Shows how far a check is. On a terminal, one line is overwritten; in a log, lines are added.
 struct ProgressDisplay {
     stop: Sender<()>,
     thread: Option<JoinHandle<()>>,
@@ -428,7 +433,7 @@ impl ProgressDisplay {
         let (stop, stopped) = channel();
         let show = move || {
             let is_terminal = std::io::stderr().is_terminal();
-            let mut pause = QUIET_TIME;
+            let mut pause = FIRST_PROGRESS;
             let mut is_shown = false;
             while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
                 let (done, total) = (progress.done(), progress.total());
@@ -438,7 +443,7 @@ impl ProgressDisplay {
                     false => writeln!(std::io::stderr(), "{line}"),
                 };
                 is_shown = true;
-                pause = if is_terminal { Duration::from_millis(200) } else { Duration::from_secs(10) };
+                pause = if is_terminal { TERMINAL_INTERVAL } else { LOG_INTERVAL };
             }
             if is_shown && is_terminal {
                 let _ = write!(std::io::stderr(), "\r\x1b[K");
@@ -451,7 +456,7 @@ impl ProgressDisplay {
 
 impl Drop for ProgressDisplay {
     fn drop(&mut self) {
-        // Ignored: the thread has ended already.
+        // An error means that the thread has ended already.
         let _ = self.stop.send(());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -464,11 +469,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn targets_are_sites_files_or_a_list() {
+    fn a_target_is_a_site_a_path_or_the_list() {
         let of = |targets: &[&str]| CheckTargets::of(&targets.iter().map(ToString::to_string).collect::<Vec<_>>());
         let found = of(&["https://h.example/", "example.com/docs", "localhost:8080", "-", "src"]).expect("targets");
         assert_eq!(found.sites, ["https://h.example/", "example.com/docs", "localhost:8080"]);
-        assert_eq!((found.paths, found.list), (vec![PathBuf::from("src")], true));
+        assert_eq!((found.paths, found.reads_list), (vec![PathBuf::from("src")], true));
         for missing in ["READMEE.md", "./public", "docss", "/no/such/folder", "docss/"] {
             assert!(of(&[missing]).is_err(), "{missing}");
         }

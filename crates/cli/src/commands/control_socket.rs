@@ -1,6 +1,6 @@
 //! The Unix socket in a crawl directory, through which `argiope ctl` and `argiope serve` reach the running crawl.
 //!
-//! A client sends one JSON object on a line and receives one. Only the user who runs the crawl can connect: the socket
+//! A client sends one line with a JSON object and receives one. Only the user who runs the crawl can connect: the socket
 //! has mode 0600 before it is renamed into place.
 
 use std::fs::{DirBuilder, File, Permissions};
@@ -21,9 +21,9 @@ use serde::{Deserialize, Serialize};
 const MAX_REQUEST: u64 = 64 << 10;
 /// Maximum bytes of a response.
 const MAX_RESPONSE: u64 = 16 << 20;
-/// Timeout of one request, so that a silent client does not block the others.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// Longest path that fits into a socket address.
+/// Timeout of reads and writes. Requests are served one after the other, so a silent client would block the others.
+const IO_TIMEOUT: Duration = Duration::from_secs(5);
+/// Longest path that is used as a socket address. The system allows 107 bytes.
 const MAX_PATH: usize = 100;
 
 /// A request from a client.
@@ -55,21 +55,21 @@ impl ControlSocket {
     pub fn serve(directory: &Path, source: Arc<dyn CrawlSource>) -> io::Result<Self> {
         // Removes the leftovers of a killed process. Safe because this process holds the directory's lock.
         remove(directory);
-        let making = directory.join(SOCKET_FOLDER);
-        DirBuilder::new().mode(0o700).create(&making)?;
-        let made = bind(&making.join(SOCKET)).and_then(|listener| {
+        let private_folder = directory.join(SOCKET_FOLDER);
+        DirBuilder::new().mode(0o700).create(&private_folder)?;
+        let bound = bind(&private_folder.join(SOCKET)).and_then(|listener| {
             // The folder has mode 0700, so no other user can connect before the mode of the socket is set.
-            std::fs::set_permissions(making.join(SOCKET), Permissions::from_mode(0o600))?;
-            std::fs::rename(making.join(SOCKET), directory.join(SOCKET))?;
+            std::fs::set_permissions(private_folder.join(SOCKET), Permissions::from_mode(0o600))?;
+            std::fs::rename(private_folder.join(SOCKET), directory.join(SOCKET))?;
             Ok(listener)
         });
-        let _ = std::fs::remove_dir(&making);
-        let listener = made?;
+        let _ = std::fs::remove_dir(&private_folder);
+        let listener = bound?;
         let socket = Self(directory.to_owned());
         std::thread::Builder::new().name("control".into()).spawn(move || {
             for stream in listener.incoming().flatten() {
-                // Ignored: the client has disconnected.
-                let _ = answer(stream, &*source);
+                // An error means that the client has disconnected or is silent.
+                let _ = serve_client(stream, &*source);
             }
         })?;
         Ok(socket)
@@ -82,14 +82,15 @@ impl Drop for ControlSocket {
     }
 }
 
-/// Removes the socket if it exists.
+/// Removes the socket, and the folder in which it is created, if they exist.
 fn remove(directory: &Path) {
     let _ = std::fs::remove_file(directory.join(SOCKET));
     let _ = std::fs::remove_file(directory.join(SOCKET_FOLDER).join(SOCKET));
     let _ = std::fs::remove_dir(directory.join(SOCKET_FOLDER));
 }
 
-/// Calls `use_path` with a path that fits into a socket address. A longer path goes through a descriptor of its folder.
+/// Calls `use_path` with `path`, or, if it is too long for a socket address, with a short path to the same file through
+/// the file descriptor of its folder.
 fn with_short_path<T>(path: &Path, use_path: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
     if path.as_os_str().len() <= MAX_PATH {
         return use_path(path);
@@ -103,9 +104,10 @@ fn bind(path: &Path) -> io::Result<UnixListener> {
     with_short_path(path, |path| UnixListener::bind(path))
 }
 
-fn answer(mut stream: UnixStream, source: &dyn CrawlSource) -> io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+/// Reads one request and sends the response.
+fn serve_client(mut stream: UnixStream, source: &dyn CrawlSource) -> io::Result<()> {
+    stream.set_read_timeout(Some(IO_TIMEOUT))?;
+    stream.set_write_timeout(Some(IO_TIMEOUT))?;
     let mut line = String::new();
     BufReader::new((&stream).take(MAX_REQUEST)).read_line(&mut line)?;
     let response = match serde_json::from_str(&line) {
@@ -125,14 +127,14 @@ fn answer(mut stream: UnixStream, source: &dyn CrawlSource) -> io::Result<()> {
 }
 
 /// Sends a request to the crawl that runs in a directory. The error is a message for the user.
-pub fn ask(directory: &Path, request: &ControlRequest) -> Result<ControlResponse, String> {
-    let failed = |error: &io::Error| match error.kind() {
+pub fn request(directory: &Path, request: &ControlRequest) -> Result<ControlResponse, String> {
+    let describe = |error: &io::Error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
             format!("no crawl is running in {}", directory.display())
         }
         _ => format!("the crawl in {} cannot be reached: {error}", directory.display()),
     };
-    let response = exchange(directory, request).map_err(|error| failed(&error))?;
+    let response = exchange(directory, request).map_err(|error| describe(&error))?;
     match response.error {
         Some(error) => Err(error),
         None => Ok(response),
@@ -141,8 +143,9 @@ pub fn ask(directory: &Path, request: &ControlRequest) -> Result<ControlResponse
 
 fn exchange(directory: &Path, request: &ControlRequest) -> io::Result<ControlResponse> {
     let mut stream = with_short_path(&directory.join(SOCKET), |path| UnixStream::connect(path))?;
-    stream.set_read_timeout(Some(2 * PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    // Longer than the crawl waits for a silent client before this one.
+    stream.set_read_timeout(Some(2 * IO_TIMEOUT))?;
+    stream.set_write_timeout(Some(IO_TIMEOUT))?;
     let mut text = serde_json::to_vec(request)?;
     text.push(b'\n');
     stream.write_all(&text)?;
@@ -158,9 +161,9 @@ mod tests {
     use super::*;
 
     #[derive(Default)]
-    struct Source(Mutex<Vec<Control>>);
+    struct TestSource(Mutex<Vec<Control>>);
 
-    impl CrawlSource for Source {
+    impl CrawlSource for TestSource {
         fn status(&self) -> Option<Status> {
             Some(Status { queued: 7, ..Status::default() })
         }
@@ -179,30 +182,31 @@ mod tests {
         }
     }
 
-    fn serves_in(directory: &Path) {
-        let source = Arc::new(Source::default());
+    /// Sends requests to a control socket in the directory, and checks that dropping it removes all files.
+    fn check_socket_in(directory: &Path) {
+        let source = Arc::new(TestSource::default());
         let socket = ControlSocket::serve(directory, Arc::clone(&source) as Arc<dyn CrawlSource>).unwrap();
         let mode = std::fs::metadata(directory.join(SOCKET)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
-        assert_eq!(ask(directory, &ControlRequest::Status).unwrap().status.unwrap().queued, 7);
-        ask(directory, &ControlRequest::Control(Control::Pause)).unwrap();
+        assert_eq!(request(directory, &ControlRequest::Status).unwrap().status.unwrap().queued, 7);
+        request(directory, &ControlRequest::Control(Control::Pause)).unwrap();
         assert_eq!(*source.0.lock().unwrap(), [Control::Pause]);
         drop(socket);
-        assert!(ask(directory, &ControlRequest::Status).unwrap_err().contains("no crawl is running"));
+        assert!(request(directory, &ControlRequest::Status).unwrap_err().contains("no crawl is running"));
         assert_eq!(std::fs::read_dir(directory).unwrap().count(), 0);
     }
 
     #[test]
-    fn a_crawl_is_asked_through_its_socket() {
-        serves_in(tempfile::tempdir().unwrap().path());
+    fn a_crawl_responds_on_its_socket() {
+        check_socket_in(tempfile::tempdir().unwrap().path());
     }
 
     #[test]
-    fn a_path_longer_than_a_socket_address_works() {
+    fn a_directory_path_longer_than_a_socket_address_works() {
         let folder = tempfile::tempdir().unwrap();
         let deep = folder.path().join("d".repeat(120)).join("e".repeat(120));
         std::fs::create_dir_all(&deep).unwrap();
-        serves_in(&deep);
+        check_socket_in(&deep);
     }
 
     #[test]
@@ -210,18 +214,18 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         drop(UnixListener::bind(folder.path().join(SOCKET)).unwrap());
         std::fs::create_dir(folder.path().join(SOCKET_FOLDER)).unwrap();
-        assert!(ask(folder.path(), &ControlRequest::Status).unwrap_err().contains("no crawl is running"));
-        serves_in(folder.path());
+        assert!(request(folder.path(), &ControlRequest::Status).unwrap_err().contains("no crawl is running"));
+        check_socket_in(folder.path());
     }
 
     #[test]
-    fn a_malformed_request_is_answered_with_an_error() {
+    fn the_response_to_a_malformed_request_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
-        let _socket = ControlSocket::serve(folder.path(), Arc::new(Source::default())).unwrap();
+        let _socket = ControlSocket::serve(folder.path(), Arc::new(TestSource::default())).unwrap();
         let mut stream = UnixStream::connect(folder.path().join(SOCKET)).unwrap();
         stream.write_all(b"GET / HTTP/1.1\n").unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        assert!(answer.contains("cannot be read"), "{answer}");
+        let mut response = String::new();
+        stream.read_to_string(&mut response).unwrap();
+        assert!(response.contains("cannot be read"), "{response}");
     }
 }

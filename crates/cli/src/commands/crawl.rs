@@ -1,4 +1,4 @@
-//! `argiope crawl`: a crawl from the command line to the exit code.
+//! `argiope crawl`: opens the crawl directory, runs the crawl, prints the report and returns the exit code.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -38,20 +38,20 @@ pub fn run(settings: &CommandSettings) -> Result<ExitCode, UsageError> {
     let rules = settings.rules()?;
     let config = &settings.crawl;
     let directory = directory::directory_path(config, &rules);
-    let is_stream = |path: &Option<PathBuf>| path.as_deref() == Some(Path::new("-"));
-    if is_stream(&config.csv) && is_stream(&config.jsonl) {
+    let is_stdout = |path: &Option<PathBuf>| path.as_deref() == Some(Path::new("-"));
+    if is_stdout(&config.csv) && is_stdout(&config.jsonl) {
         return Err(UsageError("--csv and --jsonl cannot both write to standard output".to_owned()));
     }
     if let Some(csv) = config.csv.as_deref().filter(|csv| *csv != Path::new("-")) {
-        // It is written at the end: a mistake in its name must show before the crawl.
+        // The file is written after the crawl. Check its folder now, so that a wrong path is reported before the crawl.
         let folder = csv.parent().filter(|folder| !folder.as_os_str().is_empty());
         if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
             return Err(UsageError(format!("--csv {}: there is no folder {}", csv.display(), folder.display())));
         }
     }
-    let code = match in_directory(settings, rules) {
+    let code = match crawl_in_directory(settings, rules) {
         Ok(code) => code,
-        Err(error) => return Ok(refuse(settings.messages, &error)),
+        Err(error) => return Ok(fail_with(settings.messages, &error)),
     };
     let Some(output) = config.csv.clone() else { return Ok(code) };
     let extraction = content_reader::extraction(&config.extract, config.extract_file.as_deref());
@@ -67,7 +67,8 @@ pub fn run(settings: &CommandSettings) -> Result<ExitCode, UsageError> {
     Ok(if exported == ExitCode::SUCCESS { code } else { exported })
 }
 
-fn in_directory(settings: &CommandSettings, rules: Rules) -> Result<ExitCode, Error> {
+/// Opens the crawl directory and crawls in it, or reports that the crawl is finished.
+fn crawl_in_directory(settings: &CommandSettings, rules: Rules) -> Result<ExitCode, Error> {
     let CommandSettings { crawl: config, messages } = settings;
     let messages = *messages;
     let path = directory::directory_path(config, &rules);
@@ -77,40 +78,40 @@ fn in_directory(settings: &CommandSettings, rules: Rules) -> Result<ExitCode, Er
         (Directory::open(&path, &rules, config)?, Vec::new())
     };
     for name in removed {
-        say(messages, &format!("removed {}", path.join(name).display()));
+        print_line(messages, &format!("removed {}", path.join(name).display()));
     }
     for note in &directory.notes {
-        tell(messages, "note", &format!("{}: {note}", path.display()));
+        print_message(messages, "note", &format!("{}: {note}", path.display()));
     }
     let counts = directory.counts();
-    let finished = directory.is_finished();
-    if finished && !config.recrawl {
+    let is_finished = directory.is_finished();
+    if is_finished && !config.recrawl {
         // Exit codes describe the state of the crawl directory, not of this run.
         let report = match CrawlReport::from_directory(&path) {
             Ok(report) => report,
             Err(fault) => return Ok(fail(messages, &fault.to_string())),
         };
-        let failed = if report.root_answered { 0 } else { directory.requeue_failed_roots()? };
-        if failed == 0 {
+        let requeued = if report.root_answered { 0 } else { directory.requeue_failed_roots()? };
+        if requeued == 0 {
             let settled = wording::plural(counts.settled, "URL");
             let hint = "use --recrawl to check for changes, or --fresh to start over";
-            say(messages, &format!("{}: this crawl is finished, with {settled}; {hint}", path.display()));
+            print_line(messages, &format!("{}: this crawl is finished, with {settled}; {hint}", path.display()));
             if directory.has_changes {
                 directory.commit()?;
             }
             return Ok(state_code(messages, &report));
         }
-        let roots = wording::plural(failed, "failed root");
-        say(messages, &format!("{}: this crawl is finished; {roots} queued again", path.display()));
-    } else if finished {
+        let roots = wording::plural(requeued, "failed root");
+        print_line(messages, &format!("{}: this crawl is finished; {roots} queued again", path.display()));
+    } else if is_finished {
         let urls = wording::plural(directory.begin_round()?, "URL");
-        say(messages, &format!("{}: recrawling {urls}", path.display()));
+        print_line(messages, &format!("{}: recrawling {urls}", path.display()));
     } else if directory.resumed {
         let (settled, queued) = (wording::plural(counts.settled, "URL"), wording::count(counts.queued));
-        say(messages, &format!("{}: resuming, {settled} finished, {queued} queued", path.display()));
+        print_line(messages, &format!("{}: resuming, {settled} finished, {queued} queued", path.display()));
     }
-    // A regular file belongs to the crawl directory and is truncated to the last commit on resume. Standard output, devices
-    // and pipes cannot be truncated.
+    // A regular file is written by the writer thread and truncated to the last commit on resume. Standard output, devices
+    // and pipes cannot be truncated, so they get only records that are durable.
     let (output, jsonl) = match config.jsonl.as_deref() {
         None => (None, None),
         Some(jsonl) if RecordStream::is_stream(jsonl) => match RecordStream::open(jsonl) {
@@ -119,11 +120,13 @@ fn in_directory(settings: &CommandSettings, rules: Rules) -> Result<ExitCode, Er
         },
         Some(jsonl) => (None, Some(directory.take_output(jsonl)?)),
     };
-    let earlier = if finished && config.recrawl { 0 } else { counts.settled };
+    // At this point, a finished crawl begins a new round, or its failed roots are queued again. The report of a new round
+    // does not include earlier rounds.
+    let settled_before = if is_finished && config.recrawl { 0 } else { counts.settled };
     let clock = Clock::start();
     let first_line = first_line(settings, &clock);
     let (frontier, target) = directory.into_parts(jsonl, first_line)?;
-    let started = Box::new(|_: &KeeperHandle| ());
+    let on_start = Box::new(|_: &KeeperHandle| ());
     crawl(
         settings,
         rules,
@@ -132,11 +135,11 @@ fn in_directory(settings: &CommandSettings, rules: Rules) -> Result<ExitCode, Er
             frontier,
             target,
             output,
-            report: Some(&path),
-            earlier,
+            directory: Some(&path),
+            settled_before,
             is_shared: false,
             fleet: SharedFleet::default(),
-            started,
+            on_start,
         },
     )
 }
@@ -145,21 +148,21 @@ fn in_directory(settings: &CommandSettings, rules: Rules) -> Result<ExitCode, Er
 pub(super) struct CrawlParts<'a, F> {
     pub frontier: F,
     pub target: OutputTarget,
-    /// Where records are printed after they are durable.
+    /// Receives records after they are durable, if `--jsonl` does not name a regular file.
     pub output: Option<RecordStream>,
-    /// The crawl directory, which also receives the report.
-    pub report: Option<&'a Path>,
-    /// URLs that earlier runs have finished.
-    pub earlier: u64,
-    /// Whether other processes work on the same crawl. Then no single process knows which roots answered.
+    /// The crawl directory, which also receives the report. `None` for a crawl in memory or in a fleet.
+    pub directory: Option<&'a Path>,
+    /// URLs that earlier runs of this round have finished.
+    pub settled_before: u64,
+    /// Whether other processes work on the same crawl. Then a single process cannot tell whether a root gave a page.
     pub is_shared: bool,
-    /// The state of those processes, once it is known.
+    /// The state of the fleet, for the live view and the dashboard.
     pub fleet: SharedFleet,
-    /// Called when the crawl has started.
-    pub started: Box<dyn FnOnce(&KeeperHandle) + 'a>,
+    /// Called when the keeper thread has started.
+    pub on_start: Box<dyn FnOnce(&KeeperHandle) + 'a>,
 }
 
-/// Above this number of URLs from earlier runs, the final report covers only this run: reading all records again would
+/// If earlier runs finished more URLs than this, the final report covers only this run: reading all records again would
 /// take too long.
 const MAX_REREAD: u64 = 100_000;
 
@@ -168,27 +171,27 @@ pub(super) fn first_line(settings: &CommandSettings, clock: &Clock) -> Vec<u8> {
     run_lines::first(settings, &argiope_runtime::keeper_thread::wall_clock(clock).text(argiope_core::Time::ZERO))
 }
 
-/// Runs a crawl to its end, with live view, signals, dashboard and control socket. Then prints the report and returns
-/// the exit code.
+/// Runs a crawl to its end, with live view, signal handling, dashboard and control socket. Then prints the report and
+/// returns the exit code.
 pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
     settings: &CommandSettings,
     rules: Rules,
     clock: Clock,
-    places: CrawlParts<'_, F>,
+    parts: CrawlParts<'_, F>,
 ) -> Result<ExitCode, Error> {
     let CommandSettings { crawl: config, messages } = settings;
     let messages = *messages;
-    let CrawlParts { frontier, target, output, report: folder, earlier, is_shared, fleet, started: on_start } = places;
+    let CrawlParts { frontier, target, output, directory, settled_before, is_shared, fleet, on_start } = parts;
     let reader = rules.bodies.reader.clone();
     let rules = Arc::new(rules);
     if config.insecure {
         // A security warning: printed even with --quiet.
         let _ = writeln!(std::io::stderr(), "{}", format_message(messages, "WARNING", INSECURE));
     }
-    let handle = CrawlControl::new(folder.map(Path::to_owned), fleet);
-    let status_or_last = handle.clone();
+    let handle = CrawlControl::new(directory.map(Path::to_owned), fleet);
+    let status_source = handle.clone();
     let view = View::choose(!messages.quiet && !messages.no_progress, messages.log_json);
-    let live = match LiveView::start(view, move || status_or_last.status_or_last()) {
+    let live = match LiveView::start(view, move || status_source.status_or_last()) {
         Ok(live) => Arc::new(live),
         Err(error) => return Ok(fail(messages, &format!("the live view could not be started: {error}"))),
     };
@@ -196,7 +199,7 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
         Ok(signals) => signals,
         Err(error) => return Ok(fail(messages, &format!("signals could not be watched: {error}"))),
     };
-    let name = folder.map_or_else(|| "practice web".to_owned(), report::name_of);
+    let name = directory.map_or_else(|| "practice web".to_owned(), report::crawl_name);
     let server = match config.serve {
         None => None,
         Some(address) => {
@@ -217,7 +220,8 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
     let stop = handle.clone();
     let verbosity = Verbosity { pages: messages.verbose > 0, skips: messages.verbose > 1, json: messages.log_json };
     let reporter =
-        VisitReporter::new(Arc::clone(&rules), output, verbosity, Arc::clone(&live), folder.is_none(), move || {
+        // Without a directory there is no link graph, so the reporter collects the links.
+        VisitReporter::new(Arc::clone(&rules), output, verbosity, Arc::clone(&live), directory.is_none(), move || {
             stop.send(KeeperMessage::Leave);
         });
     let reporter = Arc::new(Mutex::new(Some(reporter)));
@@ -230,37 +234,37 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
         target,
         open: false,
     });
-    let keeping = started?;
-    handle.set(&keeping);
-    on_start(&keeping);
-    let (draining, weak) = (handle.clone(), Arc::downgrade(&live));
-    let (quiet, json, resumes) = (messages.quiet, messages.log_json, folder.is_some());
+    let keeper = started?;
+    handle.connect(&keeper);
+    on_start(&keeper);
+    let (drained, weak_live) = (handle.clone(), Arc::downgrade(&live));
+    let (quiet, json, is_resumable) = (messages.quiet, messages.log_json, directory.is_some());
     let drain = move || {
-        if let Some(live) = weak.upgrade().filter(|_| !quiet) {
-            let line = drain_line(draining.in_flight(), resumes);
+        if let Some(live) = weak_live.upgrade().filter(|_| !quiet) {
+            let line = drain_line(drained.in_flight(), is_resumable);
             live.say(if json { json_log::message("note", &line) } else { line });
         }
         // An error means that the crawl has ended.
-        let _ = draining.send(KeeperMessage::Stop(End::Interrupted));
+        let _ = drained.send(KeeperMessage::Stop(End::Interrupted));
     };
-    let (status_or_last, weak, tone) = (handle.clone(), Arc::downgrade(&live), messages.log_json);
-    let say_status = move || {
-        if let Some(live) = weak.upgrade() {
-            let status = status_or_last.status_or_last();
-            live.say(if tone { json_log::progress(&status) } else { view::plain(&status) });
+    let (status_source, weak_live) = (handle.clone(), Arc::downgrade(&live));
+    let print_status = move || {
+        if let Some(live) = weak_live.upgrade() {
+            let status = status_source.status_or_last();
+            live.say(if json { json_log::progress(&status) } else { view::plain(&status) });
         }
     };
-    // Started after the crawl so that the first request does not wait for the thread.
-    let interrupt = match Interrupt::watch(signals, drain, say_status) {
+    // Started after the crawl, so that the first request does not wait for this thread to start.
+    let interrupt = match Interrupt::watch(signals, drain, print_status) {
         Ok(interrupt) => interrupt,
         Err(error) => return Ok(fail(messages, &format!("signals could not be watched: {error}"))),
     };
-    let control = folder.map(|folder| ControlSocket::serve(folder, Arc::new(handle.clone())));
+    let control = directory.map(|directory| ControlSocket::serve(directory, Arc::new(handle.clone())));
     if let Some(Err(error)) = &control {
-        // Some file systems have no sockets. The crawl works without being controlled.
+        // Some file systems do not support sockets. The crawl continues without one.
         live.say(format_message(messages, "note", &format!("argiope ctl cannot reach this crawl: {error}")));
     }
-    let ended = keeping.join();
+    let ended = keeper.join();
     drop(control);
     drop(server);
     let reporter = reporter.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -285,74 +289,75 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
     if let Some(counts) = summary.changes {
         report.changes.get_or_insert_default().counts = counts;
     }
-    // If earlier runs are not too large, the directory is read again, so that the report covers them too. The exit code
-    // describes the directory, so it is also read again if this run alone does not determine the code. Everything is
-    // committed at this point, and no other process holds the directory.
-    let is_undecided = !report.root_answered || (messages.fail_on == Some(FailOn::Broken) && report.broken_total == 0);
-    let is_read_again = earlier > 0 && (earlier <= MAX_REREAD || is_undecided);
-    let whole = folder.filter(|_| is_read_again).map(CrawlReport::from_directory);
-    let is_whole = earlier == 0 || matches!(whole, Some(Ok(_)));
+    // `report` covers this run. If earlier runs are not too large, the whole directory is read for a report that covers
+    // them too. The exit code describes the whole directory. So a large directory is read as well if this run alone does
+    // not determine the code. Everything is committed at this point, and no other process has locked the directory.
+    let is_code_open = !report.root_answered || (messages.fail_on == Some(FailOn::Broken) && report.broken_total == 0);
+    let should_reread = settled_before > 0 && (settled_before <= MAX_REREAD || is_code_open);
+    let whole = directory.filter(|_| should_reread).map(CrawlReport::from_directory);
+    let is_whole = settled_before == 0 || matches!(whole, Some(Ok(_)));
     if let Some(Ok(whole)) = whole {
         report = whole;
-    } else if let Some(folder) = folder {
-        // Ignored: the report still names the page on which each broken link was found.
-        let _ = report.name_referrers(folder);
+    } else if let Some(directory) = directory {
+        // Ignored: without the other referrers, the report still names the page on which each broken link was found.
+        let _ = report.name_referrers(directory);
     }
     if let Ok(live) = Arc::try_unwrap(live) {
         live.stop();
     }
     let mut text = report::render(&report, messages.verbose > 1);
     text += &never_matched(&reader.map(|reader| reader.counts()).unwrap_or_default());
-    if let Some(folder) = folder.filter(|_| !is_whole) {
-        let folder = escape::visible(&folder.display().to_string()).into_owned();
+    if let Some(directory) = directory.filter(|_| !is_whole) {
+        let directory = escape::visible(&directory.display().to_string()).into_owned();
         text += &format!(
-            "\nThis report covers this run only; earlier runs finished {}. For the whole crawl: argiope report {folder}\n",
-            wording::plural(earlier, "URL")
+            "\nThis report covers this run only; earlier runs finished {}. For the whole crawl: argiope report {directory}\n",
+            wording::plural(settled_before, "URL")
         );
     }
-    if let Some(folder) = folder {
-        text += &report::next_steps(&report, folder);
+    if let Some(directory) = directory {
+        text += &report::next_steps(&report, directory);
     }
-    if !messages.quiet && printed != Err(RecordStreamFault::ReaderLeft) {
-        let said = if messages.log_json { json_log::summary(&report) + "\n" } else { text.clone() };
+    if !messages.quiet && printed != Err(RecordStreamFault::PipeClosed) {
+        let printed_text = if messages.log_json { json_log::summary(&report) + "\n" } else { text.clone() };
         // Ignored: if standard error is closed, the message has no reader.
-        let _ = write!(std::io::stderr(), "{said}");
+        let _ = write!(std::io::stderr(), "{printed_text}");
     }
-    if let Some(folder) = folder
-        && let Err(error) = AtomicFile::write_own(&folder.join(argiope_store::disk::REPORT), &text)
+    if let Some(directory) = directory
+        && let Err(error) = AtomicFile::write_own(&directory.join(argiope_store::disk::REPORT), &text)
     {
-        return Ok(fail(messages, &format!("the report cannot be written to {}: {error}", folder.display())));
+        return Ok(fail(messages, &format!("the report cannot be written to {}: {error}", directory.display())));
     }
     match printed {
         Ok(()) => {}
-        // `| head`: what is settled is committed, and the same command resumes.
-        Err(RecordStreamFault::ReaderLeft) => return Ok(ExitCode::SUCCESS),
+        // `| head`: everything that was settled is committed, and the same command resumes the crawl.
+        Err(RecordStreamFault::PipeClosed) => return Ok(ExitCode::SUCCESS),
         Err(RecordStreamFault::Failed(why)) => return Ok(fail(messages, &why)),
     }
+    // In a fleet, another process may have fetched the roots.
     report.root_answered |= is_shared;
-    Ok(code(messages, &report, summary.end, &interrupt))
+    Ok(exit_code(messages, &report, summary.end, &interrupt))
 }
 
 /// The message at the first Ctrl-C.
-fn drain_line(in_flight: usize, resumes: bool) -> String {
+fn drain_line(in_flight: usize, is_resumable: bool) -> String {
     let fetches = match in_flight {
         0 => "stopping".to_owned(),
         1 => "finishing 1 fetch".to_owned(),
         many => format!("finishing {} fetches", wording::count(many as u64)),
     };
-    let resume = if resumes { "; run the same command to resume" } else { "" };
+    let resume = if is_resumable { "; run the same command to resume" } else { "" };
     format!("{fetches}; press again to stop at once{resume}")
 }
 
-/// Lists the fields that were never found.
+/// One line for each field of the extraction rules that no page gave a value for.
 fn never_matched(counts: &[FieldCount]) -> String {
     let mut text = String::new();
     for field in counts.iter().filter(|field| field.tried > 0 && field.matched == 0) {
         let tried = wording::plural(field.tried, "page");
         let why = match field.unusable {
             0 => "matched nothing".to_owned(),
-            some => {
-                format!("matched, but never in the form that the rule asks for ({})", wording::plural(some, "page"))
+            pages => {
+                format!("matched, but never in the form that the rule asks for ({})", wording::plural(pages, "page"))
             }
         };
         text += &format!("\nExtraction: {:?} {why}; tried on {tried}\n", field.name);
@@ -360,11 +365,11 @@ fn never_matched(counts: &[FieldCount]) -> String {
     text
 }
 
-/// The exit code of a run: that of the signal if one interrupted it, 0 if it was interrupted in another way, otherwise
-/// that of the crawl's state.
-fn code(messages: MessageSettings, report: &CrawlReport, end: End, interrupt: &Interrupt) -> ExitCode {
+/// The exit code of a run. If a signal interrupted the run, the code of the signal. If the run was interrupted in another
+/// way, such as `argiope ctl stop`, 0. Otherwise the code for the state of the crawl.
+fn exit_code(messages: MessageSettings, report: &CrawlReport, end: End, interrupt: &Interrupt) -> ExitCode {
     if end == End::Interrupted
-        && let Some(code) = interrupt.code()
+        && let Some(code) = interrupt.exit_code()
     {
         return ExitCode::from(code);
     }
@@ -374,15 +379,15 @@ fn code(messages: MessageSettings, report: &CrawlReport, end: End, interrupt: &I
     state_code(messages, report)
 }
 
-/// The exit code that describes the state of a crawl. Prints what explains a code other than 0, even with `--quiet`.
+/// The exit code for the state of a crawl. Prints the reason for a code other than 0, even with `--quiet`.
 pub(super) fn state_code(messages: MessageSettings, report: &CrawlReport) -> ExitCode {
     if !report.root_answered && report.queued == 0 {
         let mut why = "no root has given a page; run the same command to try them again".to_owned();
-        // The report names them all.
+        // With --quiet, the report is not printed, so the message names the first root.
         if let (true, Some(RootNote::Dead { url, fault } | RootNote::Refused { url, fault })) =
             (messages.quiet, report.roots.first())
         {
-            why += &format!(" ({url}: {})", report::in_words(fault));
+            why += &format!(" ({url}: {})", report::reason_words(fault));
         }
         fail(messages, &why);
         return ExitCode::from(NO_ROOT);
@@ -404,8 +409,8 @@ pub(super) fn state_code(messages: MessageSettings, report: &CrawlReport) -> Exi
     }
 }
 
-/// Reports that the crawl directory cannot be used (any more).
-pub(super) fn refuse(messages: MessageSettings, error: &Error) -> ExitCode {
+/// Prints an error that prevented or ended the crawl, and returns its exit code.
+pub(super) fn fail_with(messages: MessageSettings, error: &Error) -> ExitCode {
     if messages.log_json {
         let _ = writeln!(std::io::stderr(), "{}", json_log::message("error", &error.to_string()));
     } else {
@@ -416,19 +421,19 @@ pub(super) fn refuse(messages: MessageSettings, error: &Error) -> ExitCode {
 }
 
 /// Prints a line for the user, unless `--quiet`.
-pub(super) fn say(messages: MessageSettings, line: &str) {
-    tell(messages, "", line);
+pub(super) fn print_line(messages: MessageSettings, line: &str) {
+    print_message(messages, "", line);
 }
 
 /// Prints a line with its kind (`note`, `WARNING`), unless `--quiet`.
-pub(super) fn tell(messages: MessageSettings, kind: &str, line: &str) {
+pub(super) fn print_message(messages: MessageSettings, kind: &str, line: &str) {
     if !messages.quiet {
         // Ignored: if standard error is closed, the message has no reader.
         let _ = writeln!(std::io::stderr(), "{}", format_message(messages, kind, line));
     }
 }
 
-/// Formats a line as text, or as a JSON object with `--log-json`.
+/// Formats a line as text, or as a JSON object with `--log-json`. The kind may be empty.
 fn format_message(messages: MessageSettings, kind: &str, line: &str) -> String {
     match kind {
         "" if messages.log_json => json_log::message("note", line),
@@ -438,6 +443,7 @@ fn format_message(messages: MessageSettings, kind: &str, line: &str) -> String {
     }
 }
 
+/// Prints an error and returns the exit code for a command that cannot start or continue.
 pub(super) fn fail(messages: MessageSettings, why: &str) -> ExitCode {
     if messages.log_json {
         let _ = writeln!(std::io::stderr(), "{}", json_log::message("error", why));
@@ -447,7 +453,7 @@ pub(super) fn fail(messages: MessageSettings, why: &str) -> ExitCode {
     ExitCode::from(FAILED)
 }
 
-/// Passes visits to the reporter, which [`crawl`] takes out at the end.
+/// Passes visits to the reporter. [`crawl`] takes the reporter out at the end.
 struct SharedReporter(Arc<Mutex<Option<VisitReporter>>>);
 
 impl VisitConsumer for SharedReporter {
@@ -459,7 +465,7 @@ impl VisitConsumer for SharedReporter {
 
     fn line(&mut self, line: &[u8]) {
         if let Some(reporter) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
-            reporter.line(line);
+            reporter.write_line(line);
         }
     }
 

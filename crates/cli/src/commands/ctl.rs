@@ -53,7 +53,7 @@ pub enum CtlAction {
     /// Change the limit on pages over all hosts: 5/s, 30/m, or none
     Rate {
         /// Pages per second or minute, such as 5/s or 30/m; none removes the limit
-        #[arg(value_name = "N/s|none", value_parser = rate)]
+        #[arg(value_name = "N/s|none", value_parser = parse_rate)]
         rate: RateLimit,
     },
     /// From now on, fetch no URL that matches this regular expression
@@ -68,7 +68,7 @@ pub enum CtlAction {
 #[derive(Clone, Copy, Debug)]
 pub struct RateLimit(Option<Rate>);
 
-fn rate(text: &str) -> Result<RateLimit, String> {
+fn parse_rate(text: &str) -> Result<RateLimit, String> {
     match text {
         "none" => Ok(RateLimit(None)),
         text => text
@@ -78,7 +78,7 @@ fn rate(text: &str) -> Result<RateLimit, String> {
     }
 }
 
-/// Sends one request to the crawl and shows the answer.
+/// Sends one request to the crawl and prints the result.
 pub fn run(args: &CtlArgs) -> Result<ExitCode, UsageError> {
     let control = match &args.action {
         CtlAction::Pause => Control::Pause,
@@ -88,20 +88,20 @@ pub fn run(args: &CtlArgs) -> Result<ExitCode, UsageError> {
         CtlAction::Rate { rate } => Control::Rate { rate: rate.0 },
         CtlAction::Exclude { pattern } => Control::Exclude { pattern: pattern.clone() },
         CtlAction::Status { json } => {
-            return Ok(match control_socket::ask(&args.directory, &ControlRequest::Status) {
+            return Ok(match control_socket::request(&args.directory, &ControlRequest::Status) {
                 Ok(response) => print_status(&response.status.unwrap_or_default(), *json),
-                Err(why) => failed(&why),
+                Err(why) => fail(&why),
             });
         }
     };
-    let done = control.to_string();
-    match control_socket::ask(&args.directory, &ControlRequest::Control(control)) {
+    let confirmation = control.to_string();
+    match control_socket::request(&args.directory, &ControlRequest::Control(control)) {
         Ok(_) => {
             // Ignored: if standard error is closed, the exit code still reports the result.
-            let _ = writeln!(std::io::stderr(), "{}", visible(&done));
+            let _ = writeln!(std::io::stderr(), "{}", visible(&confirmation));
             Ok(ExitCode::SUCCESS)
         }
-        Err(why) => Ok(failed(&why)),
+        Err(why) => Ok(fail(&why)),
     }
 }
 
@@ -109,13 +109,13 @@ fn print_status(status: &Status, json: bool) -> ExitCode {
     let text = if json { serde_json::to_string(status).unwrap_or_default() + "\n" } else { view::status(status) };
     match standard_output::write(text.as_bytes()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            failed(&format!("standard output cannot be written: {error}"))
+            fail(&format!("standard output cannot be written: {error}"))
         }
         _ => ExitCode::SUCCESS,
     }
 }
 
-fn failed(why: &str) -> ExitCode {
+fn fail(why: &str) -> ExitCode {
     print_error(&visible(why));
     ExitCode::from(FAILED)
 }

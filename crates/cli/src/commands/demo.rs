@@ -8,7 +8,7 @@ use argiope_practice::{RunningWeb, demo as practice};
 use argiope_runtime::keeper_thread::{Clock, KeeperHandle, MemoryFrontier};
 use argiope_runtime::writer_thread::OutputTarget;
 
-use super::crawl::{CrawlParts, crawl, fail, first_line, refuse};
+use super::crawl::{CrawlParts, crawl, fail, fail_with, first_line};
 use super::handle::SharedFleet;
 use super::record_stream::RecordStream;
 use crate::flags::config_file::UsageError;
@@ -20,34 +20,32 @@ pub fn run(mut settings: CommandSettings) -> Result<ExitCode, UsageError> {
     let (web, roots): (RunningWeb, _) = match practice::web().and_then(|(web, roots)| Ok((web.start()?, roots))) {
         Ok(served) => served,
         Err(error) => {
-            return Ok(fail(
-                messages,
-                &format!("the demonstration web could not be served on loopback addresses: {error}"),
-            ));
+            return Ok(fail(messages, &format!("the practice web could not be served on loopback addresses: {error}")));
         }
     };
-    // An unpredictable name and `create_new`: never follows or overwrites an existing file.
-    let authority = std::env::temp_dir().join(format!("argiope-demo-{:016x}.pem", argiope_runtime::unpredictable()));
+    // The certificate ca_file of the practice web. With an unpredictable name and `create_new`, an existing file or
+    // symbolic link is never opened.
+    let ca_file = std::env::temp_dir().join(format!("argiope-demo-{:016x}.pem", argiope_runtime::unpredictable()));
     let written = std::fs::OpenOptions::new()
         .write(true)
         .create_new(true)
         .mode(0o600)
-        .open(&authority)
+        .open(&ca_file)
         .and_then(|mut file| file.write_all(web.ca_pem().as_bytes()));
     if let Err(error) = written {
-        return Ok(fail(messages, &format!("{} cannot be written: {error}", authority.display())));
+        return Ok(fail(messages, &format!("{} cannot be written: {error}", ca_file.display())));
     }
     settings.crawl.roots = roots;
-    settings.crawl.ca_cert = Some(authority.clone());
-    let done = in_memory(&settings);
+    settings.crawl.ca_cert = Some(ca_file.clone());
+    let result = crawl_in_memory(&settings);
     // Ignored: a leftover file in the temporary folder is harmless.
-    let _ = std::fs::remove_file(&authority);
+    let _ = std::fs::remove_file(&ca_file);
     drop(web);
-    done
+    result
 }
 
 /// Crawls without a crawl directory: the crawl cannot be resumed.
-fn in_memory(settings: &CommandSettings) -> Result<ExitCode, UsageError> {
+fn crawl_in_memory(settings: &CommandSettings) -> Result<ExitCode, UsageError> {
     let CommandSettings { crawl: config, messages } = settings;
     let messages = *messages;
     if config.csv.is_some() {
@@ -61,8 +59,9 @@ fn in_memory(settings: &CommandSettings) -> Result<ExitCode, UsageError> {
     let clock = Clock::start();
     let target = OutputTarget { first_line: Some(first_line(settings, &clock)), ..OutputTarget::default() };
     let frontier = MemoryFrontier::new(rules.fingerprint_key);
-    let started = Box::new(|_: &KeeperHandle| ());
+    let on_start = Box::new(|_: &KeeperHandle| ());
     let fleet = SharedFleet::default();
-    let parts = CrawlParts { frontier, target, output, report: None, earlier: 0, is_shared: false, fleet, started };
-    Ok(crawl(settings, rules, clock, parts).unwrap_or_else(|error| refuse(messages, &error)))
+    let parts =
+        CrawlParts { frontier, target, output, directory: None, settled_before: 0, is_shared: false, fleet, on_start };
+    Ok(crawl(settings, rules, clock, parts).unwrap_or_else(|error| fail_with(messages, &error)))
 }

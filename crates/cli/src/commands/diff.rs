@@ -64,11 +64,11 @@ pub enum DiffFailOn {
     NewBroken,
 }
 
-/// Prints the differences.
+/// Compares, and writes the differences.
 pub fn run(args: &DiffArgs) -> Result<ExitCode, UsageError> {
     let file = args.output.as_deref().filter(|path| *path != Path::new("-"));
     let written = match file {
-        Some(path) => to_file(args, path),
+        Some(path) => diff_to_file(args, path),
         None => standard_output::open().map_err(ReadError::Output).and_then(|out| {
             let mut out = BufWriter::new(out);
             let totals = write(args, &mut out)?;
@@ -96,13 +96,14 @@ pub fn run(args: &DiffArgs) -> Result<ExitCode, UsageError> {
 }
 
 /// Writes to a temporary file and renames it.
-fn to_file(args: &DiffArgs, path: &Path) -> Result<DiffTotals, ReadError> {
+fn diff_to_file(args: &DiffArgs, path: &Path) -> Result<DiffTotals, ReadError> {
     let mut out = BufWriter::new(AtomicFile::create(path)?);
     let totals = write(args, &mut out)?;
     out.into_inner().map_err(std::io::IntoInnerError::into_error)?.rename_into_place()?;
     Ok(totals)
 }
 
+/// Compares the rounds or directories, with a progress message, and writes the differences.
 fn write(args: &DiffArgs, out: &mut impl Write) -> Result<DiffTotals, ReadError> {
     let mut ticker = Ticker::start();
     let mut progress = |count| ticker.tick(count);
@@ -146,7 +147,7 @@ fn write_text(diff: &mut Diff, out: &mut impl Write) -> Result<DiffTotals, ReadE
     Ok(totals)
 }
 
-/// `gone, newly broken     https://h/x  404 Not Found, was 200 OK`
+/// One URL as a line, such as `gone, newly broken     https://h/x  404 Not Found, was 200 OK`.
 fn text_line(entry: &DiffEntry<'_>) -> String {
     let mut words = vec![match entry.comparison.change {
         Change::New => "new",
@@ -159,7 +160,7 @@ fn text_line(entry: &DiffEntry<'_>) -> String {
         ChangeNote::Repaired => "repaired",
         ChangeNote::Redirected => "redirected",
     }));
-    let (before, after) = (entry.before.map(in_words), entry.after.map(in_words));
+    let (before, after) = (entry.before.map(state_words), entry.after.map(state_words));
     let states = match (before, after) {
         (Some(before), Some(after)) if before != after => format!("  {after}, was {before}"),
         (None, Some(after)) if entry.comparison.note.is_some() => format!("  {after}"),
@@ -169,11 +170,11 @@ fn text_line(entry: &DiffEntry<'_>) -> String {
     format!("{:<21}  {}{states}", words.join(", "), visible(entry.url))
 }
 
-/// `200 OK`, `301 Moved Permanently to https://h/`, `connect_refused`
-fn in_words(state: &RecordState) -> String {
+/// The state of a URL in words, such as `200 OK`, `301 Moved Permanently to https://h/` or `connect_refused`.
+fn state_words(state: &RecordState) -> String {
     let status = state.status.map(|status| format!("{status} {}", wording::status(status)).trim_end().to_owned());
     let what = match (&state.error, status) {
-        // A page that responded with 304 is unchanged.
+        // A 304 means that the page is as it was when it had 200.
         _ if state.outcome == Outcome::NotModified => "200 OK".to_owned(),
         (Some(error), Some(status)) => format!("{status} ({error})"),
         (Some(error), None) => error.to_string(),
@@ -208,20 +209,20 @@ struct DiffSummary {
     unvisited: u64,
 }
 
-/// Writes a value as JSON without characters that act on a terminal.
-fn put(out: &mut impl Write, value: &impl Serialize) -> std::io::Result<()> {
+/// Writes a value as JSON, with characters escaped that control a terminal.
+fn write_escaped_json(out: &mut impl Write, value: &impl Serialize) -> std::io::Result<()> {
     let mut bytes = Vec::new();
     write_json(&mut bytes, value)?;
     out.write_all(&bytes)
 }
 
-/// Writes the document piece by piece: it may be larger than memory.
+/// Writes the JSON document piece by piece, because it may be larger than memory.
 fn write_document(args: &DiffArgs, diff: &mut Diff, out: &mut impl Write) -> Result<DiffTotals, ReadError> {
     let name = |path: &Path| path.display().to_string();
     out.write_all(b"{\"before\":")?;
-    put(out, &name(&args.directory))?;
+    write_escaped_json(out, &name(&args.directory))?;
     out.write_all(b",\"after\":")?;
-    put(out, &name(args.later.as_deref().unwrap_or(&args.directory)))?;
+    write_escaped_json(out, &name(args.later.as_deref().unwrap_or(&args.directory)))?;
     out.write_all(b",\"changes\":[")?;
     let mut is_first = true;
     let totals = diff.each(|entry| {
@@ -229,10 +230,10 @@ fn write_document(args: &DiffArgs, diff: &mut Diff, out: &mut impl Write) -> Res
         is_first = false;
         let DiffEntry { url, comparison, before, after } = entry;
         let entry = ChangedUrl { url, change: comparison.change, note: comparison.note, before, after };
-        Ok(put(out, &entry)?)
+        Ok(write_escaped_json(out, &entry)?)
     })?;
     out.write_all(b"],\n\"summary\":")?;
-    put(out, &DiffSummary { changes: totals.changes, unvisited: totals.unvisited })?;
+    write_escaped_json(out, &DiffSummary { changes: totals.changes, unvisited: totals.unvisited })?;
     out.write_all(b"}\n")?;
     Ok(totals)
 }
@@ -249,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_says_what_it_was_and_what_it_is() {
+    fn a_line_has_the_new_state_and_the_previous_one() {
         let (page, gone) = (state(Outcome::Ok, 200), state(Outcome::HttpError, 404));
         let moved = RecordState { redirect: Some("https://h/\u{1b}[2J".into()), ..state(Outcome::Redirect, 301) };
         let refused = RecordState { error: Some(ErrorKind::ConnectRefused), status: None, ..state(Outcome::Failed, 0) };

@@ -1,5 +1,5 @@
-//! `argiope exhibition`: compares the engines on slow servers, and plays the chess exhibition that explains why waiting
-//! concurrently pays.
+//! `argiope exhibition`: compares the engines on slow servers. A model, a chess master who plays against many opponents at
+//! once, shows before that why concurrent waiting saves time.
 
 use std::cell::Cell;
 use std::ffi::OsString;
@@ -30,6 +30,10 @@ const MAX_COUNT: usize = 1_000_000;
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
 /// The engine `threads` needs much memory, so it is measured with at most this many fetches.
 const MAX_THREADS_MEASURED: usize = 2_000;
+/// Fetches in flight with which `--memory` measures the other engines.
+const MEMORY_FETCHES: usize = 10_000;
+/// Fetches in flight with which the comparison measures memory.
+const COMPARISON_FETCHES: usize = 2_000;
 
 #[derive(Args, Debug, PartialEq)]
 #[command(
@@ -44,19 +48,19 @@ const MAX_THREADS_MEASURED: usize = 2_000;
 )]
 pub struct ExhibitionArgs {
     /// Number of slow hosts
-    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = whole_number)]
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = parse_count)]
     pub hosts: usize,
     /// Pages per host
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = whole_number)]
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = parse_count)]
     pub pages: usize,
     /// Response time of the hosts: one value, or a range
-    #[arg(long, value_name = "TIME[-TIME]", default_value = "200ms-600ms", value_parser = latency)]
+    #[arg(long, value_name = "TIME[-TIME]", default_value = "200ms-600ms", value_parser = parse_latency)]
     pub latency: Latency,
     /// Fetches in flight
-    #[arg(short, long, value_name = "N", default_value_t = 1_000, value_parser = whole_number)]
+    #[arg(short, long, value_name = "N", default_value_t = 1_000, value_parser = parse_count)]
     pub concurrency: usize,
     /// Connections per host
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole_number)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse_count)]
     pub per_host: usize,
     /// Compare only these engines (repeatable)
     #[arg(long, value_name = "NAME")]
@@ -77,23 +81,23 @@ pub struct ExhibitionArgs {
     #[arg(long, conflicts_with_all = ["svg", "crowd"])]
     pub memory: bool,
     /// Number of measurements for --memory; the median is reported
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = whole_number)]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = parse_count)]
     pub runs: usize,
     /// Open N fetches before the practice server answers any of them; measure time, CPU and memory per fetch. Engines
     /// that need an open file per connection use several processes
-    #[arg(long, value_name = "N", value_parser = whole_number)]
+    #[arg(long, value_name = "N", value_parser = parse_count)]
     pub crowd: Option<usize>,
 }
 
-/// The range of response times.
+/// The shortest and the longest response time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Latency(pub Span, pub Span);
 
-/// If this process was started by `argiope exhibition` itself, as a server or crawler, does that work.
-/// Otherwise returns `None`.
-pub fn child(arguments: &[OsString]) -> Option<ExitCode> {
-    let words: Vec<String> = arguments.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
-    let (command, rest) = words.split_first()?;
+/// Runs the server or the crawler, if `argiope exhibition` started this process for that. Otherwise returns `None`.
+pub fn run_as_child(arguments: &[OsString]) -> Option<ExitCode> {
+    let arguments: Vec<String> =
+        arguments.iter().skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect();
+    let (command, rest) = arguments.split_first()?;
     match command.as_str() {
         child::SERVER => {
             let code = argiope_practice::serve_main(rest.iter().cloned());
@@ -104,12 +108,13 @@ pub fn child(arguments: &[OsString]) -> Option<ExitCode> {
     }
 }
 
-fn crawl(words: &[String]) -> Result<(), String> {
-    let words = words.first().map_or("", String::as_str);
+/// Runs the crawl that the first argument describes, and prints its cost as JSON.
+fn crawl(arguments: &[String]) -> Result<(), String> {
+    let task = arguments.first().map_or("", String::as_str);
     let task: CrawlTask =
-        serde_json::from_str(words).map_err(|error| format!("invalid task for a child process: {error}"))?;
+        serde_json::from_str(task).map_err(|error| format!("invalid task for a child process: {error}"))?;
     let cost = child::crawl(&task).map_err(|error| error.to_string())?;
-    say(&serde_json::to_string(&cost).map_err(|error| error.to_string())?)
+    print_line(&serde_json::to_string(&cost).map_err(|error| error.to_string())?)
 }
 
 /// Runs the command.
@@ -140,17 +145,17 @@ fn show(args: &ExhibitionArgs) -> Result<(), String> {
     } else if let Some(count) = args.crowd {
         show_crowd(&program, &engines, count, args)
     } else {
-        show_race(&program, &engines, args)
+        show_comparison(&program, &engines, args)
     }
 }
 
 /// The engines to compare: the requested ones, or all that this system can run.
-fn engines(asked: &[EngineName]) -> Result<Vec<EngineName>, String> {
+fn engines(requested: &[EngineName]) -> Result<Vec<EngineName>, String> {
     let check = |engine: &EngineName| engine_kind(*engine).check().map_err(|error| error.to_string());
-    if asked.is_empty() {
+    if requested.is_empty() {
         return Ok(ENGINES.into_iter().filter(|engine| check(engine).is_ok()).collect());
     }
-    let engines: Vec<_> = ENGINES.into_iter().filter(|engine| asked.contains(engine)).collect();
+    let engines: Vec<_> = ENGINES.into_iter().filter(|engine| requested.contains(engine)).collect();
     engines.iter().try_for_each(check)?;
     Ok(engines)
 }
@@ -169,7 +174,7 @@ fn show_trace() -> Result<(), String> {
 
 fn show_memory(program: &Path, engines: &[EngineName], args: &ExhibitionArgs) -> Result<(), String> {
     let mut rows = Vec::new();
-    let kinds: &[bool] = if args.tls { &[true] } else { &[false, true] };
+    let tls_settings: &[bool] = if args.tls { &[true] } else { &[false, true] };
     if !args.json {
         write(
             "Memory for one more fetch in flight, on 100 hosts that never answer: the peak of resident memory with n\n\
@@ -178,17 +183,18 @@ fn show_memory(program: &Path, engines: &[EngineName], args: &ExhibitionArgs) ->
              engine        over          n     peak, n/2       peak, n   bytes each   least to most\n",
         )?;
     }
-    for &tls in kinds {
+    for &tls in tls_settings {
         for &engine in engines {
-            let most = if engine == EngineName::Threads { MAX_THREADS_MEASURED } else { 10_000 };
-            let count = most.min(argiope_runtime::engine_kind(engine).max_fetches());
+            let limit = if engine == EngineName::Threads { MAX_THREADS_MEASURED } else { MEMORY_FETCHES };
+            let count = limit.min(argiope_runtime::engine_kind(engine).max_fetches());
             let measured = memory::measure(program, engine, count, tls, args.runs)
                 .map_err(|error| format!("{engine}: {error}"))?;
+            // `few` and `many` are pairs of the number of fetches and the peak of memory in bytes.
             let slope = measured.middle;
             let over = if tls { "https" } else { "http" };
             if !args.json {
                 let megabytes = |bytes: u64| format!("{:.1} MB", bytes as f64 / 1e6);
-                say(&format!(
+                print_line(&format!(
                     "{:<12}  {over:<6} {:>8}  {:>12}  {:>12}  {:>11}   {} to {}",
                     engine.as_str(),
                     slope.many.0,
@@ -211,11 +217,11 @@ fn show_memory(program: &Path, engines: &[EngineName], args: &ExhibitionArgs) ->
 /// `--crowd`: opens `count` fetches with each engine before any of them is answered.
 fn show_crowd(program: &Path, engines: &[EngineName], count: usize, args: &ExhibitionArgs) -> Result<(), String> {
     let (mut crowds, mut faults) = (Vec::new(), Vec::new());
-    let told = Cell::new(Instant::now());
+    let last_progress = Cell::new(Instant::now());
     let progress = |progress: CrowdProgress| {
-        if told.get().elapsed() >= PROGRESS_INTERVAL {
-            told.set(Instant::now());
-            note(&match progress {
+        if last_progress.get().elapsed() >= PROGRESS_INTERVAL {
+            last_progress.set(Instant::now());
+            print_note(&match progress {
                 CrowdProgress::Waiting(fetches) => format!("{fetches} of {count} fetches wait"),
                 CrowdProgress::Answered(responses) => format!("{responses} responses were sent"),
             });
@@ -223,14 +229,15 @@ fn show_crowd(program: &Path, engines: &[EngineName], count: usize, args: &Exhib
     };
     if !args.json {
         write(&format!(
-            "{count} fetches at the same time: every request is sent, no response has come. Then all are answered.\n\n\
+            "{count} fetches at the same time: every request is sent before the first response. Then all are answered.\n\n\
              engine       processes    memory   bytes each   kernel each      opened    answered   CPU each       pages\n"
         ))?;
     }
     for &engine in engines {
         let max_fetches = argiope_runtime::engine_kind(engine).max_fetches();
-        let most = if engine == EngineName::Threads { max_fetches.min(MAX_THREADS_MEASURED) } else { max_fetches };
-        let crowd = match memory::measure_processes(program, engine, count, most, &progress) {
+        let max_per_process =
+            if engine == EngineName::Threads { max_fetches.min(MAX_THREADS_MEASURED) } else { max_fetches };
+        let crowd = match memory::measure_processes(program, engine, count, max_per_process, &progress) {
             Ok(crowd) => crowd,
             // The system may not allow that many threads: continue with the other engines.
             Err(error) => {
@@ -242,7 +249,7 @@ fn show_crowd(program: &Path, engines: &[EngineName], count: usize, args: &Exhib
             faults.push(format!("{engine}: {} pages were not answered", crowd.missing));
         }
         if !args.json {
-            say(&crowd_row(engine, &crowd))?;
+            print_line(&crowd_row(engine, &crowd))?;
         }
         crowds.push((engine, crowd));
     }
@@ -280,7 +287,7 @@ fn crowd_row(engine: EngineName, crowd: &memory::Crowd) -> String {
     )
 }
 
-fn show_race(program: &Path, engines: &[EngineName], args: &ExhibitionArgs) -> Result<(), String> {
+fn show_comparison(program: &Path, engines: &[EngineName], args: &ExhibitionArgs) -> Result<(), String> {
     let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     let web = SlowWeb {
         hosts: number(args.hosts),
@@ -288,35 +295,39 @@ fn show_race(program: &Path, engines: &[EngineName], args: &ExhibitionArgs) -> R
         latency: (args.latency.0.0, args.latency.1.0),
         tls: args.tls,
     };
-    let race =
-        EngineComparison { web, concurrency: args.concurrency, per_host: args.per_host, memory_fetches: Some(2_000) };
+    let comparison = EngineComparison {
+        web,
+        concurrency: args.concurrency,
+        per_host: args.per_host,
+        memory_fetches: Some(COMPARISON_FETCHES),
+    };
     if !args.json {
         show_chess()?;
-        introduce(&race)?;
+        print_introduction(&comparison)?;
     }
     let mut results = Vec::new();
     for &engine in engines {
-        let max_fetches = race.max_fetches(engine);
-        if max_fetches < race.concurrency {
-            note(&format!(
+        let max_fetches = comparison.max_fetches(engine);
+        if max_fetches < comparison.concurrency {
+            print_note(&format!(
                 "{engine}: the system has room for {max_fetches} fetches in flight, not {}",
-                race.concurrency
+                comparison.concurrency
             ));
         }
-        let result = race.run(program, engine).map_err(|error| format!("{engine}: {error}"))?;
+        let result = comparison.run(program, engine).map_err(|error| format!("{engine}: {error}"))?;
         for notice in &result.cost.notices {
-            note(&format!("{engine}: {notice}"));
+            print_note(&format!("{engine}: {notice}"));
         }
         if !args.json {
-            say(&row(&result))?;
+            print_line(&result_row(&result))?;
         }
         results.push(result);
     }
     if let Some(file) = &args.svg {
-        write_svg(file, chart::svg(&race, &results))?;
+        write_svg(file, chart::svg(&comparison, &results))?;
     }
     if args.json {
-        return print_json(&serde_json::json!({ "race": race, "racers": results }));
+        return print_json(&serde_json::json!({ "race": comparison, "racers": results }));
     }
     write(EXPLANATION)
 }
@@ -324,6 +335,7 @@ fn show_race(program: &Path, engines: &[EngineName], args: &ExhibitionArgs) -> R
 fn show_chess() -> Result<(), String> {
     let polgar = ChessExhibition::POLGAR;
     let play = |at_once, champions| chess::play(polgar, at_once, champions).map_err(|error| error.to_string());
+    // One game at a time; one champion at 24 boards; 24 champions.
     let (single, round, many) = (play(1, 1)?, play(24, 1)?, play(24, 24)?);
     write(&format!(
         "The chess exhibition: {} boards, {} moves each, {} s for her move, {} s for theirs\n\n  \
@@ -341,11 +353,12 @@ fn show_chess() -> Result<(), String> {
     ))
 }
 
-fn introduce(race: &EngineComparison) -> Result<(), String> {
-    let web = &race.web;
+/// Prints the settings of the comparison, its lower bound, and the head of the table.
+fn print_introduction(comparison: &EngineComparison) -> Result<(), String> {
+    let web = &comparison.web;
     let seconds = |span: Duration| format!("{:.2} s", span.as_secs_f64());
     write(&format!(
-        "The race: {} hosts with {} pages each, {} to {} for an answer{}\n\n  \
+        "The comparison: {} hosts with {} pages each, {} to {} for an answer{}\n\n  \
          one request after the other  {}\n  \
          the ideal, {} at once     {}\n\n\
          engine         time    of ideal   CPU a page   memory a fetch   threads   switches a page\n",
@@ -355,8 +368,8 @@ fn introduce(race: &EngineComparison) -> Result<(), String> {
         seconds(web.latency.1),
         if web.tls { ", over HTTPS" } else { "" },
         format_span(web.one_by_one()),
-        race.concurrency,
-        seconds(web.ideal(race.concurrency, race.per_host)),
+        comparison.concurrency,
+        seconds(web.ideal(comparison.concurrency, comparison.per_host)),
     ))
 }
 
@@ -367,7 +380,7 @@ memory a fetch memory of one more fetch in flight, measured with up to 2,000 fet
 switches       context switches: a thread started to wait, or the kernel ran another thread in its place
 ";
 
-fn row(result: &EngineResult) -> String {
+fn result_row(result: &EngineResult) -> String {
     let memory = result.memory.map_or_else(|| "-".to_owned(), |slope| format!("{} B", slope.bytes()));
     let mut line = format!(
         "{:<12} {:>6.2} s   {:>8.2}   {:>7.0} µs   {memory:>14}   {:>7}   {:>15.2}",
@@ -384,7 +397,7 @@ fn row(result: &EngineResult) -> String {
     line
 }
 
-/// Hours, minutes and seconds, without leading zero units.
+/// The two largest units of a time: hours and minutes, or minutes and seconds, or seconds with one decimal.
 fn format_span(span: Duration) -> String {
     let seconds = span.as_secs();
     match seconds {
@@ -394,20 +407,20 @@ fn format_span(span: Duration) -> String {
     }
 }
 
-fn whole_number(text: &str) -> Result<usize, String> {
+fn parse_count(text: &str) -> Result<usize, String> {
     match text.parse::<usize>() {
         Ok(number) if (1..=MAX_COUNT).contains(&number) => Ok(number),
         _ => Err(format!("write a number from 1 to {MAX_COUNT}")),
     }
 }
 
-fn latency(text: &str) -> Result<Latency, String> {
+fn parse_latency(text: &str) -> Result<Latency, String> {
     let span = |text: &str| text.parse::<Span>().map_err(|error| error.to_string());
     let latency = match text.split_once('-') {
         Some((least, greatest)) => Latency(span(least)?, span(greatest)?),
         None => Latency(span(text)?, span(text)?),
     };
-    // A longer simulation would only make the user wait.
+    // Servers that take longer would keep the comparison running for hours.
     if latency.1.0 > Duration::from_secs(3600) {
         return Err("write at most 1h".to_owned());
     }
@@ -415,10 +428,10 @@ fn latency(text: &str) -> Result<Latency, String> {
 }
 
 fn print_json(value: &serde_json::Value) -> Result<(), String> {
-    say(&serde_json::to_string_pretty(value).map_err(|error| error.to_string())?)
+    print_line(&serde_json::to_string_pretty(value).map_err(|error| error.to_string())?)
 }
 
-fn say(line: &str) -> Result<(), String> {
+fn print_line(line: &str) -> Result<(), String> {
     write(&format!("{line}\n"))
 }
 
@@ -431,7 +444,7 @@ fn write(text: &str) -> Result<(), String> {
     }
 }
 
-fn note(message: &str) {
+fn print_note(message: &str) {
     // Ignored: if standard error is closed, the message has no reader.
     let _ = writeln!(io::stderr(), "note: {}", argiope_core::output::escape::visible(message));
 }
@@ -441,24 +454,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn latencies_are_one_time_or_two() {
-        assert_eq!(latency("1s-3s"), Ok(Latency(Span::from_secs(1), Span::from_secs(3))));
-        assert_eq!(latency("20ms"), Ok(Latency(Span::from_millis(20), Span::from_millis(20))));
+    fn a_latency_is_one_time_or_a_range() {
+        assert_eq!(parse_latency("1s-3s"), Ok(Latency(Span::from_secs(1), Span::from_secs(3))));
+        assert_eq!(parse_latency("20ms"), Ok(Latency(Span::from_millis(20), Span::from_millis(20))));
         for wrong in ["", "-", "1s-", "soon", "-1s", "2h"] {
-            assert!(latency(wrong).is_err(), "{wrong}");
+            assert!(parse_latency(wrong).is_err(), "{wrong}");
         }
     }
 
     #[test]
-    fn numbers_have_bounds() {
-        assert_eq!(whole_number("10000"), Ok(10_000));
+    fn a_count_outside_of_the_bounds_is_refused() {
+        assert_eq!(parse_count("10000"), Ok(10_000));
         for wrong in ["0", "-1", "many", "99999999999999999999", "1000001"] {
-            assert!(whole_number(wrong).is_err(), "{wrong}");
+            assert!(parse_count(wrong).is_err(), "{wrong}");
         }
     }
 
     #[test]
-    fn times_are_written_for_people() {
+    fn a_time_is_written_with_its_largest_units() {
         assert_eq!(format_span(Duration::from_secs(12 * 3600)), "12 h 00 min");
         assert_eq!(format_span(Duration::from_secs(90)), "1 min 30 s");
         assert_eq!(format_span(Duration::from_millis(1500)), "1.5 s");

@@ -34,7 +34,7 @@ pub fn run(args: &ExplainArgs) -> Result<ExitCode, UsageError> {
         Ok(explanation) => {
             let mut text = render(&explanation);
             if explanation.crawled_by.is_some() {
-                text += &running_host(&args.directory, explanation.url.host()).unwrap_or_default();
+                text += &pace_line(&args.directory, explanation.url.host()).unwrap_or_default();
             }
             Ok(super::standard_output::print(text.as_bytes()))
         }
@@ -47,10 +47,10 @@ pub fn run(args: &ExplainArgs) -> Result<ExitCode, UsageError> {
     }
 }
 
-/// Asks the running crawl how many requests it sends to a host at once, and why. `None` if the crawl does not answer or
-/// the host is idle.
-fn running_host(directory: &Path, host: &str) -> Option<String> {
-    let host = control_socket::ask(directory, &ControlRequest::Host(host.into())).ok()?.host?;
+/// The line about the pace of a host in the running crawl: requests in flight, their limit, and the reason for the limit.
+/// `None` if the crawl does not respond or the host is idle.
+fn pace_line(directory: &Path, host: &str) -> Option<String> {
+    let host = control_socket::request(directory, &ControlRequest::Host(host.into())).ok()?.host?;
     let mut text = format!(
         "{:<12}{} of {} in flight: {}",
         "pace",
@@ -81,8 +81,8 @@ pub fn render(explanation: &Explanation) -> String {
     line("state", state(&explanation.url_state));
     line("scope", scope(explanation));
     for cut in &explanation.cuts {
-        let words = format!("{}, rule {}: {}", visible(&cut.at), cut.rule.as_str(), cut.rule.words());
-        line("endless", format!("similar links were skipped: {words}; to follow them: {}", cut.rule.advice()));
+        let place = format!("{}, rule {}: {}", visible(&cut.at), cut.rule.as_str(), cut.rule.words());
+        line("endless", format!("similar links were skipped: {place}; to follow them: {}", cut.rule.advice()));
     }
     line("robots", robots(explanation));
     line("host", host(explanation));
@@ -206,7 +206,7 @@ fn host(explanation: &Explanation) -> String {
     text
 }
 
-/// Describes a page on the discovery path and how it links to the next page.
+/// Describes one step of the path on which a URL was found: a page, and how it links to the next page.
 fn found(step: &DiscoveryStep, next: Option<&DiscoveryStep>) -> String {
     let how = match step.kind {
         LinkKind::Root => "a root, ".to_owned(),

@@ -78,21 +78,21 @@ pub enum ExportFormat {
     Wacz,
 }
 
-/// Writes the export to the requested place.
+/// Writes the export to a file, a folder or standard output.
 pub fn run(args: &ExportArgs) -> Result<ExitCode, UsageError> {
     let rules = content_reader::extraction(&args.extract, args.extract_file.as_deref())?;
-    let extracts = matches!(args.format, ExportFormat::Jsonl | ExportFormat::Csv | ExportFormat::Parquet);
-    if !rules.is_empty() && !extracts {
+    let can_extract = matches!(args.format, ExportFormat::Jsonl | ExportFormat::Csv | ExportFormat::Parquet);
+    if !rules.is_empty() && !can_extract {
         return Err(UsageError("--extract is for --format jsonl, csv and parquet".to_owned()));
     }
     let rules = Some(&rules).filter(|rules| !rules.is_empty());
-    let done = match &args.output {
-        Some(path) if args.format == ExportFormat::Site && path != Path::new("-") => to_site(args, path),
+    let exported = match &args.output {
+        Some(path) if args.format == ExportFormat::Site && path != Path::new("-") => export_site(args, path),
         _ if args.format == ExportFormat::Site => {
             return Err(UsageError("--format site writes a folder: add -o DIR/".to_owned()));
         }
-        Some(path) if text_form(args.format).is_some() && is_folder(path) => to_folder(args, path),
-        Some(path) if path != Path::new("-") => to_file(args, rules, path),
+        Some(path) if text_form(args.format).is_some() && is_folder(path) => export_to_folder(args, path),
+        Some(path) if path != Path::new("-") => export_to_file(args, rules, path),
         _ if args.format == ExportFormat::Parquet && io::stdout().is_terminal() => {
             let why =
                 "Parquet is a binary format and is not written to a terminal; give -o FILE, or redirect the output";
@@ -104,7 +104,7 @@ pub fn run(args: &ExportArgs) -> Result<ExitCode, UsageError> {
             written.map_err(|fault| (fault, "standard output".to_owned()))
         }
     };
-    match done {
+    match exported {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err((fault, _)) if fault.is_broken_pipe() => Ok(ExitCode::SUCCESS),
         Err((ReadError::Usage(why), _)) => Err(UsageError(why)),
@@ -119,18 +119,19 @@ pub fn run(args: &ExportArgs) -> Result<ExitCode, UsageError> {
     }
 }
 
-/// Writes to a temporary file and renames it. Devices and pipes are written directly.
-fn to_file(args: &ExportArgs, rules: Option<&Extraction>, path: &Path) -> Result<(), (ReadError, String)> {
+/// Writes to a temporary file and renames it. Devices and pipes are written directly. An error comes with the name of the
+/// target.
+fn export_to_file(args: &ExportArgs, rules: Option<&Extraction>, path: &Path) -> Result<(), (ReadError, String)> {
     let export = || -> Result<(), ReadError> {
         let mut out = BufWriter::with_capacity(BUFFER, AtomicFile::create(path)?);
         write(args, rules, Some(path), &mut out)?;
-        let aside = out.into_inner().map_err(io::IntoInnerError::into_error)?;
-        Ok(aside.rename_into_place()?)
+        let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+        Ok(file.rename_into_place()?)
     };
     export().map_err(|fault| (fault, path.display().to_string()))
 }
 
-/// The text form that a format uses.
+/// The form of the main text, for the formats that contain only that.
 fn text_form(format: ExportFormat) -> Option<TextForm> {
     match format {
         ExportFormat::Text => Some(TextForm::Text),
@@ -145,7 +146,7 @@ fn is_folder(path: &Path) -> bool {
 }
 
 /// Writes one file per page.
-fn to_folder(args: &ExportArgs, folder: &Path) -> Result<(), (ReadError, String)> {
+fn export_to_folder(args: &ExportArgs, folder: &Path) -> Result<(), (ReadError, String)> {
     let Some(form) = text_form(args.format) else { return Ok(()) };
     let written = export::text_files(&args.directory, form, folder);
     let count = written.map_err(|fault| (fault, folder.display().to_string()))?;
@@ -155,20 +156,21 @@ fn to_folder(args: &ExportArgs, folder: &Path) -> Result<(), (ReadError, String)
 }
 
 /// Writes a folder that opens in a browser.
-fn to_site(args: &ExportArgs, folder: &Path) -> Result<(), (ReadError, String)> {
+fn export_site(args: &ExportArgs, folder: &Path) -> Result<(), (ReadError, String)> {
     let name = folder.display().to_string();
     let count = export::site(&args.directory, folder).map_err(|fault| (fault, name.clone()))?;
-    let mut told = format!("{}: {}", visible(&name), wording::plural(count.files, "file"));
+    let mut message = format!("{}: {}", visible(&name), wording::plural(count.files, "file"));
     if count.missing > 0 {
         let are = if count.missing == 1 { "is" } else { "are" };
         let missing = wording::plural(count.missing, "resource");
-        told.push_str(&format!("; {missing} {are} not in the archive (crawl with --assets to fetch them)"));
+        message.push_str(&format!("; {missing} {are} not in the archive (crawl with --assets to fetch them)"));
     }
     // Ignored: if standard error is closed, the message has no reader.
-    let _ = writeln!(io::stderr(), "{told}");
+    let _ = writeln!(io::stderr(), "{message}");
     Ok(())
 }
 
+/// Writes the export to `out`. `path` is the file, if the output is one.
 fn write(
     args: &ExportArgs,
     rules: Option<&Extraction>,
@@ -176,7 +178,7 @@ fn write(
     out: &mut (impl Write + Send),
 ) -> Result<(), ReadError> {
     let directory = &args.directory;
-    let is_graphml = path.and_then(Path::extension).is_some_and(|end| end.eq_ignore_ascii_case("graphml"));
+    let is_graphml = path.and_then(Path::extension).is_some_and(|extension| extension.eq_ignore_ascii_case("graphml"));
     match args.format {
         ExportFormat::Jsonl => match rules {
             Some(rules) => export::jsonl_extracted(directory, rules, out),

@@ -20,37 +20,37 @@ use crate::flags::config_file::UsageError;
 use crate::screen::wording;
 use argiope_core::output::escape::{pretty_json, visible, visible_bytes};
 
-/// Headers whose values are secret: only their presence is shown.
-const SECRET: [&str; 4] = ["authorization", "cookie", "proxy-authorization", "set-cookie"];
+/// Headers whose values are not printed.
+const SECRET_HEADERS: [&str; 4] = ["authorization", "cookie", "proxy-authorization", "set-cookie"];
 
-/// One exchange, up to the point where it ended.
+/// What is printed about one exchange. Fields that the exchange did not reach are empty.
 #[derive(Clone, Debug, Default)]
 pub struct ExchangeView {
     pub url: String,
-    /// The addresses to show. Only the connected one is known, because a visit does not contain the others.
+    /// The addresses of the host. At most one, the connected one, because a visit does not contain the others.
     pub addresses: Vec<IpAddr>,
     /// The address that the connection was made to.
     pub connected: Option<SocketAddr>,
     /// The negotiated TLS parameters and the server's certificate.
     pub tls_info: Option<TlsInfo>,
-    /// The certificate was not verified.
+    /// Whether the certificate was accepted without verification (`--insecure`).
     pub insecure: bool,
-    /// The request as sent, fields in the syntax of HTTP/1.1; empty if none was sent.
+    /// Request line and header as sent, in the syntax of HTTP/1.1; empty if no request was sent.
     pub request: Vec<u8>,
-    /// The head of the response as received, in the same syntax.
+    /// Status line and header of the response, in the same syntax; empty if there was no response.
     pub head: Vec<u8>,
-    /// HTTP/2 was spoken.
+    /// Whether the exchange used HTTP/2.
     pub is_http2: bool,
     pub times: Times,
     pub failure: Option<Failure>,
-    /// The record that a crawl would write, without what depends on its scope.
+    /// The record that a crawl would write, without the fields that depend on the scope of a crawl.
     pub record: serde_json::Value,
 }
 
-/// The duration of each phase; `None` if it was not needed or not reached.
+/// The duration of each phase; `None` if the phase was not needed or not reached.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Times {
-    pub name: Option<Duration>,
+    pub dns: Option<Duration>,
     pub connect: Option<Duration>,
     pub tls: Option<Duration>,
     /// From the request to the first byte of the response.
@@ -60,6 +60,7 @@ pub struct Times {
 
 /// Fetches one URL as a crawl would, and prints the exchange.
 pub fn run(mut config: Config) -> Result<ExitCode, UsageError> {
+    // One request for this URL: no robots.txt, no sitemap, no links, no retry.
     config.scope = ScopeKind::Page;
     config.robots = RobotsPolicy::Ignore;
     config.max_tries = 1;
@@ -69,31 +70,32 @@ pub fn run(mut config: Config) -> Result<ExitCode, UsageError> {
     if config.insecure {
         warn_insecure();
     }
-    let seen = Arc::new(Mutex::new(Vec::new()));
-    let keeping = KeeperHandle::start(CrawlSetup {
+    let visits = Arc::new(Mutex::new(Vec::new()));
+    let started = KeeperHandle::start(CrawlSetup {
         frontier: MemoryFrontier::new(rules.fingerprint_key),
         rules: Arc::new(rules),
         engine: engine_kind(config.engine),
         clock: Clock::start(),
-        consumer: CollectVisits(Arc::clone(&seen)),
+        consumer: CollectVisits(Arc::clone(&visits)),
         target: OutputTarget::default(),
         open: false,
     });
-    let ended = keeping.map_err(|error| error.to_string()).and_then(|k| k.join().map_err(|error| error.to_string()));
-    if let Err(why) = ended {
-        print_error(&visible(&why));
+    let ended = started.and_then(KeeperHandle::join);
+    if let Err(error) = ended {
+        print_error(&visible(&error.to_string()));
         return Ok(ExitCode::from(FAILED));
     }
     let mut text = String::new();
-    let mut is_answered = false;
-    for Settled { visit, line, .. } in seen.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+    let mut has_response = false;
+    for Settled { visit, line, .. } in visits.lock().unwrap_or_else(PoisonError::into_inner).iter() {
         text += &render(&ExchangeView::of(visit, line));
-        is_answered |= visit.facts.status.is_some();
+        has_response |= visit.facts.status.is_some();
     }
     let code = super::standard_output::print(text.as_bytes());
-    Ok(if is_answered { code } else { ExitCode::from(FAILED) })
+    Ok(if has_response { code } else { ExitCode::from(FAILED) })
 }
 
+/// Collects the visits of the crawl: one, or one for each redirect and its target.
 struct CollectVisits(Arc<Mutex<Vec<Settled>>>);
 
 impl VisitConsumer for CollectVisits {
@@ -108,14 +110,15 @@ impl ExchangeView {
     fn of(visit: &Visit, line: &[u8]) -> Self {
         let url = &visit.link.url;
         let timings = &visit.facts.timings;
+        // `ttfb` counts from the start of the connection.
         let setup = timings.connect.unwrap_or_default() + timings.tls.unwrap_or_default();
         let wire = visit.wire.as_deref();
-        // Without a connection (and TLS if the URL requires it) no request was sent.
-        let ready = if url.is_https() { timings.tls } else { timings.connect };
-        let asked = wire.filter(|_| ready.is_some());
+        // The request in `wire` was sent only if the connection was established, including TLS if the URL requires it.
+        let established = if url.is_https() { timings.tls } else { timings.connect };
+        let sent = wire.filter(|_| established.is_some());
         let mut record: serde_json::Value = serde_json::from_slice(line).unwrap_or_default();
         if let Some(record) = record.as_object_mut() {
-            // They count links in the scope of a crawl, and a fetch has no scope.
+            // These fields count links in the scope of a crawl, and a fetch has no scope.
             record.remove("links");
             record.remove("new_links");
         }
@@ -125,11 +128,11 @@ impl ExchangeView {
             connected: visit.facts.ip.map(|ip| SocketAddr::new(ip, url.port())),
             tls_info: wire.and_then(|wire| wire.tls_info.clone()),
             insecure: visit.facts.insecure,
-            request: asked.map(|wire| wire.request.clone()).unwrap_or_default(),
+            request: sent.map(|wire| wire.request.clone()).unwrap_or_default(),
             head: wire.map(|wire| wire.parts().0.to_vec()).unwrap_or_default(),
             is_http2: visit.facts.http == Some("2"),
             times: Times {
-                name: timings.dns,
+                dns: timings.dns,
                 connect: timings.connect,
                 tls: timings.tls,
                 first_byte: timings.ttfb.map(|ttfb| ttfb.saturating_sub(setup)),
@@ -141,7 +144,7 @@ impl ExchangeView {
     }
 }
 
-/// Renders the exchange.
+/// Renders the exchange as text.
 pub fn render(exchange: &ExchangeView) -> String {
     let mut text = format!("{}\n\n", visible(&exchange.url));
     let mut line = |name: &str, value: &str| {
@@ -157,19 +160,19 @@ pub fn render(exchange: &ExchangeView) -> String {
     if let Some(tls_info) = &exchange.tls_info {
         let resumed = if tls_info.resumed { ", resumed" } else { "" };
         line("secured", &format!("{}, {}{resumed}", tls_info.version, tls_info.cipher));
-        for (name, wording) in certificate(&tls_info.certificate, exchange.insecure) {
-            line(name, &visible(&wording));
+        for (name, value) in certificate_lines(&tls_info.certificate, exchange.insecure) {
+            line(name, &visible(&value));
         }
     }
-    let times = times(&exchange.times);
+    let times = render_times(&exchange.times);
     if !times.is_empty() {
         line("times", &times);
     }
     if let Some(failure) = &exchange.failure {
         line("failed", &format!("{} ({})", wording::failure(failure.kind), visible(&failure.message)));
     }
-    message(&mut text, "Request", '>', &exchange.request, exchange.is_http2);
-    message(&mut text, "Response", '<', &exchange.head, exchange.is_http2);
+    render_head(&mut text, "Request", '>', &exchange.request, exchange.is_http2);
+    render_head(&mut text, "Response", '<', &exchange.head, exchange.is_http2);
     if !exchange.record.is_null() {
         text.push_str("\nRecord\n");
         for line in pretty_json(&exchange.record).lines() {
@@ -179,19 +182,19 @@ pub fn render(exchange: &ExchangeView) -> String {
     text
 }
 
-/// Describes the server's certificate. Verification happened during the handshake.
-fn certificate(certificate: &CertificateSummary, insecure: bool) -> Vec<(&'static str, String)> {
-    const SHOWN: usize = 5;
+/// Describes the server's certificate, as lines of name and value. The handshake has verified it, unless `insecure`.
+fn certificate_lines(certificate: &CertificateSummary, insecure: bool) -> Vec<(&'static str, String)> {
+    const MAX_NAMES: usize = 5;
     let unknown = "unknown".to_owned();
     let or_unknown = |text: &Option<String>| text.clone().unwrap_or_else(|| unknown.clone());
     let names = &certificate.names;
-    let mut good_for = names.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
-    if names.len() > SHOWN {
-        let _ = write!(good_for, " and {} more", names.len() - SHOWN);
+    let mut valid_for = names.iter().take(MAX_NAMES).cloned().collect::<Vec<_>>().join(", ");
+    if names.len() > MAX_NAMES {
+        let _ = write!(valid_for, " and {} more", names.len() - MAX_NAMES);
     }
     let mut lines = vec![
         ("certificate", format!("of {}, by {}", or_unknown(&certificate.subject), or_unknown(&certificate.issuer))),
-        ("", format!("for {}", if names.is_empty() { "no name" } else { &good_for })),
+        ("", format!("for {}", if names.is_empty() { "no name" } else { &valid_for })),
         ("", format!("from {} to {}", or_unknown(&certificate.not_before), or_unknown(&certificate.not_after))),
     ];
     if insecure {
@@ -200,13 +203,13 @@ fn certificate(certificate: &CertificateSummary, insecure: bool) -> Vec<(&'stati
     lines
 }
 
-fn times(times: &Times) -> String {
+fn render_times(times: &Times) -> String {
     [
-        ("name", times.name),
+        ("DNS", times.dns),
         ("connection", times.connect),
         ("TLS", times.tls),
         ("first byte", times.first_byte),
-        ("all", times.total),
+        ("total", times.total),
     ]
     .into_iter()
     .filter_map(|(name, time)| Some(format!("{name} {}", wording::span(time?))))
@@ -214,9 +217,9 @@ fn times(times: &Times) -> String {
     .join(", ")
 }
 
-/// Renders a head, with a marker before each line. A head of HTTP/2 is translated to HTTP/1.1 syntax; its first line
-/// names the version that was spoken.
-fn message(text: &mut String, title: &str, mark: char, head: &[u8], is_http2: bool) {
+/// Renders the first line and the header of a message, with `mark` before each line. `head` is in the syntax of HTTP/1.1,
+/// also for HTTP/2; the first line is changed to name HTTP/2.
+fn render_head(text: &mut String, title: &str, mark: char, head: &[u8], is_http2: bool) {
     if head.is_empty() {
         return;
     }
@@ -226,13 +229,13 @@ fn message(text: &mut String, title: &str, mark: char, head: &[u8], is_http2: bo
         if line.is_empty() {
             continue;
         }
-        let shown = header(line);
+        let shown = redact_header(line);
         let shown = if is_http2 && number == 0 { name_http2(&shown) } else { shown };
         let _ = writeln!(text, "{mark} {shown}");
     }
 }
 
-/// A request line or status line of HTTP/1.1, naming HTTP/2.
+/// Replaces HTTP/1.1 by HTTP/2 in a request line or status line.
 fn name_http2(line: &str) -> String {
     match (line.strip_suffix(" HTTP/1.1"), line.strip_prefix("HTTP/1.1 ")) {
         (Some(request), _) => format!("{request} HTTP/2"),
@@ -242,10 +245,13 @@ fn name_http2(line: &str) -> String {
     }
 }
 
-fn header(line: &[u8]) -> String {
+/// Escapes a header line, and omits its value if it is secret.
+fn redact_header(line: &[u8]) -> String {
     let shown = visible_bytes(line);
     match shown.split_once(':') {
-        Some((name, _)) if SECRET.iter().any(|secret| name.eq_ignore_ascii_case(secret)) => format!("{name}: …"),
+        Some((name, _)) if SECRET_HEADERS.iter().any(|secret| name.eq_ignore_ascii_case(secret)) => {
+            format!("{name}: …")
+        }
         _ => shown,
     }
 }
@@ -257,7 +263,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_exchange_is_shown_in_full() {
+    fn a_rendered_exchange_has_all_parts() {
         let exchange = ExchangeView {
             url: "https://example.com/".into(),
             addresses: vec!["2001:db8::1".parse().unwrap(), "192.0.2.7".parse().unwrap()],
@@ -268,7 +274,7 @@ mod tests {
                 resumed: false,
                 certificate: CertificateSummary {
                     subject: Some("example\u{1b}[2J".into()),
-                    issuer: Some("Somebody".into()),
+                    issuer: Some("Example CA".into()),
                     names: vec!["example.com".into(), "*.example.com".into()],
                     not_before: Some("2026-01-02T03:04:05Z".into()),
                     not_after: None,
@@ -279,7 +285,7 @@ mod tests {
             head: b"HTTP/1.1 200 OK\r\nServer: caf\xe9\x1b[2J\r\nSet-Cookie: id=secret\r\n\r\n".to_vec(),
             is_http2: false,
             times: Times {
-                name: Some(Duration::from_millis(3)),
+                dns: Some(Duration::from_millis(3)),
                 connect: Some(Duration::from_millis(11)),
                 tls: Some(Duration::from_millis(18)),
                 first_byte: Some(Duration::from_millis(90)),
@@ -294,11 +300,11 @@ https://example.com/
 addresses   2001:db8::1, 192.0.2.7
 connected   to 192.0.2.7:443
 secured     TLS 1.3, TLS13_AES_256_GCM_SHA384
-certificate of example\\x1b[2J, by Somebody
+certificate of example\\x1b[2J, by Example CA
             for example.com, *.example.com
             from 2026-01-02T03:04:05Z to unknown
             NOT VERIFIED (--insecure): this may be any server
-times       name 3 ms, connection 11 ms, TLS 18 ms, first byte 90 ms, all 140 ms
+times       DNS 3 ms, connection 11 ms, TLS 18 ms, first byte 90 ms, total 140 ms
 
 Request
 > GET / HTTP/1.1
@@ -320,7 +326,7 @@ Record
     }
 
     #[test]
-    fn the_first_lines_name_http2() {
+    fn the_request_line_and_the_status_line_name_http2() {
         let exchange = ExchangeView {
             url: "https://example.com/HTTP/1.1".into(),
             request: b"GET /HTTP/1.1 HTTP/1.1\r\nHost: example.com\r\n\r\n".to_vec(),
@@ -344,17 +350,17 @@ Response
     }
 
     #[test]
-    fn a_failure_is_told_in_words() {
+    fn a_failure_is_described_in_words() {
         let exchange = ExchangeView {
             url: "http://nowhere.example/".into(),
-            times: Times { name: Some(Duration::from_millis(40)), ..Times::default() },
+            times: Times { dns: Some(Duration::from_millis(40)), ..Times::default() },
             failure: Some(Failure::new(ErrorKind::DnsNxdomain, "no such name: nowhere.example")),
             ..ExchangeView::default()
         };
         let expected = "\
 http://nowhere.example/
 
-times       name 40 ms
+times       DNS 40 ms
 failed      no such host (no such name: nowhere.example)
 ";
         assert_eq!(render(&exchange), expected);

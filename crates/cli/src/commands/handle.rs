@@ -1,5 +1,5 @@
-//! [`CrawlControl`]: through it, other threads query and control a running crawl. Used by the live view, the dashboard,
-//! the control socket and the signal handler.
+//! [`CrawlControl`]: queries and controls a running crawl from other threads. Used by the live view, the dashboard, the
+//! control socket and the signal handler.
 
 use std::path::PathBuf;
 use std::sync::mpsc::{Sender, channel};
@@ -13,90 +13,91 @@ use argiope_runtime::status;
 
 use super::source;
 
-/// How long the live view waits for a status. It must not wait long: the keeper may wait for the writer, and the writer
-/// for the live view.
-const STATUS_TIMEOUT: Duration = Duration::from_millis(50);
-/// How long other views wait; then they show the last status.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// Memory and disk usage are measured again after this time.
-const MEASURED_FOR: Duration = Duration::from_secs(2);
+/// How long the live view waits for a status. The time is short because the keeper may be waiting for the writer, and the
+/// writer for the live view.
+const LIVE_VIEW_TIMEOUT: Duration = Duration::from_millis(50);
+/// How long all others wait for a response of the keeper.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(2);
+/// Memory and disk usage are measured at most once in this time.
+const MEASURE_INTERVAL: Duration = Duration::from_secs(2);
 
-/// The state of all processes of a shared crawl, as this one knows it.
+/// The state of the fleet as this process last read it from the store. `None` if the crawl is not shared, or before the
+/// first read.
 pub type SharedFleet = Arc<Mutex<Option<FleetStatus>>>;
 
-/// A running crawl, for other threads.
+/// A handle to a running crawl, for other threads.
 #[derive(Clone)]
 pub struct CrawlControl(Arc<Shared>);
 
 struct Shared {
-    /// The crawl directory, where there is one.
+    /// The crawl directory; `None` for a crawl in memory or in a fleet.
     directory: Option<PathBuf>,
     state: Mutex<State>,
-    /// The other processes, if several share the crawl.
     fleet: SharedFleet,
     /// The last status, and when memory and disk were measured for it.
     last: Mutex<(Status, Option<Instant>)>,
 }
 
 enum State {
-    /// The crawl has not started. Contains the messages sent so far.
-    NotYet(Vec<KeeperMessage>),
+    /// The crawl has not started. Contains the messages to deliver when it starts.
+    NotStarted(Vec<KeeperMessage>),
     Running(Sender<KeeperMessage>),
 }
 
 impl CrawlControl {
     /// `fleet` is set while the crawl runs, if several processes share it.
     pub fn new(directory: Option<PathBuf>, fleet: SharedFleet) -> Self {
-        let state = Mutex::new(State::NotYet(Vec::new()));
+        let state = Mutex::new(State::NotStarted(Vec::new()));
         Self(Arc::new(Shared { directory, state, fleet, last: Mutex::default() }))
     }
 
     /// Connects the handle to the started crawl and delivers the messages that were sent before.
-    pub fn set(&self, keeping: &KeeperHandle) {
-        let before = std::mem::replace(&mut *self.state(), State::Running(keeping.inbox.clone()));
-        if let State::NotYet(early) = before {
-            for mail in early {
-                self.send(mail);
+    pub fn connect(&self, keeper: &KeeperHandle) {
+        let previous = std::mem::replace(&mut *self.state(), State::Running(keeper.inbox.clone()));
+        if let State::NotStarted(early) = previous {
+            for message in early {
+                self.send(message);
             }
         }
     }
 
-    /// Sends a message. Returns `false` if the crawl has ended.
-    pub fn send(&self, mail: KeeperMessage) -> bool {
+    /// Sends a message to the keeper, or stores it if the crawl has not started. Returns `false` if the crawl has ended.
+    pub fn send(&self, message: KeeperMessage) -> bool {
         match &mut *self.state() {
-            State::NotYet(early) => {
-                early.push(mail);
+            State::NotStarted(early) => {
+                early.push(message);
                 true
             }
-            State::Running(inbox) => inbox.send(mail).is_ok(),
+            State::Running(inbox) => inbox.send(message).is_ok(),
         }
     }
 
-    /// The status for the live view; the last known one if the keeper does not answer within [`STATUS_TIMEOUT`].
+    /// The status for the live view; the last known one if the keeper does not respond within [`LIVE_VIEW_TIMEOUT`].
     pub fn status_or_last(&self) -> Status {
-        self.ask(STATUS_TIMEOUT).unwrap_or_else(|| self.last().0.clone())
+        self.request_status(LIVE_VIEW_TIMEOUT).unwrap_or_else(|| self.last().0.clone())
     }
 
-    /// How many requests are in flight now.
+    /// How many requests are in flight now; 0 if the crawl has ended.
     pub fn in_flight(&self) -> usize {
-        self.ask(PATIENCE).map_or(0, |status| status.in_flight)
+        self.request_status(RESPONSE_TIMEOUT).map_or(0, |status| status.in_flight)
     }
 
-    /// Asks the keeper for its status. `None` if the crawl has ended; the last known status after a timeout.
-    fn ask(&self, patience: Duration) -> Option<Status> {
-        let (sender, answer) = channel();
-        if matches!(&*self.state(), State::NotYet(_)) {
+    /// Requests a status from the keeper. Returns the last known status after a timeout, and `None` if the crawl has ended.
+    fn request_status(&self, timeout: Duration) -> Option<Status> {
+        let (sender, response) = channel();
+        if matches!(&*self.state(), State::NotStarted(_)) {
             return Some(Status::default());
         }
         if !self.send(KeeperMessage::Status(sender)) {
             return None;
         }
-        let status = match answer.recv_timeout(patience) {
+        let status = match response.recv_timeout(timeout) {
             Ok(status) => status,
             Err(std::sync::mpsc::RecvTimeoutError::Timeout) => return Some(self.last().0.clone()),
             Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => return None,
         };
         let mut last = self.last();
+        // The keeper does not measure memory and disk: keep the last values.
         let (memory, disk) = (last.0.memory_bytes, last.0.disk_bytes);
         let fleet = self.0.fleet.lock().unwrap_or_else(PoisonError::into_inner).clone();
         last.0 = Status { memory_bytes: memory, disk_bytes: disk, fleet, ..status };
@@ -114,9 +115,9 @@ impl CrawlControl {
 
 impl CrawlSource for CrawlControl {
     fn status(&self) -> Option<Status> {
-        self.ask(PATIENCE)?;
+        self.request_status(RESPONSE_TIMEOUT)?;
         let mut last = self.last();
-        if last.1.is_none_or(|measured| measured.elapsed() >= MEASURED_FOR) {
+        if last.1.is_none_or(|measured| measured.elapsed() >= MEASURE_INTERVAL) {
             status::measure(&mut last.0, self.0.directory.as_deref());
             last.1 = Some(Instant::now());
         }
@@ -124,19 +125,19 @@ impl CrawlSource for CrawlControl {
     }
 
     fn host(&self, name: &str) -> Option<HostStatus> {
-        let (sender, answer) = channel();
-        if matches!(&*self.state(), State::NotYet(_)) || !self.send(KeeperMessage::Host(name.into(), sender)) {
+        let (sender, response) = channel();
+        if matches!(&*self.state(), State::NotStarted(_)) || !self.send(KeeperMessage::Host(name.into(), sender)) {
             return None;
         }
-        answer.recv_timeout(PATIENCE).ok()?
+        response.recv_timeout(RESPONSE_TIMEOUT).ok()?
     }
 
     fn control(&self, control: Control) -> Result<(), String> {
-        let (sender, answer) = channel();
+        let (sender, response) = channel();
         if !self.send(KeeperMessage::Control(control, sender)) {
             return Err("the crawl has ended".to_owned());
         }
-        answer.recv_timeout(PATIENCE).unwrap_or_else(|_| Err("the crawl did not answer in time".to_owned()))
+        response.recv_timeout(RESPONSE_TIMEOUT).unwrap_or_else(|_| Err("the crawl did not respond in time".to_owned()))
     }
 
     fn explain(&self, url: &str) -> Result<String, String> {

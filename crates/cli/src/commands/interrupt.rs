@@ -1,5 +1,5 @@
-//! Signal handling: the first SIGINT or SIGTERM drains the crawl, the second ends the process; SIGUSR1 prints a status
-//! line.
+//! Signal handling. The first SIGINT or SIGTERM drains the crawl: requests in flight finish, and no new ones start. The
+//! second ends the process. SIGUSR1 prints a status line.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 
-/// The first signal received; 0 if none.
+/// The number of the first SIGINT or SIGTERM received; 0 if none.
 #[derive(Clone, Default)]
 pub struct Interrupt(Arc<AtomicI32>);
 
@@ -17,12 +17,12 @@ impl Interrupt {
         Signals::new([SIGINT, SIGTERM, SIGUSR1])
     }
 
-    /// Calls `drain` at the first SIGINT or SIGTERM and `say_status` at every SIGUSR1. The second SIGINT or SIGTERM ends the
-    /// process at once: a crawl directory survives that like any crash.
+    /// Calls `drain` at the first SIGINT or SIGTERM and `print_status` at every SIGUSR1. The second SIGINT or SIGTERM ends
+    /// the process at once. For a crawl directory that is the same as a crash: the crawl can be resumed.
     pub fn watch(
         mut signals: Signals,
         drain: impl FnOnce() + Send + 'static,
-        say_status: impl Fn() + Send + 'static,
+        print_status: impl Fn() + Send + 'static,
     ) -> std::io::Result<Self> {
         let interrupt = Self::default();
         let seen = interrupt.clone();
@@ -30,7 +30,7 @@ impl Interrupt {
             let mut drain = Some(drain);
             for signal in signals.forever() {
                 if signal == SIGUSR1 {
-                    say_status();
+                    print_status();
                     continue;
                 }
                 match drain.take() {
@@ -45,14 +45,15 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    /// The exit code if a termination signal is pending, for a process that waits outside of a crawl.
-    pub fn pending(signals: &mut Signals) -> Option<u8> {
+    /// The exit code if SIGINT or SIGTERM is pending. For a process that does not crawl at the moment, so that
+    /// [`watch`](Self::watch) is not running.
+    pub fn pending_exit_code(signals: &mut Signals) -> Option<u8> {
         let signal = signals.pending().find(|signal| *signal != SIGUSR1)?;
         u8::try_from(exit_code(signal)).ok()
     }
 
-    /// The exit code of an interrupted crawl: 130 or 143, as shells do.
-    pub fn code(&self) -> Option<u8> {
+    /// The exit code of an interrupted crawl: 128 plus the number of the signal, as in shells. `None` without a signal.
+    pub fn exit_code(&self) -> Option<u8> {
         match self.0.load(Ordering::SeqCst) {
             0 => None,
             signal => u8::try_from(exit_code(signal)).ok(),
@@ -72,13 +73,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_signal_drains_and_is_remembered() {
+    fn the_first_signal_drains_the_crawl_and_sets_the_exit_code() {
         let (sender, drained) = channel();
         let signals = Interrupt::listen().unwrap();
         // The signal queues until `watch` is called.
         signal_hook::low_level::raise(SIGTERM).unwrap();
         let interrupt = Interrupt::watch(signals, move || sender.send(()).unwrap(), || ()).unwrap();
         drained.recv_timeout(Duration::from_secs(10)).unwrap();
-        assert_eq!(interrupt.code(), Some(143));
+        assert_eq!(interrupt.exit_code(), Some(143));
     }
 }

@@ -48,7 +48,7 @@ const FINDINGS: u8 = 3;
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     #[cfg(feature = "demo")]
-    if let Some(code) = exhibition::child(&arguments) {
+    if let Some(code) = exhibition::run_as_child(&arguments) {
         return code;
     }
     let arguments = match flags::parse(arguments) {
@@ -59,15 +59,17 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(USAGE));
         }
     };
-    let done = match &arguments.command {
-        Command::Crawl(args) => config_file::of_crawl(args).and_then(|settings| match config_file::fleet_of(args)? {
-            flags if flags.is_set() => fleet::crawl(&settings, &flags),
-            _ => crawl::run(&settings),
-        }),
-        Command::Fetch(args) => config_file::of_fetch(args).and_then(fetch::run),
+    let result = match &arguments.command {
+        Command::Crawl(args) => {
+            config_file::crawl_settings(args).and_then(|settings| match config_file::fleet_flags(args)? {
+                flags if flags.is_set() => fleet::crawl(&settings, &flags),
+                _ => crawl::run(&settings),
+            })
+        }
+        Command::Fetch(args) => config_file::fetch_settings(args).and_then(fetch::run),
         Command::Robots(args) => robots::run(args),
         #[cfg(feature = "demo")]
-        Command::Demo(args) => demo::run(config_file::of_demo(args)),
+        Command::Demo(args) => demo::run(config_file::demo_settings(args)),
         Command::Explain(args) => explain::run(args),
         Command::Report(args) => report::run(args),
         Command::Diff(args) => diff::run(args),
@@ -83,7 +85,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Completions(args) => return completions(args.shell),
         Command::Man(args) => return man::run(args),
     };
-    match done {
+    match result {
         Ok(code) => code,
         Err(UsageError(message)) => {
             print_error(&format!("{message}\n\nFor more information, try '--help'."));
@@ -98,7 +100,7 @@ fn completions(shell: clap_complete::Shell) -> ExitCode {
     standard_output::print(&script)
 }
 
-/// The warning for `--insecure`.
+/// Text of the warning for `--insecure`.
 const INSECURE: &str = "certificates are NOT verified (--insecure): any server can impersonate any host. Records contain \
                         \"insecure\":true";
 
@@ -107,7 +109,8 @@ fn warn_insecure() {
     let _ = writeln!(std::io::stderr(), "WARNING: {INSECURE}");
 }
 
-/// Prints an error in clap's format. Ignored if standard error is closed.
+/// Prints an error in clap's format.
 fn print_error(message: &str) {
+    // Ignored: if standard error is closed, the message has no reader.
     let _ = writeln!(std::io::stderr(), "error: {message}");
 }

@@ -1,5 +1,5 @@
-//! The target of `--jsonl` if it is not a file in a crawl directory: standard output, a device, a pipe, or the file of
-//! a crawl without a directory.
+//! The target of `--jsonl` if the writer thread does not write it: standard output, a device, a pipe, or the file of a crawl
+//! without a crawl directory.
 //!
 //! Invariant: the target is opened before the crawl starts, so that a bad path fails early; existing files are never
 //! overwritten.
@@ -21,18 +21,20 @@ const BUFFER: usize = 64 << 10;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecordStreamFault {
     /// The reader has closed its end of the pipe.
-    ReaderLeft,
-    /// A sentence for the user.
+    PipeClosed,
+    /// A write error, as a message for the user.
     Failed(String),
 }
 
+/// An open output for records.
 pub struct RecordStream {
-    to: Box<dyn Write + Send>,
+    writer: Box<dyn Write + Send>,
+    /// The target, as messages name it.
     name: String,
 }
 
 impl RecordStream {
-    /// Whether the target is a device or pipe, so that written data cannot be removed again.
+    /// Whether the target is standard output, a device or a pipe: written data cannot be removed again.
     pub fn is_stream(path: &Path) -> bool {
         path == Path::new("-") || std::fs::metadata(path).is_ok_and(|meta| !meta.is_file() && !meta.is_dir())
     }
@@ -44,7 +46,7 @@ impl RecordStream {
             return Ok(Self::new(out, "standard output"));
         }
         let name = visible(&path.display().to_string()).into_owned();
-        // A device may be named by a symbolic link (`/dev/stdout`); a file may not.
+        // `open_or_create` does not follow symbolic links. A device may be named by one (`/dev/stdout`).
         let opened = if Self::is_stream(path) { File::options().write(true).open(path) } else { open_or_create(path) };
         let file = opened.map_err(|error| format!("{name} cannot be written: {error}"))?;
         // Devices and pipes have no length.
@@ -57,23 +59,23 @@ impl RecordStream {
         Ok(Self::new(file, &name))
     }
 
-    fn new(to: impl Write + Send + 'static, name: &str) -> Self {
-        Self { to: Box::new(BufWriter::with_capacity(BUFFER, to)), name: name.to_owned() }
+    fn new(target: impl Write + Send + 'static, name: &str) -> Self {
+        Self { writer: Box::new(BufWriter::with_capacity(BUFFER, target)), name: name.to_owned() }
     }
 
     /// Writes one record, which ends with a line feed.
     pub fn write(&mut self, line: &[u8]) -> Result<(), RecordStreamFault> {
-        self.to.write_all(line).map_err(|error| self.fault(&error))
+        self.writer.write_all(line).map_err(|error| self.fault(&error))
     }
 
     /// Flushes the buffer, for readers that follow the output.
     pub fn flush(&mut self) -> Result<(), RecordStreamFault> {
-        self.to.flush().map_err(|error| self.fault(&error))
+        self.writer.flush().map_err(|error| self.fault(&error))
     }
 
     fn fault(&self, error: &io::Error) -> RecordStreamFault {
         match error.kind() {
-            io::ErrorKind::BrokenPipe => RecordStreamFault::ReaderLeft,
+            io::ErrorKind::BrokenPipe => RecordStreamFault::PipeClosed,
             _ => RecordStreamFault::Failed(format!("{} cannot be written: {error}", self.name)),
         }
     }
@@ -84,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_arrive_in_a_new_file() {
+    fn records_are_written_to_a_new_file_and_an_existing_file_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("pages.jsonl");
         let mut output = RecordStream::open(&path).unwrap();
@@ -97,17 +99,17 @@ mod tests {
     }
 
     #[test]
-    fn an_output_that_cannot_be_written_is_refused_at_once() {
+    fn a_path_that_cannot_be_written_is_refused_when_it_is_opened() {
         let refusal = RecordStream::open(Path::new("/nonexistent/pages.jsonl")).err().unwrap();
         assert!(refusal.starts_with("/nonexistent/pages.jsonl cannot be written: "), "{refusal}");
         assert!(RecordStream::open(Path::new("/dev/null")).is_ok());
     }
 
     #[test]
-    fn a_full_disk_is_reported() {
+    fn a_full_disk_is_reported_by_flush() {
         let mut output = RecordStream::open(Path::new("/dev/full")).unwrap();
         output.write(b"{}\n").unwrap();
-        let RecordStreamFault::Failed(fault) = output.flush().unwrap_err() else { panic!("the reader has not left") };
+        let RecordStreamFault::Failed(fault) = output.flush().unwrap_err() else { panic!("expected a write error") };
         assert!(fault.starts_with("/dev/full cannot be written: "), "{fault}");
     }
 }

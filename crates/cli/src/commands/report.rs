@@ -1,4 +1,4 @@
-//! The report at the end of a crawl and the line per page (`-v`), as text.
+//! `argiope report DIR`, and the text of the report and of the log lines (`-v`, `-vv`) that `argiope crawl` prints.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -24,9 +24,10 @@ use crate::screen::wording;
 use argiope_core::output::escape::visible;
 use serde_json::{Value, json};
 
-/// Entries per list; `-v` shows all that were kept.
-const SHORT: usize = 10;
-const FEW: usize = 5;
+/// Entries of the lists that matter max_entries, unless all are printed (`-vv`, `argiope report`).
+const LONG_LIST: usize = 10;
+/// Entries of the other lists.
+const SHORT_LIST: usize = 5;
 
 /// `argiope report DIR`: prints the report of a crawl directory.
 #[derive(Args, Debug, PartialEq, Eq)]
@@ -51,7 +52,7 @@ pub struct ReportArgs {
 
 /// Prints the report, or writes it in another form.
 pub fn run(args: &ReportArgs) -> Result<ExitCode, UsageError> {
-    let output = |text: String| match &args.html {
+    let write_output = |text: String| match &args.html {
         Some(file) if file != Path::new("-") => AtomicFile::write(file, text),
         _ => standard_output::write(text.as_bytes()),
     };
@@ -59,38 +60,32 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, UsageError> {
         return Err(UsageError(format!("--list {group}: there is no such group; --help lists the groups")));
     }
     let written = if let Some(group) = &args.list {
-        list(&args.directory, group)
+        print_group(&args.directory, group)
     } else if args.html.is_some() {
-        html_page(&args.directory).and_then(|page| Ok(output(page)?))
+        html_page(&args.directory).and_then(|page| Ok(write_output(page)?))
     } else if args.json {
-        json_document(&args.directory).and_then(|document| Ok(output(format!("{document}\n"))?))
+        json_document(&args.directory).and_then(|document| Ok(write_output(format!("{document}\n"))?))
     } else {
         CrawlReport::from_directory(&args.directory).and_then(|report| {
             let links = LinkFacts::of_directory(&args.directory)?;
-            Ok(output(render(&report, true) + &render_links(&links))?)
+            Ok(write_output(render(&report, true) + &render_links(&links))?)
         })
     };
-    let written = match written {
-        Ok(()) => Ok(()),
-        Err(ReadError::Output(error)) => Err(error),
-        Err(fault) => {
-            print_error(&visible(&fault.to_string()));
-            return Ok(ExitCode::from(FAILED));
-        }
-    };
-    match written {
-        Ok(()) => Ok(ExitCode::SUCCESS),
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
-        Err(error) => {
+    let why = match written {
+        Ok(()) => return Ok(ExitCode::SUCCESS),
+        Err(error) if error.is_broken_pipe() => return Ok(ExitCode::SUCCESS),
+        Err(ReadError::Output(error)) => {
             let name = args.html.as_ref().map_or("standard output".into(), |file| file.display().to_string());
-            print_error(&visible(&format!("{name} cannot be written: {error}")));
-            Ok(ExitCode::from(FAILED))
+            format!("{name} cannot be written: {error}")
         }
-    }
+        Err(error) => error.to_string(),
+    };
+    print_error(&visible(&why));
+    Ok(ExitCode::from(FAILED))
 }
 
 /// Prints all URLs of a group.
-fn list(directory: &Path, group: &str) -> Result<(), ReadError> {
+fn print_group(directory: &Path, group: &str) -> Result<(), ReadError> {
     let mut out = BufWriter::new(standard_output::open()?);
     CrawlReport::urls_of(directory, group, |url| Ok(writeln!(out, "{}", visible(url))?))?;
     Ok(out.flush()?)
@@ -100,14 +95,15 @@ fn list(directory: &Path, group: &str) -> Result<(), ReadError> {
 pub fn html_page(directory: &Path) -> Result<String, ReadError> {
     let (report, detail) = CrawlReport::detailed(directory)?;
     let audit = Audit::of_directory(directory, &AuditOptions { keep: FIRST_URLS, ..AuditOptions::default() })?;
-    let (name, directory) = (name_of(directory), directory.display().to_string());
+    let (name, directory) = (crawl_name(directory), directory.display().to_string());
     let page = ReportPage { report: &report, detail: &detail, audit: &audit, name: &name, directory: &directory };
     Ok(report_page::render(&page))
 }
 
-/// The figures of the report, and the findings, as JSON.
+/// The figures of the report, and the findings of the audit, as JSON.
 fn json_document(directory: &Path) -> Result<Value, ReadError> {
     let (report, detail) = CrawlReport::detailed(directory)?;
+    // Only the numbers of findings, not their pages.
     let audit = Audit::of_directory(directory, &AuditOptions { keep: 0, ..AuditOptions::default() })?;
     let groups: BTreeMap<&str, Value> = detail
         .groups
@@ -123,7 +119,7 @@ fn json_document(directory: &Path) -> Result<Value, ReadError> {
         })
         .collect();
     Ok(json!({
-        "name": name_of(directory),
+        "name": crawl_name(directory),
         "running": report.is_running,
         "end": report.end.as_str(),
         "seconds": report.elapsed.as_secs_f64(),
@@ -170,11 +166,11 @@ fn duplicates_value(report: &CrawlReport) -> Value {
 }
 
 fn links_value(facts: &LinkFacts) -> Value {
-    let most = facts.most_linked.iter().map(|(count, url)| json!({ "url": url, "inlinks": count }));
+    let most_linked = facts.most_linked.iter().map(|(count, url)| json!({ "url": url, "inlinks": count }));
     json!({
         "links": facts.links,
         "pages_with_links": facts.sources,
-        "most_linked": most.collect::<Vec<_>>(),
+        "most_linked": most_linked.collect::<Vec<_>>(),
         "orphans": { "urls": facts.orphans, "first": facts.first_orphans },
     })
 }
@@ -184,31 +180,31 @@ fn changes_value(changes: &ChangeList) -> Value {
     kinds.iter().map(|kind| (kind.name.replace(' ', "_"), json!({ "urls": kind.count, "first": kind.urls }))).collect()
 }
 
-/// The name of a crawl directory without `.crawl`.
-pub fn name_of(directory: &Path) -> String {
+/// The name of a crawl: the name of its directory without `.crawl`.
+pub fn crawl_name(directory: &Path) -> String {
     let path = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     name.strip_suffix(".crawl").map(ToOwned::to_owned).unwrap_or(name)
 }
 
-/// Renders the report. With `all`, lists show everything that was kept.
+/// Renders the report. With `all`, lists have all entries that the report contains.
 pub fn render(report: &CrawlReport, all: bool) -> String {
-    let mut text = String::new();
-    text.push_str(&headline(report));
-    outcomes(&mut text, report);
-    changes(&mut text, report);
-    roots(&mut text, report);
-    cuts(&mut text, report, if all { usize::MAX } else { SHORT });
-    failures(&mut text, report, if all { usize::MAX } else { FEW });
-    broken(&mut text, report, if all { usize::MAX } else { SHORT });
-    redirects(&mut text, report, if all { usize::MAX } else { FEW });
-    duplicates(&mut text, report, if all { usize::MAX } else { FEW });
-    pages(&mut text, report, if all { usize::MAX } else { FEW });
-    hosts(&mut text, report, if all { usize::MAX } else { FEW });
+    let (long_list, short_list) = if all { (usize::MAX, usize::MAX) } else { (LONG_LIST, SHORT_LIST) };
+    let mut text = headline(report);
+    append_outcomes(&mut text, report);
+    append_changes(&mut text, report);
+    append_roots(&mut text, report);
+    append_cuts(&mut text, report, long_list);
+    append_failures(&mut text, report, short_list);
+    append_broken(&mut text, report, long_list);
+    append_redirects(&mut text, report, short_list);
+    append_duplicates(&mut text, report, short_list);
+    append_pages(&mut text, report, short_list);
+    append_hosts(&mut text, report, short_list);
     text
 }
 
-/// What the link graph says.
+/// Renders the section about the link graph.
 fn render_links(facts: &LinkFacts) -> String {
     if facts.links == 0 {
         return String::new();
@@ -227,7 +223,7 @@ fn render_links(facts: &LinkFacts) -> String {
         facts.first_orphans.iter().for_each(|url| {
             let _ = writeln!(text, "      {}", visible(url));
         });
-        rest_below(&mut text, facts.orphans, facts.first_orphans.len());
+        append_omitted_urls(&mut text, facts.orphans, facts.first_orphans.len());
     }
     text
 }
@@ -235,21 +231,22 @@ fn render_links(facts: &LinkFacts) -> String {
 /// The list of broken links alone.
 pub fn render_broken(report: &CrawlReport) -> String {
     let mut text = String::new();
-    broken(&mut text, report, usize::MAX);
+    append_broken(&mut text, report, usize::MAX);
     text
 }
 
 /// The list of links that are newly broken since the previous round.
 pub fn render_newly_broken(report: &CrawlReport) -> String {
     let Some(changes) = &report.changes else { return String::new() };
-    let newly: Vec<&BrokenLink> = report.broken.iter().filter(|link| changes.is_newly_broken(&link.url)).collect();
+    let newly_broken: Vec<&BrokenLink> =
+        report.broken.iter().filter(|link| changes.is_newly_broken(&link.url)).collect();
     let mut text = format!("\nNewly broken links ({})\n", wording::count(changes.counts.newly_broken));
-    newly.iter().for_each(|link| broken_link(&mut text, link));
-    rest(&mut text, changes.counts.newly_broken, newly.len());
+    newly_broken.iter().for_each(|link| append_broken_link(&mut text, link));
+    append_omitted_entries(&mut text, changes.counts.newly_broken, newly_broken.len());
     text
 }
 
-/// The path of the crawl directory, and the commands that a user may want to run next.
+/// The path of the crawl directory, and commands that the user may want to run next.
 pub fn next_steps(report: &CrawlReport, directory: &Path) -> String {
     let name = shell_word(&directory.display().to_string());
     let mut text = format!("\nCrawl directory: {name}\n");
@@ -280,15 +277,15 @@ pub fn next_steps(report: &CrawlReport, directory: &Path) -> String {
 
 /// A path quoted for a shell.
 fn shell_word(text: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./~@%+=:,".contains(c);
+    let needs_no_quotes = |c: char| c.is_ascii_alphanumeric() || "-_./~@%+=:,".contains(c);
     let shown = visible(text);
-    if !shown.is_empty() && shown.chars().all(is_plain) {
+    if !shown.is_empty() && shown.chars().all(needs_no_quotes) {
         return shown.into_owned();
     }
     format!("'{}'", shown.replace('\'', "'\\''"))
 }
 
-fn changes(text: &mut String, report: &CrawlReport) {
+fn append_changes(text: &mut String, report: &CrawlReport) {
     let Some(changes) = &report.changes else { return };
     text.push_str("\nChanges since the last round\n");
     for kind in changes.kinds() {
@@ -301,34 +298,34 @@ fn changes(text: &mut String, report: &CrawlReport) {
             let _ = writeln!(text, "      {}", visible(url));
         }
         if kind.name != "unchanged" {
-            rest_below(text, kind.count, kind.urls.len());
+            append_omitted_urls(text, kind.count, kind.urls.len());
         }
     }
 }
 
 /// Pages with the same body.
-fn duplicates(text: &mut String, report: &CrawlReport, most: usize) {
+fn append_duplicates(text: &mut String, report: &CrawlReport, max_entries: usize) {
     let duplicates = &report.duplicates;
     if duplicates.total == 0 {
         return;
     }
     let _ = writeln!(text, "\nDuplicates ({})", wording::count(duplicates.total));
-    for group in duplicates.groups.iter().take(most) {
+    for group in duplicates.groups.iter().take(max_entries) {
         let _ = writeln!(text, "  {}", visible(&group.first));
-        for url in group.others.iter().take(most) {
+        for url in group.others.iter().take(max_entries) {
             let _ = writeln!(text, "      same as {}", visible(url));
         }
-        rest_below(text, group.total, group.others.len().min(most));
+        append_omitted_urls(text, group.total, group.others.len().min(max_entries));
     }
-    let shown: u64 = duplicates.groups.iter().take(most).map(|group| group.total).sum();
+    let shown: u64 = duplicates.groups.iter().take(max_entries).map(|group| group.total).sum();
     let hidden = duplicates.total.saturating_sub(shown);
     if hidden > 0 {
         let _ = writeln!(text, "  … and {} more", wording::count(hidden));
     }
 }
 
-/// Appends how many URLs the list of one entry omits.
-fn rest_below(text: &mut String, total: u64, shown: usize) {
+/// Appends how many URLs are omitted below one entry of a list.
+fn append_omitted_urls(text: &mut String, total: u64, shown: usize) {
     let hidden = total.saturating_sub(shown as u64);
     if hidden > 0 {
         let _ = writeln!(text, "      … and {} more", wording::count(hidden));
@@ -366,7 +363,7 @@ pub fn skip_line(url: &str, reason: &str) -> String {
     format!("{} not followed: {reason}", visible(url))
 }
 
-/// Renders the headline: how the crawl ended, how long it took, how much it fetched.
+/// Renders the first lines: how the crawl ended, how long it took, how much it fetched.
 pub fn headline(report: &CrawlReport) -> String {
     let mut text = String::new();
     let verb = match report.end {
@@ -379,10 +376,10 @@ pub fn headline(report: &CrawlReport) -> String {
         _ => "Interrupted",
     };
     let hosts = report.hosts.len() as u64;
-    let more = if report.other_hosts.pages > 0 { "more than " } else { "" };
+    let more_than = if report.other_hosts.pages > 0 { "more than " } else { "" };
     let _ = writeln!(
         text,
-        "{verb} after {}: {} from {more}{}, {}, {} pages/s",
+        "{verb} after {}: {} from {more_than}{}, {}, {} pages/s",
         wording::span(report.elapsed),
         wording::plural(report.outcomes.fetched(), "page"),
         wording::plural(hosts, "host"),
@@ -395,7 +392,7 @@ pub fn headline(report: &CrawlReport) -> String {
     text
 }
 
-fn outcomes(text: &mut String, report: &CrawlReport) {
+fn append_outcomes(text: &mut String, report: &CrawlReport) {
     if report.outcomes.total() == 0 {
         return;
     }
@@ -406,10 +403,9 @@ fn outcomes(text: &mut String, report: &CrawlReport) {
             .range((outcome, 0)..=(outcome, u16::MAX))
             .map(|((_, status), number)| format!("{} × {}", wording::count(*number), with_phrase(*status)))
             .collect();
-        // A plain 200 is implied by `ok`.
-        let plain = statuses.len() == 1 && report.outcome_statuses.contains_key(&(Outcome::Ok, 200));
-        let plain = plain && outcome == Outcome::Ok;
-        let statuses = if plain { String::new() } else { statuses.join(", ") };
+        // If all pages with the outcome `ok` have status 200, the status is omitted.
+        let all_are_200 = statuses.len() == 1 && report.outcome_statuses.contains_key(&(Outcome::Ok, 200));
+        let statuses = if outcome == Outcome::Ok && all_are_200 { String::new() } else { statuses.join(", ") };
         let line = format!("  {:<24}{:>12}   {statuses}", wording::outcome(outcome), wording::count(number));
         let _ = writeln!(text, "{}", line.trim_end());
     }
@@ -426,15 +422,15 @@ fn with_phrase(status: u16) -> String {
     format!("{status} {}", wording::status(status)).trim_end().to_owned()
 }
 
-fn roots(text: &mut String, report: &CrawlReport) {
+fn append_roots(text: &mut String, report: &CrawlReport) {
     if report.roots.is_empty() {
         return;
     }
     text.push_str("\nRoots\n");
     for note in &report.roots {
         let _ = match note {
-            RootNote::Dead { url, fault } => writeln!(text, "  {}: {}", visible(url), in_words(fault)),
-            RootNote::Refused { url, fault } => writeln!(text, "  {}: {}", visible(url), in_words(fault)),
+            RootNote::Dead { url, fault } => writeln!(text, "  {}: {}", visible(url), reason_words(fault)),
+            RootNote::Refused { url, fault } => writeln!(text, "  {}: {}", visible(url), reason_words(fault)),
             RootNote::Forbidden { url } => writeln!(text, "  {}: disallowed by robots.txt", visible(url)),
             RootNote::Elsewhere { url, to } => writeln!(
                 text,
@@ -447,20 +443,20 @@ fn roots(text: &mut String, report: &CrawlReport) {
 }
 
 /// Links that were skipped because they are part of an endless structure, with advice.
-fn cuts(text: &mut String, report: &CrawlReport, most: usize) {
+fn append_cuts(text: &mut String, report: &CrawlReport, max_entries: usize) {
     if report.cuts.is_empty() {
         return;
     }
     text.push_str("\nSkipped as endless\n");
-    for cut in report.cuts.iter().take(most) {
+    for cut in report.cuts.iter().take(max_entries) {
         let left = wording::plural(cut.left, "link");
         let _ = writeln!(text, "  {}: {left}, {} ({})", visible(&cut.at), cut.rule.words(), cut.rule.as_str());
         let _ = writeln!(text, "      for example {}; to follow them: {}", visible(&cut.example), cut.rule.advice());
     }
-    rest(text, report.cuts.len() as u64, report.cuts.len().min(most));
+    append_omitted_entries(text, report.cuts.len() as u64, report.cuts.len().min(max_entries));
 }
 
-fn failures(text: &mut String, report: &CrawlReport, most: usize) {
+fn append_failures(text: &mut String, report: &CrawlReport, max_entries: usize) {
     if report.failures.is_empty() {
         return;
     }
@@ -469,17 +465,18 @@ fn failures(text: &mut String, report: &CrawlReport, most: usize) {
     failures.sort_by_key(|(kind, group)| (std::cmp::Reverse(group.count), **kind));
     for (kind, group) in failures {
         let _ = writeln!(text, "  {:>8}  {} ({kind})", wording::count(group.count), wording::failure(*kind));
-        for url in group.urls.iter().take(most) {
+        for url in group.urls.iter().take(max_entries) {
             let _ = writeln!(text, "            {}", visible(url));
         }
-        let hidden = group.count.saturating_sub(group.urls.len().min(most) as u64);
+        let hidden = group.count.saturating_sub(group.urls.len().min(max_entries) as u64);
         if hidden > 0 {
             let _ = writeln!(text, "            … and {} more", wording::count(hidden));
         }
     }
 }
 
-pub fn in_words(fault: &BrokenReason) -> String {
+/// Describes why a link is broken.
+pub fn reason_words(fault: &BrokenReason) -> String {
     match fault {
         BrokenReason::Status(status) => with_phrase(*status),
         BrokenReason::Failure(failure) => {
@@ -493,18 +490,18 @@ pub fn in_words(fault: &BrokenReason) -> String {
     }
 }
 
-fn broken(text: &mut String, report: &CrawlReport, most: usize) {
+fn append_broken(text: &mut String, report: &CrawlReport, max_entries: usize) {
     if report.broken_total == 0 {
         return;
     }
     let _ = writeln!(text, "\nBroken links ({})", wording::count(report.broken_total));
-    report.broken.iter().take(most).for_each(|link| broken_link(text, link));
-    rest(text, report.broken_total, report.broken.len().min(most));
+    report.broken.iter().take(max_entries).for_each(|link| append_broken_link(text, link));
+    append_omitted_entries(text, report.broken_total, report.broken.len().min(max_entries));
 }
 
-fn broken_link(text: &mut String, link: &BrokenLink) {
+fn append_broken_link(text: &mut String, link: &BrokenLink) {
     let BrokenLink { url, fault, on, more } = link;
-    let _ = writeln!(text, "  {}  {}", visible(url), in_words(fault));
+    let _ = writeln!(text, "  {}  {}", visible(url), reason_words(fault));
     for page in on {
         let _ = writeln!(text, "      on {}", visible(page));
     }
@@ -517,62 +514,64 @@ fn broken_link(text: &mut String, link: &BrokenLink) {
     }
 }
 
-fn redirects(text: &mut String, report: &CrawlReport, most: usize) {
+fn append_redirects(text: &mut String, report: &CrawlReport, max_entries: usize) {
     if report.redirects.is_empty() {
         return;
     }
     let total = report.outcomes.get(Outcome::Redirect);
     let _ = writeln!(text, "\nRedirects ({})", wording::count(total));
-    for redirect in report.redirects.iter().take(most) {
+    for redirect in report.redirects.iter().take(max_entries) {
         let status = redirect.status.map_or("---".to_owned(), |status| status.to_string());
         let _ = writeln!(text, "  {status}  {} → {}", visible(&redirect.from), visible(&redirect.to));
     }
-    rest(text, total, report.redirects.len().min(most));
+    append_omitted_entries(text, total, report.redirects.len().min(max_entries));
 }
 
-/// Appends how many entries a list omits.
-fn rest(text: &mut String, total: u64, shown: usize) {
+/// Appends how many entries of a list are omitted.
+fn append_omitted_entries(text: &mut String, total: u64, shown: usize) {
     let hidden = total.saturating_sub(shown as u64);
     if hidden > 0 {
         let _ = writeln!(text, "  … and {} more", wording::count(hidden));
     }
 }
 
-fn pages(text: &mut String, report: &CrawlReport, most: usize) {
+fn append_pages(text: &mut String, report: &CrawlReport, max_entries: usize) {
     if !report.slowest.is_empty() {
         text.push_str("\nSlowest pages\n");
-        for (time, url) in report.slowest.iter().take(most) {
+        for (time, url) in report.slowest.iter().take(max_entries) {
             let _ = writeln!(text, "  {:>10}  {}", wording::span(time), visible(url));
         }
     }
     if !report.largest.is_empty() {
         text.push_str("\nLargest pages\n");
-        for (size, url) in report.largest.iter().take(most) {
+        for (size, url) in report.largest.iter().take(max_entries) {
             let _ = writeln!(text, "  {:>10}  {}", wording::bytes(size), visible(url));
         }
     }
 }
 
-fn hosts(text: &mut String, report: &CrawlReport, most: usize) {
+fn append_hosts(text: &mut String, report: &CrawlReport, max_entries: usize) {
+    // With one host, the headline says the same.
     if report.hosts.len() < 2 {
         return;
     }
-    let mut hosts: Vec<(&str, &HostTotals)> = report.hosts.iter().map(|(host, sum)| (&**host, sum)).collect();
-    hosts.sort_by_key(|(host, sum)| (std::cmp::Reverse(sum.pages), *host));
+    let mut hosts: Vec<(&str, &HostTotals)> = report.hosts.iter().map(|(host, totals)| (&**host, totals)).collect();
+    hosts.sort_by_key(|(host, totals)| (std::cmp::Reverse(totals.pages), *host));
     let _ = writeln!(text, "\nHosts ({})", wording::count(hosts.len() as u64));
-    for (host, sum) in hosts.iter().take(most) {
-        let typical = sum.time.checked_div(u32::try_from(sum.pages).unwrap_or(u32::MAX)).unwrap_or(Duration::ZERO);
-        let broken = if sum.broken > 0 { format!(", {} broken", wording::count(sum.broken)) } else { String::new() };
+    for (host, totals) in hosts.iter().take(max_entries) {
+        let mean = totals.time.checked_div(u32::try_from(totals.pages).unwrap_or(u32::MAX)).unwrap_or(Duration::ZERO);
+        let broken =
+            if totals.broken > 0 { format!(", {} broken", wording::count(totals.broken)) } else { String::new() };
         let _ = writeln!(
             text,
             "  {:>8}  {}  {}, {} a page{broken}",
-            wording::count(sum.pages),
+            wording::count(totals.pages),
             visible(host),
-            wording::bytes(sum.bytes),
-            wording::span(typical),
+            wording::bytes(totals.bytes),
+            wording::span(mean),
         );
     }
-    rest(text, hosts.len() as u64, hosts.len().min(most));
+    append_omitted_entries(text, hosts.len() as u64, hosts.len().min(max_entries));
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ fn page(url: &str) -> PageSummary<'_> {
 }
 
 #[test]
-fn a_page_line_says_what_the_founding_crawler_said() {
+fn a_page_line_has_status_type_charset_size_and_link_counts() {
     let failure = Failure::new(ErrorKind::TimeoutIdle, "nothing for 20 s\x1b[0m");
     let url = "https://example.com/p";
     for (page, line) in [
@@ -63,7 +63,7 @@ fn a_page_line_says_what_the_founding_crawler_said() {
 }
 
 #[test]
-fn the_report_reads_well() {
+fn a_report_has_all_its_sections() {
     let mut report = CrawlReport::default();
     let nxdomain = Failure::new(ErrorKind::DnsNxdomain, "no such host");
     let pages = ["https://example.com/", "https://example.com/a"];
@@ -166,7 +166,7 @@ Hosts (3)
 }
 
 #[test]
-fn an_unfinished_crawl_says_what_is_left() {
+fn an_unfinished_crawl_reports_the_number_of_queued_urls() {
     let mut report = CrawlReport::default();
     report.add(&page("https://example.com/"));
     // URLs with these outcomes were never requested, so they do not count as pages.
@@ -179,7 +179,7 @@ fn an_unfinished_crawl_says_what_is_left() {
 }
 
 #[test]
-fn long_lists_are_cut_and_say_so() {
+fn a_shortened_list_ends_with_the_number_of_omitted_entries() {
     let mut report = CrawlReport::default();
     for number in 0..30 {
         let url = format!("https://example.com/{number}");
@@ -190,7 +190,7 @@ fn long_lists_are_cut_and_say_so() {
 }
 
 #[test]
-fn nothing_from_the_web_is_printed_raw() {
+fn control_characters_from_the_web_are_escaped() {
     let mut report = CrawlReport::default();
     let failure = Failure::new(ErrorKind::Protocol, "\x1b]0;evil\x07");
     let url = "https://example.com/\x1b[2J";

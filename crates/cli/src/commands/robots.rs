@@ -1,7 +1,7 @@
 //! `argiope robots FILE|URL --agent NAME URL...`: prints `allowed` or `disallowed` per URL, with the deciding line.
 //!
-//! A robots.txt on the web is fetched as a crawl fetches it, with the same retries, redirects and address checks, and its
-//! response is interpreted by the same function.
+//! A robots.txt on the web is fetched as in a crawl, with the same retries, redirects and address checks. The same function
+//! as in a crawl interprets the response.
 
 use std::io::Read;
 use std::path::Path;
@@ -28,7 +28,7 @@ use crate::flags::{FetchFlags, TrustFlags};
 use argiope_core::output::escape::visible;
 
 #[derive(Args, Debug)]
-#[command(mut_args = |arg| crate::flags::hide(arg, &["robots", "no_robots"]), after_help = "\
+#[command(mut_args = |arg| crate::flags::hide_unused(arg, &["robots", "no_robots"]), after_help = "\
 Examples:
   argiope robots robots.txt --agent mybot https://example.com/private/ /public/
   argiope robots https://example.com/ /search?q=x
@@ -46,15 +46,15 @@ pub struct RobotsArgs {
     #[arg(value_name = "URL", required = true)]
     pub urls: Vec<String>,
     #[command(flatten)]
-    exchange: FetchFlags,
+    fetch: FetchFlags,
     #[command(flatten)]
     trust: TrustFlags,
 }
 
-/// The rules to apply.
+/// The interpreted robots.txt.
 struct RobotsFile {
     answer: RobotsAnswer,
-    /// Why there are no rules, if the file was not read. For the user.
+    /// Why there are no rules, for the user. Empty if there are rules.
     reason: String,
 }
 
@@ -70,9 +70,9 @@ pub fn run(args: &RobotsArgs) -> Result<ExitCode, UsageError> {
         .map(|url| target_of(url).map(|target| (url.as_str(), target)))
         .collect::<Option<_>>()
         .ok_or_else(|| UsageError("'<URL>...': one of them cannot be parsed; write URLs or paths".to_owned()))?;
-    let said = if args.source.contains("://") {
+    let file = if args.source.contains("://") {
         match fetch(args) {
-            Ok(said) => said,
+            Ok(file) => file,
             Err(NotFetched::Usage(usage)) => return Err(usage),
             Err(NotFetched::Crawl(error)) => {
                 print_error(&visible(&error.to_string()));
@@ -88,15 +88,16 @@ pub fn run(args: &RobotsArgs) -> Result<ExitCode, UsageError> {
     };
     let mut text = String::new();
     for (url, target) in targets {
-        let (allowed, why) = verdict(&said, &target);
+        let (allowed, why) = verdict(&file, &target);
         let word = if allowed { "allowed" } else { "disallowed" };
         text += &format!("{word}\t{}\t{}\n", visible(url), visible(&why));
     }
     Ok(super::standard_output::print(text.as_bytes()))
 }
 
-fn verdict(said: &RobotsFile, target: &str) -> (bool, String) {
-    match &said.answer {
+/// Whether the target may be fetched, and the reason for the user.
+fn verdict(file: &RobotsFile, target: &str) -> (bool, String) {
+    match &file.answer {
         RobotsAnswer::Rules(robots) => {
             let verdict = robots.judge(target);
             let why = match verdict.line {
@@ -107,19 +108,19 @@ fn verdict(said: &RobotsFile, target: &str) -> (bool, String) {
             (verdict.allowed, why)
         }
         answer @ (RobotsAnswer::AllowAll | RobotsAnswer::Unreachable { .. }) => {
-            (answer.allows(target), said.reason.clone())
+            (answer.allows(target), file.reason.clone())
         }
     }
 }
 
-/// Reads a file up to the maximum size of a robots.txt.
+/// Reads a file up to one byte more than the maximum size of a robots.txt. The parser then sees that it is too long.
 fn read(source: &str) -> std::io::Result<Vec<u8>> {
-    let most = MAX_ROBOTS_BYTES as u64 + 1;
+    let max_bytes = MAX_ROBOTS_BYTES as u64 + 1;
     let mut bytes = Vec::new();
     if source == "-" {
-        std::io::stdin().lock().take(most).read_to_end(&mut bytes)?;
+        std::io::stdin().lock().take(max_bytes).read_to_end(&mut bytes)?;
     } else {
-        std::fs::File::open(Path::new(source))?.take(most).read_to_end(&mut bytes)?;
+        std::fs::File::open(Path::new(source))?.take(max_bytes).read_to_end(&mut bytes)?;
     }
     Ok(bytes)
 }
@@ -153,7 +154,7 @@ impl From<Error> for NotFetched {
 /// Fetches a robots.txt as a crawl would.
 fn fetch(args: &RobotsArgs) -> Result<RobotsFile, NotFetched> {
     let mut config = Config { roots: vec![args.source.clone()], ..Config::default() };
-    args.exchange.apply_to(&mut config)?;
+    args.fetch.apply_to(&mut config)?;
     args.trust.apply_to(&mut config);
     config.robots = RobotsPolicy::Obey;
     config.no_sitemap = true;
@@ -161,35 +162,37 @@ fn fetch(args: &RobotsArgs) -> Result<RobotsFile, NotFetched> {
     if config.insecure {
         warn_insecure();
     }
-    // Fetch nothing but robots.txt.
+    // Without roots, the crawl fetches only what the messages below request.
     let root = rules.roots.drain(..).next();
     let Some(url) = root.as_ref().and_then(|root: &Root| root.candidates.first()).map(robots_url) else {
         return Err(Error::internal("there is no URL to fetch").into());
     };
-    let (visits, visited) = channel();
-    let keeping = KeeperHandle::start(CrawlSetup {
+    let (sender, visits) = channel();
+    let keeper = KeeperHandle::start(CrawlSetup {
         frontier: MemoryFrontier::new(rules.fingerprint_key),
         rules: Arc::new(rules),
         engine: engine_kind(config.engine),
         clock: Clock::start(),
-        consumer: ForwardVisits(visits),
+        consumer: ForwardVisits(sender),
         target: OutputTarget::default(),
+        // Without roots, the crawl would end at once. It stays open until `Leave`.
         open: true,
     })?;
     // If the keeper has ended, no visit will arrive and the loop below ends.
-    let _ = keeping.inbox.send(KeeperMessage::Robots(url));
-    let mut said = None;
-    for visit in &visited {
+    let _ = keeper.inbox.send(KeeperMessage::Robots(url));
+    let mut file = None;
+    for visit in &visits {
+        // `link.redirects` is the number of redirects that may still be followed.
         let was_followed =
             visit.facts.outcome == Outcome::Redirect && visit.facts.redirect.is_some() && visit.link.redirects > 0;
         if !was_followed {
-            said = Some(meaning(&visit, &args.agent));
+            file = Some(interpret(&visit, &args.agent));
             break;
         }
     }
-    let _ = keeping.inbox.send(KeeperMessage::Leave);
-    keeping.join()?;
-    said.ok_or_else(|| Error::internal("the fetch ended without a result").into())
+    let _ = keeper.inbox.send(KeeperMessage::Leave);
+    keeper.join()?;
+    file.ok_or_else(|| Error::internal("the fetch ended without a result").into())
 }
 
 /// The URL to fetch: the robots.txt of the site if the argument is a front page, otherwise the argument.
@@ -198,12 +201,12 @@ fn robots_url(url: &Url) -> Url {
 }
 
 /// Interprets the response to the request for robots.txt.
-fn meaning(visit: &Visit, agent: &str) -> RobotsFile {
+fn interpret(visit: &Visit, agent: &str) -> RobotsFile {
     let bytes = match visit.message.site_file.as_deref() {
         Some(SiteFile::Robots(bytes)) => bytes.as_slice(),
         Some(SiteFile::Sitemap(..)) | None => &[],
     };
-    let what = match (visit.facts.status, &visit.facts.error) {
+    let event = match (visit.facts.status, &visit.facts.error) {
         (_, Some(failure)) => format!("could not be fetched: {}", failure.message),
         (Some(300..400), None) => "redirects too often".to_owned(),
         (Some(status), None) => format!("responded with {status}"),
@@ -212,19 +215,20 @@ fn meaning(visit: &Visit, agent: &str) -> RobotsFile {
     let answer = RobotsAnswer::from_visit(visit, bytes, agent);
     let reason = match answer {
         RobotsAnswer::Rules(_) => String::new(),
-        RobotsAnswer::AllowAll => format!("{} {what}: no robots.txt, everything is allowed", visit.link.url),
+        RobotsAnswer::AllowAll => format!("{} {event}: no robots.txt, everything is allowed", visit.link.url),
         RobotsAnswer::Unreachable { .. } => {
-            format!("{} {what}; nothing is allowed until it can be fetched", visit.link.url)
+            format!("{} {event}; nothing is allowed until it can be fetched", visit.link.url)
         }
     };
     RobotsFile { answer, reason }
 }
 
+/// Sends the visits of the crawl to [`fetch`].
 struct ForwardVisits(Sender<Box<Visit>>);
 
 impl VisitConsumer for ForwardVisits {
     fn take(&mut self, settled: Settled) {
-        // Ignored: the receiver already has its result.
+        // An error means that `fetch` already has its result.
         let _ = self.0.send(settled.visit);
     }
 

@@ -25,7 +25,7 @@ pub struct ServeArgs {
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
     /// The address to listen at; port 0 chooses a free port
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8642", value_parser = flags::listen)]
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8642", value_parser = flags::parse_listen_address)]
     pub address: SocketAddr,
     /// Ask every client for the token in this file; required unless ADDR is loopback
     #[arg(long, value_name = "FILE", alias = "token-file")]
@@ -39,7 +39,7 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, UsageError> {
         return Ok(ExitCode::from(FAILED));
     }
     let source = Arc::new(DirectorySource(args.directory.clone()));
-    let name = report::name_of(&args.directory);
+    let name = report::crawl_name(&args.directory);
     match start(args.address, args.serve_token_file.as_deref(), &name, source) {
         Ok(server) => {
             let _ = writeln!(std::io::stderr(), "{}; Ctrl-C ends it", address_line(&server));
@@ -59,14 +59,14 @@ pub fn address_line(server: &Server) -> String {
     format!("serving http://{}/", server.address())
 }
 
-/// Why the dashboard could not be started.
+/// Why the dashboard could not be started, as a message for the user.
 #[cfg_attr(not(feature = "dashboard"), allow(dead_code))]
 pub enum ServeError {
     Usage(UsageError),
     Failed(String),
 }
 
-/// Stands in for the server in a build without the dashboard; it has no values.
+/// Replaces `Server` in a build without the dashboard. It has no values, because `start` always fails.
 #[cfg(not(feature = "dashboard"))]
 pub enum NoServer {}
 

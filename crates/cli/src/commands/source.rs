@@ -1,5 +1,5 @@
-//! A crawl directory as a data source for the dashboard: explanations, the report, and the running crawl if there is
-//! one.
+//! A crawl directory as the data source of the dashboard: explanations, the report, and the status of the running crawl
+//! if there is one.
 
 use std::path::{Path, PathBuf};
 
@@ -14,11 +14,11 @@ pub struct DirectorySource(pub PathBuf);
 
 impl CrawlSource for DirectorySource {
     fn status(&self) -> Option<Status> {
-        control_socket::ask(&self.0, &ControlRequest::Status).ok()?.status
+        control_socket::request(&self.0, &ControlRequest::Status).ok()?.status
     }
 
     fn control(&self, control: Control) -> Result<(), String> {
-        control_socket::ask(&self.0, &ControlRequest::Control(control)).map(drop)
+        control_socket::request(&self.0, &ControlRequest::Control(control)).map(drop)
     }
 
     fn explain(&self, url: &str) -> Result<String, String> {

@@ -1,8 +1,8 @@
 //! Standard output of all commands except `exhibition` and `fleet status`: handles a closed or full standard output.
 //!
-//! A reader that has left (`| head`) ends the command silently with exit code 0. Every other write error is exit code 1
-//! with a message. A standard output that was closed before the program started (`>&-`) is an error too: the runtime
-//! opens `/dev/null` in its place, so writing to it would succeed and lose the data.
+//! If the reader has closed the pipe (`| head`), the command ends silently with exit code 0. Every other write error gives a
+//! message and exit code 1. A standard output that was closed before the program started (`>&-`) is an error too: Rust's
+//! runtime opens `/dev/null` in its place, so writes would succeed and the data would be lost.
 
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsFd;
@@ -45,14 +45,14 @@ pub fn exit_code(written: io::Result<()>) -> ExitCode {
     }
 }
 
-/// Whether standard output was closed when the program started. In that case the runtime opens the null device for
-/// reading and writing; a shell opens it for writing only.
+/// Whether standard output was closed when the program started. In that case the runtime has opened the null device for
+/// reading and writing; `> /dev/null` in a shell opens it for writing only.
 fn is_closed(out: &io::Stdout) -> bool {
-    let both = fcntl_getfl(out.as_fd()).is_ok_and(|flags| flags & OFlags::RWMODE == OFlags::RDWR);
-    let null = std::fs::metadata("/dev/null").ok();
-    let same = |null: std::fs::Metadata| {
+    let is_read_write = fcntl_getfl(out.as_fd()).is_ok_and(|flags| flags & OFlags::RWMODE == OFlags::RDWR);
+    let null_device = std::fs::metadata("/dev/null").ok();
+    let is_same = |null: std::fs::Metadata| {
         use std::os::unix::fs::MetadataExt as _;
         fstat(out.as_fd()).is_ok_and(|out| (out.st_rdev, out.st_ino) == (null.rdev(), null.ino()))
     };
-    both && null.is_some_and(same)
+    is_read_write && null_device.is_some_and(is_same)
 }

@@ -1,9 +1,10 @@
-//! [`VisitReporter`]: prints the record and the log line of every finished visit and builds the report.
+//! [`VisitReporter`]: prints the record and the log line of every finished visit, and builds the report.
 //!
-//! Visits arrive here after their records are durable. If records go to a file, the writer thread writes them.
+//! Visits arrive here after their records are durable. If records go to a regular file, the writer thread has written them
+//! there, and the reporter does not print them.
 //!
-//! Invariant: if a record cannot be printed, all later records are dropped and the crawl is asked to stop. A gap within
-//! the records would be worse than an early end.
+//! Invariant: if a record cannot be printed, all later records are dropped and the crawl is stopped. A gap within the
+//! records would be worse than an early end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,20 +26,23 @@ pub struct Verbosity {
     pub pages: bool,
     /// One line per link that is not followed.
     pub skips: bool,
-    /// As JSON objects.
+    /// The lines are JSON objects.
     pub json: bool,
 }
 
+/// Prints what is known about finished visits, and builds the report.
 pub struct VisitReporter {
     rules: Arc<Rules>,
+    /// Where records are printed.
     output: Option<RecordStream>,
     verbosity: Verbosity,
     live: Arc<LiveView>,
     report: CrawlReport,
-    /// Whether the report collects the links of pages. Not needed with a crawl directory, which has a link graph.
+    /// Whether the report collects the links of pages. A crawl directory stores them in its link graph.
     keeps_links: bool,
     /// Why records can no longer be written.
     fault: Option<RecordStreamFault>,
+    /// Called when `fault` is set.
     on_fault: Box<dyn FnMut() + Send>,
 }
 
@@ -57,25 +61,25 @@ impl VisitReporter {
     }
 
     /// Writes a line that does not belong to a visit, such as the first `run` record.
-    pub fn line(&mut self, line: &[u8]) {
+    pub fn write_line(&mut self, line: &[u8]) {
         if self.fault.is_none()
             && let Some(output) = &mut self.output
             && let Err(fault) = output.write(line)
         {
-            self.fail(fault);
+            self.set_fault(fault);
         }
     }
 
-    /// Handles a finished visit.
+    /// Prints and counts a finished visit.
     pub fn take(&mut self, settled: &Settled) {
-        self.visit(&settled.visit, &settled.line);
+        self.report_visit(&settled.visit, &settled.line);
         if let Some(change) = settled.change {
             self.report.changes.get_or_insert_default().name(change, settled.visit.link.url.as_str());
         }
     }
 
-    fn visit(&mut self, visit: &Visit, line: &[u8]) {
-        self.line(line);
+    fn report_visit(&mut self, visit: &Visit, line: &[u8]) {
+        self.write_line(line);
         if !visit.is_page() {
             return;
         }
@@ -84,34 +88,36 @@ impl VisitReporter {
         if pages {
             self.live.say(if json { json_log::page(&page) } else { report::page_line(&page) });
         }
-        for (url, reason) in visit.findings.skipped.iter().filter(|_| skips) {
-            self.live.say(if json { json_log::skip(url, reason, page.url) } else { report::skip_line(url, reason) });
+        if skips {
+            for (url, reason) in visit.findings.skipped.iter() {
+                let line = if json { json_log::skip(url, reason, page.url) } else { report::skip_line(url, reason) };
+                self.live.say(line);
+            }
         }
         self.report.add(&page);
-        if !self.keeps_links {
-            return;
+        if self.keeps_links {
+            let links = visit.message.found.iter().map(|(url, _)| Backlinks::fingerprint(url));
+            self.report.add_links(page.url, links);
         }
-        let links = visit.message.found.iter().map(|(url, _)| Backlinks::fingerprint(url));
-        self.report.add_links(page.url, links);
     }
 
-    /// Flushes the output after a batch, for readers that follow it.
+    /// Flushes the output after a batch of visits, for readers that follow it.
     pub fn flush(&mut self) {
         if self.fault.is_none()
             && let Some(output) = &mut self.output
             && let Err(fault) = output.flush()
         {
-            self.fail(fault);
+            self.set_fault(fault);
         }
     }
 
-    /// Closes the report at the end of the crawl.
+    /// Completes the report at the end of the crawl. The second value says whether all records were printed.
     pub fn close(mut self, elapsed: Duration, queued: u64, end: End) -> (CrawlReport, Result<(), RecordStreamFault>) {
         self.report.close(elapsed, queued, end);
         (self.report, self.fault.map_or(Ok(()), Err))
     }
 
-    fn fail(&mut self, fault: RecordStreamFault) {
+    fn set_fault(&mut self, fault: RecordStreamFault) {
         self.fault = Some(fault);
         (self.on_fault)();
     }
@@ -129,10 +135,11 @@ mod tests {
     use super::*;
     use crate::screen::live::View;
 
-    fn reporter(path: &Path, faults: &Arc<AtomicU32>) -> VisitReporter {
+    /// A reporter that prints to `path` and counts the calls of `on_fault`.
+    fn reporter(path: &Path, fault_count: &Arc<AtomicU32>) -> VisitReporter {
         let config = Config { roots: vec!["https://h/".into()], ..Config::default() };
         let live = Arc::new(LiveView::start(View::None, Status::default).unwrap());
-        let faults = Arc::clone(faults);
+        let fault_count = Arc::clone(fault_count);
         let output = RecordStream::open(path).unwrap();
         VisitReporter::new(
             Arc::new(config.compile(0).unwrap()),
@@ -141,23 +148,23 @@ mod tests {
             live,
             true,
             move || {
-                faults.fetch_add(1, Ordering::SeqCst);
+                fault_count.fetch_add(1, Ordering::SeqCst);
             },
         )
     }
 
-    fn visit() -> Visit {
+    fn disallowed_visit() -> Visit {
         Visit::not_fetched(Link::root(Url::parse("https://h/").unwrap(), 10), Outcome::Robots, None, Time::ZERO)
     }
 
     #[test]
-    fn records_and_report_agree() {
+    fn a_visit_is_printed_and_counted_in_the_report() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("r.jsonl");
-        let faults = Arc::default();
-        let mut reporter = reporter(&path, &faults);
-        reporter.line(b"{\"first\":1}\n");
-        reporter.visit(&visit(), b"{\"page\":1}\n");
+        let fault_count = Arc::default();
+        let mut reporter = reporter(&path, &fault_count);
+        reporter.write_line(b"{\"first\":1}\n");
+        reporter.report_visit(&disallowed_visit(), b"{\"page\":1}\n");
         reporter.flush();
         let (report, written) = reporter.close(Duration::from_secs(1), 5, End::MaxPages);
         assert_eq!(written, Ok(()));
@@ -168,9 +175,9 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_link_is_named_with_all_its_pages() {
-        let faults = Arc::default();
-        let mut reporter = reporter(Path::new("/dev/null"), &faults);
+    fn the_report_names_all_pages_with_a_broken_link() {
+        let fault_count = Arc::default();
+        let mut reporter = reporter(Path::new("/dev/null"), &fault_count);
         let gone = Link {
             via: Some(Url::parse("https://h/1").unwrap()),
             ..Link::root(Url::parse("https://h/gone").unwrap(), 10)
@@ -181,27 +188,27 @@ mod tests {
             found.push(gone.url.as_ref(), gone.kind);
             let mut visit = Visit::not_fetched(link, Outcome::Ok, None, Time::ZERO);
             visit.message.found = found;
-            reporter.visit(&visit, b"{}\n");
+            reporter.report_visit(&visit, b"{}\n");
         }
         let mut broken = Visit::not_fetched(gone, Outcome::HttpError, None, Time::ZERO);
         broken.facts.status = Some(404);
-        reporter.visit(&broken, b"{}\n");
+        reporter.report_visit(&broken, b"{}\n");
         let (report, _) = reporter.close(Duration::ZERO, 0, End::Finished);
-        let on: Vec<&str> = report.broken[0].on.iter().map(|page| &**page).collect();
-        assert_eq!(on, ["https://h/1", "https://h/2"]);
+        let referrers: Vec<&str> = report.broken[0].on.iter().map(|page| &**page).collect();
+        assert_eq!(referrers, ["https://h/1", "https://h/2"]);
     }
 
     #[test]
-    fn a_full_disk_stops_the_crawl_once() {
-        let faults = Arc::default();
-        let mut reporter = reporter(Path::new("/dev/full"), &faults);
+    fn a_full_disk_calls_on_fault_once() {
+        let fault_count = Arc::default();
+        let mut reporter = reporter(Path::new("/dev/full"), &fault_count);
         for _ in 0..3 {
-            reporter.visit(&visit(), b"{}\n");
+            reporter.report_visit(&disallowed_visit(), b"{}\n");
             reporter.flush();
         }
         let (report, written) = reporter.close(Duration::ZERO, 0, End::Interrupted);
-        assert_eq!(faults.load(Ordering::SeqCst), 1);
-        let RecordStreamFault::Failed(why) = written.unwrap_err() else { panic!("the reader has not left") };
+        assert_eq!(fault_count.load(Ordering::SeqCst), 1);
+        let RecordStreamFault::Failed(why) = written.unwrap_err() else { panic!("expected a write error") };
         assert!(why.starts_with("/dev/full cannot be written"));
         assert_eq!(report.outcomes.total(), 3);
     }

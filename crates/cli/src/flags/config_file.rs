@@ -1,4 +1,5 @@
-//! The configuration file and the file of roots: reading, merging with the flags, and error messages with line numbers.
+//! The configuration file and the file of roots: reads them, merges them with the flags, and reports errors with line
+//! numbers.
 
 use std::io::Read;
 use std::path::Path;
@@ -20,63 +21,65 @@ use argiope_core::output::escape::visible;
 pub struct UsageError(pub String);
 
 /// The settings of a crawl: flags override the configuration file, which overrides the defaults.
-pub fn of_crawl(args: &CrawlArgs) -> Result<CommandSettings, UsageError> {
-    let mut settings = match &args.place.config {
-        Some(path) => from_file(path)?,
+pub fn crawl_settings(args: &CrawlArgs) -> Result<CommandSettings, UsageError> {
+    let mut settings = match &args.directory.config {
+        Some(path) => read_settings(path)?,
         None => CommandSettings::default(),
     };
     args.apply_to(&mut settings).map_err(UsageError::from)?;
     let config = &mut settings.crawl;
     config.roots.iter().try_for_each(|root| check_not_a_file(root))?;
     if let Some(path) = config.input.clone() {
-        config.roots.extend(roots_from(&path, config.max_url)?);
+        config.roots.extend(read_roots(&path, config.max_url)?);
     }
     Ok(settings)
 }
 
-pub fn of_fetch(args: &FetchArgs) -> Result<Config, UsageError> {
+/// The settings of `argiope fetch`: flags override the defaults.
+pub fn fetch_settings(args: &FetchArgs) -> Result<Config, UsageError> {
     let mut config = Config::default();
     args.apply_to(&mut config).map_err(UsageError::from)?;
     config.roots.iter().try_for_each(|root| check_not_a_file(root))?;
     Ok(config)
 }
 
-/// Rejects a root that is the name of an existing file: `argiope crawl README.md` hardly means a host called
-/// `readme.md`.
+/// Rejects a root that is the name of an existing file. With `argiope crawl README.md`, the user most likely does not mean
+/// a host called `readme.md`.
 fn check_not_a_file(root: &str) -> Result<(), UsageError> {
     let path = Path::new(root);
     let is_path = path.is_file() || (root.starts_with(['.', '/']) && path.is_dir());
     if root.contains("://") || !is_path {
         return Ok(());
     }
-    let (what, name) = (if path.is_dir() { "folder" } else { "file" }, visible(root));
-    let roots = if path.is_dir() { String::new() } else { format!("to crawl the URLs in it: -i {name}; ") };
+    let (kind, name) = (if path.is_dir() { "folder" } else { "file" }, visible(root));
+    let input_hint = if path.is_dir() { String::new() } else { format!("to crawl the URLs in it: -i {name}; ") };
     Err(UsageError(format!(
-        "{name} is a {what}, not a URL; to check its links: argiope check {name}; {roots}to crawl a host of that name: https://{}/",
+        "{name} is a {kind}, not a URL; to check its links: argiope check {name}; {input_hint}to crawl a host of that name: https://{}/",
         name.trim_start_matches(['.', '/'])
     )))
 }
 
+/// The settings of `argiope demo`: flags override the defaults.
 #[cfg(feature = "demo")]
-pub fn of_demo(args: &DemoArgs) -> CommandSettings {
+pub fn demo_settings(args: &DemoArgs) -> CommandSettings {
     let mut settings = CommandSettings::default();
     args.apply_to(&mut settings);
     settings
 }
 
-fn from_file(path: &Path) -> Result<CommandSettings, UsageError> {
+fn read_settings(path: &Path) -> Result<CommandSettings, UsageError> {
     let shown = visible(&path.display().to_string()).into_owned();
     let text = std::fs::read_to_string(path)
         .map_err(|error| UsageError(format!("the configuration file {shown} cannot be read: {error}")))?;
-    from_text(&text, &shown)
+    parse_settings(&text, &shown)
 }
 
-/// The shared crawl that this process joins, if any: flags override the configuration file.
-pub fn fleet_of(args: &CrawlArgs) -> Result<FleetFlags, UsageError> {
+/// The flags that select a shared crawl, if any: flags override the configuration file.
+pub fn fleet_flags(args: &CrawlArgs) -> Result<FleetFlags, UsageError> {
     let mut flags = args.fleet.clone();
-    if let Some(path) = &args.place.config {
+    if let Some(path) = &args.directory.config {
         let text = std::fs::read_to_string(path).unwrap_or_default();
-        // Ignored: `of_crawl` has already reported a file that cannot be parsed.
+        // Ignored: `crawl_settings` has already reported a file that cannot be parsed.
         let table: toml::Table = toml::from_str(&text).unwrap_or_default();
         for key in FLEET_KEYS {
             match table.get(key) {
@@ -94,30 +97,30 @@ pub fn fleet_of(args: &CrawlArgs) -> Result<FleetFlags, UsageError> {
 }
 
 /// Parses TOML; `name` is the file's name in messages.
-fn from_text(text: &str, name: &str) -> Result<CommandSettings, UsageError> {
-    let complain = |error: toml::de::Error| complaint(text, name, &error);
-    let mut of_crawl = DeTable::parse(text).map_err(complain)?;
-    let table = of_crawl.get_mut();
+fn parse_settings(text: &str, name: &str) -> Result<CommandSettings, UsageError> {
+    let describe = |error: toml::de::Error| toml_error(text, name, &error);
+    let mut crawl_table = DeTable::parse(text).map_err(describe)?;
+    let table = crawl_table.get_mut();
     if let Some(unknown) = table.keys().find(|key| !CommandSettings::keys().any(|known| known == key.get_ref())) {
         let line = text.get(..unknown.span().start).map(line_after);
-        let at = line.map(|line| format!(", line {line}")).unwrap_or_default();
+        let place = line.map(|line| format!(", line {line}")).unwrap_or_default();
         let unknown = unknown.get_ref();
-        let hint = match nearest(unknown) {
-            Some(near) => format!("did you mean `{near}`?"),
+        let hint = match nearest_key(unknown) {
+            Some(similar) => format!("did you mean `{similar}`?"),
             None => "the keys are the long flags of `argiope crawl --help`".to_owned(),
         };
-        return Err(UsageError(format!("{name}{at}: unknown key `{}`; {hint}", visible(unknown))));
+        return Err(UsageError(format!("{name}{place}: unknown key `{}`; {hint}", visible(unknown))));
     }
     for key in FLEET_KEYS {
         table.remove(key);
     }
-    // Two structures share the table. Each rejects unknown keys, so each receives only its own.
-    let mut of_messages = DeTable::new();
-    of_messages.extend(MessageSettings::KEYS.into_iter().filter_map(|key| table.remove_entry(key)));
-    let of_messages = Spanned::new(of_crawl.span(), of_messages);
+    // The table contains the keys of two structures. Each rejects unknown keys, so each gets a table with its own keys.
+    let mut message_table = DeTable::new();
+    message_table.extend(MessageSettings::KEYS.into_iter().filter_map(|key| table.remove_entry(key)));
+    let message_table = Spanned::new(crawl_table.span(), message_table);
     Ok(CommandSettings {
-        crawl: Config::deserialize(toml::Deserializer::from(of_crawl)).map_err(complain)?,
-        messages: MessageSettings::deserialize(toml::Deserializer::from(of_messages)).map_err(complain)?,
+        crawl: Config::deserialize(toml::Deserializer::from(crawl_table)).map_err(describe)?,
+        messages: MessageSettings::deserialize(toml::Deserializer::from(message_table)).map_err(describe)?,
     })
 }
 
@@ -127,8 +130,8 @@ fn line_after(before: &str) -> usize {
 }
 
 /// A message for a TOML error, without line breaks: file name, line number, key and problem.
-fn complaint(text: &str, name: &str, error: &toml::de::Error) -> UsageError {
-    let message = in_plain_words(error.message().lines().collect::<Vec<_>>().join(" "));
+fn toml_error(text: &str, name: &str, error: &toml::de::Error) -> UsageError {
+    let message = replace_type_names(error.message().lines().collect::<Vec<_>>().join(" "));
     let before = error.span().and_then(|span| text.get(..span.start));
     let Some(before) = before else { return UsageError(format!("{name}: {}", visible(&message))) };
     let number = line_after(before);
@@ -138,9 +141,9 @@ fn complaint(text: &str, name: &str, error: &toml::de::Error) -> UsageError {
 }
 
 /// Replaces Rust type names in a message with words for users.
-fn in_plain_words(message: String) -> String {
-    let Some((before, wanted)) = message.rsplit_once("expected ") else { return message };
-    let plain = match wanted {
+fn replace_type_names(message: String) -> String {
+    let Some((before, expected)) = message.rsplit_once("expected ") else { return message };
+    let plain = match expected {
         "u8" => "a whole number from 0 to 255",
         "u16" => "a whole number from 0 to 65535",
         "u32" | "u64" | "usize" => "a whole number, 0 or more",
@@ -154,17 +157,17 @@ fn in_plain_words(message: String) -> String {
     format!("{before}expected {plain}")
 }
 
-/// The most similar known key.
-fn nearest(unknown: &str) -> Option<&'static str> {
+/// The known key that is most similar to an unknown one, if it is similar enough.
+fn nearest_key(unknown: &str) -> Option<&'static str> {
     let unknown = unknown.to_lowercase().replace('_', "-");
     let distances = CommandSettings::keys().map(|key| (strsim::osa_distance(&unknown, key), key));
     let (distance, key) = distances.min()?;
-    // If more than a third of the characters differ, nothing is suggested.
+    // At most a third of the characters, plus one, may differ.
     (distance <= 1 + unknown.chars().count() / 3).then_some(key)
 }
 
 /// Reads roots from a file or, with `-`, from standard input.
-fn roots_from(path: &Path, max_url: usize) -> Result<Vec<String>, UsageError> {
+fn read_roots(path: &Path, max_url: usize) -> Result<Vec<String>, UsageError> {
     let shown = visible(&path.display().to_string()).into_owned();
     let mut bytes = Vec::new();
     let read = if path == Path::new("-") {
@@ -174,10 +177,11 @@ fn roots_from(path: &Path, max_url: usize) -> Result<Vec<String>, UsageError> {
     };
     read.map_err(|error| UsageError(format!("the roots in {shown} cannot be read: {error}")))?;
     let text = String::from_utf8(bytes).map_err(|_| UsageError(format!("the roots in {shown} are not UTF-8 text")))?;
-    roots_in(&text, &shown, max_url)
+    parse_roots(&text, &shown, max_url)
 }
 
-fn roots_in(text: &str, name: &str, max_url: usize) -> Result<Vec<String>, UsageError> {
+/// Parses a list of roots, one per line; `name` is the name of the list in messages.
+fn parse_roots(text: &str, name: &str, max_url: usize) -> Result<Vec<String>, UsageError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut roots = Vec::new();
     for (index, line) in text.lines().enumerate() {
@@ -197,11 +201,11 @@ impl From<ConfigError> for UsageError {
     /// Uses clap's wording for invalid values.
     fn from(error: ConfigError) -> Self {
         let problem = visible(&error.problem).into_owned();
-        let what = if error.key == "roots" { "'<URL>...'".to_owned() } else { format!("'--{}'", error.key) };
+        let argument = if error.key == "roots" { "'<URL>...'".to_owned() } else { format!("'--{}'", error.key) };
         Self(if error.value.is_empty() {
-            format!("{what}: {problem}")
+            format!("{argument}: {problem}")
         } else {
-            format!("invalid value '{}' for {what}: {problem}", visible(&error.value))
+            format!("invalid value '{}' for {argument}: {problem}", visible(&error.value))
         })
     }
 }
@@ -212,14 +216,14 @@ mod tests {
     use crate::flags as args;
     use crate::flags::settings::FailOn;
 
-    fn refusal(text: &str) -> String {
-        from_text(text, "my.toml").expect_err(text).0
+    fn error_message(text: &str) -> String {
+        parse_settings(text, "my.toml").expect_err(text).0
     }
 
     #[test]
-    fn a_file_says_what_flags_say() {
+    fn a_file_sets_the_settings_of_the_flags() {
         let text = "delay = '0.5s'\nmax-size = '1M'\nexclude = ['a', 'b']\nverbose = 1\nfail-on = 'broken'\n";
-        let CommandSettings { crawl: config, messages } = from_text(text, "x").unwrap();
+        let CommandSettings { crawl: config, messages } = parse_settings(text, "x").unwrap();
         assert_eq!((messages.verbose, messages.quiet, messages.fail_on), (1, false, Some(FailOn::Broken)));
         assert_eq!(config.delay.to_string(), "500ms");
         assert_eq!(config.exclude.len(), 2);
@@ -227,56 +231,66 @@ mod tests {
     }
 
     #[test]
-    fn the_example_shows_the_defaults() {
+    fn the_example_file_has_the_default_settings() {
         let example = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/argiope.toml")).unwrap();
-        assert_eq!(from_text(&example, "argiope.toml").unwrap(), CommandSettings::default());
+        assert_eq!(parse_settings(&example, "argiope.toml").unwrap(), CommandSettings::default());
     }
 
     #[test]
-    fn an_unknown_key_is_named_with_its_neighbour() {
-        assert_eq!(refusal("depth = 1\ndetph = 3\n"), "my.toml, line 2: unknown key `detph`; did you mean `depth`?");
-        assert_eq!(refusal("max_pages = 3"), "my.toml, line 1: unknown key `max_pages`; did you mean `max-pages`?");
+    fn the_message_for_an_unknown_key_suggests_a_similar_key() {
         assert_eq!(
-            refusal("[zebra]\nx=1"),
+            error_message("depth = 1\ndetph = 3\n"),
+            "my.toml, line 2: unknown key `detph`; did you mean `depth`?"
+        );
+        assert_eq!(
+            error_message("max_pages = 3"),
+            "my.toml, line 1: unknown key `max_pages`; did you mean `max-pages`?"
+        );
+        assert_eq!(
+            error_message("[zebra]\nx=1"),
             "my.toml, line 1: unknown key `zebra`; the keys are the long flags of `argiope crawl --help`"
         );
     }
 
     #[test]
-    fn a_bad_value_is_named_with_its_line() {
+    fn the_message_for_a_bad_value_names_line_and_key() {
         assert_eq!(
-            refusal("depth = 2\ndelay = 'soon'"),
+            error_message("depth = 2\ndelay = 'soon'"),
             "my.toml, line 2: delay: \"soon\" is not a duration; write a number and its unit: 500ms, 0.5s, 5m, 1h"
         );
         assert_eq!(
-            refusal("pace = 'fast'"),
+            error_message("pace = 'fast'"),
             "my.toml, line 1: pace: \"fast\" is not known; write one of: gentle steady full"
         );
         assert_eq!(
-            refusal("depth = 'x'"),
+            error_message("depth = 'x'"),
             "my.toml, line 1: depth: invalid type: string \"x\", expected a whole number, 0 or more"
         );
-        assert!(refusal("max-tries = 300").ends_with("expected a whole number from 0 to 255"));
-        assert!(refusal("assets = 1").ends_with("expected true or false"));
+        assert!(error_message("max-tries = 300").ends_with("expected a whole number from 0 to 255"));
+        assert!(error_message("assets = 1").ends_with("expected true or false"));
         assert_eq!(
-            refusal("# x\n\nquiet = 1").split(", expected").next(),
+            error_message("# x\n\nquiet = 1").split(", expected").next(),
             Some("my.toml, line 3: quiet: invalid type: integer `1`")
         );
-        assert!(refusal("fail-on = 'x'").starts_with("my.toml, line 1: fail-on: "), "{}", refusal("fail-on = 'x'"));
-        assert!(refusal("depth = ").starts_with("my.toml, line 1: depth: "));
-        assert!(!refusal("delay = 'a\u{1b}[2J'").contains('\u{1b}'));
+        assert!(
+            error_message("fail-on = 'x'").starts_with("my.toml, line 1: fail-on: "),
+            "{}",
+            error_message("fail-on = 'x'")
+        );
+        assert!(error_message("depth = ").starts_with("my.toml, line 1: depth: "));
+        assert!(!error_message("delay = 'a\u{1b}[2J'").contains('\u{1b}'));
     }
 
     #[test]
-    fn roots_come_one_a_line() {
-        let roots = roots_in("\u{feff}# seeds\n\n https://a.example/ \r\nb.example\n", "seeds", 4096).unwrap();
+    fn a_file_of_roots_has_one_root_per_line() {
+        let roots = parse_roots("\u{feff}# seeds\n\n https://a.example/ \r\nb.example\n", "seeds", 4096).unwrap();
         assert_eq!(roots, ["https://a.example/", "b.example"]);
-        let refusal = roots_in("a.example\nftp://b.example/", "seeds", 4096).unwrap_err().0;
+        let refusal = parse_roots("a.example\nftp://b.example/", "seeds", 4096).unwrap_err().0;
         assert!(refusal.starts_with("seeds, line 2: 'ftp://b.example/': neither http nor https; write"), "{refusal}");
     }
 
     #[test]
-    fn flags_win_over_the_file() {
+    fn flags_override_the_file() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("c.toml");
         std::fs::write(
@@ -284,13 +298,13 @@ mod tests {
             "roots = ['a.example']\ndepth = 3\ndelay = '1s'\nstrict = true\nno-robots = true\nexclude = ['x']\n",
         )
         .unwrap();
-        let crawl = |more: &[&str]| {
+        let crawl = |flags: &[&str]| {
             let line = ["argiope", "crawl", "--config", path.to_str().unwrap()]
                 .into_iter()
-                .chain(more.iter().copied())
+                .chain(flags.iter().copied())
                 .map(Into::into);
             match args::parse(line).unwrap().command {
-                args::Command::Crawl(args) => of_crawl(&args).unwrap().crawl,
+                args::Command::Crawl(args) => crawl_settings(&args).unwrap().crawl,
                 other => panic!("{other:?}"),
             }
         };

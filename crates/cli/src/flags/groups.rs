@@ -1,4 +1,4 @@
-//! The flags that commands share, in groups. Each group applies itself to the settings: flags override the configuration
+//! The flags that commands share, in groups. `apply_to` of a group changes the settings: flags override the configuration
 //! file, which overrides the defaults.
 //!
 //! The first paragraph of a flag's documentation is its text in `-h`; `--help` shows all of it.
@@ -18,7 +18,7 @@ use clap::{ArgAction, Args};
 
 use super::settings::{CommandSettings, FailOn};
 
-/// How a flag changes a setting.
+/// How a flag changes a setting. A flag that is not given changes nothing.
 trait ApplyFlag<T> {
     fn set(&self, setting: &mut T);
 }
@@ -54,11 +54,12 @@ impl ApplyFlag<bool> for bool {
     }
 }
 
+/// Applies the flags with these names to the settings of the same names.
 macro_rules! set {
     ($flags:expr, $config:expr, $($name:ident)*) => { $($flags.$name.set(&mut $config.$name);)* };
 }
 
-/// A parser for a closed set of words, which help, completions and messages list.
+/// A parser for a fixed set of words. Help, completions and error messages list the words.
 pub fn one_of<T>(words: &'static [&'static str]) -> impl TypedValueParser<Value = T>
 where
     T: FromStr<Err = BadValue> + Clone + Send + Sync + 'static,
@@ -67,14 +68,14 @@ where
 }
 
 /// Parses a whole number.
-fn number<T: FromStr>(text: &str) -> Result<T, String> {
+fn parse_number<T: FromStr>(text: &str) -> Result<T, String> {
     text.parse().map_err(|_| match text.parse::<i128>() {
         Ok(_) => "this number is out of range; write a whole number, such as 10".to_owned(),
         Err(_) => "write a whole number, such as 10".to_owned(),
     })
 }
 
-fn socket(text: &str) -> Result<SocketAddr, String> {
+fn parse_socket_address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| "write ADDR:PORT, such as 192.0.2.53:53 or [2001:db8::53]:53".to_owned())
 }
 
@@ -136,10 +137,10 @@ pub struct ScopeFlags {
     /// Follow links at most N steps from a root (0: only the roots)
     ///
     /// Redirects do not count as steps.
-    #[arg(long, value_name = "N", value_parser = number::<u32>)]
+    #[arg(long, value_name = "N", value_parser = parse_number::<u32>)]
     depth: Option<u32>,
     /// Stop after exactly N pages
-    #[arg(long, value_name = "N", value_parser = number::<u64>)]
+    #[arg(long, value_name = "N", value_parser = parse_number::<u64>)]
     max_pages: Option<u64>,
     /// Start no new fetch after this many bytes were received
     #[arg(long, value_name = "SIZE")]
@@ -176,10 +177,10 @@ pub struct ScopeFlags {
     /// Follow at most N links of one URL pattern that lead to nothing new [default: 4096]
     ///
     /// All budgets for endless structures scale with this number.
-    #[arg(long, value_name = "N", value_parser = number::<u32>)]
+    #[arg(long, value_name = "N", value_parser = parse_number::<u32>)]
     trap_budget: Option<u32>,
     /// Fetch at most N pages per host
-    #[arg(long, value_name = "N", value_parser = number::<u64>)]
+    #[arg(long, value_name = "N", value_parser = parse_number::<u64>)]
     max_pages_per_host: Option<u64>,
 }
 
@@ -203,17 +204,17 @@ impl ScopeFlags {
 #[command(next_help_heading = "Pace")]
 pub struct PaceFlags {
     /// Fetches in flight, over all hosts [default: 256]
-    #[arg(short, long, visible_alias = "max-tasks", value_name = "N", value_parser = number::<usize>)]
+    #[arg(short, long, visible_alias = "max-tasks", value_name = "N", value_parser = parse_number::<usize>)]
     concurrency: Option<usize>,
     /// At most N connections (HTTP/2: streams) per host [default: 6]
     ///
     /// With --pace full the default is the value of --concurrency.
-    #[arg(long, value_name = "N", value_parser = number::<usize>)]
+    #[arg(long, value_name = "N", value_parser = parse_number::<usize>)]
     per_host: Option<usize>,
     /// At most N connections per IP address, for hosts that share one (0: no limit) [default: 12]
     ///
     /// The default is --per-host if that is larger.
-    #[arg(long, value_name = "N", value_parser = number::<usize>)]
+    #[arg(long, value_name = "N", value_parser = parse_number::<usize>)]
     per_ip: Option<usize>,
     /// Minimum time between two requests to a host [default: 0s]
     ///
@@ -256,13 +257,13 @@ pub struct FetchFlags {
     #[arg(long, value_name = "SIZE")]
     min_rate: Option<Size>,
     /// Attempts per URL, including the first [default: 4]
-    #[arg(long, value_name = "N", value_parser = number::<u8>)]
+    #[arg(long, value_name = "N", value_parser = parse_number::<u8>)]
     max_tries: Option<u8>,
     /// Wait before the first retry; the wait doubles with each further one [default: 1s]
     #[arg(long, value_name = "TIME")]
     retry_wait: Option<Span>,
     /// Follow at most N redirects in a row [default: 10]
-    #[arg(long, value_name = "N", value_parser = number::<u8>)]
+    #[arg(long, value_name = "N", value_parser = parse_number::<u8>)]
     max_redirects: Option<u8>,
     /// Keep at most this much of a body, after decompression [default: 10M]
     #[arg(long, value_name = "SIZE")]
@@ -271,10 +272,10 @@ pub struct FetchFlags {
     #[arg(long, value_name = "SIZE")]
     max_head: Option<Size>,
     /// Ignore links that are longer than this [default: 4096]
-    #[arg(long, value_name = "N", value_parser = number::<usize>)]
+    #[arg(long, value_name = "N", value_parser = parse_number::<usize>)]
     max_url: Option<usize>,
     /// Read at most N links per page [default: 10000]
-    #[arg(long, value_name = "N", value_parser = number::<usize>)]
+    #[arg(long, value_name = "N", value_parser = parse_number::<usize>)]
     max_links: Option<usize>,
     /// The User-Agent header; its first word is the name looked up in robots.txt
     #[arg(short = 'A', long, value_name = "TEXT")]
@@ -310,7 +311,7 @@ pub struct FetchFlags {
     #[arg(long, value_name = "HOST:PORT:ADDR")]
     resolve: Vec<Resolve>,
     /// Use this name server instead of the system's
-    #[arg(long, value_name = "ADDR:PORT", value_parser = socket)]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = parse_socket_address)]
     dns: Option<SocketAddr>,
 }
 
@@ -403,8 +404,8 @@ impl OutputFlags {
     }
 }
 
-/// Parses an address to listen on. `localhost` is 127.0.0.1.
-pub fn listen(text: &str) -> Result<SocketAddr, String> {
+/// Parses an address to parse_listen_address on. `localhost` is 127.0.0.1.
+pub fn parse_listen_address(text: &str) -> Result<SocketAddr, String> {
     let numeric = text.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
     let address = numeric.as_deref().unwrap_or(text);
     address.parse().map_err(|_| "write ADDR:PORT, such as 127.0.0.1:8642 or [::1]:8642".to_owned())
@@ -414,7 +415,7 @@ pub fn listen(text: &str) -> Result<SocketAddr, String> {
 #[command(next_help_heading = "Watch")]
 pub struct WatchFlags {
     /// Serve a dashboard, /metrics and /api/v1 at this address while the crawl runs
-    #[arg(long, value_name = "ADDR:PORT", value_parser = listen)]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = parse_listen_address)]
     serve: Option<SocketAddr>,
     /// Ask every client of the dashboard for the token in this file
     ///

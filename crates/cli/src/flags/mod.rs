@@ -27,11 +27,11 @@ use crate::commands::robots::RobotsArgs;
 use crate::commands::serve::ServeArgs;
 pub use groups::{
     DirectoryFlags, EngineFlags, ExtractFlags, FetchFlags, MessageFlags, OutputFlags, PaceFlags, ScopeFlags,
-    TrustFlags, WatchFlags, listen, one_of,
+    TrustFlags, WatchFlags, one_of, parse_listen_address,
 };
 use settings::CommandSettings;
 
-/// The version of the public suffix list, which decides what `--scope domain` covers.
+/// The text of `--version`. It includes the version of the public suffix list, which `--scope domain` depends on.
 const LONG_VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\npublic suffix list: psl 2.1.246");
 
 #[derive(Parser, Debug)]
@@ -101,7 +101,7 @@ pub struct CrawlArgs {
     #[arg(value_name = "URL")]
     roots: Vec<String>,
     #[command(flatten)]
-    pub place: DirectoryFlags,
+    pub directory: DirectoryFlags,
     #[command(flatten)]
     pub fleet: FleetFlags,
     #[command(flatten)]
@@ -109,11 +109,11 @@ pub struct CrawlArgs {
     #[command(flatten)]
     pace: PaceFlags,
     #[command(flatten)]
-    exchange: FetchFlags,
+    fetch: FetchFlags,
     #[command(flatten)]
     trust: TrustFlags,
     #[command(flatten)]
-    keep: OutputFlags,
+    output: OutputFlags,
     #[command(flatten)]
     watch: WatchFlags,
     #[command(flatten)]
@@ -121,7 +121,7 @@ pub struct CrawlArgs {
     #[command(flatten)]
     engine: EngineFlags,
     #[command(flatten)]
-    tell: MessageFlags,
+    messages: MessageFlags,
 }
 
 /// The flags of `crawl -h`, which fits one screen; `--help` shows all.
@@ -175,22 +175,22 @@ Exit codes: 0 finished or stopped at a limit, 1 could not start or continue, 2 b
 3 broken links (--fail-on), 4 all roots failed, 130 or 143 interrupted.";
 
 impl CrawlArgs {
-    /// Applies the flags to the settings of a file (or the defaults).
+    /// Applies the flags to the settings of the configuration file, or to the defaults.
     pub fn apply_to(&self, settings: &mut CommandSettings) -> Result<(), ConfigError> {
         let config = &mut settings.crawl;
         if !self.roots.is_empty() {
             config.roots.clone_from(&self.roots);
         }
-        self.place.apply_to(config);
+        self.directory.apply_to(config);
         self.scope.apply_to(config);
         self.pace.apply_to(config);
-        self.exchange.apply_to(config)?;
+        self.fetch.apply_to(config)?;
         self.trust.apply_to(config);
-        self.keep.apply_to(config);
+        self.output.apply_to(config);
         self.watch.apply_to(config);
         self.extract.apply_to(config);
         self.engine.apply_to(config);
-        self.tell.apply_to(settings);
+        self.messages.apply_to(settings);
         Ok(())
     }
 }
@@ -201,31 +201,31 @@ impl CrawlArgs {
                   Redirects are shown, not followed.\n\
                   Exit codes: 0 a response was received, whatever its status; 1 no response; 2 bad usage.",
     allow_negative_numbers = true,
-    mut_args = |arg| hide(arg, &["robots", "no_robots", "max_tries", "retry_wait", "max_redirects"])
+    mut_args = |arg| hide_unused(arg, &["robots", "no_robots", "max_tries", "retry_wait", "max_redirects"])
 )]
 pub struct FetchArgs {
     /// The URL to fetch; https if it has no scheme
     #[arg(value_name = "URL")]
     url: String,
     #[command(flatten)]
-    exchange: FetchFlags,
+    fetch: FetchFlags,
     #[command(flatten)]
     trust: TrustFlags,
     #[command(flatten)]
     extract: ExtractFlags,
 }
 
-/// Hides flags without effect from a command's help. They are still accepted, so that scripts can share flags among
-/// commands.
-pub fn hide(arg: clap::Arg, idle: &[&str]) -> clap::Arg {
-    let is_idle = idle.contains(&arg.get_id().as_str());
-    arg.hide(is_idle)
+/// Hides a flag from a command's help if it is one of `unused`, the flags without effect. They are still accepted, so that
+/// scripts can pass the same flags to several commands.
+pub fn hide_unused(arg: clap::Arg, unused: &[&str]) -> clap::Arg {
+    let is_unused = unused.contains(&arg.get_id().as_str());
+    arg.hide(is_unused)
 }
 
 impl FetchArgs {
     pub fn apply_to(&self, config: &mut Config) -> Result<(), ConfigError> {
         config.roots = vec![self.url.clone()];
-        self.exchange.apply_to(config)?;
+        self.fetch.apply_to(config)?;
         self.trust.apply_to(config);
         self.extract.apply_to(config);
         Ok(())
@@ -239,13 +239,13 @@ pub struct DemoArgs {
     #[command(flatten)]
     pace: PaceFlags,
     #[command(flatten)]
-    keep: OutputFlags,
+    output: OutputFlags,
     #[command(flatten)]
     watch: WatchFlags,
     #[command(flatten)]
     engine: EngineFlags,
     #[command(flatten)]
-    tell: MessageFlags,
+    messages: MessageFlags,
 }
 
 #[cfg(feature = "demo")]
@@ -253,10 +253,10 @@ impl DemoArgs {
     pub fn apply_to(&self, settings: &mut CommandSettings) {
         let config = &mut settings.crawl;
         self.pace.apply_to(config);
-        self.keep.apply_to(config);
+        self.output.apply_to(config);
         self.watch.apply_to(config);
         self.engine.apply_to(config);
-        self.tell.apply_to(settings);
+        self.messages.apply_to(settings);
     }
 }
 
@@ -276,7 +276,7 @@ pub struct ManArgs {
     pub directory: Option<PathBuf>,
 }
 
-/// The documented command line.
+/// The definition of the command line.
 pub fn command() -> clap::Command {
     Arguments::command()
 }
@@ -284,18 +284,18 @@ pub fn command() -> clap::Command {
 /// Parses the command line. clap prints usage errors, `--help` and `--version`.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Arguments, clap::Error> {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    if let Some(crawl) = crawl_alone(&arguments) {
+    if let Some(crawl) = parse_crawl_only(&arguments) {
         return Ok(Arguments { command: Command::Crawl(Box::new(crawl)) });
     }
     let matches = command().try_get_matches_from(arguments)?;
     Arguments::from_arg_matches(&matches)
 }
 
-/// Parses a `crawl` command line without building the parsers of the other commands, which takes longer than the rest of
-/// the start-up. Returns `None` for help and for errors, which the full parser reports.
-fn crawl_alone(arguments: &[OsString]) -> Option<CrawlArgs> {
-    let words = arguments.get(1..).filter(|words| words.first().is_some_and(|word| word == "crawl"))?;
-    let matches = CrawlArgs::augment_args(clap::Command::new("crawl")).try_get_matches_from(words).ok()?;
+/// Parses a `crawl` command line. Does not build the parsers of the other commands, which takes longer than the rest of the
+/// start-up. Returns `None` for other commands, and for help and errors, which the full parser prints.
+fn parse_crawl_only(arguments: &[OsString]) -> Option<CrawlArgs> {
+    let arguments = arguments.get(1..).filter(|rest| rest.first().is_some_and(|first| first == "crawl"))?;
+    let matches = CrawlArgs::augment_args(clap::Command::new("crawl")).try_get_matches_from(arguments).ok()?;
     CrawlArgs::from_arg_matches(&matches).ok()
 }
 
@@ -304,7 +304,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_is_sound() {
+    fn clap_accepts_the_definition_of_the_command_line() {
         command().debug_assert();
     }
 
@@ -323,8 +323,8 @@ mod tests {
         }
     }
 
-    /// The words of an example, without the redirection of its output.
-    fn words(example: &str) -> Vec<String> {
+    /// The arguments of an example, without pipes and redirections.
+    fn split_example(example: &str) -> Vec<String> {
         let mut words = vec![String::new()];
         let mut is_quoted = false;
         for c in example.chars() {
@@ -351,13 +351,13 @@ mod tests {
                 else {
                     continue;
                 };
-                let words = words(&line[start..]);
-                let read = super::command().try_get_matches_from(&words);
-                assert!(read.is_ok(), "{line}: {}", read.unwrap_err());
+                let words = split_example(&line[start..]);
+                let parsed = super::command().try_get_matches_from(&words);
+                assert!(parsed.is_ok(), "{line}: {}", parsed.unwrap_err());
                 examples += 1;
             }
         }
-        assert!(examples > 20, "{examples}");
+        assert!(examples > 20, "only {examples} examples were found");
     }
 
     #[test]
@@ -372,7 +372,7 @@ mod tests {
 
     /// Every long flag of `crawl` is a key of the configuration file, and every key is a flag.
     #[test]
-    fn flags_and_keys_are_the_same() {
+    fn flags_and_configuration_keys_match() {
         let command = command();
         let crawl = command.find_subcommand("crawl").unwrap();
         let mut flags: Vec<&str> = crawl
@@ -380,9 +380,9 @@ mod tests {
             .flat_map(|arg| arg.get_long().into_iter().chain(arg.get_all_aliases().unwrap_or_default()))
             .filter(|long| !matches!(*long, "help" | "config" | "buckets" | "lease"))
             .collect();
-        // Several logins cannot be given as one flag.
-        let in_files_only = |key: &&str| !matches!(*key, "roots" | "auth");
-        let mut keys: Vec<&str> = CommandSettings::keys().filter(in_files_only).collect();
+        // Roots are positional arguments, and several logins (`auth`) cannot be given as one flag.
+        let has_flag = |key: &&str| !matches!(*key, "roots" | "auth");
+        let mut keys: Vec<&str> = CommandSettings::keys().filter(has_flag).collect();
         flags.sort_unstable();
         keys.sort_unstable();
         assert_eq!(flags, keys);
@@ -390,7 +390,7 @@ mod tests {
 
     #[test]
     fn the_fast_path_for_crawl_parses_like_the_full_parser() {
-        for (line, is_right) in [
+        for (line, is_accepted) in [
             ("argiope crawl h -q -c 7 --delay 1s --jsonl - -d x.crawl", true),
             ("argiope crawl --exclude a --exclude b -vv -- -h", true),
             ("argiope crawl", true),
@@ -401,31 +401,32 @@ mod tests {
             ("argiope", false),
         ] {
             let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
-            let alone = crawl_alone(&words).map(|crawl| format!("{:?}", Command::Crawl(Box::new(crawl))));
-            assert_eq!(alone.is_some(), is_right, "{line}");
+            let fast = parse_crawl_only(&words).map(|crawl| format!("{:?}", Command::Crawl(Box::new(crawl))));
+            assert_eq!(fast.is_some(), is_accepted, "{line}");
             let matches = command().try_get_matches_from(&words).and_then(|found| Arguments::from_arg_matches(&found));
-            let among = matches.ok().map(|found| format!("{:?}", found.command));
-            assert!(alone.is_none() || alone == among, "{line}: {alone:?} but {among:?}");
+            let full = matches.ok().map(|found| format!("{:?}", found.command));
+            assert!(fast.is_none() || fast == full, "{line}: {fast:?} but {full:?}");
         }
     }
 
-    fn read<T: Args>(line: &[&str]) -> Result<T, clap::Error> {
+    /// Parses the arguments of a subcommand.
+    fn parse_args<T: Args>(line: &[&str]) -> Result<T, clap::Error> {
         let matches = T::augment_args(clap::Command::new("x")).try_get_matches_from([&["x"], line].concat())?;
         T::from_arg_matches(&matches)
     }
 
     #[test]
     fn subcommands_parse_their_documented_arguments() {
-        let explain: ExplainArgs = read(&["d.crawl", "https://h/"]).unwrap();
+        let explain: ExplainArgs = parse_args(&["d.crawl", "https://h/"]).unwrap();
         assert_eq!((explain.directory.to_str(), explain.url.as_str()), (Some("d.crawl"), "https://h/"));
-        let robots: RobotsArgs = read(&["robots.txt", "--agent", "me", "https://h/", "https://h/x"]).unwrap();
+        let robots: RobotsArgs = parse_args(&["robots.txt", "--agent", "me", "https://h/", "https://h/x"]).unwrap();
         assert_eq!((robots.agent.as_str(), robots.urls.len()), ("me", 2));
-        assert!(read::<RobotsArgs>(&["robots.txt"]).is_err());
+        assert!(parse_args::<RobotsArgs>(&["robots.txt"]).is_err());
         for format in ["jsonl", "csv", "parquet", "links", "graphml", "sitemap", "cdxj"] {
-            let export: ExportArgs = read(&["d.crawl", "--format", format, "-o", "f"]).unwrap();
+            let export: ExportArgs = parse_args(&["d.crawl", "--format", format, "-o", "f"]).unwrap();
             assert_eq!(clap::ValueEnum::to_possible_value(&export.format).unwrap().get_name(), format);
         }
-        let report: ReportArgs = read(&["d.crawl", "--html", "r.html"]).unwrap();
+        let report: ReportArgs = parse_args(&["d.crawl", "--html", "r.html"]).unwrap();
         assert_eq!(report.html.unwrap().to_str(), Some("r.html"));
     }
 }

@@ -32,14 +32,14 @@ fn the_reference_of_commands_is_current() {
 fn describe(page: &mut String, command: &Command, parent: &str, level: usize) {
     let name = format!("{parent} {}", command.get_name());
     let about = command.get_about().map(ToString::to_string).unwrap_or_default();
-    let _ = writeln!(page, "\n{} `{name}`\n\n{}", "#".repeat(level), sentence(&about));
+    let _ = writeln!(page, "\n{} `{name}`\n\n{}", "#".repeat(level), with_period(&about));
     let arguments: Vec<&Arg> =
         command.get_arguments().filter(|arg| !arg.is_hide_set() && arg.get_id().as_str() != "help").collect();
     if !arguments.is_empty() {
         page.push_str("\n| argument | |\n|---|---|\n");
     }
     for argument in arguments {
-        let _ = writeln!(page, "| {} | {} |", spelling(argument).replace('|', "\\|"), cell(argument));
+        let _ = writeln!(page, "| {} | {} |", argument_names(argument).replace('|', "\\|"), help_cell(argument));
     }
     if let Some(after) = command.get_after_long_help().or(command.get_after_help()) {
         let _ = writeln!(page, "\n```text\n{}\n```", after.to_string().trim_end());
@@ -50,7 +50,7 @@ fn describe(page: &mut String, command: &Command, parent: &str, level: usize) {
 }
 
 /// `-o`, `--out FILE` for a flag, `FILE...` for a positional argument.
-fn spelling(argument: &Arg) -> String {
+fn argument_names(argument: &Arg) -> String {
     let names = argument.get_value_names().unwrap_or_default().iter().map(|name| name.as_str());
     let takes_value = argument.get_action().takes_values();
     let value = if takes_value { names.collect::<Vec<_>>().join(" ") } else { String::new() };
@@ -63,10 +63,10 @@ fn spelling(argument: &Arg) -> String {
     short.into_iter().chain(long).collect::<Vec<_>>().join(", ")
 }
 
-/// The long help where there is one, then the possible values and the default, as they are shown by `--help`.
-fn cell(argument: &Arg) -> String {
+/// The long help, or the short one if there is no long help, then the possible values and the default, as in `--help`.
+fn help_cell(argument: &Arg) -> String {
     let help = argument.get_long_help().or(argument.get_help()).map(ToString::to_string).unwrap_or_default();
-    let paragraphs = help.split("\n\n").map(|paragraph| sentence(&paragraph.replace('\n', " ")));
+    let paragraphs = help.split("\n\n").map(|paragraph| with_period(&paragraph.replace('\n', " ")));
     let mut text = paragraphs.collect::<Vec<_>>().join(" ");
     let values: Vec<String> = argument
         .get_possible_values()
@@ -82,10 +82,11 @@ fn cell(argument: &Arg) -> String {
     if argument.get_action().takes_values() && !defaults.is_empty() && !argument.is_hide_default_value_set() {
         let _ = write!(text, " Default: {}.", defaults.join(", "));
     }
-    // A bar would end the cell; a tag would be read as HTML.
+    // `|` would end the cell, and `<` would start an HTML tag.
     text.replace('|', "\\|").replace('<', "&lt;")
 }
 
-fn sentence(text: &str) -> String {
+/// Adds a period unless the text ends with one or with a colon.
+fn with_period(text: &str) -> String {
     if text.ends_with(['.', ':']) { text.to_owned() } else { format!("{text}.") }
 }

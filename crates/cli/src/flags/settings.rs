@@ -1,5 +1,5 @@
-//! The settings of the command: those of the crawl, and those of messages and exit code, which are not part of the
-//! library.
+//! The settings of the command: those of the crawl, and those of messages and the exit code, which the library does not
+//! have.
 
 use argiope_core::rules::{Config, ConfigError, Rules};
 use serde::{Deserialize, Serialize};
@@ -21,15 +21,19 @@ pub const FLEET_KEYS: [&str; 2] = ["frontier", "name"];
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
 pub struct MessageSettings {
+    /// Only errors are printed.
     pub quiet: bool,
+    /// 1: a line per page. 2 or more: also the links that are not followed.
     pub verbose: u8,
+    /// No live view and no progress lines.
     pub no_progress: bool,
+    /// Messages are JSON objects.
     pub log_json: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fail_on: Option<FailOn>,
 }
 
-/// What makes a finished crawl exit with code 3.
+/// Findings that cause exit code 3 at the end of a crawl.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum FailOn {
@@ -40,12 +44,12 @@ pub enum FailOn {
 }
 
 impl MessageSettings {
-    /// The keys of a configuration file that are parsed here instead of in [`Config`].
+    /// The keys of a configuration file that belong to this structure and not to [`Config`].
     pub const KEYS: [&'static str; 5] = ["quiet", "verbose", "no-progress", "log-json", "fail-on"];
 }
 
 impl CommandSettings {
-    /// Compiles the settings of the crawl, including the options that the messages need.
+    /// Compiles the settings of the crawl. With `-vv`, pages also report the links that are not followed.
     pub fn rules(&self) -> Result<Rules, ConfigError> {
         let mut rules = argiope_runtime::rules(&self.crawl)?;
         rules.report_skips = self.messages.verbose > 1;
@@ -59,7 +63,7 @@ impl CommandSettings {
 }
 
 /// The settings of the crawl in a `run` record. `None` if they cannot be read.
-pub fn of_record(mut settings: serde_json::Map<String, serde_json::Value>) -> Option<Config> {
+pub fn crawl_settings_of_record(mut settings: serde_json::Map<String, serde_json::Value>) -> Option<Config> {
     settings.retain(|key, _| !MessageSettings::KEYS.contains(&key.as_str()));
     serde_json::from_value(settings.into()).ok()
 }
@@ -68,7 +72,7 @@ pub fn of_record(mut settings: serde_json::Map<String, serde_json::Value>) -> Op
 mod tests {
     use super::*;
 
-    fn all() -> CommandSettings {
+    fn custom_settings() -> CommandSettings {
         let messages = MessageSettings {
             quiet: true,
             verbose: 2,
@@ -80,8 +84,8 @@ mod tests {
     }
 
     #[test]
-    fn the_keys_are_the_fields() {
-        let written = serde_json::to_value(all().messages).unwrap();
+    fn the_listed_keys_are_the_serialized_fields() {
+        let written = serde_json::to_value(custom_settings().messages).unwrap();
         let mut keys: Vec<&str> = written.as_object().unwrap().keys().map(String::as_str).collect();
         let mut listed = MessageSettings::KEYS;
         keys.sort_unstable();
@@ -91,12 +95,14 @@ mod tests {
     }
 
     #[test]
-    fn a_record_holds_all_settings_and_gives_back_those_of_the_crawl() {
-        let serde_json::Value::Object(written) = serde_json::to_value(all()).unwrap() else { panic!("an object") };
+    fn the_settings_of_the_crawl_can_be_read_from_a_record_of_all_settings() {
+        let serde_json::Value::Object(written) = serde_json::to_value(custom_settings()).unwrap() else {
+            panic!("expected an object")
+        };
         assert_eq!(
             (&written["verbose"], &written["fail-on"], &written["depth"]),
             (&2.into(), &"broken".into(), &3.into())
         );
-        assert_eq!(of_record(written), Some(all().crawl));
+        assert_eq!(crawl_settings_of_record(written), Some(custom_settings().crawl));
     }
 }

@@ -6,7 +6,7 @@ use super::ReportPage;
 use super::charts;
 use super::lists::Lists;
 use super::markup::{Text, UrlLink};
-use crate::commands::report::in_words;
+use crate::commands::report::reason_words;
 use crate::report::{BrokenLink, BrokenReason, RootNote};
 use crate::screen::wording;
 
@@ -143,7 +143,7 @@ fn duplicates(html: &mut String, page: &ReportPage<'_>) {
 }
 
 fn cause(fault: &BrokenReason) -> String {
-    Text(&in_words(fault)).to_string()
+    Text(&reason_words(fault)).to_string()
 }
 
 fn roots(html: &mut String, page: &ReportPage<'_>) {

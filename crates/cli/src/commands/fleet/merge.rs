@@ -14,16 +14,16 @@ use argiope_store::disk::{GraphRound, HistoryEvent, LinkGraph};
 use argiope_store::segments::{SegmentStore, redacted_place};
 use clap::Args;
 
-use super::Refusal;
+use super::FleetCommandError;
 use crate::flags::config_file::UsageError;
 use crate::records::{ReadError, StoredRecord};
 use crate::results::{self, CrawlStart};
 use crate::screen::wording;
 
-/// Records per commit.
-const MERGE_COMMIT: u64 = 1_000;
+/// Records or pages of the link graph per commit.
+const RECORDS_PER_COMMIT: u64 = 1_000;
 /// Interval between progress messages.
-const TELL_EVERY: Duration = Duration::from_secs(2);
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
 
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
@@ -42,38 +42,39 @@ pub struct MergeArgs {
 
 /// Converts the results of a fleet into a crawl directory.
 pub fn merge(args: &MergeArgs) -> Result<ExitCode, UsageError> {
-    Ok(match merged(args) {
+    Ok(match merge_results(args) {
         Ok(records) => {
-            let said = format!("{} in {}", wording::plural(records, "record"), args.directory.display());
+            let message = format!("{} in {}", wording::plural(records, "record"), args.directory.display());
             // Ignored: if standard error is closed, the message has no reader.
-            let _ = writeln!(std::io::stderr(), "{said}");
+            let _ = writeln!(std::io::stderr(), "{message}");
             ExitCode::SUCCESS
         }
-        Err(refusal) => refusal.print(),
+        Err(error) => error.print(),
     })
 }
 
-impl From<ReadError> for Refusal {
+impl From<ReadError> for FleetCommandError {
     fn from(error: ReadError) -> Self {
         Self::Failed(error.to_string())
     }
 }
 
-fn merged(args: &MergeArgs) -> Result<u64, Refusal> {
+/// Returns the number of merged records.
+fn merge_results(args: &MergeArgs) -> Result<u64, FleetCommandError> {
     let MergeArgs { results, directory: target } = args;
     if !SegmentStore::is_there(results) {
-        let words = format!("{} does not hold the results of many machines", results.display());
-        return Err(Refusal::Failed(words));
+        let why = format!("{} does not hold the results of many machines", results.display());
+        return Err(FleetCommandError::Failed(why));
     }
     if target.exists() {
-        return Err(Refusal::Failed(format!("{} exists already; name another directory", target.display())));
+        return Err(FleetCommandError::Failed(format!("{} exists already; name another directory", target.display())));
     }
     let round = last_finished(results)?;
     let config = CrawlStart::read(results, &round)?.config(results)?;
-    let rules =
-        argiope_runtime::rules(&config).map_err(|error| Refusal::Failed(format!("{}: {error}", results.display())))?;
-    // Under another name until it is complete: a part of the results must not look like a crawl. What an interrupted
-    // merge left is removed.
+    let rules = argiope_runtime::rules(&config)
+        .map_err(|error| FleetCommandError::Failed(format!("{}: {error}", results.display())))?;
+    // The directory has another name until it is complete, so that a part of the results does not look like a crawl. The
+    // leftovers of an interrupted merge are removed.
     let mut partial = target.clone().into_os_string();
     partial.push(".merging");
     let partial = PathBuf::from(partial);
@@ -82,12 +83,13 @@ fn merged(args: &MergeArgs) -> Result<u64, Refusal> {
         false => Directory::open(&partial, &rules, &config)?,
     };
     add_links(&mut directory, results, &round)?;
-    let (mut records, mut archives, mut told) = (0_u64, BTreeSet::new(), Instant::now());
+    let (mut records, mut archives, mut last_progress) = (0_u64, BTreeSet::new(), Instant::now());
+    // The kind of the link whose record comes next.
     let mut kind = LinkKind::Anchor;
     results::walk_round(results, &round, |event| {
         let line = match event {
-            HistoryEvent::Link { kind: found, .. } => {
-                kind = found;
+            HistoryEvent::Link { kind: next_kind, .. } => {
+                kind = next_kind;
                 return Ok(());
             }
             HistoryEvent::Round => return Ok(()),
@@ -98,12 +100,12 @@ fn merged(args: &MergeArgs) -> Result<u64, Refusal> {
             HistoryEvent::FinalOutcome { line, .. } | HistoryEvent::Line { line } => line,
         };
         records += 1;
-        archives.extend(add(&mut directory, line, kind, rules.max_redirects)?);
-        if records.is_multiple_of(MERGE_COMMIT) {
+        archives.extend(add_record(&mut directory, line, kind, rules.max_redirects)?);
+        if records.is_multiple_of(RECORDS_PER_COMMIT) {
             directory.commit()?;
         }
-        if told.elapsed() >= TELL_EVERY {
-            told = Instant::now();
+        if last_progress.elapsed() >= PROGRESS_INTERVAL {
+            last_progress = Instant::now();
             let _ = writeln!(std::io::stderr(), "{} merged", wording::plural(records, "record"));
         }
         Ok(())
@@ -114,14 +116,14 @@ fn merged(args: &MergeArgs) -> Result<u64, Refusal> {
     directory.commit()?;
     drop(directory);
     std::fs::rename(&partial, target).map_err(|error| {
-        Refusal::Failed(format!("{} cannot be renamed to {}: {error}", partial.display(), target.display()))
+        FleetCommandError::Failed(format!("{} cannot be renamed to {}: {error}", partial.display(), target.display()))
     })?;
     Ok(records)
 }
 
 /// The last round that is finished, or the only one.
-fn last_finished(results: &Path) -> Result<SegmentStore, Refusal> {
-    let fault = |error: std::io::Error| Refusal::Failed(format!("{}: {error}", redacted_place(results)));
+fn last_finished(results: &Path) -> Result<SegmentStore, FleetCommandError> {
+    let fault = |error: std::io::Error| FleetCommandError::Failed(format!("{}: {error}", redacted_place(results)));
     let latest = SegmentStore::latest(results).map_err(fault)?;
     if latest.round() == 1 || latest.is_final().map_err(fault)? {
         return Ok(latest);
@@ -131,11 +133,11 @@ fn last_finished(results: &Path) -> Result<SegmentStore, Refusal> {
     Ok(latest.of_round(round))
 }
 
-/// Adds the links of all pages.
-fn add_links(directory: &mut Directory, results: &Path, round: &SegmentStore) -> Result<(), Refusal> {
-    let latest = SegmentStore::latest(results).map_err(|error| Refusal::Failed(error.to_string()))?;
-    let state = if round.round() == latest.round() { GraphRound::Latest } else { GraphRound::Previous };
-    let mut graph = LinkGraph::open(results, state)?;
+/// Copies the link graph.
+fn add_links(directory: &mut Directory, results: &Path, round: &SegmentStore) -> Result<(), FleetCommandError> {
+    let latest = SegmentStore::latest(results).map_err(|error| FleetCommandError::Failed(error.to_string()))?;
+    let graph_round = if round.round() == latest.round() { GraphRound::Latest } else { GraphRound::Previous };
+    let mut graph = LinkGraph::open(results, graph_round)?;
     let mut pages = 0_u64;
     graph.pages(|page| {
         let Ok(source) = Url::parse(page.source) else { return Ok(()) };
@@ -149,43 +151,51 @@ fn add_links(directory: &mut Directory, results: &Path, round: &SegmentStore) ->
         let found = FoundEdges { source: &source, is_sitemap: page.is_sitemap, links: &links, cut: page.cut };
         directory.frontier.keep_edges(&found)?;
         pages += 1;
-        if pages.is_multiple_of(MERGE_COMMIT) { directory.commit() } else { Ok(()) }
+        if pages.is_multiple_of(RECORDS_PER_COMMIT) { directory.commit() } else { Ok(()) }
     })?;
     Ok(())
 }
 
 /// Adds one record to a crawl directory, as if it had been crawled there. Returns the archive files that it refers to.
-fn add(directory: &mut Directory, line: &[u8], kind: LinkKind, redirects: u8) -> Result<Vec<String>, StoreError> {
+fn add_record(
+    directory: &mut Directory,
+    line: &[u8],
+    kind: LinkKind,
+    redirects: u8,
+) -> Result<Vec<String>, StoreError> {
     let record = StoredRecord::read(line)?;
-    let place = record.warc.as_ref();
-    let body = place.and_then(|place| place.payload.as_ref()).map(|payload| payload.file.clone());
-    let archive = place.map(|place| place.file.clone()).into_iter().chain(body).collect();
+    let archived = record.warc.as_ref();
+    // The body may be in another file, if an earlier page had the same one.
+    let body_file = archived.and_then(|archived| archived.payload.as_ref()).map(|payload| payload.file.clone());
+    let files = archived.map(|archived| archived.file.clone()).into_iter().chain(body_file).collect();
     let frontier = &mut directory.frontier;
+    // The record of a robots.txt, and a record without a URL, does not settle a link.
     let is_robots = record.r#for.as_deref() == Some("robots");
     let (Ok(url), Some(outcome), false) = (Url::parse(&record.url), record.outcome, is_robots) else {
         frontier.keep_line(line)?;
-        return Ok(archive);
+        return Ok(files);
     };
     let via = record.via.as_deref().and_then(|via| Url::parse(via).ok());
     let link = Link { url, via, depth: record.depth, redirects, tries: record.tries, kind, request: None };
     let Some(lane) = frontier.offer(LinkRef::from(&link))? else {
         return Err(StoreError::new(StoreErrorKind::Damaged, format!("{} has two records", record.url)));
     };
+    // The lane has only this link, because all links before it are settled.
     for taken in frontier.take(lane, usize::MAX)? {
         let final_outcome =
             FinalOutcome { outcome, status: record.status, record: line, is_fetched_page: record.is_page() };
         frontier.settle(&taken, final_outcome)?;
     }
-    Ok(archive)
+    Ok(files)
 }
 
-/// Copies one file of the archive.
-fn copy_archive(directory: &mut Directory, results: &Path, target: &Path, file: &str) -> Result<(), Refusal> {
-    let failed = |error: std::io::Error| Refusal::Failed(format!("{file} cannot be copied: {error}"));
-    let content = SegmentStore::open(results).archive(file).map_err(failed)?;
+/// Copies one file of the archive into the directory `target`.
+fn copy_archive(directory: &mut Directory, results: &Path, target: &Path, file: &str) -> Result<(), FleetCommandError> {
+    let describe = |error: std::io::Error| FleetCommandError::Failed(format!("{file} cannot be copied: {error}"));
+    let content = SegmentStore::open(results).archive(file).map_err(describe)?;
     let path = target.join(file);
-    std::fs::create_dir_all(path.parent().unwrap_or(target)).map_err(failed)?;
+    std::fs::create_dir_all(path.parent().unwrap_or(target)).map_err(describe)?;
     directory.frontier.keep_made(file)?;
     directory.commit()?;
-    AtomicFile::write(&path, content).map_err(failed)
+    AtomicFile::write(&path, content).map_err(describe)
 }

@@ -26,10 +26,10 @@ pub use merge::{MergeArgs, merge};
 pub use process::crawl;
 use status::{FleetRemoval, FleetStatusArgs};
 
-/// At the start, connection attempts are repeated for this long.
-const CONNECT: Duration = Duration::from_secs(10);
-/// Pause between two attempts.
-const PAUSE: Duration = Duration::from_millis(500);
+/// Connection attempts are repeated for this long.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Pause before the next attempt, of whatever is repeated.
+const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
 #[derive(Args, Debug, Clone, Default)]
 #[command(next_help_heading = "Many machines")]
@@ -61,10 +61,12 @@ impl FleetFlags {
 
     /// Applies a key of the configuration file, unless its flag is given.
     pub fn set_default(&mut self, key: &str, value: &str) {
-        let place = if key == "frontier" { &mut self.frontier } else { &mut self.name };
-        place.get_or_insert_with(|| value.to_owned());
+        // The configuration file has only two keys of these flags: `frontier` and `name`.
+        let flag = if key == "frontier" { &mut self.frontier } else { &mut self.name };
+        flag.get_or_insert_with(|| value.to_owned());
     }
 
+    /// Checks that `--frontier` and `--name` are given together.
     pub fn check(&self) -> Result<(), UsageError> {
         match (&self.frontier, &self.name) {
             (Some(_), None) => Err(UsageError("--frontier needs --name, the name of the shared crawl".into())),
@@ -73,7 +75,7 @@ impl FleetFlags {
         }
     }
 
-    fn times(&self) -> LeaseTimes {
+    fn lease_times(&self) -> LeaseTimes {
         let lease = Duration::from_secs(self.lease);
         LeaseTimes { lease, renew_every: lease / 3 }
     }
@@ -98,8 +100,9 @@ enum FleetAction {
     Remove(FleetRemoval),
 }
 
+/// Where a shared crawl is stored.
 #[derive(Args, Debug)]
-pub struct FleetPlace {
+pub struct FleetLocation {
     /// The servers, as for --frontier
     #[arg(value_name = "ADDRESS")]
     address: String,
@@ -113,28 +116,28 @@ pub struct FleetPlace {
 
 /// Why a command for a shared crawl failed. The variant determines the exit code.
 #[derive(Debug)]
-pub enum Refusal {
+pub enum FleetCommandError {
     Failed(String),
-    /// The store does not answer now.
+    /// The store does not respond now; a later attempt may succeed.
     Unreachable(String),
     Usage(String),
 }
 
-impl From<Unreachable> for Refusal {
-    fn from(fault: Unreachable) -> Self {
-        let why = format!("the store of the fleet: {}", fault.message);
-        if fault.is_final { Self::Failed(why) } else { Self::Unreachable(why) }
+impl From<Unreachable> for FleetCommandError {
+    fn from(error: Unreachable) -> Self {
+        let why = format!("the store of the fleet: {}", error.message);
+        if error.is_final { Self::Failed(why) } else { Self::Unreachable(why) }
     }
 }
 
-impl From<StoreError> for Refusal {
+impl From<StoreError> for FleetCommandError {
     fn from(error: StoreError) -> Self {
         Self::Failed(error.message.into())
     }
 }
 
-impl Refusal {
-    /// Prints why, and gives the exit code.
+impl FleetCommandError {
+    /// Prints the message and returns the exit code.
     fn print(self) -> ExitCode {
         let (why, code) = match self {
             Self::Failed(why) | Self::Unreachable(why) => (why, FAILED),
@@ -147,35 +150,41 @@ impl Refusal {
 
 /// `argiope fleet status` and `argiope fleet remove`.
 pub fn run(args: &FleetArgs) -> Result<ExitCode, UsageError> {
-    let done = match &args.action {
+    let result = match &args.action {
         FleetAction::Status(args) => status::status(args),
         FleetAction::Remove(removal) => status::remove(removal),
     };
-    Ok(done.unwrap_or_else(|refusal| refusal.print()))
+    Ok(result.unwrap_or_else(FleetCommandError::print))
 }
 
-fn connect(address: &str, name: &str, owner: &str, ca_cert: Option<&Path>) -> Result<FleetClient, Refusal> {
-    let authority = match ca_cert {
-        Some(path) => {
-            Some(std::fs::read(path).map_err(|error| Refusal::Failed(format!("{}: {error}", path.display())))?)
-        }
+/// Connects to the store as the process `owner`. Repeats attempts for [`CONNECT_TIMEOUT`].
+fn connect(address: &str, name: &str, owner: &str, ca_cert: Option<&Path>) -> Result<FleetClient, FleetCommandError> {
+    let ca_pem = match ca_cert {
+        Some(path) => Some(
+            std::fs::read(path).map_err(|error| FleetCommandError::Failed(format!("{}: {error}", path.display())))?,
+        ),
         None => None,
     };
-    let until = Instant::now() + CONNECT;
+    let deadline = Instant::now() + CONNECT_TIMEOUT;
     loop {
-        match Nodes::open(address, authority.as_deref()) {
+        match Nodes::open(address, ca_pem.as_deref()) {
             Ok(nodes) => return Ok(FleetClient::new(nodes, name, owner)),
-            Err(fault) if fault.is_final || Instant::now() >= until => return Err(fault.into()),
-            Err(_) => std::thread::sleep(PAUSE),
+            Err(fault) if fault.is_final || Instant::now() >= deadline => return Err(fault.into()),
+            Err(_) => std::thread::sleep(RETRY_PAUSE),
         }
     }
 }
 
-/// Writes how the crawl ended, and up to which positions the segments count, beside the results. Does nothing if that
-/// was done before.
-fn finish(client: &mut FleetClient, settings: &FleetSettings, segments: &SegmentStore) -> Result<(), Refusal> {
-    let unreadable = |error: std::io::Error| Refusal::Failed(format!("{segments} cannot be read: {error}"));
-    let unwritable = |error: std::io::Error| Refusal::Failed(format!("{segments} cannot be written: {error}"));
+/// Writes to the results how the crawl ended, and up to which position each segment is valid. Does nothing if that was
+/// done before.
+fn finish(
+    client: &mut FleetClient,
+    settings: &FleetSettings,
+    segments: &SegmentStore,
+) -> Result<(), FleetCommandError> {
+    let unreadable = |error: std::io::Error| FleetCommandError::Failed(format!("{segments} cannot be read: {error}"));
+    let unwritable =
+        |error: std::io::Error| FleetCommandError::Failed(format!("{segments} cannot be written: {error}"));
     if segments.is_final().map_err(unreadable)? {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! One process of a fleet: it joins, crawls its share, and joins again if it loses its lease.
+//! One process of a fleet: it joins the crawl, crawls its share of the hosts, and joins again if it loses its lease.
 
 use std::cell::RefCell;
 use std::io::Write as _;
@@ -21,11 +21,11 @@ use argiope_store::cluster::{
 use argiope_store::segments::SegmentStore;
 use signal_hook::iterator::Signals;
 
-use super::rounds::{join_round, results};
-use super::settings::{settings, shared_config};
-use super::{FleetFlags, PAUSE, Refusal, connect, finish};
+use super::rounds::{join_round, open_results};
+use super::settings::{join_settings, shared_config};
+use super::{FleetCommandError, FleetFlags, RETRY_PAUSE, connect, finish};
 use crate::commands::USAGE;
-use crate::commands::crawl::{self as local, CrawlParts};
+use crate::commands::crawl::{self as local_crawl, CrawlParts};
 use crate::commands::handle::SharedFleet;
 use crate::commands::interrupt::Interrupt;
 use crate::flags::config_file::UsageError;
@@ -33,14 +33,14 @@ use crate::flags::settings::{CommandSettings, MessageSettings};
 use crate::report::CrawlReport;
 use crate::screen::wording;
 
-/// Takes part in a crawl that other processes share.
+/// Checks the flags, and takes part in a crawl that other processes share.
 pub fn crawl(settings: &CommandSettings, flags: &FleetFlags) -> Result<ExitCode, UsageError> {
     let CommandSettings { crawl: config, messages } = settings;
     let address = flags.frontier.as_deref().unwrap_or_default();
     let name = flags.name.clone().unwrap_or_default();
     if config.out.is_none() {
-        let words = "--frontier needs --out, the folder or s3://BUCKET/PREFIX for the results of all processes";
-        return Err(UsageError(words.into()));
+        let why = "--frontier needs --out, the folder or s3://BUCKET/PREFIX for the results of all processes";
+        return Err(UsageError(why.into()));
     }
     if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)) {
         return Err(UsageError("--name: letters, digits, '-', '_' and '.' only".into()));
@@ -53,87 +53,98 @@ pub fn crawl(settings: &CommandSettings, flags: &FleetFlags) -> Result<ExitCode,
         }
     }
     if config.max_disk.is_some() {
-        let words = "--max-disk limits the size of a crawl directory; with --frontier, results go to a shared folder or to \
+        let why = "--max-disk limits the size of a crawl directory; with --frontier, results go to a shared folder or to \
                      object storage, which have quotas of their own. --max-bytes limits what all processes receive";
-        return Err(UsageError(words.into()));
+        return Err(UsageError(why.into()));
     }
-    match take_part(settings, address, &name, flags) {
+    match crawl_in_fleet(settings, address, &name, flags) {
         Ok(code) => Ok(code),
-        Err(Refusal::Failed(why) | Refusal::Unreachable(why)) => Ok(local::fail(*messages, &why)),
-        Err(Refusal::Usage(why)) => {
-            local::fail(*messages, &why);
+        Err(FleetCommandError::Failed(why) | FleetCommandError::Unreachable(why)) => {
+            Ok(local_crawl::fail(*messages, &why))
+        }
+        Err(FleetCommandError::Usage(why)) => {
+            local_crawl::fail(*messages, &why);
             Ok(ExitCode::from(USAGE))
         }
     }
 }
 
-fn take_part(own: &CommandSettings, address: &str, name: &str, flags: &FleetFlags) -> Result<ExitCode, Refusal> {
+/// Joins the shared crawl and runs sessions until the crawl ends or a signal arrives.
+fn crawl_in_fleet(
+    own: &CommandSettings,
+    address: &str,
+    name: &str,
+    flags: &FleetFlags,
+) -> Result<ExitCode, FleetCommandError> {
     let CommandSettings { crawl: config, messages } = own;
     let ca_cert = config.ca_cert.as_deref().filter(|_| address.starts_with("rediss://"));
+    // 48 random bits: the identity of this process in the store.
     let owner = format!("{:012x}", argiope_runtime::unpredictable() >> 16);
     let client = connect(address, name, &owner, ca_cert)?;
     let mut client = join_round(own, client, name)?;
-    // The settings of the first process apply to all; only the messages are those of this process.
-    let settings = settings(own, &mut client, flags, name)?;
+    // The settings of the first process apply to all processes. Only `messages` come from this process.
+    let settings = join_settings(own, &mut client, flags, name)?;
     let shared = CommandSettings { crawl: shared_config(config, &settings)?, messages: *messages };
-    let segments = results(name, &settings)?;
-    let signals =
-        Interrupt::listen().map_err(|error| Refusal::Failed(format!("signals could not be watched: {error}")))?;
+    let segments = open_results(name, &settings)?;
+    let signals = Interrupt::listen()
+        .map_err(|error| FleetCommandError::Failed(format!("signals could not be watched: {error}")))?;
     let signals = RefCell::new(signals);
     let participant =
         Participant { shared: &shared, address, name, owner: &owner, ca_cert, settings: &settings, signals: &signals };
     let (mut sessions, mut is_waiting) = (0, false);
     loop {
-        match participant.take_turn(&mut client, &segments, flags.times(), &mut sessions) {
+        match participant.run_next_session(&mut client, &segments, flags.lease_times(), &mut sessions) {
             Ok(Some(code)) => return Ok(code),
             Ok(None) => is_waiting = false,
             // After its first session, a process waits for the store without a time limit.
-            Err(Refusal::Unreachable(why)) if sessions > 0 => {
+            Err(FleetCommandError::Unreachable(why)) if sessions > 0 => {
                 if !std::mem::replace(&mut is_waiting, true) {
-                    local::tell(*messages, "note", &format!("{why}; waiting until it answers"));
+                    local_crawl::print_message(*messages, "note", &format!("{why}; waiting until it responds"));
                 }
             }
-            Err(refusal) => return Err(refusal),
+            Err(error) => return Err(error),
         }
-        if let Some(code) = Interrupt::pending(&mut signals.borrow_mut()) {
+        if let Some(code) = Interrupt::pending_exit_code(&mut signals.borrow_mut()) {
             return Ok(ExitCode::from(code));
         }
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(RETRY_PAUSE);
     }
 }
 
-/// What the sessions of this process have in common. A session lasts from joining until the end or the loss of a lease.
+/// What all sessions of this process have in common. A session lasts from joining the crawl until the crawl ends or the
+/// lease is lost.
 struct Participant<'a> {
-    /// The settings of the crawl, which all processes share, with the messages of this process.
+    /// The settings of the shared crawl, with the message settings of this process.
     shared: &'a CommandSettings,
     address: &'a str,
     name: &'a str,
+    /// The identity of this process in the store.
     owner: &'a str,
     ca_cert: Option<&'a Path>,
     settings: &'a FleetSettings,
-    /// Signals that arrive outside of a session.
+    /// Signals that arrive between sessions.
     signals: &'a RefCell<Signals>,
 }
 
 /// How a session ended.
 enum SessionEnd {
-    /// The crawl is over, or the user or a limit stopped this process. Contains the exit code.
-    Code(ExitCode),
+    /// The crawl is over, or the user or a limit stopped this process.
+    Exit(ExitCode),
     /// Other processes own the hosts now; this one can join again.
     LeaseLost(Error),
     Failed(Error),
 }
 
 impl Participant<'_> {
-    /// Runs one session unless the crawl is over. Returns `None` if the lease was lost and the process must join again.
-    /// `sessions` counts the sessions that have started.
-    fn take_turn(
+    /// Runs one session unless the crawl is over. Returns the exit code, or `None` if the lease was lost and the process
+    /// must join again. `sessions` is the number of sessions that have started.
+    fn run_next_session(
         &self,
         client: &mut FleetClient,
         segments: &SegmentStore,
         times: LeaseTimes,
         sessions: &mut u64,
-    ) -> Result<Option<ExitCode>, Refusal> {
+    ) -> Result<Option<ExitCode>, FleetCommandError> {
         let Participant { shared, settings, name, .. } = self;
         let state = FleetState::read(client)?;
         if state.is_over() {
@@ -143,42 +154,46 @@ impl Participant<'_> {
                 FleetState::MaxBytes => "at its limit of bytes",
                 _ => "finished",
             };
-            local::say(shared.messages, &format!("{name}: this crawl is {why}; argiope report {}", settings.out));
-            return self.end_code().map(Some);
+            local_crawl::print_line(
+                shared.messages,
+                &format!("{name}: this crawl is {why}; argiope report {}", settings.out),
+            );
+            return self.final_exit_code().map(Some);
         }
         let number = *sessions + 1;
-        match self.run(segments.clone(), times, number, sessions)? {
-            SessionEnd::Code(code) => {
+        match self.run_session(segments.clone(), times, number, sessions)? {
+            SessionEnd::Exit(code) => {
                 if FleetState::read(client)?.is_over() {
                     finish(client, settings, segments)?;
-                    return self.end_code().map(Some);
+                    return self.final_exit_code().map(Some);
                 }
                 Ok(Some(code))
             }
             SessionEnd::LeaseLost(error) => {
-                // As after a crash, this process drops everything that it has not settled.
-                local::tell(shared.messages, "note", &format!("{error}; joining again"));
+                // As after a crash, everything that this process has not settled is dropped. Other processes fetch it again.
+                local_crawl::print_message(shared.messages, "note", &format!("{error}; joining again"));
                 Ok(None)
             }
-            SessionEnd::Failed(error) => Ok(Some(local::refuse(shared.messages, &error))),
+            SessionEnd::Failed(error) => Ok(Some(local_crawl::fail_with(shared.messages, &error))),
         }
     }
 
-    /// Runs one session. The first process of a round queues its URLs before that.
-    fn run(
+    /// Runs the session with the number `session`, and stores this number in `sessions` once the session starts. If no
+    /// process has done so, first queues the URLs of the round.
+    fn run_session(
         &self,
         segments: SegmentStore,
         times: LeaseTimes,
         session: u64,
         sessions: &mut u64,
-    ) -> Result<SessionEnd, Refusal> {
+    ) -> Result<SessionEnd, FleetCommandError> {
         let Participant { shared, settings, .. } = self;
-        let mut rules = shared.rules().map_err(|error| Refusal::Usage(error.to_string()))?;
+        let mut rules = shared.rules().map_err(|error| FleetCommandError::Usage(error.to_string()))?;
         rules.fingerprint_key = settings.key;
         let mut client = self.client()?;
         if settings.round > 1 && FleetState::read(&mut client)? == FleetState::Created {
             if let Some(code) = self.requeue(&mut client, &segments, rules.max_redirects)? {
-                return Ok(SessionEnd::Code(code));
+                return Ok(SessionEnd::Exit(code));
             }
         } else if FleetState::read(&mut client)? == FleetState::Created {
             let roots = rules.roots.iter().filter_map(|root| root.candidates.first());
@@ -192,11 +207,11 @@ impl Participant<'_> {
             client.put(&batches)?;
             FleetState::set_running(&mut client)?;
         }
-        if let Some(most) = rules.max_time {
-            let left = most.saturating_sub(settings.age(&mut client)?);
+        if let Some(limit) = rules.max_time {
+            let left = limit.saturating_sub(settings.age(&mut client)?);
             if left.is_zero() {
-                local::say(shared.messages, &format!("{}: this crawl is at its time limit", self.name));
-                return Ok(SessionEnd::Code(ExitCode::SUCCESS));
+                local_crawl::print_line(shared.messages, &format!("{}: this crawl is at its time limit", self.name));
+                return Ok(SessionEnd::Exit(ExitCode::SUCCESS));
             }
             rules.max_time = Some(left);
         }
@@ -206,7 +221,7 @@ impl Participant<'_> {
         let archive_rules = Arc::new(rules.clone());
         let (quiet, json) = (shared.messages.quiet, shared.messages.log_json);
         let fleet = SharedFleet::default();
-        let seen = Arc::clone(&fleet);
+        let watched_fleet = Arc::clone(&fleet);
         let setup = SessionSetup {
             clients: [client, self.client()?],
             settings: (*settings).clone(),
@@ -215,40 +230,41 @@ impl Participant<'_> {
             session,
             now: Box::new(move || clock.now()),
             lease: rules.lease.clone(),
-            notice: Box::new(move |words| notice(words, quiet, json)),
+            notice: Box::new(move |message| print_note(message, quiet, json)),
             archive_start: Box::new(move |file| {
                 segment_start(&archive_rules, &wall_clock(&clock).text(clock.now()), file)
             }),
             usual_per_ip: rules.per_ip,
             watcher: Box::new(move |status| {
-                *seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(status);
+                *watched_fleet.lock().unwrap_or_else(PoisonError::into_inner) = Some(status);
             }),
         };
         *sessions = session;
-        let (session, frontier) = FleetSession::start(setup)
-            .map_err(|error| Refusal::Failed(format!("the threads of the fleet could not be started: {error}")))?;
+        let (session, frontier) = FleetSession::start(setup).map_err(|error| {
+            FleetCommandError::Failed(format!("the threads of the fleet could not be started: {error}"))
+        })?;
         let parts = CrawlParts {
             frontier,
             target: OutputTarget::default(),
             output: None,
-            report: None,
-            earlier: 0,
+            directory: None,
+            settled_before: 0,
             is_shared: true,
             fleet,
-            started: Box::new(|keeper: &KeeperHandle| {
+            on_start: Box::new(|keeper: &KeeperHandle| {
                 let inbox = keeper.inbox.clone();
-                // Ignored: the keeper has ended.
+                // An error means that the keeper has ended.
                 session.set_waker(move || drop(inbox.send(KeeperMessage::Wake)));
             }),
         };
-        // `--fail-on` is about the results of all processes: see `end_code`.
+        // `--fail-on` applies to the results of all processes, so `final_exit_code` evaluates it.
         let messages = MessageSettings { fail_on: None, ..shared.messages };
         let own = CommandSettings { crawl: shared.crawl.clone(), messages };
-        let ended = local::crawl(&own, rules, clock, parts);
+        let ended = local_crawl::crawl(&own, rules, clock, parts);
         Ok(match ended {
             Ok(code) => {
                 session.close();
-                SessionEnd::Code(code)
+                SessionEnd::Exit(code)
             }
             Err(error) if error.as_store().is_some_and(|error| error.kind == StoreErrorKind::LeaseLost) => {
                 SessionEnd::LeaseLost(error)
@@ -257,51 +273,56 @@ impl Participant<'_> {
         })
     }
 
-    /// Queues the URLs of the previous round. Returns the exit code if a signal stopped that.
+    /// Queues the URLs of the previous round again. Returns the exit code if a signal interrupted that.
     fn requeue(
         &self,
         client: &mut FleetClient,
         segments: &SegmentStore,
         max_redirects: u8,
-    ) -> Result<Option<ExitCode>, Refusal> {
+    ) -> Result<Option<ExitCode>, FleetCommandError> {
         let mut code = None;
         let should_continue = |count: Option<u64>| {
             if let Some(count) = count {
                 let urls = wording::plural(count, "URL");
-                local::say(self.shared.messages, &format!("{}: {urls} of the previous round queued", self.name));
+                local_crawl::print_line(
+                    self.shared.messages,
+                    &format!("{}: {urls} of the previous round queued", self.name),
+                );
             }
-            code = Interrupt::pending(&mut self.signals.borrow_mut());
+            code = Interrupt::pending_exit_code(&mut self.signals.borrow_mut());
             code.is_none()
         };
         match requeue(client, self.settings, segments, max_redirects, should_continue) {
             Ok(()) => Ok(code.map(ExitCode::from)),
-            Err(RequeueError::Store(fault)) => Err(fault.into()),
-            Err(RequeueError::Results(error)) => Err(Refusal::Failed(format!("{segments}: {error}"))),
+            Err(RequeueError::Store(error)) => Err(error.into()),
+            Err(RequeueError::Results(error)) => Err(FleetCommandError::Failed(format!("{segments}: {error}"))),
         }
     }
 
-    /// The exit code of a crawl that is over. Reads all records, but only if `--fail-on` makes the code depend on them.
-    fn end_code(&self) -> Result<ExitCode, Refusal> {
+    /// The exit code after the end of the whole crawl. Reads all records if the code depends on them (`--fail-on`).
+    fn final_exit_code(&self) -> Result<ExitCode, FleetCommandError> {
         if self.shared.messages.fail_on.is_none() {
             return Ok(ExitCode::SUCCESS);
         }
         let report = CrawlReport::from_directory(Path::new(&self.settings.out));
-        let mut report = report.map_err(|error| Refusal::Failed(error.to_string()))?;
+        let mut report = report.map_err(|error| FleetCommandError::Failed(error.to_string()))?;
         report.root_answered = true;
-        Ok(local::state_code(self.shared.messages, &report))
+        Ok(local_crawl::state_code(self.shared.messages, &report))
     }
 
-    fn client(&self) -> Result<FleetClient, Refusal> {
+    /// Opens a connection to the store of this round.
+    fn client(&self) -> Result<FleetClient, FleetCommandError> {
         let name = CrawlRound::store_name(self.name, self.settings.round);
         connect(self.address, &name, self.owner, self.ca_cert)
     }
 }
 
-fn notice(words: &str, quiet: bool, json: bool) {
+fn print_note(message: &str, quiet: bool, json: bool) {
     if quiet {
         return;
     }
-    let line = if json { crate::screen::json_log::message("note", words) } else { format!("note: {}", visible(words)) };
+    let line =
+        if json { crate::screen::json_log::message("note", message) } else { format!("note: {}", visible(message)) };
     // Ignored: if standard error is closed, the message has no reader.
     let _ = writeln!(std::io::stderr(), "{line}");
 }

@@ -1,4 +1,4 @@
-//! The settings of a shared crawl: those of the process that started it.
+//! The settings of a shared crawl. The process that starts the crawl chooses them.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -7,15 +7,15 @@ use argiope_core::rules::Config;
 use argiope_store::cluster::{FleetClient, FleetSettings};
 use argiope_store::segments::{is_object_storage, redacted_place};
 
-use super::{FleetFlags, PAUSE, Refusal};
+use super::{FleetCommandError, FleetFlags, RETRY_PAUSE};
 use crate::commands::crawl;
 use crate::flags::settings::CommandSettings;
 
 /// How long a process without roots waits until another process creates the crawl.
-const JOIN: Duration = Duration::from_secs(60);
+const JOIN_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Settings that each process chooses for itself. The first process chooses all others.
-const LOCAL: &[&str] = &[
+/// Settings that each process chooses for itself. All others are those of the first process.
+const LOCAL_SETTINGS: &[&str] = &[
     "roots",
     "input",
     "out",
@@ -41,34 +41,36 @@ const LOCAL: &[&str] = &[
     "serve-token-file",
 ];
 
-/// The settings of the shared crawl. A process with roots stores its own if there are none yet; a process without roots
-/// waits for them.
-pub fn settings(
+/// The settings of the shared crawl. A process with roots stores its own settings if there are none yet. A process without
+/// roots waits until another process has stored them.
+pub fn join_settings(
     own: &CommandSettings,
     client: &mut FleetClient,
     flags: &FleetFlags,
     name: &str,
-) -> Result<FleetSettings, Refusal> {
+) -> Result<FleetSettings, FleetCommandError> {
     let config = &own.crawl;
-    let absolute = place(config)?.display().to_string();
+    let own_out = results_location(config)?.display().to_string();
     let found = if config.roots.is_empty() && config.input.is_none() {
-        let until = Instant::now() + JOIN;
-        let mut told = false;
+        let deadline = Instant::now() + JOIN_TIMEOUT;
+        let mut is_announced = false;
         loop {
             if let Some(found) = FleetSettings::read(client)? {
                 break found;
             }
-            if Instant::now() >= until {
-                return Err(Refusal::Failed(format!("{name}: there is no such crawl; start it with its roots")));
+            if Instant::now() >= deadline {
+                return Err(FleetCommandError::Failed(format!(
+                    "{name}: there is no such crawl; start it with its roots"
+                )));
             }
-            if !std::mem::replace(&mut told, true) {
-                let seconds = JOIN.as_secs();
-                crawl::say(
+            if !std::mem::replace(&mut is_announced, true) {
+                let seconds = JOIN_TIMEOUT.as_secs();
+                crawl::print_line(
                     own.messages,
                     &format!("{name}: waiting up to {seconds} s for another process to start this crawl"),
                 );
             }
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(RETRY_PAUSE);
         }
     } else {
         let first = FleetSettings {
@@ -79,54 +81,61 @@ pub fn settings(
             max_pages: config.max_pages,
             max_bytes: config.max_bytes.map(|size| size.0),
             rate: config.rate.map(|rate| rate.per_second),
-            per_ip: config.per_ip.filter(|most| *most > 0).map(|most| most as u64),
+            per_ip: config.per_ip.filter(|limit| *limit > 0).map(|limit| limit as u64),
             max_pages_per_host: config.max_pages_per_host,
             created: 0,
-            out: absolute.clone(),
+            out: own_out.clone(),
             config: shared_part(config).to_string(),
         };
         first.create(client)?
     };
     if found.version != env!("CARGO_PKG_VERSION") {
-        let words = format!(
+        let why = format!(
             "{name} was started by version {}, and this is version {}: use the same one",
             found.version,
             env!("CARGO_PKG_VERSION")
         );
-        return Err(Refusal::Usage(words));
+        return Err(FleetCommandError::Usage(why));
     }
-    if found.out != absolute {
-        return Err(Refusal::Usage(format!("{name} writes to {}: --out {absolute} is another place", found.out)));
+    if found.out != own_out {
+        return Err(FleetCommandError::Usage(format!(
+            "{name} writes to {}: --out {own_out} is another place",
+            found.out
+        )));
     }
     if config.max_pages.is_some() && config.max_pages != found.max_pages {
-        let limit = found.max_pages.map_or("no limit".to_owned(), |most| format!("--max-pages {most}"));
-        return Err(Refusal::Usage(format!("{name} was started with {limit}: --max-pages cannot be changed")));
+        let limit = found.max_pages.map_or("no limit".to_owned(), |max_pages| format!("--max-pages {max_pages}"));
+        return Err(FleetCommandError::Usage(format!(
+            "{name} was started with {limit}: --max-pages cannot be changed"
+        )));
     }
     Ok(found)
 }
 
-/// The folder of the results as an absolute path, or the prefix.
-pub fn place(config: &Config) -> Result<PathBuf, Refusal> {
+/// Where the results are stored: an absolute path, or `s3://BUCKET/PREFIX`.
+pub fn results_location(config: &Config) -> Result<PathBuf, FleetCommandError> {
     let out = config.out.clone().unwrap_or_default();
     if is_object_storage(&out) && out.to_string_lossy().contains('@') {
-        // The address would be stored with the crawl and shown in messages.
+        // The location is stored with the crawl and printed in messages, so credentials in it would leak.
         let shown = redacted_place(&out);
-        return Err(Refusal::Usage(format!("--out {shown}: give no credentials here; set them in the environment")));
+        return Err(FleetCommandError::Usage(format!(
+            "--out {shown}: give no credentials here; set them in the environment"
+        )));
     }
     Ok(if is_object_storage(&out) { out } else { std::path::absolute(&out).unwrap_or(out) })
 }
 
 /// The limits that a recrawl may change.
-const LIMITS: &[&str] = &["rate", "per-ip", "max-time", "max-bytes", "max-pages-per-host"];
+const CHANGEABLE_LIMITS: &[&str] = &["rate", "per-ip", "max-time", "max-bytes", "max-pages-per-host"];
 
-/// The settings of the next round: those of the previous one, with the limits that this process gives.
-pub fn next_round(config: &Config, previous: &FleetSettings) -> Result<FleetSettings, Refusal> {
-    let damaged = || Refusal::Failed("the settings of the crawl cannot be read".into());
+/// The settings of the next round: those of the previous round, except for the limits that the user gives to this process.
+pub fn next_round(config: &Config, previous: &FleetSettings) -> Result<FleetSettings, FleetCommandError> {
+    let damaged = || FleetCommandError::Failed("the settings of the crawl cannot be read".into());
     let mut shared: serde_json::Value = serde_json::from_str(&previous.config).map_err(|_| damaged())?;
-    let (mine, default) = (shared_part(config), shared_part(&Config::default()));
-    for key in LIMITS {
-        if mine.get(key) != default.get(key)
-            && let Some(value) = mine.get(key)
+    let (own, default) = (shared_part(config), shared_part(&Config::default()));
+    for key in CHANGEABLE_LIMITS {
+        if own.get(key) != default.get(key)
+            && let Some(value) = own.get(key)
         {
             shared[*key] = value.clone();
         }
@@ -138,7 +147,7 @@ pub fn next_round(config: &Config, previous: &FleetSettings) -> Result<FleetSett
         max_pages: config.max_pages.or(previous.max_pages),
         max_bytes: merged.max_bytes.map(|size| size.0),
         rate: merged.rate.map(|rate| rate.per_second),
-        per_ip: merged.per_ip.filter(|most| *most > 0).map(|most| most as u64),
+        per_ip: merged.per_ip.filter(|limit| *limit > 0).map(|limit| limit as u64),
         max_pages_per_host: merged.max_pages_per_host,
         created: 0,
         config: shared.to_string(),
@@ -146,29 +155,29 @@ pub fn next_round(config: &Config, previous: &FleetSettings) -> Result<FleetSett
     })
 }
 
-/// The settings as JSON, without [`LOCAL`] ones, but with the roots.
+/// The settings as JSON, without the [`LOCAL_SETTINGS`], but with the roots.
 fn shared_part(config: &Config) -> serde_json::Value {
     let mut value = serde_json::to_value(config).unwrap_or_default();
     if let Some(map) = value.as_object_mut() {
-        map.retain(|key, _| key == "roots" || !LOCAL.contains(&key.as_str()));
+        map.retain(|key, _| key == "roots" || !LOCAL_SETTINGS.contains(&key.as_str()));
     }
     value
 }
 
-/// The settings of the first process, with the [`LOCAL`] ones of this process. Any other setting that differs is an
-/// error that names it.
-pub fn shared_config(config: &Config, settings: &FleetSettings) -> Result<Config, Refusal> {
-    let damaged = || Refusal::Failed("the settings of the crawl cannot be read".into());
+/// The settings of the first process, with the [`LOCAL_SETTINGS`] of this process. If the user gives this process another
+/// setting that differs, that is an error, and its message names the setting.
+pub fn shared_config(config: &Config, settings: &FleetSettings) -> Result<Config, FleetCommandError> {
+    let damaged = || FleetCommandError::Failed("the settings of the crawl cannot be read".into());
     let first: serde_json::Value = serde_json::from_str(&settings.config).map_err(|_| damaged())?;
-    let (first, mine) = (first.as_object().cloned().ok_or_else(damaged)?, shared_part(config));
+    let (first, own) = (first.as_object().cloned().ok_or_else(damaged)?, shared_part(config));
     let default = shared_part(&Config::default());
-    for (key, value) in mine.as_object().into_iter().flatten() {
+    for (key, value) in own.as_object().into_iter().flatten() {
         let is_default = default.get(key) == Some(value);
         if !is_default && first.get(key) != Some(value) {
             let theirs = first.get(key).map_or("its default".to_owned(), ToString::to_string);
             let flag = if key == "roots" { "its roots are".to_owned() } else { format!("--{key} is") };
-            let words = format!("the crawl was started with other settings: {flag} {theirs} there, and {value} here");
-            return Err(Refusal::Usage(words));
+            let why = format!("the crawl was started with other settings: {flag} {theirs} there, and {value} here");
+            return Err(FleetCommandError::Usage(why));
         }
     }
     let mut merged = serde_json::to_value(config).map_err(|_| damaged())?;
@@ -176,7 +185,8 @@ pub fn shared_config(config: &Config, settings: &FleetSettings) -> Result<Config
         merged[key] = value;
     }
     let mut merged: Config = serde_json::from_value(merged).map_err(|_| damaged())?;
-    // These limits hold over all processes: the store counts pages, and each process gets its part of the rate.
+    // These limits apply to the sum of all processes. The fleet enforces them: the store counts pages and bytes, and each
+    // process gets its part of the rate.
     (merged.max_pages, merged.max_bytes, merged.rate, merged.max_pages_per_host) = (None, None, None, None);
     merged.input = None;
     Ok(merged)

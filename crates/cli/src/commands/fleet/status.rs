@@ -9,14 +9,14 @@ use argiope_store::segments::SegmentStore;
 use clap::Args;
 use serde::Serialize;
 
-use super::{FleetPlace, Refusal, connect, finish};
+use super::{FleetCommandError, FleetLocation, connect, finish};
 use crate::screen::wording;
 
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  argiope fleet status redis://db.example:6379 --name news --json")]
 pub struct FleetStatusArgs {
     #[command(flatten)]
-    place: FleetPlace,
+    location: FleetLocation,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -26,7 +26,7 @@ pub struct FleetStatusArgs {
 #[command(after_help = "Example:\n  argiope fleet remove redis://db.example:6379 --name news --yes")]
 pub struct FleetRemoval {
     #[command(flatten)]
-    place: FleetPlace,
+    location: FleetLocation,
     /// Do not ask for confirmation
     #[arg(long)]
     yes: bool,
@@ -35,27 +35,29 @@ pub struct FleetRemoval {
     unfinished: bool,
 }
 
-fn open(place: &FleetPlace) -> Result<(FleetClient, FleetSettings), Refusal> {
-    let mut client = connect(&place.address, &place.name, "status", place.ca_cert.as_deref())?;
+/// Connects to the current round of a shared crawl and reads its settings.
+fn open(location: &FleetLocation) -> Result<(FleetClient, FleetSettings), FleetCommandError> {
+    let mut client = connect(&location.address, &location.name, "status", location.ca_cert.as_deref())?;
     let round = CrawlRound::read(&mut client)?;
-    let mut client = client.with_name(CrawlRound::store_name(&place.name, round));
+    let mut client = client.with_name(CrawlRound::store_name(&location.name, round));
     match FleetSettings::read(&mut client)? {
         Some(settings) => Ok((client, settings)),
-        None => Err(Refusal::Failed(format!("{}: there is no such crawl", place.name))),
+        None => Err(FleetCommandError::Failed(format!("{}: there is no such crawl", location.name))),
     }
 }
 
-/// Something that needs attention.
+/// What the user should know: the crawl makes no progress, or soon may not.
 #[derive(Debug, Serialize)]
-struct StuckPart {
+struct FleetWarning {
+    /// A fixed word for programs.
     kind: &'static str,
     message: String,
 }
 
-/// A process without a heartbeat for this long is silent.
+/// A warning is given for a process that has sent no heartbeat for this long.
 const SILENT_MS: u64 = 3_000;
-/// A node of the store is nearly full from this percentage of its memory limit on.
-const NEARLY_FULL: u64 = 90;
+/// A warning is given for a node of the store that uses at least this percentage of its memory limit.
+const NEARLY_FULL_PERCENT: u64 = 90;
 
 /// Everything that the command reads from the store.
 struct FleetView {
@@ -64,12 +66,12 @@ struct FleetView {
     members: Vec<MemberInfo>,
     /// The time of the store, in milliseconds.
     now: u64,
-    /// Used memory and limit of each node, in bytes.
+    /// Used memory and memory limit of each node, in bytes; the limit is 0 if there is none.
     memory: Vec<(u64, u64)>,
 }
 
 impl FleetView {
-    fn read(client: &mut FleetClient, settings: &FleetSettings) -> Result<Self, Refusal> {
+    fn read(client: &mut FleetClient, settings: &FleetSettings) -> Result<Self, FleetCommandError> {
         Ok(Self {
             state: FleetState::read(client)?,
             buckets: client.survey(settings.buckets)?,
@@ -79,8 +81,8 @@ impl FleetView {
         })
     }
 
-    fn sum(&self, of: impl Fn(&BucketState) -> u64) -> u64 {
-        self.buckets.iter().map(of).sum()
+    fn sum(&self, count: impl Fn(&BucketState) -> u64) -> u64 {
+        self.buckets.iter().map(count).sum()
     }
 
     /// URLs that a process has leased.
@@ -93,17 +95,17 @@ impl FleetView {
         state.owner.is_empty() || state.until <= self.now
     }
 
-    /// The time since the last heartbeat of a process.
-    fn silence(&self, member: &MemberInfo) -> u64 {
+    /// Milliseconds since the last heartbeat of a process.
+    fn heartbeat_age(&self, member: &MemberInfo) -> u64 {
         self.now.saturating_sub(member.at)
     }
 
-    /// What keeps the crawl from making progress, or soon will.
-    fn stuck(&self) -> Vec<StuckPart> {
-        let mut stuck = Vec::new();
-        let mut add = |kind, message| stuck.push(StuckPart { kind, message });
+    /// What keeps the crawl from making progress, or soon may.
+    fn warnings(&self) -> Vec<FleetWarning> {
+        let mut warnings = Vec::new();
+        let mut add = |kind, message| warnings.push(FleetWarning { kind, message });
         for (used, limit) in &self.memory {
-            if *limit > 0 && used.saturating_mul(100) >= limit.saturating_mul(NEARLY_FULL) {
+            if *limit > 0 && used.saturating_mul(100) >= limit.saturating_mul(NEARLY_FULL_PERCENT) {
                 let (used, limit) = (used >> 20, limit >> 20);
                 add(
                     "store_memory",
@@ -112,7 +114,7 @@ impl FleetView {
             }
         }
         if self.state.is_over() {
-            return stuck;
+            return warnings;
         }
         let free: Vec<&BucketState> =
             self.buckets.iter().filter(|state| self.is_free(state) && state.queued > 0).collect();
@@ -121,18 +123,19 @@ impl FleetView {
             let buckets = wording::plural(free.len() as u64, "bucket");
             add("no_owner", format!("{buckets} with {} queued have no owner", wording::plural(queued, "URL")));
         }
-        let left = |id: &str| self.buckets.iter().filter(|state| state.owner == id).map(|state| state.until).min();
+        let first_lease_end =
+            |id: &str| self.buckets.iter().filter(|state| state.owner == id).map(|state| state.until).min();
         let seconds = |ms: u64| ms.div_ceil(1_000);
         for member in &self.members {
             let id = &member.id;
-            if self.silence(member) >= SILENT_MS {
-                let end = left(id).map_or_else(String::new, |until| {
+            if self.heartbeat_age(member) >= SILENT_MS {
+                let end = first_lease_end(id).map_or_else(String::new, |until| {
                     format!(
                         "; its leases end in {} s, then others take its hosts",
                         seconds(until.saturating_sub(self.now))
                     )
                 });
-                let silent = seconds(self.silence(member));
+                let silent = seconds(self.heartbeat_age(member));
                 add("silent_process", format!("process {id} has sent no heartbeat for {silent} s{end}"));
             }
             if let Some(why) = &member.stalled {
@@ -144,18 +147,19 @@ impl FleetView {
                 add("resting_hosts", format!("process {id}: {hosts} in back-off; {host} waits {wait} s more"));
             }
         }
-        let gone =
+        let has_gone_owner =
             |state: &&BucketState| !self.is_free(state) && !self.members.iter().any(|member| member.id == state.owner);
-        let of_gone: Vec<&BucketState> = self.buckets.iter().filter(gone).collect();
-        if let Some(last) = of_gone.iter().map(|state| state.until).max() {
-            let buckets = wording::plural(of_gone.len() as u64, "bucket");
+        let abandoned: Vec<&BucketState> = self.buckets.iter().filter(has_gone_owner).collect();
+        if let Some(last) = abandoned.iter().map(|state| state.until).max() {
+            let buckets = wording::plural(abandoned.len() as u64, "bucket");
             let wait = seconds(last.saturating_sub(self.now));
             add("owner_gone", format!("{buckets} belong to a process that is gone, for {wait} s more"));
         }
-        stuck
+        warnings
     }
 }
 
+/// The state for users. Also the value of `state` in JSON.
 fn state_words(state: FleetState) -> &'static str {
     match state {
         FleetState::Created => "being started",
@@ -166,13 +170,14 @@ fn state_words(state: FleetState) -> &'static str {
     }
 }
 
-pub fn status(args: &FleetStatusArgs) -> Result<ExitCode, Refusal> {
-    let place = &args.place;
-    let (mut client, settings) = open(place)?;
+/// Prints the status of a shared crawl.
+pub fn status(args: &FleetStatusArgs) -> Result<ExitCode, FleetCommandError> {
+    let location = &args.location;
+    let (mut client, settings) = open(location)?;
     let view = FleetView::read(&mut client, &settings)?;
-    let stuck = view.stuck();
+    let warnings = view.warnings();
     let owned = view.buckets.iter().filter(|state| !view.is_free(state)).count();
-    // Not `sum`: the sum of no numbers is -0.0.
+    // Not `sum`, which returns -0.0 for an empty iterator.
     let rate = view.members.iter().fold(0.0, |sum, member| sum + member.pages_per_second);
     if args.json {
         let processes: Vec<_> = view
@@ -187,7 +192,7 @@ pub fn status(args: &FleetStatusArgs) -> Result<ExitCode, Refusal> {
                     "pages": member.pages,
                     "pages_per_second": member.pages_per_second,
                     "seen_ms": member.at,
-                    "silent_ms": view.silence(member),
+                    "silent_ms": view.heartbeat_age(member),
                     "lease_ms": member.lease_ms,
                     "resting_hosts": member.resting,
                     "stalled": member.stalled,
@@ -197,7 +202,7 @@ pub fn status(args: &FleetStatusArgs) -> Result<ExitCode, Refusal> {
         let memory: Vec<_> =
             view.memory.iter().map(|(used, limit)| serde_json::json!({ "used": used, "limit": limit })).collect();
         let json = serde_json::json!({
-            "name": place.name,
+            "name": location.name,
             "round": settings.round,
             "state": state_words(view.state),
             "known": view.sum(|state| state.known),
@@ -211,14 +216,15 @@ pub fn status(args: &FleetStatusArgs) -> Result<ExitCode, Refusal> {
             "single_copy": client.nodes.single_copy,
             "out": settings.out,
             "processes": processes,
-            "stuck": stuck,
+            "stuck": warnings,
             "store_memory": memory,
         });
+        // Ignored: if standard output is closed, the text has no reader.
         let _ = writeln!(std::io::stdout(), "{json}");
         return Ok(ExitCode::SUCCESS);
     }
     let round = if settings.round > 1 { format!(" (round {})", settings.round) } else { String::new() };
-    let mut text = format!("{}{round}: {}\n", place.name, state_words(view.state));
+    let mut text = format!("{}{round}: {}\n", location.name, state_words(view.state));
     text += &format!(
         "URLs: {} known, {} queued, {} leased, {} settled, {} of them pages; {rate:.1} pages a second\n",
         view.sum(|state| state.known),
@@ -230,27 +236,28 @@ pub fn status(args: &FleetStatusArgs) -> Result<ExitCode, Refusal> {
     text += &format!("buckets: {owned} of {} have an owner\nresults: {}\n", settings.buckets, settings.out);
     for member in &view.members {
         let MemberInfo { id, version, buckets, pages, pages_per_second, .. } = member;
-        let (leased, silent) = (view.leased_by(id), view.silence(member) as f64 / 1_000.0);
+        let (leased, silent) = (view.leased_by(id), view.heartbeat_age(member) as f64 / 1_000.0);
         text += &format!(
             "process {id}: {buckets} buckets, {leased} URLs leased, {pages} pages, {pages_per_second:.1} pages a second, \
              last heartbeat {silent:.1} s ago, version {version}\n"
         );
     }
-    for part in &stuck {
-        text += &format!("attention: {}\n", part.message);
+    for warning in &warnings {
+        text += &format!("attention: {}\n", warning.message);
     }
     // Ignored: if standard output is closed, the text has no reader.
     let _ = writeln!(std::io::stdout(), "{}", argiope_core::output::escape::visible_lines(text.trim_end()));
     Ok(ExitCode::SUCCESS)
 }
 
-pub fn remove(removal: &FleetRemoval) -> Result<ExitCode, Refusal> {
-    let name = &removal.place.name;
-    let (mut client, settings) = open(&removal.place)?;
+/// Removes a shared crawl from the store.
+pub fn remove(removal: &FleetRemoval) -> Result<ExitCode, FleetCommandError> {
+    let name = &removal.location.name;
+    let (mut client, settings) = open(&removal.location)?;
     let is_over = FleetState::read(&mut client)?.is_over();
     if !is_over && !removal.unfinished {
-        return Err(Refusal::Failed(format!(
-            "{name} is not over; --unfinished removes it, and what is queued is lost"
+        return Err(FleetCommandError::Failed(format!(
+            "{name} is not finished; --unfinished removes it, and its queued URLs are lost"
         )));
     }
     // Readers of the results need the final positions, which are about to be removed from the store.
@@ -261,7 +268,7 @@ pub fn remove(removal: &FleetRemoval) -> Result<ExitCode, Refusal> {
         let mut answer = String::new();
         let _ = std::io::stdin().read_line(&mut answer);
         if !answer.trim().eq_ignore_ascii_case("y") {
-            return Err(Refusal::Failed("nothing was removed".into()));
+            return Err(FleetCommandError::Failed("nothing was removed".into()));
         }
     }
     for round in (1..=settings.round).rev() {
