@@ -14,7 +14,7 @@ pub fn robots(data: &[u8]) {
     let verdict = robots.judge(&target);
     assert_eq!(verdict.allowed, robots.allows(&target));
     assert!(verdict.allowed || verdict.line.is_some(), "a ban without a line");
-    let _ = (robots.crawl_delay(), robots.sitemaps(), Robots::others(file, AGENT));
+    let _ = (robots.crawl_delay(), robots.sitemaps(), Robots::other_records(file, AGENT));
     assert!(robots.allows("/robots.txt"));
 
     let text = prepare(file);

@@ -59,7 +59,7 @@ pub fn judge_links(visit: &mut Visit, links: &LinkList, nofollow: bool, rules: &
     let depth = visit.link.depth.saturating_add(1);
     visit.message.found =
         FollowList::with_capacity(depth, rules.max_redirects, links.len(), links.bytes().min(MAX_FOLLOW_BYTES));
-    let mut judging = rules.scope.judging();
+    let mut judging = rules.scope.host_caching_judge();
     // The resources of an embedded page are not followed: they could be on any host. Only HTML pages have `facts`.
     let is_embedded = visit.link.kind == LinkKind::Asset && visit.findings.facts.is_some();
     let (mut bytes, mut panic) = (0, None);

@@ -124,7 +124,7 @@ fn check(case: &Value) -> Value {
             robots.sitemaps().get(at).map(|text| &**text).into()
         }
         "rules_count" => robots.len().into(),
-        "matched_wildcard" => (!robots.is_named()).into(),
+        "matched_wildcard" => (!robots.has_own_group()).into(),
         "warnings" => {
             let file = prepare(&file);
             // Fields of enabled extensions cause no warning.
@@ -145,7 +145,7 @@ fn check(case: &Value) -> Value {
 fn extension(case: &Value, question: &str, file: &[u8]) -> Value {
     let enabled = case.get("extensions_enabled").is_some();
     let agent = case["agents"][0].as_str().unwrap_or("");
-    let said = if enabled { Robots::others(file, agent) } else { Vec::new() };
+    let said = if enabled { Robots::other_records(file, agent) } else { Vec::new() };
     let arg = &case["arg"];
     let name = arg["ext"].as_str().or(arg.as_str()).unwrap_or("").to_ascii_lowercase();
     let values: Vec<&str> = said.iter().filter(|(said, _)| *said == name).map(|(_, value)| value.as_str()).collect();
@@ -167,7 +167,7 @@ fn allows(file: &[u8], agents: &Value, target: &str) -> bool {
         many => many.iter().take(1).copied().collect(),
     };
     let mut named: Vec<Robots> =
-        names.iter().map(|name| Robots::parse(file, product_token(name))).filter(Robots::is_named).collect();
+        names.iter().map(|name| Robots::parse(file, product_token(name))).filter(Robots::has_own_group).collect();
     if named.is_empty() || names.contains(&"*") {
         named.push(Robots::parse(file, ""));
     }
@@ -182,7 +182,8 @@ fn parse_for(file: &[u8], agents: &Value) -> Robots {
         many => many.iter().take(1).copied().collect(),
     };
     let all = names.iter().map(|name| Robots::parse(file, product_token(name)));
-    all.reduce(|first, next| if first.is_named() { first } else { next }).unwrap_or_else(|| Robots::parse(file, ""))
+    all.reduce(|first, next| if first.has_own_group() { first } else { next })
+        .unwrap_or_else(|| Robots::parse(file, ""))
 }
 
 #[test]
@@ -206,7 +207,7 @@ pub fn conflicts() -> Tally {
                 let robots = rules("Crawl-delay: 3600\nDisallow:");
                 robots.allows("/") && robots.crawl_delay() == Some(std::time::Duration::from_secs(3600))
             }
-            "UA line with spaces" => rules("Disallow: /").is_named(),
+            "UA line with spaces" => rules("Disallow: /").has_own_group(),
             other => panic!("unknown conflict {other}"),
         };
         tally.case(text(case, "id"), as_proposed, true);

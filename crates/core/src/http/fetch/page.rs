@@ -509,7 +509,7 @@ impl Receiver for Page {
 
     fn unpacked(&self) -> Option<u64> {
         match &self.answer.as_ref()?.reader {
-            Reader::Sitemap(read) => Some(read.reader.unpacked()),
+            Reader::Sitemap(read) => Some(read.reader.decompressed_bytes()),
             Reader::None | Reader::Page(_) | Reader::Robots(_) => None,
         }
     }

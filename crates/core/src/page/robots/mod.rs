@@ -1,17 +1,17 @@
 //! [`Robots`]: the rules of one robots.txt for one crawler, according to RFC 9309.
 //!
-//! Invariant: parsing takes time linear in the file; judging a target is linear in the target and in the number of
-//! rules with wildcards. No file can make either fail.
+//! Invariant: parsing takes time linear in the length of the file. Judging a target takes time linear in its length and
+//! in the number of rules with wildcards. No file can make either fail.
 //!
 //! Decisions where the RFC is silent or the public test sets disagree (all covered by tests):
 //! - A product token may also contain digits (`MJ12bot`). It ends at the first other character, both in the file and in
 //!   our user agent.
 //! - A user-agent line may name several crawlers, separated by commas.
-//! - The longest rule is the one with the most octets as written, wildcards counted: `/*` beats `/`.
-//! - `Crawl-delay` applies to the user-agent lines right before it; it does not end a group. Of several, the longest
-//!   applies.
-//! - A line is read up to 16,663 bytes, the file up to 500 KiB; if this cuts the last line, that line is dropped.
-//! - If the file is an HTML page, its tags are removed; UTF-16 is decoded.
+//! - The longest rule is the one with the most octets as written, and wildcards count: `/*` has precedence over `/`.
+//! - `Crawl-delay` applies to the user-agent lines right before it. It does not end a group. If there are several, the
+//!   longest delay applies.
+//! - A line is read up to 16,663 bytes, the file up to 500 KiB. If the limit on the file cuts a line, the line is dropped.
+//! - If the file is an HTML page, its tags are removed. UTF-16 is decoded.
 
 mod answer;
 mod lines;
@@ -33,8 +33,8 @@ pub use pattern::RobotsPattern;
 
 use crate::page::url::Url;
 
-/// Limit on octets of patterns and target that one decision compares, because the keeper decides for all hosts. A file
-/// with 10,000 patterns and a target of 100 octets stays below.
+/// Limit on the octets of patterns and target that one decision compares. The keeper decides for all hosts, so one host
+/// must not take much of its time. A file with 10,000 patterns and a target of 100 octets stays below the limit.
 pub(crate) const MAX_MATCH_WORK: usize = 2 << 20;
 
 /// The rules of one robots.txt for one crawler.
@@ -44,24 +44,29 @@ pub struct Robots {
     text: Box<[u8]>,
     /// Rules that are plain prefixes, sorted by pattern, without duplicates.
     plain: Box<[Rule]>,
-    /// For each plain rule the nearest preceding one that is a prefix of it, as index + 1; 0 if there is none.
-    shorter: Box<[u32]>,
+    /// For each plain rule, the longest other plain rule that is a prefix of it, as index + 1; 0 if there is none.
+    parents: Box<[u32]>,
     /// Rules with `*` or `$`, longest first, Allow first among equals.
     wild: Box<[Rule]>,
     delay: Option<Duration>,
     sitemaps: Box<[Box<str>]>,
-    /// Whether a group names the crawler itself.
-    named: bool,
+    /// Whether a group names the crawler itself, not only `*`.
+    has_own_group: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Rule {
-    /// The position of the value as received, and of its normal form.
-    written: (u32, u32),
+    /// Start and end of the value as received, in the text of its owner.
+    received: (u32, u32),
+    /// Start and end of its normal form.
     normal: (u32, u32),
+    /// The number of its line in the file.
     line: u32,
+    /// The length that decides between matching rules.
     octets: u32,
+    /// Whether it is an Allow rule, not a Disallow rule.
     allow: bool,
+    /// Whether the pattern ends in `$`.
     anchored: bool,
 }
 
@@ -79,7 +84,7 @@ pub fn product_token(user_agent: &str) -> &str {
     text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_')).next().unwrap_or(text)
 }
 
-/// The request target of a URL, with or without scheme, or of a path.
+/// The request target of a text, which is a URL with or without a scheme, or a path.
 pub fn target_of(text: &str) -> Option<String> {
     let target = |url: String| Url::parse(&url).ok().map(|url| url.target().to_owned());
     let head = text.split(['/', '?']).next().unwrap_or(text);
@@ -92,7 +97,7 @@ pub fn target_of(text: &str) -> Option<String> {
     }
 }
 
-/// True if a text is a product token by RFC 9309: letters, `-` and `_`.
+/// Whether a text is a product token by RFC 9309: letters, `-` and `_`.
 pub fn is_product_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphabetic() || b == b'-' || b == b'_')
 }
@@ -106,38 +111,40 @@ impl Robots {
 
     /// Parses a file for the crawler `agent` (its user agent, or the token alone).
     pub fn parse(bytes: &[u8], agent: &str) -> Self {
-        let mut reading = Reading::new(product_token(agent));
+        let mut parser = Parser::new(product_token(agent));
         let text = lines::prepare(bytes);
         for line in RobotsLines::new(&text) {
-            reading.line(&line);
+            parser.read_line(&line);
         }
-        reading.finish()
+        parser.finish()
     }
 
-    /// Other records of a file that apply to the crawler and do not control fetching (`Request-rate`, `Content-Signal`,
-    /// ...), names in lower case. They are only displayed.
-    pub fn others(bytes: &[u8], agent: &str) -> Vec<(String, String)> {
-        let mut reading = Reading::new(product_token(agent));
+    /// Names (in lower case) and values of the records that apply to the crawler and do not control fetching, such as
+    /// `Request-rate` and `Content-Signal`. They are only displayed.
+    pub fn other_records(bytes: &[u8], agent: &str) -> Vec<(String, String)> {
+        let mut parser = Parser::new(product_token(agent));
         let text = lines::prepare(bytes);
+        // Whether the record applies to the crawler by name, whether it applies to `*`, its name and its value.
         let mut records = Vec::new();
         for line in RobotsLines::new(&text) {
-            reading.line(&line);
+            parser.read_line(&line);
             if matches!(line.field, RobotsField::Other | RobotsField::Unknown) {
-                // Some apply to every crawler wherever they occur; the others follow the rules of Crawl-delay.
-                let global = lines::is_global(line.name) || !reading.started;
-                let (own, star) = (reading.own.delay_current, reading.star.delay_current);
+                // Some records apply to every crawler wherever they occur. The others apply where a Crawl-delay would.
+                let is_global = lines::is_global(line.name) || !parser.has_user_agent;
+                let (own, star) = (parser.own.is_delay_current, parser.star.is_delay_current);
                 let name = lines::canonical_name(line.name);
-                records.push((global || own, global || star, name, String::from_utf8_lossy(line.value).into_owned()));
+                let value = String::from_utf8_lossy(line.value).into_owned();
+                records.push((is_global || own, is_global || star, name, value));
             }
         }
-        let named = reading.own.exists;
-        records.retain(|(own, star, ..)| if named { *own } else { *star });
+        let has_own_group = parser.own.exists;
+        records.retain(|(own, star, ..)| if has_own_group { *own } else { *star });
         records.into_iter().map(|(_, _, name, value)| (name, value)).collect()
     }
 
-    /// True if a group names the crawler itself, not only `*`.
-    pub fn is_named(&self) -> bool {
-        self.named
+    /// Whether a group names the crawler itself, not only `*`.
+    pub fn has_own_group(&self) -> bool {
+        self.has_own_group
     }
 
     /// The number of rules that apply to the crawler, without duplicates.
@@ -151,7 +158,7 @@ impl Robots {
 
     /// Heap bytes of the rules.
     pub fn weight(&self) -> usize {
-        let rules = size_of_val(&*self.plain) + size_of_val(&*self.wild) + size_of_val(&*self.shorter);
+        let rules = size_of_val(&*self.plain) + size_of_val(&*self.wild) + size_of_val(&*self.parents);
         let sitemaps: usize = self.sitemaps.iter().map(|text| size_of_val(text) + text.len()).sum();
         size_of::<Self>() + self.text.len() + rules + sitemaps
     }
@@ -161,7 +168,7 @@ impl Robots {
         self.delay
     }
 
-    /// The URLs of sitemaps as received; relative ones must be resolved against the URL of the file.
+    /// The URLs of sitemaps as received. Relative ones must be resolved against the URL of the file.
     pub fn sitemaps(&self) -> &[Box<str>] {
         &self.sitemaps
     }
@@ -178,27 +185,28 @@ impl Robots {
             allowed: rule.is_none_or(|rule| rule.allow),
             line: rule.map(|rule| {
                 let name = if rule.allow { "Allow" } else { "Disallow" };
-                let value = String::from_utf8_lossy(self.slice(rule.written));
+                let value = String::from_utf8_lossy(self.slice(rule.received));
                 (rule.line, format!("{name}: {value}").into())
             }),
         }
     }
 
+    /// The rule that decides about a target; `None` if no rule matches.
     fn decide(&self, target: &str) -> Option<&Rule> {
         let path = pattern::normal_target(target);
         if matches!(&*path, b"/robots.txt") || path.starts_with(b"/robots.txt?") {
             return None;
         }
         let plain = self.longest_prefix(&path);
-        let least = plain.map_or(0, |rule| rule.octets);
-        let candidates = self.wild.iter().take_while(|rule| rule.octets >= least);
+        let min_octets = plain.map_or(0, |rule| rule.octets);
+        let candidates = self.wild.iter().take_while(|rule| rule.octets >= min_octets);
         let mut wild = None;
         let mut work = 0;
         for rule in candidates {
             let pattern = self.slice(rule.normal);
             work += pattern.len() + path.len();
             if work > MAX_MATCH_WORK {
-                // The work limit is reached: treat the target as forbidden.
+                // The work limit is reached. To be safe, assume that the longest Disallow rule matches.
                 wild = self.wild.iter().find(|rule| !rule.allow);
                 break;
             }
@@ -207,6 +215,7 @@ impl Robots {
                 break;
             }
         }
+        // `wild` is at least as long as `plain`. At equal length, Allow decides; if both are of one kind, `plain`.
         match (plain, wild) {
             (Some(plain), Some(wild)) if wild.octets == plain.octets && (plain.allow || !wild.allow) => Some(plain),
             (plain, wild) => wild.or(plain),
@@ -215,19 +224,19 @@ impl Robots {
 
     /// The longest plain rule that is a prefix of the path.
     ///
-    /// Every prefix of the path sorts before it, and the last rule before it shares with the path the longest common
-    /// prefix. So the answer is that rule or one of its own prefixes.
+    /// All prefixes of the path sort before the path. The last rule that sorts before it has the longest common prefix
+    /// with it. So the result is that rule or one of its own prefixes.
     fn longest_prefix(&self, path: &[u8]) -> Option<&Rule> {
         let mut index = self.plain.partition_point(|rule| self.slice(rule.normal) <= path);
         let last = self.slice(self.plain.get(index.checked_sub(1)?)?.normal);
-        let common = last.iter().zip(path).take_while(|(a, b)| a == b).count();
+        let common_len = last.iter().zip(path).take_while(|(a, b)| a == b).count();
         loop {
             let at = index.checked_sub(1)?;
             let rule = self.plain.get(at)?;
-            if self.slice(rule.normal).len() <= common {
+            if self.slice(rule.normal).len() <= common_len {
                 return Some(rule);
             }
-            index = *self.shorter.get(at)? as usize;
+            index = *self.parents.get(at)? as usize;
         }
     }
 
@@ -237,64 +246,66 @@ impl Robots {
 }
 
 /// The parser state: one set of rules for the crawler's own name, one for `*`.
-struct Reading<'a> {
+struct Parser<'a> {
     agent: &'a str,
     own: Group,
     star: Group,
-    /// No rule since the last user-agent line: the next user-agent line belongs to the same group.
-    open: bool,
-    /// A user-agent line was seen.
-    started: bool,
-    /// Like `open`, for Crawl-delay: no other line since the last user-agent line, except sitemaps.
-    delay_open: bool,
+    /// True until the first rule after a user-agent line. While true, another user-agent line belongs to the same group.
+    is_group_open: bool,
+    /// Whether there was a user-agent line.
+    has_user_agent: bool,
+    /// Like `is_group_open`, for Crawl-delay: false after any other line than a user-agent line or a sitemap.
+    is_delay_open: bool,
     sitemaps: Vec<Box<str>>,
     /// The same sitemaps, to find duplicates.
-    known: HashSet<Box<str>>,
+    known_sitemaps: HashSet<Box<str>>,
 }
 
+/// The rules of all groups in the file that name the same crawler.
 #[derive(Default)]
 struct Group {
     exists: bool,
-    /// The current rules apply to it.
-    current: bool,
-    /// A Crawl-delay on the current line applies to it.
-    delay_current: bool,
+    /// Whether the rules on the current line apply to it.
+    is_current: bool,
+    /// Whether a Crawl-delay on the current line applies to it.
+    is_delay_current: bool,
     delay: Option<Duration>,
+    /// See [`Robots::text`].
     text: Vec<u8>,
     rules: Vec<Rule>,
 }
 
-impl<'a> Reading<'a> {
+impl<'a> Parser<'a> {
     fn new(agent: &'a str) -> Self {
         Self {
             agent,
             own: Group::default(),
             star: Group::default(),
-            open: true,
-            started: false,
-            delay_open: true,
+            is_group_open: true,
+            has_user_agent: false,
+            is_delay_open: true,
             sitemaps: Vec::new(),
-            known: HashSet::new(),
+            known_sitemaps: HashSet::new(),
         }
     }
 
-    fn line(&mut self, line: &RobotsLine<'_>) {
+    fn read_line(&mut self, line: &RobotsLine<'_>) {
         match line.field {
-            RobotsField::UserAgent => self.user_agent(line.value),
+            RobotsField::UserAgent => self.read_user_agent(line.value),
             RobotsField::Allow | RobotsField::Disallow => {
-                self.open = false;
-                self.delay_open = false;
+                self.is_group_open = false;
+                self.is_delay_open = false;
                 for group in [&mut self.own, &mut self.star] {
-                    if group.current {
+                    if group.is_current {
                         group.push(line);
                     }
                 }
             }
             RobotsField::CrawlDelay => {
-                self.delay_open = false;
+                self.is_delay_open = false;
                 if let Some(delay) = parse_delay(line.value) {
                     for group in [&mut self.own, &mut self.star] {
-                        if group.delay_current {
+                        if group.is_delay_current {
                             group.delay = group.delay.max(Some(delay));
                         }
                     }
@@ -302,41 +313,42 @@ impl<'a> Reading<'a> {
             }
             RobotsField::Sitemap => {
                 let value: Box<str> = String::from_utf8_lossy(line.value).into();
-                if !value.is_empty() && self.known.insert(value.clone()) {
+                if !value.is_empty() && self.known_sitemaps.insert(value.clone()) {
                     self.sitemaps.push(value);
                 }
             }
-            RobotsField::Other | RobotsField::Unknown => self.delay_open = false,
+            RobotsField::Other | RobotsField::Unknown => self.is_delay_open = false,
         }
     }
 
-    fn user_agent(&mut self, value: &[u8]) {
+    fn read_user_agent(&mut self, value: &[u8]) {
         let value = String::from_utf8_lossy(value);
         let mut names = value.split(',').map(str::trim_start);
         let is_star = names.clone().any(|name| name.starts_with('*') && name.split_whitespace().next() == Some("*"));
         let is_own = !self.agent.is_empty() && names.any(|name| product_token(name).eq_ignore_ascii_case(self.agent));
-        for (group, meant) in [(&mut self.own, is_own), (&mut self.star, is_star)] {
-            group.current = meant || (group.current && self.open);
-            group.delay_current = meant || (group.delay_current && self.delay_open);
-            group.exists |= meant;
+        for (group, is_named) in [(&mut self.own, is_own), (&mut self.star, is_star)] {
+            group.is_current = is_named || (group.is_current && self.is_group_open);
+            group.is_delay_current = is_named || (group.is_delay_current && self.is_delay_open);
+            group.exists |= is_named;
         }
-        self.started = true;
-        self.open = true;
-        self.delay_open = true;
+        self.has_user_agent = true;
+        self.is_group_open = true;
+        self.is_delay_open = true;
     }
 
     fn finish(self) -> Robots {
-        let named = self.own.exists;
-        let mut group = if named { self.own } else { self.star };
+        let has_own_group = self.own.exists;
+        let mut group = if has_own_group { self.own } else { self.star };
         let (mut plain, mut wild): (Vec<Rule>, Vec<Rule>) = std::mem::take(&mut group.rules)
             .into_iter()
             .partition(|rule| !rule.anchored && !group.slice(rule.normal).contains(&b'*'));
-        // Of equal rules, Allow is kept, and the first of its kind.
+        // Of rules with the same pattern, the first Allow rule is kept, or the first Disallow rule if there is none.
         plain.sort_by(|a, b| {
             let texts = group.slice(a.normal).cmp(group.slice(b.normal));
             texts.then(b.allow.cmp(&a.allow)).then(a.line.cmp(&b.line))
         });
         plain.dedup_by(|b, a| group.slice(a.normal) == group.slice(b.normal));
+        // Here duplicates have the same kind and pattern. This order puts them side by side.
         wild.sort_by(|a, b| {
             let rank = b.octets.cmp(&a.octets).then(b.allow.cmp(&a.allow));
             rank.then_with(|| group.slice(a.normal).cmp(group.slice(b.normal)).then(a.line.cmp(&b.line)))
@@ -345,23 +357,23 @@ impl<'a> Reading<'a> {
             (a.octets, a.allow, a.anchored) == (b.octets, b.allow, b.anchored)
                 && group.slice(a.normal) == group.slice(b.normal)
         });
+        // This is the order in which patterns are tried.
         wild.sort_by(|a, b| b.octets.cmp(&a.octets).then(b.allow.cmp(&a.allow)).then(a.line.cmp(&b.line)));
-        let shorter = shorter_prefixes(&plain, &group);
+        let parents = find_parents(&plain, &group);
         Robots {
-            shorter,
+            parents,
             plain: plain.into(),
             wild: wild.into(),
             delay: group.delay,
             sitemaps: self.sitemaps.into(),
-            named,
+            has_own_group,
             text: group.text.into(),
         }
     }
 }
 
-/// For each of the sorted rules, the nearest preceding one that is its prefix (index + 1, or 0). The prefixes of the
-/// current rule are on a stack, like parent directories in a walk.
-fn shorter_prefixes(plain: &[Rule], group: &Group) -> Box<[u32]> {
+/// Computes [`Robots::parents`] from the sorted rules. The stack holds the rules that are prefixes of the current one.
+fn find_parents(plain: &[Rule], group: &Group) -> Box<[u32]> {
     let mut stack: Vec<(u32, &[u8])> = Vec::new();
     (1u32..)
         .zip(plain)
@@ -383,13 +395,14 @@ impl Group {
         if line.value.is_empty() {
             return; // an empty rule neither allows nor disallows anything
         }
-        let written = self.keep(line.value);
-        let normal = if *normal == *line.value { written } else { self.keep(&normal) };
+        let received = self.push_text(line.value);
+        let normal = if *normal == *line.value { received } else { self.push_text(&normal) };
         let allow = line.field == RobotsField::Allow;
-        self.rules.push(Rule { written, normal, line: line.number, octets, allow, anchored });
+        self.rules.push(Rule { received, normal, line: line.number, octets, allow, anchored });
     }
 
-    fn keep(&mut self, bytes: &[u8]) -> (u32, u32) {
+    /// Appends to the text, and returns the start and end there.
+    fn push_text(&mut self, bytes: &[u8]) -> (u32, u32) {
         // The text is bounded by a few times the limit on files, far below 32 bits.
         let start = u32::try_from(self.text.len()).unwrap_or(u32::MAX);
         self.text.extend_from_slice(bytes);
@@ -401,7 +414,7 @@ impl Group {
     }
 }
 
-/// Seconds, optionally with a fraction; text after the number is ignored.
+/// Parses a number of seconds, which may have a fraction. Text after the number is ignored.
 fn parse_delay(value: &[u8]) -> Option<Duration> {
     let end = value.iter().position(|b| !(b.is_ascii_digit() || matches!(b, b'.' | b','))).unwrap_or(value.len());
     let number: Cow<'_, str> = String::from_utf8_lossy(value.get(..end)?);

@@ -1,7 +1,7 @@
 //! Patterns of rules, and matching of targets octet by octet.
 //!
-//! Invariant: both are in the same normal form, in which every octet has one spelling. `*` in a pattern is always a
-//! wildcard, and does not occur in targets.
+//! Invariant: patterns and targets are in the same normal form, in which every octet has one spelling. `*` in a pattern
+//! is always a wildcard. It does not occur in targets.
 
 use std::borrow::Cow;
 
@@ -10,9 +10,9 @@ use memchr::memmem;
 /// A rule's value, ready for matching.
 pub struct RobotsPattern<'a> {
     pub normal: Cow<'a, [u8]>,
-    /// `$` at the end: the target must end there too.
+    /// Whether the value ends in `$`: the target must end where the pattern ends.
     pub anchored: bool,
-    /// The length of the rule in octets, wildcards included.
+    /// The length of the rule in octets, with wildcards and `$`.
     pub octets: u32,
 }
 
@@ -22,7 +22,7 @@ impl<'a> RobotsPattern<'a> {
             [body @ .., b'$'] => (body, true),
             _ => (value, false),
         };
-        let mut normal = normal(body, true);
+        let mut normal = normalize(body, Role::Pattern);
         let octets = u32::try_from(normal.len() + usize::from(anchored)).unwrap_or(u32::MAX);
         if memmem::find(&normal, b"**").is_some() {
             // Adjacent wildcards are equivalent to one.
@@ -32,22 +32,29 @@ impl<'a> RobotsPattern<'a> {
     }
 }
 
+/// What a text is: `*` is a wildcard in a pattern and a plain character in a target.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Pattern,
+    Target,
+}
+
 /// A request target in the form that patterns expect.
 pub fn normal_target(target: &str) -> Cow<'_, [u8]> {
     if target.starts_with('/') {
-        normal(target.as_bytes(), false)
+        normalize(target.as_bytes(), Role::Target)
     } else {
-        Cow::Owned(normal(format!("/{target}").as_bytes(), false).into_owned())
+        Cow::Owned(normalize(format!("/{target}").as_bytes(), Role::Target).into_owned())
     }
 }
 
-/// RFC 9309, 2.2.2: octets outside ASCII are percent-encoded, and needless percent-encoding is decoded. Literal `*` and
-/// `$` are encoded. A `%` that encodes nothing stays.
-fn normal(text: &[u8], pattern: bool) -> Cow<'_, [u8]> {
+/// The normal form of RFC 9309, 2.2.2: octets outside ASCII are percent-encoded, and unreserved characters are not.
+/// A literal `$`, and `*` in a target, are encoded. A `%` that is not followed by two hexadecimal digits is kept.
+fn normalize(text: &[u8], role: Role) -> Cow<'_, [u8]> {
     let stays = |byte: u8| match byte {
         b'%' | b'$' => false,
-        b'*' => pattern,
-        _ => is_written_plainly(byte),
+        b'*' => role == Role::Pattern,
+        _ => is_uri_character(byte),
     };
     let Some(first) = text.iter().position(|b| !stays(*b)) else { return Cow::Borrowed(text) };
     let (head, mut rest) = text.split_at(first);
@@ -58,21 +65,21 @@ fn normal(text: &[u8], pattern: bool) -> Cow<'_, [u8]> {
         match (*byte, after) {
             (b'%', [high, low, after @ ..]) if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
                 rest = after;
-                let octet = hex(*high) << 4 | hex(*low);
-                if is_unreserved(octet) { out.push(octet) } else { encode(octet, &mut out) }
+                let octet = hex_value(*high) << 4 | hex_value(*low);
+                if is_unreserved(octet) { out.push(octet) } else { percent_encode(octet, &mut out) }
             }
             (b'%', _) => out.push(b'%'),
             (byte, _) if stays(byte) => out.push(byte),
-            (byte, _) => encode(byte, &mut out),
+            (byte, _) => percent_encode(byte, &mut out),
         }
     }
     Cow::Owned(out)
 }
 
-/// True if the target begins with the pattern, or equals it if it is anchored.
+/// Whether the target begins with the pattern, or matches it to the end if it is anchored.
 ///
-/// Each piece between wildcards is matched at its first position. If any choice of positions leads to a match, this one
-/// does, so there is no backtracking.
+/// Each piece between wildcards is matched at its first position. No backtracking is needed: if some choice of positions
+/// leads to a match, this one does.
 pub fn matches(pattern: &[u8], anchored: bool, target: &[u8]) -> bool {
     let mut pieces = pattern.split(|b| *b == b'*').peekable();
     let first = pieces.next().unwrap_or_default();
@@ -97,8 +104,8 @@ fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
 }
 
-/// Unreserved and reserved characters of RFC 3986.
-fn is_written_plainly(byte: u8) -> bool {
+/// Whether a byte is an unreserved or reserved character of RFC 3986.
+fn is_uri_character(byte: u8) -> bool {
     is_unreserved(byte)
         || matches!(
             byte,
@@ -122,13 +129,13 @@ fn is_written_plainly(byte: u8) -> bool {
         )
 }
 
-fn encode(octet: u8, out: &mut Vec<u8>) {
+fn percent_encode(octet: u8, out: &mut Vec<u8>) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     let digit = |nibble: u8| DIGITS.get(usize::from(nibble)).copied().unwrap_or(b'0');
     out.extend_from_slice(&[b'%', digit(octet >> 4), digit(octet & 15)]);
 }
 
-fn hex(digit: u8) -> u8 {
+fn hex_value(digit: u8) -> u8 {
     match digit {
         b'0'..=b'9' => digit - b'0',
         b'a'..=b'f' => digit - b'a' + 10,
@@ -142,7 +149,7 @@ mod tests {
 
     use super::*;
 
-    /// The rule of the RFC, written as directly as possible.
+    /// Matching as the RFC defines it, without regard to speed.
     fn reference(pattern: &[u8], anchored: bool, target: &[u8]) -> bool {
         match pattern {
             [] => !anchored || target.is_empty(),
@@ -163,14 +170,15 @@ mod tests {
         }
 
         #[test]
-        fn normal_forms_are_stable(text: Vec<u8>, pattern: bool) {
-            let once = normal(&text, pattern).into_owned();
-            prop_assert_eq!(normal(&once, pattern).into_owned(), once);
+        fn normal_forms_are_stable(text: Vec<u8>, is_pattern: bool) {
+            let role = if is_pattern { Role::Pattern } else { Role::Target };
+            let once = normalize(&text, role).into_owned();
+            prop_assert_eq!(normalize(&once, role).into_owned(), once);
         }
     }
 
     #[test]
-    fn octets_are_written_in_one_way() {
+    fn every_octet_has_one_normal_form() {
         let target = |text: &str| String::from_utf8(normal_target(text).into_owned()).unwrap();
         assert_eq!(target("/a/b?c=d"), "/a/b?c=d");
         assert_eq!(target("/b%C3%bc"), "/b%C3%BC");

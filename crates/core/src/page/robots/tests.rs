@@ -25,7 +25,7 @@ fn other_records_do_not_end_a_group() {
 }
 
 #[test]
-fn line_names_in_any_case_line_ends_of_any_kind_and_comments() {
+fn case_line_ends_and_comments_do_not_matter() {
     for end in ["\n", "\r", "\r\n", "\n\r"] {
         let file = ["# hello", "uSeR-AGENT:argiope # me", "  DISALLOW\t:\t/a#b", "", "disallow: /c"].join(end);
         let robots = Robots::parse(file.as_bytes(), "argiope");
@@ -37,7 +37,7 @@ fn line_names_in_any_case_line_ends_of_any_kind_and_comments() {
 
 #[test]
 fn the_product_token_is_matched_whole_in_any_case() {
-    for (line, meant) in [
+    for (line, is_named) in [
         ("argiope", true),
         ("ARGIOPE", true),
         ("Argiope/2.0", true),
@@ -48,7 +48,7 @@ fn the_product_token_is_matched_whole_in_any_case() {
         ("x argiope", false),
         ("argiope2", false),
     ] {
-        assert_eq!(!allows(&format!("User-agent: {line}\nDisallow: /"), "/x"), meant, "{line}");
+        assert_eq!(!allows(&format!("User-agent: {line}\nDisallow: /"), "/x"), is_named, "{line}");
     }
     assert_eq!(product_token("argiope/1.0 (+https://example.com)"), "argiope");
     assert_eq!(product_token("My_Bot-x (y)"), "My_Bot-x");
@@ -56,15 +56,15 @@ fn the_product_token_is_matched_whole_in_any_case() {
 }
 
 #[test]
-fn groups_that_name_us_are_one_group() {
+fn all_groups_that_name_the_crawler_apply() {
     let robots = Robots::parse(b"User-agent: argiope\nDisallow: /a\n\nUser-agent: b\nDisallow: /c\n\nUser-agent: x\nUser-agent: argiope\nDisallow: /d", "argiope");
     assert!(!robots.allows("/a") && !robots.allows("/d") && robots.allows("/c"));
-    assert!(robots.is_named());
+    assert!(robots.has_own_group());
     assert_eq!(robots.len(), 2);
 }
 
 #[test]
-fn our_own_group_replaces_the_one_for_all() {
+fn the_group_of_the_crawler_replaces_the_group_for_all() {
     let file = "User-agent: *\nDisallow: /\nUser-agent: argiope\nDisallow: /a\n";
     assert!(allows(file, "/x"));
     assert!(!Robots::parse(file.as_bytes(), "other").allows("/x"));
@@ -100,7 +100,7 @@ fn robots_txt_itself_is_always_allowed() {
 }
 
 #[test]
-fn octets_are_compared_not_spellings() {
+fn different_encodings_of_an_octet_match() {
     assert!(!allows("User-agent: *\nDisallow: /b\u{fc}cher/", "/b%c3%bccher/x"));
     assert!(!allows("User-agent: *\nDisallow: /%7ejoe", "/~joe"));
     assert!(allows("User-agent: *\nDisallow: /a%2Fb", "/a/b"), "an encoded slash is not a slash");
@@ -115,12 +115,12 @@ fn stars_and_dollars_are_special_unless_encoded() {
     assert!(allows("User-agent: *\nDisallow: /%2A", "/a"));
     assert!(!allows("User-agent: *\nDisallow: /%2A", "/*"));
     assert!(!allows("User-agent: *\nDisallow: /%24", "/$"));
-    assert!(!allows("User-agent: *\nDisallow: /a$b", "/a$bc"), "in the middle it is literal");
+    assert!(!allows("User-agent: *\nDisallow: /a$b", "/a$bc"), "a dollar sign in the middle is literal");
     assert!(!allows("User-agent: *\nDisallow: *.gif$", "/x.gif"));
 }
 
 #[test]
-fn the_deciding_line_is_named_as_written() {
+fn a_verdict_quotes_the_deciding_line_as_received() {
     let robots = Robots::parse(
         "\u{feff}# x\r\nUser-agent: *\r\nDisallow: /b\u{fc}  # no\r\nAllow : /*.text.txt$".as_bytes(),
         "a",
@@ -132,7 +132,7 @@ fn the_deciding_line_is_named_as_written() {
 }
 
 #[test]
-fn crawl_delays_may_have_a_fraction_and_belong_to_the_names_before_them() {
+fn crawl_delays_may_have_a_fraction_and_apply_to_the_names_before_them() {
     let delay = |file: &str| Robots::parse(file.as_bytes(), "argiope").crawl_delay();
     assert_eq!(delay("User-agent: *\nCrawl-delay: 0.5"), Some(Duration::from_millis(500)));
     assert_eq!(delay("User-agent: *\nCrawl-delay: 10 # s"), Some(Duration::from_secs(10)));
@@ -157,7 +157,7 @@ fn sitemaps_of_all_groups_are_listed_once() {
 }
 
 #[test]
-fn mistakes_that_people_make_are_understood() {
+fn common_mistakes_are_understood() {
     for line in ["Dissallow: /a", "disalow: /a", "Disallow /a", "disallow : /a", "desallow:/a"] {
         assert!(!allows(&format!("useragent *\n{line}"), "/a"), "{line}");
     }
@@ -169,13 +169,13 @@ fn mistakes_that_people_make_are_understood() {
 }
 
 #[test]
-fn a_page_instead_of_a_file_is_searched_for_lines() {
+fn rules_inside_an_html_page_are_found() {
     assert!(!allows("<html><body>\nUser-agent: *<br>\nDisallow: /a<br>\n", "/a/b"));
     assert!(allows("<!DOCTYPE html><html><title>Not found</title><p>Disallow: /</p>", "/a"));
 }
 
 #[test]
-fn marks_and_utf16_are_decoded() {
+fn byte_order_marks_and_utf16_are_decoded() {
     let text = "User-agent: *\nDisallow: /\u{fc}\n";
     let utf16: Vec<u16> = text.encode_utf16().collect();
     let le: Vec<u8> = utf16.iter().flat_map(|unit| unit.to_le_bytes()).collect();
@@ -203,7 +203,7 @@ fn five_hundred_kibibytes_are_read_and_a_cut_line_is_dropped() {
 }
 
 #[test]
-fn long_lines_are_cut_and_do_not_hide_the_next() {
+fn long_lines_are_cut_and_the_next_line_is_read() {
     let file = format!("User-agent: *\nDisallow: /{}\nDisallow: /b\n", "a".repeat(400_000));
     assert!(!allows(&file, "/b"));
     assert!(allows(&file, "/aa"));
@@ -229,7 +229,7 @@ fn hostile_files_cost_linear_time() {
 }
 
 #[test]
-fn what_an_answer_means() {
+fn the_status_or_error_decides_what_may_be_fetched() {
     let meaning = |status| RobotsAnswer::from_status(status, b"User-agent: *\nDisallow: /", "argiope");
     assert!(matches!(meaning(200), RobotsAnswer::Rules(robots) if !robots.allows("/")));
     for status in [400, 401, 403, 404, 408, 410, 451] {
@@ -256,9 +256,8 @@ proptest! {
         prop_assert_eq!(robots.judge(&target).allowed, robots.allows(&target));
     }
 
-    /// The sorted tables give the same result as a scan of all rules.
     #[test]
-    fn the_index_agrees_with_a_plain_walk(
+    fn the_sorted_tables_agree_with_a_scan_of_all_rules(
         rules in prop::collection::vec((any::<bool>(), "/[ab*]{0,4}\\$?"), 0..12),
         target in "/[ab]{0,6}",
     ) {

@@ -1,7 +1,7 @@
 //! [`Scope`]: which URLs belong to a crawl.
 //!
-//! Invariant: judging is a pure function of URL, depth and kind. It does not allocate unless patterns are tried on a
-//! percent-encoded URL, and every rejection names the rule that caused it.
+//! Invariant: judging is a pure function of URL, depth and kind. It allocates only if patterns are tried on a
+//! percent-encoded URL. Every rejection names the rule that caused it.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,10 +15,10 @@ use crate::page::link::LinkKind;
 use crate::page::url::{self, Url, UrlRef};
 use crate::schedule::trap;
 
-/// Limit on the total size of compiled patterns. Larger ones are a mistake or an attack.
-const PATTERN_SIZE: usize = 10 << 20;
+/// Limit on the total size of compiled patterns in bytes. Larger ones are a mistake or an attack.
+const MAX_PATTERN_SIZE: usize = 10 << 20;
 /// Extra depth, beyond `--depth`, at which resources are fetched: a style sheet may import others.
-const ASSET_STEPS: u32 = 5;
+const MAX_ASSET_STEPS: u32 = 5;
 
 pub use crate::rules::{AssetsScope, ScopeKind};
 
@@ -35,10 +35,13 @@ pub struct Scope {
     domains: HashSet<Box<str>>,
     include: Option<RegexSet>,
     exclude: Option<RegexSet>,
+    /// `--depth`: the largest depth of a page.
     depth: Option<u32>,
+    /// The largest length of a URL in bytes.
     max_url: usize,
     /// Which resources of pages are followed, if any.
     assets: Option<AssetsScope>,
+    /// Whether paths that repeat segments or are very deep are rejected.
     avoid_traps: bool,
 }
 
@@ -49,7 +52,7 @@ pub enum ScopeVerdict {
     Reject(ScopeRule),
 }
 
-/// The rule that rejected a URL. Names are stable: records and scripts use them.
+/// The rule that rejected a URL; its `Display` describes it. The names are stable: records and scripts use them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum ScopeRule {
@@ -85,7 +88,7 @@ impl Scope {
         depth: Option<u32>,
         max_url: usize,
     ) -> Result<Self, BadPattern> {
-        // There may be very many roots: each set is made only for a scope that needs it.
+        // There may be very many roots, so each set is built only for a scope that needs it.
         let mut directories: HashMap<Box<str>, Vec<Box<str>>> = HashMap::new();
         if scope_kind == ScopeKind::Prefix {
             for root in roots {
@@ -96,11 +99,11 @@ impl Scope {
         Ok(Self {
             scope_kind,
             roots: if scope_kind == ScopeKind::Page { roots.iter().cloned().collect() } else { HashSet::new() },
-            hosts: if has_hosts { hosts(roots) } else { HashSet::new() },
+            hosts: if has_hosts { host_keys(roots) } else { HashSet::new() },
             directories,
-            domains: if scope_kind == ScopeKind::Domain { domains(roots) } else { HashSet::new() },
-            include: patterns(include)?,
-            exclude: patterns(exclude)?,
+            domains: if scope_kind == ScopeKind::Domain { domain_keys(roots) } else { HashSet::new() },
+            include: compile_patterns(include)?,
+            exclude: compile_patterns(exclude)?,
             depth,
             max_url,
             assets: None,
@@ -112,8 +115,8 @@ impl Scope {
     #[must_use]
     pub fn with_assets(mut self, assets: Option<AssetsScope>, roots: &[Url]) -> Self {
         match assets {
-            Some(AssetsScope::Host) => self.hosts = hosts(roots),
-            Some(AssetsScope::Domain) => self.domains = domains(roots),
+            Some(AssetsScope::Host) => self.hosts = host_keys(roots),
+            Some(AssetsScope::Domain) => self.domains = domain_keys(roots),
             Some(AssetsScope::Any) | None => {}
         }
         Self { assets, ..self }
@@ -127,26 +130,25 @@ impl Scope {
 
     /// Whether to follow a link of this kind to this URL, at this depth.
     pub fn judge(&self, url: UrlRef<'_>, depth: u32, kind: LinkKind) -> ScopeVerdict {
-        verdict(self.objection(url, self.standing(url.host()), depth, kind))
+        verdict(self.rejecting_rule(url, self.judge_host(url.host()), depth, kind))
     }
 
-    /// A judge for many links in a row.
-    pub fn judging(&self) -> ScopeJudge<'_> {
-        ScopeJudge { scope: self, host: String::new(), standing: self.standing("") }
+    /// A judge for many links in a row, which caches the decision about the last host.
+    pub fn host_caching_judge(&self) -> ScopeJudge<'_> {
+        ScopeJudge { scope: self, host: String::new(), host_verdict: self.judge_host("") }
     }
 
-    /// The part of the decision that depends only on the host.
-    fn standing(&self, host: &str) -> Standing {
+    fn judge_host(&self, host: &str) -> HostVerdict {
         let is_inside = match self.scope_kind {
             ScopeKind::Any => true,
             ScopeKind::Page | ScopeKind::Prefix | ScopeKind::Host => self.hosts.contains(host_key(host)),
             ScopeKind::Domain => self.domains.contains(domain_key(host)),
         };
-        Standing { is_resolvable: address::is_resolvable(host), is_inside }
+        HostVerdict { is_resolvable: address::is_resolvable(host), is_inside }
     }
 
     /// The rule that rejects a link; `None` if it is followed.
-    fn objection(&self, url: UrlRef<'_>, host: Standing, depth: u32, kind: LinkKind) -> Option<ScopeRule> {
+    fn rejecting_rule(&self, url: UrlRef<'_>, host: HostVerdict, depth: u32, kind: LinkKind) -> Option<ScopeRule> {
         let text = url.as_str();
         if self.exclude.as_ref().is_some_and(|set| matches(set, text)) {
             return Some(ScopeRule::Exclude);
@@ -160,17 +162,17 @@ impl Scope {
         match kind {
             LinkKind::Root => return None,
             // A sitemap file has no depth, and patterns for pages do not apply to it.
-            LinkKind::SitemapFile => return self.too_far(url, host, kind),
+            LinkKind::SitemapFile => return self.rejecting_host_or_path_rule(url, host, kind),
             LinkKind::Asset if self.assets.is_some() => {}
             kind if kind.is_page() => {}
             _ => return Some(ScopeRule::Kind),
         }
         // A page is incomplete without its resources, so they may be a few links further away.
-        let more = if kind == LinkKind::Asset { ASSET_STEPS } else { 0 };
-        if self.depth.is_some_and(|most| depth > most.saturating_add(more)) {
+        let extra_depth = if kind == LinkKind::Asset { MAX_ASSET_STEPS } else { 0 };
+        if self.depth.is_some_and(|max_depth| depth > max_depth.saturating_add(extra_depth)) {
             return Some(ScopeRule::Depth);
         }
-        if let Some(rule) = self.too_far(url, host, kind) {
+        if let Some(rule) = self.rejecting_host_or_path_rule(url, host, kind) {
             return Some(rule);
         }
         if !self.include.as_ref().is_none_or(|set| matches(set, text)) {
@@ -185,7 +187,7 @@ impl Scope {
     }
 
     /// The rule that rejects a URL because of its host or path; `None` if both are in scope.
-    fn too_far(&self, url: UrlRef<'_>, host: Standing, kind: LinkKind) -> Option<ScopeRule> {
+    fn rejecting_host_or_path_rule(&self, url: UrlRef<'_>, host: HostVerdict, kind: LinkKind) -> Option<ScopeRule> {
         if let (LinkKind::Asset, Some(assets)) = (kind, self.assets) {
             return match assets {
                 AssetsScope::Any => None,
@@ -193,12 +195,12 @@ impl Scope {
                 AssetsScope::Domain => (!self.domains.contains(domain_key(url.host()))).then_some(ScopeRule::Domain),
             };
         }
-        // Sitemaps are usually in another directory on the host of the page.
-        let serves = kind == LinkKind::SitemapFile;
+        // Sitemap files are usually in another directory than the pages, so only their host counts.
+        let is_sitemap_file = kind == LinkKind::SitemapFile;
         match self.scope_kind {
             ScopeKind::Any => None,
-            ScopeKind::Page if !serves => (!self.is_root(url)).then_some(ScopeRule::Page),
-            ScopeKind::Prefix if !serves => (!self.is_below_a_root(url)).then_some(ScopeRule::Prefix),
+            ScopeKind::Page if !is_sitemap_file => (!self.is_root(url)).then_some(ScopeRule::Page),
+            ScopeKind::Prefix if !is_sitemap_file => (!self.is_below_a_root(url)).then_some(ScopeRule::Prefix),
             ScopeKind::Page | ScopeKind::Prefix | ScopeKind::Host => (!host.is_inside).then_some(ScopeRule::Host),
             ScopeKind::Domain => (!host.is_inside).then_some(ScopeRule::Domain),
         }
@@ -217,14 +219,17 @@ impl Scope {
 /// A [`Scope`] that caches the decision about the last host: most links of a page have the same host.
 pub struct ScopeJudge<'a> {
     scope: &'a Scope,
+    /// The last host.
     host: String,
-    standing: Standing,
+    host_verdict: HostVerdict,
 }
 
 /// The part of the decision that depends only on the host.
 #[derive(Clone, Copy)]
-struct Standing {
+struct HostVerdict {
+    /// Whether the name is valid in DNS.
     is_resolvable: bool,
+    /// Whether the host is in scope.
     is_inside: bool,
 }
 
@@ -234,13 +239,14 @@ impl ScopeJudge<'_> {
         if url.host() != self.host {
             self.host.clear();
             self.host.push_str(url.host());
-            self.standing = self.scope.standing(url.host());
+            self.host_verdict = self.scope.judge_host(url.host());
         }
-        verdict(self.scope.objection(url, self.standing, depth, kind))
+        verdict(self.scope.rejecting_rule(url, self.host_verdict, depth, kind))
     }
 }
 
-/// Tries patterns on the normalized URL and on its percent-decoded form: users write `/café/`, pages `/caf%C3%A9/`.
+/// Tries patterns on the normalized URL and on its percent-decoded form: a user writes `/café/` where the URL has
+/// `/caf%C3%A9/`.
 pub(crate) fn matches(patterns: &RegexSet, url: &str) -> bool {
     patterns.is_match(url) || percent_decoded(url).is_some_and(|decoded| patterns.is_match(&decoded))
 }
@@ -253,8 +259,8 @@ pub fn percent_decoded(url: &str) -> Option<String> {
     }
 }
 
-/// The hosts of these roots.
-fn hosts(roots: &[Url]) -> HashSet<Box<str>> {
+/// The keys of the hosts of these roots.
+fn host_keys(roots: &[Url]) -> HashSet<Box<str>> {
     let mut hosts = HashSet::new();
     for root in roots {
         hosts.get_or_insert_with(host_key(root.host()), |host| host.into());
@@ -262,8 +268,8 @@ fn hosts(roots: &[Url]) -> HashSet<Box<str>> {
     hosts
 }
 
-/// The registrable domains of these roots.
-fn domains(roots: &[Url]) -> HashSet<Box<str>> {
+/// The keys of the registrable domains of these roots.
+fn domain_keys(roots: &[Url]) -> HashSet<Box<str>> {
     let mut domains = HashSet::new();
     for root in roots {
         domains.get_or_insert_with(domain_key(root.host()), |domain| domain.into());
@@ -271,8 +277,8 @@ fn domains(roots: &[Url]) -> HashSet<Box<str>> {
     domains
 }
 
-fn verdict(objection: Option<ScopeRule>) -> ScopeVerdict {
-    objection.map_or(ScopeVerdict::Follow, ScopeVerdict::Reject)
+fn verdict(rejecting_rule: Option<ScopeRule>) -> ScopeVerdict {
+    rejecting_rule.map_or(ScopeVerdict::Follow, ScopeVerdict::Reject)
 }
 
 impl ScopeRule {
@@ -314,8 +320,8 @@ impl ScopeRule {
         match self {
             Self::Exclude => "drop or narrow --exclude",
             Self::MaxUrl => "raise --max-url",
-            Self::Name => "there can be no such host",
-            Self::Kind => "use --assets for what pages need to be shown; other kinds are recorded only",
+            Self::Name => "DNS does not allow this host name",
+            Self::Kind => "use --assets for resources of pages; other kinds are only recorded",
             Self::Depth => "raise --depth",
             Self::Page => "use --scope prefix or host",
             Self::Prefix => "use --scope host, or a root higher up (end a directory with a slash)",
@@ -332,7 +338,7 @@ impl fmt::Display for ScopeRule {
         f.write_str(match self {
             Self::Exclude => "matches an --exclude pattern",
             Self::MaxUrl => "longer than --max-url",
-            Self::Name => "on a host whose name DNS cannot carry",
+            Self::Name => "on a host whose name is not valid in DNS",
             Self::Kind => "a kind of link that is not followed",
             Self::Depth => "deeper than --depth",
             Self::Page => "not one of the roots (--scope page)",
@@ -377,24 +383,25 @@ fn directory(path: &str) -> &str {
 }
 
 /// Compiles patterns that may match anywhere in a URL; `None` if there are none.
-pub(crate) fn patterns(texts: &[String]) -> Result<Option<RegexSet>, BadPattern> {
+pub(crate) fn compile_patterns(texts: &[String]) -> Result<Option<RegexSet>, BadPattern> {
     if texts.is_empty() {
         return Ok(None);
     }
-    let build = |texts: &[String]| RegexSetBuilder::new(texts).size_limit(PATTERN_SIZE).build();
+    let build = |texts: &[String]| RegexSetBuilder::new(texts).size_limit(MAX_PATTERN_SIZE).build();
     match build(texts) {
         Ok(set) => Ok(Some(set)),
         Err(error) => {
-            let alone =
+            // Find the pattern that fails. If none fails alone, they are too large together.
+            let failing =
                 texts.iter().find_map(|text| build(std::slice::from_ref(text)).err().map(|error| (text, error)));
-            let (pattern, error) = alone.map_or((texts.join(" "), error), |(text, error)| (text.clone(), error));
+            let (pattern, error) = failing.map_or((texts.join(" "), error), |(text, error)| (text.clone(), error));
             Err(BadPattern { pattern, reason: pattern_fault(&error) })
         }
     }
 }
 
-/// What is wrong with a pattern, in one line. The message of the library shows the pattern with a marker first; its last
-/// line is the reason.
+/// What is wrong with a pattern, in one line. The message of the regex library shows the pattern first; its last line is
+/// the reason.
 pub(crate) fn pattern_fault(error: &regex::Error) -> String {
     match error {
         regex::Error::CompiledTooBig(_) => "it is too large".to_owned(),

@@ -25,7 +25,7 @@ fn assert_scope(root: &str, scope_kind: ScopeKind, rule: ScopeRule, inside: &[&s
 }
 
 #[test]
-fn page_is_the_roots_alone() {
+fn page_scope_contains_only_the_roots() {
     assert_scope(
         "https://a.test/x",
         ScopeKind::Page,
@@ -36,7 +36,7 @@ fn page_is_the_roots_alone() {
 }
 
 #[test]
-fn prefix_is_the_directory_of_the_root() {
+fn prefix_scope_is_the_directory_of_the_root() {
     assert_scope(
         "https://a.test/docs/index.html",
         ScopeKind::Prefix,
@@ -55,7 +55,7 @@ fn prefix_is_the_directory_of_the_root() {
 }
 
 #[test]
-fn host_is_the_name_with_or_without_www_at_any_port_and_scheme() {
+fn host_scope_ignores_www_port_and_scheme() {
     assert_scope(
         "https://www.a.test/",
         ScopeKind::Host,
@@ -113,12 +113,12 @@ fn domain_scope_is_the_registrable_domain() {
 }
 
 #[test]
-fn any_is_everything() {
+fn any_scope_contains_every_host() {
     assert_scope("https://a.test/", ScopeKind::Any, ScopeRule::Host, &["https://b.example/"], &[]);
 }
 
 #[test]
-fn include_narrows_and_exclude_wins_over_everything() {
+fn include_applies_to_all_but_roots_and_exclude_to_all() {
     let roots = [url("https://a.test/"), url("https://a.test/secret/")];
     let include = ["/docs/".to_owned(), r"\?page=\d+$".to_owned()];
     let scope = Scope::new(&roots, ScopeKind::Host, &include, &["secret".to_owned()], None, 4096).unwrap();
@@ -132,7 +132,7 @@ fn include_narrows_and_exclude_wins_over_everything() {
 }
 
 #[test]
-fn patterns_see_the_url_as_it_is_and_decoded() {
+fn patterns_match_the_url_as_written_or_decoded() {
     let roots = [url("https://a.test/")];
     let scope = |include: &[&str], exclude: &[&str]| {
         let texts = |patterns: &[&str]| patterns.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
@@ -159,7 +159,7 @@ fn depth_and_length_limits_are_inclusive() {
 }
 
 #[test]
-fn only_what_leads_to_pages_is_followed() {
+fn only_links_to_pages_are_followed_unless_assets_are_included() {
     let scope = scope("https://a.test/", ScopeKind::Host);
     let other = url("https://a.test/x");
     let kinds = [LinkKind::Asset, LinkKind::Canonical, LinkKind::Alternate, LinkKind::Form, LinkKind::Other];
@@ -187,13 +187,13 @@ fn resources_have_a_scope_of_their_own() {
     let shallow = Scope::new(&[url("https://a.test/")], ScopeKind::Host, &[], &[], Some(0), 4096).unwrap();
     let shallow = shallow.with_assets(Some(AssetsScope::Any), &[]);
     let at = |depth, kind| shallow.judge(url(cdn).as_ref(), depth, kind);
-    assert_eq!(at(3, LinkKind::Asset), ScopeVerdict::Follow, "style sheets of style sheets");
-    assert_eq!(at(9, LinkKind::Asset), ScopeVerdict::Reject(ScopeRule::Depth), "not for ever");
+    assert_eq!(at(3, LinkKind::Asset), ScopeVerdict::Follow, "style sheets may import others");
+    assert_eq!(at(9, LinkKind::Asset), ScopeVerdict::Reject(ScopeRule::Depth), "the extra depth is limited");
     assert_eq!(at(1, LinkKind::Anchor), ScopeVerdict::Reject(ScopeRule::Depth));
 }
 
 #[test]
-fn sitemaps_of_the_host_are_read_whatever_the_pages() {
+fn sitemap_files_need_only_a_host_in_scope() {
     let include = ["/docs/".to_owned()];
     let scope = Scope::new(&[url("https://a.test/docs/")], ScopeKind::Prefix, &include, &[], Some(0), 4096).unwrap();
     let judge = |text| scope.judge(url(text).as_ref(), 1, LinkKind::SitemapFile);
@@ -202,7 +202,7 @@ fn sitemaps_of_the_host_are_read_whatever_the_pages() {
 }
 
 #[test]
-fn a_pattern_that_cannot_be_used_is_named() {
+fn the_error_names_the_invalid_pattern() {
     let bad = |pattern: &str| {
         let texts = ["fine".to_owned(), pattern.to_owned()];
         Scope::new(&[url("https://a.test/")], ScopeKind::Host, &texts, &[], None, 4096).unwrap_err()
@@ -219,28 +219,26 @@ fn names_are_distinct_and_every_rule_has_advice() {
 }
 
 proptest! {
-    /// The cache of the last host does not change a verdict.
     #[test]
-    fn a_host_that_is_remembered_is_judged_the_same(
+    fn the_cache_of_the_last_host_does_not_change_a_verdict(
         hosts in prop::collection::vec("(www\\.|b\\.|)(a|c|a{64})\\.(test|co\\.uk)", 1..6),
-        which in prop::collection::vec((0usize..6, "/(d/|)(e|)", any::<bool>()), 1..12),
+        targets in prop::collection::vec((0usize..6, "/(d/|)(e|)", any::<bool>()), 1..12),
     ) {
         for scope_kind in [ScopeKind::Page, ScopeKind::Prefix, ScopeKind::Host, ScopeKind::Domain, ScopeKind::Any] {
             let scope = scope("http://www.a.test/d/e", scope_kind);
-            let mut judging = scope.judging();
-            for (host, path, is_page) in &which {
+            let mut judge = scope.host_caching_judge();
+            for (host, path, is_page) in &targets {
                 // The URL parser accepts a name with a label this long; DNS does not.
                 let text = format!("http://{}{path}", hosts[host % hosts.len()]);
                 let target = UrlRef::from_normal(&text).expect("an address");
                 let kind = if *is_page { LinkKind::Anchor } else { LinkKind::SitemapFile };
-                prop_assert_eq!(judging.judge(target, 1, kind), scope.judge(target, 1, kind), "{}", text);
+                prop_assert_eq!(judge.judge(target, 1, kind), scope.judge(target, 1, kind), "{}", text);
             }
         }
     }
 
-    /// A wider scope never rejects what a narrower one follows.
     #[test]
-    fn breadths_are_nested(host in "(www\\.|b\\.|)(a|c)\\.(test|co\\.uk)", path in "/(d/|)(e|)", port in 1u16..3) {
+    fn a_wider_scope_never_rejects_what_a_narrower_one_follows(host in "(www\\.|b\\.|)(a|c)\\.(test|co\\.uk)", path in "/(d/|)(e|)", port in 1u16..3) {
         let target = url(&format!("http://{host}:{port}{path}"));
         let order = [ScopeKind::Page, ScopeKind::Prefix, ScopeKind::Host, ScopeKind::Domain, ScopeKind::Any];
         let follows: Vec<bool> = order
@@ -253,7 +251,7 @@ proptest! {
 }
 
 #[test]
-fn a_scope_keeps_of_its_roots_only_what_it_needs() {
+fn a_scope_stores_only_the_sets_that_its_kind_needs() {
     let roots: Vec<Url> = (0..10).map(|number| url(&format!("https://h{number}.test/d/"))).collect();
     let sizes = |scope_kind| {
         let scope = Scope::new(&roots, scope_kind, &[], &[], None, 4096).unwrap();
@@ -268,6 +266,6 @@ fn a_scope_keeps_of_its_roots_only_what_it_needs() {
 
 #[test]
 fn the_reason_of_a_bad_pattern_is_one_line() {
-    let error = patterns(&["[".to_owned()]).expect_err("an open class");
+    let error = compile_patterns(&["[".to_owned()]).expect_err("an open class");
     assert_eq!(error.to_string(), "the pattern \"[\" cannot be used: unclosed character class");
 }

@@ -1,20 +1,25 @@
-//! Dates of sitemaps and feeds: ISO 8601 of any precision, and RFC 2822. Parsed by hand, because `jiff` accepts neither
-//! bare years and months nor the missing parts and odd zones that real feeds have.
+//! Dates of sitemaps and feeds: ISO 8601 of any precision, and RFC 2822.
+//!
+//! They are parsed by hand. `jiff` accepts neither bare years and months, nor the missing parts and unusual zones that
+//! occur in real feeds.
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::Offset;
 
+/// Longer texts are not dates.
+const MAX_DATE_LEN: usize = 64;
+
 /// Parses a date. A day, month or year alone means its start. `None` if the text is not a date.
 pub fn parse(text: &str) -> Option<Timestamp> {
     let text = super::trim(text);
-    if !text.is_ascii() || text.len() > 64 {
+    if !text.is_ascii() || text.len() > MAX_DATE_LEN {
         return None;
     }
-    parse_iso(text).or_else(|| parse_mail(text))
+    parse_iso(text).or_else(|| parse_rfc2822(text))
 }
 
-/// `2014`, `2014-06`, `2014-06-03`, `2014-06-03T10:30+02:00`, `2014-06-03T10:30:45.82Z`. UTC if there is no zone.
+/// Parses `2014`, `2014-06`, `2014-06-03`, `2014-06-03T10:30+02:00`, `2014-06-03T10:30:45.82Z`. UTC if there is no zone.
 fn parse_iso(text: &str) -> Option<Timestamp> {
     let (date, time) = match text.split_once(['T', 't', ' ']) {
         Some((date, time)) => (date, Some(time.trim())),
@@ -34,11 +39,11 @@ fn parse_iso(text: &str) -> Option<Timestamp> {
             (parse_clock(clock)?, if zone.is_empty() { Offset::UTC } else { parse_zone(zone.trim())? })
         }
     };
-    moment(number(year)?, number(month)?, number(day)?, clock, offset)
+    timestamp(number(year)?, number(month)?, number(day)?, clock, offset)
 }
 
-/// `Thu, 05 Jan 2017 13:34:51 +0100`, with or without weekday and century. The zone is required.
-fn parse_mail(text: &str) -> Option<Timestamp> {
+/// Parses `Thu, 05 Jan 2017 13:34:51 +0100`, with or without weekday and century. The zone is required.
+fn parse_rfc2822(text: &str) -> Option<Timestamp> {
     const MONTHS: &str = "janfebmaraprmayjunjulaugsepoctnovdec";
     let text = text.split_once(',').map_or(text, |(_, rest)| rest);
     let mut words = text.split_whitespace();
@@ -48,15 +53,17 @@ fn parse_mail(text: &str) -> Option<Timestamp> {
     let year = words.next()?;
     let year = match (year.len(), number::<i16>(year)?) {
         (4, year) => year,
+        // The rule of RFC 2822 for years without century.
         (2, year) if year < 50 => 2000 + year,
         (2 | 3, year) => 1900 + year,
         _ => return None,
     };
     let clock = parse_clock(words.next()?)?;
     let offset = parse_zone(words.next()?)?;
-    moment(year, i8::try_from(month).ok()?, day, clock, offset)
+    timestamp(year, i8::try_from(month).ok()?, day, clock, offset)
 }
 
+/// A time of day.
 #[derive(Clone, Copy, Default)]
 struct Clock {
     hour: i8,
@@ -65,7 +72,7 @@ struct Clock {
     nanosecond: i32,
 }
 
-/// `10:30`, `10:30:45`, `10:30:45.82`.
+/// Parses `10:30`, `10:30:45`, `10:30:45.82`.
 fn parse_clock(text: &str) -> Option<Clock> {
     let mut parts = text.split(':');
     let (hour, minute) = (number(parts.next()?)?, number(parts.next()?)?);
@@ -81,7 +88,7 @@ fn parse_clock(text: &str) -> Option<Clock> {
     Some(Clock { hour, minute, second: number::<i8>(second)?.min(59), nanosecond: number(&digits)? })
 }
 
-/// `Z`, `+01:00`, `+0100`, `+01`, and the zone names of e-mail.
+/// Parses `Z`, `+01:00`, `+0100`, `+01`, and the zone names of RFC 2822.
 fn parse_zone(text: &str) -> Option<Offset> {
     let hours = match text.to_ascii_uppercase().as_str() {
         "Z" | "GMT" | "UT" | "UTC" => 0,
@@ -104,12 +111,12 @@ fn parse_zone(text: &str) -> Option<Offset> {
     Offset::from_hours(hours).ok()
 }
 
-fn moment(year: i16, month: i8, day: i8, clock: Clock, offset: Offset) -> Option<Timestamp> {
+fn timestamp(year: i16, month: i8, day: i8, clock: Clock, offset: Offset) -> Option<Timestamp> {
     let Clock { hour, minute, second, nanosecond } = clock;
     offset.to_timestamp(DateTime::new(year, month, day, hour, minute, second, nanosecond).ok()?).ok()
 }
 
-/// Digits only: `parse` alone would accept a sign.
+/// Parses a number that consists of digits. `str::parse` would also accept a sign.
 fn number<T: std::str::FromStr>(text: &str) -> Option<T> {
     if text.bytes().all(|b| b.is_ascii_digit()) { text.parse().ok() } else { None }
 }

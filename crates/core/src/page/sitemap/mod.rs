@@ -1,7 +1,7 @@
 //! [`SitemapReader`]: streaming parser for sitemaps.
 //!
-//! Invariant: entries read before a fault or a limit are kept, and the fault is reported. Memory is bounded by the
-//! entries, not by the document. Only the five predefined entities are expanded; DTDs are ignored.
+//! Invariant: entries that are read before a fault or a limit are kept, and the fault is reported. Memory depends on the
+//! entries, not on the length of the document. Only the five predefined entities are expanded. DTDs are ignored.
 //!
 //! Formats: sitemap XML and its index, RSS 1.0 and 2.0, Atom, and plain lists of URLs, each optionally gzipped. The
 //! format is detected from the bytes, because types and file names are often wrong.
@@ -26,10 +26,10 @@ pub const MAX_BYTES: u64 = 50 << 20;
 /// Limit on the length of a listed URL, by the protocol.
 pub const MAX_LOCATION: usize = 2048;
 /// Bytes examined to detect the character encoding.
-const SNIFF: usize = 256;
+const SNIFF_BYTES: usize = 256;
 /// Limit on the bytes of one line, tag or comment.
 const MAX_PIECE: usize = 1 << 20;
-/// A text with this many lines and no URL is not a list of URLs.
+/// A text with more lines than this and no URL is not a list of URLs.
 const MAX_JUNK_LINES: u32 = 1000;
 
 /// The content of a sitemap.
@@ -40,15 +40,15 @@ pub struct Sitemap {
     pub entries: Vec<SitemapEntry>,
     /// The listed sitemaps. The scope decides whether they are fetched.
     pub children: Vec<SitemapEntry>,
-    /// When the whole list changed; only feeds say this.
+    /// When the whole list changed. Only feeds have this.
     pub lastmod: Option<Timestamp>,
-    /// Entries that are not URLs, are too long, or belong to other sites.
+    /// Number of entries that are not URLs, are too long, or belong to other sites.
     pub skipped: u32,
     /// Why it was not read to its end, or what could not be parsed.
     pub fault: Option<String>,
-    /// The fault is an exceeded limit.
+    /// Whether the fault is an exceeded limit.
     pub limited: bool,
-    /// It was not read to its end.
+    /// Whether it was not read to its end.
     pub cut: bool,
 }
 
@@ -63,6 +63,7 @@ pub struct SitemapEntry {
 }
 
 impl SitemapEntry {
+    /// Its memory use in bytes.
     fn weight(&self) -> usize {
         size_of::<Self>() + self.url.as_str().len()
     }
@@ -80,6 +81,7 @@ pub enum Changefreq {
     Never,
 }
 
+/// The format of a sitemap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SitemapFormat {
     UrlSet,
@@ -92,7 +94,7 @@ pub enum SitemapFormat {
 /// For which sites a sitemap may list URLs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SitemapReach {
-    /// Its own directory, with the same scheme, host and port, as the protocol demands.
+    /// Its own directory, with the same scheme, host and port, as the protocol requires.
     Directory,
     /// Its own host, with or without `www.`.
     Host,
@@ -109,9 +111,9 @@ pub struct SitemapBounds {
     /// Hosts whose robots.txt names this sitemap, treated like its own.
     pub vouched: Vec<Box<str>>,
     /// Whether it may be an index, which lists sitemaps.
-    pub index: bool,
+    pub allows_index: bool,
     pub max_entries: usize,
-    /// After decoding.
+    /// Limit on the bytes after decoding.
     pub max_bytes: u64,
 }
 
@@ -121,7 +123,7 @@ impl Default for SitemapBounds {
         Self {
             reach: SitemapReach::default(),
             vouched: Vec::new(),
-            index: true,
+            allows_index: true,
             max_entries: 50_000,
             max_bytes: MAX_BYTES,
         }
@@ -129,16 +131,16 @@ impl Default for SitemapBounds {
 }
 
 impl SitemapBounds {
-    /// True if the sitemap may list this page.
+    /// Whether the sitemap may list this page.
     pub fn admits(&self, sitemap: &Url, page: &Url) -> bool {
-        let same = |key: fn(&str) -> &str| {
+        let has_same_key = |key: fn(&str) -> &str| {
             let page = key(page.host());
             key(sitemap.host()) == page || self.vouched.iter().any(|host| key(host) == page)
         };
         match self.reach {
             SitemapReach::Any => true,
-            SitemapReach::Domain => same(domain_key),
-            SitemapReach::Host => same(host_key),
+            SitemapReach::Domain => has_same_key(domain_key),
+            SitemapReach::Host => has_same_key(host_key),
             SitemapReach::Directory => {
                 let end = sitemap.path().rfind('/').map_or(0, |slash| slash + 1);
                 let directory = sitemap.path().get(..end).unwrap_or("/");
@@ -150,32 +152,35 @@ impl SitemapBounds {
 
 /// Parses one sitemap.
 pub struct SitemapReader {
-    found: Found,
-    packing: Packing,
-    decoding: Decoding,
+    collector: EntryCollector,
+    compression: Compression,
+    encoding: EncodingState,
     /// Decoded text that is not parsed yet.
     text: String,
-    shape: Shape,
-    bytes: u64,
-    done: bool,
+    syntax: Syntax,
+    /// Number of decompressed bytes so far.
+    decompressed: u64,
+    /// See [`SitemapReader::is_done`].
+    is_done: bool,
 }
 
 /// Whether the file is gzipped.
-enum Packing {
-    /// Too few bytes to decide.
+enum Compression {
+    /// There are too few bytes to decide: these.
     Unknown(Vec<u8>),
     Plain,
     Gzip(Box<MultiGzDecoder<Vec<u8>>>),
 }
 
 /// The character encoding of the file.
-enum Decoding {
+enum EncodingState {
+    /// There are too few bytes to decide: these.
     Unknown(Vec<u8>),
     Known(Box<encoding_rs::Decoder>),
 }
 
 /// The syntax of the file: a list of lines, or XML.
-enum Shape {
+enum Syntax {
     Unknown,
     Lines,
     Markup(Box<Markup>),
@@ -184,143 +189,145 @@ enum Shape {
 impl SitemapReader {
     pub fn new(url: &Url, bounds: SitemapBounds) -> Self {
         Self {
-            found: Found { url: url.clone(), bounds, sitemap: Sitemap::default(), weight: 0 },
-            packing: Packing::Unknown(Vec::new()),
-            decoding: Decoding::Unknown(Vec::new()),
+            collector: EntryCollector { url: url.clone(), bounds, sitemap: Sitemap::default(), weight: 0 },
+            compression: Compression::Unknown(Vec::new()),
+            encoding: EncodingState::Unknown(Vec::new()),
             text: String::new(),
-            shape: Shape::Unknown,
-            bytes: 0,
-            done: false,
+            syntax: Syntax::Unknown,
+            decompressed: 0,
+            is_done: false,
         }
     }
 
     /// Heap bytes of what was read.
     pub fn weight(&self) -> usize {
-        self.found.weight + self.text.capacity()
+        self.collector.weight + self.text.capacity()
     }
 
-    /// True if further input cannot change the result: a limit or a fault was reached.
+    /// Whether a limit or a fault ended the parsing, so that further input cannot change the result.
     pub fn is_done(&self) -> bool {
-        self.done
+        self.is_done
     }
 
     /// Processes bytes of the body, after content codings. The result does not depend on how they are split.
     pub fn feed(&mut self, bytes: &[u8]) {
-        if self.done {
+        if self.is_done {
             return;
         }
-        let held = match &mut self.packing {
-            Packing::Unknown(start) => {
+        let buffered = match &mut self.compression {
+            Compression::Unknown(start) => {
                 start.extend_from_slice(bytes);
                 if start.len() < 2 {
                     return;
                 }
                 let start = std::mem::take(start);
-                self.packing = if start.starts_with(&[0x1f, 0x8b]) {
-                    Packing::Gzip(Box::new(MultiGzDecoder::new(Vec::new())))
+                self.compression = if start.starts_with(&[0x1f, 0x8b]) {
+                    Compression::Gzip(Box::new(MultiGzDecoder::new(Vec::new())))
                 } else {
-                    Packing::Plain
+                    Compression::Plain
                 };
                 Some(start)
             }
-            Packing::Plain | Packing::Gzip(_) => None,
+            Compression::Plain | Compression::Gzip(_) => None,
         };
-        self.unpack(held.as_deref().unwrap_or(bytes));
+        self.decompress(buffered.as_deref().unwrap_or(bytes));
     }
 
-    /// Decompressed bytes so far.
-    pub fn unpacked(&self) -> u64 {
-        self.bytes
+    /// The number of decompressed bytes so far.
+    pub fn decompressed_bytes(&self) -> u64 {
+        self.decompressed
     }
 
-    /// The body is complete.
+    /// Parses the rest after the end of the body, and returns the result.
     pub fn finish(mut self) -> Sitemap {
-        if let Packing::Unknown(start) = &mut self.packing {
+        if let Compression::Unknown(start) = &mut self.compression {
             let start = std::mem::take(start);
-            self.unpack(&start);
+            self.decompress(&start);
         }
-        if let Packing::Gzip(decoder) = &mut self.packing {
-            let cut = decoder.try_finish().is_err();
+        if let Compression::Gzip(decoder) = &mut self.compression {
+            let is_cut = decoder.try_finish().is_err();
             let rest = std::mem::take(decoder.get_mut());
-            self.measure(&rest);
-            if cut && !self.done {
-                self.found.fault("the gzip data is cut");
-                self.found.sitemap.cut = true;
+            self.feed_decompressed(&rest);
+            if is_cut && !self.is_done {
+                self.collector.set_fault("the gzip data is incomplete");
+                self.collector.sitemap.cut = true;
             }
         }
-        if !self.done {
+        if !self.is_done {
             self.decode(&[], true);
         }
-        self.found.finish(matches!(self.shape, Shape::Unknown))
+        self.collector.finish(matches!(self.syntax, Syntax::Unknown))
     }
 
-    fn unpack(&mut self, bytes: &[u8]) {
-        if !matches!(self.packing, Packing::Gzip(_)) {
-            return self.measure(bytes);
+    fn decompress(&mut self, bytes: &[u8]) {
+        if !matches!(self.compression, Compression::Gzip(_)) {
+            return self.feed_decompressed(bytes);
         }
         // In small pieces, to bound the output of one call: gzip expands up to a thousandfold.
         for piece in bytes.chunks(4096) {
-            let Packing::Gzip(decoder) = &mut self.packing else { return };
+            let Compression::Gzip(decoder) = &mut self.compression else { return };
             let result = decoder.write_all(piece);
             if result.is_err() {
                 // Output before the fault is still buffered; the next write flushes it and fails too.
                 let _ = decoder.write(&[0]);
             }
-            let unpacked = std::mem::take(decoder.get_mut());
-            self.measure(&unpacked);
-            if result.is_err() && !self.done {
-                self.found.fault("the gzip data is broken");
-                self.found.sitemap.cut = true;
+            let decompressed = std::mem::take(decoder.get_mut());
+            self.feed_decompressed(&decompressed);
+            if result.is_err() && !self.is_done {
+                self.collector.set_fault("the gzip data is broken");
+                self.collector.sitemap.cut = true;
                 self.decode(&[], true);
-                self.done = true;
+                self.is_done = true;
             }
-            if self.done {
+            if self.is_done {
                 return;
             }
         }
     }
 
-    /// Passes bytes on up to the size limit.
-    fn measure(&mut self, bytes: &[u8]) {
-        if self.done {
+    /// Decodes bytes up to the size limit. Parsing ends there.
+    fn feed_decompressed(&mut self, bytes: &[u8]) {
+        if self.is_done {
             return;
         }
-        let left = usize::try_from(self.found.bounds.max_bytes - self.bytes).unwrap_or(usize::MAX);
+        let left = usize::try_from(self.collector.bounds.max_bytes - self.decompressed).unwrap_or(usize::MAX);
         let taken = bytes.get(..left).unwrap_or(bytes);
-        self.bytes += taken.len() as u64;
-        let cut = taken.len() < bytes.len();
-        self.decode(taken, cut);
-        if cut && !self.done {
-            self.found.sitemap.limited = true;
-            self.found.sitemap.cut = true;
-            self.found.fault(format!("longer than {} bytes: the rest was not read", self.found.bounds.max_bytes));
-            self.done = true;
+        self.decompressed += taken.len() as u64;
+        let is_cut = taken.len() < bytes.len();
+        self.decode(taken, is_cut);
+        if is_cut && !self.is_done {
+            self.collector.sitemap.limited = true;
+            self.collector.sitemap.cut = true;
+            let max_bytes = self.collector.bounds.max_bytes;
+            self.collector.set_fault(format!("longer than {max_bytes} bytes: the rest was not read"));
+            self.is_done = true;
         }
     }
 
-    fn decode(&mut self, bytes: &[u8], last: bool) {
-        let held = match &mut self.decoding {
-            Decoding::Unknown(start) => {
+    /// Decodes bytes to text, and parses it. With `is_last`, no more bytes follow.
+    fn decode(&mut self, bytes: &[u8], is_last: bool) {
+        let buffered = match &mut self.encoding {
+            EncodingState::Unknown(start) => {
                 start.extend_from_slice(bytes);
-                if start.len() < SNIFF && !last {
+                if start.len() < SNIFF_BYTES && !is_last {
                     return;
                 }
                 let start = std::mem::take(start);
-                self.decoding = Decoding::Known(Box::new(encoding_of(&start).new_decoder()));
+                self.encoding = EncodingState::Known(Box::new(encoding_of(&start).new_decoder()));
                 Some(start)
             }
-            Decoding::Known(_) => None,
+            EncodingState::Known(_) => None,
         };
-        let Decoding::Known(decoder) = &mut self.decoding else { return };
-        let mut bytes = held.as_deref().unwrap_or(bytes);
-        // In small pieces here too: parsed text is dropped before more is decoded.
+        let EncodingState::Known(decoder) = &mut self.encoding else { return };
+        let mut bytes = buffered.as_deref().unwrap_or(bytes);
+        // In small pieces, so that parsed text is dropped before more is decoded.
         loop {
             let (piece, rest) = bytes.split_at(bytes.len().min(1 << 16));
-            let ends = last && rest.is_empty();
+            let is_last_piece = is_last && rest.is_empty();
             let Some(room) = decoder.max_utf8_buffer_length(piece.len()) else { return };
             self.text.reserve(room);
-            let _ = decoder.decode_to_string(piece, &mut self.text, ends);
-            match understand(&mut self.shape, &self.text, ends, &mut self.found) {
+            let _ = decoder.decode_to_string(piece, &mut self.text, is_last_piece);
+            match parse_text(&mut self.syntax, &self.text, is_last_piece, &mut self.collector) {
                 Ok(used) => {
                     self.text.drain(..used);
                 }
@@ -337,46 +344,46 @@ impl SitemapReader {
     }
 
     fn stop(&mut self, fault: impl Into<String>) {
-        self.found.fault(fault);
-        self.found.sitemap.cut = true;
-        self.done = true;
+        self.collector.set_fault(fault);
+        self.collector.sitemap.cut = true;
+        self.is_done = true;
     }
 }
 
-/// Parses the complete part of the text and returns its length.
-fn understand(shape: &mut Shape, text: &str, last: bool, found: &mut Found) -> Result<usize, Fault> {
+/// Parses the lines or tags that are complete, and returns the length of that text. With `is_last`, everything is.
+fn parse_text(syntax: &mut Syntax, text: &str, is_last: bool, collector: &mut EntryCollector) -> Result<usize, Fault> {
     let blank = text.len() - text.trim_start().len();
     let rest = text.get(blank..).unwrap_or("");
-    match shape {
-        Shape::Unknown if rest.is_empty() => Ok(text.len()),
-        Shape::Unknown => {
-            *shape = if rest.starts_with('<') { Shape::Markup(Box::default()) } else { Shape::Lines };
-            Ok(blank + understand(shape, rest, last, found)?)
+    match syntax {
+        Syntax::Unknown if rest.is_empty() => Ok(text.len()),
+        Syntax::Unknown => {
+            *syntax = if rest.starts_with('<') { Syntax::Markup(Box::default()) } else { Syntax::Lines };
+            Ok(blank + parse_text(syntax, rest, is_last, collector)?)
         }
-        Shape::Lines => lines(text, last, found),
-        Shape::Markup(markup) => markup.read(text, last, found),
+        Syntax::Lines => parse_lines(text, is_last, collector),
+        Syntax::Markup(markup) => markup.read(text, is_last, collector),
     }
 }
 
-/// A plain list: one URL per line. A last line without line end counts: it cannot be known whether it is complete.
-fn lines(text: &str, last: bool, found: &mut Found) -> Result<usize, Fault> {
-    found.sitemap.format = Some(SitemapFormat::Text);
-    let end = if last { text.len() } else { text.rfind(['\n', '\r']).map_or(0, |at| at + 1) };
+/// Parses a plain list: one URL per line. The last line counts even if it has no line end.
+fn parse_lines(text: &str, is_last: bool, collector: &mut EntryCollector) -> Result<usize, Fault> {
+    collector.sitemap.format = Some(SitemapFormat::Text);
+    let end = if is_last { text.len() } else { text.rfind(['\n', '\r']).map_or(0, |at| at + 1) };
     for line in text.get(..end).unwrap_or("").split(['\n', '\r']) {
         if !line.trim().is_empty() {
             let draft = Draft { loc: Some(line.to_owned()), ..Draft::default() };
-            found.page(draft, false)?;
+            collector.add_page(draft, AllowRelative::No)?;
         }
-        if found.sitemap.entries.is_empty() && found.sitemap.skipped > MAX_JUNK_LINES {
+        if collector.sitemap.entries.is_empty() && collector.sitemap.skipped > MAX_JUNK_LINES {
             return Err(Fault("neither XML nor a list of addresses".to_owned()));
         }
     }
     Ok(end)
 }
 
-/// The encoding of the XML declaration. The decoder handles a byte order mark, which takes precedence.
+/// The encoding that the XML declaration gives, or UTF-8. A byte order mark takes precedence; the decoder handles it.
 fn encoding_of(start: &[u8]) -> &'static encoding_rs::Encoding {
-    let head = String::from_utf8_lossy(start.get(..SNIFF).unwrap_or(start));
+    let head = String::from_utf8_lossy(start.get(..SNIFF_BYTES).unwrap_or(start));
     let declared =
         head.trim_start().strip_prefix("<?xml").and_then(|rest| rest.split_once("?>")).and_then(|(rest, _)| {
             let value = rest.split_once("encoding")?.1.trim_start().strip_prefix('=')?.trim_start();
@@ -393,7 +400,7 @@ fn encoding_of(start: &[u8]) -> &'static encoding_rs::Encoding {
 /// Why parsing stops.
 struct Fault(String);
 
-/// An entry as written.
+/// An entry whose values are not parsed yet.
 #[derive(Default)]
 struct Draft {
     loc: Option<String>,
@@ -402,8 +409,16 @@ struct Draft {
     changefreq: Option<String>,
 }
 
-/// The result so far.
-struct Found {
+/// Whether an entry may have a relative URL.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum AllowRelative {
+    No,
+    Yes,
+}
+
+/// Checks entries against the bounds, and collects them.
+struct EntryCollector {
+    /// The URL of the sitemap.
     url: Url,
     bounds: SitemapBounds,
     sitemap: Sitemap,
@@ -411,15 +426,15 @@ struct Found {
     weight: usize,
 }
 
-impl Found {
-    /// The first fault is reported.
-    fn fault(&mut self, fault: impl Into<String>) {
+impl EntryCollector {
+    /// Stores a fault, unless there is an earlier one.
+    fn set_fault(&mut self, fault: impl Into<String>) {
         self.sitemap.fault.get_or_insert_with(|| fault.into());
     }
 
-    /// Adds a page; `relative` if relative URLs are allowed.
-    fn page(&mut self, draft: Draft, relative: bool) -> Result<(), Fault> {
-        let entry = self.entry(&draft, relative);
+    /// Adds a page.
+    fn add_page(&mut self, draft: Draft, relative: AllowRelative) -> Result<(), Fault> {
+        let entry = self.parse_entry(&draft, relative);
         match entry.filter(|entry| self.bounds.admits(&self.url, &entry.url)) {
             None => self.sitemap.skipped = self.sitemap.skipped.saturating_add(1),
             Some(_) if self.sitemap.entries.len() >= self.bounds.max_entries => return Err(self.too_many()),
@@ -432,8 +447,8 @@ impl Found {
     }
 
     /// Adds a sitemap.
-    fn child(&mut self, draft: &Draft) -> Result<(), Fault> {
-        match self.entry(draft, false) {
+    fn add_child(&mut self, draft: &Draft) -> Result<(), Fault> {
+        match self.parse_entry(draft, AllowRelative::No) {
             None => self.sitemap.skipped = self.sitemap.skipped.saturating_add(1),
             Some(_) if self.sitemap.children.len() >= self.bounds.max_entries => return Err(self.too_many()),
             Some(entry) => {
@@ -449,17 +464,18 @@ impl Found {
         Fault(format!("more than {} entries: the rest was not read", self.bounds.max_entries))
     }
 
-    fn entry(&self, draft: &Draft, relative: bool) -> Option<SitemapEntry> {
+    /// Parses an entry; `None` if it has no valid URL.
+    fn parse_entry(&self, draft: &Draft, relative: AllowRelative) -> Option<SitemapEntry> {
         Some(SitemapEntry {
-            url: self.locate(draft.loc.as_deref()?, relative)?,
+            url: self.resolve(draft.loc.as_deref()?, relative)?,
             lastmod: draft.lastmod.as_deref().and_then(date::parse),
             priority: draft.priority.as_deref().and_then(parse_priority),
             changefreq: draft.changefreq.as_deref().and_then(Changefreq::from_name),
         })
     }
 
-    /// The URL of an entry. The protocol demands absolute URLs; many leave out the scheme, some the host.
-    fn locate(&self, text: &str, relative: bool) -> Option<Url> {
+    /// The URL of an entry. The protocol requires absolute URLs, but many sitemaps omit the scheme, and some the host.
+    fn resolve(&self, text: &str, relative: AllowRelative) -> Option<Url> {
         let text = trim(text);
         if text.len() > MAX_LOCATION {
             return None;
@@ -469,19 +485,20 @@ impl Found {
             Some(url)
         } else if !host.is_empty() && host_key(&host.to_ascii_lowercase()) == host_key(self.url.host()) {
             self.url.join(&format!("//{text}")).ok()
-        } else if (relative && !text.is_empty()) || text.starts_with('/') {
+        } else if (relative == AllowRelative::Yes && !text.is_empty()) || text.starts_with('/') {
             self.url.join(text).ok()
         } else {
             None
         }
     }
 
-    fn finish(mut self, empty: bool) -> Sitemap {
-        let nothing = self.sitemap.entries.is_empty() && self.sitemap.children.is_empty();
-        if empty {
-            self.fault("it is empty");
-        } else if nothing && self.sitemap.format == Some(SitemapFormat::Text) {
-            self.fault("neither XML nor a list of addresses");
+    /// The result. `is_blank`: the document has only white space.
+    fn finish(mut self, is_blank: bool) -> Sitemap {
+        let has_no_entries = self.sitemap.entries.is_empty() && self.sitemap.children.is_empty();
+        if is_blank {
+            self.set_fault("it is empty");
+        } else if has_no_entries && self.sitemap.format == Some(SitemapFormat::Text) {
+            self.set_fault("neither XML nor a list of addresses");
         }
         self.sitemap
     }

@@ -35,7 +35,7 @@ fn urlset(count: usize) -> String {
 }
 
 #[test]
-fn a_urlset_with_everything() {
+fn all_fields_of_a_urlset_are_read() {
     let sitemap = read(
         "\u{feff}  <?xml version='1.0'?><s:urlset xmlns:s='x'><s:url><s:loc> https://a.test/?a=1&amp;b=&#x32;\n</s:loc>\
          <s:lastmod>2020-02-03T04:05:06+01:00</s:lastmod><s:changefreq>Daily</s:changefreq><s:priority>0.25</s:priority>\
@@ -55,7 +55,7 @@ fn an_index_lists_sitemaps_and_may_not_be_inside_another() {
     let sitemap = read(text);
     assert_eq!(locs(&sitemap), ["https://cdn.test/1.xml"]);
     assert!(sitemap.entries.is_empty());
-    let nested = read_with(text.as_bytes(), SitemapBounds { index: false, ..SitemapBounds::default() });
+    let nested = read_with(text.as_bytes(), SitemapBounds { allows_index: false, ..SitemapBounds::default() });
     assert!(nested.children.is_empty());
     assert!(nested.fault.unwrap().contains("index inside an index"));
 }
@@ -78,7 +78,7 @@ fn feeds_list_their_items() {
 }
 
 #[test]
-fn a_list_of_lines() {
+fn a_plain_list_of_urls_is_read() {
     let sitemap = read("https://a.test/1\r\n\r\na.test/2\n/3\nnonsense\nhttps://other.test/\nhttps://www.a.test/4");
     assert_eq!(locs(&sitemap), ["https://a.test/1", "https://a.test/2", "https://a.test/3", "https://www.a.test/4"]);
     assert_eq!(sitemap.skipped, 2);
@@ -86,7 +86,7 @@ fn a_list_of_lines() {
 }
 
 #[test]
-fn what_is_no_sitemap_says_so() {
+fn other_documents_are_reported_as_faults() {
     for text in ["", "  \n ", "hello world", "<html><body>404</body></html>", "{\"a\": 1}"] {
         let sitemap = read(text);
         assert!(sitemap.fault.is_some() && locs(&sitemap).is_empty(), "{text:?}");
@@ -109,7 +109,7 @@ fn urls_of_other_sites_need_a_vouching_robots_txt() {
 }
 
 #[test]
-fn gzip_is_seen_by_its_bytes() {
+fn gzip_is_detected_by_its_first_bytes() {
     let packed = gzip(urlset(1000).as_bytes());
     assert_eq!(read_with(&packed, SitemapBounds::default()).entries.len(), 1000);
     let cut = read_with(&packed[..packed.len() / 2], SitemapBounds::default());
@@ -121,7 +121,7 @@ fn gzip_is_seen_by_its_bytes() {
 }
 
 #[test]
-fn what_comes_before_a_fault_is_used() {
+fn entries_before_a_fault_are_kept() {
     let good = "<urlset><url><loc>https://a.test/1</loc></url>";
     for bad in
         ["</wrong>", "<url><loc>https://a.test/cut", "<![CDATA[ never closed", "<!wrong>", "<!-- a <url>", "<url"]
@@ -135,10 +135,10 @@ fn what_comes_before_a_fault_is_used() {
 }
 
 #[test]
-fn entities_are_never_expanded() {
-    let laughs = "<!DOCTYPE urlset [<!ENTITY a 'ha'><!ENTITY b '&a;&a;&a;'><!ENTITY f SYSTEM 'file:///etc/passwd'>]>";
+fn declared_entities_are_never_expanded() {
+    let doctype = "<!DOCTYPE urlset [<!ENTITY a 'ha'><!ENTITY b '&a;&a;&a;'><!ENTITY f SYSTEM 'file:///etc/passwd'>]>";
     let sitemap = read(&format!(
-        "{laughs}<urlset><url><loc>https://a.test/1</loc></url><url><loc>https://a.test/&b;</loc></url>\
+        "{doctype}<urlset><url><loc>https://a.test/1</loc></url><url><loc>https://a.test/&b;</loc></url>\
          <url><loc>&f;</loc></url><url><loc>https://a.test/2</loc></url></urlset>"
     ));
     assert_eq!(locs(&sitemap), ["https://a.test/1", "https://a.test/2"]);
@@ -151,7 +151,7 @@ fn entities_are_never_expanded() {
 }
 
 #[test]
-fn the_limits_of_the_protocol_hold() {
+fn entries_and_bytes_are_limited() {
     let many = read(&urlset(50_001));
     assert_eq!(many.entries.len(), 50_000);
     assert!(many.fault.unwrap().contains("50000"));
@@ -163,7 +163,7 @@ fn the_limits_of_the_protocol_hold() {
     assert!(!cut.entries.is_empty() && cut.entries.len() < 100);
     assert!(cut.fault.is_some());
     let cut = read_with(&gzip(urlset(100).as_bytes()), small);
-    assert!(!cut.entries.is_empty() && cut.entries.len() < 100, "after decoding");
+    assert!(!cut.entries.is_empty() && cut.entries.len() < 100, "the limit applies after decoding");
 }
 
 /// Bounds are generous: they only catch work that grows with a power of the input.
@@ -185,7 +185,7 @@ fn hostile_documents_cost_linear_time_and_little_memory() {
 }
 
 #[test]
-fn encodings_are_those_that_are_declared_or_marked() {
+fn declared_encodings_and_byte_order_marks_are_used() {
     let latin =
         b"<?xml version='1.0' encoding='ISO-8859-1'?><urlset><url><loc>https://a.test/\xfc</loc></url></urlset>";
     assert_eq!(locs(&read_with(latin, SitemapBounds::default())), ["https://a.test/%C3%BC"]);
@@ -195,7 +195,7 @@ fn encodings_are_those_that_are_declared_or_marked() {
 }
 
 #[test]
-fn dates_of_every_length_and_none_that_are_wrong() {
+fn dates_of_any_precision_are_parsed_and_invalid_ones_are_refused() {
     for (text, expected) in [
         ("2014", "2014-01-01T00:00:00Z"),
         ("2014-06", "2014-06-01T00:00:00Z"),
@@ -230,9 +230,8 @@ proptest! {
         read_with(&bytes, SitemapBounds::default());
     }
 
-    /// However a document is cut into chunks, the result is the same.
     #[test]
-    fn chunks_do_not_matter(
+    fn the_result_does_not_depend_on_the_chunks(
         pieces in prop::collection::vec(
             prop::sample::select(vec![
                 "<urlset>", "</urlset>", "<url>", "</url>", "<loc>", "</loc>", "https://a.test/", "a.test/b", "&amp;", "&x;",

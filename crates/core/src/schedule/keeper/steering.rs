@@ -63,7 +63,7 @@ impl<F: Frontier> Keeper<F> {
         }
         let mut all = excludes.clone();
         all.push(pattern);
-        match scope::patterns(&all) {
+        match scope::compile_patterns(&all) {
             Ok(compiled) => self.excludes = compiled,
             Err(bad) => return Ok(ControlVerdict::Refused(bad.to_string())),
         }
@@ -121,7 +121,7 @@ impl<F: Frontier> Keeper<F> {
             }
         }
         // The patterns were checked when they were added.
-        self.excludes = scope::patterns(&steering.excludes).unwrap_or_default();
+        self.excludes = scope::compile_patterns(&steering.excludes).unwrap_or_default();
     }
 
     pub(super) fn is_excluded(&self, url: &str) -> bool {
