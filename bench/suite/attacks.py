@@ -1,7 +1,7 @@
 """A server of responses that need much memory: `python3 -m suite.attacks KIND` prints its port and serves all of 127.0.0.0/8.
 
 hosts     every page is short
-names     every page of 127.0.0.1 names 1,000 new hosts (127.x.y.z), 1,000 pages of it
+names     every page of 127.0.0.1 names 1,000 new hosts (127.x.y.z), 1,000 pages of it; names10: 10,000 pages
 invented  every page names 9,980 new hosts, compressed; the hosts are 127.x.y.z
 zstd      a body of 286 bytes that fills a window of 8 MiB, then the server pauses; zstd3: in two more layers
 brotli    the same with 9 MiB in a window of 16 MiB (needs the command brotli)
@@ -79,12 +79,12 @@ def answer(kind, path, port):
     page = b"<p>hello " * 30
     if path == "/robots.txt":
         return [b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"]
-    if kind == "names":
+    if kind in ("names", "names10"):
         count = 1_000 if path.startswith("/n") or path == "/" else 0
         first = next(numbers) * 1_000 if count else 0
         body = b"".join(b"<a href=http://%s:%d/>x</a>" % (address(first + n).encode(), port) for n in range(count))
         if path == "/":
-            body += b"".join(b"<a href=/n%d>x</a>" % n for n in range(1_000)) if first == 1_000 else b""
+            body += b"".join(b"<a href=/n%d>x</a>" % n for n in range(10_000 if kind == "names10" else 1_000)) if first == 1_000 else b""
         return [head(len(body)) + body]
     if kind == "invented":
         first = next(numbers) * 9_980

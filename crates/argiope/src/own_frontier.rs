@@ -74,6 +74,22 @@ impl<F: Frontier> Frontier for OwnFrontier<F> {
         self.0.lane_name(lane)
     }
 
+    fn can_defer(&self) -> bool {
+        self.0.can_defer()
+    }
+
+    fn defer(&mut self, link: LinkRef<'_>) -> Result<bool, StoreError> {
+        self.0.defer(link)
+    }
+
+    fn deferred(&self) -> u64 {
+        self.0.deferred()
+    }
+
+    fn admit_deferred(&mut self, max_links: usize) -> Result<Vec<LaneId>, StoreError> {
+        self.0.admit_deferred(max_links)
+    }
+
     fn queued_in(&self, lane: LaneId) -> u64 {
         self.0.queued_in(lane)
     }

@@ -5,43 +5,43 @@
 use argiope_core::{LaneId, StoreError, StoreErrorKind};
 use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::BuildHasher;
+use std::ops::Range;
 
 /// Host names, numbered in order of arrival.
 #[derive(Default)]
 pub(crate) struct LaneNames {
     /// All names, concatenated.
     text: String,
-    /// The end offset of each name.
-    ends: Vec<u32>,
+    places: NamePlaces,
     by_name: HashTable<u32>,
     hasher: DefaultHashBuilder,
 }
 
 impl LaneNames {
     pub fn name(&self, lane: LaneId) -> Option<&str> {
-        name_at(&self.text, &self.ends, lane.index())
+        name_at(&self.text, &self.places, lane.index())
     }
 
     pub fn len(&self) -> usize {
-        self.ends.len()
+        self.places.ends.len()
     }
 
     /// Memory use in bytes.
     pub fn bytes(&self) -> usize {
-        self.text.capacity() + self.ends.capacity() * 4 + self.by_name.capacity() * 5
+        self.text.capacity() + self.places.bytes() + self.by_name.capacity() * 5
     }
 
-    /// All names, concatenated, and the end offset of each: the input of [`LaneNames::from_parts`].
+    /// All names, concatenated, and the end offset of each modulo 2^32: the input of [`LaneNames::from_parts`].
     pub fn parts(&self) -> (&str, &[u32]) {
-        (&self.text, &self.ends)
+        (&self.text, &self.places.ends)
     }
 
     pub fn from_parts(text: String, ends: Vec<u32>) -> Self {
-        let mut names = Self { text, ends, ..Self::default() };
-        let Self { text, ends, by_name, hasher } = &mut names;
-        let hash = |lane: &u32| hasher.hash_one(name_at(text, ends, *lane as usize).unwrap_or(""));
-        by_name.reserve(ends.len(), hash);
-        for lane in (0..).take(ends.len()) {
+        let mut names = Self { text, places: NamePlaces::from_ends(ends), ..Self::default() };
+        let Self { text, places, by_name, hasher } = &mut names;
+        let hash = |lane: &u32| hasher.hash_one(name_at(text, places, *lane as usize).unwrap_or(""));
+        by_name.reserve(places.ends.len(), hash);
+        for lane in (0..).take(places.ends.len()) {
             by_name.insert_unique(hash(&lane), lane, hash);
         }
         names
@@ -49,7 +49,7 @@ impl LaneNames {
 
     pub fn find(&self, name: &str) -> Option<LaneId> {
         let hash = self.hasher.hash_one(name);
-        let same = |lane: &u32| name_at(&self.text, &self.ends, *lane as usize) == Some(name);
+        let same = |lane: &u32| name_at(&self.text, &self.places, *lane as usize) == Some(name);
         self.by_name.find(hash, same).map(|lane| LaneId(*lane))
     }
 
@@ -59,21 +59,72 @@ impl LaneNames {
             return Ok((lane, false));
         }
         let full = |_| StoreError::new(StoreErrorKind::Full, "more host names than one crawl can number");
-        let number = u32::try_from(self.ends.len()).map_err(full)?;
-        let end = u32::try_from(self.text.len() + name.len()).map_err(full)?;
+        let number = u32::try_from(self.len()).map_err(full)?;
         self.text.push_str(name);
-        self.ends.push(end);
-        let Self { text, ends, by_name, hasher } = self;
-        let rehash = |lane: &u32| hasher.hash_one(name_at(text, ends, *lane as usize).unwrap_or(""));
+        self.places.push(self.text.len() as u64);
+        let Self { text, places, by_name, hasher } = self;
+        let rehash = |lane: &u32| hasher.hash_one(name_at(text, places, *lane as usize).unwrap_or(""));
         by_name.insert_unique(hasher.hash_one(name), number, rehash);
         Ok((LaneId(number), true))
     }
 }
 
-fn name_at<'a>(text: &'a str, ends: &[u32], index: usize) -> Option<&'a str> {
-    let end = *ends.get(index)?;
-    let start = index.checked_sub(1).and_then(|before| ends.get(before)).copied().unwrap_or(0);
-    text.get(start as usize..end as usize)
+/// Where each name is in the text. An end offset takes four bytes, although the text may be longer than 4 GiB.
+#[derive(Default)]
+struct NamePlaces {
+    /// The end offset of each name, modulo 2^32.
+    ends: Vec<u32>,
+    /// The start offset of the first name of each group of [`GROUP`] names.
+    starts: Vec<u64>,
+}
+
+/// The names of a group take less than 2^32 bytes together, so an end offset is unique within its group.
+const GROUP: usize = 4_096;
+
+impl NamePlaces {
+    fn from_ends(ends: Vec<u32>) -> Self {
+        let (mut starts, mut end) = (Vec::with_capacity(ends.len() / GROUP + 1), 0);
+        for (index, low) in ends.iter().enumerate() {
+            if index % GROUP == 0 {
+                starts.push(end);
+            }
+            end = complete(end, *low);
+        }
+        Self { ends, starts }
+    }
+
+    /// Adds a name that ends at this offset.
+    fn push(&mut self, end: u64) {
+        if self.ends.len().is_multiple_of(GROUP) {
+            self.starts.push(self.ends.len().checked_sub(1).and_then(|last| self.end(last)).unwrap_or(0));
+        }
+        // The high half is in `starts`.
+        self.ends.push(end as u32);
+    }
+
+    fn end(&self, index: usize) -> Option<u64> {
+        Some(complete(*self.starts.get(index / GROUP)?, *self.ends.get(index)?))
+    }
+
+    /// The offsets of a name.
+    fn range(&self, index: usize) -> Option<Range<usize>> {
+        let start = if index.is_multiple_of(GROUP) { *self.starts.get(index / GROUP)? } else { self.end(index - 1)? };
+        Some(usize::try_from(start).ok()?..usize::try_from(self.end(index)?).ok()?)
+    }
+
+    /// Memory use in bytes.
+    fn bytes(&self) -> usize {
+        self.ends.capacity() * 4 + self.starts.capacity() * 8
+    }
+}
+
+/// The first offset from `start` on whose low half is `low`.
+fn complete(start: u64, low: u32) -> u64 {
+    start + u64::from(low.wrapping_sub(start as u32))
+}
+
+fn name_at<'a>(text: &'a str, places: &NamePlaces, index: usize) -> Option<&'a str> {
+    text.get(places.range(index)?)
 }
 
 #[cfg(test)]
@@ -98,5 +149,20 @@ mod tests {
             (Some(LaneId(17)), Some(LaneId(5_000)), 5_001)
         );
         assert_eq!((lanes.find("absent"), lanes.name(LaneId(5_001))), (None, None));
+    }
+    #[test]
+    fn offsets_beyond_four_gibibytes_are_kept() {
+        const LENGTH: u64 = 253;
+        let count = usize::try_from((9 << 30) / LENGTH).expect("a number of names");
+        let mut places = NamePlaces::default();
+        for number in 1..=count as u64 {
+            places.push(number * LENGTH);
+        }
+        let copy = NamePlaces::from_ends(places.ends.clone());
+        for index in (0..count).step_by(9_973).chain([0, 1, GROUP - 1, GROUP, count - 1]) {
+            let expected = index * 253..(index + 1) * 253;
+            assert_eq!((places.range(index), copy.range(index)), (Some(expected.clone()), Some(expected)));
+        }
+        assert_eq!(places.range(count), None);
     }
 }

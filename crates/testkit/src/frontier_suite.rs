@@ -293,6 +293,7 @@ pub struct FrontierModel {
     /// The URLs that were put, and whether as a sitemap file.
     known: HashSet<(Url, bool)>,
     queued: Vec<(u64, Link)>,
+    deferred: Vec<(u64, Link)>,
     leased: Vec<(u64, Link)>,
     settled: u64,
     arrivals: u64,
@@ -312,6 +313,23 @@ impl FrontierModel {
         new
     }
 
+    fn defer(&mut self, link: &Link) -> bool {
+        let new = self.known.insert((link.url.clone(), link.kind == LinkKind::SitemapFile));
+        if new {
+            self.arrivals += 1;
+            self.deferred.push((self.arrivals, link.clone()));
+        }
+        new
+    }
+
+    fn admit_deferred(&mut self, max_links: usize) {
+        self.deferred.sort_by_key(|(arrival, link)| (link.depth, *arrival));
+        let count = self.deferred.len().min(max_links);
+        for (_, link) in self.deferred.drain(..count).collect::<Vec<_>>() {
+            self.queue(link);
+        }
+    }
+
     fn take(&mut self, host: &str, max_links: usize) -> Vec<Link> {
         let mut taken = Vec::new();
         while taken.len() < max_links {
@@ -326,7 +344,7 @@ impl FrontierModel {
 
     pub fn counts(&self) -> Counts {
         let [known, queued, leased] =
-            [self.known.len(), self.queued.len(), self.leased.len()].map(|count| count as u64);
+            [self.known.len(), self.queued.len() + self.deferred.len(), self.leased.len()].map(|count| count as u64);
         Counts { known, queued, leased, settled: self.settled }
     }
 
@@ -357,6 +375,9 @@ impl FrontierModel {
     pub fn compare_all<F: Frontier>(mut self, frontier: &mut F) {
         assert_eq!(frontier.counts(), self.counts());
         assert!(self.knows_all_urls(frontier).expect("reads"));
+        assert_eq!(frontier.deferred(), self.deferred.len() as u64);
+        frontier.admit_deferred(usize::MAX).expect("admits");
+        self.admit_deferred(usize::MAX);
         for host in self.hosts_with_work() {
             let lane = frontier.lane_of(&host).expect("a lane");
             assert_eq!(frontier.take(lane, usize::MAX).expect("take"), self.take(&host, usize::MAX), "{host}");
@@ -403,6 +424,9 @@ impl History {
 
     /// Makes one call.
     pub fn call<F: Frontier>(&mut self, frontier: &mut F) {
+        if frontier.can_defer() && self.below(5) == 0 {
+            self.call_deferred(frontier);
+        }
         match self.below(10) {
             0..4 => {
                 let links: Vec<Link> = (0..self.below(12)).map(|_| self.random_link()).collect();
@@ -410,7 +434,7 @@ impl History {
                 assert_eq!(frontier.put(links).expect("put").new, expected, "new links, seed {}", self.seed);
             }
             4..7 => {
-                let host = format!("h{}.example", self.below(5));
+                let host = format!("{}{}.example", ["h", "h", "d"][self.below(3) as usize], self.below(5));
                 let max_links = self.below(6) as usize;
                 let lane = frontier.lane_of(&host).expect("a lane");
                 let taken = frontier.take(lane, max_links).expect("take");
@@ -434,9 +458,29 @@ impl History {
         }
     }
 
+    /// Defers links, or admits deferred ones.
+    fn call_deferred<F: Frontier>(&mut self, frontier: &mut F) {
+        if self.below(2) == 0 {
+            for _ in 0..self.below(6) {
+                let link = self.random_link_to("d");
+                assert_eq!(frontier.defer((&link).into()).expect("defers"), self.model.defer(&link), "{}", link.url);
+            }
+        } else {
+            let max_links = self.below(5) as usize;
+            frontier.admit_deferred(max_links).expect("admits");
+            self.model.admit_deferred(max_links);
+        }
+        assert_eq!(frontier.deferred(), self.model.deferred.len() as u64, "deferred, seed {}", self.seed);
+    }
+
     fn random_link(&mut self) -> Link {
+        self.random_link_to("h")
+    }
+
+    /// A link to one of five hosts whose names begin with `prefix`.
+    fn random_link_to(&mut self, prefix: &str) -> Link {
         let scheme = ["http", "https"][self.below(2) as usize];
-        let address = format!("{scheme}://h{}.example/{}", self.below(5), self.below(60));
+        let address = format!("{scheme}://{prefix}{}.example/{}", self.below(5), self.below(60));
         let via = (self.below(4) > 0).then(|| url(&format!("https://v.example/{}", self.below(3))));
         let kind = [LinkKind::Anchor, LinkKind::Redirect, LinkKind::SitemapFile][self.below(3) as usize];
         Link {

@@ -80,6 +80,24 @@ impl Frontier for Committing {
         self.frontier.lane_name(lane)
     }
 
+    fn can_defer(&self) -> bool {
+        true
+    }
+
+    fn defer(&mut self, link: LinkRef<'_>) -> Result<bool, StoreError> {
+        let result = self.frontier.defer(link);
+        self.then(result)
+    }
+
+    fn deferred(&self) -> u64 {
+        self.frontier.deferred()
+    }
+
+    fn admit_deferred(&mut self, max_links: usize) -> Result<Vec<LaneId>, StoreError> {
+        let result = self.frontier.admit_deferred(max_links);
+        self.then(result)
+    }
+
     fn queued_in(&self, lane: LaneId) -> u64 {
         self.frontier.queued_in(lane)
     }

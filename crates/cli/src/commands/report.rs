@@ -255,7 +255,7 @@ pub fn next_steps(report: &CrawlReport, directory: &Path) -> String {
     };
     match report.end {
         End::Interrupted => step("run the same command".to_owned(), "to resume"),
-        End::MaxPages | End::MaxBytes | End::MaxTime if report.queued > 0 => {
+        End::MaxPages | End::MaxBytes | End::MaxTime | End::MaxMemory if report.queued > 0 => {
             step("run the same command with a higher limit".to_owned(), "to continue");
         }
         _ => {}
@@ -373,6 +373,7 @@ pub fn headline(report: &CrawlReport) -> String {
         End::MaxBytes => "Stopped at the byte limit",
         End::MaxTime => "Stopped at the time limit",
         End::MaxDisk => "Stopped at the disk limit",
+        End::MaxMemory => "Stopped at the memory limit",
         _ => "Interrupted",
     };
     let hosts = report.hosts.len() as u64;

@@ -225,6 +225,28 @@ pub trait Frontier {
         true
     }
 
+    /// Whether the frontier can hold links to hosts without a lane ([`Frontier::defer`]).
+    fn can_defer(&self) -> bool {
+        false
+    }
+
+    /// Adds a link to a host that has no lane, without creating one. Returns whether it was new. The link is known and
+    /// queued, but cannot be taken until [`Frontier::admit_deferred`] moves it to a lane.
+    fn defer(&mut self, _link: LinkRef<'_>) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+
+    /// Number of deferred links.
+    fn deferred(&self) -> u64 {
+        0
+    }
+
+    /// Moves up to `max_links` deferred links to the lanes of their hosts, in the order of [`Frontier::take`]. Returns
+    /// these lanes, sorted and distinct.
+    fn admit_deferred(&mut self, _max_links: usize) -> Result<Vec<LaneId>, StoreError> {
+        Ok(Vec::new())
+    }
+
     fn queued_in(&self, lane: LaneId) -> u64;
 
     /// The lanes with queued links, sorted.

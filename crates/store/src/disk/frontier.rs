@@ -3,6 +3,7 @@
 //! Invariant: replaying the log from the beginning gives exactly this state, apart from leases.
 
 use super::compaction::Compaction;
+use super::deferred::DEFERRED;
 use super::directory::CrawlFile;
 use super::fault::damaged;
 use super::files::Files;
@@ -56,8 +57,10 @@ pub struct DiskFrontier {
     crawl: u64,
     /// The key of the fingerprints.
     key: u64,
-    state: State,
-    queued: u64,
+    pub(super) state: State,
+    pub(super) queued: u64,
+    /// The lane of deferred links, if there have been any.
+    pub(super) deferred_lane: Option<LaneId>,
     /// The links that were taken and not settled, by fingerprint.
     leased: HashMap<u64, Leased>,
     pub(super) journal: Journal,
@@ -94,6 +97,17 @@ struct Leased {
     lane: LaneId,
     rank: i32,
     position: u64,
+}
+
+/// How the record of a link relates to an earlier record of the same link. The default is a new link.
+#[derive(Clone, Copy, Default)]
+pub(super) struct LinkChange {
+    /// The position of the record that is replaced.
+    pub replaces: Option<u64>,
+    /// Whether the link was settled and is queued again.
+    pub again: bool,
+    /// Whether the replaced record is that of a deferred link.
+    pub was_deferred: bool,
 }
 
 /// The last complete snapshot, the one in progress, and when the next is due.
@@ -167,6 +181,7 @@ impl DiskFrontier {
             crawl,
             key,
             queued: state.queued(),
+            deferred_lane: state.names.find(DEFERRED),
             state,
             leased: HashMap::new(),
             earlier: EarlierOutcomes::default(),
@@ -495,20 +510,22 @@ impl DiskFrontier {
         replaces: Option<u64>,
         again: bool,
     ) -> Result<(), StoreError> {
-        let position = self.write_link(lane, link, replaces, again)?;
+        let rest = behind_host(link.url);
+        let position = self.write_link(lane, link, rest, LinkChange { replaces, again, ..LinkChange::default() })?;
         self.state.queue(lane, link.rank(), position);
         self.queued += 1;
         Ok(())
     }
 
-    /// Appends the record of a link. Returns its position.
-    fn write_link(
+    /// Appends the record of a link. `rest` is the part of its URL after the name of the lane. Returns the position.
+    pub(super) fn write_link(
         &mut self,
         lane: LaneId,
         link: LinkRef<'_>,
-        replaces: Option<u64>,
-        again: bool,
+        rest: &str,
+        change: LinkChange,
     ) -> Result<u64, StoreError> {
+        let LinkChange { replaces, again, was_deferred } = change;
         let via = match (link.via, &self.page_written) {
             (None, _) => None,
             (Some(via), Some((url, position))) if url == via => Some(*position),
@@ -529,8 +546,9 @@ impl DiskFrontier {
             via,
             replaces,
             again,
+            was_deferred,
             request: request.as_deref(),
-            rest: behind_host(link.url),
+            rest,
         }))
     }
 
@@ -637,7 +655,8 @@ impl Frontier for DiskFrontier {
     fn mark_sent(&mut self, link: &Link) -> Result<(), StoreError> {
         let Leased { lane, rank, position } = self.end_lease(link)?;
         let sent = Link { tries: ALREADY_SENT, ..link.clone() };
-        let position = self.write_link(lane, LinkRef::from(&sent), Some(position), false)?;
+        let change = LinkChange { replaces: Some(position), ..LinkChange::default() };
+        let position = self.write_link(lane, LinkRef::from(&sent), behind_host(sent.url.as_ref()), change)?;
         self.leased.insert(link.fingerprint(self.key), Leased { lane, rank, position });
         Ok(())
     }
@@ -673,13 +692,29 @@ impl Frontier for DiskFrontier {
         self.state.names.find(host).is_some()
     }
 
+    fn can_defer(&self) -> bool {
+        true
+    }
+
+    fn defer(&mut self, link: LinkRef<'_>) -> Result<bool, StoreError> {
+        self.defer_link(link)
+    }
+
+    fn deferred(&self) -> u64 {
+        self.deferred_lane.map_or(0, |lane| self.queued_in(lane))
+    }
+
+    fn admit_deferred(&mut self, max_links: usize) -> Result<Vec<LaneId>, StoreError> {
+        self.move_deferred(max_links)
+    }
+
     fn queued_in(&self, lane: LaneId) -> u64 {
         self.state.queues.get(lane.index()).map_or(0, |queue| queue.len(&self.state.storage.chains))
     }
 
     fn lanes_with_work(&self) -> Vec<LaneId> {
         let with_work = (0..).zip(&self.state.queues).filter(|(_, queue)| !queue.is_empty());
-        with_work.map(|(number, _)| LaneId(number)).collect()
+        with_work.map(|(number, _)| LaneId(number)).filter(|lane| Some(*lane) != self.deferred_lane).collect()
     }
 
     fn keep_note(&mut self, about: Option<LaneId>, note: &[u8]) -> Result<(), StoreError> {

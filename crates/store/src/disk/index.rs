@@ -115,6 +115,8 @@ impl Builder {
             Record::Link(link) => {
                 push(IndexKey::Link(link.lane.0, link.https, link.rest));
                 let count = match (link.replaces, link.again) {
+                    // A deferred link was new in its host's lane when it was moved there.
+                    (Some(_), _) if link.was_deferred => LaneCount::New,
                     (Some(_), _) => return,
                     (None, false) => LaneCount::New,
                     (None, true) if self.in_round => LaneCount::Round,

@@ -28,6 +28,7 @@
 mod blocks;
 mod chains;
 mod compaction;
+mod deferred;
 mod directory;
 mod fault;
 mod files;

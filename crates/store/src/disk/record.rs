@@ -22,7 +22,8 @@ pub(super) enum Record<'a> {
     Lane { name: &'a str },
     /// The URL of a page on which links were found.
     Page { url: &'a str },
-    /// A link to queue: a new one, one that replaces its earlier record, or a settled one that is queued again.
+    /// A link to queue: a new one, one that replaces its earlier record, a deferred one that gets a lane, or a settled
+    /// one that is queued again.
     Link(LinkRecord<'a>),
     /// The outcome of a link; `line` is its record.
     FinalOutcome { lane: LaneId, link: u64, outcome: Outcome, status: Option<u16>, line: &'a [u8] },
@@ -56,6 +57,8 @@ pub(super) struct LinkRecord<'a> {
     pub replaces: Option<u64>,
     /// Whether the link was settled before and is queued again.
     pub again: bool,
+    /// Whether the link was deferred: the record that this record replaces is in the queue of deferred links.
+    pub was_deferred: bool,
     /// How its request differs from a plain GET: an encoded [`CustomRequest`].
     pub request: Option<&'a [u8]>,
     /// Port, path and query: the URL after the host name.
@@ -96,9 +99,12 @@ const EDGES: u8 = 9;
 const HASHED_OUTPUT: u8 = 10;
 const MADE: u8 = 11;
 const REQUEST: u8 = 12;
+const ADMITTED: u8 = 13;
 
 /// Flag of a request record: a settled link is queued again.
 const REQUEST_AGAIN: u8 = 1;
+/// Flag of a request record: the link was deferred.
+const REQUEST_ADMITTED: u8 = 2;
 
 impl<'a> Record<'a> {
     fn tag(&self) -> u8 {
@@ -106,6 +112,7 @@ impl<'a> Record<'a> {
             Self::Lane { .. } => LANE,
             Self::Page { .. } => PAGE,
             Self::Link(LinkRecord { request: Some(_), .. }) => REQUEST,
+            Self::Link(LinkRecord { was_deferred: true, .. }) => ADMITTED,
             Self::Link(LinkRecord { again: false, .. }) => LINK,
             Self::Link(LinkRecord { again: true, .. }) => AGAIN,
             Self::FinalOutcome { .. } => FINAL_OUTCOME,
@@ -129,7 +136,8 @@ impl<'a> Record<'a> {
             }
             Self::Link(link) => {
                 if let Some(request) = link.request {
-                    out.push(if link.again { REQUEST_AGAIN } else { 0 });
+                    let again = if link.again { REQUEST_AGAIN } else { 0 };
+                    out.push(again | if link.was_deferred { REQUEST_ADMITTED } else { 0 });
                     write_number(request.len() as u64, out);
                     out.extend(request);
                 }
@@ -191,16 +199,18 @@ impl<'a> Record<'a> {
         Some(match tag {
             LANE => Self::Lane { name: text(body.0)? },
             PAGE => Self::Page { url: text(body.0)? },
-            LINK | AGAIN | REQUEST => {
-                let (mut again, mut request) = (tag == AGAIN, None);
+            LINK | AGAIN | REQUEST | ADMITTED => {
+                let (mut again, mut was_deferred, mut request) = (tag == AGAIN, tag == ADMITTED, None);
                 if tag == REQUEST {
-                    again = body.byte()? & REQUEST_AGAIN != 0;
+                    let flags = body.byte()?;
+                    (again, was_deferred) = (flags & REQUEST_AGAIN != 0, flags & REQUEST_ADMITTED != 0);
                     let length = usize::try_from(body.number()?).ok()?;
                     request = Some(body.bytes(length)?);
                 }
                 let (flags, redirects, tries) = (body.byte()?, body.byte()?, body.byte()?);
                 Self::Link(LinkRecord {
                     again,
+                    was_deferred,
                     request,
                     redirects,
                     tries,
@@ -310,6 +320,7 @@ mod tests {
             via: Some(1_000_000 - 77),
             replaces: None,
             again: false,
+            was_deferred: false,
             request: None,
             rest: ":8080/é?q",
         };
@@ -320,6 +331,8 @@ mod tests {
             Record::Link(LinkRecord { again: true, ..link }),
             Record::Link(LinkRecord { request: Some(&[1, 2, 0]), ..link }),
             Record::Link(LinkRecord { request: Some(&[]), again: true, ..link }),
+            Record::Link(LinkRecord { was_deferred: true, replaces: Some(999), ..link }),
+            Record::Link(LinkRecord { request: Some(&[7]), was_deferred: true, replaces: Some(999), ..link }),
             Record::Link(LinkRecord { via: None, replaces: Some(1), https: false, rest: "", depth: u32::MAX, ..link }),
             Record::FinalOutcome {
                 lane: LaneId(0),

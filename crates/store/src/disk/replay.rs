@@ -4,6 +4,7 @@
 //! include records after its start, because a snapshot is written in portions; these records are not applied to them
 //! again ([`Seen`]).
 
+use super::deferred::DEFERRED;
 use super::fault::damaged;
 use super::files::Files;
 use super::log::FOLDER;
@@ -54,6 +55,12 @@ impl<'a> Replay<'a> {
                     return Err(damaged(self.files, FOLDER, "a link has an unknown lane"));
                 };
                 match link.replaces {
+                    Some(earlier) if link.was_deferred => {
+                        let Some(deferred) = state.names.find(DEFERRED) else {
+                            return Err(damaged(self.files, FOLDER, "a link was deferred, but no links are"));
+                        };
+                        self.leaves(deferred, earlier, position);
+                    }
                     Some(earlier) => self.leaves(link.lane, earlier, position),
                     None => {
                         let Some(key) = link.fingerprint(host, self.key, &mut self.text) else {

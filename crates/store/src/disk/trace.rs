@@ -1,5 +1,6 @@
 //! [`UrlTracer`]: finds all log records about one URL and its host, using the index.
 
+use super::deferred::{DEFERRED, behind_scheme};
 use super::directory::CrawlSettings;
 use super::files::Files;
 use super::graph::{GraphRound, LinkGraph};
@@ -85,8 +86,13 @@ impl UrlTracer {
         let mut trace = UrlTrace::default();
         let Some(parsed) = UrlRef::from_normal(url) else { return Ok(trace) };
         let mut records: Vec<(u64, Vec<u8>)> = Vec::new();
-        if let Some(lane) = self.lane(parsed.host())? {
-            let (https, rest) = (parsed.is_https(), behind_host(parsed));
+        let https = parsed.is_https();
+        for (name, rest) in [(parsed.host(), behind_host(parsed)), (DEFERRED, behind_scheme(parsed))] {
+            // A deferred link that was moved to its host's lane has records in both; the second ones tell everything.
+            if !trace.links.is_empty() {
+                break;
+            }
+            let Some(lane) = self.lane(name)? else { continue };
             for position in self.index.values(&*self.files, IndexKey::Link(lane, https, rest))? {
                 let found = self.log.read(position, |record| match record {
                     Record::Link(link) if (link.lane.0, link.https, link.rest) == (lane, https, rest) => Some((

@@ -5,6 +5,9 @@
 //! it evicts idle lanes, and parks lanes that cannot start a request for a long time: the links of a parked lane return
 //! to the frontier.
 //!
+//! Links to hosts for which memory has no room are deferred: the frontier holds them without a lane. When no lane waits
+//! and memory has room again, they are moved to lanes.
+//!
 //! Invariant: a lane with queued links is on the workbench, waiting, parked, or being handed to another process.
 
 use std::collections::{BTreeSet, VecDeque};
@@ -12,6 +15,9 @@ use std::collections::{BTreeSet, VecDeque};
 use super::Keeper;
 use crate::schedule::frontier::{Frontier, LaneId, StoreError};
 use crate::time::Time;
+
+/// How many deferred links are moved to lanes at a time.
+const ADMITTED_AT_ONCE: usize = 1_024;
 
 /// Lanes with queued links that are not on the workbench.
 #[derive(Debug, Default)]
@@ -119,6 +125,9 @@ impl<F: Frontier> Keeper<F> {
     /// Puts waiting lanes on the workbench while it accepts them. Returns whether it accepted one.
     pub(super) fn activate_lanes(&mut self, now: Time) -> Result<bool, StoreError> {
         let mut activated = false;
+        if self.waiting.is_empty() {
+            self.admit_deferred(now)?;
+        }
         while !self.waiting.is_empty() {
             if !self.bench.takes_lane(now) && !self.park_lane(now)? {
                 break;
@@ -130,6 +139,18 @@ impl<F: Frontier> Keeper<F> {
             activated = true;
         }
         Ok(activated)
+    }
+
+    /// Moves deferred links to the lanes of their hosts, if memory has room for more hosts. Called when no lane waits, so
+    /// that few of these hosts are in memory at a time.
+    fn admit_deferred(&mut self, now: Time) -> Result<(), StoreError> {
+        if self.is_full_of_hosts || self.ended.is_some() || self.frontier.deferred() == 0 {
+            return Ok(());
+        }
+        for lane in self.frontier.admit_deferred(ADMITTED_AT_ONCE)? {
+            self.announce_lane(lane, now);
+        }
+        Ok(())
     }
 
     /// Puts a lane on the workbench, with the stored state of its host.

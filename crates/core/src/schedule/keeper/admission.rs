@@ -23,6 +23,7 @@ impl<F: Frontier> Keeper<F> {
         }
         let redirected = redirected_request(visit);
         let mut judging = self.traps.open(visit);
+        let mut deferred = 0;
         let found = std::mem::take(&mut visit.message.found);
         let mut ahead = found.links(&visit.link.url);
         for (number, mut link) in found.links(&visit.link.url).enumerate() {
@@ -36,7 +37,8 @@ impl<F: Frontier> Keeper<F> {
                 }
                 continue;
             }
-            if self.is_full_of_hosts && !self.frontier.has_lane(link.url.host()) {
+            let lacks_lane = self.is_full_of_hosts && !self.frontier.has_lane(link.url.host());
+            if lacks_lane && !self.frontier.can_defer() {
                 let rule = self.traps.refuse_host(link.url);
                 if self.rules.log_skips {
                     visit.findings.skipped.push((link.url.as_str().into(), rule.as_str()));
@@ -50,7 +52,12 @@ impl<F: Frontier> Keeper<F> {
                 }
                 continue;
             }
-            if let Some(lane) = self.frontier.offer(link)? {
+            if lacks_lane {
+                if self.frontier.defer(link)? {
+                    Traps::entered(&mut judging, link);
+                    deferred += 1;
+                }
+            } else if let Some(lane) = self.frontier.offer(link)? {
                 Traps::entered(&mut judging, link);
                 self.note_pages(lane, link.url.host())?;
                 lanes.push(lane);
@@ -58,7 +65,7 @@ impl<F: Frontier> Keeper<F> {
         }
         drop(ahead);
         visit.message.found = found;
-        visit.findings.new_links = u32::try_from(lanes.len()).unwrap_or(u32::MAX);
+        visit.findings.new_links = u32::try_from(lanes.len() + deferred).unwrap_or(u32::MAX);
         self.traps.close(&judging);
         lanes.sort_unstable();
         lanes.dedup();
@@ -84,6 +91,10 @@ impl<F: Frontier> Keeper<F> {
         for number in 0..u32::MAX {
             let lane = LaneId(number);
             let Some(host) = self.frontier.lane_name(lane).map(str::to_owned) else { break };
+            // The lane of deferred links has no name.
+            if host.is_empty() {
+                continue;
+            }
             let pages = self.lane_note(lane)?.map_or(0, |note| note.pages);
             self.traps.recall(&host, pages);
         }

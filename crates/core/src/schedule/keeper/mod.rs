@@ -149,6 +149,8 @@ pub enum End {
     MaxTime,
     /// `--max-disk`.
     MaxDisk,
+    /// `--max-memory`: only deferred links are left, and memory has no room for their hosts.
+    MaxMemory,
     Interrupted,
 }
 
@@ -160,12 +162,21 @@ impl End {
             Self::MaxBytes => "max_bytes",
             Self::MaxTime => "max_time",
             Self::MaxDisk => "max_disk",
+            Self::MaxMemory => "max_memory",
             Self::Interrupted => "interrupted",
         }
     }
 
     pub fn from_name(name: &str) -> Option<Self> {
-        let all = [Self::Finished, Self::MaxPages, Self::MaxBytes, Self::MaxTime, Self::MaxDisk, Self::Interrupted];
+        let all = [
+            Self::Finished,
+            Self::MaxPages,
+            Self::MaxBytes,
+            Self::MaxTime,
+            Self::MaxDisk,
+            Self::MaxMemory,
+            Self::Interrupted,
+        ];
         all.into_iter().find(|end| end.as_str() == name)
     }
 }
@@ -456,7 +467,8 @@ impl<F: Frontier> Keeper<F> {
         budget.set(MemoryPart::Cookies, jar as u64);
     }
 
-    /// Refuses links to unknown hosts while memory is full: host names cannot be moved to disk.
+    /// Defers links to unknown hosts while memory is full, because the names of lanes cannot be moved to disk. A frontier
+    /// that cannot defer links refuses them.
     pub fn set_full_of_hosts(&mut self, is_full: bool) {
         self.is_full_of_hosts = is_full;
     }
@@ -471,6 +483,10 @@ impl<F: Frontier> Keeper<F> {
     fn is_over(&self, now: Time) -> Option<End> {
         if self.unfinished() == 0 && self.bench.held() == 0 {
             return if self.open { self.ended } else { Some(End::Finished) };
+        }
+        let waits_for_memory = self.is_full_of_hosts && self.unfinished() == self.frontier.deferred();
+        if waits_for_memory && self.bench.held() == 0 {
+            return if self.open { self.ended } else { Some(self.ended.unwrap_or(End::MaxMemory)) };
         }
         if self.bench.in_flight() > 0 && now < self.deadline {
             return None;

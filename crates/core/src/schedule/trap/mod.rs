@@ -176,7 +176,7 @@ impl TrapRule {
         match self {
             Self::PathDepth | Self::PathRepeats => "--traps ignore with --recrawl",
             Self::MaxPagesPerHost => "raise --max-pages-per-host, with --recrawl",
-            Self::HostMemory => "raise --max-memory, with --recrawl",
+            Self::HostMemory => "raise --max-memory, or use a crawl directory",
             _ => "raise --trap-budget, or --traps ignore, with --recrawl",
         }
     }

@@ -1,0 +1,61 @@
+//! Deferred links: links to hosts that have no lane, because memory has no room for more host names.
+//!
+//! All deferred links are queued in one lane with an empty name. In the log, the rest of their URL begins with the host
+//! name. Beyond the memory limit this queue moves to disk, as every long queue does. So a deferred link takes no memory,
+//! except for its fingerprint.
+//!
+//! A deferred link that gets a lane has a second record, in that lane, which replaces the first.
+
+use argiope_core::{Frontier, LaneId, LinkRef, StoreError, UrlRef};
+
+use super::frontier::{DiskFrontier, LinkChange};
+use super::snapshot::State;
+use crate::memory::behind_host;
+
+/// The name of the lane of deferred links. No host has this name.
+pub(super) const DEFERRED: &str = "";
+
+/// The part of a URL after its scheme: what the record of a deferred link contains.
+pub(super) fn behind_scheme(url: UrlRef<'_>) -> &str {
+    let scheme = if url.is_https() { "https://" } else { "http://" };
+    url.as_str().get(scheme.len()..).unwrap_or_default()
+}
+
+impl DiskFrontier {
+    /// Adds a link to the deferred ones. Returns whether it was new.
+    pub(super) fn defer_link(&mut self, link: LinkRef<'_>) -> Result<bool, StoreError> {
+        if !self.state.known.insert(link.fingerprint(self.key()))? {
+            return Ok(false);
+        }
+        let lane = match self.deferred_lane {
+            Some(lane) => lane,
+            None => self.lane_of(DEFERRED)?,
+        };
+        self.deferred_lane = Some(lane);
+        let position = self.write_link(lane, link, behind_scheme(link.url), LinkChange::default())?;
+        self.state.queue(lane, link.rank(), position);
+        self.queued += 1;
+        Ok(true)
+    }
+
+    /// Moves up to `max_links` deferred links to the lanes of their hosts. Returns these lanes, sorted and distinct.
+    pub(super) fn move_deferred(&mut self, max_links: usize) -> Result<Vec<LaneId>, StoreError> {
+        let Some(deferred) = self.deferred_lane else { return Ok(Vec::new()) };
+        let mut lanes = Vec::new();
+        for _ in 0..max_links {
+            let State { queues, storage, .. } = &mut self.state;
+            let Some(queue) = queues.get_mut(deferred.index()) else { break };
+            let Some((rank, position)) = queue.pop(storage)? else { break };
+            let link = self.read_link(Some(deferred), position)?;
+            let lane = self.lane_of(link.url.host())?;
+            let change = LinkChange { replaces: Some(position), was_deferred: true, ..LinkChange::default() };
+            let rest = behind_host(link.url.as_ref());
+            let position = self.write_link(lane, LinkRef::from(&link), rest, change)?;
+            self.state.queue(lane, rank, position);
+            lanes.push(lane);
+        }
+        lanes.sort_unstable();
+        lanes.dedup();
+        Ok(lanes)
+    }
+}
