@@ -1,4 +1,4 @@
-//! Graphs over sockets: a simple crawl finds what the oracle expects, and thousands of slow responses are served in parallel.
+//! Graphs over sockets: a simple crawl finds what the oracle expects, and many slow responses are served in parallel.
 
 mod client;
 
@@ -13,6 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// Serves a graph; returns its port too.
 fn serve_plan(plan: GraphPlan) -> (RunningWeb, Arc<Graph>, u16) {
     let site = Site::http("0.0.0.0:0").unwrap();
     let port = site.address().port();
@@ -20,6 +21,7 @@ fn serve_plan(plan: GraphPlan) -> (RunningWeb, Arc<Graph>, u16) {
     (PracticeWeb::new().site(site.graph(&graph)).start().unwrap(), graph, port)
 }
 
+/// The address, the host and the path of a URL.
 fn split(url: &str) -> (SocketAddr, &str, &str) {
     let rest = url.strip_prefix("http://").unwrap();
     let slash = rest.find('/').unwrap();
@@ -38,7 +40,7 @@ fn crawl(roots: Vec<String>) -> BTreeMap<String, ExpectedRecord> {
         let (address, host, path) = split(&url);
         let stream = connections.entry(address).or_insert_with(|| connect(address));
         write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n").unwrap();
-        let (head, body) = one(stream);
+        let (head, body) = read_response(stream);
         let text = String::from_utf8(body).unwrap();
         let mut links: Vec<String> = text
             .split("href=\"")
@@ -80,10 +82,10 @@ fn a_crawl_finds_the_pages_of_the_oracle() {
 }
 
 #[test]
-fn latency_is_kept_and_never_shorter() {
+fn the_latency_is_never_shorter_than_planned() {
     let (_web, graph, _) = serve_plan(GraphPlan { latency_us: (20_000, 40_000), ..GraphPlan::default() });
     let mut total = Duration::ZERO;
-    let begin = Instant::now();
+    let started = Instant::now();
     for page in 0..10 {
         let id = PageId { host: 0, page };
         let url = graph.url(id);
@@ -91,20 +93,20 @@ fn latency_is_kept_and_never_shorter() {
         total += graph.latency(id);
         let mut stream = connect(address);
         write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n").unwrap();
-        one(&mut stream);
+        read_response(&mut stream);
     }
-    assert!(begin.elapsed() >= total && total >= Duration::from_millis(200), "{total:?}");
+    assert!(started.elapsed() >= total && total >= Duration::from_millis(200), "{total:?}");
 }
 
 #[test]
-fn a_dripping_page_arrives_whole_and_late() {
+fn a_dripping_page_arrives_completely_and_late() {
     let (_web, graph, port) = serve_plan(GraphPlan { size: 3000, drip: (10, 5_000), ..GraphPlan::default() });
     let address = graph.address_of(0);
     let mut stream = connect((address, port).into());
-    let begin = Instant::now();
+    let started = Instant::now();
     write!(stream, "GET / HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
-    assert_eq!(one(&mut stream).1.len(), 3000);
-    assert!(begin.elapsed() >= Duration::from_millis(45), "nine pauses between ten bytes");
+    assert_eq!(read_response(&mut stream).1.len(), 3000);
+    assert!(started.elapsed() >= Duration::from_millis(45), "nine pauses between ten bytes");
 }
 
 #[test]
@@ -113,17 +115,17 @@ fn connections_are_closed_if_the_plan_says_so() {
     let address = graph.address_of(0);
     let mut stream = connect((address, port).into());
     write!(stream, "GET / HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
-    let bytes = all(&mut stream).unwrap();
+    let bytes = read_to_end(&mut stream).unwrap();
     assert!(String::from_utf8(bytes).unwrap().contains("Connection: close\r\n"));
-    assert!(web.wait_open(0, PATIENCE));
+    assert!(web.wait_open(0, TIMEOUT));
 }
 
 #[test]
-fn unknown_hosts_and_pages_are_404_and_robots_too() {
+fn unknown_hosts_and_pages_and_robots_txt_are_404() {
     let (_web, graph, port) = serve_plan(GraphPlan { pages: 10, ..GraphPlan::default() });
     let address = graph.address_of(0);
     let mut stream = connect((address, port).into());
-    for (host, path, wanted) in [
+    for (host, path, expected) in [
         ("127.1.0.1", "/p9", 200),
         ("127.1.0.1", "/p10", 404),
         ("127.1.0.1", "/p09", 404),
@@ -132,18 +134,18 @@ fn unknown_hosts_and_pages_are_404_and_robots_too() {
         ("localhost", "/", 404),
     ] {
         write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n").unwrap();
-        assert_eq!(status(&one(&mut stream).0), wanted, "{host}{path}");
+        assert_eq!(status(&read_response(&mut stream).0), expected, "{host}{path}");
     }
 }
 
 #[test]
-fn dead_hosts_take_requests_and_stay_silent() {
+fn dead_hosts_accept_requests_and_never_respond() {
     let (web, graph, port) = serve_plan(GraphPlan { hosts: 50, seeds: 50, dead: 500, ..GraphPlan::default() });
     let dead = (0..50).find(|&host| graph.kind(PageId { host, page: 0 }) == PageKind::Dead).unwrap();
     let address = graph.address_of(dead);
     let mut stream = connect((address, port).into());
     write!(stream, "GET /robots.txt HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
-    assert!(web.wait_requests(1, PATIENCE));
+    assert!(web.wait_requests(1, TIMEOUT));
     assert_eq!((web.log()[0].status, web.stats().answered), (0, 0));
     let found = graph.reachable(graph.roots(), CrawlReach::RootHosts);
     assert_eq!(found[&graph.url(PageId { host: dead, page: 0 })].status, 0);
@@ -156,7 +158,7 @@ fn slow_responses_wait_in_parallel() {
     let args = ["serve", "--hosts", "400", "--seeds", "400", "--latency-ms", "1000"];
     let mut child = spawn_child(binary, args).unwrap();
     let roots = child.ready().roots.clone();
-    let begin = Instant::now();
+    let started = Instant::now();
     let mut streams: Vec<TcpStream> = roots
         .iter()
         .map(|root| {
@@ -167,9 +169,9 @@ fn slow_responses_wait_in_parallel() {
         })
         .collect();
     for stream in &mut streams {
-        assert_eq!(status(&one(stream).0), 200);
+        assert_eq!(status(&read_response(stream).0), 200);
     }
-    let elapsed = begin.elapsed();
+    let elapsed = started.elapsed();
     assert!(elapsed >= Duration::from_millis(995) && elapsed < Duration::from_secs(100), "{elapsed:?}");
     let stats = child.stats().unwrap();
     assert_eq!((stats.requests, stats.peak_open), (400, 400));

@@ -8,8 +8,8 @@ use http::Request;
 
 type Client = h2::client::SendRequest<Bytes>;
 
-/// Runs exchanges over one plain-text connection.
-fn talk<T>(address: std::net::SocketAddr, with: impl AsyncFnOnce(&mut Client) -> T) -> T {
+/// Runs `exchange` over one connection without TLS.
+fn with_client<T>(address: std::net::SocketAddr, exchange: impl AsyncFnOnce(&mut Client) -> T) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build().unwrap();
     runtime.block_on(async {
         let socket = tokio::net::TcpStream::connect(address).await.unwrap();
@@ -18,7 +18,7 @@ fn talk<T>(address: std::net::SocketAddr, with: impl AsyncFnOnce(&mut Client) ->
         local
             .run_until(async {
                 drop(tokio::task::spawn_local(connection));
-                with(&mut client).await
+                exchange(&mut client).await
             })
             .await
     })
@@ -56,7 +56,7 @@ fn scripted_pages_are_served_on_one_connection() {
         .page("/gone", Response::status(410));
     let address = site.address();
     let web = PracticeWeb::new().site(site).start().unwrap();
-    talk(address, async |client| {
+    with_client(address, async |client| {
         let html = Some("text/html; charset=utf-8".to_owned());
         assert_eq!(get(client, "/").await.unwrap(), (200, html, b"front".to_vec()));
         assert_eq!(get(client, "/chunked").await.unwrap().2, b"0123456789".repeat(100));
@@ -64,8 +64,8 @@ fn scripted_pages_are_served_on_one_connection() {
         assert_eq!(get(client, "/slow").await.unwrap().2, b"slow");
         assert_eq!(get(client, "/hints").await.unwrap().2, b"hints");
         assert_eq!(get(client, "/gone").await.unwrap().0, 410);
-        assert!(get(client, "/cut").await.is_err(), "a cut body is a reset stream");
-        assert_eq!(get(client, "/missing").await.unwrap().0, 404, "the connection is still good");
+        assert!(get(client, "/cut").await.is_err(), "a truncated body resets the stream");
+        assert_eq!(get(client, "/missing").await.unwrap().0, 404, "the connection can still be used");
     });
     let stats = web.stats();
     assert_eq!((stats.connections, stats.requests), (1, 8));
@@ -74,7 +74,7 @@ fn scripted_pages_are_served_on_one_connection() {
 }
 
 #[test]
-fn http1_is_still_served_beside_it() {
+fn a_site_with_http2_serves_http1_too() {
     use std::io::{Read, Write};
     let site = Site::http("127.0.0.1:0").unwrap().http2().page("/", Response::html("front").close_after());
     let address = site.address();

@@ -1,4 +1,4 @@
-//! The server as a child process: ready line, statistics, families, faults.
+//! The server as a child process: ready line, statistics, families, errors.
 
 mod client;
 
@@ -16,16 +16,16 @@ fn spawn(line: &str) -> ServerProcess {
 }
 
 /// The address of a root URL, parsed and as text.
-fn target(url: &str) -> (SocketAddr, String) {
+fn address_of(url: &str) -> (SocketAddr, String) {
     let host = url.split('/').nth(2).unwrap();
     (host.parse().unwrap(), host.to_owned())
 }
 
 fn get_root(url: &str) -> (String, Vec<u8>) {
-    let (address, host) = target(url);
+    let (address, host) = address_of(url);
     let mut stream = connect(address);
     write!(stream, "GET / HTTP/1.1\r\nHost: {host}\r\n\r\n").unwrap();
-    one(&mut stream)
+    read_response(&mut stream)
 }
 
 #[test]
@@ -57,12 +57,12 @@ fn the_authority_and_the_roots_are_written() {
 }
 
 #[test]
-fn silent_hosts_list_pages_that_never_answer() {
+fn silent_hosts_list_pages_that_never_respond() {
     let mut child = spawn("serve --family silent --hosts 2 --pages 10");
     let root = child.ready().roots[1].clone();
     let (_, body) = get_root(&root);
     assert_eq!(String::from_utf8(body).unwrap().matches("href=\"/p").count(), 10);
-    let (address, host) = target(&root);
+    let (address, host) = address_of(&root);
     let mut stream = connect(address);
     write!(stream, "GET /p3 HTTP/1.1\r\nHost: {host}\r\n\r\n").unwrap();
     // The server may read the request a moment after its statistics are requested.
@@ -81,18 +81,19 @@ fn the_demo_is_served() {
 }
 
 #[test]
-fn wrong_arguments_are_named() {
-    for (args, word) in [(vec!["serve", "--hosts", "x"], "--hosts x"), (vec!["dance"], "dance"), (vec![], "serve")] {
+fn errors_name_the_wrong_argument() {
+    for (args, expected) in [(vec!["serve", "--hosts", "x"], "--hosts x"), (vec!["dance"], "dance"), (vec![], "serve")]
+    {
         let output = Command::new(BINARY).args(&args).output().unwrap();
         assert_eq!(output.status.code(), Some(2));
-        assert!(String::from_utf8(output.stderr).unwrap().contains(word), "{args:?}");
+        assert!(String::from_utf8(output.stderr).unwrap().contains(expected), "{args:?}");
     }
     let output = Command::new(BINARY).arg("--help").output().unwrap();
     assert!(output.status.success() && String::from_utf8(output.stdout).unwrap().contains("--latency-ms"));
 }
 
 #[test]
-fn it_ends_when_its_input_ends() {
+fn the_server_exits_when_its_input_ends() {
     let output = Command::new(BINARY).arg("serve").stdin(std::process::Stdio::null()).output().unwrap();
     assert!(output.status.success());
     assert_eq!(String::from_utf8(output.stdout).unwrap().lines().count(), 1);
@@ -104,14 +105,14 @@ fn the_server_survives_running_out_of_file_descriptors() {
     let shell = format!("ulimit -n 40; exec {BINARY} serve --pages 3");
     let mut child = spawn_child(Path::new("/bin/sh"), ["-c", &shell]).unwrap();
     let root = child.ready().roots[0].clone();
-    let (address, host) = target(&root);
+    let (address, host) = address_of(&root);
     let mut streams: Vec<_> = (0..60).map(|_| connect(address)).collect();
     for stream in &mut streams {
         write!(stream, "GET / HTTP/1.1\r\nHost: {host}\r\n\r\n").unwrap();
     }
     // Each client disconnects after its response, so that a waiting one can be accepted.
     for mut stream in streams {
-        assert_eq!(status(&one(&mut stream).0), 200);
+        assert_eq!(status(&read_response(&mut stream).0), 200);
     }
     let stats = child.stats().unwrap();
     assert_eq!(stats.requests, 60);
@@ -119,7 +120,7 @@ fn the_server_survives_running_out_of_file_descriptors() {
 }
 
 #[test]
-fn the_files_of_a_folder_are_pages() {
+fn the_html_files_of_a_folder_are_served() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir(dir.path().join("sub")).unwrap();
     for (file, text) in [("index.html", "<p>one"), ("sub/index.html", "<p>two"), ("style.css", "p {}")] {
@@ -127,28 +128,28 @@ fn the_files_of_a_folder_are_pages() {
     }
     let mut child = spawn(&format!("serve --family files --folder {}", dir.path().display()));
     let root = child.ready().roots[0].clone();
-    let (address, host) = target(&root);
+    let (address, host) = address_of(&root);
     let mut stream = connect(address);
-    let mut seen = Vec::new();
+    let mut results = Vec::new();
     for path in ["/", "/index.html", "/sub/", "/style.css", "/sub/index.html", "/"] {
         write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n").unwrap();
-        let (head, body) = one(&mut stream);
-        seen.push(if status(&head) == 200 { String::from_utf8(body).unwrap() } else { status(&head).to_string() });
+        let (head, body) = read_response(&mut stream);
+        results.push(if status(&head) == 200 { String::from_utf8(body).unwrap() } else { status(&head).to_string() });
     }
-    assert_eq!(seen, ["<p>one", "<p>one", "<p>two", "404", "<p>two", "<p>one"]);
+    assert_eq!(results, ["<p>one", "<p>one", "<p>two", "404", "<p>two", "<p>one"]);
     let stats = child.stats().unwrap();
     assert_eq!((stats.requests, stats.pages), (6, 4), "a page counts once, and a 404 does not count");
     assert_ne!(stats.pages_digest, "0000000000000000");
 }
 
 #[test]
-fn the_ideal_is_a_line_of_json() {
+fn the_ideal_time_is_printed_as_json() {
     let output = Command::new(BINARY).args(["ideal", "--pages", "3", "--latency-ms", "125"]).output().unwrap();
     let line = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success() && line.contains("\"ideal\":0.5"), "{line}");
 }
 
-/// The lines of `argiope-practice hostile`, field by field, and the process that serves them.
+/// Starts `argiope-practice hostile`. Returns the process and the fields of its first `count` lines.
 fn hostile(arguments: &[&str], count: usize) -> (std::process::Child, Vec<Vec<String>>) {
     use std::io::BufRead;
     use std::process::Stdio;
@@ -168,7 +169,7 @@ fn hostile(arguments: &[&str], count: usize) -> (std::process::Child, Vec<Vec<St
 fn hostile_cases_are_listed_and_served() {
     let (mut listing, listed) = hostile(&["--list", "connection"], usize::MAX);
     assert!(listing.wait().unwrap().success());
-    assert!(listed.len() >= 15 && listed.iter().all(|fields| fields.len() == 6 && fields[1] == "connection"));
+    assert!(listed.len() >= 15 && listed.iter().read_to_end(|fields| fields.len() == 6 && fields[1] == "connection"));
 
     let (mut child, served) = hostile(&["H126", "H102"], 2);
     let [h102, h126] = &served[..] else { panic!("{served:?}") };
@@ -185,18 +186,18 @@ fn hostile_cases_are_listed_and_served() {
 #[test]
 fn an_unknown_case_is_refused_and_help_is_printed() {
     let run = |arguments: &[&str]| {
-        let output = Command::new(BINARY).args(arguments).output().expect("it runs");
+        let output = Command::new(BINARY).args(arguments).output().expect("the program starts");
         let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
         (output.status.code(), text(output.stdout), text(output.stderr))
     };
     for arguments in [&["hostile", "NOPE"][..], &["hostile", "--list", "H126", "NOPE"]] {
-        let (code, out, said) = run(arguments);
-        assert_eq!((code, out.as_str()), (Some(2), ""), "{arguments:?}");
-        assert!(said.contains("no case is called NOPE; hostile --list names them"), "{said}");
+        let (code, stdout, stderr) = run(arguments);
+        assert_eq!((code, stdout.as_str()), (Some(2), ""), "{arguments:?}");
+        assert!(stderr.contains("no case is called NOPE; hostile --list names them"), "{stderr}");
     }
     for command in ["hostile", "ideal"] {
-        let (code, out, said) = run(&[command, "--help"]);
-        assert_eq!((code, said.as_str()), (Some(0), ""));
-        assert!(out.contains(&format!("argiope-practice {command}")), "{out}");
+        let (code, stdout, stderr) = run(&[command, "--help"]);
+        assert_eq!((code, stderr.as_str()), (Some(0), ""));
+        assert!(stdout.contains(&format!("argiope-practice {command}")), "{stdout}");
     }
 }

@@ -24,7 +24,7 @@ fn published() -> BTreeMap<String, Value> {
 #[test]
 fn tests_named_by_cases_exist() {
     for case in catalogue() {
-        let whole = if let CaseSetup::Elsewhere { file, test } = case.showing { Some((file, test)) } else { None };
+        let whole = if let CaseSetup::Elsewhere { file, test } = case.setup { Some((file, test)) } else { None };
         for (file, test) in whole.into_iter().chain(case.also) {
             let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").join(file);
             let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {file}: {error}", case.id));

@@ -27,7 +27,7 @@ fn render(cases: &[Case]) -> String {
     let mut text = String::from("\n| category | crawled | shown by another test | cases |\n|---|---|---|---|\n");
     let mut row = |name: &str, of: &dyn Fn(&Case) -> bool| {
         let total = cases.iter().filter(|case| of(case)).count();
-        let crawled = cases.iter().filter(|case| of(case) && matches!(case.showing, CaseSetup::Here(_))).count();
+        let crawled = cases.iter().filter(|case| of(case) && matches!(case.setup, CaseSetup::Here(_))).count();
         writeln!(text, "| {name} | {crawled} | {} | {total} |", total - crawled).expect("text");
     };
     for category in Category::ALL {
@@ -36,7 +36,7 @@ fn render(cases: &[Case]) -> String {
     row("all", &|_| true);
     text.push_str("\n**What one crawl cannot show, or not all of**\n\n");
     for case in cases {
-        if let CaseSetup::Elsewhere { file, test } = case.showing {
+        if let CaseSetup::Elsewhere { file, test } = case.setup {
             writeln!(text, "- {} ({}): `{test}` in `{file}`", case.id, case.title).expect("text");
         }
         if let Some((file, test)) = case.also {

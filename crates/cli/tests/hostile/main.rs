@@ -48,7 +48,7 @@ fn every_case_ends_as_it_must() {
             for _ in 0..AT_ONCE {
                 scope.spawn(|| {
                     while let Some((ordinal, case)) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        if let CaseSetup::Here(_) = case.showing
+                        if let CaseSetup::Here(_) = case.setup
                             && let Err(fault) = run::case(engine, *ordinal, case, &control, baseline)
                         {
                             let words = format!("{} on {engine}: {fault}\n", case.id);

@@ -92,16 +92,16 @@ pub fn case(engine: &str, ordinal: usize, case: &Case, control: &Control, baseli
     settings.extend(running.settings.iter().cloned());
     let config = write_config(folder.path(), settings);
     let (mut report, peak) = crawl(engine, &running.roots, control, &config, folder.path())?;
-    report.seen = running.seen();
-    report.names_asked = running.names_asked();
+    report.requests = running.requests();
+    report.queried_names = running.queried_names();
     report.judged.clone_from(&running.judged);
     for url in &running.judged {
         report.judge(url, case.expect)?;
     }
     for check in &running.checks {
-        (check.decide)(&report).map_err(|fault| format!("{}: {fault}", check.what))?;
+        (check.verify)(&report).map_err(|fault| format!("{}: {fault}", check.title))?;
     }
-    demand(report.exit == Some(0), format!("exit code {:?}: {}", report.exit, report.words))?;
+    demand(report.exit == Some(0), format!("exit code {:?}: {}", report.exit, report.stderr))?;
     control.complete(&report)?;
     let expensive = running.settings.iter().any(|(key, _)| *key == "timeout");
     always(&report, if expensive { LONGEST_EXPENSIVE_FETCH } else { LONGEST_FETCH })?;
@@ -117,9 +117,9 @@ fn always(report: &CaseReport, longest: Duration) -> CaseVerdict {
         let took = Duration::from_millis(page["ms"]["total"].as_u64().unwrap_or_default());
         demand(took <= longest, format!("{url} took {took:?}"))?;
     }
-    demand(!report.words.contains("panicked"), format!("a panic: {}", report.words))?;
-    let raw = report.words.chars().find(|c| c.is_control() && *c != '\n');
-    demand(raw.is_none(), format!("{raw:?} on the terminal: {:?}", report.words))
+    demand(!report.stderr.contains("panicked"), format!("a panic: {}", report.stderr))?;
+    let raw = report.stderr.chars().find(|c| c.is_control() && *c != '\n');
+    demand(raw.is_none(), format!("{raw:?} on the terminal: {:?}", report.stderr))
 }
 
 fn write_config(folder: &Path, settings: BTreeMap<&str, Value>) -> PathBuf {

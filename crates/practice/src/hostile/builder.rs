@@ -1,6 +1,6 @@
 //! Builds one case: its sites, raw servers and names, the roots of the crawl, and the checks afterwards.
 //!
-//! Invariant: a [`RunningCase`] responds from its creation until it is dropped, and then leaves nothing behind.
+//! Invariant: a [`RunningCase`] responds from its creation until it is dropped. Then all its threads have ended.
 
 use super::dns::{DnsReply, NameServer, Zone};
 use super::raw::{RawConnection, RawServer};
@@ -14,25 +14,31 @@ use serde_json::Value;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
-/// An additional check of a case: its title and the function that decides.
+/// An additional check of a case.
 pub struct Check {
-    pub what: &'static str,
-    pub decide: Box<dyn Fn(&CaseReport) -> CaseVerdict + Send + Sync>,
+    /// What must be true, for error messages.
+    pub title: &'static str,
+    pub verify: Box<dyn Fn(&CaseReport) -> CaseVerdict + Send + Sync>,
 }
 
 /// A case that is being built.
 pub struct CaseBuilder {
     ordinal: usize,
+    /// Number of addresses in use.
     addresses: u8,
     sites: Vec<Site>,
     raw: Vec<RawServer>,
     zone: Zone,
+    /// Additional authorities to trust, as PEM.
     trusted: String,
     roots: Vec<String>,
+    /// The URLs that the expectation applies to; empty for the roots.
     judged: Vec<String>,
+    /// Keys and values of the crawl's configuration file.
     settings: Vec<(&'static str, Value)>,
     checks: Vec<Check>,
-    kept: Vec<Box<dyn Send>>,
+    /// Values that live as long as the case.
+    kept_alive: Vec<Box<dyn Send>>,
 }
 
 impl CaseBuilder {
@@ -49,23 +55,23 @@ impl CaseBuilder {
             judged: Vec::new(),
             settings: Vec::new(),
             checks: Vec::new(),
-            kept: Vec::new(),
+            kept_alive: Vec::new(),
         }
     }
 
     /// The simplest case: one site whose front page sends this response. It is the root and the judged URL.
-    pub fn page(&mut self, answer: Response) -> io::Result<()> {
-        self.pages([("/", answer)])
+    pub fn page(&mut self, response: Response) -> io::Result<()> {
+        self.pages([("/", response)])
     }
 
     /// One site with these pages. All of them are roots and judged URLs.
     pub fn pages<'a>(&mut self, pages: impl IntoIterator<Item = (&'a str, Response)>) -> io::Result<()> {
         let mut site = self.site()?;
-        for (path, answer) in pages {
+        for (path, response) in pages {
             self.root(site.url(path));
-            site = site.page(path, answer);
+            site = site.page(path, response);
         }
-        self.open(site);
+        self.add_site(site);
         Ok(())
     }
 
@@ -76,7 +82,7 @@ impl CaseBuilder {
         Ipv4Addr::new(127, 100 + self.addresses, high, low)
     }
 
-    /// A new HTTP site on its own address. Return it with [`CaseBuilder::open`] when it is complete.
+    /// A new HTTP site on its own address. When it is complete, add it with [`CaseBuilder::add_site`].
     pub fn site(&mut self) -> io::Result<Site> {
         Site::http(&format!("{}:0", self.address()))
     }
@@ -87,11 +93,11 @@ impl CaseBuilder {
     }
 
     /// Adds a site to the case.
-    pub fn open(&mut self, site: Site) {
+    pub fn add_site(&mut self, site: Site) {
         self.sites.push(site);
     }
 
-    /// A raw server on its own address.
+    /// Starts a raw server on its own address. `behaviour` runs for every connection.
     pub fn raw(
         &mut self,
         behaviour: impl Fn(&mut RawConnection) -> io::Result<()> + Send + Sync + 'static,
@@ -108,8 +114,8 @@ impl CaseBuilder {
         self.trusted.push_str(&pem);
     }
 
-    /// A raw server that responds with 404 for robots.txt. Its front page is the root. `behaviour` gets every other
-    /// path that is requested, and the connection ends when it returns.
+    /// Starts a raw server that sends a 404 for robots.txt. Its front page is the root. Any other request calls
+    /// `behaviour` with the path; when that returns, the connection ends.
     pub fn raw_page(
         &mut self,
         behaviour: impl Fn(&mut RawConnection, &str) -> io::Result<()> + Send + Sync + 'static,
@@ -127,17 +133,17 @@ impl CaseBuilder {
         Ok(())
     }
 
-    /// The case costs CPU time, which may exceed the usual timeout on a busy machine.
+    /// Raises the timeout, for a case that needs more CPU time than the usual timeout allows on a busy machine.
     pub fn raise_timeout(&mut self) {
         self.set("timeout", "60s");
     }
 
     /// Keeps a value alive as long as the case.
-    pub fn keep(&mut self, thing: impl Send + 'static) {
-        self.kept.push(Box::new(thing));
+    pub fn keep(&mut self, value: impl Send + 'static) {
+        self.kept_alive.push(Box::new(value));
     }
 
-    /// Sets what the name server replies for a name. The first name starts the name server.
+    /// Sets the reply of the name server for a name. A case without names has no name server.
     pub fn name(&mut self, name: &str, reply: DnsReply) {
         self.zone.name(name, reply);
     }
@@ -147,37 +153,37 @@ impl CaseBuilder {
         self.roots.push(url.into());
     }
 
-    /// The expectation applies to this URL instead of the roots.
+    /// Applies the expectation to this URL instead of the roots.
     pub fn judge(&mut self, url: impl Into<String>) {
         self.judged.push(url.into());
     }
 
-    /// A setting of the crawl: a key of the configuration file and its value as JSON.
+    /// Adds a setting of the crawl: a key of the configuration file and its value as JSON.
     pub fn set(&mut self, key: &'static str, value: impl Into<Value>) {
         self.settings.push((key, value.into()));
     }
 
     /// Adds a check.
-    pub fn check(&mut self, what: &'static str, decide: impl Fn(&CaseReport) -> CaseVerdict + Send + Sync + 'static) {
-        self.checks.push(Check { what, decide: Box::new(decide) });
+    pub fn check(&mut self, title: &'static str, verify: impl Fn(&CaseReport) -> CaseVerdict + Send + Sync + 'static) {
+        self.checks.push(Check { title, verify: Box::new(verify) });
     }
 
     /// Starts all servers.
     pub fn start(self) -> io::Result<RunningCase> {
         let web = self.sites.into_iter().fold(PracticeWeb::new().keep_headers(), PracticeWeb::site).start()?;
-        let names = if self.zone.is_empty() { None } else { Some(NameServer::start(self.zone)?) };
+        let name_server = if self.zone.is_empty() { None } else { Some(NameServer::start(self.zone)?) };
         let judged = if self.judged.is_empty() { self.roots.clone() } else { self.judged };
         let trusted = web.ca_pem() + &self.trusted;
         Ok(RunningCase {
             web,
             trusted,
             raw: self.raw,
-            names,
+            name_server,
             roots: self.roots,
             judged,
             settings: self.settings,
             checks: self.checks,
-            _kept: self.kept,
+            _kept_alive: self.kept_alive,
         })
     }
 }
@@ -186,24 +192,24 @@ impl CaseBuilder {
 pub struct RunningCase {
     web: RunningWeb,
     raw: Vec<RawServer>,
-    names: Option<NameServer>,
+    name_server: Option<NameServer>,
     trusted: String,
     pub roots: Vec<String>,
     pub judged: Vec<String>,
     pub settings: Vec<(&'static str, Value)>,
     pub checks: Vec<Check>,
-    _kept: Vec<Box<dyn Send>>,
+    _kept_alive: Vec<Box<dyn Send>>,
 }
 
 impl RunningCase {
     /// The address of the name server, if the case has one.
     pub fn dns(&self) -> Option<SocketAddr> {
-        self.names.as_ref().map(NameServer::address)
+        self.name_server.as_ref().map(NameServer::address)
     }
 
     /// The names that were looked up.
-    pub fn names_asked(&self) -> Vec<String> {
-        self.names.as_ref().map(NameServer::asked).unwrap_or_default()
+    pub fn queried_names(&self) -> Vec<String> {
+        self.name_server.as_ref().map(NameServer::queried_names).unwrap_or_default()
     }
 
     /// The authorities to trust, as PEM.
@@ -212,7 +218,7 @@ impl RunningCase {
     }
 
     /// Every request so far: those of the sites, then those of the raw servers.
-    pub fn seen(&self) -> Vec<SeenRequest> {
-        self.web.log().into_iter().chain(self.raw.iter().flat_map(RawServer::seen)).collect()
+    pub fn requests(&self) -> Vec<SeenRequest> {
+        self.web.log().into_iter().chain(self.raw.iter().flat_map(RawServer::requests)).collect()
     }
 }

@@ -1,4 +1,4 @@
-//! Connections that end, stall, drip or send wrong data before, within and after a response.
+//! Connections that end, stall, are slow or send wrong data before, within and after a response.
 
 use super::{Case, Expect, demand};
 use crate::response::{Response, ResponseEnd};
@@ -19,28 +19,39 @@ fn half_a_page(ending: ResponseEnd) -> Response {
     Response::filled("<title>half</title>", 10_000).truncate_at(5_000).ending(ending)
 }
 
+/// Connections that end too early, or too late.
 fn endings() -> Vec<Case> {
     vec![
         Case::new("CON02", "a SYN without a reply", Expect::error("connect_timeout"), |case| {
-            // Without a backlog and without accepting, the first connections fill the queue, and the system drops the rest.
+            // The server has no backlog and never accepts. A few connections fill the queue, and the system drops the SYN of
+            // any other.
             let listener = std::net::TcpListener::bind((case.address(), 0))?;
             rustix::net::listen(&listener, 0)?;
             let address = listener.local_addr()?;
-            let mut waiting = Vec::new();
+            let mut queued = Vec::new();
             while let Ok(stream) = TcpStream::connect_timeout(&address, Duration::from_millis(100)) {
-                waiting.push(stream);
+                queued.push(stream);
             }
-            case.keep((listener, waiting));
+            case.keep((listener, queued));
             case.set("robots", "ignore");
             case.root(format!("http://{address}/"));
             Ok(())
         }),
         Case::new("CON03", "accept then close", Expect::error("empty_reply"), |case| {
-            case.check("asked again in silence only after a connection that was used before", |report| {
-                let used: Vec<u64> = report.seen.iter().filter(|s| s.path != "/").map(|s| s.connection).collect();
-                let (again, fresh): (Vec<_>, Vec<_>) =
-                    report.seen.iter().filter(|s| s.path == "/").partition(|s| used.contains(&s.connection));
-                demand(again.len() <= 1 && fresh.len() <= 2, format!("{} and {} times", again.len(), fresh.len()))
+            case.check("at most one silent retry, and only on a reused connection", |report| {
+                let used: Vec<u64> = report
+                    .requests
+                    .iter()
+                    .filter(|request| request.path != "/")
+                    .map(|request| request.connection)
+                    .collect();
+                let (on_reused, on_new): (Vec<_>, Vec<_>) = report
+                    .requests
+                    .iter()
+                    .filter(|request| request.path == "/")
+                    .partition(|request| used.contains(&request.connection));
+                let (on_reused, on_new) = (on_reused.len(), on_new.len());
+                demand(on_reused <= 1 && on_new <= 2, format!("{on_reused} on reused, {on_new} on new connections"))
             });
             case.page(Response::close())
         }),
@@ -54,21 +65,21 @@ fn endings() -> Vec<Case> {
             case.page(Response::hang())
         }),
         Case::new("CON10", "reset within the body", Expect::truncated("disconnect", "reset"), |case| {
-            // A reset discards what the client has not read yet, so give it time to read.
+            // A reset discards data that the client has not read yet, so wait for the client to read.
             case.raw_page(|conn, _| {
                 conn.send("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 10000\r\n\r\n")?;
                 conn.send(vec![b'x'; 5_000])?;
                 conn.pause(SECOND / 2)?;
                 conn.reset()
             })?;
-            case.check("what came is kept, and it is asked for again", |report| {
+            case.check("the received part is kept, and the page is requested again", |report| {
                 let record = report.first_judged();
                 demand(record["bytes_body"] == 5_000 && record["tries"] == 2, record.to_string())
             });
             Ok(())
         }),
-        Case::new("CON11", "an end within the body", Expect::truncated("disconnect", "reset"), |case| {
-            case.check("what came is kept, and it is asked for again", |report| {
+        Case::new("CON11", "close within the body", Expect::truncated("disconnect", "reset"), |case| {
+            case.check("the received part is kept, and the page is requested again", |report| {
                 let record = report.first_judged();
                 demand(record["bytes_body"] == 5_000 && record["tries"] == 2, record.to_string())
             });
@@ -83,32 +94,35 @@ fn endings() -> Vec<Case> {
         }),
         Case::new("CON14", "a second response that was not requested", Expect::Ok, |case| {
             let body = "<title>hello</title><a href=/next>next</a>";
-            let poison = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 19\r\n\r\n<title>evil</title>";
-            let wire = format!(
-                "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}\r\n\r\n{body}{poison}",
+            let unrequested =
+                "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 19\r\n\r\n<title>evil</title>";
+            let both = format!(
+                "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}\r\n\r\n{body}{unrequested}",
                 body.len()
             );
-            let site = case.site()?.page("/", Response::raw(wire).ending(ResponseEnd::KeepAlive));
+            let site = case.site()?.page("/", Response::raw(both).ending(ResponseEnd::KeepAlive));
             let site = site.page("/next", Response::html("<title>next</title>"));
             case.root(site.url("/"));
             case.judge(site.url("/"));
             case.judge(site.url("/next"));
-            case.open(site);
-            case.check("no answer is taken for that to another request", |report| {
+            case.add_site(site);
+            case.check("no response is taken for that of another request", |report| {
                 let titles: Vec<_> = report.judged_records().map(|record| record["title"].as_str()).collect();
                 demand(titles == [Some("hello"), Some("next")], format!("{titles:?}"))
             });
             case.check("the connection is not used again", |report| {
-                let poisoned = report.seen.iter().find(|seen| seen.path == "/").map(|seen| seen.connection);
-                let next = report.seen.iter().find(|seen| seen.path == "/next").map(|seen| seen.connection);
-                demand(poisoned != next, format!("both on connection {next:?}"))
+                let first =
+                    report.requests.iter().find(|request| request.path == "/").map(|request| request.connection);
+                let next =
+                    report.requests.iter().find(|request| request.path == "/next").map(|request| request.connection);
+                demand(first != next, format!("both on connection {next:?}"))
             });
             Ok(())
         }),
         Case::new("CON17", "half-close before the request is read", Expect::error("empty_reply"), |case| {
             let address = case.raw(|conn| {
-                conn.shut()?;
-                conn.wait_for_the_end()
+                conn.close_sending()?;
+                conn.wait_until_closed()
             })?;
             case.set("robots", "ignore");
             case.root(format!("http://{address}/"));
@@ -117,6 +131,7 @@ fn endings() -> Vec<Case> {
     ]
 }
 
+/// Responses that arrive slowly or stop.
 fn drips() -> Vec<Case> {
     vec![
         Case::new("CON06", "a status line that drips", Expect::error("timeout_first_byte"), |case| {
@@ -132,7 +147,7 @@ fn drips() -> Vec<Case> {
             })
         }),
         Case::new("CON09", "a body that stalls", Expect::truncated("time", "timeout_idle"), |case| {
-            case.check("what came is kept", |report| {
+            case.check("the received part is kept", |report| {
                 let record = report.first_judged();
                 demand(record["bytes_body"] == 5_000, record.to_string())
             });
@@ -141,6 +156,7 @@ fn drips() -> Vec<Case> {
     ]
 }
 
+/// Interim responses.
 fn interims() -> Vec<Case> {
     vec![
         Case::new("CON19", "a storm of 100 Continue", Expect::error("protocol"), |case| {
@@ -154,14 +170,14 @@ fn interims() -> Vec<Case> {
         Case::new("CON20", "early hints", Expect::Ok, |case| {
             let hints = [("Link", "</early>; rel=next"), ("X-Early", "1")];
             case.set("with", vec!["headers"]);
-            case.check("the fields of an interim answer are not those of the answer", |report| {
+            case.check("header fields of an interim response are ignored", |report| {
                 let headers = report.first_judged()["headers"].to_string().to_ascii_lowercase();
                 demand(headers.contains("x-late") && !headers.contains("x-early"), headers)?;
-                demand(report.asked("/early") == 0, "a link of an interim answer was followed")
+                demand(report.request_count("/early") == 0, "a link of an interim response was followed")
             });
             case.page(Response::html("page").interim(103, &hints).header("X-Late", "1"))
         }),
-        Case::new("CON21", "another protocol, unasked", Expect::error("protocol"), |case| {
+        Case::new("CON21", "101 Switching Protocols without a request for it", Expect::error("protocol"), |case| {
             let head = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n";
             case.page(Response::raw([head.as_bytes(), &[0x81, 0x05, 0xff, 0x00, 0x1b]].concat()))
         }),

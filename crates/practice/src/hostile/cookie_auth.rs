@@ -1,6 +1,6 @@
 //! Cookies and credentials that must not reach other hosts.
 //!
-//! Every host also sets `own=1`: the next request shows whether cookies are kept, and which.
+//! The hosts also set the valid cookie `own=1`, so that the next request shows which cookies are kept.
 
 use super::{Case, CaseBuilder, CaseReport, CaseVerdict, DnsReply, Expect, demand};
 use crate::response::Response;
@@ -17,25 +17,30 @@ pub(super) fn cases() -> Vec<Case> {
             case.name("b.test", DnsReply::address(to.address().ip()));
             case.root(from.url_as("a.test", "/"));
             case.judge(target.as_str());
-            case.open(from.page("/", Response::redirect(&target, 302).header("Set-Cookie", "own=1; Domain=a.test")));
-            case.open(to.page("/", Response::html("b")));
+            case.add_site(
+                from.page("/", Response::redirect(&target, 302).header("Set-Cookie", "own=1; Domain=a.test")),
+            );
+            case.add_site(to.page("/", Response::html("b")));
             case.set("user", "me:secret");
             case.set("header", vec!["X-Key: secret"]);
-            wide_open(case);
-            case.check("only the first host is told", |report| {
-                let told = |host: &str, name: &str| {
-                    let of_host = report.seen.iter().filter(|seen| seen.host == host);
-                    of_host.flat_map(|seen| &seen.headers).any(|(known, _)| known.eq_ignore_ascii_case(name))
+            allow_any_host(case);
+            case.check("only the first host receives them", |report| {
+                let received = |host: &str, name: &str| {
+                    let of_host = report.requests.iter().filter(|request| request.host == host);
+                    of_host.flat_map(|request| &request.headers).any(|(known, _)| known.eq_ignore_ascii_case(name))
                 };
-                demand(told("a.test", "authorization") && told("a.test", "x-key"), "it is not told at all")?;
+                demand(
+                    received("a.test", "authorization") && received("a.test", "x-key"),
+                    "the first host does not receive them",
+                )?;
                 let secrets = ["authorization", "cookie", "proxy-authorization", "x-key", "referer"];
-                let leak = secrets.into_iter().find(|name| told("b.test", name));
-                demand(leak.is_none(), format!("the second host is told {leak:?}"))
+                let leak = secrets.into_iter().find(|name| received("b.test", name));
+                demand(leak.is_none(), format!("the second host receives {leak:?}"))
             });
             Ok(())
         }),
         Case::new("SEC06", "a public suffix in mixed case", Expect::Ok, |case| {
-            set(case, "evil.co.uk", &["a=1; Domain=Co.UK"], &["victim.co.uk"])?;
+            cookie_case(case, "evil.co.uk", &["a=1; Domain=Co.UK"], &["victim.co.uk"])?;
             case.check("the cookie is sent to no other host", |report| {
                 expect_cookie(report, "evil.co.uk", Some("own=1"))?;
                 expect_cookie(report, "victim.co.uk", None)
@@ -43,7 +48,7 @@ pub(super) fn cases() -> Vec<Case> {
             Ok(())
         }),
         Case::new("SEC07", "a cookie domain with a trailing dot", Expect::Ok, |case| {
-            set(case, "evil.co.uk.", &["a=1; Domain=co.uk."], &["victim.co.uk", "victim.co.uk."])?;
+            cookie_case(case, "evil.co.uk.", &["a=1; Domain=co.uk."], &["victim.co.uk", "victim.co.uk."])?;
             case.check("the cookie is sent to no other host", |report| {
                 expect_cookie(report, "evil.co.uk.", Some("own=1"))?;
                 expect_cookie(report, "victim.co.uk", None)?;
@@ -54,14 +59,14 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("SEC08", "a cookie for the end of an IP address", Expect::Ok, |case| {
             let host = case.address().to_string();
             let (_, end) = host.split_once('.').unwrap_or_default();
-            set(case, &host, &[&format!("a=1; Domain={end}"), &format!("b=1; Domain=.{end}")], &[])?;
+            cookie_case(case, &host, &[&format!("a=1; Domain={end}"), &format!("b=1; Domain=.{end}")], &[])?;
             case.check("the cookie is sent to no other host", move |report| {
                 expect_cookie(report, &host, Some("own=1"))
             });
             Ok(())
         }),
         Case::new("SEC09", "a cookie domain that is the tail of another name", Expect::Ok, |case| {
-            set(case, "notexample.test", &["a=1; Domain=example.test"], &["example.test", "www.example.test"])?;
+            cookie_case(case, "notexample.test", &["a=1; Domain=example.test"], &["example.test", "www.example.test"])?;
             case.check("the cookie is sent to no other host", |report| {
                 expect_cookie(report, "notexample.test", Some("own=1"))?;
                 expect_cookie(report, "example.test", None)?;
@@ -71,24 +76,24 @@ pub(super) fn cases() -> Vec<Case> {
         }),
         Case::new("SEC10", "secure cookies over http, invalid cookie prefixes", Expect::Ok, |case| {
             let lines = ["a=1; Secure", "__Host-b=1", "__Host-c=1; Secure; Path=/", "__Secure-d=1", "=__Host-e=1"];
-            set(case, "a.test", &lines, &[])?;
+            cookie_case(case, "a.test", &lines, &[])?;
             case.check("none of them is kept", |report| expect_cookie(report, "a.test", Some("own=1")));
             Ok(())
         }),
         Case::new("SEC11", "ten thousand cookies at once", Expect::Ok, |case| {
             let lines: Vec<String> = (0..10_000).map(|n| format!("n{n:05}=1")).collect();
-            set(case, "a.test", &lines.iter().map(String::as_str).collect::<Vec<_>>(), &[])?;
+            cookie_case(case, "a.test", &lines.iter().map(String::as_str).collect::<Vec<_>>(), &[])?;
             // Set-Cookie lines do not count as header fields; they have their own limit of 50.
             case.set("max-head", "512K");
             case.check("few are kept", |report| {
-                let header = cookie_sent(report, "a.test").ok_or("the page was not asked for")?.unwrap_or_default();
+                let header = cookie_sent(report, "a.test").ok_or("the page was not requested")?.unwrap_or_default();
                 let (count, length) = (header.split("; ").count(), header.len());
                 demand((2..=50).contains(&count) && length < 8_192, format!("{count} cookies, {length} bytes"))
             });
             Ok(())
         }),
         Case::new("SEC12", "a cookie of 1 MiB", Expect::Ok, |case| {
-            set(case, "a.test", &[&format!("a={}", "x".repeat(1 << 20))], &[])?;
+            cookie_case(case, "a.test", &[&format!("a={}", "x".repeat(1 << 20))], &[])?;
             // The usual limit rejects the whole response.
             case.set("max-head", "2M");
             case.check("it is dropped", |report| expect_cookie(report, "a.test", Some("own=1")));
@@ -101,8 +106,8 @@ pub(super) fn cases() -> Vec<Case> {
                 "c=1; Max-Age=-99999999999999999999",
                 "d=1; Expires=Fri, 31 Dec 99999999999999999999 23:59:59 GMT", // not a date
             ];
-            set(case, "a.test", &lines, &[])?;
-            case.check("it is a long time, or over", |report| {
+            cookie_case(case, "a.test", &lines, &[])?;
+            case.check("the cookie is kept for long, or has expired", |report| {
                 expect_cookie(report, "a.test", Some("own=1; a=1; b=1; d=1"))
             });
             Ok(())
@@ -117,38 +122,39 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
-/// All hosts of these cases have loopback addresses.
-fn wide_open(case: &mut CaseBuilder) {
+/// Lets the crawl follow links to all hosts of the case, which have loopback addresses.
+fn allow_any_host(case: &mut CaseBuilder) {
     case.set("scope", "any");
     case.set("allow-private", true);
 }
 
-/// One address with several names: the first one sets cookies and links to a page on all of them.
-fn set(case: &mut CaseBuilder, first: &str, lines: &[&str], others: &[&str]) -> io::Result<()> {
+/// One address with several names. The front page of the first name sets these cookies and links to `/next` on every name.
+fn cookie_case(case: &mut CaseBuilder, first: &str, cookies: &[&str], others: &[&str]) -> io::Result<()> {
     let site = match first.parse::<Ipv4Addr>() {
         Ok(address) => Site::http(&format!("{address}:0"))?,
         Err(_) => case.site()?,
     };
     let hosts: Vec<&str> = std::iter::once(first).chain(others.iter().copied()).collect();
     let links = Response::links(hosts.iter().map(|host| site.url_as(host, "/next"))).header("Set-Cookie", "own=1");
-    let front = lines.iter().fold(links, |answer, line| answer.header("Set-Cookie", *line));
+    let front = cookies.iter().fold(links, |page, cookie| page.header("Set-Cookie", *cookie));
     for host in hosts {
         case.name(host.trim_end_matches('.'), DnsReply::address(site.address().ip()));
     }
     case.root(site.url_as(first, "/"));
-    case.open(site.page("/", front).page("/next", Response::html("next")));
-    wide_open(case);
+    case.add_site(site.page("/", front).page("/next", Response::html("next")));
+    allow_any_host(case);
     Ok(())
 }
 
-/// The `Cookie` header of the request for the next page on this host; `None` if there was no such request.
+/// The `Cookie` header, if any, of the request for `/next` on this host; `None` if there was no such request.
 fn cookie_sent(report: &CaseReport, host: &str) -> Option<Option<String>> {
-    let seen = report.seen.iter().find(|seen| seen.host == host && seen.path == "/next")?;
-    let cookie = seen.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("cookie"));
+    let request = report.requests.iter().find(|request| request.host == host && request.path == "/next")?;
+    let cookie = request.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("cookie"));
     Some(cookie.map(|(_, value)| value.clone()))
 }
 
+/// Checks the `Cookie` header of the request for `/next` on this host.
 fn expect_cookie(report: &CaseReport, host: &str, expected: Option<&str>) -> CaseVerdict {
-    let sent = cookie_sent(report, host).ok_or_else(|| format!("{host} was not asked for its page"))?;
+    let sent = cookie_sent(report, host).ok_or_else(|| format!("{host} got no request for /next"))?;
     demand(sent.as_deref() == expected, format!("{host} received {sent:?}"))
 }

@@ -57,31 +57,38 @@ impl Zone {
         if let Some((name, reply)) = self.names.get_key_value(name) {
             return Some((name, reply));
         }
-        let above = name.match_indices('.').map(|(at, _)| format!("*{}", &name[at..]));
-        above.into_iter().find_map(|name| self.names.get_key_value(&name)).map(|(name, reply)| (name.as_str(), reply))
+        let wildcards = name.match_indices('.').map(|(at, _)| format!("*{}", &name[at..]));
+        wildcards
+            .into_iter()
+            .find_map(|name| self.names.get_key_value(&name))
+            .map(|(name, reply)| (name.as_str(), reply))
     }
 }
 
 /// A zone that is being served.
 pub struct NameServer {
     address: SocketAddr,
-    shared: Arc<WebState>,
+    shared: Arc<NameServerState>,
     threads: Vec<JoinHandle<()>>,
 }
 
-struct WebState {
+struct NameServerState {
     zone: Zone,
-    /// For each name, the number of queries that [`DnsReply::InTurn`] has answered.
+    /// For each name, the number of replies from [`DnsReply::InTurn`].
     turns: HashMap<String, AtomicUsize>,
-    asked: Mutex<Vec<String>>,
+    queried: Mutex<Vec<String>>,
     stop: AtomicBool,
 }
 
 /// Maximum bytes of a reply over UDP.
-const UDP_LIMIT: usize = 1232;
+const MAX_UDP_REPLY: usize = 1232;
+// Types of DNS records.
 const A: u16 = 1;
 const CNAME: u16 = 5;
 const AAAA: u16 = 28;
+// Response codes.
+const SERVFAIL: u8 = 2;
+const NXDOMAIN: u8 = 3;
 
 impl NameServer {
     /// Serves the zone on a free port of 127.0.0.1, over UDP and TCP.
@@ -89,12 +96,12 @@ impl NameServer {
         let turns = zone.names.keys().map(|name| (name.clone(), AtomicUsize::new(0))).collect();
         let (udp, tcp) = bind()?;
         let address = udp.local_addr()?;
-        let shared = Arc::new(WebState { zone, turns, asked: Mutex::default(), stop: AtomicBool::new(false) });
+        let shared = Arc::new(NameServerState { zone, turns, queried: Mutex::default(), stop: AtomicBool::new(false) });
         let mut server = NameServer { address, shared, threads: Vec::new() };
         let (for_udp, for_tcp) = (Arc::clone(&server.shared), Arc::clone(&server.shared));
-        let named = || std::thread::Builder::new().name("name server".to_owned());
-        server.threads.push(named().spawn(move || serve_udp(&udp, &for_udp))?);
-        server.threads.push(named().spawn(move || serve_tcp(&tcp, &for_tcp))?);
+        let builder = || std::thread::Builder::new().name("name server".to_owned());
+        server.threads.push(builder().spawn(move || serve_udp(&udp, &for_udp))?);
+        server.threads.push(builder().spawn(move || serve_tcp(&tcp, &for_tcp))?);
         Ok(server)
     }
 
@@ -103,15 +110,15 @@ impl NameServer {
     }
 
     /// Every name queried so far, once per query, in lower case.
-    pub fn asked(&self) -> Vec<String> {
-        self.shared.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn queried_names(&self) -> Vec<String> {
+        self.shared.queried.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
 impl Drop for NameServer {
     fn drop(&mut self) {
         self.shared.stop.store(true, SeqCst);
-        // One packet and one connection wake the threads, which then see the stop flag.
+        // One packet and one connection wake the threads, which then read the stop flag.
         if let Ok(socket) = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)) {
             let _ = socket.send_to(&[0], self.address);
         }
@@ -122,32 +129,32 @@ impl Drop for NameServer {
     }
 }
 
-/// Binds UDP and TCP to the same port: a free UDP port may be taken for TCP, so several are tried.
+/// Binds UDP and TCP to the same port. A port that is free for UDP may be in use for TCP, so several are tried.
 fn bind() -> io::Result<(UdpSocket, TcpListener)> {
-    let mut refused = None;
+    let mut last_error = None;
     for _ in 0..16 {
         let udp = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
         match TcpListener::bind(udp.local_addr()?) {
             Ok(tcp) => return Ok((udp, tcp)),
-            Err(error) => refused = Some(error),
+            Err(error) => last_error = Some(error),
         }
     }
-    Err(refused.unwrap_or_else(|| io::Error::other("no port is free")))
+    Err(last_error.unwrap_or_else(|| io::Error::other("no port is free")))
 }
 
-fn serve_udp(socket: &UdpSocket, shared: &WebState) {
+fn serve_udp(socket: &UdpSocket, shared: &NameServerState) {
     let mut packet = [0; 4096];
     while let Ok((n, peer)) = socket.recv_from(&mut packet) {
         if shared.stop.load(SeqCst) {
             return;
         }
-        if let Some(answer) = shared.answer(&packet[..n], UDP_LIMIT) {
-            let _ = socket.send_to(&answer, peer);
+        if let Some(reply) = shared.reply_to(&packet[..n], MAX_UDP_REPLY) {
+            let _ = socket.send_to(&reply, peer);
         }
     }
 }
 
-fn serve_tcp(listener: &TcpListener, shared: &WebState) {
+fn serve_tcp(listener: &TcpListener, shared: &NameServerState) {
     while let Ok((mut stream, _)) = listener.accept() {
         if shared.stop.load(SeqCst) {
             return;
@@ -161,41 +168,41 @@ fn serve_tcp(listener: &TcpListener, shared: &WebState) {
             if stream.read_exact(&mut packet).is_err() {
                 break;
             }
-            let Some(answer) = shared.answer(&packet, usize::from(u16::MAX)) else { break };
-            let length = u16::try_from(answer.len()).unwrap_or(u16::MAX).to_be_bytes();
-            if stream.write_all(&[&length[..], &answer].concat()).is_err() {
+            let Some(reply) = shared.reply_to(&packet, usize::from(u16::MAX)) else { break };
+            let length = u16::try_from(reply.len()).unwrap_or(u16::MAX).to_be_bytes();
+            if stream.write_all(&[&length[..], &reply].concat()).is_err() {
                 break;
             }
         }
     }
 }
 
-impl WebState {
+impl NameServerState {
     /// The reply to a packet, truncated at `limit`; `None` for no reply.
-    fn answer(&self, packet: &[u8], limit: usize) -> Option<Vec<u8>> {
+    fn reply_to(&self, packet: &[u8], limit: usize) -> Option<Vec<u8>> {
         let question = Question::parse(packet)?;
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(question.name.clone());
-        let mut answer = Message::to(packet, &question);
+        self.queried.lock().unwrap_or_else(PoisonError::into_inner).push(question.name.clone());
+        let mut reply = Message::reply_to(packet, &question);
         match self.zone.find(&question.name) {
-            None | Some((_, DnsReply::NoSuchName)) => answer.code(3),
-            Some((_, DnsReply::Failure)) => answer.code(2),
+            None | Some((_, DnsReply::NoSuchName)) => reply.code(NXDOMAIN),
+            Some((_, DnsReply::Failure)) => reply.code(SERVFAIL),
             Some((_, DnsReply::Silence)) => return None,
             Some((_, DnsReply::Packet(make))) => return Some(make(packet)),
-            Some((_, DnsReply::Alias(name))) => answer.record(CNAME, 60, &labels(name)),
+            Some((_, DnsReply::Alias(name))) => reply.record(CNAME, 60, &labels(name)),
             Some((_, DnsReply::Addresses(addresses))) => {
                 for address in addresses {
-                    answer.address(question.kind, 60, *address);
+                    reply.address(question.kind, 60, *address);
                 }
             }
             Some((key, DnsReply::InTurn(addresses))) if question.kind == A => {
                 let turn = self.turns.get(key).map_or(0, |turn| turn.fetch_add(1, SeqCst));
                 if let Some(address) = addresses.get(turn).or(addresses.last()) {
-                    answer.address(question.kind, 0, *address);
+                    reply.address(question.kind, 0, *address);
                 }
             }
             Some((_, DnsReply::InTurn(_))) => {}
         }
-        Some(answer.cut(limit, question.end))
+        Some(reply.truncate_to(limit, question.end))
     }
 }
 
@@ -209,6 +216,7 @@ struct Question {
 
 impl Question {
     fn parse(packet: &[u8]) -> Option<Question> {
+        // The header has twelve bytes.
         let mut at = 12;
         let mut name = String::new();
         loop {
@@ -234,7 +242,7 @@ struct Message {
 }
 
 impl Message {
-    fn to(packet: &[u8], question: &Question) -> Message {
+    fn reply_to(packet: &[u8], question: &Question) -> Message {
         let mut bytes = packet.get(..question.end).unwrap_or(packet).to_vec();
         // An authoritative reply with recursion available, one question, no records yet.
         bytes[2..12].copy_from_slice(&[0x85, 0x80, 0, 1, 0, 0, 0, 0, 0, 0]);
@@ -245,16 +253,17 @@ impl Message {
         self.bytes[3] |= code;
     }
 
-    fn address(&mut self, asked: u16, seconds: u32, address: IpAddr) {
+    fn address(&mut self, query_kind: u16, seconds: u32, address: IpAddr) {
         match address {
-            IpAddr::V4(v4) if asked == A => self.record(A, seconds, &v4.octets()),
-            IpAddr::V6(v6) if asked == AAAA => self.record(AAAA, seconds, &v6.octets()),
+            IpAddr::V4(v4) if query_kind == A => self.record(A, seconds, &v4.octets()),
+            IpAddr::V6(v6) if query_kind == AAAA => self.record(AAAA, seconds, &v6.octets()),
             _ => {}
         }
     }
 
-    /// Adds a record for the name of the question.
+    /// Adds a record for the name of the question, with this TTL.
     fn record(&mut self, kind: u16, seconds: u32, data: &[u8]) {
+        // A pointer to the name in the question.
         self.bytes.extend_from_slice(&[0xc0, 12]);
         self.bytes.extend_from_slice(&kind.to_be_bytes());
         self.bytes.extend_from_slice(&[0, 1]);
@@ -265,10 +274,11 @@ impl Message {
         self.bytes[6..8].copy_from_slice(&count.to_be_bytes());
     }
 
-    /// If a record does not fit, all are dropped and the client is told to use TCP.
-    fn cut(mut self, limit: usize, question_end: usize) -> Vec<u8> {
+    /// If a record does not fit, drops all and sets the flag that makes the client retry over TCP.
+    fn truncate_to(mut self, limit: usize, question_end: usize) -> Vec<u8> {
         if self.bytes.len() > limit {
             self.bytes.truncate(question_end);
+            // TC, truncated.
             self.bytes[2] |= 2;
             self.bytes[6..8].copy_from_slice(&[0, 0]);
         }

@@ -1,7 +1,7 @@
 //! The hostile web: what servers, name servers and certificates can do to a crawler, one [`Case`] per behaviour.
 //!
 //! Case names follow a catalogue: CON02, H110, RED04, .... A case describes the behaviour of the server and the expected
-//! result, in terms of Argiope's records; it does not use the crawler's types, so that `argiope-practice hostile` can serve
+//! result, in terms of Argiope's records. It does not use the crawler's types, so that `argiope-practice hostile` can serve
 //! all cases to any crawler.
 //!
 //! # Adding a case
@@ -13,22 +13,22 @@
 //! // One site whose front page sends this response. It is the root and the judged URL.
 //! Case::new("CON05", "accept and silence", Expect::error("timeout_first_byte"), |case| case.page(Response::hang())),
 //!
-//! // Several pages; the judged URL is not the root; a setting; an additional check.
+//! // Several pages. The expectation applies to the judged URL, which is not the root. A setting, and an additional check.
 //! Case::new("RED17", "redirect into a disallowed path", Expect::Skip, |case| {
 //!     let site = case.site()?.robots("User-agent: *\nDisallow: /private\n").redirect("/", "/private", 302);
 //!     case.root(site.url("/"));
 //!     case.judge(site.url("/private"));
-//!     case.open(site);
+//!     case.add_site(site);
 //!     case.set("max-redirects", 5);
-//!     case.check("the private page is never asked for", |report| {
-//!         demand(report.asked("/private") == 0, "it was asked for")
+//!     case.check("the private page is never requested", |report| {
+//!         demand(report.request_count("/private") == 0, "it was requested")
 //!     });
 //!     Ok(())
 //! }),
 //!
 //! // Raw bytes: the function runs in its own thread for every connection.
 //! Case::new("CON17", "half-close before the request is read", Expect::error("empty_reply"), |case| {
-//!     let address = case.raw(|conn| { conn.shut()?; conn.request().map(|_| ()) })?;
+//!     let address = case.raw(|conn| { conn.close_sending()?; conn.request().map(|_| ()) })?;
 //!     case.set("robots", "ignore");
 //!     case.root(format!("http://{address}/"));
 //!     Ok(())
@@ -41,16 +41,18 @@
 //!     Ok(())
 //! }),
 //!
-//! // A behaviour that a crawl cannot show: name the test that does. That test must exist.
+//! // A behaviour that a crawl cannot test: name the test that does. That test must exist.
 //! Case::elsewhere("ROB24", "robots.txt grows old", Expect::Skip, "crates/testkit/tests/sim_scenarios.rs", "robots_..."),
 //! ```
 //!
-//! `.also("file", "test")` does the same for a part of a case.
+//! `.also("file", "test")` names a test for a part of a case.
 //!
-//! If the catalogue allows several behaviours, `.choosing("what we do and why")` documents the choice;
-//! docs/conformance.md lists all choices. The test `crates/cli/tests/hostile` runs all cases; it crawls a well-behaved
-//! control host together with every case. `ARGIOPE_HOSTILE=RED,H11` runs only the cases whose names begin with one of
-//! these; `ARGIOPE_HOSTILE_ENGINES=all` (or `threads,tokio`) chooses engines.
+//! If the catalogue allows several behaviours, `.choosing("what we do and why")` documents the choice.
+//! docs/conformance.md lists all choices.
+//!
+//! The test `crates/cli/tests/hostile` runs all cases. With every case it crawls a well-behaved host too, the control
+//! host, which must not be affected. `ARGIOPE_HOSTILE=RED,H11` runs only the cases whose names begin with `RED` or `H11`.
+//! `ARGIOPE_HOSTILE_ENGINES=all` (or `threads,tokio`) chooses engines.
 //!
 //! Invariant: cases share nothing. Every case has its own addresses, threads, log and name server.
 
@@ -86,7 +88,7 @@ use std::io;
 /// A group of cases, as in the catalogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Category {
-    ClientConnection,
+    Connection,
     Http1,
     Http2,
     Redirect,
@@ -106,7 +108,7 @@ pub enum Category {
 impl Category {
     /// Every category that is served, in the order of the catalogue.
     pub const ALL: [Category; 15] = [
-        Category::ClientConnection,
+        Category::Connection,
         Category::Http1,
         Category::Http2,
         Category::Redirect,
@@ -126,7 +128,7 @@ impl Category {
     /// The name in the catalogue.
     pub fn name(self) -> &'static str {
         match self {
-            Category::ClientConnection => "connection",
+            Category::Connection => "connection",
             Category::Http1 => "http1",
             Category::Http2 => "http2",
             Category::Redirect => "redirect",
@@ -146,7 +148,7 @@ impl Category {
 
     fn cases(self) -> Vec<Case> {
         match self {
-            Category::ClientConnection => connection::cases(),
+            Category::Connection => connection::cases(),
             Category::Http1 => http1::cases(),
             Category::Http2 => http2::cases(),
             Category::Redirect => redirect::cases(),
@@ -170,13 +172,13 @@ impl Category {
 pub enum Expect {
     /// Outcome `ok` with the complete body.
     Ok,
-    /// Outcome `ok` with this `truncated`, and this `error.kind` if one is given.
+    /// Outcome `ok` with this value of `truncated`, and this `error.kind` if one is given.
     Truncated(&'static str, Option<&'static str>),
     /// Outcome `robots` or `refused`, or no record at all.
     Skip,
     /// Outcome `failed`, `redirect` or `refused` with this `error.kind`.
     Error(&'static str),
-    /// Outcome `http_error` or `redirect`.
+    /// The response is the result: outcome `http_error` or `redirect`.
     Status,
 }
 
@@ -227,27 +229,33 @@ pub struct Case {
     pub category: Category,
     pub title: &'static str,
     pub expect: Expect,
-    pub showing: CaseSetup,
-    /// The chosen behaviour and the reason, if the catalogue allows several.
+    pub setup: CaseSetup,
+    /// If the catalogue allows several behaviours: the chosen one and the reason.
     pub choice: Option<&'static str>,
-    /// Another test (file and function) for what a crawl cannot show.
+    /// Another test (file and function) for the part that a crawl cannot test.
     pub also: Option<(&'static str, &'static str)>,
 }
 
 impl Case {
-    fn new(id: &'static str, title: &'static str, expect: Expect, set: fn(&mut CaseBuilder) -> io::Result<()>) -> Case {
-        // `catalogue` sets the category by file.
+    fn new(
+        id: &'static str,
+        title: &'static str,
+        expect: Expect,
+        build: fn(&mut CaseBuilder) -> io::Result<()>,
+    ) -> Case {
+        // `catalogue` replaces the category.
         Case {
             id,
-            category: Category::ClientConnection,
+            category: Category::Connection,
             title,
             expect,
-            showing: CaseSetup::Here(set),
+            setup: CaseSetup::Here(build),
             choice: None,
             also: None,
         }
     }
 
+    /// A case that another test covers.
     fn elsewhere(
         id: &'static str,
         title: &'static str,
@@ -255,32 +263,34 @@ impl Case {
         file: &'static str,
         test: &'static str,
     ) -> Case {
-        let showing = CaseSetup::Elsewhere { file, test };
-        Case { id, category: Category::ClientConnection, title, expect, showing, choice: None, also: None }
+        let setup = CaseSetup::Elsewhere { file, test };
+        Case { id, category: Category::Connection, title, expect, setup, choice: None, also: None }
     }
 
-    fn choosing(mut self, words: &'static str) -> Case {
-        self.choice = Some(words);
+    /// Documents the chosen behaviour, if the catalogue allows several.
+    fn choosing(mut self, choice: &'static str) -> Case {
+        self.choice = Some(choice);
         self
     }
 
-    /// Names another test for the part that a crawl cannot show.
+    /// Names another test for the part that a crawl cannot test.
     fn also(mut self, file: &'static str, test: &'static str) -> Case {
         self.also = Some((file, test));
         self
     }
 
-    /// Builds the servers; `None` if another test covers the case.
+    /// Builds the servers; `None` if another test covers the case. The addresses depend on `ordinal`, the position in the
+    /// catalogue.
     pub fn builder(&self, ordinal: usize) -> io::Result<Option<CaseBuilder>> {
-        let CaseSetup::Here(set) = self.showing else { return Ok(None) };
+        let CaseSetup::Here(build) = self.setup else { return Ok(None) };
         let mut case = CaseBuilder::new(ordinal);
-        set(&mut case)?;
+        build(&mut case)?;
         Ok(Some(case))
     }
 }
 
 /// All cases, by category.
 pub fn catalogue() -> Vec<Case> {
-    let of = |category: Category| category.cases().into_iter().map(move |case| Case { category, ..case });
-    Category::ALL.into_iter().flat_map(of).collect()
+    let cases_of = |category: Category| category.cases().into_iter().map(move |case| Case { category, ..case });
+    Category::ALL.into_iter().flat_map(cases_of).collect()
 }

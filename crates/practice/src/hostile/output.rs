@@ -6,50 +6,51 @@ use crate::response::Response;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Terminal attacks: moves the cursor, sets the window title, rings the bell, clears the screen; as C0, as C1, and with
-/// bidirectional text.
-const ACTS: &str = "\u{1b}]0;pwned\u{7}\u{1b}[2J\u{9b}31m\u{202e}txt.exe";
+/// Terminal control sequences: sets the window title, rings the bell, clears the screen, changes the colour (as C0 and as
+/// C1 characters), and reverses the direction of text.
+const CONTROL_SEQUENCES: &str = "\u{1b}]0;pwned\u{7}\u{1b}[2J\u{9b}31m\u{202e}txt.exe";
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
         Case::new("OUT01", "paths with .. segments", Expect::Ok, |case| {
             let paths = ["/..%2f..%2f..%2fetc%2fcron.d%2fx", "/%2e%2e/%2e%2e/x", "/..\\..\\y", "/a/../../z"];
             case.set("warc", true);
-            stays_inside(case);
+            check_writes_inside(case);
             let site = case.site()?.page("/", Response::links(paths));
             for path in ["/", "/..%2f..%2f..%2fetc%2fcron.d%2fx", "/x", "/y", "/z"] {
                 case.judge(site.url(path));
             }
             case.root(site.url("/"));
-            case.open(site.fallback(Response::html("here")));
+            case.add_site(site.fallback(Response::html("here")));
             Ok(())
         }),
         Case::new("OUT02", "file names with .. segments", Expect::Ok, |case| {
             case.set("warc", true);
-            stays_inside(case);
-            let named =
+            check_writes_inside(case);
+            let with_file_name =
                 |name: &str| Response::bytes("here").header("Content-Disposition", format!("attachment; {name}"));
             case.pages([
-                ("/a", named("filename=\"../../../../tmp/evil\"")),
-                ("/b", named("filename*=UTF-8''..%2f..%2fx")),
-                ("/c", named("filename=\"/etc/cron.d/x\"")),
+                ("/a", with_file_name("filename=\"../../../../tmp/evil\"")),
+                ("/b", with_file_name("filename*=UTF-8''..%2f..%2fx")),
+                ("/c", with_file_name("filename=\"/etc/cron.d/x\"")),
             ])
         }),
         Case::new("OUT04", "names that are reserved on some systems", Expect::Ok, |case| {
             let long = format!("/{}", "n".repeat(300));
             let paths = ["/CON", "/NUL.txt", "/a.", "/a%20", "/a:b", &long, "/%00", "/.bashrc", "/-rf"];
             case.set("warc", true);
-            stays_inside(case);
-            all_kept(case, &paths)
+            check_writes_inside(case);
+            check_requested_once(case, &paths)
         }),
         Case::new("OUT07", "one letter in two Unicode forms", Expect::Ok, |case| {
-            stays_inside(case);
-            all_kept(case, &["/%C3%A9", "/e%CC%81"])
+            check_writes_inside(case);
+            check_requested_once(case, &["/%C3%A9", "/e%CC%81"])
         }),
         Case::new("OUT08", "terminal control characters in text", Expect::Ok, |case| {
             let site = case.site()?;
-            let page =
-                format!("<title>{ACTS}</title><a href=\"/gone{ACTS}\">x</a><a href=\"/moved\">y</a><a href=/odd>z</a>");
+            let page = format!(
+                "<title>{CONTROL_SEQUENCES}</title><a href=\"/gone{CONTROL_SEQUENCES}\">x</a><a href=\"/moved\">y</a><a href=/odd>z</a>"
+            );
             let root = site.url("/");
             case.root(root.as_str());
             case.judge(root.as_str());
@@ -59,8 +60,8 @@ pub(super) fn cases() -> Vec<Case> {
                 .page("/", odd)
                 .page("/moved", Response::redirect("http://[\u{9b}31m\u{202e}", 302))
                 .page("/odd", Response::raw("HTTP/1.1 200 \u{1b}[2J\r\nX: \u{1b}\r\n\r\n"));
-            case.open(site);
-            case.check("nothing of it is raw in any output", move |report| {
+            case.add_site(site);
+            case.check("no output contains these characters unescaped", move |report| {
                 let folder = report.directory.to_string_lossy().into_owned();
                 for arguments in [
                     vec!["report", &folder],
@@ -76,8 +77,11 @@ pub(super) fn cases() -> Vec<Case> {
                     let output = report.run(&arguments).map_err(|error| error.to_string())?;
                     for shown in [output.stdout, output.stderr] {
                         let shown = String::from_utf8(shown).map_err(|_| format!("{arguments:?}: not UTF-8"))?;
-                        let raw = |c: char| c.is_control() && !"\n\r\t".contains(c) || c == '\u{202e}';
-                        demand(!shown.contains(raw), format!("{arguments:?} shows {:?}", shown.find(raw)))?;
+                        let is_unescaped = |c: char| c.is_control() && !"\n\r\t".contains(c) || c == '\u{202e}';
+                        demand(
+                            !shown.contains(is_unescaped),
+                            format!("{arguments:?} at {:?}", shown.find(is_unescaped)),
+                        )?;
                     }
                 }
                 Ok(())
@@ -94,19 +98,19 @@ pub(super) fn cases() -> Vec<Case> {
                 case.judge(site.url(path));
             }
             case.root(site.url("/"));
-            case.open(site);
-            case.check("a table has none, and records have them all", move |report| {
+            case.add_site(site);
+            case.check("the CSV table has no formula, and the records have all titles", move |report| {
                 for title in titles {
                     demand(report.pages().any(|page| page["title"] == title), format!("{title} is not in a record"))?;
                 }
                 let folder = report.directory.to_string_lossy();
                 let table = report.run(&["export", &folder, "--format", "csv"]).map_err(|error| error.to_string())?;
                 let table = String::from_utf8_lossy(&table.stdout).into_owned();
-                let formula = |field: &str| field.trim_start_matches('"').starts_with(['=', '+', '-', '@']);
+                let is_formula = |field: &str| field.trim_start_matches('"').starts_with(['=', '+', '-', '@']);
                 let fields = table.lines().flat_map(|line| line.split(','));
-                let found: Vec<&str> = fields.filter(|field| formula(field)).collect();
+                let found: Vec<&str> = fields.filter(|field| is_formula(field)).collect();
                 demand(found.is_empty(), format!("{found:?}"))?;
-                demand(table.contains("'=HYPERLINK") && table.contains("'@SUM"), "the titles are not there")
+                demand(table.contains("'=HYPERLINK") && table.contains("'@SUM"), "the escaped titles are missing")
             });
             Ok(())
         }),
@@ -120,16 +124,22 @@ pub(super) fn cases() -> Vec<Case> {
             let site = site
                 .page("/", Response::html(page).content_type("text/html;<script>alert(1)</script>"))
                 .page("/moved", Response::redirect("javascript:alert(1)", 302));
-            case.open(site);
-            case.check("the page of the report has none of it", |report| {
+            case.add_site(site);
+            case.check("the HTML report contains no markup of the site", |report| {
                 let folder = report.directory.to_string_lossy();
                 let page = report.run(&["report", &folder, "--html", "-"]).map_err(|error| error.to_string())?;
                 let page = String::from_utf8_lossy(&page.stdout).into_owned();
                 let has = |text: &str| page.contains(text);
                 // The report contains one script, for sorting and filtering.
                 let is_clean = page.matches("<script").count() <= 1 && !has("<script>alert");
-                demand(is_clean && !has("<img") && !has("href=\"javascript:"), "markup got in")?;
-                demand(has("Content-Security-Policy") && has("default-src 'none'"), "it has no policy")
+                demand(
+                    is_clean && !has("<img") && !has("href=\"javascript:"),
+                    "the report contains markup of the site",
+                )?;
+                demand(
+                    has("Content-Security-Policy") && has("default-src 'none'"),
+                    "the report has no Content-Security-Policy",
+                )
             });
             Ok(())
         }),
@@ -146,11 +156,14 @@ pub(super) fn cases() -> Vec<Case> {
             for path in ["/", "/body", crlf] {
                 case.judge(site.url(path));
             }
-            case.open(site);
-            case.check("every archive has the records that it should have, and no others", |report| {
-                let answers = archived(&report.directory.join("archive"))?;
-                let told = report.records.iter().filter(|record| record["warc"].is_object()).count();
-                demand(answers == told && told > 3, format!("{answers} answers in the archive, {told} in the records"))
+            case.add_site(site);
+            case.check("the archive has one response for each record with an archive position", |report| {
+                let in_archive = count_responses(&report.directory.join("archive"))?;
+                let in_records = report.records.iter().filter(|record| record["warc"].is_object()).count();
+                demand(
+                    in_archive == in_records && in_records > 3,
+                    format!("{in_archive} responses in the archive, {in_records} in the records"),
+                )
             });
             Ok(())
         }),
@@ -167,7 +180,7 @@ pub(super) fn cases() -> Vec<Case> {
         }),
         Case::elsewhere(
             "OUT15",
-            "the folder goes away",
+            "the crawl directory is removed during the crawl",
             Expect::error("internal"),
             "crates/cli/tests/directory_faults.rs",
             "a_folder_that_goes_away_is_noticed",
@@ -175,48 +188,48 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
-/// A page with links to all of these. Each is requested once, unchanged.
-fn all_kept(case: &mut CaseBuilder, paths: &[&str]) -> io::Result<()> {
+/// A page with links to these paths. Checks that each is requested once, unchanged.
+fn check_requested_once(case: &mut CaseBuilder, paths: &[&str]) -> io::Result<()> {
     let site = case.site()?.page("/", Response::links(paths));
     case.root(site.url("/"));
     for path in paths {
         case.judge(site.url(path));
     }
     let paths: Vec<String> = paths.iter().map(|path| (*path).to_owned()).collect();
-    case.check("each is asked for once", move |report| {
-        let wrong: Vec<_> = paths.iter().filter(|path| report.asked(path) != 1).collect();
-        demand(wrong.is_empty(), format!("{wrong:?} are not"))
+    case.check("each is requested once", move |report| {
+        let wrong: Vec<_> = paths.iter().filter(|path| report.request_count(path) != 1).collect();
+        demand(wrong.is_empty(), format!("{wrong:?} were not"))
     });
-    case.open(site.fallback(Response::html("here")));
+    case.add_site(site.fallback(Response::html("here")));
     Ok(())
 }
 
 /// Checks that the crawl created nothing next to its directory, and no file within it that is named after web content.
-fn stays_inside(case: &mut CaseBuilder) {
-    case.check("nothing is written but what a crawl writes", |report: &CaseReport| -> CaseVerdict {
-        let around = report.directory.parent().ok_or("no folder around it")?;
+fn check_writes_inside(case: &mut CaseBuilder) {
+    case.check("the crawl writes only its own files", |report: &CaseReport| -> CaseVerdict {
+        let parent = report.directory.parent().ok_or("no parent folder")?;
         let names = |folder: &Path| -> Result<Vec<String>, String> {
             let entries = std::fs::read_dir(folder).map_err(|error| error.to_string())?;
             Ok(entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect())
         };
-        let outside: Vec<String> = names(around)?
+        let outside: Vec<String> = names(parent)?
             .into_iter()
             .filter(|name| !["argiope.toml", "ca.pem", "crawl"].contains(&name.as_str()))
             .collect();
         demand(outside.is_empty(), format!("outside: {outside:?}"))?;
-        let own = |name: &String| {
+        let is_own = |name: &String| {
             let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
             let known = ["crawl.json", "lock", "log", "archive", "report.txt", "snapshot", "queue", "seen", "records"];
             known.iter().any(|known| name.starts_with(known) || stem.starts_with(known))
         };
-        let inside: Vec<String> = names(&report.directory)?.into_iter().filter(|name| !own(name)).collect();
+        let inside: Vec<String> = names(&report.directory)?.into_iter().filter(|name| !is_own(name)).collect();
         demand(inside.is_empty(), format!("inside: {inside:?}"))
     });
 }
 
 /// The number of responses in the archives of a folder, read with an independent reader.
-fn archived(folder: &Path) -> Result<usize, String> {
-    let mut answers = 0;
+fn count_responses(folder: &Path) -> Result<usize, String> {
+    let mut in_archive = 0;
     for entry in std::fs::read_dir(folder).map_err(|error| error.to_string())?.flatten() {
         let file = std::fs::File::open(entry.path()).map_err(|error| error.to_string())?;
         let mut bytes = Vec::new();
@@ -225,13 +238,13 @@ fn archived(folder: &Path) -> Result<usize, String> {
         while !rest.is_empty() {
             let end = rest.windows(4).position(|four| four == b"\r\n\r\n").ok_or("a record without an end")?;
             let head = String::from_utf8_lossy(&rest[..end]).into_owned();
-            demand(head.starts_with("WARC/1.1\r\n"), format!("no record begins with {head:?}"))?;
+            demand(head.starts_with("WARC/1.1\r\n"), format!("no record starts with {head:?}"))?;
             let field = |name: &str| head.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
             let length: usize = field("Content-Length:").and_then(|text| text.parse().ok()).ok_or("no length")?;
-            answers += usize::from(matches!(field("WARC-Type:"), Some("response" | "revisit")));
-            let after = rest.get(end + 4 + length..).ok_or("a record that is cut")?;
-            rest = after.strip_prefix(b"\r\n\r\n").ok_or("a record that does not end where it says")?;
+            in_archive += usize::from(matches!(field("WARC-Type:"), Some("response" | "revisit")));
+            let after = rest.get(end + 4 + length..).ok_or("a truncated record")?;
+            rest = after.strip_prefix(b"\r\n\r\n").ok_or("a record with a wrong length")?;
         }
     }
-    Ok(answers)
+    Ok(in_archive)
 }

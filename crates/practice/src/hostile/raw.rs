@@ -1,7 +1,7 @@
 //! Raw servers: one thread per connection, blocking sockets, arbitrary bytes.
 //!
-//! Use a scripted [`Site`](crate::Site) if possible. Raw servers are for the rest: closing before the request, endless
-//! streams, behaviour that depends on the connection.
+//! Use a scripted [`Site`](crate::Site) if possible. Raw servers are for what it cannot do: closing before the request,
+//! endless streams, behaviour that depends on the connection.
 //!
 //! Invariant: when a server is dropped, all of its threads have ended, whatever they were waiting for.
 
@@ -17,28 +17,29 @@ type Behaviour = dyn Fn(&mut RawConnection) -> io::Result<()> + Send + Sync;
 
 /// One client connection. It is closed when the behaviour returns.
 pub struct RawConnection {
-    /// The only owner, so that dropping it closes the connection; the server keeps a weak handle.
+    /// The only strong reference, so that dropping it closes the connection. The server keeps a weak one.
     stream: Arc<TcpStream>,
-    nth: usize,
-    shared: Arc<WebState>,
+    number: usize,
+    shared: Arc<RawServerState>,
     input: Vec<u8>,
 }
 
 impl RawConnection {
     /// The number of the connection, counted from 0.
-    pub fn nth(&self) -> usize {
-        self.nth
+    pub fn number(&self) -> usize {
+        self.number
     }
 
-    /// Reads one request head and returns its path; `None` if the client disconnects first.
+    /// Reads one request and returns its path; `None` if the client disconnects first.
     pub fn request(&mut self) -> io::Result<Option<String>> {
         let mut buffer = [0; 4096];
         loop {
             if let ParsedRequest::Whole(request, used) = parse(&self.input) {
                 let path = request.target.to_owned();
-                locked(&self.shared.seen).push(SeenRequest {
+                locked(&self.shared.requests).push(SeenRequest {
                     body: String::new(),
-                    connection: self.nth as u64,
+                    connection: self.number as u64,
+                    // A raw server is not a site of the web.
                     site: usize::MAX,
                     method: request.method.to_owned(),
                     host: request.host_name().to_owned(),
@@ -61,8 +62,8 @@ impl RawConnection {
 
     /// A header of the last request.
     pub fn header(&self, name: &str) -> Option<String> {
-        let seen = locked(&self.shared.seen);
-        let last = seen.iter().rev().find(|seen| seen.connection == self.nth as u64)?;
+        let requests = locked(&self.shared.requests);
+        let last = requests.iter().rev().find(|request| request.connection == self.number as u64)?;
         last.headers.iter().find(|(header, _)| header.eq_ignore_ascii_case(name)).map(|(_, value)| value.clone())
     }
 
@@ -78,11 +79,11 @@ impl RawConnection {
     }
 
     /// Waits. Returns an error, which ends the behaviour, if the server is being stopped.
-    pub fn pause(&mut self, span: Duration) -> io::Result<()> {
-        let over = Instant::now() + span;
+    pub fn pause(&mut self, duration: Duration) -> io::Result<()> {
+        let deadline = Instant::now() + duration;
         let mut open = locked(&self.shared.open);
         loop {
-            let left = over.saturating_duration_since(Instant::now());
+            let left = deadline.saturating_duration_since(Instant::now());
             if open.is_none() {
                 return Err(io::ErrorKind::Interrupted.into());
             }
@@ -94,17 +95,17 @@ impl RawConnection {
     }
 
     /// Closes the sending side only.
-    pub fn shut(&mut self) -> io::Result<()> {
+    pub fn close_sending(&mut self) -> io::Result<()> {
         self.stream.shutdown(Shutdown::Write)
     }
 
-    /// Makes closing this connection a reset.
+    /// Makes closing this connection send a reset (TCP RST).
     pub fn reset(&mut self) -> io::Result<()> {
         Ok(rustix::net::sockopt::set_socket_linger(&*self.stream, Some(Duration::ZERO))?)
     }
 
     /// Reads and discards until the client closes.
-    pub fn wait_for_the_end(&mut self) -> io::Result<()> {
+    pub fn wait_until_closed(&mut self) -> io::Result<()> {
         let mut buffer = [0; 4096];
         while (&*self.stream).read(&mut buffer)? > 0 {}
         Ok(())
@@ -117,21 +118,21 @@ impl RawConnection {
 }
 
 /// A connection and its thread.
-type Open = (Weak<TcpStream>, JoinHandle<()>);
+type OpenConnection = (Weak<TcpStream>, JoinHandle<()>);
 
-struct WebState {
+struct RawServerState {
     behaviour: Box<Behaviour>,
     started: Instant,
-    seen: Mutex<Vec<SeenRequest>>,
+    requests: Mutex<Vec<SeenRequest>>,
     /// Every connection and its thread; `None` while the server is being stopped.
-    open: Mutex<Option<Vec<Open>>>,
+    open: Mutex<Option<Vec<OpenConnection>>>,
     stopped: Condvar,
 }
 
 /// A server with a behaviour.
 pub(crate) struct RawServer {
     pub(crate) address: SocketAddr,
-    shared: Arc<WebState>,
+    shared: Arc<RawServerState>,
     acceptor: Option<JoinHandle<()>>,
 }
 
@@ -141,10 +142,10 @@ impl RawServer {
         behaviour: impl Fn(&mut RawConnection) -> io::Result<()> + Send + Sync + 'static,
     ) -> io::Result<RawServer> {
         let address = listener.local_addr()?;
-        let shared = Arc::new(WebState {
+        let shared = Arc::new(RawServerState {
             behaviour: Box::new(behaviour),
             started: Instant::now(),
-            seen: Mutex::default(),
+            requests: Mutex::default(),
             open: Mutex::new(Some(Vec::new())),
             stopped: Condvar::new(),
         });
@@ -155,22 +156,22 @@ impl RawServer {
         Ok(RawServer { address, shared, acceptor: Some(acceptor) })
     }
 
-    pub(super) fn seen(&self) -> Vec<SeenRequest> {
-        locked(&self.shared.seen).clone()
+    pub(super) fn requests(&self) -> Vec<SeenRequest> {
+        locked(&self.shared.requests).clone()
     }
 }
 
-fn accept(listener: &TcpListener, shared: &Arc<WebState>) {
-    for nth in 0.. {
+fn accept(listener: &TcpListener, shared: &Arc<RawServerState>) {
+    for number in 0.. {
         let Ok((stream, _)) = listener.accept() else { return };
         let mut open = locked(&shared.open);
         let Some(open) = &mut *open else { return };
         let stream = Arc::new(stream);
         let handle = Arc::downgrade(&stream);
-        let mut conn = RawConnection { stream, nth, shared: Arc::clone(shared), input: Vec::new() };
+        let mut conn = RawConnection { stream, number, shared: Arc::clone(shared), input: Vec::new() };
         let serve = move || {
             let shared = Arc::clone(&conn.shared);
-            // Ignored: most behaviours end when the client disconnects.
+            // Errors are ignored: most behaviours end when the client disconnects.
             let _ = (shared.behaviour)(&mut conn);
         };
         if let Ok(thread) = std::thread::Builder::new().name("hostile".to_owned()).spawn(serve) {
@@ -187,7 +188,7 @@ impl Drop for RawServer {
             // Blocked reads and writes return with an error.
             let _ = handle.upgrade().map(|stream| stream.shutdown(Shutdown::Both));
         }
-        // One more connection wakes the acceptor, which then sees the stop flag.
+        // One more connection wakes the acceptor, which returns because `open` is `None`.
         let _ = TcpStream::connect(self.address);
         for thread in open.into_iter().map(|(_, thread)| thread).chain(self.acceptor.take()) {
             let _ = thread.join();

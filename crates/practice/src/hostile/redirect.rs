@@ -12,14 +12,14 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 const INVALID: Expect = Expect::error("redirect_invalid");
 const BLOCKED: Expect = Expect::error("redirect_blocked");
 
-/// A limit for the bytes of a discarded body that the server can send. It is more than a crawler should read, plus what
-/// the buffers of both sockets hold.
-const THROWN_AWAY: usize = 16 << 20;
+/// Limit on the bytes that a server can send of a body that the crawler discards: more than a crawler should read, plus
+/// the buffers of both sockets.
+const MAX_DISCARDED: usize = 16 << 20;
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
         Case::new("RED01", "a redirect to itself", Expect::Status, |case| {
-            case.check("asked once", |report| demand(report.asked("/") == 1, "asked again"));
+            case.check("requested once", |report| demand(report.request_count("/") == 1, "requested again"));
             case.page(Response::redirect("/", 302))
         }),
         Case::new("RED02", "two redirects to each other", Expect::Status, |case| {
@@ -27,9 +27,9 @@ pub(super) fn cases() -> Vec<Case> {
             case.root(site.url("/a"));
             case.judge(site.url("/a"));
             case.judge(site.url("/b"));
-            case.open(site);
-            case.check("each asked once", |report| {
-                demand(report.asked("/a") == 1 && report.asked("/b") == 1, "a page was asked for again")
+            case.add_site(site);
+            case.check("each requested once", |report| {
+                demand(report.request_count("/a") == 1 && report.request_count("/b") == 1, "a page was requested again")
             });
             Ok(())
         }),
@@ -40,9 +40,12 @@ pub(super) fn cases() -> Vec<Case> {
             }
             case.root(site.url("/0"));
             case.judge(site.url("/10"));
-            case.open(site);
-            case.check("followed ten times and no further", |report| {
-                demand(report.asked("/10") == 1 && report.asked("/11") == 0, "the limit did not hold")
+            case.add_site(site);
+            case.check("ten redirects are followed", |report| {
+                demand(
+                    report.request_count("/10") == 1 && report.request_count("/11") == 0,
+                    "more or fewer than ten were followed",
+                )
             });
             Ok(())
         }),
@@ -54,26 +57,28 @@ pub(super) fn cases() -> Vec<Case> {
             }
             case.root(site.url(&path(64)));
             case.judge(site.url(&path(2_048)));
-            case.open(site);
-            case.check("it ends at the longest URL", move |report| {
-                demand(report.asked(&path(4_096)) == 0, "a URL that is too long was asked for")
+            case.add_site(site);
+            case.check("the chain ends at the maximum length of a URL", move |report| {
+                demand(report.request_count(&path(4_096)) == 0, "a URL that is too long was requested")
             });
             Ok(())
         }),
         Case::new("RED05", "a redirect to itself that requires a cookie", Expect::Ok, |case| {
             let address = case.raw(|conn| {
                 while let Some(path) = conn.request()? {
-                    let answer = match path.as_str() {
+                    let response = match path.as_str() {
                         "/robots.txt" => NOT_FOUND.to_owned(),
                         _ if conn.header("cookie").is_some_and(|cookie| cookie.contains("seen=1")) => page("let in"),
                         _ => found("/", "Set-Cookie: seen=1\r\n"),
                     };
-                    conn.send(answer)?;
+                    conn.send(response)?;
                 }
                 Ok(())
             })?;
             case.root(format!("http://{address}/"));
-            case.check("asked twice", |report| demand(report.asked("/") == 2, "not asked once more"));
+            case.check("requested twice", |report| {
+                demand(report.request_count("/") == 2, "not requested a second time")
+            });
             Ok(())
         }),
         Case::new("RED06", "a page that sets another cookie every time", Expect::error("redirect_limit"), |case| {
@@ -81,17 +86,17 @@ pub(super) fn cases() -> Vec<Case> {
             let address = case.raw(move |conn| {
                 while let Some(path) = conn.request()? {
                     let n = count.fetch_add(1, SeqCst);
-                    let answer = match path.as_str() {
+                    let response = match path.as_str() {
                         "/robots.txt" => NOT_FOUND.to_owned(),
                         _ => found("/", &format!("Set-Cookie: n{n}={n}\r\n")),
                     };
-                    conn.send(answer)?;
+                    conn.send(response)?;
                 }
                 Ok(())
             })?;
             case.root(format!("http://{address}/"));
-            case.check("asked for at most as often as redirects are followed", |report| {
-                demand(report.asked("/") <= 11, format!("asked {} times", report.asked("/")))
+            case.check("requested at most as often as redirects are followed", |report| {
+                demand(report.request_count("/") <= 11, format!("requested {} times", report.request_count("/")))
             });
             Ok(())
         }),
@@ -107,9 +112,9 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("RED10", "two Locations", INVALID, |case| {
             let site = case.site()?.page("/", Response::redirect("/a", 302).header("Location", "/b"));
             case.root(site.url("/"));
-            case.open(site);
+            case.add_site(site);
             case.check("neither is followed", |report| {
-                demand(report.asked("/a") + report.asked("/b") == 0, "one of them was followed")
+                demand(report.request_count("/a") + report.request_count("/b") == 0, "one of them was followed")
             });
             Ok(())
         }),
@@ -117,7 +122,7 @@ pub(super) fn cases() -> Vec<Case> {
             let site = case.site()?.redirect("/", "/a b/\u{e9}", 302).page("/a%20b/%C3%A9", Response::html("here"));
             case.root(site.url("/"));
             case.judge(site.url("/a%20b/%C3%A9"));
-            case.open(site);
+            case.add_site(site);
             Ok(())
         }),
         Case::new("RED12", "a Location without a scheme, and with backslashes", Expect::Ok, |case| {
@@ -134,16 +139,16 @@ pub(super) fn cases() -> Vec<Case> {
                 &format!("\\\\evil.test:{port}\\there"),
                 302,
             );
-            case.open(site);
+            case.add_site(site);
             case.check("a host out of scope is not even looked up", |report| {
-                demand(!report.names_asked.iter().any(|name| name == "evil.test"), "it was looked up")
+                demand(!report.queried_names.iter().any(|name| name == "evil.test"), "it was looked up")
             });
             Ok(())
         }),
         Case::new("RED13", "a Location on the local disk", BLOCKED, |case| {
             case.page(Response::redirect("file:///etc/passwd", 302))
         }),
-        Case::new("RED14", "Locations that are not of the web", BLOCKED, |case| {
+        Case::new("RED14", "Locations with other schemes", BLOCKED, |case| {
             case.pages([
                 ("/a", Response::redirect("javascript:alert(1)", 302)),
                 ("/b", Response::redirect("data:text/html,<a href=/x>", 302)),
@@ -152,20 +157,22 @@ pub(super) fn cases() -> Vec<Case> {
             ])
         }),
         Case::new("RED15", "redirects to the local machine", Expect::error("private_address"), |case| {
-            let came = Arc::new(AtomicUsize::new(0));
-            let inside = {
-                let came = Arc::clone(&came);
+            let connections = Arc::new(AtomicUsize::new(0));
+            let internal = {
+                let connections = Arc::clone(&connections);
                 case.raw(move |conn| {
-                    came.fetch_add(1, SeqCst);
-                    conn.wait_for_the_end()
+                    connections.fetch_add(1, SeqCst);
+                    conn.wait_until_closed()
                 })?
             };
             case.set("scope", "any");
-            case.judge(format!("http://{inside}/"));
-            case.check("no connection is made", move |_| demand(came.load(SeqCst) == 0, "somebody came"));
-            let site = case.site()?.redirect("/", &format!("http://{inside}/"), 302);
+            case.judge(format!("http://{internal}/"));
+            case.check("no connection is made", move |_| {
+                demand(connections.load(SeqCst) == 0, "a connection was made")
+            });
+            let site = case.site()?.redirect("/", &format!("http://{internal}/"), 302);
             case.root(site.url("/"));
-            case.open(site);
+            case.add_site(site);
             Ok(())
         }),
         Case::new("RED16", "out of scope", Expect::Skip, |case| {
@@ -173,9 +180,9 @@ pub(super) fn cases() -> Vec<Case> {
             case.judge("http://other.test/");
             let site = case.site()?.redirect("/", "http://other.test/", 302);
             case.root(site.url("/"));
-            case.open(site);
+            case.add_site(site);
             case.check("the host is not even looked up", |report| {
-                demand(report.names_asked.is_empty(), "it was looked up")
+                demand(report.queried_names.is_empty(), "it was looked up")
             });
             Ok(())
         }),
@@ -183,9 +190,9 @@ pub(super) fn cases() -> Vec<Case> {
             let site = case.site()?.robots("User-agent: *\nDisallow: /private\n").redirect("/", "/private", 302);
             case.root(site.url("/"));
             case.judge(site.url("/private"));
-            case.open(site);
-            case.check("the private page is never asked for", |report| {
-                demand(report.asked("/private") == 0, "it was asked for")
+            case.add_site(site);
+            case.check("the private page is never requested", |report| {
+                demand(report.request_count("/private") == 0, "it was requested")
             });
             Ok(())
         }),
@@ -197,21 +204,21 @@ pub(super) fn cases() -> Vec<Case> {
             case.set("allow-private", true);
             case.set("user", "somebody:secret");
             case.set("header", vec!["X-Token: secret"]);
-            case.open(secure.redirect("/", &plain.url("/plain"), 301));
-            case.open(plain);
-            case.check("nothing secret goes along", |report| {
+            case.add_site(secure.redirect("/", &plain.url("/plain"), 301));
+            case.add_site(plain);
+            case.check("the credentials are not sent over http", |report| {
                 let has = |path: &str, name: &str| {
-                    let mut seen = report.seen.iter().filter(|seen| seen.path == path);
-                    seen.any(|seen| seen.headers.iter().any(|(header, _)| header.eq_ignore_ascii_case(name)))
+                    let mut seen = report.requests.iter().filter(|request| request.path == path);
+                    seen.any(|request| request.headers.iter().any(|(header, _)| header.eq_ignore_ascii_case(name)))
                 };
-                demand(has("/", "authorization") && has("/", "x-token"), "the root did not get them")?;
-                demand(!has("/plain", "authorization") && !has("/plain", "x-token"), "they went along")
+                demand(has("/", "authorization") && has("/", "x-token"), "the root did not receive them")?;
+                demand(!has("/plain", "authorization") && !has("/plain", "x-token"), "they were sent")
             });
             Ok(())
         }),
         Case::new("RED20", "a redirect with an endless body", Expect::Ok, |case| {
             let head = "HTTP/1.1 302 Found\r\nLocation: /next\r\nTransfer-Encoding: chunked\r\n\r\n";
-            thrown_away(case, head.into(), format!("10000\r\n{}\r\n", "x".repeat(0x1_0000)).into())
+            redirect_with_endless_body(case, head.into(), format!("10000\r\n{}\r\n", "x".repeat(0x1_0000)).into())
         }),
         Case::new("RED21", "a redirect whose body is a bomb", Expect::Ok, |case| {
             // A body that decompresses to 64 MiB.
@@ -220,18 +227,18 @@ pub(super) fn cases() -> Vec<Case> {
             case.root(site.url("/"));
             case.judge(site.url("/next"));
             let root = site.url("/");
-            case.check("its body is not unpacked", move |report| {
+            case.check("its body is not decompressed", move |report| {
                 let bytes = report.record(&root).and_then(|record| record["bytes_body"].as_u64());
-                demand(bytes == Some(0), format!("{bytes:?} bytes were unpacked"))
+                demand(bytes == Some(0), format!("{bytes:?} bytes were decompressed"))
             });
-            case.open(site.page("/next", Response::html("here")));
+            case.add_site(site.page("/next", Response::html("here")));
             Ok(())
         }),
         Case::new("RED23", "a Refresh header", Expect::Ok, |case| {
             let site = case.site()?.page("/", Response::html("").header("Refresh", "0; url=/next"));
             case.root(site.url("/"));
             case.judge(site.url("/next"));
-            case.open(site.page("/next", Response::html("here")));
+            case.add_site(site.page("/next", Response::html("here")));
             Ok(())
         }),
         Case::new("RED24", "every URL redirects to a new host", Expect::Skip, |case| {
@@ -240,11 +247,11 @@ pub(super) fn cases() -> Vec<Case> {
                 let port = conn.stream().local_addr()?.port();
                 while let Some(path) = conn.request()? {
                     let n = count.fetch_add(1, SeqCst);
-                    let answer = match path.as_str() {
+                    let response = match path.as_str() {
                         "/robots.txt" => NOT_FOUND.to_owned(),
                         _ => found(&format!("http://h{n}.farm.test:{port}/{n}"), ""),
                     };
-                    conn.send(answer)?;
+                    conn.send(response)?;
                 }
                 Ok(())
             })?;
@@ -253,11 +260,11 @@ pub(super) fn cases() -> Vec<Case> {
             case.set("scope", "domain");
             case.set("allow-private", true);
             case.root(format!("http://farm.test:{}/", address.port()));
-            // The chain must end long before this host, so it must not have been contacted.
+            // The chain ends long before this host.
             case.judge(format!("http://h99.farm.test:{}/99", address.port()));
             case.check("the chain ends with the tenth redirect", |report| {
-                let pages = report.seen.iter().filter(|seen| seen.path != "/robots.txt").count();
-                demand(pages <= 11, format!("{pages} pages were asked for"))
+                let pages = report.requests.iter().filter(|request| request.path != "/robots.txt").count();
+                demand(pages <= 11, format!("{pages} pages were requested"))
             });
             Ok(())
         }),
@@ -266,6 +273,7 @@ pub(super) fn cases() -> Vec<Case> {
 
 const NOT_FOUND: &str = "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
 
+/// A redirect with these additional header lines.
 fn found(target: &str, more: &str) -> String {
     format!("HTTP/1.1 302 Found\r\nLocation: {target}\r\n{more}Content-Length: 0\r\n\r\n")
 }
@@ -274,8 +282,8 @@ fn page(text: &str) -> String {
     format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}\r\n\r\n{text}", text.len())
 }
 
-/// A redirect to `/next` with an endless body. Counts the bytes that were sent.
-fn thrown_away(case: &mut CaseBuilder, head: Vec<u8>, piece: Vec<u8>) -> io::Result<()> {
+/// A redirect to `/next` with an endless body that repeats `piece`. Checks how many bytes were sent.
+fn redirect_with_endless_body(case: &mut CaseBuilder, head: Vec<u8>, piece: Vec<u8>) -> io::Result<()> {
     let sent = Arc::new(AtomicUsize::new(0));
     let address = {
         let sent = Arc::clone(&sent);
@@ -298,9 +306,9 @@ fn thrown_away(case: &mut CaseBuilder, head: Vec<u8>, piece: Vec<u8>) -> io::Res
     };
     case.root(format!("http://{address}/"));
     case.judge(format!("http://{address}/next"));
-    case.check("little of what is thrown away is read", move |_| {
+    case.check("only a part of the discarded body is read", move |_| {
         let sent = sent.load(SeqCst);
-        demand(sent < THROWN_AWAY, format!("{sent} bytes were taken"))
+        demand(sent < MAX_DISCARDED, format!("{sent} bytes were read"))
     });
     Ok(())
 }

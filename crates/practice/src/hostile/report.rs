@@ -1,8 +1,6 @@
-//! The result of a case: the records of the crawl, the requests that the servers saw, and the program's messages.
+//! The result of a case: the records of the crawl, the requests that the servers received, and the program's messages.
 //!
 //! Records are JSON, as every crawl prints them (docs/records.md), so that a case does not need the crawler's types.
-//!
-//! Invariant: a verdict depends only on these facts, not on timing.
 
 use super::Expect;
 use crate::log::SeenRequest;
@@ -14,9 +12,9 @@ use std::process::{Command, Output, Stdio};
 /// `Ok`, or a description of what is wrong.
 pub type CaseVerdict = Result<(), String>;
 
-/// `Ok` if the condition holds.
-pub fn demand(condition: bool, otherwise: impl Into<String>) -> CaseVerdict {
-    if condition { Ok(()) } else { Err(otherwise.into()) }
+/// `Ok` if the condition is true; otherwise this message as the error.
+pub fn demand(condition: bool, message: impl Into<String>) -> CaseVerdict {
+    if condition { Ok(()) } else { Err(message.into()) }
 }
 
 /// All facts about a finished crawl.
@@ -25,13 +23,14 @@ pub struct CaseReport {
     /// The records on standard output.
     pub records: Vec<Value>,
     /// Every request to the sites and raw servers of the case.
-    pub seen: Vec<SeenRequest>,
-    /// Every name that was looked up.
-    pub names_asked: Vec<String>,
+    pub requests: Vec<SeenRequest>,
+    /// Every name that was looked up, once per query.
+    pub queried_names: Vec<String>,
     /// The URLs that the expectation applies to.
     pub judged: Vec<String>,
     /// Standard error.
-    pub words: String,
+    pub stderr: String,
+    /// The exit code.
     pub exit: Option<i32>,
     /// The crawl directory.
     pub directory: PathBuf,
@@ -40,10 +39,10 @@ pub struct CaseReport {
 }
 
 impl CaseReport {
-    /// The record of a URL: of the page if there is one, otherwise of robots.txt or a sitemap.
+    /// The record of a URL: a page record if there is one, otherwise that of a robots.txt or sitemap.
     pub fn record(&self, url: &str) -> Option<&Value> {
-        let of = |kind: &str| self.records.iter().find(|record| record["type"] == kind && record["url"] == url);
-        of("page").or_else(|| of("aux"))
+        let with_type = |kind: &str| self.records.iter().find(|record| record["type"] == kind && record["url"] == url);
+        with_type("page").or_else(|| with_type("aux"))
     }
 
     /// The record of the first judged URL; null if there is none.
@@ -62,8 +61,8 @@ impl CaseReport {
     }
 
     /// How often this path (with its query) was requested, on any site of the case.
-    pub fn asked(&self, path: &str) -> usize {
-        self.seen.iter().filter(|seen| seen.path == path).count()
+    pub fn request_count(&self, path: &str) -> usize {
+        self.requests.iter().filter(|request| request.path == path).count()
     }
 
     /// Runs another command of the program (`report`, `export`, ...) in the folder of the crawl directory.
@@ -80,27 +79,26 @@ impl CaseReport {
         let outcome = record["outcome"].as_str().unwrap_or_default();
         let kind = record["error"]["kind"].as_str();
         let truncated = record["truncated"].as_str();
-        let right = match expect {
+        let is_as_expected = match expect {
             Expect::Ok => outcome == "ok" && truncated.is_none(),
             Expect::Truncated(how, cause) => {
                 outcome == "ok" && truncated == Some(how) && (cause.is_none() || cause == kind)
             }
             Expect::Skip => matches!(outcome, "robots" | "refused"),
             Expect::Error(expected) => matches!(outcome, "failed" | "redirect" | "refused") && kind == Some(expected),
-            // The response itself is the result: an HTTP error, or a redirect.
             Expect::Status => matches!(outcome, "http_error" | "redirect"),
         };
-        demand(right, format!("not {expect}: {record}"))
+        demand(is_as_expected, format!("not {expect}: {record}"))
     }
 }
 
 /// The decompressed content of all archive files, concatenated.
 pub(super) fn archived(report: &CaseReport) -> Result<Vec<u8>, String> {
-    let words = |error: std::io::Error| format!("the archive: {error}");
+    let describe = |error: std::io::Error| format!("the archive: {error}");
     let mut bytes = Vec::new();
-    for entry in std::fs::read_dir(report.directory.join("archive")).map_err(words)? {
-        let file = std::fs::File::open(entry.map_err(words)?.path()).map_err(words)?;
-        flate2::read::MultiGzDecoder::new(file).read_to_end(&mut bytes).map_err(words)?;
+    for entry in std::fs::read_dir(report.directory.join("archive")).map_err(describe)? {
+        let file = std::fs::File::open(entry.map_err(describe)?.path()).map_err(describe)?;
+        flate2::read::MultiGzDecoder::new(file).read_to_end(&mut bytes).map_err(describe)?;
     }
     Ok(bytes)
 }

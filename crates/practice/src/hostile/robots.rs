@@ -12,23 +12,23 @@ const SCENARIOS: &str = "crates/testkit/tests/sim_scenarios.rs";
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
-        Case::new("ROB01", "404", Expect::Ok, |case| answered(case, Response::html(DISALLOW_ALL).with_status(404))),
-        Case::new("ROB02", "410", Expect::Ok, |case| answered(case, Response::html(DISALLOW_ALL).with_status(410))),
-        Case::new("ROB03", "401", Expect::Ok, |case| answered(case, Response::html(DISALLOW_ALL).with_status(401)))
+        Case::new("ROB01", "404", Expect::Ok, |case| with_robots(case, Response::html(DISALLOW_ALL).with_status(404))),
+        Case::new("ROB02", "410", Expect::Ok, |case| with_robots(case, Response::html(DISALLOW_ALL).with_status(410))),
+        Case::new("ROB03", "401", Expect::Ok, |case| with_robots(case, Response::html(DISALLOW_ALL).with_status(401)))
             .choosing("401 allows everything, as every 4xx but 429 does (RFC 9309, section 2.3.1.3)"),
-        Case::new("ROB04", "403", Expect::Ok, |case| answered(case, Response::html(DISALLOW_ALL).with_status(403)))
+        Case::new("ROB04", "403", Expect::Ok, |case| with_robots(case, Response::html(DISALLOW_ALL).with_status(403)))
             .choosing("403 allows everything, as every 4xx but 429 does (RFC 9309, section 2.3.1.3)"),
         Case::new("ROB05", "429 with Retry-After", Expect::Skip, |case| {
-            case.check("asked again, and not before it is time", |report| {
-                let asked: Vec<Duration> =
-                    report.seen.iter().filter(|seen| seen.path == "/robots.txt").map(|seen| seen.start).collect();
-                let [first, second] = asked[..] else { return Err(format!("asked {} times", asked.len())) };
-                demand(second - first >= Duration::from_secs(3), format!("asked again after {:?}", second - first))
+            case.check("requested again, and not too early", |report| {
+                let starts: Vec<Duration> =
+                    report.requests.iter().filter(|request| request.path == "/robots.txt").map(|request| request.start).collect();
+                let [first, second] = starts[..] else { return Err(format!("requested {} times", starts.len())) };
+                demand(second - first >= Duration::from_secs(3), format!("requested again after {:?}", second - first))
             });
-            unreachable(case, Response::status(429).header("Retry-After", "3"))
+            with_unreachable_robots(case, Response::status(429).header("Retry-After", "3"))
         }),
-        Case::new("ROB06", "500", Expect::Skip, |case| unreachable(case, Response::status(500))),
-        Case::new("ROB07", "503", Expect::Skip, |case| unreachable(case, Response::status(503))),
+        Case::new("ROB06", "500", Expect::Skip, |case| with_unreachable_robots(case, Response::status(500))),
+        Case::new("ROB07", "503", Expect::Skip, |case| with_unreachable_robots(case, Response::status(503))),
         Case::elsewhere(
             "ROB09",
             "5xx for more than thirty days",
@@ -44,13 +44,13 @@ pub(super) fn cases() -> Vec<Case> {
             let login = "<!doctype html><title>Log in</title><form>User-agent: *<input name=\"Disallow: /\"></form>";
             let site = case.site()?.redirect("/robots.txt", "/login", 302).page("/login", Response::html(login));
             case.root(site.url("/"));
-            case.open(site.page("/", Response::html("here")));
+            case.add_site(site.page("/", Response::html("here")));
             Ok(())
         }),
-        Case::new("ROB13", "a page instead of a file", Expect::Ok, |case| {
-            answered(case, Response::html("<!doctype html>\n<title>Not here</title>\n<p>Sorry!</p>\n"))
+        Case::new("ROB13", "an HTML page instead of rules", Expect::Ok, |case| {
+            with_robots(case, Response::html("<!doctype html>\n<title>Not here</title>\n<p>Sorry!</p>\n"))
         }),
-        Case::new("ROB15", "endless", Expect::Ok, |case| {
+        Case::new("ROB15", "an endless file", Expect::Ok, |case| {
             let address = case.raw(|conn| {
                 while let Some(path) = conn.request()? {
                     if path == "/robots.txt" {
@@ -63,20 +63,20 @@ pub(super) fn cases() -> Vec<Case> {
                 Ok(())
             })?;
             case.root(format!("http://{address}/"));
-            case.check("the rules that came are obeyed", |report| {
-                demand(report.asked("/x") == 0 && report.asked("/y") == 1, "they are not")
+            case.check("the received rules are obeyed", |report| {
+                demand(report.request_count("/x") == 0 && report.request_count("/y") == 1, "the rules were not obeyed")
             });
             Ok(())
         }),
-        Case::new("ROB17", "a bomb", Expect::Ok, |case| {
+        Case::new("ROB17", "a decompression bomb", Expect::Ok, |case| {
             // Rules first, then 256 MiB of filler.
             let bomb = Response::filled("User-agent: *\nDisallow: /x\n", 256 << 20).gzip().content_type("text/plain");
-            case.check("the rules that came are obeyed", |report| {
-                demand(report.asked("/x") == 0 && report.asked("/y") == 1, "they are not")
+            case.check("the received rules are obeyed", |report| {
+                demand(report.request_count("/x") == 0 && report.request_count("/y") == 1, "the rules were not obeyed")
             });
             let site = case.site()?.page("/robots.txt", bomb).page("/", Response::links(["/x", "/y"]));
             case.root(site.url("/"));
-            case.open(site.fallback(Response::html("here")));
+            case.add_site(site.fallback(Response::html("here")));
             Ok(())
         }),
         Case::new("ROB20", "a pattern that takes exponential time elsewhere", Expect::Ok, |case| {
@@ -84,7 +84,7 @@ pub(super) fn cases() -> Vec<Case> {
             let rule = format!("User-agent: *\nDisallow: /{}b$\n", "*a".repeat(60));
             let site = case.site()?.robots(&rule).page(&path, Response::html("here"));
             case.root(site.url(&path));
-            case.open(site);
+            case.add_site(site);
             Ok(())
         }),
         Case::new("ROB21", "forty thousand rules", Expect::Ok, |case| {
@@ -92,10 +92,10 @@ pub(super) fn cases() -> Vec<Case> {
             let links: Vec<String> = (0..9_000).map(|n| format!("/{n}")).collect();
             let site = case.site()?.robots(&format!("User-agent: *\n{rules}")).page("/", Response::links(links));
             case.root(site.url("/"));
-            case.open(site);
-            case.check("all links are judged, and none is asked for", |report| {
+            case.add_site(site);
+            case.check("all links are judged, and none is requested", |report| {
                 let denied = report.pages().filter(|page| page["outcome"] == "robots").count();
-                demand(denied == 9_000 && report.asked("/8999") == 0, format!("{denied} were denied"))
+                demand(denied == 9_000 && report.request_count("/8999") == 0, format!("{denied} were denied"))
             });
             Ok(())
         }),
@@ -114,12 +114,12 @@ pub(super) fn cases() -> Vec<Case> {
                 case.root(url.as_str());
             }
             let page = tagged("argiope: noindex, nofollow").header("X-Robots-Tag", "otherbot: none");
-            case.open(site.page("/", page).page("/theirs", Response::html("x").header("X-Robots-Tag", "otherbot: none")));
-            case.check("only what is said to us counts", move |report| {
+            case.add_site(site.page("/", page).page("/theirs", Response::html("x").header("X-Robots-Tag", "otherbot: none")));
+            case.check("only tags for this crawler are obeyed", move |report| {
                 let flag = |url: &str, name: &str| report.record(url).is_some_and(|record| record[name] == true);
-                demand(flag(&ours, "noindex") && flag(&ours, "nofollow"), "ours does not")?;
-                demand(!flag(&theirs, "noindex") && !flag(&theirs, "nofollow"), "theirs does")?;
-                demand(report.asked("/next") == 0, "a link was followed")
+                demand(flag(&ours, "noindex") && flag(&ours, "nofollow"), "our tag was ignored")?;
+                demand(!flag(&theirs, "noindex") && !flag(&theirs, "nofollow"), "the tag for another crawler was obeyed")?;
+                demand(report.request_count("/next") == 0, "a link was followed")
             });
             Ok(())
         }),
@@ -127,23 +127,23 @@ pub(super) fn cases() -> Vec<Case> {
 }
 
 /// A site whose robots.txt sends this response; its front page is judged.
-fn answered(case: &mut CaseBuilder, robots: Response) -> io::Result<()> {
+fn with_robots(case: &mut CaseBuilder, robots: Response) -> io::Result<()> {
     let site = case.site()?.page("/robots.txt", robots).page("/", Response::html("here"));
     case.root(site.url("/"));
-    case.open(site);
+    case.add_site(site);
     Ok(())
 }
 
-/// Like `answered`, but nothing may be fetched.
-fn unreachable(case: &mut CaseBuilder, robots: Response) -> io::Result<()> {
+/// Like `with_robots`, but checks that the page is not fetched.
+fn with_unreachable_robots(case: &mut CaseBuilder, robots: Response) -> io::Result<()> {
     let site = case.site()?;
     let root = site.url("/");
-    case.check("the page is never asked for, and its record says why", move |report| {
-        demand(report.asked("/") == 0, "it was asked for")?;
+    case.check("the page is never requested, and its record says why", move |report| {
+        demand(report.request_count("/") == 0, "it was requested")?;
         let kind = report.record(&root).map(|record| record["error"]["kind"].clone());
         demand(kind.as_ref().is_some_and(|kind| kind == "robots_unreachable"), format!("the kind is {kind:?}"))
     });
     case.root(site.url("/"));
-    case.open(site.page("/robots.txt", robots).page("/", Response::html("here")));
+    case.add_site(site.page("/robots.txt", robots).page("/", Response::html("here")));
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! `argiope-practice hostile`: serves all cases, for testing other crawlers.
 //!
-//! Invariant: standard output has one line per case with tab-separated fields.
+//! Standard output has one line per case, with tab-separated fields.
 
 use super::{CaseSetup, Category, RunningCase, catalogue};
 use std::io::{self, BufRead, Write};
@@ -12,10 +12,10 @@ The hostile web, served on loopback addresses.
 Usage: argiope-practice hostile [--list] [--forever] [NAME...]
 
 A NAME is a case (H110), the beginning of several (H11), or a category (connection); without one, everything is served.
-Each case is one line: its name, its category, the class of outcome that is expected, the URLs to crawl, the name server
-to use where it has names of its own (or -), and what it is about.
+Each case is one line: its name, its category, the expected class of outcome, the URLs to crawl, the name server to use
+(or - if the case has none), and its title.
 
-  --list       only prints the cases
+  --list       prints the cases and serves none
   --forever    keeps serving when standard input ends
 ";
 
@@ -37,31 +37,33 @@ pub fn serve(arguments: impl IntoIterator<Item = String>) -> io::Result<()> {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
     let has = |flag: &str| flags.iter().any(|other| other == flag);
-    let wanted = |id: &str, category: Category| {
+    let is_selected = |id: &str, category: Category| {
         names.is_empty() || names.iter().any(|name| id.starts_with(name.as_str()) || category.name() == name)
     };
     let mut out = io::stdout().lock();
-    let mut scenes: Vec<RunningCase> = Vec::new();
+    let mut running_cases: Vec<RunningCase> = Vec::new();
     for (ordinal, case) in catalogue().into_iter().enumerate() {
-        if !wanted(case.id, case.category) {
+        if !is_selected(case.id, case.category) {
             continue;
         }
-        let start = [case.id, case.category.name(), &case.expect.to_string()].join("\t");
-        match case.showing {
-            CaseSetup::Elsewhere { file, test } => writeln!(out, "{start}\t-\t-\t{} ({test} in {file})", case.title)?,
-            CaseSetup::Here(_) if has("--list") => writeln!(out, "{start}\t-\t-\t{}", case.title)?,
+        let first_fields = [case.id, case.category.name(), &case.expect.to_string()].join("\t");
+        match case.setup {
+            CaseSetup::Elsewhere { file, test } => {
+                writeln!(out, "{first_fields}\t-\t-\t{} ({test} in {file})", case.title)?
+            }
+            CaseSetup::Here(_) if has("--list") => writeln!(out, "{first_fields}\t-\t-\t{}", case.title)?,
             CaseSetup::Here(_) => {
                 let Some(builder) = case.builder(ordinal)? else { continue };
                 let running = builder.start()?;
                 let dns = running.dns().map_or_else(|| "-".to_owned(), |address| address.to_string());
-                writeln!(out, "{start}\t{}\t{dns}\t{}", running.roots.join(" "), case.title)?;
-                scenes.push(running);
+                writeln!(out, "{first_fields}\t{}\t{dns}\t{}", running.roots.join(" "), case.title)?;
+                running_cases.push(running);
             }
         }
     }
     out.flush()?;
     drop(out);
-    if scenes.is_empty() {
+    if running_cases.is_empty() {
         return Ok(());
     }
     for line in io::stdin().lock().lines() {

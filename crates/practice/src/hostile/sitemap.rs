@@ -17,28 +17,30 @@ pub(super) fn cases() -> Vec<Case> {
             let text = format!(
                 "{HEAD}<!DOCTYPE urlset [<!ENTITY x SYSTEM \"file:///etc/passwd\">]>\n{URLSET}<url><loc>&x;</loc></url></urlset>"
             );
-            case.check("nothing of the file is anywhere", |report| {
-                let told = report.records.iter().any(|record| record.to_string().contains("root:"));
-                demand(!told && !report.words.contains("root:"), "the file was read")
+            case.check("no output contains text of the file", |report| {
+                let has_content = report.records.iter().any(|record| record.to_string().contains("root:"));
+                demand(!has_content && !report.stderr.contains("root:"), "the file was read")
             });
-            one(case, Response::text(text))
+            judge_sitemap_response(case, Response::text(text))
         }),
-        Case::new("SMP03", "a DTD elsewhere", Expect::Ok, |case| {
-            let came = Arc::new(AtomicUsize::new(0));
-            let elsewhere = {
-                let came = Arc::clone(&came);
+        Case::new("SMP03", "a DTD on another server", Expect::Ok, |case| {
+            let connections = Arc::new(AtomicUsize::new(0));
+            let dtd_server = {
+                let connections = Arc::clone(&connections);
                 case.raw(move |conn| {
-                    came.fetch_add(1, SeqCst);
-                    conn.wait_for_the_end()
+                    connections.fetch_add(1, SeqCst);
+                    conn.wait_until_closed()
                 })?
             };
-            case.check("the DTD is never fetched", move |_| demand(came.load(SeqCst) == 0, "somebody came for it"));
-            listing(case, |page| {
-                format!("{HEAD}<!DOCTYPE urlset SYSTEM \"http://{elsewhere}/x.dtd\">\n{}", urlset(&[page]))
+            case.check("the DTD is never fetched", move |_| {
+                demand(connections.load(SeqCst) == 0, "a connection was made")
+            });
+            sitemap_with_one_page(case, |page| {
+                format!("{HEAD}<!DOCTYPE urlset SYSTEM \"http://{dtd_server}/x.dtd\">\n{}", urlset(&[page]))
             })
         }),
         Case::new("SMP04", "an XInclude of a file", Expect::Ok, |case| {
-            listing(case, |page| {
+            sitemap_with_one_page(case, |page| {
                 format!(
                     "{HEAD}<urlset xmlns:xi=\"http://www.w3.org/2001/XInclude\"><url><loc>{page}</loc></url>\
                      <url><loc><xi:include href=\"file:///etc/passwd\" parse=\"text\"/></loc></url></urlset>"
@@ -46,7 +48,7 @@ pub(super) fn cases() -> Vec<Case> {
             })
         }),
         Case::new("SMP05", "eighty thousand attributes", Expect::Ok, |case| {
-            listing(case, |page| {
+            sitemap_with_one_page(case, |page| {
                 let attributes: String = (0..80_000).map(|n| format!(" a{n}=\"\"")).collect();
                 format!("{HEAD}{URLSET}<url{attributes}><loc>{page}</loc></url></urlset>")
             })
@@ -54,8 +56,8 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("SMP07", "an index that lists itself", Expect::Ok, |case| {
             let site = case.site()?;
             let text = index(&[site.url("/map")]);
-            case.check("fetched once", |report| demand(report.asked("/map") == 1, "fetched again"));
-            announced(case, site.page("/map", Response::text(text)));
+            case.check("fetched once", |report| demand(report.request_count("/map") == 1, "fetched again"));
+            judge_sitemap(case, site.page("/map", Response::text(text)));
             Ok(())
         }),
         Case::new("SMP08", "a hundred indexes in a row", Expect::Ok, |case| {
@@ -66,9 +68,12 @@ pub(super) fn cases() -> Vec<Case> {
                 site = site.page(&path, Response::text(next));
             }
             case.check("two levels are followed", |report| {
-                demand(report.asked("/1") == 1 && report.asked("/3") == 0, "followed too far, or not far enough")
+                demand(
+                    report.request_count("/1") == 1 && report.request_count("/3") == 0,
+                    "followed too far, or not far enough",
+                )
             });
-            announced(case, site);
+            judge_sitemap(case, site);
             Ok(())
         }),
         Case::new("SMP09", "an index of a million sitemaps", Expect::Ok, |case| {
@@ -79,32 +84,35 @@ pub(super) fn cases() -> Vec<Case> {
             let text = format!("{HEAD}<sitemapindex>{}</sitemapindex>", child.repeat(1_000_000));
             case.judge(site.url("/child"));
             let map = site.url("/map");
-            case.check("the child is fetched once, and the index is cut", move |report| {
-                demand(report.asked("/child") == 1, format!("fetched {} times", report.asked("/child")))?;
+            case.check("the child is fetched once, and the index is truncated", move |report| {
+                demand(
+                    report.request_count("/child") == 1,
+                    format!("fetched {} times", report.request_count("/child")),
+                )?;
                 report.judge(&map, Expect::Truncated("length", None))
             });
             let child = Response::text(urlset(&[site.url("/")]));
-            serve(case, site.page("/map", Response::text(text).gzip()).page("/child", child));
+            add_site_with_sitemap(case, site.page("/map", Response::text(text).gzip()).page("/child", child));
             Ok(())
         }),
         Case::new("SMP10", "a million URLs", Expect::Truncated("length", None), |case| {
             let site = case.site()?;
             let page = site.url("/listed");
             let text = format!("{HEAD}{URLSET}{}</urlset>", entry(&page).repeat(1_000_000));
-            case.check("what came before the limit is used", |report| {
-                demand(report.asked("/listed") == 1, "the page was not asked for once")
+            case.check("the entries before the limit are used", |report| {
+                demand(report.request_count("/listed") == 1, "the page was not requested exactly once")
             });
             let site = site.page("/map", Response::text(text).gzip()).page("/listed", Response::html("here"));
-            announced(case, site);
+            judge_sitemap(case, site);
             Ok(())
         }),
         Case::new("SMP12", "truncated within a URL", Expect::truncated("decode", "decode"), |case| {
             let site = case.site()?;
             let text = format!("{HEAD}{URLSET}{}<url><loc>{}", entry(&site.url("/whole")), site.url("/cut"));
-            case.check("what came before the cut is used, and nothing else", |report| {
-                demand(report.asked("/whole") == 1 && report.asked("/cut") == 0, "it is not")
+            case.check("the complete entry is used, and the truncated one is not", |report| {
+                demand(report.request_count("/whole") == 1 && report.request_count("/cut") == 0, "they were not")
             });
-            announced(case, site.page("/map", Response::text(text)).page("/whole", Response::html("here")));
+            judge_sitemap(case, site.page("/map", Response::text(text)).page("/whole", Response::html("here")));
             Ok(())
         }),
         Case::new("SMP13", "URLs of another host", Expect::Ok, |case| {
@@ -113,17 +121,17 @@ pub(super) fn cases() -> Vec<Case> {
             case.name("other.test", DnsReply::address(site.address().ip()));
             case.set("scope", "any");
             case.set("allow-private", true);
-            case.check("they are dropped", |report| {
-                demand(report.asked("/stolen") == 0 && report.asked("/own") == 1, "they are not")
+            case.check("URLs of the other host are dropped", |report| {
+                demand(report.request_count("/stolen") == 0 && report.request_count("/own") == 1, "they were requested")
             });
             let text = urlset(&[foreign, site.url("/own")]);
-            announced(case, site.page("/map", Response::text(text)).page("/own", Response::html("here")));
+            judge_sitemap(case, site.page("/map", Response::text(text)).page("/own", Response::html("here")));
             Ok(())
         }),
-        Case::new("SMP14", "other forms", Expect::Ok, |case| {
+        Case::new("SMP14", "other formats", Expect::Ok, |case| {
             let site = case.site()?;
             let url = |name: &str| site.url(&format!("/{name}"));
-            let forms = [
+            let formats = [
                 format!("{HEAD}<urlset xmlns=\"urn:wrong\">{}</urlset>", entry(&url("odd"))),
                 format!("<rss version=\"2.0\"><channel><item><link>{}</link></item></channel></rss>", url("rss")),
                 format!("<feed><entry><link href=\"{}\"/></entry></feed>", url("atom")),
@@ -132,23 +140,25 @@ pub(super) fn cases() -> Vec<Case> {
             let mut robots = String::new();
             let (root, origin) = (site.url("/"), site.url(""));
             let mut site = site;
-            for (number, form) in forms.into_iter().enumerate() {
+            for (number, text) in formats.into_iter().enumerate() {
                 let path = format!("/map{number}");
                 let _ = writeln!(robots, "Sitemap: {origin}{path}");
                 case.judge(site.url(&path));
-                site = site.page(&path, Response::text(form));
+                site = site.page(&path, Response::text(text));
             }
-            case.check("all are understood", |report| {
-                let missing: Vec<_> =
-                    ["/odd", "/rss", "/atom", "/text"].into_iter().filter(|path| report.asked(path) == 0).collect();
+            case.check("all formats are understood", |report| {
+                let missing: Vec<_> = ["/odd", "/rss", "/atom", "/text"]
+                    .into_iter()
+                    .filter(|path| report.request_count(path) == 0)
+                    .collect();
                 demand(missing.is_empty(), format!("{missing:?} were not found"))
             });
             case.root(root);
-            case.open(site.robots(&robots).fallback(Response::html("here")));
+            case.add_site(site.robots(&robots).fallback(Response::html("here")));
             Ok(())
         }),
         Case::new("SMP15", "invalid dates and numbers", Expect::Ok, |case| {
-            listing(case, |page| {
+            sitemap_with_one_page(case, |page| {
                 format!(
                     "{HEAD}{URLSET}<url><loc>{page}</loc><lastmod>banana</lastmod><priority>NaN</priority>\
                      <changefreq>on Tuesdays</changefreq></url></urlset>"
@@ -172,32 +182,36 @@ fn index(urls: &[String]) -> String {
     format!("{HEAD}<sitemapindex>{entries}</sitemapindex>")
 }
 
-/// A site whose robots.txt announces `/map`, which is judged.
-fn announced(case: &mut CaseBuilder, site: Site) {
+/// Adds a site whose robots.txt names the sitemap `/map`, which is judged.
+fn judge_sitemap(case: &mut CaseBuilder, site: Site) {
     case.judge(site.url("/map"));
-    serve(case, site);
+    add_site_with_sitemap(case, site);
 }
 
-fn serve(case: &mut CaseBuilder, site: Site) {
+/// Adds a site whose robots.txt names the sitemap `/map`.
+fn add_site_with_sitemap(case: &mut CaseBuilder, site: Site) {
     // Fifty megabytes take a while in a debug build.
     case.set("idle-timeout", "8s");
     case.root(site.url("/"));
     let robots = format!("Sitemap: {}\n", site.url("/map"));
-    case.open(site.robots(&robots).page("/", Response::html("front")));
+    case.add_site(site.robots(&robots).page("/", Response::html("front")));
 }
 
-/// A site with this sitemap, which is judged.
-fn one(case: &mut CaseBuilder, map: Response) -> io::Result<()> {
+/// Adds a site with this response as its sitemap, which is judged.
+fn judge_sitemap_response(case: &mut CaseBuilder, map: Response) -> io::Result<()> {
     let site = case.site()?.page("/map", map);
-    announced(case, site);
+    judge_sitemap(case, site);
     Ok(())
 }
 
-/// A sitemap that lists `/listed`, which must be fetched.
-fn listing(case: &mut CaseBuilder, write: impl FnOnce(String) -> String) -> io::Result<()> {
+/// Adds a site whose sitemap is judged, and checks that the page `/listed` is fetched. `write` makes the sitemap from the
+/// URL of that page.
+fn sitemap_with_one_page(case: &mut CaseBuilder, write: impl FnOnce(String) -> String) -> io::Result<()> {
     let site = case.site()?;
     let text = write(site.url("/listed"));
-    case.check("the page that it lists is found", |report| demand(report.asked("/listed") == 1, "it is not"));
-    announced(case, site.page("/map", Response::text(text)).page("/listed", Response::html("here")));
+    case.check("the listed page is found", |report| {
+        demand(report.request_count("/listed") == 1, "it was not requested")
+    });
+    judge_sitemap(case, site.page("/map", Response::text(text)).page("/listed", Response::html("here")));
     Ok(())
 }

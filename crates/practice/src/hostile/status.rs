@@ -1,4 +1,4 @@
-//! Statuses that ask for a delay, and unknown ones.
+//! Statuses that request a delay, and unusual ones.
 
 use super::{Case, CaseReport, CaseVerdict, Expect, demand};
 use crate::response::Response;
@@ -8,67 +8,70 @@ use std::time::{Duration, SystemTime};
 const PAGE: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 4\r\nConnection: close\r\n\r\npage";
 
 /// Checks that there were two requests besides robots.txt, the second at least `at_least` after the first.
-fn waited(report: &CaseReport, at_least: Duration) -> CaseVerdict {
+fn check_delay(report: &CaseReport, at_least: Duration) -> CaseVerdict {
     let starts: Vec<Duration> =
-        report.seen.iter().filter(|seen| seen.path != "/robots.txt").map(|seen| seen.start).collect();
-    let [first, second] = starts[..] else { return Err(format!("asked {} times", starts.len())) };
+        report.requests.iter().filter(|request| request.path != "/robots.txt").map(|request| request.start).collect();
+    let [first, second] = starts[..] else { return Err(format!("requested {} times", starts.len())) };
     demand(second - first >= at_least, format!("after {:?}", second - first))
 }
 
-/// The three date formats of HTTP.
+/// The three date formats of HTTP. `Fixed` is the current one (IMF-fixdate).
 #[derive(Clone, Copy)]
-enum Form {
+enum DateFormat {
     Fixed,
     Rfc850,
     Asctime,
 }
 
 /// A time in HTTP format.
-fn date(at: SystemTime, form: Form) -> String {
-    let format = match form {
-        Form::Fixed => "%a, %d %b %Y %H:%M:%S GMT",
-        Form::Rfc850 => "%A, %d-%b-%y %H:%M:%S GMT",
-        Form::Asctime => "%a %b %e %H:%M:%S %Y",
+fn date(at: SystemTime, date_format: DateFormat) -> String {
+    let format = match date_format {
+        DateFormat::Fixed => "%a, %d %b %Y %H:%M:%S GMT",
+        DateFormat::Rfc850 => "%A, %d-%b-%y %H:%M:%S GMT",
+        DateFormat::Asctime => "%a %b %e %H:%M:%S %Y",
     };
     jiff::Timestamp::try_from(at).unwrap_or_default().strftime(format).to_string()
 }
 
 pub(super) fn cases() -> Vec<Case> {
-    let mut cases = patience();
-    cases.extend(strange());
+    let mut cases = delays();
+    cases.extend(unusual());
     cases
 }
 
-fn patience() -> Vec<Case> {
+fn delays() -> Vec<Case> {
     vec![
         Case::new("STA01", "429 with seconds to wait", Expect::Ok, |case| {
             let site = case.site()?;
             let busy = Response::status(429).header("Retry-After", "3");
             case.root(site.url("/"));
-            case.open(site.fail_times("/", 1, busy, Response::html("page")));
-            case.check("three seconds", |report| waited(report, Duration::from_millis(2_990)));
+            case.add_site(site.fail_times("/", 1, busy, Response::html("page")));
+            case.check("three seconds pass before the second request", |report| {
+                check_delay(report, Duration::from_millis(2_990))
+            });
             Ok(())
         }),
         Case::new("STA02", "429 with a date to wait for", Expect::Ok, |case| {
-            for form in [Form::Fixed, Form::Rfc850, Form::Asctime] {
-                let asked = AtomicUsize::new(0);
+            for date_format in [DateFormat::Fixed, DateFormat::Rfc850, DateFormat::Asctime] {
+                let requests = AtomicUsize::new(0);
                 case.raw_page(move |conn, _| {
-                    if asked.fetch_add(1, SeqCst) > 0 {
+                    if requests.fetch_add(1, SeqCst) > 0 {
                         return conn.send(PAGE);
                     }
-                    let until = date(SystemTime::now() + Duration::from_secs(3), form);
-                    let now = date(SystemTime::now(), Form::Fixed);
+                    let until = date(SystemTime::now() + Duration::from_secs(3), date_format);
+                    let now = date(SystemTime::now(), DateFormat::Fixed);
                     let head = format!("Date: {now}\r\nRetry-After: {until}\r\nContent-Length: 0\r\n");
                     conn.send(format!("HTTP/1.1 429 Too Many Requests\r\n{head}Connection: close\r\n\r\n"))
                 })?;
             }
-            case.check("two seconds at least: dates have no fractions", |report| {
-                let hosts: std::collections::BTreeSet<&str> = report.seen.iter().map(|seen| &*seen.host).collect();
+            case.check("at least two seconds pass, because dates have no fractions", |report| {
+                let hosts: std::collections::BTreeSet<&str> =
+                    report.requests.iter().map(|request| &*request.host).collect();
                 for host in &hosts {
-                    let seen = report.seen.iter().filter(|seen| seen.host == *host).cloned().collect();
-                    waited(&CaseReport { seen, ..CaseReport::default() }, Duration::from_millis(1_900))?;
+                    let requests = report.requests.iter().filter(|request| request.host == *host).cloned().collect();
+                    check_delay(&CaseReport { requests, ..CaseReport::default() }, Duration::from_millis(1_900))?;
                 }
-                demand(hosts.len() == 3, "three hosts")
+                demand(hosts.len() == 3, "not three hosts")
             });
             Ok(())
         }),
@@ -86,10 +89,10 @@ fn patience() -> Vec<Case> {
         Case::new("STA05", "429 to every third request", Expect::Ok, |case| {
             let site_pages: Vec<String> = (0..8).map(|n| format!("/{n}")).collect();
             let links: String = site_pages.iter().map(|path| format!("<a href={path}>x</a>")).collect();
-            let asked = AtomicUsize::new(0);
+            let requests = AtomicUsize::new(0);
             case.set("max-tries", 6);
             case.raw_page(move |conn, path| {
-                if asked.fetch_add(1, SeqCst) % 3 == 2 {
+                if requests.fetch_add(1, SeqCst) % 3 == 2 {
                     let head = "Content-Length: 0\r\nConnection: close\r\n";
                     return conn.send(format!("HTTP/1.1 429 Too Many Requests\r\n{head}\r\n"));
                 }
@@ -97,10 +100,11 @@ fn patience() -> Vec<Case> {
                 let head = format!("Content-Type: text/html\r\nContent-Length: {}\r\n", body.len());
                 conn.send(format!("HTTP/1.1 200 OK\r\n{head}Connection: close\r\n\r\n{body}"))
             })?;
-            case.check("every page is there in the end", |report| {
+            case.check("every page is fetched in the end", |report| {
                 let ok = report.pages().filter(|page| page["outcome"] == "ok");
+                // Without the control host.
                 let ours = ok.filter(|page| !page["url"].as_str().unwrap_or_default().contains("127.99."));
-                demand(ours.count() == 9, "some page is not")
+                demand(ours.count() == 9, "a page is missing")
             });
             Ok(())
         })
@@ -115,9 +119,9 @@ fn patience() -> Vec<Case> {
                 case.root(site.url(path));
                 site = site.fail_times(path, n % 2, Response::status(500), Response::html("page"));
             }
-            case.open(site);
-            case.check("each page is tried as often as it may be, and no more", |report| {
-                let most = (0..10).map(|n| report.asked(&format!("/{n}"))).max();
+            case.add_site(site);
+            case.check("each page is requested at most twice, and some page twice", |report| {
+                let most = (0..10).map(|n| report.request_count(&format!("/{n}"))).max();
                 demand(most == Some(2), format!("{most:?}"))
             });
             Ok(())
@@ -129,9 +133,9 @@ fn patience() -> Vec<Case> {
             for path in &paths {
                 case.judge(site.url(path));
             }
-            case.open(site.page("/robots.txt", Response::status(404)));
-            case.check("two tries each, and an end", |report| {
-                let most = (0..3).map(|n| report.asked(&format!("/{n}"))).max();
+            case.add_site(site.page("/robots.txt", Response::status(404)));
+            case.check("each page is requested twice", |report| {
+                let most = (0..3).map(|n| report.request_count(&format!("/{n}"))).max();
                 demand(most == Some(2), format!("{most:?}"))
             });
             Ok(())
@@ -140,7 +144,7 @@ fn patience() -> Vec<Case> {
     ]
 }
 
-fn strange() -> Vec<Case> {
+fn unusual() -> Vec<Case> {
     vec![
         Case::new("STA08", "a partial response that was not requested", Expect::Truncated("length", None), |case| {
             case.page(Response::html("0123456789").with_status(206).header("Content-Range", "bytes 0-9/100"))
@@ -163,16 +167,19 @@ fn strange() -> Vec<Case> {
         }),
         Case::new("STA13", "login pages and consent walls", Expect::Status, |case| {
             let gate = |status| Response::status(status).header("Proxy-Authenticate", "Basic realm=\"gate\"");
-            case.check("no answer to a question for credentials", |report| {
-                let mut sent = report.seen.iter().flat_map(|seen| &seen.headers);
-                demand(!sent.any(|(name, _)| name.to_ascii_lowercase().contains("authorization")), "one was sent")
+            case.check("no credentials are sent", |report| {
+                let mut sent = report.requests.iter().flat_map(|request| &request.headers);
+                demand(
+                    !sent.any(|(name, _)| name.to_ascii_lowercase().contains("authorization")),
+                    "a header with credentials was sent",
+                )
             });
             case.pages([("/407", gate(407)), ("/511", gate(511))])
         }),
         Case::new("STA14", "rare statuses", Expect::Status, |case| {
-            case.check("told as they are", |report| {
-                let told: Vec<_> = report.judged_records().map(|record| record["status"].as_u64()).collect();
-                demand(told == [Some(451), Some(402), Some(418)], format!("{told:?}"))
+            case.check("the records have these statuses", |report| {
+                let statuses: Vec<_> = report.judged_records().map(|record| record["status"].as_u64()).collect();
+                demand(statuses == [Some(451), Some(402), Some(418)], format!("{statuses:?}"))
             });
             case.pages([
                 ("/451", Response::status(451)),
@@ -192,9 +199,12 @@ mod tests {
     #[test]
     fn a_date_in_three_formats() {
         let at = UNIX_EPOCH + Duration::from_secs(784_111_777);
-        assert_eq!(date(at, Form::Fixed), "Sun, 06 Nov 1994 08:49:37 GMT");
-        assert_eq!(date(at, Form::Rfc850), "Sunday, 06-Nov-94 08:49:37 GMT");
-        assert_eq!(date(at, Form::Asctime), "Sun Nov  6 08:49:37 1994");
-        assert_eq!(date(UNIX_EPOCH + Duration::from_secs(951_782_400), Form::Fixed), "Tue, 29 Feb 2000 00:00:00 GMT");
+        assert_eq!(date(at, DateFormat::Fixed), "Sun, 06 Nov 1994 08:49:37 GMT");
+        assert_eq!(date(at, DateFormat::Rfc850), "Sunday, 06-Nov-94 08:49:37 GMT");
+        assert_eq!(date(at, DateFormat::Asctime), "Sun Nov  6 08:49:37 1994");
+        assert_eq!(
+            date(UNIX_EPOCH + Duration::from_secs(951_782_400), DateFormat::Fixed),
+            "Tue, 29 Feb 2000 00:00:00 GMT"
+        );
     }
 }

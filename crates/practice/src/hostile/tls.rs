@@ -19,14 +19,13 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 const TLS: Expect = Expect::error("tls");
-const LATE: Expect = Expect::error("connect_timeout");
+const CONNECT_TIMEOUT: Expect = Expect::error("connect_timeout");
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
         Case::new("TLS01", "a certificate that has expired", TLS, |case| {
             let root = bad_site(case, CertificateKind::Expired, "expired since 2002-01-01")?;
-            // With --insecure the page is fetched, with a warning and a mark in the record.
-            case.check("insecure only where that is asked for, and marked", move |report| {
+            case.check("fetched only with --insecure, and marked", move |report| {
                 let fetched = report.run(&["fetch", "--insecure", &root]).map_err(|error| error.to_string())?;
                 let printed = String::from_utf8_lossy(&fetched.stdout).into_owned();
                 demand(printed.contains("NOT VERIFIED") && printed.contains("\"insecure\": true"), printed)?;
@@ -39,21 +38,21 @@ pub(super) fn cases() -> Vec<Case> {
             bad_site(case, CertificateKind::SelfSigned, "self-signed").map(|_| ())
         }),
         Case::new("TLS04", "an untrusted authority", TLS, |case| {
-            let stranger = TestAuthority::new("Stranger")?;
-            refused(case, "unknown issuer", move |site| Ok((vec![stranger.leaf(site)?], stranger.leaf_key()?)))
+            let stranger = CaseAuthority::new("Stranger")?;
+            expect_rejected_chain(case, "unknown issuer", move |site| Ok((vec![stranger.leaf(site)?], stranger.leaf_key()?)))
         }),
         Case::new("TLS05", "a certificate that was revoked", Expect::Ok, |case| {
-            let (came, authority) = (Arc::new(AtomicUsize::new(0)), TestAuthority::new("Known")?);
+            let (connections, authority) = (Arc::new(AtomicUsize::new(0)), CaseAuthority::new("Known")?);
             let list = {
-                let came = Arc::clone(&came);
+                let connections = Arc::clone(&connections);
                 case.raw(move |conn| {
-                    came.fetch_add(1, SeqCst);
-                    conn.wait_for_the_end()
+                    connections.fetch_add(1, SeqCst);
+                    conn.wait_until_closed()
                 })?
             };
-            case.check("the revocation list is not fetched", move |_| demand(came.load(SeqCst) == 0, "it was fetched"));
+            case.check("the revocation list is not fetched", move |_| demand(connections.load(SeqCst) == 0, "it was fetched"));
             case.trust(authority.root.pem());
-            let address = secure(case, move |site| {
+            let address = serve_tls(case, move |site| {
                 let mut params = authority.params(site)?;
                 params.crl_distribution_points =
                     vec![CrlDistributionPoint { uris: vec![format!("http://{list}/crl")] }];
@@ -67,12 +66,12 @@ pub(super) fn cases() -> Vec<Case> {
              an attacker can suppress them",
         ),
         Case::new("TLS07", "a chain with a gap", TLS, |case| {
-            let authority = TestAuthority::new("Known")?;
+            let authority = CaseAuthority::new("Known")?;
             case.trust(authority.root.pem());
-            refused(case, "unknown issuer", move |site| {
-                // The intermediate certificate is not sent.
-                let middle = authority.below("Middle", KeyPair::generate().map_err(fault)?)?;
-                let leaf = authority.params(site)?.signed_by(&authority.key, &middle).map_err(fault)?;
+            expect_rejected_chain(case, "unknown issuer", move |site| {
+                // The certificate of the intermediate authority is not sent.
+                let intermediate_ca = authority.intermediate("Middle", KeyPair::generate().map_err(other_error)?)?;
+                let leaf = authority.params(site)?.signed_by(&authority.key, &intermediate_ca).map_err(other_error)?;
                 Ok((vec![leaf.der().clone()], authority.leaf_key()?))
             })
         })
@@ -81,18 +80,18 @@ pub(super) fn cases() -> Vec<Case> {
              request to an address that the server chooses",
         ),
         Case::new("TLS08", "an authority signed with SHA-1", TLS, |case| {
-            let authority = TestAuthority::with("Known", rsa_key()?)?;
+            let authority = CaseAuthority::with_key("Known", rsa_key()?)?;
             case.trust(authority.root.pem());
-            refused(case, "SHA-1", move |site| {
-                let middle = authority.below("Middle", KeyPair::generate().map_err(fault)?)?;
-                let leaf = authority.params(site)?.signed_by(&authority.key, &middle).map_err(fault)?;
-                Ok((vec![leaf.der().clone(), with_sha1(middle.der())], authority.leaf_key()?))
+            expect_rejected_chain(case, "SHA-1", move |site| {
+                let intermediate_ca = authority.intermediate("Middle", KeyPair::generate().map_err(other_error)?)?;
+                let leaf = authority.params(site)?.signed_by(&authority.key, &intermediate_ca).map_err(other_error)?;
+                Ok((vec![leaf.der().clone(), with_sha1(intermediate_ca.der())], authority.leaf_key()?))
             })
         }),
         Case::new("TLS09", "a certificate for ten thousand names", Expect::Ok, |case| {
-            let authority = TestAuthority::new("Known")?;
+            let authority = CaseAuthority::new("Known")?;
             case.trust(authority.root.pem());
-            let address = secure(case, move |site| {
+            let address = serve_tls(case, move |site| {
                 let mut params = authority.params(site)?;
                 for n in 0..9_999u32 {
                     // As small as possible, because a handshake message has at most 64 KiB.
@@ -105,53 +104,54 @@ pub(super) fn cases() -> Vec<Case> {
             Ok(())
         }),
         Case::new("TLS10", "TLS 1.0 and nothing else", TLS, |case| {
-            // A ServerHello of an old server: version, 32 random bytes, no session, one cipher.
+            // The ServerHello of a TLS 1.0 server: version, 32 random bytes, no session, one cipher.
             let mut hello = vec![0x16, 3, 1, 0, 42, 2, 0, 0, 38, 3, 1];
             hello.extend([7; 32]);
             hello.extend([0, 0, 0x2f, 0]);
             let address = case.raw(move |conn| {
                 conn.send(&hello)?;
-                conn.wait_for_the_end()
+                conn.wait_until_closed()
             })?;
-            says(case, address, "version")
+            expect_handshake_error(case, address, "version")
         }),
-        Case::new("TLS13", "a handshake that stalls", LATE, |case| {
-            let address = case.raw(RawConnection::wait_for_the_end)?;
-            says(case, address, "TLS handshake")
+        Case::new("TLS13", "a handshake that stalls", CONNECT_TIMEOUT, |case| {
+            let address = case.raw(RawConnection::wait_until_closed)?;
+            expect_handshake_error(case, address, "TLS handshake")
         }),
-        Case::new("TLS14", "a handshake that drips", LATE, |case| {
+        Case::new("TLS14", "a handshake that drips", CONNECT_TIMEOUT, |case| {
             let address = case.raw(|conn| {
                 for byte in [0x16, 3, 3, 0, 90, 2, 0, 0, 86, 3, 3, 1, 2, 3, 4, 5, 6, 7, 8, 9] {
                     conn.send([byte])?;
                     conn.pause(Duration::from_millis(500))?;
                 }
-                conn.wait_for_the_end()
+                conn.wait_until_closed()
             })?;
-            says(case, address, "TLS handshake")
+            expect_handshake_error(case, address, "TLS handshake")
         }),
         Case::new("TLS15", "plain HTTP where TLS is expected", TLS, |case| {
             let address = case.raw(|conn| {
                 conn.send("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")?;
-                conn.wait_for_the_end()
+                conn.wait_until_closed()
             })?;
-            says(case, address, "does not speak TLS")
+            expect_handshake_error(case, address, "does not speak TLS")
         }),
         Case::new("TLS17", "a name that the server does not know", TLS, |case| {
             let address = case.raw(|conn| {
+                // The alert unrecognized_name.
                 conn.send([0x15, 3, 3, 0, 2, 2, 112])?;
-                conn.wait_for_the_end()
+                conn.wait_until_closed()
             })?;
-            says(case, address, "does not know this name")
+            expect_handshake_error(case, address, "does not know this name")
         }),
         Case::new("TLS18", "an end without close_notify", Expect::truncated("disconnect", "reset"), |case| {
-            let authority = TestAuthority::new("Known")?;
+            let authority = CaseAuthority::new("Known")?;
             case.trust(authority.root.pem());
-            let address = secure(case, move |site| Ok((vec![authority.leaf(site)?], authority.leaf_key()?)))?;
+            let address = serve_tls(case, move |site| Ok((vec![authority.leaf(site)?], authority.leaf_key()?)))?;
             case.root(format!("https://{address}/until-close"));
             let whole = format!("https://{address}/");
             case.judge(format!("https://{address}/until-close"));
             case.root(whole.as_str());
-            case.check("what says its length is whole without a goodbye", move |report| {
+            case.check("a body with a length is complete without close_notify", move |report| {
                 report.judge(&whole, Expect::Ok)
             });
             Ok(())
@@ -161,14 +161,14 @@ pub(super) fn cases() -> Vec<Case> {
              attacker could have truncated it",
         ),
         Case::new("TLS19", "a certificate chain with many paths", TLS, |case| {
-            let authority = TestAuthority::new("Maze")?;
-            refused(case, "", move |site| {
+            let authority = CaseAuthority::new("Maze")?;
+            expect_rejected_chain(case, "", move |site| {
                 // Forty authorities with the same name and key, so that each could have signed every other.
                 let mut chain = vec![authority.leaf(site)?];
                 for number in 0..40u64 {
                     let mut params = authority_params("Maze");
                     params.serial_number = Some(SerialNumber::from(number + 1));
-                    chain.push(params.signed_by(authority.root.key(), &authority.root).map_err(fault)?.der().clone());
+                    chain.push(params.signed_by(authority.root.key(), &authority.root).map_err(other_error)?.der().clone());
                 }
                 Ok((chain, authority.leaf_key()?))
             })
@@ -176,62 +176,63 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
-fn fault(error: impl std::error::Error + Send + Sync + 'static) -> io::Error {
+fn other_error(error: impl std::error::Error + Send + Sync + 'static) -> io::Error {
     io::Error::other(error)
 }
 
-/// A site with one of the usual bad certificates. Its front page is judged.
-fn bad_site(case: &mut CaseBuilder, certificate: CertificateKind, words: &'static str) -> io::Result<String> {
+/// A site with one of the usual bad certificates. Its front page is judged. Checks that the message contains `expected`.
+fn bad_site(case: &mut CaseBuilder, certificate: CertificateKind, expected: &'static str) -> io::Result<String> {
     let site = case.secure_site(certificate)?.page("/", Response::html("here"));
     let root = site.url("/");
     case.root(root.as_str());
-    case.open(site);
-    expect_message(case, root.clone(), words);
-    case.check("nothing is asked of it", |report| demand(report.seen.is_empty(), "something was"));
+    case.add_site(site);
+    expect_message(case, root.clone(), expected);
+    case.check("no request is sent", |report| demand(report.requests.is_empty(), "a request was sent"));
     Ok(root)
 }
 
-/// A server whose handshake fails with this message.
-fn says(case: &mut CaseBuilder, address: SocketAddr, words: &'static str) -> io::Result<()> {
+/// A server at this address whose handshake fails. Checks that the message contains `expected`.
+fn expect_handshake_error(case: &mut CaseBuilder, address: SocketAddr, expected: &'static str) -> io::Result<()> {
     let root = format!("https://{address}/");
     case.set("robots", "ignore");
     case.root(root.as_str());
-    expect_message(case, root, words);
+    expect_message(case, root, expected);
     Ok(())
 }
 
-fn expect_message(case: &mut CaseBuilder, url: String, words: &'static str) {
+/// Checks that the error message of a URL contains `expected`.
+fn expect_message(case: &mut CaseBuilder, url: String, expected: &'static str) {
     case.check("the reason is named", move |report: &CaseReport| -> CaseVerdict {
         let record = report.record(&url).ok_or("no record")?;
         let message = record["error"]["message"].as_str().unwrap_or_default();
-        demand(message.contains(words), format!("it says {message:?}"))
+        demand(message.contains(expected), format!("the message is {message:?}"))
     });
 }
 
 /// A certificate chain, and the key of its first certificate.
-type Shown = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+type ChainAndKey = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
-/// A server with this chain, which is rejected with a message that contains these words.
-fn refused(
+/// A server with this chain, which is rejected. Checks that the message contains `expected`.
+fn expect_rejected_chain(
     case: &mut CaseBuilder,
-    words: &'static str,
-    show: impl Fn(IpAddr) -> io::Result<Shown> + Send + Sync + 'static,
+    expected: &'static str,
+    make_chain: impl Fn(IpAddr) -> io::Result<ChainAndKey> + Send + Sync + 'static,
 ) -> io::Result<()> {
-    let address = secure(case, show)?;
-    says(case, address, words)
+    let address = serve_tls(case, make_chain)?;
+    expect_handshake_error(case, address, expected)
 }
 
 /// A TLS server with this chain, which is created for the server's address. It never sends close_notify.
-fn secure(
+fn serve_tls(
     case: &mut CaseBuilder,
-    show: impl Fn(IpAddr) -> io::Result<Shown> + Send + Sync + 'static,
+    make_chain: impl Fn(IpAddr) -> io::Result<ChainAndKey> + Send + Sync + 'static,
 ) -> io::Result<SocketAddr> {
     case.set("robots", "ignore");
-    let made = std::sync::OnceLock::new();
+    let config_cell = std::sync::OnceLock::new();
     case.raw(move |conn| {
         let address = conn.stream().local_addr()?.ip();
-        let config: &Result<Arc<ServerConfig>, String> = made.get_or_init(|| {
-            let (chain, key) = show(address).map_err(|error| error.to_string())?;
+        let config: &Result<Arc<ServerConfig>, String> = config_cell.get_or_init(|| {
+            let (chain, key) = make_chain(address).map_err(|error| error.to_string())?;
             let builder = ServerConfig::builder_with_provider(Arc::new(default_provider()))
                 .with_safe_default_protocol_versions()
                 .map_err(|error| error.to_string())?
@@ -239,7 +240,7 @@ fn secure(
             builder.with_single_cert(chain, key).map(Arc::new).map_err(|error| error.to_string())
         });
         let config = config.as_ref().map_err(|why| io::Error::other(why.as_str()))?;
-        let mut session = ServerConnection::new(Arc::clone(config)).map_err(fault)?;
+        let mut session = ServerConnection::new(Arc::clone(config)).map_err(other_error)?;
         let mut socket = conn.stream();
         let mut stream = rustls::Stream::new(&mut session, &mut socket);
         let mut request = Vec::new();
@@ -262,7 +263,7 @@ fn secure(
 }
 
 /// A certificate authority, and the key of its leaf certificates.
-pub(super) struct TestAuthority {
+pub(super) struct CaseAuthority {
     pub(super) root: CertifiedIssuer<'static, KeyPair>,
     key: KeyPair,
 }
@@ -274,28 +275,29 @@ fn authority_params(name: &str) -> CertificateParams {
     params
 }
 
-impl TestAuthority {
-    pub(super) fn new(name: &str) -> io::Result<TestAuthority> {
-        TestAuthority::with(name, KeyPair::generate().map_err(fault)?)
+impl CaseAuthority {
+    pub(super) fn new(name: &str) -> io::Result<CaseAuthority> {
+        CaseAuthority::with_key(name, KeyPair::generate().map_err(other_error)?)
     }
 
-    fn with(name: &str, key: KeyPair) -> io::Result<TestAuthority> {
-        let root = CertifiedIssuer::self_signed(authority_params(name), key).map_err(fault)?;
-        Ok(TestAuthority { root, key: KeyPair::generate().map_err(fault)? })
+    fn with_key(name: &str, key: KeyPair) -> io::Result<CaseAuthority> {
+        let root = CertifiedIssuer::self_signed(authority_params(name), key).map_err(other_error)?;
+        Ok(CaseAuthority { root, key: KeyPair::generate().map_err(other_error)? })
     }
 
     /// An intermediate authority signed by this one.
-    fn below(&self, name: &str, key: KeyPair) -> io::Result<CertifiedIssuer<'static, KeyPair>> {
-        CertifiedIssuer::signed_by(authority_params(name), key, &self.root).map_err(fault)
+    fn intermediate(&self, name: &str, key: KeyPair) -> io::Result<CertifiedIssuer<'static, KeyPair>> {
+        CertifiedIssuer::signed_by(authority_params(name), key, &self.root).map_err(other_error)
     }
 
+    /// Parameters of a certificate for this address.
     fn params(&self, site: IpAddr) -> io::Result<CertificateParams> {
-        CertificateParams::new(vec![site.to_string()]).map_err(fault)
+        CertificateParams::new(vec![site.to_string()]).map_err(other_error)
     }
 
     fn sign(&self, params: &CertificateParams) -> io::Result<CertificateDer<'static>> {
         let issuer: &Issuer<'static, KeyPair> = &self.root;
-        Ok(params.signed_by(&self.key, issuer).map_err(fault)?.der().clone())
+        Ok(params.signed_by(&self.key, issuer).map_err(other_error)?.der().clone())
     }
 
     pub(super) fn leaf(&self, site: IpAddr) -> io::Result<CertificateDer<'static>> {
@@ -308,7 +310,7 @@ impl TestAuthority {
 }
 
 fn rsa_key() -> io::Result<KeyPair> {
-    KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048).map_err(fault)
+    KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048).map_err(other_error)
 }
 
 /// The same certificate, declared as signed with SHA-1, to catch verifiers that check the signature before the algorithm.

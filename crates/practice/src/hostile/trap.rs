@@ -1,7 +1,6 @@
-//! Endless webs.
+//! Endless webs, whose servers generate pages on request.
 //!
-//! The servers generate pages on request. Budgets are low, so that the crawl of an endless web ends soon; the checks count
-//! requests.
+//! The trap budgets are low, so that the crawl of an endless web ends soon. The checks count requests.
 
 use super::builder::CaseBuilder;
 use super::{Case, DnsReply, Expect, demand};
@@ -10,30 +9,30 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Enough text for the comparison of pages.
+/// A text that is long enough for the comparison of pages.
 const TEXT: &str = "The quick brown fox jumps over the lazy dog, and then it comes back and jumps over it once again.";
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
         Case::new("TRP02", "session id in the query", Expect::Ok, |case| {
             case.set("strip-param", vec!["@sessions"]);
-            endless(case, "/", |path, fresh| {
+            endless(case, "/", |path, unique| {
                 let page = path.trim_start_matches('/').split('?').next().unwrap_or_default();
-                let links = (0..50).map(|link| format!("/page{link}?sid={fresh}{link}"));
+                let links = (0..50).map(|link| format!("/page{link}?sid={unique}{link}"));
                 page_with(&format!("Page {page}. {TEXT}"), links)
             })?;
-            at_most(case, 51);
+            check_pages_at_most(case, 51);
             Ok(())
         }),
         Case::new("TRP03", "session id in the path", Expect::Ok, |case| {
             case.set("strip-param", vec!["@sessions"]);
-            endless(case, "/", |path, fresh| {
+            endless(case, "/", |path, unique| {
                 let links = (0..20).flat_map(|link| {
-                    [format!("/s(abc{fresh})/page{link}"), format!("/page{link};jsessionid={fresh}{link}")]
+                    [format!("/s(abc{unique})/page{link}"), format!("/page{link};jsessionid={unique}{link}")]
                 });
                 page_with(&format!("You are at {path}. {TEXT}"), links)
             })?;
-            at_most(case, 21);
+            check_pages_at_most(case, 21);
             Ok(())
         }),
         Case::new("TRP04", "faceted navigation", Expect::Ok, |case| {
@@ -54,12 +53,12 @@ pub(super) fn cases() -> Vec<Case> {
             })?;
             // The list, a hundred single facets, the sixteen free pairs of facets with a hundred pairs of values each,
             // and the budget for links with other combinations, which is four times `trap-budget`.
-            at_most(case, 1 + 100 + 1_600 + 64);
+            check_pages_at_most(case, 1 + 100 + 1_600 + 64);
             Ok(())
         }),
         Case::new("TRP05", "relative link growth", Expect::Ok, |case| {
             endless(case, "/a/", |path, _| page_with(&format!("{path} {TEXT}"), ["a/".to_owned()]))?;
-            at_most(case, 2);
+            check_pages_at_most(case, 2);
             Ok(())
         }),
         Case::new("TRP06", "alternating segments", Expect::Ok, |case| {
@@ -67,19 +66,19 @@ pub(super) fn cases() -> Vec<Case> {
                 let next = if path.ends_with("x/") { "y/" } else { "x/" };
                 page_with(&format!("{path} {TEXT}"), [next.to_owned()])
             })?;
-            case.check("nothing is asked for that repeats a third time", |report| {
-                let circles = report.seen.iter().filter(|seen| seen.path.contains("x/y/x/y/x/y")).count();
-                demand(circles == 0, format!("{circles} circles"))
+            case.check("no path that repeats a third time is requested", |report| {
+                let repeating = report.requests.iter().filter(|request| request.path.contains("x/y/x/y/x/y")).count();
+                demand(repeating == 0, format!("{repeating} such paths"))
             });
-            at_most(case, 6);
+            check_pages_at_most(case, 6);
             Ok(())
         }),
         Case::new("TRP07", "soft 404", Expect::Ok, |case| {
             case.set("trap-budget", 16);
-            endless(case, "/", |_, fresh| page_with(TEXT, (0..10).map(|link| format!("/{fresh}x{link}.html"))))?;
+            endless(case, "/", |_, unique| page_with(TEXT, (0..10).map(|link| format!("/{unique}x{link}.html"))))?;
             // The root has ten links that cost no budget; all other pages repeat its text.
-            at_most(case, 1 + 10 + 16);
-            expect_rule(case, "stale_pattern");
+            check_pages_at_most(case, 1 + 10 + 16);
+            check_rule(case, "stale_pattern");
             Ok(())
         }),
         Case::new("TRP08", "mirror hosts", Expect::Ok, |case| {
@@ -108,9 +107,9 @@ pub(super) fn cases() -> Vec<Case> {
             case.set("allow-private", true);
             // A domain has one free host per 64 of the budget.
             case.set("trap-budget", 64 * 8);
-            let address = wild(case, 1)?;
+            let address = add_wildcard_hosts(case, 1)?;
             case.root(format!("http://trap.test:{}/", address.port()));
-            hosts_at_most(case, 1 + 8);
+            check_hosts_at_most(case, 1 + 8);
             Ok(())
         }),
         Case::new("TRP10", "tarpit maze", Expect::Ok, |case| {
@@ -121,8 +120,8 @@ pub(super) fn cases() -> Vec<Case> {
                         continue;
                     }
                     // The same URL always gives the same page, and different URLs give different pages.
-                    let maze = (0..38).map(|link| format!("/maze/{}", name(&path, link)));
-                    let entries = (0..4).map(|link| format!("/maze/{}", name("", link)));
+                    let maze = (0..38).map(|link| format!("/maze/{}", word(&path, link)));
+                    let entries = (0..4).map(|link| format!("/maze/{}", word("", link)));
                     let links: Vec<String> = if path == "/" { entries.collect() } else { maze.collect() };
                     let page = page_with(&format!("You are at {path}. {TEXT}"), links);
                     if path == "/" {
@@ -139,7 +138,7 @@ pub(super) fn cases() -> Vec<Case> {
             case.root(format!("http://{address}/"));
             // The root, and its four links with two attempts each: their pages time out before they yield further
             // links.
-            at_most(case, 1 + 4 * 2);
+            check_pages_at_most(case, 1 + 4 * 2);
             Ok(())
         }),
         Case::new("TRP11", "honeypot link", Expect::Ok, |case| {
@@ -147,10 +146,10 @@ pub(super) fn cases() -> Vec<Case> {
             let site = case.site()?.robots("User-agent: *\nDisallow: /trap\n");
             let site = site.page("/", crate::Response::html(page)).page("/page", crate::Response::html(page));
             case.root(site.url("/"));
-            case.open(site.page("/trap", crate::Response::html("caught")));
-            case.check("the trap is never asked for", |report| {
-                demand(report.asked("/trap") == 0, "it was asked for")?;
-                demand(report.asked("/page") == 1, "the page beside it was not asked for once")
+            case.add_site(site.page("/trap", crate::Response::html("caught")));
+            case.check("the trap is never requested", |report| {
+                demand(report.request_count("/trap") == 0, "it was requested")?;
+                demand(report.request_count("/page") == 1, "the other page was not requested exactly once")
             });
             Ok(())
         }),
@@ -161,47 +160,53 @@ pub(super) fn cases() -> Vec<Case> {
                 page_with(&format!("Page {page}. {TEXT}"), [format!("/list?page={}", page + 1)])
             })?;
             // The 65 pages up to depth 64 are free. The budget for further links is four times `trap-budget`.
-            at_most(case, 65 + 16);
-            expect_rule(case, "alike_pattern");
+            check_pages_at_most(case, 65 + 16);
+            check_rule(case, "alike_pattern");
             Ok(())
         }),
         Case::new("TRP14", "tracking parameters", Expect::Ok, |case| {
             case.set("strip-param", vec!["@tracking"]);
-            endless(case, "/", |path, fresh| {
+            endless(case, "/", |path, unique| {
                 let links =
-                    (0..10).map(|link| format!("/p{link}?utm_source={fresh}&fbclid={link}&utm_medium=x&gclid=y"));
+                    (0..10).map(|link| format!("/p{link}?utm_source={unique}&fbclid={link}&utm_medium=x&gclid=y"));
                 page_with(&format!("{path} {TEXT}"), links)
             })?;
-            at_most(case, 11);
+            check_pages_at_most(case, 11);
             Ok(())
         }),
         Case::new("TRP15", "never-same page", Expect::Ok, |case| {
             case.set("max-pages-per-host", 100);
-            endless(case, "/list", |_, fresh| {
-                page_with(&babble(fresh), (0..10).map(|link| format!("/list?{}", name(&fresh.to_string(), link))))
+            endless(case, "/list", |_, unique| {
+                page_with(
+                    &unique_text(unique),
+                    (0..10).map(|link| format!("/list?{}", word(&unique.to_string(), link))),
+                )
             })?;
-            at_most(case, 100);
-            expect_rule(case, "max_pages_per_host");
+            check_pages_at_most(case, 100);
+            check_rule(case, "max_pages_per_host");
             Ok(())
         }),
         Case::new("TRP16", "redirect maze", Expect::Ok, |case| {
             case.set("max-pages-per-host", 20);
-            endless(case, "/", |path, fresh| match path {
+            endless(case, "/", |path, unique| match path {
                 "/" => page_with(TEXT, (0..5).map(|maze| format!("/maze/{maze}"))),
-                _ => format!("HTTP/1.1 302 Found\r\nLocation: /maze{fresh}\r\nContent-Length: 0\r\n\r\n"),
+                _ => format!("HTTP/1.1 302 Found\r\nLocation: /maze{unique}\r\nContent-Length: 0\r\n\r\n"),
             })?;
             // Each maze alone would be abandoned after ten redirects; the limit for all of them together is smaller.
-            at_most(case, 20);
-            expect_rule(case, "max_pages_per_host");
+            check_pages_at_most(case, 20);
+            check_rule(case, "max_pages_per_host");
             Ok(())
         }),
     ]
 }
 
-/// A server whose pages each link to this many new names below `trap.test`.
-pub(super) fn wild(case: &mut CaseBuilder, links: u64) -> io::Result<SocketAddr> {
-    let address = serve(case, move |_, fresh, port| {
-        page_with(&babble(fresh), (0..links).map(|link| format!("//n{}.trap.test:{port}/", fresh * links + link)))
+/// A server whose pages each link to `links` new host names below `trap.test`.
+pub(super) fn add_wildcard_hosts(case: &mut CaseBuilder, links: u64) -> io::Result<SocketAddr> {
+    let address = serve(case, move |_, unique, port| {
+        page_with(
+            &unique_text(unique),
+            (0..links).map(|link| format!("//n{}.trap.test:{port}/", unique * links + link)),
+        )
     })?;
     case.name("trap.test", DnsReply::address(address.ip()));
     case.name("*.trap.test", DnsReply::address(address.ip()));
@@ -209,39 +214,40 @@ pub(super) fn wild(case: &mut CaseBuilder, links: u64) -> io::Result<SocketAddr>
 }
 
 /// Checks that at most this many hosts were contacted.
-pub(super) fn hosts_at_most(case: &mut CaseBuilder, most: usize) {
-    case.check("few hosts are asked", move |report| {
-        let hosts: std::collections::BTreeSet<&str> = report.seen.iter().map(|seen| seen.host.as_str()).collect();
+pub(super) fn check_hosts_at_most(case: &mut CaseBuilder, most: usize) {
+    case.check("the number of hosts is limited", move |report| {
+        let hosts: std::collections::BTreeSet<&str> =
+            report.requests.iter().map(|request| request.host.as_str()).collect();
         demand(hosts.len() <= most, format!("{} hosts", hosts.len()))
     });
-    expect_rule(case, "domain_hosts");
+    check_rule(case, "domain_hosts");
 }
 
-/// One endless site; the crawl starts at this path.
+/// One endless site; the crawl starts at this path. `respond` gets the path and a unique number.
 fn endless(
     case: &mut CaseBuilder,
     root: &str,
-    say: impl Fn(&str, u64) -> String + Send + Sync + 'static,
+    respond: impl Fn(&str, u64) -> String + Send + Sync + 'static,
 ) -> io::Result<()> {
-    let address = serve(case, move |path, fresh, _| say(path, fresh))?;
+    let address = serve(case, move |path, unique, _| respond(path, unique))?;
     case.root(format!("http://{address}{root}"));
     Ok(())
 }
 
-/// A server that calls `say` for every response, with the path, a unique number, and the port.
+/// A server that calls `respond` for every request, with the path, a unique number, and the port. Returns its address.
 fn serve(
     case: &mut CaseBuilder,
-    say: impl Fn(&str, u64, u16) -> String + Send + Sync + 'static,
+    respond: impl Fn(&str, u64, u16) -> String + Send + Sync + 'static,
 ) -> io::Result<SocketAddr> {
-    let fresh = AtomicU64::new(1_000);
+    let unique = AtomicU64::new(1_000);
     case.raw(move |conn| {
         let port = conn.stream().local_addr()?.port();
         while let Some(path) = conn.request()? {
-            let answer = match &*path {
+            let response = match &*path {
                 "/robots.txt" => "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n".to_owned(),
-                path => say(path, fresh.fetch_add(1, Ordering::Relaxed), port),
+                path => respond(path, unique.fetch_add(1, Ordering::Relaxed), port),
             };
-            conn.send(answer)?;
+            conn.send(response)?;
         }
         Ok(())
     })
@@ -258,9 +264,9 @@ fn page_with(text: &str, links: impl IntoIterator<Item = String>) -> String {
 }
 
 /// Checks that the report names this rule.
-fn expect_rule(case: &mut CaseBuilder, rule: &'static str) {
-    case.check("the report says what was left out", move |report| {
-        demand(report.words.contains(rule), format!("{rule} is not in {}", report.words))?;
+fn check_rule(case: &mut CaseBuilder, rule: &'static str) {
+    case.check("the report names the rule that skipped links", move |report| {
+        demand(report.stderr.contains(rule), format!("{rule} is not in {}", report.stderr))?;
         let last = report.records.iter().rev().find(|record| record["type"] == "run");
         let traps = last.map(|record| record["traps"].to_string()).unwrap_or_default();
         demand(traps.contains(rule), format!("{rule} is not in {traps}"))
@@ -268,20 +274,20 @@ fn expect_rule(case: &mut CaseBuilder, rule: &'static str) {
 }
 
 /// Checks that at most this many pages were requested.
-fn at_most(case: &mut CaseBuilder, most: usize) {
+fn check_pages_at_most(case: &mut CaseBuilder, most: usize) {
     case.check("the crawl has an end", move |report| {
-        let asked = report.seen.iter().filter(|seen| seen.path != "/robots.txt").count();
-        demand(asked <= most, format!("{asked} requests"))
+        let count = report.requests.iter().filter(|request| request.path != "/robots.txt").count();
+        demand(count <= most, format!("{count} requests"))
     });
 }
 
-/// A letter instead of a digit: the crawler treats all numbers alike.
+/// A letter instead of a digit, because the crawler treats all numbers alike.
 fn letter(number: usize) -> char {
     char::from(b'a' + (number % 26) as u8)
 }
 
 /// A word that depends on a path and a number.
-fn name(place: &str, number: u64) -> String {
+fn word(place: &str, number: u64) -> String {
     let seed = place.bytes().fold(number.wrapping_mul(0x9E37_79B9_7F4A_7C15), |seed, byte| {
         (seed ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3).rotate_left(5)
     });
@@ -289,6 +295,6 @@ fn name(place: &str, number: u64) -> String {
 }
 
 /// A unique text.
-fn babble(seed: u64) -> String {
-    (0..20).map(|word| name(&seed.to_string(), word)).collect::<Vec<_>>().join(" ")
+fn unique_text(seed: u64) -> String {
+    (0..20).map(|number| word(&seed.to_string(), number)).collect::<Vec<_>>().join(" ")
 }
