@@ -169,7 +169,7 @@ fn hostile(arguments: &[&str], count: usize) -> (std::process::Child, Vec<Vec<St
 fn hostile_cases_are_listed_and_served() {
     let (mut listing, listed) = hostile(&["--list", "connection"], usize::MAX);
     assert!(listing.wait().unwrap().success());
-    assert!(listed.len() >= 15 && listed.iter().read_to_end(|fields| fields.len() == 6 && fields[1] == "connection"));
+    assert!(listed.len() >= 15 && listed.iter().all(|fields| fields.len() == 6 && fields[1] == "connection"));
 
     let (mut child, served) = hostile(&["H126", "H102"], 2);
     let [h102, h126] = &served[..] else { panic!("{served:?}") };
