@@ -159,10 +159,10 @@ fn crawl(
         .map_err(|error| error.to_string())?;
     let mut errors = child.stderr.take().ok_or("no standard error")?;
     let output = BufReader::new(child.stdout.take().ok_or("no standard output")?);
-    let words = std::thread::spawn(move || {
-        let mut words = Vec::new();
-        let _ = errors.read_to_end(&mut words);
-        String::from_utf8_lossy(&words).into_owned()
+    let stderr_reader = std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let _ = errors.read_to_end(&mut bytes);
+        String::from_utf8_lossy(&bytes).into_owned()
     });
     let (sender, lines) = mpsc::channel();
     let reader = std::thread::spawn(move || {
@@ -191,8 +191,8 @@ fn crawl(
     }
     let exit = child.wait().map_err(|error| error.to_string())?.code();
     let _ = reader.join();
-    let words = words.join().map_err(|_| "the reader of standard error panicked")?;
-    Ok((CaseReport { records, words, exit, directory, program, ..CaseReport::default() }, peak))
+    let stderr = stderr_reader.join().map_err(|_| "the reader of standard error panicked")?;
+    Ok((CaseReport { records, stderr, exit, directory, program, ..CaseReport::default() }, peak))
 }
 
 /// The peak memory of a running process, in KiB.
