@@ -164,7 +164,7 @@ enum Source<'a> {
 
 impl<'a> Source<'a> {
     fn open(directory: &'a Path) -> Result<Self, ReadError> {
-        if SegmentStore::is_there(directory) {
+        if SegmentStore::has_results(directory) {
             return Ok(Self::Segments(directory));
         }
         Ok(Self::Directory(UrlTracer::open(directory)?))

@@ -176,7 +176,7 @@ pub fn walk(
     directory: &Path,
     mut each: impl FnMut(HistoryEvent<'_>) -> Result<(), ReadError>,
 ) -> Result<CrawlFile, ReadError> {
-    if SegmentStore::is_there(directory) {
+    if SegmentStore::has_results(directory) {
         return results::walk(directory, each);
     }
     // The callback of `history` can only return a `StoreError`. Any other error is stored in `stopped`, and an empty
@@ -209,7 +209,7 @@ pub fn walk_latest(
     directory: &Path,
     mut each: impl FnMut(HistoryEvent<'_>) -> Result<(), ReadError>,
 ) -> Result<CrawlFile, ReadError> {
-    if SegmentStore::is_there(directory) {
+    if SegmentStore::has_results(directory) {
         // A result folder has one record per URL.
         return walk(directory, each);
     }

@@ -135,7 +135,7 @@ fn emit_record(
     let StoredRecord { url, via, depth, tries, status, .. } = &record;
     let via = via.as_deref();
     let kind = origin.map_or_else(|| link_kind(&record), |origin| origin.kind);
-    let again = origin.is_some_and(|origin| origin.again);
+    let again = origin.is_some_and(|origin| origin.has_earlier_record);
     each(HistoryEvent::Link { url, via, depth: *depth, tries: *tries, kind, again })?;
     each(HistoryEvent::FinalOutcome { outcome, status: *status, line })
 }

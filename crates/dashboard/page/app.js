@@ -17,31 +17,32 @@ const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const short = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });
 const setText = (id, text) => { const node = byId(id); if (node.textContent !== text) node.textContent = text; };
 
-function bytes(count) {
+function formatBytes(count) {
   const units = ["B", "KB", "MB", "GB", "TB"];
   let unit = 0;
   while (count >= 1000 && unit < units.length - 1) { count /= 1000; unit += 1; }
   return `${unit === 0 ? whole.format(count) : short.format(count)} ${units[unit]}`;
 }
 
-function clock(seconds) {
+/** Seconds as hours, minutes and seconds. */
+function formatClock(seconds) {
   const two = (number) => String(Math.floor(number)).padStart(2, "0");
   const hours = Math.floor(seconds / 3600);
   return `${hours > 0 ? `${hours}:` : ""}${two((seconds / 60) % 60)}:${two(seconds % 60)}`;
 }
 
-function span(seconds) {
+function formatDuration(seconds) {
   return seconds < 1 ? `${whole.format(seconds * 1000)} ms` : `${short.format(seconds)} s`;
 }
 
-function node(name, attributes, text) {
+function svgNode(name, attributes, text) {
   const made = document.createElementNS(SVG, name);
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
   if (text !== undefined) made.textContent = text;
   return made;
 }
 
-// --- what is shown ---
+// --- the view ---
 
 let samples = [];
 let status = null;
@@ -60,17 +61,17 @@ function show(next) {
   byId("stop").disabled = status.state === "draining";
   const { outcomes } = status;
   const pages = OUTCOMES.reduce((sum, [key]) => sum + outcomes[key], 0) - outcomes.robots - outcomes.refused;
-  setText("elapsed", clock(status.elapsed_seconds));
+  setText("elapsed", formatClock(status.elapsed_seconds));
   setText("pages", whole.format(pages));
   setText("speed", short.format(status.pages_per_second));
   setText("in-flight", whole.format(status.in_flight));
   setText("queued", whole.format(status.queued));
   setText("hosts", whole.format(status.hosts));
-  setText("bytes", bytes(status.bytes));
-  setText("memory", status.memory_bytes > 0 ? bytes(status.memory_bytes) : "–");
-  setText("disk", status.disk_bytes > 0 ? bytes(status.disk_bytes) : "–");
+  setText("bytes", formatBytes(status.bytes));
+  setText("memory", status.memory_bytes > 0 ? formatBytes(status.memory_bytes) : "–");
+  setText("disk", status.disk_bytes > 0 ? formatBytes(status.disk_bytes) : "–");
   const { waiting } = status;
-  const next_in = waiting && waiting.next_in_seconds > 0 ? `, next request in ${span(waiting.next_in_seconds)}` : "";
+  const next_in = waiting && waiting.next_in_seconds > 0 ? `, next request in ${formatDuration(waiting.next_in_seconds)}` : "";
   setText("waiting", waiting ? `Waiting for ${waiting.host}: ${WAITS[waiting.reason] ?? waiting.reason}${next_in}` : "");
   if (document.activeElement !== byId("pace")) byId("pace").value = status.pace;
   byId("rate").placeholder = status.rate === undefined ? "no limit" : short.format(status.rate);
@@ -80,6 +81,7 @@ function show(next) {
   showExcludes(status.excludes);
   showFleet(status.fleet);
   samples.push({ at: status.elapsed_seconds, speed: status.pages_per_second });
+  // Beyond the limit, every other sample is dropped.
   if (samples.length > CHART_POINTS) samples = samples.filter((_, index) => index % 2 === 1);
   showChart();
 }
@@ -91,7 +93,7 @@ function showOutcomes(outcomes) {
   const list = byId("outcomes");
   for (const [key, words] of OUTCOMES) {
     const width = (outcomes[key] / total) * 1000;
-    if (width > 0) parts.push(node("rect", { class: key, x, y: 0, width, height: 24 }));
+    if (width > 0) parts.push(svgNode("rect", { class: key, x, y: 0, width, height: 24 }));
     x += width;
     let item = list.querySelector(`[data-key="${key}"]`);
     if (!item) {
@@ -122,6 +124,7 @@ function fillRows(body, entries, columns, fill) {
   });
 }
 
+/** Sets the text of an element, unless it is the same: an unchanged element is not laid out again. */
 function put(cell, text) {
   if (cell.textContent !== text) cell.textContent = text;
 }
@@ -134,9 +137,9 @@ function showHosts(hosts) {
     const cap = host.rate_cap === undefined ? "" : `; at most ${short.format(host.rate_cap)} a second`;
     put(cells[3], `${host.width_reason}${cap}`);
     put(cells[4], whole.format(host.queued));
-    put(cells[5], host.typical_seconds === undefined ? "–" : span(host.typical_seconds));
-    const rest = host.next_in_seconds > 0 ? `, ${span(host.next_in_seconds)}` : "";
-    put(cells[6], host.reason ? `${WAITS[host.reason] ?? host.reason}${rest}` : "");
+    put(cells[5], host.typical_seconds === undefined ? "–" : formatDuration(host.typical_seconds));
+    const wait = host.next_in_seconds > 0 ? `, ${formatDuration(host.next_in_seconds)}` : "";
+    put(cells[6], host.reason ? `${WAITS[host.reason] ?? host.reason}${wait}` : "");
     let button = cells[7].firstChild;
     if (!button) {
       button = document.createElement("button");
@@ -154,7 +157,7 @@ function showHosts(hosts) {
 function showErrors(errors) {
   byId("no-errors").hidden = errors.length > 0;
   fillRows(byId("error-rows"), errors, ["n", "", "url"], (cells, error) => {
-    put(cells[0], clock(error.at_seconds));
+    put(cells[0], formatClock(error.at_seconds));
     put(cells[1], error.kind ?? (error.status === undefined ? error.outcome : String(error.status)));
     put(cells[2], error.url);
   });
@@ -170,7 +173,7 @@ function showExcludes(excludes) {
   });
 }
 
-/** The processes that share the crawl; nothing where one process crawls alone. */
+/** Shows the processes that share the crawl. Hidden if one process crawls alone. */
 function showFleet(fleet) {
   byId("fleet-section").hidden = fleet === undefined;
   if (fleet === undefined) return;
@@ -182,7 +185,7 @@ function showFleet(fleet) {
     put(cells[1], whole.format(process.buckets));
     put(cells[2], whole.format(process.pages));
     put(cells[3], short.format(process.pages_per_second));
-    put(cells[4], `${span(process.silent_seconds)} ago`);
+    put(cells[4], `${formatDuration(process.silent_seconds)} ago`);
     const resting = process.resting > 0 ? `${whole.format(process.resting)} hosts in back-off` : "";
     put(cells[5], process.stalled ?? (process.silent_seconds > 5 ? "silent" : resting));
   });
@@ -197,19 +200,19 @@ function showChart() {
   const [left, right, top, bottom] = [48, width - 8, 8, 156];
   const first = samples[0].at;
   const last = Math.max(samples[samples.length - 1].at, first + 1);
-  const most = Math.max(1, ...samples.map((sample) => sample.speed));
+  const maxSpeed = Math.max(1, ...samples.map((sample) => sample.speed));
   const x = (at) => left + ((at - first) / (last - first)) * (right - left);
-  const y = (speed) => bottom - (speed / most) * (bottom - top);
+  const y = (speed) => bottom - (speed / maxSpeed) * (bottom - top);
   const points = samples.map((sample) => `${x(sample.at).toFixed(1)},${y(sample.speed).toFixed(1)}`);
   chart.replaceChildren(
-    node("line", { class: "grid", x1: left, x2: right, y1: bottom, y2: bottom }),
-    node("line", { class: "grid", x1: left, x2: right, y1: top, y2: top }),
-    node("text", { x: left - 6, y: bottom + 4, "text-anchor": "end" }, "0"),
-    node("text", { x: left - 6, y: top + 8, "text-anchor": "end" }, short.format(most)),
-    node("text", { x: left, y: 174 }, clock(first)),
-    node("text", { x: right, y: 174, "text-anchor": "end" }, clock(last)),
-    node("polygon", { class: "area", points: `${x(first)},${bottom} ${points.join(" ")} ${x(last)},${bottom}` }),
-    node("polyline", { class: "curve", points: points.join(" ") }),
+    svgNode("line", { class: "grid", x1: left, x2: right, y1: bottom, y2: bottom }),
+    svgNode("line", { class: "grid", x1: left, x2: right, y1: top, y2: top }),
+    svgNode("text", { x: left - 6, y: bottom + 4, "text-anchor": "end" }, "0"),
+    svgNode("text", { x: left - 6, y: top + 8, "text-anchor": "end" }, short.format(maxSpeed)),
+    svgNode("text", { x: left, y: 174 }, formatClock(first)),
+    svgNode("text", { x: right, y: 174, "text-anchor": "end" }, formatClock(last)),
+    svgNode("polygon", { class: "area", points: `${x(first)},${bottom} ${points.join(" ")} ${x(last)},${bottom}` }),
+    svgNode("polyline", { class: "curve", points: points.join(" ") }),
   );
 }
 
@@ -236,7 +239,7 @@ function connect() {
     worker.port.addEventListener("message", (message) => receive(message.data));
     worker.port.start();
     addEventListener("pagehide", () => worker.port.postMessage("leave"));
-    // A page that comes back from the browser's cache has left the stream.
+    // A page that is restored from the browser's cache has left the stream.
     addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
   } else {
     const source = new EventSource("/api/v1/events");
@@ -249,10 +252,11 @@ function connect() {
 
 // --- controls ---
 
-function say(text, wrong) {
+/** Shows a message below the controls. */
+function showMessage(text, isError) {
   const message = byId("message");
   message.textContent = text;
-  message.classList.toggle("wrong", wrong);
+  message.classList.toggle("wrong", isError);
 }
 
 async function control(change) {
@@ -263,13 +267,14 @@ async function control(change) {
       body: JSON.stringify(change),
     });
     const answer = await response.json();
-    say(response.ok ? answer.done : answer.error, !response.ok);
+    showMessage(response.ok ? answer.done : answer.error, !response.ok);
   } catch {
-    say("The crawl could not be reached.", true);
+    showMessage("The crawl could not be reached.", true);
   }
 }
 
-function ask(question) {
+/** Shows the dialog with a question. Resolves to whether the user confirms. */
+function confirmByUser(question) {
   const dialog = byId("confirm");
   setText("question", question);
   dialog.returnValue = "no";
@@ -280,20 +285,20 @@ function ask(question) {
 }
 
 async function excludeHost(host) {
-  if (await ask(`Fetch nothing from ${host} from now on?`)) control({ action: "exclude_host", host });
+  if (await confirmByUser(`Fetch nothing from ${host} from now on?`)) control({ action: "exclude_host", host });
 }
 
 byId("pause").addEventListener("click", () => control({ action: "pause" }));
 byId("resume").addEventListener("click", () => control({ action: "resume" }));
 byId("stop").addEventListener("click", async () => {
-  if (await ask("Stop the crawl? The same command resumes it.")) control({ action: "stop" });
+  if (await confirmByUser("Stop the crawl? The same command resumes it.")) control({ action: "stop" });
 });
 byId("pace").addEventListener("change", (event) => control({ action: "pace", pace: event.target.value }));
 byId("rate-form").addEventListener("submit", (event) => {
   event.preventDefault();
   const text = byId("rate").value.trim();
   if (text !== "" && !/^[0-9]*\.?[0-9]+(\/[smh])?$/.test(text)) {
-    say("Write a rate such as 5 or 30/m, or nothing for no limit.", true);
+    showMessage("Write a rate such as 5 or 30/m, or nothing for no limit.", true);
     return;
   }
   control({ action: "rate", rate: text === "" ? null : /\//.test(text) ? text : `${text}/s` });
@@ -303,7 +308,7 @@ byId("exclude-form").addEventListener("submit", async (event) => {
   event.preventDefault();
   const pattern = byId("exclude").value.trim();
   if (pattern === "") return;
-  if (await ask(`Fetch no URL that matches ${pattern} from now on?`)) {
+  if (await confirmByUser(`Fetch no URL that matches ${pattern} from now on?`)) {
     control({ action: "exclude", pattern });
     byId("exclude").value = "";
   }

@@ -1,8 +1,10 @@
-// One event stream for all tabs of a browser: a browser allows six connections to an origin, and a stream holds one.
+// A shared worker with one event stream for all tabs of a browser. A browser allows six connections to an origin, and
+// each stream needs one.
 "use strict";
 
 const ports = new Set();
 let source = null;
+// The last messages of each kind, for tabs that connect later.
 let start = null;
 let status = null;
 

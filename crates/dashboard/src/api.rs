@@ -21,7 +21,7 @@ use crate::hub::Hub;
 use crate::metrics;
 
 /// Maximum age of a status that is served without requesting a new one from the crawl.
-const RECENT: Duration = Duration::from_millis(400);
+const MAX_STATUS_AGE: Duration = Duration::from_millis(400);
 /// Maximum bytes of a request's body.
 const MAX_BODY: usize = 64 << 10;
 /// Maximum bytes of a pattern or a URL.
@@ -32,6 +32,7 @@ const MAX_TEXT: usize = 8 << 10;
 pub struct App {
     pub hub: Arc<Hub>,
     pub access: Arc<Access>,
+    /// The name of the crawl.
     pub name: Arc<str>,
 }
 
@@ -64,13 +65,14 @@ pub fn problem(status: StatusCode, message: &str) -> Response {
     (status, Json(json!({ "error": message }))).into_response()
 }
 
+/// A response with a file of this crate. `kind` is its content type.
 fn file(kind: &'static str, text: &'static str) -> Response {
     ([(header::CONTENT_TYPE, HeaderValue::from_static(kind))], text).into_response()
 }
 
 /// Redirects to the live page while the crawl runs, otherwise to its report.
 async fn home(State(app): State<App>) -> Response {
-    let is_running = app.hub.take(RECENT).await.status.is_some();
+    let is_running = app.hub.status_within(MAX_STATUS_AGE).await.status.is_some();
     Redirect::to(if is_running { "/live" } else { "/report" }).into_response()
 }
 
@@ -110,8 +112,8 @@ async fn login(State(app): State<App>, Form(form): Form<LoginForm>) -> Response 
 }
 
 async fn status(State(app): State<App>) -> Response {
-    let taken = app.hub.take(RECENT).await;
-    let body = format!("{{\"name\":{},\"status\":{}}}\n", json!(&*app.name), taken.json);
+    let latest = app.hub.status_within(MAX_STATUS_AGE).await;
+    let body = format!("{{\"name\":{},\"status\":{}}}\n", json!(&*app.name), latest.json);
     ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], body).into_response()
 }
 
@@ -119,10 +121,11 @@ async fn history(State(app): State<App>) -> Response {
     Json(json!({ "samples": app.hub.history() })).into_response()
 }
 
-/// Server-sent events: first the history, then every new status. A slow client misses some and receives the newest.
+/// Server-sent events: first the history, then every new status. A slow client misses some statuses and gets the newest one.
 async fn events(State(app): State<App>) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
     let first = json!({ "name": &*app.name, "samples": app.hub.history() }).to_string();
     let mut statuses = app.hub.subscribe();
+    // The current status is sent too.
     statuses.mark_changed();
     let start = Event::default().event("start").data(first);
     let events = stream::unfold((Some(start), statuses), |(start, mut statuses)| async move {
@@ -171,7 +174,7 @@ async fn control(State(app): State<App>, control: Result<Json<Control>, JsonReje
 }
 
 async fn prometheus(State(app): State<App>) -> Response {
-    let taken = app.hub.take(RECENT).await;
+    let latest = app.hub.status_within(MAX_STATUS_AGE).await;
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-    ([(header::CONTENT_TYPE, kind)], metrics::render(taken.status.as_deref())).into_response()
+    ([(header::CONTENT_TYPE, kind)], metrics::render(latest.status.as_deref())).into_response()
 }

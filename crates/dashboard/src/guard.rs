@@ -3,8 +3,8 @@
 //! - Without a token the server listens on loopback only, and `Host` must be an IP address or `localhost`. This stops
 //!   DNS rebinding, because the browser then sends the name of the attacking site.
 //! - With a token every request needs it, as `Authorization: Bearer` or as the cookie that the login page sets.
-//! - Requests that a browser sends on behalf of another site are refused (`Origin`, `Sec-Fetch-Site`). Changes also
-//!   require a JSON content type, which an HTML form cannot send.
+//! - Requests that a browser sends on behalf of another site are refused (`Origin`, `Sec-Fetch-Site`). Control
+//!   commands also require a JSON content type, which an HTML form cannot send.
 
 use std::net::IpAddr;
 
@@ -40,6 +40,7 @@ impl Access {
         Self { token, session }
     }
 
+    /// Whether this is the token.
     pub fn accepts(&self, token: &str) -> bool {
         self.token.as_deref().is_some_and(|own| is_equal(own, token))
     }
@@ -49,6 +50,7 @@ impl Access {
         format!("{COOKIE}={}; Path=/; HttpOnly; SameSite=Strict; Max-Age=2592000", self.session)
     }
 
+    /// Whether a request with these headers has the token, or needs none.
     fn is_allowed(&self, headers: &HeaderMap) -> bool {
         if self.token.is_none() {
             return true;
@@ -74,8 +76,8 @@ fn text(headers: &HeaderMap, name: header::HeaderName) -> Option<&str> {
     headers.get(name).and_then(|value| value.to_str().ok())
 }
 
-/// Whether a `Host` header is an IP address or `localhost`. A DNS rebinding attack has another name.
-fn is_address(host: &str) -> bool {
+/// Whether a `Host` header is an IP address or `localhost`. In a DNS rebinding attack, it is the name of the attacker.
+fn is_ip_or_localhost(host: &str) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
         _ => host,
@@ -84,9 +86,9 @@ fn is_address(host: &str) -> bool {
     name.eq_ignore_ascii_case("localhost") || bare.parse::<IpAddr>().is_ok()
 }
 
-/// Whether a request comes from a page of this server, or not from a page at all.
+/// Whether a request comes from a page of this server, or from a client that is not a web page.
 fn is_same_site(headers: &HeaderMap, host: &str) -> bool {
-    let origin = match headers.get(header::ORIGIN).map(HeaderValue::to_str) {
+    let is_own_origin = match headers.get(header::ORIGIN).map(HeaderValue::to_str) {
         None => true,
         Some(Ok(origin)) => {
             let rest = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
@@ -94,8 +96,8 @@ fn is_same_site(headers: &HeaderMap, host: &str) -> bool {
         }
         Some(Err(_)) => false,
     };
-    let fetch = headers.get("sec-fetch-site").and_then(|value| value.to_str().ok());
-    origin && fetch.is_none_or(|site| matches!(site, "same-origin" | "none"))
+    let fetch_site = headers.get("sec-fetch-site").and_then(|value| value.to_str().ok());
+    is_own_origin && fetch_site.is_none_or(|site| matches!(site, "same-origin" | "none"))
 }
 
 /// Checks a request before it reaches a handler.
@@ -104,7 +106,7 @@ pub async fn check(State(app): State<App>, request: Request<Body>, next: Next) -
     let headers = request.headers();
     let host = text(headers, header::HOST).unwrap_or_default();
     let is_page = matches!(path, "/" | "/live" | "/report" | "/login");
-    let mut response = if app.access.token.is_none() && !is_address(host) {
+    let mut response = if app.access.token.is_none() && !is_ip_or_localhost(host) {
         problem(StatusCode::MISDIRECTED_REQUEST, "this server answers to localhost and to IP addresses only")
     } else if (request.method() != Method::GET || !is_page) && !is_same_site(headers, host) {
         // Another site may link here, but its scripts and forms may not send requests.
@@ -140,17 +142,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rebound_name_is_not_an_address() {
+    fn only_ip_addresses_and_localhost_are_accepted_as_host() {
         for host in ["127.0.0.1:8080", "localhost", "LOCALHOST:80", "[::1]:9000", "192.168.1.5"] {
-            assert!(is_address(host), "{host}");
+            assert!(is_ip_or_localhost(host), "{host}");
         }
         for host in ["", "evil.example:8080", "localhost.evil.example", "127.0.0.1.nip.io", "[::1", "a:b"] {
-            assert!(!is_address(host), "{host}");
+            assert!(!is_ip_or_localhost(host), "{host}");
         }
     }
 
     #[test]
-    fn a_session_is_not_the_token() {
+    fn the_session_cookie_does_not_contain_the_token() {
         let access = Access::new(Some("a token that is long".into()));
         assert!(access.accepts("a token that is long") && !access.accepts("a token that is lonG"));
         assert!(!access.set_cookie().contains("a token"));

@@ -12,13 +12,13 @@ use tokio::sync::watch;
 use crate::CrawlSource;
 
 /// Interval between two statuses while clients are subscribed.
-const WATCHED: Duration = Duration::from_millis(400);
+const FAST_INTERVAL: Duration = Duration::from_millis(400);
 /// Interval between two statuses while only the history needs them.
-const UNWATCHED: Duration = Duration::from_secs(5);
+const SLOW_INTERVAL: Duration = Duration::from_secs(5);
 /// Number of samples in the history: two hours at the slow interval.
-const HISTORY: usize = 1_440;
+const MAX_SAMPLES: usize = 1_440;
 
-/// One point of the charts.
+/// One point of the charts on the page.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct HistorySample {
     pub at_seconds: f64,
@@ -33,6 +33,7 @@ pub struct HistorySample {
 /// The latest status.
 #[derive(Clone, Debug)]
 pub struct LatestStatus {
+    /// When it was requested.
     pub at: Instant,
     /// `None` if the crawl is not running.
     pub status: Option<Arc<Status>>,
@@ -45,43 +46,44 @@ pub struct Hub {
     source: Arc<dyn CrawlSource>,
     latest: watch::Sender<LatestStatus>,
     history: Mutex<VecDeque<HistorySample>>,
-    /// Held while a status is requested from the crawl. Clients that arrive in the meantime share its result.
-    taking: tokio::sync::Mutex<()>,
+    /// Locked while a status is requested from the crawl. Clients that arrive in the meantime share its result.
+    request_lock: tokio::sync::Mutex<()>,
 }
 
 impl Hub {
     pub fn new(source: Arc<dyn CrawlSource>) -> Arc<Self> {
-        let nothing = LatestStatus { at: Instant::now(), status: None, json: Arc::from("null") };
+        let no_status = LatestStatus { at: Instant::now(), status: None, json: Arc::from("null") };
         Arc::new(Self {
             source,
-            latest: watch::Sender::new(nothing),
+            latest: watch::Sender::new(no_status),
             history: Mutex::default(),
-            taking: tokio::sync::Mutex::new(()),
+            request_lock: tokio::sync::Mutex::new(()),
         })
     }
 
     /// Requests statuses as long as the server runs.
     pub async fn run(self: Arc<Self>) {
-        let mut ticks = tokio::time::interval(WATCHED);
+        let mut ticks = tokio::time::interval(FAST_INTERVAL);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut last = None::<Instant>;
         loop {
             ticks.tick().await;
-            let watched = self.latest.receiver_count() > 0;
-            if watched || last.is_none_or(|last| last.elapsed() >= UNWATCHED) {
+            let has_subscribers = self.latest.receiver_count() > 0;
+            if has_subscribers || last.is_none_or(|last| last.elapsed() >= SLOW_INTERVAL) {
                 last = Some(Instant::now());
-                self.take(Duration::ZERO).await;
+                self.status_within(Duration::ZERO).await;
             }
         }
     }
 
     /// The status of the crawl, at most `max_age` old.
-    pub async fn take(&self, max_age: Duration) -> LatestStatus {
-        let began = Instant::now();
-        let _turn = self.taking.lock().await;
+    pub async fn status_within(&self, max_age: Duration) -> LatestStatus {
+        let called_at = Instant::now();
+        let _turn = self.request_lock.lock().await;
         {
             let latest = self.latest.borrow();
-            let is_recent = latest.at > began || (!max_age.is_zero() && latest.at.elapsed() < max_age);
+            // A status that another client requested since this call is recent too.
+            let is_recent = latest.at > called_at || (!max_age.is_zero() && latest.at.elapsed() < max_age);
             if latest.status.is_some() && is_recent {
                 return latest.clone();
             }
@@ -89,12 +91,12 @@ impl Hub {
         let source = Arc::clone(&self.source);
         let status = tokio::task::spawn_blocking(move || source.status()).await.ok().flatten();
         let json = serde_json::to_string(&status).unwrap_or_else(|_| "null".to_owned());
-        let taken = LatestStatus { at: Instant::now(), status: status.map(Arc::new), json: json.into() };
-        if let Some(status) = &taken.status {
-            self.remember(status);
+        let latest = LatestStatus { at: Instant::now(), status: status.map(Arc::new), json: json.into() };
+        if let Some(status) = &latest.status {
+            self.add_sample(status);
         }
-        self.latest.send_replace(taken.clone());
-        taken
+        self.latest.send_replace(latest.clone());
+        latest
     }
 
     /// Subscribes to all further statuses. While a subscriber exists, the fast interval applies.
@@ -121,12 +123,12 @@ impl Hub {
         blocking(move || source.report()).await
     }
 
-    /// Adds a sample to the history, at the slow interval.
-    fn remember(&self, status: &Status) {
+    /// Adds a sample to the history, unless the last one is younger than the slow interval.
+    fn add_sample(&self, status: &Status) {
         let mut samples = self.samples();
         let at_seconds = status.elapsed.as_secs_f64();
         let is_due = samples.back().is_none_or(|last| {
-            at_seconds < last.at_seconds || at_seconds - last.at_seconds >= UNWATCHED.as_secs_f64() * 0.9
+            at_seconds < last.at_seconds || at_seconds - last.at_seconds >= SLOW_INTERVAL.as_secs_f64() * 0.9
         });
         if !is_due {
             return;
@@ -135,7 +137,7 @@ impl Hub {
             // A new run of the crawl has begun.
             samples.clear();
         }
-        if samples.len() >= HISTORY {
+        if samples.len() >= MAX_SAMPLES {
             samples.pop_front();
         }
         samples.push_back(HistorySample {

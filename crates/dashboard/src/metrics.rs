@@ -32,45 +32,45 @@ pub fn render(status: Option<&Status>) -> String {
     }
     family(&mut text, "argiope_state", "gauge", "What the crawl is doing: 1 for its state, 0 for the others.");
     for state in CrawlState::ALL {
-        let is_now = u8::from(*state == status.state);
-        let _ = writeln!(text, "argiope_state{{state=\"{}\"}} {is_now}", state.as_str());
+        let is_current = u8::from(*state == status.state);
+        let _ = writeln!(text, "argiope_state{{state=\"{}\"}} {is_current}", state.as_str());
     }
     let mut single = |name: &str, kind: &str, help: &str, value: f64| {
         family(&mut text, name, kind, help);
         let _ = writeln!(text, "{name} {value}");
     };
     #[allow(clippy::cast_precision_loss)]
-    let whole = |number: u64| number as f64;
+    let to_f64 = |number: u64| number as f64;
     let seconds = status.elapsed.as_secs_f64();
-    single("argiope_received_bytes_total", "counter", "Bytes received from hosts.", whole(status.bytes));
+    single("argiope_received_bytes_total", "counter", "Bytes received from hosts.", to_f64(status.bytes));
     single("argiope_run_seconds_total", "counter", "Time since this run began.", seconds);
-    single("argiope_requests_in_flight", "gauge", "Requests in flight.", whole(status.in_flight as u64));
-    single("argiope_queued_urls", "gauge", "URLs known and not started yet.", whole(status.queued));
-    single("argiope_known_hosts", "gauge", "Hosts known so far.", whole(status.hosts));
+    single("argiope_requests_in_flight", "gauge", "Requests in flight.", to_f64(status.in_flight as u64));
+    single("argiope_queued_urls", "gauge", "URLs known and not started yet.", to_f64(status.queued));
+    single("argiope_known_hosts", "gauge", "Hosts known so far.", to_f64(status.hosts));
     single("argiope_excludes", "gauge", "Patterns excluded while the crawl was running.", status.excludes.len() as f64);
     if let Some(rate) = status.rate {
         single("argiope_rate_limit_pages_per_second", "gauge", "The limit on pages a second.", rate);
     }
     if status.memory_bytes > 0 {
-        single("argiope_resident_memory_bytes", "gauge", "Resident memory.", whole(status.memory_bytes));
+        single("argiope_resident_memory_bytes", "gauge", "Resident memory.", to_f64(status.memory_bytes));
     }
     if let Some(limit) = status.max_memory {
-        single("argiope_memory_limit_bytes", "gauge", "The memory limit.", whole(limit));
+        single("argiope_memory_limit_bytes", "gauge", "The memory limit.", to_f64(limit));
     }
     if status.disk_bytes > 0 {
-        single("argiope_directory_bytes", "gauge", "Size of the crawl directory.", whole(status.disk_bytes));
+        single("argiope_directory_bytes", "gauge", "Size of the crawl directory.", to_f64(status.disk_bytes));
     }
     if let Some(fleet) = &status.fleet {
         let count = fleet.processes.len() as f64;
         single("argiope_fleet_processes", "gauge", "Processes that share the crawl.", count);
-        let free = whole(fleet.free_buckets);
-        single("argiope_fleet_free_buckets", "gauge", "Groups of hosts without an owner.", free);
-        single("argiope_fleet_queued_urls", "gauge", "URLs queued in the store.", whole(fleet.queued));
+        let free = to_f64(fleet.free_buckets);
+        single("argiope_fleet_free_buckets", "gauge", "Buckets of hosts without an owner.", free);
+        single("argiope_fleet_queued_urls", "gauge", "URLs queued in the store.", to_f64(fleet.queued));
         let stalled = fleet.processes.iter().filter(|process| process.stalled.is_some()).count() as f64;
         single("argiope_fleet_stalled", "gauge", "Processes whose results cannot be stored.", stalled);
     }
     if !status.memory_parts.is_empty() {
-        family(&mut text, "argiope_memory_part_bytes", "gauge", "The parts of the memory account.");
+        family(&mut text, "argiope_memory_part_bytes", "gauge", "Memory in use, by part of the memory budget.");
         for (part, bytes) in &status.memory_parts {
             let _ = writeln!(text, "argiope_memory_part_bytes{{part=\"{}\"}} {bytes}", part.as_str());
         }

@@ -32,7 +32,7 @@ impl Server {
     ///
     /// An address other than loopback needs a token, and a token needs at least [`MIN_TOKEN`] characters.
     pub fn start(options: ServerOptions, source: Arc<dyn CrawlSource>) -> io::Result<Self> {
-        let refuse = |words: String| Err(io::Error::new(io::ErrorKind::InvalidInput, words));
+        let refuse = |message: String| Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         if options.token.is_none() && !options.address.ip().is_loopback() {
             return refuse(format!("{} is not a loopback address: it needs --serve-token-file", options.address));
         }
@@ -86,6 +86,7 @@ impl Drop for Server {
     }
 }
 
+/// Accepts connections and serves each in its own task.
 async fn accept(listener: TcpListener, app: App) {
     let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
     let router = api::router(app);

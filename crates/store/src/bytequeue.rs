@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-/// A FIFO queue of byte items. The caller knows where each item ends.
+/// A FIFO queue of byte items. It does not store where each item ends, so items must be self-delimiting.
 #[derive(Default)]
 pub(crate) struct ByteQueue {
     segments: VecDeque<Vec<u8>>,
@@ -16,9 +16,9 @@ pub(crate) struct ByteQueue {
 }
 
 /// Capacity of the first segment, in bytes.
-const SMALLEST_SEGMENT: usize = 16;
+const MIN_SEGMENT: usize = 16;
 /// Maximum capacity of a segment, unless an item is longer.
-const LARGEST_SEGMENT: usize = 4 * 1024;
+const MAX_SEGMENT: usize = 4 * 1024;
 
 impl ByteQueue {
     pub fn is_empty(&self) -> bool {
@@ -31,7 +31,7 @@ impl ByteQueue {
             segment.extend_from_slice(item);
             return;
         }
-        let size = self.segments.back().map_or(SMALLEST_SEGMENT, |last| last.capacity() * 2).min(LARGEST_SEGMENT);
+        let size = self.segments.back().map_or(MIN_SEGMENT, |last| last.capacity() * 2).min(MAX_SEGMENT);
         let mut segment = Vec::with_capacity(size.max(item.len()));
         segment.extend_from_slice(item);
         self.segments.push_back(segment);
@@ -80,8 +80,8 @@ mod tests {
     fn an_item_larger_than_any_segment_is_kept_whole() {
         let mut queue = ByteQueue::default();
         queue.push(b"small");
-        queue.push(&[7; 3 * LARGEST_SEGMENT]);
+        queue.push(&[7; 3 * MAX_SEGMENT]);
         queue.advance(5);
-        assert_eq!(queue.front(), [7; 3 * LARGEST_SEGMENT]);
+        assert_eq!(queue.front(), [7; 3 * MAX_SEGMENT]);
     }
 }

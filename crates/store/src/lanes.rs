@@ -13,6 +13,7 @@ pub(crate) struct LaneNames {
     /// All names, concatenated.
     text: String,
     places: NamePlaces,
+    /// The numbers of the names, by the hash of the name.
     by_name: HashTable<u32>,
     hasher: DefaultHashBuilder,
 }
@@ -26,7 +27,7 @@ impl LaneNames {
         self.places.ends.len()
     }
 
-    /// Memory use in bytes.
+    /// Approximate memory use in bytes.
     pub fn bytes(&self) -> usize {
         self.text.capacity() + self.places.bytes() + self.by_name.capacity() * 5
     }
@@ -47,10 +48,11 @@ impl LaneNames {
         names
     }
 
+    /// The number of a name, if it has one.
     pub fn find(&self, name: &str) -> Option<LaneId> {
         let hash = self.hasher.hash_one(name);
-        let same = |lane: &u32| name_at(&self.text, &self.places, *lane as usize) == Some(name);
-        self.by_name.find(hash, same).map(|lane| LaneId(*lane))
+        let has_name = |lane: &u32| name_at(&self.text, &self.places, *lane as usize) == Some(name);
+        self.by_name.find(hash, has_name).map(|lane| LaneId(*lane))
     }
 
     /// Returns the number of a name, and whether it is new.

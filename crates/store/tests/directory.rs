@@ -1,4 +1,4 @@
-//! The crawl directory on a real file system: what it identifies, stores and refuses.
+//! The crawl directory on a real file system.
 
 use argiope_core::{FinalOutcome, Frontier, Link, LinkKind, Outcome, StoreErrorKind, Url};
 use argiope_store::disk::{self, CrawlSettings, HistoryEvent, OsFiles, history, open, remove, truncate_output};
@@ -16,7 +16,7 @@ fn link(address: &str, via: Option<&str>) -> Link {
     Link { url: url(address), via, depth: 1, redirects: 3, tries: 0, kind: LinkKind::Anchor, request: None }
 }
 
-/// Puts three links, settles one, stores a line and a lane's state, and commits.
+/// Puts three links, settles one, stores a record and a lane's state twice, and commits.
 fn crawl_a_little(directory: &Path) {
     let mut opened = open(directory, &CrawlSettings::new(), usize::MAX).expect("opens");
     let page = Some("https://a.example/");
@@ -40,21 +40,24 @@ fn crawl_a_little(directory: &Path) {
     let batch = opened.frontier.commit(&[("pages.jsonl", 16)]).expect("commits").expect("a batch");
     opened.writer.write(&batch).expect("writes");
     opened.frontier.acknowledge(&batch).expect("acknowledges");
-    assert!(opened.frontier.commit(&[("pages.jsonl", 16)]).expect("commits").is_none(), "nothing happened since");
+    assert!(
+        opened.frontier.commit(&[("pages.jsonl", 16)]).expect("commits").is_none(),
+        "a commit without events is not made"
+    );
 }
 
 #[test]
-fn committed_data_is_found_again_and_in_the_history() {
+fn committed_data_survives_a_restart_and_is_in_the_history() {
     let folder = tempfile::tempdir().expect("a folder");
     crawl_a_little(folder.path());
-    for snapshot in [false, true, true] {
+    for has_snapshot in [false, true, true] {
         let mut opened = open(folder.path(), &CrawlSettings::new(), usize::MAX).expect("opens");
         let counts = opened.frontier.counts();
         assert_eq!((opened.resumed, counts.known, counts.queued, counts.settled), (true, 3, 2, 1));
         let lane = opened.frontier.lane_of("a.example").expect("a lane");
         assert_eq!(opened.frontier.lane_state(lane).expect("reads").as_deref(), Some(b"resting".as_slice()));
         assert_eq!((opened.frontier.lines(), opened.frontier.outputs().get("pages.jsonl")), (1, Some(&16)));
-        assert_eq!(folder.path().join("snapshot").exists(), snapshot);
+        assert_eq!(folder.path().join("snapshot").exists(), has_snapshot);
         // The log is short, so a snapshot is not worth its syncs unless one is requested explicitly.
         assert!(opened.frontier.commit_at_end(&[]).expect("commits").is_none());
         opened.frontier.set_snapshots(u64::MAX, 0, 1 << 20);
@@ -62,22 +65,22 @@ fn committed_data_is_found_again_and_in_the_history() {
             opened.writer.write(&batch).expect("writes");
         }
     }
-    let mut told = Vec::new();
+    let mut events = Vec::new();
     history(folder.path(), |event| {
-        told.push(match event {
+        events.push(match event {
             HistoryEvent::Link { url, via, .. } => format!("{url} via {}", via.unwrap_or("none")),
             HistoryEvent::FinalOutcome { outcome, status, line } => {
                 format!("{outcome} {status:?} {}", String::from_utf8_lossy(line))
             }
             HistoryEvent::Line { line } => String::from_utf8_lossy(line).into_owned(),
-            HistoryEvent::Round => "again".to_owned(),
+            HistoryEvent::Round => "round".to_owned(),
             HistoryEvent::Note { host, note } => format!("{host} is {}", String::from_utf8_lossy(note)),
         });
         Ok(())
     })
     .expect("a history");
     assert_eq!(
-        told,
+        events,
         [
             "https://a.example/ via none",
             "https://a.example/x?y via https://a.example/",
@@ -94,14 +97,14 @@ fn committed_data_is_found_again_and_in_the_history() {
 fn a_directory_in_use_is_refused_at_once_and_its_history_can_be_read() {
     let folder = tempfile::tempdir().expect("a folder");
     crawl_a_little(folder.path());
-    let held = open(folder.path(), &CrawlSettings::new(), usize::MAX).expect("opens");
-    let refused = open(folder.path(), &CrawlSettings::new(), usize::MAX).err().expect("held");
+    let locked = open(folder.path(), &CrawlSettings::new(), usize::MAX).expect("opens");
+    let refused = open(folder.path(), &CrawlSettings::new(), usize::MAX).err().expect("the directory is locked");
     assert_eq!(refused.kind, StoreErrorKind::Locked);
     assert!(refused.message.contains(&std::process::id().to_string()), "{refused}");
-    assert_eq!(remove(folder.path(), None).expect_err("held").kind, StoreErrorKind::Locked);
+    assert_eq!(remove(folder.path(), None).expect_err("the directory is locked").kind, StoreErrorKind::Locked);
     history(folder.path(), |_| Ok(())).expect("a history");
-    drop(held);
-    open(folder.path(), &CrawlSettings::new(), usize::MAX).expect("free again");
+    drop(locked);
+    open(folder.path(), &CrawlSettings::new(), usize::MAX).expect("the lock is released");
 }
 
 #[test]
@@ -150,7 +153,7 @@ fn a_folder_with_foreign_files_is_not_modified() {
 }
 
 #[test]
-fn starting_over_removes_what_the_crawl_made_and_nothing_else() {
+fn remove_deletes_only_files_of_the_crawl() {
     let folder = tempfile::tempdir().expect("a folder");
     crawl_a_little(folder.path());
     fs::write(folder.path().join("pages.jsonl"), "{\"type\":\"page\"}\n").expect("writes");
@@ -176,7 +179,7 @@ fn outputs_are_truncated_to_their_committed_length() {
 }
 
 #[test]
-fn a_log_that_is_missing_is_named() {
+fn a_missing_log_file_is_an_error_with_its_name() {
     let folder = tempfile::tempdir().expect("a folder");
     crawl_a_little(folder.path());
     fs::remove_file(folder.path().join("log/000001.log")).expect("removes");

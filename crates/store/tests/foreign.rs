@@ -1,4 +1,4 @@
-//! Files that a crawl did not write are neither overwritten nor removed, and nothing is written through a link.
+//! Files that a crawl did not write are neither overwritten nor removed. Symbolic and hard links are not written through.
 
 use argiope_core::{Frontier, Link, StoreError, StoreErrorKind, Url};
 use argiope_store::disk::{CrawlSettings, OpenedDirectory, history, open, remove, start_over};
@@ -26,7 +26,7 @@ fn refused(directory: &Path) -> StoreError {
 }
 
 #[test]
-fn a_folder_is_judged_by_the_content_of_its_files() {
+fn a_folder_with_files_of_the_user_is_refused() {
     for name in ["report.txt", "log/000001.log", "log/notes.txt", "snapshot", "archive/00001.warc.gz", "crawl.json.new"]
     {
         let folder = tempfile::tempdir().expect("a folder");
@@ -53,7 +53,7 @@ fn leftovers_of_an_interrupted_start_are_taken_over() {
 }
 
 #[test]
-fn starting_over_removes_what_the_crawl_lists() {
+fn remove_deletes_the_files_that_the_log_lists() {
     let folder = tempfile::tempdir().expect("a folder");
     crawl(folder.path());
     fs::create_dir(folder.path().join("archive")).expect("a folder");
@@ -69,7 +69,7 @@ fn starting_over_removes_what_the_crawl_lists() {
 }
 
 #[test]
-fn a_foreign_snapshot_in_a_crawl_directory_stays() {
+fn a_foreign_snapshot_in_a_crawl_directory_is_not_removed() {
     let folder = tempfile::tempdir().expect("a folder");
     crawl(folder.path());
     fs::write(folder.path().join("snapshot"), "a picture of the sea, taken in summer").expect("written");
@@ -80,21 +80,21 @@ fn a_foreign_snapshot_in_a_crawl_directory_stays() {
 }
 
 #[test]
-fn nothing_is_written_through_a_link() {
+fn symbolic_and_hard_links_are_not_written_through() {
     let outside = tempfile::tempdir().expect("a folder");
     let victim = outside.path().join("victim");
-    let whole = "{\n  \"format\": the user's own text";
-    fs::write(&victim, whole).expect("written");
-    let is_whole = |how: &str| {
-        assert_eq!(fs::read_to_string(&victim).expect("still there"), whole, "{how}");
-        assert_eq!(fs::read_dir(outside.path()).expect("a folder").count(), 1, "{how}");
+    let original = "{\n  \"format\": the user's own text";
+    fs::write(&victim, original).expect("written");
+    let assert_unchanged = |name: &str| {
+        assert_eq!(fs::read_to_string(&victim).expect("still there"), original, "{name}");
+        assert_eq!(fs::read_dir(outside.path()).expect("a folder").count(), 1, "{name}");
     };
     for name in ["log", "lock", "crawl.json.new", "crawl.json", "archive", "snapshot"] {
         let folder = tempfile::tempdir().expect("a folder");
         let target = if matches!(name, "log" | "archive") { outside.path() } else { &victim };
         symlink(target, folder.path().join(name)).expect("a link");
         let opened = begin(folder.path());
-        is_whole(name);
+        assert_unchanged(name);
         assert!(opened.is_err(), "{name}");
     }
     for name in ["lock", "crawl.json.new"] {
@@ -109,7 +109,7 @@ fn nothing_is_written_through_a_link() {
             }
         };
         assert!(refused.message.contains("hard link") || refused.message.contains("not the lock"), "{refused}");
-        is_whole(name);
+        assert_unchanged(name);
     }
     let folder = tempfile::tempdir().expect("a folder");
     crawl(folder.path());
@@ -119,7 +119,7 @@ fn nothing_is_written_through_a_link() {
 }
 
 #[test]
-fn a_pipe_is_refused_and_not_waited_for() {
+fn a_pipe_is_refused_without_waiting() {
     for name in ["lock", "crawl.json", "crawl.json.new", "log/000001.log", "snapshot"] {
         let folder = tempfile::tempdir().expect("a folder");
         if name == "snapshot" {
@@ -134,7 +134,7 @@ fn a_pipe_is_refused_and_not_waited_for() {
 
 /// Sparse files take no disk space. Data that cannot be a commit is refused without reading all of it.
 #[test]
-fn endless_files_are_refused_in_little_memory() {
+fn huge_sparse_files_are_refused_without_reading_them_whole() {
     for name in ["log/000001.log", "crawl.json"] {
         let folder = tempfile::tempdir().expect("a folder");
         crawl(folder.path());
@@ -147,27 +147,28 @@ fn endless_files_are_refused_in_little_memory() {
     let folder = tempfile::tempdir().expect("a folder");
     crawl(folder.path());
     let file = fs::File::options().write(true).open(folder.path().join("log/000001.log")).expect("there");
-    let whole = file.metadata().expect("metadata").len();
-    file.set_len(whole + (64 << 20)).expect("a sparse file");
+    let length = file.metadata().expect("metadata").len();
+    file.set_len(length + (64 << 20)).expect("a sparse file");
     let opened = begin(folder.path()).expect("opens");
     assert_eq!(opened.notes.len(), 1, "{:?}", opened.notes);
-    assert_eq!(file.metadata().expect("metadata").len(), whole);
+    assert_eq!(file.metadata().expect("metadata").len(), length);
 }
 
 #[test]
-fn false_marks_take_linear_time() {
+fn bytes_that_look_like_frames_are_searched_in_linear_time() {
     let folder = tempfile::tempdir().expect("a folder");
     crawl(folder.path());
     let log = folder.path().join("log/000001.log");
-    let whole = fs::read(&log).expect("reads");
+    let original = fs::read(&log).expect("reads");
+    // The start of a frame with a wrong checksum.
     let mark = [b"\xA7FRM".as_slice(), &(1_u32 << 20).to_le_bytes(), &[7; 8]].concat();
-    fs::write(&log, [&whole[..], &mark.repeat(1 << 17)].concat()).expect("written");
+    fs::write(&log, [&original[..], &mark.repeat(1 << 17)].concat()).expect("written");
     let error = refused(folder.path());
     assert!(
-        error.message.contains("false marks") && error.message.contains(&format!("cut the file to {}", whole.len())),
+        error.message.contains("false marks") && error.message.contains(&format!("cut the file to {}", original.len())),
         "{error}"
     );
     // Follows the advice of the message.
-    fs::File::options().write(true).open(&log).expect("there").set_len(whole.len() as u64).expect("cut");
+    fs::File::options().write(true).open(&log).expect("there").set_len(original.len() as u64).expect("cut");
     assert_eq!(begin(folder.path()).expect("opens").frontier.counts().known, 1);
 }

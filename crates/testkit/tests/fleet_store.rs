@@ -140,7 +140,7 @@ fn a_lost_reply_changes_neither_new_nor_leased_links() {
     assert_eq!(repeated[0].new, [false, true, true], "a repeated put gets the same reply as the first attempt");
     let epoch = one.acquire(&[bucket], LEASE_MS, false).expect("acquire")[0].epoch;
     let token = LeaseToken { bucket, epoch };
-    let want = |number| TakeRequest { token, number, max_links: 2, others: 9, hosts: Vec::new() };
+    let want = |number| TakeRequest { token, number, max_links: 2, per_other_host: 9, hosts: Vec::new() };
     let paths = |taken: &[Option<TakeResult>]| -> Vec<String> {
         let hosts = taken[0].iter().flat_map(|taken| &taken.hosts);
         hosts.flat_map(|host| &host.links).map(|taken| taken.link.url.to_string()).collect()
@@ -189,7 +189,7 @@ fn the_first_of_equal_links_counts(cluster: &RedisCluster) {
     assert_eq!(one.put_exactly(&[(bucket, links)]).expect("put")[0].new, [true, false]);
     let epoch = one.acquire(&[bucket], LEASE_MS, false).expect("acquire")[0].epoch;
     let token = LeaseToken { bucket, epoch };
-    let want = TakeRequest { token, number: 1, max_links: 9, others: 9, hosts: Vec::new() };
+    let want = TakeRequest { token, number: 1, max_links: 9, per_other_host: 9, hosts: Vec::new() };
     let taken = one.take(&[want]).expect("take")[0].clone().expect("held");
     assert_eq!(taken.hosts[0].links.iter().map(|taken| taken.link.depth).collect::<Vec<_>>(), [2]);
 }
@@ -205,7 +205,8 @@ fn leases_epochs_and_fences(cluster: &RedisCluster) {
     let first = one.acquire(&[bucket], LEASE_MS, false).expect("acquire")[0].clone();
     assert!(!first.had_owner);
     assert!(two.acquire(&[bucket], LEASE_MS, false).expect("acquire").is_empty(), "a bucket has one owner");
-    let want = |epoch, number| TakeRequest { token: token(epoch), number, max_links: 2, others: 9, hosts: Vec::new() };
+    let want =
+        |epoch, number| TakeRequest { token: token(epoch), number, max_links: 2, per_other_host: 9, hosts: Vec::new() };
     let taken = one.take(&[want(first.epoch, 1)]).expect("take")[0].clone().expect("held");
     assert_eq!((taken.hosts[0].links.len(), taken.hosts[0].left, taken.leased), (2, 3, 2));
     let fingerprint = |link: &Link| link.fingerprint(7);
@@ -257,7 +258,8 @@ fn the_next_owner_learns_that_a_request_was_sent(cluster: &RedisCluster) {
     one.put(&[(bucket, vec![QueuedLink::new(LinkRef::from(&form), 7), stored("https://h.example/")])]).expect("put");
     let token = |epoch| LeaseToken { bucket, epoch };
     let first = one.acquire(&[bucket], LEASE_MS, false).expect("acquire")[0].epoch;
-    let want = |epoch| TakeRequest { token: token(epoch), number: 1, max_links: 9, others: 9, hosts: Vec::new() };
+    let want =
+        |epoch| TakeRequest { token: token(epoch), number: 1, max_links: 9, per_other_host: 9, hosts: Vec::new() };
     one.take(&[want(first)]).expect("take");
     let sent = Link { tries: ALREADY_SENT, ..form.clone() };
     let sent = QueuedLink::new(LinkRef::from(&sent), 7);
@@ -275,14 +277,14 @@ fn the_next_owner_learns_that_a_request_was_sent(cluster: &RedisCluster) {
 fn a_quota_is_moved_and_never_exceeded(cluster: &RedisCluster) {
     let mut one = client(cluster, "quota", "one");
     let pool = one.crawl_key("pool");
-    one.plain(&pool, &[b"HSET", pool.as_bytes(), b"left", b"3"], true).expect("a pool");
+    one.plain_replicated(&pool, &[b"HSET", pool.as_bytes(), b"left", b"3"]).expect("a pool");
     let bucket = bucket_of("h.example", BUCKETS);
     let links = (0..9).map(|n| stored(&format!("https://h.example/{n}"))).collect();
     one.put(&[(bucket, links)]).expect("put");
     let epoch = one.acquire(&[bucket], LEASE_MS, true).expect("acquire")[0].epoch;
     let token = LeaseToken { bucket, epoch };
     assert_eq!(one.grant(bucket, 2).expect("grant"), 2);
-    let want = |number| TakeRequest { token, number, max_links: 9, others: 9, hosts: Vec::new() };
+    let want = |number| TakeRequest { token, number, max_links: 9, per_other_host: 9, hosts: Vec::new() };
     let taken = one.take(&[want(1)]).expect("take")[0].clone().expect("held");
     assert_eq!((taken.hosts[0].links.len(), taken.quota), (2, Some(0)));
     assert_eq!((one.grant(bucket, 5).expect("grant"), one.grant(bucket, 5).expect("grant")), (1, 0));

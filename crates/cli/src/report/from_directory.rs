@@ -154,7 +154,7 @@ impl CrawlReport {
         if has_rounds {
             report.changes = ChangeList::of_directory(directory)?;
         }
-        report.is_running = if SegmentStore::is_there(directory) {
+        report.is_running = if SegmentStore::has_results(directory) {
             !SegmentStore::latest(directory).and_then(|round| round.is_final())?
         } else {
             disk::crawled_by(directory).is_some()

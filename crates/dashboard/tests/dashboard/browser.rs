@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 /// Timeout for a condition on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 pub struct Browser {
     driver: Child,
@@ -30,7 +30,7 @@ impl Browser {
             .expect("chromedriver is installed");
         let profile = tempfile::tempdir().expect("a folder");
         let mut browser = Self { driver, port, session: String::new(), _profile: profile };
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
             assert!(Instant::now() < deadline, "chromedriver does not listen");
             std::thread::sleep(Duration::from_millis(20));
@@ -67,7 +67,7 @@ impl Browser {
 
     /// Waits until a script returns a truthy value.
     pub fn wait(&self, script: &str) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while self.run(&format!("return Boolean({script})")) != json!(true) {
             assert!(
                 Instant::now() < deadline,
@@ -98,14 +98,14 @@ impl Browser {
     }
 
     /// Messages in the browser's log: policy violations, failed requests, uncaught errors.
-    pub fn complaints(&self) -> Vec<String> {
+    pub fn log_messages(&self) -> Vec<String> {
         let log = self.command("POST", "/se/log", &json!({ "type": "browser" }));
         let entries = log.as_array().cloned().unwrap_or_default();
         entries.iter().filter_map(|entry| entry["message"].as_str().map(ToOwned::to_owned)).collect()
     }
 
     /// Violations that axe-core finds, if the environment variable `AXE_CORE` names its `axe.min.js`.
-    pub fn accessibility_faults(&self) -> Vec<String> {
+    pub fn accessibility_violations(&self) -> Vec<String> {
         let Some(path) = std::env::var_os("AXE_CORE") else { return Vec::new() };
         let axe = std::fs::read_to_string(path).expect("AXE_CORE names a file");
         let script = format!(
@@ -129,7 +129,7 @@ impl Browser {
             body.len()
         );
         stream.write_all((head + &body).as_bytes()).expect("chromedriver reads");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        stream.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
         let mut stream = BufReader::new(stream);
         let (mut head, mut length) = (String::new(), 0);
         loop {
@@ -145,7 +145,7 @@ impl Browser {
             }
             head.push_str(&line);
         }
-        // chromedriver keeps the connection open, even if asked to close it.
+        // chromedriver keeps the connection open despite `Connection: close`.
         let mut body = vec![0; length];
         stream.read_exact(&mut body).expect("chromedriver answers");
         let value: Value = serde_json::from_slice(&body).expect("JSON");

@@ -20,7 +20,7 @@ fn the_status_is_served_as_json() {
 }
 
 #[test]
-fn events_come_one_after_another_with_new_numbers() {
+fn the_event_stream_sends_new_statuses() {
     let (server, _crawl) = serve(None);
     let mut events = Events::open(&server);
     assert_eq!(events.next().0, "start");
@@ -34,13 +34,13 @@ fn events_come_one_after_another_with_new_numbers() {
 }
 
 #[test]
-fn many_clients_cause_no_more_status_requests_than_one() {
+fn many_clients_share_the_requested_statuses() {
     let (server, crawl) = serve(None);
     let mut clients: Vec<Events> = (0..50).map(|_| Events::open(&server)).collect();
     for client in &mut clients {
         client.next();
     }
-    let before = crawl.taken.load(Ordering::Relaxed);
+    let before = crawl.status_requests.load(Ordering::Relaxed);
     let mut rounds = 0;
     for _ in 0..4 {
         for client in &mut clients {
@@ -48,8 +48,8 @@ fn many_clients_cause_no_more_status_requests_than_one() {
         }
         rounds += 1;
     }
-    let taken = crawl.taken.load(Ordering::Relaxed) - before;
-    assert!(taken <= rounds + 2, "{taken} statuses for {rounds} rounds of 50 clients");
+    let status_requests = crawl.status_requests.load(Ordering::Relaxed) - before;
+    assert!(status_requests <= rounds + 2, "{status_requests} statuses for {rounds} rounds of 50 clients");
 }
 
 #[test]
@@ -60,18 +60,18 @@ fn controls_reach_the_crawl_and_invalid_ones_are_explained() {
     assert_eq!(control(&server, r#"{"action":"exclude_host","host":"h.example"}"#).status, 200);
     assert_eq!(crawl.controls.lock().expect("no panic").len(), 3);
     assert_eq!(crawl.controls.lock().expect("no panic").first(), Some(&Control::Pause));
-    let faults =
+    let invalid =
         [r#"{"action":"exclude","pattern":"("}"#, r#"{"action":"exclude","pattern":""}"#, r#"{"action":"burn"}"#, "{"];
-    for fault in faults {
-        let answer = control(&server, fault);
-        assert!((400..500).contains(&answer.status), "{fault}: {}", answer.status);
-        assert!(answer.body.contains("\"error\""), "{fault}: {}", answer.body);
+    for body in invalid {
+        let answer = control(&server, body);
+        assert!((400..500).contains(&answer.status), "{body}: {}", answer.status);
+        assert!(answer.body.contains("\"error\""), "{body}: {}", answer.body);
     }
     assert_eq!(crawl.controls.lock().expect("no panic").len(), 3);
 }
 
 #[test]
-fn a_rebound_name_is_refused() {
+fn a_host_header_with_a_foreign_name_is_refused() {
     let (server, _crawl) = serve(None);
     for host in ["evil.example", "evil.example:80", "localhost.evil.example", "127.0.0.1.evil.example"] {
         assert_eq!(request(&server, "GET", "/api/v1/status", &[("Host", host)], "").status, 421, "{host}");
@@ -130,7 +130,7 @@ fn addresses_beyond_loopback_need_a_long_token() {
             token: token.map(ToOwned::to_owned),
             name: String::new(),
         };
-        Server::start(options, std::sync::Arc::<crate::served::Crawl>::default())
+        Server::start(options, std::sync::Arc::<crate::served::FakeCrawl>::default())
             .map(drop)
             .map_err(|error| error.kind())
     };
@@ -207,7 +207,7 @@ fn the_openapi_document_matches_the_served_routes() {
 }
 
 #[test]
-fn every_response_carries_the_policy_and_no_page_names_another_host() {
+fn every_response_has_the_policy_and_no_page_loads_from_other_hosts() {
     let (server, _crawl) = serve(None);
     for path in ["/live", "/app.js", "/stream.js", "/app.css", "/login", "/icon.svg", "/nothing"] {
         let answer = get(&server, path);
@@ -230,7 +230,7 @@ fn the_first_page_is_the_live_view_or_the_report() {
     assert!(get(&server, "/api/v1/explain?url=http%3A%2F%2Fh.example%2Fx").body.contains("fetched"));
     assert_eq!(get(&server, "/api/v1/explain?url=unknown").status, 404);
     crawl.ended.store(true, Ordering::Relaxed);
-    // A recent status is still served for a moment.
+    // A recent status is served for up to 400 ms after the end.
     while get(&server, "/").header("location") != Some("/report") {}
     assert!(get(&server, "/report").body.contains("Report"));
 }

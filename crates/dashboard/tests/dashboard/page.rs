@@ -55,8 +55,8 @@ fn the_page_updates_and_its_controls_work() {
     assert_eq!(controls.len(), 7, "{controls:?}");
     assert!(controls.contains(&Control::Pace { pace: Pace::Gentle }), "{controls:?}");
     assert!(controls.contains(&Control::Exclude { pattern: "/private".into() }), "{controls:?}");
-    assert_eq!(browser.accessibility_faults(), Vec::<String>::new());
-    assert_eq!(browser.complaints(), Vec::<String>::new());
+    assert_eq!(browser.accessibility_violations(), Vec::<String>::new());
+    assert_eq!(browser.log_messages(), Vec::<String>::new());
 }
 
 #[test]
@@ -73,12 +73,12 @@ fn the_page_shows_the_processes_of_a_shared_crawl() {
     let rows: Vec<&str> = rows.as_array().expect("a list").iter().filter_map(|row| row.as_str()).collect();
     assert!(rows.len() == 2 && rows[0].starts_with("aaa (this one)\t30\t"), "{rows:?}");
     assert!(rows[1].starts_with("<b>bbb</b>\t30\t0\t0\t12 s ago\tsilent"), "{rows:?}");
-    let told = browser.run("return document.getElementById('fleet').textContent");
-    let told = told.as_str().expect("text");
-    assert!(told.starts_with("Round 2. 50.5 pages a second in all; 1,234 URLs queued"), "{told}");
-    assert!(told.ends_with("60 of 64 buckets have an owner."), "{told}");
-    assert_eq!(browser.accessibility_faults(), Vec::<String>::new());
-    assert_eq!(browser.complaints(), Vec::<String>::new());
+    let summary = browser.run("return document.getElementById('fleet').textContent");
+    let summary = summary.as_str().expect("text");
+    assert!(summary.starts_with("Round 2. 50.5 pages a second in all; 1,234 URLs queued"), "{summary}");
+    assert!(summary.ends_with("60 of 64 buckets have an owner."), "{summary}");
+    assert_eq!(browser.accessibility_violations(), Vec::<String>::new());
+    assert_eq!(browser.log_messages(), Vec::<String>::new());
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn a_browser_logs_in_with_the_token() {
     let (server, _crawl) = serve(Some("0123456789abcdef0123"));
     browser.open(&format!("http://{}/", server.address()));
     browser.wait("location.pathname === '/login'");
-    assert_eq!(browser.accessibility_faults(), Vec::<String>::new());
+    assert_eq!(browser.accessibility_violations(), Vec::<String>::new());
     browser.write("input", "0123456789abcdef0123");
     browser.click("button");
     browser.wait("location.pathname === '/live' && document.getElementById('state').textContent === 'running'");

@@ -16,31 +16,36 @@ pub const HOSTILE_URL: &str = "http://h.example/<img src=x onerror=\"document.ti
 
 /// A fake crawl whose numbers grow with every status, and that obeys controls.
 #[derive(Default)]
-pub struct Crawl {
+pub struct FakeCrawl {
     /// How often the status was requested.
-    pub taken: AtomicU64,
+    pub status_requests: AtomicU64,
     pub controls: Mutex<Vec<Control>>,
+    /// Whether the crawl has ended, so that it has no status.
     pub ended: std::sync::atomic::AtomicBool,
     /// Whether other processes work on the same crawl.
     pub is_shared: std::sync::atomic::AtomicBool,
 }
 
-impl CrawlSource for Crawl {
+impl CrawlSource for FakeCrawl {
     fn status(&self) -> Option<Status> {
         if self.ended.load(Ordering::Relaxed) {
             return None;
         }
-        let taken = self.taken.fetch_add(1, Ordering::Relaxed) + 1;
+        let status_requests = self.status_requests.fetch_add(1, Ordering::Relaxed) + 1;
         let mut status = Status {
-            elapsed: Duration::from_millis(taken * 400),
-            outcomes: [(Outcome::Ok, taken * 10), (Outcome::HttpError, taken), (Outcome::Robots, 2)]
-                .into_iter()
-                .collect(),
-            status_classes: [0, taken * 10, 0, taken, 0],
+            elapsed: Duration::from_millis(status_requests * 400),
+            outcomes: [
+                (Outcome::Ok, status_requests * 10),
+                (Outcome::HttpError, status_requests),
+                (Outcome::Robots, 2),
+            ]
+            .into_iter()
+            .collect(),
+            status_classes: [0, status_requests * 10, 0, status_requests, 0],
             error_kinds: [(ErrorKind::Reset, 3)].into_iter().collect(),
             in_flight: 7,
             queued: 1_234,
-            bytes: taken * 5_000,
+            bytes: status_requests * 5_000,
             pages_per_second: 25.0,
             hosts: 2,
             busiest: vec![HostStatus {
@@ -71,7 +76,13 @@ impl CrawlSource for Crawl {
                 queued: 1_234,
                 pages_per_second: 50.5,
                 processes: vec![
-                    ProcessStatus { id: "aaa".into(), is_this: true, buckets: 30, pages: taken, ..Default::default() },
+                    ProcessStatus {
+                        id: "aaa".into(),
+                        is_this: true,
+                        buckets: 30,
+                        pages: status_requests,
+                        ..Default::default()
+                    },
                     ProcessStatus { id: "<b>bbb</b>".into(), buckets: 30, silent_seconds: 12.0, ..Default::default() },
                 ],
                 ..FleetStatus::default()
@@ -114,8 +125,8 @@ impl CrawlSource for Crawl {
     }
 }
 
-pub fn serve(token: Option<&str>) -> (Server, Arc<Crawl>) {
-    let crawl = Arc::new(Crawl::default());
+pub fn serve(token: Option<&str>) -> (Server, Arc<FakeCrawl>) {
+    let crawl = Arc::new(FakeCrawl::default());
     let options = ServerOptions {
         address: "127.0.0.1:0".parse().expect("an address"),
         token: token.map(ToOwned::to_owned),

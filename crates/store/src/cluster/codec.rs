@@ -9,13 +9,14 @@ use crate::memory::behind_host;
 use crate::segments::EarlierPlace;
 
 /// Length of the fixed part in bytes: flags and kind, redirects, tries.
-const HEAD: usize = 3;
+const HEAD_LENGTH: usize = 3;
 /// Flag in the first byte: the scheme is https.
 const HTTPS: u8 = 0x80;
-/// Flag: the page that the link was found on has the same scheme and host, so only the rest of its URL is stored.
-const NEAR: u8 = 0x20;
-/// Flag: a custom request follows, with its length and the depth of the link. A request can have a priority, and then
-/// the depth cannot be derived from the rank.
+/// Flag: the page that the link was found on (`via`) has the same scheme and host, so only the rest of its URL is
+/// stored.
+const SAME_HOST: u8 = 0x20;
+/// Flag: the depth of the link, the length of a custom request and the request follow. A request can have a priority.
+/// Then its rank is not its depth.
 const HAS_REQUEST: u8 = 0x40;
 
 /// A link in the form in which it is queued in a bucket.
@@ -46,15 +47,16 @@ impl QueuedLink {
     /// A link that is crawled again, with the place of its record of the previous round.
     pub fn with_earlier(link: LinkRef<'_>, key: u64, earlier: Option<EarlierPlace>) -> Self {
         // Most links are found on a page of the same host. The URL of that page is then stored without scheme and host.
-        let is_near = |via: &Url| via.host() == link.url.host() && via.is_https() == link.url.is_https();
-        let near = link.via.filter(|via| is_near(via));
-        let via = near.map_or_else(|| link.via.map_or("", Url::as_str), |via| behind_host(via.as_ref()));
+        let is_same_host = |via: &Url| via.host() == link.url.host() && via.is_https() == link.url.is_https();
+        let same_host = link.via.filter(|via| is_same_host(via));
+        let via = same_host.map_or_else(|| link.via.map_or("", Url::as_str), |via| behind_host(via.as_ref()));
         let rest = behind_host(link.url);
-        let mut bytes = Vec::with_capacity(HEAD + 2 + via.len() + rest.len());
+        let mut bytes = Vec::with_capacity(HEAD_LENGTH + 2 + via.len() + rest.len());
         let has_request = if link.request.is_some() { HAS_REQUEST } else { 0 };
         let scheme = if link.url.is_https() { HTTPS } else { 0 };
-        let flags = has_request | scheme | if near.is_some() { NEAR } else { 0 };
+        let flags = has_request | scheme | if same_host.is_some() { SAME_HOST } else { 0 };
         bytes.extend([link.kind as u8 | flags, link.redirects, link.tries]);
+        // The lowest bit says whether a place follows.
         push_number(&mut bytes, (via.len() as u64) << 1 | u64::from(earlier.is_some()));
         bytes.extend(via.as_bytes());
         if let Some(EarlierPlace { segment, offset, length, line }) = earlier {
@@ -98,6 +100,7 @@ fn take_number(bytes: &mut &[u8]) -> Option<u64> {
     None
 }
 
+/// Splits the first `length` bytes off; `None` if there are fewer.
 fn take_bytes<'a>(bytes: &mut &'a [u8], length: u64) -> Option<&'a [u8]> {
     let (taken, rest) = bytes.split_at_checked(usize::try_from(length).ok()?)?;
     *bytes = rest;
@@ -106,7 +109,7 @@ fn take_bytes<'a>(bytes: &mut &'a [u8], length: u64) -> Option<&'a [u8]> {
 
 /// Decodes a link. `None` if the bytes were not written by [`QueuedLink`].
 pub fn decode(bytes: &[u8], host: &str, rank: i32) -> Option<TakenLink> {
-    let (&[flags, redirects, tries], mut rest) = bytes.split_first_chunk::<HEAD>()?;
+    let (&[flags, redirects, tries], mut rest) = bytes.split_first_chunk::<HEAD_LENGTH>()?;
     let via = take_number(&mut rest)?;
     let has_earlier = via & 1 == 1;
     let via = take_bytes(&mut rest, via >> 1)?;
@@ -117,6 +120,7 @@ pub fn decode(bytes: &[u8], host: &str, rank: i32) -> Option<TakenLink> {
         let (segment, line) = (u32::try_from(segment).ok()?, u32::try_from(line).ok()?);
         earlier = Some(EarlierPlace { segment, offset, length, line });
     }
+    // Without a custom request, the rank is the depth.
     let (mut depth, mut request) = (u32::try_from(rank).unwrap_or(0), None);
     if flags & HAS_REQUEST != 0 {
         depth = u32::try_from(take_number(&mut rest)?).ok()?;
@@ -126,14 +130,14 @@ pub fn decode(bytes: &[u8], host: &str, rank: i32) -> Option<TakenLink> {
     let scheme = if flags & HTTPS == 0 { "http://" } else { "https://" };
     let text = [scheme, host, std::str::from_utf8(rest).ok()?].concat();
     let via = std::str::from_utf8(via).ok()?;
-    let via = if flags & NEAR == 0 { via.to_owned() } else { [scheme, host, via].concat() };
+    let via = if flags & SAME_HOST == 0 { via.to_owned() } else { [scheme, host, via].concat() };
     let link = Link {
         url: UrlRef::from_normal(&text)?.to_url(),
         via: if via.is_empty() { None } else { Some(UrlRef::from_normal(&via)?.to_url()) },
         depth,
         redirects,
         tries,
-        kind: LinkKind::from_number(flags & !(HTTPS | NEAR | HAS_REQUEST))?,
+        kind: LinkKind::from_number(flags & !(HTTPS | SAME_HOST | HAS_REQUEST))?,
         request,
     };
     Some(TakenLink { link, earlier })
@@ -144,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_link_is_read_back_wherever_it_was_found() {
+    fn decoding_restores_the_encoded_link() {
         let url = |text: &str| Url::parse(text).expect("a URL");
         let places = [None, Some(EarlierPlace { segment: 300, offset: 1 << 40, length: 127, line: 128 })];
         let request = CustomRequest { priority: 3, ..CustomRequest::default() };
@@ -162,7 +166,7 @@ mod tests {
                 let stored = QueuedLink::with_earlier(LinkRef::from(&link), 7, earlier);
                 let read = decode(&stored.bytes, &stored.host, stored.rank);
                 assert_eq!(read, Some(TakenLink { link, earlier }), "{via:?}");
-                for cut in 0..HEAD + 2 {
+                for cut in 0..HEAD_LENGTH + 2 {
                     assert_eq!(decode(&stored.bytes[..cut], &stored.host, stored.rank), None);
                 }
             }

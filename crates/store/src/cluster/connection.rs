@@ -2,7 +2,7 @@
 //!
 //! Commands are grouped into one pipeline per node, and all pipelines are sent before the first reply is read. `WAIT`,
 //! which waits for replication, follows the writes on the same connection. Redirections, unknown scripts and failovers
-//! are handled here. A command without an answer after [`Nodes::PATIENCE`] returns [`Unreachable`].
+//! are handled here. If a command has no answer after [`Nodes::MAX_RETRY_TIME`], its result is [`Unreachable`].
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -11,17 +11,17 @@ use redis::{Client, Cmd, Connection, ConnectionAddr, ConnectionInfo, IntoConnect
 use sha1::{Digest, Sha1};
 
 /// How long a node may take to answer.
-const TIMEOUT: Duration = Duration::from_secs(3);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 /// The connect timeout.
-const CONNECT: Duration = Duration::from_secs(2);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time between two attempts.
-const PAUSE: Duration = Duration::from_millis(50);
+const RETRY_PAUSE: Duration = Duration::from_millis(50);
 /// How long to cache the fact that a node has no replica.
-const RECHECK: Duration = Duration::from_secs(1);
+const NO_REPLICA_TTL: Duration = Duration::from_secs(1);
 /// How long one `WAIT` waits for a replica, in milliseconds.
 const WAIT_MS: u64 = 500;
-/// How often `WAIT` is sent before the writes are sent again.
-const WAITS: usize = 4;
+/// How often `WAIT` is sent at most before the writes are sent again.
+const MAX_WAITS: usize = 4;
 /// Number of hash slots in a Redis cluster.
 const SLOTS: usize = 16_384;
 
@@ -85,13 +85,13 @@ impl StoreCommand<'_> {
 #[derive(Clone, Debug)]
 pub struct Unreachable {
     pub message: String,
-    /// Whether retrying cannot help: wrong password, wrong kind of server.
+    /// Whether a retry cannot help, for example because of a wrong password.
     pub is_final: bool,
 }
 
 impl Unreachable {
     /// An error that a retry may fix.
-    fn passing(message: impl Into<String>) -> Self {
+    fn temporary(message: impl Into<String>) -> Self {
         Self { message: message.into(), is_final: false }
     }
 }
@@ -116,15 +116,15 @@ pub struct Nodes {
     slots: Vec<Option<(String, u16)>>,
     is_cluster: bool,
     pub traffic: Traffic,
-    /// Whether the last write went to a node without a replica.
+    /// Whether the node of the last write has no replica.
     pub single_copy: bool,
     /// Nodes that have no replica, and when that was checked.
-    alone: HashMap<(String, u16), Instant>,
+    without_replica: HashMap<(String, u16), Instant>,
 }
 
 impl Nodes {
     /// How long commands are retried before an error is returned.
-    pub const PATIENCE: Duration = Duration::from_secs(5);
+    pub const MAX_RETRY_TIME: Duration = Duration::from_secs(5);
 
     /// Reads `redis://[user:password@]host:port[,host:port...]` (or `rediss://`) and finds the topology.
     pub fn open(address: &str, authority: Option<&[u8]>) -> Result<Self, Unreachable> {
@@ -136,7 +136,7 @@ impl Nodes {
             is_cluster: false,
             traffic: Traffic::default(),
             single_copy: false,
-            alone: HashMap::new(),
+            without_replica: HashMap::new(),
         };
         nodes.find_topology()?;
         Ok(nodes)
@@ -146,13 +146,13 @@ impl Nodes {
         self.is_cluster
     }
 
-    /// Asks the first node that answers for the slots of all nodes.
+    /// Reads the slots of all nodes from the first node that answers.
     fn find_topology(&mut self) -> Result<(), Unreachable> {
         let known = self.slots.iter().flatten().cloned().collect::<std::collections::BTreeSet<_>>();
         let seeds: Vec<(String, u16)> = self.seeds.iter().filter_map(|seed| host_port(seed.addr())).collect();
-        let mut fault = Unreachable::passing("no address was given");
+        let mut fault = Unreachable::temporary("no address was given");
         for address in known.into_iter().chain(seeds) {
-            match self.ask_topology(&address) {
+            match self.read_topology(&address) {
                 Ok(()) => return Ok(()),
                 Err(found) => {
                     self.by_address.remove(&address);
@@ -166,13 +166,13 @@ impl Nodes {
         Err(fault)
     }
 
-    /// Asks one node for the slots of all nodes.
-    fn ask_topology(&mut self, address: &(String, u16)) -> Result<(), Unreachable> {
+    /// Reads the slots of all nodes from one node.
+    fn read_topology(&mut self, address: &(String, u16)) -> Result<(), Unreachable> {
         let info = self.call(address, &redis::cmd("INFO").arg("cluster").get_packed_command())?;
         let text = match &info {
             Value::BulkString(text) => String::from_utf8_lossy(text).into_owned(),
             Value::VerbatimString { text, .. } => text.clone(),
-            other => return Err(Unreachable::passing(format!("{}:{}: {other:?}", address.0, address.1))),
+            other => return Err(Unreachable::temporary(format!("{}:{}: {other:?}", address.0, address.1))),
         };
         self.is_cluster = text.contains("cluster_enabled:1");
         if !self.is_cluster {
@@ -180,7 +180,7 @@ impl Nodes {
             return Ok(());
         }
         let shards = self.call(address, &redis::cmd("CLUSTER").arg("SLOTS").get_packed_command())?;
-        let Value::Array(ranges) = shards else { return Err(Unreachable::passing("CLUSTER SLOTS was not answered")) };
+        let Value::Array(ranges) = shards else { return Err(Unreachable::temporary("CLUSTER SLOTS was not answered")) };
         let mut slots = vec![None; SLOTS];
         for range in ranges {
             let Value::Array(range) = range else { continue };
@@ -200,7 +200,7 @@ impl Nodes {
             }
         }
         if slots.iter().any(Option::is_none) {
-            return Err(Unreachable::passing("some slots of the cluster have no node"));
+            return Err(Unreachable::temporary("some slots of the cluster have no node"));
         }
         self.slots = slots;
         Ok(())
@@ -208,7 +208,7 @@ impl Nodes {
 
     /// Sends one command to one node.
     fn call(&mut self, address: &(String, u16), packed: &[u8]) -> Result<Value, Unreachable> {
-        let fail = |error: redis::RedisError| Unreachable::passing(format!("{}:{}: {error}", address.0, address.1));
+        let fail = |error: redis::RedisError| Unreachable::temporary(format!("{}:{}: {error}", address.0, address.1));
         let connection = self.connect(address)?;
         connection.send_packed_command(packed).map_err(fail)?;
         match connection.recv_response().map_err(fail)? {
@@ -220,9 +220,10 @@ impl Nodes {
         }
     }
 
+    /// The connection to a node, which is opened if there is none.
     fn connect(&mut self, address: &(String, u16)) -> Result<&mut Connection, Unreachable> {
         if !self.by_address.contains_key(address) {
-            let Some(seed) = self.seeds.first() else { return Err(Unreachable::passing("no address was given")) };
+            let Some(seed) = self.seeds.first() else { return Err(Unreachable::temporary("no address was given")) };
             let target = match seed.addr() {
                 ConnectionAddr::TcpTls { insecure, tls_params, .. } => ConnectionAddr::TcpTls {
                     host: address.0.clone(),
@@ -237,12 +238,12 @@ impl Nodes {
                 Unreachable { message: format!("{}:{}: {error}", address.0, address.1), is_final }
             };
             let client = Client::open(seed.clone().set_addr(target)).map_err(fail)?;
-            let connection = client.get_connection_with_timeout(CONNECT).map_err(fail)?;
-            connection.set_read_timeout(Some(TIMEOUT)).map_err(fail)?;
-            connection.set_write_timeout(Some(TIMEOUT)).map_err(fail)?;
+            let connection = client.get_connection_with_timeout(CONNECT_TIMEOUT).map_err(fail)?;
+            connection.set_read_timeout(Some(ANSWER_TIMEOUT)).map_err(fail)?;
+            connection.set_write_timeout(Some(ANSWER_TIMEOUT)).map_err(fail)?;
             self.by_address.insert(address.clone(), connection);
         }
-        self.by_address.get_mut(address).ok_or_else(|| Unreachable::passing("no connection"))
+        self.by_address.get_mut(address).ok_or_else(|| Unreachable::temporary("no connection"))
     }
 
     /// The node that holds a key.
@@ -250,48 +251,57 @@ impl Nodes {
         if self.is_cluster { self.slots.get(slot_of(key))?.clone() } else { self.slots.first()?.clone() }
     }
 
-    /// Runs all commands. With `replicate`, returns each answer once a replica has the write, or if the node has no
-    /// replica.
-    pub fn run(&mut self, commands: &[StoreCommand<'_>], replicate: bool) -> Vec<Answer> {
+    /// Runs all commands, without waiting for replication.
+    pub fn run(&mut self, commands: &[StoreCommand<'_>]) -> Vec<Answer> {
+        self.run_with_retries(commands, false)
+    }
+
+    /// Runs all commands. Waits until a replica has each write, unless the node has no replica.
+    pub fn run_replicated(&mut self, commands: &[StoreCommand<'_>]) -> Vec<Answer> {
+        self.run_with_retries(commands, true)
+    }
+
+    /// Runs all commands, and repeats those that fail temporarily.
+    fn run_with_retries(&mut self, commands: &[StoreCommand<'_>], replicate: bool) -> Vec<Answer> {
         let mut answers: Vec<Option<Answer>> = commands.iter().map(|_| None).collect();
         let mut attempt = Attempt { with_source: false, ask: HashMap::new() };
-        let until = Instant::now() + Self::PATIENCE;
-        let mut fault = String::new();
+        let until = Instant::now() + Self::MAX_RETRY_TIME;
+        let mut last_error = String::new();
         loop {
-            let open: Vec<usize> = (0..commands.len()).filter(|index| answers[*index].is_none()).collect();
-            if open.is_empty() {
+            let unanswered: Vec<usize> = (0..commands.len()).filter(|index| answers[*index].is_none()).collect();
+            if unanswered.is_empty() {
                 break;
             }
             if Instant::now() >= until {
-                for index in open {
-                    answers[index] = Some(Err(Unreachable::passing(fault.clone())));
+                for index in unanswered {
+                    answers[index] = Some(Err(Unreachable::temporary(last_error.clone())));
                 }
                 break;
             }
-            self.attempt(commands, &open, &mut answers, &mut attempt, replicate, &mut fault);
+            self.attempt(commands, &unanswered, &mut answers, &mut attempt, replicate, &mut last_error);
         }
-        answers.into_iter().map(|answer| answer.unwrap_or_else(|| Err(Unreachable::passing("lost")))).collect()
+        answers.into_iter().map(|answer| answer.unwrap_or_else(|| Err(Unreachable::temporary("lost")))).collect()
     }
 
     /// Sends the commands that have no answer yet, and stores the answers. Commands to retry stay without an answer.
     fn attempt(
         &mut self,
         commands: &[StoreCommand<'_>],
-        open: &[usize],
+        unanswered: &[usize],
         answers: &mut [Option<Answer>],
         attempt: &mut Attempt,
         replicate: bool,
-        fault: &mut String,
+        last_error: &mut String,
     ) {
         let mut groups: HashMap<(String, u16), Vec<usize>> = HashMap::new();
-        for index in open {
+        for index in unanswered {
             let node = attempt.ask.get(index).cloned().or_else(|| self.node_of(&commands[*index].key));
             if let Some(node) = node {
                 groups.entry(node).or_default().push(*index);
             }
         }
-        // Whether the topology may have changed, so that it must be read again.
-        let mut moved = groups.is_empty();
+        // Whether the topology must be read again, because it may have changed.
+        let mut is_stale = groups.is_empty();
         let mut sent = Vec::new();
         for (node, indexes) in groups {
             let mut bytes = Vec::new();
@@ -301,7 +311,7 @@ impl Nodes {
                 }
                 bytes.extend(commands[*index].packed(attempt.with_source));
             }
-            let wait = replicate && !self.is_alone(&node);
+            let wait = replicate && !self.is_without_replica(&node);
             if wait {
                 bytes.extend(wait_command());
             }
@@ -309,19 +319,19 @@ impl Nodes {
             self.traffic.round_trips += 1;
             self.traffic.bytes_out += bytes.len() as u64;
             let written = self.connect(&node).and_then(|connection| {
-                connection.send_packed_command(&bytes).map_err(|error| Unreachable::passing(error.to_string()))
+                connection.send_packed_command(&bytes).map_err(|error| Unreachable::temporary(error.to_string()))
             });
             match written {
                 Ok(()) => sent.push((node, indexes, wait)),
                 Err(error) => {
-                    *fault = error.message;
+                    *last_error = error.message;
                     self.by_address.remove(&node);
-                    moved = true;
+                    is_stale = true;
                 }
             }
         }
         let asked = std::mem::take(&mut attempt.ask);
-        let mut pause = moved;
+        let mut should_pause = is_stale;
         attempt.with_source = false;
         for (node, indexes, wait) in sent {
             match self.receive(&node, &indexes, &asked, wait) {
@@ -331,20 +341,20 @@ impl Nodes {
                             Value::ServerError(error) => match error.code() {
                                 "NOSCRIPT" => attempt.with_source = true,
                                 "ASK" => {
-                                    attempt.ask.extend(target(error.details()).map(|node| (index, node)));
+                                    attempt.ask.extend(redirect_target(error.details()).map(|node| (index, node)));
                                 }
-                                "MOVED" => moved = true,
+                                "MOVED" => is_stale = true,
                                 "TRYAGAIN" | "CLUSTERDOWN" | "LOADING" | "READONLY" | "MASTERDOWN" | "BUSY" | "OOM"
                                 | "NOREPLICAS" | "MISCONF" => {
-                                    *fault = format!(
+                                    *last_error = format!(
                                         "{}:{}: {} {}",
                                         node.0,
                                         node.1,
                                         error.code(),
                                         error.details().unwrap_or("")
                                     );
-                                    pause = true;
-                                    moved |= error.code() != "TRYAGAIN";
+                                    should_pause = true;
+                                    is_stale |= error.code() != "TRYAGAIN";
                                 }
                                 _ => {
                                     let message = format!("{}:{}: {error:?}", node.0, node.1);
@@ -352,26 +362,26 @@ impl Nodes {
                                 }
                             },
                             _ if replicate && !is_replicated => {
-                                *fault = format!("{}:{}: no replica confirms writes", node.0, node.1);
-                                (moved, pause) = (true, true);
+                                *last_error = format!("{}:{}: no replica confirms writes", node.0, node.1);
+                                (is_stale, should_pause) = (true, true);
                             }
                             value => answers[index] = Some(Ok(value)),
                         }
                     }
                 }
                 Err(error) => {
-                    *fault = error.message;
+                    *last_error = error.message;
                     self.by_address.remove(&node);
                     // It is unknown whether these commands were executed: send them again.
-                    (moved, pause) = (true, true);
+                    (is_stale, should_pause) = (true, true);
                 }
             }
         }
-        if pause {
-            std::thread::sleep(PAUSE);
+        if should_pause {
+            std::thread::sleep(RETRY_PAUSE);
         }
-        if moved && self.find_topology().is_err() {
-            std::thread::sleep(PAUSE);
+        if is_stale && self.find_topology().is_err() {
+            std::thread::sleep(RETRY_PAUSE);
         }
     }
 
@@ -384,11 +394,12 @@ impl Nodes {
         asked: &HashMap<usize, (String, u16)>,
         replicate: bool,
     ) -> Result<(Vec<Value>, bool), Unreachable> {
-        let fail = |error: redis::RedisError| Unreachable::passing(format!("{}:{}: {error}", node.0, node.1));
+        let fail = |error: redis::RedisError| Unreachable::temporary(format!("{}:{}: {error}", node.0, node.1));
         let connection = self.connect(node)?;
         let mut values = Vec::with_capacity(indexes.len());
         for index in indexes {
             if asked.contains_key(index) {
+                // The reply to `ASKING`.
                 connection.recv_response().map_err(fail)?;
             }
             values.push(connection.recv_response().map_err(fail)?);
@@ -397,7 +408,7 @@ impl Nodes {
             return Ok((values, true));
         }
         // Repeat only `WAIT`, not the commands, which this node has executed.
-        for _ in 0..WAITS {
+        for _ in 0..MAX_WAITS {
             match self.connect(node)?.recv_response().map_err(fail)? {
                 Value::Int(count) if count >= 1 => {
                     self.single_copy = false;
@@ -411,7 +422,7 @@ impl Nodes {
             // replica failed, the replica may have taken over already, so keep waiting.
             if self.has_no_replica(node)? {
                 self.single_copy = true;
-                self.alone.insert(node.clone(), Instant::now());
+                self.without_replica.insert(node.clone(), Instant::now());
                 return Ok((values, true));
             }
             self.connect(node)?.send_packed_command(&wait_command()).map_err(fail)?;
@@ -422,23 +433,23 @@ impl Nodes {
     }
 
     /// Whether a node is known to have no replica, so that `WAIT` would only cost time.
-    fn is_alone(&mut self, node: &(String, u16)) -> bool {
-        match self.alone.get(node) {
-            Some(seen) if seen.elapsed() < RECHECK => return true,
+    fn is_without_replica(&mut self, node: &(String, u16)) -> bool {
+        match self.without_replica.get(node) {
+            Some(seen) if seen.elapsed() < NO_REPLICA_TTL => return true,
             None if self.is_cluster => return false,
             _ => {}
         }
-        let alone = self.has_no_replica(node).unwrap_or(false);
-        if alone {
+        let without_replica = self.has_no_replica(node).unwrap_or(false);
+        if without_replica {
             self.single_copy = true;
-            self.alone.insert(node.clone(), Instant::now());
+            self.without_replica.insert(node.clone(), Instant::now());
         } else {
-            self.alone.remove(node);
+            self.without_replica.remove(node);
         }
-        alone
+        without_replica
     }
 
-    /// Asks a node whether it has no replica, or only failed ones.
+    /// Whether a node has no replica, or only failed ones. Sends a command to the node.
     fn has_no_replica(&mut self, node: &(String, u16)) -> Result<bool, Unreachable> {
         if !self.is_cluster {
             let Value::Array(role) = self.call(node, &redis::cmd("ROLE").get_packed_command())? else {
@@ -470,12 +481,13 @@ struct Attempt {
     ask: HashMap<usize, (String, u16)>,
 }
 
+/// `WAIT` for one replica.
 fn wait_command() -> Vec<u8> {
     redis::cmd("WAIT").arg(1).arg(WAIT_MS).get_packed_command()
 }
 
 /// The node in the details of a redirection: `SLOT HOST:PORT`.
-fn target(details: Option<&str>) -> Option<(String, u16)> {
+fn redirect_target(details: Option<&str>) -> Option<(String, u16)> {
     let (host, port) = details?.split_whitespace().next_back()?.rsplit_once(':')?;
     Some((host.to_owned(), port.parse().ok()?))
 }
@@ -503,11 +515,12 @@ pub fn slot_of(key: &str) -> usize {
     usize::from(crc) % SLOTS
 }
 
-/// Parses the servers of an address. User and password apply to all of them.
+/// Parses the servers of an address. User and password apply to all of them. `authority` is the certificate authority
+/// for `rediss`, in PEM format.
 fn seeds(address: &str, authority: Option<&[u8]>) -> Result<Vec<ConnectionInfo>, Unreachable> {
-    let bad = |why: String| Unreachable { message: format!("--frontier: {why}"), is_final: true };
+    let invalid = |why: String| Unreachable { message: format!("--frontier: {why}"), is_final: true };
     let (scheme, rest) =
-        address.split_once("://").ok_or_else(|| bad("an address such as redis://host:6379 is needed".into()))?;
+        address.split_once("://").ok_or_else(|| invalid("an address such as redis://host:6379 is needed".into()))?;
     let (login, hosts) = rest.rsplit_once('@').map_or(("", rest), |(login, hosts)| (login, hosts));
     let mut seeds = Vec::new();
     for host in hosts.trim_end_matches('/').split(',') {
@@ -517,10 +530,11 @@ fn seeds(address: &str, authority: Option<&[u8]>) -> Result<Vec<ConnectionInfo>,
         let mut info = text
             .as_str()
             .into_connection_info()
-            .map_err(|error| bad(format!("{scheme}://{host}: {}", error.category())))?;
+            .map_err(|error| invalid(format!("{scheme}://{host}: {}", error.category())))?;
         if let (true, Some(authority)) = (scheme == "rediss", authority) {
             let certificates = TlsCertificates { client_tls: None, root_cert: Some(authority.to_vec()) };
-            let client = Client::build_with_tls(info, certificates).map_err(|error| bad(error.category().into()))?;
+            let client =
+                Client::build_with_tls(info, certificates).map_err(|error| invalid(error.category().into()))?;
             info = client.get_connection_info().clone();
         }
         seeds.push(info);
@@ -533,14 +547,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slots_are_those_of_the_cluster_specification() {
+    fn slots_agree_with_the_cluster_specification() {
         assert_eq!(slot_of("123456789"), 0x31C3);
         assert_eq!(slot_of("{user1000}.following"), slot_of("{user1000}.followers"));
         assert_ne!(slot_of("foo{}{bar}"), slot_of("bar"));
     }
 
     #[test]
-    fn one_address_names_many_servers_and_one_login() {
+    fn an_address_may_list_several_servers_with_one_login() {
         let seeds = seeds("redis://user:secret@a:1,b:2", None).expect("an address");
         let hosts: Vec<_> = seeds.iter().filter_map(|seed| host_port(seed.addr())).collect();
         assert_eq!(hosts, [("a".to_owned(), 1), ("b".to_owned(), 2)]);

@@ -56,7 +56,7 @@ impl FleetSettings {
     /// Reads the settings of an existing crawl.
     pub fn read(client: &mut FleetClient) -> Result<Option<Self>, Unreachable> {
         let key = client.crawl_key("meta");
-        let text = bytes(&client.plain(&key, &[b"HGET", key.as_bytes(), b"crawl"], false)?);
+        let text = bytes(&client.plain(&key, &[b"HGET", key.as_bytes(), b"crawl"])?);
         if text.is_empty() {
             return Ok(None);
         }
@@ -70,17 +70,17 @@ impl FleetSettings {
         // The caller sets the time for a new round of a recrawl.
         let created = if self.created > 0 { self.created } else { store_time(client, &key)? };
         let text = serde_json::to_vec(&Self { created, ..self.clone() }).unwrap_or_default();
-        if let Some(most) = self.max_pages {
+        if let Some(max_pages) = self.max_pages {
             let pool = client.crawl_key("pool");
-            client.plain(&pool, &[b"HSETNX", pool.as_bytes(), b"left", most.to_string().as_bytes()], true)?;
+            client.plain_replicated(&pool, &[b"HSETNX", pool.as_bytes(), b"left", max_pages.to_string().as_bytes()])?;
         }
-        client.plain(&key, &[b"HSETNX", key.as_bytes(), b"crawl", &text], true)?;
+        client.plain_replicated(&key, &[b"HSETNX", key.as_bytes(), b"crawl", &text])?;
         Ok(Self::read(client)?.unwrap_or_else(|| self.clone()))
     }
 }
 
 impl FleetSettings {
-    /// The time of the store, in milliseconds since the Unix epoch.
+    /// The current time of the store, in milliseconds since the Unix epoch.
     pub fn store_time(client: &mut FleetClient) -> Result<u64, Unreachable> {
         let key = client.crawl_key("meta");
         store_time(client, &key)
@@ -96,7 +96,7 @@ impl FleetSettings {
 impl FleetState {
     pub fn read(client: &mut FleetClient) -> Result<Self, Unreachable> {
         let key = client.crawl_key("meta");
-        let state = bytes(&client.plain(&key, &[b"HGET", key.as_bytes(), b"state"], false)?);
+        let state = bytes(&client.plain(&key, &[b"HGET", key.as_bytes(), b"state"])?);
         Ok(match state.as_slice() {
             b"running" => Self::Running,
             b"finished" => Self::Finished,
@@ -114,7 +114,7 @@ impl FleetState {
     /// Records that the roots are in the store.
     pub fn set_running(client: &mut FleetClient) -> Result<(), Unreachable> {
         let key = client.crawl_key("meta");
-        client.plain(&key, &[b"HSETNX", key.as_bytes(), b"state", b"running"], true).map(drop)
+        client.plain_replicated(&key, &[b"HSETNX", key.as_bytes(), b"state", b"running"]).map(drop)
     }
 }
 
@@ -135,10 +135,10 @@ pub struct MemberInfo {
     /// Milliseconds until its leases end if they are not renewed.
     #[serde(default)]
     pub lease_ms: u64,
-    /// The number of hosts that it sends no requests to for a while (back-off, Retry-After).
+    /// The number of hosts to which it sends no requests for a while (back-off, Retry-After).
     #[serde(default)]
     pub resting: usize,
-    /// The one of these hosts that waits longest, and for how many milliseconds.
+    /// The host with the longest of these waits, and its remaining milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub longest_rest: Option<(String, u64)>,
     /// Why results cannot be stored, if they cannot.
@@ -170,35 +170,39 @@ pub struct Members {
     /// All known processes, sorted by id.
     pub all: Vec<MemberInfo>,
     /// The index of this process among the live ones.
-    pub place: usize,
+    pub index: usize,
     /// The time of the store in milliseconds since the Unix epoch.
     pub now_ms: u64,
 }
 
 impl Members {
-    /// Sends a heartbeat, counts the processes that sent one within `silent`, and deletes those that did not within
-    /// four times as long.
-    pub(super) fn heartbeat(client: &mut FleetClient, info: MemberInfo, silent: Duration) -> Result<Self, Unreachable> {
-        let silent_ms = silent.as_millis() as u64;
+    /// Sends a heartbeat and counts the live processes, which sent one within `timeout`. Deletes the processes that did
+    /// not send one within four times as long.
+    pub(super) fn heartbeat(
+        client: &mut FleetClient,
+        info: MemberInfo,
+        timeout: Duration,
+    ) -> Result<Self, Unreachable> {
+        let timeout_ms = timeout.as_millis() as u64;
         let key = client.crawl_key("members");
         let now_ms = store_time(client, &key)?;
         let info = MemberInfo { at: now_ms, ..info };
         let text = serde_json::to_vec(&info).unwrap_or_default();
         client.keep_field("members", &info.id, text)?;
         let all = Self::all(client)?;
-        let live: Vec<&MemberInfo> = all.iter().filter(|member| member.at + silent_ms > now_ms).collect();
-        let place = live.iter().position(|member| member.id == info.id).unwrap_or(0);
-        for gone in all.iter().filter(|member| member.at + 4 * silent_ms < now_ms) {
-            client.plain(&key, &[b"HDEL", key.as_bytes(), gone.id.as_bytes()], false)?;
+        let live: Vec<&MemberInfo> = all.iter().filter(|member| member.at + timeout_ms > now_ms).collect();
+        let index = live.iter().position(|member| member.id == info.id).unwrap_or(0);
+        for gone in all.iter().filter(|member| member.at + 4 * timeout_ms < now_ms) {
+            client.plain(&key, &[b"HDEL", key.as_bytes(), gone.id.as_bytes()])?;
         }
         let live = live.len().max(1);
-        Ok(Self { live, all, place, now_ms })
+        Ok(Self { live, all, index, now_ms })
     }
 
     /// All processes that are registered, sorted by id.
     pub fn all(client: &mut FleetClient) -> Result<Vec<MemberInfo>, Unreachable> {
         let key = client.crawl_key("members");
-        let values = match client.plain(&key, &[b"HVALS", key.as_bytes()], false)? {
+        let values = match client.plain(&key, &[b"HVALS", key.as_bytes()])? {
             Value::Array(values) => values,
             _ => Vec::new(),
         };
@@ -208,22 +212,23 @@ impl Members {
         Ok(all)
     }
 
+    /// Removes this process from the list.
     pub(super) fn leave(client: &mut FleetClient) -> Result<(), Unreachable> {
         let key = client.crawl_key("members");
         let id = client.owner().to_owned();
-        client.plain(&key, &[b"HDEL", key.as_bytes(), id.as_bytes()], false).map(drop)
+        client.plain(&key, &[b"HDEL", key.as_bytes(), id.as_bytes()]).map(drop)
     }
 }
 
 fn store_time(client: &mut FleetClient, key: &str) -> Result<u64, Unreachable> {
-    let here = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
-    match client.plain(key, &[b"TIME"], false)? {
+    let local_time = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
+    match client.plain(key, &[b"TIME"])? {
         Value::Array(parts) => {
             let number = |index: usize| {
                 parts.get(index).and_then(|part| String::from_utf8(bytes(part)).ok()?.parse::<u64>().ok())
             };
-            Ok(number(0).zip(number(1)).map_or_else(here, |(seconds, micros)| seconds * 1_000 + micros / 1_000))
+            Ok(number(0).zip(number(1)).map_or_else(local_time, |(seconds, micros)| seconds * 1_000 + micros / 1_000))
         }
-        _ => Ok(here()),
+        _ => Ok(local_time()),
     }
 }

@@ -25,7 +25,7 @@ use crate::segments::LinkOrigin;
 
 /// The number of entries in the cache of recently put fingerprints. A link in the cache is not put again. This saves
 /// puts for links that are on every page.
-const RECENT: usize = 1 << 18;
+const RECENT_ENTRIES: usize = 1 << 18;
 
 /// The frontier of one process.
 pub struct FleetFrontier {
@@ -55,16 +55,17 @@ pub struct FleetFrontier {
     earlier: HashMap<u64, Box<[u8]>>,
     /// With a byte limit: how many bytes this process has received.
     received: u64,
-    /// How many it may receive; `None` without a limit.
+    /// How many bytes this process may receive, since it joined; `None` without a byte limit.
     may_receive: Option<u64>,
-    /// Whether the keeper was told to start no requests, because this process has received `may_receive` bytes.
-    is_waiting: bool,
+    /// Whether the keeper was told by [`FrontierNews::Hold`] to start no requests, because this process has received
+    /// `may_receive` bytes.
+    is_holding: bool,
     /// How many links were marked as sent.
     marks: u64,
     /// How many of these marks are replicated.
     durable_marks: u64,
     totals: FleetTotals,
-    /// The end of the crawl was detected.
+    /// Whether the end of the crawl was detected.
     is_over: bool,
     /// Why this process has lost its lease, if so.
     lost: Option<String>,
@@ -97,10 +98,10 @@ struct FleetLane {
 struct HeldBucket {
     /// The number of this lease of the bucket (fencing token). The store checks it when links are leased or settled.
     epoch: u64,
-    /// Another process had the lease before and may have sent requests to the hosts just now.
+    /// Whether another process had the lease before. It may have sent requests to the hosts just now.
     had_owner: bool,
-    /// It is to be released when its last link is settled.
-    leaving: bool,
+    /// Whether the bucket is to be released when its last link is settled.
+    is_leaving: bool,
     lanes: Vec<LaneId>,
     /// The number of links that the keeper holds.
     leased: u64,
@@ -116,7 +117,7 @@ impl FleetFrontier {
             key,
             buckets,
             round,
-            recent: vec![0; RECENT],
+            recent: vec![0; RECENT_ENTRIES],
             lanes: Vec::new(),
             by_host: HashMap::new(),
             held: HashMap::new(),
@@ -127,7 +128,7 @@ impl FleetFrontier {
             earlier: HashMap::new(),
             received: 0,
             may_receive: settings.max_bytes.map(|_| 0),
-            is_waiting: false,
+            is_holding: false,
             marks: 0,
             durable_marks: 0,
             totals: FleetTotals::default(),
@@ -151,22 +152,23 @@ impl FleetFrontier {
     }
 
     /// Returns an error if this process has lost its lease.
-    fn check(&self) -> Result<(), StoreError> {
+    fn check_lease(&self) -> Result<(), StoreError> {
         if let Some(why) = &self.lost {
             return Err(StoreError::new(StoreErrorKind::LeaseLost, why.as_str()));
         }
-        if self.shared.has_ended() {
-            let words = "the lease on this process's hosts has ended; what was not settled is crawled again";
-            return Err(StoreError::new(StoreErrorKind::LeaseLost, words));
+        if self.shared.has_lease_ended() {
+            let message = "the lease on this process's hosts has ended; what was not settled is crawled again";
+            return Err(StoreError::new(StoreErrorKind::LeaseLost, message));
         }
         Ok(())
     }
 
+    /// Whether the fingerprint is in the cache of recently put ones.
     fn is_recent(&self, fingerprint: u64) -> bool {
-        self.recent[fingerprint as usize % RECENT] == fingerprint
+        self.recent[fingerprint as usize % RECENT_ENTRIES] == fingerprint
     }
 
-    /// Removes a link from those that the keeper holds. Returns its fingerprint and bucket.
+    /// Removes a link from `leased`. Returns its fingerprint and bucket.
     fn end_lease(&mut self, link: &Link) -> Result<(u64, u32), StoreError> {
         let fingerprint = link.fingerprint(self.key);
         let Some(bucket) = self.leased.remove(&fingerprint) else {
@@ -181,10 +183,10 @@ impl FleetFrontier {
 
     /// Releases a bucket that is to be given up, once none of its links is in flight or unsettled.
     fn release_if_idle(&mut self, bucket: u32) {
-        let is_idle = |held: &HeldBucket| held.leaving && held.leased == 0 && held.unsettled == 0;
+        let is_idle = |held: &HeldBucket| held.is_leaving && held.leased == 0 && held.unsettled == 0;
         if self.held.get(&bucket).is_some_and(is_idle) {
             self.held.remove(&bucket);
-            self.shared.tell_leases(LeaseCommand::Release { bucket });
+            self.shared.send_command(LeaseCommand::Release { bucket });
         }
     }
 
@@ -194,12 +196,13 @@ impl FleetFrontier {
             .ok()
             .and_then(|record| UrlRef::from_normal(&record.url).map(|url| url.host().to_owned()));
         if let Some(host) = host {
-            self.record(&host, None, false, line.strip_suffix(b"\n").unwrap_or(line));
+            self.send_record(&host, None, false, line.strip_suffix(b"\n").unwrap_or(line));
         }
     }
 
-    /// Sends a record to the settle thread, which makes it durable and then settles its link.
-    fn record(&mut self, host: &str, link: Option<(u64, LinkOrigin)>, is_page: bool, record: &[u8]) {
+    /// Sends a record to the settle thread, which makes it durable and then settles its link. `link` is the fingerprint
+    /// and the origin of the link, if the record settles one.
+    fn send_record(&mut self, host: &str, link: Option<(u64, LinkOrigin)>, is_page: bool, record: &[u8]) {
         let bucket = bucket_of(host, self.buckets);
         let archive = self.exchange_of(record);
         let links = self.links.take();
@@ -216,7 +219,7 @@ impl FleetFrontier {
         if is_page {
             self.shared.pages.fetch_add(1, Ordering::Relaxed);
         }
-        let is_over_share = self.may_receive.is_some_and(|most| self.received >= most);
+        let is_over_share = self.may_receive.is_some_and(|limit| self.received >= limit);
         let is_idle = self.leased.is_empty() && self.ahead == 0;
         let mut outgoing = self.shared.outgoing();
         let (fingerprint, origin) = link.unzip();
@@ -232,7 +235,7 @@ impl FleetFrontier {
             links,
             archive,
         });
-        // Settle at once: other processes may wait for the last pages, or for a new division of the byte limit.
+        // Settle at once: other processes may be waiting for the last pages, or for a new division of the byte limit.
         outgoing.flush |= is_idle || is_over_share;
         self.shared.outgoing_changed.notify_one();
     }
@@ -247,17 +250,18 @@ impl FleetFrontier {
         Some(ArchivedExchange { place, bytes })
     }
 
-    /// Applies an event of the lease thread, and adds to `news` what the keeper must know.
+    /// Applies an event of the lease thread, and adds the resulting news for the keeper to `news`.
     fn apply_event(&mut self, event: LeaseEvent, news: &mut Vec<FrontierNews>) {
         match event {
             LeaseEvent::Acquired { bucket, epoch, had_owner } => {
-                let held = HeldBucket { epoch, had_owner, leaving: false, lanes: Vec::new(), leased: 0, unsettled: 0 };
+                let held =
+                    HeldBucket { epoch, had_owner, is_leaving: false, lanes: Vec::new(), leased: 0, unsettled: 0 };
                 self.held.insert(bucket, held);
             }
             LeaseEvent::Taken { bucket, epoch, host, note, earlier } => {
                 let Ok(lane) = self.lane_of(&host.host) else { return };
                 // In a recrawl, links may arrive after their bucket was released.
-                let is_current = |held: &&mut HeldBucket| !held.leaving && held.epoch == epoch;
+                let is_current = |held: &&mut HeldBucket| !held.is_leaving && held.epoch == epoch;
                 let Some(held) = self.held.get_mut(&bucket).filter(is_current) else { return };
                 let is_new = !held.lanes.contains(&lane);
                 if is_new {
@@ -283,7 +287,7 @@ impl FleetFrontier {
             }
             LeaseEvent::Leaving { bucket } => {
                 let Some(held) = self.held.get_mut(&bucket) else { return };
-                held.leaving = true;
+                held.is_leaving = true;
                 for lane in std::mem::take(&mut held.lanes) {
                     let entry = &mut self.lanes[lane.index()];
                     for link in std::mem::take(&mut entry.links).into_values().flatten() {
@@ -308,11 +312,11 @@ impl FleetFrontier {
             LeaseEvent::Marked(count) => self.durable_marks += count,
             LeaseEvent::Totals(totals) => self.totals = totals,
             LeaseEvent::Rate(rate) => news.push(FrontierNews::Rate(rate)),
-            LeaseEvent::PerIp(most) => news.push(FrontierNews::PerIp(most)),
-            LeaseEvent::MayReceive(most) => {
-                self.may_receive = Some(most);
-                if self.received >= most {
-                    // The shares of the others depend on what this process has settled.
+            LeaseEvent::PerIp(limit) => news.push(FrontierNews::PerIp(limit)),
+            LeaseEvent::MayReceive(limit) => {
+                self.may_receive = Some(limit);
+                if self.received >= limit {
+                    // The shares of the other processes depend on what this process has settled.
                     self.shared.outgoing().flush = true;
                     self.shared.outgoing_changed.notify_one();
                 }
@@ -332,7 +336,7 @@ impl Frontier for FleetFrontier {
     fn offer(&mut self, link: LinkRef<'_>) -> Result<Option<LaneId>, StoreError> {
         let fingerprint = link.fingerprint(self.key);
         if !self.is_recent(fingerprint) {
-            self.recent[fingerprint as usize % RECENT] = fingerprint;
+            self.recent[fingerprint as usize % RECENT_ENTRIES] = fingerprint;
             let bucket = bucket_of(link.url.host(), self.buckets);
             let stored = QueuedLink::new(link, self.key);
             self.shared.outgoing().links.entry(bucket).or_default().push(stored);
@@ -355,7 +359,7 @@ impl Frontier for FleetFrontier {
     }
 
     fn take(&mut self, lane: LaneId, max_links: usize) -> Result<Vec<Link>, StoreError> {
-        self.check()?;
+        self.check_lease()?;
         let Some(entry) = self.lanes.get_mut(lane.index()) else { return Ok(Vec::new()) };
         let mut links = Vec::new();
         while links.len() < max_links {
@@ -377,16 +381,21 @@ impl Frontier for FleetFrontier {
         for link in &links {
             self.leased.insert(link.fingerprint(self.key), bucket);
         }
-        self.shared.tell_leases(LeaseCommand::Consumed { bucket, host: entry.host.clone(), count });
+        self.shared.send_command(LeaseCommand::Consumed { bucket, host: entry.host.clone(), count });
         Ok(links)
     }
 
     fn settle(&mut self, link: &Link, final_outcome: FinalOutcome<'_>) -> Result<(), StoreError> {
-        self.check()?;
-        let again = self.earlier.contains_key(&link.fingerprint(self.key));
+        self.check_lease()?;
+        let has_earlier_record = self.earlier.contains_key(&link.fingerprint(self.key));
         let (fingerprint, _) = self.end_lease(link)?;
-        let origin = LinkOrigin { kind: link.kind, redirects: link.redirects, again };
-        self.record(link.url.host(), Some((fingerprint, origin)), final_outcome.is_fetched_page, final_outcome.record);
+        let origin = LinkOrigin { kind: link.kind, redirects: link.redirects, has_earlier_record };
+        self.send_record(
+            link.url.host(),
+            Some((fingerprint, origin)),
+            final_outcome.is_fetched_page,
+            final_outcome.record,
+        );
         Ok(())
     }
 
@@ -432,7 +441,7 @@ impl Frontier for FleetFrontier {
     fn put_back(&mut self, link: Link) -> Result<(), StoreError> {
         let earlier = self.earlier.remove_entry(&link.fingerprint(self.key));
         let (_, bucket) = self.end_lease(&link)?;
-        if self.held.get(&bucket).is_none_or(|held| held.leaving) {
+        if self.held.get(&bucket).is_none_or(|held| held.is_leaving) {
             self.release_if_idle(bucket);
             return Ok(());
         }
@@ -488,7 +497,7 @@ impl Frontier for FleetFrontier {
         let Some(lane) = about.and_then(|lane| self.lanes.get_mut(lane.index())) else { return Ok(()) };
         lane.note = Some(note.to_vec());
         if let Some(until) = serde_json::from_slice::<LaneNote>(note).ok().and_then(|note| note.rest) {
-            self.shared.set_rest(&lane.host, until);
+            self.shared.set_backoff(&lane.host, until);
         }
         self.shared.outgoing().notes.insert((lane.bucket, lane.host.clone()), note.to_vec());
         Ok(())
@@ -499,16 +508,16 @@ impl Frontier for FleetFrontier {
     }
 
     fn news(&mut self) -> Result<Vec<FrontierNews>, StoreError> {
-        self.check()?;
+        self.check_lease()?;
         let mut news = Vec::new();
         for event in self.shared.take_events() {
             self.apply_event(event, &mut news);
         }
-        let is_over_share = self.may_receive.is_some_and(|most| self.received >= most);
-        if std::mem::replace(&mut self.is_waiting, is_over_share) != is_over_share {
+        let is_over_share = self.may_receive.is_some_and(|limit| self.received >= limit);
+        if std::mem::replace(&mut self.is_holding, is_over_share) != is_over_share {
             news.push(FrontierNews::Hold(is_over_share));
         }
-        self.check()?;
+        self.check_lease()?;
         Ok(news)
     }
 }

@@ -26,16 +26,21 @@ impl From<Unreachable> for StoreError {
 /// [`FleetFrontier`](super::FleetFrontier) instead.
 pub struct BlockingFrontier {
     client: RefCell<FleetClient>,
+    /// The key of the fingerprints.
     key: u64,
+    /// The number of buckets of the crawl.
     buckets: u32,
     names: LaneNames,
+    /// The buckets that this frontier has leased.
     held: HashMap<u32, HeldEpoch>,
+    /// The number of queued links of each lane.
     queued: HashMap<LaneId, u64>,
+    /// The fingerprints of the leased links.
     leased: HashSet<u64>,
     counts: Counts,
 }
 
-/// A held bucket, with the numbers of its last settle and its last take.
+/// The lease of a bucket, with the numbers of its last settle and its last take.
 #[derive(Clone, Copy, Default)]
 struct HeldEpoch {
     epoch: u64,
@@ -62,6 +67,7 @@ impl BlockingFrontier {
         if let Some(held) = self.held.get(&bucket) {
             return Ok(LeaseToken { bucket, epoch: held.epoch });
         }
+        // Not limited: the tests have no page limit.
         let acquired = self.client.get_mut().acquire(&[bucket], LEASE_MS, false)?;
         let Some(acquired) = acquired.first() else {
             return Err(StoreError::new(StoreErrorKind::Locked, format!("bucket {bucket} has another owner")));
@@ -74,7 +80,7 @@ impl BlockingFrontier {
         link.fingerprint(self.key)
     }
 
-    /// Removes a link from the leased ones; an error if it is not leased.
+    /// Removes a link from `leased`; returns its fingerprint, or an error if it is not leased.
     fn end_lease(&mut self, link: &Link) -> Result<u64, StoreError> {
         let fingerprint = self.fingerprint(link);
         if self.leased.remove(&fingerprint) {
@@ -136,9 +142,10 @@ impl Frontier for BlockingFrontier {
     fn take(&mut self, lane: LaneId, max_links: usize) -> Result<Vec<Link>, StoreError> {
         let Some(host) = self.names.name(lane).map(Box::<str>::from) else { return Ok(Vec::new()) };
         let token = self.token(bucket_of(&host, self.buckets))?;
+        // The caller may pass `usize::MAX`, which Lua cannot represent.
         let max_links = max_links.min(1 << 20);
         let number = self.held.get(&token.bucket).map_or(0, |held| held.takes) + 1;
-        let request = TakeRequest { token, number, max_links, others: 0, hosts: vec![(host, max_links)] };
+        let request = TakeRequest { token, number, max_links, per_other_host: 0, hosts: vec![(host, max_links)] };
         let Some(Some(result)) = self.client.get_mut().take(&[request])?.into_iter().next() else {
             return Err(StoreError::new(StoreErrorKind::Locked, "the lease of a bucket has ended"));
         };

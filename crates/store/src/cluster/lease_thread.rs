@@ -17,22 +17,22 @@ use super::recall_thread::TakenLinks;
 use super::shared::{FleetTotals, LeaseCommand, LeaseEvent, Shared};
 
 /// How many links of a host are leased in advance.
-const AHEAD: usize = 64;
-/// More links are leased when fewer than this are left.
-const LOW: usize = 32;
+const MAX_AHEAD_PER_HOST: usize = 64;
+/// More links of a host are leased when fewer than this are left.
+const LOW_WATERMARK: usize = 32;
 /// How many links one take leases at most.
-const LINKS_PER_TAKE: usize = 512;
+const MAX_LINKS_PER_TAKE: usize = 512;
 /// How many links this process leases in advance in total.
-const AHEAD_IN_ALL: usize = 100_000;
+const MAX_AHEAD: usize = 100_000;
 /// How many pages a bucket gets from the page limit of the crawl at a time.
-const PORTION: u64 = 8;
+const QUOTA_PORTION: u64 = 8;
 /// The interval of surveys, which read the state of all buckets and processes. It is shorter if leases are short.
-const SURVEY_EVERY: Duration = Duration::from_secs(1);
+const SURVEY_INTERVAL: Duration = Duration::from_secs(1);
 /// The maximum sleep of the thread.
-const TICK: Duration = Duration::from_millis(200);
+const MAX_SLEEP: Duration = Duration::from_millis(200);
 
 /// The rate of pages is an average over this time.
-const RATE_OVER: Duration = Duration::from_secs(10);
+const RATE_WINDOW: Duration = Duration::from_secs(10);
 
 /// Called with the state of the fleet after every survey.
 pub type FleetWatcher = Box<dyn Fn(FleetStatus) + Send>;
@@ -40,6 +40,7 @@ pub type FleetWatcher = Box<dyn Fn(FleetStatus) + Send>;
 /// The timing of leases.
 #[derive(Clone, Copy, Debug)]
 pub struct LeaseTimes {
+    /// How long a lease lasts without a renewal.
     pub lease: Duration,
     pub renew_every: Duration,
 }
@@ -56,12 +57,12 @@ impl LeaseTimes {
     }
 
     fn survey_every(self) -> Duration {
-        SURVEY_EVERY.min(self.lease / 4)
+        SURVEY_INTERVAL.min(self.lease / 4)
     }
 
     /// A process without a heartbeat for this long is considered dead. The time is less than a lease, so that the other
     /// processes divide its buckets as soon as they are free.
-    fn silent(self) -> Duration {
+    fn heartbeat_timeout(self) -> Duration {
         self.lease * 3 / 4
     }
 }
@@ -76,56 +77,57 @@ pub struct LeaseThread {
     pub settings: FleetSettings,
     pub times: LeaseTimes,
     /// The buckets that this process has leased.
-    held: BTreeMap<u32, Held>,
+    held: BTreeMap<u32, LeasedBucket>,
     /// The number of links that are leased in advance, in all buckets.
     ahead: usize,
     last_renewal: Instant,
     last_survey: Option<Instant>,
-    /// The last survey, if it looked like the end of the crawl.
-    first_pass: Option<Vec<BucketState>>,
-    /// When the store stopped answering, if it does not answer now.
-    silent_since: Option<Instant>,
+    /// The previous survey, if it looked like the end of the crawl.
+    possible_end: Option<Vec<BucketState>>,
+    /// Since when the store does not answer; `None` if it answers.
+    outage_since: Option<Instant>,
+    /// Whether the end of the crawl was detected.
     is_over: bool,
-    /// Whether the user was told that a node has no replica.
+    /// Whether the user was warned that a node has no replica.
     warned_single_copy: bool,
     /// The time of the first heartbeat that other processes could see.
     first_beat: Option<Instant>,
     /// The number of processes that share the limit on pages per second.
     sharers: usize,
     /// Limit on requests in flight to one IP address, used if the settings of the crawl contain none.
-    usual_per_ip: Option<usize>,
+    default_per_ip: Option<usize>,
     /// Times of the last heartbeats, and how many pages had been fetched then.
-    paces: VecDeque<(Instant, u64)>,
+    page_samples: VecDeque<(Instant, u64)>,
     watcher: FleetWatcher,
     /// The queue of the recall thread, in a recrawl: it adds the previous records to the links.
     to_recall: Option<Sender<TakenLinks>>,
 }
 
 /// A bucket that this process has leased.
-struct Held {
+struct LeasedBucket {
     epoch: u64,
     /// The number of the last take that was answered.
     takes: u64,
-    hosts: HashMap<Box<str>, Ahead>,
+    hosts: HashMap<Box<str>, HostLeases>,
     /// The number of links that are queued in the store.
     queued: u64,
-    /// More links can be leased.
-    wants: bool,
-    /// The bucket is being released.
-    leaving: bool,
+    /// Whether to lease links in the next round, because more are queued.
+    should_take: bool,
+    /// Whether the bucket is being released.
+    is_leaving: bool,
     /// How many more pages may be leased, if there is a limit on pages.
     quota: Option<u64>,
 }
 
 /// The links of a host that were leased in advance, and the number left in the store.
 #[derive(Default)]
-struct Ahead {
+struct HostLeases {
     /// Leased links that the keeper has not taken yet.
     links: usize,
     /// Links that are still queued in the store.
     left: u64,
     /// Whether the note about the host was read.
-    is_noted: bool,
+    has_read_note: bool,
 }
 
 impl LeaseThread {
@@ -135,7 +137,7 @@ impl LeaseThread {
         settings: FleetSettings,
         times: LeaseTimes,
         to_recall: Option<Sender<TakenLinks>>,
-        (usual_per_ip, watcher): (Option<usize>, FleetWatcher),
+        (default_per_ip, watcher): (Option<usize>, FleetWatcher),
     ) -> Self {
         Self {
             client,
@@ -146,14 +148,14 @@ impl LeaseThread {
             ahead: 0,
             last_renewal: Instant::now(),
             last_survey: None,
-            first_pass: None,
-            silent_since: None,
+            possible_end: None,
+            outage_since: None,
             is_over: false,
             warned_single_copy: false,
             first_beat: None,
             sharers: 0,
-            usual_per_ip,
-            paces: VecDeque::new(),
+            default_per_ip,
+            page_samples: VecDeque::new(),
             watcher,
             to_recall,
         }
@@ -161,7 +163,7 @@ impl LeaseThread {
 
     pub fn run(mut self, commands: &Receiver<LeaseCommand>) {
         loop {
-            let mut next = match commands.recv_timeout(TICK) {
+            let mut next = match commands.recv_timeout(MAX_SLEEP) {
                 Ok(command) => Some(command),
                 Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => return,
@@ -177,44 +179,44 @@ impl LeaseThread {
                 }
                 next = commands.try_recv().ok();
             }
-            if self.shared.has_ended() {
-                self.shared.tell(LeaseEvent::Lost("the lease on this process's hosts has ended".into()));
+            if self.shared.has_lease_ended() {
+                self.shared.send_event(LeaseEvent::Lost("the lease on this process's hosts has ended".into()));
                 return;
             }
             match self.work() {
-                Ok(()) => self.answered(),
+                Ok(()) => self.report_answer(),
                 Err(fault) if fault.is_final => {
-                    self.shared.tell(LeaseEvent::Lost(fault.message));
+                    self.shared.send_event(LeaseEvent::Lost(fault.message));
                     return;
                 }
-                Err(fault) => self.is_silent(&fault),
+                Err(fault) => self.report_outage(&fault),
             }
         }
     }
 
-    /// Called when the store has answered: tells the user about the end of an outage, and about nodes without a
-    /// replica.
-    fn answered(&mut self) {
-        if self.silent_since.take().is_some() {
-            self.shared.say("the store answers again");
+    /// Called when the store has answered. Notifies the user of the end of an outage, and of nodes without a replica.
+    fn report_answer(&mut self) {
+        if self.outage_since.take().is_some() {
+            self.shared.notify_user("the store answers again");
         }
-        let alone = self.client.nodes.single_copy;
-        if alone && !self.warned_single_copy && self.client.nodes.is_cluster() {
-            self.shared.say("a node of the store has no replica: its writes are on one node only");
+        let has_single_copy = self.client.nodes.single_copy;
+        if has_single_copy && !self.warned_single_copy && self.client.nodes.is_cluster() {
+            self.shared.notify_user("a node of the store has no replica: its writes are on one node only");
         }
-        self.warned_single_copy = alone;
+        self.warned_single_copy = has_single_copy;
     }
 
-    /// Called when the store has not answered: tells the user once.
-    fn is_silent(&mut self, fault: &Unreachable) {
-        if self.silent_since.is_none() {
-            let words =
+    /// Called when the store has not answered. Notifies the user once for each outage.
+    fn report_outage(&mut self, fault: &Unreachable) {
+        if self.outage_since.is_none() {
+            let message =
                 format!("the store does not answer ({}): no request starts once the lease has ended", fault.message);
-            self.shared.say(&words);
+            self.shared.notify_user(&message);
         }
-        self.silent_since.get_or_insert_with(Instant::now);
+        self.outage_since.get_or_insert_with(Instant::now);
     }
 
+    /// Applies a command other than those that end the thread.
     fn receive(&mut self, command: LeaseCommand) {
         match command {
             LeaseCommand::Consumed { bucket, host, count } => {
@@ -222,11 +224,11 @@ impl LeaseThread {
                 let Some(ahead) = held.hosts.get_mut(&host) else { return };
                 ahead.links = ahead.links.saturating_sub(count);
                 self.ahead = self.ahead.saturating_sub(count);
-                held.wants |= ahead.links < LOW && ahead.left > 0;
+                held.should_take |= ahead.links < LOW_WATERMARK && ahead.left > 0;
             }
             LeaseCommand::Queued { bucket, queued } => {
                 if let Some(held) = self.held.get_mut(&bucket) {
-                    held.note_queued(queued);
+                    held.set_queued(queued);
                 }
             }
             LeaseCommand::Release { bucket } => {
@@ -265,34 +267,34 @@ impl LeaseThread {
             self.shared.lease.renew(from + self.times.lease, (self.shared.now)());
             self.last_renewal = sent;
         } else {
-            self.shared.tell(LeaseEvent::Lost("another process has taken over some of this process's hosts".into()));
+            self.shared
+                .send_event(LeaseEvent::Lost("another process has taken over some of this process's hosts".into()));
         }
         Ok(())
     }
 
     /// Leases links in advance, for hosts that have few left.
     fn take(&mut self) -> Result<(), Unreachable> {
-        if self.ahead >= AHEAD_IN_ALL || self.shared.stalled.load(Ordering::Acquire) {
+        if self.ahead >= MAX_AHEAD || self.shared.stalled.load(Ordering::Acquire) {
             return Ok(());
         }
         let mut requests = Vec::new();
         for (bucket, held) in &mut self.held {
-            if !std::mem::take(&mut held.wants) || held.leaving {
+            if !std::mem::take(&mut held.should_take) || held.is_leaving {
                 continue;
             }
             if self.settings.max_pages.is_some() && held.quota == Some(0) {
-                held.quota = Some(self.client.grant(*bucket, PORTION)?);
+                held.quota = Some(self.client.grant(*bucket, QUOTA_PORTION)?);
             }
             let token = LeaseToken { bucket: *bucket, epoch: held.epoch };
-            let hosts = held
-                .hosts
-                .iter()
-                .map(|(host, ahead)| (host.clone(), if ahead.links < LOW { AHEAD - ahead.links } else { 0 }));
+            let hosts = held.hosts.iter().map(|(host, ahead)| {
+                (host.clone(), if ahead.links < LOW_WATERMARK { MAX_AHEAD_PER_HOST - ahead.links } else { 0 })
+            });
             requests.push(TakeRequest {
                 token,
                 number: held.takes + 1,
-                max_links: LINKS_PER_TAKE,
-                others: AHEAD,
+                max_links: MAX_LINKS_PER_TAKE,
+                per_other_host: MAX_AHEAD_PER_HOST,
                 hosts: hosts.collect(),
             });
         }
@@ -303,13 +305,13 @@ impl LeaseThread {
         // leased.
         let (results, mut notes) = self.take_with_notes(&requests).inspect_err(|_| {
             for request in &requests {
-                self.held.entry(request.token.bucket).and_modify(|held| held.wants = true);
+                self.held.entry(request.token.bucket).and_modify(|held| held.should_take = true);
             }
         })?;
         for (request, result) in requests.iter().zip(results) {
             let bucket = request.token.bucket;
             let (Some(result), Some(held)) = (result, self.held.get_mut(&bucket)) else {
-                self.shared.tell(LeaseEvent::Lost(format!("another process has taken over bucket {bucket}")));
+                self.shared.send_event(LeaseEvent::Lost(format!("another process has taken over bucket {bucket}")));
                 return Ok(());
             };
             held.takes = request.number;
@@ -317,20 +319,22 @@ impl LeaseThread {
             held.quota = result.quota;
             // The limit of the take was reached: there may be more links.
             let count: usize = result.hosts.iter().map(|host| host.links.len()).sum();
-            held.wants |= count >= LINKS_PER_TAKE;
+            held.should_take |= count >= MAX_LINKS_PER_TAKE;
             held.hosts.retain(|_, ahead| ahead.links > 0 || ahead.left > 0);
             for host in result.hosts {
                 let ahead = held.hosts.entry(host.host.clone()).or_default();
                 ahead.links += host.links.len();
                 ahead.left = host.left;
                 self.ahead += host.links.len();
-                ahead.is_noted = true;
+                ahead.has_read_note = true;
                 let note = notes.remove(&(bucket, host.host.clone()));
                 let epoch = held.epoch;
                 match &self.to_recall {
                     // This fails only if the recall thread has ended, and then the session ends too.
                     Some(recall) => drop(recall.send(TakenLinks { bucket, epoch, host, note })),
-                    None => self.shared.tell(LeaseEvent::Taken { bucket, epoch, host, note, earlier: Vec::new() }),
+                    None => {
+                        self.shared.send_event(LeaseEvent::Taken { bucket, epoch, host, note, earlier: Vec::new() })
+                    }
                 }
             }
         }
@@ -348,8 +352,8 @@ impl LeaseThread {
             let bucket = request.token.bucket;
             let Some(held) = self.held.get(&bucket) else { continue };
             let hosts = result.iter().flat_map(|result| &result.hosts).map(|host| &host.host);
-            let is_noted = |host: &str| held.hosts.get(host).is_some_and(|ahead| ahead.is_noted);
-            wanted.extend(hosts.filter(|host| !is_noted(host)).map(|host| (bucket, host.clone())));
+            let has_read_note = |host: &str| held.hosts.get(host).is_some_and(|ahead| ahead.has_read_note);
+            wanted.extend(hosts.filter(|host| !has_read_note(host)).map(|host| (bucket, host.clone())));
         }
         let notes = self.client.notes(&wanted)?;
         let notes = wanted.into_iter().zip(notes).filter_map(|(host, note)| Some((host, note?))).collect();
@@ -359,9 +363,9 @@ impl LeaseThread {
     /// Reads the state of all buckets and processes, then acquires and releases buckets and checks for the end of the
     /// crawl.
     fn survey(&mut self) -> Result<(), Unreachable> {
-        let info = self.describe();
+        let info = self.heartbeat_info();
         let settled_bytes = self.shared.settled_bytes.load(Ordering::Acquire);
-        let members = Members::heartbeat(&mut self.client, info, self.times.silent())?;
+        let members = Members::heartbeat(&mut self.client, info, self.times.heartbeat_timeout())?;
         let since = *self.first_beat.get_or_insert_with(Instant::now);
         let states = self.client.survey(self.settings.buckets)?;
         let sum = |of: fn(&BucketState) -> u64| states.iter().map(of).sum::<u64>();
@@ -372,34 +376,34 @@ impl LeaseThread {
             settled: sum(|state| state.settled),
             processes: members.live as u64,
         };
-        self.shared.tell(LeaseEvent::Totals(totals));
+        self.shared.send_event(LeaseEvent::Totals(totals));
         (self.watcher)(self.status(&states, &members, totals));
-        if let Some(most) = self.settings.max_bytes {
+        if let Some(max_bytes) = self.settings.max_bytes {
             // The remaining bytes are divided equally. They include bytes that this process has received but not
             // settled.
-            let share = most.saturating_sub(sum(|state| state.bytes)).div_ceil(members.live as u64);
-            self.shared.tell(LeaseEvent::MayReceive(settled_bytes.saturating_add(share)));
+            let share = max_bytes.saturating_sub(sum(|state| state.bytes)).div_ceil(members.live as u64);
+            self.shared.send_event(LeaseEvent::MayReceive(settled_bytes.saturating_add(share)));
         }
         for (bucket, held) in &mut self.held {
             if let Some(state) = states.get(*bucket as usize) {
-                held.note_queued(state.queued);
+                held.set_queued(state.queued);
                 if self.settings.max_pages.is_some() && state.queued == 0 && state.leased == 0 {
                     self.client.refund(LeaseToken { bucket: *bucket, epoch: held.epoch })?;
                 }
             }
         }
         if !self.is_over {
-            self.look_for_end(states.clone())?;
+            self.check_for_end(states.clone())?;
         }
         // The limits on pages per second and on requests to one IP address are divided equally. A new process takes
-        // hosts only after the others have seen it and lowered their own limits.
+        // hosts only after the other processes have read its heartbeat and lowered their own limits.
         let FleetSettings { rate, per_ip, max_bytes, .. } = self.settings;
-        if rate.is_some() || per_ip.or(self.usual_per_ip.map(|most| most as u64)).is_some() || max_bytes.is_some() {
+        if rate.is_some() || per_ip.or(self.default_per_ip.map(|limit| limit as u64)).is_some() || max_bytes.is_some() {
             if members.live > 1 && since.elapsed() < self.times.survey_every() * 2 {
                 return Ok(());
             }
             if std::mem::replace(&mut self.sharers, members.live) != members.live {
-                self.divide(rate, per_ip, members.live);
+                self.send_shares(rate, per_ip, members.live);
             }
         }
         if !self.is_over {
@@ -408,31 +412,33 @@ impl LeaseThread {
         Ok(())
     }
 
-    /// Tells the keeper this process's share of the limits.
-    fn divide(&self, rate: Option<f64>, per_ip: Option<u64>, live: usize) {
-        let active = self.active(live);
+    /// Sends this process's share of the limits to the keeper.
+    fn send_shares(&self, rate: Option<f64>, per_ip: Option<u64>, live: usize) {
+        let active = self.active_processes(live);
         if let Some(rate) = rate {
-            self.shared.tell(LeaseEvent::Rate(rate / active as f64));
+            self.shared.send_event(LeaseEvent::Rate(rate / active as f64));
         }
-        let most = per_ip.map_or(self.usual_per_ip, |most| usize::try_from(most).ok());
-        if let Some(most) = most {
-            self.shared.tell(LeaseEvent::PerIp((most / active).max(1)));
+        let limit = per_ip.map_or(self.default_per_ip, |limit| usize::try_from(limit).ok());
+        if let Some(limit) = limit {
+            self.shared.send_event(LeaseEvent::PerIp((limit / active).max(1)));
         }
     }
 
-    /// The heartbeat of this process.
-    fn describe(&mut self) -> MemberInfo {
+    /// What the heartbeat of this process contains.
+    fn heartbeat_info(&mut self) -> MemberInfo {
         let (now, pages) = (Instant::now(), self.shared.pages.load(Ordering::Relaxed));
-        while self.paces.front().is_some_and(|(at, _)| now.duration_since(*at) > RATE_OVER) && self.paces.len() > 1 {
-            self.paces.pop_front();
+        while self.page_samples.front().is_some_and(|(at, _)| now.duration_since(*at) > RATE_WINDOW)
+            && self.page_samples.len() > 1
+        {
+            self.page_samples.pop_front();
         }
         let pages_per_second = self
-            .paces
+            .page_samples
             .front()
             .map_or(0.0, |(at, before)| (pages - before) as f64 / now.duration_since(*at).as_secs_f64().max(0.1));
-        self.paces.push_back((now, pages));
+        self.page_samples.push_back((now, pages));
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
-        let (resting, longest_rest) = self.shared.resting(i64::try_from(wall).unwrap_or(i64::MAX));
+        let (resting, longest_rest) = self.shared.hosts_in_backoff(i64::try_from(wall).unwrap_or(i64::MAX));
         MemberInfo {
             buckets: self.held.len(),
             pages_per_second: (pages_per_second * 10.0).round() / 10.0,
@@ -473,75 +479,76 @@ impl LeaseThread {
 
     /// How many of the processes take hosts. With a limit of n requests to one IP address, at most n processes do, and
     /// the others stand by.
-    fn active(&self, live: usize) -> usize {
-        let most = self.settings.per_ip.and_then(|most| usize::try_from(most).ok()).unwrap_or(usize::MAX);
-        live.min(most).max(1)
+    fn active_processes(&self, live: usize) -> usize {
+        let limit = self.settings.per_ip.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
+        live.min(limit).max(1)
     }
 
     /// Checks whether the crawl has ended: two surveys found nothing queued or leased, no links were added in between,
-    /// and the second survey is replicated. The crawl also ends when it has reached its limit on pages or bytes.
-    fn look_for_end(&mut self, states: Vec<BucketState>) -> Result<(), Unreachable> {
+    /// and all writes before the second survey are replicated. The crawl also ends when it has reached its limit on pages or bytes.
+    fn check_for_end(&mut self, states: Vec<BucketState>) -> Result<(), Unreachable> {
         let FleetSettings { max_pages, max_bytes, .. } = self.settings;
         let pages = |states: &[BucketState]| states.iter().map(|state| state.pages).sum::<u64>();
         let bytes = |states: &[BucketState]| states.iter().map(|state| state.bytes).sum::<u64>();
         let is_empty = |states: &[BucketState]| states.iter().all(|state| state.queued == 0 && state.leased == 0);
-        let has_pages = |states: &[BucketState]| max_pages.is_some_and(|most| pages(states) >= most);
-        let has_bytes = |states: &[BucketState]| max_bytes.is_some_and(|most| bytes(states) >= most);
-        let is_spent = |states: &[BucketState]| has_pages(states) || has_bytes(states);
-        if !is_empty(&states) && !is_spent(&states) {
-            self.first_pass = None;
+        let has_max_pages = |states: &[BucketState]| max_pages.is_some_and(|limit| pages(states) >= limit);
+        let has_max_bytes = |states: &[BucketState]| max_bytes.is_some_and(|limit| bytes(states) >= limit);
+        let is_limit_reached = |states: &[BucketState]| has_max_pages(states) || has_max_bytes(states);
+        if !is_empty(&states) && !is_limit_reached(&states) {
+            self.possible_end = None;
             return Ok(());
         }
-        let Some(first) = self.first_pass.replace(states) else { return Ok(()) };
+        let Some(first) = self.possible_end.replace(states) else { return Ok(()) };
         let second = self.client.confirm(self.settings.buckets)?;
-        let same = first.iter().zip(&second).all(|(first, second)| first.known == second.known);
-        let at_limit = is_spent(&second) && !is_empty(&second);
-        if at_limit || (same && is_empty(&second)) {
-            let (state, limit): (&[u8], _) = match at_limit {
-                true if has_pages(&second) => (b"max_pages", Some(FrontierNews::MaxPages)),
+        let has_no_new_links = first.iter().zip(&second).all(|(first, second)| first.known == second.known);
+        let is_at_limit = is_limit_reached(&second) && !is_empty(&second);
+        if is_at_limit || (has_no_new_links && is_empty(&second)) {
+            let (state, limit): (&[u8], _) = match is_at_limit {
+                true if has_max_pages(&second) => (b"max_pages", Some(FrontierNews::MaxPages)),
                 true => (b"max_bytes", Some(FrontierNews::MaxBytes)),
                 false => (b"finished", None),
             };
             let key = self.client.crawl_key("meta");
-            self.client.plain(&key, &[b"HSET", key.as_bytes(), b"state", state], true)?;
+            self.client.plain_replicated(&key, &[b"HSET", key.as_bytes(), b"state", state])?;
             self.is_over = true;
-            self.shared.tell(LeaseEvent::Over(limit));
+            self.shared.send_event(LeaseEvent::Over(limit));
         }
         Ok(())
     }
 
     /// Moves towards a fair share of buckets: releases those above it, and acquires those that are free or expired.
     fn balance(&mut self, states: &[BucketState], members: &Members) -> Result<(), Unreachable> {
-        let active = self.active(members.live);
-        let is_active = members.place < active;
+        let active = self.active_processes(members.live);
+        let is_active = members.index < active;
         let share = if is_active { (self.settings.buckets as usize).div_ceil(active) } else { 0 };
-        let staying = self.held.values().filter(|held| !held.leaving).count();
+        let staying = self.held.values().filter(|held| !held.is_leaving).count();
         if staying > share {
             let surplus: Vec<u32> = self
                 .held
                 .iter()
                 .rev()
-                .filter(|(_, held)| !held.leaving)
+                .filter(|(_, held)| !held.is_leaving)
                 .map(|(bucket, _)| *bucket)
                 .take(staying - share)
                 .collect();
             for bucket in surplus {
                 if let Some(held) = self.held.get_mut(&bucket) {
-                    held.leaving = true;
+                    held.is_leaving = true;
                 }
-                self.shared.tell(LeaseEvent::Leaving { bucket });
+                self.shared.send_event(LeaseEvent::Leaving { bucket });
             }
             return Ok(());
         }
-        let me = self.client.owner().to_owned();
-        let start = members.place.saturating_mul(share);
+        let own_id = self.client.owner().to_owned();
+        // Each process starts its search at another bucket, so that two processes rarely try the same ones.
+        let start = members.index.saturating_mul(share);
         let count = states.len();
         let free: Vec<u32> = (0..count)
             .map(|offset| (start + offset) % count.max(1))
             .filter(|bucket| !self.held.contains_key(&(*bucket as u32)))
             .filter(|bucket| {
                 let state = &states[*bucket];
-                state.owner.is_empty() || state.owner == me || state.until <= members.now_ms
+                state.owner.is_empty() || state.owner == own_id || state.until <= members.now_ms
             })
             .map(|bucket| bucket as u32)
             .take(share.saturating_sub(staying))
@@ -558,10 +565,17 @@ impl LeaseThread {
         }
         for Acquired { bucket, epoch, queued, had_owner } in acquired {
             let quota = is_limited.then_some(0);
-            let held =
-                Held { epoch, takes: 0, hosts: HashMap::new(), queued, wants: queued > 0, leaving: false, quota };
+            let held = LeasedBucket {
+                epoch,
+                takes: 0,
+                hosts: HashMap::new(),
+                queued,
+                should_take: queued > 0,
+                is_leaving: false,
+                quota,
+            };
             self.held.insert(bucket, held);
-            self.shared.tell(LeaseEvent::Acquired { bucket, epoch, had_owner });
+            self.shared.send_event(LeaseEvent::Acquired { bucket, epoch, had_owner });
         }
         Ok(())
     }
@@ -576,12 +590,13 @@ impl LeaseThread {
     }
 }
 
-impl Held {
+impl LeasedBucket {
     /// Updates the number of queued links, and whether more can be leased.
-    fn note_queued(&mut self, queued: u64) {
+    fn set_queued(&mut self, queued: u64) {
         self.queued = queued;
+        // If more links are queued than these hosts have, there are queued links of other hosts.
         let known: u64 = self.hosts.values().map(|host| host.left).sum();
-        let is_low = self.hosts.values().any(|host| host.links < LOW && host.left > 0);
-        self.wants |= queued > known || (queued > 0 && is_low);
+        let is_low = self.hosts.values().any(|host| host.links < LOW_WATERMARK && host.left > 0);
+        self.should_take |= queued > known || (queued > 0 && is_low);
     }
 }

@@ -14,14 +14,14 @@ use crate::segments::{EarlierPlace, SegmentStore};
 /// Maximum size of the cache of groups, in bytes.
 const CACHE_BYTES: usize = 32 << 20;
 /// How many groups are read in parallel, because object storage has a high latency.
-const AT_ONCE: usize = 8;
-/// Time between two attempts to read.
-const READ_AGAIN: Duration = Duration::from_millis(500);
+const PARALLEL_READS: usize = 8;
+/// Time between two attempts to read a group.
+const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
 /// A group of records: the number of its segment, its offset and its length.
 type GroupKey = (u32, u64, u64);
 
-/// Links of a host on their way to the keeper.
+/// Leased links of a host that are sent to the keeper.
 pub struct TakenLinks {
     pub bucket: u32,
     pub epoch: u64,
@@ -33,10 +33,10 @@ pub struct TakenLinks {
 pub struct RecallThread {
     shared: Arc<Shared>,
     results: SegmentStore,
-    /// The names of the segments of the previous round; empty until they are needed.
+    /// The names of the segments of the previous round. Empty until a link refers to one.
     segments: Vec<String>,
     groups: HashMap<GroupKey, Arc<Vec<u8>>>,
-    /// In the order in which they were read: the oldest is evicted first.
+    /// The keys of `groups`, in the order in which they were read. The oldest is evicted first.
     order: VecDeque<GroupKey>,
     /// Size of all cached groups.
     bytes: usize,
@@ -49,29 +49,29 @@ impl RecallThread {
     }
 
     pub fn run(mut self, incoming: &Receiver<TakenLinks>) {
-        let mut is_silent = false;
+        let mut has_warned = false;
         for TakenLinks { bucket, epoch, host, note } in incoming {
             let earlier = loop {
                 match self.recall(&host) {
                     Ok(earlier) => break earlier,
                     Err(error) => {
-                        if !std::mem::replace(&mut is_silent, true) {
-                            self.shared.say(&format!("records of the previous round cannot be read: {error}"));
+                        if !std::mem::replace(&mut has_warned, true) {
+                            self.shared.notify_user(&format!("records of the previous round cannot be read: {error}"));
                         }
-                        // Without a lease, another process will lease the links.
-                        if self.shared.has_ended() || self.shared.is_ending() {
+                        // The links stay unsettled, so another process will lease them.
+                        if self.shared.has_lease_ended() || self.shared.is_ending() {
                             return;
                         }
-                        std::thread::sleep(READ_AGAIN);
+                        std::thread::sleep(RETRY_PAUSE);
                     }
                 }
             };
-            is_silent = false;
-            self.shared.tell(LeaseEvent::Taken { bucket, epoch, host, note, earlier });
+            has_warned = false;
+            self.shared.send_event(LeaseEvent::Taken { bucket, epoch, host, note, earlier });
         }
     }
 
-    /// The earlier record of each link, in order; `None` for a new one.
+    /// The earlier record of each link, in order; `None` for a new link. Empty if all links are new.
     fn recall(&mut self, host: &TakenHost) -> io::Result<Vec<Option<Box<[u8]>>>> {
         let places = host.links.iter().map(|taken| taken.earlier);
         if places.clone().all(|place| place.is_none()) {
@@ -87,7 +87,7 @@ impl RecallThread {
         missing.dedup();
         // Evict before reading, not while reading: all groups of this host are needed below.
         self.evict();
-        for chunk in missing.chunks(AT_ONCE) {
+        for chunk in missing.chunks(PARALLEL_READS) {
             for (key, lines) in chunk.iter().zip(self.read(chunk)) {
                 let lines = lines?;
                 self.bytes += lines.len();
@@ -102,10 +102,11 @@ impl RecallThread {
         Ok(places.map(|place| place.and_then(line_of)).collect())
     }
 
+    /// Reads groups in parallel.
     fn read(&self, groups: &[GroupKey]) -> Vec<io::Result<Vec<u8>>> {
         let read = |(segment, offset, length): GroupKey| {
             let name = self.segments.get(segment as usize);
-            let name = name.ok_or_else(|| io::Error::other("a link refers to a segment that is not there"))?;
+            let name = name.ok_or_else(|| io::Error::other("a link refers to a segment that does not exist"))?;
             self.results.group_lines(name, offset, length)
         };
         if let [group] = groups {

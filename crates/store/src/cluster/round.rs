@@ -19,16 +19,16 @@ use super::crawl::FleetSettings;
 use super::{bucket_of, crawl::FleetState};
 use crate::segments::{PlacedRecord, SegmentStore};
 
-/// Links that are put together.
-const BATCH: usize = 4_096;
+/// How many links one put contains.
+const LINKS_PER_PUT: usize = 4_096;
 /// Lifetime of the lock of the process that queues the URLs of a round. It renews the lock after every batch.
-const STARTER: Duration = Duration::from_secs(20);
+const LOCK_TIME: Duration = Duration::from_secs(20);
 /// How often the other processes check whether that process is done.
-const LOOK_AGAIN: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// How often the progress is reported.
-const TELL_AFTER: Duration = Duration::from_secs(2);
+const REPORT_INTERVAL: Duration = Duration::from_secs(2);
 /// The field of the crawl's data that holds its current round.
-const ROUND: &str = "round";
+const ROUND_FIELD: &str = "round";
 
 /// The current round of a crawl.
 pub struct CrawlRound;
@@ -42,13 +42,13 @@ impl CrawlRound {
     /// Reads the number of the current round. The client is that of the first round.
     pub fn read(client: &mut FleetClient) -> Result<u32, Unreachable> {
         let key = client.crawl_key("meta");
-        let text = bytes(&client.plain(&key, &[b"HGET", key.as_bytes(), ROUND.as_bytes()], false)?);
+        let text = bytes(&client.plain(&key, &[b"HGET", key.as_bytes(), ROUND_FIELD.as_bytes()])?);
         Ok(std::str::from_utf8(&text).ok().and_then(|text| text.parse().ok()).unwrap_or(1))
     }
 
     /// Makes this round the current one, unless a later one is current. Returns the current one.
     pub fn raise(client: &mut FleetClient, round: u32) -> Result<u32, Unreachable> {
-        let raised = client.raise_field("meta", ROUND, u64::from(round))?;
+        let raised = client.raise_field("meta", ROUND_FIELD, u64::from(round))?;
         Ok(u32::try_from(raised).unwrap_or(u32::MAX))
     }
 }
@@ -85,6 +85,7 @@ struct RecrawlRecord {
     #[serde(default)]
     depth: u32,
     method: Option<Box<str>>,
+    /// For a site file, its kind: `robots` or `sitemap`.
     r#for: Option<Box<str>>,
     outcome: Option<Box<str>>,
 }
@@ -96,8 +97,8 @@ impl RecrawlRecord {
             return None;
         }
         let is_page = &*self.r#type == "page";
-        // Segments written by earlier versions do not contain the kind.
-        let guess = match (is_page, self.via.is_some()) {
+        // Segments written by earlier versions have no origin.
+        let guessed_kind = match (is_page, self.via.is_some()) {
             (false, _) => LinkKind::SitemapFile,
             (true, false) => LinkKind::Root,
             (true, true) => LinkKind::Anchor,
@@ -108,56 +109,57 @@ impl RecrawlRecord {
             depth: self.depth,
             redirects: record.origin.map_or(max_redirects, |origin| origin.redirects),
             tries: 0,
-            kind: record.origin.map_or(guess, |origin| origin.kind),
+            kind: record.origin.map_or(guessed_kind, |origin| origin.kind),
             request: None,
         })
     }
 }
 
-/// Queues every URL of the previous round. If another process is doing that, waits for it instead. `goes_on` is called
-/// regularly, sometimes with the number of URLs so far. If it returns `false`, the function returns early.
+/// Queues every URL of the previous round. If another process is doing that, waits for it instead. `should_continue` is called
+/// regularly, every [`REPORT_INTERVAL`] with the number of URLs so far. If it returns `false`, the function returns
+/// early.
 ///
-/// Puts are idempotent. If a process dies here, another one starts again, and if two do it at once, the result is the
-/// same.
+/// Puts are idempotent. If a process dies in this function, another one starts from the beginning. If two processes are
+/// in it at the same time, the result is the same.
 pub fn requeue(
     client: &mut FleetClient,
     settings: &FleetSettings,
     results: &SegmentStore,
     max_redirects: u8,
-    mut goes_on: impl FnMut(Option<u64>) -> bool,
+    mut should_continue: impl FnMut(Option<u64>) -> bool,
 ) -> Result<(), RequeueError> {
-    while !begin(client)? {
-        if FleetState::read(client)? != FleetState::Created || !goes_on(None) {
+    while !acquire_lock(client)? {
+        if FleetState::read(client)? != FleetState::Created || !should_continue(None) {
             return Ok(());
         }
-        std::thread::sleep(LOOK_AGAIN);
+        std::thread::sleep(POLL_INTERVAL);
     }
-    client.limit_hosts(settings.max_pages_per_host);
+    client.set_max_per_host(settings.max_pages_per_host);
     let segments = results.earlier_segments().map_err(RequeueError::Results)?;
     let mut batches: BTreeMap<u32, Vec<QueuedLink>> = BTreeMap::new();
-    let (mut waiting, mut count, mut told) = (0, 0_u64, Instant::now());
-    // Why the reading was stopped: by a fault of the store, or because `goes_on` returned `false`.
-    let (mut stopped, mut is_stopped) = (None, false);
+    let (mut batched, mut count, mut last_report) = (0, 0_u64, Instant::now());
+    // Why the reading was stopped: an error of the store, or `should_continue` returned `false`.
+    let (mut store_error, mut is_stopped) = (None, false);
     let previous = results.of_round(settings.round.saturating_sub(1));
     let read = previous.placed_records(&segments, |record| {
         let Ok(outline) = serde_json::from_slice::<RecrawlRecord>(record.line) else { return Ok(()) };
         let Some(link) = outline.link(&record, max_redirects) else { return Ok(()) };
         let queued = QueuedLink::with_earlier(LinkRef::from(&link), settings.key, Some(record.place));
         batches.entry(bucket_of(link.url.host(), settings.buckets)).or_default().push(queued);
-        (waiting, count) = (waiting + 1, count + 1);
-        if waiting < BATCH {
+        (batched, count) = (batched + 1, count + 1);
+        if batched < LINKS_PER_PUT {
             return Ok(());
         }
-        waiting = 0;
+        batched = 0;
         put(client, &mut batches).map_err(|fault| {
-            stopped = Some(fault);
+            store_error = Some(fault);
             io::Error::other("stopped")
         })?;
-        let is_told = told.elapsed() >= TELL_AFTER;
-        if is_told {
-            told = Instant::now();
+        let is_report_due = last_report.elapsed() >= REPORT_INTERVAL;
+        if is_report_due {
+            last_report = Instant::now();
         }
-        if goes_on(is_told.then_some(count)) {
+        if should_continue(is_report_due.then_some(count)) {
             return Ok(());
         }
         is_stopped = true;
@@ -166,7 +168,7 @@ pub fn requeue(
     if is_stopped {
         return Ok(());
     }
-    if let Some(fault) = stopped {
+    if let Some(fault) = store_error {
         return Err(fault.into());
     }
     read.map_err(RequeueError::Results)?;
@@ -179,20 +181,20 @@ pub fn requeue(
 fn put(client: &mut FleetClient, batches: &mut BTreeMap<u32, Vec<QueuedLink>>) -> Result<(), Unreachable> {
     let batches: Vec<_> = std::mem::take(batches).into_iter().collect();
     client.put(&batches)?;
-    begin(client).map(drop)
+    acquire_lock(client).map(drop)
 }
 
 /// Acquires or renews the lock for queueing the URLs; `false` if another process holds it.
-fn begin(client: &mut FleetClient) -> Result<bool, Unreachable> {
+fn acquire_lock(client: &mut FleetClient) -> Result<bool, Unreachable> {
     let (key, owner) = (client.crawl_key("starter"), client.owner().to_owned());
-    let span = STARTER.as_millis().to_string();
+    let span = LOCK_TIME.as_millis().to_string();
     let set = [b"SET", key.as_bytes(), owner.as_bytes(), b"NX", b"PX", span.as_bytes()];
-    if client.plain(&key, &set, false)? == Value::Okay {
+    if client.plain(&key, &set)? == Value::Okay {
         return Ok(true);
     }
-    if bytes(&client.plain(&key, &[b"GET", key.as_bytes()], false)?) != owner.as_bytes() {
+    if bytes(&client.plain(&key, &[b"GET", key.as_bytes()])?) != owner.as_bytes() {
         return Ok(false);
     }
-    client.plain(&key, &[b"PEXPIRE", key.as_bytes(), span.as_bytes()], false)?;
+    client.plain(&key, &[b"PEXPIRE", key.as_bytes(), span.as_bytes()])?;
     Ok(true)
 }

@@ -20,12 +20,13 @@ use crate::segments::SegmentStore;
 
 /// The parameters of a session.
 pub struct SessionSetup {
-    /// For the lease thread and the settle thread. Each has its own connections.
+    /// The clients of the lease thread and of the settle thread. Each has its own connections.
     pub clients: [FleetClient; 2],
     pub settings: FleetSettings,
     pub segments: SegmentStore,
     pub times: LeaseTimes,
-    /// The number of this session in its process. A process that lost its lease and joined again writes new segments.
+    /// The number of this session in its process. It is a part of the names of segments, so that a process that lost
+    /// its lease and joined again writes new segments.
     pub session: u64,
     /// The clock of the crawl.
     pub now: Box<dyn Fn() -> Time + Send + Sync>,
@@ -37,7 +38,7 @@ pub struct SessionSetup {
     pub archive_start: ArchiveStart,
     /// Limit on requests in flight to one IP address, used if the settings of the crawl contain none. It is divided
     /// among the processes, at least one each.
-    pub usual_per_ip: Option<usize>,
+    pub default_per_ip: Option<usize>,
     /// Called with the state of the fleet.
     pub watcher: FleetWatcher,
 }
@@ -66,12 +67,12 @@ impl FleetSession {
             lease,
             notice,
             archive_start,
-            usual_per_ip,
+            default_per_ip,
             watcher,
         } = setup;
         let key = settings.key;
         let mut settling = settling;
-        settling.limit_hosts(settings.max_pages_per_host);
+        settling.set_max_per_host(settings.max_pages_per_host);
         let (to_leases, commands) = channel();
         lease.renew(now() + times.lease, now());
         let shared = Shared::new(now, lease, to_leases, notice);
@@ -84,7 +85,7 @@ impl FleetSession {
             to_recall = Some(sender);
         }
         let leases =
-            LeaseThread::new(leasing, Arc::clone(&shared), settings, times, to_recall, (usual_per_ip, watcher));
+            LeaseThread::new(leasing, Arc::clone(&shared), settings, times, to_recall, (default_per_ip, watcher));
         let leases = thread::Builder::new().name("leases".into()).spawn(move || leases.run(&commands))?;
         let settles = SettleThread::new(settling, Arc::clone(&shared), segments, session, key, archive_start);
         let settles = thread::Builder::new().name("settles".into()).spawn(move || settles.run())?;
@@ -102,7 +103,7 @@ impl FleetSession {
         self.shared.outgoing_changed.notify_all();
         join(self.settles.take());
         self.shared.has_closed.store(true, Ordering::Release);
-        self.shared.tell_leases(LeaseCommand::Close);
+        self.shared.send_command(LeaseCommand::Close);
         join(self.leases.take());
         join(self.recalls.take());
     }
@@ -120,7 +121,7 @@ impl Drop for FleetSession {
         self.shared.has_closed.store(true, Ordering::Release);
         self.shared.outgoing().abandon = true;
         self.shared.outgoing_changed.notify_all();
-        self.shared.tell_leases(LeaseCommand::Abandon);
+        self.shared.send_command(LeaseCommand::Abandon);
         join(self.settles.take());
         join(self.leases.take());
         join(self.recalls.take());

@@ -23,11 +23,13 @@ const SEGMENT_BYTES: usize = 64 << 20;
 /// A segment is closed when its first record is this old.
 pub const SEGMENT_AGE: Duration = Duration::from_secs(10);
 /// Time between two attempts to write results.
-const WRITE_AGAIN: Duration = Duration::from_millis(500);
-/// How long a process that is asked to end tries to store its results.
-const CLOSE_PATIENCE: Duration = Duration::from_secs(5);
+const WRITE_RETRY_PAUSE: Duration = Duration::from_millis(500);
+/// How long a process that is to end tries to store its results.
+const MAX_CLOSE_TIME: Duration = Duration::from_secs(5);
 /// How long links are held back so that several are put in one batch.
-const PUT_AFTER: Duration = Duration::from_millis(20);
+const PUT_DELAY: Duration = Duration::from_millis(20);
+/// How many buckets one put covers.
+const BUCKETS_PER_PUT: usize = 256;
 
 /// Makes the first record (`warcinfo`) of an archive file with this name.
 pub type ArchiveStart = Box<dyn Fn(&str) -> Vec<u8> + Send>;
@@ -41,7 +43,7 @@ pub struct SettleThread {
     sequences: HashMap<LeaseToken, u64>,
     records: Vec<SettledRecord>,
     bytes: usize,
-    /// When the first of `records` arrived.
+    /// When the first of `records` arrived; `None` if there are no records.
     since: Option<Instant>,
     /// Notes about hosts, by bucket and host. They are stored with the next settle of their bucket.
     notes: HashMap<(u32, Box<str>), Vec<u8>>,
@@ -50,11 +52,11 @@ pub struct SettleThread {
     archive_start: ArchiveStart,
     session: u64,
     /// Number of segments that this session has written.
-    number: u64,
-    /// Whether the user was told that results cannot be stored.
-    is_silent: bool,
-    /// When this process was asked to end.
-    closing: Option<Instant>,
+    segments_written: u64,
+    /// Whether the user was notified that results cannot be stored.
+    has_warned: bool,
+    /// When this process was requested to end.
+    closing_since: Option<Instant>,
 }
 
 impl SettleThread {
@@ -78,15 +80,15 @@ impl SettleThread {
             since: None,
             notes: HashMap::new(),
             session,
-            number: 0,
-            is_silent: false,
-            closing: None,
+            segments_written: 0,
+            has_warned: false,
+            closing_since: None,
         }
     }
 
     pub fn run(mut self) {
         if let Err(why) = self.work() {
-            self.shared.tell(LeaseEvent::Lost(why));
+            self.shared.send_event(LeaseEvent::Lost(why));
         }
     }
 
@@ -108,7 +110,7 @@ impl SettleThread {
             if has_links_only && !outgoing.close && !outgoing.abandon {
                 // Wait for more links, because those of one page arrive one by one.
                 outgoing =
-                    shared.outgoing_changed.wait_timeout(outgoing, PUT_AFTER).unwrap_or_else(PoisonError::into_inner).0;
+                    shared.outgoing_changed.wait_timeout(outgoing, PUT_DELAY).unwrap_or_else(PoisonError::into_inner).0;
             }
             let Outgoing { links, settled, notes, marks, flush, close, abandon } = std::mem::take(&mut *outgoing);
             drop(outgoing);
@@ -116,7 +118,7 @@ impl SettleThread {
                 return Ok(());
             }
             if close {
-                self.closing.get_or_insert_with(Instant::now);
+                self.closing_since.get_or_insert_with(Instant::now);
             }
             self.put(links.into_iter().collect())?;
             self.mark(marks)?;
@@ -138,18 +140,18 @@ impl SettleThread {
 
     /// Puts links and waits until they are replicated, for as long as the lease lasts.
     fn put(&mut self, batches: Vec<(u32, Vec<QueuedLink>)>) -> Result<(), String> {
-        for batch in batches.chunks(256) {
-            let results = self.repeat(|client| client.put(batch))?;
+        for batch in batches.chunks(BUCKETS_PER_PUT) {
+            let results = self.retry(|client| client.put(batch))?;
             for ((bucket, _), result) in batch.iter().zip(results) {
                 if result.queued > 0 {
-                    self.shared.tell_leases(LeaseCommand::Queued { bucket: *bucket, queued: result.queued });
+                    self.shared.send_command(LeaseCommand::Queued { bucket: *bucket, queued: result.queued });
                 }
             }
         }
         Ok(())
     }
 
-    /// Marks links whose request is about to be sent, and tells the keeper when the marks are replicated.
+    /// Marks links whose request is about to be sent, and notifies the keeper when the marks are replicated.
     fn mark(&mut self, marks: Vec<(LeaseToken, QueuedLink)>) -> Result<(), String> {
         let count = marks.len() as u64;
         let mut by_token: HashMap<LeaseToken, Vec<QueuedLink>> = HashMap::new();
@@ -157,12 +159,12 @@ impl SettleThread {
             by_token.entry(token).or_default().push(link);
         }
         for (token, links) in by_token {
-            if !self.repeat(|client| client.mark(token, &links))? {
+            if !self.retry(|client| client.mark(token, &links))? {
                 return Err(format!("another process has taken over bucket {}", token.bucket));
             }
         }
         if count > 0 {
-            self.shared.tell(LeaseEvent::Marked(count));
+            self.shared.send_event(LeaseEvent::Marked(count));
         }
         Ok(())
     }
@@ -174,9 +176,9 @@ impl SettleThread {
         if records.is_empty() {
             return Ok(());
         }
-        self.number += 1;
+        self.segments_written += 1;
         let owner = self.client.owner().to_owned();
-        let name = format!("{owner}-{:03}-{:06}", self.session, self.number);
+        let name = format!("{owner}-{:03}-{:06}", self.session, self.segments_written);
         let records = self.archive(&name, records)?;
         let mut groups: BTreeMap<(u32, u64), Vec<SettledRecord>> = BTreeMap::new();
         for record in records {
@@ -210,8 +212,8 @@ impl SettleThread {
             });
             counts.push((bucket, records.len() as u64));
         }
-        self.write(|segments| segments.write(&owner, &name, &segment))?;
-        let answers = self.repeat(|client| client.settle(&requests))?;
+        self.retry_write(|segments| segments.write(&owner, &name, &segment))?;
+        let answers = self.retry(|client| client.settle(&requests))?;
         for (request, answer) in requests.iter().zip(answers) {
             answer.map_err(|why| format!("the store refused a settle of bucket {}: {why}", request.token.bucket))?;
             self.sequences.insert(request.token, request.sequence);
@@ -221,9 +223,9 @@ impl SettleThread {
             .iter()
             .map(|request| (request.token.bucket, request.token.epoch, owner.clone(), request.sequence))
             .collect();
-        self.write(|segments| segments.write_positions(&name, &positions))?;
+        self.retry_write(|segments| segments.write_positions(&name, &positions))?;
         for (bucket, count) in counts {
-            self.shared.tell(LeaseEvent::Settled { bucket, count });
+            self.shared.send_event(LeaseEvent::Settled { bucket, count });
         }
         Ok(())
     }
@@ -232,19 +234,22 @@ impl SettleThread {
     /// in it.
     fn archive(&mut self, name: &str, mut records: Vec<SettledRecord>) -> Result<Vec<SettledRecord>, String> {
         let place = records.iter().find_map(|record| Some(&record.archive.as_ref()?.place));
-        let Some(end) = place.and_then(|place| place.file.find(".warc").map(|at| place.file[at..].to_owned())) else {
+        // All archived exchanges have the same file extension, such as `.warc.gz`.
+        let Some(extension) = place.and_then(|place| place.file.find(".warc").map(|at| place.file[at..].to_owned()))
+        else {
             return Ok(records);
         };
-        let file = format!("archive/{name}{end}");
+        let file = format!("archive/{name}{extension}");
         let mut bytes = (self.archive_start)(&file);
         for record in &mut records {
             let Some(ArchivedExchange { place, bytes: exchange }) = record.archive.take() else { continue };
             bytes.extend_from_slice(&exchange);
+            // The response is the last record of the exchange.
             let offset = (bytes.len() as u64).saturating_sub(place.length);
             let moved = WarcLocation { file: file.clone(), offset, ..place.clone() };
-            replace_place(&mut record.line, &place, &moved);
+            replace_location(&mut record.line, &place, &moved);
         }
-        self.write(|segments| segments.write_archive(&file, &bytes))?;
+        self.retry_write(|segments| segments.write_archive(&file, &bytes))?;
         Ok(records)
     }
 
@@ -263,14 +268,14 @@ impl SettleThread {
     }
 
     /// Repeats a call until the store answers, for as long as the lease lasts.
-    fn repeat<T>(
+    fn retry<T>(
         &mut self,
         mut call: impl FnMut(&mut FleetClient) -> Result<T, super::Unreachable>,
     ) -> Result<T, String> {
         loop {
             match call(&mut self.client) {
                 Ok(result) => {
-                    self.resume();
+                    self.end_stall();
                     return Ok(result);
                 }
                 Err(fault) if fault.is_final => return Err(fault.message),
@@ -280,11 +285,11 @@ impl SettleThread {
     }
 
     /// Writes results, and repeats that while it fails, for as long as the lease lasts.
-    fn write(&mut self, write: impl Fn(&SegmentStore) -> io::Result<()>) -> Result<(), String> {
+    fn retry_write(&mut self, write: impl Fn(&SegmentStore) -> io::Result<()>) -> Result<(), String> {
         loop {
             match write(&self.segments) {
                 Ok(()) => {
-                    self.resume();
+                    self.end_stall();
                     return Ok(());
                 }
                 Err(error) => {
@@ -294,42 +299,42 @@ impl SettleThread {
                         return Err(why);
                     }
                     self.stall(why)?;
-                    std::thread::sleep(WRITE_AGAIN);
+                    std::thread::sleep(WRITE_RETRY_PAUSE);
                 }
             }
         }
     }
 
-    /// Records that results cannot be stored, which stops the leasing of links, and tells the user once. Returns an
+    /// Records that results cannot be stored, which stops the leasing of links. Notifies the user once. Returns an
     /// error when it is time to give up.
     fn stall(&mut self, why: String) -> Result<(), String> {
         self.shared.set_stall(Some(why.clone()));
-        if !std::mem::replace(&mut self.is_silent, true) {
-            self.shared.say(&format!("{why}: results are kept, and stored when that is possible again"));
+        if !std::mem::replace(&mut self.has_warned, true) {
+            self.shared.notify_user(&format!("{why}: results are kept, and stored when that is possible again"));
         }
         let (close, abandon) = {
             let outgoing = self.shared.outgoing();
             (outgoing.close, outgoing.abandon)
         };
         if close {
-            self.closing.get_or_insert_with(Instant::now);
+            self.closing_since.get_or_insert_with(Instant::now);
         }
-        let has_waited = self.closing.is_some_and(|since| since.elapsed() >= CLOSE_PATIENCE);
-        if has_waited || abandon || self.shared.has_ended() { Err(why) } else { Ok(()) }
+        let is_time_over = self.closing_since.is_some_and(|since| since.elapsed() >= MAX_CLOSE_TIME);
+        if is_time_over || abandon || self.shared.has_lease_ended() { Err(why) } else { Ok(()) }
     }
 
-    /// Ends a stall, and tells the user.
-    fn resume(&mut self) {
-        if std::mem::take(&mut self.is_silent) {
+    /// Ends a stall, and notifies the user.
+    fn end_stall(&mut self) {
+        if std::mem::take(&mut self.has_warned) {
             self.shared.set_stall(None);
-            self.shared.say("results are stored again");
+            self.shared.notify_user("results are stored again");
         }
     }
 }
 
 /// Replaces the archive position in a record. The search pattern can only match the field itself, because quotation
 /// marks within JSON strings are escaped.
-fn replace_place(line: &mut Vec<u8>, old: &WarcLocation, new: &WarcLocation) {
+fn replace_location(line: &mut Vec<u8>, old: &WarcLocation, new: &WarcLocation) {
     let field = |place: &WarcLocation| format!("\"warc\":{}", serde_json::to_string(place).unwrap_or_default());
     let (old, new) = (field(old), field(new));
     if let Some(at) = line.windows(old.len()).position(|window| window == old.as_bytes()) {

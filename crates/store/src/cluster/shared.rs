@@ -16,7 +16,7 @@ use crate::segments::LinkOrigin;
 
 /// State shared by the frontier, the lease thread and the settle thread.
 pub struct Shared {
-    /// The time until which this process may start requests.
+    /// The lease of this process. It may start requests until the lease ends.
     pub lease: Lease,
     /// The clock of the crawl.
     pub now: Box<dyn Fn() -> Time + Send + Sync>,
@@ -25,7 +25,7 @@ pub struct Shared {
     pub outgoing_changed: Condvar,
     /// Whether results cannot be stored at the moment. Meanwhile, no links are leased in advance.
     pub stalled: AtomicBool,
-    /// The session was closed or dropped.
+    /// Whether the session was closed or dropped.
     pub has_closed: AtomicBool,
     /// Pages that this process has fetched.
     pub pages: AtomicU64,
@@ -33,8 +33,8 @@ pub struct Shared {
     pub settled_bytes: AtomicU64,
     /// Why results cannot be stored, for `fleet status`.
     stall: Mutex<Option<String>>,
-    /// Hosts that are not sent requests for a while, and until when, in milliseconds since the Unix epoch.
-    resting: Mutex<BTreeMap<Box<str>, i64>>,
+    /// Hosts in back-off, and when it ends, in milliseconds since the Unix epoch.
+    backoffs: Mutex<BTreeMap<Box<str>, i64>>,
     events: Mutex<Vec<LeaseEvent>>,
     /// Wakes the keeper.
     waker: Mutex<Option<Box<dyn Fn() + Send>>>,
@@ -98,7 +98,7 @@ impl SettledRecord {
 pub struct PageLinks {
     pub source: Box<str>,
     pub is_sitemap: bool,
-    /// How many links were dropped by a limit.
+    /// How many links were dropped because of a limit.
     pub cut: u32,
     pub links: LinkList,
 }
@@ -192,7 +192,7 @@ impl Shared {
             pages: AtomicU64::new(0),
             settled_bytes: AtomicU64::new(0),
             stall: Mutex::default(),
-            resting: Mutex::default(),
+            backoffs: Mutex::default(),
             events: Mutex::default(),
             waker: Mutex::default(),
             to_leases: Mutex::new(to_leases),
@@ -215,34 +215,35 @@ impl Shared {
         self.stall.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Sets until when a host is not sent requests.
-    pub fn set_rest(&self, host: &str, until: i64) {
-        self.resting.lock().unwrap_or_else(PoisonError::into_inner).insert(host.into(), until);
+    /// Sets when the back-off of a host ends, in milliseconds since the Unix epoch.
+    pub fn set_backoff(&self, host: &str, until: i64) {
+        self.backoffs.lock().unwrap_or_else(PoisonError::into_inner).insert(host.into(), until);
     }
 
-    /// The number of hosts that are not sent requests now, and the one that waits longest with its remaining
-    /// milliseconds.
-    pub fn resting(&self, now: i64) -> (usize, Option<(String, u64)>) {
-        let mut resting = self.resting.lock().unwrap_or_else(PoisonError::into_inner);
-        resting.retain(|_, until| *until > now);
-        let longest = resting.iter().max_by_key(|(_, until)| **until);
+    /// The number of hosts in back-off, and the host whose back-off ends last with its remaining milliseconds. `now` is
+    /// in milliseconds since the Unix epoch.
+    pub fn hosts_in_backoff(&self, now: i64) -> (usize, Option<(String, u64)>) {
+        let mut backoffs = self.backoffs.lock().unwrap_or_else(PoisonError::into_inner);
+        backoffs.retain(|_, until| *until > now);
+        let longest = backoffs.iter().max_by_key(|(_, until)| **until);
         let longest = longest.map(|(host, until)| (host.to_string(), u64::try_from(until - now).unwrap_or(0)));
-        (resting.len(), longest)
+        (backoffs.len(), longest)
     }
 
-    /// Whether this process ends its session.
+    /// Whether this process is ending its session.
     pub fn is_ending(&self) -> bool {
         let outgoing = self.outgoing();
         outgoing.close || outgoing.abandon || self.has_closed.load(Ordering::Acquire)
     }
 
-    pub fn tell_leases(&self, command: LeaseCommand) {
+    /// Sends a command to the lease thread.
+    pub fn send_command(&self, command: LeaseCommand) {
         // This fails only if the thread has ended.
         let _ = self.to_leases.lock().unwrap_or_else(PoisonError::into_inner).send(command);
     }
 
-    /// Hands an event to the frontier, and wakes the keeper.
-    pub fn tell(&self, event: LeaseEvent) {
+    /// Sends an event to the frontier, and wakes the keeper.
+    pub fn send_event(&self, event: LeaseEvent) {
         self.events.lock().unwrap_or_else(PoisonError::into_inner).push(event);
         if let Some(waker) = &*self.waker.lock().unwrap_or_else(PoisonError::into_inner) {
             waker();
@@ -250,8 +251,8 @@ impl Shared {
     }
 
     /// Passes a message to the user.
-    pub fn say(&self, words: &str) {
-        (self.notice)(words);
+    pub fn notify_user(&self, message: &str) {
+        (self.notice)(message);
     }
 
     pub fn take_events(&self) -> Vec<LeaseEvent> {
@@ -263,7 +264,7 @@ impl Shared {
     }
 
     /// Whether the lease of this process has expired.
-    pub fn has_ended(&self) -> bool {
+    pub fn has_lease_ended(&self) -> bool {
         self.lease.has_ended((self.now)())
     }
 }

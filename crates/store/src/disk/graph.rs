@@ -89,7 +89,7 @@ impl LinkGraph {
     pub fn open(directory: &Path, round: GraphRound) -> Result<Self, StoreError> {
         let files = Arc::new(OsFiles::new(directory));
         #[cfg(feature = "fleet")]
-        if crate::segments::SegmentStore::is_there(directory) {
+        if crate::segments::SegmentStore::has_results(directory) {
             let (directory, key) = (directory.to_owned(), RandomState::new().hash_one(0));
             let rounds = crate::segments::SegmentStore::open(&directory).rounds();
             let rounds = rounds.map_err(|error| segment_fault(&directory, &error))?;

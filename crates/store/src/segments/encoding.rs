@@ -3,18 +3,18 @@
 //! | part | |
 //! |---|---|
 //! | group | one frame for each bucket, epoch and sequence number: its records, one per line |
-//! | links | after it, in skippable frames: chunks of the link graph, each compressed |
-//! | notes | in a skippable frame: what was noted about hosts, as JSON, compressed |
-//! | index | the last skippable frame: owner and groups with the places of their parts, as JSON; then its length, 4 bytes |
+//! | links | after the group, in skippable frames: chunks of the link graph, each compressed |
+//! | notes | after the links, in a skippable frame: the notes about hosts, as JSON, compressed |
+//! | index | the last skippable frame: owner and groups with the places of their parts, as JSON; then the length of this JSON, 4 bytes |
 
 use std::io::{self, Read as _, Write as _};
 
 use argiope_core::LinkKind;
 use serde::{Deserialize, Serialize};
 
-/// A skippable frame of zstd.
+/// The magic number of a skippable frame of zstd.
 const SKIPPABLE: u32 = 0x184D_2A50;
-/// Compression level.
+/// Compression level of zstd.
 const LEVEL: i32 = 3;
 
 /// The records that were settled together.
@@ -25,9 +25,9 @@ pub struct SegmentGroup {
     pub sequence: u64,
     /// Records, each with its line feed.
     pub lines: Vec<u8>,
-    /// For each record the link that it settles; `None` for a robots.txt.
+    /// For each record, the origin of the link that it settles; `None` for a robots.txt.
     pub origins: Vec<Option<LinkOrigin>>,
-    /// The links of their pages, as chunks of the link graph.
+    /// The links of the pages of these records, as chunks of the link graph.
     pub graph: Vec<Vec<u8>>,
     /// New notes about hosts.
     pub notes: Vec<(Box<str>, Vec<u8>)>,
@@ -39,32 +39,32 @@ pub struct LinkOrigin {
     pub kind: LinkKind,
     /// Redirects that may still be followed.
     pub redirects: u8,
-    /// Whether the previous round has a record of it.
-    pub again: bool,
+    /// Whether the previous round has a record of the link.
+    pub has_earlier_record: bool,
 }
 
 impl LinkOrigin {
     /// Factor of `redirects` in the encoded number. Larger than the number of kinds.
     const KINDS: u16 = 16;
-    /// Flag in the encoded number.
-    const AGAIN: u16 = 0x2000;
+    /// Flag in the encoded number: `has_earlier_record`.
+    const HAS_EARLIER_RECORD: u16 = 0x2000;
 
     fn to_number(origin: Option<Self>) -> u16 {
-        origin.map_or(0, |Self { kind, redirects, again }| {
-            let again = if again { Self::AGAIN } else { 0 };
-            again + 1 + kind as u16 + Self::KINDS * u16::from(redirects)
+        origin.map_or(0, |Self { kind, redirects, has_earlier_record }| {
+            let flag = if has_earlier_record { Self::HAS_EARLIER_RECORD } else { 0 };
+            flag + 1 + kind as u16 + Self::KINDS * u16::from(redirects)
         })
     }
 
     fn from_number(number: u16) -> Option<Self> {
-        let again = number & Self::AGAIN != 0;
-        let number = (number & !Self::AGAIN).checked_sub(1)?;
+        let has_earlier_record = number & Self::HAS_EARLIER_RECORD != 0;
+        let number = (number & !Self::HAS_EARLIER_RECORD).checked_sub(1)?;
         let kind = LinkKind::from_number(u8::try_from(number % Self::KINDS).ok()?)?;
-        Some(Self { kind, redirects: u8::try_from(number / Self::KINDS).ok()?, again })
+        Some(Self { kind, redirects: u8::try_from(number / Self::KINDS).ok()?, has_earlier_record })
     }
 }
 
-/// Offset and length of a part.
+/// Offset and length of a part, in bytes.
 pub type Place = (u64, u64);
 
 /// Where a group is in its segment.
@@ -80,7 +80,7 @@ pub struct IndexEntry {
     graph: Vec<Place>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     notes: Option<Place>,
-    /// For each record 0, or the sum of 1, its kind, 16 times its redirects, and 8,192 if it was crawled again.
+    /// For each record 0, or the sum of 1, its kind, 16 times its redirects, and 8,192 if the previous round has a record of its link.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     origins: Vec<u16>,
 }
@@ -102,13 +102,13 @@ pub fn encode(owner: &str, groups: &[SegmentGroup]) -> io::Result<Vec<u8>> {
         encoder.write_all(lines)?;
         encoder.finish()?;
         let length = bytes.len() as u64 - offset;
-        let graph = graph.iter().map(|chunk| skip(&mut bytes, chunk)).collect::<io::Result<_>>()?;
+        let graph = graph.iter().map(|chunk| push_skippable(&mut bytes, chunk)).collect::<io::Result<_>>()?;
         let notes = match notes.as_slice() {
             [] => None,
             notes => {
                 let notes: Vec<(&str, String)> =
                     notes.iter().map(|(host, note)| (&**host, String::from_utf8_lossy(note).into_owned())).collect();
-                Some(skip(&mut bytes, &serde_json::to_vec(&notes).map_err(io::Error::other)?)?)
+                Some(push_skippable(&mut bytes, &serde_json::to_vec(&notes).map_err(io::Error::other)?)?)
             }
         };
         let (bucket, epoch, sequence) = (*bucket, *epoch, *sequence);
@@ -123,8 +123,8 @@ pub fn encode(owner: &str, groups: &[SegmentGroup]) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Adds a skippable frame with this content, compressed.
-fn skip(bytes: &mut Vec<u8>, content: &[u8]) -> io::Result<Place> {
+/// Adds a skippable frame with this content, compressed. Returns the place of the compressed content.
+fn push_skippable(bytes: &mut Vec<u8>, content: &[u8]) -> io::Result<Place> {
     let packed = zstd::encode_all(content, LEVEL)?;
     let length = u32::try_from(packed.len()).map_err(io::Error::other)?;
     bytes.extend(SKIPPABLE.to_le_bytes());
@@ -142,8 +142,9 @@ pub fn index_of(segment: &[u8]) -> Option<SegmentIndex> {
 }
 
 impl IndexEntry {
+    /// Decompresses the records. `None` if the segment is damaged.
     pub fn lines(&self, segment: &[u8]) -> Option<Vec<u8>> {
-        unpack(segment, self.place())
+        decompress_part(segment, self.place())
     }
 
     /// Where its records are in the segment.
@@ -151,22 +152,24 @@ impl IndexEntry {
         (self.offset, self.length)
     }
 
-    /// The link of a record, if it has one.
+    /// The origin of the link of a record, if it has one. `line` is the index of the record in the group.
     pub fn origin(&self, line: usize) -> Option<LinkOrigin> {
         LinkOrigin::from_number(*self.origins.get(line)?)
     }
 
+    /// Decompresses the chunks of the link graph. `None` if the segment is damaged.
     pub fn graph(&self, segment: &[u8]) -> Option<Vec<Vec<u8>>> {
-        self.graph.iter().map(|place| unpack(segment, *place)).collect()
+        self.graph.iter().map(|place| decompress_part(segment, *place)).collect()
     }
 
+    /// Decompresses the notes: host and note. `None` if the segment is damaged.
     pub fn notes(&self, segment: &[u8]) -> Option<Vec<(String, String)>> {
         let Some(place) = self.notes else { return Some(Vec::new()) };
-        serde_json::from_slice(&unpack(segment, place)?).ok()
+        serde_json::from_slice(&decompress_part(segment, place)?).ok()
     }
 }
 
-fn unpack(segment: &[u8], (offset, length): Place) -> Option<Vec<u8>> {
+fn decompress_part(segment: &[u8], (offset, length): Place) -> Option<Vec<u8>> {
     let (start, end) = (usize::try_from(offset).ok()?, usize::try_from(offset.checked_add(length)?).ok()?);
     decompress(segment.get(start..end)?)
 }

@@ -23,8 +23,8 @@ impl ResultFolder {
         Self { path: path.to_owned() }
     }
 
-    /// Creates a file, which appears under its name only after its content is durable. Returns `false` if it exists
-    /// already.
+    /// Creates a file, which appears under its name only after its content is durable. Returns `false` if the name
+    /// already exists.
     pub fn create_new(&self, name: &str, content: &[u8]) -> io::Result<bool> {
         let path = self.path.join(name);
         if path.exists() {
@@ -38,6 +38,7 @@ impl ResultFolder {
         let mut file = File::create(&partial)?;
         file.write_all(content)?;
         file.sync_all()?;
+        // Unlike a rename, a hard link fails if the file exists.
         let linked = fs::hard_link(&partial, &path);
         fs::remove_file(&partial)?;
         let is_new = match linked {

@@ -1,14 +1,15 @@
 //! The results of a fleet: immutable segments of records, and the positions up to which they are settled.
 //!
 //! The first round is at the top of the folder or prefix. Later rounds (`--recrawl`) are in `rounds/N/` with the same
-//! layout. The file `rounds/N.json` exists if round N has begun; the process that creates it decides its settings. All
+//! layout. The file `rounds/N.json` exists if round N has begun. It contains the settings of the round, which the
+//! process that creates it decides. All
 //! rounds share the archive.
 //!
 //! A process holds leases on buckets of hosts. A lease is identified by bucket, epoch (which increases with every lease
 //! of the bucket) and owner (the process). The records that are settled together are a *group* of a segment. Groups are
 //! numbered for each lease, and the files in `settled/` contain the number of the last settled group. A reader uses the
-//! groups up to that number. So it skips records that a process wrote but never settled, and gets each settled record
-//! once.
+//! groups up to that number. So the reader skips records that a process wrote but never settled, and gets each settled
+//! record once.
 
 mod encoding;
 mod folder;
@@ -36,8 +37,9 @@ const SETTLED: &str = "settled";
 const FINAL: &str = "final";
 /// The file that marks a folder as a fleet's results.
 const FLEET_FILE: &str = "fleet.json";
-/// How the crawl ended, once it has.
+/// The file that says how the crawl ended.
 const END_FILE: &str = "end.json";
+/// The folder of later rounds.
 const ROUNDS: &str = "rounds";
 /// The list of the previous round's segments. The queued links of a round refer to records in them.
 const EARLIER_FILE: &str = "earlier.json";
@@ -48,7 +50,7 @@ pub type Position = (u32, u64, String, u64);
 /// A part of a group, as a reader gets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SegmentItem<'a> {
-    /// A record with its line feed, and facts about its link that it does not contain; `None` for a robots.txt.
+    /// A record with its line feed, and the origin of its link; `None` for a robots.txt.
     Line { line: &'a [u8], origin: Option<LinkOrigin> },
     /// A chunk of the link graph. The chunks of a group follow one another.
     Graph(&'a [u8]),
@@ -82,7 +84,7 @@ enum ResultPlace {
     Folder(ResultFolder),
     #[cfg(feature = "object-storage")]
     Objects(ObjectPrefix),
-    /// Why it cannot be used.
+    /// A place that cannot be used, and why.
     Unusable(String),
 }
 
@@ -122,7 +124,8 @@ pub fn is_object_storage(place: &Path) -> bool {
 }
 
 impl SegmentStore {
-    /// Opens or creates the results of a round of a crawl. `about` describes it; results of another crawl are refused.
+    /// Opens or creates the results of a round. `about` describes the crawl. Results with another description are
+    /// refused.
     pub fn create(place: &Path, round: u32, about: &str) -> io::Result<Self> {
         let store = Self::open(place).of_round(round);
         if store.begin_round(about)? != about {
@@ -183,7 +186,7 @@ impl SegmentStore {
         serde_json::from_slice(&self.get(EARLIER_FILE)?).map_err(io::Error::other)
     }
 
-    /// Hands every settled record of these segments of the round to `each`.
+    /// Passes every settled record of these segments of the round to `each`.
     pub fn placed_records(
         &self,
         segments: &[String],
@@ -211,9 +214,9 @@ impl SegmentStore {
         decompress(&frame).ok_or_else(|| damaged(segment))
     }
 
-    /// Whether this location holds the results of a fleet. Object storage is assumed to; reading it returns an error if
-    /// it does not.
-    pub fn is_there(place: &Path) -> bool {
+    /// Whether this location holds the results of a fleet. This is assumed for object storage. If it is wrong,
+    /// reading returns an error.
+    pub fn has_results(place: &Path) -> bool {
         if is_object_storage(place) { true } else { place.join(FLEET_FILE).is_file() }
     }
 
@@ -239,6 +242,7 @@ impl SegmentStore {
         self.create_same(&format!("{RECORDS}/{name}.jsonl.zst"), &encode(owner, groups)?)
     }
 
+    /// Writes the positions after a segment was settled.
     pub fn write_positions(&self, name: &str, positions: &[Position]) -> io::Result<()> {
         let text = serde_json::to_vec(positions).map_err(io::Error::other)?;
         self.create_same(&format!("{SETTLED}/{name}.json"), &text)
@@ -260,12 +264,12 @@ impl SegmentStore {
         }
     }
 
-    /// Stores how the crawl ended, unless it is stored already.
+    /// Stores how the crawl ended, unless that is already stored.
     pub fn write_end(&self, text: &str) -> io::Result<()> {
         self.create_new(END_FILE, text.as_bytes()).map(drop)
     }
 
-    /// How the crawl ended; `None` if it has not.
+    /// How the crawl ended; `None` if it has not ended.
     pub fn end(&self) -> io::Result<Option<String>> {
         match self.get(END_FILE) {
             Ok(text) => String::from_utf8(text).map(Some).map_err(io::Error::other),
@@ -282,12 +286,12 @@ impl SegmentStore {
         Err(exists(name))
     }
 
-    /// A file of the archive, as records name it.
+    /// A file of the archive. `name` is the name in the records.
     pub fn archive(&self, name: &str) -> io::Result<Vec<u8>> {
         if is_archive_name(name) { self.get_top(name) } else { Err(io::ErrorKind::InvalidInput.into()) }
     }
 
-    /// Part of a file of the archive, as records name it.
+    /// A part of a file of the archive. `name` is the name in the records.
     pub fn archive_range(&self, name: &str, offset: u64, length: u64) -> io::Result<Vec<u8>> {
         if !is_archive_name(name) {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -307,7 +311,7 @@ impl SegmentStore {
         Ok(names)
     }
 
-    /// Hands every settled record of this round to `each`, segment by segment.
+    /// Passes every settled record of this round to `each`, segment by segment.
     pub fn read(&self, mut each: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
         self.read_items(|item| match item {
             SegmentItem::Line { line, .. } => each(line),
@@ -315,8 +319,8 @@ impl SegmentStore {
         })
     }
 
-    /// Hands the content of all settled groups of this round to `each`: of every group the notes, the links, then the
-    /// records.
+    /// Passes the content of all settled groups of this round to `each`. Each group has first its notes, then
+    /// its links, then its records.
     pub fn read_items(&self, mut each: impl FnMut(SegmentItem<'_>) -> io::Result<()>) -> io::Result<()> {
         let names = self.list(RECORDS, ".zst")?;
         self.each_group(&names, |segment, group, bytes| {
@@ -391,12 +395,13 @@ impl SegmentStore {
         self.get_top(&self.round_path(name))
     }
 
-    /// The sorted paths of the files in a folder of this round that end with `end`, relative to the top.
-    fn list(&self, folder: &str, end: &str) -> io::Result<Vec<String>> {
-        self.list_top(&self.round_path(folder), end)
+    /// The sorted paths of the files in a folder of this round that end with `suffix`, relative to the top.
+    fn list(&self, folder: &str, suffix: &str) -> io::Result<Vec<String>> {
+        self.list_top(&self.round_path(folder), suffix)
     }
 
-    /// Creates a file with this content atomically; returns whether it is new. An existing file is not changed.
+    /// Creates a file with this content atomically. `name` is relative to the top. Returns whether the file is new. An
+    /// existing file is not changed.
     fn create_top(&self, name: &str, content: &[u8]) -> io::Result<bool> {
         match &self.place {
             ResultPlace::Folder(folder) => folder.create_new(name, content),
@@ -406,6 +411,7 @@ impl SegmentStore {
         }
     }
 
+    /// A file by its path relative to the top.
     fn get_top(&self, name: &str) -> io::Result<Vec<u8>> {
         match &self.place {
             ResultPlace::Folder(folder) => folder.get(name),
@@ -415,15 +421,15 @@ impl SegmentStore {
         }
     }
 
-    /// The sorted names in a folder that end with `end`.
-    fn list_top(&self, folder: &str, end: &str) -> io::Result<Vec<String>> {
+    /// The sorted paths of the files in a folder that end with `suffix`, relative to the top.
+    fn list_top(&self, folder: &str, suffix: &str) -> io::Result<Vec<String>> {
         let mut names = match &self.place {
             ResultPlace::Folder(results) => results.list(folder)?,
             #[cfg(feature = "object-storage")]
             ResultPlace::Objects(prefix) => prefix.list(folder)?,
             ResultPlace::Unusable(why) => return Err(io::Error::other(why.clone())),
         };
-        names.retain(|name| name.ends_with(end));
+        names.retain(|name| name.ends_with(suffix));
         names.sort();
         Ok(names)
     }
@@ -461,9 +467,9 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_keeps_what_was_settled_and_nothing_else() {
+    fn a_reader_gets_settled_records_only() {
         let folder = tempfile::tempdir().expect("a folder");
-        let store = SegmentStore::create(folder.path(), 1, "{}").expect("made");
+        let store = SegmentStore::create(folder.path(), 1, "{}").expect("the store is created");
         let group = |bucket, epoch, sequence, text: &str| SegmentGroup {
             bucket,
             epoch,
@@ -488,10 +494,10 @@ mod tests {
             })
             .expect("read");
         assert_eq!(lines, ["a\n", "b\n", "c\n"]);
-        assert!(store.is_final().expect("read") && SegmentStore::is_there(folder.path()));
+        assert!(store.is_final().expect("read") && SegmentStore::has_results(folder.path()));
         assert!(SegmentStore::create(folder.path(), 1, "another crawl").is_err());
         // A round is stored next to the previous round and refers to its records.
-        let second = SegmentStore::create(folder.path(), 2, "{}").expect("made");
+        let second = SegmentStore::create(folder.path(), 2, "{}").expect("the store is created");
         assert_eq!(second.begin_round("later").expect("read"), "{}", "the first process decides");
         assert_eq!((store.rounds().expect("read"), second.is_final().expect("read")), (2, false));
         let names = second.earlier_segments().expect("read");
@@ -515,7 +521,7 @@ mod tests {
             ..group(2, 1, 2, "d")
         };
         let unfinished = tempfile::tempdir().expect("a folder");
-        let store = SegmentStore::create(unfinished.path(), 1, "{}").expect("made");
+        let store = SegmentStore::create(unfinished.path(), 1, "{}").expect("the store is created");
         store.write("one", "one-3", &[with_more]).expect("written");
         store.write_positions("one-3", &[(2, 1, "one".into(), 2)]).expect("written");
         let mut items = Vec::new();
@@ -528,10 +534,10 @@ mod tests {
         assert!(store.archive("archive/../fleet.json").is_err());
         // Any zstd tool reads a segment.
         let path = unfinished.path().join("records/one-3.jsonl.zst");
-        let text = zstd::decode_all(std::fs::File::open(path).expect("there")).expect("zstd");
+        let text = zstd::decode_all(std::fs::File::open(path).expect("the segment exists")).expect("valid zstd");
         assert_eq!(text, b"d\n");
         let path = folder.path().join("records/one-1.jsonl.zst");
-        let text = zstd::decode_all(std::fs::File::open(path).expect("there")).expect("zstd");
+        let text = zstd::decode_all(std::fs::File::open(path).expect("the segment exists")).expect("valid zstd");
         assert_eq!(text, b"a\nb\n");
     }
 }

@@ -62,7 +62,7 @@ impl From<ReadError> for FleetCommandError {
 /// Returns the number of merged records.
 fn merge_results(args: &MergeArgs) -> Result<u64, FleetCommandError> {
     let MergeArgs { results, directory: target } = args;
-    if !SegmentStore::is_there(results) {
+    if !SegmentStore::has_results(results) {
         let why = format!("{} does not hold the results of many machines", results.display());
         return Err(FleetCommandError::Failed(why));
     }

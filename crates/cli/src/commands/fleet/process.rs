@@ -234,7 +234,7 @@ impl Participant<'_> {
             archive_start: Box::new(move |file| {
                 segment_start(&archive_rules, &wall_clock(&clock).text(clock.now()), file)
             }),
-            usual_per_ip: rules.per_ip,
+            default_per_ip: rules.per_ip,
             watcher: Box::new(move |status| {
                 *watched_fleet.lock().unwrap_or_else(PoisonError::into_inner) = Some(status);
             }),

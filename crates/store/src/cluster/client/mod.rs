@@ -19,6 +19,7 @@ const SKEW_MS: u64 = 2_000;
 /// First line of all scripts except `put`. It allows them to run on a node that is out of memory, because renewing
 /// leases and settling results must still work there. `put`, which fills the store, has to wait.
 const RUNS_WHEN_FULL: &str = "#!lua flags=allow-oom\n";
+
 /// The Lua scripts in `lua/`, one per operation.
 struct Scripts {
     acquire: Script,
@@ -38,17 +39,17 @@ struct Scripts {
     credit: Script,
     /// First step of a refund: takes the unused quota out of the bucket.
     refund: Script,
-    /// Last step of a refund: forgets the transfer.
+    /// Last step of a refund: deletes the record of the transfer.
     refunded: Script,
     /// First step of a grant: takes pages out of the pool.
     grant: Script,
-    /// Last step of a grant: forgets the transfer.
+    /// Last step of a grant: deletes the record of the transfer.
     granted: Script,
     /// Second step of a refund: adds the pages to the pool.
     accept: Script,
     /// Sets a field of a hash.
     keep: Script,
-    /// Sets a number, unless it is larger already.
+    /// Sets a number, unless the stored one is larger.
     raise: Script,
 }
 
@@ -84,15 +85,17 @@ impl Scripts {
 pub struct FleetClient {
     pub nodes: Nodes,
     scripts: Arc<Scripts>,
+    /// The name of the crawl, or of a later round of it ([`CrawlRound::store_name`](super::CrawlRound::store_name)).
     name: String,
+    /// The id of this process, which owns the buckets that it leases.
     owner: String,
-    /// A random number that identifies this client. Together with the number of a put it identifies the put, so that a
-    /// repeated put gets the stored answer.
+    /// A random number that identifies this client. Together with the number of a put it identifies the put. The store
+    /// answers a repeated put with the stored result.
     client_id: u64,
-    /// The number of the last put.
+    /// The number of the last call of [`FleetClient::put_exactly`].
     puts: u64,
     /// Maximum number of links of one host; 0 for no limit.
-    most_per_host: u64,
+    max_per_host: u64,
 }
 
 /// A bucket that was acquired.
@@ -100,8 +103,9 @@ pub struct FleetClient {
 pub struct Acquired {
     pub bucket: u32,
     pub epoch: u64,
+    /// The number of queued links.
     pub queued: u64,
-    /// Whether another process may have sent requests to its hosts just before.
+    /// Whether another process had the lease before. It may have sent requests to the hosts just now.
     pub had_owner: bool,
 }
 
@@ -115,8 +119,9 @@ pub struct LeaseToken {
 /// The effect of a put on a bucket.
 #[derive(Clone, Debug, Default)]
 pub struct PutResult {
-    /// For each link whether it was unknown before.
+    /// For each link, whether it was unknown before.
     pub new: Vec<bool>,
+    /// The number of queued links of the bucket.
     pub queued: u64,
 }
 
@@ -128,7 +133,7 @@ pub struct TakeRequest {
     pub number: u64,
     pub max_links: usize,
     /// The maximum number of links of each host that is not in `hosts`.
-    pub others: usize,
+    pub per_other_host: usize,
     /// Hosts with their own maximum number of links.
     pub hosts: Vec<(Box<str>, usize)>,
 }
@@ -136,7 +141,9 @@ pub struct TakeRequest {
 /// The links that a take leased.
 #[derive(Clone, Debug, Default)]
 pub struct TakeResult {
+    /// The number of links of the bucket that are still queued.
     pub queued: u64,
+    /// The number of links of the bucket that are leased.
     pub leased: u64,
     /// How many more pages may be leased from this bucket; `None` without a page limit.
     pub quota: Option<u64>,
@@ -192,13 +199,13 @@ impl FleetClient {
             owner: owner.to_owned(),
             client_id,
             puts: 0,
-            most_per_host: 0,
+            max_per_host: 0,
         }
     }
 
     /// Sets the maximum number of links of one host. `put` drops further ones.
-    pub fn limit_hosts(&mut self, most: Option<u64>) {
-        self.most_per_host = most.unwrap_or(0);
+    pub fn set_max_per_host(&mut self, max_links: Option<u64>) {
+        self.max_per_host = max_links.unwrap_or(0);
     }
 
     pub fn name(&self) -> &str {
@@ -236,19 +243,19 @@ impl FleetClient {
         StoreCommand { key, kind: Kind::Script { script, keys, arguments } }
     }
 
-    /// A call of a script on the pool of pages, which divides the page limit among the buckets.
-    fn pool<'a>(&self, script: &'a Script, arguments: Vec<Vec<u8>>) -> StoreCommand<'a> {
+    /// A call of a script on the pool of pages, from which buckets get portions of the page limit.
+    fn pool_script<'a>(&self, script: &'a Script, arguments: Vec<Vec<u8>>) -> StoreCommand<'a> {
         let key = self.crawl_key("pool");
         StoreCommand { key: key.clone(), kind: Kind::Script { script, keys: vec![key], arguments } }
     }
 
     /// The first arguments of scripts that check the fencing token: owner and epoch.
-    fn held(&self, token: LeaseToken) -> Vec<Vec<u8>> {
+    fn token_arguments(&self, token: LeaseToken) -> Vec<Vec<u8>> {
         vec![self.owner.clone().into_bytes(), number(token.epoch)]
     }
 
-    /// Acquires those of the buckets that are free. The caller must count the lease from a time before this call.
-    /// `is_limited`: pages are leased only from the quota of the bucket.
+    /// Acquires those of the buckets that are free. The caller must assume that the lease began before this call. With
+    /// `is_limited`, pages are leased only from the quota of the bucket.
     pub fn acquire(&mut self, buckets: &[u32], lease_ms: u64, is_limited: bool) -> Result<Vec<Acquired>, Unreachable> {
         let scripts = Arc::clone(&self.scripts);
         let until = number(store_lease_ms(lease_ms));
@@ -260,11 +267,11 @@ impl FleetClient {
                 self.script(&scripts.acquire, *bucket, arguments)
             })
             .collect();
-        let answers = self.nodes.run(&commands, true);
+        let answers = self.nodes.run_replicated(&commands);
         let mut acquired = Vec::new();
         for (bucket, answer) in buckets.iter().zip(answers) {
             let reply = array(answer?);
-            if reply.first().is_some_and(|done| integer(done) == 1) {
+            if reply.first().is_some_and(|is_done| integer(is_done) == 1) {
                 acquired.push(Acquired {
                     bucket: *bucket,
                     epoch: reply.get(1).map_or(0, integer),
@@ -276,48 +283,52 @@ impl FleetClient {
         Ok(acquired)
     }
 
-    /// Renews leases. Returns for each whether it still holds.
+    /// Renews leases. Returns for each whether this process still has it.
     pub fn renew(&mut self, tokens: &[LeaseToken], lease_ms: u64) -> Result<Vec<bool>, Unreachable> {
         let scripts = Arc::clone(&self.scripts);
         let until = number(store_lease_ms(lease_ms));
         let commands: Vec<_> = tokens
             .iter()
             .map(|token| {
-                let arguments = [self.held(*token), vec![until.clone()]].concat();
+                let arguments = [self.token_arguments(*token), vec![until.clone()]].concat();
                 self.script(&scripts.renew, token.bucket, arguments)
             })
             .collect();
-        self.nodes.run(&commands, true).into_iter().map(|answer| Ok(integer(&answer?) == 1)).collect()
+        self.nodes.run_replicated(&commands).into_iter().map(|answer| Ok(integer(&answer?) == 1)).collect()
     }
 
     /// Releases buckets and puts their leased links back into the queue.
     pub fn release(&mut self, tokens: &[LeaseToken]) -> Result<(), Unreachable> {
         let scripts = Arc::clone(&self.scripts);
-        let commands: Vec<_> =
-            tokens.iter().map(|token| self.script(&scripts.release, token.bucket, self.held(*token))).collect();
-        self.nodes.run(&commands, true).into_iter().try_for_each(|answer| answer.map(drop))
+        let commands: Vec<_> = tokens
+            .iter()
+            .map(|token| self.script(&scripts.release, token.bucket, self.token_arguments(*token)))
+            .collect();
+        self.nodes.run_replicated(&commands).into_iter().try_for_each(|answer| answer.map(drop))
     }
 
-    /// Puts links into their buckets. Returns once they are replicated. Idempotent, but a repeated attempt reports
-    /// links of an earlier attempt as known, not as new.
+    /// Puts links into their buckets. Returns once they are replicated. A put may be repeated, but then it reports the
+    /// links of the earlier attempt as known, not as new.
     pub fn put(&mut self, batches: &[(u32, Vec<QueuedLink>)]) -> Result<Vec<PutResult>, Unreachable> {
+        // 0: the store does not keep the result.
         self.put_numbered(batches, 0)
     }
 
-    /// Like [`Self::put`], for callers that need to know exactly which links are new. The store remembers the answer
-    /// for a while, so a repeated attempt gets the first answer. Each bucket may occur once.
+    /// Like [`Self::put`], for callers that need to know exactly which links are new. The store keeps the result
+    /// for a while, and answers a repeated attempt with it. Each bucket may occur once.
     pub fn put_exactly(&mut self, batches: &[(u32, Vec<QueuedLink>)]) -> Result<Vec<PutResult>, Unreachable> {
         self.puts += 1;
         self.put_numbered(batches, self.puts)
     }
 
-    /// Puts links; with a number other than 0, the store stores the answer for repeated attempts.
+    /// Puts links. With a number other than 0, the store keeps the result for repeated attempts.
     fn put_numbered(
         &mut self,
         batches: &[(u32, Vec<QueuedLink>)],
         put_number: u64,
     ) -> Result<Vec<PutResult>, Unreachable> {
         let scripts = Arc::clone(&self.scripts);
+        // For each bucket, the number of links, and the indexes of the sent links in the order in which they are sent.
         let mut orders = Vec::new();
         let commands: Vec<_> = batches
             .iter()
@@ -334,17 +345,18 @@ impl FleetClient {
                 let mut arguments = vec![number(put_number)];
                 let group_of = |index: usize| {
                     let QueuedLink { host, rank, is_limited, .. } = &links[index];
-                    // Not a sort key, so that links of one host and rank stay in the order of arrival.
-                    (host, rank, *is_limited && self.most_per_host > 0)
+                    // Whether the host is limited is not a sort key, so that links of one host and rank stay in the order
+                    // of arrival.
+                    (host, rank, *is_limited && self.max_per_host > 0)
                 };
                 let mut groups = order.chunk_by(|a, b| group_of(*a) == group_of(*b));
                 while let Some(group @ [first, ..]) = groups.next() {
                     let first = &links[*first];
-                    let most = if first.is_limited { self.most_per_host } else { 0 };
+                    let max_links = if first.is_limited { self.max_per_host } else { 0 };
                     arguments.extend([
                         first.host.as_bytes().to_vec(),
                         first.rank.to_string().into_bytes(),
-                        number(most),
+                        number(max_links),
                         number(group.len() as u64),
                     ]);
                     for index in group {
@@ -360,7 +372,7 @@ impl FleetClient {
                 command
             })
             .collect();
-        let answers = self.nodes.run(&commands, true);
+        let answers = self.nodes.run_replicated(&commands);
         let mut results = Vec::new();
         for ((count, order), answer) in orders.into_iter().zip(answers) {
             let reply = array(answer?);
@@ -381,11 +393,11 @@ impl FleetClient {
         let commands: Vec<_> = requests
             .iter()
             .map(|request| {
-                let mut arguments = self.held(request.token);
+                let mut arguments = self.token_arguments(request.token);
                 arguments.extend([
                     number(request.number),
                     number(request.max_links as u64),
-                    number(request.others as u64),
+                    number(request.per_other_host as u64),
                 ]);
                 for (host, max_links) in &request.hosts {
                     arguments.extend([host.as_bytes().to_vec(), number(*max_links as u64)]);
@@ -393,7 +405,7 @@ impl FleetClient {
                 self.script(&scripts.take, request.token.bucket, arguments)
             })
             .collect();
-        let answers = self.nodes.run(&commands, true);
+        let answers = self.nodes.run_replicated(&commands);
         answers.into_iter().map(|answer| take_result(array(answer?))).collect()
     }
 
@@ -403,7 +415,7 @@ impl FleetClient {
         let commands: Vec<_> = requests
             .iter()
             .map(|request| {
-                let mut arguments = self.held(request.token);
+                let mut arguments = self.token_arguments(request.token);
                 arguments.extend([
                     number(request.sequence),
                     number(request.pages),
@@ -417,7 +429,7 @@ impl FleetClient {
                 self.script(&scripts.settle, request.token.bucket, arguments)
             })
             .collect();
-        let answers = self.nodes.run(&commands, true);
+        let answers = self.nodes.run_replicated(&commands);
         let mut results = Vec::new();
         for answer in answers {
             let reply = array(answer?);
@@ -430,7 +442,7 @@ impl FleetClient {
     /// Puts leased links back into the queue with their current state.
     pub fn give_back(&mut self, token: LeaseToken, links: &[QueuedLink]) -> Result<bool, Unreachable> {
         let scripts = Arc::clone(&self.scripts);
-        let mut arguments = self.held(token);
+        let mut arguments = self.token_arguments(token);
         for link in links {
             arguments.extend([
                 link.fingerprint.to_be_bytes().to_vec(),
@@ -440,19 +452,20 @@ impl FleetClient {
             ]);
         }
         let command = self.script(&scripts.give_back, token.bucket, arguments);
-        let answer = self.one(command)?;
+        let answer = self.run_one_replicated(command)?;
         Ok(array(answer).first().is_some_and(|done| integer(done) == 1))
     }
 
-    /// Replaces leased links by these, so that their next owner gets them. `false` if the bucket has another owner.
+    /// Replaces the stored form of leased links. If the bucket gets another owner, that owner gets this form. Returns
+    /// `false` if the bucket already has another owner.
     pub fn mark(&mut self, token: LeaseToken, links: &[QueuedLink]) -> Result<bool, Unreachable> {
         let scripts = Arc::clone(&self.scripts);
-        let mut arguments = self.held(token);
+        let mut arguments = self.token_arguments(token);
         for link in links {
             arguments.extend([link.fingerprint.to_be_bytes().to_vec(), link.bytes.clone()]);
         }
         let command = self.script(&scripts.mark, token.bucket, arguments);
-        Ok(integer(&self.one(command)?) == 1)
+        Ok(integer(&self.run_one_replicated(command)?) == 1)
     }
 
     /// Whether a fingerprint is in the seen set.
@@ -460,10 +473,10 @@ impl FleetClient {
         let scripts = Arc::clone(&self.scripts);
         let arguments = vec![fingerprint.to_be_bytes().to_vec()];
         let command = self.script(&scripts.known, bucket, arguments);
-        Ok(integer(&self.read(command)?) == 1)
+        Ok(integer(&self.run_one(command)?) == 1)
     }
 
-    /// The notes about hosts of a bucket.
+    /// The notes about hosts, which are given with their buckets.
     pub fn notes(&mut self, hosts: &[(u32, Box<str>)]) -> Result<Vec<Option<Vec<u8>>>, Unreachable> {
         let commands: Vec<_> = hosts
             .iter()
@@ -472,49 +485,52 @@ impl FleetClient {
                 plain(&key, vec![b"HGET".to_vec(), key.clone().into_bytes(), host.as_bytes().to_vec()])
             })
             .collect();
-        let answers = self.nodes.run(&commands, false);
+        let answers = self.nodes.run(&commands);
         answers.into_iter().map(|answer| Ok(Some(bytes(&answer?)).filter(|note| !note.is_empty()))).collect()
     }
 
-    /// Moves pages from the pool to the quota of a bucket; returns how many. Completes a transfer that another process
-    /// began.
+    /// Moves up to `wanted` pages from the pool to the quota of a bucket; returns how many. If another process has begun
+    /// a transfer to this bucket, completes that one instead.
     pub fn grant(&mut self, bucket: u32, wanted: u64) -> Result<u64, Unreachable> {
         let scripts = Arc::clone(&self.scripts);
         let id = number(bucket);
-        let grant = self.pool(&scripts.grant, vec![id.clone(), number(wanted)]);
-        let reply = array(self.one(grant)?);
+        let grant = self.pool_script(&scripts.grant, vec![id.clone(), number(wanted)]);
+        let reply = array(self.run_one_replicated(grant)?);
         let [transfer, amount] = [0, 1].map(|index| reply.get(index).map_or(0, integer));
         if transfer == 0 {
             return Ok(0);
         }
         let credit = self.script(&scripts.credit, bucket, vec![number(transfer), number(amount)]);
-        self.one(credit)?;
-        let granted = self.pool(&scripts.granted, vec![id, number(transfer)]);
-        self.one(granted)?;
+        self.run_one_replicated(credit)?;
+        let granted = self.pool_script(&scripts.granted, vec![id, number(transfer)]);
+        self.run_one_replicated(granted)?;
         Ok(amount)
     }
 
     /// Moves the unused quota of an idle bucket back to the pool; returns how many pages.
     pub fn refund(&mut self, token: LeaseToken) -> Result<u64, Unreachable> {
         let scripts = Arc::clone(&self.scripts);
-        let refund = self.script(&scripts.refund, token.bucket, self.held(token));
-        let reply = array(self.one(refund)?);
+        let refund = self.script(&scripts.refund, token.bucket, self.token_arguments(token));
+        let reply = array(self.run_one_replicated(refund)?);
         let [transfer, amount] = [0, 1].map(|index| reply.get(index).map_or(0, integer));
         if transfer == 0 {
             return Ok(0);
         }
-        let accept = self.pool(&scripts.accept, vec![number(token.bucket), number(transfer), number(amount)]);
-        self.one(accept)?;
+        let accept = self.pool_script(&scripts.accept, vec![number(token.bucket), number(transfer), number(amount)]);
+        self.run_one_replicated(accept)?;
         let refunded = self.script(&scripts.refunded, token.bucket, vec![number(transfer)]);
-        self.one(refunded)?;
+        self.run_one_replicated(refunded)?;
         Ok(amount)
     }
 
     /// Runs one plain Redis command on a key of the crawl.
-    pub fn plain(&mut self, key: &str, parts: &[&[u8]], is_write: bool) -> Result<Value, Unreachable> {
-        let command = plain(key, parts.iter().map(|part| part.to_vec()).collect());
-        let mut answers = self.nodes.run(&[command], is_write);
-        answers.pop().unwrap_or_else(|| Ok(Value::Nil))
+    pub fn plain(&mut self, key: &str, parts: &[&[u8]]) -> Result<Value, Unreachable> {
+        self.run_one(plain(key, parts.iter().map(|part| part.to_vec()).collect()))
+    }
+
+    /// Like [`Self::plain`], and waits until the write is replicated.
+    pub fn plain_replicated(&mut self, key: &str, parts: &[&[u8]]) -> Result<Value, Unreachable> {
+        self.run_one_replicated(plain(key, parts.iter().map(|part| part.to_vec()).collect()))
     }
 
     /// Sets a field of a hash of the crawl, even if the store is full. Does not wait for replication.
@@ -522,31 +538,32 @@ impl FleetClient {
         let scripts = Arc::clone(&self.scripts);
         let key = self.crawl_key(what);
         let (keys, arguments) = (vec![key.clone()], vec![field.as_bytes().to_vec(), value]);
-        self.read(StoreCommand { key, kind: Kind::Script { script: &scripts.keep, keys, arguments } }).map(drop)
+        self.run_one(StoreCommand { key, kind: Kind::Script { script: &scripts.keep, keys, arguments } }).map(drop)
     }
 
-    /// Sets a number of the crawl, unless it is larger already. Returns the number that holds.
+    /// Sets a number of the crawl, unless the stored one is larger. Returns the larger one.
     pub fn raise_field(&mut self, what: &str, field: &str, value: u64) -> Result<u64, Unreachable> {
         let scripts = Arc::clone(&self.scripts);
         let key = self.crawl_key(what);
         let (keys, arguments) = (vec![key.clone()], vec![field.as_bytes().to_vec(), number(value)]);
         let raise = StoreCommand { key, kind: Kind::Script { script: &scripts.raise, keys, arguments } };
-        Ok(integer(&self.one(raise)?))
+        Ok(integer(&self.run_one_replicated(raise)?))
     }
 
     /// Runs one command that writes, and waits for its replication.
-    fn one(&mut self, command: StoreCommand<'_>) -> Answer {
-        let mut answers = self.nodes.run(&[command], true);
+    fn run_one_replicated(&mut self, command: StoreCommand<'_>) -> Answer {
+        let mut answers = self.nodes.run_replicated(&[command]);
         answers.pop().unwrap_or_else(|| Ok(Value::Nil))
     }
 
     /// Runs one command without waiting for replication.
-    fn read(&mut self, command: StoreCommand<'_>) -> Answer {
-        let mut answers = self.nodes.run(&[command], false);
+    fn run_one(&mut self, command: StoreCommand<'_>) -> Answer {
+        let mut answers = self.nodes.run(&[command]);
         answers.pop().unwrap_or_else(|| Ok(Value::Nil))
     }
 }
 
+/// A plain Redis command. `key` decides which node gets it.
 fn plain(key: &str, parts: Vec<Vec<u8>>) -> StoreCommand<'static> {
     StoreCommand { key: key.to_owned(), kind: Kind::Plain(parts) }
 }

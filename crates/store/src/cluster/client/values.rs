@@ -25,6 +25,7 @@ pub(super) fn pairs(value: Value) -> Vec<(Vec<u8>, Vec<u8>)> {
     }
 }
 
+/// The elements of an array or set; empty for any other reply.
 pub(super) fn array(value: Value) -> Vec<Value> {
     match value {
         Value::Array(values) | Value::Set(values) => values,
@@ -32,6 +33,7 @@ pub(super) fn array(value: Value) -> Vec<Value> {
     }
 }
 
+/// A number that is not negative; 0 for any other reply.
 pub(super) fn integer(value: &Value) -> u64 {
     match value {
         Value::Int(number) => u64::try_from(*number).unwrap_or(0),

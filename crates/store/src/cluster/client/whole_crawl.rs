@@ -9,8 +9,8 @@ use super::super::connection::Unreachable;
 use super::values::{array, bytes, integer, pairs};
 use super::{BucketState, FleetClient, plain};
 
-/// Buckets whose keys are removed or copied in one pipeline.
-const REMOVED_AT_ONCE: usize = 512;
+/// How many buckets one pipeline removes or copies.
+const BUCKETS_PER_PIPELINE: usize = 512;
 
 impl FleetClient {
     /// The state of all buckets. Each bucket is read atomically, but not all together.
@@ -24,7 +24,7 @@ impl FleetClient {
                 plain(&key, parts)
             })
             .collect();
-        let answers = self.nodes.run(&commands, false);
+        let answers = self.nodes.run(&commands);
         let mut states = Vec::with_capacity(answers.len());
         for answer in answers {
             let reply = array(answer?);
@@ -47,7 +47,7 @@ impl FleetClient {
         Ok(states)
     }
 
-    /// Used memory and memory limit of each node that holds buckets, in bytes; a limit of 0 is none.
+    /// Used memory and memory limit of each node that holds buckets, in bytes. A limit of 0 means that there is none.
     pub fn memory(&mut self, buckets: u32) -> Result<Vec<(u64, u64)>, Unreachable> {
         // 64 buckets are enough to reach every node of a usual cluster.
         let commands: Vec<_> = (0..buckets.min(64))
@@ -57,7 +57,7 @@ impl FleetClient {
             })
             .collect();
         let mut nodes = BTreeMap::new();
-        for answer in self.nodes.run(&commands, false) {
+        for answer in self.nodes.run(&commands) {
             let text = match answer? {
                 Value::VerbatimString { text, .. } => text,
                 other => String::from_utf8_lossy(&bytes(&other)).into_owned(),
@@ -69,11 +69,12 @@ impl FleetClient {
         Ok(nodes.into_values().collect())
     }
 
-    /// Reads the counts of all buckets again, after replication.
+    /// Reads the counts of all buckets with a write, and waits until the write is replicated. All earlier writes are
+    /// replicated then too.
     pub fn confirm(&mut self, buckets: u32) -> Result<Vec<BucketState>, Unreachable> {
         let scripts = Arc::clone(&self.scripts);
         let commands: Vec<_> = (0..buckets).map(|bucket| self.script(&scripts.confirm, bucket, Vec::new())).collect();
-        let answers = self.nodes.run(&commands, true);
+        let answers = self.nodes.run_replicated(&commands);
         let mut states = Vec::with_capacity(answers.len());
         for answer in answers {
             let reply = array(answer?);
@@ -92,7 +93,7 @@ impl FleetClient {
                 plain(&key, vec![b"HGETALL".to_vec(), key.clone().into_bytes()])
             })
             .collect();
-        let answers = self.nodes.run(&commands, false);
+        let answers = self.nodes.run(&commands);
         let mut positions = Vec::new();
         for (bucket, answer) in (0..).zip(answers) {
             for (field, value) in pairs(answer?) {
@@ -108,29 +109,29 @@ impl FleetClient {
         Ok(positions)
     }
 
-    /// Copies the notes about hosts to another round of the crawl.
+    /// Copies the notes about hosts to another round of the crawl, whose name in the store is `to`.
     pub fn copy_notes(&mut self, buckets: u32, to: &str) -> Result<(), Unreachable> {
         let all: Vec<u32> = (0..buckets).collect();
-        for chunk in all.chunks(REMOVED_AT_ONCE) {
-            let of = |name: &str, bucket: u32| format!("{{{name}:{bucket}}}note");
+        for chunk in all.chunks(BUCKETS_PER_PIPELINE) {
+            let note_key = |crawl: &str, bucket: u32| format!("{{{crawl}:{bucket}}}note");
             let reads: Vec<_> = chunk
                 .iter()
                 .map(|bucket| {
-                    let key = of(&self.name, *bucket);
+                    let key = note_key(&self.name, *bucket);
                     plain(&key, vec![b"HGETALL".to_vec(), key.clone().into_bytes()])
                 })
                 .collect();
             let mut writes = Vec::new();
-            for (bucket, answer) in chunk.iter().zip(self.nodes.run(&reads, false)) {
+            for (bucket, answer) in chunk.iter().zip(self.nodes.run(&reads)) {
                 let fields = pairs(answer?);
                 if !fields.is_empty() {
-                    let key = of(to, *bucket);
+                    let key = note_key(to, *bucket);
                     let mut parts = vec![b"HSET".to_vec(), key.clone().into_bytes()];
                     parts.extend(fields.into_iter().flat_map(|(host, note)| [host, note]));
                     writes.push(plain(&key, parts));
                 }
             }
-            self.nodes.run(&writes, true).into_iter().try_for_each(|answer| answer.map(drop))?;
+            self.nodes.run_replicated(&writes).into_iter().try_for_each(|answer| answer.map(drop))?;
         }
         Ok(())
     }
@@ -139,13 +140,13 @@ impl FleetClient {
     pub fn remove(&mut self, buckets: u32) -> Result<(), Unreachable> {
         self.remove_buckets(buckets)?;
         let key = self.crawl_key("meta");
-        self.plain(&key, &[b"UNLINK", key.as_bytes()], true).map(drop)
+        self.plain_replicated(&key, &[b"UNLINK", key.as_bytes()]).map(drop)
     }
 
     /// Removes all data of the crawl except its settings and final state.
     pub fn remove_buckets(&mut self, buckets: u32) -> Result<(), Unreachable> {
         let all: Vec<u32> = (0..buckets).collect();
-        for chunk in all.chunks(REMOVED_AT_ONCE) {
+        for chunk in all.chunks(BUCKETS_PER_PIPELINE) {
             let commands: Vec<_> = chunk
                 .iter()
                 .map(|bucket| {
@@ -155,11 +156,11 @@ impl FleetClient {
                     plain(keys.first().map_or("", String::as_str), parts)
                 })
                 .collect();
-            self.nodes.run(&commands, true).into_iter().try_for_each(|answer| answer.map(drop))?;
+            self.nodes.run_replicated(&commands).into_iter().try_for_each(|answer| answer.map(drop))?;
         }
         for what in ["pool", "members", "starter"] {
             let key = self.crawl_key(what);
-            self.plain(&key, &[b"UNLINK", key.as_bytes()], true)?;
+            self.plain_replicated(&key, &[b"UNLINK", key.as_bytes()])?;
         }
         Ok(())
     }

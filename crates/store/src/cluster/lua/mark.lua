@@ -1,5 +1,5 @@
 -- owner, epoch, { fingerprint, link } ... -> 1 | 0
--- Replaces leased links, so that their next owner learns that their requests were sent. Idempotent.
+-- Replaces leased links, so that their next owner gets the mark that their requests were sent. Idempotent.
 if not is_held(ARGV[1], ARGV[2]) then return 0 end
 for at = 3, #ARGV, 2 do
   local entry = redis.call('HGET', RUN, ARGV[at])

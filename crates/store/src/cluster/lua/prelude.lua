@@ -4,25 +4,28 @@
 --                e<epoch>:<owner> = last settled sequence number; number of the last take; quota and its transfers
 --   seen   hash  block number -> fingerprints, 8 bytes each
 --   host   hash  host -> rank:first block:last block:links, one for each rank, the lowest first. The rank of a link is
---                its depth; links with a priority have ranks of their own, negative for a high one
---   queue  hash  rank:block:host -> links, each with the length of what it shares with the one before it in the block,
---                the length of the rest, its fingerprint and the rest;
---                n:host -> how many links of the host were put, where that is limited
---   run    hash  fingerprint -> rank, number of the take, place in it, host and link of what is leased
---   note   hash  host -> what its next owner must know
+--                its depth. Links with a priority have other ranks, negative for a high priority
+--   queue  hash  rank:block:host -> links. A link shares its first bytes with the link before it in the block. It is stored as
+--                the number of shared bytes, the length of the rest, its fingerprint and the rest;
+--                n:host -> how many links of the host were put, if that is limited
+--   run    hash  fingerprint of a leased link -> rank, number of the take, place in the take, host and link
+--   note   hash  host -> the note for the next owner of the bucket
 local HEAD, SEEN, HOST, QUEUE, RUN, NOTE = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 -- A block of the queue is closed when it has this many bytes.
 local BLOCK = 4096
 
+-- The time of this node, in milliseconds since the Unix epoch.
 local function clock()
   local time = redis.call('TIME')
   return tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 end
 
+-- The number in a reply; 0 if the field does not exist.
 local function number(text)
   return tonumber(text or 0) or 0
 end
 
+-- A whole number as text, without an exponent.
 local function text(value)
   return string.format('%.0f', value)
 end
@@ -33,6 +36,7 @@ local function is_held(owner, epoch)
   return held[1] == owner and held[2] == epoch
 end
 
+-- The levels of a host's queue, one for each rank: { rank, first block, last block, links }.
 local function levels_of(host)
   local levels, found = {}, redis.call('HGET', HOST, host)
   if found then
@@ -43,6 +47,7 @@ local function levels_of(host)
   return levels
 end
 
+-- Stores the levels of a host's queue. Returns the number of its links.
 local function keep_levels(host, levels)
   if #levels == 0 then
     redis.call('HDEL', HOST, host)
@@ -57,8 +62,9 @@ local function keep_levels(host, levels)
   return links
 end
 
-local function field_of(level, block, host)
-  return text(level) .. ':' .. text(block) .. ':' .. host
+-- The field of a block in the hash `queue`.
+local function field_of(rank, block, host)
+  return text(rank) .. ':' .. text(block) .. ':' .. host
 end
 
 -- How many bytes two links share at their start, at most 255. Links of one page begin with the URL of that page.
@@ -71,6 +77,7 @@ local function shared_start(one, other)
   return low
 end
 
+-- A link as an entry of a block: it shares its first `shared` bytes with the link before it.
 local function pack(fingerprint, link, shared)
   return struct.pack('>I1I3', shared, #link - shared) .. fingerprint .. string.sub(link, shared + 1)
 end
@@ -140,6 +147,7 @@ local function pull(host, room)
   return taken, keep_levels(host, levels)
 end
 
+-- A leased link as a value of the hash `run`: its rank, the number of the take, its place in the take, host and link.
 local function pack_run(rank, take, place, host, link)
   return struct.pack('>i4I4I4I2', rank, take, place, #host) .. host .. link
 end

@@ -1,7 +1,7 @@
--- number or 0, { host, rank, most links of the host or 0, count, { fingerprint, link } x count } ...
+-- number or 0, { host, rank, maximum number of links of the host or 0, count, { fingerprint, link } x count } ...
 --   -> '1' for each new link, '0' for each known one; known, queued
 -- The effect is idempotent. With a number the reply is idempotent too: it is stored under the caller's own key
--- (the seventh), so that a caller whose reply was lost still learns which links its first attempt inserted.
+-- (the seventh), so that a caller whose reply was lost can find out which links its first attempt inserted.
 -- The seen set is a linear hash table that grows by one block per SPLIT fingerprints.
 local SPLIT = 224
 local REMEMBER_SECONDS = 900
@@ -13,6 +13,7 @@ if ARGV[1] ~= '0' then
   if last and tonumber(last) >= tonumber(ARGV[1]) then return { earlier, known, queued } end
 end
 
+-- The number of the block that a fingerprint belongs to.
 local function block_of(fingerprint)
   local low = struct.unpack('>I4', fingerprint, 5)
   local index = low % 2 ^ level
@@ -25,6 +26,7 @@ local function read(index)
   return blocks[index]
 end
 
+-- Whether a block has a fingerprint. A match counts only at the start of a fingerprint.
 local function holds(block, fingerprint)
   local from = 1
   while true do
@@ -35,6 +37,7 @@ local function holds(block, fingerprint)
   end
 end
 
+-- Splits the next block in two.
 local function grow()
   local block, stay, move = read(split), {}, {}
   for at = 1, #block, 8 do
@@ -52,16 +55,16 @@ end
 
 local answer, at = {}, 2
 while at <= #ARGV do
-  local host, rank, most, count = ARGV[at], tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
-  -- How many links of the host were put, where that is limited.
-  local pages = most > 0 and number(redis.call('HGET', QUEUE, 'n:' .. host)) or 0
+  local host, rank, max_links, count = ARGV[at], tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
+  -- How many links of the host were put, if that is limited.
+  local pages = max_links > 0 and number(redis.call('HGET', QUEUE, 'n:' .. host)) or 0
   local fingerprints, links = {}, {}
   at = at + 4
   for _ = 1, count do
     local fingerprint = ARGV[at]
     local index = block_of(fingerprint)
     local block = read(index)
-    if holds(block, fingerprint) or (most > 0 and pages >= most) then
+    if holds(block, fingerprint) or (max_links > 0 and pages >= max_links) then
       answer[#answer + 1] = '0'
     else
       blocks[index], dirty[index] = block .. fingerprint, true
@@ -76,7 +79,7 @@ while at <= #ARGV do
   if #links > 0 then
     push(host, rank, fingerprints, links)
     queued = queued + #links
-    if most > 0 then redis.call('HSET', QUEUE, 'n:' .. host, text(pages)) end
+    if max_links > 0 then redis.call('HSET', QUEUE, 'n:' .. host, text(pages)) end
   end
 end
 for index in pairs(dirty) do

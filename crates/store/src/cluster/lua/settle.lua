@@ -15,7 +15,7 @@ end
 for at = 7 + count, #ARGV, 2 do
   redis.call('HSET', NOTE, ARGV[at], ARGV[at + 1])
 end
--- A difference: the negative of zero is written as -0, which HINCRBY refuses.
+-- `0 - count`, because `-count` for zero is written as -0, which HINCRBY refuses.
 redis.call('HINCRBY', HEAD, 'leased', 0 - count)
 redis.call('HINCRBY', HEAD, 'settled', count)
 redis.call('HINCRBY', HEAD, 'pages', ARGV[4])

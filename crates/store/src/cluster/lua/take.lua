@@ -10,9 +10,10 @@ if head[3] then room = math.min(room, number(head[3]) - leased) end
 local result, named, place = { 1, 0, 0, 0 }, {}, 0
 if this < last then return { 0 } end
 
-local function take(host, most)
-  if room <= 0 or most <= 0 then return end
-  local taken, left = pull(host, math.min(most, room))
+-- Leases up to `max_links` links of a host.
+local function take(host, max_links)
+  if room <= 0 or max_links <= 0 then return end
+  local taken, left = pull(host, math.min(max_links, room))
   if #taken == 0 then return end
   local links = { host, left }
   for _, link in ipairs(taken) do
@@ -26,6 +27,7 @@ local function take(host, most)
   room, queued, leased = room - #taken, queued - #taken, leased + #taken
 end
 
+-- Adds the links that the take with this number leased before.
 local function repeat_answer()
   local run, hosts = redis.call('HGETALL', RUN), {}
   for index = 1, #run, 2 do

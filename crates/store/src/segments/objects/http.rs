@@ -22,11 +22,11 @@ use object_store::client::{
 };
 
 /// The connect timeout.
-const CONNECT: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a server may be silent.
-const IDLE: Duration = Duration::from_secs(30);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long one request may take.
-const TOTAL: Duration = Duration::from_secs(300);
+const TOTAL_TIMEOUT: Duration = Duration::from_secs(300);
 /// Limit on the size of a response body. Segments and archive files are far smaller.
 const MAX_BODY: u64 = 4 << 30;
 const READ_BUFFER: usize = 64 << 10;
@@ -41,13 +41,16 @@ pub struct BlockingHttp {
 struct Transport {
     tls: TlsSource,
     limits: Arc<Limits>,
+    /// The time zero of [`Transport::now`].
     start: Instant,
+    /// Idle connections, at most one for each server.
     idle: Mutex<HashMap<ServerKey, OpenConn>>,
 }
 
-/// Whether https, host, and port.
+/// Whether the scheme is https, the host, and the port.
 type ServerKey = (bool, String, u16);
 
+/// A connection that is open.
 struct OpenConn {
     socket: TcpStream,
     conn: Conn,
@@ -71,9 +74,9 @@ impl BlockingHttp {
         let limits = Limits {
             max_body: MAX_BODY,
             max_wire: MAX_BODY,
-            idle: IDLE,
-            connect: CONNECT,
-            total: TOTAL,
+            idle: IDLE_TIMEOUT,
+            connect: CONNECT_TIMEOUT,
+            total: TOTAL_TIMEOUT,
             ..Limits::default()
         };
         let (limits, start, idle) = (Arc::new(limits), Instant::now(), Mutex::default());
@@ -94,7 +97,7 @@ impl HttpService for BlockingHttp {
         let body = body.collect().await?.to_bytes();
         if parts.method == Method::HEAD {
             // The protocol code would wait for the body that the response to a HEAD request announces.
-            return Err(fault(HttpErrorKind::Unknown, "HEAD requests are not supported"));
+            return Err(error_of_kind(HttpErrorKind::Unknown, "HEAD requests are not supported"));
         }
         let origin = origin_of(&parts.uri)?;
         let mut bytes = request_head(&parts, body.len());
@@ -114,32 +117,37 @@ impl Transport {
 
     /// Sends a request over an idle connection if there is one, otherwise over a new one.
     fn exchange(&self, origin: &ServerKey, request: Vec<u8>) -> Result<HttpResponse, HttpError> {
-        let kept = self.idle().remove(origin);
-        if let Some(kept) = kept {
-            match self.ask(kept, origin, request.clone()) {
+        let idle = self.idle().remove(origin);
+        if let Some(idle) = idle {
+            match self.send(idle, origin, request.clone()) {
                 // The server had closed the idle connection before the request arrived. Retry on a new connection.
-                Err(Refused { is_stale: true, .. }) => {}
-                done => return done.map_err(|refused| refused.error),
+                Err(ExchangeError { is_stale: true, .. }) => {}
+                result => return result.map_err(|failed| failed.error),
             }
         }
         let opened = self.open(origin)?;
-        self.ask(opened, origin, request).map_err(|refused| refused.error)
+        self.send(opened, origin, request).map_err(|failed| failed.error)
     }
 
+    /// Connects to the first address that accepts the connection.
     fn open(&self, (https, host, port): &ServerKey) -> Result<OpenConn, HttpError> {
-        let connect =
-            |error: io::Error| fault(HttpErrorKind::Connect, &format!("{host}:{port} cannot be reached: {error}"));
+        let unreachable = |error: io::Error| {
+            error_of_kind(HttpErrorKind::Connect, &format!("{host}:{port} cannot be reached: {error}"))
+        };
+        // Brackets around an IPv6 address are not part of the name.
         let bare = host.trim_start_matches('[').trim_end_matches(']');
         let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-        for address in (bare, *port).to_socket_addrs().map_err(connect)? {
-            match TcpStream::connect_timeout(&address, CONNECT) {
+        for address in (bare, *port).to_socket_addrs().map_err(unreachable)? {
+            match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
                 Ok(socket) => {
                     let _ = socket.set_nodelay(true);
-                    socket.set_write_timeout(Some(IDLE)).map_err(connect)?;
+                    socket.set_write_timeout(Some(IDLE_TIMEOUT)).map_err(unreachable)?;
                     let (limits, now) = (Arc::clone(&self.limits), self.now());
                     let conn = if *https {
-                        let config = self.tls.config(false).map_err(|why| fault(HttpErrorKind::Unknown, why))?;
-                        Conn::tls(Arc::clone(config), host, limits, now).map_err(|failure| named(&failure))?
+                        // Only HTTP/1.1 is offered.
+                        let config =
+                            self.tls.config(false).map_err(|why| error_of_kind(HttpErrorKind::Unknown, why))?;
+                        Conn::tls(Arc::clone(config), host, limits, now).map_err(|failure| http_error(&failure))?
                     } else {
                         Conn::plain(limits, now)
                     };
@@ -148,24 +156,24 @@ impl Transport {
                 Err(error) => last = error,
             }
         }
-        Err(connect(last))
+        Err(unreachable(last))
     }
 
     /// Sends a request over this connection and reads the response. A reusable connection becomes idle.
-    fn ask(&self, open: OpenConn, origin: &ServerKey, request: Vec<u8>) -> Result<HttpResponse, Refused> {
+    fn send(&self, open: OpenConn, origin: &ServerKey, request: Vec<u8>) -> Result<HttpResponse, ExchangeError> {
         let OpenConn { mut socket, mut conn } = open;
         let mut answer = ReceivedAnswer::default();
         let mut buffer = vec![0; READ_BUFFER];
-        conn.ask(request, self.now() + TOTAL, self.now());
+        conn.ask(request, self.now() + TOTAL_TIMEOUT, self.now());
         loop {
             match conn.step() {
                 Step::Write(bytes) => match socket.write(bytes) {
                     Ok(written) => conn.wrote(written, self.now()),
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    Err(error) => conn.broke(broken(&error), &mut answer),
+                    Err(error) => conn.broke(socket_failure(&error), &mut answer),
                 },
                 Step::Read => {
-                    let left = conn.deadline().min(self.now() + IDLE).since(self.now());
+                    let left = conn.deadline().min(self.now() + IDLE_TIMEOUT).since(self.now());
                     let _ = socket.set_read_timeout(Some(left.max(Duration::from_millis(1))));
                     match socket.read(&mut buffer) {
                         Ok(0) => conn.closed(self.now(), &mut answer),
@@ -175,7 +183,7 @@ impl Transport {
                             io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
                                 conn.expire(self.now(), &mut answer);
                             }
-                            _ => conn.broke(broken(&error), &mut answer),
+                            _ => conn.broke(socket_failure(&error), &mut answer),
                         },
                     }
                 }
@@ -184,17 +192,17 @@ impl Transport {
         }
         let end = conn.end();
         if let Some(failure) = &end.failure {
-            return Err(Refused { error: named(failure), is_stale: end.stale });
+            return Err(ExchangeError { error: http_error(failure), is_stale: end.stale });
         }
         if end.reusable {
             self.idle().insert(origin.clone(), OpenConn { socket, conn });
         }
-        answer.into_response().map_err(|error| Refused { error, is_stale: false })
+        answer.into_response().map_err(|error| ExchangeError { error, is_stale: false })
     }
 }
 
 /// Why there is no response.
-struct Refused {
+struct ExchangeError {
     error: HttpError,
     /// Whether the server had closed the kept-alive connection.
     is_stale: bool,
@@ -224,7 +232,7 @@ impl Receiver for ReceivedAnswer {
 
 impl ReceivedAnswer {
     fn into_response(self) -> Result<HttpResponse, HttpError> {
-        let malformed = || fault(HttpErrorKind::Decode, "the response has a malformed head");
+        let malformed = || error_of_kind(HttpErrorKind::Decode, "the response has a malformed head");
         let body = Full::new(self.body.into()).map_err(|never: std::convert::Infallible| match never {});
         let mut response = Response::new(HttpResponseBody::new(body));
         *response.status_mut() = StatusCode::from_u16(self.status).map_err(|_| malformed())?;
@@ -238,7 +246,7 @@ impl ReceivedAnswer {
 
 fn origin_of(uri: &Uri) -> Result<ServerKey, HttpError> {
     let https = uri.scheme_str() == Some("https");
-    let host = uri.host().ok_or_else(|| fault(HttpErrorKind::Unknown, "the address has no host"))?;
+    let host = uri.host().ok_or_else(|| error_of_kind(HttpErrorKind::Unknown, "the address has no host"))?;
     Ok((https, host.to_owned(), uri.port_u16().unwrap_or(if https { 443 } else { 80 })))
 }
 
@@ -264,20 +272,22 @@ fn request_head(parts: &http::request::Parts, length: usize) -> Vec<u8> {
     head
 }
 
-fn broken(error: &io::Error) -> Failure {
+/// The failure of a connection with this error.
+fn socket_failure(error: &io::Error) -> Failure {
     Failure::new(ErrorKind::Reset, error.to_string())
 }
 
-fn named(failure: &Failure) -> HttpError {
+/// Converts a failure of the protocol code.
+fn http_error(failure: &Failure) -> HttpError {
     let kind = match failure.kind {
         ErrorKind::TimeoutTotal | ErrorKind::TimeoutIdle | ErrorKind::TimeoutFirstByte => HttpErrorKind::Timeout,
         ErrorKind::ConnectTimeout | ErrorKind::Reset => HttpErrorKind::Connect,
         _ => HttpErrorKind::Unknown,
     };
-    fault(kind, &failure.message)
+    error_of_kind(kind, &failure.message)
 }
 
-fn fault(kind: HttpErrorKind, why: &str) -> HttpError {
+fn error_of_kind(kind: HttpErrorKind, why: &str) -> HttpError {
     let source: Box<dyn Error + Send + Sync> = why.into();
     HttpError::new_boxed(kind, source)
 }

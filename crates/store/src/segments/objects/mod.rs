@@ -23,7 +23,7 @@ use tokio::runtime::{Builder, Runtime};
 use url::Url;
 
 /// How long one operation is retried before an error is returned.
-const RETRY_FOR: Duration = Duration::from_secs(20);
+const MAX_RETRY_TIME: Duration = Duration::from_secs(20);
 
 /// A prefix in a bucket of object storage.
 #[derive(Clone)]
@@ -31,6 +31,7 @@ pub struct ObjectPrefix {
     store: Arc<dyn ObjectStore>,
     prefix: Path,
     address: String,
+    /// Runs the asynchronous client, one call at a time.
     runtime: Arc<Runtime>,
 }
 
@@ -55,23 +56,23 @@ impl ObjectPrefix {
             .map_err(|error| io::Error::other(format!("this is not an address of object storage: {error}")))?;
         if address.contains('@') {
             // Addresses are shown in messages and stored with the crawl.
-            let words = "an address of object storage must not contain credentials; set them in the environment";
-            return Err(io::Error::other(words));
+            let message = "an address of object storage must not contain credentials; set them in the environment";
+            return Err(io::Error::other(message));
         }
-        let failed = |error: Error| io::Error::other(plain_words(&error));
-        let prefix = Path::from_url_path(url.path()).map_err(|error| failed(error.into()))?;
+        let io_error = |error: Error| io::Error::other(without_response_body(&error));
+        let prefix = Path::from_url_path(url.path()).map_err(|error| io_error(error.into()))?;
         let http = BlockingHttp::new(authorities()?);
-        let retry = RetryConfig { retry_timeout: RETRY_FOR, ..RetryConfig::default() };
+        let retry = RetryConfig { retry_timeout: MAX_RETRY_TIME, ..RetryConfig::default() };
         let store: Arc<dyn ObjectStore> = match url.scheme() {
             "gs" => {
                 let builder = GoogleCloudStorageBuilder::from_env().with_url(address);
-                Arc::new(builder.with_retry(retry).with_http_connector(http).build().map_err(failed)?)
+                Arc::new(builder.with_retry(retry).with_http_connector(http).build().map_err(io_error)?)
             }
             "az" => {
                 let builder = MicrosoftAzureBuilder::from_env().with_url(address);
-                Arc::new(builder.with_retry(retry).with_http_connector(http).build().map_err(failed)?)
+                Arc::new(builder.with_retry(retry).with_http_connector(http).build().map_err(io_error)?)
             }
-            _ => Arc::new(s3(address).with_retry(retry).with_http_connector(http).build().map_err(failed)?),
+            _ => Arc::new(s3(address).with_retry(retry).with_http_connector(http).build().map_err(io_error)?),
         };
         let runtime = Arc::new(Builder::new_current_thread().enable_time().build()?);
         Ok(Self { store, prefix, address: address.to_owned(), runtime })
@@ -82,15 +83,16 @@ impl ObjectPrefix {
     }
 
     /// Converts an error. The message does not contain the address, because callers add it.
-    fn fault(error: &Error) -> io::Error {
+    fn io_error(error: &Error) -> io::Error {
         let kind = match error {
             Error::NotFound { .. } => io::ErrorKind::NotFound,
             Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => io::ErrorKind::PermissionDenied,
             _ => io::ErrorKind::Other,
         };
-        io::Error::new(kind, plain_words(error))
+        io::Error::new(kind, without_response_body(error))
     }
 
+    /// Creates an object. Returns `false` if the name already exists.
     pub fn create_new(&self, name: &str, content: &[u8]) -> io::Result<bool> {
         let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
         let payload = PutPayload::from(content.to_vec());
@@ -99,14 +101,14 @@ impl ObjectPrefix {
             // An earlier attempt of this call may have created it, and its response was lost. So callers compare the
             // content.
             Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => Ok(false),
-            Err(error) => Err(Self::fault(&error)),
+            Err(error) => Err(Self::io_error(&error)),
         }
     }
 
     pub fn get(&self, name: &str) -> io::Result<Vec<u8>> {
         let path = self.path(name);
         let got = self.runtime.block_on(async { self.store.get(&path).await?.bytes().await });
-        got.map(Vec::from).map_err(|error| Self::fault(&error))
+        got.map(Vec::from).map_err(|error| Self::io_error(&error))
     }
 
     /// A part of an object.
@@ -114,12 +116,12 @@ impl ObjectPrefix {
         let path = self.path(name);
         let range = offset..offset.saturating_add(length);
         let got = self.runtime.block_on(self.store.get_range(&path, range));
-        got.map(Vec::from).map_err(|error| Self::fault(&error))
+        got.map(Vec::from).map_err(|error| Self::io_error(&error))
     }
 
     pub fn list(&self, folder: &str) -> io::Result<Vec<String>> {
         let listed = self.runtime.block_on(self.store.list_with_delimiter(Some(&self.path(folder))));
-        let objects = listed.map_err(|error| Self::fault(&error))?.objects;
+        let objects = listed.map_err(|error| Self::io_error(&error))?.objects;
         Ok(objects.iter().filter_map(|object| Some(format!("{folder}/{}", object.location.filename()?))).collect())
     }
 }
@@ -130,7 +132,7 @@ fn s3(address: &str) -> AmazonS3Builder {
     let mut builder = AmazonS3Builder::from_env().with_url(address);
     let has = |builder: &AmazonS3Builder, key| builder.get_config_value(&key).is_some();
     let profile = AwsProfile::read();
-    // The three values belong together, so they are all taken from the same source.
+    // Key, secret and token belong together, so they are all taken from the environment or all from the profile.
     if !has(&builder, AmazonS3ConfigKey::AccessKeyId) {
         for (key, value) in [
             (AmazonS3ConfigKey::AccessKeyId, profile.get("aws_access_key_id")),
@@ -161,8 +163,8 @@ fn s3(address: &str) -> AmazonS3Builder {
 /// The certificates of `AWS_CA_BUNDLE`, as PEM. Those of the system are trusted too.
 fn authorities() -> io::Result<Option<Vec<u8>>> {
     let Some(bundle) = std::env::var_os("AWS_CA_BUNDLE").filter(|path| !path.is_empty()) else { return Ok(None) };
-    let named = |error: io::Error| io::Error::other(format!("AWS_CA_BUNDLE: {error}"));
-    std::fs::read(PathBuf::from(bundle)).map(Some).map_err(named)
+    let with_variable = |error: io::Error| io::Error::other(format!("AWS_CA_BUNDLE: {error}"));
+    std::fs::read(PathBuf::from(bundle)).map(Some).map_err(with_variable)
 }
 
 /// The settings of one profile in `~/.aws/credentials` and `~/.aws/config`.
@@ -184,14 +186,15 @@ impl AwsProfile {
         profile
     }
 
+    /// Adds the settings of the profile `name` in a file with this text.
     fn add(&mut self, text: &str, name: &str) {
-        let mut is_wanted = false;
+        let mut is_in_profile = false;
         for line in text.lines().map(str::trim) {
             if let Some(section) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
                 let section = section.trim();
-                is_wanted = section.strip_prefix("profile ").unwrap_or(section).trim() == name;
+                is_in_profile = section.strip_prefix("profile ").unwrap_or(section).trim() == name;
             } else if let (true, Some((key, value))) =
-                (is_wanted && !line.starts_with(['#', ';']), line.split_once('='))
+                (is_in_profile && !line.starts_with(['#', ';']), line.split_once('='))
             {
                 self.settings.push((key.trim().to_owned(), value.trim().to_owned()));
             }
@@ -204,7 +207,7 @@ impl AwsProfile {
 }
 
 /// The error message without the body of the response, which may contain signed data.
-fn plain_words(error: &Error) -> String {
+fn without_response_body(error: &Error) -> String {
     match error {
         Error::NotFound { .. } => "there is no such object or bucket".to_owned(),
         Error::PermissionDenied { .. } => "access denied".to_owned(),
@@ -222,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_profile_is_read_as_the_s3_tools_read_it() {
+    fn a_profile_is_read_from_both_files() {
         let mut profile = AwsProfile::default();
         profile.add("[other]\naws_access_key_id = no\n[mine]\n# comment\naws_access_key_id = yes\n", "mine");
         profile.add("[profile mine]\nregion=eu-1\n[default]\nregion=us-1\n", "mine");
@@ -230,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn credentials_are_not_part_of_an_address() {
+    fn an_address_with_credentials_is_refused_without_showing_them() {
         let refused = ObjectPrefix::open("s3://key:secret@bucket/prefix").expect_err("refused").to_string();
         assert!(!refused.contains("secret") && !refused.contains("key"), "{refused}");
     }
