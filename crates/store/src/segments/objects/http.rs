@@ -144,7 +144,7 @@ impl Transport {
                     socket.set_write_timeout(Some(IDLE_TIMEOUT)).map_err(unreachable)?;
                     let (limits, now) = (Arc::clone(&self.limits), self.now());
                     let conn = if *https {
-                        // Only HTTP/1.1 is offered.
+                        // `false`: without a client certificate.
                         let config =
                             self.tls.config(false).map_err(|why| error_of_kind(HttpErrorKind::Unknown, why))?;
                         Conn::tls(Arc::clone(config), host, limits, now).map_err(|failure| http_error(&failure))?
