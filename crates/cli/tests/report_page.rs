@@ -77,6 +77,6 @@ fn the_page_is_read_sorted_and_filtered_in_a_browser() {
     browser.wait(
         "[...document.querySelectorAll('table[aria-label=Sections] tbody tr')].filter(row => !row.hidden).length === 2",
     );
-    assert_eq!(browser.accessibility_faults(), Vec::<String>::new());
-    assert_eq!(browser.complaints(), Vec::<String>::new());
+    assert_eq!(browser.accessibility_violations(), Vec::<String>::new());
+    assert_eq!(browser.log_messages(), Vec::<String>::new());
 }
