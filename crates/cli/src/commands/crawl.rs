@@ -215,7 +215,7 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
         }
     };
     if let Some(server) = &server {
-        live.say(format_message(messages, "", &serve::address_line(server)));
+        live.print_line(format_message(messages, "", &serve::address_line(server)));
     }
     let stop = handle.clone();
     let verbosity = Verbosity { pages: messages.verbose > 0, skips: messages.verbose > 1, json: messages.log_json };
@@ -242,7 +242,7 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
     let drain = move || {
         if let Some(live) = weak_live.upgrade().filter(|_| !quiet) {
             let line = drain_line(drained.in_flight(), is_resumable);
-            live.say(if json { json_log::message("note", &line) } else { line });
+            live.print_line(if json { json_log::message("note", &line) } else { line });
         }
         // An error means that the crawl has ended.
         let _ = drained.send(KeeperMessage::Stop(End::Interrupted));
@@ -251,7 +251,7 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
     let print_status = move || {
         if let Some(live) = weak_live.upgrade() {
             let status = status_source.status_or_last();
-            live.say(if json { json_log::progress(&status) } else { view::plain(&status) });
+            live.print_line(if json { json_log::progress(&status) } else { view::plain(&status) });
         }
     };
     // Started after the crawl, so that the first request does not wait for this thread to start.
@@ -262,7 +262,7 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
     let control = directory.map(|directory| ControlSocket::serve(directory, Arc::new(handle.clone())));
     if let Some(Err(error)) = &control {
         // Some file systems do not support sockets. The crawl continues without one.
-        live.say(format_message(messages, "note", &format!("argiope ctl cannot reach this crawl: {error}")));
+        live.print_line(format_message(messages, "note", &format!("argiope ctl cannot reach this crawl: {error}")));
     }
     let ended = keeper.join();
     drop(control);
@@ -282,7 +282,7 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
         return Ok(fail(messages, "the records were lost"));
     };
     for notice in &summary.notices {
-        live.say(format_message(messages, "note", notice));
+        live.print_line(format_message(messages, "note", notice));
     }
     let (mut report, printed) = reporter.close(summary.elapsed, summary.left, summary.end);
     report.add_cuts(summary.cuts);

@@ -172,7 +172,8 @@ fn text_line(entry: &DiffEntry<'_>) -> String {
 
 /// The state of a URL in words, such as `200 OK`, `301 Moved Permanently to https://h/` or `connect_refused`.
 fn state_words(state: &RecordState) -> String {
-    let status = state.status.map(|status| format!("{status} {}", wording::status(status)).trim_end().to_owned());
+    let status =
+        state.status.map(|status| format!("{status} {}", wording::reason_phrase(status)).trim_end().to_owned());
     let what = match (&state.error, status) {
         // A 304 means that the page is as it was when it had 200.
         _ if state.outcome == Outcome::NotModified => "200 OK".to_owned(),

@@ -127,7 +127,7 @@ fn state(state: &UrlState) -> String {
 fn settled(line: &StoredRecord) -> String {
     let mut text = line.outcome.map_or_else(String::new, |outcome| wording::outcome(outcome).to_owned());
     if let Some(status) = line.status {
-        let _ = write!(text, ", {status} {}", wording::status(status));
+        let _ = write!(text, ", {status} {}", wording::reason_phrase(status));
     }
     if let Some(to) = &line.redirect {
         let _ = write!(text, " to {}", visible(to));

@@ -420,7 +420,7 @@ fn append_outcomes(text: &mut String, report: &CrawlReport) {
 }
 
 fn with_phrase(status: u16) -> String {
-    format!("{status} {}", wording::status(status)).trim_end().to_owned()
+    format!("{status} {}", wording::reason_phrase(status)).trim_end().to_owned()
 }
 
 fn append_roots(text: &mut String, report: &CrawlReport) {

@@ -86,12 +86,12 @@ impl VisitReporter {
         let page = PageSummary::of(visit, &self.rules);
         let Verbosity { pages, skips, json } = self.verbosity;
         if pages {
-            self.live.say(if json { json_log::page(&page) } else { report::page_line(&page) });
+            self.live.print_line(if json { json_log::page(&page) } else { report::page_line(&page) });
         }
         if skips {
             for (url, reason) in visit.findings.skipped.iter() {
                 let line = if json { json_log::skip(url, reason, page.url) } else { report::skip_line(url, reason) };
-                self.live.say(line);
+                self.live.print_line(line);
             }
         }
         self.report.add(&page);

@@ -98,7 +98,7 @@ fn outcomes(html: &mut String, page: &ReportPage<'_>, lists: &mut Lists<'_>) {
     let mut table = Table::new("Statuses", &["status", "#responses"]);
     for (status, count) in &report.statuses {
         let linked = lists.number(*count, &format!("status:{status}"));
-        table.row(&[cell(format_args!("{status} {}", wording::status(*status))), number(*count, linked)]);
+        table.row(&[cell(format_args!("{status} {}", wording::reason_phrase(*status))), number(*count, linked)]);
     }
     table.write(html);
     let mut table = Table::new("Errors", &["cause", "#URLs", "first"]);

@@ -1,7 +1,7 @@
 //! `--log-json`: messages on standard error as JSON, one object per line.
 //!
-//! Invariant: a line is one JSON object whose `log` field names its kind, and it contains only printable characters:
-//! terminal control characters are written as `\\u` escapes.
+//! Invariant: a line is one JSON object whose field `log` names its kind. A line contains only printable characters; control
+//! characters are written as `\\u` escapes.
 
 use crate::report::{CrawlReport, PageSummary};
 use argiope_core::Outcome;
@@ -10,26 +10,26 @@ use serde_json::{Map, Value, json};
 
 use argiope_core::output::escape;
 
-/// A message for the user: `note`, `warning` or `error`.
+/// A message for the user. `kind` is `note`, `warning` or `error`.
 pub fn message(kind: &str, text: &str) -> String {
     line(&json!({ "log": kind, "message": text }))
 }
 
 /// The current state of the crawl.
-pub fn progress(snapshot: &Status) -> String {
+pub fn progress(status: &Status) -> String {
     line(&json!({
         "log": "progress",
-        "seconds": tenths(snapshot.elapsed.as_secs_f64()),
-        "pages": snapshot.outcomes.fetched(),
-        "pages_per_second": tenths(snapshot.pages_per_second),
-        "bytes": snapshot.bytes,
-        "bytes_per_second": snapshot.bytes_per_second.round(),
-        "in_flight": snapshot.in_flight,
-        "queued": snapshot.queued,
-        "hosts": snapshot.hosts,
-        "outcomes": outcomes(&snapshot.outcomes),
-        "draining": snapshot.state == CrawlState::Draining,
-        "paused": snapshot.state == CrawlState::Paused,
+        "seconds": tenths(status.elapsed.as_secs_f64()),
+        "pages": status.outcomes.fetched(),
+        "pages_per_second": tenths(status.pages_per_second),
+        "bytes": status.bytes,
+        "bytes_per_second": status.bytes_per_second.round(),
+        "in_flight": status.in_flight,
+        "queued": status.queued,
+        "hosts": status.hosts,
+        "outcomes": outcomes(&status.outcomes),
+        "draining": status.state == CrawlState::Draining,
+        "paused": status.state == CrawlState::Paused,
     }))
 }
 
@@ -59,9 +59,9 @@ pub fn skip(url: &str, reason: &str, via: &str) -> String {
 /// The figures of the final report.
 pub fn summary(report: &CrawlReport) -> String {
     let statuses: Map<String, Value> =
-        report.statuses.iter().map(|(status, number)| (status.to_string(), (*number).into())).collect();
+        report.statuses.iter().map(|(status, count)| (status.to_string(), (*count).into())).collect();
     let failures: Map<String, Value> =
-        report.failures.iter().map(|(kind, number)| (kind.to_string(), number.count.into())).collect();
+        report.failures.iter().map(|(kind, group)| (kind.to_string(), group.count.into())).collect();
     line(&json!({
         "log": "summary",
         "reason": report.end.as_str(),
@@ -81,6 +81,7 @@ fn outcomes(outcomes: &OutcomeCounts) -> Value {
     Outcome::ALL.iter().map(|outcome| (outcome.to_string(), Value::from(outcomes.get(*outcome)))).collect()
 }
 
+/// Rounds to one decimal digit.
 fn tenths(number: f64) -> f64 {
     (number * 10.0).round() / 10.0
 }
@@ -97,16 +98,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_acts_on_a_terminal_and_nothing_is_lost() {
+    fn control_characters_are_escaped_and_can_be_read_back() {
         let text = "a\u{1b}[31m\n\u{9b}0m gpj.\u{202e}exe \u{e0001} é 日本";
-        let said = message("note", text);
-        assert!(!said.chars().any(escape::is_unsafe_char), "{said:?}");
-        let read: Value = serde_json::from_str(&said).unwrap();
+        let line = message("note", text);
+        assert!(!line.chars().any(escape::is_unsafe_char), "{line:?}");
+        let read: Value = serde_json::from_str(&line).unwrap();
         assert_eq!((&read["log"], &read["message"]), (&"note".into(), &text.into()));
     }
 
     #[test]
-    fn progress_has_a_figure_for_every_outcome() {
+    fn progress_has_a_count_for_every_outcome() {
         let read: Value = serde_json::from_str(&progress(&Status::default())).unwrap();
         for outcome in Outcome::ALL {
             assert_eq!(read["outcomes"][outcome.to_string()], 0, "{outcome}");
@@ -117,12 +118,12 @@ mod tests {
     #[test]
     fn urls_that_were_never_requested_do_not_count_as_pages() {
         let outcomes = || Outcome::ALL.iter().map(|outcome| (*outcome, 1)).collect();
-        let snapshot = Status { outcomes: outcomes(), ..Status::default() };
+        let status = Status { outcomes: outcomes(), ..Status::default() };
         let mut report = CrawlReport::default();
         report.outcomes = outcomes();
-        for said in [progress(&snapshot), summary(&report)] {
-            let read: Value = serde_json::from_str(&said).unwrap();
-            assert_eq!((&read["pages"], &read["outcomes"]["robots"]), (&5.into(), &1.into()), "{said}");
+        for line in [progress(&status), summary(&report)] {
+            let read: Value = serde_json::from_str(&line).unwrap();
+            assert_eq!((&read["pages"], &read["outcomes"]["robots"]), (&5.into(), &1.into()), "{line}");
         }
     }
 }

@@ -1,7 +1,10 @@
 //! The live view: on a terminal a few lines, redrawn in place; otherwise a plain line every few seconds.
 //!
-//! Invariant: one frame is one write, so it does not flicker; the cursor is never hidden, so an abrupt end cannot lose it;
-//! all other output goes through [`LiveView::say`], so it cannot garble the view.
+//! Invariants:
+//!
+//! - One frame is one write, so the view does not flicker.
+//! - The cursor is never hidden, so it is still there if the process is killed.
+//! - All other output goes through [`LiveView::print_line`], so it does not overwrite the view.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -13,12 +16,12 @@ use argiope_core::status::Status;
 use super::view::ScreenSize;
 use super::{json_log, view};
 
-/// Eight frames per second.
-const FRAME: Duration = Duration::from_millis(125);
-/// Interval between plain lines.
-const LINE: Duration = Duration::from_secs(5);
-/// Maximum number of queued lines; beyond that, the sender waits for the terminal (backpressure).
-const BACKLOG: usize = 1_024;
+/// Interval between frames on a terminal.
+const FRAME_INTERVAL: Duration = Duration::from_millis(125);
+/// Interval between plain or JSON lines of progress.
+const LINE_INTERVAL: Duration = Duration::from_secs(5);
+/// Maximum number of queued lines. If the queue is full, the sender waits for the terminal (backpressure).
+const MAX_QUEUED_LINES: usize = 1_024;
 
 /// How progress is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,15 +38,15 @@ pub enum View {
 
 impl View {
     /// Chooses the view from the flags and the type of standard error.
-    pub fn choose(progress: bool, json: bool) -> Self {
-        let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-        if !progress {
+    pub fn choose(shows_progress: bool, json: bool) -> Self {
+        let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        if !shows_progress {
             Self::None
         } else if json {
             Self::Json
-        } else if std::io::stderr().is_terminal() && !dumb {
-            Self::Terminal { colour: !set("NO_COLOR") }
+        } else if std::io::stderr().is_terminal() && !is_dumb {
+            Self::Terminal { colour: !is_set("NO_COLOR") }
         } else {
             Self::Plain
         }
@@ -52,28 +55,29 @@ impl View {
 
 /// The thread that shows progress. Dropping it clears the view. With [`View::None`] there is no thread.
 pub struct LiveView {
+    /// Lines to print above the view.
     messages: Option<SyncSender<String>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl LiveView {
-    /// Shows what `snapshot` returns until stopped.
-    pub fn start(view: View, snapshot: impl FnMut() -> Status + Send + 'static) -> std::io::Result<Self> {
+    /// Shows the status that `read_status` returns, until it is stopped.
+    pub fn start(view: View, read_status: impl FnMut() -> Status + Send + 'static) -> std::io::Result<Self> {
         if view == View::None {
             return Ok(Self { messages: None, thread: None });
         }
-        let (messages, inbox) = sync_channel(BACKLOG);
+        let (messages, inbox) = sync_channel(MAX_QUEUED_LINES);
         let thread =
-            std::thread::Builder::new().name("live view".into()).spawn(move || show(view, snapshot, &inbox))?;
+            std::thread::Builder::new().name("live view".into()).spawn(move || show(view, read_status, &inbox))?;
         Ok(Self { messages: Some(messages), thread: Some(thread) })
     }
 
     /// Prints a line above the view. The line must already be escaped.
-    pub fn say(&self, mut line: String) {
+    pub fn print_line(&self, mut line: String) {
         match &self.messages {
             // An error means that the thread has ended.
             Some(messages) => drop(messages.send(line)),
-            // No view to garble. If standard error is closed, the crawl continues.
+            // Without a thread, the line is printed directly. If standard error is closed, the crawl continues.
             None => {
                 line.push('\n');
                 let _ = std::io::stderr().write_all(line.as_bytes());
@@ -100,22 +104,26 @@ impl Drop for LiveView {
     }
 }
 
-fn show(view: View, mut snapshot: impl FnMut() -> Status, inbox: &Receiver<String>) {
+/// The loop of the thread: prints lines and frames until the sender of lines is dropped.
+fn show(view: View, mut read_status: impl FnMut() -> Status, inbox: &Receiver<String>) {
     let pause = match view {
-        View::Terminal { .. } => FRAME,
-        View::Plain | View::Json | View::None => LINE,
+        View::Terminal { .. } => FRAME_INTERVAL,
+        View::Plain | View::Json | View::None => LINE_INTERVAL,
     };
     let mut screen = Screen::default();
-    let mut said = Vec::new();
-    let mut last = Instant::now();
+    let mut lines_above = Vec::new();
+    let mut last_drawn = Instant::now();
     loop {
-        let left = pause.saturating_sub(last.elapsed());
-        let open = match inbox.recv_timeout(left) {
+        let left = pause.saturating_sub(last_drawn.elapsed());
+        let is_open = match inbox.recv_timeout(left) {
             Ok(line) => {
-                said.push(line);
-                said.extend(inbox.try_iter().take(BACKLOG));
+                lines_above.push(line);
+                lines_above.extend(inbox.try_iter().take(MAX_QUEUED_LINES));
                 // On a terminal, lines wait for the next frame; elsewhere they are printed at once.
-                if matches!(view, View::Terminal { .. }) && last.elapsed() < pause && said.len() < BACKLOG {
+                if matches!(view, View::Terminal { .. })
+                    && last_drawn.elapsed() < pause
+                    && lines_above.len() < MAX_QUEUED_LINES
+                {
                     continue;
                 }
                 true
@@ -123,66 +131,69 @@ fn show(view: View, mut snapshot: impl FnMut() -> Status, inbox: &Receiver<Strin
             Err(RecvTimeoutError::Timeout) => true,
             Err(RecvTimeoutError::Disconnected) => false,
         };
-        let due = open && last.elapsed() >= pause;
+        let is_due = is_open && last_drawn.elapsed() >= pause;
         let frame = match view {
-            View::Terminal { colour } if open => {
+            View::Terminal { colour } if is_open => {
                 let (height, width) = console::Term::stderr().size();
                 let size = ScreenSize { width: usize::from(width), height: usize::from(height.saturating_sub(1)) };
-                screen.frame(&said, view::lines(&snapshot(), size, colour).into_iter())
+                screen.frame(&lines_above, view::lines(&read_status(), size, colour).into_iter())
             }
-            View::Terminal { .. } => screen.frame(&said, std::iter::empty()),
-            View::Plain if due => {
-                said.push(view::plain(&snapshot()));
-                screen.frame(&said, std::iter::empty())
+            View::Terminal { .. } => screen.frame(&lines_above, std::iter::empty()),
+            View::Plain if is_due => {
+                lines_above.push(view::plain(&read_status()));
+                screen.frame(&lines_above, std::iter::empty())
             }
-            View::Json if due => {
-                said.push(json_log::progress(&snapshot()));
-                screen.frame(&said, std::iter::empty())
+            View::Json if is_due => {
+                lines_above.push(json_log::progress(&read_status()));
+                screen.frame(&lines_above, std::iter::empty())
             }
-            View::Plain | View::Json | View::None => screen.frame(&said, std::iter::empty()),
+            View::Plain | View::Json | View::None => screen.frame(&lines_above, std::iter::empty()),
         };
-        said.clear();
-        if due || matches!(view, View::Terminal { .. }) {
-            last = Instant::now();
+        lines_above.clear();
+        if is_due || matches!(view, View::Terminal { .. }) {
+            last_drawn = Instant::now();
         }
-        // If standard error is closed, the crawl continues: its records matter more.
+        // Ignored: if standard error is closed, the crawl continues without the view.
         let _ = std::io::stderr().write_all(frame.as_bytes());
-        if !open {
+        if !is_open {
             return;
         }
     }
 }
 
-/// How many lines of the view are on the terminal; the cursor is below them.
+/// What is on the terminal.
 #[derive(Default)]
 struct Screen {
-    drawn: usize,
+    /// The number of lines of the view. The cursor is below them.
+    view_lines: usize,
 }
 
 impl Screen {
-    /// The bytes that print `said` in place of the view, and the new view below.
-    fn frame(&mut self, said: &[String], lines: impl Iterator<Item = String>) -> String {
+    /// The text to write so that `lines_above` replace the view and the new view, `lines`, is below them.
+    fn frame(&mut self, lines_above: &[String], lines: impl Iterator<Item = String>) -> String {
         let mut frame = String::new();
-        if self.drawn > 0 {
+        if self.view_lines > 0 {
             // Move to the first line of the view.
-            frame.push_str(&format!("\x1b[{}A\r", self.drawn));
+            frame.push_str(&format!("\x1b[{}A\r", self.view_lines));
         }
-        if !said.is_empty() && self.drawn > 0 {
+        if !lines_above.is_empty() && self.view_lines > 0 {
+            // Erase the view.
             frame.push_str("\x1b[J");
         }
-        for line in said {
+        for line in lines_above {
             frame.push_str(line);
             frame.push('\n');
         }
-        let before = self.drawn;
-        self.drawn = 0;
+        let previous_lines = self.view_lines;
+        self.view_lines = 0;
         for line in lines {
             frame.push_str(&line);
             // Erase the rest of a longer previous line.
             frame.push_str("\x1b[K\n");
-            self.drawn += 1;
+            self.view_lines += 1;
         }
-        if before > 0 {
+        if previous_lines > 0 {
+            // Erase what is left of a higher previous view.
             frame.push_str("\x1b[J");
         }
         frame
@@ -194,12 +205,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_frame_is_drawn_over_the_last_one() {
+    fn a_frame_is_drawn_over_the_previous_one() {
         let lines = |texts: &[&str]| texts.iter().map(ToString::to_string).collect::<Vec<_>>().into_iter();
         let mut screen = Screen::default();
         assert_eq!(screen.frame(&[], lines(&["a", "b"])), "a\x1b[K\nb\x1b[K\n");
         assert_eq!(screen.frame(&[], lines(&["c"])), "\x1b[2A\rc\x1b[K\n\x1b[J");
-        assert_eq!(screen.frame(&["said".into()], lines(&["d"])), "\x1b[1A\r\x1b[Jsaid\nd\x1b[K\n\x1b[J");
+        assert_eq!(screen.frame(&["message".into()], lines(&["d"])), "\x1b[1A\r\x1b[Jmessage\nd\x1b[K\n\x1b[J");
         assert_eq!(screen.frame(&[], lines(&[])), "\x1b[1A\r\x1b[J");
         assert_eq!(screen.frame(&["end".into()], lines(&[])), "end\n");
     }

@@ -9,24 +9,26 @@ use super::wording;
 use argiope_core::output::escape::visible;
 
 /// Hosts shown on one line.
-const HOSTS: usize = 3;
+const MAX_HOSTS: usize = 3;
 /// How many parts of the accounted memory are shown.
-const PARTS: usize = 4;
-/// Below this run time, rates are too noisy for an estimate.
-const SETTLED: Duration = Duration::from_secs(3);
+const MAX_MEMORY_PARTS: usize = 4;
+/// An estimate of the remaining time is given after this time. Before that, rates vary too much.
+const MIN_ESTIMATE_TIME: Duration = Duration::from_secs(3);
 
+// Parameters of the escape sequence that sets colours (SGR).
 const BOLD: &str = "1";
 const DIM: &str = "2";
 const RED: &str = "31";
 const GREEN: &str = "32";
 const YELLOW: &str = "33";
 
-/// Columns of the bar.
-const BAR: usize = 40;
-/// How many errors and requests in flight are listed if there is room.
-const ERRORS: usize = 3;
-const CURRENT: usize = 5;
-/// The minimum height of the view for listing errors and requests.
+/// Columns of the progress bar.
+const BAR_WIDTH: usize = 40;
+/// How many errors are listed.
+const MAX_ERRORS: usize = 3;
+/// How many requests in flight are listed.
+const MAX_CURRENT: usize = 5;
+/// The minimum height of the view for a progress bar and for lists of errors and requests.
 const TALL_SCREEN: usize = 12;
 
 /// How many columns and lines the view may take.
@@ -37,7 +39,7 @@ pub struct ScreenSize {
 }
 
 /// Renders the lines of the view within `size`.
-pub fn lines(snapshot: &Status, size: ScreenSize, colour: bool) -> Vec<String> {
+pub fn lines(status: &Status, size: ScreenSize, colour: bool) -> Vec<String> {
     let ScreenSize { width, height } = size;
     let paint = |code: &str, text: &str| {
         if colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
@@ -47,46 +49,46 @@ pub fn lines(snapshot: &Status, size: ScreenSize, colour: bool) -> Vec<String> {
 
     lines.push(format!(
         "{}{}   {} pages/s   {}/s   {}",
-        label(&wording::clock(snapshot.elapsed)),
-        paint(BOLD, &wording::plural(snapshot.outcomes.fetched(), "page")),
-        wording::rate(snapshot.pages_per_second),
-        wording::bytes(whole(snapshot.bytes_per_second)),
-        wording::bytes(snapshot.bytes),
+        label(&wording::clock(status.elapsed)),
+        paint(BOLD, &wording::plural(status.outcomes.fetched(), "page")),
+        wording::rate(status.pages_per_second),
+        wording::bytes(to_whole(status.bytes_per_second)),
+        wording::bytes(status.bytes),
     ));
     lines.push(format!(
         "{}{} in flight   {} queued   {}",
-        label(state(snapshot.state)),
-        wording::count(snapshot.in_flight as u64),
-        wording::count(snapshot.queued),
-        wording::plural(snapshot.hosts, "host"),
+        label(state_label(status.state)),
+        wording::count(status.in_flight as u64),
+        wording::count(status.queued),
+        wording::plural(status.hosts, "host"),
     ));
-    let outcome_texts = outcome_texts(&snapshot.outcomes, &snapshot.status_classes)
+    let outcome_texts = outcome_texts(&status.outcomes, &status.status_classes)
         .map(|(outcome, text)| paint(outcome_colour(outcome), &text))
         .collect::<Vec<_>>();
     if !outcome_texts.is_empty() {
         if height >= TALL_SCREEN {
-            lines.push(format!("{}{}", label("known"), bar(snapshot, paint)));
+            lines.push(format!("{}{}", label("known"), bar(status, paint)));
         }
         lines.push(format!("{}{}", label("so far"), outcome_texts.join("   ")));
     }
-    if let Some(hosts) = hosts(&snapshot.busiest, busy) {
+    if let Some(hosts) = hosts(&status.busiest, busy_host) {
         lines.push(format!("{}{hosts}", label("busiest")));
     }
-    if let Some(hosts) = hosts(&snapshot.slowest, slow) {
+    if let Some(hosts) = hosts(&status.slowest, slow_host) {
         lines.push(format!("{}{hosts}", label("slowest")));
     }
-    if let Some(waiting) = &snapshot.waiting {
+    if let Some(waiting) = &status.waiting {
         lines.push(format!("{}{}", label("waiting"), self::waiting(waiting)));
     }
-    if is_tight(snapshot) {
-        lines.push(format!("{}{}", label("memory"), memory(snapshot)));
+    if is_memory_high(status) {
+        lines.push(format!("{}{}", label("memory"), memory(status)));
     }
-    if let Some(estimate) = estimate(snapshot) {
+    if let Some(estimate) = estimate(status) {
         lines.push(format!("{}{estimate}", label("to go")));
     }
     if height >= TALL_SCREEN {
-        let room = |lines: &Vec<String>| height.saturating_sub(lines.len());
-        for (number, error) in snapshot.errors.iter().take(ERRORS.min(room(&lines))).enumerate() {
+        let lines_left = |lines: &Vec<String>| height.saturating_sub(lines.len());
+        for (number, error) in status.errors.iter().take(MAX_ERRORS.min(lines_left(&lines))).enumerate() {
             let cause = match (error.kind, error.status) {
                 (Some(kind), _) => kind.to_string(),
                 (None, Some(status)) => status.to_string(),
@@ -95,7 +97,7 @@ pub fn lines(snapshot: &Status, size: ScreenSize, colour: bool) -> Vec<String> {
             let name = if number == 0 { "errors" } else { "" };
             lines.push(format!("{}{} {}", label(name), paint(RED, &cause), visible(&error.url)));
         }
-        for (number, fetch) in snapshot.current.iter().take(CURRENT.min(room(&lines))).enumerate() {
+        for (number, fetch) in status.current.iter().take(MAX_CURRENT.min(lines_left(&lines))).enumerate() {
             let name = if number == 0 { "fetching" } else { "" };
             let line = format!("{}{:>7} {}", label(name), wording::span(fetch.elapsed), visible(&fetch.url));
             lines.push(line);
@@ -118,26 +120,28 @@ fn outcome_colour(outcome: Outcome) -> &'static str {
     }
 }
 
-/// A progress bar of the known URLs, or of the page limit if that is lower: finished URLs by outcome, then open ones.
-fn bar(snapshot: &Status, paint: impl Fn(&str, &str) -> String) -> String {
-    let done = snapshot.outcomes.total();
-    let known = done + snapshot.queued + snapshot.in_flight as u64;
-    let total = snapshot.max_pages.map_or(known, |limit| known.min(limit.max(done))).max(1);
+/// A progress bar of the known URLs, or of the page limit if that is lower: the finished URLs in the colours of their
+/// outcomes, then the unfinished ones.
+fn bar(status: &Status, paint: impl Fn(&str, &str) -> String) -> String {
+    let done = status.outcomes.total();
+    let known = done + status.queued + status.in_flight as u64;
+    let total = status.max_pages.map_or(known, |limit| known.min(limit.max(done))).max(1);
     let mut bar = String::new();
     let (mut counted, mut drawn) = (0, 0);
     for colour in [GREEN, YELLOW, RED] {
-        let is_of = |outcome: &Outcome| outcome_colour(*outcome) == colour;
-        let count: u64 = snapshot.outcomes.iter().filter(|(outcome, _)| is_of(outcome)).map(|(_, count)| count).sum();
+        let has_colour = |outcome: &Outcome| outcome_colour(*outcome) == colour;
+        let count: u64 =
+            status.outcomes.iter().filter(|(outcome, _)| has_colour(outcome)).map(|(_, count)| count).sum();
         counted += count;
-        let end = usize::try_from(u128::from(counted) * BAR as u128 / u128::from(total)).unwrap_or(BAR);
-        // Every outcome gets at least one column.
-        let end = end.max(drawn + usize::from(count > 0)).min(BAR);
+        let end = usize::try_from(u128::from(counted) * BAR_WIDTH as u128 / u128::from(total)).unwrap_or(BAR_WIDTH);
+        // Every colour with a count gets at least one column.
+        let end = end.max(drawn + usize::from(count > 0)).min(BAR_WIDTH);
         if end > drawn {
             bar += &paint(colour, &"█".repeat(end - drawn));
             drawn = end;
         }
     }
-    bar += &paint(DIM, &"░".repeat(BAR - drawn));
+    bar += &paint(DIM, &"░".repeat(BAR_WIDTH - drawn));
     format!("{bar}  {} of {}", wording::count(done), wording::plural(total, "URL"))
 }
 
@@ -155,8 +159,8 @@ pub fn status(status: &Status) -> String {
     text + "\n"
 }
 
-/// Whether the accounted memory has reached half of the limit: then the live view shows its parts.
-fn is_tight(status: &Status) -> bool {
+/// Whether the accounted memory has reached half of the limit, so that the live view shows its parts.
+fn is_memory_high(status: &Status) -> bool {
     let used: u64 = status.memory_parts.values().sum();
     status.max_memory.is_some_and(|limit| used >= limit / 2)
 }
@@ -169,15 +173,18 @@ fn memory(status: &Status) -> String {
     }
     let mut parts: Vec<_> = status.memory_parts.iter().map(|(part, bytes)| (*bytes, part.as_str())).collect();
     parts.sort_unstable_by(|a, b| b.cmp(a));
-    let parts: Vec<String> =
-        parts.into_iter().take(PARTS).map(|(bytes, part)| format!("{part} {}", wording::bytes(bytes))).collect();
+    let parts: Vec<String> = parts
+        .into_iter()
+        .take(MAX_MEMORY_PARTS)
+        .map(|(bytes, part)| format!("{part} {}", wording::bytes(bytes)))
+        .collect();
     if !parts.is_empty() {
         text.push_str(&format!(" ({})", parts.join(", ")));
     }
     text
 }
 
-fn state(state: CrawlState) -> &'static str {
+fn state_label(state: CrawlState) -> &'static str {
     match state {
         CrawlState::Running => "now",
         CrawlState::Paused => "paused",
@@ -186,22 +193,22 @@ fn state(state: CrawlState) -> &'static str {
 }
 
 /// Renders the status as one line, for a log.
-pub fn plain(snapshot: &Status) -> String {
+pub fn plain(status: &Status) -> String {
     let outcome_texts: Vec<String> =
-        outcome_texts(&snapshot.outcomes, &snapshot.status_classes).map(|(_, text)| text).collect();
+        outcome_texts(&status.outcomes, &status.status_classes).map(|(_, text)| text).collect();
     let mut line = format!(
         "{}  {}, {}/s, {} in flight, {} queued, {}",
-        wording::clock(snapshot.elapsed),
-        wording::plural(snapshot.outcomes.fetched(), "page"),
-        wording::rate(snapshot.pages_per_second),
-        wording::count(snapshot.in_flight as u64),
-        wording::count(snapshot.queued),
-        wording::bytes(snapshot.bytes),
+        wording::clock(status.elapsed),
+        wording::plural(status.outcomes.fetched(), "page"),
+        wording::rate(status.pages_per_second),
+        wording::count(status.in_flight as u64),
+        wording::count(status.queued),
+        wording::bytes(status.bytes),
     );
     if !outcome_texts.is_empty() {
         line.push_str(&format!(" ({})", outcome_texts.join(", ")));
     }
-    match (&snapshot.state, &snapshot.waiting) {
+    match (&status.state, &status.waiting) {
         (CrawlState::Paused, _) => line.push_str("; paused"),
         (_, Some(waiting)) => line.push_str(&format!("; waiting {}", self::waiting(waiting))),
         (_, None) => {}
@@ -209,34 +216,37 @@ pub fn plain(snapshot: &Status) -> String {
     line
 }
 
-/// `ok 1,200`, `errors 30 (28 4xx, 2 5xx)`: outcomes with a count above zero.
+/// The outcomes with a count above zero, such as `ok 1,200` and `errors 30 (28 4xx, 2 5xx)`. `classes` are the counts of
+/// statuses from 1xx to 5xx.
 fn outcome_texts(outcomes: &OutcomeCounts, classes: &[u64; 5]) -> impl Iterator<Item = (Outcome, String)> {
-    let [.., client, server] = *classes;
+    let [.., client_errors, server_errors] = *classes;
     outcomes.iter().map(move |(outcome, number)| {
         let mut text = format!("{} {}", wording::outcome_short(outcome), wording::count(number));
-        if outcome == Outcome::HttpError && client > 0 && server > 0 {
-            text.push_str(&format!(" ({} 4xx, {} 5xx)", wording::count(client), wording::count(server)));
+        if outcome == Outcome::HttpError && client_errors > 0 && server_errors > 0 {
+            text.push_str(&format!(" ({} 4xx, {} 5xx)", wording::count(client_errors), wording::count(server_errors)));
         }
         (outcome, text)
     })
 }
 
-fn hosts(hosts: &[HostStatus], say: fn(&HostStatus) -> String) -> Option<String> {
-    let said: Vec<String> = hosts.iter().filter(|host| host.in_flight > 0).take(HOSTS).map(say).collect();
-    (!said.is_empty()).then(|| said.join("   "))
+/// The first hosts with requests in flight, each rendered by `render`. `None` if there are none.
+fn hosts(hosts: &[HostStatus], render: fn(&HostStatus) -> String) -> Option<String> {
+    let texts: Vec<String> = hosts.iter().filter(|host| host.in_flight > 0).take(MAX_HOSTS).map(render).collect();
+    (!texts.is_empty()).then(|| texts.join("   "))
 }
 
-/// `h.example 6 of 6 in flight (at the limit of --per-host), 2,000 queued`
-fn busy(host: &HostStatus) -> String {
+/// A busy host, such as `h.example 6 of 6 in flight (at the limit of --per-host), 2,000 queued`.
+fn busy_host(host: &HostStatus) -> String {
     let cap = host.rate_cap.map(|cap| format!("at most {}/s", wording::rate(cap)));
-    let why: Vec<&str> = [&*host.width_reason, cap.as_deref().unwrap_or_default()].into();
-    let why = why.into_iter().filter(|why| !why.is_empty()).collect::<Vec<_>>().join(", ");
-    let why = if why.is_empty() { why } else { format!(" ({why})") };
+    let reasons = [&*host.width_reason, cap.as_deref().unwrap_or_default()];
+    let reasons = reasons.into_iter().filter(|reason| !reason.is_empty()).collect::<Vec<_>>().join(", ");
+    let reasons = if reasons.is_empty() { reasons } else { format!(" ({reasons})") };
     let (in_flight, queued) = (host.in_flight, wording::count(host.queued));
-    format!("{} {in_flight} of {} in flight{why}, {queued} queued", visible(&host.host), host.width)
+    format!("{} {in_flight} of {} in flight{reasons}, {queued} queued", visible(&host.host), host.width)
 }
 
-fn slow(host: &HostStatus) -> String {
+/// A slow host with its typical time to the first byte.
+fn slow_host(host: &HostStatus) -> String {
     let typical = host.typical.map_or("no response yet".to_owned(), wording::span);
     format!("{} {typical}", visible(&host.host))
 }
@@ -250,41 +260,41 @@ fn waiting(waiting: &HostWait) -> String {
     format!("for {}: {}{next}", visible(&waiting.host), waiting.reason)
 }
 
-/// Estimates the remaining time, if possible. The queue may still grow, so the known URLs only give a lower bound; a
-/// limit gives an upper one.
-fn estimate(snapshot: &Status) -> Option<String> {
-    let done = snapshot.outcomes.fetched();
-    let open = snapshot.queued + snapshot.in_flight as u64;
-    let is_settled = snapshot.elapsed >= SETTLED && snapshot.state == CrawlState::Running;
-    let time_left = snapshot.max_time.map(|limit| limit.saturating_sub(snapshot.elapsed));
-    let within = |time: Duration| time_left.is_none_or(|left| time <= left);
+/// Estimates the remaining time, if possible. New links may still be found, so the known URLs give only a lower bound. A
+/// limit gives an upper bound.
+fn estimate(status: &Status) -> Option<String> {
+    let done = status.outcomes.fetched();
+    let unfinished = status.queued + status.in_flight as u64;
+    let is_reliable = status.elapsed >= MIN_ESTIMATE_TIME && status.state == CrawlState::Running;
+    let time_left = status.max_time.map(|limit| limit.saturating_sub(status.elapsed));
+    let is_within_limit = |time: Duration| time_left.is_none_or(|left| time <= left);
 
-    if let Some(limit) = snapshot.max_pages
-        && done + open >= limit
+    if let Some(limit) = status.max_pages
+        && done + unfinished >= limit
     {
         let pages = limit.saturating_sub(done);
-        let time = least_time(snapshot, pages).filter(|time| is_settled && within(*time));
-        let of = format!("{} of {}", wording::plural(pages, "page"), wording::count(limit));
-        return Some(time.map_or(of.clone(), |time| format!("{of}, about {}", wording::span(time))));
+        let time = least_time(status, pages).filter(|time| is_reliable && is_within_limit(*time));
+        let pages_left = format!("{} of {}", wording::plural(pages, "page"), wording::count(limit));
+        return Some(time.map_or(pages_left.clone(), |time| format!("{pages_left}, about {}", wording::span(time))));
     }
     if let Some(left) = time_left {
         return Some(format!("at most {}", wording::span(left)));
     }
-    let time = least_time(snapshot, open).filter(|_| is_settled && open > 0)?;
+    let time = least_time(status, unfinished).filter(|_| is_reliable && unfinished > 0)?;
     Some(format!("at least {} for the known URLs", wording::span(time)))
 }
 
-/// A lower bound for the time that this many pages take: the longest of the times at the current speed, at `--rate`,
-/// and at the pace of each shown host. `None` if unknown.
-fn least_time(snapshot: &Status, pages: u64) -> Option<Duration> {
+/// A lower bound for the time that this many pages take. The maximum of three times: at the current speed, at the limit
+/// `--rate`, and at the pace of the busiest and slowest hosts. `None` if all are unknown.
+fn least_time(status: &Status, pages: u64) -> Option<Duration> {
     #[allow(clippy::cast_precision_loss)]
     let at_speed = |speed: f64| Duration::try_from_secs_f64(pages as f64 / speed).ok();
-    let by_speed = at_speed(snapshot.pages_per_second).filter(|_| snapshot.pages_per_second > 0.0);
-    let by_rate = snapshot.rate.filter(|rate| *rate > 0.0).and_then(at_speed);
-    let open = snapshot.queued + snapshot.in_flight as u64;
-    let by_host = snapshot.busiest.iter().chain(&snapshot.slowest).filter_map(|host| {
-        // Open pages of other hosts. The rest must come from this host.
-        let elsewhere = open.saturating_sub(host.queued + host.in_flight as u64);
+    let by_speed = at_speed(status.pages_per_second).filter(|_| status.pages_per_second > 0.0);
+    let by_rate = status.rate.filter(|rate| *rate > 0.0).and_then(at_speed);
+    let unfinished = status.queued + status.in_flight as u64;
+    let by_host = status.busiest.iter().chain(&status.slowest).filter_map(|host| {
+        // Unfinished URLs of other hosts. The other pages must come from this host.
+        let elsewhere = unfinished.saturating_sub(host.queued + host.in_flight as u64);
         let queued = host.queued.min(pages.saturating_sub(elsewhere));
         let queued = u32::try_from(queued).unwrap_or(u32::MAX);
         let is_busy = pages > elsewhere && (queued > 0 || host.in_flight > 0);
@@ -298,7 +308,8 @@ fn least_time(snapshot: &Status, pages: u64) -> Option<Duration> {
 }
 
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-fn whole(number: f64) -> u64 {
+/// Drops the fraction; negative numbers become 0.
+fn to_whole(number: f64) -> u64 {
     number.max(0.0) as u64
 }
 
@@ -310,7 +321,7 @@ mod tests {
 
     const WIDE: ScreenSize = ScreenSize { width: 200, height: 9 };
 
-    fn snapshot() -> Status {
+    fn sample_status() -> Status {
         let host = |host: &str, in_flight, queued, millis| HostStatus {
             host: host.into(),
             in_flight,
@@ -344,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn the_view_says_what_happens() {
+    fn the_view_shows_counts_rates_hosts_and_an_estimate() {
         let expected = "     \
      1:15  1,250 pages   103 pages/s   3.8 MB/s   45.1 MB
       now  64 in flight   2,311 queued   3 hosts
@@ -353,10 +364,10 @@ mod tests {
   slowest  b.example 3.2 s
   waiting  for example.net: Crawl-delay, next in 3.2 s
     to go  at least 23.0 s for the known URLs";
-        assert_eq!(lines(&snapshot(), WIDE, false).join("\n"), expected);
+        assert_eq!(lines(&sample_status(), WIDE, false).join("\n"), expected);
     }
 
-    fn roomy() -> Status {
+    fn status_with_errors() -> Status {
         Status {
             errors: vec![RecentError {
                 url: "http://b.example/gone\x1b[2J".into(),
@@ -366,24 +377,24 @@ mod tests {
                 at: Duration::from_secs(70),
             }],
             current: vec![CurrentFetch { url: "http://b.example/slow".into(), elapsed: Duration::from_millis(3_240) }],
-            ..snapshot()
+            ..sample_status()
         }
     }
 
     #[test]
-    fn a_tall_terminal_shows_a_bar_errors_and_what_is_being_fetched() {
-        let shown = lines(&roomy(), ScreenSize { width: 100, height: 14 }, false);
+    fn a_tall_terminal_shows_a_bar_errors_and_requests_in_flight() {
+        let shown = lines(&status_with_errors(), ScreenSize { width: 100, height: 14 }, false);
         let bar = format!("    known  {}{}  1,254 of 3,629 URLs", "█".repeat(15), "░".repeat(25));
         assert_eq!(shown[2], bar);
         assert_eq!(shown[8], "   errors  404 http://b.example/gone\\x1b[2J");
         assert_eq!(shown[9], " fetching    3.2 s http://b.example/slow");
-        let coloured = lines(&roomy(), ScreenSize { width: 100, height: 14 }, true);
+        let coloured = lines(&status_with_errors(), ScreenSize { width: 100, height: 14 }, true);
         assert!(coloured[2].contains("\x1b[32m█") && coloured[2].contains("\x1b[31m█"), "{}", coloured[2]);
     }
 
     #[test]
-    fn an_estimate_does_not_say_less_than_the_slowest_host_takes() {
-        let mut status = snapshot();
+    fn an_estimate_is_at_least_the_time_of_the_slowest_host() {
+        let mut status = sample_status();
         // One host with 36 pages of four seconds, one after the other.
         status.busiest = vec![HostStatus {
             in_flight: 1,
@@ -395,20 +406,20 @@ mod tests {
         }];
         (status.queued, status.in_flight) = (36, 1);
         assert_eq!(estimate(&status).unwrap(), "at least 2 min 28 s for the known URLs");
-        // The rate is the limit.
+        // `--rate` of 0.1 pages per second takes longer than the host.
         (status.rate, status.queued) = (Some(0.1), 36);
         assert_eq!(estimate(&status).unwrap(), "at least 6 min 10 s for the known URLs");
-        // Another host has enough pages for the limit.
+        // The other hosts have enough queued pages to reach the page limit.
         (status.rate, status.queued, status.max_pages) = (None, 10_036, Some(1_260));
         assert_eq!(estimate(&status).unwrap(), "10 pages of 1,260, about 96 ms");
     }
 
     #[test]
-    fn no_line_is_wider_than_the_terminal() {
+    fn the_view_fits_any_width_and_height() {
         for width in [1, 10, 40, 79] {
             for colour in [false, true] {
                 for height in [0, 3, 9, 14, 100] {
-                    let lines = lines(&roomy(), ScreenSize { width, height }, colour);
+                    let lines = lines(&status_with_errors(), ScreenSize { width, height }, colour);
                     assert!(lines.len() <= height);
                     for line in lines {
                         assert!(console::measure_text_width(&line) <= width, "{line}");
@@ -416,13 +427,16 @@ mod tests {
                 }
             }
         }
-        assert_eq!(lines(&snapshot(), ScreenSize { width: 30, height: 9 }, false)[3], "  busiest  www.example.org 6 …");
+        assert_eq!(
+            lines(&sample_status(), ScreenSize { width: 30, height: 9 }, false)[3],
+            "  busiest  www.example.org 6 …"
+        );
     }
 
     #[test]
-    fn colours_only_where_they_are_wanted() {
-        assert!(!lines(&roomy(), ScreenSize { width: 100, height: 40 }, false).join("").contains('\x1b'));
-        let lines = lines(&snapshot(), WIDE, true);
+    fn lines_have_colours_only_if_requested() {
+        assert!(!lines(&status_with_errors(), ScreenSize { width: 100, height: 40 }, false).join("").contains('\x1b'));
+        let lines = lines(&sample_status(), WIDE, true);
         assert!(lines[2].contains("\x1b[32mok 1,200\x1b[0m"), "{}", lines[2]);
     }
 
@@ -435,22 +449,22 @@ mod tests {
     }
 
     #[test]
-    fn a_log_gets_one_line() {
+    fn a_plain_status_is_one_line() {
         assert_eq!(
-            plain(&snapshot()),
+            plain(&sample_status()),
             "1:15  1,250 pages, 103/s, 64 in flight, 2,311 queued, 45.1 MB (ok 1,200, redirects 20, \
              errors 30 (28 4xx, 2 5xx), robots 4); waiting for example.net: Crawl-delay, next in 3.2 s"
         );
-        let paused = Status { state: CrawlState::Paused, ..snapshot() };
+        let paused = Status { state: CrawlState::Paused, ..sample_status() };
         assert!(plain(&paused).ends_with("robots 4); paused"), "{}", plain(&paused));
     }
 
     #[test]
-    fn an_estimate_is_only_given_where_it_is_honest() {
+    fn an_estimate_needs_a_running_crawl_and_a_known_speed() {
         let of = |change: fn(&mut Status)| {
-            let mut snapshot = snapshot();
-            change(&mut snapshot);
-            estimate(&snapshot)
+            let mut status = sample_status();
+            change(&mut status);
+            estimate(&status)
         };
         assert_eq!(of(|s| s.max_pages = Some(2_000)).unwrap(), "750 pages of 2,000, about 7.3 s");
         // The page limit may never be reached, so it gives no estimate.
@@ -469,9 +483,9 @@ mod tests {
     }
 
     #[test]
-    fn host_names_cannot_act_on_the_terminal() {
-        let mut snapshot = snapshot();
-        snapshot.busiest[0].host = "evil\x1b[2J".into();
-        assert!(!lines(&snapshot, WIDE, false).join("").contains('\x1b'));
+    fn control_characters_in_host_names_are_escaped() {
+        let mut status = sample_status();
+        status.busiest[0].host = "evil\x1b[2J".into();
+        assert!(!lines(&status, WIDE, false).join("").contains('\x1b'));
     }
 }

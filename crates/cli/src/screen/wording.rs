@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use argiope_core::{ErrorKind, Outcome};
 
-/// `1,234,567`
+/// A number with separators, such as `1,234,567`.
 pub fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -17,13 +17,13 @@ pub fn count(number: u64) -> String {
     text
 }
 
-/// `1 page`, `2,000 pages`
+/// A number with its noun, such as `1 page` or `2,000 pages`.
 pub fn plural(number: u64, noun: &str) -> String {
-    let s = if number == 1 { "" } else { "s" };
-    format!("{} {noun}{s}", count(number))
+    let ending = if number == 1 { "" } else { "s" };
+    format!("{} {noun}{ending}", count(number))
 }
 
-/// `812 B`, `45.1 kB`, `3.2 MB`
+/// A size, such as `812 B`, `45.1 kB` or `3.2 MB`.
 pub fn bytes(number: u64) -> String {
     if number < 1_000 {
         return format!("{number} B");
@@ -42,7 +42,7 @@ pub fn bytes(number: u64) -> String {
     format!("{value:.1} {unit}")
 }
 
-/// `0.4`, `12.3`, `1,234`: a rate, with one decimal digit below 100 and none above.
+/// A rate, such as `0.4`, `12.3` or `1,234`: with one decimal digit below 100 and none above.
 pub fn rate(per_second: f64) -> String {
     if per_second < 99.95 {
         format!("{per_second:.1}")
@@ -52,13 +52,13 @@ pub fn rate(per_second: f64) -> String {
     }
 }
 
-/// `85 ms`, `3.2 s`, `4 min 5 s`, `2 h 3 min`, `1 d 1 h`
+/// A duration, such as `85 ms`, `3.2 s`, `4 min 5 s`, `2 h 3 min` or `1 d 1 h`.
 pub fn span(duration: Duration) -> String {
     let millis = duration.as_millis();
     let seconds = duration.as_secs();
     match seconds {
         0 => format!("{millis} ms"),
-        // Otherwise it would be rounded to 60.0 s.
+        // The next line would print this as 60.0 s.
         1..60 if millis >= 59_950 => "1 min 0 s".to_owned(),
         1..60 => format!("{:.1} s", duration.as_secs_f64()),
         60..3_600 => format!("{} min {} s", seconds / 60, seconds % 60),
@@ -67,7 +67,7 @@ pub fn span(duration: Duration) -> String {
     }
 }
 
-/// `0:07`, `12:34`, `1:02:03`: elapsed time.
+/// Elapsed time, such as `0:07`, `12:34` or `1:02:03`.
 pub fn clock(duration: Duration) -> String {
     let seconds = duration.as_secs();
     let (hours, minutes, seconds) = (seconds / 3_600, seconds % 3_600 / 60, seconds % 60);
@@ -97,7 +97,7 @@ pub fn outcome_short(outcome: Outcome) -> &'static str {
     }
 }
 
-/// A failure, for users who do not know the protocol.
+/// What a failure means, for users who do not know the protocols.
 pub fn failure(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::DnsNxdomain => "no such host",
@@ -125,9 +125,9 @@ pub fn failure(kind: ErrorKind) -> &'static str {
         ErrorKind::PrivateAddress => "points into a private network (allow with --allow-private)",
         ErrorKind::BlockedPort => "uses a port that is blocked for web requests",
         ErrorKind::ParseLimit => "the page exceeds a parser limit",
-        ErrorKind::RobotsUnreachable => "robots.txt could not be fetched, so nothing else may be",
-        ErrorKind::Hook => "dropped by a closure of the program, or the closure panicked",
-        ErrorKind::NotRepeated => "may have been sent by an earlier run; not repeated",
+        ErrorKind::RobotsUnreachable => "robots.txt could not be fetched, so no page of this host may be fetched",
+        ErrorKind::Hook => "dropped by a request hook of the program, or the hook panicked",
+        ErrorKind::NotRepeated => "an earlier run may have sent this form; it is not sent again",
         ErrorKind::Internal => "internal error; please report it",
         // `ErrorKind` is non-exhaustive. A test checks that every kind has a text.
         _ => "",
@@ -135,7 +135,7 @@ pub fn failure(kind: ErrorKind) -> &'static str {
 }
 
 /// The reason phrase of an HTTP status; empty if it is not registered.
-pub fn status(code: u16) -> &'static str {
+pub fn reason_phrase(code: u16) -> &'static str {
     http::StatusCode::from_u16(code).ok().and_then(|status| status.canonical_reason()).unwrap_or_default()
 }
 
@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_failure_has_words() {
+    fn every_failure_has_a_text() {
         let without: Vec<_> = ErrorKind::ALL.iter().filter(|kind| failure(**kind).is_empty()).collect();
         assert!(without.is_empty(), "{without:?}");
     }
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_and_times_read_well() {
+    fn rates_and_times_are_rounded_for_people() {
         assert_eq!(
             [rate(0.0), rate(0.44), rate(99.94), rate(99.96), rate(1_234.4)],
             ["0.0", "0.4", "99.9", "100", "1,234"]
