@@ -1,6 +1,7 @@
 //! [`Diff`]: what changed between two rounds of a crawl, or between two crawls.
 //!
-//! Invariant: memory is bounded. The states of all URLs are sorted externally, and each URL is compared once.
+//! Invariant: memory is bounded. The states of all URLs are sorted with an external merge sort, and each URL is compared
+//! once.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -14,10 +15,10 @@ use serde::{Deserialize, Serialize};
 use crate::export::sorted::Sorted;
 use crate::records::{self, ReadError, StoredRecord};
 
-/// Maximum number of redirects kept per round to find all members of a redirect loop.
+/// Maximum number of redirects that are kept per round, to find all members of a redirect loop.
 const MAX_REDIRECTS: usize = 10_000;
 
-/// What one crawl says about a URL, as far as the comparison needs it.
+/// The fields of a record that the comparison needs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordState {
     pub outcome: Outcome,
@@ -74,10 +75,11 @@ pub struct DiffTotals {
 /// The states of all URLs before and after.
 pub struct Diff {
     states: Sorted,
-    /// The round numbers of the two sides; entries with other numbers belong to older rounds.
+    /// The number of the earlier round. States with other numbers than `before` and `after` belong to older rounds.
     before: u32,
+    /// The number of the later round.
     after: u32,
-    /// Whether a URL without a later record is gone. Not in a recrawl: it requests every known URL again, so such a URL
+    /// Whether a URL without a later record is gone. False for a recrawl, which requests every known URL again: such a URL
     /// is still queued.
     absent_is_gone: bool,
 }
@@ -107,7 +109,7 @@ impl Diff {
     ) -> Result<DiffTotals, ReadError> {
         let mut totals = DiffTotals::default();
         let (absent_is_gone, before, after) = (self.absent_is_gone, self.before, self.after);
-        let mut finish = |pair: &UrlPair| -> Result<(), ReadError> {
+        let mut compare = |pair: &UrlPair| -> Result<(), ReadError> {
             let states = [&pair.before, &pair.after].map(|state| state.as_ref().map(RecordState::page_state));
             match &states {
                 [None, None] => return Ok(()),
@@ -126,24 +128,24 @@ impl Diff {
         };
         let mut pair = UrlPair::default();
         self.states.each(|line| {
-            let Some((url, round, state)) = read_line(line) else { return Ok(()) };
+            let Some((url, round, state)) = decode_line(line) else { return Ok(()) };
             if pair.url != url {
-                finish(&pair)?;
+                compare(&pair)?;
                 pair = UrlPair { url: url.to_owned(), ..UrlPair::default() };
             }
-            let place = match round {
+            let side = match round {
                 round if round == before => &mut pair.before,
                 round if round == after => &mut pair.after,
                 _ => return Ok(()),
             };
             // A member of a redirect loop has two states: one from its own record, without an error, and one from the
             // record that closed the loop. The state with the error takes precedence.
-            if place.as_ref().is_none_or(|known| known.error.is_none()) {
-                *place = Some(state);
+            if side.as_ref().is_none_or(|other| other.error.is_none()) {
+                *side = Some(state);
             }
             Ok::<(), ReadError>(())
         })?;
-        finish(&pair)?;
+        compare(&pair)?;
         Ok(totals)
     }
 }
@@ -156,14 +158,14 @@ struct UrlPair {
     after: Option<RecordState>,
 }
 
-/// Adds the pages of all rounds, numbered from `first`; returns the number of the last round.
+/// Adds the pages of all rounds of a directory. Rounds are numbered from `first_round`. Returns the number of the last one.
 fn add_rounds(
     directory: &Path,
-    first: u32,
+    first_round: u32,
     states: &mut Sorted,
     progress: &mut dyn FnMut(u64),
 ) -> Result<u32, ReadError> {
-    let (mut round, mut count) = (first, 0);
+    let (mut round, mut count) = (first_round, 0);
     let mut redirects = RedirectStates::default();
     records::walk_latest(directory, |event| {
         match event {
@@ -175,9 +177,9 @@ fn add_rounds(
                 let record = StoredRecord::read(line)?;
                 if record.is_page() && record.is_plain_get() {
                     for (url, state) in redirects.add(&record) {
-                        states.push(&to_line(round, &url, &state))?;
+                        states.push(&encode_line(round, &url, &state))?;
                     }
-                    states.push(&to_line(round, &record.url.clone(), &RecordState::of(record)))?;
+                    states.push(&encode_line(round, &record.url.clone(), &RecordState::of(record)))?;
                 }
                 count += 1;
                 progress(count);
@@ -194,7 +196,8 @@ fn add_rounds(
 struct RedirectStates(HashMap<String, RecordState>);
 
 impl RedirectStates {
-    /// Adds a page. If it closes a loop of redirects, returns the other members: every member of a loop is broken.
+    /// Adds a page. If it closes a loop of redirects, returns the other members with an error, because every member of a loop
+    /// is broken.
     fn add(&mut self, record: &StoredRecord) -> Vec<(String, RecordState)> {
         let Some(to) = &record.redirect else { return Vec::new() };
         match record.error.as_ref().map(|error| error.kind) {
@@ -202,13 +205,13 @@ impl RedirectStates {
                 self.0.insert(record.url.clone(), RecordState::of(record.clone()));
             }
             Some(ErrorKind::RedirectLoop) => {
-                let (mut members, mut at) = (Vec::new(), to.clone());
-                while at != record.url
-                    && let Some(state) = self.0.remove(&at)
+                let (mut members, mut url) = (Vec::new(), to.clone());
+                while url != record.url
+                    && let Some(state) = self.0.remove(&url)
                 {
                     let next = state.redirect.clone().unwrap_or_default();
-                    members.push((at, RecordState { error: Some(ErrorKind::RedirectLoop), ..state }));
-                    at = next;
+                    members.push((url, RecordState { error: Some(ErrorKind::RedirectLoop), ..state }));
+                    url = next;
                 }
                 return members;
             }
@@ -219,15 +222,16 @@ impl RedirectStates {
 }
 
 /// A line that sorts by URL: URL, number of the round, state. Neither a URL nor JSON contains a NUL byte or a line feed.
-fn to_line(round: u32, url: &str, state: &RecordState) -> Vec<u8> {
+fn encode_line(round: u32, url: &str, state: &RecordState) -> Vec<u8> {
     let mut line = url.as_bytes().to_vec();
     line.extend(format!("\0{round}\0").into_bytes());
-    // Plain data with text keys: this cannot fail.
+    // Cannot fail: the state is plain data with text keys.
     line.extend(serde_json::to_vec(state).unwrap_or_default());
     line
 }
 
-fn read_line(line: &[u8]) -> Option<(&str, u32, RecordState)> {
+/// Reverses [`encode_line`].
+fn decode_line(line: &[u8]) -> Option<(&str, u32, RecordState)> {
     let mut parts = line.splitn(3, |byte| *byte == 0);
     let mut text = || std::str::from_utf8(parts.next()?).ok();
     let (url, round) = (text()?, text()?.parse().ok()?);

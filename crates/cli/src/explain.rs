@@ -1,7 +1,7 @@
-//! Why a URL was or was not fetched, from the log of a crawl directory.
+//! Explains why a URL was or was not fetched, from the log of a crawl directory.
 //!
-//! The index of the log says where the records are. The results of many machines have none: they are read from front to
-//! back, once for the URL itself and once for each page on the discovery path to it.
+//! The log has an index, which gives the positions of the records of a URL. The results of a fleet have none. They are read
+//! from front to back, once for the URL itself and once for each page on the discovery path to it.
 
 use std::path::Path;
 
@@ -22,8 +22,8 @@ use serde::Deserialize;
 use crate::flags::settings::crawl_settings_of_record;
 use crate::records::{self, ReadError, StoredRecord};
 
-/// Pages that link to the URL and are named.
-const SHOWN_REFERRERS: usize = 10;
+/// How many of the pages that link to the URL are named.
+const MAX_REFERRERS: usize = 10;
 
 /// Everything that is known about one URL.
 #[derive(Debug)]
@@ -32,15 +32,15 @@ pub struct Explanation {
     pub url: Url,
     pub scope: ScopeExplanation,
     pub robots: RobotsExplanation,
-    pub lane: HostExplanation,
+    pub host: HostExplanation,
     /// The discovery path from a root to the URL, both included; empty if the URL was never seen.
     pub chain: Vec<DiscoveryStep>,
     pub url_state: UrlState,
-    /// The pages that link to it.
+    /// The pages that link to the URL.
     pub referrers: Referrers,
-    /// The process that is crawling now, if any: the explanation may change.
+    /// The process that is crawling in this directory now, if any. The explanation may then change.
     pub crawled_by: Option<String>,
-    /// If the URL was never seen: traps at which similar links were skipped.
+    /// The traps at which similar links were skipped, if the URL was never seen.
     pub cuts: Vec<Cut>,
 }
 
@@ -49,10 +49,11 @@ pub struct Explanation {
 pub struct ScopeExplanation {
     /// The rule that rejects it; `None` if it is in scope.
     pub rejected: Option<ScopeRule>,
-    /// The pattern that decides, if one does.
+    /// The regular expression of `--include` or `--exclude` that decides, if one does.
     pub pattern: Option<String>,
-    /// The link kind and depth it was judged with.
+    /// The kind of the link that the scope was applied to.
     pub kind: LinkKind,
+    /// The depth of that link.
     pub depth: u32,
     /// `host`, `domain` and so on.
     pub scope_kind: &'static str,
@@ -63,7 +64,7 @@ pub struct ScopeExplanation {
 pub enum RobotsExplanation {
     /// The crawl ignores robots.txt.
     Ignored,
-    /// It was not read, or could not be.
+    /// The file was not read, or could not be fetched.
     Unknown,
     /// There is no robots.txt, or it has no rules for this crawler.
     NoRules,
@@ -74,11 +75,12 @@ pub enum RobotsExplanation {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct HostExplanation {
     pub host: String,
-    /// Known URLs of the host, and how many of them are finished.
+    /// Known URLs of the host.
     pub known: u64,
+    /// How many of them are finished.
     pub settled: u64,
     /// Time until which the host must not be contacted, in milliseconds since the Unix epoch.
-    pub rest: Option<i64>,
+    pub backoff_until: Option<i64>,
     pub crawl_delay: Option<std::time::Duration>,
 }
 
@@ -86,7 +88,9 @@ pub struct HostExplanation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiscoveryStep {
     pub url: String,
+    /// The page before it; `None` for a root.
     pub via: Option<String>,
+    /// How that page links to it.
     pub kind: LinkKind,
     pub depth: u32,
 }
@@ -117,34 +121,35 @@ pub enum ExplainError {
 pub fn explain(directory: &Path, text: &str) -> Result<Explanation, ExplainError> {
     let mut source = Source::open(directory)?;
     let candidates = match text.starts_with('/') {
-        true => at_path(&source.first_roots()?, text),
+        true => candidates_at_path(&source.first_roots()?, text),
         false => candidates(text),
     };
     let candidates = candidates.map_err(|bad| ExplainError::Url(text.to_owned(), bad))?;
     let mut found = source.search(candidates)?;
     let config = found.config.take().unwrap_or_default();
     let rules = config.compile(0).ok();
-    let kind = found.step.as_ref().map_or(LinkKind::Anchor, |step| step.kind);
-    let depth = found.step.as_ref().map_or(1, |step| step.depth);
+    // A URL that was never seen is judged as a link on the page of a root.
+    let kind = found.first_step.as_ref().map_or(LinkKind::Anchor, |step| step.kind);
+    let depth = found.first_step.as_ref().map_or(1, |step| step.depth);
     let note: LaneNote = found.note.and_then(|note| serde_json::from_slice(&note).ok()).unwrap_or_default();
     let (robots, crawl_delay) = robots(&found.url, &note, rules.as_ref());
-    let url_state = match (found.line, &found.step) {
-        (Some(line), _) => UrlState::Settled(Box::new(line), found.records),
+    let url_state = match (found.record, &found.first_step) {
+        (Some(record), _) => UrlState::Settled(Box::new(record), found.record_count),
         (None, Some(_)) => UrlState::Queued { tries: found.tries },
         (None, None) => UrlState::NeverSeen,
     };
-    let chain = match found.step {
-        Some(step) => source.chain(step)?,
+    let chain = match found.first_step {
+        Some(step) => source.discovery_path(step)?,
         None => Vec::new(),
     };
-    let lane = HostExplanation { rest: note.rest, crawl_delay, ..found.lane };
+    let host = HostExplanation { backoff_until: note.rest, crawl_delay, ..found.host };
     let scope = scope(&found.url, kind, depth, &config, rules.as_ref());
     let mut graph = source.into_graph()?;
-    let referrers = graph.referrers_of(found.url.as_str(), SHOWN_REFERRERS).map_err(ReadError::from)?;
+    let referrers = graph.referrers_of(found.url.as_str(), MAX_REFERRERS).map_err(ReadError::from)?;
     let crawled_by = disk::crawled_by(directory);
     let mut cuts = found.cuts;
     cuts.retain(|cut| url_state == UrlState::NeverSeen && cut.covers(found.url.as_ref()));
-    Ok(Explanation { url: found.url, scope, robots, lane, chain, url_state, referrers, crawled_by, cuts })
+    Ok(Explanation { url: found.url, scope, robots, host, chain, url_state, referrers, crawled_by, cuts })
 }
 
 /// The URLs that the text may stand for: one, or https and http if it has no scheme, as with roots.
@@ -155,8 +160,7 @@ fn candidates(text: &str) -> Result<Vec<Url>, argiope_core::BadUrl> {
     Ok(vec![Url::parse(&format!("https://{text}"))?, Url::parse(&format!("http://{text}"))?])
 }
 
-/// Where explanations come from: a crawl directory with an index, or the results of many machines, which are read from
-/// front to back.
+/// Where explanations come from: a crawl directory with an index, or the results of a fleet.
 enum Source<'a> {
     Directory(UrlTracer),
     Segments(&'a Path),
@@ -177,7 +181,7 @@ impl<'a> Source<'a> {
                 let first = tracer.roots().first().map_or("", String::as_str);
                 Ok(first.split(" or ").filter_map(|url| Url::parse(url).ok()).collect())
             }
-            Self::Segments(directory) => first_roots(directory),
+            Self::Segments(directory) => first_roots_in_segments(directory),
         }
     }
 
@@ -188,18 +192,18 @@ impl<'a> Source<'a> {
         })
     }
 
-    fn search(&mut self, candidates: Vec<Url>) -> Result<Found, ReadError> {
+    fn search(&mut self, candidates: Vec<Url>) -> Result<SearchResult, ReadError> {
         match self {
             Self::Directory(tracer) => search_index(tracer, candidates),
-            Self::Segments(directory) => search(directory, candidates),
+            Self::Segments(directory) => search_segments(directory, candidates),
         }
     }
 
-    /// The discovery path from a root. Every page was found before the pages that it links to.
-    fn chain(&mut self, last: DiscoveryStep) -> Result<Vec<DiscoveryStep>, ReadError> {
+    /// The discovery path from a root to `last`.
+    fn discovery_path(&mut self, last: DiscoveryStep) -> Result<Vec<DiscoveryStep>, ReadError> {
         let tracer = match self {
             Self::Directory(tracer) => tracer,
-            Self::Segments(directory) => return chain(directory, last),
+            Self::Segments(directory) => return path_in_segments(directory, last),
         };
         let mut chain = vec![last];
         while let Some(via) = chain.last().and_then(|step| step.via.clone()) {
@@ -207,10 +211,10 @@ impl<'a> Source<'a> {
             if chain.iter().any(|step| step.url == via) {
                 break;
             }
-            let first = tracer.url(&via)?.links.into_iter().next();
-            // robots.txt leads to sitemaps and was not found as a link.
+            let link = tracer.url(&via)?.links.into_iter().next();
+            // A robots.txt names sitemaps, but was not found by a link itself.
             let (before, kind, depth) =
-                first.map_or((None, LinkKind::Other, 0), |link| (link.via, link.kind, link.depth));
+                link.map_or((None, LinkKind::Other, 0), |link| (link.via, link.kind, link.depth));
             chain.push(DiscoveryStep { url: via, via: before, kind, depth });
         }
         chain.reverse();
@@ -219,7 +223,7 @@ impl<'a> Source<'a> {
 }
 
 /// Finds everything about a URL by the index of the log.
-fn search_index(tracer: &mut UrlTracer, candidates: Vec<Url>) -> Result<Found, ReadError> {
+fn search_index(tracer: &mut UrlTracer, candidates: Vec<Url>) -> Result<SearchResult, ReadError> {
     let (mut config, mut cuts) = (None, Vec::new());
     for line in tracer.runs()? {
         let run = StoredRecord::read(&line)?;
@@ -228,11 +232,11 @@ fn search_index(tracer: &mut UrlTracer, candidates: Vec<Url>) -> Result<Found, R
         }
         config = run.settings.or(config);
     }
-    // A run that has nothing to fetch can change the settings of the directory without writing a `run` record.
+    // A run without URLs to fetch writes no `run` record, but may change the settings of the directory.
     config = config.map(|config| with_settings(config, tracer.settings()));
     let strip = StripParams::new(config.as_ref().map_or(&[], |config: &Config| &config.strip_param));
     let mut candidates: Vec<Url> = candidates.into_iter().map(|url| strip.strip(url.as_ref()).unwrap_or(url)).collect();
-    // If no scheme was given, the URL that the crawl has seen is meant.
+    // Without a scheme in the argument there are two candidates. The one that the crawl has seen is explained.
     let mut traces = Vec::new();
     for url in &candidates {
         let mut trace = tracer.url(url.as_str())?;
@@ -242,26 +246,26 @@ fn search_index(tracer: &mut UrlTracer, candidates: Vec<Url>) -> Result<Found, R
     let seen = traces.iter().position(|trace| !trace.links.is_empty()).unwrap_or(0);
     let (url, trace) = (candidates.swap_remove(seen), traces.swap_remove(seen));
     let tries = trace.links.last().map_or(0, |link| link.tries);
-    let step = trace.links.into_iter().next().map(|link| {
+    let first_step = trace.links.into_iter().next().map(|link| {
         let TracedLink { via, depth, kind, .. } = link;
         DiscoveryStep { url: url.as_str().to_owned(), via, kind, depth }
     });
-    let (mut line, mut records): (Option<StoredRecord>, u64) = (None, 0);
-    for record in &trace.records {
-        let record = StoredRecord::read(record)?;
+    let (mut last, mut record_count): (Option<StoredRecord>, u64) = (None, 0);
+    for line in &trace.records {
+        let record = StoredRecord::read(line)?;
         // Page records take precedence over robots.txt and sitemap records of the same URL.
-        if record.is_page() || line.as_ref().is_none_or(|line| !line.is_page()) {
-            line = Some(record);
-            records += 1;
+        if record.is_page() || last.as_ref().is_none_or(|last| !last.is_page()) {
+            last = Some(record);
+            record_count += 1;
         }
     }
-    let host = url.host().to_owned();
-    let HostTrace { known, settled, note } = tracer.host(&host)?;
-    let lane = HostExplanation { host, known, settled, ..HostExplanation::default() };
-    Ok(Found { url, step, tries, line, records, lane, note, config, cuts })
+    let name = url.host().to_owned();
+    let HostTrace { known, settled, note } = tracer.host(&name)?;
+    let host = HostExplanation { host: name, known, settled, ..HostExplanation::default() };
+    Ok(SearchResult { url, first_step, tries, record: last, record_count, host, note, config, cuts })
 }
 
-/// Replaces the settings that a later run may change by those in the crawl directory, which are newer.
+/// Replaces the settings that a later run may change by those of the crawl directory, which are newer than the record.
 fn with_settings(mut config: Config, settings: &CrawlSettings) -> Config {
     let values = |name: &str| settings.get(name).map_or(&[][..], Vec::as_slice);
     config.include = values("include").to_vec();
@@ -276,7 +280,7 @@ fn with_settings(mut config: Config, settings: &CrawlSettings) -> Config {
 }
 
 /// The roots on the first root's host: one, or one with https and one with http.
-fn first_roots(directory: &Path) -> Result<Vec<Url>, ReadError> {
+fn first_roots_in_segments(directory: &Path) -> Result<Vec<Url>, ReadError> {
     let mut roots: Vec<Url> = Vec::new();
     records::walk(directory, |event| {
         if let HistoryEvent::Link { url, kind: LinkKind::Root, .. } = event
@@ -292,29 +296,34 @@ fn first_roots(directory: &Path) -> Result<Vec<Url>, ReadError> {
     Ok(roots)
 }
 
-/// The URLs that a path alone may stand for: on the host of these roots.
-fn at_path(roots: &[Url], path: &str) -> Result<Vec<Url>, argiope_core::BadUrl> {
+/// The URLs that a path without a host may stand for: this path at each of the roots.
+fn candidates_at_path(roots: &[Url], path: &str) -> Result<Vec<Url>, argiope_core::BadUrl> {
     let found: Vec<Url> = roots.iter().map(|root| root.join(path)).collect::<Result<_, _>>()?;
     if found.is_empty() { Err(argiope_core::BadUrl::Syntax) } else { Ok(found) }
 }
 
-/// What one pass over the log finds.
-struct Found {
+/// What the log contains about a URL.
+struct SearchResult {
     url: Url,
-    /// How it was first found.
-    step: Option<DiscoveryStep>,
+    /// How it was first found; `None` if it was never seen.
+    first_step: Option<DiscoveryStep>,
+    /// Attempts so far.
     tries: u8,
-    line: Option<StoredRecord>,
+    /// Its last record.
+    record: Option<StoredRecord>,
     /// The number of its records.
-    records: u64,
-    lane: HostExplanation,
+    record_count: u64,
+    host: HostExplanation,
+    /// The note about its host, as JSON of a [`LaneNote`].
     note: Option<Vec<u8>>,
+    /// The settings of the last run.
     config: Option<Config>,
-    /// From the last run that has any.
+    /// The traps of the last run that has any.
     cuts: Vec<Cut>,
 }
 
-fn search(directory: &Path, mut candidates: Vec<Url>) -> Result<Found, ReadError> {
+/// Finds everything about a URL by reading all results of a fleet.
+fn search_segments(directory: &Path, mut candidates: Vec<Url>) -> Result<SearchResult, ReadError> {
     #[derive(Deserialize)]
     struct Head<'a> {
         #[serde(borrow, default)]
@@ -325,24 +334,33 @@ fn search(directory: &Path, mut candidates: Vec<Url>) -> Result<Found, ReadError
         traps: Vec<Cut>,
     }
     let url = candidates.remove(0);
-    let lane = HostExplanation { host: url.host().to_owned(), ..HostExplanation::default() };
-    let mut found =
-        Found { url, step: None, tries: 0, line: None, records: 0, lane, note: None, config: None, cuts: Vec::new() };
+    let host = HostExplanation { host: url.host().to_owned(), ..HostExplanation::default() };
+    let mut found = SearchResult {
+        url,
+        first_step: None,
+        tries: 0,
+        record: None,
+        record_count: 0,
+        host,
+        note: None,
+        config: None,
+        cuts: Vec::new(),
+    };
     records::walk(directory, |event| {
         match event {
             HistoryEvent::Link { url, via, depth, kind, tries, again } => {
-                if host_of(url) == found.lane.host {
-                    found.lane.known += u64::from(!again);
+                if host_of(url) == found.host.host {
+                    found.host.known += u64::from(!again);
                 }
-                // If no scheme was given, the URL that the crawl has seen is meant.
-                if found.step.is_none()
+                // Without a scheme in the argument, there are two candidates. The one that the crawl has seen is explained.
+                if found.first_step.is_none()
                     && let Some(other) = candidates.iter().position(|other| other.as_str() == url)
                 {
                     found.url = candidates.swap_remove(other);
                 }
                 if found.url.as_str() == url && kind != LinkKind::SitemapFile {
                     let step = DiscoveryStep { url: url.to_owned(), via: via.map(Into::into), kind, depth };
-                    found.step.get_or_insert(step);
+                    found.first_step.get_or_insert(step);
                     found.tries = tries;
                 }
             }
@@ -358,24 +376,24 @@ fn search(directory: &Path, mut candidates: Vec<Url>) -> Result<Found, ReadError
                     }
                     found.config = Some(settings);
                 }
-                if matches!(event, HistoryEvent::FinalOutcome { .. }) && host_of(&head.url) == found.lane.host {
-                    found.lane.settled += 1;
+                if matches!(event, HistoryEvent::FinalOutcome { .. }) && host_of(&head.url) == found.host.host {
+                    found.host.settled += 1;
                 }
                 if head.url == found.url.as_str() {
-                    let line = StoredRecord::read(line)?;
+                    let record = StoredRecord::read(line)?;
                     // Page records take precedence over robots.txt and sitemap records of the same URL.
-                    if line.is_page() || found.line.as_ref().is_none_or(|line| !line.is_page()) {
-                        found.line = Some(line);
-                        found.records += 1;
+                    if record.is_page() || found.record.as_ref().is_none_or(|last| !last.is_page()) {
+                        found.record = Some(record);
+                        found.record_count += 1;
                     }
                 }
             }
             HistoryEvent::Note { host, note } => {
-                if host == found.lane.host {
+                if host == found.host.host {
                     found.note = Some(note.to_vec());
                 }
             }
-            HistoryEvent::Round => found.lane.settled = 0,
+            HistoryEvent::Round => found.host.settled = 0,
         }
         Ok(())
     })?;
@@ -386,8 +404,8 @@ fn host_of(url: &str) -> &str {
     UrlRef::from_normal(url).map_or("", |url| url.host())
 }
 
-/// The discovery path from a root. Every page was found before the pages that it links to.
-fn chain(directory: &Path, last: DiscoveryStep) -> Result<Vec<DiscoveryStep>, ReadError> {
+/// The discovery path from a root to `last`. Each step reads the results again, up to the link that led to the page.
+fn path_in_segments(directory: &Path, last: DiscoveryStep) -> Result<Vec<DiscoveryStep>, ReadError> {
     let mut chain = vec![last];
     while let Some(via) = chain.last().and_then(|step| step.via.clone()) {
         // A redirect may lead back to its origin.
@@ -398,7 +416,7 @@ fn chain(directory: &Path, last: DiscoveryStep) -> Result<Vec<DiscoveryStep>, Re
         let ended = records::walk(directory, |event| match event {
             HistoryEvent::Link { url, via: before, depth, kind, .. } if url == via => {
                 found = Some(DiscoveryStep { url: url.to_owned(), via: before.map(Into::into), kind, depth });
-                // Stop reading.
+                // An error is the only way to stop the walk.
                 Err(ReadError::Refused(String::new()))
             }
             _ => Ok(()),
@@ -406,16 +424,17 @@ fn chain(directory: &Path, last: DiscoveryStep) -> Result<Vec<DiscoveryStep>, Re
         match (ended, found) {
             (_, Some(step)) => chain.push(step),
             (Ok(_), None) => {
-                // robots.txt leads to sitemaps and was not found as a link.
+                // A robots.txt names sitemaps, but was not found by a link itself.
                 chain.push(DiscoveryStep { url: via, via: None, kind: LinkKind::Other, depth: 0 });
             }
-            (Err(fault), None) => return Err(fault),
+            (Err(error), None) => return Err(error),
         }
     }
     chain.reverse();
     Ok(chain)
 }
 
+/// Applies the scope to the URL, and finds the pattern that decided.
 fn scope(url: &Url, kind: LinkKind, depth: u32, config: &Config, rules: Option<&Rules>) -> ScopeExplanation {
     let rejected = rules.and_then(|rules| match rules.scope.judge(url.as_ref(), depth, kind) {
         ScopeVerdict::Follow => None,
@@ -439,6 +458,7 @@ fn scope(url: &Url, kind: LinkKind, depth: u32, config: &Config, rules: Option<&
     ScopeExplanation { rejected, pattern, kind, depth, scope_kind: rules.map_or("", |rules| rules.scope_kind.as_str()) }
 }
 
+/// Applies the stored robots.txt to the URL. The second value is its `Crawl-delay`.
 fn robots(url: &Url, note: &LaneNote, rules: Option<&Rules>) -> (RobotsExplanation, Option<std::time::Duration>) {
     let Some(rules) = rules else { return (RobotsExplanation::Unknown, None) };
     if rules.robots == RobotsPolicy::Ignore {
@@ -459,8 +479,8 @@ impl Explanation {
     /// A one-word verdict: the outcome, or the state before it.
     pub fn verdict(&self) -> String {
         match &self.url_state {
-            UrlState::Settled(line, _) if line.is_skip() => "excluded".to_owned(),
-            UrlState::Settled(line, _) => line.outcome.unwrap_or(Outcome::Failed).to_string(),
+            UrlState::Settled(record, _) if record.is_skip() => "excluded".to_owned(),
+            UrlState::Settled(record, _) => record.outcome.unwrap_or(Outcome::Failed).to_string(),
             UrlState::Queued { .. } => "queued".to_owned(),
             UrlState::NeverSeen if self.scope.rejected.is_some() => "out_of_scope".to_owned(),
             UrlState::NeverSeen if !self.cuts.is_empty() => "left_out".to_owned(),

@@ -32,7 +32,7 @@ impl fmt::Display for Severity {
 /// One kind of finding.
 #[derive(Debug)]
 pub struct FindingKind {
-    /// Stable, because scripts and baselines refer to it.
+    /// Does not change between versions, because scripts and baselines contain it.
     pub id: &'static str,
     pub severity: Severity,
     pub title: &'static str,
@@ -42,9 +42,10 @@ pub struct FindingKind {
     pub fix: &'static str,
 }
 
+/// Defines [`FindingId`] and [`CATALOGUE`] from one list.
 macro_rules! catalogue {
     ($($index:ident $id:literal $severity:ident $title:literal $why:literal $fix:literal;)*) => {
-        /// The index of a finding in [`CATALOGUE`].
+        /// A kind of finding. Its number is the index in [`CATALOGUE`].
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum FindingId { $($index,)* }
 
@@ -94,6 +95,7 @@ catalogue! {
 }
 
 impl FindingId {
+    /// The description of this kind of finding.
     pub fn kind(self) -> &'static FindingKind {
         CATALOGUE.get(self as usize).unwrap_or(&CATALOGUE[0])
     }
@@ -109,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_are_unique_and_ordered_by_severity() {
+    fn ids_are_unique_and_the_catalogue_is_ordered_by_severity() {
         let mut ids: Vec<&str> = CATALOGUE.iter().map(|kind| kind.id).collect();
         assert!(CATALOGUE.is_sorted_by_key(|kind| kind.severity));
         ids.sort_unstable();

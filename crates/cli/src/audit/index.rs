@@ -1,4 +1,4 @@
-//! [`SiteIndex`]: facts about all pages that are needed to judge a single page, in a few dozen bytes per page.
+//! [`SiteIndex`]: the facts about all pages that are needed to judge a single page. It takes a few dozen bytes per page.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -12,20 +12,24 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::near_duplicates::{self, TextSketch};
 use crate::records::{self, ReadError, StoredRecord};
 
-/// A URL by its hash.
-pub fn key(url: &str) -> u64 {
-    xxh3_64(url.as_bytes())
+/// The hash that stands for a URL or a text.
+pub fn text_hash(text: &str) -> u64 {
+    xxh3_64(text.as_bytes())
 }
 
 /// The facts about a page that are needed to judge other pages.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PageEntry {
+    /// Whether it was fetched successfully.
     pub is_ok: bool,
+    /// Whether links to it are broken.
     pub is_broken: bool,
+    /// Whether it is the redirect that closes a loop.
     pub is_loop: bool,
     pub noindex: bool,
     /// The hash of the canonical URL, if it differs from the URL of the page.
     pub canonical: Option<u64>,
+    /// The hash of the redirect target.
     pub redirect: Option<u64>,
     pub is_asset: bool,
     pub is_in_sitemap: bool,
@@ -39,39 +43,43 @@ pub struct InsecureEdge {
     pub is_asset: bool,
 }
 
-/// Facts about all pages of the latest round. URLs and texts are represented by their hash ([`key`]).
+/// Facts about all pages of the latest round. URLs and texts are represented by their hash ([`text_hash`]).
 #[derive(Debug, Default)]
 pub struct SiteIndex {
     pub pages: HashMap<u64, PageEntry>,
-    /// How many pages have the same title, description or body.
+    /// The number of pages with each title.
     pub titles: HashMap<u64, u32>,
+    /// The number of pages with each description.
     pub descriptions: HashMap<u64, u32>,
+    /// The number of pages with each body.
     pub bodies: HashMap<u64, u32>,
-    /// Pages whose text can be compared; empty once `near` is known.
+    /// Fingerprints of the texts of pages; empty after `near_duplicates` was computed.
     sketches: Vec<TextSketch>,
-    /// Whether the text of any page can be compared.
+    /// Whether any page has a fingerprint of its text.
     pub has_sketches: bool,
-    /// Pages with nearly the same text as another page, and that page.
-    pub near: HashMap<u64, u64>,
+    /// For each page with nearly the same text as another page: that other page.
+    pub near_duplicates: HashMap<u64, u64>,
     /// URLs that a page other than themselves links to.
-    pub linked: HashSet<u64>,
-    /// Pairs of page and translation: the page names the translation.
+    pub linked_urls: HashSet<u64>,
+    /// Pairs of a page and a translation that it names with `hreflang`.
     pub translations: HashSet<(u64, u64)>,
     /// Links from https to http, in the order of the crawl.
     pub insecure: Vec<InsecureEdge>,
     /// Whether any record has descriptions and headings.
     pub has_facts: bool,
+    /// Whether images, scripts and other files were fetched.
     pub has_assets: bool,
+    /// Whether a sitemap was read.
     pub has_sitemap: bool,
     /// The texts of robots.txt files, by URL. The URLs always contain the port.
     pub robots: HashMap<String, String>,
     pub html_pages: u64,
-    /// The settings of the last run.
+    /// The settings of the last run; `None` if they cannot be read.
     pub rules: Option<Rules>,
 }
 
 /// Whether this is a successfully fetched HTML page.
-pub fn is_readable(record: &StoredRecord) -> bool {
+pub fn is_fetched_html(record: &StoredRecord) -> bool {
     let is_html = record.content_type.as_deref().is_some_and(|kind| kind.contains("html"));
     is_ok(record) && is_html
 }
@@ -91,12 +99,13 @@ impl SiteIndex {
         self.rules.as_ref().is_some_and(|rules| rules.is_guess(url))
     }
 
+    /// Reads the records and the link graph of a crawl directory.
     pub fn of(directory: &Path) -> Result<Self, ReadError> {
         let mut index = Self::default();
         records::walk(directory, |event| {
             match event {
                 HistoryEvent::Link { url, kind, .. } => {
-                    let entry = index.pages.entry(key(url)).or_default();
+                    let entry = index.pages.entry(text_hash(url)).or_default();
                     entry.is_asset |= kind == LinkKind::Asset;
                     entry.is_in_sitemap |= kind == LinkKind::Sitemap;
                     index.has_sitemap |= kind == LinkKind::Sitemap;
@@ -120,7 +129,7 @@ impl SiteIndex {
             index.add(record);
             Ok(())
         })?;
-        index.near = near_duplicates::pairs(std::mem::take(&mut index.sketches));
+        index.near_duplicates = near_duplicates::pairs(std::mem::take(&mut index.sketches));
         let mut graph = LinkGraph::open(directory, GraphRound::Latest)?;
         graph.pages(|page| {
             index.add_edges(&page);
@@ -130,7 +139,7 @@ impl SiteIndex {
     }
 
     fn add(&mut self, record: &StoredRecord) {
-        let url = key(&record.url);
+        let url = text_hash(&record.url);
         let entry = self.pages.entry(url).or_default();
         entry.is_ok = is_ok(record);
         entry.is_broken = match record.outcome {
@@ -140,31 +149,31 @@ impl SiteIndex {
         };
         entry.is_loop = record.error.as_ref().is_some_and(|error| error.kind.as_str() == "redirect_loop");
         entry.noindex = record.is_noindex();
-        entry.canonical = foreign_canonical(record).map(key);
-        entry.redirect = record.redirect.as_deref().map(key);
+        entry.canonical = foreign_canonical(record).map(text_hash);
+        entry.redirect = record.redirect.as_deref().map(text_hash);
         self.has_assets |= entry.is_asset;
-        if is_readable(record) {
+        if is_fetched_html(record) {
             self.html_pages += 1;
             self.has_facts |= record.words.is_some();
             let count = |counts: &mut HashMap<u64, u32>, text: Option<&String>| {
                 if let Some(text) = text.filter(|text| !text.is_empty()) {
-                    *counts.entry(key(text)).or_default() += 1;
+                    *counts.entry(text_hash(text)).or_default() += 1;
                 }
             };
-            // A page that names another one as canonical is expected to duplicate it.
+            // A page that names another page as canonical is expected to have the same content as that page.
             if foreign_canonical(record).is_none() && !record.is_noindex() {
                 count(&mut self.titles, record.title.as_ref());
                 count(&mut self.descriptions, record.description.as_ref());
                 count(&mut self.bodies, record.digest.as_ref());
                 if let Some(min_hash) = record.minhash.as_deref().and_then(|text| text.parse().ok()) {
-                    let body = key(record.digest.as_deref().unwrap_or_default());
+                    let body = text_hash(record.digest.as_deref().unwrap_or_default());
                     self.sketches.push(TextSketch { min_hash, body, url });
                     self.has_sketches = true;
                 }
             }
         }
         for target in record.hreflang.values() {
-            self.translations.insert((url, key(target)));
+            self.translations.insert((url, text_hash(target)));
         }
     }
 
@@ -174,17 +183,17 @@ impl SiteIndex {
         for edge in page.edges() {
             if page.is_sitemap {
                 self.has_sitemap = true;
-                self.pages.entry(key(edge.target)).or_default().is_in_sitemap = true;
+                self.pages.entry(text_hash(edge.target)).or_default().is_in_sitemap = true;
                 continue;
             }
             if edge.kind.is_page() && edge.target != page.source {
-                self.linked.insert(key(edge.target));
+                self.linked_urls.insert(text_hash(edge.target));
             }
             let is_asset = edge.kind == LinkKind::Asset;
-            let is_own = || UrlRef::from_normal(edge.target).is_some_and(|url| url.host() == host);
+            let is_same_host = || UrlRef::from_normal(edge.target).is_some_and(|url| url.host() == host);
             if is_secure
                 && edge.target.starts_with("http://")
-                && (is_asset || (edge.kind == LinkKind::Anchor && is_own()))
+                && (is_asset || (edge.kind == LinkKind::Anchor && is_same_host()))
             {
                 let (source, target) = (page.source.to_owned(), edge.target.to_owned());
                 self.insecure.push(InsecureEdge { source, target, is_asset });
@@ -192,20 +201,21 @@ impl SiteIndex {
         }
     }
 
+    /// The facts about a URL, if it is known.
     pub fn get(&self, url: &str) -> Option<&PageEntry> {
-        self.pages.get(&key(url))
+        self.pages.get(&text_hash(url))
     }
 
     /// Whether the redirects from this URL lead into a loop.
-    pub fn loops(&self, start: u64) -> bool {
+    pub fn leads_to_loop(&self, start: u64) -> bool {
         let mut seen = HashSet::from([start]);
-        let mut at = start;
-        while let Some(next) = self.pages.get(&at).and_then(|entry| entry.redirect) {
+        let mut url = start;
+        while let Some(next) = self.pages.get(&url).and_then(|entry| entry.redirect) {
             if self.pages.get(&next).is_some_and(|entry| entry.is_loop) || !seen.insert(next) {
                 return true;
             }
-            at = next;
+            url = next;
         }
-        self.pages.get(&at).is_some_and(|entry| entry.is_loop)
+        self.pages.get(&url).is_some_and(|entry| entry.is_loop)
     }
 }

@@ -1,6 +1,6 @@
 //! Valid values of `hreflang`.
 
-/// ISO 639-1.
+/// The language codes of ISO 639-1.
 const LANGUAGES: &str = "aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu cv cy \
      da de dv dz ee el en eo es et eu fa ff fi fj fo fr fy ga gd gl gn gu gv ha he hi ho hr ht hu hy hz ia id ie ig ii \
      ik io is it iu ja jv ka kg ki kj kk kl km kn ko kr ks ku kv kw ky la lb lg li ln lo lt lu lv mg mh mi mk ml mn mr \
@@ -11,7 +11,7 @@ const LANGUAGES: &str = "aa ab ae af ak am an ar as av ay az ba be bg bh bi bm b
 const NOT_REGIONS: &[&str] = &["uk", "eu", "en", "la"];
 
 /// Whether this is a language code, optionally with a script and a region, or `x-default`.
-pub fn is_code(code: &str) -> bool {
+pub fn is_hreflang_code(code: &str) -> bool {
     let code = code.to_ascii_lowercase();
     if code == "x-default" {
         return true;
@@ -24,7 +24,7 @@ pub fn is_code(code: &str) -> bool {
         3 => is_alphabetic(language),
         _ => false,
     };
-    let rest: Vec<&str> = parts.collect();
+    let subtags: Vec<&str> = parts.collect();
     let is_script = |text: &&str| text.len() == 4 && is_alphabetic(text);
     let is_region = |text: &&str| match text.len() {
         // `la` is Laos in `lo-la`; with other languages it is a mistake for Latin America.
@@ -32,26 +32,26 @@ pub fn is_code(code: &str) -> bool {
         3 => text.bytes().all(|byte| byte.is_ascii_digit()),
         _ => false,
     };
-    let is_rest = match rest.as_slice() {
+    let has_valid_subtags = match subtags.as_slice() {
         [] => true,
         [one] => is_script(one) || is_region(one),
         [script, region] => is_script(script) && is_region(region),
         _ => false,
     };
-    is_language && is_rest
+    is_language && has_valid_subtags
 }
 
 #[cfg(test)]
 mod tests {
-    use super::is_code;
+    use super::is_hreflang_code;
 
     #[test]
-    fn codes_are_those_of_the_standards() {
+    fn only_codes_of_the_standards_are_valid() {
         for code in ["en", "EN-gb", "de-AT", "zh-Hant", "zh-Hant-TW", "es-419", "x-default", "yue", "uk-UA"] {
-            assert!(is_code(code), "{code}");
+            assert!(is_hreflang_code(code), "{code}");
         }
         for code in ["", "en-UK", "jp", "english", "en_GB", "en-gb-x", "es-LA", "de-", "x-other"] {
-            assert!(!is_code(code), "{code}");
+            assert!(!is_hreflang_code(code), "{code}");
         }
     }
 }

@@ -4,36 +4,38 @@ use std::collections::HashMap;
 
 use argiope_core::schedule::trap::MinHash;
 
-/// Two texts are nearly the same if at least this many of the sixteen digits are equal. They have about 95 % in common.
-const ALIKE: u32 = 15;
-/// Maximum number of pages that one page is compared with. On a site built from one template, very many pages have the
-/// same half of a fingerprint.
+/// A [`MinHash`] has sixteen hexadecimal digits. Two texts are nearly the same if at least this many digits are equal; they
+/// then have about 95 % in common.
+const MIN_EQUAL_DIGITS: u32 = 15;
+/// Maximum number of pages that one page is compared with. On a site built from one template, many pages have the same half
+/// of a fingerprint.
 const MAX_COMPARED: usize = 64;
 
 /// The fingerprint of a page's text.
 #[derive(Clone, Copy, Debug)]
 pub struct TextSketch {
     pub min_hash: MinHash,
-    /// The hash of its body.
+    /// The hash of the page's body.
     pub body: u64,
-    /// The hash of its URL.
+    /// The hash of the page's URL.
     pub url: u64,
 }
 
-/// Pages with nearly the same text as another page but not the same body, and that page.
+/// For each page with nearly the same text as another page, but a different body: that other page. Keys and values are
+/// hashes of URLs.
 ///
-/// Two fingerprints that differ in one digit have an equal half, so only pages with an equal half are compared.
+/// If two fingerprints differ in one digit, one of their halves is equal. So only pages with an equal half are compared.
 pub fn pairs(mut sketches: Vec<TextSketch>) -> HashMap<u64, u64> {
     let mut near = HashMap::new();
     for shift in [0, 32] {
         let half = |sketch: &TextSketch| (sketch.min_hash.0 >> shift) as u32;
         sketches.sort_by_key(|sketch| (half(sketch), sketch.min_hash, sketch.body, sketch.url));
-        for alike in sketches.chunk_by(|a, b| half(a) == half(b)) {
-            for (at, sketch) in alike.iter().enumerate() {
-                // Only neighbours in the sorted order are compared: they have the most digits in common.
-                let others = alike.iter().skip(at.saturating_sub(MAX_COMPARED / 2)).take(MAX_COMPARED);
+        for group in sketches.chunk_by(|a, b| half(a) == half(b)) {
+            for (position, sketch) in group.iter().enumerate() {
+                // In a large group, only neighbours in the sorted order are compared, which have the most digits in common.
+                let others = group.iter().skip(position.saturating_sub(MAX_COMPARED / 2)).take(MAX_COMPARED);
                 let is_near = |other: &&TextSketch| {
-                    other.body != sketch.body && other.min_hash.equal_digits(sketch.min_hash) >= ALIKE
+                    other.body != sketch.body && other.min_hash.equal_digits(sketch.min_hash) >= MIN_EQUAL_DIGITS
                 };
                 if !near.contains_key(&sketch.url)
                     && let Some(other) = others.clone().find(is_near)
@@ -51,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_digit_may_differ_and_the_body_must() {
+    fn texts_are_near_if_one_digit_differs_and_the_bodies_differ() {
         let all = [
             (0x1111_2222_3333_4444, 1),
             (0x1111_2222_3333_4445, 2),
@@ -70,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn very_many_pages_with_one_fingerprint_are_linear_work() {
+    fn pages_with_the_same_fingerprint_are_compared_in_linear_time() {
         let sketches = (0..200_000).map(|url| TextSketch { min_hash: MinHash(7), body: url, url });
         assert_eq!(pairs(sketches.collect()).len(), 200_000);
     }

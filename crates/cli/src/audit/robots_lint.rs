@@ -1,20 +1,20 @@
 //! Errors in a robots.txt that crawlers ignore silently.
 
-/// Directives that crawlers know.
-const KNOWN: &[&str] =
+/// Directives that crawlers support.
+const KNOWN_DIRECTIVES: &[&str] =
     &["user-agent", "allow", "disallow", "sitemap", "crawl-delay", "host", "clean-param", "request-rate", "visit-time"];
 /// Maximum number of errors reported per file.
-const MOST: usize = 20;
+const MAX_FAULTS: usize = 20;
 
 /// The errors of a robots.txt, each with its line number.
 pub fn faults(text: &str) -> Vec<String> {
     let mut faults = Vec::new();
-    let mut has_group = false;
+    let mut has_user_agent = false;
     if text.trim_start().starts_with('<') {
         return vec!["line 1: this is a web page, not a robots.txt".to_owned()];
     }
     for (number, line) in (1..).zip(text.lines()) {
-        if faults.len() >= MOST {
+        if faults.len() >= MAX_FAULTS {
             break;
         }
         let line = line.split('#').next().unwrap_or_default().trim();
@@ -28,9 +28,9 @@ pub fn faults(text: &str) -> Vec<String> {
         };
         let (name, value) = (name.trim().to_ascii_lowercase(), value.trim());
         match name.as_str() {
-            "user-agent" => has_group = true,
+            "user-agent" => has_user_agent = true,
             "allow" | "disallow" => {
-                if !has_group {
+                if !has_user_agent {
                     faults.push(format!("line {number}: {name} before any User-agent"));
                 }
                 if !value.is_empty() && !value.starts_with(['/', '*', '$']) {
@@ -43,7 +43,9 @@ pub fn faults(text: &str) -> Vec<String> {
             "crawl-delay" if value.parse::<f64>().is_err() => {
                 faults.push(format!("line {number}: not a number of seconds: {value}"));
             }
-            name if !KNOWN.contains(&name) => faults.push(format!("line {number}: unknown directive: {name}")),
+            name if !KNOWN_DIRECTIVES.contains(&name) => {
+                faults.push(format!("line {number}: unknown directive: {name}"))
+            }
             _ => {}
         }
     }
@@ -55,7 +57,7 @@ mod tests {
     use super::faults;
 
     #[test]
-    fn each_fault_is_named_with_its_line() {
+    fn each_fault_has_its_line_number() {
         let good = "# hello\n\u{feff}\nUser-agent: *\nDisallow: /private # no\nAllow: *.html$\nDisallow:\nSitemap: https://h/s.xml\n";
         assert!(faults(good).is_empty(), "{:?}", faults(good));
         assert!(faults("").is_empty());

@@ -84,8 +84,9 @@ pub fn run(args: &AuditArgs) -> Result<ExitCode, UsageError> {
     // Formats for programs list all pages of a finding, formats for people only the first ones. To subtract a baseline, all
     // pages are needed in any format.
     let lists_first_pages = matches!(args.format, AuditFormat::Text | AuditFormat::Markdown);
-    let keep = if lists_first_pages && args.baseline.is_none() { AuditOptions::default().keep } else { usize::MAX };
-    let options = AuditOptions { slow: args.slow.0, keep };
+    let max_listed =
+        if lists_first_pages && args.baseline.is_none() { AuditOptions::default().max_listed } else { usize::MAX };
+    let options = AuditOptions { slow_after: args.slow.0, max_listed };
     let mut audit = match Audit::of_directory(directory, &options) {
         Ok(audit) => audit,
         Err(error) => {

@@ -91,7 +91,7 @@ fn crawl_in_directory(settings: &CommandSettings, rules: Rules) -> Result<ExitCo
             Ok(report) => report,
             Err(fault) => return Ok(fail(messages, &fault.to_string())),
         };
-        let requeued = if report.root_answered { 0 } else { directory.requeue_failed_roots()? };
+        let requeued = if report.has_root_page { 0 } else { directory.requeue_failed_roots()? };
         if requeued == 0 {
             let settled = wording::plural(counts.settled, "URL");
             let hint = "use --recrawl to check for changes, or --fresh to start over";
@@ -292,7 +292,7 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
     // `report` covers this run. If earlier runs are not too large, the whole directory is read for a report that covers
     // them too. The exit code describes the whole directory. So a large directory is read as well if this run alone does
     // not determine the code. Everything is committed at this point, and no other process has locked the directory.
-    let is_code_open = !report.root_answered || (messages.fail_on == Some(FailOn::Broken) && report.broken_total == 0);
+    let is_code_open = !report.has_root_page || (messages.fail_on == Some(FailOn::Broken) && report.broken_total == 0);
     let should_reread = settled_before > 0 && (settled_before <= MAX_REREAD || is_code_open);
     let whole = directory.filter(|_| should_reread).map(CrawlReport::from_directory);
     let is_whole = settled_before == 0 || matches!(whole, Some(Ok(_)));
@@ -334,7 +334,7 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
         Err(RecordStreamFault::Failed(why)) => return Ok(fail(messages, &why)),
     }
     // In a fleet, another process may have fetched the roots.
-    report.root_answered |= is_shared;
+    report.has_root_page |= is_shared;
     Ok(exit_code(messages, &report, summary.end, &interrupt))
 }
 
@@ -381,13 +381,13 @@ fn exit_code(messages: MessageSettings, report: &CrawlReport, end: End, interrup
 
 /// The exit code for the state of a crawl. Prints the reason for a code other than 0, even with `--quiet`.
 pub(super) fn state_code(messages: MessageSettings, report: &CrawlReport) -> ExitCode {
-    if !report.root_answered && report.queued == 0 {
+    if !report.has_root_page && report.queued == 0 {
         let mut why = "no root has given a page; run the same command to try them again".to_owned();
         // With --quiet, the report is not printed, so the message names the first root.
-        if let (true, Some(RootNote::Dead { url, fault } | RootNote::Refused { url, fault })) =
+        if let (true, Some(RootNote::Failed { url, reason } | RootNote::Refused { url, reason })) =
             (messages.quiet, report.roots.first())
         {
-            why += &format!(" ({url}: {})", report::reason_words(fault));
+            why += &format!(" ({url}: {})", report::reason_words(reason));
         }
         fail(messages, &why);
         return ExitCode::from(NO_ROOT);

@@ -179,26 +179,26 @@ fn robots(explanation: &Explanation) -> String {
 }
 
 fn host(explanation: &Explanation) -> String {
-    let lane = &explanation.lane;
-    if lane.known == 0 {
-        return format!("{}: this host was never seen", visible(&lane.host));
+    let host = &explanation.host;
+    if host.known == 0 {
+        return format!("{}: this host was never seen", visible(&host.host));
     }
-    let left = lane.known.saturating_sub(lane.settled);
+    let left = host.known.saturating_sub(host.settled);
     let mut text = format!(
         "{}: {} known, {} finished, {} queued",
-        visible(&lane.host),
-        wording::plural(lane.known, "URL"),
-        wording::count(lane.settled),
+        visible(&host.host),
+        wording::plural(host.known, "URL"),
+        wording::count(host.settled),
         wording::count(left)
     );
-    if let Some(delay) = lane.crawl_delay {
+    if let Some(delay) = host.crawl_delay {
         let _ = write!(text, "; Crawl-delay {}", wording::span(delay));
     }
-    if let Some(rest) = lane.rest.and_then(|millis| jiff::Timestamp::from_millisecond(millis).ok())
+    if let Some(backoff_end) = host.backoff_until.and_then(|millis| jiff::Timestamp::from_millisecond(millis).ok())
         && left > 0
     {
-        let _ = write!(text, "; paused until {rest:.0}");
-        let wait = rest.duration_since(jiff::Timestamp::now()).as_secs();
+        let _ = write!(text, "; paused until {backoff_end:.0}");
+        let wait = backoff_end.duration_since(jiff::Timestamp::now()).as_secs();
         if let Ok(wait @ 1..) = u64::try_from(wait) {
             let _ = write!(text, " ({} more)", wording::span(Duration::from_secs(wait)));
         }

@@ -18,7 +18,7 @@ use super::{FAILED, print_error, standard_output};
 use crate::audit::{Audit, AuditOptions};
 use crate::flags::config_file::UsageError;
 use crate::records::ReadError;
-use crate::report::detail::{self, FIRST_URLS};
+use crate::report::detail::{self, MAX_GROUP_URLS};
 use crate::report_page::{self, ReportPage};
 use crate::screen::wording;
 use argiope_core::output::escape::visible;
@@ -94,7 +94,8 @@ fn print_group(directory: &Path, group: &str) -> Result<(), ReadError> {
 /// Renders the report of a crawl directory as one HTML page.
 pub fn html_page(directory: &Path) -> Result<String, ReadError> {
     let (report, detail) = CrawlReport::detailed(directory)?;
-    let audit = Audit::of_directory(directory, &AuditOptions { keep: FIRST_URLS, ..AuditOptions::default() })?;
+    let audit =
+        Audit::of_directory(directory, &AuditOptions { max_listed: MAX_GROUP_URLS, ..AuditOptions::default() })?;
     let (name, directory) = (crawl_name(directory), directory.display().to_string());
     let page = ReportPage { report: &report, detail: &detail, audit: &audit, name: &name, directory: &directory };
     Ok(report_page::render(&page))
@@ -104,7 +105,7 @@ pub fn html_page(directory: &Path) -> Result<String, ReadError> {
 fn json_document(directory: &Path) -> Result<Value, ReadError> {
     let (report, detail) = CrawlReport::detailed(directory)?;
     // Only the numbers of findings, not their pages.
-    let audit = Audit::of_directory(directory, &AuditOptions { keep: 0, ..AuditOptions::default() })?;
+    let audit = Audit::of_directory(directory, &AuditOptions { max_listed: 0, ..AuditOptions::default() })?;
     let groups: BTreeMap<&str, Value> = detail
         .groups
         .iter()
@@ -141,9 +142,9 @@ fn json_document(directory: &Path) -> Result<Value, ReadError> {
 }
 
 fn broken_value(link: &BrokenLink) -> Value {
-    let mut object = json!({ "url": link.url, "on": link.on, "referrers": link.referrers() });
+    let mut object = json!({ "url": link.url, "on": link.on_pages, "referrers": link.referrers() });
     if let Some(object) = object.as_object_mut() {
-        match &link.fault {
+        match &link.reason {
             BrokenReason::Status(status) => object.insert("status".to_owned(), json!(status)),
             BrokenReason::Failure(failure) => {
                 object.insert("error".to_owned(), json!({ "kind": failure.kind, "message": failure.message }))
@@ -269,7 +270,7 @@ pub fn next_steps(report: &CrawlReport, directory: &Path) -> String {
     if report.broken_total > 0 {
         step(format!("argiope explain {name} URL"), "why a URL failed or was not fetched");
     }
-    if report.end == End::Finished && report.queued == 0 && report.root_answered {
+    if report.end == End::Finished && report.queued == 0 && report.has_root_page {
         step("run the same command with --recrawl".to_owned(), "to find out what changes");
     }
     text
@@ -430,10 +431,10 @@ fn append_roots(text: &mut String, report: &CrawlReport) {
     text.push_str("\nRoots\n");
     for note in &report.roots {
         let _ = match note {
-            RootNote::Dead { url, fault } => writeln!(text, "  {}: {}", visible(url), reason_words(fault)),
-            RootNote::Refused { url, fault } => writeln!(text, "  {}: {}", visible(url), reason_words(fault)),
-            RootNote::Forbidden { url } => writeln!(text, "  {}: disallowed by robots.txt", visible(url)),
-            RootNote::Elsewhere { url, to } => writeln!(
+            RootNote::Failed { url, reason } => writeln!(text, "  {}: {}", visible(url), reason_words(reason)),
+            RootNote::Refused { url, reason } => writeln!(text, "  {}: {}", visible(url), reason_words(reason)),
+            RootNote::Disallowed { url } => writeln!(text, "  {}: disallowed by robots.txt", visible(url)),
+            RootNote::OutOfScope { url, to } => writeln!(
                 text,
                 "  {} redirects to {to}, which is out of scope; to crawl that site: argiope crawl {to}",
                 visible(url),
@@ -477,8 +478,8 @@ fn append_failures(text: &mut String, report: &CrawlReport, max_entries: usize) 
 }
 
 /// Describes why a link is broken.
-pub fn reason_words(fault: &BrokenReason) -> String {
-    match fault {
+pub fn reason_words(reason: &BrokenReason) -> String {
+    match reason {
         BrokenReason::Status(status) => with_phrase(*status),
         BrokenReason::Failure(failure) => {
             let wording = wording::failure(failure.kind);
@@ -501,16 +502,16 @@ fn append_broken(text: &mut String, report: &CrawlReport, max_entries: usize) {
 }
 
 fn append_broken_link(text: &mut String, link: &BrokenLink) {
-    let BrokenLink { url, fault, on, more } = link;
-    let _ = writeln!(text, "  {}  {}", visible(url), reason_words(fault));
-    for page in on {
+    let BrokenLink { url, reason, on_pages, more_pages } = link;
+    let _ = writeln!(text, "  {}  {}", visible(url), reason_words(reason));
+    for page in on_pages {
         let _ = writeln!(text, "      on {}", visible(page));
     }
-    if *more > 0 {
-        let more = wording::plural(*more, "more page");
+    if *more_pages > 0 {
+        let more = wording::plural(*more_pages, "more page");
         let _ = writeln!(text, "      and on {more}, {} altogether", wording::count(link.referrers()));
     }
-    if on.is_empty() {
+    if on_pages.is_empty() {
         text.push_str("      a root\n");
     }
 }

@@ -74,7 +74,7 @@ impl VisitReporter {
     pub fn take(&mut self, settled: &Settled) {
         self.report_visit(&settled.visit, &settled.line);
         if let Some(change) = settled.change {
-            self.report.changes.get_or_insert_default().name(change, settled.visit.link.url.as_str());
+            self.report.changes.get_or_insert_default().add_url(change, settled.visit.link.url.as_str());
         }
     }
 
@@ -194,7 +194,7 @@ mod tests {
         broken.facts.status = Some(404);
         reporter.report_visit(&broken, b"{}\n");
         let (report, _) = reporter.close(Duration::ZERO, 0, End::Finished);
-        let referrers: Vec<&str> = report.broken[0].on.iter().map(|page| &**page).collect();
+        let referrers: Vec<&str> = report.broken[0].on_pages.iter().map(|page| &**page).collect();
         assert_eq!(referrers, ["https://h/1", "https://h/2"]);
     }
 

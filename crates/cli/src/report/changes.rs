@@ -1,4 +1,4 @@
-//! [`ChangeList`]: what changed since the last round of a crawl (`--recrawl`).
+//! [`ChangeList`]: what changed since the previous round of a crawl (`--recrawl`).
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::records::ReadError;
 
 /// How many URLs are listed for each kind of change.
 const MAX_LISTED: usize = 10;
-/// How many newly broken links are listed, for `--fail-on new-broken`.
+/// How many newly broken links are kept. `--fail-on new-broken` lists them all.
 const MAX_NEWLY_BROKEN: usize = 1_000;
 
 /// The counts of changes, and the alphabetically first URLs of each kind.
@@ -39,7 +39,7 @@ impl ChangeList {
         let Some(mut diff) = Diff::of_rounds(directory, &mut |_| ())? else { return Ok(None) };
         let mut list = Self::default();
         let totals = diff.each(|entry| {
-            list.name(entry.comparison, entry.url);
+            list.add_url(entry.comparison, entry.url);
             Ok(())
         })?;
         list.counts = totals.changes;
@@ -47,24 +47,25 @@ impl ChangeList {
     }
 
     /// Adds a URL to the lists of its change, up to their limits. Does not change `counts`.
-    pub fn name(&mut self, comparison: Comparison, url: &str) {
+    pub fn add_url(&mut self, comparison: Comparison, url: &str) {
         let by_change = match comparison.change {
             Change::New => Some(&mut self.new),
             Change::Changed => Some(&mut self.changed),
             Change::Gone => Some(&mut self.gone),
             Change::Same => None,
         };
-        by_change.into_iter().for_each(|list| keep_first(list, url, MAX_LISTED));
+        by_change.into_iter().for_each(|list| insert_first(list, url, MAX_LISTED));
         match comparison.note {
-            Some(ChangeNote::NewlyBroken) => keep_first(&mut self.newly_broken, url, MAX_NEWLY_BROKEN),
-            Some(ChangeNote::Repaired) => keep_first(&mut self.repaired, url, MAX_LISTED),
-            Some(ChangeNote::Redirected) => keep_first(&mut self.redirected, url, MAX_LISTED),
+            Some(ChangeNote::NewlyBroken) => insert_first(&mut self.newly_broken, url, MAX_NEWLY_BROKEN),
+            Some(ChangeNote::Repaired) => insert_first(&mut self.repaired, url, MAX_LISTED),
+            Some(ChangeNote::Redirected) => insert_first(&mut self.redirected, url, MAX_LISTED),
             None => {}
         }
     }
 
     /// All kinds, in the order of the report.
     pub fn kinds(&self) -> [ChangeKind<'_>; 7] {
+        // Unchanged URLs are not listed.
         const NONE: &BTreeSet<Box<str>> = &BTreeSet::new();
         let Changes { new, changed, gone, same, newly_broken, repaired, redirected } = self.counts;
         [
@@ -89,7 +90,8 @@ impl ChangeList {
     }
 }
 
-fn keep_first(list: &mut BTreeSet<Box<str>>, url: &str, limit: usize) {
+/// Inserts a URL, and keeps only the alphabetically first `limit` URLs.
+fn insert_first(list: &mut BTreeSet<Box<str>>, url: &str, limit: usize) {
     if list.len() < limit || list.last().is_some_and(|last| url < &**last) {
         list.insert(url.into());
         if list.len() > limit {
@@ -103,14 +105,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_of_each_kind_are_named_in_any_order_of_arrival() {
+    fn the_alphabetically_first_urls_are_listed_in_any_order_of_insertion() {
         let lists = [(0..30).collect::<Vec<_>>(), (0..30).rev().collect()].map(|order| {
             let mut list = ChangeList::default();
             for page in order {
-                list.name(Comparison { change: Change::Changed, note: None }, &format!("https://h/{page:02}"));
+                list.add_url(Comparison { change: Change::Changed, note: None }, &format!("https://h/{page:02}"));
             }
             let note = Some(ChangeNote::NewlyBroken);
-            list.name(Comparison { change: Change::Gone, note }, "https://h/gone");
+            list.add_url(Comparison { change: Change::Gone, note }, "https://h/gone");
             list
         });
         assert_eq!(lists[0], lists[1]);

@@ -1,7 +1,6 @@
-//! [`ReportDetail`]: distributions of a crawl, and the first URLs of each group.
+//! [`ReportDetail`]: the URLs of a crawl in groups, such as by status or by host, with counts and the first URLs of each.
 //!
-//! Invariant: memory is bounded. The counts of the groups that are kept are exact; further groups, mostly hosts and
-//! sections, are left out.
+//! Invariant: memory is bounded. The number of groups is limited; the counts of the groups that are kept are exact.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -13,18 +12,19 @@ use argiope_core::{ErrorKind, Outcome};
 use super::{LoopMember, PageSummary};
 
 /// How many URLs of a group are kept.
-pub const FIRST_URLS: usize = 100;
+pub const MAX_GROUP_URLS: usize = 100;
 /// How many groups are counted separately.
 const MAX_GROUPS: usize = 20_000;
-/// How many groups keep their URLs.
+/// How many groups keep their first URLs.
 const MAX_LISTED: usize = 4_000;
-/// Columns of the timeline.
-const COLUMNS: usize = 120;
-/// The maximum number of nodes of the site's tree, and its depth below the host.
+/// Maximum number of columns of the timeline.
+const MAX_COLUMNS: usize = 120;
+/// Maximum number of nodes of the site's tree.
 const MAX_NODES: usize = 4_000;
+/// How many levels of folders below a host are in the tree.
 const TREE_DEPTH: usize = 3;
 /// URLs that are deeper than this are counted at this depth.
-const MAX_DEPTH: u32 = 20;
+pub const MAX_DEPTH: u32 = 20;
 
 /// Upper bounds of response times in milliseconds, with the name of each group.
 pub const TIMES: &[(u64, &str)] = &[
@@ -40,7 +40,7 @@ pub const TIMES: &[(u64, &str)] = &[
     (10_000, "10 s"),
     (u64::MAX, "more"),
 ];
-/// Upper bounds of body sizes, in bytes.
+/// Upper bounds of body sizes in bytes, with the name of each group.
 pub const SIZES: &[(u64, &str)] = &[
     (1_000, "1 KB"),
     (5_000, "5 KB"),
@@ -60,61 +60,64 @@ pub const SIZES: &[(u64, &str)] = &[
 pub struct UrlGroup {
     pub count: u64,
     pub outcomes: OutcomeCounts,
-    /// Broken links among them.
+    /// How many of the URLs are broken.
     pub broken: u64,
+    /// Bytes received.
     pub bytes: u64,
+    /// The sum of the response times.
     pub time: Duration,
-    /// The first of them.
+    /// The first URLs of the group.
     pub urls: Vec<Box<str>>,
 }
 
-/// Distributions of a crawl, and the first URLs of each group.
+/// The groups of a crawl, its timeline, and its folders.
 #[derive(Debug, Default)]
 pub struct ReportDetail {
     /// By name, such as `status:404` or `section:h.example/docs/`.
     pub groups: HashMap<String, UrlGroup>,
     pub timeline: Timeline,
     pub tree: SiteTree,
+    /// A buffer for names of groups.
     scratch: String,
 }
 
 /// Calls `each` with the name of every group that a page belongs to. `link_depth` is the number of links from a root
-/// to the page; `scratch` is reused so that names are not allocated.
+/// to the page. The names are built in `scratch`, which is reused so that they need no allocation.
 pub fn each_group(page: &PageSummary<'_>, link_depth: u32, scratch: &mut String, mut each: impl FnMut(&str)) {
-    let mut give = |arguments: std::fmt::Arguments<'_>| {
+    let mut emit = |arguments: std::fmt::Arguments<'_>| {
         scratch.clear();
         let _ = scratch.write_fmt(arguments);
         each(scratch);
     };
-    give(format_args!("outcome:{}", page.outcome));
+    emit(format_args!("outcome:{}", page.outcome));
     if let Some(status) = page.status {
-        give(format_args!("status:{status}"));
+        emit(format_args!("status:{status}"));
     }
     if let Some(error) = page.error {
-        give(format_args!("error:{}", error.kind));
+        emit(format_args!("error:{}", error.kind));
     }
     if page.is_broken() {
-        give(format_args!("broken"));
+        emit(format_args!("broken"));
     }
     if page.truncated.is_some() {
-        give(format_args!("truncated"));
+        emit(format_args!("truncated"));
     }
     if let Some(kind) = page.content_type.filter(|_| page.bytes_body > 0) {
-        give(format_args!("type:{kind}"));
+        emit(format_args!("type:{kind}"));
     }
-    give(format_args!("depth:{}", link_depth.min(MAX_DEPTH)));
-    give(format_args!("host:{}", page.host));
-    give(format_args!("section:{}{}", page.host, section(page.url)));
+    emit(format_args!("depth:{}", link_depth.min(MAX_DEPTH)));
+    emit(format_args!("host:{}", page.host));
+    emit(format_args!("section:{}{}", page.host, section(page.url)));
     if let Some(total) = page.total {
         let millis = u64::try_from(total.as_millis()).unwrap_or(u64::MAX);
-        give(format_args!("time:{}", bucket(TIMES, millis)));
+        emit(format_args!("time:{}", group_name(TIMES, millis)));
     }
     if page.bytes_body > 0 {
-        give(format_args!("size:{}", bucket(SIZES, page.bytes_body)));
+        emit(format_args!("size:{}", group_name(SIZES, page.bytes_body)));
     }
 }
 
-/// Whether this can be the name of a group: its kind is known, and so is its outcome or error.
+/// Whether this can be the name of a group. Kinds, outcomes and errors are checked; other values are not.
 pub fn is_group(name: &str) -> bool {
     match name.split_once(':') {
         None => matches!(name, "broken" | "truncated"),
@@ -124,7 +127,8 @@ pub fn is_group(name: &str) -> bool {
     }
 }
 
-fn bucket(bounds: &[(u64, &'static str)], value: u64) -> &'static str {
+/// The name of the first group whose upper bound is not below the value.
+fn group_name(bounds: &[(u64, &'static str)], value: u64) -> &'static str {
     bounds.iter().find(|(bound, _)| value <= *bound).map_or("more", |(_, name)| name)
 }
 
@@ -145,15 +149,16 @@ pub fn section(url: &str) -> &str {
 }
 
 impl ReportDetail {
-    /// Adds one URL. `at` is the time of its request since the start of the crawl.
-    pub fn add(&mut self, page: &PageSummary<'_>, depth: u32, at: Option<Duration>) {
+    /// Adds one URL. `depth` is the number of links from a root to it. `since_start` is the time of its request since the start
+    /// of the crawl.
+    pub fn add(&mut self, page: &PageSummary<'_>, depth: u32, since_start: Option<Duration>) {
         let mut scratch = std::mem::take(&mut self.scratch);
         each_group(page, depth, &mut scratch, |name| {
-            let room = self.groups.len() < MAX_GROUPS;
-            let is_listed = self.groups.len() < MAX_LISTED;
+            let has_room = self.groups.len() < MAX_GROUPS;
+            let may_list = self.groups.len() < MAX_LISTED;
             let group = match self.groups.get_mut(name) {
                 Some(group) => group,
-                None if room => self.groups.entry(name.to_owned()).or_default(),
+                None if has_room => self.groups.entry(name.to_owned()).or_default(),
                 None => return,
             };
             group.count += 1;
@@ -161,13 +166,13 @@ impl ReportDetail {
             group.broken += u64::from(page.is_broken());
             group.bytes += page.bytes_wire;
             group.time += page.total.unwrap_or_default();
-            if group.urls.len() < FIRST_URLS && (is_listed || !group.urls.is_empty()) {
+            if group.urls.len() < MAX_GROUP_URLS && (may_list || !group.urls.is_empty()) {
                 group.urls.push(page.url.into());
             }
         });
         self.scratch = scratch;
-        if let Some(at) = at {
-            self.timeline.add(at, page);
+        if let Some(since_start) = since_start {
+            self.timeline.add(since_start, page);
         }
         self.tree.add(page);
     }
@@ -182,11 +187,11 @@ impl ReportDetail {
                 group.count += 1;
                 group.broken += 1;
                 group.outcomes.add(page.outcome);
-                if group.urls.len() < FIRST_URLS {
+                if group.urls.len() < MAX_GROUP_URLS {
                     group.urls.push(page.url.into());
                 }
             }
-            // Its record has no error, so the groups of errors do not count it.
+            // The record of the member has no error, so the groups of errors do not count it.
             _ if name.starts_with("error:") => {}
             _ => {
                 if let Some(group) = self.groups.get_mut(name) {
@@ -198,11 +203,13 @@ impl ReportDetail {
         self.tree.add_broken(&page);
     }
 
+    /// The group with this name.
     pub fn get(&self, name: &str) -> Option<&UrlGroup> {
         self.groups.get(name)
     }
 
-    /// The groups of one family, such as `host`, largest first.
+    /// The groups whose names begin with `family` and a colon, such as `host`, largest first. The names are returned without
+    /// that prefix.
     pub fn family(&self, family: &str) -> Vec<(&str, &UrlGroup)> {
         let prefix = format!("{family}:");
         let mut groups: Vec<(&str, &UrlGroup)> =
@@ -212,9 +219,10 @@ impl ReportDetail {
     }
 }
 
-/// Outcomes over time. Columns become twice as wide whenever there are too many.
+/// Outcomes over time. If there are too many columns, pairs of columns are merged.
 #[derive(Debug)]
 pub struct Timeline {
+    /// The time that one column covers.
     pub width: Duration,
     pub columns: Vec<OutcomeCounts>,
 }
@@ -226,14 +234,14 @@ impl Default for Timeline {
 }
 
 impl Timeline {
-    fn add(&mut self, at: Duration, page: &PageSummary<'_>) {
-        let mut column = column(at, self.width);
-        while column >= COLUMNS {
+    fn add(&mut self, since_start: Duration, page: &PageSummary<'_>) {
+        let mut column = column(since_start, self.width);
+        while column >= MAX_COLUMNS {
             self.width *= 2;
             let merged =
                 self.columns.chunks(2).map(|pair| pair.iter().flat_map(OutcomeCounts::iter).collect::<OutcomeCounts>());
             self.columns = merged.collect();
-            column = self::column(at, self.width);
+            column = self::column(since_start, self.width);
         }
         if self.columns.len() <= column {
             self.columns.resize(column + 1, OutcomeCounts::default());
@@ -244,21 +252,25 @@ impl Timeline {
     }
 }
 
-fn column(at: Duration, width: Duration) -> usize {
-    usize::try_from(at.as_millis() / width.as_millis().max(1)).unwrap_or(usize::MAX)
+/// The number of the column that contains a time.
+fn column(since_start: Duration, width: Duration) -> usize {
+    usize::try_from(since_start.as_millis() / width.as_millis().max(1)).unwrap_or(usize::MAX)
 }
 
 /// The site by hosts and folders, with how many pages and broken links are in each.
 #[derive(Debug, Default)]
 pub struct SiteTree {
+    /// The first node is the root, above all hosts.
     pub nodes: Vec<TreeNode>,
 }
 
+/// A host or a folder. The counts include the folders below it.
 #[derive(Debug, Default)]
 pub struct TreeNode {
     pub name: Box<str>,
     pub pages: u64,
     pub broken: u64,
+    /// The numbers of the child nodes, by name.
     pub children: BTreeMap<Box<str>, usize>,
 }
 
@@ -276,16 +288,16 @@ impl SiteTree {
             self.nodes.push(TreeNode::default());
         }
         let broken = u64::from(page.is_broken());
-        let mut at = 0;
-        self.count(at, broken);
+        let mut current = 0;
+        self.count(current, broken);
         for name in node_names(page) {
-            let room = self.nodes.len() < MAX_NODES;
-            let next = match self.nodes.get(at).and_then(|node| node.children.get(name)) {
+            let has_room = self.nodes.len() < MAX_NODES;
+            let next = match self.nodes.get(current).and_then(|node| node.children.get(name)) {
                 Some(next) => *next,
-                None if room => {
+                None if has_room => {
                     let next = self.nodes.len();
                     self.nodes.push(TreeNode { name: name.into(), ..TreeNode::default() });
-                    if let Some(node) = self.nodes.get_mut(at) {
+                    if let Some(node) = self.nodes.get_mut(current) {
                         node.children.insert(name.into(), next);
                     }
                     next
@@ -293,20 +305,21 @@ impl SiteTree {
                 None => return,
             };
             self.count(next, broken);
-            at = next;
+            current = next;
         }
     }
 
     /// Counts a page that was added before as broken.
     fn add_broken(&mut self, page: &PageSummary<'_>) {
-        let mut at = Some(0);
+        let mut current = Some(0);
         let mut names = node_names(page).into_iter();
-        while let Some(node) = at.and_then(|at| self.nodes.get_mut(at)) {
+        while let Some(node) = current.and_then(|number| self.nodes.get_mut(number)) {
             node.broken += 1;
-            at = names.next().and_then(|name| node.children.get(name).copied());
+            current = names.next().and_then(|name| node.children.get(name).copied());
         }
     }
 
+    /// Counts one page in a node.
     fn count(&mut self, node: usize, broken: u64) {
         if let Some(node) = self.nodes.get_mut(node) {
             node.pages += 1;
@@ -334,7 +347,10 @@ mod tests {
     }
 
     #[test]
-    fn values_fall_into_the_group_of_their_bound() {
-        assert_eq!((bucket(TIMES, 10), bucket(TIMES, 11), bucket(TIMES, 1 << 40)), ("10 ms", "20 ms", "more"));
+    fn a_value_belongs_to_the_group_of_the_next_upper_bound() {
+        assert_eq!(
+            (group_name(TIMES, 10), group_name(TIMES, 11), group_name(TIMES, 1 << 40)),
+            ("10 ms", "20 ms", "more")
+        );
     }
 }

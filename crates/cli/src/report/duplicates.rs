@@ -1,25 +1,27 @@
 //! [`Duplicates`]: pages with identical bodies, listed by URL.
 //!
-//! Invariant: at most [`MAX_BODIES`] bodies and [`MAX_TEXT`] bytes of URLs are remembered, about 20 MB. In larger crawls,
-//! later pages are compared with those only, and the count is a lower bound.
+//! Invariant: at most [`MAX_BODIES`] digests and [`MAX_TEXT`] bytes of URLs are kept, about 20 MB. In larger crawls, later
+//! pages are compared only with these, and the count is a lower bound.
 
 use std::collections::HashMap;
 
 use super::url_list::UrlList;
 
+/// Maximum number of different bodies.
 const MAX_BODIES: usize = 1 << 17;
+/// Maximum bytes of the URLs of pages with different bodies.
 const MAX_TEXT: usize = 16 << 20;
 /// Maximum number of groups listed.
 const MAX_GROUPS: usize = 100;
 /// Maximum number of pages listed per group, besides the first.
-const LISTED: usize = 10;
+const MAX_LISTED: usize = 10;
 
 /// Pages with the same body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DuplicateGroup {
     /// The first page that had this body.
     pub first: Box<str>,
-    /// Other pages, up to [`LISTED`].
+    /// Other pages, up to [`MAX_LISTED`].
     pub others: Vec<Box<str>>,
     /// The number of all other pages, listed or not.
     pub total: u64,
@@ -28,12 +30,13 @@ pub struct DuplicateGroup {
 /// Pages whose body is identical to that of an earlier page.
 #[derive(Clone, Debug)]
 pub struct Duplicates {
+    /// The number of pages with the same body as an earlier page.
     pub total: u64,
     pub groups: Vec<DuplicateGroup>,
     /// By digest: the position in `groups`.
-    by_digest: HashMap<u64, usize>,
+    group_positions: HashMap<u64, usize>,
     /// By digest: the number, in `urls`, of the first page with this body.
-    seen: HashMap<u64, u32>,
+    first_pages: HashMap<u64, u32>,
     urls: UrlList,
 }
 
@@ -42,39 +45,39 @@ impl Default for Duplicates {
         Self {
             total: 0,
             groups: Vec::new(),
-            by_digest: HashMap::new(),
-            seen: HashMap::new(),
+            group_positions: HashMap::new(),
+            first_pages: HashMap::new(),
             urls: UrlList::with_limit(MAX_TEXT),
         }
     }
 }
 
 impl Duplicates {
-    /// Adds a page. `digest` is the beginning of the body's digest.
+    /// Adds a page. `digest` is the first eight bytes of the body's digest.
     pub fn add(&mut self, digest: u64, url: &str) {
-        if let Some(first) = self.seen.get(&digest) {
+        if let Some(first) = self.first_pages.get(&digest) {
             self.total += 1;
-            if self.groups.len() < MAX_GROUPS && !self.by_digest.contains_key(&digest) {
+            if self.groups.len() < MAX_GROUPS && !self.group_positions.contains_key(&digest) {
                 let first = self.urls.get(*first).unwrap_or_default().into();
-                self.by_digest.insert(digest, self.groups.len());
+                self.group_positions.insert(digest, self.groups.len());
                 self.groups.push(DuplicateGroup { first, others: Vec::new(), total: 0 });
             }
-            if let Some(group) = self.by_digest.get(&digest).and_then(|place| self.groups.get_mut(*place)) {
+            if let Some(group) = self.group_positions.get(&digest).and_then(|position| self.groups.get_mut(*position)) {
                 group.total += 1;
-                if group.others.len() < LISTED {
+                if group.others.len() < MAX_LISTED {
                     group.others.push(url.into());
                 }
             }
-        } else if self.seen.len() < MAX_BODIES
+        } else if self.first_pages.len() < MAX_BODIES
             && let Some(number) = self.urls.push(url)
         {
-            self.seen.insert(digest, number);
+            self.first_pages.insert(digest, number);
         }
     }
 
     /// Frees the memory that only adding pages needs.
     pub fn close(&mut self) {
-        (self.seen, self.by_digest) = (HashMap::new(), HashMap::new());
+        (self.first_pages, self.group_positions) = (HashMap::new(), HashMap::new());
         self.urls = UrlList::with_limit(0);
     }
 }
@@ -84,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn duplicates_are_named_with_the_first_page() {
+    fn a_group_lists_the_first_page_and_its_duplicates() {
         let mut duplicates = Duplicates::default();
         for number in 0..20_u64 {
             duplicates.add(number % 2, &format!("http://h/{number}"));
@@ -98,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded() {
+    fn the_numbers_of_bodies_and_groups_are_limited() {
         let mut duplicates = Duplicates::default();
         for number in 0..MAX_BODIES as u64 + 10 {
             duplicates.add(number, "u");
@@ -106,7 +109,7 @@ mod tests {
         for number in 0..MAX_BODIES as u64 + 10 {
             duplicates.add(number, "again");
         }
-        assert_eq!((duplicates.seen.len(), duplicates.groups.len()), (MAX_BODIES, MAX_GROUPS));
+        assert_eq!((duplicates.first_pages.len(), duplicates.groups.len()), (MAX_BODIES, MAX_GROUPS));
         assert_eq!(duplicates.total, MAX_BODIES as u64);
     }
 }

@@ -19,13 +19,16 @@ use crate::records::{self, ReadError, StoredRecord};
 struct Run {
     /// How the run ended; `None` if it has no final record.
     end: Option<End>,
+    /// The duration according to the final record.
     seconds: f64,
-    /// When the run began and when its latest page was requested, in milliseconds since the Unix epoch.
+    /// When the run began, in milliseconds since the Unix epoch.
     began: Option<i64>,
+    /// When its latest page was requested, in the same unit.
     latest: Option<i64>,
 }
 
 impl Run {
+    /// The duration of the run. Without a final record, the time until its latest page was requested.
     fn elapsed(&self) -> Duration {
         if self.end.is_some() {
             return Duration::try_from_secs_f64(self.seconds).unwrap_or_default();
@@ -38,22 +41,23 @@ impl Run {
 impl CrawlReport {
     /// The report of a crawl directory: all committed runs since the last `--recrawl`.
     pub fn from_directory(directory: &Path) -> Result<Self, ReadError> {
-        Self::build(directory, |_, _, _| (), || ())
+        let (ignore_page, ignore_round) = (|_: &PageSummary<'_>, _: Option<Duration>, _: &[LoopMember]| (), || ());
+        Self::build(directory, ignore_page, ignore_round)
     }
 
-    /// Like [`Self::from_directory`], with distributions and the URLs that each number counts.
+    /// Like [`Self::from_directory`], with groups of URLs.
     pub fn detailed(directory: &Path) -> Result<(Self, ReportDetail), ReadError> {
         let detail = RefCell::new(ReportDetail::default());
-        let add = |page: &PageSummary<'_>, at: Option<Duration>, members: &[LoopMember]| {
+        let add = |page: &PageSummary<'_>, since_start: Option<Duration>, members: &[LoopMember]| {
             let mut detail = detail.borrow_mut();
-            detail.add(page, page.depth, at);
+            detail.add(page, page.depth, since_start);
             members.iter().for_each(|member| detail.add_loop_member(member));
         };
         let report = Self::build(directory, add, || drop(detail.take()))?;
         Ok((report, detail.into_inner()))
     }
 
-    /// Calls `each` with all URLs that a number of the report counts, such as `status:404`.
+    /// Calls `each` with all URLs of a group, such as `status:404`.
     pub fn urls_of(
         directory: &Path,
         group: &str,
@@ -70,7 +74,7 @@ impl CrawlReport {
         })?;
         let mut loops = RedirectLoops::default();
         records::latest_pages(directory, |record| {
-            let page = page(record, rules.as_ref());
+            let page = page_summary(record, rules.as_ref());
             let mut is_member = false;
             if page.is_guess {
                 return Ok(());
@@ -79,14 +83,17 @@ impl CrawlReport {
             if is_member {
                 each(page.url)?;
             }
-            let others = loops.add(&page);
-            others.iter().filter(|_| group == "broken").try_for_each(|member| each(member.summary().url))
+            let members = loops.add(&page);
+            if group == "broken" {
+                members.iter().try_for_each(|member| each(member.summary().url))?;
+            }
+            Ok(())
         })?;
         Ok(())
     }
 
-    /// Builds the report. Calls `add` for each page with its time since the start of the crawl and the other members of
-    /// the redirect loop that it closes, and `reset` at the start of each round.
+    /// Builds the report. Calls `add` for each page, with the time of its request since the start of the crawl, and with the
+    /// other members of the redirect loop that it closes. Calls `reset` at the start of each round but the first.
     fn build(
         directory: &Path,
         mut add: impl FnMut(&PageSummary<'_>, Option<Duration>, &[LoopMember]),
@@ -98,7 +105,7 @@ impl CrawlReport {
         let (mut known, mut settled) = (0u64, 0u64);
         let mut has_rounds = false;
         records::walk_latest(directory, |event| {
-            let line = match event {
+            let record = match event {
                 HistoryEvent::Link { again, .. } => {
                     known += u64::from(!again);
                     return Ok(());
@@ -117,31 +124,33 @@ impl CrawlReport {
                 }
                 HistoryEvent::Line { line } => StoredRecord::read(line)?,
             };
-            match line.r#type.as_str() {
+            match record.r#type.as_str() {
                 "run" => {
-                    if let Some(settings) = &line.settings {
-                        runs.push(Run { began: millis(&line), ..Run::default() });
+                    // The first record of a run has the settings, the final one the reason of the end.
+                    if let Some(settings) = &record.settings {
+                        runs.push(Run { began: started_millis(&record), ..Run::default() });
                         // If settings of another version cannot be read, every redirect counts as in scope.
                         rules = settings.compile(0).ok();
                     } else if let Some(run) = runs.last_mut() {
-                        run.end = line.reason.as_deref().and_then(End::from_name);
-                        run.seconds = line.seconds.unwrap_or_default();
-                        report.add_cuts(line.traps);
+                        run.end = record.reason.as_deref().and_then(End::from_name);
+                        run.seconds = record.seconds.unwrap_or_default();
+                        report.add_cuts(record.traps);
                     }
                 }
                 "page" => {
                     if let Some(run) = runs.last_mut() {
-                        run.latest = run.latest.max(millis(&line));
+                        run.latest = run.latest.max(started_millis(&record));
                     }
-                    let page = page(&line, rules.as_ref());
+                    let page = page_summary(&record, rules.as_ref());
                     if page.is_guess {
                         return Ok(());
                     }
                     let members = report.add(&page);
-                    let before: Duration = runs.iter().rev().skip(1).map(Run::elapsed).sum();
+                    let earlier_runs: Duration = runs.iter().rev().skip(1).map(Run::elapsed).sum();
                     let began = runs.last().and_then(|run| run.began);
-                    let since = began.zip(millis(&line)).and_then(|(began, at)| u64::try_from(at - began).ok());
-                    add(&page, since.map(|since| before + Duration::from_millis(since)), &members);
+                    let millis =
+                        began.zip(started_millis(&record)).and_then(|(began, at)| u64::try_from(at - began).ok());
+                    add(&page, millis.map(|millis| earlier_runs + Duration::from_millis(millis)), &members);
                 }
                 _ => {}
             }
@@ -163,8 +172,9 @@ impl CrawlReport {
     }
 }
 
-fn millis(line: &StoredRecord) -> Option<i64> {
-    line.started.as_deref()?.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_millisecond)
+/// When the run or the request started, in milliseconds since the Unix epoch.
+fn started_millis(record: &StoredRecord) -> Option<i64> {
+    record.started.as_deref()?.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_millisecond)
 }
 
 /// The first eight bytes of `sha256:...`.
@@ -173,35 +183,36 @@ fn short_digest(text: &str) -> Option<u64> {
 }
 
 /// Converts a record to the report's view of a page.
-fn page<'a>(line: &'a StoredRecord, rules: Option<&Rules>) -> PageSummary<'a> {
+fn page_summary<'a>(record: &'a StoredRecord, rules: Option<&Rules>) -> PageSummary<'a> {
     let in_scope = |to: &str| {
         let to = UrlRef::from_normal(to);
         rules
             .zip(to)
-            .is_none_or(|(rules, to)| rules.scope.judge(to, line.depth, LinkKind::Redirect) == ScopeVerdict::Follow)
+            .is_none_or(|(rules, to)| rules.scope.judge(to, record.depth, LinkKind::Redirect) == ScopeVerdict::Follow)
     };
     PageSummary {
-        url: &line.url,
-        host: UrlRef::from_normal(&line.url).map_or("", |url| url.host()),
-        via: line.via.as_deref(),
-        is_root: line.via.is_none(),
-        depth: line.depth,
-        is_guess: line.via.is_none()
-            && rules.is_some_and(|rules| super::is_guess(line.outcome.unwrap_or(Outcome::Failed), &line.url, rules)),
-        outcome: line.outcome.unwrap_or(Outcome::Failed),
-        status: line.status,
-        error: line.error.as_ref(),
-        redirect: line.redirect.as_deref(),
-        redirect_in_scope: line.redirect.as_deref().is_none_or(in_scope),
-        content_type: line.content_type.as_deref(),
-        charset: line.charset.as_deref(),
-        bytes_wire: line.bytes_wire.unwrap_or(0),
-        bytes_body: line.bytes_body.unwrap_or(0),
-        truncated: line.truncated,
-        digest: line.digest.as_deref().and_then(short_digest),
-        links: line.links.unwrap_or(0),
-        new_links: line.new_links.unwrap_or(0),
-        tries: line.tries,
-        total: line.ms.total.map(Duration::from_millis),
+        url: &record.url,
+        host: UrlRef::from_normal(&record.url).map_or("", |url| url.host()),
+        via: record.via.as_deref(),
+        is_root: record.via.is_none(),
+        depth: record.depth,
+        is_guess: record.via.is_none()
+            && rules
+                .is_some_and(|rules| super::is_guess(record.outcome.unwrap_or(Outcome::Failed), &record.url, rules)),
+        outcome: record.outcome.unwrap_or(Outcome::Failed),
+        status: record.status,
+        error: record.error.as_ref(),
+        redirect: record.redirect.as_deref(),
+        redirect_in_scope: record.redirect.as_deref().is_none_or(in_scope),
+        content_type: record.content_type.as_deref(),
+        charset: record.charset.as_deref(),
+        bytes_wire: record.bytes_wire.unwrap_or(0),
+        bytes_body: record.bytes_body.unwrap_or(0),
+        truncated: record.truncated,
+        digest: record.digest.as_deref().and_then(short_digest),
+        links: record.links.unwrap_or(0),
+        new_links: record.new_links.unwrap_or(0),
+        tries: record.tries,
+        total: record.ms.total.map(Duration::from_millis),
     }
 }

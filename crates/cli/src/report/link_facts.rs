@@ -1,4 +1,4 @@
-//! [`LinkFacts`]: what the link graph says about the pages of a crawl.
+//! [`LinkFacts`]: figures of the link graph of a crawl.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use super::Top;
 use crate::records::{self, ReadError, StoredRecord};
 
 /// Pages listed.
-const LISTED: usize = 10;
+const MAX_LISTED: usize = 10;
 
 /// Numbers of links, the pages that most pages link to, and orphans.
 #[derive(Clone, Debug)]
@@ -29,38 +29,39 @@ impl LinkFacts {
     /// Reads the pages of the latest round and the graph. Takes about 20 bytes of memory for each page.
     pub fn of_directory(directory: &Path) -> Result<Self, ReadError> {
         let mut graph = LinkGraph::open(directory, GraphRound::Latest)?;
-        let (mut urls, mut resources, mut rounds) = (Vec::new(), Vec::new(), 0_u64);
+        let (mut page_keys, mut asset_keys, mut rounds_left) = (Vec::new(), Vec::new(), 0_u64);
         records::walk(directory, |event| {
             match event {
                 HistoryEvent::Round => {
-                    rounds += 1;
-                    urls.clear();
+                    rounds_left += 1;
+                    page_keys.clear();
                 }
-                HistoryEvent::Link { url, kind: LinkKind::Asset, .. } => resources.push(graph.url_key(url)),
+                HistoryEvent::Link { url, kind: LinkKind::Asset, .. } => asset_keys.push(graph.url_key(url)),
                 HistoryEvent::FinalOutcome { line, .. } | HistoryEvent::Line { line } => {
                     let record = StoredRecord::read(line)?;
                     if record.is_page() && record.is_success() {
-                        urls.push(graph.url_key(&record.url));
+                        page_keys.push(graph.url_key(&record.url));
                     }
                 }
                 HistoryEvent::Link { .. } | HistoryEvent::Note { .. } => {}
             }
             Ok(())
         })?;
-        resources.sort_unstable();
-        urls.retain(|key| resources.binary_search(key).is_err());
-        let inlinks = graph.inlinks(urls)?;
+        // Images and other files are not pages.
+        asset_keys.sort_unstable();
+        page_keys.retain(|key| asset_keys.binary_search(key).is_err());
+        let inlinks = graph.inlinks(page_keys)?;
         let mut facts = Self {
             links: inlinks.links,
             sources: inlinks.pages,
-            most_linked: Top::new(LISTED),
+            most_linked: Top::new(MAX_LISTED),
             orphans: 0,
             first_orphans: Vec::new(),
         };
         records::walk_latest(directory, |event| {
             match event {
-                HistoryEvent::Round => rounds = rounds.saturating_sub(1),
-                HistoryEvent::FinalOutcome { line, .. } | HistoryEvent::Line { line } if rounds == 0 => {
+                HistoryEvent::Round => rounds_left = rounds_left.saturating_sub(1),
+                HistoryEvent::FinalOutcome { line, .. } | HistoryEvent::Line { line } if rounds_left == 0 => {
                     let record = StoredRecord::read(line)?;
                     if record.is_page() && record.is_success() {
                         facts.add(&record, inlinks.of(&record.url));
@@ -77,7 +78,7 @@ impl LinkFacts {
         match inlinks {
             Some(0) if page.depth > 0 => {
                 self.orphans += 1;
-                if self.first_orphans.len() < LISTED {
+                if self.first_orphans.len() < MAX_LISTED {
                     self.first_orphans.push(page.url.as_str().into());
                 }
             }

@@ -35,22 +35,22 @@ pub use link_facts::LinkFacts;
 pub use redirect_loops::{LoopMember, RedirectLoops};
 pub use top::Top;
 
-/// Broken links listed.
-const BROKEN: usize = 1_000;
+/// Broken links that are listed.
+const MAX_BROKEN: usize = 1_000;
 /// Redirects listed.
-const REDIRECTS: usize = 100;
-/// Roots listed with a problem.
-const ROOTS: usize = 100;
+const MAX_REDIRECTS: usize = 100;
+/// Roots with a problem that are listed.
+const MAX_ROOTS: usize = 100;
 /// Slowest and largest pages listed.
-const PAGES: usize = 10;
+const MAX_TOP_PAGES: usize = 10;
 /// Hosts counted separately.
-const HOSTS: usize = 10_000;
+const MAX_HOSTS: usize = 10_000;
 /// Media types counted separately.
-const TYPES: usize = 100;
-/// Linking pages listed per broken link.
-const LINKING: usize = 10;
+const MAX_TYPES: usize = 100;
+/// Pages listed per broken link.
+const MAX_REFERRERS: usize = 10;
 /// URLs listed per kind of failure.
-const FAILED: usize = 10;
+const MAX_FAILED_URLS: usize = 10;
 
 /// The fields of a finished URL that the report needs. Borrowed, because most are only counted.
 #[derive(Clone, Debug)]
@@ -60,17 +60,18 @@ pub struct PageSummary<'a> {
     pub host: &'a str,
     /// The page where the link was found; `None` for a root.
     pub via: Option<&'a str>,
-    /// Given by the user.
+    /// Whether the user gave this URL.
     pub is_root: bool,
-    /// Links from a root to here; redirects do not count.
+    /// Number of links from a root to this URL; redirects do not count.
     pub depth: u32,
     /// Whether this is the failed https candidate of a root without a scheme, which is not reported.
     pub is_guess: bool,
     pub outcome: Outcome,
     pub status: Option<u16>,
     pub error: Option<&'a Failure>,
-    /// The redirect target, and whether it is in scope.
+    /// The redirect target.
     pub redirect: Option<&'a str>,
+    /// Whether the redirect target is in scope; true without a redirect.
     pub redirect_in_scope: bool,
     pub content_type: Option<&'a str>,
     pub charset: Option<&'a str>,
@@ -126,7 +127,8 @@ impl<'a> PageSummary<'a> {
         }
     }
 
-    fn fault(&self) -> BrokenReason {
+    /// Why links to this URL are broken, or why it was not fetched.
+    fn broken_reason(&self) -> BrokenReason {
         match (self.error, self.status) {
             (Some(error), _) => BrokenReason::Failure(error.clone()),
             (None, Some(status)) => BrokenReason::Status(status),
@@ -158,17 +160,17 @@ pub enum BrokenReason {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BrokenLink {
     pub url: Box<str>,
-    pub fault: BrokenReason,
+    pub reason: BrokenReason,
     /// Pages that link to it; the one it was found on comes first.
-    pub on: Vec<Box<str>>,
-    /// Number of further linking pages.
-    pub more: u64,
+    pub on_pages: Vec<Box<str>>,
+    /// Number of further pages that link to it.
+    pub more_pages: u64,
 }
 
 impl BrokenLink {
     /// The number of pages that link to it.
     pub fn referrers(&self) -> u64 {
-        self.on.len() as u64 + self.more
+        self.on_pages.len() as u64 + self.more_pages
     }
 }
 
@@ -186,20 +188,20 @@ pub struct Redirected {
     pub from: Box<str>,
     pub to: Box<str>,
     pub status: Option<u16>,
-    pub on: Option<Box<str>>,
+    pub found_on: Option<Box<str>>,
 }
 
 /// A root with a problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RootNote {
     /// It could not be fetched.
-    Dead { url: Box<str>, fault: BrokenReason },
+    Failed { url: Box<str>, reason: BrokenReason },
     /// robots.txt disallows it.
-    Forbidden { url: Box<str> },
+    Disallowed { url: Box<str> },
     /// It is on a private network or a blocked port.
-    Refused { url: Box<str>, fault: BrokenReason },
+    Refused { url: Box<str>, reason: BrokenReason },
     /// It redirects out of scope: `to` is the root to use instead.
-    Elsewhere { url: Box<str>, to: Box<str> },
+    OutOfScope { url: Box<str>, to: Box<str> },
 }
 
 /// Totals of one host.
@@ -218,13 +220,13 @@ pub struct HostTotals {
 pub struct CrawlReport {
     pub outcomes: OutcomeCounts,
     pub statuses: BTreeMap<u16, u64>,
-    /// Statuses by outcome: 304, for example, may be an error.
+    /// Statuses by outcome. A status may occur with several outcomes: 304, for example, may be an error.
     pub outcome_statuses: BTreeMap<(Outcome, u16), u64>,
     /// Reasons of failed and refused URLs.
     pub failures: BTreeMap<ErrorKind, FailureGroup>,
-    /// Incomplete bodies.
+    /// Pages with an incomplete body.
     pub truncated: u64,
-    /// Attempts after the first.
+    /// Attempts after the first one of each URL.
     pub retries: u64,
     pub bytes_wire: u64,
     pub bytes_body: u64,
@@ -233,14 +235,14 @@ pub struct CrawlReport {
     pub hosts: BTreeMap<Box<str>, HostTotals>,
     pub other_hosts: HostTotals,
     pub broken: Vec<BrokenLink>,
-    /// The exact number, including those not listed.
+    /// The number of broken links, listed or not.
     pub broken_total: u64,
     pub redirects: Vec<Redirected>,
     pub slowest: Top<Duration>,
     pub largest: Top<u64>,
     pub roots: Vec<RootNote>,
-    /// At least one root led to a page, directly or after redirects.
-    pub root_answered: bool,
+    /// Whether at least one root gave a page, directly or after redirects.
+    pub has_root_page: bool,
     /// Pages whose body is identical to another page's.
     pub duplicates: Duplicates,
     /// The changes since the previous round, if there was one.
@@ -250,12 +252,12 @@ pub struct CrawlReport {
     backlinks: Backlinks,
     loops: RedirectLoops,
 
-    // Set at the end
+    // The following fields are set at the end.
     pub elapsed: Duration,
-    /// URLs still queued.
+    /// URLs that are still queued.
     pub queued: u64,
     pub end: End,
-    /// The crawl is still running.
+    /// Whether a process is still crawling.
     pub is_running: bool,
 }
 
@@ -276,10 +278,10 @@ impl Default for CrawlReport {
             broken: Vec::new(),
             broken_total: 0,
             redirects: Vec::new(),
-            slowest: Top::new(PAGES),
-            largest: Top::new(PAGES),
+            slowest: Top::new(MAX_TOP_PAGES),
+            largest: Top::new(MAX_TOP_PAGES),
             roots: Vec::new(),
-            root_answered: false,
+            has_root_page: false,
             duplicates: Duplicates::default(),
             changes: None,
             cuts: Vec::new(),
@@ -301,7 +303,7 @@ impl CrawlReport {
         }
         self.outcomes.add(page.outcome);
         // Redirects do not increase the depth, so pages of depth 0 are the roots and their redirect targets.
-        self.root_answered |= page.depth == 0 && matches!(page.outcome, Outcome::Ok | Outcome::NotModified);
+        self.has_root_page |= page.depth == 0 && matches!(page.outcome, Outcome::Ok | Outcome::NotModified);
         self.bytes_wire += page.bytes_wire;
         self.bytes_body += page.bytes_body;
         self.retries += u64::from(page.tries.saturating_sub(1));
@@ -313,14 +315,14 @@ impl CrawlReport {
         if let Some(error) = page.error {
             let group = self.failures.entry(error.kind).or_default();
             group.count += 1;
-            if group.urls.len() < FAILED {
+            if group.urls.len() < MAX_FAILED_URLS {
                 group.urls.push(page.url.into());
             }
         }
-        // A page that answered 304 has the body that it had before.
+        // A page with status 304 still has its earlier body.
         let is_success = matches!(page.outcome, Outcome::Ok | Outcome::NotModified);
         if let Some(kind) = page.content_type.filter(|_| is_success) {
-            count_up(&mut self.types, kind, TYPES);
+            count_up(&mut self.types, kind, MAX_TYPES);
         }
         if let Some(total) = page.total {
             self.slowest.offer(total, page.url);
@@ -342,16 +344,16 @@ impl CrawlReport {
             self.hosts.get_mut(member.host).unwrap_or(&mut self.other_hosts).broken += 1;
         }
         if let (Some(to), None) = (page.redirect, page.error)
-            && self.redirects.len() < REDIRECTS
+            && self.redirects.len() < MAX_REDIRECTS
         {
             self.redirects.push(Redirected {
                 from: page.url.into(),
                 to: to.into(),
                 status: page.status,
-                on: page.via.map(Into::into),
+                found_on: page.via.map(Into::into),
             });
         }
-        if page.is_root && self.roots.len() < ROOTS {
+        if page.is_root && self.roots.len() < MAX_ROOTS {
             self.roots.extend(root_note(page));
         }
         members
@@ -363,42 +365,43 @@ impl CrawlReport {
         self.backlinks.add(page, links);
     }
 
-    /// Completes the report: duration, remaining URLs, reason of the end.
+    /// Completes the report: sets duration, queued URLs and reason of the end, and finds the pages with broken links.
     pub fn close(&mut self, elapsed: Duration, queued: u64, end: End) {
         (self.elapsed, self.queued, self.end) = (elapsed, queued, end);
         let wanted: Vec<u64> = self.broken.iter().map(|broken| Backlinks::fingerprint_of_text(&broken.url)).collect();
         let pages = self.backlinks.pages_with(&wanted);
         for (broken, mut pages) in self.broken.iter_mut().zip(pages) {
-            pages.retain(|page| broken.on.iter().all(|known| &**known != *page));
-            let room = LINKING.saturating_sub(broken.on.len());
-            broken.more = pages.len().saturating_sub(room) as u64;
-            broken.on.extend(pages.into_iter().take(room).map(Into::into));
+            pages.retain(|page| broken.on_pages.iter().all(|known| &**known != *page));
+            let free = MAX_REFERRERS.saturating_sub(broken.on_pages.len());
+            broken.more_pages = pages.len().saturating_sub(free) as u64;
+            broken.on_pages.extend(pages.into_iter().take(free).map(Into::into));
         }
         self.backlinks = Backlinks::default();
         self.duplicates.close();
     }
 
-    /// Adds the pages that link to broken links, with exact counts from the link graph of the crawl directory. Needs
-    /// one pass over the graph, or none if no link is broken.
+    /// Replaces the pages of each broken link by those in the link graph of the crawl directory, with exact counts. Reads the
+    /// graph once, or not at all if no link is broken.
     pub fn name_referrers(&mut self, directory: &Path) -> Result<(), StoreError> {
         if self.broken.is_empty() {
             return Ok(());
         }
         let urls: Vec<&str> = self.broken.iter().map(|broken| &*broken.url).collect();
-        let found = LinkGraph::open(directory, GraphRound::Latest)?.referrers(&urls, LINKING)?;
+        let found = LinkGraph::open(directory, GraphRound::Latest)?.referrers(&urls, MAX_REFERRERS)?;
         for (broken, found) in self.broken.iter_mut().zip(found) {
             // Without a graph, keep the page on which the link was found.
             if found.count > 0 {
-                let via = broken.on.first().cloned();
-                broken.on = found.first.into_iter().map(Into::into).collect();
-                broken.on.sort_by_key(|page| Some(page) != via.as_ref());
-                broken.more = found.count.saturating_sub(broken.on.len() as u64);
+                let via = broken.on_pages.first().cloned();
+                broken.on_pages = found.first.into_iter().map(Into::into).collect();
+                // The page on which the link was found comes first.
+                broken.on_pages.sort_by_key(|page| Some(page) != via.as_ref());
+                broken.more_pages = found.count.saturating_sub(broken.on_pages.len() as u64);
             }
         }
         Ok(())
     }
 
-    /// Adds the places where a run skipped links.
+    /// Adds the traps at which a run skipped links.
     pub fn add_cuts(&mut self, cuts: Vec<Cut>) {
         for cut in cuts {
             match self.cuts.iter_mut().find(|known| (known.rule, &known.at) == (cut.rule, &cut.at)) {
@@ -416,46 +419,52 @@ impl CrawlReport {
     }
 
     fn add_to_host(&mut self, page: &PageSummary<'_>) {
-        if self.hosts.len() < HOSTS && !self.hosts.contains_key(page.host) {
+        if self.hosts.len() < MAX_HOSTS && !self.hosts.contains_key(page.host) {
             self.hosts.insert(page.host.into(), HostTotals::default());
         }
-        let sum = self.hosts.get_mut(page.host).unwrap_or(&mut self.other_hosts);
-        sum.pages += 1;
-        sum.bytes += page.bytes_wire;
-        sum.broken += u64::from(page.is_broken());
-        sum.time += page.total.unwrap_or_default();
+        let totals = self.hosts.get_mut(page.host).unwrap_or(&mut self.other_hosts);
+        totals.pages += 1;
+        totals.bytes += page.bytes_wire;
+        totals.broken += u64::from(page.is_broken());
+        totals.time += page.total.unwrap_or_default();
     }
 
     fn add_broken(&mut self, page: &PageSummary<'_>) {
         self.broken_total += 1;
-        if self.broken.len() < BROKEN {
-            let on = page.via.map(Into::into).into_iter().collect();
-            self.broken.push(BrokenLink { url: page.url.into(), fault: page.fault(), on, more: 0 });
+        if self.broken.len() < MAX_BROKEN {
+            let on_pages = page.via.map(Into::into).into_iter().collect();
+            self.broken.push(BrokenLink {
+                url: page.url.into(),
+                reason: page.broken_reason(),
+                on_pages,
+                more_pages: 0,
+            });
         }
     }
 }
 
-/// Increments the count of a name. A new name is not counted if there are already `cap` names.
-fn count_up(counts: &mut BTreeMap<Box<str>, u64>, name: &str, cap: usize) {
-    let room = counts.len() < cap;
+/// Increments the count of a name. A new name is not counted if there are already `max_names` names.
+fn count_up(counts: &mut BTreeMap<Box<str>, u64>, name: &str, max_names: usize) {
+    let has_room = counts.len() < max_names;
     match counts.get_mut(name) {
         Some(count) => *count += 1,
-        None if room => {
+        None if has_room => {
             counts.insert(name.into(), 1);
         }
         None => {}
     }
 }
 
+/// What the report says about a root, if there is a problem.
 fn root_note(page: &PageSummary<'_>) -> Option<RootNote> {
     let url = page.url.into();
     match page.outcome {
-        Outcome::Robots if page.error.is_none() => Some(RootNote::Forbidden { url }),
-        Outcome::Robots => Some(RootNote::Dead { url, fault: page.fault() }),
-        Outcome::Refused => Some(RootNote::Refused { url, fault: page.fault() }),
-        _ if page.is_broken() => Some(RootNote::Dead { url, fault: page.fault() }),
+        Outcome::Robots if page.error.is_none() => Some(RootNote::Disallowed { url }),
+        Outcome::Robots => Some(RootNote::Failed { url, reason: page.broken_reason() }),
+        Outcome::Refused => Some(RootNote::Refused { url, reason: page.broken_reason() }),
+        _ if page.is_broken() => Some(RootNote::Failed { url, reason: page.broken_reason() }),
         Outcome::Redirect if !page.redirect_in_scope => {
-            page.redirect.map(|to| RootNote::Elsewhere { url, to: to.into() })
+            page.redirect.map(|to| RootNote::OutOfScope { url, to: to.into() })
         }
         _ => None,
     }

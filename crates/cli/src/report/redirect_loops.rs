@@ -9,18 +9,18 @@ use argiope_core::{ErrorKind, Failure, Outcome, UrlRef};
 
 use super::PageSummary;
 
-/// How many redirects are kept to find the members of a loop.
+/// Maximum number of redirects that are kept.
 const MAX_REDIRECTS: usize = 10_000;
 
 /// The redirects seen so far, by URL.
 #[derive(Clone, Debug, Default)]
 pub struct RedirectLoops {
-    redirects: HashMap<Box<str>, Followed>,
+    redirects: HashMap<Box<str>, SeenRedirect>,
 }
 
-/// A redirect with a target, with the fields that the groups of a report count.
+/// A redirect without an error, with the fields that the groups of a report need.
 #[derive(Clone, Debug)]
-struct Followed {
+struct SeenRedirect {
     to: Box<str>,
     via: Option<Box<str>>,
     depth: u32,
@@ -34,7 +34,7 @@ struct Followed {
 #[derive(Clone, Debug)]
 pub struct LoopMember {
     url: Box<str>,
-    followed: Followed,
+    redirect: SeenRedirect,
     error: Failure,
 }
 
@@ -44,7 +44,7 @@ impl RedirectLoops {
         let mut members = Vec::new();
         match (page.redirect, page.error) {
             (Some(to), None) if self.redirects.len() < MAX_REDIRECTS => {
-                let followed = Followed {
+                let seen = SeenRedirect {
                     to: to.into(),
                     via: page.via.map(Into::into),
                     depth: page.depth,
@@ -53,17 +53,17 @@ impl RedirectLoops {
                     bytes_body: page.bytes_body,
                     total: page.total,
                 };
-                self.redirects.insert(page.url.into(), followed);
+                self.redirects.insert(page.url.into(), seen);
             }
             (Some(to), Some(error)) if error.kind == ErrorKind::RedirectLoop => {
-                let mut at: Box<str> = to.into();
-                while &*at != page.url
-                    && let Some(followed) = self.redirects.remove(&at)
+                let mut url: Box<str> = to.into();
+                while &*url != page.url
+                    && let Some(redirect) = self.redirects.remove(&url)
                 {
-                    let next = followed.to.clone();
+                    let next = redirect.to.clone();
                     let error = Failure::new(error.kind, "it is part of a loop of redirects");
-                    members.push(LoopMember { url: at, followed, error });
-                    at = next;
+                    members.push(LoopMember { url, redirect, error });
+                    url = next;
                 }
             }
             _ => {}
@@ -75,7 +75,7 @@ impl RedirectLoops {
 impl LoopMember {
     /// The member as a broken page.
     pub fn summary(&self) -> PageSummary<'_> {
-        let Followed { to, via, depth, status, content_type, bytes_body, total } = &self.followed;
+        let SeenRedirect { to, via, depth, status, content_type, bytes_body, total } = &self.redirect;
         PageSummary {
             url: &self.url,
             host: UrlRef::from_normal(&self.url).map_or("", |url| url.host()),

@@ -27,7 +27,7 @@ fn page(url: &str) -> PageSummary<'_> {
 }
 
 #[test]
-fn every_outcome_is_counted_once() {
+fn outcomes_statuses_and_failures_are_counted() {
     let mut report = CrawlReport::default();
     let failure = Failure::new(ErrorKind::Reset, "gone");
     report.add(&page("http://h/ok"));
@@ -50,7 +50,7 @@ fn every_outcome_is_counted_once() {
 }
 
 #[test]
-fn broken_links_name_every_page_that_has_them() {
+fn a_broken_link_lists_the_pages_that_contain_it_up_to_a_limit() {
     let mut report = CrawlReport::default();
     let broken = "http://h/gone";
     let link = [Backlinks::fingerprint_of_text(broken)];
@@ -65,9 +65,9 @@ fn broken_links_name_every_page_that_has_them() {
     });
     report.close(Duration::ZERO, 0, End::Finished);
     let only = &report.broken[0];
-    assert_eq!(only.fault, BrokenReason::Status(410));
-    assert_eq!((only.on.len(), only.more), (10, 4));
-    assert_eq!(&*only.on[0], "http://h/0");
+    assert_eq!(only.reason, BrokenReason::Status(410));
+    assert_eq!((only.on_pages.len(), only.more_pages), (10, 4));
+    assert_eq!(&*only.on_pages[0], "http://h/0");
 }
 
 #[test]
@@ -84,12 +84,12 @@ fn lists_are_limited_and_counts_are_not() {
             ..page(&url)
         });
     }
-    assert_eq!((report.broken.len(), report.broken_total), (BROKEN, 2_500));
-    assert_eq!((report.redirects.len(), report.outcomes.get(Outcome::Redirect)), (REDIRECTS, 2_500));
+    assert_eq!((report.broken.len(), report.broken_total), (MAX_BROKEN, 2_500));
+    assert_eq!((report.redirects.len(), report.outcomes.get(Outcome::Redirect)), (MAX_REDIRECTS, 2_500));
 }
 
 #[test]
-fn unusual_results_of_roots_are_noted() {
+fn roots_that_gave_no_page_are_listed_with_the_reason() {
     let mut report = CrawlReport::default();
     let root = |url| PageSummary { is_root: true, via: None, ..page(url) };
     let dead = Failure::new(ErrorKind::DnsNxdomain, "no such name");
@@ -111,16 +111,16 @@ fn unusual_results_of_roots_are_noted() {
     assert_eq!(
         report.roots,
         [
-            RootNote::Dead { url: "http://dead/".into(), fault: BrokenReason::Failure(dead.clone()) },
-            RootNote::Elsewhere { url: "http://out/".into(), to: "http://w/".into() },
-            RootNote::Forbidden { url: "http://no/".into() },
-            RootNote::Dead { url: "http://unread/".into(), fault: BrokenReason::Failure(unread.clone()) },
+            RootNote::Failed { url: "http://dead/".into(), reason: BrokenReason::Failure(dead.clone()) },
+            RootNote::OutOfScope { url: "http://out/".into(), to: "http://w/".into() },
+            RootNote::Disallowed { url: "http://no/".into() },
+            RootNote::Failed { url: "http://unread/".into(), reason: BrokenReason::Failure(unread.clone()) },
         ]
     );
 }
 
 #[test]
-fn a_visit_is_a_page_of_the_report() {
+fn a_visit_is_converted_with_the_scope_of_its_redirect() {
     let config = argiope_core::rules::Config { roots: vec!["https://h.example/".into()], ..Default::default() };
     let rules = config.compile(0).unwrap();
     let link = argiope_core::Link::root(Url::parse("https://h.example/").unwrap(), 10);
@@ -133,9 +133,8 @@ fn a_visit_is_a_page_of_the_report() {
     }
 }
 
-/// Every number that counts broken links counts all members of a redirect loop.
 #[test]
-fn all_members_of_a_redirect_loop_are_broken_in_every_number() {
+fn all_members_of_a_redirect_loop_are_counted_as_broken() {
     let (mut report, mut detail) = (CrawlReport::default(), ReportDetail::default());
     let failure = Failure::new(ErrorKind::RedirectLoop, "a loop");
     let redirect =

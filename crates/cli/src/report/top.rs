@@ -1,4 +1,4 @@
-//! [`Top`]: the largest N of many values.
+//! [`Top`]: the largest of many values.
 
 /// The `capacity` largest values and their names, in descending order. Equal values keep their order of arrival.
 #[derive(Clone, Debug)]
@@ -12,7 +12,7 @@ impl<V: Ord + Copy> Top<V> {
         Self { capacity, items: Vec::with_capacity(capacity) }
     }
 
-    /// Inserts the value if it is among the largest; otherwise costs one comparison.
+    /// Inserts the value if it is among the largest.
     pub fn offer(&mut self, value: V, name: &str) {
         if self.items.len() == self.capacity {
             match self.items.last() {
@@ -20,8 +20,8 @@ impl<V: Ord + Copy> Top<V> {
                 _ => return,
             };
         }
-        let place = self.items.partition_point(|(other, _)| *other >= value);
-        self.items.insert(place, (value, name.into()));
+        let position = self.items.partition_point(|(other, _)| *other >= value);
+        self.items.insert(position, (value, name.into()));
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (V, &str)> {
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_largest_stay_in_order() {
+    fn the_largest_values_are_kept_in_descending_order() {
         let mut top = Top::new(3);
         for (value, name) in [(2, "b"), (9, "z"), (1, "a"), (2, "c"), (5, "e"), (2, "late")] {
             top.offer(value, name);

@@ -1,6 +1,6 @@
-//! [`UrlList`]: many URLs in one string, by number.
+//! [`UrlList`]: a list of URLs in one string.
 
-/// URLs in one allocation, by number, up to a limit of bytes.
+/// A list of URLs, up to a limit of bytes. They are stored in one string, which needs less memory than many strings.
 #[derive(Clone, Debug)]
 pub struct UrlList {
     max_bytes: usize,
@@ -32,6 +32,7 @@ impl UrlList {
         self.text.truncate(self.ends.last().map_or(0, |end| *end as usize));
     }
 
+    /// The URL with this number.
     pub fn get(&self, number: u32) -> Option<&str> {
         let number = number as usize;
         let start = number.checked_sub(1).map_or(Some(0), |before| self.ends.get(before).copied())?;
@@ -44,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_are_found_by_their_number_within_the_limit() {
+    fn a_url_is_returned_by_its_number_and_the_limit_is_kept() {
         let mut urls = UrlList::with_limit(10);
         assert_eq!((urls.push("http"), urls.push(""), urls.push("ab")), (Some(0), Some(1), Some(2)));
         assert_eq!(urls.push("12345"), None);

@@ -1,6 +1,7 @@
-//! The URLs behind the numbers: the first hundred for each number, and the command that lists all.
+//! The lists of URLs that the numbers on the page link to: the first hundred for each number, and the command that lists
+//! all.
 //!
-//! Invariant: all lists together stay within a budget, so that the page stays small even if URLs are long.
+//! Invariant: the size of all lists together is limited, so that the page is small even if URLs are long.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -8,59 +9,63 @@ use std::fmt::Write as _;
 use super::ReportPage;
 use super::markup::{Text, UrlLink};
 use crate::audit::Finding;
-use crate::report::detail::FIRST_URLS;
+use crate::report::detail::MAX_GROUP_URLS;
 use crate::screen::wording;
 
 /// Maximum bytes of all lists together.
-const BUDGET: usize = 2_600_000;
+const MAX_LISTS_BYTES: usize = 2_600_000;
 /// Maximum bytes of one list.
-const ONE_LIST: usize = 24_000;
+const MAX_LIST_BYTES: usize = 24_000;
+/// Maximum characters of the detail of a finding.
+const MAX_DETAIL_CHARS: usize = 300;
 
 /// The URL lists that numbers on the page link to.
 pub struct Lists<'a> {
     page: &'a ReportPage<'a>,
-    /// Groups in the order in which they were requested.
-    wanted: Vec<String>,
-    places: HashMap<String, usize>,
-    left: usize,
+    /// Groups in the order in which their lists were requested.
+    groups: Vec<String>,
+    /// The position of each group in `groups`.
+    positions: HashMap<String, usize>,
+    /// Bytes that the lists may still take.
+    bytes_left: usize,
 }
 
 impl<'a> Lists<'a> {
     pub fn new(page: &'a ReportPage<'a>) -> Self {
-        Self { page, wanted: Vec::new(), places: HashMap::new(), left: BUDGET }
+        Self { page, groups: Vec::new(), positions: HashMap::new(), bytes_left: MAX_LISTS_BYTES }
     }
 
-    /// The anchor of the URL list of a group.
-    pub fn target(&mut self, group: &str) -> String {
-        let next = self.wanted.len();
-        let place = *self.places.entry(group.to_owned()).or_insert_with(|| {
-            self.wanted.push(group.to_owned());
+    /// The anchor of the URL list of a group. Requests the list if it was not requested before.
+    pub fn anchor(&mut self, group: &str) -> String {
+        let next = self.groups.len();
+        let position = *self.positions.entry(group.to_owned()).or_insert_with(|| {
+            self.groups.push(group.to_owned());
             next
         });
-        format!("g{place}")
+        format!("g{position}")
     }
 
-    /// A number that links to its URLs.
-    pub fn number(&mut self, number: u64, group: &str) -> String {
+    /// A number as a link to the list of its URLs.
+    pub fn linked_number(&mut self, number: u64, group: &str) -> String {
         let text = wording::count(number);
         if self.page.detail.get(group).is_none() {
             return text;
         }
-        format!("<a href=\"#{}\">{text}</a>", self.target(group))
+        format!("<a href=\"#{}\">{text}</a>", self.anchor(group))
     }
 
     /// Writes the pages of a finding as list items.
-    pub fn finding(&mut self, html: &mut String, finding: &Finding) {
+    pub fn append_finding(&mut self, html: &mut String, finding: &Finding) {
         let mut items = String::new();
-        for page in finding.pages.iter().take(FIRST_URLS) {
+        for page in finding.pages.iter().take(MAX_GROUP_URLS) {
             let gap = if page.detail.is_empty() { "" } else { " · " };
-            let detail: String = page.detail.chars().take(300).collect();
+            let detail: String = page.detail.chars().take(MAX_DETAIL_CHARS).collect();
             let _ = write!(items, "<li>{}{gap}<span class=\"muted\">{}</span></li>", UrlLink(&page.url), Text(&detail));
-            if items.len() > ONE_LIST.min(self.left) {
+            if items.len() > MAX_LIST_BYTES.min(self.bytes_left) {
                 break;
             }
         }
-        self.left = self.left.saturating_sub(items.len());
+        self.bytes_left = self.bytes_left.saturating_sub(items.len());
         html.push_str(&items);
     }
 
@@ -69,21 +74,21 @@ impl<'a> Lists<'a> {
         html.push_str(
             "<h2 id=\"urls\">URLs behind the numbers</h2>\n<p class=\"muted\">The first hundred of each.</p>\n",
         );
-        for (place, group) in self.wanted.iter().enumerate() {
+        for (position, group) in self.groups.iter().enumerate() {
             let Some(found) = self.page.detail.get(group) else { continue };
             let mut items = String::new();
-            for url in found.urls.iter().take(FIRST_URLS) {
+            for url in found.urls.iter().take(MAX_GROUP_URLS) {
                 let item = format!("<li>{}</li>", UrlLink(url));
-                if items.len() + item.len() > ONE_LIST.min(self.left) {
+                if items.len() + item.len() > MAX_LIST_BYTES.min(self.bytes_left) {
                     break;
                 }
                 items.push_str(&item);
             }
-            self.left = self.left.saturating_sub(items.len());
+            self.bytes_left = self.bytes_left.saturating_sub(items.len());
             // Browsers open closed details that contain the target of a link.
             let _ = writeln!(
                 html,
-                "<details><summary>{}: {}</summary><div id=\"g{place}\"><p class=\"muted\">All of them: <code>argiope report {} --list '{}'</code></p><ol>{items}</ol></div></details>",
+                "<details><summary>{}: {}</summary><div id=\"g{position}\"><p class=\"muted\">All of them: <code>argiope report {} --list '{}'</code></p><ol>{items}</ol></div></details>",
                 Text(group),
                 wording::plural(found.count, "URL"),
                 Text(self.page.directory),

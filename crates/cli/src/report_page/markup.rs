@@ -6,8 +6,8 @@ use argiope_core::output::escape::is_unsafe_char;
 
 use crate::markup::write_escaped;
 
-/// Characters of a URL that are shown; the link itself contains all.
-const SHOWN: usize = 300;
+/// Maximum characters of a URL that are shown. The link itself contains the whole URL.
+const MAX_URL_CHARS: usize = 300;
 
 /// Text that cannot become markup.
 pub struct Text<'a>(pub &'a str);
@@ -24,13 +24,13 @@ pub struct UrlLink<'a>(pub &'a str);
 
 impl Display for UrlLink<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let cut = self.0.char_indices().nth(SHOWN).map(|(end, _)| end);
+        let cut = self.0.char_indices().nth(MAX_URL_CHARS).map(|(end, _)| end);
         let shown = Text(cut.and_then(|end| self.0.get(..end)).unwrap_or(self.0));
-        let more = if cut.is_some() { "…" } else { "" };
+        let ellipsis = if cut.is_some() { "…" } else { "" };
         if self.0.starts_with("https://") || self.0.starts_with("http://") {
-            write!(f, "<a rel=\"noreferrer noopener\" href=\"{}\">{shown}{more}</a>", Text(self.0))
+            write!(f, "<a rel=\"noreferrer noopener\" href=\"{}\">{shown}{ellipsis}</a>", Text(self.0))
         } else {
-            write!(f, "{shown}{more}")
+            write!(f, "{shown}{ellipsis}")
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The report as one HTML page: it loads nothing, all text from the web is escaped, and the script only sorts and
-//! filters.
+//! The report as one HTML page. The page loads no other files, all text from the web is escaped, and the script only sorts
+//! and filters tables.
 
 mod charts;
 mod lists;
@@ -15,7 +15,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::audit::{Audit, Severity};
 use crate::commands::report::headline;
-use crate::report::detail::{SIZES, TIMES};
+use crate::report::detail::{MAX_DEPTH, SIZES, TIMES};
 use crate::report::{CrawlReport, ReportDetail};
 use crate::screen::wording;
 use charts::ChartColumn;
@@ -47,14 +47,14 @@ pub fn render(page: &ReportPage<'_>) -> String {
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><meta name=\"robots\" content=\"noindex\">\
          <title>Crawl of {name}</title><style>{STYLE}</style></head>\n<body>\n<header><h1>Crawl of {name}</h1>\n<p>{}</p>\n\
          <nav aria-label=\"Sections\"><a href=\"#findings\">Findings</a><a href=\"#pictures\">Charts</a><a href=\"#tables\">Tables</a><a href=\"#urls\">URLs</a></nav></header>\n<main>\n",
-        digest(STYLE),
-        digest(SCRIPT),
+        csp_hash(STYLE),
+        csp_hash(SCRIPT),
         Text(&headline(report).trim_end().replace('\n', "; ")),
         name = Text(name),
     );
-    tiles(&mut html, page, &mut lists);
-    findings(&mut html, page, &mut lists);
-    pictures(&mut html, detail, report, &mut lists);
+    append_tiles(&mut html, page, &mut lists);
+    append_findings(&mut html, page, &mut lists);
+    append_charts(&mut html, detail, report, &mut lists);
     tables::render(&mut html, page, &mut lists);
     lists.render(&mut html);
     let _ = write!(
@@ -66,21 +66,21 @@ pub fn render(page: &ReportPage<'_>) -> String {
     html
 }
 
-/// The source expression of the content security policy that allows exactly this text.
-fn digest(text: &str) -> String {
+/// The hash of an inline style or script, as the Content-Security-Policy needs it to allow exactly this text.
+fn csp_hash(text: &str) -> String {
     format!("sha256-{}", BASE64_STANDARD.encode(Sha256::digest(text)))
 }
 
-fn tiles(html: &mut String, page: &ReportPage<'_>, lists: &mut Lists<'_>) {
+fn append_tiles(html: &mut String, page: &ReportPage<'_>, lists: &mut Lists<'_>) {
     let ReportPage { report, detail, audit, .. } = *page;
     html.push_str("<section class=\"tiles\" aria-label=\"Numbers\">\n");
-    let mut tile = |number: String, words: &str, group: Option<&str>| {
-        let target = group.filter(|group| detail.get(group).is_some()).map(|group| lists.target(group));
-        let number = match target {
-            Some(target) => format!("<a href=\"#{target}\">{number}</a>"),
+    let mut tile = |number: String, label: &str, group: Option<&str>| {
+        let anchor = group.filter(|group| detail.get(group).is_some()).map(|group| lists.anchor(group));
+        let number = match anchor {
+            Some(anchor) => format!("<a href=\"#{anchor}\">{number}</a>"),
             None => number,
         };
-        let _ = writeln!(html, "<div><b>{number}</b><span>{words}</span></div>");
+        let _ = writeln!(html, "<div><b>{number}</b><span>{label}</span></div>");
     };
     let count = wording::count;
     tile(count(report.outcomes.fetched()), "pages fetched", Some("outcome:ok"));
@@ -98,7 +98,7 @@ fn tiles(html: &mut String, page: &ReportPage<'_>, lists: &mut Lists<'_>) {
     html.push_str("</section>\n");
 }
 
-fn findings(html: &mut String, page: &ReportPage<'_>, lists: &mut Lists<'_>) {
+fn append_findings(html: &mut String, page: &ReportPage<'_>, lists: &mut Lists<'_>) {
     let audit = page.audit;
     html.push_str("<h2 id=\"findings\">Findings</h2>\n");
     if audit.findings.is_empty() {
@@ -117,7 +117,7 @@ fn findings(html: &mut String, page: &ReportPage<'_>, lists: &mut Lists<'_>) {
             Text(page.directory),
             finding.kind.id,
         );
-        lists.finding(html, finding);
+        lists.append_finding(html, finding);
         html.push_str("</ol></details>\n");
     }
     if !audit.unjudged.is_empty() {
@@ -129,35 +129,35 @@ fn findings(html: &mut String, page: &ReportPage<'_>, lists: &mut Lists<'_>) {
     }
 }
 
-fn pictures(html: &mut String, detail: &ReportDetail, report: &CrawlReport, lists: &mut Lists<'_>) {
+fn append_charts(html: &mut String, detail: &ReportDetail, report: &CrawlReport, lists: &mut Lists<'_>) {
     html.push_str("<h2 id=\"pictures\">Charts</h2>\n");
     html.push_str(&charts::legend(&report.outcomes));
     html.push_str("<div class=\"cards\">\n");
-    let mut card = |title: &str, picture: &str| {
-        if !picture.is_empty() {
-            let _ = writeln!(html, "<section class=\"card\"><h3>{title}</h3>{picture}</section>");
+    let mut card = |title: &str, chart: &str| {
+        if !chart.is_empty() {
+            let _ = writeln!(html, "<section class=\"card\"><h3>{title}</h3>{chart}</section>");
         }
     };
     if !detail.timeline.columns.is_empty() {
         card("Outcomes over time", &charts::timeline(&detail.timeline));
     }
-    let mut buckets = |family: &str, names: &[&str]| -> Vec<ChartColumn> {
+    let mut chart_columns = |family: &str, names: &[&str]| -> Vec<ChartColumn> {
         let columns = names.iter().map(|name| {
             let group = format!("{family}:{name}");
             let counts = detail.get(&group).map(|found| found.outcomes).unwrap_or_default();
-            let target = (counts.total() > 0).then(|| lists.target(&group));
-            ChartColumn { label: (*name).to_owned(), counts, target }
+            let anchor = (counts.total() > 0).then(|| lists.anchor(&group));
+            ChartColumn { label: (*name).to_owned(), counts, anchor }
         });
         columns.collect()
     };
     let names = |bounds: &[(u64, &'static str)]| bounds.iter().map(|(_, name)| *name).collect::<Vec<_>>();
-    let times = buckets("time", &names(TIMES));
+    let times = chart_columns("time", &names(TIMES));
     card("Response times (up to)", &charts::columns("URLs by response time", &times));
-    let deepest = (0..=20_u32).rev().find(|depth| detail.get(&format!("depth:{depth}")).is_some()).unwrap_or(0);
+    let deepest = (0..=MAX_DEPTH).rev().find(|depth| detail.get(&format!("depth:{depth}")).is_some()).unwrap_or(0);
     let depths: Vec<String> = (0..=deepest).map(|depth| depth.to_string()).collect();
-    let depths = buckets("depth", &depths.iter().map(String::as_str).collect::<Vec<_>>());
+    let depths = chart_columns("depth", &depths.iter().map(String::as_str).collect::<Vec<_>>());
     card("Clicks from a root", &charts::columns("URLs by depth", &depths));
-    let sizes = buckets("size", &names(SIZES));
+    let sizes = chart_columns("size", &names(SIZES));
     card("Body sizes (up to)", &charts::columns("URLs by size of the body", &sizes));
     html.push_str("</div>\n");
     let wide = treemap::render(&detail.tree, 1_200.0, 420.0, "map wide");
@@ -203,7 +203,7 @@ mod tests {
         }
     }
 
-    fn rendered(pages: &[PageSummary<'_>]) -> String {
+    fn render_pages(pages: &[PageSummary<'_>]) -> String {
         let (mut report, mut detail) = (CrawlReport::default(), ReportDetail::default());
         for page in pages {
             report.add(page);
@@ -214,20 +214,23 @@ mod tests {
     }
 
     #[test]
-    fn nothing_from_the_web_becomes_markup() {
+    fn text_from_the_web_cannot_become_markup() {
         let url = "https://h/a\"onmouseover='x'&/<script>alert(1)</script>/\u{202e}";
-        let html = rendered(&[
+        let html = render_pages(&[
             summary(url, "h<img src=x>", Outcome::Ok, 200),
             summary("javascript:alert(1)", "", Outcome::HttpError, 404),
         ]);
         assert_eq!(html.matches("<script").count(), 1, "{html}");
         assert!(!html.contains("<b>d") && !html.contains("<i>") && !html.contains("<img") && !html.contains("<via>"));
         assert!(!html.contains("href=\"javascript:") && !html.contains('\u{202e}') && !html.contains("\"onmouse"));
-        assert!(!html.contains(" style=") && !html.contains(" on"), "the policy allows neither");
+        assert!(
+            !html.contains(" style=") && !html.contains(" on"),
+            "the Content-Security-Policy allows neither inline styles nor event handlers"
+        );
     }
 
     #[test]
-    fn many_pages_with_long_addresses_make_less_than_five_megabytes() {
+    fn the_page_of_a_crawl_with_long_urls_is_smaller_than_five_megabytes() {
         let (mut report, mut detail) = (CrawlReport::default(), ReportDetail::default());
         let long = "x".repeat(1_500);
         for number in 0..60_000_u32 {

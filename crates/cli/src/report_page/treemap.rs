@@ -1,6 +1,6 @@
 //! The structure of a site as a treemap: each folder is a rectangle, sized by pages and coloured by broken links.
 //!
-//! Squarified layout (Bruls, Huizing, van Wijk): rows of rectangles that are as square as possible.
+//! The layout is a squarified treemap (Bruls, Huizing, van Wijk): rows of rectangles that are as square as possible.
 
 use std::fmt::Write as _;
 
@@ -10,10 +10,18 @@ use crate::screen::wording;
 
 /// Maximum number of rectangles in a map.
 const MAX_RECTANGLES: usize = 800;
-/// Minimum side of a rectangle; smaller ones are merged into their parent.
-const SMALLEST: f64 = 6.0;
+/// Minimum side of a rectangle. Smaller ones are not drawn.
+const MIN_SIDE: f64 = 6.0;
 /// Height of the header with a folder's name.
 const HEADER: f64 = 18.0;
+/// Minimum height of a rectangle with a label.
+const MIN_LABEL_HEIGHT: f64 = 16.0;
+/// Minimum characters of a label.
+const MIN_LABEL_CHARS: u64 = 4;
+/// Width of a character of a label.
+const CHAR_WIDTH: f64 = 7.2;
+/// Levels of folders that are drawn inside each other.
+const MAX_LEVELS: usize = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Area {
@@ -44,34 +52,44 @@ pub fn render(tree: &SiteTree, width: f64, height: f64, class: &str) -> String {
         Text(if name.is_empty() { "all hosts" } else { &name }),
         root.children.len()
     );
-    let mut left = MAX_RECTANGLES;
+    let mut rectangles_left = MAX_RECTANGLES;
     let area = Area { x: 0.0, y: 0.0, width, height };
-    folder(&mut svg, tree, root, area, &name, 0, &mut left);
+    draw_children(&mut svg, tree, root, area, &name, 0, &mut rectangles_left);
     svg.push_str("</svg>");
     svg
 }
 
-fn folder(svg: &mut String, tree: &SiteTree, node: &TreeNode, area: Area, path: &str, depth: usize, left: &mut usize) {
+/// Draws the children of a node inside `area`, and their children inside them.
+fn draw_children(
+    svg: &mut String,
+    tree: &SiteTree,
+    node: &TreeNode,
+    area: Area,
+    path: &str,
+    depth: usize,
+    rectangles_left: &mut usize,
+) {
     let mut children: Vec<&TreeNode> = node.children.values().filter_map(|child| tree.nodes.get(*child)).collect();
     children.sort_by(|one, other| other.pages.cmp(&one.pages).then(one.name.cmp(&other.name)));
     // Pages directly in the folder.
-    let own = node.pages.saturating_sub(children.iter().map(|child| child.pages).sum());
+    let direct_pages = node.pages.saturating_sub(children.iter().map(|child| child.pages).sum());
     let mut sizes: Vec<(f64, Option<&TreeNode>)> =
         children.into_iter().map(|child| (child.pages as f64, Some(child))).collect();
-    if own > 0 {
-        sizes.push((own as f64, None));
+    if direct_pages > 0 {
+        sizes.push((direct_pages as f64, None));
         sizes.sort_by(|one, other| other.0.total_cmp(&one.0));
     }
     let areas = squarify(&sizes.iter().map(|(size, _)| *size).collect::<Vec<_>>(), area);
     for ((size, child), area) in sizes.into_iter().zip(areas) {
-        if *left == 0 || area.width < SMALLEST || area.height < SMALLEST {
+        if *rectangles_left == 0 || area.width < MIN_SIDE || area.height < MIN_SIDE {
             continue;
         }
-        *left -= 1;
+        *rectangles_left -= 1;
         let (name, broken) = child.map_or(("pages here", 0), |child| (&*child.name, child.broken));
         let full = if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") };
+        // The share of broken pages selects one of four colours.
         let share = broken as f64 / size.max(1.0);
-        let heat = if broken == 0 {
+        let heat_class = if broken == 0 {
             "h0"
         } else if share < 0.02 {
             "h1"
@@ -80,44 +98,46 @@ fn folder(svg: &mut String, tree: &SiteTree, node: &TreeNode, area: Area, path: 
         } else {
             "h3"
         };
-        let level = if child.is_none() { 3 } else { depth.min(2) };
+        // Level 3 is the colour of pages that are directly in the folder.
+        let level = if child.is_none() { 3 } else { depth.min(MAX_LEVELS) };
         let _ = write!(
             svg,
-            "<g><title>{}: {}, {} broken</title><rect class=\"tile l{level} {heat}\" x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\"/>",
+            "<g><title>{}: {}, {} broken</title><rect class=\"tile l{level} {heat_class}\" x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\"/>",
             Text(&full),
-            wording::plural(whole(size), "page"),
+            wording::plural(to_whole(size), "page"),
             wording::count(broken),
             area.x,
             area.y,
             area.width,
             area.height
         );
-        let letters = whole((area.width - 8.0) / 7.2);
-        if area.height >= 16.0 && letters >= 4 {
+        let letters = to_whole((area.width - 8.0) / CHAR_WIDTH);
+        if area.height >= MIN_LABEL_HEIGHT && letters >= MIN_LABEL_CHARS {
             let label: String = name.chars().take(usize::try_from(letters).unwrap_or(usize::MAX)).collect();
             let _ = write!(svg, "<text x=\"{:.1}\" y=\"{:.1}\">{}</text>", area.x + 4.0, area.y + 13.0, Text(&label));
         }
         svg.push_str("</g>");
-        if let Some(child) = child.filter(|child| !child.children.is_empty() && depth < 2) {
+        if let Some(child) = child.filter(|child| !child.children.is_empty() && depth < MAX_LEVELS) {
             let inner = Area {
                 x: area.x + 2.0,
                 y: area.y + HEADER,
                 width: area.width - 4.0,
                 height: area.height - HEADER - 2.0,
             };
-            if inner.width > 3.0 * SMALLEST && inner.height > 3.0 * SMALLEST {
-                folder(svg, tree, child, inner, &full, depth + 1, left);
+            if inner.width > 3.0 * MIN_SIDE && inner.height > 3.0 * MIN_SIDE {
+                draw_children(svg, tree, child, inner, &full, depth + 1, rectangles_left);
             }
         }
     }
 }
 
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-fn whole(number: f64) -> u64 {
+/// Drops the fraction; negative numbers become 0.
+fn to_whole(number: f64) -> u64 {
     number.max(0.0) as u64
 }
 
-/// Computes the areas for sizes, which are sorted largest first.
+/// Divides `area` into one area per size. The sizes are sorted, largest first.
 fn squarify(sizes: &[f64], mut area: Area) -> Vec<Area> {
     let total: f64 = sizes.iter().sum();
     let mut areas = Vec::with_capacity(sizes.len());
@@ -130,7 +150,8 @@ fn squarify(sizes: &[f64], mut area: Area) -> Vec<Area> {
         let side = area.width.min(area.height);
         let mut count = 1;
         while count < rest.len()
-            && worst(rest.get(..=count).unwrap_or(&[]), side) <= worst(rest.get(..count).unwrap_or(&[]), side)
+            && worst_ratio(rest.get(..=count).unwrap_or(&[]), side)
+                <= worst_ratio(rest.get(..count).unwrap_or(&[]), side)
         {
             count += 1;
         }
@@ -156,13 +177,13 @@ fn squarify(sizes: &[f64], mut area: Area) -> Vec<Area> {
     areas
 }
 
-/// The worst aspect ratio in a row of these areas.
-fn worst(row: &[f64], side: f64) -> f64 {
+/// The worst aspect ratio of the rectangles, if these areas form a row along a side of this length.
+fn worst_ratio(row: &[f64], side: f64) -> f64 {
     let sum: f64 = row.iter().sum();
-    let most = row.iter().copied().fold(0.0, f64::max);
-    let least = row.iter().copied().fold(f64::INFINITY, f64::min);
+    let largest = row.iter().copied().fold(0.0, f64::max);
+    let smallest = row.iter().copied().fold(f64::INFINITY, f64::min);
     let square = side * side;
-    (square * most / (sum * sum)).max(sum * sum / (square * least.max(f64::MIN_POSITIVE)))
+    (square * largest / (sum * sum)).max(sum * sum / (square * smallest.max(f64::MIN_POSITIVE)))
 }
 
 #[cfg(test)]
@@ -170,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn areas_fill_the_whole_and_keep_their_sizes() {
+    fn each_area_has_its_size_and_lies_within_the_whole() {
         let area = Area { x: 0.0, y: 0.0, width: 600.0, height: 400.0 };
         let sizes = [6.0, 6.0, 4.0, 3.0, 2.0, 2.0, 1.0];
         let areas = squarify(&sizes, area);

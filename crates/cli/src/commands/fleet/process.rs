@@ -306,7 +306,7 @@ impl Participant<'_> {
         }
         let report = CrawlReport::from_directory(Path::new(&self.settings.out));
         let mut report = report.map_err(|error| FleetCommandError::Failed(error.to_string()))?;
-        report.root_answered = true;
+        report.has_root_page = true;
         Ok(local_crawl::state_code(self.shared.messages, &report))
     }
 
