@@ -30,7 +30,7 @@ impl Writer {
                 log.write(&batch)?;
                 longest = longest.max(started.elapsed());
                 // The receiver is gone at the very end.
-                let _ = acknowledge.send(batch.written());
+                let _ = acknowledge.send(batch.without_portion());
             }
             Ok(longest)
         });

@@ -14,7 +14,7 @@ fn url(page: usize) -> Url {
 fn commit(frontier: &mut DiskFrontier, writer: &mut LogWriter) {
     while let Some(batch) = frontier.commit_at_end(&[]).expect("sealed") {
         writer.write(&batch).expect("written");
-        frontier.acknowledge(&batch.written()).expect("known");
+        frontier.acknowledge(&batch.without_portion()).expect("known");
     }
 }
 

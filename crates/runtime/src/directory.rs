@@ -122,7 +122,7 @@ impl Directory {
                 && let Some(batch) = self.frontier.commit(&[])?
             {
                 self.folder.log.write(&batch)?;
-                self.frontier.acknowledge(&batch.written())?;
+                self.frontier.acknowledge(&batch.without_portion())?;
             }
         }
         Ok(())
@@ -190,7 +190,7 @@ impl Directory {
     pub fn commit(&mut self) -> Result<(), StoreError> {
         while let Some(batch) = self.frontier.commit_at_end(&[])? {
             self.folder.log.write(&batch)?;
-            self.frontier.acknowledge(&batch.written())?;
+            self.frontier.acknowledge(&batch.without_portion())?;
         }
         Ok(())
     }

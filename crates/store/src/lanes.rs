@@ -12,7 +12,7 @@ use std::ops::Range;
 pub(crate) struct LaneNames {
     /// All names, concatenated.
     text: String,
-    places: NamePlaces,
+    offsets: NameOffsets,
     /// The numbers of the names, by the hash of the name.
     by_name: HashTable<u32>,
     hasher: DefaultHashBuilder,
@@ -20,29 +20,29 @@ pub(crate) struct LaneNames {
 
 impl LaneNames {
     pub fn name(&self, lane: LaneId) -> Option<&str> {
-        name_at(&self.text, &self.places, lane.index())
+        name_at(&self.text, &self.offsets, lane.index())
     }
 
     pub fn len(&self) -> usize {
-        self.places.ends.len()
+        self.offsets.ends.len()
     }
 
     /// Approximate memory use in bytes.
     pub fn bytes(&self) -> usize {
-        self.text.capacity() + self.places.bytes() + self.by_name.capacity() * 5
+        self.text.capacity() + self.offsets.bytes() + self.by_name.capacity() * 5
     }
 
     /// All names, concatenated, and the end offset of each modulo 2^32: the input of [`LaneNames::from_parts`].
     pub fn parts(&self) -> (&str, &[u32]) {
-        (&self.text, &self.places.ends)
+        (&self.text, &self.offsets.ends)
     }
 
     pub fn from_parts(text: String, ends: Vec<u32>) -> Self {
-        let mut names = Self { text, places: NamePlaces::from_ends(ends), ..Self::default() };
-        let Self { text, places, by_name, hasher } = &mut names;
-        let hash = |lane: &u32| hasher.hash_one(name_at(text, places, *lane as usize).unwrap_or(""));
-        by_name.reserve(places.ends.len(), hash);
-        for lane in (0..).take(places.ends.len()) {
+        let mut names = Self { text, offsets: NameOffsets::from_ends(ends), ..Self::default() };
+        let Self { text, offsets, by_name, hasher } = &mut names;
+        let hash = |lane: &u32| hasher.hash_one(name_at(text, offsets, *lane as usize).unwrap_or(""));
+        by_name.reserve(offsets.ends.len(), hash);
+        for lane in (0..).take(offsets.ends.len()) {
             by_name.insert_unique(hash(&lane), lane, hash);
         }
         names
@@ -51,7 +51,7 @@ impl LaneNames {
     /// The number of a name, if it has one.
     pub fn find(&self, name: &str) -> Option<LaneId> {
         let hash = self.hasher.hash_one(name);
-        let has_name = |lane: &u32| name_at(&self.text, &self.places, *lane as usize) == Some(name);
+        let has_name = |lane: &u32| name_at(&self.text, &self.offsets, *lane as usize) == Some(name);
         self.by_name.find(hash, has_name).map(|lane| LaneId(*lane))
     }
 
@@ -63,9 +63,9 @@ impl LaneNames {
         let full = |_| StoreError::new(StoreErrorKind::Full, "more host names than one crawl can number");
         let number = u32::try_from(self.len()).map_err(full)?;
         self.text.push_str(name);
-        self.places.push(self.text.len() as u64);
-        let Self { text, places, by_name, hasher } = self;
-        let rehash = |lane: &u32| hasher.hash_one(name_at(text, places, *lane as usize).unwrap_or(""));
+        self.offsets.push(self.text.len() as u64);
+        let Self { text, offsets, by_name, hasher } = self;
+        let rehash = |lane: &u32| hasher.hash_one(name_at(text, offsets, *lane as usize).unwrap_or(""));
         by_name.insert_unique(hasher.hash_one(name), number, rehash);
         Ok((LaneId(number), true))
     }
@@ -73,7 +73,7 @@ impl LaneNames {
 
 /// Where each name is in the text. An end offset takes four bytes, although the text may be longer than 4 GiB.
 #[derive(Default)]
-struct NamePlaces {
+struct NameOffsets {
     /// The end offset of each name, modulo 2^32.
     ends: Vec<u32>,
     /// The start offset of the first name of each group of [`GROUP`] names.
@@ -83,14 +83,15 @@ struct NamePlaces {
 /// The names of a group take less than 2^32 bytes together, so an end offset is unique within its group.
 const GROUP: usize = 4_096;
 
-impl NamePlaces {
+impl NameOffsets {
+    /// The offsets of names with these ends, modulo 2^32.
     fn from_ends(ends: Vec<u32>) -> Self {
         let (mut starts, mut end) = (Vec::with_capacity(ends.len() / GROUP + 1), 0);
         for (index, low) in ends.iter().enumerate() {
             if index % GROUP == 0 {
                 starts.push(end);
             }
-            end = complete(end, *low);
+            end = full_offset(end, *low);
         }
         Self { ends, starts }
     }
@@ -104,8 +105,9 @@ impl NamePlaces {
         self.ends.push(end as u32);
     }
 
+    /// The end offset of a name.
     fn end(&self, index: usize) -> Option<u64> {
-        Some(complete(*self.starts.get(index / GROUP)?, *self.ends.get(index)?))
+        Some(full_offset(*self.starts.get(index / GROUP)?, *self.ends.get(index)?))
     }
 
     /// The offsets of a name.
@@ -121,12 +123,12 @@ impl NamePlaces {
 }
 
 /// The first offset from `start` on whose low half is `low`.
-fn complete(start: u64, low: u32) -> u64 {
+fn full_offset(start: u64, low: u32) -> u64 {
     start + u64::from(low.wrapping_sub(start as u32))
 }
 
-fn name_at<'a>(text: &'a str, places: &NamePlaces, index: usize) -> Option<&'a str> {
-    text.get(places.range(index)?)
+fn name_at<'a>(text: &'a str, offsets: &NameOffsets, index: usize) -> Option<&'a str> {
+    text.get(offsets.range(index)?)
 }
 
 #[cfg(test)]
@@ -156,15 +158,15 @@ mod tests {
     fn offsets_beyond_four_gibibytes_are_kept() {
         const LENGTH: u64 = 253;
         let count = usize::try_from((9 << 30) / LENGTH).expect("a number of names");
-        let mut places = NamePlaces::default();
+        let mut offsets = NameOffsets::default();
         for number in 1..=count as u64 {
-            places.push(number * LENGTH);
+            offsets.push(number * LENGTH);
         }
-        let copy = NamePlaces::from_ends(places.ends.clone());
+        let copy = NameOffsets::from_ends(offsets.ends.clone());
         for index in (0..count).step_by(9_973).chain([0, 1, GROUP - 1, GROUP, count - 1]) {
             let expected = index * 253..(index + 1) * 253;
-            assert_eq!((places.range(index), copy.range(index)), (Some(expected.clone()), Some(expected)));
+            assert_eq!((offsets.range(index), copy.range(index)), (Some(expected.clone()), Some(expected)));
         }
-        assert_eq!(places.range(count), None);
+        assert_eq!(offsets.range(count), None);
     }
 }

@@ -58,7 +58,7 @@ impl MemoryFrontier {
 
     /// Approximate memory use in bytes.
     pub fn bytes(&self) -> usize {
-        let pages = (self.pages.held.len() - self.pages.free.len()) * PAGE_BYTES;
+        let pages = (self.pages.entries.len() - self.pages.free.len()) * PAGE_BYTES;
         // Add a quarter for the unused capacity of queue segments.
         let links = self.queued_bytes / 4 * 5 + self.busy_lanes * QUEUE_BYTES;
         self.seen.bytes() + self.host_bytes() + links + pages + self.leased.capacity() * 9
@@ -69,6 +69,7 @@ impl MemoryFrontier {
         self.names.bytes() + self.queues.capacity() * size_of::<Option<Box<Queue>>>()
     }
 
+    /// Queues a link.
     fn push(&mut self, lane: LaneId, link: LinkRef<'_>) {
         if self.queues.len() <= lane.index() {
             self.queues.resize_with(lane.index() + 1, || None);
@@ -80,6 +81,7 @@ impl MemoryFrontier {
         self.queued += 1;
     }
 
+    /// Removes a link from `leased`; an error if it is not leased.
     fn end_lease(&mut self, link: &Link) -> Result<(), StoreError> {
         if self.leased.remove(&link.fingerprint(self.key)) {
             return Ok(());
@@ -210,6 +212,7 @@ impl Queue {
         item.len()
     }
 
+    /// Removes the first link of the lowest rank. Returns it with the number of its page.
     fn pop(&mut self, host: &str) -> Option<(Link, Option<u32>)> {
         let level = self.levels.front_mut()?;
         let popped = level.pop(host);
@@ -221,7 +224,8 @@ impl Queue {
     }
 }
 
-/// Length of the header of a queued link: kind and scheme, redirects, tries, page, length.
+/// Length of the header of a queued link: flags (kind, [`HAS_REQUEST`], and the highest bit for https), redirects,
+/// tries, page number, length of the rest of the URL.
 const HEAD: usize = 9;
 /// The page number of a link that was not found on a page.
 const NO_PAGE: u32 = u32::MAX;
@@ -268,9 +272,9 @@ pub(crate) fn behind_host(url: UrlRef<'_>) -> &str {
 /// The pages on which queued links were found, each stored once for all of its links.
 #[derive(Default)]
 struct Pages {
-    /// Each with the number of queued links that refer to it.
-    held: Vec<Option<(Url, u32)>>,
-    /// Unused indexes of `held`.
+    /// The pages by number, each with the number of queued links that refer to it.
+    entries: Vec<Option<(Url, u32)>>,
+    /// Unused indexes of `entries`.
     free: Vec<u32>,
     /// The page that was added last.
     latest: Option<u32>,
@@ -281,7 +285,7 @@ impl Pages {
     /// checked for equality.
     fn hold(&mut self, page: &Url) -> u32 {
         if let Some(latest) = self.latest
-            && let Some(Some((url, count))) = self.held.get_mut(latest as usize)
+            && let Some(Some((url, count))) = self.entries.get_mut(latest as usize)
             && url == page
         {
             *count += 1;
@@ -290,12 +294,12 @@ impl Pages {
         let entry = Some((page.clone(), 1));
         let number = match self.free.pop() {
             Some(number) => {
-                self.held[number as usize] = entry;
+                self.entries[number as usize] = entry;
                 number
             }
             None => {
-                self.held.push(entry);
-                (self.held.len() - 1) as u32
+                self.entries.push(entry);
+                (self.entries.len() - 1) as u32
             }
         };
         self.latest = Some(number);
@@ -304,7 +308,7 @@ impl Pages {
 
     /// Removes a reference; returns the URL of the page.
     fn release(&mut self, number: u32) -> Option<Url> {
-        let entry = self.held.get_mut(number as usize)?;
+        let entry = self.entries.get_mut(number as usize)?;
         let (url, count) = entry.as_mut()?;
         *count -= 1;
         if *count > 0 {
@@ -320,18 +324,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn its_size_follows_what_is_queued() {
+    fn memory_use_follows_the_queued_links() {
         let mut frontier = MemoryFrontier::new(7);
         let empty = frontier.bytes();
         let links = (0..1_000).map(|number| {
             let url = Url::parse(&format!("http://h{number}.example/a/rather/long/path")).expect("an address");
             Link::root(url, 0)
         });
-        frontier.put(links.collect()).expect("nothing fails in memory");
+        frontier.put(links.collect()).expect("a frontier in memory does not fail");
         let full = frontier.bytes();
         assert!((400_000..1_000_000).contains(&(full - empty)), "{full} after {empty}");
         for lane in frontier.lanes_with_work() {
-            assert_eq!(frontier.take(lane, 10).expect("nothing fails in memory").len(), 1);
+            assert_eq!(frontier.take(lane, 10).expect("a frontier in memory does not fail").len(), 1);
         }
         assert_eq!((frontier.queued_bytes, frontier.busy_lanes), (0, 0));
         assert!(frontier.bytes() < full / 2, "{} after {full}", frontier.bytes());

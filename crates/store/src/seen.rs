@@ -31,8 +31,9 @@ const SHARD_BITS: u32 = 4;
 const SLACK: usize = 16;
 /// The number of homes that the first growth adds.
 const FIRST_HOMES: usize = 8;
-/// Minimum and maximum bytes per slot.
+/// Minimum bytes per slot.
 const MIN_WIDTH: usize = 5;
+/// Maximum bytes per slot.
 const MAX_WIDTH: usize = 8;
 /// Sets with fewer bytes than this are not prefetched, because they fit into the cache.
 const MIN_PREFETCHED: usize = 2 << 20;
@@ -74,9 +75,9 @@ impl Table {
     /// Whether the fields are consistent.
     fn is_sound(&self) -> bool {
         let Self { homes, width, len, slots } = self;
-        let least = homes.checked_mul(*width).and_then(|bytes| bytes.checked_add(MAX_WIDTH - MIN_WIDTH));
+        let min_length = homes.checked_mul(*width).and_then(|bytes| bytes.checked_add(MAX_WIDTH - MIN_WIDTH));
         (MIN_WIDTH..=MAX_WIDTH).contains(width)
-            && (*homes == 0 || least.is_some_and(|least| slots.len() >= least))
+            && (*homes == 0 || min_length.is_some_and(|min_length| slots.len() >= min_length))
             && *len <= slots.len() / width
     }
 }
@@ -159,6 +160,7 @@ pub(crate) fn as_stored(fingerprint: u64) -> u64 {
     if fingerprint & mask(MIN_WIDTH) == GAP { fingerprint | 1 } else { fingerprint }
 }
 
+/// The index of the shard of a number.
 fn shard_of(number: u64) -> usize {
     (number >> (64 - SHARD_BITS)) as usize
 }
@@ -182,6 +184,7 @@ impl Shard {
         Self { first, step: step(table.homes), table }
     }
 
+    /// The number of slots, without the padding.
     fn slot_count(&self) -> usize {
         let Table { width, slots, .. } = &self.table;
         slots.len().saturating_sub(MAX_WIDTH - width) / width
@@ -200,11 +203,11 @@ impl Shard {
         if low == GAP || mask == u64::MAX {
             return Some(low);
         }
-        // `most` is an upper bound for the numbers that can be in this slot, because their home is not after it. The
-        // number is the largest one up to `most` that ends with the stored bytes.
-        let most = (slot as u64 + 1).saturating_mul(self.step).saturating_add(self.table.homes as u64 + 1);
-        let most = self.first | (most >> SHARD_BITS);
-        Some(most.wrapping_sub(most.wrapping_sub(low) & mask))
+        // The home of a number is not after its slot, so no number in this slot is above `upper_bound`. The number is the
+        // largest one up to `upper_bound` that ends with the stored bytes.
+        let upper_bound = (slot as u64 + 1).saturating_mul(self.step).saturating_add(self.table.homes as u64 + 1);
+        let upper_bound = self.first | (upper_bound >> SHARD_BITS);
+        Some(upper_bound.wrapping_sub(upper_bound.wrapping_sub(low) & mask))
     }
 
     /// Stores the low bytes of a number in a slot.
@@ -232,19 +235,20 @@ impl Shard {
         Err(slot)
     }
 
+    /// Adds a number; returns whether it was new.
     fn insert(&mut self, number: u64) -> bool {
         let Err(mut slot) = self.find(number) else { return false };
         // Grow when 90 percent of the homes are taken, because runs get long then.
-        let mut full = self.table.len * 10 >= self.table.homes * 9;
+        let mut must_grow = self.table.len * 10 >= self.table.homes * 9;
         let mut run;
         loop {
-            if full {
+            if must_grow {
                 self.grow();
                 slot = self.find(number).unwrap_or_else(|slot| slot);
             }
             run = (slot..).map_while(|slot| self.written(slot)).take_while(|held| *held != GAP).count();
-            full = !self.may_move(number, slot, run);
-            if !full {
+            must_grow = !self.may_move(number, slot, run);
+            if !must_grow {
                 break;
             }
         }
@@ -265,12 +269,12 @@ impl Shard {
     fn may_move(&self, number: u64, slot: usize, run: usize) -> bool {
         let Table { homes, width, .. } = self.table;
         let reach = reach(homes, width);
-        let is_near = |number: u64, slot: usize| slot - home(number, homes) <= reach;
+        let is_within_reach = |number: u64, slot: usize| slot - home(number, homes) <= reach;
         // The numbers that move have the same home as the new one or a later one. So if the end of the run is within
         // reach of the home of the new number, all of them stay within reach of theirs.
-        is_near(number, slot + run)
-            || is_near(number, slot)
-                && (slot..slot + run).all(|from| self.at(from).is_some_and(|held| is_near(held, from + 1)))
+        is_within_reach(number, slot + run)
+            || is_within_reach(number, slot)
+                && (slot..slot + run).all(|from| self.at(from).is_some_and(|held| is_within_reach(held, from + 1)))
     }
 
     /// Grows by an eighth, with slots as narrow as possible: 80 to 90 percent of the homes are then taken.
@@ -344,19 +348,19 @@ mod tests {
 
     #[test]
     fn agrees_with_the_set_of_the_standard_library() {
-        let (mut ours, mut theirs) = (SeenSet::default(), HashSet::new());
+        let (mut set, mut expected) = (SeenSet::default(), HashSet::new());
         // 120,000 insertions of 40,000 different numbers, so both new and known numbers are inserted.
         let numbers: Vec<u64> = hashes(1).take(40_000).collect();
         for pick in hashes(2).take(120_000) {
             let number = numbers[(pick % 40_000) as usize];
-            assert_eq!(ours.insert(number), theirs.insert(number));
+            assert_eq!(set.insert(number), expected.insert(number));
         }
-        assert_eq!(ours.len(), theirs.len() as u64);
-        assert!(numbers.iter().all(|number| ours.contains(*number) == theirs.contains(number)));
-        assert!(hashes(3).take(10_000).all(|number| ours.contains(number) == theirs.contains(&number)));
-        let mut sorted: Vec<u64> = theirs.into_iter().collect();
+        assert_eq!(set.len(), expected.len() as u64);
+        assert!(numbers.iter().all(|number| set.contains(*number) == expected.contains(number)));
+        assert!(hashes(3).take(10_000).all(|number| set.contains(number) == expected.contains(&number)));
+        let mut sorted: Vec<u64> = expected.into_iter().collect();
         sorted.sort_unstable();
-        assert_eq!(ours.iter().collect::<Vec<_>>(), sorted);
+        assert_eq!(set.iter().collect::<Vec<_>>(), sorted);
     }
 
     #[test]
@@ -383,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_costs_seven_to_nine_bytes_and_is_told_whole() {
+    fn a_number_takes_seven_to_nine_bytes_and_is_restored_completely() {
         let mut set = SeenSet::default();
         for (held, number) in hashes(4).take(1_000_000).enumerate() {
             set.insert(number);
@@ -403,15 +407,15 @@ mod tests {
         assert_eq!(hashes(7).take(10_000).filter(|number| set.insert(*number)).count(), 10_000);
         let tables: Vec<Table> = set.tables().cloned().collect();
         assert!(SeenSet::from_tables(tables.clone()).is_some_and(|copy| copy.iter().eq(set.iter())));
-        let spoils: [fn(&mut Table); 4] = [
+        let damages: [fn(&mut Table); 4] = [
             |table| table.width = 9,
             |table| table.homes = usize::MAX,
             |table| table.slots.truncate(100),
             |table| table.len = 1 << 40,
         ];
-        for spoil in spoils {
+        for damage in damages {
             let mut tables = tables.clone();
-            spoil(&mut tables[3]);
+            damage(&mut tables[3]);
             assert!(SeenSet::from_tables(tables).is_none());
         }
         assert!(SeenSet::from_tables(tables[1..].to_vec()).is_none());
@@ -419,7 +423,7 @@ mod tests {
 
     /// Shards as they are in sets too large for a test: numbers of one shard only.
     #[test]
-    fn slots_of_six_bytes_tell_whole_numbers() {
+    fn numbers_are_restored_completely_from_slots_of_six_bytes() {
         let numbers = || hashes(6).take(400_000).map(|number| number >> SHARD_BITS);
         let mut set = SeenSet::default();
         assert_eq!(numbers().filter(|number| set.insert(*number)).count(), 400_000);

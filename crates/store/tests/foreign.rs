@@ -165,7 +165,8 @@ fn bytes_that_look_like_frames_are_searched_in_linear_time() {
     fs::write(&log, [&original[..], &mark.repeat(1 << 17)].concat()).expect("written");
     let error = refused(folder.path());
     assert!(
-        error.message.contains("false marks") && error.message.contains(&format!("cut the file to {}", original.len())),
+        error.message.contains("look like the start of a commit")
+            && error.message.contains(&format!("cut the file to {}", original.len())),
         "{error}"
     );
     // Follows the advice of the message.

@@ -64,7 +64,7 @@ fn finish_commit<T: VisitConsumer>(
     if let Some((log, batch)) = log.zip(batch) {
         log.writer.write(&batch)?;
         // Sending fails if the keeper has ended. Then the message is not needed.
-        let _ = inbox.send(KeeperMessage::Durable(batch.written()));
+        let _ = inbox.send(KeeperMessage::Durable(batch.without_portion()));
     }
     for item in items {
         match item {

@@ -20,6 +20,7 @@ const MAX_VARINT: usize = 10;
 /// has freed such an allocation, it raises its mmap threshold and places later ones of that size in its heap, which
 /// then fragments.
 pub(super) struct BlockWriter {
+    /// The id of the crawl.
     crawl: u64,
     /// Blocks that were not taken out yet. The last one is incomplete.
     blocks: Vec<Vec<u8>>,
@@ -61,6 +62,7 @@ impl BlockWriter {
         numbers.into_iter().for_each(|number| self.write(&number.to_le_bytes()));
     }
 
+    /// Adds bytes, which may be split over several blocks.
     pub fn write(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let block = self.block();
@@ -98,18 +100,22 @@ impl BlockWriter {
 /// Reads a file block by block.
 pub(super) struct BlockReader {
     file: Box<dyn File>,
-    /// Queried once: the file does not change.
+    /// The length of the file, queried once because it does not change.
     length: u64,
+    /// The id of the crawl.
     crawl: u64,
+    /// The current block.
     block: Vec<u8>,
     /// Number of bytes of the block that were already read.
     read: usize,
+    /// The number of the next block.
     number: u64,
+    /// The offset of the next block in the file.
     position: u64,
 }
 
 impl BlockReader {
-    /// A file whose length cannot be determined counts as empty.
+    /// Reads from the start of the file. A file whose length cannot be determined counts as empty.
     pub fn new(file: Box<dyn File>, crawl: u64) -> Self {
         Self { length: file.length().unwrap_or(0), file, crawl, block: Vec::new(), read: 0, number: 0, position: 0 }
     }
@@ -119,7 +125,7 @@ impl BlockReader {
         self.length
     }
 
-    /// The number of bytes of the file that were read.
+    /// The number of bytes of the file that were read, in whole blocks.
     pub fn position(&self) -> u64 {
         self.position
     }
@@ -138,12 +144,12 @@ impl BlockReader {
         }
         self.block.resize(length, 0);
         let read = self.file.read_at(&mut self.block, self.position + HEAD as u64).ok()?;
-        let sound =
+        let is_valid =
             read == length && xxh3_64_with_seed(&self.block, self.crawl ^ self.number) == u64::from_le_bytes(sum);
         self.position += (HEAD + length) as u64;
         self.number += 1;
         self.read = 0;
-        sound.then_some(())
+        is_valid.then_some(())
     }
 
     /// Passes the next `length` bytes to `with`, in pieces.
@@ -164,7 +170,8 @@ impl BlockReader {
         Some(())
     }
 
-    /// The next bytes. `None` if the file is too short for that many, whatever its contents claim.
+    /// The next `length` bytes. `None` if the file is too short. A damaged file may contain any length, so this is
+    /// checked before memory is allocated.
     pub fn bytes(&mut self, length: u64) -> Option<Vec<u8>> {
         if length > self.length {
             return None;
@@ -206,7 +213,7 @@ impl BlockReader {
         Some(u64::from_le_bytes(bytes))
     }
 
-    /// Reads this many numbers. `None` if the file is too short for that many, whatever its contents claim.
+    /// Reads this many numbers. `None` if the file is too short, which is checked before memory is allocated.
     pub fn u64s(&mut self, count: u64) -> Option<Vec<u64>> {
         if count.checked_mul(8)? > self.length {
             return None;

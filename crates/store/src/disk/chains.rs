@@ -28,8 +28,11 @@ pub(super) struct Chains {
 /// A queue of bytes. An empty one has no chunks.
 #[derive(Default)]
 pub(super) struct Chain {
+    /// The index of the first chunk.
     head: u32,
+    /// The index of the last chunk.
     tail: u32,
+    /// The number of bytes in the queue.
     length: u32,
     /// Number of bytes of the first chunk that were already read.
     read: u8,
@@ -55,8 +58,8 @@ impl Chains {
         self.chunks.len() * size_of::<Chunk>()
     }
 
-    /// Allocates a chunk that is followed by `next`.
-    fn chunk(&mut self, next: u32) -> u32 {
+    /// Takes a chunk from the free list, or a new one. The chunk `next` follows it. Returns its index.
+    fn allocate(&mut self, next: u32) -> u32 {
         if let Some(chunk) = self.chunks.get_mut(self.free as usize) {
             let number = self.free;
             self.free = std::mem::replace(&mut chunk.next, next);
@@ -78,10 +81,10 @@ impl Chains {
         for byte in bytes {
             let place = (usize::from(chain.read) + chain.len()) % CHUNK;
             if chain.is_empty() {
-                let number = self.chunk(NONE);
+                let number = self.allocate(NONE);
                 (chain.head, chain.tail) = (number, number);
             } else if place == 0 {
-                let number = self.chunk(NONE);
+                let number = self.allocate(NONE);
                 self.chunks[chain.tail as usize].next = number;
                 chain.tail = number;
             }
@@ -94,7 +97,7 @@ impl Chains {
     pub fn prepend(&mut self, chain: &mut Chain, bytes: &[u8]) {
         for byte in bytes.iter().rev() {
             if chain.read == 0 {
-                let number = self.chunk(if chain.is_empty() { NONE } else { chain.head });
+                let number = self.allocate(if chain.is_empty() { NONE } else { chain.head });
                 if chain.is_empty() {
                     chain.tail = number;
                 }
@@ -145,30 +148,30 @@ mod tests {
     #[test]
     fn chains_are_independent_and_chunks_are_reused() {
         let mut chains = Chains::new();
-        let mut ours: [Chain; 3] = Default::default();
-        let mut theirs: [VecDeque<u8>; 3] = Default::default();
-        let mut most = 0;
+        let mut queues: [Chain; 3] = Default::default();
+        let mut expected: [VecDeque<u8>; 3] = Default::default();
+        let mut max_length = 0;
         for round in 0..20_000_usize {
-            let (which, length) = (round * 7 % 11 % 3, round * round % 67);
+            let (index, length) = (round * 7 % 11 % 3, round * round % 67);
             let bytes: Vec<u8> = (0..length).map(|at| (round + at) as u8).collect();
             match round % 5 {
                 0 | 1 => {
-                    chains.push(&mut ours[which], &bytes);
-                    theirs[which].extend(&bytes);
+                    chains.push(&mut queues[index], &bytes);
+                    expected[index].extend(&bytes);
                 }
                 2 => {
-                    chains.prepend(&mut ours[which], &bytes);
-                    bytes.iter().rev().for_each(|byte| theirs[which].push_front(*byte));
+                    chains.prepend(&mut queues[index], &bytes);
+                    bytes.iter().rev().for_each(|byte| expected[index].push_front(*byte));
                 }
                 _ => {
                     let length = length * 2;
-                    let taken: Vec<u8> = (0..length).map_while(|_| theirs[which].pop_front()).collect();
-                    assert_eq!(chains.take(&mut ours[which], length), taken);
+                    let taken: Vec<u8> = (0..length).map_while(|_| expected[index].pop_front()).collect();
+                    assert_eq!(chains.take(&mut queues[index], length), taken);
                 }
             }
-            assert_eq!(chains.pieces(&ours[which]).flatten().copied().collect::<VecDeque<u8>>(), theirs[which]);
-            most = most.max(theirs.iter().map(VecDeque::len).sum::<usize>());
+            assert_eq!(chains.pieces(&queues[index]).flatten().copied().collect::<VecDeque<u8>>(), expected[index]);
+            max_length = max_length.max(expected.iter().map(VecDeque::len).sum::<usize>());
         }
-        assert!(chains.bytes() <= (most / CHUNK + 6) * size_of::<Chunk>(), "{} for {most}", chains.bytes());
+        assert!(chains.bytes() <= (max_length / CHUNK + 6) * size_of::<Chunk>(), "{} for {max_length}", chains.bytes());
     }
 }

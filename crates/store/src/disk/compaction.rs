@@ -24,6 +24,7 @@ const FULL_FRAME: usize = 1 << 20;
 /// A pending compaction, which can run on any thread.
 pub struct Compaction {
     pub(super) files: Arc<dyn Files>,
+    /// The id of the crawl.
     pub(super) crawl: u64,
     /// The position of the first file to keep, if there is something to remove.
     pub(super) keep_from: Option<u64>,
@@ -43,6 +44,7 @@ impl Compaction {
         index::write_missing(&self.files, self.crawl)
     }
 
+    /// Writes the new first file and replaces the old files by it.
     fn write(&self, keep_from: u64) -> Result<(), StoreError> {
         let (log, _) = LogReader::open(Arc::clone(&self.files), self.crawl)?;
         let Some(number) = log.needs_compaction(keep_from) else { return Ok(()) };

@@ -19,6 +19,7 @@ use std::path::Path;
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
 
+/// The file that identifies a crawl directory.
 const NAME: &str = "crawl.json";
 /// The name under which `crawl.json` is written before it is renamed.
 const TEMPORARY_NAME: &str = "crawl.json.new";
@@ -37,7 +38,7 @@ pub const SOCKET: &str = "control.sock";
 pub const SOCKET_FOLDER: &str = "control.new";
 
 /// The settings that decide which pages are crawled: roots, scope, robots. Each name has a list of values, as text.
-/// A crawl with other settings is another crawl and needs another directory.
+/// A crawl with other settings is another crawl and needs another directory. The exceptions are in [`MAY_CHANGE`].
 pub type CrawlSettings = BTreeMap<String, Vec<String>>;
 
 /// The settings that a later run may change. The new values are then applied to all known links again.
@@ -82,12 +83,12 @@ impl CrawlFile {
     }
 
     /// The checksum of the contents.
-    fn sum(&mut self) -> u64 {
+    fn checksum(&mut self) -> u64 {
         // The field is cleared in place. Copying the settings would be expensive with many roots.
         let check = std::mem::take(&mut self.check);
-        let sum = xxh3_64(self.text().as_bytes());
+        let checksum = xxh3_64(self.text().as_bytes());
         self.check = check;
-        sum
+        checksum
     }
 
     /// Reads `crawl.json`.
@@ -124,7 +125,7 @@ impl CrawlFile {
         }
         let mut found: Self =
             serde_json::from_slice(&bytes).map_err(|error| damaged(files, name, &error.to_string()))?;
-        if found.sum() != found.check {
+        if found.checksum() != found.check {
             return Err(damaged(files, name, "it does not match its checksum"));
         }
         Ok(Some(found))
@@ -132,7 +133,7 @@ impl CrawlFile {
 
     /// Makes this a crawl directory: writes `crawl.json` under a temporary name, syncs it, renames it.
     pub(super) fn write(&mut self, files: &dyn Files) -> Result<(), StoreError> {
-        self.check = self.sum();
+        self.check = self.checksum();
         let write = || -> io::Result<()> {
             let mut file = files.create(TEMPORARY_NAME)?;
             file.write_at(self.text().as_bytes(), 0)?;
@@ -158,24 +159,27 @@ impl CrawlFile {
         let mut message = format!("{} belongs to another crawl:", files.describe(""));
         let none = Vec::new();
         for name in names {
-            let there = self.settings.get(name).unwrap_or(&none);
-            let asked = settings.get(name).unwrap_or(&none);
-            for value in there.iter().filter(|value| !asked.contains(value)) {
+            let stored = self.settings.get(name).unwrap_or(&none);
+            let requested = settings.get(name).unwrap_or(&none);
+            for value in stored.iter().filter(|value| !requested.contains(value)) {
                 message += &format!("\n  - {name}: {value}");
             }
-            for value in asked.iter().filter(|value| !there.contains(value)) {
+            for value in requested.iter().filter(|value| !stored.contains(value)) {
                 message += &format!("\n  + {name}: {value}");
             }
-            if there != asked && there.iter().all(|value| asked.contains(value)) && there.len() == asked.len() {
+            if stored != requested
+                && stored.iter().all(|value| requested.contains(value))
+                && stored.len() == requested.len()
+            {
                 message += &format!("\n  {name}: in another order");
             }
         }
-        message +=
-            "\n(- is what the directory has, + what was asked for); give another --out, or --fresh to start over";
+        message += "\n(- is in the directory, + in this command); give another --out, or --fresh to start over";
         Err(StoreError::new(StoreErrorKind::OtherCrawl, message))
     }
 }
 
+/// Numbers as hexadecimal text.
 mod hex {
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
@@ -193,7 +197,7 @@ mod hex {
 pub struct OpenedDirectory {
     pub frontier: DiskFrontier,
     pub writer: LogWriter,
-    /// Whether it holds an earlier crawl.
+    /// Whether the directory already had a crawl.
     pub resumed: bool,
     /// Whether it had an older format, which was upgraded.
     pub upgraded: bool,
@@ -201,7 +205,7 @@ pub struct OpenedDirectory {
     pub changes: Vec<SettingChange>,
     /// Messages for the user about damage that was found and repaired.
     pub notes: Vec<String>,
-    /// Held as long as the directory is in use.
+    /// The lock of the directory; `None` without one (see [`open_within`]).
     pub lock: Option<Lock>,
 }
 
@@ -237,7 +241,7 @@ pub fn start_over_in(
     Ok((open_within(files, settings, memory_limit)?, removed))
 }
 
-/// Creates the directory if it does not exist, checks that it has no files of others, and locks it.
+/// Creates the directory if it does not exist, checks that it has no files of other programs, and locks it.
 fn lock_directory(directory: &Path) -> Result<(Arc<dyn Files>, Lock), StoreError> {
     let files: Arc<dyn Files> = Arc::new(OsFiles::new(directory));
     files.make_folder("").map_err(|error| failed_to_open(&*files, "", "make", &error))?;
@@ -304,7 +308,7 @@ fn refuse_foreign(files: &dyn Files) -> Result<(), StoreError> {
             LOCK | SOCKET | SOCKET_FOLDER => None,
             FOLDER => foreign_in(files, FOLDER, |name| {
                 log::COMPACTION_OUTPUT.strip_prefix(FOLDER) == Some(&format!("/{name}"))
-                    || log::file_number(name).is_some_and(|number| log::is_begun(files, number))
+                    || log::file_number(name).is_some_and(|number| log::is_without_frames(files, number))
             })?,
             ARCHIVE | run::FOLDER | index::FOLDER => {
                 foreign_in(files, name, |inner| is_empty(files, &format!("{name}/{inner}")))?
@@ -382,7 +386,7 @@ pub fn remove(directory: &Path, outside: Option<&str>) -> Result<Vec<String>, St
 fn remove_in(files: &Arc<dyn Files>, outside: Option<&str>) -> Result<Vec<String>, StoreError> {
     match CrawlFile::find(&**files, NAME) {
         // If `crawl.json` is damaged, a log shows that the directory belongs to a crawl.
-        Err(error) if error.kind != StoreErrorKind::Damaged || !log::is_there(&**files) => return Err(error),
+        Err(error) if error.kind != StoreErrorKind::Damaged || !log::has_log(&**files) => return Err(error),
         Ok(None) => {}
         _ => {
             let rename = || files.rename(NAME, GONE).and_then(|()| files.sync_folder(""));
@@ -390,6 +394,7 @@ fn remove_in(files: &Arc<dyn Files>, outside: Option<&str>) -> Result<Vec<String
         }
     }
     let list = |folder| files.list(folder).map_err(|error| failed(&**files, folder, "list", &error));
+    // Files other than the log and `crawl.json`.
     let mut others = outputs_of(files, outside);
     others.sort_unstable();
     others.dedup();
@@ -401,12 +406,12 @@ fn remove_in(files: &Arc<dyn Files>, outside: Option<&str>) -> Result<Vec<String
     others.extend(index::names(&**files));
     others.extend(list(run::FOLDER)?.iter().filter_map(|name| run::file_number(name)).map(run::file_name));
     let mut in_log: Vec<u32> = list(FOLDER)?.iter().filter_map(|name| log::file_number(name)).collect();
-    in_log.retain(|number| log::is_log(&**files, *number) || log::is_begun(&**files, *number));
+    in_log.retain(|number| log::is_log(&**files, *number) || log::is_without_frames(&**files, *number));
     in_log.sort_unstable_by(|one, other| other.cmp(one));
     let mut removed = Vec::new();
     // The log names the outputs, so it is removed only after their removal is durable. `crawl.json.gone` is last.
     for names in [others, in_log.into_iter().map(log::file_name).collect(), vec![GONE.to_owned()]] {
-        let before = removed.len();
+        let removed_before = removed.len();
         for name in names {
             match files.remove(&name) {
                 Ok(()) if name == GONE => removed.push(NAME.to_owned()),
@@ -415,7 +420,7 @@ fn remove_in(files: &Arc<dyn Files>, outside: Option<&str>) -> Result<Vec<String
                 Err(error) => return Err(failed(&**files, &name, "remove", &error)),
             }
         }
-        let inside = removed.iter().skip(before).filter(|name| is_inside(name));
+        let inside = removed.iter().skip(removed_before).filter(|name| is_inside(name));
         let folders: BTreeSet<&str> =
             inside.map(|name| name.rsplit_once('/').map_or("", |(folder, _)| folder)).collect();
         for folder in folders {
@@ -425,7 +430,7 @@ fn remove_in(files: &Arc<dyn Files>, outside: Option<&str>) -> Result<Vec<String
     Ok(removed)
 }
 
-/// Whether the removal of a crawl was interrupted here.
+/// Whether the removal of a crawl from this directory was interrupted.
 fn is_being_removed(files: &dyn Files) -> bool {
     files.open(GONE).is_ok()
 }
@@ -449,6 +454,7 @@ fn outputs_of(files: &Arc<dyn Files>, outside: Option<&str>) -> Vec<String> {
             }
             Ok(())
         });
+        // An error ends the walk early. The list is then incomplete.
         drop(walked);
     }
     outputs

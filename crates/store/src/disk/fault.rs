@@ -4,7 +4,7 @@ use super::files::Files;
 use argiope_core::{StoreError, StoreErrorKind};
 use std::io;
 
-/// A call to the file system failed.
+/// The error for a failed call to the file system. `doing` is the verb of the message, such as "write to".
 pub fn failed(files: &dyn Files, name: &str, doing: &str, error: &io::Error) -> StoreError {
     let file = files.describe(name);
     let (kind, remedy) = match error.kind() {
@@ -19,7 +19,7 @@ pub fn failed(files: &dyn Files, name: &str, doing: &str, error: &io::Error) -> 
     StoreError::new(kind, format!("cannot {doing} {file}: {error}; what was committed is safe: {remedy}"))
 }
 
-/// Like `failed`, but before a crawl was opened: there may be none, so the message does not mention committed data.
+/// Like [`failed`], before a crawl was opened. There may be no crawl, so the message does not mention committed data.
 pub(super) fn failed_to_open(files: &dyn Files, name: &str, doing: &str, error: &io::Error) -> StoreError {
     if error.kind() == io::ErrorKind::NotADirectory && !name.is_empty() {
         let message = format!("{} is a file, not a crawl directory", files.describe(""));
@@ -28,7 +28,7 @@ pub(super) fn failed_to_open(files: &dyn Files, name: &str, doing: &str, error: 
     StoreError::new(StoreErrorKind::File, format!("cannot {doing} {}: {error}", files.describe(name)))
 }
 
-/// The content of a file is not what was written.
+/// The error for a file whose content is not what was written.
 pub(super) fn damaged(files: &dyn Files, name: &str, what: &str) -> StoreError {
     let file = files.describe(name);
     let remedy = "restore it from a copy, or start over with --fresh";

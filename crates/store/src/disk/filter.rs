@@ -1,4 +1,4 @@
-//! [`Filter`]: a Bloom filter that says whether a fingerprint may be in a run file, with 12 bits per fingerprint.
+//! [`Filter`]: a Bloom filter that tests whether a fingerprint may be in a run file, with 12 bits per fingerprint.
 //!
 //! A split block Bloom filter: a fingerprint belongs to one block of 256 bits, and sets one bit in each of its eight
 //! words. So a query touches one cache line. The false positive rate is about one in three hundred. Without memory for
@@ -8,6 +8,8 @@
 const SPREAD: [u32; 8] =
     [0x47B6_137B, 0x4497_4D91, 0x8824_AD5B, 0xA2B7_289D, 0x7054_95C7, 0x2DF1_424B, 0x9EFC_4947, 0x5C6B_FB31];
 
+/// Fingerprints per block: 256 bits, 12 for each fingerprint.
+const PER_BLOCK: u64 = 21;
 /// Size of a block in bytes.
 pub(super) const BLOCK: usize = 32;
 
@@ -19,8 +21,8 @@ pub(super) struct Filter {
 impl Filter {
     /// A filter for this many fingerprints, with 12 bits each, limited to `max_bytes` bytes.
     pub fn for_count(count: u64, max_bytes: usize) -> Self {
-        let wanted = usize::try_from(count / 21 + 1).unwrap_or(usize::MAX);
-        Self { blocks: vec![[0; 8]; wanted.min(max_bytes / BLOCK)] }
+        let blocks = usize::try_from(count / PER_BLOCK + 1).unwrap_or(usize::MAX);
+        Self { blocks: vec![[0; 8]; blocks.min(max_bytes / BLOCK)] }
     }
 
     /// Restores a filter from the bytes of [`Filter::encode`].
@@ -35,20 +37,20 @@ impl Filter {
     }
 
     pub fn insert(&mut self, fingerprint: u64) {
-        let place = self.place(fingerprint);
-        if let Some(block) = self.blocks.get_mut(place) {
+        let index = self.block_index(fingerprint);
+        if let Some(block) = self.blocks.get_mut(index) {
             block.iter_mut().zip(bits(fingerprint)).for_each(|(word, bit)| *word |= bit);
         }
     }
 
     /// Returns `false` only if the fingerprint was never inserted.
     pub fn may_contain(&self, fingerprint: u64) -> bool {
-        let block = self.blocks.get(self.place(fingerprint));
+        let block = self.blocks.get(self.block_index(fingerprint));
         block.is_none_or(|block| block.iter().zip(bits(fingerprint)).all(|(word, bit)| word & bit != 0))
     }
 
     /// The block of a fingerprint: its upper bits, scaled to the number of blocks.
-    fn place(&self, fingerprint: u64) -> usize {
+    fn block_index(&self, fingerprint: u64) -> usize {
         ((u128::from(fingerprint) * self.blocks.len() as u128) >> 64) as usize
     }
 
@@ -57,8 +59,8 @@ impl Filter {
     }
 }
 
-/// The bit that a fingerprint sets in each word of its block. They are derived from the lower half of the fingerprint;
-/// the upper half selects the block.
+/// The bit that a fingerprint sets in each word of its block. The bits are derived from the lower half of the
+/// fingerprint. The upper half selects the block.
 fn bits(fingerprint: u64) -> [u32; 8] {
     SPREAD.map(|odd| 1 << ((fingerprint as u32).wrapping_mul(odd) >> 27))
 }
@@ -82,8 +84,8 @@ mod tests {
         let read = Filter::decode(&bytes);
         for filter in [&filter, &read] {
             assert!((0..100_000).all(|number| filter.may_contain(mix(number))));
-            let mistakes = (100_000..300_000).filter(|number| filter.may_contain(mix(*number))).count();
-            assert!(mistakes < 2_000, "{mistakes} of 200,000");
+            let false_positives = (100_000..300_000).filter(|number| filter.may_contain(mix(*number))).count();
+            assert!(false_positives < 2_000, "{false_positives} of 200,000");
         }
         assert!(filter.bytes() < 160_000);
     }

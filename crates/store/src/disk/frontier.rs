@@ -14,7 +14,7 @@ use super::log::{CommitBatch, FOLDER, LogReader, LogWriter};
 use super::record::{LinkRecord, Record};
 use super::replay::Replay;
 use super::round::{EarlierOutcomes, Requeue};
-use super::snapshot::{self, Mark, Portion, Seen, State};
+use super::snapshot::{self, Mark, Portion, QueuePositions, State};
 use super::snapshot_writer::SnapshotWriter;
 use super::spill;
 use crate::memory::behind_host;
@@ -46,8 +46,8 @@ const CRAWL_NOTES: LaneId = LaneId(u32::MAX);
 pub(super) const ROUND_NOTE: LaneId = LaneId(u32::MAX - 1);
 /// A reserved lane number: its note has the log position of the last link that this round has queued again.
 pub(super) const REQUEUE_NOTE: LaneId = LaneId(u32::MAX - 2);
-/// The lane whose state is written when settled pages are queued again within a round, so that readers of the link graph
-/// expect several entries of a page.
+/// A reserved lane number: a note under it says that settled pages were queued again within a round. Readers of the link
+/// graph then expect several entries of a page.
 pub(super) const REFETCH_NOTE: LaneId = LaneId(u32::MAX - 3);
 
 /// A frontier with durable commits.
@@ -87,7 +87,7 @@ pub struct DiskFrontier {
     last_size_check: u64,
     /// Everything up to this position is on disk.
     durable: u64,
-    /// Whether a log file was completed, so that an index of it can be written.
+    /// Whether a log file was completed since the last compaction. An index of that file can be written.
     file_complete: bool,
 }
 
@@ -219,9 +219,9 @@ impl DiskFrontier {
             notes.push("the snapshot refers to commits that are not in the log; it was ignored".to_owned());
             loaded = None;
         }
-        let (from, seen, mut state, length) = match loaded {
-            Some(loaded) => (loaded.start, loaded.seen, loaded.state, loaded.length),
-            None => (log.first(), Seen::default(), State::new(&files, crawl, memory_limit), 0),
+        let (from, included, mut state, length) = match loaded {
+            Some(loaded) => (loaded.start, loaded.included, loaded.state, loaded.length),
+            None => (log.first(), QueuePositions::default(), State::new(&files, crawl, memory_limit), 0),
         };
         if length == 0 {
             snapshot::remove(&*files)?
@@ -229,8 +229,8 @@ impl DiskFrontier {
             snapshot::remove_leftovers(&*files)?
         }
         state.known.remove_leftovers()?;
-        let mut replay = Replay::new(&*files, key, seen, from);
-        let tail = log.walk(from, |position, record| replay.play(&mut state, position, record))?;
+        let mut replay = Replay::new(&*files, key, included, from);
+        let tail = log.walk(from, |position, record| replay.apply(&mut state, position, record))?;
         replay.remove_collected(&mut state)?;
         if tail.torn > 0 {
             notes.push(format!("{} bytes of an unfinished commit were truncated", tail.torn));
@@ -383,21 +383,21 @@ impl DiskFrontier {
             self.snapshots.taking.take_if(|taking| !taking.at_end);
         }
         // At the end a snapshot is taken even if nothing happened, unless the last one is recent enough.
-        let old = self.journal.end().saturating_sub(self.snapshots.at) > self.snapshots.at_end_after;
-        let stale = self.snapshots.taking.is_some() || old;
-        if self.journal.is_empty() && !(at_end && stale) {
+        let is_old = self.journal.end().saturating_sub(self.snapshots.at) > self.snapshots.at_end_after;
+        let needs_snapshot = self.snapshots.taking.is_some() || is_old;
+        if self.journal.is_empty() && !(at_end && needs_snapshot) {
             return Ok(None);
         }
         if self.journal.end() - self.last_size_check > self.state.check_interval() {
             self.last_size_check = self.journal.end();
-            let beside = self.earlier.bytes() + self.requeue.bytes();
-            self.state.spill_if_full(beside, self.snapshots.taking.is_some())?;
+            let other_bytes = self.earlier.bytes() + self.requeue.bytes();
+            self.state.spill_if_full(other_bytes, self.snapshots.taking.is_some())?;
         }
         let (mut batch, mark) = self.journal.seal();
         let grown = mark.end.saturating_sub(self.snapshots.at);
-        let usual = self.snapshots.after.max(self.snapshots.length / 2);
-        let due = grown > if at_end { self.snapshots.at_end_after } else { usual };
-        if due && self.snapshots.taking.is_none() {
+        let usual_growth = self.snapshots.after.max(self.snapshots.length / 2);
+        let is_due = grown > if at_end { self.snapshots.at_end_after } else { usual_growth };
+        if is_due && self.snapshots.taking.is_none() {
             self.snapshots.handed_out.0 = mark.end;
             self.snapshots.taking = Some(SnapshotWriter::begin(self.crawl, mark, &self.state, at_end));
         }
@@ -432,8 +432,9 @@ impl DiskFrontier {
     pub fn acknowledge(&mut self, batch: &CommitBatch) -> Result<(), StoreError> {
         let (handed_out, pending) = &mut self.snapshots.handed_out;
         *pending &= *handed_out > batch.end();
-        let in_force = |(end, _): &mut (u64, Vec<u32>)| batch.completes_snapshot && *end <= batch.end();
-        if let Some((_, retired)) = self.snapshots.pending.take_if(in_force) {
+        let is_durable = |(end, _): &mut (u64, Vec<u32>)| batch.completes_snapshot && *end <= batch.end();
+        if let Some((_, retired)) = self.snapshots.pending.take_if(is_durable) {
+            // The earlier snapshot is replaced, so its run files are not needed any more.
             known::remove(&*self.files, &retired)?;
         }
         self.durable = self.durable.max(batch.end());
@@ -498,6 +499,7 @@ impl DiskFrontier {
         Ok(())
     }
 
+    /// Queues a link that is new, or that replaces its earlier record.
     fn append_link(&mut self, lane: LaneId, link: LinkRef<'_>, replaces: Option<u64>) -> Result<(), StoreError> {
         self.append_record(lane, link, replaces, false)
     }
@@ -595,7 +597,7 @@ impl DiskFrontier {
         Ok(link)
     }
 
-    /// Removes a link from the leased ones; an error if it is not leased.
+    /// Removes a link from `leased` and returns it; an error if it is not leased.
     fn end_lease(&mut self, link: &Link) -> Result<Leased, StoreError> {
         let ended = self.leased.remove(&link.fingerprint(self.key));
         ended.ok_or_else(|| StoreError::new(StoreErrorKind::Misuse, format!("{} is not leased", link.url)))
@@ -667,6 +669,7 @@ impl Frontier for DiskFrontier {
             return self.give_back(link);
         }
         let Leased { lane, rank, position } = self.end_lease(&link)?;
+        // Creates the queue if the lane has none.
         self.state.queue_mut(lane);
         let State { queues, storage, .. } = &mut self.state;
         if let Some(queue) = queues.get_mut(lane.index()) {

@@ -40,7 +40,7 @@ pub enum GraphRound {
 pub struct LinkGraph {
     files: Arc<dyn Files>,
     key: u64,
-    /// `None` for the results of a fleet.
+    /// The log of the crawl; `None` for the results of a fleet.
     log: Option<LogReader>,
     #[cfg_attr(not(feature = "fleet"), allow(dead_code))]
     directory: PathBuf,
@@ -49,7 +49,8 @@ pub struct LinkGraph {
     /// With [`GraphRound::Previous`]: the start of the last round, where reading ends. For the results of a fleet: the
     /// number of the last round that is read.
     round: Option<u64>,
-    /// There was a recrawl, or pages were fetched again: if a source has several entries, only the last one counts.
+    /// Whether a source may have several entries, because there was a recrawl or pages were fetched again. Only the
+    /// last entry counts.
     has_rounds: bool,
     /// With more than one round: the number of the entry that counts, by source. Computed when it is first needed.
     latest: Option<KeyMap<u64>>,
@@ -67,8 +68,9 @@ pub struct Referrers {
 /// How many pages link to each URL of a given set. Uses twelve bytes per URL.
 pub struct Inlinks {
     key: u64,
-    /// Sorted.
+    /// The hashes of the URLs, sorted.
     urls: Vec<u64>,
+    /// The number of pages that link to each of `urls`.
     counts: Vec<u32>,
     /// The total number of links on all pages, including repeated ones.
     pub links: u64,
@@ -93,9 +95,9 @@ impl LinkGraph {
             let (directory, key) = (directory.to_owned(), RandomState::new().hash_one(0));
             let rounds = crate::segments::SegmentStore::open(&directory).rounds();
             let rounds = rounds.map_err(|error| segment_fault(&directory, &error))?;
-            let read = if round == GraphRound::Previous && rounds > 1 { rounds - 1 } else { rounds };
+            let last_read = if round == GraphRound::Previous && rounds > 1 { rounds - 1 } else { rounds };
             let (chunks, latest) = (Vec::new(), None);
-            let (round, has_rounds) = (Some(u64::from(read)), rounds > 1);
+            let (round, has_rounds) = (Some(u64::from(last_read)), rounds > 1);
             return Ok(Self { files, key, log: None, directory, chunks, round, has_rounds, latest });
         }
         Self::open_in(files, round)
@@ -146,8 +148,8 @@ impl LinkGraph {
         let (mut entry, key) = (0, self.key);
         let walked = self.entries(|page| {
             entry += 1;
-            let counts = latest.as_ref().is_none_or(|latest| latest.get(&source_key(&page, key)) == Some(&entry));
-            if counts && !(page.is_empty() && page.cut == 0) { each(page) } else { Ok(()) }
+            let is_latest = latest.as_ref().is_none_or(|latest| latest.get(&source_key(&page, key)) == Some(&entry));
+            if is_latest && !(page.is_empty() && page.cut == 0) { each(page) } else { Ok(()) }
         });
         self.latest = latest;
         walked
@@ -189,9 +191,9 @@ impl LinkGraph {
         Ok(inlinks)
     }
 
-    /// For each of these URLs, in order: how many pages link to it with any kind of link, and the first `most` of them.
-    /// Needs one pass over the graph for all URLs.
-    pub fn referrers<T: AsRef<str>>(&mut self, urls: &[T], most: usize) -> Result<Vec<Referrers>, StoreError> {
+    /// For each of these URLs, in order: how many pages link to it with any kind of link, and the first
+    /// `max_sources` of them. Needs one pass over the graph for all URLs.
+    pub fn referrers<T: AsRef<str>>(&mut self, urls: &[T], max_sources: usize) -> Result<Vec<Referrers>, StoreError> {
         let key = self.key;
         let mut found = vec![Referrers::default(); urls.len()];
         let mut places: KeyMap<Vec<usize>> = KeyMap::default();
@@ -209,7 +211,7 @@ impl LinkGraph {
             for place in &of_page {
                 let Some(referrers) = found.get_mut(*place) else { continue };
                 referrers.count += 1;
-                if referrers.first.len() < most {
+                if referrers.first.len() < max_sources {
                     referrers.first.push(page.source.to_owned());
                 }
             }
@@ -218,11 +220,11 @@ impl LinkGraph {
         Ok(found)
     }
 
-    /// How many pages link to one URL in any way, and the first `most` of them. Faster than [`LinkGraph::referrers`],
+    /// How many pages link to one URL in any way, and the first `max_sources` of them. Faster than [`LinkGraph::referrers`],
     /// and without memory for each page.
-    pub fn referrers_of(&mut self, url: &str, most: usize) -> Result<Referrers, StoreError> {
+    pub fn referrers_of(&mut self, url: &str, max_sources: usize) -> Result<Referrers, StoreError> {
         if self.log.is_none() {
-            return Ok(self.referrers(&[url], most)?.pop().unwrap_or_default());
+            return Ok(self.referrers(&[url], max_sources)?.pop().unwrap_or_default());
         }
         let (key, mut found) = (self.key, FoundSources::default());
         let mut decoder = GraphDecoder::default();
@@ -252,7 +254,7 @@ impl LinkGraph {
         let mut sources: Vec<(u64, Option<String>)> = found.sources.into_values().collect();
         sources.sort_unstable_by_key(|(number, _)| *number);
         let count = sources.len() as u64;
-        let first = sources.into_iter().take(most).filter_map(|(_, source)| source).collect();
+        let first = sources.into_iter().take(max_sources).filter_map(|(_, source)| source).collect();
         Ok(Referrers { count, first })
     }
 
@@ -335,6 +337,7 @@ impl LinkGraph {
         let mut names = LaneNames::default();
         let mut page = (0, String::new());
         let mut found: Vec<(String, LinkKind)> = Vec::new();
+        // The error of `each`. The walk is then stopped with an error of the kind `Misuse`.
         let mut ended = Ok(());
         let stop = || StoreError::new(argiope_core::StoreErrorKind::Misuse, "");
         let walked = log.walk_until(log.first(), end, |position, record| {
@@ -412,20 +415,20 @@ fn segment_fault(directory: &Path, error: &std::io::Error) -> StoreError {
 /// The sources whose last entry links to a URL.
 #[derive(Default)]
 struct FoundSources {
-    /// For each source its number in the order of discovery, and for the first ones their URL.
+    /// For each source its number in the order of discovery, and its URL if it is one of the first.
     sources: KeyMap<(u64, Option<String>)>,
     /// How many entries with the link were added.
     found: u64,
 }
 
 impl FoundSources {
-    /// Adds the next entry of a source, which replaces earlier ones.
+    /// Adds the next entry of a source, which replaces earlier ones. `links` says whether it links to the URL.
     fn add(&mut self, source: &str, key: u64, links: bool) {
-        /// How many URLs are stored. It is more than callers ask for, because some may be removed later.
-        const KEPT: u64 = 1_000;
+        /// How many URLs are stored. This is more than callers request, because some may be removed later.
+        const MAX_URLS: u64 = 1_000;
         if links {
             self.found += 1;
-            let (number, url) = (self.found, (self.found <= KEPT).then(|| source.to_owned()));
+            let (number, url) = (self.found, (self.found <= MAX_URLS).then(|| source.to_owned()));
             self.sources.entry(key).or_insert((number, url));
         } else {
             self.sources.remove(&key);

@@ -68,6 +68,7 @@ pub(crate) struct NewEdge<'a> {
 ///
 /// URLs of a block are recognised by keyed 64-bit hashes, like the known URLs of the frontier.
 pub(crate) struct GraphEncoder {
+    /// The key of the hashes.
     key: u64,
     /// The dictionary of the block: the number of each URL, by its hash.
     block: KeyMap<u32>,
@@ -79,11 +80,13 @@ pub(crate) struct GraphEncoder {
     added: u32,
     /// The encoded URLs of this chunk.
     urls: Vec<u8>,
+    /// The URL that was added last.
     last_url: String,
     /// The number of each anchor text of this chunk, by its hash.
     texts: KeyMap<u32>,
     /// The encoded anchor texts of this chunk, after an unused byte. Empty if the chunk has no anchor texts.
     text_bytes: Vec<u8>,
+    /// The encoded pages of this chunk.
     pages: Vec<u8>,
 }
 
@@ -108,7 +111,8 @@ impl GraphEncoder {
         self.block.capacity() * 18 + self.urls.capacity() + self.pages.capacity() + self.text_bytes.capacity()
     }
 
-    /// Adds a page. If that begins a new chunk, returns the previous chunk, which the caller must store.
+    /// Adds a page. `cut` is the number of links that were dropped because of a limit. With `with_texts`, the anchor texts
+    /// are stored. If the page begins a new chunk, returns the previous chunk, which the caller must store.
     pub fn add<'a>(
         &mut self,
         source: &str,
@@ -164,8 +168,8 @@ impl GraphEncoder {
         let next = self.start + self.added;
         let number = *self.block.entry(xxh3_64_with_seed(url.as_bytes(), self.key)).or_insert(next);
         if number == next {
-            let same = self.last_url.bytes().zip(url.bytes()).take_while(|(one, other)| one == other).count();
-            let shared = url.floor_char_boundary(same);
+            let common = self.last_url.bytes().zip(url.bytes()).take_while(|(one, other)| one == other).count();
+            let shared = url.floor_char_boundary(common);
             write_number(shared as u64, &mut self.urls);
             write_number((url.len() - shared) as u64, &mut self.urls);
             self.urls.extend_from_slice(url.as_bytes().get(shared..).unwrap_or_default());
@@ -217,6 +221,7 @@ impl GraphEncoder {
 #[derive(Clone, Debug, Default)]
 struct TextTable {
     text: String,
+    /// The end offset of each string.
     ends: Vec<u32>,
 }
 
@@ -231,14 +236,15 @@ impl TextTable {
         self.text.get(start as usize..*self.ends.get(number)? as usize)
     }
 
-    fn push(&mut self, shared: &str, rest: &str) -> Option<()> {
-        self.text.push_str(shared);
+    /// Ends the current string with `rest`. The text after the last end is the beginning of the string.
+    fn push(&mut self, rest: &str) -> Option<()> {
         self.text.push_str(rest);
         self.ends.push(u32::try_from(self.text.len()).ok()?);
         Some(())
     }
 
-    /// Adds a string that shares its first `shared` bytes with the previous string.
+    /// Adds a string that shares its first `shared` bytes with the previous string. The first string of a chunk must
+    /// not share any.
     fn push_after(&mut self, shared: usize, rest: &str, is_first: bool) -> Option<()> {
         if shared > 0 {
             if is_first {
@@ -250,7 +256,7 @@ impl TextTable {
             self.get(last)?.get(..shared)?;
             self.text.extend_from_within(start..start + shared);
         }
-        self.push("", rest)
+        self.push(rest)
     }
 }
 
@@ -278,9 +284,9 @@ pub struct GraphEdge<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct PageEdges<'a> {
     pub source: &'a str,
-    /// The source is a sitemap file.
+    /// Whether the source is a sitemap.
     pub is_sitemap: bool,
-    /// How many links were dropped by a limit.
+    /// How many links were dropped because of a limit.
     pub cut: u32,
     edges: &'a [StoredEdge],
     urls: &'a TextTable,
@@ -354,10 +360,10 @@ impl GraphDecoder {
         mut each: impl FnMut(&str, bool, bool),
     ) -> Option<()> {
         let mut bytes = Bytes(chunk);
-        let known = self.urls.ends.len();
+        let urls_before = self.urls.ends.len();
         let flags = self.read_tables(&mut bytes)?;
         // A chunk that begins a block has its URLs from 0 on.
-        let first = if self.is_block_start { 0 } else { known };
+        let first = if self.is_block_start { 0 } else { urls_before };
         if first == 0 {
             *wanted = None;
         }
@@ -394,7 +400,7 @@ impl GraphDecoder {
         if flags & WITH_TEXTS != 0 {
             for _ in 0..bytes.number()? {
                 let text = take_text(bytes)?;
-                self.texts.push("", text)?;
+                self.texts.push(text)?;
             }
         }
         Some(flags)
@@ -436,13 +442,13 @@ impl GraphDecoder {
         self.urls.clear();
         self.texts.clear();
         self.edges.clear();
-        self.urls.push("", source)?;
+        self.urls.push(source)?;
         for edge in edges {
             let target = u32::try_from(self.urls.ends.len()).ok()?;
-            self.urls.push("", edge.target)?;
+            self.urls.push(edge.target)?;
             let text = match edge.anchor {
                 Some(anchor) => {
-                    self.texts.push("", anchor)?;
+                    self.texts.push(anchor)?;
                     u32::try_from(self.texts.ends.len()).ok()?
                 }
                 None => 0,
@@ -454,6 +460,7 @@ impl GraphDecoder {
     }
 }
 
+/// Reads a text that follows its length.
 fn take_text<'a>(bytes: &mut Bytes<'a>) -> Option<&'a str> {
     let length = usize::try_from(bytes.number()?).ok()?;
     let (text, rest) = bytes.0.split_at_checked(length)?;
@@ -497,17 +504,17 @@ mod tests {
 
         let mut decoder = GraphDecoder::default();
         let one = decode_all(&mut decoder, &first).expect("it decodes");
-        let is = |url: &str, kind, nofollow| (url.to_owned(), kind, nofollow, None);
-        let links = vec![is("http://h/a/é", LinkKind::Anchor, false), is("http://h/a/è", LinkKind::Asset, true)];
+        let link = |url: &str, kind, nofollow| (url.to_owned(), kind, nofollow, None);
+        let links = vec![link("http://h/a/é", LinkKind::Anchor, false), link("http://h/a/è", LinkKind::Asset, true)];
         assert_eq!(one, [("http://h/".to_owned(), false, 0, links)]);
         let two = decode_all(&mut decoder, &second).expect("it decodes");
-        let links = vec![is("http://h/", LinkKind::Anchor, false), is("http://h/a/è", LinkKind::Anchor, false)];
+        let links = vec![link("http://h/", LinkKind::Anchor, false), link("http://h/a/è", LinkKind::Anchor, false)];
         assert_eq!(two, [("http://h/a/é".to_owned(), true, 7, links)]);
         assert_eq!(decode_all(&mut GraphDecoder::default(), &second), None, "the block's beginning is missing");
     }
 
     #[test]
-    fn anchor_texts_are_kept_where_they_are_asked_for() {
+    fn anchor_texts_are_stored_if_requested() {
         let mut encoder = GraphEncoder::new(1);
         let with = |target, anchor| NewEdge { target, kind: LinkKind::Anchor, nofollow: false, anchor };
         let edges = [with("http://h/a", Some("more")), with("http://h/b", Some("more")), with("http://h/c", None)];
@@ -544,7 +551,7 @@ mod tests {
     }
 
     #[test]
-    fn any_bytes_are_a_chunk_or_none() {
+    fn malformed_chunks_do_not_cause_panics() {
         let mut encoder = GraphEncoder::new(1);
         let edges = ["http://h/a", "http://h/b", "http://other/"].map(|url| edge(url, LinkKind::Anchor, true));
         encoder.add("http://h/", false, 3, edges.into_iter(), false);

@@ -44,7 +44,7 @@ pub fn history_in(
 ) -> Result<CrawlFile, StoreError> {
     let crawl = CrawlFile::read(&*files)?;
     let (log, _) = LogReader::open(files, crawl.crawl)?;
-    // In a compacted log, the first round queues URLs again whose first record was removed.
+    // In a compacted log, the first round queues URLs again whose first record was removed. Such a link counts as new.
     let mut is_first_round = log.is_compacted;
     let mut names = LaneNames::default();
     // Position and URL of the last page record. The links after it refer to it.

@@ -24,10 +24,12 @@ use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 pub(super) const FOLDER: &str = "index";
+/// The first bytes of an index file.
 const MAGIC: &[u8; 8] = b"ARGINDX1";
 /// Length of the header of an index file. It holds: magic, header and length of the log file, number of lanes before
 /// and after it, number of pairs, checksum.
 const HEADER_BYTES: usize = 8 + log::FILE_HEADER + 8 * 5;
+/// Length of a pair: key and value.
 const PAIR_BYTES: usize = 16;
 /// How many pairs one read fetches.
 const PAIRS_PER_READ: usize = 256;
@@ -75,6 +77,8 @@ pub(super) enum LaneCount {
 
 impl IndexKey<'_> {
     fn hash(self) -> u64 {
+        // The tag is the seed, so that keys of different kinds have different hashes. `Run`, `Chunk` and `Round` have one
+        // key each, which is the tag itself.
         let hash = |tag: u64, bytes: &[u8]| xxh3_64_with_seed(bytes, tag);
         match self {
             Self::Host(name) => hash(1, name.as_bytes()),
@@ -173,6 +177,7 @@ enum Part {
 }
 
 impl Part {
+    /// Appends the values of a key to `into`.
     fn values(&self, key: u64, into: &mut Vec<u64>) -> io::Result<()> {
         match self {
             Self::Memory(pairs) => {
@@ -192,7 +197,7 @@ impl Part {
                         high = middle;
                     }
                 }
-                'all: while low < *count {
+                'equal: while low < *count {
                     let pairs = read_pairs(&**file, offset(low), PAIRS_PER_READ.min((*count - low) as usize))?;
                     if pairs.is_empty() {
                         break;
@@ -200,7 +205,7 @@ impl Part {
                     low += pairs.len() as u64;
                     for (found, value) in pairs {
                         if found != key {
-                            break 'all;
+                            break 'equal;
                         }
                         into.push(value);
                     }
@@ -294,19 +299,21 @@ impl LogIndex {
     }
 }
 
+/// The name of the index of a log file.
 fn file_name(number: u32) -> String {
     format!("{FOLDER}/{number:06}.idx")
 }
 
-/// Encodes the header of an index file. It identifies the log file and has the number of pairs.
+/// Encodes the header of an index file. It identifies the log file and has the number of pairs. `lanes` are the numbers
+/// of lanes before and after the log file.
 fn encode_header(log: &LogReader, number: u32, lanes: (u32, u32), count: u64, crawl: u64) -> Option<Vec<u8>> {
     let (header, length) = log.header_and_length(number)?;
-    let mut head = [MAGIC.as_slice(), &header, &length.to_le_bytes()].concat();
+    let mut encoded = [MAGIC.as_slice(), &header, &length.to_le_bytes()].concat();
     for value in [u64::from(lanes.0), u64::from(lanes.1), count] {
-        head.extend(value.to_le_bytes());
+        encoded.extend(value.to_le_bytes());
     }
-    head.extend(xxh3_64_with_seed(&head, crawl).to_le_bytes());
-    Some(head)
+    encoded.extend(xxh3_64_with_seed(&encoded, crawl).to_le_bytes());
+    Some(encoded)
 }
 
 /// Opens the index of a log file, if it exists and matches the log file. Also returns the number of lanes after it.
@@ -315,6 +322,7 @@ fn open_index(files: &dyn Files, log: &LogReader, number: u32, lanes: u32) -> Op
     let mut found = [0; HEADER_BYTES];
     file.read_at(&mut found, 0).ok()?;
     let value = |at: usize| found.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes);
+    // The offset of the number of lanes before the log file.
     let start = 8 + log::FILE_HEADER + 8;
     let (lanes_after, count) = (u32::try_from(value(start + 8)).ok()?, value(start + 16));
     let is_whole = file.length().ok()? == HEADER_BYTES as u64 + count.checked_mul(PAIR_BYTES as u64)?;
@@ -407,19 +415,19 @@ impl PairSorter {
             .map(|(next, end)| PortionReader { file: &*self.file, next, end: *end, read: Vec::new().into_iter() })
             .collect();
         let mut heads = BinaryHeap::with_capacity(portions.len());
-        for (which, portion) in portions.iter_mut().enumerate() {
-            heads.extend(portion.pop()?.map(|pair| Reverse((pair, which))));
+        for (index, portion) in portions.iter_mut().enumerate() {
+            heads.extend(portion.pop()?.map(|pair| Reverse((pair, index))));
         }
         let (mut at, mut bytes) = (0, header.to_vec());
-        while let Some(Reverse((pair, which))) = heads.pop() {
+        while let Some(Reverse((pair, index))) = heads.pop() {
             encode_pair(pair, &mut bytes);
             if bytes.len() >= PAIRS_PER_READ * PAIR_BYTES {
                 into.write_at(&bytes, at)?;
                 at += bytes.len() as u64;
                 bytes.clear();
             }
-            if let Some(portion) = portions.get_mut(which) {
-                heads.extend(portion.pop()?.map(|pair| Reverse((pair, which))));
+            if let Some(portion) = portions.get_mut(index) {
+                heads.extend(portion.pop()?.map(|pair| Reverse((pair, index))));
             }
         }
         into.write_at(&bytes, at)
@@ -433,6 +441,7 @@ struct PortionReader<'a> {
     next: u64,
     /// The number of the pair after the last one.
     end: u64,
+    /// Pairs that were read and not returned yet.
     read: std::vec::IntoIter<(u64, u64)>,
 }
 
@@ -456,6 +465,7 @@ fn encode_pair((key, value): (u64, u64), bytes: &mut Vec<u8>) {
     bytes.extend(value.to_le_bytes());
 }
 
+/// The number in the name of an index file; `None` for any other name.
 fn number_of(text: &str) -> Option<u32> {
     let number = text.strip_suffix(".idx")?.parse().ok()?;
     file_name(number).ends_with(&format!("/{text}")).then_some(number)

@@ -67,10 +67,11 @@ impl Journal {
     }
 
     /// Sets whether further frames go to the current file even if it is full.
-    pub fn stay_in_file(&mut self, keep: bool) {
-        self.stays_in_file = keep;
+    pub fn stay_in_file(&mut self, stay: bool) {
+        self.stays_in_file = stay;
     }
 
+    /// Starts a frame at a position, in a new file if the current one is full.
     fn begin_frame(&mut self, at: u64) {
         self.frame = Vec::with_capacity(self.frame.capacity().min(1 << 20));
         self.frame.resize(FRAME_HEADER, 0);
@@ -176,7 +177,7 @@ impl Journal {
         let Some((start, frame)) = in_memory else { return self.disk.read(position, with) };
         let bytes = usize::try_from(position - start).ok().and_then(|skip| frame.get(skip..)).unwrap_or_default();
         let (record, _) = Record::decode(bytes, self.crawl, position)
-            .map_err(|_| damaged(&*self.files, &file_name(self.file.0), "a position leads nowhere"))?;
+            .map_err(|_| damaged(&*self.files, &file_name(self.file.0), "there is no record at a position"))?;
         Ok(with(record))
     }
 }

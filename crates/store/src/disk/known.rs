@@ -21,6 +21,7 @@ use std::sync::Arc;
 /// The set of all fingerprints.
 pub(super) struct Known {
     files: Arc<dyn Files>,
+    /// The id of the crawl.
     crawl: u64,
     /// The table in memory.
     pub in_memory: SeenSet,
@@ -71,7 +72,7 @@ impl Known {
 
     fn is_in_a_run(&self, number: u64) -> Result<bool, StoreError> {
         for run in &self.runs {
-            if run.holds(number).map_err(|error| self.unreadable(run.number, &error))? {
+            if run.contains(number).map_err(|error| self.unreadable(run.number, &error))? {
                 return Ok(true);
             }
         }
@@ -197,6 +198,7 @@ pub(super) fn remove(files: &dyn Files, runs: &[u32]) -> Result<(), StoreError> 
     Ok(())
 }
 
+/// The fingerprints of one run, in ascending order.
 type Fingerprints<'a> = Box<dyn Iterator<Item = io::Result<u64>> + 'a>;
 
 /// Merges the fingerprints of the table and of some runs in ascending order.
@@ -213,14 +215,15 @@ impl<'a> Merge<'a> {
         let mut all: Vec<(u32, Fingerprints<'a>)> = vec![(0, Box::new(in_memory.iter().map(Ok)))];
         all.extend(runs.iter().map(|run| (run.number, Box::new(run.iter()) as Box<_>)));
         let mut merge = Self { heads: BinaryHeap::with_capacity(all.len()), fault: None, runs: all };
-        (0..merge.runs.len()).for_each(|which| merge.advance(which));
+        (0..merge.runs.len()).for_each(|index| merge.advance(index));
         merge
     }
 
-    fn advance(&mut self, which: usize) {
-        let Some((number, run)) = self.runs.get_mut(which) else { return };
+    /// Reads the next fingerprint of one run.
+    fn advance(&mut self, index: usize) {
+        let Some((number, run)) = self.runs.get_mut(index) else { return };
         match run.next() {
-            Some(Ok(fingerprint)) => self.heads.push(std::cmp::Reverse((fingerprint, which))),
+            Some(Ok(fingerprint)) => self.heads.push(std::cmp::Reverse((fingerprint, index))),
             Some(Err(error)) => self.fault = Some((*number, error)),
             None => {}
         }
@@ -234,8 +237,8 @@ impl Iterator for Merge<'_> {
         if let Some(fault) = self.fault.take() {
             return Some(Err(fault));
         }
-        let std::cmp::Reverse((fingerprint, which)) = self.heads.pop()?;
-        self.advance(which);
+        let std::cmp::Reverse((fingerprint, index)) = self.heads.pop()?;
+        self.advance(index);
         Some(Ok(fingerprint))
     }
 }

@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 const ACQUIRE_TIMEOUT: Duration = Duration::from_millis(500);
 /// Time between two attempts.
 const RETRY_INTERVAL: Duration = Duration::from_millis(2);
+/// How many bytes of the file's text are read.
+const MAX_TEXT: u64 = 200;
 /// The first word of the file's text.
 const TEXT_PREFIX: &str = "process ";
 
@@ -72,7 +74,7 @@ fn open(path: &Path, access: OFlags) -> std::io::Result<File> {
 
 fn read_text(file: &File) -> std::io::Result<String> {
     let mut text = Vec::new();
-    file.take(200).read_to_end(&mut text)?;
+    file.take(MAX_TEXT).read_to_end(&mut text)?;
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
@@ -91,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_second_is_refused_with_the_holders_id_and_a_dead_holder_is_none() {
+    fn a_second_lock_is_refused_with_the_id_of_the_holder() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("lock");
         std::fs::write(&path, "process 1 on a machine that crashed, and a longer line than the next one\n")
@@ -110,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_at_the_lock_does_not_keep_a_crawl_from_starting() {
+    fn a_shared_lock_for_a_moment_does_not_prevent_a_crawl() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("lock");
         drop(Lock::take(&path).expect("free"));
@@ -126,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_lock_is_left_alone() {
+    fn a_file_that_is_not_a_lock_is_refused_and_not_changed() {
         let folder = tempfile::tempdir().expect("a folder");
         let [mine, linked, pipe] = ["mine", "linked", "pipe"].map(|name| folder.path().join(name));
         std::fs::write(&mine, "my own text").expect("written");

@@ -73,7 +73,7 @@ impl CommitBatch {
     }
 
     /// Drops the snapshot portion, which is large. The frontier does not need the portion to acknowledge the batch.
-    pub fn written(self) -> Self {
+    pub fn without_portion(self) -> Self {
         Self { snapshot: None, ..self }
     }
 }
@@ -93,6 +93,7 @@ fn frame_head(head: &[u8]) -> Option<(usize, u64)> {
     ([m0, m1, m2, m3] == *MARK).then(|| (u32::from_le_bytes([l0, l1, l2, l3]) as usize, u64::from_le_bytes(*sum)))
 }
 
+/// The header of a log file. `number` is the number of the file, `position` that of the header.
 fn header(version: u32, number: u32, crawl: u64, position: u64) -> [u8; FILE_HEADER] {
     let mut header = [0; FILE_HEADER];
     header[..8].copy_from_slice(MAGIC);
@@ -150,7 +151,7 @@ pub(super) fn is_log(files: &dyn Files, number: u32) -> bool {
 
 /// Whether a file has no frames, as a crash can leave it: it is empty, or it has a header, a part of a header or zeros.
 /// The checksum of the header is not checked.
-pub(super) fn is_begun(files: &dyn Files, number: u32) -> bool {
+pub(super) fn is_without_frames(files: &dyn Files, number: u32) -> bool {
     let mut found = [0; FILE_HEADER + 1];
     let read = files.open(&file_name(number)).and_then(|file| file.read_at(&mut found, 0));
     read.is_ok_and(|read| match found.get(..read) {
@@ -162,7 +163,7 @@ pub(super) fn is_begun(files: &dyn Files, number: u32) -> bool {
 }
 
 /// Whether at least one log file has a valid header. The rest of the log may be damaged.
-pub(super) fn is_there(files: &dyn Files) -> bool {
+pub(super) fn has_log(files: &dyn Files) -> bool {
     let names = files.list(FOLDER).unwrap_or_default();
     names.iter().filter_map(|name| file_number(name)).any(|number| is_log(files, number))
 }
@@ -170,7 +171,9 @@ pub(super) fn is_there(files: &dyn Files) -> bool {
 /// Writes frames to disk, one after the other. Used by the writer thread, which may block on the disk.
 pub struct LogWriter {
     files: Arc<dyn Files>,
+    /// The id of the crawl.
     crawl: u64,
+    /// The file that frames are written to, and its name.
     file: Box<dyn File>,
     name: String,
     /// The position of the file's header.
@@ -258,6 +261,7 @@ impl LogWriter {
     }
 }
 
+/// Creates a log file with its header. `base` is the position of the header.
 fn begin_file(files: &dyn Files, number: u32, crawl: u64, base: u64) -> Result<(Box<dyn File>, String), StoreError> {
     let name = file_name(number);
     let begin = || -> io::Result<Box<dyn File>> {
@@ -443,18 +447,18 @@ impl LogReader {
                 continue;
             }
             if !self.read_frame(section, at, &mut records)? {
-                let behind = next.is_some() || self.has_frame_after(section, at - section.base)?;
+                let is_followed = next.is_some() || self.has_frame_after(section, at - section.base)?;
                 // If the crawl writes the log meanwhile, this frame may have been incomplete when it was read, and
                 // complete when the next frame was found. So read it again.
-                let still_torn = behind && !self.read_frame(section, at, &mut records)?;
-                if still_torn {
+                let is_damaged = is_followed && !self.read_frame(section, at, &mut records)?;
+                if is_damaged {
                     return Err(damaged(
                         &*self.files,
                         &name,
                         &format!("the frame at byte {} is incomplete", at - section.base),
                     ));
                 }
-                if !behind {
+                if !is_followed {
                     return Ok(Tail { end: at, torn: (section.base + len).saturating_sub(at) });
                 }
             }
@@ -476,9 +480,9 @@ impl LogReader {
     pub fn has_frame(&self, start: u64, end: u64, checksum: u64) -> Result<bool, StoreError> {
         let Some((section, _)) = self.section_at(start) else { return Ok(false) };
         let mut records = Vec::new();
-        let whole = self.read_frame(section, start, &mut records)?;
+        let is_complete = self.read_frame(section, start, &mut records)?;
         let sum = xxh3_64_with_seed(&records, self.crawl ^ start);
-        Ok(whole && start + (FRAME_HEADER + records.len()) as u64 == end && sum == checksum)
+        Ok(is_complete && start + (FRAME_HEADER + records.len()) as u64 == end && sum == checksum)
     }
 
     /// The file that contains a position, and the next file. A position at the very end belongs to the last file.
@@ -507,7 +511,8 @@ impl LogReader {
         Ok(read == length && xxh3_64_with_seed(records, self.crawl ^ start) == checksum)
     }
 
-    /// The checksum of records that are not in memory.
+    /// The checksum of the records at the offset `at` of a file, which are not in memory. `start` is the position of their
+    /// frame.
     fn hash(&self, section: &Section, at: u64, length: usize, start: u64) -> Result<u64, StoreError> {
         let error = |error| failed(&*self.files, &file_name(section.number), "read", &error);
         let mut hash = Xxh3::with_seed(self.crawl ^ start);
@@ -537,11 +542,11 @@ impl LogReader {
         let tail = len.saturating_sub(place);
         let refuse = |why: &str| {
             let what =
-                format!("{tail} bytes behind byte {place} {why}; cut the file to {place} bytes to resume without them");
+                format!("{tail} bytes after byte {place} {why}; cut the file to {place} bytes to resume without them");
             Err(damaged(&*self.files, &name, &what))
         };
         if tail > (MAX_RECORDS + FRAME_HEADER) as u64 {
-            return refuse("are not a commit, and no crash leaves so much");
+            return refuse("are not a commit, and are more than a crash can leave");
         }
         // How many more bytes the search may hash. It hashes a frame for every place that looks like a frame mark.
         let mut hash_allowance = 4 * tail + (1 << 20);
@@ -559,7 +564,7 @@ impl LogReader {
                     continue;
                 }
                 let Some(left) = hash_allowance.checked_sub(length as u64) else {
-                    return refuse("are full of false marks");
+                    return refuse("contain too many byte sequences that look like the start of a commit");
                 };
                 hash_allowance = left;
                 if self.hash(section, start, length, section.base + at + offset as u64)? == checksum {
@@ -575,8 +580,8 @@ impl LogReader {
     pub fn read<T>(&mut self, position: u64, with: impl FnOnce(Record<'_>) -> T) -> Result<T, StoreError> {
         let mut wanted = WINDOW;
         // Try the buffered window first, which may be outdated. Then read it again, then read a larger one.
-        for fresh in [false, true, true] {
-            if fresh {
+        for should_read in [false, true, true] {
+            if should_read {
                 self.fill_window(position, wanted)?;
             }
             let skip = position.checked_sub(self.window_at).and_then(|skip| usize::try_from(skip).ok());

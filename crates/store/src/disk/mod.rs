@@ -1,6 +1,6 @@
 //! The crawl directory: a crawl that survives crashes of the process and of the machine.
 //!
-//! # Theory
+//! # Design
 //!
 //! The single source of truth is the **log** (`log`): all events, appended in frames with checksums. A frame is one
 //! commit. It holds the outcomes of some pages with their records, the links found on them, the state of lanes, and the
@@ -17,7 +17,7 @@
 //!
 //! A call on [`DiskFrontier`] changes memory at once and appends to the frame being built. [`DiskFrontier::commit`]
 //! seals the frame. The writer thread syncs the output files, then passes the frame to [`LogWriter::write`]. When the
-//! frame is durable, the frontier is told so ([`DiskFrontier::acknowledge`]). The frontier itself never waits for a
+//! frame is durable, the frontier is notified ([`DiskFrontier::acknowledge`]). The frontier itself never waits for a
 //! sync.
 //!
 //! Leases are not stored. When the directory is opened, leased links are queued again, and outputs are truncated to

@@ -17,9 +17,9 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 /// Flags for opening files. Nonblocking, because opening a named pipe must not hang.
-const FILE: OFlags = OFlags::NOFOLLOW.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
+const FILE_FLAGS: OFlags = OFlags::NOFOLLOW.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 /// Flags for opening folders.
-const FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC);
+const FOLDER_FLAGS: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC);
 
 /// A directory of the machine's file system.
 pub struct OsFiles {
@@ -39,7 +39,7 @@ impl OsFiles {
             return Ok(Arc::clone(root));
         }
         // The path of the directory itself may contain symbolic links, because the user gave it.
-        let root = Arc::new(rustix::fs::open(&self.path, FOLDER, Mode::empty())?);
+        let root = Arc::new(rustix::fs::open(&self.path, FOLDER_FLAGS, Mode::empty())?);
         Ok(Arc::clone(self.root.get_or_init(|| root)))
     }
 
@@ -50,7 +50,7 @@ impl OsFiles {
         let file = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
         let parent = path.parent().unwrap_or(Path::new(""));
         if path.is_absolute() {
-            return Ok((Arc::new(rustix::fs::open(parent, FOLDER, Mode::empty())?), file));
+            return Ok((Arc::new(rustix::fs::open(parent, FOLDER_FLAGS, Mode::empty())?), file));
         }
         Ok((self.folder(parent)?, file))
     }
@@ -60,15 +60,16 @@ impl OsFiles {
         let mut folder = self.root()?;
         for part in path.components() {
             let Component::Normal(part) = part else { return Err(io::ErrorKind::InvalidInput.into()) };
-            let opened = rustix::fs::openat(&*folder, part, FOLDER | OFlags::NOFOLLOW, Mode::empty());
+            let opened = rustix::fs::openat(&*folder, part, FOLDER_FLAGS | OFlags::NOFOLLOW, Mode::empty());
             folder = Arc::new(opened.map_err(|error| not_followed(error, &self.path.join(path)))?);
         }
         Ok(folder)
     }
 
+    /// Opens a file for this kind of access.
     fn open_as(&self, name: &str, access: OFlags) -> io::Result<OsFile> {
         let (folder, file) = self.place(name)?;
-        let opened = rustix::fs::openat(&*folder, file, FILE | access, Mode::from_raw_mode(0o666));
+        let opened = rustix::fs::openat(&*folder, file, FILE_FLAGS | access, Mode::from_raw_mode(0o666));
         OsFile::new(opened.map_err(|error| not_followed(error, &self.path.join(name)))?.into())
     }
 }
@@ -213,7 +214,7 @@ impl OsFile {
     /// The file for writing; an error if it has several hard links.
     fn own(&self) -> io::Result<&fs::File> {
         if self.is_shared {
-            let why = "it has another name (a hard link), and what is there is not to be changed; replace it by a copy";
+            let why = "it has another name (a hard link), so it is not written to; replace it by a copy";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }
         Ok(&self.file)
@@ -222,9 +223,9 @@ impl OsFile {
 
 /// Converts the error of a write to a file that was opened read-only: the kernel reports a bad descriptor.
 fn read_only(error: io::Error) -> io::Error {
-    let words = [Errno::BADF, Errno::INVAL].map(Errno::raw_os_error);
+    let numbers = [Errno::BADF, Errno::INVAL].map(Errno::raw_os_error);
     match error.raw_os_error() {
-        Some(number) if words.contains(&number) => io::Error::new(io::ErrorKind::PermissionDenied, "it is read-only"),
+        Some(number) if numbers.contains(&number) => io::Error::new(io::ErrorKind::PermissionDenied, "it is read-only"),
         _ => error,
     }
 }

@@ -40,6 +40,11 @@ const MAX_INLINE: usize = 22;
 /// The maximum length of the encoded form. Longer queues have levels.
 const MAX_ENCODED: usize = 160;
 
+/// In a snapshot: the queue follows in its encoded form.
+const IS_ENCODED: u8 = 2;
+/// In a snapshot: the levels of the queue follow.
+const HAS_LEVELS: u8 = 3;
+
 /// The storage that all queues share, in memory and on disk.
 pub(super) struct QueueStorage {
     pub chains: Chains,
@@ -57,14 +62,14 @@ pub(super) struct Level {
     /// The differences between the positions of consecutive links, as varints.
     steps: Chain,
     /// The rest of the differences, if not all of them are in memory.
-    more: Option<Box<More>>,
+    rest: Option<Box<RestOfLevel>>,
 }
 
 /// The differences after `steps`: on disk, then in memory again.
 #[derive(Default)]
-struct More {
+struct RestOfLevel {
     /// The differences on disk.
-    away: VecDeque<SpilledPiece>,
+    spilled: VecDeque<SpilledPiece>,
     /// The last differences, in memory.
     tail: Chain,
 }
@@ -89,28 +94,28 @@ impl LaneQueue {
     }
 
     /// The encoded form. Empty for a queue that has levels.
-    fn written(&self, chains: &Chains) -> Vec<u8> {
-        let mut written = Vec::with_capacity(MAX_ENCODED + 2 * 10);
+    fn encoded(&self, chains: &Chains) -> Vec<u8> {
+        let mut encoded = Vec::with_capacity(MAX_ENCODED + 2 * 10);
         match self {
-            Self::Short { length, bytes } => written.extend(bytes.iter().take(usize::from(*length))),
-            Self::Few(chain) => chains.pieces(chain).for_each(|piece| written.extend_from_slice(piece)),
+            Self::Short { length, bytes } => encoded.extend(bytes.iter().take(usize::from(*length))),
+            Self::Few(chain) => chains.pieces(chain).for_each(|piece| encoded.extend_from_slice(piece)),
             Self::Many(_) => {}
         }
-        written
+        encoded
     }
 
     /// Replaces the encoded form.
-    fn rewrite(&mut self, written: &[u8], chains: &mut Chains) {
+    fn set_encoded(&mut self, encoded: &[u8], chains: &mut Chains) {
         if let Self::Few(chain) = self {
             chains.take(chain, usize::MAX);
         }
         let mut bytes = [0; MAX_INLINE];
-        *self = match bytes.get_mut(..written.len()) {
+        *self = match bytes.get_mut(..encoded.len()) {
             Some(place) => {
-                place.copy_from_slice(written);
-                Self::Short { length: written.len() as u8, bytes }
+                place.copy_from_slice(encoded);
+                Self::Short { length: encoded.len() as u8, bytes }
             }
-            None => Self::Few(chains.chain(written)),
+            None => Self::Few(chains.chain(encoded)),
         };
     }
 
@@ -119,37 +124,37 @@ impl LaneQueue {
         if let Self::Many(levels) = self {
             return push_into(levels, rank, position, chains);
         }
-        let mut written = self.written(chains);
-        let last = links(&written).last().unwrap_or_default();
-        let before = written.len();
+        let mut encoded = self.encoded(chains);
+        let last = links(&encoded).last().unwrap_or_default();
+        let before = encoded.len();
         let is_last = before == 0 || last.0 <= rank;
         if is_last {
-            write_link(last, (rank, position), &mut written);
+            encode_link(last, (rank, position), &mut encoded);
         } else {
-            // Insert it after the links of its rank and before those of higher ranks.
-            let shallow = links(&written).take_while(|link| link.0 <= rank);
-            let deep = links(&written).skip_while(|link| link.0 <= rank);
-            written = write(shallow.chain([(rank, position)]).chain(deep));
+            // Insert the link after the links of its rank and before those of higher ranks.
+            let shallow = links(&encoded).take_while(|link| link.0 <= rank);
+            let deep = links(&encoded).skip_while(|link| link.0 <= rank);
+            encoded = encode_links(shallow.chain([(rank, position)]).chain(deep));
         }
         match self {
-            _ if written.len() > MAX_ENCODED => {
+            _ if encoded.len() > MAX_ENCODED => {
                 let mut levels = Vec::with_capacity(1);
-                links(&written).for_each(|(rank, position)| push_into(&mut levels, rank, position, chains));
-                self.rewrite(&[], chains);
+                links(&encoded).for_each(|(rank, position)| push_into(&mut levels, rank, position, chains));
+                self.set_encoded(&[], chains);
                 *self = Self::Many(Box::new(levels));
             }
-            Self::Few(chain) if is_last => chains.push(chain, written.get(before..).unwrap_or_default()),
-            _ => self.rewrite(&written, chains),
+            Self::Few(chain) if is_last => chains.push(chain, encoded.get(before..).unwrap_or_default()),
+            _ => self.set_encoded(&encoded, chains),
         }
     }
 
     /// Removes the next link: the first of the lowest rank.
     pub fn pop(&mut self, storage: &mut QueueStorage) -> Result<Option<(i32, u64)>, StoreError> {
         let Self::Many(levels) = self else {
-            let written = self.written(&storage.chains);
-            let mut links = links(&written);
+            let encoded = self.encoded(&storage.chains);
+            let mut links = links(&encoded);
             let popped = links.next();
-            self.rewrite(&write(links), &mut storage.chains);
+            self.set_encoded(&encode_links(links), &mut storage.chains);
             return Ok(popped);
         };
         let Some(level) = levels.first_mut() else { return Ok(None) };
@@ -169,8 +174,8 @@ impl LaneQueue {
     /// Prepends links. They must be in order, and belong before all links of the queue.
     fn prepend(&mut self, mut before: Vec<(i32, u64)>, chains: &mut Chains) {
         let Self::Many(levels) = self else {
-            before.extend(links(&self.written(chains)));
-            self.rewrite(&[], chains);
+            before.extend(links(&self.encoded(chains)));
+            self.set_encoded(&[], chains);
             before.into_iter().for_each(|(rank, position)| self.push(rank, position, chains));
             return;
         };
@@ -223,15 +228,15 @@ impl LaneQueue {
     pub fn encode(&self, out: &mut BlockWriter, storage: &QueueStorage) -> Result<(), StoreError> {
         match self {
             Self::Many(levels) => {
-                out.write(&[3]);
+                out.write(&[HAS_LEVELS]);
                 out.number(levels.len() as u64);
                 levels.iter().try_for_each(|level| level.encode(out, storage))?;
             }
             _ => {
-                let written = self.written(&storage.chains);
-                out.write(&[2]);
-                out.number(written.len() as u64);
-                out.write(&written);
+                let encoded = self.encoded(&storage.chains);
+                out.write(&[IS_ENCODED]);
+                out.number(encoded.len() as u64);
+                out.write(&encoded);
             }
         }
         Ok(())
@@ -239,15 +244,15 @@ impl LaneQueue {
 
     /// Reads what `encode` wrote. `None` if the bytes are malformed.
     pub fn decode(from: &mut BlockReader, storage: &mut QueueStorage) -> Result<Option<Self>, StoreError> {
-        let mut written = |from: &mut BlockReader| {
+        let mut decode_encoded = |from: &mut BlockReader| {
             let length = from.number()?;
             let mut queue = Self::default();
-            queue.rewrite(&from.bytes(length)?, &mut storage.chains);
+            queue.set_encoded(&from.bytes(length)?, &mut storage.chains);
             Some(queue)
         };
         match from.byte() {
-            Some(2) => return Ok(written(from)),
-            Some(3) => {}
+            Some(IS_ENCODED) => return Ok(decode_encoded(from)),
+            Some(HAS_LEVELS) => {}
             _ => return Ok(None),
         }
         let mut levels = Vec::new();
@@ -264,9 +269,10 @@ impl LaneQueue {
         match self {
             Self::Short { .. } | Self::Few(_) => 0,
             Self::Many(levels) => {
-                let more = levels.iter().filter_map(|level| level.more.as_ref());
-                let more = more.map(|more| size_of::<More>() + more.away.capacity() * size_of::<SpilledPiece>());
-                size_of::<Vec<Level>>() + levels.capacity() * size_of::<Level>() + more.sum::<usize>()
+                let rest = levels.iter().filter_map(|level| level.rest.as_ref());
+                let rest =
+                    rest.map(|rest| size_of::<RestOfLevel>() + rest.spilled.capacity() * size_of::<SpilledPiece>());
+                size_of::<Vec<Level>>() + levels.capacity() * size_of::<Level>() + rest.sum::<usize>()
             }
         }
     }
@@ -274,12 +280,12 @@ impl LaneQueue {
 
 impl Level {
     fn new(rank: i32, position: u64) -> Self {
-        Self { rank, count: 1, first: position, last: position, steps: Chain::default(), more: None }
+        Self { rank, count: 1, first: position, last: position, steps: Chain::default(), rest: None }
     }
 
     /// The chain to which further differences are appended.
     fn end(&mut self) -> &mut Chain {
-        self.more.as_mut().map_or(&mut self.steps, |more| &mut more.tail)
+        self.rest.as_mut().map_or(&mut self.steps, |rest| &mut rest.tail)
     }
 
     fn push(&mut self, position: u64, chains: &mut Chains) {
@@ -294,13 +300,13 @@ impl Level {
     fn next_step(&mut self, storage: &mut QueueStorage) -> Result<u64, StoreError> {
         let QueueStorage { chains, spill } = storage;
         if self.steps.is_empty()
-            && let Some(more) = &mut self.more
+            && let Some(rest) = &mut self.rest
         {
-            match more.away.pop_front() {
-                Some(away) => self.steps = chains.chain(&spill.take(away)?),
+            match rest.spilled.pop_front() {
+                Some(spilled) => self.steps = chains.chain(&spill.take(spilled)?),
                 None => {
-                    self.steps = std::mem::take(&mut more.tail);
-                    self.more = None;
+                    self.steps = std::mem::take(&mut rest.tail);
+                    self.rest = None;
                 }
             }
         }
@@ -317,38 +323,38 @@ impl Level {
     /// Moves all but the first and the last piece of the differences to disk.
     fn spill(&mut self, storage: &mut QueueStorage) -> Result<(), StoreError> {
         let QueueStorage { chains, spill } = storage;
-        if self.more.is_none() {
+        if self.rest.is_none() {
             if self.steps.len() < 3 * PIECE {
                 return Ok(());
             }
             let front = whole_steps(&mut self.steps, chains);
             let tail = std::mem::replace(&mut self.steps, chains.chain(&front));
-            self.more = Some(Box::new(More { away: VecDeque::new(), tail }));
+            self.rest = Some(Box::new(RestOfLevel { spilled: VecDeque::new(), tail }));
         }
-        if let Some(more) = &mut self.more {
-            while more.tail.len() > PIECE {
-                let piece = whole_steps(&mut more.tail, chains);
-                more.away.push_back(spill.store(&piece)?);
+        if let Some(rest) = &mut self.rest {
+            while rest.tail.len() > PIECE {
+                let piece = whole_steps(&mut rest.tail, chains);
+                rest.spilled.push_back(spill.store(&piece)?);
             }
         }
         Ok(())
     }
 
     fn encode(&self, out: &mut BlockWriter, storage: &QueueStorage) -> Result<(), StoreError> {
-        let Self { rank, count, first, last, steps, more } = self;
-        let away = || more.iter().flat_map(|more| &more.away);
-        let here = steps.len() + more.as_ref().map_or(0, |more| more.tail.len());
-        let length = here as u64 + away().map(|away| u64::from(away.length)).sum::<u64>();
+        let Self { rank, count, first, last, steps, rest } = self;
+        let spilled = || rest.iter().flat_map(|rest| &rest.spilled);
+        let here = steps.len() + rest.as_ref().map_or(0, |rest| rest.tail.len());
+        let length = here as u64 + spilled().map(|spilled| u64::from(spilled.length)).sum::<u64>();
         for number in [u64::from(*rank as u32), u64::from(*count), *first, last - first, length] {
             out.number(number);
         }
         for piece in storage.chains.pieces(steps) {
             out.write(piece);
         }
-        for away in away() {
-            out.write(&storage.spill.read(*away)?);
+        for spilled in spilled() {
+            out.write(&storage.spill.read(*spilled)?);
         }
-        for piece in more.iter().flat_map(|more| storage.chains.pieces(&more.tail)) {
+        for piece in rest.iter().flat_map(|rest| storage.chains.pieces(&rest.tail)) {
             out.write(piece);
         }
         Ok(())
@@ -359,7 +365,7 @@ impl Level {
             let (rank, count) = (u32::try_from(from.number()?).ok()? as i32, u32::try_from(from.number()?).ok()?);
             let first = from.number()?;
             let last = first.checked_add(from.number()?)?;
-            let level = Self { rank, count, first, last, steps: Chain::default(), more: None };
+            let level = Self { rank, count, first, last, steps: Chain::default(), rest: None };
             Some((level, from.number()?))
         };
         let Some((mut level, mut length)) = head(from) else { return Ok(None) };
@@ -369,7 +375,7 @@ impl Level {
                 return Ok(None);
             };
             length -= piece;
-            if level.end().len() > storage.spill.long {
+            if level.end().len() > storage.spill.max_level_bytes {
                 level.spill(storage)?;
             }
         }
@@ -414,13 +420,13 @@ fn prepend_to(levels: &mut Vec<Level>, rank: i32, first: u64, positions: &[u64],
 }
 
 /// How many numbers end in these bytes of the encoded form. Each link is two numbers.
-fn numbers_in(written: &[u8]) -> u64 {
-    written.iter().filter(|byte| **byte & 0x80 == 0).count() as u64
+fn numbers_in(encoded: &[u8]) -> u64 {
+    encoded.iter().filter(|byte| **byte & 0x80 == 0).count() as u64
 }
 
 /// The links of the encoded form.
-fn links(written: &[u8]) -> impl Iterator<Item = (i32, u64)> {
-    let mut bytes = Bytes(written);
+fn links(encoded: &[u8]) -> impl Iterator<Item = (i32, u64)> {
+    let mut bytes = Bytes(encoded);
     let (mut rank, mut position) = (0_i32, 0);
     std::iter::from_fn(move || {
         let step = u32::try_from(bytes.number()?).ok()?;
@@ -433,18 +439,18 @@ fn links(written: &[u8]) -> impl Iterator<Item = (i32, u64)> {
 }
 
 /// Encodes links.
-fn write(links: impl Iterator<Item = (i32, u64)>) -> Vec<u8> {
-    let mut written = Vec::with_capacity(MAX_ENCODED + 2 * 10);
+fn encode_links(links: impl Iterator<Item = (i32, u64)>) -> Vec<u8> {
+    let mut encoded = Vec::with_capacity(MAX_ENCODED + 2 * 10);
     let mut before = (0, 0);
     for link in links {
-        write_link(before, link, &mut written);
+        encode_link(before, link, &mut encoded);
         before = link;
     }
-    written
+    encoded
 }
 
 /// Encodes one link, relative to the one before it.
-fn write_link(before: (i32, u64), (rank, position): (i32, u64), out: &mut Vec<u8>) {
+fn encode_link(before: (i32, u64), (rank, position): (i32, u64), out: &mut Vec<u8>) {
     write_number(u64::from(rank.wrapping_sub(before.0) as u32), out);
     write_number(if rank == before.0 { position - before.1 } else { position }, out);
 }
@@ -456,11 +462,11 @@ mod tests {
     use super::*;
     use std::sync::Arc;
 
-    /// Files, and storage that keeps this much of a level in memory.
-    fn files(long: usize) -> (tempfile::TempDir, Arc<dyn Files>, QueueStorage) {
+    /// Files, and storage that keeps about `max_level_bytes` of a level in memory.
+    fn files(max_level_bytes: usize) -> (tempfile::TempDir, Arc<dyn Files>, QueueStorage) {
         let folder = tempfile::tempdir().expect("a folder");
         let files: Arc<dyn Files> = Arc::new(OsFiles::new(folder.path()));
-        let storage = QueueStorage { chains: Chains::new(), spill: Spill::new(Arc::clone(&files), 5, long) };
+        let storage = QueueStorage { chains: Chains::new(), spill: Spill::new(Arc::clone(&files), 5, max_level_bytes) };
         (folder, files, storage)
     }
 
@@ -499,13 +505,13 @@ mod tests {
     #[test]
     fn every_form_keeps_order_and_can_be_written_and_read() {
         let lengths = (0..120).chain([2_000, 30_000]);
-        for (length, long) in lengths.flat_map(|length| [(length, usize::MAX), (length, 100)]) {
-            let (_folder, files, mut storage) = files(long);
+        for (length, max_level_bytes) in lengths.flat_map(|length| [(length, usize::MAX), (length, 100)]) {
+            let (_folder, files, mut storage) = files(max_level_bytes);
             let links: Vec<(i32, u64)> = (0..length).map(|i| ((i * i * 7 % 11 % 3) as i32 - 1, 40 + i * 131)).collect();
             let mut queue = LaneQueue::default();
             for (number, (rank, position)) in links.iter().enumerate() {
                 queue.push(*rank, *position, &mut storage.chains);
-                if long == 100 && number % 700 == 0 {
+                if max_level_bytes == 100 && number % 700 == 0 {
                     queue.spill(&mut storage).expect("spills");
                 }
             }
@@ -513,7 +519,7 @@ mod tests {
             sorted.sort_unstable();
             let mut read = copy(&queue, &*files, &mut storage);
             assert_eq!((queue.len(&storage.chains), read.len(&storage.chains)), (length, length));
-            if length == 30_000 && long == 100 {
+            if length == 30_000 && max_level_bytes == 100 {
                 // Both of them: 60,000 links.
                 let bytes = read.bytes() + queue.bytes() + storage.chains.bytes();
                 assert!(bytes < 60_000 + 20_000, "{bytes}");

@@ -47,7 +47,7 @@ pub(super) struct LinkRecord<'a> {
     pub depth: u32,
     /// How many redirects may still be followed.
     pub redirects: u8,
-    /// How often it was tried.
+    /// How often the link was tried.
     pub tries: u8,
     pub kind: LinkKind,
     pub https: bool,
@@ -129,6 +129,7 @@ impl<'a> Record<'a> {
     pub fn encode(&self, crawl: u64, position: u64, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend([self.tag(), 0, 0, 0, 0, 0, 0, 0, 0]);
+        // The distance back to an earlier record.
         let back = |earlier: Option<u64>| earlier.map_or(0, |earlier| position - earlier);
         match *self {
             Self::Lane { name: text } | Self::Page { url: text } | Self::Made { name: text } => {
@@ -288,6 +289,7 @@ impl<'a> Bytes<'a> {
         Some(first)
     }
 
+    /// Reads a varint.
     pub fn number(&mut self) -> Option<u64> {
         let mut number = 0;
         for shift in (0..64).step_by(7) {
@@ -353,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_read_back_at_its_position_and_nowhere_else() {
+    fn a_record_can_be_decoded_only_at_its_position() {
         for record in samples() {
             let mut bytes = b"before".to_vec();
             record.encode(7, 1_000_000, &mut bytes);
@@ -365,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_byte_or_a_missing_one_is_noticed() {
+    fn changed_and_missing_bytes_are_detected() {
         for record in samples() {
             let mut bytes = Vec::new();
             record.encode(7, 1_000_000, &mut bytes);

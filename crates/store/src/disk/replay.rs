@@ -2,14 +2,14 @@
 //!
 //! Invariant: the resulting state is the same, whether it starts empty or from a snapshot. The queues of a snapshot may
 //! include records after its start, because a snapshot is written in portions; these records are not applied to them
-//! again ([`Seen`]).
+//! again ([`QueuePositions`]).
 
 use super::deferred::DEFERRED;
 use super::fault::damaged;
 use super::files::Files;
 use super::log::FOLDER;
 use super::record::Record;
-use super::snapshot::{Seen, State};
+use super::snapshot::{QueuePositions, State};
 use argiope_core::{LaneId, StoreError};
 use std::collections::{HashMap, HashSet};
 
@@ -21,29 +21,31 @@ pub(super) struct Replay<'a> {
     key: u64,
     files: &'a dyn Files,
     /// The part of the log that the queues already include.
-    seen: Seen,
-    /// The collected links, by lane, as positions.
+    included: QueuePositions,
+    /// The positions of the collected links, by lane.
     gone: HashMap<LaneId, HashSet<u64>>,
     /// Number of collected links that are not removed yet.
-    settled: usize,
+    collected: usize,
     /// The log position of the last check of memory use.
     last_size_check: u64,
+    /// A buffer for URLs.
     text: String,
 }
 
 impl<'a> Replay<'a> {
     /// Starts at a position of the log.
-    pub fn new(files: &'a dyn Files, key: u64, seen: Seen, from: u64) -> Self {
-        Self { key, files, seen, gone: HashMap::new(), settled: 0, last_size_check: from, text: String::new() }
+    pub fn new(files: &'a dyn Files, key: u64, included: QueuePositions, from: u64) -> Self {
+        Self { key, files, included, gone: HashMap::new(), collected: 0, last_size_check: from, text: String::new() }
     }
 
     /// Applies the record at a position.
-    pub fn play(&mut self, state: &mut State, position: u64, record: Record<'_>) -> Result<(), StoreError> {
-        if self.settled >= REMOVAL_BATCH {
+    pub fn apply(&mut self, state: &mut State, position: u64, record: Record<'_>) -> Result<(), StoreError> {
+        if self.collected >= REMOVAL_BATCH {
             self.remove_collected(state)?;
         }
         if position - self.last_size_check > state.check_interval() {
             self.last_size_check = position;
+            // The frontier has no other memory yet, and no snapshot is in progress.
             state.spill_if_full(0, false)?;
         }
         match record {
@@ -59,9 +61,9 @@ impl<'a> Replay<'a> {
                         let Some(deferred) = state.names.find(DEFERRED) else {
                             return Err(damaged(self.files, FOLDER, "a link was deferred, but no links are"));
                         };
-                        self.leaves(deferred, earlier, position);
+                        self.collect(deferred, earlier, position);
                     }
-                    Some(earlier) => self.leaves(link.lane, earlier, position),
+                    Some(earlier) => self.collect(link.lane, earlier, position),
                     None => {
                         let Some(key) = link.fingerprint(host, self.key, &mut self.text) else {
                             return Err(damaged(self.files, FOLDER, "a link is not a URL"));
@@ -76,12 +78,12 @@ impl<'a> Replay<'a> {
                         }
                     }
                 }
-                if !self.seen.includes(link.lane, position) {
+                if !self.included.includes(link.lane, position) {
                     state.queue(link.lane, link.rank(), position);
                 }
             }
             Record::FinalOutcome { lane, link, .. } => {
-                self.leaves(lane, link, position);
+                self.collect(lane, link, position);
                 state.settled += 1;
             }
             Record::LaneState { lane, .. } => {
@@ -103,17 +105,18 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Collects a link that leaves its queue according to the record at a position.
-    fn leaves(&mut self, lane: LaneId, link: u64, record: u64) {
-        if !self.seen.includes(lane, record) {
+    /// Collects the link at the position `link`, which leaves its queue. `record` is the position of the record that says
+    /// so.
+    fn collect(&mut self, lane: LaneId, link: u64, record: u64) {
+        if !self.included.includes(lane, record) {
             self.gone.entry(lane).or_default().insert(link);
-            self.settled += 1;
+            self.collected += 1;
         }
     }
 
     /// Removes the collected links.
     pub fn remove_collected(&mut self, state: &mut State) -> Result<(), StoreError> {
-        self.settled = 0;
+        self.collected = 0;
         for (lane, gone) in self.gone.drain() {
             let mut queue = std::mem::take(state.queue_mut(lane));
             queue.remove(gone, &mut state.storage)?;

@@ -26,6 +26,11 @@ const REQUEUE_PORTION: u64 = 1 << 20;
 /// The content of [`REQUEUE_NOTE`] when all links of the round are queued.
 const ALL_QUEUED: u64 = u64::MAX;
 
+/// Whether a record contains this text.
+fn contains(record: &[u8], text: &[u8]) -> bool {
+    record.windows(text.len()).any(|window| window == text)
+}
+
 /// A settled link: its lane, and the position of its record.
 struct Settled {
     lane: LaneId,
@@ -140,10 +145,10 @@ impl DiskFrontier {
             if let Record::FinalOutcome { lane, link, outcome, line, .. } = record {
                 let is_failure = match outcome {
                     Outcome::Ok | Outcome::NotModified => false,
-                    Outcome::Redirect => line.windows(9).any(|window| window == b"\"error\":{"),
+                    Outcome::Redirect => contains(line, b"\"error\":{"),
                     Outcome::HttpError | Outcome::Failed | Outcome::Robots | Outcome::Refused => true,
                 };
-                if line.windows(10).any(|window| window == b"\"depth\":0,") {
+                if contains(line, b"\"depth\":0,") {
                     final_outcomes.push((Settled { lane, link }, is_failure));
                 }
             }
@@ -167,8 +172,8 @@ impl DiskFrontier {
         Ok(failed.len() as u64)
     }
 
-    /// Queues the last `count` pages that were settled again, because their results were not used. Returns the number of
-    /// links. A request that must not be repeated is not among them.
+    /// Queues again the last `count` pages that were settled, because their results were not used. Requests that must not
+    /// be repeated are left out. Returns the number of queued links.
     ///
     /// Their new records replace the old ones.
     pub fn requeue_last_pages(&mut self, count: usize) -> Result<u64, StoreError> {
@@ -305,8 +310,8 @@ impl DiskFrontier {
         })
     }
 
-    /// The positions where the last round and the one before it began; 0 for the first round, or if the position is
-    /// unknown.
+    /// The positions where the last round and the one before it began. A position is 0 if the round is the first one, or
+    /// if the position is not stored.
     fn round_note(&mut self) -> Result<Option<(u64, u64)>, StoreError> {
         let Some(note) = self.lane_state(ROUND_NOTE)? else { return Ok(None) };
         let number =

@@ -33,13 +33,15 @@ pub(super) fn file_number(name: &str) -> Option<u32> {
 }
 
 /// The error for a page whose checksum does not match.
-fn wrong(page: usize) -> io::Error {
+fn checksum_error(page: usize) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("page {page} does not match its checksum"))
 }
 
 /// A sorted file of fingerprints.
 pub(super) struct Run {
+    /// The number in the name of the file.
     pub number: u32,
+    /// How many fingerprints it has.
     pub count: u64,
     file: Box<dyn File>,
     /// Seed of the checksums.
@@ -59,10 +61,10 @@ impl Run {
         let mut trailer = [0; TRAILER];
         file.read_at(&mut trailer, trailer_at).ok().filter(|read| *read == TRAILER)?;
         let numbers: Vec<u64> = numbers(&trailer).collect();
-        let [held, pages, blocks, sum] = *numbers.first_chunk()?;
+        let [stored_count, pages, blocks, sum] = *numbers.first_chunk()?;
         let tail_at = pages.checked_mul(PAGE as u64)?;
         let tail_length = pages.checked_mul(8)?.checked_add(blocks.checked_mul(BLOCK as u64)?)?;
-        if held != count || tail_at.checked_add(tail_length)? != trailer_at {
+        if stored_count != count || tail_at.checked_add(tail_length)? != trailer_at {
             return None;
         }
         let mut tail = vec![0; usize::try_from(tail_length).ok()?];
@@ -75,7 +77,7 @@ impl Run {
     }
 
     /// Whether the run contains a fingerprint.
-    pub fn holds(&self, fingerprint: u64) -> io::Result<bool> {
+    pub fn contains(&self, fingerprint: u64) -> io::Result<bool> {
         if !self.filter.may_contain(fingerprint) {
             return Ok(false);
         }
@@ -84,12 +86,13 @@ impl Run {
         };
         let mut bytes = [0; PAGE];
         self.read_pages(page, &mut bytes)?;
-        let held = |place: usize| u64::from_le_bytes(bytes[place * 8..place * 8 + 8].try_into().unwrap_or_default());
+        let number_at =
+            |place: usize| u64::from_le_bytes(bytes[place * 8..place * 8 + 8].try_into().unwrap_or_default());
         // A page that is not full is padded with zeros.
         let (mut low, mut high) = (1, PER_PAGE + 1);
         while low < high {
             let middle = usize::midpoint(low, high);
-            match held(middle) {
+            match number_at(middle) {
                 number if number == fingerprint => return Ok(true),
                 number if number == 0 || number > fingerprint => high = middle,
                 _ => low = middle + 1,
@@ -101,12 +104,12 @@ impl Run {
     /// Reads whole pages and checks them.
     fn read_pages(&self, first: usize, into: &mut [u8]) -> io::Result<()> {
         if self.file.read_at(into, (first * PAGE) as u64)? < into.len() {
-            return Err(wrong(first));
+            return Err(checksum_error(first));
         }
         for (number, page) in (first..).zip(into.chunks_exact(PAGE)) {
             let (sum, fingerprints) = page.split_at(8);
             if xxh3_64_with_seed(fingerprints, self.seed ^ number as u64).to_le_bytes() != sum {
-                return Err(wrong(number));
+                return Err(checksum_error(number));
             }
         }
         Ok(())
@@ -114,8 +117,8 @@ impl Run {
 
     /// All fingerprints in order.
     pub fn iter(&self) -> impl Iterator<Item = io::Result<u64>> + '_ {
-        let rows = (0..self.firsts.len()).step_by(PAGES_AT_ONCE);
-        rows.flat_map(move |first| {
+        let groups = (0..self.firsts.len()).step_by(PAGES_AT_ONCE);
+        groups.flat_map(move |first| {
             let mut bytes = vec![0; PAGES_AT_ONCE.min(self.firsts.len() - first) * PAGE];
             let (fault, bytes) = match self.read_pages(first, &mut bytes) {
                 Ok(()) => (None, bytes),
@@ -137,8 +140,8 @@ impl Run {
 /// Writes a run.
 pub(super) struct RunWriter {
     run: Run,
-    /// Pages that are not written to the file yet, at most [`PAGES_AT_ONCE`].
-    row: Vec<u8>,
+    /// The bytes of pages that are not written to the file yet, at most [`PAGES_AT_ONCE`] pages.
+    pages: Vec<u8>,
     /// How many fingerprints the last page has. At the start it is [`PER_PAGE`], so that the first fingerprint begins a
     /// page.
     in_page: usize,
@@ -150,21 +153,21 @@ impl RunWriter {
         let (file, seed) = (files.create(&file_name(number))?, seed(crawl, number));
         let filter = Filter::for_count(count, max_bytes);
         let run = Run { number, count: 0, file, seed, firsts: Vec::new(), filter };
-        Ok(Self { run, row: Vec::with_capacity(PAGES_AT_ONCE * PAGE), in_page: PER_PAGE })
+        Ok(Self { run, pages: Vec::with_capacity(PAGES_AT_ONCE * PAGE), in_page: PER_PAGE })
     }
 
     /// Adds a fingerprint. The caller adds them in ascending order.
     pub fn push(&mut self, fingerprint: u64) -> io::Result<()> {
         if self.in_page == PER_PAGE {
             self.end_page();
-            if self.row.len() >= PAGES_AT_ONCE * PAGE {
-                self.write_row()?;
+            if self.pages.len() >= PAGES_AT_ONCE * PAGE {
+                self.write_pages()?;
             }
             self.run.firsts.push(fingerprint);
-            self.row.extend([0; 8]);
+            self.pages.extend([0; 8]);
             self.in_page = 0;
         }
-        self.row.extend(fingerprint.to_le_bytes());
+        self.pages.extend(fingerprint.to_le_bytes());
         self.in_page += 1;
         self.run.count += 1;
         self.run.filter.insert(fingerprint);
@@ -173,25 +176,25 @@ impl RunWriter {
 
     /// Pads the last page and sets its checksum.
     fn end_page(&mut self) {
-        self.row.resize(self.row.len().next_multiple_of(PAGE), 0);
-        let Some(start) = self.row.len().checked_sub(PAGE) else { return };
+        self.pages.resize(self.pages.len().next_multiple_of(PAGE), 0);
+        let Some(start) = self.pages.len().checked_sub(PAGE) else { return };
         let number = self.run.firsts.len() as u64 - 1;
-        let (head, fingerprints) = self.row[start..].split_at_mut(8);
+        let (head, fingerprints) = self.pages[start..].split_at_mut(8);
         head.copy_from_slice(&xxh3_64_with_seed(fingerprints, self.run.seed ^ number).to_le_bytes());
     }
 
     /// Writes the collected pages to the file.
-    fn write_row(&mut self) -> io::Result<()> {
-        let pages_before = self.run.firsts.len() - self.row.len() / PAGE;
-        self.run.file.write_at(&self.row, (pages_before * PAGE) as u64)?;
-        self.row.clear();
+    fn write_pages(&mut self) -> io::Result<()> {
+        let pages_before = self.run.firsts.len() - self.pages.len() / PAGE;
+        self.run.file.write_at(&self.pages, (pages_before * PAGE) as u64)?;
+        self.pages.clear();
         Ok(())
     }
 
     /// Writes the rest: last pages, index, filter and trailer. Nothing is synced.
     pub fn finish(mut self) -> io::Result<Run> {
         self.end_page();
-        self.write_row()?;
+        self.write_pages()?;
         let mut run = self.run;
         let mut tail = Vec::with_capacity(run.bytes() + TRAILER);
         tail.extend(run.firsts.iter().flat_map(|first| first.to_le_bytes()));
@@ -209,6 +212,7 @@ impl RunWriter {
     }
 }
 
+/// The seed of the checksums of a run.
 fn seed(crawl: u64, number: u32) -> u64 {
     crawl ^ (u64::from(number) << 32)
 }
@@ -232,11 +236,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn holds_what_was_written_and_nothing_else_and_opens_again() {
+    fn a_run_contains_exactly_the_written_fingerprints() {
         let folder = tempfile::tempdir().expect("a folder");
         let files = OsFiles::new(folder.path());
         files.make_folder(FOLDER).expect("a folder");
-        // None, less than a page, one page, one more than that, more than are written at once.
+        // No fingerprint, less than a page, one page, one more, the pages that are written at once, one more, many.
         for count in [0, 7, 511, 512, 511 * 64, 511 * 64 + 1, 100_000_u64] {
             for max_bytes in [0, usize::MAX] {
                 let mut writer = RunWriter::begin(&files, 9, 3, count, max_bytes).expect("begins");
@@ -247,19 +251,19 @@ mod tests {
                     assert_eq!(run.iter().filter(Result::is_ok).count() as u64, count);
                     let step = 1 + count as usize / 500;
                     for number in (1..=count).step_by(step) {
-                        assert!(run.holds(number << 32).expect("reads"), "{number} of {count}");
-                        assert!(!run.holds((number << 32) + 1).expect("reads"));
+                        assert!(run.contains(number << 32).expect("reads"), "{number} of {count}");
+                        assert!(!run.contains((number << 32) + 1).expect("reads"));
                     }
-                    assert!(!run.holds(1).expect("reads") && !run.holds(u64::MAX).expect("reads"));
+                    assert!(!run.contains(1).expect("reads") && !run.contains(u64::MAX).expect("reads"));
                 }
-                assert!(Run::open(&files, 8, 3, count).is_none(), "of another crawl");
-                assert!(Run::open(&files, 9, 3, count + 1).is_none(), "of another time");
+                assert!(Run::open(&files, 8, 3, count).is_none(), "the crawl is another one");
+                assert!(Run::open(&files, 9, 3, count + 1).is_none(), "the number of fingerprints is another one");
             }
         }
     }
 
     #[test]
-    fn a_changed_byte_is_noticed() {
+    fn a_changed_byte_is_detected() {
         let folder = tempfile::tempdir().expect("a folder");
         let files = OsFiles::new(folder.path());
         files.make_folder(FOLDER).expect("a folder");

@@ -31,7 +31,7 @@ pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"ARGSNAP5");
 /// The file is synced after this many bytes, because a sync of more would delay a commit for too long.
 const SYNC_AFTER: usize = 8 << 20;
 
-/// A frame of the log: where it starts, where it ends, and its checksum.
+/// Identifies a frame of the log: where it starts, where it ends, and its checksum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Mark {
     pub frame: u64,
@@ -100,14 +100,14 @@ impl State {
     }
 
     /// Moves state to disk when the memory limit is reached. If fingerprints use less than a quarter of the memory, the
-    /// middle of long queues is moved first. Then, if that was not enough, fingerprints are moved, unless a snapshot is
-    /// being taken (`is_taken`). Host names stay in memory. `beside` is the memory that the frontier uses in addition
+    /// middle of long queues is moved first. Then, if that was not enough, fingerprints are moved, unless
+    /// `is_snapshot_in_progress`. Host names stay in memory. `other_bytes` is the memory that the frontier uses in addition
     /// to this state.
-    pub fn spill_if_full(&mut self, beside: usize, is_taken: bool) -> Result<(), StoreError> {
+    pub fn spill_if_full(&mut self, other_bytes: usize, is_snapshot_in_progress: bool) -> Result<(), StoreError> {
         if self.memory_limit == usize::MAX {
             return Ok(());
         }
-        let memory_limit = self.memory_limit.saturating_sub(beside).max(self.memory_limit / 4);
+        let memory_limit = self.memory_limit.saturating_sub(other_bytes).max(self.memory_limit / 4);
         if self.bytes() <= memory_limit {
             return Ok(());
         }
@@ -117,7 +117,10 @@ impl State {
             }
         }
         // Spilling a very small table frees nothing.
-        if !is_taken && self.bytes() > memory_limit / 8 * 7 && self.known.in_memory.bytes() > memory_limit / 32 {
+        if !is_snapshot_in_progress
+            && self.bytes() > memory_limit / 8 * 7
+            && self.known.in_memory.bytes() > memory_limit / 32
+        {
             self.known.spill(memory_limit / 4)?;
         }
         Ok(())
@@ -125,6 +128,7 @@ impl State {
 
     /// Queues a link whose log position is larger than that of all queued links.
     pub fn queue(&mut self, lane: LaneId, rank: i32, position: u64) {
+        // Creates the queue if the lane has none.
         self.queue_mut(lane);
         self.queues[lane.index()].push(rank, position, &mut self.storage.chains);
     }
@@ -156,7 +160,9 @@ pub(super) struct Portion {
 /// The snapshot being written, used by the writer thread.
 #[derive(Default)]
 pub(super) struct SnapshotFile {
+    /// The temporary file; `None` if no snapshot is in progress.
     file: Option<Box<dyn File>>,
+    /// How many bytes were written since the last sync.
     unsynced: usize,
 }
 
@@ -168,6 +174,7 @@ impl SnapshotFile {
         portion.completes.as_deref().map_or(Ok(()), |runs| self.publish(files, runs))
     }
 
+    /// Writes a portion to the temporary file.
     fn append(&mut self, files: &dyn Files, portion: &Portion) -> io::Result<()> {
         if portion.at == 0 {
             *self = Self { file: Some(files.create(TEMPORARY_NAME)?), unsynced: 0 };
@@ -192,7 +199,7 @@ impl SnapshotFile {
             let synced = files.open(&name).and_then(|mut file| file.sync());
             synced.map_err(|error| failed(files, &name, "sync", &error))?;
         }
-        let swap = || -> io::Result<()> {
+        let rename = || -> io::Result<()> {
             if !runs.is_empty() {
                 files.sync_folder(run::FOLDER)?;
             }
@@ -200,7 +207,7 @@ impl SnapshotFile {
             files.sync_folder("")
         };
         self.file = None;
-        swap().map_err(|error| failed(files, NAME, "replace", &error))
+        rename().map_err(|error| failed(files, NAME, "replace", &error))
     }
 }
 
@@ -212,7 +219,7 @@ pub(super) fn remove(files: &dyn Files) -> Result<(), StoreError> {
     remove_all(files, &[NAME, TEMPORARY_NAME])
 }
 
-/// Whether a file is a snapshot of any version, empty, or not there.
+/// Whether a file is a snapshot of any version, is empty, or does not exist.
 pub(super) fn is_ours(files: &dyn Files, name: &str) -> bool {
     let file = match files.open(name) {
         Err(error) => return error.kind() == io::ErrorKind::NotFound,
@@ -251,7 +258,7 @@ pub(super) struct Loaded {
     pub start: u64,
     /// The last frame that any part of the snapshot includes.
     pub mark: Mark,
-    pub seen: Seen,
+    pub included: QueuePositions,
     pub state: State,
     /// Its length in bytes.
     pub length: u64,
@@ -260,18 +267,18 @@ pub(super) struct Loaded {
 /// The log positions up to which the queues of a snapshot are current. Each portion has a group of lanes with its own
 /// position.
 #[derive(Default)]
-pub(super) struct Seen {
+pub(super) struct QueuePositions {
     /// For each group, the lane after its last lane, and the position.
     groups: Vec<(u32, u64)>,
     /// The largest of these positions.
     latest: u64,
 }
 
-impl Seen {
-    /// Whether the queue of a lane already includes a record.
+impl QueuePositions {
+    /// Whether the queue of a lane already includes the record at a position.
     pub fn includes(&self, lane: LaneId, record: u64) -> bool {
         record < self.latest && {
-            let group = self.groups.partition_point(|(behind, _)| *behind <= lane.0);
+            let group = self.groups.partition_point(|(end_lane, _)| *end_lane <= lane.0);
             self.groups.get(group).is_some_and(|(_, position)| record < *position)
         }
     }
@@ -284,8 +291,8 @@ pub(super) fn read(files: &Arc<dyn Files>, crawl: u64, memory_limit: usize) -> R
     let length = from.length();
     let mut state = State::new(files, crawl, memory_limit);
     let Some(start) = read_names_and_known(&mut from, &mut state) else { return Ok(None) };
-    let (mut seen, mut leased, mut asked) = (Seen::default(), Vec::new(), 0);
-    while seen.groups.is_empty() || seen.groups.last().is_some_and(|group| group.0 < state.names.len() as u32) {
+    let (mut included, mut leased, mut last_size_check) = (QueuePositions::default(), Vec::new(), 0);
+    while included.groups.is_empty() || included.groups.last().is_some_and(|group| group.0 < state.names.len() as u32) {
         let Some(position) = from.u64() else { return Ok(None) };
         loop {
             let Some(lane) = from.number() else { return Ok(None) };
@@ -294,17 +301,17 @@ pub(super) fn read(files: &Arc<dyn Files>, crawl: u64, memory_limit: usize) -> R
             let Some(lane) = lane else { return Ok(None) };
             let Some(queue) = LaneQueue::decode(&mut from, &mut state.storage)? else { return Ok(None) };
             *state.queue_mut(lane) = queue;
-            if from.position() - asked > state.check_interval() {
-                asked = from.position();
+            if from.position() - last_size_check > state.check_interval() {
+                last_size_check = from.position();
                 state.spill_if_full(0, false)?;
             }
         }
-        let Some(behind) = read_leased(&mut from, &state, &mut leased) else { return Ok(None) };
-        seen.groups.push((behind, position));
-        seen.latest = seen.latest.max(position);
+        let Some(end_lane) = read_leased(&mut from, &state, &mut leased) else { return Ok(None) };
+        included.groups.push((end_lane, position));
+        included.latest = included.latest.max(position);
     }
     let Some(mark) = read_rest(&mut from, &mut state) else { return Ok(None) };
-    if !from.ends() || start > mark.end || seen.latest > mark.end {
+    if !from.ends() || start > mark.end || included.latest > mark.end {
         return Ok(None);
     }
     leased.sort_unstable();
@@ -315,7 +322,7 @@ pub(super) fn read(files: &Arc<dyn Files>, crawl: u64, memory_limit: usize) -> R
         queue.insert(links, &mut state.storage)?;
         *state.queue_mut(lane) = queue;
     }
-    Ok(Some(Loaded { start, mark, seen, state, length }))
+    Ok(Some(Loaded { start, mark, included, state, length }))
 }
 
 /// Reads names and fingerprints; returns the position from which the log is replayed.
@@ -349,14 +356,14 @@ fn read_names_and_known(from: &mut BlockReader, state: &mut State) -> Option<u64
 /// Reads the part after the queues of a group: leased links, and the lane after the group's last lane, which is
 /// returned.
 fn read_leased(from: &mut BlockReader, state: &State, leased: &mut Vec<Lease>) -> Option<u32> {
-    let behind = u32::try_from(from.number()?).ok()?;
+    let end_lane = u32::try_from(from.number()?).ok()?;
     for _ in 0..from.u64()? {
         let lane = LaneId(u32::try_from(from.u64()?).ok()?);
         state.names.name(lane)?;
         let rank = u32::try_from(from.u64()?).ok()? as i32;
         leased.push((lane, rank, from.u64()?));
     }
-    Some(behind)
+    Some(end_lane)
 }
 
 /// Reads the last part: the last frame, the lane states, the outputs and the names of created files.

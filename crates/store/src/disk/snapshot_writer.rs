@@ -23,8 +23,8 @@ pub(super) struct SnapshotWriter {
     next: Part,
     /// Number of lanes when the snapshot was started. Later lanes are not part of it.
     lanes: usize,
-    /// Total length of their names.
-    text: usize,
+    /// Total length of the names of these lanes.
+    text_length: usize,
     /// Number of bytes returned so far.
     length: u64,
     /// The end of the log when the snapshot was started.
@@ -53,10 +53,10 @@ enum Part {
 impl SnapshotWriter {
     /// Starts a snapshot directly after a commit, whose frame is `start`.
     pub fn begin(crawl: u64, start: Mark, state: &State, at_end: bool) -> Self {
-        let (lanes, text) = (state.names.len(), state.names.parts().0.len());
+        let (lanes, text_length) = (state.names.len(), state.names.parts().0.len());
         let mut out = BlockWriter::new(crawl);
-        out.u64s([MAGIC, start.end, state.settled, state.lines, lanes as u64, text as u64]);
-        Self { out, next: Part::Names(0), lanes, text, length: 0, begun: start.end, at_end }
+        out.u64s([MAGIC, start.end, state.settled, state.lines, lanes as u64, text_length as u64]);
+        Self { out, next: Part::Names(0), lanes, text_length, length: 0, begun: start.end, at_end }
     }
 
     /// Returns the next portion, of about this size. Must be called directly after a commit. The portion says whether
@@ -76,6 +76,7 @@ impl SnapshotWriter {
                 break Portion { at, blocks, completes: Some(runs) };
             };
             self.next = next;
+            // A portion also ends after a group of queues.
             if self.out.len() >= size || matches!(next, Part::Queues(1..)) {
                 break Portion { at, blocks: self.out.take(), completes: None };
             }
@@ -99,8 +100,8 @@ impl SnapshotWriter {
     ) -> Result<Option<Part>, StoreError> {
         let (text, ends) = state.names.parts();
         Ok(Some(match self.next {
-            Part::Names(from) if from < self.text => {
-                let to = self.text.min(from + PIECE);
+            Part::Names(from) if from < self.text_length => {
+                let to = self.text_length.min(from + PIECE);
                 self.out.write(text.as_bytes().get(from..to).unwrap_or_default());
                 Part::Names(to)
             }

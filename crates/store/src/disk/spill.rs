@@ -1,6 +1,6 @@
 //! [`Spill`]: pieces of long queues, stored on disk instead of in memory.
 //!
-//! They are in a scratch file of slots of equal size, `spill/queues`. Only this process uses its contents; the next one
+//! They are in `spill/queues`, a scratch file of slots of equal size. Only the current process uses it. The next process
 //! rebuilds its queues from the snapshot and the log. The checksum of a piece is verified when it is read back.
 
 use super::fault::{damaged, failed};
@@ -15,7 +15,7 @@ pub(super) const NAME: &str = "spill/queues";
 /// The maximum length of a piece.
 pub(super) const PIECE: usize = 4 * 1024;
 /// The size of a slot: checksum and piece.
-const PLACE: usize = 8 + PIECE;
+const SLOT_BYTES: usize = 8 + PIECE;
 
 /// The scratch file, which is created when it is first needed.
 pub(super) struct Spill {
@@ -23,29 +23,29 @@ pub(super) struct Spill {
     crawl: u64,
     file: Option<Box<dyn File>>,
     /// Number of slots in the file.
-    places: u32,
+    slots: u32,
     /// Free slots.
     free: Vec<u32>,
     /// When a snapshot is read, a queue level with more bytes than this is spilled.
-    pub long: usize,
+    pub max_level_bytes: usize,
 }
 
 /// A piece that is on disk.
 #[derive(Clone, Copy)]
 pub(super) struct SpilledPiece {
-    place: u32,
+    slot: u32,
     pub length: u32,
 }
 
 impl Spill {
-    pub fn new(files: Arc<dyn Files>, crawl: u64, long: usize) -> Self {
-        Self { files, crawl, file: None, places: 0, free: Vec::new(), long }
+    pub fn new(files: Arc<dyn Files>, crawl: u64, max_level_bytes: usize) -> Self {
+        Self { files, crawl, file: None, slots: 0, free: Vec::new(), max_level_bytes }
     }
 
     /// Writes a piece to disk. It is at most [`PIECE`] long.
     pub fn store(&mut self, piece: &[u8]) -> Result<SpilledPiece, StoreError> {
-        let place = self.free.pop().unwrap_or(self.places);
-        let mut bytes = xxh3_64_with_seed(piece, self.crawl ^ u64::from(place)).to_le_bytes().to_vec();
+        let slot = self.free.pop().unwrap_or(self.slots);
+        let mut bytes = xxh3_64_with_seed(piece, self.crawl ^ u64::from(slot)).to_le_bytes().to_vec();
         bytes.extend_from_slice(piece);
         let mut write = || -> io::Result<()> {
             let file = match &mut self.file {
@@ -55,32 +55,34 @@ impl Spill {
                     none.insert(self.files.create(NAME)?)
                 }
             };
-            file.write_at(&bytes, u64::from(place) * PLACE as u64)
+            file.write_at(&bytes, u64::from(slot) * SLOT_BYTES as u64)
         };
         write().map_err(|error| failed(&*self.files, NAME, "write", &error))?;
-        self.places = self.places.max(place + 1);
-        Ok(SpilledPiece { place, length: piece.len() as u32 })
+        self.slots = self.slots.max(slot + 1);
+        Ok(SpilledPiece { slot, length: piece.len() as u32 })
     }
 
     /// Reads a piece without freeing its slot.
-    pub fn read(&self, away: SpilledPiece) -> Result<Vec<u8>, StoreError> {
-        let mut bytes = vec![0; 8 + away.length as usize];
-        let read =
-            self.file.as_ref().map_or(Ok(0), |file| file.read_at(&mut bytes, u64::from(away.place) * PLACE as u64));
+    pub fn read(&self, spilled: SpilledPiece) -> Result<Vec<u8>, StoreError> {
+        let mut bytes = vec![0; 8 + spilled.length as usize];
+        let read = self
+            .file
+            .as_ref()
+            .map_or(Ok(0), |file| file.read_at(&mut bytes, u64::from(spilled.slot) * SLOT_BYTES as u64));
         let read = read.map_err(|error| failed(&*self.files, NAME, "read", &error))?;
         let piece = bytes.split_off(8);
         if read < 8 + piece.len()
-            || xxh3_64_with_seed(&piece, self.crawl ^ u64::from(away.place)).to_le_bytes() != bytes.as_slice()
+            || xxh3_64_with_seed(&piece, self.crawl ^ u64::from(spilled.slot)).to_le_bytes() != bytes.as_slice()
         {
-            return Err(damaged(&*self.files, NAME, &format!("place {} is not what was written", away.place)));
+            return Err(damaged(&*self.files, NAME, &format!("slot {} is not what was written", spilled.slot)));
         }
         Ok(piece)
     }
 
     /// Reads a piece and frees its slot.
-    pub fn take(&mut self, away: SpilledPiece) -> Result<Vec<u8>, StoreError> {
-        let piece = self.read(away)?;
-        self.free.push(away.place);
+    pub fn take(&mut self, spilled: SpilledPiece) -> Result<Vec<u8>, StoreError> {
+        let piece = self.read(spilled)?;
+        self.free.push(spilled.slot);
         Ok(piece)
     }
 

@@ -41,8 +41,9 @@ pub struct UrlTrace {
 /// The log records about a host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostTrace {
-    /// Number of known URLs, and how many of them are settled.
+    /// The number of known URLs.
     pub known: u64,
+    /// How many of them are settled.
     pub settled: u64,
     /// The state that was last stored for the host.
     pub note: Option<Vec<u8>>,
@@ -145,11 +146,13 @@ impl UrlTracer {
         Ok(HostTrace { known, settled, note })
     }
 
+    /// The lane number of a host.
     fn lane(&mut self, host: &str) -> Result<Option<u32>, StoreError> {
         let lanes = self.index.values(&*self.files, IndexKey::Host(host))?;
         Ok(lanes.first().and_then(|lane| u32::try_from(*lane).ok()))
     }
 
+    /// The records with this key that do not belong to an outcome.
     fn lines(&mut self, key: IndexKey<'_>) -> Result<Vec<Vec<u8>>, StoreError> {
         let mut lines = Vec::new();
         for position in self.index.values(&*self.files, key)? {
