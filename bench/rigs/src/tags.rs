@@ -24,7 +24,7 @@ impl TokenHandler for Tags {
 
     fn cdata(&mut self, _: &[u8]) {}
 
-    fn in_foreign(&self) -> bool {
+    fn is_in_foreign(&self) -> bool {
         false
     }
 }

@@ -327,7 +327,7 @@ impl<A: AnchorCollector> TokenHandler for HtmlReader<'_, '_, A> {
 
     fn cdata(&mut self, _text: &[u8]) {}
 
-    fn in_foreign(&self) -> bool {
+    fn is_in_foreign(&self) -> bool {
         self.foreign.is_inside()
     }
 }

@@ -409,7 +409,7 @@ impl<S: NodeSink> TokenHandler for Builder<'_, S> {
             return TextMode::PlainText;
         }
         let name = self.name_of(tag.name);
-        let mut foreign = self.in_foreign();
+        let mut foreign = self.is_in_foreign();
         if foreign && (name.has(BLOCK) || breaks_out(name)) {
             // An HTML element closes the SVG or MathML around it.
             let outer = self.open.iter().rposition(|element| !element.foreign).unwrap_or(0);
@@ -472,7 +472,7 @@ impl<S: NodeSink> TokenHandler for Builder<'_, S> {
         if is_foreign || !name.has(RAW) {
             return if name == names::PLAINTEXT { TextMode::PlainText } else { TextMode::Markup };
         }
-        if !tag.cut
+        if !tag.is_cut
             && !matches!(name, names::TITLE | names::TEXTAREA)
             && let Some(start) = self.position(tag.attributes().remainder())
         {
@@ -537,7 +537,7 @@ impl<S: NodeSink> TokenHandler for Builder<'_, S> {
 
     fn text(&mut self, _text: &[u8]) {}
 
-    fn shown(&mut self, text: &[u8]) {
+    fn visible_text(&mut self, text: &[u8]) {
         if let Some(at) = self.position(text) {
             self.text_range(self.angle_start(at), at + text.len());
         }
@@ -549,7 +549,7 @@ impl<S: NodeSink> TokenHandler for Builder<'_, S> {
         }
     }
 
-    fn in_foreign(&self) -> bool {
+    fn is_in_foreign(&self) -> bool {
         self.open.last().is_some_and(|element| {
             element.foreign && !matches!(element.name, names::TITLE) && !self.names.is(element.name, "foreignobject")
         })

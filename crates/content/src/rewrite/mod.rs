@@ -97,7 +97,7 @@ fn find_base(page: &str, dialect: Dialect) -> Option<String> {
         fn end(&mut self, _name: &[u8]) {}
         fn text(&mut self, _text: &[u8]) {}
         fn cdata(&mut self, _text: &[u8]) {}
-        fn in_foreign(&self) -> bool {
+        fn is_in_foreign(&self) -> bool {
             false
         }
     }
@@ -392,7 +392,7 @@ impl TokenHandler for Reading<'_> {
 
     fn cdata(&mut self, _text: &[u8]) {}
 
-    fn in_foreign(&self) -> bool {
+    fn is_in_foreign(&self) -> bool {
         self.foreign > 0
     }
 }

@@ -74,7 +74,7 @@ impl TokenHandler for Ours {
         self.text.extend_from_slice(text);
     }
 
-    fn in_foreign(&self) -> bool {
+    fn is_in_foreign(&self) -> bool {
         false
     }
 }

@@ -246,7 +246,7 @@ fn harvest(visit: &mut Visit, head: &Head, mut examined: Findings, rules: &Rules
     findings.canonical = examined.canonical;
     findings.hreflang = examined.hreflang;
     findings.capped = examined.capped;
-    findings.links_cut = examined.cut.saturating_add(examined.too_long);
+    findings.links_cut = examined.links_over_limit.saturating_add(examined.too_long);
     findings.noindex = directives.noindex;
     findings.nofollow = directives.nofollow;
     let is_searched = (200..300).contains(&head.status);

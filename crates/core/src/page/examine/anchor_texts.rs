@@ -12,7 +12,7 @@ const MAX_TEXTS: usize = 1 << 20;
 pub struct AnchorTexts {
     bytes: Vec<u8>,
     /// The range of each text in `bytes`, by the index of its link.
-    places: Vec<Range<u32>>,
+    ranges: Vec<Range<u32>>,
     /// Index of a link, and its `rel` attribute. Sorted, each link once.
     rels: Vec<(u32, Box<[u8]>)>,
     /// The link whose text is being read, and where its text starts.
@@ -20,7 +20,7 @@ pub struct AnchorTexts {
 }
 
 impl AnchorTexts {
-    /// A link begins.
+    /// Starts to read the text of a link, unless it has one already.
     pub fn begin(&mut self, link: u32) {
         self.end();
         if self.raw(link as usize).is_none()
@@ -41,12 +41,13 @@ impl AnchorTexts {
         }
     }
 
-    /// The `rel` attribute of a link by its number, as received.
+    /// The `rel` attribute of a link by its index, as received.
     pub fn rel(&self, link: usize) -> Option<&[u8]> {
         let at = self.rels.binary_search_by_key(&u32::try_from(link).ok()?, |(link, _)| *link).ok()?;
         self.rels.get(at).map(|(_, rel)| &**rel)
     }
 
+    /// Whether the text of a link is being read.
     pub fn is_open(&self) -> bool {
         self.open.is_some()
     }
@@ -58,7 +59,7 @@ impl AnchorTexts {
         self.bytes.extend_from_slice(text.get(..room).unwrap_or(text));
     }
 
-    /// The link ends.
+    /// Stores the text of the link that is being read, if it is not empty.
     pub fn end(&mut self) {
         let Some((link, start)) = self.open.take() else { return };
         let Ok(end) = u32::try_from(self.bytes.len()) else { return };
@@ -66,23 +67,23 @@ impl AnchorTexts {
             return self.bytes.truncate(start as usize);
         }
         let link = link as usize;
-        if self.places.len() <= link {
-            self.places.resize(link + 1, 0..0);
+        if self.ranges.len() <= link {
+            self.ranges.resize(link + 1, 0..0);
         }
-        if let Some(place) = self.places.get_mut(link) {
-            *place = start..end;
+        if let Some(range) = self.ranges.get_mut(link) {
+            *range = start..end;
         }
     }
 
-    /// The text of a link by its number; `None` if it has none.
+    /// The text of a link by its index, as received; `None` if it has none.
     pub fn raw(&self, link: usize) -> Option<&[u8]> {
-        let place = self.places.get(link).filter(|place| !place.is_empty())?;
-        self.bytes.get(place.start as usize..place.end as usize)
+        let range = self.ranges.get(link).filter(|range| !range.is_empty())?;
+        self.bytes.get(range.start as usize..range.end as usize)
     }
 
     /// Heap bytes. An entry of `rels` itself has 24 bytes.
     pub fn weight(&self) -> usize {
         let rels: usize = self.rels.iter().map(|(_, rel)| rel.len() + 24).sum();
-        self.bytes.capacity() + self.places.capacity() * size_of::<Range<u32>>() + rels
+        self.bytes.capacity() + self.ranges.capacity() * size_of::<Range<u32>>() + rels
     }
 }

@@ -1,8 +1,8 @@
-//! Detection of a page's charset: byte order mark, header, declarations in the page, UTF-8 validity, statistical
-//! detection.
+//! Detection of a page's charset by byte order mark, header, declarations in the page, UTF-8 validity and statistics, in
+//! this order.
 //!
-//! Invariant: a wrong declaration never loses a page. Nothing here fails; at worst some text is garbled. If a wrong
-//! declaration would hide the markup too (UTF-16 declared, but the bytes are not), it is ignored.
+//! Invariant: a wrong declaration never makes the links of a page unreadable; at worst some text is garbled. If UTF-16 is
+//! declared and the bytes cannot be UTF-16, the declaration is ignored.
 
 use encoding_rs::{Encoding, ISO_2022_JP, REPLACEMENT, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252, X_USER_DEFINED};
 use memchr::memchr;
@@ -11,21 +11,21 @@ use memchr::memmem;
 use super::tokenizer::{Attributes, is_space};
 
 /// Bytes searched for a declaration within the page.
-pub const PRESCAN: usize = 1024;
-/// Bytes given to statistical detection: it is slow, and more input does not improve it.
-const SAMPLE: usize = 16 * 1024;
+pub const PRESCAN_BYTES: usize = 1024;
+/// Limit on the bytes that are passed to statistical detection. It is slow, and more input does not improve it.
+const MAX_SAMPLE: usize = 16 * 1024;
 
-/// The encoding according to the first bytes and the header, and the length of the byte order mark.
+/// The encoding that the first bytes or the header declare, and the length of the byte order mark.
 ///
-/// `markup`: the page is HTML or XML, which may contain a declaration.
-pub fn declared(opening: &[u8], label: Option<&str>, markup: bool) -> Option<(&'static Encoding, usize)> {
+/// `label` is the charset of the header. `is_markup`: the page is HTML or XML, which may contain a declaration.
+pub fn declared(opening: &[u8], label: Option<&str>, is_markup: bool) -> Option<(&'static Encoding, usize)> {
     if let Some((encoding, length)) = Encoding::for_bom(opening) {
         return Some((encoding, length));
     }
     let by_header = label
         .and_then(|label| Encoding::for_label(label.as_bytes()))
-        .and_then(|encoding| if markup { believable(encoding, opening) } else { Some(encoding) });
-    if by_header.is_some() || !markup {
+        .and_then(|encoding| if is_markup { plausible(encoding, opening) } else { Some(encoding) });
+    if by_header.is_some() || !is_markup {
         return by_header.map(|encoding| (encoding, 0));
     }
     prescan(opening).map(|encoding| (encoding, 0))
@@ -33,16 +33,16 @@ pub fn declared(opening: &[u8], label: Option<&str>, markup: bool) -> Option<(&'
 
 /// The encoding of a whole page without headers, and the length of its byte order mark.
 pub fn of_page(bytes: &[u8]) -> (&'static Encoding, usize) {
-    declared(bytes.get(..PRESCAN).unwrap_or(bytes), None, true).unwrap_or_else(|| {
-        let mut watch = Utf8Watch::default();
-        watch.feed(bytes);
-        (watch.decide(""), 0)
+    declared(bytes.get(..PRESCAN_BYTES).unwrap_or(bytes), None, true).unwrap_or_else(|| {
+        let mut utf8_check = Utf8Check::default();
+        utf8_check.feed(bytes);
+        (utf8_check.decide(""), 0)
     })
 }
 
-/// The encoding, unless it is UTF-16 and the bytes cannot be: in UTF-16 every `<` comes with a zero byte. If the zeros
-/// show the other byte order, that one is returned.
-fn believable(encoding: &'static Encoding, opening: &[u8]) -> Option<&'static Encoding> {
+/// The declared encoding. `None` if it is UTF-16 and the bytes cannot be UTF-16, in which every `<` has a zero byte. If
+/// the position of the zeros shows the other byte order, UTF-16 in that order.
+fn plausible(encoding: &'static Encoding, opening: &[u8]) -> Option<&'static Encoding> {
     if encoding != UTF_16LE && encoding != UTF_16BE {
         return Some(encoding);
     }
@@ -56,14 +56,14 @@ fn believable(encoding: &'static Encoding, opening: &[u8]) -> Option<&'static En
     }
 }
 
-/// True if the page must be decoded before tokenizing, because not every `<` byte means `<`.
+/// Whether the page must be decoded before tokenizing, because not every `<` byte means `<`.
 pub fn hides_markup(encoding: &'static Encoding) -> bool {
     [UTF_16LE, UTF_16BE, ISO_2022_JP, REPLACEMENT].contains(&encoding)
 }
 
 /// The charset that the page declares: "prescan a byte stream to determine its encoding" of the HTML standard.
 pub fn prescan(opening: &[u8]) -> Option<&'static Encoding> {
-    let bytes = opening.get(..PRESCAN).unwrap_or(opening);
+    let bytes = opening.get(..PRESCAN_BYTES).unwrap_or(opening);
     if bytes.starts_with(b"<\0?\0x\0") {
         return Some(UTF_16LE);
     }
@@ -93,7 +93,7 @@ fn prescan_meta(bytes: &[u8]) -> Option<&'static Encoding> {
                 let end = if is_meta { 4 } else { name.iter().position(|&byte| is_space(byte) || byte == b'>')? };
                 let mut attributes = Attributes::over(name.get(end..)?);
                 let declared = meta_charset(&mut attributes);
-                // Skips the tag; an attribute that is cut off ends the search.
+                // Skip the tag. An attribute that is cut off ends the search.
                 rest = attributes.remainder();
                 rest = rest.get(rest.iter().position(|&byte| !is_space(byte) && byte != b'/')?..)?;
                 if rest.first() != Some(&b'>') {
@@ -113,28 +113,30 @@ fn prescan_meta(bytes: &[u8]) -> Option<&'static Encoding> {
 /// The charset that a meta element declares: in `charset`, or in `content` together with `http-equiv=content-type` (the
 /// pragma).
 pub fn meta_charset(attributes: &mut Attributes<'_>) -> Option<&'static Encoding> {
-    let (mut pragma, mut seen) = (None, Seen::default());
+    let (mut has_pragma, mut seen) = (false, Seen::default());
+    // The inner option of `charset` is `None` if the label is unknown.
     let (mut charset, mut needs_pragma) = (None, None);
     for (name, value) in attributes {
-        if name.eq_ignore_ascii_case(b"http-equiv") && seen.first(Seen::HTTP_EQUIV) {
-            pragma = Some(value.eq_ignore_ascii_case(b"content-type"));
-        } else if name.eq_ignore_ascii_case(b"content") && seen.first(Seen::CONTENT) {
+        if name.eq_ignore_ascii_case(b"http-equiv") && seen.insert(Seen::HTTP_EQUIV) {
+            has_pragma = value.eq_ignore_ascii_case(b"content-type");
+        } else if name.eq_ignore_ascii_case(b"content") && seen.insert(Seen::CONTENT) {
             if let (None, Some(found)) = (charset, charset_in_content(value)) {
                 charset = Some(Some(found));
                 needs_pragma = Some(true);
             }
-        } else if name.eq_ignore_ascii_case(b"charset") && seen.first(Seen::CHARSET) {
+        } else if name.eq_ignore_ascii_case(b"charset") && seen.insert(Seen::CHARSET) {
             charset = Some(Encoding::for_label(value));
             needs_pragma = Some(false);
         }
     }
-    if needs_pragma? && pragma != Some(true) {
+    if needs_pragma? && !has_pragma {
         return None;
     }
     charset?.map(as_declared_in_page)
 }
 
-/// If the declaration was readable byte by byte, the page is not UTF-16, whatever it declares.
+/// The encoding that a declaration in the page stands for. If it says UTF-16, it is wrong, because it could be read byte
+/// by byte. The standard says to use UTF-8 then.
 fn as_declared_in_page(encoding: &'static Encoding) -> &'static Encoding {
     if encoding == UTF_16LE || encoding == UTF_16BE {
         UTF_8
@@ -154,14 +156,15 @@ impl Seen {
     const CONTENT: u8 = 2;
     const CHARSET: u8 = 4;
 
-    fn first(&mut self, attribute: u8) -> bool {
-        let first = self.0 & attribute == 0;
+    /// Adds an attribute. Returns whether it is new.
+    fn insert(&mut self, attribute: u8) -> bool {
+        let is_new = self.0 & attribute == 0;
         self.0 |= attribute;
-        first
+        is_new
     }
 }
 
-/// The charset in `text/html; charset=...`: `extracting a character encoding from a meta element`.
+/// The charset in `text/html; charset=...`: "extracting a character encoding from a meta element" of the HTML standard.
 fn charset_in_content(content: &[u8]) -> Option<&'static Encoding> {
     let mut rest = content;
     loop {
@@ -198,67 +201,68 @@ fn xml_declaration(bytes: &[u8]) -> Option<&'static Encoding> {
 
 /// Checks whether the bytes of a page without declaration are valid UTF-8, and keeps a sample for detection.
 #[derive(Default)]
-pub struct Utf8Watch {
-    broken: bool,
-    /// A complete multi-byte character was seen.
-    whole: bool,
+pub struct Utf8Check {
+    is_invalid: bool,
+    /// Whether there was a complete multi-byte character.
+    has_multibyte: bool,
     /// The incomplete character at the end of the last chunk.
-    begun: Vec<u8>,
-    /// From the first non-ASCII byte on.
+    incomplete: Vec<u8>,
+    /// The bytes from the first non-ASCII byte on, up to the limit.
     sample: Vec<u8>,
 }
 
-impl Utf8Watch {
+impl Utf8Check {
     pub fn feed(&mut self, bytes: &[u8]) {
         let mut rest = bytes;
         if self.sample.is_empty() {
             rest = rest.get(Encoding::ascii_valid_up_to(rest)..).unwrap_or(&[]);
         }
-        let room = SAMPLE - self.sample.len().min(SAMPLE);
+        let room = MAX_SAMPLE - self.sample.len().min(MAX_SAMPLE);
         self.sample.extend_from_slice(rest.get(..room).unwrap_or(rest));
-        if !self.broken {
+        if !self.is_invalid {
             self.validate(rest);
         }
     }
 
     fn validate(&mut self, mut rest: &[u8]) {
-        while !self.begun.is_empty() {
+        while !self.incomplete.is_empty() {
             let Some((&byte, after)) = rest.split_first() else { return };
             rest = after;
-            self.begun.push(byte);
-            match std::str::from_utf8(&self.begun) {
+            self.incomplete.push(byte);
+            match std::str::from_utf8(&self.incomplete) {
                 Ok(_) => {
-                    self.whole = true;
-                    self.begun.clear();
+                    self.has_multibyte = true;
+                    self.incomplete.clear();
                 }
                 Err(error) if error.error_len().is_some() => {
-                    self.broken = true;
+                    self.is_invalid = true;
                     return;
                 }
                 Err(_) => {}
             }
         }
         match std::str::from_utf8(rest) {
-            Ok(_) => self.whole |= !rest.is_ascii(),
-            Err(error) if error.error_len().is_some() => self.broken = true,
+            Ok(_) => self.has_multibyte |= !rest.is_ascii(),
+            Err(error) if error.error_len().is_some() => self.is_invalid = true,
             Err(error) => {
-                let (valid, begun) = rest.split_at(error.valid_up_to());
-                self.whole |= !valid.is_ascii();
-                self.begun.extend_from_slice(begun);
+                let (valid, incomplete) = rest.split_at(error.valid_up_to());
+                self.has_multibyte |= !valid.is_ascii();
+                self.incomplete.extend_from_slice(incomplete);
             }
         }
     }
 
-    /// The charset: UTF-8 if all bytes are valid, else the result of detection, which uses the top-level domain as a
-    /// hint.
+    /// The charset: UTF-8 if all bytes are valid, otherwise the result of statistical detection. The detection uses the
+    /// top-level domain of the host as a hint.
     pub fn decide(self, host: &str) -> &'static Encoding {
-        // A body may be cut within a character, but a single lead byte more likely belongs to another charset.
-        if !self.broken && (self.begun.is_empty() || self.whole) {
+        // A body may be cut within a character. But if there is no complete multi-byte character, the incomplete one
+        // more likely belongs to another charset.
+        if !self.is_invalid && (self.incomplete.is_empty() || self.has_multibyte) {
             return UTF_8;
         }
         let tld = host.rsplit('.').next().filter(|tld| tld.bytes().all(|byte| byte.is_ascii_lowercase()));
         let mut detector = chardetng::EncodingDetector::new(chardetng::Iso2022JpDetection::Deny);
-        detector.feed(&self.sample, self.sample.len() < SAMPLE);
+        detector.feed(&self.sample, self.sample.len() < MAX_SAMPLE);
         detector.guess(tld.map(str::as_bytes), chardetng::Utf8Detection::Allow)
     }
 }
@@ -353,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn mark_then_header_then_page() {
+    fn byte_order_mark_precedes_header_and_header_precedes_page() {
         let meta = b"<meta charset=windows-1251>";
         assert_eq!(found(meta, None), Some("windows-1251"));
         assert_eq!(found(meta, Some("utf-8")), Some("utf-8"));
@@ -370,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn utf_16_is_believed_only_with_zeros() {
+    fn declared_utf_16_requires_zero_bytes() {
         assert_eq!(found(b"<\0p\0>\0", Some("utf-16")), Some("utf-16le"));
         assert_eq!(found(b"\0<\0p\0>", Some("utf-16")), Some("utf-16be"));
         assert_eq!(found(b"<p>plain", Some("utf-16")), None);
@@ -378,11 +382,11 @@ mod tests {
     }
 
     #[test]
-    fn undeclared_bytes_are_judged_as_a_whole() {
+    fn undeclared_pages_are_utf_8_if_valid_and_detected_otherwise() {
         let decide = |chunks: &[&[u8]], host: &str| {
-            let mut watch = Utf8Watch::default();
-            chunks.iter().for_each(|chunk| watch.feed(chunk));
-            name(watch.decide(host))
+            let mut utf8_check = Utf8Check::default();
+            chunks.iter().for_each(|chunk| utf8_check.feed(chunk));
+            name(utf8_check.decide(host))
         };
         assert_eq!(decide(&[b"plain"], "h"), "utf-8");
         assert_eq!(decide(&[], "h"), "utf-8");

@@ -1,6 +1,6 @@
 //! [`CssReader`]: finds the URLs of style sheets: `url()`, `@import`, and the strings of `image-set()`.
 //!
-//! It is fed in chunks, looks at every byte once, and buffers only the URL that it is reading. Comments, strings and
+//! It is fed in chunks, looks position every byte once, and buffers only the URL that it is reading. Comments, strings and
 //! escapes are skipped by the rules of CSS. Escaped letters in the names themselves (`\75rl`) are not recognised.
 //!
 //! Invariant: the URLs do not depend on how the style sheet is split.
@@ -9,7 +9,7 @@ use std::borrow::Cow;
 
 /// A longer URL is left out.
 const MAX_CSS_URL: usize = 16 * 1024;
-/// Names are cut at about this length. No longer name has a meaning here.
+/// Names are cut position about this length. No longer name has a meaning here.
 const MAX_NAME: usize = 18;
 
 /// The purpose of a URL in a style sheet.
@@ -27,9 +27,9 @@ pub struct CssUrl<'a> {
     /// As written, without quotes: see [`unescape_css`].
     pub written: &'a [u8],
     pub use_as: CssUse,
-    /// Its start in the style sheet: at its quote, if it has one.
+    /// The position of its first byte in the style sheet. If it is quoted, this is the quote.
     pub start: usize,
-    /// Its end: after its quote.
+    /// The position after its last byte or its closing quote.
     pub end: usize,
 }
 
@@ -41,19 +41,21 @@ enum State {
     Comment,
     /// After a `*` that may end a comment.
     CommentStar,
-    /// Within a string; `wanted` if it is a URL.
+    /// Within a string.
     Quoted {
         quote: u8,
-        wanted: bool,
+        is_url: bool,
     },
+    /// After a backslash within a string.
     QuotedEscape {
         quote: u8,
-        wanted: bool,
+        is_url: bool,
     },
     /// After `url(`.
     UrlStart,
     /// Within the unquoted content of `url()`.
     Bare,
+    /// After a backslash within the unquoted content of `url()`.
     BareEscape,
 }
 
@@ -61,18 +63,19 @@ enum State {
 #[derive(Debug)]
 pub struct CssReader {
     state: State,
-    /// Bytes read so far.
-    at: usize,
-    /// The current name in lower case; cut if it is longer than any that matters.
+    /// Number of bytes read so far.
+    position: usize,
+    /// The current name in lower case. It is cut if it is longer than any name that has a meaning here.
     name: Vec<u8>,
-    /// After `@import`, the next string or `url()` is a style sheet.
-    import: bool,
-    /// Open parentheses.
+    /// Whether the next string or `url()` is a style sheet: true after `@import`.
+    is_import: bool,
+    /// Number of open parentheses.
     depth: u32,
-    /// The depth within an `image-set()`, where strings are URLs.
+    /// The depth inside the open `image-set()`, if there is one. Strings at this depth are URLs.
     image_set: Option<u32>,
-    /// The URL or string that is being read, and where it starts.
+    /// The URL or string that is being read.
     value: Vec<u8>,
+    /// The start of `value` in the style sheet.
     start: usize,
 }
 
@@ -80,9 +83,9 @@ impl Default for CssReader {
     fn default() -> Self {
         Self {
             state: State::Plain,
-            at: 0,
+            position: 0,
             name: Vec::new(),
-            import: false,
+            is_import: false,
             depth: 0,
             image_set: None,
             value: Vec::new(),
@@ -92,18 +95,18 @@ impl Default for CssReader {
 }
 
 impl CssReader {
-    /// Processes bytes; calls `found` with every URL that ends in them.
+    /// Processes bytes. Calls `found` with every URL that ends in them.
     pub fn feed(&mut self, bytes: &[u8], mut found: impl FnMut(CssUrl<'_>)) {
         for &byte in bytes {
             self.step(byte, &mut found);
-            self.at += 1;
+            self.position += 1;
         }
     }
 
-    /// Ends the style sheet: an unclosed `url(` or string is closed by its end.
+    /// Ends the style sheet. The end closes an open `url(` or string.
     pub fn finish(&mut self, mut found: impl FnMut(CssUrl<'_>)) {
         match self.state {
-            State::Quoted { wanted: true, .. } => self.emit(self.at, &mut found),
+            State::Quoted { is_url: true, .. } => self.emit(self.position, &mut found),
             State::Bare => self.emit_bare(&mut found),
             _ => {}
         }
@@ -120,57 +123,57 @@ impl CssReader {
                 (_, b'*') => State::CommentStar,
                 _ => State::Comment,
             },
-            State::Quoted { quote, wanted } => match byte {
+            State::Quoted { quote, is_url } => match byte {
                 _ if byte == quote => {
-                    if wanted {
-                        self.emit(self.at + 1, found);
+                    if is_url {
+                        self.emit(self.position + 1, found);
                     }
                     State::Plain
                 }
                 b'\\' => {
-                    self.keep(byte, wanted);
-                    State::QuotedEscape { quote, wanted }
+                    self.push_value(byte, is_url);
+                    State::QuotedEscape { quote, is_url }
                 }
-                // A line feed ends a broken string; it is not a URL then.
+                // A string with a line feed is invalid, and not a URL.
                 b'\n' => State::Plain,
                 _ => {
-                    self.keep(byte, wanted);
-                    State::Quoted { quote, wanted }
+                    self.push_value(byte, is_url);
+                    State::Quoted { quote, is_url }
                 }
             },
-            State::QuotedEscape { quote, wanted } => {
-                self.keep(byte, wanted);
-                State::Quoted { quote, wanted }
+            State::QuotedEscape { quote, is_url } => {
+                self.push_value(byte, is_url);
+                State::Quoted { quote, is_url }
             }
             State::UrlStart => match byte {
-                b'"' | b'\'' => self.quoted(byte, true),
-                b')' => self.close(),
+                b'"' | b'\'' => self.begin_string(byte, true),
+                b')' => self.close_parenthesis(),
                 _ if is_space(byte) => State::UrlStart,
                 _ => {
                     self.value.clear();
-                    self.start = self.at;
-                    self.keep(byte, true);
+                    self.start = self.position;
+                    self.push_value(byte, true);
                     if byte == b'\\' { State::BareEscape } else { State::Bare }
                 }
             },
             State::Bare => match byte {
                 b')' => {
                     self.emit_bare(found);
-                    self.close()
+                    self.close_parenthesis()
                 }
-                // Browsers ignore such a URL too.
+                // The URL is invalid. Browsers ignore it too.
                 b'"' | b'\'' | b'(' => State::Plain,
                 b'\\' => {
-                    self.keep(byte, true);
+                    self.push_value(byte, true);
                     State::BareEscape
                 }
                 _ => {
-                    self.keep(byte, true);
+                    self.push_value(byte, true);
                     State::Bare
                 }
             },
             State::BareEscape => {
-                self.keep(byte, true);
+                self.push_value(byte, true);
                 State::Bare
             }
         };
@@ -185,7 +188,7 @@ impl CssReader {
             return State::Plain;
         }
         if self.name == b"@import" {
-            self.import = true;
+            self.is_import = true;
         }
         let state = match byte {
             b'(' => {
@@ -199,14 +202,14 @@ impl CssReader {
                     _ => State::Plain,
                 }
             }
-            b')' => self.close(),
+            b')' => self.close_parenthesis(),
             b'"' | b'\'' => {
-                let wanted = self.import || self.image_set == Some(self.depth);
-                self.quoted(byte, wanted)
+                let is_url = self.is_import || self.image_set == Some(self.depth);
+                self.begin_string(byte, is_url)
             }
             b'/' => State::Slash,
             b';' | b'{' | b'}' => {
-                self.import = false;
+                self.is_import = false;
                 State::Plain
             }
             _ => State::Plain,
@@ -218,13 +221,13 @@ impl CssReader {
         state
     }
 
-    fn quoted(&mut self, quote: u8, wanted: bool) -> State {
+    fn begin_string(&mut self, quote: u8, is_url: bool) -> State {
         self.value.clear();
-        self.start = self.at;
-        State::Quoted { quote, wanted }
+        self.start = self.position;
+        State::Quoted { quote, is_url }
     }
 
-    fn close(&mut self) -> State {
+    fn close_parenthesis(&mut self) -> State {
         if self.image_set == Some(self.depth) {
             self.image_set = None;
         }
@@ -232,25 +235,28 @@ impl CssReader {
         State::Plain
     }
 
-    fn keep(&mut self, byte: u8, wanted: bool) {
-        if wanted && self.value.len() <= MAX_CSS_URL {
+    /// Adds a byte to the value if it is a URL. A URL that is too long is cut one byte after the limit.
+    fn push_value(&mut self, byte: u8, is_url: bool) {
+        if is_url && self.value.len() <= MAX_CSS_URL {
             self.value.push(byte);
         }
     }
 
+    /// Reports an unquoted URL, without the white space at its end.
     fn emit_bare(&mut self, found: &mut impl FnMut(CssUrl<'_>)) {
         let kept = self.value.trim_ascii_end().len();
-        // If the URL was cut, its end is unknown, and it is left out below.
-        let end = if self.value.len() > MAX_CSS_URL { self.at } else { self.start + kept };
+        // A URL that was cut is dropped by `emit`, so its end does not matter.
+        let end = if self.value.len() > MAX_CSS_URL { self.position } else { self.start + kept };
         if self.value.len() <= MAX_CSS_URL {
             self.value.truncate(kept);
         }
         self.emit(end, found);
     }
 
+    /// Reports the value as a URL, unless it is empty or too long.
     fn emit(&mut self, end: usize, found: &mut impl FnMut(CssUrl<'_>)) {
-        let use_as = if self.import { CssUse::Import } else { CssUse::Resource };
-        self.import = false;
+        let use_as = if self.is_import { CssUse::Import } else { CssUse::Resource };
+        self.is_import = false;
         if !self.value.is_empty() && self.value.len() <= MAX_CSS_URL {
             found(CssUrl { written: &self.value, use_as, start: self.start, end });
         }
@@ -266,7 +272,7 @@ fn is_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_') || byte >= 0x80
 }
 
-/// Resolves the escapes of CSS: `\26 ` and `\"`.
+/// Resolves the escapes of CSS, such as `\26 ` and `\"`.
 pub fn unescape_css(written: &str) -> Cow<'_, str> {
     if !written.contains('\\') {
         return Cow::Borrowed(written);
@@ -321,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn urls_of_style_sheets() {
+    fn the_urls_of_a_style_sheet_are_found() {
         for (css, expected) in [
             ("a{background:url(x.png)}", vec!["x.png"]),
             ("a{background: URL( 'a b.png' ) no-repeat, url(\"c.png\")}", vec!["a b.png", "c.png"]),
@@ -350,18 +356,18 @@ mod tests {
     }
 
     #[test]
-    fn uses_and_places() {
+    fn urls_have_their_use_and_position() {
         let css = "@import url(a.css);b{c:url( \"d\" )}";
         let found = urls(&[css.as_bytes()]);
         let places: Vec<_> = found.iter().map(|(_, use_as, start, end)| (*use_as, css.get(*start..*end))).collect();
         assert_eq!(places, [(CssUse::Import, Some("a.css")), (CssUse::Resource, Some("\"d\""))]);
         let long = format!("a{{b:url({})}}c{{d:url(e)}}", "x".repeat(100_000));
-        assert_eq!(urls(&[long.as_bytes()]).len(), 1, "an endless URL is left out");
+        assert_eq!(urls(&[long.as_bytes()]).len(), 1, "a very long URL is omitted");
     }
 
     proptest! {
         #[test]
-        fn chunks_do_not_matter(css in "[a-c@ur l()'\"/*\\\\;{}import,\n.]{0,60}", cut in 0usize..60) {
+        fn the_urls_do_not_depend_on_the_chunks(css in "[a-c@ur l()'\"/*\\\\;{}import,\n.]{0,60}", cut in 0usize..60) {
             let (first, second) = css.as_bytes().split_at(cut.min(css.len()));
             prop_assert_eq!(urls(&[first, second]), urls(&[css.as_bytes()]));
         }

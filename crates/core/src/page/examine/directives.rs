@@ -1,21 +1,21 @@
 //! [`Directives`]: robots directives of a page, from meta elements and headers.
 
-/// Robots directives. Several are combined to the strictest.
+/// Robots directives. If there are several, everything that one of them forbids is forbidden.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Directives {
     pub noindex: bool,
-    /// The links of the page must not be followed.
+    /// Whether the links of the page must not be followed.
     pub nofollow: bool,
 }
 
 impl Directives {
-    /// The union: what either forbids is forbidden.
+    /// Combines both: what one of them forbids is forbidden.
     #[must_use]
     pub fn merge(self, other: Self) -> Self {
         Self { noindex: self.noindex || other.noindex, nofollow: self.nofollow || other.nofollow }
     }
 
-    /// Parses the content of a meta element whose name is `robots` or the agent's.
+    /// Parses the content of a meta element whose name is `robots` or the product token of this crawler.
     pub fn from_content(content: &str) -> Self {
         content.split([',', ' ', '\t', '\n', '\r', '\x0C']).map(Self::from_word).fold(Self::default(), Self::merge)
     }
@@ -26,23 +26,23 @@ impl Directives {
     }
 }
 
-/// Parses all `X-Robots-Tag` values for an agent (its product token).
+/// Parses all `X-Robots-Tag` values. `agent` is the product token of this crawler.
 ///
-/// A value may be scoped, `otherbot: noindex, nofollow`: the name applies to all words up to the next name.
+/// A value may name an agent, as in `otherbot: noindex, nofollow`. The name applies to all words up to the next name.
 pub fn x_robots_tag<'a>(values: impl IntoIterator<Item = &'a [u8]>, agent: &str) -> Directives {
     let mut found = Directives::default();
     for value in values {
         let value = String::from_utf8_lossy(value);
-        let mut for_us = true;
+        let mut applies = true;
         for item in value.split(',') {
             let mut word = item.trim();
             if let Some((name, rest)) = word.split_once(':')
-                && !has_a_value(name.trim())
+                && !takes_value(name.trim())
             {
-                for_us = name.trim().eq_ignore_ascii_case(agent) || name.trim().eq_ignore_ascii_case("robots");
+                applies = name.trim().eq_ignore_ascii_case(agent) || name.trim().eq_ignore_ascii_case("robots");
                 word = rest;
             }
-            if for_us {
+            if applies {
                 found = found.merge(Directives::from_content(word));
             }
         }
@@ -50,8 +50,8 @@ pub fn x_robots_tag<'a>(values: impl IntoIterator<Item = &'a [u8]>, agent: &str)
     found
 }
 
-/// True if the word before a colon is a rule with a value, not the name of an agent.
-fn has_a_value(name: &str) -> bool {
+/// Whether the word before a colon is a rule that has a value, not the name of an agent.
+fn takes_value(name: &str) -> bool {
     ["unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"]
         .iter()
         .any(|rule| name.eq_ignore_ascii_case(rule))
@@ -67,7 +67,7 @@ mod tests {
     const NOTHING: Directives = Directives { noindex: false, nofollow: false };
 
     #[test]
-    fn content_is_a_list_in_any_case() {
+    fn content_is_a_list_of_words_in_any_case() {
         for (content, expected) in [
             ("noindex, nofollow", BOTH),
             ("NOINDEX,NOFOLLOW", BOTH),
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn header_values_may_be_scoped() {
+    fn header_values_may_name_an_agent() {
         let cases: [(&[&str], Directives); 10] = [
             (&["noindex"], NOINDEX),
             (&["noindex", "nofollow"], BOTH),

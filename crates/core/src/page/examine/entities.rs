@@ -1,7 +1,7 @@
 //! Character references: `&amp;`, `&#x41;`, `&eacute`.
 //!
-//! The table is a sorted text file with one name and its code points per line, searched by bisection: 30 KB, no setup
-//! at start, readable.
+//! The table is a sorted text file of 30 KB, with one name and its code points per line. It is searched by bisection, so
+//! it needs no setup.
 
 use std::borrow::Cow;
 
@@ -15,15 +15,15 @@ const MAX_NAME: usize = 32;
 /// Length of the longest name whose semicolon is optional.
 const MAX_BARE_NAME: usize = 6;
 
-/// Where a text occurs: in attributes, `?a=1&copy=2` is not a reference.
+/// Where a text occurs. In attributes, `&copy` in `?a=1&copy=2` is not a reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextContext {
     Attribute,
     Text,
 }
 
-/// Resolves the character references of a text, and replaces NUL as the standard demands.
-pub fn resolve(text: &str, place: TextContext) -> Cow<'_, str> {
+/// Resolves the character references of a text, and replaces NUL by U+FFFD, as the standard requires.
+pub fn resolve(text: &str, context: TextContext) -> Cow<'_, str> {
     if memchr2(b'&', 0, text.as_bytes()).is_none() {
         return Cow::Borrowed(text);
     }
@@ -36,7 +36,7 @@ pub fn resolve(text: &str, place: TextContext) -> Cow<'_, str> {
             out.push('\u{FFFD}');
             1
         } else {
-            match reference(from, place, &mut out) {
+            match resolve_reference(from, context, &mut out) {
                 0 => {
                     out.push('&');
                     1
@@ -50,39 +50,44 @@ pub fn resolve(text: &str, place: TextContext) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Resolves the reference at the start of `text`. Returns its length, 0 if it is not a reference.
-fn reference(text: &str, place: TextContext, out: &mut String) -> usize {
-    if text.as_bytes().get(1) == Some(&b'#') { numeric(text, out) } else { named(text, place, out) }
+/// Resolves the reference at the start of `text` and appends its characters to `out`. Returns its length, or 0 if `text`
+/// does not start with a reference.
+fn resolve_reference(text: &str, context: TextContext, out: &mut String) -> usize {
+    if text.as_bytes().get(1) == Some(&b'#') { resolve_numeric(text, out) } else { resolve_named(text, context, out) }
 }
 
-fn named(text: &str, place: TextContext, out: &mut String) -> usize {
+fn resolve_named(text: &str, context: TextContext, out: &mut String) -> usize {
     let bytes = text.as_bytes();
-    let name = bytes.iter().skip(1).take(MAX_NAME).take_while(|byte| byte.is_ascii_alphanumeric()).count();
-    if bytes.get(1 + name) == Some(&b';')
-        && let Some(points) = text.get(1..name + 2).and_then(find)
+    let name_len = bytes.iter().skip(1).take(MAX_NAME).take_while(|byte| byte.is_ascii_alphanumeric()).count();
+    if bytes.get(1 + name_len) == Some(&b';')
+        && let Some(points) = text.get(1..name_len + 2).and_then(find)
     {
-        return push(points, out, name + 2);
+        push_points(points, out);
+        return name_len + 2;
     }
-    for length in (2..=name.min(MAX_BARE_NAME)).rev() {
+    // Without a semicolon, the longest legacy name counts.
+    for length in (2..=name_len.min(MAX_BARE_NAME)).rev() {
         if let Some(points) = text.get(1..1 + length).and_then(find) {
             let next = bytes.get(1 + length);
-            let continues = next.is_some_and(|&byte| byte == b'=' || byte.is_ascii_alphanumeric());
-            if place == TextContext::Attribute && continues {
+            let is_parameter = next.is_some_and(|&byte| byte == b'=' || byte.is_ascii_alphanumeric());
+            if context == TextContext::Attribute && is_parameter {
                 return 0;
             }
-            return push(points, out, 1 + length);
+            push_points(points, out);
+            return 1 + length;
         }
     }
     0
 }
 
-fn push(points: &str, out: &mut String, length: usize) -> usize {
+/// Appends code points that are written in hexadecimal, with spaces between them.
+fn push_points(points: &str, out: &mut String) {
     out.extend(points.split(' ').filter_map(|point| char::from_u32(u32::from_str_radix(point, 16).ok()?)));
-    length
 }
 
-/// The code points of a name.
+/// The code points of a name, as in the table.
 fn find(name: &str) -> Option<&'static str> {
+    // The most frequent name.
     if name == "amp;" {
         return Some("26");
     }
@@ -102,7 +107,7 @@ fn find(name: &str) -> Option<&'static str> {
     None
 }
 
-fn numeric(text: &str, out: &mut String) -> usize {
+fn resolve_numeric(text: &str, out: &mut String) -> usize {
     let bytes = text.as_bytes();
     let (start, radix) = if matches!(bytes.get(2), Some(b'x' | b'X')) { (3, 16) } else { (2, 10) };
     let mut value = 0u32;

@@ -11,8 +11,9 @@ use crate::schedule::trap::MinHash;
 const MAX_RAW: usize = 8 * 1024;
 /// Bytes of the longest language that is kept.
 const MAX_LANG: usize = 64;
-/// Robots directives that are kept, and bytes of each.
+/// Limit on the number of robots directives that are kept.
 const MAX_DIRECTIVES: usize = 16;
+/// Limit on the bytes of a robots directive.
 const MAX_DIRECTIVE: usize = 64;
 
 /// Facts that are recorded for every HTML page.
@@ -28,11 +29,11 @@ pub struct PageFacts {
     pub lang: Option<Box<str>>,
     /// Robots directives of meta elements, in lower case.
     pub meta_robots: Vec<Box<str>>,
-    /// Words of the visible text, separated by white space; in UTF-8 pages, plus one for each Chinese or Japanese
-    /// character.
+    /// Number of words of the visible text: texts between white space and, in UTF-8 pages, Chinese and Japanese
+    /// characters.
     pub words: u64,
     pub og: OpenGraph,
-    /// `img` elements without an `alt` attribute. An empty `alt` marks a decoration and is not counted.
+    /// Number of `img` elements without an `alt` attribute. An empty `alt` marks a decoration and is not counted.
     pub images_without_alt: u32,
     /// For comparing the texts of pages; `None` if there is too little text.
     pub minhash: Option<MinHash>,
@@ -61,7 +62,7 @@ pub struct RawFacts {
     pub description: Option<Box<[u8]>>,
     pub h1: Vec<u8>,
     pub h1_count: u32,
-    /// The tokenizer is within the `h1` whose text is kept.
+    /// Whether the tokenizer is within the `h1` whose text is kept.
     pub in_heading: bool,
     pub lang: Option<Box<[u8]>>,
     pub meta_robots: Vec<Box<str>>,
@@ -85,6 +86,7 @@ impl RawFacts {
         self.in_heading = self.h1.len() < MAX_RAW;
     }
 
+    /// Sets the language of the page, unless it is set already.
     pub fn set_lang(&mut self, lang: Option<&[u8]>) {
         let lang = lang.map(<[u8]>::trim_ascii).filter(|lang| !lang.is_empty() && lang.len() <= MAX_LANG);
         if let (None, Some(lang)) = (&self.lang, lang) {
@@ -92,8 +94,8 @@ impl RawFacts {
         }
     }
 
-    /// Reads a meta element that is not about robots. `name` is its `name` or `property`.
-    pub fn meta(&mut self, name: &[u8], content: &[u8]) {
+    /// Handles a meta element that is not about robots. `name` is its `name` or `property`.
+    pub fn add_meta(&mut self, name: &[u8], content: &[u8]) {
         let slot = if name.eq_ignore_ascii_case(b"description") {
             &mut self.description
         } else if name.eq_ignore_ascii_case(b"og:title") {
@@ -107,18 +109,18 @@ impl RawFacts {
     }
 
     /// Adds the directives of a robots meta element.
-    pub fn robots(&mut self, content: &str) {
+    pub fn add_robots(&mut self, content: &str) {
         for item in content.split(',').map(str::trim) {
             // A directive with a value may contain spaces: `unavailable_after: 25 Jun 2010`.
             if item.contains(':') {
-                self.directive(item);
+                self.add_directive(item);
             } else {
-                item.split_ascii_whitespace().for_each(|word| self.directive(word));
+                item.split_ascii_whitespace().for_each(|word| self.add_directive(word));
             }
         }
     }
 
-    fn directive(&mut self, word: &str) {
+    fn add_directive(&mut self, word: &str) {
         let word = word.to_ascii_lowercase();
         let is_new = !word.is_empty() && !self.meta_robots.iter().any(|known| **known == *word);
         if is_new && word.len() <= MAX_DIRECTIVE && self.meta_robots.len() < MAX_DIRECTIVES {

@@ -1,7 +1,7 @@
 //! XML documents: XHTML, Atom, RSS, and anything with `xlink:href`.
 //!
-//! The same tokenizer parses them leniently, because feeds are often not well-formed. Namespace prefixes are ignored
-//! instead of resolved. The first `xml:base` counts, like `base` in HTML.
+//! The tokenizer of HTML parses them too, because feeds are often not well-formed XML. Namespace prefixes are ignored.
+//! The first `xml:base` counts, like `base` in HTML.
 
 use super::links::{Collector, has_word, kind_of_rel};
 use super::names::{self, key};
@@ -21,12 +21,12 @@ pub enum CapturedText {
 /// Handles a start tag in XML.
 pub fn start(collector: &mut Collector, tag: &Tag<'_>) -> TextMode {
     let name = tag.name.rsplit(|&byte| byte == b':').next().unwrap_or(tag.name);
-    let prefixed = name.len() < tag.name.len();
+    let has_prefix = name.len() < tag.name.len();
     let key = key(name);
     match key {
-        names::RSS | names::FEED | names::RDF | names::CHANNEL => collector.feed = true,
-        names::TITLE if !prefixed && collector.title.is_none() && !tag.self_closing => {
-            return collector.capture(CapturedText::Title);
+        names::RSS | names::FEED | names::RDF | names::CHANNEL => collector.is_feed = true,
+        names::TITLE if !has_prefix && collector.title.is_none() && !tag.self_closing => {
+            return collector.begin_capture(CapturedText::Title);
         }
         _ => {}
     }
@@ -34,26 +34,26 @@ pub fn start(collector: &mut Collector, tag: &Tag<'_>) -> TextMode {
         let [base] = collector.values(tag, ["xml:base"]);
         collector.base = base.map(Box::from);
     }
-    if collector.feed { in_feed(collector, key, tag) } else { in_document(collector, key, tag) }
+    if collector.is_feed { start_in_feed(collector, key, tag) } else { start_in_document(collector, key, tag) }
 }
 
-fn in_feed(collector: &mut Collector, key: u64, tag: &Tag<'_>) -> TextMode {
+fn start_in_feed(collector: &mut Collector, key: u64, tag: &Tag<'_>) -> TextMode {
     match key {
         names::LINK => {
             let [href, rel] = collector.values(tag, ["href", "rel"]);
             let Some(href) = href else {
-                return if tag.self_closing { TextMode::Markup } else { collector.capture(CapturedText::Link) };
+                return if tag.self_closing { TextMode::Markup } else { collector.begin_capture(CapturedText::Link) };
             };
             collector.add(href, kind_of_feed_rel(rel));
         }
         names::GUID => {
             let [permanent] = collector.values(tag, ["isPermaLink"]);
             if !permanent.is_some_and(|value| value.eq_ignore_ascii_case(b"false")) && !tag.self_closing {
-                return collector.capture(CapturedText::Guid);
+                return collector.begin_capture(CapturedText::Guid);
             }
         }
         _ => {
-            // Enclosures and thumbnails have `url`; an Atom entry with external content has `src`.
+            // Enclosures and thumbnails have `url`. An Atom entry with external content has `src`.
             let [url, source, xlink] = collector.values(tag, ["url", "src", "xlink:href"]);
             collector.add_assets([url, source]);
             if let Some(xlink) = xlink {
@@ -64,7 +64,7 @@ fn in_feed(collector: &mut Collector, key: u64, tag: &Tag<'_>) -> TextMode {
     TextMode::Markup
 }
 
-/// In a feed, a link without `rel` or with `alternate` is the page of an entry.
+/// The kind of a link in a feed. A link without `rel` or with `alternate` is the page of an entry.
 fn kind_of_feed_rel(rel: Option<&[u8]>) -> LinkKind {
     if rel.is_none_or(|rel| rel.trim_ascii().is_empty()) || has_word(rel, "alternate") {
         LinkKind::Anchor
@@ -75,10 +75,10 @@ fn kind_of_feed_rel(rel: Option<&[u8]>) -> LinkKind {
     }
 }
 
-fn in_document(collector: &mut Collector, key: u64, tag: &Tag<'_>) -> TextMode {
+fn start_in_document(collector: &mut Collector, key: u64, tag: &Tag<'_>) -> TextMode {
     match key {
-        names::IMAGE | names::USE | names::FEIMAGE => collector.foreign(key, tag),
-        _ => collector.html(key, tag),
+        names::IMAGE | names::USE | names::FEIMAGE => collector.handle_foreign(key, tag),
+        _ => collector.handle_html(key, tag),
     }
     let [xlink] = collector.values(tag, ["xlink:href"]);
     if let Some(xlink) = xlink
@@ -86,11 +86,11 @@ fn in_document(collector: &mut Collector, key: u64, tag: &Tag<'_>) -> TextMode {
     {
         collector.add(xlink, LinkKind::Anchor);
     }
-    let is_style = key == names::STYLE && !tag.self_closing && collector.caps.assets;
+    let is_style = key == names::STYLE && !tag.self_closing && collector.limits.assets;
     if is_style { collector.begin_style() } else { TextMode::Markup }
 }
 
-/// True if a text is an absolute http or https URL.
+/// Whether a text starts like an absolute http or https URL.
 pub fn is_absolute(text: &[u8]) -> bool {
     let text = text.trim_ascii_start();
     [b"http://".as_slice(), b"https://"]

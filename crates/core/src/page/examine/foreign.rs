@@ -1,9 +1,10 @@
 //! [`ForeignStack`]: tracks whether the tokenizer is within SVG or MathML, as far as possible without a tree.
 //!
-//! This matters in two ways: within SVG and MathML, CDATA sections exist, and `title`, `style` and `script` are
-//! ordinary elements. A stack of the relevant elements replaces the tree. Approximations: an end tag that closes
-//! elements around the foreign ones is recognised by the standard's break-out list (`</div>` closes an open `<svg>`),
-//! not by the open elements; nesting beyond the limit is ignored.
+//! This matters for two reasons. Within SVG and MathML, CDATA sections exist, and `title`, `style` and `script` are
+//! ordinary elements. A stack of the relevant elements replaces the tree.
+//!
+//! There are two approximations. An end tag that closes elements around the foreign ones is recognised by the break-out
+//! list of the standard (`</div>` closes an open `<svg>`), not by the open elements. Nesting beyond the limit is ignored.
 
 use super::names::{self, key};
 use super::tokenizer::Tag;
@@ -11,37 +12,43 @@ use super::tokenizer::Tag;
 /// Limit on the stack of open elements.
 pub(crate) const MAX_FOREIGN_DEPTH: usize = 64;
 
+/// The key of `foreignObject`, which is too long for a key of [`names`].
+const FOREIGN_OBJECT: u64 = 1;
+/// The key of `annotation-xml`, which is too long for a key of [`names`].
+const ANNOTATION_XML: u64 = 2;
+
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Mark {
+enum OpenElement {
     Svg,
     Math,
-    /// An element of SVG or MathML whose content is HTML again; by the key of its name, or a small number for long
-    /// names.
+    /// An element of SVG or MathML whose content is HTML, by its [`element_key`].
     Html(u64),
 }
 
+/// The open elements that decide whether the tokenizer is within SVG or MathML.
 #[derive(Default)]
 pub struct ForeignStack {
-    stack: Vec<Mark>,
+    stack: Vec<OpenElement>,
 }
 
-/// The key of an element name. The two names of HTML containers that are too long for a key are 1 and 2.
-fn integration(name: &[u8]) -> u64 {
+/// The key of an element name, also for the two elements with HTML content whose names are too long for [`names::key`].
+fn element_key(name: &[u8]) -> u64 {
     if name.eq_ignore_ascii_case(b"foreignobject") {
-        1
+        FOREIGN_OBJECT
     } else if name.eq_ignore_ascii_case(b"annotation-xml") {
-        2
+        ANNOTATION_XML
     } else {
         key(name)
     }
 }
 
 impl ForeignStack {
+    /// Whether the current element belongs to SVG or MathML.
     pub fn is_inside(&self) -> bool {
-        matches!(self.stack.last(), Some(Mark::Svg | Mark::Math))
+        matches!(self.stack.last(), Some(OpenElement::Svg | OpenElement::Math))
     }
 
-    /// Handles a start tag. Returns true if its element belongs to SVG or MathML.
+    /// Handles a start tag. Returns whether its element belongs to SVG or MathML.
     pub fn start(&mut self, key: u64, tag: &Tag<'_>) -> bool {
         if self.stack.is_empty() && key != names::SVG && key != names::MATH {
             return false;
@@ -50,31 +57,36 @@ impl ForeignStack {
             self.leave();
             return false;
         }
-        let mark = match (self.stack.last(), key) {
-            (_, names::SVG) => Mark::Svg,
-            (_, names::MATH) => Mark::Math,
-            (Some(Mark::Svg), names::TITLE | names::DESC) => Mark::Html(key),
-            (Some(Mark::Svg), 0) if integration(tag.name) == 1 => Mark::Html(1),
-            (Some(Mark::Math), names::MI | names::MO | names::MN | names::MS | names::MTEXT) => Mark::Html(key),
-            (Some(Mark::Math), 0) if integration(tag.name) == 2 && holds_html(tag) => Mark::Html(2),
+        let element = match (self.stack.last(), key) {
+            (_, names::SVG) => OpenElement::Svg,
+            (_, names::MATH) => OpenElement::Math,
+            (Some(OpenElement::Svg), names::TITLE | names::DESC) => OpenElement::Html(key),
+            (Some(OpenElement::Svg), 0) if element_key(tag.name) == FOREIGN_OBJECT => OpenElement::Html(FOREIGN_OBJECT),
+            (Some(OpenElement::Math), names::MI | names::MO | names::MN | names::MS | names::MTEXT) => {
+                OpenElement::Html(key)
+            }
+            (Some(OpenElement::Math), 0) if element_key(tag.name) == ANNOTATION_XML && declares_html(tag) => {
+                OpenElement::Html(ANNOTATION_XML)
+            }
             _ => return self.is_inside(),
         };
         if !tag.self_closing && self.stack.len() < MAX_FOREIGN_DEPTH {
-            self.stack.push(mark);
+            self.stack.push(element);
         }
         true
     }
 
+    /// Handles an end tag.
     pub fn end(&mut self, name: &[u8]) {
         if self.stack.is_empty() {
             return;
         }
-        let mark = match integration(name) {
-            names::SVG => Mark::Svg,
-            names::MATH => Mark::Math,
-            other => Mark::Html(other),
+        let element = match element_key(name) {
+            names::SVG => OpenElement::Svg,
+            names::MATH => OpenElement::Math,
+            other => OpenElement::Html(other),
         };
-        if let Some(open) = self.stack.iter().rposition(|&entry| entry == mark) {
+        if let Some(open) = self.stack.iter().rposition(|&entry| entry == element) {
             self.stack.truncate(open);
         } else if self.is_inside() && names::breaks_out(name) {
             self.leave();
@@ -89,13 +101,14 @@ impl ForeignStack {
     }
 }
 
-/// Whether a start tag ends SVG and MathML: by its name, or `font` with one of these attributes.
+/// Whether a start tag ends SVG and MathML: by its name, or as `font` with an attribute that only HTML has.
 fn closes(key: u64, tag: &Tag<'_>) -> bool {
-    let telling = |name: &[u8]| [b"color".as_slice(), b"face", b"size"].iter().any(|n| name.eq_ignore_ascii_case(n));
-    names::breaks_out(tag.name) || (key == names::FONT && tag.attributes().any(|(name, _)| telling(name)))
+    let is_html = |name: &[u8]| [b"color".as_slice(), b"face", b"size"].iter().any(|n| name.eq_ignore_ascii_case(n));
+    names::breaks_out(tag.name) || (key == names::FONT && tag.attributes().any(|(name, _)| is_html(name)))
 }
 
-fn holds_html(tag: &Tag<'_>) -> bool {
+/// Whether the `encoding` attribute says that the content is HTML.
+fn declares_html(tag: &Tag<'_>) -> bool {
     tag.attributes().find(|(name, _)| name.eq_ignore_ascii_case(b"encoding")).is_some_and(|(_, value)| {
         value.eq_ignore_ascii_case(b"text/html") || value.eq_ignore_ascii_case(b"application/xhtml+xml")
     })

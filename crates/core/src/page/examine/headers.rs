@@ -15,18 +15,18 @@ pub struct MediaType {
 }
 
 impl MediaType {
-    /// Parses a `Content-Type` value. In a list, the last valid type counts, as in the Fetch standard; a missing
-    /// charset is taken from the previous one if that has the same type.
+    /// Parses a `Content-Type` value. In a list, the last valid type counts, as in the Fetch standard. If it has no
+    /// charset, the charset of the previous one is used if that has the same type.
     pub fn parse(value: &[u8]) -> Option<Self> {
         let value = String::from_utf8_lossy(value);
         let mut found: Option<Self> = None;
         for item in split_quoted(&value, ',') {
             let Some(mut next) = Self::parse_one(item) else { continue };
-            if let Some(before) = found
+            if let Some(previous) = found
                 && next.charset.is_none()
-                && next.essence == before.essence
+                && next.essence == previous.essence
             {
-                next.charset = before.charset;
+                next.charset = previous.charset;
             }
             found = Some(next);
         }
@@ -94,7 +94,7 @@ pub fn refresh_header(value: &str) -> Option<&str> {
     if rest.is_empty() {
         return None;
     }
-    // `url=` is optional; without a `=` these letters belong to the URL.
+    // `url=` is optional. Without the `=`, these letters belong to the URL.
     if rest.get(..3).is_some_and(|word| word.eq_ignore_ascii_case("url"))
         && let Some(after) = rest.get(3..)
         && let Some(after) = after.get(spaces(after)..)
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn media_types() {
+    fn media_types_are_parsed() {
         let cases = [
             ("text/html", Some(("text/html", None))),
             ("Text/HTML; Charset=UTF-8", Some(("text/html", Some("UTF-8")))),
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn refreshes() {
+    fn the_url_of_a_refresh_is_found() {
         let cases = [
             ("0; url=/x", Some("/x")),
             ("0;URL='/x'", Some("/x")),
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn link_headers() {
+    fn urls_and_rels_of_link_headers_are_found() {
         let value = "<https://h/a,b>; rel=\"next\"; title=\"x, y\", </c>;rel=prev , <d>, broken, <e;f>; REL=\"a b\"";
         let found: Vec<_> = link_header(value).collect();
         assert_eq!(found, [("https://h/a,b", "next"), ("/c", "prev"), ("d", ""), ("e;f", "a b")]);

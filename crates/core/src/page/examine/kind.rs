@@ -48,8 +48,8 @@ const HTML: [&[u8]; 16] = [
 ];
 
 impl DocumentKind {
-    /// The kind by declared type, or by the first bytes if there is none. A declared type is trusted, except for images
-    /// and other binary formats declared as HTML.
+    /// The kind by declared type, or by the first bytes if no type is declared. A declared type is trusted, except for
+    /// images and other binary formats that are declared as HTML.
     pub fn of(essence: Option<&str>, opening: &[u8]) -> Self {
         match essence {
             Some("text/html") if BINARY.iter().any(|start| opening.starts_with(start)) => Self::Other,
@@ -62,18 +62,19 @@ impl DocumentKind {
         }
     }
 
+    /// The kind by the first bytes.
     fn sniff(opening: &[u8]) -> Self {
         let text = opening.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(opening);
-        let wide = text.starts_with(b"\xFE\xFF") || text.starts_with(b"\xFF\xFE");
+        let is_utf16 = text.starts_with(b"\xFE\xFF") || text.starts_with(b"\xFF\xFE");
         // In UTF-16, ASCII characters have a zero byte each: drop the zeros.
         let start: Vec<u8> =
-            text.iter().skip(if wide { 2 } else { 0 }).filter(|&&byte| !wide || byte != 0).copied().collect();
+            text.iter().skip(if is_utf16 { 2 } else { 0 }).filter(|&&byte| !is_utf16 || byte != 0).copied().collect();
         let start = start.trim_ascii_start();
-        let begins = |word: &[u8]| start.get(..word.len()).is_some_and(|head| head.eq_ignore_ascii_case(word));
+        let starts_with = |word: &[u8]| start.get(..word.len()).is_some_and(|head| head.eq_ignore_ascii_case(word));
         let ends_tag = |length: usize| matches!(start.get(length), Some(b' ' | b'\t' | b'\r' | b'\n' | 0x0C | b'>'));
-        if begins(b"<!--") || HTML.iter().any(|word| begins(word) && ends_tag(word.len())) {
+        if starts_with(b"<!--") || HTML.iter().any(|word| starts_with(word) && ends_tag(word.len())) {
             Self::Html
-        } else if begins(b"<?xml") {
+        } else if starts_with(b"<?xml") {
             Self::Xml
         } else if start.is_empty() || start.iter().any(|&byte| is_binary(byte)) {
             Self::Other
@@ -82,7 +83,7 @@ impl DocumentKind {
         }
     }
 
-    /// The detected type.
+    /// The media type of a body of this kind without a declared type.
     pub fn essence(self) -> Option<&'static str> {
         match self {
             Self::Html => Some("text/html"),
@@ -99,6 +100,7 @@ fn is_text(essence: &str) -> bool {
         || matches!(essence, "application/json" | "application/javascript" | "application/x-javascript")
 }
 
+/// Whether a byte does not occur in text, by the MIME sniffing standard.
 fn is_binary(byte: u8) -> bool {
     matches!(byte, 0..=0x08 | 0x0B | 0x0E..=0x1A | 0x1C..=0x1F)
 }
@@ -108,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds() {
+    fn declared_type_and_first_bytes_determine_the_kind() {
         let cases: [(Option<&str>, &[u8], DocumentKind); 21] = [
             (Some("text/html"), b"", DocumentKind::Html),
             (Some("text/html"), b"anything", DocumentKind::Html),

@@ -1,7 +1,7 @@
 //! [`Collector`]: extracts from tags what a crawler needs.
 //!
-//! Collects links by kind, title, robots directives, base and declared charset; nothing is resolved or decoded before
-//! the page ends. Content of `noscript` counts, because scripts are not executed; content of `template` and `srcdoc`
+//! Collects links by kind, title, robots directives, base and declared charset. Nothing is resolved or decoded before
+//! the page ends. Content of `noscript` counts, because scripts are not executed. Content of `template` and `srcdoc`
 //! does not.
 
 use encoding_rs::Encoding;
@@ -23,13 +23,15 @@ use super::tokenizer::{Dialect, Tag, TextMode, TokenHandler, is_space};
 use crate::page::link::LinkKind;
 use crate::schedule::trap::{LikenessReader, WordCount};
 
-/// Bytes kept of a title, or of a link that is element text.
+/// Bytes kept of a title, or of a link that is the text of an element.
 const MAX_TEXT: usize = 8 * 1024;
+/// Limit on the bytes of a language in `hreflang`.
+const MAX_LANGUAGE: usize = 64;
 
 /// Receives the tokens of a page and collects links and facts.
 pub struct Collector {
     pub dialect: Dialect,
-    pub caps: ExamineLimits,
+    pub limits: ExamineLimits,
     pub links: RawLinks,
     /// The text of the first title, as received.
     pub title: Option<Vec<u8>>,
@@ -37,22 +39,24 @@ pub struct Collector {
     pub base: Option<Box<[u8]>>,
     /// The charset that a meta element declares, anywhere in the page.
     pub charset: Option<&'static Encoding>,
-    /// The range of its URL in the bytes of `links`.
+    /// The range of the canonical URL in the bytes of `links`.
     pub canonical: Option<Range<usize>>,
     /// Language, and range of the URL in the bytes of `links`, of each alternate with a language.
     pub hreflang: Vec<(Box<[u8]>, Range<usize>)>,
     pub directives: Directives,
     pub facts: RawFacts,
-    /// A limit was reached.
+    /// Whether a limit was reached.
     pub capped: bool,
-    /// The document is a feed: `link` has another meaning there.
-    pub feed: bool,
-    /// The text of the page, for near-duplicate detection.
+    /// Whether the document is a feed: `link` has another meaning there.
+    pub is_feed: bool,
+    /// Reads the text of the page, for near-duplicate detection.
     pub likeness: LikenessReader,
     foreign: ForeignStack,
     /// Number of open `template` elements.
     templates: u32,
+    /// The meaning of the text that is being captured; `None` if none is.
     capturing: Option<CapturedText>,
+    /// The captured text so far.
     captured: Vec<u8>,
     /// The word count before the captured text.
     words_before_title: WordCount,
@@ -63,11 +67,11 @@ pub struct Collector {
 }
 
 impl Collector {
-    pub fn new(dialect: Dialect, caps: ExamineLimits) -> Self {
+    pub fn new(dialect: Dialect, limits: ExamineLimits) -> Self {
         Self {
             dialect,
-            anchors: caps.anchors.then(Box::default),
-            caps,
+            anchors: limits.anchors.then(Box::default),
+            limits,
             links: RawLinks::default(),
             title: None,
             base: None,
@@ -77,7 +81,7 @@ impl Collector {
             directives: Directives::default(),
             facts: RawFacts::default(),
             capped: false,
-            feed: false,
+            is_feed: false,
             likeness: LikenessReader::default(),
             foreign: ForeignStack::default(),
             templates: 0,
@@ -91,18 +95,20 @@ impl Collector {
     pub fn finish(&mut self) {
         self.end_capture();
         self.end_anchor();
-        self.capped |= self.links.cut > 0;
+        self.capped |= self.links.over_limit > 0;
     }
 
+    /// Adds a link without nofollow. Returns the range of its bytes in `links`, if it is stored.
     pub fn add(&mut self, href: &[u8], kind: LinkKind) -> Option<Range<usize>> {
-        self.add_with(href, kind, false)
+        self.add_link(href, kind, false)
     }
 
-    fn add_with(&mut self, href: &[u8], kind: LinkKind, nofollow: bool) -> Option<Range<usize>> {
-        self.links.add(href, kind, nofollow, self.caps.max_links, self.caps.max_url)
+    /// Adds a link. Returns the range of its bytes in `links`, if it is stored.
+    fn add_link(&mut self, href: &[u8], kind: LinkKind, nofollow: bool) -> Option<Range<usize>> {
+        self.links.add(href, kind, nofollow, self.limits.max_links, self.limits.max_url)
     }
 
-    /// Adds resources that are needed for display. An empty URL means none.
+    /// Adds resources that are needed for display. Empty URLs are skipped.
     pub fn add_assets<const N: usize>(&mut self, sources: [Option<&[u8]>; N]) {
         for source in sources.into_iter().flatten().filter(|source| !source.trim_ascii().is_empty()) {
             self.add(source, LinkKind::Asset);
@@ -117,13 +123,13 @@ impl Collector {
         }
     }
 
-    /// Adds a resource whose URL was written without character references.
+    /// Adds a resource whose URL has no character references: an ampersand in it is literal.
     pub fn add_plain(&mut self, url: &str) {
         self.add_literal(url.as_bytes());
     }
 
     fn add_literal(&mut self, url: &[u8]) {
-        // References of stored links are resolved later, so a literal ampersand is escaped.
+        // Character references in stored links are resolved later, so a literal ampersand is escaped.
         if url.contains(&b'&') {
             let mut escaped = Vec::with_capacity(url.len() + 16);
             for (index, piece) in url.split(|&byte| byte == b'&').enumerate() {
@@ -138,9 +144,9 @@ impl Collector {
         }
     }
 
-    /// Starts to read a `style` element, if resources are wanted. Returns the text mode.
+    /// Starts to read a `style` element, if resources are requested. Returns the mode for its text.
     pub fn begin_style(&mut self) -> TextMode {
-        if !self.caps.assets {
+        if !self.limits.assets {
             return TextMode::RawText;
         }
         self.style = Some(CssReader::default());
@@ -163,8 +169,9 @@ impl Collector {
         if memmem::find(rest, b"data-").is_some() {
             let names = ["data-src", "data-lazy-src", "data-original", "data-srcset", "data-lazy-srcset"];
             let [source, lazy, original, srcset, lazy_srcset] = self.values(tag, names);
-            let is_address = |value: &Option<&[u8]>| value.is_none_or(|value| !value.contains(&b' '));
-            self.add_assets([source, lazy, original].map(|value| value.filter(|_| is_address(&value))));
+            // Scripts define these attributes. A value with a space is not a URL.
+            let may_be_url = |value: &&[u8]| !value.contains(&b' ');
+            self.add_assets([source, lazy, original].map(|value| value.filter(may_be_url)));
             self.add_srcset(srcset);
             self.add_srcset(lazy_srcset);
         }
@@ -176,34 +183,35 @@ impl Collector {
         }
     }
 
-    /// The values of the attributes with these names; of duplicates the first, as the standard demands.
+    /// The values of the attributes with these names. Of duplicates, the first counts, as the standard requires.
     pub fn values<'a, const N: usize>(&mut self, tag: &Tag<'a>, names: [&str; N]) -> [Option<&'a [u8]>; N] {
         let mut values = [None; N];
         let mut attributes = tag.attributes();
         for count in 0.. {
             let Some((name, value)) = attributes.next() else { break };
-            if count >= self.caps.max_attrs {
+            if count >= self.limits.max_attrs {
                 self.capped = true;
                 break;
             }
-            let wanted = names.iter().position(|wanted| name.eq_ignore_ascii_case(wanted.as_bytes()));
-            if let Some(slot) = wanted.and_then(|slot| values.get_mut(slot)) {
+            let index = names.iter().position(|known| name.eq_ignore_ascii_case(known.as_bytes()));
+            if let Some(slot) = index.and_then(|index| values.get_mut(index)) {
                 slot.get_or_insert(value);
             }
         }
-        // A tag that is cut usually ends within a data URL; then no link is lost.
+        // A tag that is cut usually ends within a data URL. Then no link is lost.
         let unfinished = attributes.remainder();
         let is_inline = memmem::find(unfinished.get(..64).unwrap_or(unfinished), b"data:").is_some();
-        if tag.cut && unfinished.trim_ascii_start().get(..5).is_some_and(|name| name.eq_ignore_ascii_case(b"href=")) {
+        if tag.is_cut && unfinished.trim_ascii_start().get(..5).is_some_and(|name| name.eq_ignore_ascii_case(b"href="))
+        {
             self.links.too_long = self.links.too_long.saturating_add(1);
         } else {
-            self.capped |= tag.cut && !is_inline;
+            self.capped |= tag.is_cut && !is_inline;
         }
         values
     }
 
-    /// Starts to capture text and returns the text mode.
-    pub fn capture(&mut self, what: CapturedText) -> TextMode {
+    /// Starts to capture text, and returns the mode for it.
+    pub fn begin_capture(&mut self, what: CapturedText) -> TextMode {
         self.capturing = Some(what);
         self.words_before_title = self.likeness.words();
         self.captured.clear();
@@ -230,7 +238,7 @@ impl Collector {
         }
     }
 
-    /// The text of the link that was added last begins.
+    /// Starts to read the text of the link that was added last.
     pub fn begin_anchor(&mut self) {
         if let (Some(anchors), Some(link)) = (&mut self.anchors, self.links.latest) {
             anchors.begin(link);
@@ -244,8 +252,8 @@ impl Collector {
     }
 
     /// Applies the effects of any tag to words, anchor texts and headings. A tag of an inline element does not end a
-    /// word; the tag of any heading ends a heading.
-    fn pass(&mut self, key: u64, name: &[u8]) {
+    /// word. The tag of any heading ends a heading.
+    fn apply_to_texts(&mut self, key: u64, name: &[u8]) {
         if self.likeness.is_in_word() && !names::is_inline(key) {
             self.likeness.end_word();
         }
@@ -273,12 +281,12 @@ impl Collector {
     }
 
     /// Handles a start tag of HTML. `key` is the key of its name: see `names`.
-    pub fn html(&mut self, key: u64, tag: &Tag<'_>) {
+    pub fn handle_html(&mut self, key: u64, tag: &Tag<'_>) {
         match key {
             names::A | names::AREA => {
                 let [href, rel] = self.values(tag, ["href", "rel"]);
                 if let Some(href) = href {
-                    self.add_with(href, LinkKind::Anchor, has_word(rel, "nofollow"));
+                    self.add_link(href, LinkKind::Anchor, has_word(rel, "nofollow"));
                     if key == names::A {
                         self.begin_anchor();
                     }
@@ -293,8 +301,8 @@ impl Collector {
                     self.add(source, LinkKind::Frame);
                 }
             }
-            names::LINK => self.link(tag),
-            names::META => self.meta(tag),
+            names::LINK => self.handle_link(tag),
+            names::META => self.handle_meta(tag),
             names::BASE if self.base.is_none() => {
                 let [href] = self.values(tag, ["href"]);
                 self.base = href.map(Box::from);
@@ -354,18 +362,18 @@ impl Collector {
         }
     }
 
-    fn link(&mut self, tag: &Tag<'_>) {
+    fn handle_link(&mut self, tag: &Tag<'_>) {
         let [href, rel, language, srcset] = self.values(tag, ["href", "rel", "hreflang", "imagesrcset"]);
         self.add_srcset(srcset);
         let Some(href) = href.filter(|href| !href.trim_ascii().is_empty()) else { return };
         let kind = kind_of_rel(rel);
-        let place = self.add(href, kind);
-        match (kind, place) {
-            (LinkKind::Canonical, Some(place)) if self.canonical.is_none() => self.canonical = Some(place),
-            (LinkKind::Alternate, Some(place)) => {
+        let range = self.add(href, kind);
+        match (kind, range) {
+            (LinkKind::Canonical, Some(range)) if self.canonical.is_none() => self.canonical = Some(range),
+            (LinkKind::Alternate, Some(range)) => {
                 if let Some(language) = language.map(<[u8]>::trim_ascii).filter(|language| !language.is_empty()) {
-                    if self.hreflang.len() < self.caps.max_links && language.len() <= 64 {
-                        self.hreflang.push((Box::from(language), place));
+                    if self.hreflang.len() < self.limits.max_links && language.len() <= MAX_LANGUAGE {
+                        self.hreflang.push((Box::from(language), range));
                     } else {
                         self.capped = true;
                     }
@@ -375,7 +383,7 @@ impl Collector {
         }
     }
 
-    fn meta(&mut self, tag: &Tag<'_>) {
+    fn handle_meta(&mut self, tag: &Tag<'_>) {
         if self.charset.is_none() {
             self.charset = charset::meta_charset(&mut tag.attributes());
         }
@@ -386,32 +394,32 @@ impl Collector {
         }
         let name = name.map(<[u8]>::trim_ascii);
         if name.is_some_and(|name| {
-            name.eq_ignore_ascii_case(b"robots") || name.eq_ignore_ascii_case(self.caps.agent.as_bytes())
+            name.eq_ignore_ascii_case(b"robots") || name.eq_ignore_ascii_case(self.limits.agent.as_bytes())
         }) {
             let content = String::from_utf8_lossy(content);
             let content = entities::resolve(&content, TextContext::Attribute);
             self.directives = self.directives.merge(Directives::from_content(&content));
-            self.facts.robots(&content);
+            self.facts.add_robots(&content);
         } else if let Some(name) = name.or(property.map(<[u8]>::trim_ascii)) {
             if name.eq_ignore_ascii_case(b"og:image") {
                 if !content.trim_ascii().is_empty() {
-                    let place = self.add(content, LinkKind::Asset);
-                    self.facts.og_image = self.facts.og_image.take().or(place);
+                    let range = self.add(content, LinkKind::Asset);
+                    self.facts.og_image = self.facts.og_image.take().or(range);
                 }
             } else {
-                self.facts.meta(name, content);
+                self.facts.add_meta(name, content);
             }
         }
     }
 
-    /// Handles elements of SVG and MathML, and of XML that is neither XHTML nor a feed.
-    pub fn foreign(&mut self, key: u64, tag: &Tag<'_>) {
+    /// Handles elements of SVG and MathML, and of XML that is neither XHTML nor a feed_.
+    pub fn handle_foreign(&mut self, key: u64, tag: &Tag<'_>) {
         let [href, xlink, rel, source] = self.values(tag, ["href", "xlink:href", "rel", "src"]);
         let href = href.or(xlink);
         match key {
             names::A => {
                 if let Some(href) = href {
-                    self.add_with(href, LinkKind::Anchor, has_word(rel, "nofollow"));
+                    self.add_link(href, LinkKind::Anchor, has_word(rel, "nofollow"));
                     self.begin_anchor();
                 }
             }
@@ -428,13 +436,13 @@ impl TokenHandler for Collector {
             self.end_capture();
         }
         let key = key(tag.name);
-        self.pass(key, tag.name);
+        self.apply_to_texts(key, tag.name);
         if self.dialect == Dialect::Xml {
             return feeds::start(self, tag);
         }
         if self.foreign.start(key, tag) {
             if self.templates == 0 {
-                self.foreign(key, tag);
+                self.handle_foreign(key, tag);
             }
             return TextMode::Markup;
         }
@@ -442,8 +450,8 @@ impl TokenHandler for Collector {
             self.templates += 1;
         }
         if self.templates == 0 {
-            self.html(key, tag);
-            if self.caps.assets {
+            self.handle_html(key, tag);
+            if self.limits.assets {
                 self.add_hidden_assets(tag);
             }
         }
@@ -452,10 +460,11 @@ impl TokenHandler for Collector {
             names::STYLE if self.templates == 0 => self.begin_style(),
             names::STYLE | names::XMP | names::IFRAME | names::NOEMBED | names::NOFRAMES => TextMode::RawText,
             names::TITLE if self.title.is_none() && self.templates == 0 => {
-                self.capture(CapturedText::Title);
+                self.begin_capture(CapturedText::Title);
                 TextMode::RcData
             }
             names::TITLE | names::TEXTAREA => TextMode::RcData,
+            // The name is too long for a key.
             0 if tag.name.eq_ignore_ascii_case(b"plaintext") => TextMode::PlainText,
             _ => TextMode::Markup,
         }
@@ -469,7 +478,7 @@ impl TokenHandler for Collector {
         if let Some(mut style) = self.style.take() {
             style.finish(|url| self.add_css(&url));
         }
-        self.pass(key(name), name);
+        self.apply_to_texts(key(name), name);
         if self.dialect == Dialect::Html {
             self.foreign.end(name);
             if self.templates > 0 && key(name) == names::TEMPLATE && !self.foreign.is_inside() {
@@ -487,8 +496,8 @@ impl TokenHandler for Collector {
         self.push_captured(text);
     }
 
-    fn shown(&mut self, text: &[u8]) {
-        if !self.feed {
+    fn visible_text(&mut self, text: &[u8]) {
+        if !self.is_feed {
             self.likeness.text(text);
         }
         if self.facts.in_heading {
@@ -500,7 +509,7 @@ impl TokenHandler for Collector {
     }
 
     fn cdata(&mut self, text: &[u8]) {
-        // References in captured text are resolved later, so a literal ampersand must be escaped here.
+        // Character references in captured text are resolved later, so a literal ampersand is escaped.
         for (index, piece) in text.split(|&byte| byte == b'&').enumerate() {
             if index > 0 {
                 self.push_captured(b"&amp;");
@@ -509,12 +518,12 @@ impl TokenHandler for Collector {
         }
     }
 
-    fn in_foreign(&self) -> bool {
+    fn is_in_foreign(&self) -> bool {
         self.foreign.is_inside()
     }
 }
 
-/// True if a list of words, as in `rel`, contains this word.
+/// Whether a list of words, as in `rel`, contains this word.
 pub fn has_word(list: Option<&[u8]>, word: &str) -> bool {
     words(list).any(|entry| entry.eq_ignore_ascii_case(word.as_bytes()))
 }
@@ -525,7 +534,8 @@ fn words(list: Option<&[u8]>) -> impl Iterator<Item = &[u8]> {
 
 /// The kind of a `link` element by its `rel`.
 pub fn kind_of_rel(rel: Option<&[u8]>) -> LinkKind {
-    const NEEDED: [&str; 9] = [
+    /// Relations to resources that are needed for display.
+    const RESOURCES: [&str; 9] = [
         "stylesheet",
         "icon",
         "apple-touch-icon",
@@ -540,7 +550,7 @@ pub fn kind_of_rel(rel: Option<&[u8]>) -> LinkKind {
         LinkKind::Canonical
     } else if has_word(rel, "next") || has_word(rel, "prev") || has_word(rel, "previous") {
         LinkKind::Rel
-    } else if NEEDED.iter().any(|word| has_word(rel, word)) {
+    } else if RESOURCES.iter().any(|word| has_word(rel, word)) {
         LinkKind::Asset
     } else if has_word(rel, "alternate") {
         LinkKind::Alternate
@@ -551,28 +561,29 @@ pub fn kind_of_rel(rel: Option<&[u8]>) -> LinkKind {
 
 /// The URLs in a `srcset`: `a.png 1x, b.png 2x`.
 ///
-/// Commas may be part of a URL, but not its last bytes; parentheses may contain commas in descriptors.
+/// A URL may contain commas, but does not end with one. A descriptor may contain commas in parentheses.
 pub fn srcset_candidates(srcset: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = srcset;
     std::iter::from_fn(move || {
         rest = rest.get(rest.iter().position(|&byte| !is_space(byte) && byte != b',')?..)?;
-        let (address, after) = rest.split_at(rest.iter().position(|&byte| is_space(byte)).unwrap_or(rest.len()));
-        if address.ends_with(b",") {
+        let (url, after) = rest.split_at(rest.iter().position(|&byte| is_space(byte)).unwrap_or(rest.len()));
+        if url.ends_with(b",") {
+            // The commas end the candidate, which has no descriptor.
             rest = after;
-            let end = address.iter().rposition(|&byte| byte != b',')?;
-            return address.get(..=end);
+            let last = url.iter().rposition(|&byte| byte != b',')?;
+            return url.get(..=last);
         }
-        let mut inside = false;
+        let mut in_parentheses = false;
         let end = after.iter().position(|&byte| {
             match byte {
-                b'(' => inside = true,
-                b')' => inside = false,
+                b'(' => in_parentheses = true,
+                b')' => in_parentheses = false,
                 _ => {}
             }
-            byte == b',' && !inside
+            byte == b',' && !in_parentheses
         });
         rest = after.get(end.unwrap_or(after.len())..)?;
-        Some(address)
+        Some(url)
     })
 }
 
@@ -581,7 +592,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn srcsets() {
+    fn the_urls_of_a_srcset_are_found() {
         let split = |srcset: &str| {
             srcset_candidates(srcset.as_bytes())
                 .map(|bytes| String::from_utf8_lossy(bytes).into_owned())
@@ -597,7 +608,7 @@ mod tests {
     }
 
     #[test]
-    fn rels() {
+    fn the_rel_attribute_determines_the_kind() {
         for (rel, kind) in [
             ("canonical", LinkKind::Canonical),
             ("NEXT", LinkKind::Rel),

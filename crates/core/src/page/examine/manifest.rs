@@ -7,7 +7,7 @@ const MAX_MANIFEST: usize = 256 * 1024;
 /// Limit on the images of a manifest.
 const MAX_IMAGES: usize = 200;
 
-/// Collects a manifest; it is small, and JSON is parsed as a whole.
+/// Buffers a manifest, which is small, and parses it at its end.
 #[derive(Debug, Default)]
 pub struct ManifestReader {
     bytes: Vec<u8>,
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn images_of_manifests() {
+    fn the_images_of_a_manifest_are_found() {
         let read = |text: &str| {
             let mut reader = ManifestReader::default();
             reader.feed(text.as_bytes());

@@ -1,6 +1,6 @@
 //! Examination of a response body: links, title, charset, robots directives, digest.
 //!
-//! [`Examiner`] is a pure state machine that is fed a decoded body in chunks and returns [`Findings`] at the end. It
+//! [`Examiner`] is a pure state machine. It is fed a decoded body in chunks and returns [`Findings`] at the end. It
 //! keeps its findings, never the body: memory grows with the links of a page, not with its size. The work per byte is
 //! bounded.
 //!
@@ -10,18 +10,22 @@
 //! |---|---|
 //! | `tokenizer`, `scan`, `raw_text` | where tags and attributes are (HTML standard, section 13.2.5) |
 //! | `foreign` | whether the tokenizer is within SVG or MathML |
+//! | `anchor_texts` | the texts of links |
 //! | `links`, `feeds`, `names` | what elements mean, in HTML and in XML |
 //! | `raw_links`, `resolve` | links as received, and the URLs that result |
 //! | `facts` | facts for the record of a page |
-//! | `settle` | the end of a page: from collected data to findings |
+//! | `findings` | from collected data to findings, at the end of a page |
 //! | `css`, `manifest` | URLs of style sheets and of web app manifests |
 //! | `charset`, `entities` | from bytes to text |
 //! | `kind` | whether and how a body is examined |
 //! | `directives`, `headers` | robots directives; type, refresh and links in headers |
 //!
-//! Approximations, because no tree is built: elements that a tree builder would drop (a `frame` outside a frameset,
-//! anything but options within a `select`) are seen; SVG and MathML are tracked as described in `foreign`; a `srcset`
-//! is split before its references are resolved; XML namespaces are recognised by their usual prefixes.
+//! No tree is built, so some results are approximations:
+//! - Elements that a tree builder would drop are examined: a `frame` outside a frameset, anything but options within a
+//!   `select`.
+//! - SVG and MathML are tracked as described in `foreign`.
+//! - A `srcset` is split before its character references are resolved.
+//! - XML namespaces are recognised by their usual prefixes.
 
 use encoding_rs::{Decoder, Encoding, UTF_8};
 use sha2::{Digest, Sha256};
@@ -34,6 +38,7 @@ mod directives;
 mod entities;
 mod facts;
 mod feeds;
+mod findings;
 mod foreign;
 mod headers;
 mod kind;
@@ -44,7 +49,6 @@ mod raw_links;
 mod raw_text;
 mod resolve;
 mod scan;
-mod settle;
 pub mod tokenizer;
 
 pub use charset::of_page as charset_of_page;
@@ -52,24 +56,24 @@ pub use css::{CssReader, CssUrl, CssUse, unescape_css};
 pub use directives::{Directives, x_robots_tag};
 pub use entities::{TextContext, resolve as resolve_references};
 pub use facts::{OpenGraph, PageFacts};
+pub(crate) use findings::MAX_RESOLVED;
+#[cfg(test)]
+pub(crate) use findings::MAX_TITLE;
 pub use foreign::ForeignStack;
 #[cfg(test)]
 pub(crate) use foreign::MAX_FOREIGN_DEPTH;
 pub use headers::{MediaType, link_header, refresh_header};
 pub use links::{has_word, kind_of_rel, srcset_candidates};
 pub use resolve::BaseUrl;
-pub(crate) use settle::MAX_RESOLVED;
-#[cfg(test)]
-pub(crate) use settle::MAX_TITLE;
 
 use crate::page::link::LinkList;
 use crate::page::url::Url;
 use crate::schedule::trap::Likeness;
-use charset::Utf8Watch;
+use charset::Utf8Check;
+use findings::LinkResolution;
 use kind::DocumentKind;
 use links::Collector;
 use manifest::ManifestReader;
-use settle::LinkResolution;
 use tokenizer::{Dialect, Tokenizer};
 
 /// The name of a charset as records have it; `None` if the label is unknown.
@@ -77,20 +81,20 @@ pub fn charset_name(label: &str) -> Option<&'static str> {
     Encoding::for_label(label.as_bytes()).map(charset::name)
 }
 
-/// Limits of an examination. If one is reached, [`Findings::capped`] is set.
+/// Limits and options of an examination. If a limit is reached, [`Findings::capped`] is set.
 #[derive(Clone, Debug)]
 pub struct ExamineLimits {
-    /// Links of a page, of all kinds.
+    /// Limit on the links of a page, of all kinds.
     pub max_links: usize,
-    /// Bytes of a normalized URL.
+    /// Limit on the bytes of a normalized URL.
     pub max_url: usize,
-    /// Attributes of one tag.
+    /// Limit on the attributes of one tag.
     pub max_attrs: usize,
-    /// The product token to which robots directives may be scoped.
+    /// The product token of this crawler. Robots directives may be addressed to it.
     pub agent: Arc<str>,
-    /// Look for resources also in style sheets, `style` elements and attributes, lazy images and manifests.
+    /// Whether to look for resources also in style sheets, `style` elements and attributes, lazy images and manifests.
     pub assets: bool,
-    /// Keep the texts of links.
+    /// Whether to keep the texts of links.
     pub anchors: bool,
 }
 
@@ -101,7 +105,7 @@ pub struct Findings {
     pub content_type: Option<Box<str>>,
     /// The WHATWG name of the charset in lower case; for text only.
     pub charset: Option<&'static str>,
-    /// The header declares an unknown charset.
+    /// Whether the header declares an unknown charset.
     pub unknown_charset: bool,
     pub title: Option<Box<str>>,
     /// Distinct by URL and kind, http and https only, in page order.
@@ -110,32 +114,34 @@ pub struct Findings {
     pub canonical: Option<Url>,
     /// Language and URL of the versions of the page in other languages.
     pub hreflang: Vec<(Box<str>, Url)>,
-    /// For HTML and XHTML.
+    /// Facts for the record; for HTML and XHTML only.
     pub facts: Option<Box<PageFacts>>,
     /// SHA-256 of all bytes.
     pub digest: [u8; 32],
     /// For HTML with enough text: the fingerprint for near-duplicate detection.
     pub likeness: Option<Likeness>,
+    /// Length of the body.
     pub bytes: u64,
-    /// A limit was reached: the page has more than was kept.
+    /// Whether a limit was reached: the page has more than was kept.
     pub capped: bool,
-    /// Links that could not be parsed.
+    /// Number of links that could not be parsed.
     pub malformed: u32,
-    /// Links with a scheme that is not crawled.
+    /// Number of links with a scheme that is not crawled.
     pub other_schemes: u32,
-    /// Links longer than the limit.
+    /// Number of links longer than the limit.
     pub too_long: u32,
-    /// Links that the limit on their number cut off.
-    pub cut: u32,
+    /// Number of links beyond [`ExamineLimits::max_links`].
+    pub links_over_limit: u32,
 }
 
 /// Examines a body.
 pub struct Examiner {
     page: Url,
+    /// The media type of the header.
     declared: Option<MediaType>,
     digest: Sha256,
     bytes: u64,
-    caps: ExamineLimits,
+    limits: ExamineLimits,
     stage: Stage,
 }
 
@@ -148,13 +154,15 @@ enum Stage {
 /// How the body is processed, once its first bytes are known.
 struct Reading {
     kind: DocumentKind,
-    /// `None` while no charset is declared.
+    /// The declared charset; `None` if none is declared.
     charset: Option<&'static Encoding>,
-    watch: Utf8Watch,
-    /// For charsets that hide the markup: decodes before tokenizing.
+    /// Used if no charset is declared.
+    utf8_check: Utf8Check,
+    /// A decoder and its output buffer, for charsets in which the tokenizer cannot find the markup.
     decoder: Option<(Decoder, String)>,
+    /// For HTML and XML.
     markup: Option<(Tokenizer, Collector)>,
-    /// For files other than markup that contain URLs of resources, if resources are wanted.
+    /// For files other than markup that contain URLs of resources, if resources are requested.
     resources: Option<ResourceReader>,
 }
 
@@ -165,13 +173,13 @@ enum ResourceReader {
 }
 
 impl Examiner {
-    pub fn new(page: &Url, content_type: Option<&[u8]>, caps: ExamineLimits) -> Self {
+    pub fn new(page: &Url, content_type: Option<&[u8]>, limits: ExamineLimits) -> Self {
         Self {
             page: page.clone(),
             declared: content_type.and_then(MediaType::parse),
             digest: Sha256::new(),
             bytes: 0,
-            caps,
+            limits,
             stage: Stage::Opening(Vec::new()),
         }
     }
@@ -182,36 +190,38 @@ impl Examiner {
         self.bytes += chunk.len() as u64;
         let mut rest = chunk;
         if let Stage::Opening(opening) = &mut self.stage {
-            let room = charset::PRESCAN.saturating_sub(opening.len()).min(rest.len());
+            let room = charset::PRESCAN_BYTES.saturating_sub(opening.len()).min(rest.len());
             let (head, tail) = rest.split_at(room);
             opening.extend_from_slice(head);
-            if opening.len() < charset::PRESCAN {
+            if opening.len() < charset::PRESCAN_BYTES {
                 return;
             }
             rest = tail;
-            self.open();
+            self.start_reading();
         }
         if let Stage::Reading(reading) = &mut self.stage {
             reading.feed(rest);
         }
     }
 
-    fn open(&mut self) {
+    /// Decides from the first bytes how the body is processed, and processes them. Has no effect if this was done.
+    fn start_reading(&mut self) {
         let Stage::Opening(opening) = &mut self.stage else { return };
         let opening = std::mem::take(opening);
         let label = self.declared.as_ref().and_then(|declared| declared.charset.as_deref());
         let kind = DocumentKind::of(self.declared.as_ref().map(|declared| &*declared.essence), &opening);
         let essence = self.declared.as_ref().map(|declared| &*declared.essence);
-        let resources = self.caps.assets.then(|| ResourceReader::of(essence, &self.caps)).flatten();
-        self.stage = Stage::Reading(Box::new(Reading::new(kind, label, &opening, &self.caps, resources)));
+        let resources = self.limits.assets.then(|| ResourceReader::for_type(essence, &self.limits)).flatten();
+        self.stage = Stage::Reading(Box::new(Reading::new(kind, label, &opening, &self.limits, resources)));
     }
 
-    /// About how many bytes the URLs of its links take once they are resolved.
+    /// An estimate of the bytes that the URLs of its links take once they are resolved. The constant stands for the entry
+    /// of a link in the list.
     pub fn resolved_weight(&self) -> usize {
         let Stage::Reading(reading) = &self.stage else { return 0 };
         let Some((_, collector)) = &reading.markup else { return 0 };
         let base = collector.base.as_ref().map_or(0, |base| base.len()).max(self.page.as_str().len());
-        collector.links.written() + collector.links.len() * (base + 32)
+        collector.links.received_bytes() + collector.links.len() * (base + 32)
     }
 
     /// Heap bytes of the links found so far.
@@ -222,9 +232,9 @@ impl Examiner {
         })
     }
 
-    /// Ends the body.
+    /// Processes the end of the body, and returns the result.
     pub fn finish(mut self) -> Findings {
-        self.open();
+        self.start_reading();
         let label = self.declared.as_ref().and_then(|declared| declared.charset.as_deref());
         let mut findings = Findings {
             unknown_charset: label.is_some_and(|label| Encoding::for_label(label.as_bytes()).is_none()),
@@ -243,7 +253,7 @@ impl Examiner {
             malformed: 0,
             other_schemes: 0,
             too_long: 0,
-            cut: 0,
+            links_over_limit: 0,
         };
         if let Stage::Reading(reading) = self.stage {
             reading.finish(&self.page, &mut findings);
@@ -253,8 +263,9 @@ impl Examiner {
 }
 
 impl ResourceReader {
-    fn of(essence: Option<&str>, caps: &ExamineLimits) -> Option<Self> {
-        let collector = || Collector::new(Dialect::Html, caps.clone());
+    /// A reader for this media type; `None` if such files have no URLs of resources.
+    fn for_type(essence: Option<&str>, limits: &ExamineLimits) -> Option<Self> {
+        let collector = || Collector::new(Dialect::Html, limits.clone());
         match essence? {
             "text/css" => Some(Self::Css(CssReader::default(), collector())),
             "application/manifest+json" => Some(Self::Manifest(ManifestReader::default(), collector())),
@@ -290,7 +301,7 @@ impl Reading {
         kind: DocumentKind,
         label: Option<&str>,
         opening: &[u8],
-        caps: &ExamineLimits,
+        limits: &ExamineLimits,
         resources: Option<ResourceReader>,
     ) -> Self {
         let dialect = match kind {
@@ -306,21 +317,21 @@ impl Reading {
         let mut reading = Self {
             kind,
             charset,
-            watch: Utf8Watch::default(),
+            utf8_check: Utf8Check::default(),
             decoder: charset
                 .filter(|encoding| charset::hides_markup(encoding))
                 .map(|encoding| (encoding.new_decoder_without_bom_handling(), String::new())),
-            markup: dialect.map(|dialect| (Tokenizer::new(dialect), Collector::new(dialect, caps.clone()))),
+            markup: dialect.map(|dialect| (Tokenizer::new(dialect), Collector::new(dialect, limits.clone()))),
             resources,
         };
-        let mark = declared.map_or(0, |(_, length)| length);
-        reading.feed(opening.get(mark..).unwrap_or(&[]));
+        let bom_length = declared.map_or(0, |(_, length)| length);
+        reading.feed(opening.get(bom_length..).unwrap_or(&[]));
         reading
     }
 
     fn feed(&mut self, bytes: &[u8]) {
         if self.charset.is_none() && self.kind != DocumentKind::Other {
-            self.watch.feed(bytes);
+            self.utf8_check.feed(bytes);
         }
         if let Some(resources) = &mut self.resources {
             resources.feed(bytes);
@@ -347,26 +358,26 @@ impl Reading {
         if self.kind == DocumentKind::Other {
             return;
         }
-        let by_page = self.markup.as_ref().and_then(|(_, collector)| collector.charset);
-        let charset = self.charset.or(by_page).unwrap_or_else(|| self.watch.decide(page.host()));
+        let late_declaration = self.markup.as_ref().and_then(|(_, collector)| collector.charset);
+        let charset = self.charset.or(late_declaration).unwrap_or_else(|| self.utf8_check.decide(page.host()));
         findings.charset = Some(charset::name(charset));
         if let Some(resources) = self.resources {
             let collector = resources.finish();
-            LinkResolution { collector: &collector, page, written: charset, queries: UTF_8 }
+            LinkResolution { collector: &collector, page, text_charset: charset, query_charset: UTF_8 }
                 .resolve_resources(findings);
         }
         let Some((mut tokenizer, mut collector)) = self.markup else { return };
-        let mut written = charset;
+        let mut text_charset = charset;
         if let Some((mut decoder, mut text)) = self.decoder {
             text.clear();
             text.reserve(decoder.max_utf8_buffer_length(0).unwrap_or(16));
             let _ = decoder.decode_to_string(&[], &mut text, true);
             tokenizer.feed(text.as_bytes(), &mut collector);
-            // Collected text is UTF-8 now; queries are still encoded in the charset of the page.
-            written = UTF_8;
+            // The decoder has converted the collected text to UTF-8. Queries are encoded in the charset of the page.
+            text_charset = UTF_8;
         }
         tokenizer.finish(&mut collector);
         collector.finish();
-        LinkResolution { collector: &collector, page, written, queries: charset }.settle(findings);
+        LinkResolution { collector: &collector, page, text_charset, query_charset: charset }.fill(findings);
     }
 }

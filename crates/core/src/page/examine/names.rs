@@ -1,15 +1,16 @@
-//! Element names as integers, so that distinguishing fifty of them costs a few comparisons and no allocation.
+//! Element names as integers, so that a name is compared with fifty others without an allocation.
 
 use crate::swar;
 
-/// A name of up to eight bytes in lower case, as an integer. Longer names are all 0 and compared by bytes.
+/// The key of a name: up to eight bytes in lower case, as an integer. All longer names have the key 0, and are compared
+/// by bytes.
 #[inline]
 pub fn key(name: &[u8]) -> u64 {
     if name.len() > 8 { 0 } else { swar::lower(swar::up_to(name)) }
 }
 
 /// Like [`key`], for a constant name in lower case.
-const fn known(name: &[u8]) -> u64 {
+const fn const_key(name: &[u8]) -> u64 {
     assert!(name.len() <= 8, "a longer name has no key");
     let (mut key, mut index) = (0, 0);
     while index < name.len() {
@@ -19,8 +20,9 @@ const fn known(name: &[u8]) -> u64 {
     key
 }
 
+/// Defines a constant with the key of each name.
 macro_rules! names {
-    ($($constant:ident $text:literal)*) => { $(pub const $constant: u64 = known($text);)* };
+    ($($constant:ident $text:literal)*) => { $(pub const $constant: u64 = const_key($text);)* };
 }
 
 names! {
@@ -35,7 +37,7 @@ names! {
 
 /// Inline elements.
 mod inline {
-    use super::known;
+    use super::const_key;
     names! {
         A b"a" ABBR b"abbr" ACRONYM b"acronym" B b"b" BDI b"bdi" BDO b"bdo" BIG b"big" CITE b"cite"
         CODE b"code" DATA b"data" DEL b"del" DFN b"dfn" EM b"em" FONT b"font" I b"i" INS b"ins" KBD b"kbd"
@@ -44,7 +46,7 @@ mod inline {
     }
 }
 
-/// True for inline elements: a word continues across their tags.
+/// Whether an element is inline: a word continues across its tags.
 #[rustfmt::skip]
 pub fn is_inline(key: u64) -> bool {
     use inline::*;
@@ -55,59 +57,60 @@ pub fn is_inline(key: u64) -> bool {
     )
 }
 
-/// True for `h1` to `h6`.
+/// Whether a name is `h1` to `h6`.
 pub fn is_heading(name: &[u8]) -> bool {
     matches!(name, [b'h' | b'H', b'1'..=b'6'])
 }
 
-/// Elements whose start tags close SVG and MathML, by the standard's list. Only `blockquote` is too long for a key.
+/// The keys of the elements whose start tags close SVG and MathML, by the list of the standard. `blockquote`, which is
+/// on the list too, is too long for a key.
 const BREAK_OUT: [u64; 43] = [
-    known(b"b"),
-    known(b"big"),
-    known(b"body"),
-    known(b"br"),
-    known(b"center"),
-    known(b"code"),
-    known(b"dd"),
-    known(b"div"),
-    known(b"dl"),
-    known(b"dt"),
-    known(b"em"),
-    known(b"embed"),
-    known(b"h1"),
-    known(b"h2"),
-    known(b"h3"),
-    known(b"h4"),
-    known(b"h5"),
-    known(b"h6"),
-    known(b"head"),
-    known(b"hr"),
-    known(b"i"),
-    known(b"img"),
-    known(b"li"),
-    known(b"listing"),
-    known(b"menu"),
-    known(b"meta"),
-    known(b"nobr"),
-    known(b"ol"),
-    known(b"p"),
-    known(b"pre"),
-    known(b"ruby"),
-    known(b"s"),
-    known(b"small"),
-    known(b"span"),
-    known(b"strong"),
-    known(b"strike"),
-    known(b"sub"),
-    known(b"sup"),
-    known(b"table"),
-    known(b"tt"),
-    known(b"u"),
-    known(b"ul"),
-    known(b"var"),
+    const_key(b"b"),
+    const_key(b"big"),
+    const_key(b"body"),
+    const_key(b"br"),
+    const_key(b"center"),
+    const_key(b"code"),
+    const_key(b"dd"),
+    const_key(b"div"),
+    const_key(b"dl"),
+    const_key(b"dt"),
+    const_key(b"em"),
+    const_key(b"embed"),
+    const_key(b"h1"),
+    const_key(b"h2"),
+    const_key(b"h3"),
+    const_key(b"h4"),
+    const_key(b"h5"),
+    const_key(b"h6"),
+    const_key(b"head"),
+    const_key(b"hr"),
+    const_key(b"i"),
+    const_key(b"img"),
+    const_key(b"li"),
+    const_key(b"listing"),
+    const_key(b"menu"),
+    const_key(b"meta"),
+    const_key(b"nobr"),
+    const_key(b"ol"),
+    const_key(b"p"),
+    const_key(b"pre"),
+    const_key(b"ruby"),
+    const_key(b"s"),
+    const_key(b"small"),
+    const_key(b"span"),
+    const_key(b"strong"),
+    const_key(b"strike"),
+    const_key(b"sub"),
+    const_key(b"sup"),
+    const_key(b"table"),
+    const_key(b"tt"),
+    const_key(b"u"),
+    const_key(b"ul"),
+    const_key(b"var"),
 ];
 
-/// True if a start tag of this name closes SVG and MathML.
+/// Whether a start tag of this name closes SVG and MathML.
 pub fn breaks_out(name: &[u8]) -> bool {
     BREAK_OUT.contains(&key(name)) || name.eq_ignore_ascii_case(b"blockquote")
 }

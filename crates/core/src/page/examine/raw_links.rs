@@ -1,9 +1,9 @@
 //! [`RawLinks`]: links as received, before they are resolved.
 //!
-//! They are kept as bytes until the page ends, for two reasons: their meaning depends on charset and `base`, which may
-//! be known late; and most pages repeat links, which is detected by comparing bytes, before any parsing.
+//! They are kept as bytes until the page ends, for two reasons. Their meaning depends on charset and `base`, which may
+//! be known late. And most pages repeat links: duplicates are found by comparing bytes, before any parsing.
 //!
-//! Invariant: no pair of bytes and kind is stored twice; links with another scheme are not stored.
+//! Invariant: no pair of bytes and kind is stored twice. Links with another scheme are not stored.
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 use memchr::memchr;
@@ -12,9 +12,10 @@ use std::ops::Range;
 
 use crate::page::link::LinkKind;
 
-/// A link as received: position of its bytes, and its kind.
+/// A link as received.
 #[derive(Clone)]
 pub struct RawLink {
+    /// The range of its text in the buffer.
     pub bytes: Range<usize>,
     pub kind: LinkKind,
     pub nofollow: bool,
@@ -28,25 +29,26 @@ pub struct RawLinks {
     /// Positions in `items` by hash, to find duplicates.
     index: HashTable<u32>,
     hasher: DefaultHashBuilder,
-    /// Links with a scheme that is not crawled.
+    /// Number of links with a scheme that is not crawled.
     pub other_schemes: u32,
+    /// Number of links that are too long.
     pub too_long: u32,
-    /// Links that the limit on their number cut off, each as often as it was written.
-    pub cut: u32,
+    /// Number of links beyond the limit on their number. Repeated links count each time.
+    pub over_limit: u32,
     /// The index of the link that was passed to `add` last; `None` if it was not stored.
     pub latest: Option<u32>,
 }
 
 impl RawLinks {
-    /// Adds a link. Returns the position of its bytes if it is stored, now or before. `most` limits the number of links,
-    /// `longest` the bytes of a URL.
+    /// Adds a link. Returns the range of its bytes if it is stored, now or before. `max_links` limits the number of
+    /// links, `max_url` the bytes of a URL.
     pub fn add(
         &mut self,
         href: &[u8],
         kind: LinkKind,
         nofollow: bool,
-        most: usize,
-        longest: usize,
+        max_links: usize,
+        max_url: usize,
     ) -> Option<Range<usize>> {
         self.latest = None;
         // A refresh is stored with its delay and parsed at the end of the page.
@@ -55,31 +57,32 @@ impl RawLinks {
             self.other_schemes = self.other_schemes.saturating_add(1);
             return None;
         }
-        // Character references and dot segments make a URL shorter than it is written, but not by much.
-        if href.len() > longest.saturating_mul(4) {
+        // A resolved URL may be shorter than its text, because of character references and dot segments. A factor of
+        // four is more than enough for that.
+        if href.len() > max_url.saturating_mul(4) {
             self.too_long = self.too_long.saturating_add(1);
             return None;
         }
         let hash = self.hasher.hash_one((href, kind));
         let (text, items) = (&self.text, &self.items);
-        let same = |&index: &u32| {
+        let is_same = |&index: &u32| {
             items
                 .get(index as usize)
                 .is_some_and(|item| item.kind == kind && text.get(item.bytes.clone()) == Some(href))
         };
-        if let Some(&known) = self.index.find(hash, same) {
+        if let Some(&known) = self.index.find(hash, is_same) {
             self.latest = Some(known);
             let item = self.items.get_mut(known as usize)?;
-            // One occurrence without nofollow is enough to follow it.
+            // A link is followed if it occurs once without nofollow.
             item.nofollow &= nofollow;
             return Some(item.bytes.clone());
         }
-        if self.items.len() >= most {
-            self.cut = self.cut.saturating_add(1);
+        if self.items.len() >= max_links {
+            self.over_limit = self.over_limit.saturating_add(1);
             return None;
         }
         if self.items.is_empty() {
-            // A typical page has this many links; reserving avoids repeated growth.
+            // A typical page has about this many links. Reserving the memory avoids repeated growth.
             self.text.reserve(2048);
             self.items.reserve(56);
             self.index.reserve(56, |_| 0);
@@ -101,13 +104,13 @@ impl RawLinks {
         self.text.get(range).unwrap_or(&[])
     }
 
-    /// Heap bytes.
+    /// Heap bytes. An entry of the index has a number and a control byte.
     pub fn weight(&self) -> usize {
         self.text.capacity() + self.items.capacity() * size_of::<RawLink>() + self.index.capacity() * 5
     }
 
-    /// Total bytes as received.
-    pub fn written(&self) -> usize {
+    /// Total bytes of all links as received.
+    pub fn received_bytes(&self) -> usize {
         self.text.len()
     }
 
@@ -127,8 +130,8 @@ fn trim(href: &[u8]) -> &[u8] {
     href.get(start..end).unwrap_or(&[])
 }
 
-/// Removes the fragment. It begins at the first `#`, except in a character reference such as `&#38;`. If a space
-/// precedes the `#`, the `#` stays, because a trailing space would be stripped although it is part of the URL.
+/// Removes the fragment, which begins at the first `#`. Nothing is removed if the `#` belongs to a character reference
+/// such as `&#38;`. After a space, the `#` is kept: otherwise the space, which is part of the URL, would be stripped later.
 fn without_fragment(href: &[u8]) -> &[u8] {
     match memchr(b'#', href) {
         Some(hash) if hash > 0 && href.get(hash - 1).is_some_and(|&byte| byte <= b' ') => {
@@ -139,7 +142,7 @@ fn without_fragment(href: &[u8]) -> &[u8] {
     }
 }
 
-/// True if the link clearly has a scheme other than http and https.
+/// Whether the link clearly has a scheme other than http and https.
 fn has_other_scheme(href: &[u8]) -> bool {
     if !href.first().is_some_and(u8::is_ascii_alphabetic) {
         return false;
@@ -156,22 +159,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_bytes_are_held_once() {
+    fn equal_links_are_stored_once() {
         let mut links = RawLinks::default();
         let mut add = |href: &str, kind, nofollow| links.add(href.as_bytes(), kind, nofollow, 3, 10).is_some();
         assert!(add(" /a#x ", LinkKind::Anchor, true));
         assert!(add("/a#y", LinkKind::Anchor, false));
         assert!(add("/a", LinkKind::Asset, false));
         assert!(add("/a&#38;b", LinkKind::Anchor, false));
-        assert!(!add("/b", LinkKind::Anchor, false), "three are the most");
+        assert!(!add("/b", LinkKind::Anchor, false), "the limit is three");
         assert!(!add("mailto:x", LinkKind::Anchor, false));
         assert!(!add("JavaScript:x#", LinkKind::Anchor, false));
         assert!(!add(&"x".repeat(41), LinkKind::Anchor, false));
-        assert!(links.cut > 0);
+        assert!(links.over_limit > 0);
         assert_eq!((links.other_schemes, links.too_long), (2, 1));
-        let held: Vec<_> = links.iter().map(|(bytes, item)| (bytes, item.kind, item.nofollow)).collect();
+        let stored: Vec<_> = links.iter().map(|(bytes, item)| (bytes, item.kind, item.nofollow)).collect();
         assert_eq!(
-            held,
+            stored,
             [
                 (b"/a".as_slice(), LinkKind::Anchor, false),
                 (b"/a", LinkKind::Asset, false),
@@ -181,15 +184,15 @@ mod tests {
     }
 
     #[test]
-    fn fragments() {
+    fn fragments_are_removed() {
         for (href, kept) in [("/a#b", "/a"), ("#", ""), ("/a #b", "/a #"), ("/a&#38;b", "/a&#38;b"), ("/a", "/a")] {
             assert_eq!(without_fragment(href.as_bytes()), kept.as_bytes(), "{href}");
         }
     }
 
     #[test]
-    fn schemes() {
-        for (href, other) in [
+    fn other_schemes_are_recognised() {
+        for (href, has_other) in [
             ("mailto:x", true),
             ("tel:1", true),
             ("data:,", true),
@@ -203,7 +206,7 @@ mod tests {
             ("", false),
             ("view-source:x", true),
         ] {
-            assert_eq!(has_other_scheme(href.as_bytes()), other, "{href}");
+            assert_eq!(has_other_scheme(href.as_bytes()), has_other, "{href}");
         }
     }
 }

@@ -1,25 +1,25 @@
 //! Raw text elements: where they end, and the special rules of scripts.
 //!
-//! Within a script, `<!--` begins a section in which `<script` and `</script` nest (once), until `-->`. Pages rely on
-//! it, so all three levels of the standard are implemented.
+//! Within a script, `<!--` begins a section up to `-->`. In this section, a `<script` and its `</script` are text. Pages
+//! rely on that, so all three levels of the standard are implemented.
 
 use memchr::{memchr, memchr2};
 
-use super::tokenizer::{ends_name, starts};
+use super::tokenizer::{ends_name, starts_with};
 
-/// True if `bytes`, from a `<` on, are the end tag of `name`; `None` if there are too few to decide.
+/// Whether `bytes`, from a `<` on, are the end tag of `name`; `None` if there are too few bytes to decide.
 pub fn end_tag(bytes: &[u8], name: &[u8]) -> Option<bool> {
-    tag(bytes, b"</", name)
+    is_tag(bytes, b"</", name)
 }
 
-/// True if `bytes` are `open`, then `name`, then a byte that ends a name; `None` if there are too few to decide.
-fn tag(bytes: &[u8], open: &[u8], name: &[u8]) -> Option<bool> {
+/// Whether `bytes` are `open`, then `name`, then a byte that ends a name; `None` if there are too few bytes to decide.
+fn is_tag(bytes: &[u8], open: &[u8], name: &[u8]) -> Option<bool> {
     // Without a name there is no matching end tag.
-    if name.is_empty() || !starts(bytes, open)? {
+    if name.is_empty() || !starts_with(bytes, open)? {
         return Some(false);
     }
     let rest = bytes.get(open.len()..).unwrap_or(&[]);
-    if !starts(rest, name)? {
+    if !starts_with(rest, name)? {
         return Some(false);
     }
     rest.get(name.len()).map(|&byte| ends_name(byte))
@@ -40,7 +40,7 @@ enum Level {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ScriptState {
     level: Level,
-    /// Preceding dashes, at most 2: with a `>` they end the comment.
+    /// Number of dashes right before this position, at most 2. A `>` after two dashes ends the section.
     dashes: u8,
 }
 
@@ -52,7 +52,7 @@ pub enum ScriptStep {
 }
 
 impl ScriptState {
-    /// Skips text up to the next `<`.
+    /// Skips text up to the next `<`, and returns its position.
     pub fn skip(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut index = 0;
         while let Some(&byte) = bytes.get(index) {
@@ -76,19 +76,20 @@ impl ScriptState {
 
     /// Decides about the bytes from a `<` on; `None` if there are too few.
     pub fn decide(self, bytes: &[u8], name: &[u8]) -> Option<ScriptStep> {
+        // The new state, and the number of bytes that are consumed.
         let (level, dashes, length) = match self.level {
             Level::Plain => {
                 if end_tag(bytes, name)? {
                     return Some(ScriptStep::EndTag);
                 }
-                // Two dashes count as seen: `<!-->` is a complete comment.
-                if starts(bytes, b"<!--")? { (Level::Escaped, 2, 4) } else { (Level::Plain, 0, 1) }
+                // The dashes of `<!--` count, because `<!-->` is a complete section.
+                if starts_with(bytes, b"<!--")? { (Level::Escaped, 2, 4) } else { (Level::Plain, 0, 1) }
             }
             Level::Escaped => {
                 if end_tag(bytes, name)? {
                     return Some(ScriptStep::EndTag);
                 }
-                if tag(bytes, b"<", b"script")? { (Level::DoubleEscaped, 0, 8) } else { (Level::Escaped, 0, 1) }
+                if is_tag(bytes, b"<", b"script")? { (Level::DoubleEscaped, 0, 8) } else { (Level::Escaped, 0, 1) }
             }
             Level::DoubleEscaped => {
                 if end_tag(bytes, b"script")? {

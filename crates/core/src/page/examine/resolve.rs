@@ -1,9 +1,9 @@
 //! Resolves the text of a link to a URL in normal form.
 //!
-//! The crate `url` is the reference. Most links are simple, so a fast path builds their URLs from bytes; all other links
-//! are passed to `url`.
+//! The crate `url` is the reference. Most links are simple: their URLs are built from bytes by a fast path. All other
+//! links are passed to `url`.
 //!
-//! Invariant: the fast path returns exactly what `url` returns, or nothing.
+//! Invariant: the fast path returns exactly what `url` returns, or refuses the link.
 
 use encoding_rs::{EncoderResult, Encoding, UTF_8};
 use memchr::memchr;
@@ -13,9 +13,9 @@ use crate::page::url::{BadUrl, Url, without_extra_slashes};
 
 /// The base URL of a page.
 pub struct BaseUrl {
-    /// `None` if the base is neither http nor https: then no link takes the fast path.
+    /// `None` if the base is neither http nor https. Then no link takes the fast path.
     normal: Option<Normal>,
-    /// For links that are not simple; created for the first one.
+    /// For links that are not simple. Parsed when the first one occurs.
     parsed: OnceCell<Option<url::Url>>,
 }
 
@@ -23,13 +23,13 @@ pub struct BaseUrl {
 struct Normal {
     url: Url,
     /// The index after the colon of the scheme.
-    scheme: usize,
+    scheme_end: usize,
     /// The index after the authority: the start of the path.
-    origin: usize,
+    origin_end: usize,
     /// The index after the last slash of the path.
-    folder: usize,
+    folder_end: usize,
     /// The index after the path.
-    path: usize,
+    path_end: usize,
 }
 
 impl BaseUrl {
@@ -54,7 +54,8 @@ impl BaseUrl {
         Some(Self { normal, parsed: OnceCell::from(Some(parsed)) })
     }
 
-    /// Writes the target of `href` to `out`. `encoding` is that of the page, and is used for queries.
+    /// Writes the target of `href` to `out`, which is cleared first. `encoding` is that of the page, and is used for
+    /// queries.
     pub fn resolve(&self, href: &str, encoding: &'static Encoding, out: &mut String) -> Result<(), BadUrl> {
         if let Some(normal) = &self.normal
             && normal.resolve(href, out)
@@ -87,14 +88,16 @@ fn encode_query(query: &str, encoding: &'static Encoding) -> Vec<u8> {
     let mut out = Vec::with_capacity(query.len() + 16);
     let mut rest = query;
     loop {
-        let enough = encoder.max_buffer_length_from_utf8_without_replacement(rest.len()).unwrap_or(rest.len() * 4 + 16);
-        out.reserve(enough);
+        let capacity =
+            encoder.max_buffer_length_from_utf8_without_replacement(rest.len()).unwrap_or(rest.len() * 4 + 16);
+        out.reserve(capacity);
         let (result, read) = encoder.encode_from_utf8_to_vec_without_replacement(rest, &mut out, true);
         rest = rest.get(read..).unwrap_or("");
         match result {
             EncoderResult::InputEmpty => return out,
             EncoderResult::OutputFull => {}
             EncoderResult::Unmappable(character) => {
+                // `&#1103;`, percent-encoded.
                 out.extend_from_slice(format!("%26%23{}%3B", u32::from(character)).as_bytes());
             }
         }
@@ -104,24 +107,28 @@ fn encode_query(query: &str, encoding: &'static Encoding) -> Vec<u8> {
 impl Normal {
     fn new(url: &Url) -> Self {
         let text = url.as_str();
-        let origin = text.len() - url.target().len();
-        let path = origin + url.path().len();
-        let folder = text.get(..path).and_then(|text| text.rfind('/')).map_or(path, |slash| slash + 1);
-        Self { url: url.clone(), scheme: if url.is_https() { 6 } else { 5 }, origin, folder, path }
+        let scheme_end = if url.is_https() { "https:".len() } else { "http:".len() };
+        let origin_end = text.len() - url.target().len();
+        let path_end = origin_end + url.path().len();
+        let folder_end = text.get(..path_end).and_then(|text| text.rfind('/')).map_or(path_end, |slash| slash + 1);
+        Self { url: url.clone(), scheme_end, origin_end, folder_end, path_end }
     }
 
-    /// The fast path. Returns whether `href` was simple; if not, the contents of `out` are undefined.
+    /// The fast path. Returns whether `href` is simple. If it is not, the contents of `out` are meaningless.
     fn resolve(&self, href: &str, out: &mut String) -> bool {
         out.clear();
         let base = self.url.as_str();
         let href = href.trim_matches(|character: char| character <= ' ');
         let href = memchr(b'#', href.as_bytes()).and_then(|hash| href.get(..hash)).unwrap_or(href);
         let bytes = href.as_bytes();
+        // How much of the base is kept, and what is appended to it.
         let (kept, rest) = match bytes.first() {
             None => (base.len(), href),
-            Some(b'?') => (self.path, href),
-            Some(b'/') if !matches!(bytes.get(1), Some(b'/' | b'\\')) => (self.origin + 1, href.get(1..).unwrap_or("")),
-            Some(b'/') => return self.resolve_authority(base.get(..self.scheme).unwrap_or(""), href, out),
+            Some(b'?') => (self.path_end, href),
+            Some(b'/') if !matches!(bytes.get(1), Some(b'/' | b'\\')) => {
+                (self.origin_end + 1, href.get(1..).unwrap_or(""))
+            }
+            Some(b'/') => return self.resolve_authority(base.get(..self.scheme_end).unwrap_or(""), href, out),
             Some(b'h') if href.starts_with("https:") => {
                 return self.resolve_authority("https:", href.get(6..).unwrap_or(""), out);
             }
@@ -133,40 +140,40 @@ impl Normal {
                 if bytes.iter().take_while(|&&byte| byte != b'/' && byte != b'?').any(|&byte| byte == b':') {
                     return false;
                 }
-                (self.folder, href)
+                (self.folder_end, href)
             }
         };
         out.push_str(base.get(..kept).unwrap_or(""));
-        push_target(rest, self.origin, out)
+        push_target(rest, self.origin_end, out)
     }
 
-    /// The fast path for links with a host. `rest` is the link after its scheme, and must start with `//`. The host
-    /// must be simple, or the authority the same as that of the base.
+    /// The fast path for links with a host. `rest` is the link after its scheme. Returns whether the link is simple: it
+    /// must start with `//`, and its authority must be in normal form or the same as that of the base.
     fn resolve_authority(&self, scheme: &str, rest: &str, out: &mut String) -> bool {
         let Some(after) = rest.strip_prefix("//") else { return false };
         let end = after.bytes().position(|byte| matches!(byte, b'/' | b'?')).unwrap_or(after.len());
         let (authority, target) = after.split_at(end);
-        if !(is_ordinary_authority(scheme, authority)
-            || (scheme.len() == self.scheme && authority == self.url.authority()))
+        if !(is_normal_authority(scheme, authority)
+            || (scheme.len() == self.scheme_end && authority == self.url.authority()))
         {
             return false;
         }
         out.push_str(scheme);
         out.push_str("//");
         out.push_str(authority);
-        let origin = out.len();
+        let origin_end = out.len();
         out.push('/');
-        push_target(target.strip_prefix('/').unwrap_or(target), origin, out)
+        push_target(target.strip_prefix('/').unwrap_or(target), origin_end, out)
     }
 }
 
-/// Whether the parser would not change host and port: a simple name or an IPv4 address in dotted decimal form, and
-/// no port, or one that is not the default of the scheme.
-fn is_ordinary_authority(scheme: &str, authority: &str) -> bool {
+/// Whether host and port are in normal form, so that the parser would not change them: a simple name or an IPv4 address
+/// in dotted decimal form, and either no port or one that is not the default of the scheme.
+fn is_normal_authority(scheme: &str, authority: &str) -> bool {
     let (host, port) = authority.split_once(':').map_or((authority, None), |(host, port)| (host, Some(port)));
-    let own = if scheme == "https:" { "443" } else { "80" };
-    port.is_none_or(|port| port != own && is_plain_number(port, u32::from(u16::MAX)))
-        && (is_ordinary_name(host) || is_plain_ipv4(host))
+    let default_port = if scheme == "https:" { "443" } else { "80" };
+    port.is_none_or(|port| port != default_port && is_plain_number(port, u32::from(u16::MAX)))
+        && (is_normal_name(host) || is_plain_ipv4(host))
 }
 
 /// Whether this is four decimal numbers without leading zeros.
@@ -174,20 +181,20 @@ fn is_plain_ipv4(host: &str) -> bool {
     host.split('.').count() == 4 && host.split('.').all(|part| is_plain_number(part, 255))
 }
 
-/// A decimal number without leading zeros, up to `most`.
-fn is_plain_number(text: &str, most: u32) -> bool {
+/// Whether this is a decimal number without leading zeros, up to `max`.
+fn is_plain_number(text: &str, max: u32) -> bool {
     (1..=5).contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_digit())
         && (text.len() == 1 || !text.starts_with('0'))
-        && text.parse::<u32>().is_ok_and(|number| number <= most)
+        && text.parse::<u32>().is_ok_and(|number| number <= max)
 }
 
-/// Whether the parser would not change a host name: lower-case labels, not ending in a number (which could be an IPv4
-/// address), and nothing that IDNA processes.
-fn is_ordinary_name(host: &str) -> bool {
-    let ends_in_letter = host.rsplit('.').next().is_some_and(|label| label.bytes().all(|b| b.is_ascii_lowercase()));
+/// Whether a host name is in normal form: lower-case labels that IDNA does not process. The last label consists of
+/// letters, because a name that ends in a number could be an IPv4 address.
+fn is_normal_name(host: &str) -> bool {
+    let ends_in_letters = host.rsplit('.').next().is_some_and(|label| label.bytes().all(|b| b.is_ascii_lowercase()));
     host.len() <= 200
-        && ends_in_letter
+        && ends_in_letters
         && host.split('.').all(|label| {
             (1..=63).contains(&label.len())
                 && !label.starts_with('-')
@@ -206,12 +213,13 @@ enum Class {
     Question,
     /// Unchanged in a query only.
     Query,
-    /// Needs the parser.
-    Odd,
+    /// Only the parser can handle it.
+    Other,
 }
 
+/// The class of each byte.
 const CLASSES: [Class; 256] = {
-    let mut classes = [Class::Odd; 256];
+    let mut classes = [Class::Other; 256];
     let mut byte = 0;
     while byte < 128 {
         classes[byte] = match byte as u8 {
@@ -221,7 +229,7 @@ const CLASSES: [Class; 256] = {
             b'/' => Class::Slash,
             b'?' => Class::Question,
             b'%' | b'[' | b']' | b'|' => Class::Query,
-            _ => Class::Odd,
+            _ => Class::Other,
         };
         byte += 1;
     }
@@ -229,12 +237,14 @@ const CLASSES: [Class; 256] = {
 };
 
 fn class(byte: u8) -> Class {
-    CLASSES.get(usize::from(byte)).copied().unwrap_or(Class::Odd)
+    CLASSES.get(usize::from(byte)).copied().unwrap_or(Class::Other)
 }
 
-/// Appends `target`, a path and a query, to `out`. Before a path, `out` must end with the slash of the folder that the
-/// path is relative to; before `?` or nothing, with a complete path. Returns whether all of it was simple.
-fn push_target(target: &str, origin: usize, out: &mut String) -> bool {
+/// Appends `target`, a path and a query, to `out`. Returns whether all of it is simple.
+///
+/// If the target has a path, `out` must end with the slash of the folder that the path is relative to. Otherwise it must
+/// end with a complete path. `origin_end` is the start of the path in `out`.
+fn push_target(target: &str, origin_end: usize, out: &mut String) -> bool {
     let bytes = target.as_bytes();
     let mut start = 0;
     let mut only_dots = true;
@@ -246,7 +256,7 @@ fn push_target(target: &str, origin: usize, out: &mut String) -> bool {
                 if only_dots && pops_drive_letter(segment, out) {
                     return false;
                 }
-                if !(only_dots && push_dots(segment, origin, out)) {
+                if !(only_dots && push_dots(segment, origin_end, out)) {
                     out.push_str(segment);
                     out.push('/');
                 }
@@ -258,22 +268,22 @@ fn push_target(target: &str, origin: usize, out: &mut String) -> bool {
                 if only_dots && pops_drive_letter(segment, out) {
                     return false;
                 }
-                if !(only_dots && push_dots(segment, origin, out)) {
+                if !(only_dots && push_dots(segment, origin_end, out)) {
                     out.push_str(segment);
                 }
                 out.push_str(query);
-                return query.bytes().all(|byte| class(byte) != Class::Odd);
+                return query.bytes().all(|byte| class(byte) != Class::Other);
             }
-            // `%2e` counts as a dot, so the parser must resolve it. Other escapes stay as they are.
+            // `%2e` counts as a dot, so the parser must resolve it. Other escapes are unchanged.
             Class::Query if byte == b'%' && !is_escaped_dot(bytes, index) => only_dots = false,
-            Class::Query | Class::Odd => return false,
+            Class::Query | Class::Other => return false,
         }
     }
     let segment = target.get(start..).unwrap_or("");
     if only_dots && pops_drive_letter(segment, out) {
         return false;
     }
-    if !(only_dots && push_dots(segment, origin, out)) {
+    if !(only_dots && push_dots(segment, origin_end, out)) {
         out.push_str(segment);
     }
     true
@@ -289,13 +299,13 @@ fn pops_drive_letter(segment: &str, out: &str) -> bool {
     segment == ".." && is_drive(out.as_bytes())
 }
 
-/// Resolves `.` and `..`. Returns whether the segment was one of them.
-fn push_dots(segment: &str, origin: usize, out: &mut String) -> bool {
+/// Resolves `.` and `..`. Returns whether the segment is one of them.
+fn push_dots(segment: &str, origin_end: usize, out: &mut String) -> bool {
     match segment {
         "." => true,
         ".." => {
-            let parent = out.get(origin..out.len().saturating_sub(1)).and_then(|path| path.rfind('/'));
-            out.truncate(parent.map_or(origin, |slash| origin + slash) + 1);
+            let parent = out.get(origin_end..out.len().saturating_sub(1)).and_then(|path| path.rfind('/'));
+            out.truncate(parent.map_or(origin_end, |slash| origin_end + slash) + 1);
             true
         }
         _ => false,

@@ -5,20 +5,20 @@ fn page(text: &str) -> Url {
     Url::parse(text).expect("an address that can be parsed")
 }
 
-/// The result of `url`, in our normal form.
-fn slow(base: &Url, href: &str, encoding: &'static Encoding) -> Result<String, BadUrl> {
+/// The result of the crate `url`, in normal form.
+fn resolve_slowly(base: &Url, href: &str, encoding: &'static Encoding) -> Result<String, BadUrl> {
     let base = url::Url::parse(base.as_str()).expect("normal form parses");
     let parsed = parse(href, &base, encoding).map_err(|_| BadUrl::Syntax)?;
     Url::from_parsed(parsed).map(|url| url.as_str().to_owned())
 }
 
-fn is_fast(base: &Url, href: &str) -> Option<String> {
+fn resolve_fast(base: &Url, href: &str) -> Option<String> {
     let mut out = String::new();
     Normal::new(base).resolve(href, &mut out).then_some(out)
 }
 
 #[test]
-fn ordinary_links_are_fast() {
+fn simple_links_take_the_fast_path() {
     let base = page("https://example.com:8080/a/b/c.html?q=1");
     for (href, expected) in [
         ("", "https://example.com:8080/a/b/c.html?q=1"),
@@ -46,13 +46,13 @@ fn ordinary_links_are_fast() {
         ("https://other.example:80/x", "https://other.example:80/x"),
         ("//other.example:0/x", "https://other.example:0/x"),
     ] {
-        assert_eq!(is_fast(&base, href).as_deref(), Some(expected), "{href}");
-        assert_eq!(slow(&base, href, UTF_8).as_deref(), Ok(expected), "{href}");
+        assert_eq!(resolve_fast(&base, href).as_deref(), Some(expected), "{href}");
+        assert_eq!(resolve_slowly(&base, href, UTF_8).as_deref(), Ok(expected), "{href}");
     }
 }
 
 #[test]
-fn odd_links_are_left_to_the_parser() {
+fn other_links_are_passed_to_the_parser() {
     let base = page("http://h/a/b");
     for href in [
         "HTTP://h/",
@@ -84,12 +84,12 @@ fn odd_links_are_left_to_the_parser() {
         "http://a_b/",
         "{",
     ] {
-        assert_eq!(is_fast(&base, href), None, "{href}");
+        assert_eq!(resolve_fast(&base, href), None, "{href}");
     }
 }
 
 #[test]
-fn queries_follow_the_charset() {
+fn queries_are_encoded_in_the_charset_of_the_page() {
     let base = BaseUrl::new(&page("http://h/"));
     let mut out = String::new();
     for (href, encoding, expected) in [
@@ -107,8 +107,8 @@ fn queries_follow_the_charset() {
 }
 
 #[test]
-fn bases() {
-    let own = BaseUrl::new(&page("http://h/a/b"));
+fn a_base_element_changes_the_base_unless_it_is_ignored() {
+    let page_base = BaseUrl::new(&page("http://h/a/b"));
     let mut out = String::new();
     for (base, href, expected) in [
         ("/x/", "y", Ok("http://h/x/y")),
@@ -117,15 +117,15 @@ fn bases() {
         ("ftp://f/", "http://z", Ok("http://z/")),
         ("mailto:x", "y", Err(BadUrl::Syntax)),
     ] {
-        let rebased = own.rebased(base, UTF_8).expect("a base");
+        let rebased = page_base.rebased(base, UTF_8).expect("a base");
         assert_eq!(rebased.resolve(href, UTF_8, &mut out).map(|()| out.as_str()), expected, "{base} {href}");
     }
-    for none in ["javascript:x", "data:,x", "http://[", "//"] {
-        assert!(own.rebased(none, UTF_8).is_none(), "{none}");
+    for ignored in ["javascript:x", "data:,x", "http://[", "//"] {
+        assert!(page_base.rebased(ignored, UTF_8).is_none(), "{ignored}");
     }
 }
 
-/// Texts that look like links, and texts that nearly do.
+/// Random texts that resemble links.
 fn hrefs() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         4 => "[a-z0-9]{1,4}",
@@ -164,8 +164,8 @@ proptest! {
         ]),
     ) {
         let base = page(base);
-        if let Some(fast) = is_fast(&base, &href) {
-            prop_assert_eq!(Ok(fast), slow(&base, &href, UTF_8), "{:?}", href);
+        if let Some(fast) = resolve_fast(&base, &href) {
+            prop_assert_eq!(Ok(fast), resolve_slowly(&base, &href, UTF_8), "{:?}", href);
         }
     }
 }

@@ -10,14 +10,14 @@ use memchr::memchr;
 use super::tokenizer::is_space;
 use crate::swar;
 
-/// Flags in [`ENDS`]: which constructs a byte ends.
+/// Flags in [`FLAGS`]: which constructs a byte ends, and whether it is white space.
 const ENDS_NAME: u8 = 1;
 const ENDS_ATTRIBUTE_NAME: u8 = 2;
 const ENDS_UNQUOTED: u8 = 4;
 const SPACE: u8 = 8;
 
-/// For each byte, the flags of the constructs that it ends.
-const ENDS: [u8; 256] = {
+/// The flags of each byte.
+const FLAGS: [u8; 256] = {
     let mut ends = [0; 256];
     let mut byte = 0;
     while byte < 128 {
@@ -33,27 +33,27 @@ const ENDS: [u8; 256] = {
     ends
 };
 
-/// The first position at or after `from` whose byte has one of the flags (`marked`) or none of them (`!marked`).
-fn seek(bytes: &[u8], from: usize, flags: u8, marked: bool) -> Option<usize> {
+/// The first position at or after `from` whose byte has one of the flags, or none of them if `has_flags` is false.
+fn position_of(bytes: &[u8], from: usize, flags: u8, has_flags: bool) -> Option<usize> {
     let rest = bytes.get(from..)?;
-    let found = rest.iter().position(|&byte| (ENDS[usize::from(byte)] & flags != 0) == marked)?;
+    let found = rest.iter().position(|&byte| (FLAGS[usize::from(byte)] & flags != 0) == has_flags)?;
     Some(from + found)
 }
 
-/// The first position at or after `from` whose byte has one of the flags. Only white space, `/`, `=` and `>` have
-/// flags. Nearly all names are shorter than eight bytes, so the first word is tested at once.
+/// Like [`position_of`] with `has_flags`, but fast if the position is within the first eight bytes, as for nearly all
+/// names. Only white space, `/`, `=` and `>` have flags.
 #[inline]
 fn seek_end(bytes: &[u8], from: usize, flags: u8) -> Option<usize> {
     let near = swar::first(bytes.get(from..)?)
         .and_then(|word| swar::place(swar::below(word, b'0') | swar::equal(word, b'=') | swar::equal(word, b'>')));
     match near.map(|near| from + near) {
-        // Bytes below `0`, such as a hyphen, may belong to the name.
-        Some(near) if ENDS[usize::from(*bytes.get(near)?)] & flags != 0 => Some(near),
-        _ => seek(bytes, from, flags, true),
+        // Other bytes below `0`, such as a hyphen, have no flags.
+        Some(near) if FLAGS[usize::from(*bytes.get(near)?)] & flags != 0 => Some(near),
+        _ => position_of(bytes, from, flags, true),
     }
 }
 
-/// The position of the first such byte, optimized for a match within the first 24 bytes.
+/// The position of the first byte that equals `byte`. Optimized for a match within the first 24 bytes.
 #[inline]
 pub fn find(byte: u8, bytes: &[u8]) -> Option<usize> {
     let (words, _) = bytes.as_chunks();
@@ -81,27 +81,27 @@ pub fn whole_tag(bytes: &[u8]) -> Option<(usize, bool)> {
     let mut at = 0;
     loop {
         // Before a name: white space and slashes, then the end or a name, which may start with `=`.
-        let mut slash = false;
+        let mut is_after_slash = false;
         loop {
             match bytes.get(at)? {
-                b'>' => return Some((at, slash)),
-                b'/' => slash = true,
-                &byte if is_space(byte) => slash = false,
+                b'>' => return Some((at, is_after_slash)),
+                b'/' => is_after_slash = true,
+                &byte if is_space(byte) => is_after_slash = false,
                 _ => break,
             }
             at += 1;
         }
         at = seek_end(bytes, at + 1, ENDS_ATTRIBUTE_NAME)?;
-        let after = if bytes.get(at) == Some(&b'=') { at } else { seek(bytes, at, SPACE, false)? };
+        let after = if bytes.get(at) == Some(&b'=') { at } else { position_of(bytes, at, SPACE, false)? };
         if bytes.get(after) != Some(&b'=') {
             at = after;
             continue;
         }
-        at = seek(bytes, after + 1, SPACE, false)?;
+        at = position_of(bytes, after + 1, SPACE, false)?;
         match bytes.get(at)? {
             quote @ (b'"' | b'\'') => at += 2 + find(*quote, bytes.get(at + 1..)?)?,
             b'>' => return Some((at, false)),
-            _ => at = seek(bytes, at, ENDS_UNQUOTED, true)?,
+            _ => at = position_of(bytes, at, ENDS_UNQUOTED, true)?,
         }
     }
 }
@@ -131,7 +131,7 @@ impl TagScan {
         Self { state: TagState::TagName, self_closing: false }
     }
 
-    /// Continues with the next bytes of the tag; returns the position of its `>`.
+    /// Continues with the next bytes of the tag. Returns the position of its `>`; `None` if it is not among them.
     pub fn find_end(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut index = 0;
         while let Some(&byte) = bytes.get(index) {
@@ -195,7 +195,8 @@ pub enum CommentScan {
 }
 
 impl CommentScan {
-    /// Continues with the next bytes of the comment; returns the position of the `>` that ends it.
+    /// Continues with the next bytes of the comment. Returns the position of the `>` that ends it; `None` if it is not
+    /// among them.
     pub fn find_end(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut index = 0;
         while let Some(&byte) = bytes.get(index) {
@@ -228,7 +229,7 @@ pub enum DoctypeScan {
 }
 
 impl DoctypeScan {
-    /// Processes one byte; returns whether it ends the declaration.
+    /// Processes one byte. Returns whether it ends the declaration.
     pub fn ends_with(&mut self, byte: u8) -> bool {
         *self = match (*self, byte) {
             (Self::Head | Self::SubsetEnd, b'>') => return true,
@@ -252,7 +253,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(20_000))]
 
         #[test]
-        fn both_readers_of_tags_agree(rest in "[a=/> \t\"'é]{0,14}", cut in 0usize..8) {
+        fn whole_tag_and_tag_scan_agree(rest in "[a=/> \t\"'é]{0,14}", cut in 0usize..8) {
             let bytes = rest.as_bytes();
             let mut scan = TagScan::at_name();
             // `whole_tag` starts after the name.

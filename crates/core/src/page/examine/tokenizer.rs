@@ -1,8 +1,9 @@
 //! [`Tokenizer`]: finds tags with the rules of the HTML standard's tokenizer, without building a tree.
 //!
-//! It is fed in chunks and processes every byte a bounded number of times: text is skipped with `memchr`, a tag within
-//! one chunk is passed on in place, and only a tag across a chunk border is buffered. The [`TokenHandler`] interprets
-//! tags. It tracks the state that a tree builder would have, and returns the mode for the bytes after a start tag.
+//! It is fed in chunks and processes every byte a bounded number of times. Text is skipped with `memchr`. A tag within
+//! one chunk is passed on without a copy, and only a tag across a chunk border is buffered. The [`TokenHandler`]
+//! interprets tags: it tracks the state that a tree builder would have, and returns the mode for the bytes after a start
+//! tag.
 //!
 //! Works on every encoding in which bytes below 0x40 always mean ASCII: all encodings of the web except UTF-16 and
 //! ISO-2022-JP.
@@ -20,15 +21,15 @@ pub const MAX_TAG: usize = 64 * 1024;
 /// How the bytes after a tag are processed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextMode {
-    /// Tags and text. The text is passed to `TokenHandler::shown` only.
+    /// Tags and text. The text is passed to [`TokenHandler::visible_text`] only.
     Markup,
-    /// Tags and text. The text is also passed to `TokenHandler::text`.
+    /// Tags and text. The text is also passed to [`TokenHandler::text`].
     Captured,
-    /// Text with character references up to the end tag of the same name (`title`, `textarea`), passed to the handler.
+    /// Text with character references up to the end tag of the same name (`title`, `textarea`). It is passed to both.
     RcData,
-    /// Text up to the end tag of the same name (`style`, `xmp`, `iframe` and others).
+    /// Text up to the end tag of the same name (`style`, `xmp`, `iframe` and others). It is not passed on.
     RawText,
-    /// Like `RawText`, but the text is passed to the handler.
+    /// Like `RawText`, but the text is passed to [`TokenHandler::text`].
     CapturedRawText,
     /// Raw text with the comment rules of scripts.
     Script,
@@ -37,7 +38,7 @@ pub enum TextMode {
 }
 
 impl TextMode {
-    /// True if text is passed to the handler.
+    /// Whether text is passed to [`TokenHandler::text`].
     fn is_captured(self) -> bool {
         matches!(self, Self::Captured | Self::RcData | Self::CapturedRawText)
     }
@@ -57,14 +58,14 @@ pub trait TokenHandler {
     fn start(&mut self, tag: &Tag<'_>) -> TextMode;
     /// An end tag, with its name as received.
     fn end(&mut self, name: &[u8]);
-    /// A piece of text, in modes that pass text. Character references are unresolved.
+    /// A piece of text, in the modes `Captured`, `RcData` and `CapturedRawText`. Character references are unresolved.
     fn text(&mut self, text: &[u8]);
     /// A piece of visible text, in the modes `Markup`, `Captured` and `RcData`.
-    fn shown(&mut self, _text: &[u8]) {}
+    fn visible_text(&mut self, _text: &[u8]) {}
     /// A piece of a CDATA section: text without character references.
     fn cdata(&mut self, text: &[u8]);
-    /// True if the current element belongs to SVG or MathML. In HTML, CDATA sections exist only there.
-    fn in_foreign(&self) -> bool;
+    /// Whether the current element belongs to SVG or MathML. In HTML, CDATA sections exist only there.
+    fn is_in_foreign(&self) -> bool;
 }
 
 /// A start tag, as received.
@@ -75,8 +76,8 @@ pub struct Tag<'a> {
     /// The bytes after the name, including the final `>` unless the tag was cut.
     rest: &'a [u8],
     pub self_closing: bool,
-    /// The tag is longer than [`MAX_TAG`].
-    pub cut: bool,
+    /// Whether the tag is longer than [`MAX_TAG`], so that its end is missing.
+    pub is_cut: bool,
 }
 
 /// The attributes of a tag as received: names in any case, values with references, duplicates included.
@@ -89,7 +90,7 @@ pub struct Attributes<'a> {
 #[derive(Clone, Copy, Debug)]
 enum State {
     /// Within text, or before a `<`.
-    TextMode,
+    Text,
     /// Within the first bytes after a `<`, which are buffered.
     Opening,
     /// Within a tag, which is buffered up to the limit.
@@ -107,15 +108,16 @@ enum State {
 pub struct Tokenizer {
     state: State,
     /// How the text at this position is processed.
-    content: TextMode,
+    mode: TextMode,
     dialect: Dialect,
     /// The name of the element whose end tag ends the raw text.
     raw_name: Vec<u8>,
+    /// The state within a `script` element.
     script: ScriptState,
-    /// Bytes from earlier chunks: a tag, or the first bytes that decide what it is.
-    begun: Vec<u8>,
-    /// The buffered tag is longer than the limit.
-    cut: bool,
+    /// Bytes from earlier chunks, from a `<` on: an incomplete tag, or too few bytes to decide what the `<` begins.
+    buffer: Vec<u8>,
+    /// Whether the buffered tag is longer than the limit.
+    is_cut: bool,
 }
 
 /// The classification of bytes that begin with `<`.
@@ -137,56 +139,56 @@ impl Tokenizer {
     }
 
     /// A tokenizer that starts inside the element `name`.
-    pub fn within(dialect: Dialect, content: TextMode, name: &[u8]) -> Self {
+    pub fn within(dialect: Dialect, mode: TextMode, name: &[u8]) -> Self {
         Self {
-            state: State::TextMode,
-            content,
+            state: State::Text,
+            mode,
             dialect,
             raw_name: name.to_ascii_lowercase(),
             script: ScriptState::default(),
-            begun: Vec::new(),
-            cut: false,
+            buffer: Vec::new(),
+            is_cut: false,
         }
     }
 
     /// Processes bytes. As the standard requires, an incomplete tag at the end of the input is dropped.
-    pub fn feed(&mut self, chunk: &[u8], sink: &mut impl TokenHandler) {
+    pub fn feed(&mut self, chunk: &[u8], handler: &mut impl TokenHandler) {
         let mut rest = chunk;
         while !rest.is_empty() {
             rest = match self.state {
                 // The common case first: a predictable branch is cheaper than a seven-way match.
-                State::TextMode => self.content(rest, sink),
-                _ => self.step(rest, sink),
+                State::Text => self.read_text(rest, handler),
+                _ => self.step(rest, handler),
             };
         }
     }
 
     /// Processes some bytes and returns the rest.
-    fn step<'a>(&mut self, rest: &'a [u8], sink: &mut impl TokenHandler) -> &'a [u8] {
+    fn step<'a>(&mut self, rest: &'a [u8], handler: &mut impl TokenHandler) -> &'a [u8] {
         match self.state {
-            State::TextMode => self.content(rest, sink),
-            State::Opening => self.opening(rest, sink),
-            State::Tag(scan) => self.tag(scan, rest, sink),
-            State::Comment(scan) => self.comment(scan, rest),
-            State::UntilGreater => self.until_greater(rest),
-            State::Cdata(brackets) => self.cdata(brackets, rest, sink),
-            State::Doctype(scan) => self.doctype(scan, rest),
+            State::Text => self.read_text(rest, handler),
+            State::Opening => self.continue_opening(rest, handler),
+            State::Tag(scan) => self.continue_tag(scan, rest, handler),
+            State::Comment(scan) => self.continue_comment(scan, rest),
+            State::UntilGreater => self.skip_until_greater(rest),
+            State::Cdata(brackets) => self.continue_cdata(brackets, rest, handler),
+            State::Doctype(scan) => self.continue_doctype(scan, rest),
         }
     }
 
-    /// Ends the input: what looked like the start of a tag within captured text was text.
-    pub fn finish(&mut self, sink: &mut impl TokenHandler) {
-        if matches!(self.state, State::Opening) && self.content.is_captured() {
-            sink.text(&self.begun);
+    /// Ends the input. Buffered bytes that could have been the start of a tag within captured text are text.
+    pub fn finish(&mut self, handler: &mut impl TokenHandler) {
+        if matches!(self.state, State::Opening) && self.mode.is_captured() {
+            handler.text(&self.buffer);
         }
-        self.begun.clear();
-        self.state = State::TextMode;
+        self.buffer.clear();
+        self.state = State::Text;
     }
 
     /// Processes the text before the next `<`, and what the `<` begins. Returns the rest.
-    fn content<'a>(&mut self, rest: &'a [u8], sink: &mut impl TokenHandler) -> &'a [u8] {
-        let is_captured = self.content.is_captured();
-        let next = match self.content {
+    fn read_text<'a>(&mut self, rest: &'a [u8], handler: &mut impl TokenHandler) -> &'a [u8] {
+        let is_captured = self.mode.is_captured();
+        let next = match self.mode {
             TextMode::PlainText => None,
             TextMode::Script => self.script.skip(rest),
             _ => scan::find(b'<', rest),
@@ -194,43 +196,43 @@ impl Tokenizer {
         let (text, markup) = rest.split_at(next.unwrap_or(rest.len()));
         if !text.is_empty() {
             if is_captured {
-                sink.text(text);
+                handler.text(text);
             }
-            if (is_captured && self.content != TextMode::CapturedRawText) || self.content == TextMode::Markup {
-                sink.shown(text);
+            if (is_captured && self.mode != TextMode::CapturedRawText) || self.mode == TextMode::Markup {
+                handler.visible_text(text);
             }
         }
-        if markup.is_empty() { markup } else { self.markup(markup, sink) }
+        if markup.is_empty() { markup } else { self.read_markup(markup, handler) }
     }
 
-    /// Continues at a `<` within the chunk.
-    fn markup<'a>(&mut self, rest: &'a [u8], sink: &mut impl TokenHandler) -> &'a [u8] {
-        // Usually a complete tag; check the other cases only if it is not.
-        if matches!(self.content, TextMode::Markup | TextMode::Captured)
+    /// Processes the markup at a `<`, with which `rest` begins. Returns the rest.
+    fn read_markup<'a>(&mut self, rest: &'a [u8], handler: &mut impl TokenHandler) -> &'a [u8] {
+        // Usually this is a complete tag. Check the other cases only if it is not.
+        if matches!(self.mode, TextMode::Markup | TextMode::Captured)
             && begins_tag(rest)
-            && let Some(next) = self.whole_tag(rest, sink)
+            && let Some(next) = self.read_whole_tag(rest, handler)
         {
             return next;
         }
-        match self.decide(rest, sink) {
+        match self.decide(rest, handler) {
             Opening::Undecided => {
-                self.begun.clear();
-                self.begun.extend_from_slice(rest);
+                self.buffer.clear();
+                self.buffer.extend_from_slice(rest);
                 self.state = State::Opening;
                 &[]
             }
             Opening::Text => {
-                if self.content.is_captured() {
-                    sink.text(b"<");
+                if self.mode.is_captured() {
+                    handler.text(b"<");
                 }
                 rest.get(1..).unwrap_or(&[])
             }
-            Opening::Tag => self.whole_tag(rest, sink).unwrap_or_else(|| {
+            Opening::Tag => self.read_whole_tag(rest, handler).unwrap_or_else(|| {
                 let mut scan = TagScan::at_name();
                 scan.find_end(rest.get(name_start(rest)..).unwrap_or(&[]));
-                self.begun.clear();
-                self.cut = false;
-                self.keep(rest);
+                self.buffer.clear();
+                self.is_cut = false;
+                self.push_tag_bytes(rest);
                 self.state = State::Tag(scan);
                 &[]
             }),
@@ -245,61 +247,61 @@ impl Tokenizer {
         }
     }
 
-    /// Processes a tag that ends within the chunk.
-    fn whole_tag<'a>(&mut self, rest: &'a [u8], sink: &mut impl TokenHandler) -> Option<&'a [u8]> {
+    /// Processes a tag that ends within the chunk. Returns the bytes after it; `None` if the tag is incomplete.
+    fn read_whole_tag<'a>(&mut self, rest: &'a [u8], handler: &mut impl TokenHandler) -> Option<&'a [u8]> {
         let after = rest.get(name_start(rest)..)?;
         let (name, after) = after.split_at(scan::name_end(after)?);
         let (end, self_closing) = scan::whole_tag(after)?;
         let (attributes, next) = after.split_at(end + 1);
         let length = rest.len() - next.len();
         let tag = if length > MAX_TAG {
-            let over = length - MAX_TAG;
-            let kept = attributes.len().saturating_sub(over);
+            let excess = length - MAX_TAG;
+            let kept = attributes.len().saturating_sub(excess);
             let name = name.get(..MAX_TAG - name_start(rest)).unwrap_or(name);
-            Tag { name, rest: attributes.get(..kept).unwrap_or(&[]), self_closing, cut: true }
+            Tag { name, rest: attributes.get(..kept).unwrap_or(&[]), self_closing, is_cut: true }
         } else {
-            Tag { name, rest: attributes, self_closing, cut: false }
+            Tag { name, rest: attributes, self_closing, is_cut: false }
         };
-        self.emit(tag, name_start(rest) == 2, sink);
+        self.emit(tag, name_start(rest) == 2, handler);
         Some(next)
     }
 
-    /// Continues an opening that was cut by the chunk border, byte by byte; it is decided within a few bytes.
-    fn opening<'a>(&mut self, rest: &'a [u8], sink: &mut impl TokenHandler) -> &'a [u8] {
-        let mut begun = std::mem::take(&mut self.begun);
+    /// Continues an opening that crosses a chunk border, byte by byte: it is decided within a few bytes.
+    fn continue_opening<'a>(&mut self, rest: &'a [u8], handler: &mut impl TokenHandler) -> &'a [u8] {
+        let mut buffer = std::mem::take(&mut self.buffer);
         for (index, &byte) in rest.iter().enumerate() {
-            begun.push(byte);
-            if !matches!(self.decide(&begun, sink), Opening::Undecided) {
-                // Decided: the few bytes are processed again as if they had arrived in one chunk.
-                self.state = State::TextMode;
-                let mut few = begun.as_slice();
-                while !few.is_empty() {
-                    few = self.step(few, sink);
+            buffer.push(byte);
+            if !matches!(self.decide(&buffer, handler), Opening::Undecided) {
+                // Decided: the buffered bytes are processed again as if they had arrived in one chunk.
+                self.state = State::Text;
+                let mut buffered = buffer.as_slice();
+                while !buffered.is_empty() {
+                    buffered = self.step(buffered, handler);
                 }
                 return rest.get(index + 1..).unwrap_or(&[]);
             }
         }
-        self.begun = begun;
+        self.buffer = buffer;
         &[]
     }
 
-    fn tag<'a>(&mut self, mut scan: TagScan, rest: &'a [u8], sink: &mut impl TokenHandler) -> &'a [u8] {
+    fn continue_tag<'a>(&mut self, mut scan: TagScan, rest: &'a [u8], handler: &mut impl TokenHandler) -> &'a [u8] {
         match scan.find_end(rest) {
             Some(end) => {
                 let (tail, rest) = rest.split_at((end + 1).min(rest.len()));
-                self.keep(tail);
-                let begun = std::mem::take(&mut self.begun);
-                let start = name_start(&begun);
-                let after = begun.get(start..).unwrap_or(&[]);
+                self.push_tag_bytes(tail);
+                let buffer = std::mem::take(&mut self.buffer);
+                let start = name_start(&buffer);
+                let after = buffer.get(start..).unwrap_or(&[]);
                 let (name, attributes) = after.split_at(scan::name_end(after).unwrap_or(after.len()));
-                let tag = Tag { name, rest: attributes, self_closing: scan.self_closing, cut: self.cut };
-                self.emit(tag, start == 2, sink);
-                self.begun = begun;
-                self.begun.clear();
+                let tag = Tag { name, rest: attributes, self_closing: scan.self_closing, is_cut: self.is_cut };
+                self.emit(tag, start == 2, handler);
+                self.buffer = buffer;
+                self.buffer.clear();
                 rest
             }
             None => {
-                self.keep(rest);
+                self.push_tag_bytes(rest);
                 self.state = State::Tag(scan);
                 &[]
             }
@@ -307,22 +309,22 @@ impl Tokenizer {
     }
 
     /// Buffers bytes of a tag, up to the limit.
-    fn keep(&mut self, bytes: &[u8]) {
-        let room = MAX_TAG.saturating_sub(self.begun.len());
-        self.cut |= bytes.len() > room;
-        self.begun.extend_from_slice(bytes.get(..room).unwrap_or(bytes));
+    fn push_tag_bytes(&mut self, bytes: &[u8]) {
+        let room = MAX_TAG.saturating_sub(self.buffer.len());
+        self.is_cut |= bytes.len() > room;
+        self.buffer.extend_from_slice(bytes.get(..room).unwrap_or(bytes));
     }
 
     /// Passes a tag to the handler, and sets the mode for the bytes after it.
-    fn emit(&mut self, tag: Tag<'_>, closing: bool, sink: &mut impl TokenHandler) {
-        self.state = State::TextMode;
-        if closing {
-            self.content = TextMode::Markup;
-            sink.end(tag.name);
+    fn emit(&mut self, tag: Tag<'_>, is_end_tag: bool, handler: &mut impl TokenHandler) {
+        self.state = State::Text;
+        if is_end_tag {
+            self.mode = TextMode::Markup;
+            handler.end(tag.name);
             return;
         }
-        self.content = sink.start(&tag);
-        if matches!(self.content, TextMode::RcData | TextMode::RawText | TextMode::CapturedRawText | TextMode::Script) {
+        self.mode = handler.start(&tag);
+        if matches!(self.mode, TextMode::RcData | TextMode::RawText | TextMode::CapturedRawText | TextMode::Script) {
             self.raw_name.clear();
             self.raw_name.extend(tag.name.iter().map(u8::to_ascii_lowercase));
             self.script = ScriptState::default();
@@ -330,9 +332,9 @@ impl Tokenizer {
     }
 
     /// Classifies `bytes`, which begin with `<`.
-    fn decide(&self, bytes: &[u8], sink: &impl TokenHandler) -> Opening {
-        match self.content {
-            TextMode::Markup | TextMode::Captured => self.decide_markup(bytes, sink),
+    fn decide(&self, bytes: &[u8], handler: &impl TokenHandler) -> Opening {
+        match self.mode {
+            TextMode::Markup | TextMode::Captured => self.decide_markup(bytes, handler),
             TextMode::RcData | TextMode::RawText | TextMode::CapturedRawText => {
                 match raw_text::end_tag(bytes, &self.raw_name) {
                     None => Opening::Undecided,
@@ -349,7 +351,7 @@ impl Tokenizer {
         }
     }
 
-    fn decide_markup(&self, bytes: &[u8], sink: &impl TokenHandler) -> Opening {
+    fn decide_markup(&self, bytes: &[u8], handler: &impl TokenHandler) -> Opening {
         match bytes.get(1) {
             None => Opening::Undecided,
             Some(byte) if byte.is_ascii_alphabetic() => Opening::Tag,
@@ -360,13 +362,13 @@ impl Tokenizer {
             },
             Some(b'?') => Opening::Markup(State::UntilGreater, 1),
             Some(b'!') => {
-                let cdata = self.dialect == Dialect::Xml || sink.in_foreign();
-                let doctype = self.dialect == Dialect::Xml;
+                let may_be_cdata = self.dialect == Dialect::Xml || handler.is_in_foreign();
+                let may_be_doctype = self.dialect == Dialect::Xml;
                 let declared = bytes.get(2..).unwrap_or(&[]);
                 match (
-                    starts(declared, b"--"),
-                    if cdata { starts(declared, b"[CDATA[") } else { Some(false) },
-                    if doctype { starts(declared, b"DOCTYPE") } else { Some(false) },
+                    starts_with(declared, b"--"),
+                    if may_be_cdata { starts_with(declared, b"[CDATA[") } else { Some(false) },
+                    if may_be_doctype { starts_with(declared, b"DOCTYPE") } else { Some(false) },
                 ) {
                     (Some(true), ..) => Opening::Markup(State::Comment(CommentScan::Start), 4),
                     (_, Some(true), _) => Opening::Markup(State::Cdata(0), 9),
@@ -379,47 +381,47 @@ impl Tokenizer {
         }
     }
 
-    fn until_greater<'a>(&mut self, rest: &'a [u8]) -> &'a [u8] {
+    fn skip_until_greater<'a>(&mut self, rest: &'a [u8]) -> &'a [u8] {
         match memchr(b'>', rest) {
             Some(end) => {
-                self.state = State::TextMode;
+                self.state = State::Text;
                 rest.get(end + 1..).unwrap_or(&[])
             }
             None => &[],
         }
     }
 
-    fn comment<'a>(&mut self, mut scan: CommentScan, rest: &'a [u8]) -> &'a [u8] {
+    fn continue_comment<'a>(&mut self, mut scan: CommentScan, rest: &'a [u8]) -> &'a [u8] {
         let end = scan.find_end(rest);
-        self.state = if end.is_some() { State::TextMode } else { State::Comment(scan) };
+        self.state = if end.is_some() { State::Text } else { State::Comment(scan) };
         end.and_then(|end| rest.get(end + 1..)).unwrap_or(&[])
     }
 
-    fn doctype<'a>(&mut self, mut scan: DoctypeScan, rest: &'a [u8]) -> &'a [u8] {
+    fn continue_doctype<'a>(&mut self, mut scan: DoctypeScan, rest: &'a [u8]) -> &'a [u8] {
         let end = rest.iter().position(|&byte| scan.ends_with(byte));
-        self.state = if end.is_some() { State::TextMode } else { State::Doctype(scan) };
+        self.state = if end.is_some() { State::Text } else { State::Doctype(scan) };
         end.and_then(|end| rest.get(end + 1..)).unwrap_or(&[])
     }
 
-    fn cdata<'a>(&mut self, mut brackets: u8, rest: &'a [u8], sink: &mut impl TokenHandler) -> &'a [u8] {
-        let is_captured = self.content == TextMode::Captured;
+    fn continue_cdata<'a>(&mut self, mut brackets: u8, rest: &'a [u8], handler: &mut impl TokenHandler) -> &'a [u8] {
+        let is_captured = self.mode == TextMode::Captured;
         for (index, &byte) in rest.iter().enumerate() {
             match (byte, brackets) {
                 (b'>', 2) => {
-                    self.state = State::TextMode;
+                    self.state = State::Text;
                     return rest.get(index + 1..).unwrap_or(&[]);
                 }
-                // The brackets before the last two were text.
-                (b']', 2) if is_captured => sink.cdata(b"]"),
+                // Only the last two brackets can end the section. The one before them is text.
+                (b']', 2) if is_captured => handler.cdata(b"]"),
                 (b']', _) => brackets = (brackets + 1).min(2),
                 _ => {
                     if is_captured {
-                        sink.cdata(b"]]".get(..usize::from(brackets)).unwrap_or(b""));
+                        handler.cdata(b"]]".get(..usize::from(brackets)).unwrap_or(b""));
                     }
                     let text = rest.get(index..).unwrap_or(&[]);
                     let (text, rest) = text.split_at(memchr(b']', text).unwrap_or(text.len()));
                     if is_captured {
-                        sink.cdata(text);
+                        handler.cdata(text);
                     }
                     self.state = State::Cdata(0);
                     return rest;
@@ -431,7 +433,7 @@ impl Tokenizer {
     }
 }
 
-/// True if this `<` certainly begins a tag.
+/// Whether this `<` certainly begins a tag.
 fn begins_tag(bytes: &[u8]) -> bool {
     match bytes {
         [_, b'/', byte, ..] | [_, byte, ..] => byte.is_ascii_alphabetic(),
@@ -444,12 +446,11 @@ fn name_start(tag: &[u8]) -> usize {
     if tag.get(1) == Some(&b'/') { 2 } else { 1 }
 }
 
-/// True if `bytes` start with `word`, ignoring case; `None` if there are too few to decide.
-pub(super) fn starts(bytes: &[u8], word: &[u8]) -> Option<bool> {
-    let common = bytes.len().min(word.len());
+/// Whether `bytes` start with `word`, ignoring case; `None` if there are too few bytes to decide.
+pub(super) fn starts_with(bytes: &[u8], word: &[u8]) -> Option<bool> {
     if !bytes.iter().zip(word).all(|(byte, expected)| byte.eq_ignore_ascii_case(expected)) {
         Some(false)
-    } else if common == word.len() {
+    } else if bytes.len() >= word.len() {
         Some(true)
     } else {
         None
@@ -461,6 +462,7 @@ pub(super) fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0C)
 }
 
+/// Whether a byte ends the name of a tag.
 pub(super) fn ends_name(byte: u8) -> bool {
     is_space(byte) || matches!(byte, b'/' | b'>')
 }

@@ -1,4 +1,4 @@
-//! The end of a page: with charset and base known, collected data becomes findings.
+//! Computes the findings at the end of a page, when charset and base URL are known: resolves links, decodes texts.
 
 use encoding_rs::{Encoding, UTF_8};
 use hashbrown::{DefaultHashBuilder, HashTable};
@@ -18,7 +18,7 @@ use crate::page::url::{BadUrl, MAX_URL_LEN, Url, UrlRef};
 /// Titles, headings and anchor texts are cut at this many bytes.
 pub(crate) const MAX_TITLE: usize = 2048;
 
-/// Total bytes of the URLs of a page. A long base URL turns a little markup into very many bytes.
+/// Limit on the total bytes of the URLs of a page. With a long base URL, a few bytes of markup become a long URL.
 pub(crate) const MAX_RESOLVED: usize = 5 << 20;
 
 /// The collected data of a page, and what is needed to resolve its links and decode its texts.
@@ -26,32 +26,33 @@ pub struct LinkResolution<'a> {
     pub collector: &'a Collector,
     pub page: &'a Url,
     /// The charset of the collected bytes.
-    pub written: &'static Encoding,
+    pub text_charset: &'static Encoding,
     /// The charset of the page, in which queries are encoded.
-    pub queries: &'static Encoding,
+    pub query_charset: &'static Encoding,
 }
 
 impl LinkResolution<'_> {
     /// Fills in the findings of a page.
-    pub fn settle(self, findings: &mut Findings) {
+    pub fn fill(self, findings: &mut Findings) {
         let collector = self.collector;
-        findings.title = collector.title.as_deref().and_then(|title| tidy(&self.text(title, TextContext::Text)));
+        findings.title =
+            collector.title.as_deref().and_then(|title| collapse_spaces(&self.text(title, TextContext::Text)));
         findings.directives = collector.directives;
         findings.capped = collector.capped;
         let is_html = collector.dialect == Dialect::Html;
         findings.likeness = collector.likeness.clone().finish().filter(|_| is_html);
         findings.other_schemes = collector.links.other_schemes;
         findings.too_long = collector.links.too_long;
-        findings.cut = collector.links.cut;
+        findings.links_over_limit = collector.links.over_limit;
         let base = self.base();
         self.resolve_links(&base, findings);
         findings.canonical =
-            collector.canonical.clone().and_then(|place| self.url(&base, collector.links.bytes(place)));
+            collector.canonical.clone().and_then(|range| self.url(&base, collector.links.bytes(range)));
         findings.hreflang = collector
             .hreflang
             .iter()
-            .filter_map(|(language, place)| {
-                let url = self.url(&base, collector.links.bytes(place.clone()))?;
+            .filter_map(|(language, range)| {
+                let url = self.url(&base, collector.links.bytes(range.clone()))?;
                 Some((self.text(language, TextContext::Attribute).into(), url))
             })
             .collect();
@@ -60,15 +61,15 @@ impl LinkResolution<'_> {
         }
     }
 
-    /// Ends a file other than markup that contains URLs of resources: only its links count.
+    /// Fills in the links of a file other than markup that contains URLs of resources.
     pub fn resolve_resources(&self, findings: &mut Findings) {
         self.resolve_links(&BaseUrl::new(self.page), findings);
     }
 
     fn facts(&self, base: &BaseUrl) -> PageFacts {
         let raw = &self.collector.facts;
-        let text = |bytes: Option<&[u8]>, place| bytes.and_then(|bytes| tidy(&self.text(bytes, place)));
-        let image = raw.og_image.clone().and_then(|place| self.url(base, self.collector.links.bytes(place)));
+        let text = |bytes: Option<&[u8]>, context| bytes.and_then(|bytes| collapse_spaces(&self.text(bytes, context)));
+        let image = raw.og_image.clone().and_then(|range| self.url(base, self.collector.links.bytes(range)));
         let words = self.collector.likeness.words();
         PageFacts {
             description: text(raw.description.as_deref(), TextContext::Attribute),
@@ -76,7 +77,8 @@ impl LinkResolution<'_> {
             h1_count: raw.h1_count,
             lang: text(raw.lang.as_deref(), TextContext::Attribute),
             meta_robots: raw.meta_robots.clone(),
-            words: words.spaced + if self.written == UTF_8 { words.ideographs } else { 0 },
+            // Ideographs are recognised by their bytes in UTF-8.
+            words: words.spaced + if self.text_charset == UTF_8 { words.ideographs } else { 0 },
             og: OpenGraph {
                 title: text(raw.og_title.as_deref(), TextContext::Attribute),
                 image: image.map(|url| url.as_str().into()),
@@ -86,26 +88,26 @@ impl LinkResolution<'_> {
         }
     }
 
-    /// The first `base` element, or the URL of the page if that element is not usable.
+    /// The URL of the first `base` element, or of the page if there is no usable one.
     fn base(&self) -> BaseUrl {
-        let own = BaseUrl::new(self.page);
+        let page_base = BaseUrl::new(self.page);
         let href = self.collector.base.as_deref().map(|href| self.text(href, TextContext::Attribute));
-        href.and_then(|href| own.rebased(&href, self.queries)).unwrap_or(own)
+        href.and_then(|href| page_base.rebased(&href, self.query_charset)).unwrap_or(page_base)
     }
 
     fn resolve_links(&self, base: &BaseUrl, findings: &mut Findings) {
-        let longest = self.collector.caps.max_url.min(MAX_URL_LEN);
+        let max_len = self.collector.limits.max_url.min(MAX_URL_LEN);
         let links = &self.collector.links;
         // Reserve the memory at once: a list that grew by doubling would exceed its charge to the budget. Most URLs are
-        // as long as received, plus the origin of the page and a long base.
-        let origin = self.page.as_str().len() - self.page.target().len();
-        let base_length = self.collector.base.as_ref().map_or(0, |base| base.len()) + origin;
-        let room = (links.written() + links.len() * base_length).min(MAX_RESOLVED + longest);
-        let mut distinct = Distinct::with_capacity(links.len(), room);
+        // at most as long as received, plus the origin of the page and the `base` element.
+        let origin_len = self.page.as_str().len() - self.page.target().len();
+        let base_len = self.collector.base.as_ref().map_or(0, |base| base.len()) + origin_len;
+        let capacity = (links.received_bytes() + links.len() * base_len).min(MAX_RESOLVED + max_len);
+        let mut distinct = Distinct::with_capacity(links.len(), capacity);
         let mut out = String::new();
-        for (number, (bytes, written)) in self.collector.links.iter().enumerate() {
+        for (raw_index, (bytes, raw_link)) in self.collector.links.iter().enumerate() {
             let text = self.text(bytes, TextContext::Attribute);
-            let href = match written.kind {
+            let href = match raw_link.kind {
                 LinkKind::Refresh => refresh_header(&text),
                 _ => Some(&*text),
             };
@@ -114,15 +116,15 @@ impl LinkResolution<'_> {
                 findings.capped = true;
                 break;
             }
-            match base.resolve(href, self.queries, &mut out) {
-                Ok(()) if out.len() <= longest => {
-                    let anchor = self.collector.anchors.as_ref().and_then(|anchors| anchors.raw(number));
-                    let anchor = anchor.and_then(|text| tidy(&self.text(text, TextContext::Text)));
-                    let index = distinct.add(&out, written.kind, written.nofollow, anchor.as_deref());
-                    let rel = self.collector.anchors.as_ref().and_then(|anchors| anchors.rel(number));
+            match base.resolve(href, self.query_charset, &mut out) {
+                Ok(()) if out.len() <= max_len => {
+                    let anchor = self.collector.anchors.as_ref().and_then(|anchors| anchors.raw(raw_index));
+                    let anchor = anchor.and_then(|text| collapse_spaces(&self.text(text, TextContext::Text)));
+                    let index = distinct.add(&out, raw_link.kind, raw_link.nofollow, anchor.as_deref());
+                    let rel = self.collector.anchors.as_ref().and_then(|anchors| anchors.rel(raw_index));
                     if let (Some(index), Some(rel)) = (index, rel) {
                         let rel = self.text(rel, TextContext::Attribute);
-                        distinct.list.set_rel(index as usize, tidy(&rel).as_deref().unwrap_or_default());
+                        distinct.list.set_rel(index as usize, collapse_spaces(&rel).as_deref().unwrap_or_default());
                     }
                 }
                 Ok(()) | Err(BadUrl::TooLong) => findings.too_long += 1,
@@ -133,24 +135,27 @@ impl LinkResolution<'_> {
         findings.links = distinct.list;
     }
 
+    /// Resolves a link as received.
     fn url(&self, base: &BaseUrl, bytes: &[u8]) -> Option<Url> {
         let mut out = String::new();
-        base.resolve(&self.text(bytes, TextContext::Attribute), self.queries, &mut out).ok()?;
-        let longest = self.collector.caps.max_url;
-        UrlRef::from_normal(&out).filter(|_| out.len() <= longest).map(UrlRef::to_url)
+        base.resolve(&self.text(bytes, TextContext::Attribute), self.query_charset, &mut out).ok()?;
+        let max_len = self.collector.limits.max_url;
+        UrlRef::from_normal(&out).filter(|_| out.len() <= max_len).map(UrlRef::to_url)
     }
 
-    fn text<'b>(&self, bytes: &'b [u8], place: TextContext) -> Cow<'b, str> {
-        match self.written.decode_without_bom_handling(bytes).0 {
-            Cow::Borrowed(text) => entities::resolve(text, place),
-            Cow::Owned(text) => Cow::Owned(entities::resolve(&text, place).into_owned()),
+    /// Decodes a text as received, and resolves its character references.
+    fn text<'b>(&self, bytes: &'b [u8], context: TextContext) -> Cow<'b, str> {
+        match self.text_charset.decode_without_bom_handling(bytes).0 {
+            Cow::Borrowed(text) => entities::resolve(text, context),
+            Cow::Owned(text) => Cow::Owned(entities::resolve(&text, context).into_owned()),
         }
     }
 }
 
-/// A list of links without duplicates. Links that were written differently may resolve to the same URL.
+/// A list of links without duplicates. Links with different texts may resolve to the same URL.
 struct Distinct {
     list: LinkList,
+    /// Indexes of the list, by the hash of URL and kind.
     index: HashTable<u32>,
     hasher: DefaultHashBuilder,
 }
@@ -164,7 +169,7 @@ impl Distinct {
         }
     }
 
-    /// Adds a link. Returns its index in the list.
+    /// Adds a link, or merges it into the same link in the list. Returns its index in the list.
     fn add(&mut self, text: &str, kind: LinkKind, nofollow: bool, anchor: Option<&str>) -> Option<u32> {
         let hash = self.hasher.hash_one((text, kind));
         if let Some(&known) = self.index.find(hash, |&number| self.list.get(number as usize) == Some((text, kind))) {
@@ -189,19 +194,19 @@ impl Distinct {
     }
 }
 
-/// A text with collapsed white space; `None` if it is empty.
-fn tidy(text: &str) -> Option<Box<str>> {
-    let mut tidy = String::new();
-    // Removes an incomplete last character of a cut text.
+/// A text with collapsed white space, up to [`MAX_TITLE`] bytes; `None` if it is empty.
+fn collapse_spaces(text: &str) -> Option<Box<str>> {
+    let mut out = String::new();
+    // A cut text may end in an incomplete character, which was decoded to U+FFFD: remove it.
     for word in text.trim_end_matches('\u{FFFD}').split_ascii_whitespace() {
-        if !tidy.is_empty() {
-            tidy.push(' ');
+        if !out.is_empty() {
+            out.push(' ');
         }
-        tidy.push_str(word);
-        if tidy.len() > MAX_TITLE {
-            tidy.truncate(tidy.floor_char_boundary(MAX_TITLE));
+        out.push_str(word);
+        if out.len() > MAX_TITLE {
+            out.truncate(out.floor_char_boundary(MAX_TITLE));
             break;
         }
     }
-    (!tidy.is_empty()).then(|| tidy.into_boxed_str())
+    (!out.is_empty()).then(|| out.into_boxed_str())
 }
