@@ -11,14 +11,16 @@ use argiope_store::segments::{SegmentStore, is_object_storage, redacted_place};
 use crate::records::ReadError;
 
 /// Minimum number of bytes that one request to object storage reads. Records are often read in the order in which they
-/// are stored, so the next ones are likely in the same window.
+/// are stored, so the following ones are likely among the bytes that were read already (the window).
 const WINDOW: u64 = 1 << 20;
 
-/// The files of an archive, one of them open.
+/// The files of an archive. The last used file stays open.
 pub struct ArchiveFiles {
+    /// The crawl directory, or the prefix in object storage.
     place: PathBuf,
     /// Set if the archive is in object storage.
     objects: Option<SegmentStore>,
+    /// The file that was read last, with its name.
     open: Option<(String, File)>,
     /// The part of an object that was read last: its name, offset and bytes.
     window: Option<(String, u64, Vec<u8>)>,
@@ -33,23 +35,23 @@ impl ArchiveFiles {
     /// Whether there are no files.
     pub fn is_empty(&self) -> Result<bool, ReadError> {
         match &self.objects {
-            Some(objects) => Ok(objects.archives().map_err(|error| self.fault("archive", &error))?.is_empty()),
+            Some(objects) => Ok(objects.archives().map_err(|error| self.read_error("archive", &error))?.is_empty()),
             None => Ok(!std::fs::read_dir(self.place.join("archive")).is_ok_and(|mut files| files.next().is_some())),
         }
     }
 
-    /// A part of a file, as records name it.
+    /// Reads a part of a file. `file` is the name in records.
     pub fn read(&mut self, file: &str, offset: u64, length: u64) -> Result<Vec<u8>, ReadError> {
         let read = if self.objects.is_some() {
             self.read_object(file, offset, length)
         } else {
             self.read_file(file, offset, length)
         };
-        Ok(read.map_err(|error| self.fault(file, &error))?)
+        Ok(read.map_err(|error| self.read_error(file, &error))?)
     }
 
-    /// A whole file. An object is copied to a temporary file.
-    pub fn whole(&self, file: &str) -> Result<File, ReadError> {
+    /// Opens a whole file. An object is copied to a temporary file first.
+    pub fn open_whole(&self, file: &str) -> Result<File, ReadError> {
         let opened = match &self.objects {
             None => open_inside(&self.place, file),
             Some(objects) => objects.archive(file).and_then(|content| {
@@ -59,7 +61,7 @@ impl ArchiveFiles {
                 Ok(copy)
             }),
         };
-        Ok(opened.map_err(|error| self.fault(file, &error))?)
+        Ok(opened.map_err(|error| self.read_error(file, &error))?)
     }
 
     fn read_file(&mut self, name: &str, offset: u64, length: u64) -> io::Result<Vec<u8>> {
@@ -74,26 +76,28 @@ impl ArchiveFiles {
     }
 
     fn read_object(&mut self, name: &str, offset: u64, length: u64) -> io::Result<Vec<u8>> {
-        let part_of = |(file, start, bytes): &(String, u64, Vec<u8>)| {
+        // Cuts the requested part out of a window, if it contains the part.
+        let cut = |(file, start, bytes): &(String, u64, Vec<u8>)| {
             let from = usize::try_from(offset.checked_sub(*start)?).ok()?;
             let part = bytes.get(from..)?.get(..usize::try_from(length).ok()?)?;
             (file == name).then(|| part.to_vec())
         };
-        if let Some(part) = self.window.as_ref().and_then(part_of) {
+        if let Some(part) = self.window.as_ref().and_then(cut) {
             return Ok(part);
         }
         let Some(objects) = &self.objects else { return Err(io::ErrorKind::NotFound.into()) };
-        // If a range ends beyond the end of the object, most servers shorten it, and some refuse it.
+        // If a range ends beyond the end of the object, most servers shorten it. Some refuse it, so the exact range is tried
+        // next.
         let bytes = objects
             .archive_range(name, offset, length.max(WINDOW))
             .or_else(|_| objects.archive_range(name, offset, length))?;
         let window = (name.to_owned(), offset, bytes);
-        let part = part_of(&window).ok_or(io::ErrorKind::UnexpectedEof)?;
+        let part = cut(&window).ok_or(io::ErrorKind::UnexpectedEof)?;
         self.window = Some(window);
         Ok(part)
     }
 
-    fn fault(&self, file: &str, error: &io::Error) -> StoreError {
+    fn read_error(&self, file: &str, error: &io::Error) -> StoreError {
         let place = redacted_place(&self.place.join(file));
         StoreError::new(StoreErrorKind::File, format!("{place} cannot be read: {error}"))
     }

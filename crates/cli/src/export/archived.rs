@@ -1,4 +1,4 @@
-//! Reads pages from a crawl's archive. The recorded bytes are decoded by the same code as those of a connection.
+//! Reads pages from a crawl's archive. The code that decodes responses of a connection also decodes the archived ones.
 
 use std::collections::HashMap;
 use std::io::{self, Read};
@@ -20,7 +20,7 @@ use super::archive_files::ArchiveFiles;
 use crate::records::{self, ReadError, StoredRecord};
 
 /// Maximum number of bytes read from a decompressed WARC record.
-const LARGEST: u64 = 1 << 30;
+const MAX_RECORD_BYTES: u64 = 1 << 30;
 
 /// A response from the archive, decoded.
 pub struct ArchivedPage {
@@ -36,6 +36,7 @@ impl ArchivedPage {
         decode(&self.body, self.charset)
     }
 
+    /// Whether the content type is HTML or XHTML.
     pub fn is_html(&self) -> bool {
         matches!(self.content_type.as_deref(), Some("text/html" | "application/xhtml+xml"))
     }
@@ -46,14 +47,12 @@ pub struct ArchivedPages {
     directory: PathBuf,
     files: ArchiveFiles,
     rules: Arc<Rules>,
-    /// The location of each body that revisit records refer to, by digest; built at the first revisit record.
+    /// By digest: the first WARC record with this body. Built when the first revisit record is read, which has no body.
     originals: Option<HashMap<String, WarcLocation>>,
 }
 
 impl ArchivedPages {
-    /// # Errors
-    ///
-    /// The crawl has no archive.
+    /// Opens the archive. An error if the crawl has none.
     pub fn open(directory: &Path) -> Result<Self, ReadError> {
         let files = ArchiveFiles::new(directory);
         if files.is_empty()? {
@@ -64,7 +63,8 @@ impl ArchivedPages {
             let why = "there is no archive in this crawl directory: run the crawl with --warc";
             return Err(ReadError::Usage(why.to_owned()));
         }
-        let config = Config { roots: vec!["http://localhost/".into()], max_size: Size(LARGEST), ..Config::default() };
+        let config =
+            Config { roots: vec!["http://localhost/".into()], max_size: Size(MAX_RECORD_BYTES), ..Config::default() };
         let mut rules = config.compile(0).map_err(|error| ReadError::Refused(error.to_string()))?;
         rules.bodies.delivered = DeliveredBodies::All;
         Ok(Self { directory: directory.to_owned(), files, rules: Arc::new(rules), originals: None })
@@ -72,24 +72,25 @@ impl ArchivedPages {
 
     /// The page of a record. `None` if the archive does not contain it.
     pub fn page(&mut self, record: &StoredRecord) -> Result<Option<ArchivedPage>, ReadError> {
-        let (Some(place), Ok(url)) = (&record.warc, Url::parse(&record.url)) else { return Ok(None) };
-        let holder = locations(place).next_back().unwrap_or_else(|| place.clone());
-        let mut block = self.block(&holder)?;
+        let (Some(location), Ok(url)) = (&record.warc, Url::parse(&record.url)) else { return Ok(None) };
+        // The last location is that of the body.
+        let body = locations(location).next_back().unwrap_or_else(|| location.clone());
+        let mut block = self.block(&body)?;
         if block.is_revisit {
             let Some(original) = self.original(record)? else { return Ok(None) };
             block = self.block(&original)?;
         }
-        Ok(self.decoded(&url, &block.response))
+        Ok(self.decode_response(&url, &block.response))
     }
 
-    /// The first WARC record with the same body as this record.
+    /// The location of the first WARC record with the same body as this record.
     fn original(&mut self, record: &StoredRecord) -> Result<Option<WarcLocation>, ReadError> {
         if self.originals.is_none() {
             let mut originals: HashMap<String, WarcLocation> = HashMap::new();
             records::lines(&self.directory, |line| {
-                let line = StoredRecord::read(line)?;
-                if let (Some(digest), Some(place)) = (line.digest, line.warc) {
-                    originals.entry(digest).or_insert(place);
+                let record = StoredRecord::read(line)?;
+                if let (Some(digest), Some(location)) = (record.digest, record.warc) {
+                    originals.entry(digest).or_insert(location);
                 }
                 Ok(())
             })?;
@@ -99,15 +100,16 @@ impl ArchivedPages {
         Ok(digest.and_then(|digest| self.originals.as_ref()?.get(digest).cloned()))
     }
 
-    fn block(&mut self, place: &WarcLocation) -> Result<Block, ReadError> {
-        let member = self.files.read(&place.file, place.offset, place.length.min(LARGEST))?;
-        Ok(read_block(&member, place).map_err(|error| {
-            StoreError::new(StoreErrorKind::File, format!("{} cannot be read: {error}", place.file))
+    /// Reads a WARC record.
+    fn block(&mut self, location: &WarcLocation) -> Result<Block, ReadError> {
+        let member = self.files.read(&location.file, location.offset, location.length.min(MAX_RECORD_BYTES))?;
+        Ok(read_block(&member, location).map_err(|error| {
+            StoreError::new(StoreErrorKind::File, format!("{} cannot be read: {error}", location.file))
         })?)
     }
 
-    /// Feeds the recorded response to a connection that has no socket.
-    fn decoded(&self, url: &Url, response: &[u8]) -> Option<ArchivedPage> {
+    /// Decodes an archived response: feeds it to a fetch that has no socket. The job and the times have no effect.
+    fn decode_response(&self, url: &Url, response: &[u8]) -> Option<ArchivedPage> {
         let now = Time::ZERO;
         let job = Job {
             link: Link::root(url.clone(), 0),
@@ -142,20 +144,20 @@ impl ArchivedPages {
 }
 
 /// The WARC records that a page record refers to: its own, then the one with the body if that is another.
-pub(super) fn locations(place: &WarcLocation) -> impl DoubleEndedIterator<Item = WarcLocation> {
-    let body = place.payload.as_deref().map(|WarcPayload { file, offset, length, .. }| WarcLocation {
+pub(super) fn locations(location: &WarcLocation) -> impl DoubleEndedIterator<Item = WarcLocation> {
+    let body = location.payload.as_deref().map(|WarcPayload { file, offset, length, .. }| WarcLocation {
         file: file.clone(),
         offset: *offset,
         length: *length,
         payload: None,
     });
-    [Some(WarcLocation { payload: None, ..place.clone() }), body].into_iter().flatten()
+    [Some(WarcLocation { payload: None, ..location.clone() }), body].into_iter().flatten()
 }
 
-/// Reads a compressed record; its first bytes tell how it is compressed.
-pub(super) fn decompressed<'a>(member: &'a [u8]) -> io::Result<Box<dyn Read + 'a>> {
-    const ZSTD: &[u8] = &[0x28, 0xB5, 0x2F, 0xFD];
-    if member.starts_with(ZSTD) {
+/// A reader of the decompressed record. The first bytes of the record show whether it is compressed with gzip or zstd.
+pub(super) fn decompress<'a>(member: &'a [u8]) -> io::Result<Box<dyn Read + 'a>> {
+    const ZSTD_MAGIC: &[u8] = &[0x28, 0xB5, 0x2F, 0xFD];
+    if member.starts_with(ZSTD_MAGIC) {
         return Ok(Box::new(zstd::stream::read::Decoder::with_buffer(member)?.single_frame()));
     }
     Ok(Box::new(MultiGzDecoder::new(member)))
@@ -163,21 +165,24 @@ pub(super) fn decompressed<'a>(member: &'a [u8]) -> io::Result<Box<dyn Read + 'a
 
 /// The content of a WARC record.
 struct Block {
+    /// Whether the record refers to an earlier one that has the body.
     is_revisit: bool,
+    /// The HTTP response as received.
     response: Vec<u8>,
 }
 
-fn read_block(member: &[u8], place: &WarcLocation) -> io::Result<Block> {
+/// Decompresses a WARC record and splits its header from its content.
+fn read_block(member: &[u8], location: &WarcLocation) -> io::Result<Block> {
     let mut record = Vec::new();
-    decompressed(member)?.take(LARGEST).read_to_end(&mut record)?;
-    let broken = || io::Error::other(format!("no record at byte {}", place.offset));
-    let end = record.windows(4).position(|window| window == b"\r\n\r\n").ok_or_else(broken)?;
+    decompress(member)?.take(MAX_RECORD_BYTES).read_to_end(&mut record)?;
+    let not_found = || io::Error::other(format!("no record at byte {}", location.offset));
+    let end = record.windows(4).position(|window| window == b"\r\n\r\n").ok_or_else(not_found)?;
     let head = String::from_utf8_lossy(record.get(..end).unwrap_or_default()).into_owned();
     let field = |name: &str| {
         let fields = head.lines().filter_map(|line| line.split_once(':'));
         fields.into_iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim().to_owned())
     };
-    let length = field("Content-Length").and_then(|length| length.parse::<usize>().ok()).ok_or_else(broken)?;
-    let response = record.get(end + 4..).and_then(|rest| rest.get(..length)).ok_or_else(broken)?;
+    let length = field("Content-Length").and_then(|length| length.parse::<usize>().ok()).ok_or_else(not_found)?;
+    let response = record.get(end + 4..).and_then(|rest| rest.get(..length)).ok_or_else(not_found)?;
     Ok(Block { is_revisit: field("WARC-Type").as_deref() == Some("revisit"), response: response.to_vec() })
 }

@@ -1,8 +1,8 @@
 //! Pages as CSV (RFC 4180), for spreadsheets.
 //!
-//! Titles and headers come from untrusted servers, and spreadsheets evaluate text that looks like a formula. Text that
-//! begins with `=`, `+`, `-`, `@` (or their full-width forms) gets a leading apostrophe, as OWASP advises, and terminal
-//! control characters are escaped. JSON and Parquet contain the text unchanged.
+//! Text comes from untrusted servers, and spreadsheets evaluate text that looks like a formula. Text that begins with `=`,
+//! `+`, `-`, `@` (or their full-width forms) therefore gets a leading apostrophe, as OWASP advises. Control characters are
+//! escaped. JSON and Parquet contain the text unchanged.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -14,7 +14,8 @@ use crate::records::ReadError;
 use argiope_content::Extraction;
 use argiope_core::output::escape::visible;
 
-/// One row per page of the latest round, in the order of completion; pages with items get one row per item.
+/// Writes one row per page of the latest round, in the order in which pages were finished. A page with extracted items has
+/// one row per item.
 ///
 /// The table has the data columns `expected` even if no page has a value for them.
 pub fn csv(
@@ -23,15 +24,15 @@ pub fn csv(
     expected: &[String],
     out: &mut dyn Write,
 ) -> Result<(), ReadError> {
-    let mut source = DataSource::new(directory, rules)?.expecting(expected);
+    let mut source = DataSource::new(directory, rules)?.with_columns(expected);
     let columns = source.columns()?;
     let names = COLUMNS.iter().map(|column| column.name).chain(columns.iter().map(|column| column.name.as_str()));
     write_row(out, names.map(|name| Value::Text(Some(name))))?;
-    source.pages(|line| {
-        for row in 0..data::rows(line) {
+    source.pages(|record| {
+        for row in 0..data::row_count(record) {
             let texts: Vec<Option<Cow<'_, str>>> =
-                columns.iter().map(|column| column.value(line, row).map(data::text)).collect();
-            let values = COLUMNS.iter().map(|column| (column.value)(line));
+                columns.iter().map(|column| column.value(record, row).map(data::text)).collect();
+            let values = COLUMNS.iter().map(|column| (column.value)(record));
             write_row(out, values.chain(texts.iter().map(|text| Value::Text(text.as_deref()))))?;
         }
         Ok(())
@@ -45,7 +46,7 @@ fn write_row<'a>(out: &mut dyn Write, values: impl Iterator<Item = Value<'a>>) -
             out.write_all(b",")?;
         }
         match value {
-            Value::Text(_) | Value::Moment(_) | Value::List(_) | Value::Map(_) => {
+            Value::Text(_) | Value::Time(_) | Value::List(_) | Value::Map(_) => {
                 if let Some(text) = value.text() {
                     write_text(out, &text)?;
                 }
@@ -61,13 +62,13 @@ fn write_row<'a>(out: &mut dyn Write, values: impl Iterator<Item = Value<'a>>) -
 
 /// Writes a field with untrusted text.
 pub fn write_text(out: &mut dyn Write, text: &str) -> io::Result<()> {
-    // Leading tabs and line feeds do not hide a formula from a spreadsheet.
+    // Spreadsheets ignore white space before a formula.
     let is_formula = text.trim_start().starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠']);
     let text = &*visible(text);
-    let guard = if is_formula { "'" } else { "" };
-    // Some spreadsheets treat a semicolon as a separator.
+    let apostrophe = if is_formula { "'" } else { "" };
+    // Fields with a semicolon are quoted too, because some spreadsheets treat it as a separator.
     if is_formula || text.contains([',', ';', '"']) {
-        write!(out, "\"{guard}{}\"", text.replace('"', "\"\""))
+        write!(out, "\"{apostrophe}{}\"", text.replace('"', "\"\""))
     } else {
         out.write_all(text.as_bytes())
     }
@@ -78,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_field_stays_one_field_and_is_not_a_formula() {
+    fn text_is_quoted_escaped_and_cannot_be_a_formula() {
         for (text, field) in [
             ("plain", "plain"),
             ("", ""),

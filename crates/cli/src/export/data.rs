@@ -1,4 +1,4 @@
-//! The columns of extracted data: one per field. A field that holds items gives one row per item.
+//! The columns of extracted data: one per field. If the value of a field is a list of items, each item has its own row.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -21,7 +21,7 @@ pub struct DataColumn {
     pub name: String,
     /// The field in the data of a record.
     field: String,
-    /// The key in each item of the field, if the field holds items.
+    /// The key in each item, if the value of the field is a list of items.
     inner: Option<String>,
     /// Whether every value is a number.
     pub is_number: bool,
@@ -30,27 +30,30 @@ pub struct DataColumn {
 /// Page records with their data: either as recorded, or extracted from the archive now.
 pub struct DataSource<'a> {
     directory: &'a Path,
+    /// How many pages link to each page; set by [`Self::columns`].
     inlinks: Option<Inlinks>,
+    /// The rules and the archive, if data is extracted now.
     extraction: Option<(&'a Extraction, ArchivedPages)>,
-    /// The columns that the table has in any case, in this order.
+    /// The columns that the table has even if no page has a value for them, in this order. `products.price` is a key of items.
     expected: Vec<String>,
 }
 
 impl<'a> DataSource<'a> {
+    /// Without `extraction`, the data in the records is used.
     pub fn new(directory: &'a Path, extraction: Option<&'a Extraction>) -> Result<Self, ReadError> {
         let archive = extraction.map(|rules| Ok::<_, ReadError>((rules, ArchivedPages::open(directory)?)));
         let expected = extraction.map(Extraction::columns).unwrap_or_default();
         Ok(Self { directory, inlinks: None, extraction: archive.transpose()?, expected })
     }
 
-    /// The table has these columns even if no page has a value for them.
-    pub fn expecting(mut self, columns: &[String]) -> Self {
+    /// Adds columns that the table has even if no page has a value for them.
+    pub fn with_columns(mut self, columns: &[String]) -> Self {
         self.expected.extend_from_slice(columns);
         self
     }
 
-    /// Calls `each` with the page records of the latest round. If [`Self::columns`] was called before, they have the
-    /// number of pages that link to them.
+    /// Calls `each` with the page records of the latest round. Their field `inlinks` is set if [`Self::columns`] was called
+    /// before.
     pub fn pages(&mut self, mut each: impl FnMut(&StoredRecord) -> Result<(), ReadError>) -> Result<(), ReadError> {
         let Self { directory, inlinks, extraction, .. } = self;
         records::take_latest_pages(directory, |mut record| {
@@ -63,40 +66,40 @@ impl<'a> DataSource<'a> {
         Ok(())
     }
 
-    /// The columns of the data: those of the rules in their order, then other fields found in the records.
+    /// The columns of the data: the expected ones in their order, then those of other fields in the records.
     pub fn columns(&mut self) -> Result<Vec<DataColumn>, ReadError> {
         let mut columns: Vec<DataColumn> = Vec::new();
         let mut graph = LinkGraph::open(self.directory, GraphRound::Latest)?;
-        let mut urls = Vec::new();
+        let mut page_keys = Vec::new();
         self.pages(|record| {
-            urls.push(graph.url_key(&record.url));
+            page_keys.push(graph.url_key(&record.url));
             for (field, value) in record.data.iter().flatten() {
                 match items(value) {
                     Some(items) => {
                         for (inner, value) in items.iter().filter_map(Value::as_object).flatten() {
-                            note_column(&mut columns, field, Some(inner), value);
+                            add_column(&mut columns, field, Some(inner), value);
                         }
                     }
-                    None => note_column(&mut columns, field, None, value),
+                    None => add_column(&mut columns, field, None, value),
                 }
             }
             Ok(())
         })?;
-        self.inlinks = Some(graph.inlinks(urls)?);
+        self.inlinks = Some(graph.inlinks(page_keys)?);
         for name in &self.expected {
             let (field, inner) =
                 name.split_once('.').map_or((name.as_str(), None), |(field, inner)| (field, Some(inner)));
-            if !columns.iter().any(|column| column.is_of(field, inner)) {
+            if !columns.iter().any(|column| column.matches(field, inner)) {
                 columns.push(DataColumn::new(field, inner, false));
             }
         }
-        let place = |column: &DataColumn| self.expected.iter().position(|name| *name == column.path());
-        columns.sort_by_key(|column| place(column).unwrap_or(usize::MAX));
+        let expected_position = |column: &DataColumn| self.expected.iter().position(|name| *name == column.path());
+        columns.sort_by_key(|column| expected_position(column).unwrap_or(usize::MAX));
         Ok(columns)
     }
 }
 
-/// Extracts the data of a page from the archive. `None` if there is none.
+/// Extracts the data of a page from the archive. `None` if no rule gives a value.
 fn extract(
     rules: &Extraction,
     archive: &mut ArchivedPages,
@@ -125,10 +128,11 @@ impl DataColumn {
         Self { name, field: field.to_owned(), inner: inner.map(str::to_owned), is_number }
     }
 
-    fn is_of(&self, field: &str, inner: Option<&str>) -> bool {
+    fn matches(&self, field: &str, inner: Option<&str>) -> bool {
         self.field == field && self.inner.as_deref() == inner
     }
 
+    /// The name in the form of `expected`: the field, or the field and the key with a dot.
     fn path(&self) -> String {
         self.inner.as_ref().map_or_else(|| self.field.clone(), |inner| format!("{}.{inner}", self.field))
     }
@@ -144,10 +148,10 @@ impl DataColumn {
     }
 }
 
-/// Adds the column of a value, unless it exists.
-fn note_column(columns: &mut Vec<DataColumn>, field: &str, inner: Option<&str>, value: &Value) {
+/// Adds the column of a value, unless it exists. A column is numeric only if all its values are numbers.
+fn add_column(columns: &mut Vec<DataColumn>, field: &str, inner: Option<&str>, value: &Value) {
     let is_number = value.is_number();
-    if let Some(column) = columns.iter_mut().find(|column| column.is_of(field, inner)) {
+    if let Some(column) = columns.iter_mut().find(|column| column.matches(field, inner)) {
         column.is_number &= is_number;
     } else if columns.len() < MAX_COLUMNS {
         columns.push(DataColumn::new(field, inner, is_number));
@@ -160,8 +164,8 @@ fn items(value: &Value) -> Option<&[Value]> {
     values.first().is_some_and(Value::is_object).then_some(values.as_slice())
 }
 
-/// The number of rows of a page: one, or one per item.
-pub fn rows(record: &StoredRecord) -> usize {
+/// The number of rows of a page: one, or one per item of its longest list of items.
+pub fn row_count(record: &StoredRecord) -> usize {
     record.data.iter().flatten().filter_map(|(_, value)| items(value)).map(<[Value]>::len).max().unwrap_or(1).max(1)
 }
 

@@ -5,12 +5,16 @@ use std::path::PathBuf;
 
 use argiope_core::page::url::Url;
 
-/// Maximum bytes of one path segment.
-const LONGEST_PART: usize = 100;
+/// Maximum bytes of a file name or folder name that is made from one segment of a URL.
+const MAX_PART_BYTES: usize = 100;
 /// Maximum number of folders in a path; deeper folders are dropped and the file name gets a hash.
-const MAX_PARTS: usize = 20;
+const MAX_FOLDERS: usize = 20;
+/// Maximum bytes of what counts as an extension.
+const MAX_EXTENSION_BYTES: usize = 8;
+/// Room in a name for the hash and the extension.
+const SUFFIX_BYTES: usize = 20;
 
-/// Names that Windows reserves, whatever their extension.
+/// Names that Windows reserves, with any extension.
 const RESERVED: &[&str] = &[
     "con", "prn", "aux", "nul", "com1", "com2", "com3", "com4", "com5", "com6", "com7", "com8", "com9", "lpt1", "lpt2",
     "lpt3", "lpt4", "lpt5", "lpt6", "lpt7", "lpt8", "lpt9",
@@ -19,57 +23,61 @@ const RESERVED: &[&str] = &[
 /// The names assigned so far.
 #[derive(Debug, Default)]
 pub struct FileNames {
-    /// In lower case.
+    /// Paths of files, in lower case.
     files: HashSet<String>,
+    /// Paths of folders, in lower case.
     folders: HashSet<String>,
-    /// Folders that had to be renamed, by their name in lower case.
+    /// Folders that were renamed because a file has their path. The key is the original path in lower case.
     renamed: HashMap<String, String>,
 }
 
 impl FileNames {
-    /// The path of a URL, relative to the export, with `extension` unless the URL already ends with it.
-    pub fn name(&mut self, url: &Url, extension: Option<&str>) -> PathBuf {
-        let mut folder = part(&url.authority().replace(':', "_"));
+    /// Assigns a path to a URL, relative to the folder of the export. It gets `extension`, unless the URL already ends with it.
+    pub fn assign(&mut self, url: &Url, extension: Option<&str>) -> PathBuf {
+        let mut folder = valid_name(&url.authority().replace(':', "_"));
         self.folders.insert(folder.to_lowercase());
         let mut parts: Vec<&str> = url.path().split('/').skip(1).collect();
         let last = parts.pop().unwrap_or("");
-        let deep = parts.len() > MAX_PARTS;
-        for piece in parts.iter().take(MAX_PARTS) {
+        let is_too_deep = parts.len() > MAX_FOLDERS;
+        for piece in parts.iter().take(MAX_FOLDERS) {
             if !piece.is_empty() {
-                folder = self.folder(&format!("{folder}/{}", part(piece)));
+                folder = self.add_folder(&format!("{folder}/{}", valid_name(piece)));
             }
         }
-        let mut stem = if last.is_empty() { "index".to_owned() } else { part(last) };
+        let mut stem = if last.is_empty() { "index".to_owned() } else { valid_name(last) };
         if let Some(query) = url.query() {
-            stem = format!("{stem}@{}", part(query));
+            stem = format!("{stem}@{}", valid_name(query));
         }
-        let (mut base, mut end) = match stem.rsplit_once('.') {
-            Some((base, end)) if !base.is_empty() && end.len() <= 8 && !end.contains('@') => {
+        let (mut base, mut ending) = match stem.rsplit_once('.') {
+            Some((base, end)) if !base.is_empty() && end.len() <= MAX_EXTENSION_BYTES && !end.contains('@') => {
                 (base.to_owned(), end.to_owned())
             }
             _ => (stem.clone(), String::new()),
         };
         if let Some(extension) = extension
-            && !end.eq_ignore_ascii_case(extension)
-            && !(extension == "html" && end.eq_ignore_ascii_case("htm"))
+            && !ending.eq_ignore_ascii_case(extension)
+            && !(extension == "html" && ending.eq_ignore_ascii_case("htm"))
         {
             // A page `a.php` becomes `a.php.html`; the text of `a.html` becomes `a.md`.
-            base =
-                if end.is_empty() || matches!(end.as_str(), "html" | "htm") { base } else { format!("{base}.{end}") };
-            end = extension.to_owned();
+            base = if ending.is_empty() || matches!(ending.as_str(), "html" | "htm") {
+                base
+            } else {
+                format!("{base}.{ending}")
+            };
+            ending = extension.to_owned();
         }
-        let full = |base: &str| {
-            if end.is_empty() { format!("{folder}/{base}") } else { format!("{folder}/{base}.{end}") }
+        let full_path = |base: &str| {
+            if ending.is_empty() { format!("{folder}/{base}") } else { format!("{folder}/{base}.{ending}") }
         };
-        let mut path = full(&base);
-        let taken =
+        let mut path = full_path(&base);
+        let is_taken =
             |path: &str| self.files.contains(&path.to_lowercase()) || self.folders.contains(&path.to_lowercase());
-        if deep || taken(&path) || base.len() > LONGEST_PART + 20 {
-            base.truncate(floor(&base, LONGEST_PART));
-            path = full(&format!("{base}~{:08x}", hash(url.as_str()) as u32));
+        if is_too_deep || is_taken(&path) || base.len() > MAX_PART_BYTES + SUFFIX_BYTES {
+            base.truncate(floor_char_boundary(&base, MAX_PART_BYTES));
+            path = full_path(&format!("{base}~{:08x}", hash(url.as_str()) as u32));
             let mut number = 2;
-            while taken(&path) {
-                path = full(&format!("{base}~{:08x}-{number}", hash(url.as_str()) as u32));
+            while is_taken(&path) {
+                path = full_path(&format!("{base}~{:08x}-{number}", hash(url.as_str()) as u32));
                 number += 1;
             }
         }
@@ -77,8 +85,8 @@ impl FileNames {
         PathBuf::from(path)
     }
 
-    /// Returns a folder of this name, or of a similar name if a file already has it.
-    fn folder(&mut self, path: &str) -> String {
+    /// Registers a folder with this path, or with a similar one if a file already has this path. Returns the path.
+    fn add_folder(&mut self, path: &str) -> String {
         let lower = path.to_lowercase();
         if let Some(renamed) = self.renamed.get(&lower) {
             return renamed.clone();
@@ -100,7 +108,7 @@ impl FileNames {
 }
 
 /// The last character boundary at or before a byte position.
-fn floor(text: &str, mut at: usize) -> usize {
+fn floor_char_boundary(text: &str, mut at: usize) -> usize {
     at = at.min(text.len());
     while !text.is_char_boundary(at) {
         at -= 1;
@@ -109,23 +117,24 @@ fn floor(text: &str, mut at: usize) -> usize {
 }
 
 fn hash(text: &str) -> u64 {
-    // FNV-1a: stable across runs and machines, so that repeated exports give the same names.
+    // FNV-1a is stable across runs and machines, so that repeated exports give the same names.
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// A segment of a URL as a valid file name.
-fn part(text: &str) -> String {
-    let valid = |next: char| next.is_ascii_alphanumeric() || "-_.~+,=@%".contains(next);
-    let mut name: String = text.chars().map(|next| if valid(next) { next } else { '_' }).collect();
-    if name.len() > LONGEST_PART {
+fn valid_name(text: &str) -> String {
+    let is_valid = |c: char| c.is_ascii_alphanumeric() || "-_.~+,=@%".contains(c);
+    let mut name: String = text.chars().map(|c| if is_valid(c) { c } else { '_' }).collect();
+    if name.len() > MAX_PART_BYTES {
         let hash = hash(text) as u32;
         // The extension is kept, so that programs recognise the file type.
-        let end = name.rsplit_once('.').map(|(_, end)| end.to_owned()).filter(|end| end.len() <= 8);
-        name.truncate(floor(&name, LONGEST_PART - 20));
+        let end = name.rsplit_once('.').map(|(_, end)| end.to_owned()).filter(|end| end.len() <= MAX_EXTENSION_BYTES);
+        name.truncate(floor_char_boundary(&name, MAX_PART_BYTES - SUFFIX_BYTES));
         name = format!("{name}~{hash:08x}{}", end.map_or_else(String::new, |end| format!(".{end}")));
     }
-    let dots = name.trim_end_matches(['.', ' ']).len();
-    name.truncate(dots);
+    // Windows drops dots and spaces at the end of a name.
+    let length = name.trim_end_matches(['.', ' ']).len();
+    name.truncate(length);
     if name.is_empty() {
         name.push('_');
     }
@@ -142,11 +151,11 @@ mod tests {
 
     fn names(urls: &[&str], extension: Option<&str>) -> Vec<String> {
         let mut names = FileNames::default();
-        urls.iter().map(|url| names.name(&Url::parse(url).unwrap(), extension).display().to_string()).collect()
+        urls.iter().map(|url| names.assign(&Url::parse(url).unwrap(), extension).display().to_string()).collect()
     }
 
     #[test]
-    fn names_follow_the_address() {
+    fn a_path_follows_the_url() {
         assert_eq!(
             names(
                 &[
@@ -175,14 +184,14 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_and_a_file_do_not_share_a_name() {
+    fn a_folder_and_a_file_get_different_paths() {
         assert_eq!(names(&["http://h/data", "http://h/data/x.css"], None), ["h/data", "h/data~d/x.css"]);
         let after = names(&["http://h/data/x.css", "http://h/data"], None);
         assert!(after[1].starts_with("h/data~"), "{after:?}");
     }
 
     #[test]
-    fn long_addresses_have_short_names() {
+    fn long_urls_get_short_names() {
         let long = format!("http://h/{}/{}.png?{}", "a".repeat(300), "b".repeat(300), "c".repeat(3000));
         let name = names(&[&long], None).remove(0);
         assert!(name.split('/').all(|part| part.len() <= 240), "{name}");

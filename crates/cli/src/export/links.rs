@@ -10,15 +10,15 @@ use super::csv::write_text;
 use super::sorted::Sorted;
 use crate::records::{self, ReadError, StoredRecord};
 
-/// One row per edge.
+/// Writes one CSV row per edge.
 pub fn links(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
     let mut graph = LinkGraph::open(directory, GraphRound::Latest)?;
-    let mut with_anchors = false;
+    let mut has_anchors = false;
     graph.pages(|page| {
-        with_anchors |= page.edges().any(|edge| edge.anchor.is_some());
+        has_anchors |= page.edges().any(|edge| edge.anchor.is_some());
         Ok::<(), ReadError>(())
     })?;
-    out.write_all(if with_anchors {
+    out.write_all(if has_anchors {
         b"source,target,kind,nofollow,anchor\r\n"
     } else {
         b"source,target,kind,nofollow\r\n"
@@ -29,7 +29,7 @@ pub fn links(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
             out.write_all(b",")?;
             write_text(out, edge.target)?;
             write!(out, ",{},{}", edge.kind.as_str(), edge.nofollow)?;
-            if with_anchors {
+            if has_anchors {
                 out.write_all(b",")?;
                 write_text(out, edge.anchor.unwrap_or_default())?;
             }
@@ -40,7 +40,7 @@ pub fn links(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
     Ok(out.flush()?)
 }
 
-/// GraphML: all nodes, each once, then the edges.
+/// Writes GraphML: all nodes, each once, then the edges.
 pub fn graphml(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
     out.write_all(
         b"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
@@ -75,16 +75,16 @@ pub fn graphml(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
 
 /// Writes every URL that is known or linked to, sorted, with the fields of its record.
 ///
-/// The nodes are sorted as lines `URL, tab, depth, tab, status, tab, title`. If a URL has several lines, the last one
-/// is the most complete.
+/// Nodes are sorted as lines of a URL alone, or of URL, depth, status and title, separated by tabs. If a URL has several
+/// lines, the last one with fields is used.
 fn write_nodes(directory: &Path, graph: &mut LinkGraph, out: &mut dyn Write) -> Result<(), ReadError> {
     let mut nodes = Sorted::default();
-    let mut page = |record: &StoredRecord| {
+    let mut add_page = |record: &StoredRecord| {
         let status = record.status.map_or(String::new(), |status| status.to_string());
         let title = record.title.as_deref().unwrap_or_default();
         nodes.push(format!("{}\t{}\t{status}\t{title}", record.url, record.depth).as_bytes())
     };
-    records::latest_pages(directory, |record| if record.is_plain_get() { Ok(page(record)?) } else { Ok(()) })?;
+    records::latest_pages(directory, |record| if record.is_plain_get() { Ok(add_page(record)?) } else { Ok(()) })?;
     records::walk(directory, |event| match event {
         HistoryEvent::Link { url, .. } => Ok(nodes.push(url.as_bytes())?),
         _ => Ok(()),
@@ -107,10 +107,12 @@ fn write_nodes(directory: &Path, graph: &mut LinkGraph, out: &mut dyn Write) -> 
     write_node(&last, out)
 }
 
+/// The URL of a node line.
 fn url_of(line: &str) -> &str {
     line.split('\t').next().unwrap_or_default()
 }
 
+/// Writes the node of a line, unless the line is empty.
 fn write_node(line: &str, out: &mut dyn Write) -> Result<(), ReadError> {
     let mut fields = line.splitn(4, '\t');
     let Some(url) = fields.next().filter(|url| !url.is_empty()) else { return Ok(()) };

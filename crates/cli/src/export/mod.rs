@@ -2,7 +2,8 @@
 //!
 //! Invariant: records and bodies are streamed, and sorting is external (`sorted`). Some formats keep a small entry per
 //! page in memory: file names (text files, `site`), link counts (CSV, Parquet), digests (text from revisit records).
-//! Nothing is locked: if the crawl is running, an export contains the records that are committed when it reads them.
+//!
+//! An export takes no lock. If the crawl is running, the export contains the records that are committed when it reads them.
 
 mod archive_files;
 mod archived;
@@ -71,7 +72,7 @@ pub fn jsonl_extracted(directory: &Path, rules: &Extraction, out: &mut dyn Write
     Ok(out.flush()?)
 }
 
-/// Refuses, because this build cannot write Parquet.
+/// Fails, because this build cannot write Parquet.
 #[cfg(not(feature = "parquet"))]
 pub fn parquet(
     _directory: &Path,
@@ -82,9 +83,9 @@ pub fn parquet(
     Err(ReadError::Usage(why.to_owned()))
 }
 
-/// A multi-line text without terminal control characters.
-fn harmless_lines(text: &str) -> String {
-    text.chars().filter(|&character| matches!(character, '\n' | '\t') || !is_unsafe_char(character)).collect()
+/// Removes characters that control a terminal, except line feeds and tabs.
+fn without_control_characters(text: &str) -> String {
+    text.chars().filter(|&c| matches!(c, '\n' | '\t') || !is_unsafe_char(c)).collect()
 }
 
 /// Text escaped for XML, in or out of attributes. Characters that XML does not allow are dropped.
@@ -107,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_cannot_end_its_element_or_attribute() {
+    fn text_in_xml_is_escaped() {
         assert_eq!(Xml("a<b>&\"'\0\x1b\n\u{9b}").to_string(), "a&lt;b&gt;&amp;&quot;&#39;&#10;&#x9b;");
     }
 }

@@ -1,6 +1,6 @@
 //! Pages as Parquet, for DuckDB, Spark and similar tools.
 //!
-//! Pages are buffered column by column and written in row groups; memory use is limited to one group.
+//! Rows are buffered by column and written in row groups. The size of a group is limited, and so is memory.
 
 use std::io::Write;
 use std::path::Path;
@@ -18,41 +18,43 @@ use super::data::{self, DataColumn, DataSource};
 use crate::records::{ReadError, StoredRecord};
 use argiope_content::Extraction;
 
-/// Maximum number of pages in a row group.
-const ROWS: usize = 100_000;
+/// Maximum number of rows in a row group.
+const MAX_GROUP_ROWS: usize = 100_000;
 /// Maximum bytes of text in a row group.
-const BYTES: usize = 64 << 20;
+const MAX_GROUP_BYTES: usize = 64 << 20;
 
-/// One row per page of the latest round, in the order of completion.
+/// Writes one row per page of the latest round, in the order in which pages were finished. A page with extracted items has
+/// one row per item.
 pub fn parquet(directory: &Path, rules: Option<&Extraction>, out: &mut (dyn Write + Send)) -> Result<(), ReadError> {
     let mut source = DataSource::new(directory, rules)?;
     let columns = source.columns()?;
-    let schema = Arc::new(parse_message_type(&schema(&columns)).map_err(fault)?);
+    let schema = Arc::new(parse_message_type(&schema(&columns)).map_err(output_error)?);
     let version = concat!("argiope ", env!("CARGO_PKG_VERSION")).to_owned();
     let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).set_created_by(version).build();
-    let mut file = SerializedFileWriter::new(&mut *out, schema, Arc::new(properties)).map_err(fault)?;
-    let mut group = Group::new(&columns);
-    source.pages(|line| {
-        for row in 0..data::rows(line) {
-            group.add(line, &columns, row);
+    let mut file = SerializedFileWriter::new(&mut *out, schema, Arc::new(properties)).map_err(output_error)?;
+    let mut group = RowGroup::new(&columns);
+    source.pages(|record| {
+        for row in 0..data::row_count(record) {
+            group.add(record, &columns, row);
         }
-        if group.rows >= ROWS || group.bytes >= BYTES {
-            group.write(&mut file, &columns).map_err(fault)?;
+        if group.rows >= MAX_GROUP_ROWS || group.bytes >= MAX_GROUP_BYTES {
+            group.write(&mut file, &columns).map_err(output_error)?;
         }
         Ok(())
     })?;
-    group.write(&mut file, &columns).map_err(fault)?;
-    file.close().map_err(fault)?;
+    group.write(&mut file, &columns).map_err(output_error)?;
+    file.close().map_err(output_error)?;
     Ok(out.flush()?)
 }
 
+/// The schema of the file. The variant of a column's value for an empty record gives its type.
 fn schema(data: &[DataColumn]) -> String {
-    let blank = StoredRecord::default();
-    let columns = COLUMNS.iter().map(|column| match (column.value)(&blank) {
+    let empty_record = StoredRecord::default();
+    let columns = COLUMNS.iter().map(|column| match (column.value)(&empty_record) {
         Value::Text(_) | Value::List(_) | Value::Map(_) => format!("OPTIONAL BYTE_ARRAY {} (UTF8);", column.name),
         Value::Number(_) => format!("OPTIONAL INT64 {};", column.name),
         Value::Flag(_) => format!("REQUIRED BOOLEAN {};", column.name),
-        Value::Moment(_) => format!("OPTIONAL INT64 {} (TIMESTAMP(MILLIS,true));", column.name),
+        Value::Time(_) => format!("OPTIONAL INT64 {} (TIMESTAMP(MILLIS,true));", column.name),
     });
     let data = data.iter().map(|column| match column.is_number {
         true => format!("OPTIONAL DOUBLE {};", column.name),
@@ -61,8 +63,8 @@ fn schema(data: &[DataColumn]) -> String {
     format!("message page {{ {} }}", columns.chain(data).collect::<Vec<_>>().join(" "))
 }
 
-/// Separates I/O errors of the output from internal ones.
-fn fault(error: ParquetError) -> ReadError {
+/// Converts an error. The I/O errors of the output are inside of errors of the Parquet library.
+fn output_error(error: ParquetError) -> ReadError {
     let error = match error {
         ParquetError::External(inner) => match inner.downcast::<std::io::Error>() {
             Ok(error) => *error,
@@ -73,7 +75,7 @@ fn fault(error: ParquetError) -> ReadError {
     ReadError::Output(error)
 }
 
-/// The values of one column; definition level 0 means absent.
+/// The values of one column. The second vector has the definition levels of all rows: 1 if the row has a value, 0 if not.
 enum Values {
     Texts(Vec<ByteArray>, Vec<i16>),
     Numbers(Vec<i64>, Vec<i16>),
@@ -81,18 +83,20 @@ enum Values {
     Flags(Vec<bool>),
 }
 
-struct Group {
+/// The rows that are not written yet.
+struct RowGroup {
     columns: Vec<Values>,
     rows: usize,
+    /// Bytes of the texts.
     bytes: usize,
 }
 
-impl Group {
+impl RowGroup {
     fn new(data: &[DataColumn]) -> Self {
-        let blank = StoredRecord::default();
-        let columns = COLUMNS.iter().map(|column| match (column.value)(&blank) {
+        let empty_record = StoredRecord::default();
+        let columns = COLUMNS.iter().map(|column| match (column.value)(&empty_record) {
             Value::Text(_) | Value::List(_) | Value::Map(_) => Values::Texts(Vec::new(), Vec::new()),
-            Value::Number(_) | Value::Moment(_) => Values::Numbers(Vec::new(), Vec::new()),
+            Value::Number(_) | Value::Time(_) => Values::Numbers(Vec::new(), Vec::new()),
             Value::Flag(_) => Values::Flags(Vec::new()),
         });
         let data = data.iter().map(|column| match column.is_number {
@@ -102,10 +106,11 @@ impl Group {
         Self { columns: columns.chain(data).collect(), rows: 0, bytes: 0 }
     }
 
-    fn add(&mut self, line: &StoredRecord, extracted: &[DataColumn], row: usize) {
+    /// Adds one row of a page.
+    fn add(&mut self, record: &StoredRecord, extracted: &[DataColumn], row: usize) {
         self.rows += 1;
         for (column, values) in extracted.iter().zip(self.columns.iter_mut().skip(COLUMNS.len())) {
-            let value = column.value(line, row);
+            let value = column.value(record, row);
             match values {
                 Values::Doubles(numbers, levels) => {
                     let number = value.and_then(serde_json::Value::as_f64);
@@ -123,7 +128,7 @@ impl Group {
             }
         }
         for (column, values) in COLUMNS.iter().zip(&mut self.columns) {
-            match ((column.value)(line), values) {
+            match ((column.value)(record), values) {
                 (value @ (Value::Text(_) | Value::List(_) | Value::Map(_)), Values::Texts(texts, levels)) => {
                     let text = value.text();
                     levels.push(text.is_some().into());
@@ -135,10 +140,10 @@ impl Group {
                     levels.push(number.is_some().into());
                     numbers.extend(number);
                 }
-                (Value::Moment(moment), Values::Numbers(numbers, levels)) => {
-                    let moment = moment.and_then(|text| text.parse::<jiff::Timestamp>().ok());
-                    levels.push(moment.is_some().into());
-                    numbers.extend(moment.map(jiff::Timestamp::as_millisecond));
+                (Value::Time(time), Values::Numbers(numbers, levels)) => {
+                    let time = time.and_then(|text| text.parse::<jiff::Timestamp>().ok());
+                    levels.push(time.is_some().into());
+                    numbers.extend(time.map(jiff::Timestamp::as_millisecond));
                 }
                 (Value::Flag(flag), Values::Flags(flags)) => flags.push(flag),
                 // A column has one type of value for all pages.
@@ -147,6 +152,7 @@ impl Group {
         }
     }
 
+    /// Writes the rows as one row group, and starts a new one.
     fn write<W: Write + Send>(
         &mut self,
         file: &mut SerializedFileWriter<W>,

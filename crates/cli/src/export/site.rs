@@ -1,8 +1,8 @@
 //! Exports a crawl with `--warc` as a folder for offline browsing: pages, styles and images, with relative links
 //! between them.
 //!
-//! Two passes over the records: the first assigns a file name to every archived URL, the second writes the files.
-//! Resources that are not in the archive are replaced by an empty placeholder; links to pages that are not in it become
+//! The records are read twice: first to assign a file name to every archived URL, then to write the files. References to
+//! resources that are not in the archive are replaced by an empty placeholder. Links to pages that are not in it become
 //! absolute. A Content-Security-Policy in every page blocks network requests by scripts.
 
 use std::collections::{BTreeMap, HashMap};
@@ -22,20 +22,21 @@ use super::archived::{ArchivedPage, ArchivedPages};
 use super::file_names::FileNames;
 use crate::records::{self, ReadError, StoredRecord};
 
-/// The list of URLs and files. Marks the folder as one that an export may write to again.
-const LIST: &str = "argiope-site.jsonl";
+/// The file that lists URLs and files. Its presence shows that the folder was written by an export.
+const LIST_FILE: &str = "argiope-site.jsonl";
 /// The maximum length of a redirect chain that is followed to a file.
 const MAX_REDIRECTS: usize = 20;
-/// How often progress is shown.
-const PROGRESS: Duration = Duration::from_secs(2);
+/// Interval between progress messages.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Lets pages load only files of the folder, whether they are opened from the disk or from a web server.
+/// The Content-Security-Policy of every page. It allows only files of the folder, for pages on disk and on a web server.
 const POLICY: &str = "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'self' file: data: blob: \
 'unsafe-inline' 'unsafe-eval'\">";
 
-/// The number of files written.
+/// The result of the export.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SiteExportCount {
+    /// Files written.
     pub files: u64,
     /// Distinct URLs that pages load and that are not in the archive.
     pub missing: u64,
@@ -46,6 +47,7 @@ pub struct SiteExportCount {
 struct SiteMap {
     /// The file of each URL, relative to the folder, with slashes.
     files: HashMap<Box<str>, Box<str>>,
+    /// The target of each redirect.
     redirects: HashMap<Box<str>, Box<str>>,
     roots: Vec<Box<str>>,
 }
@@ -69,21 +71,21 @@ pub fn site(directory: &Path, folder: &Path) -> Result<SiteExportCount, ReadErro
     let mut archive = ArchivedPages::open(directory)?;
     prepare(folder)?;
     let map = read_map(directory)?;
-    let mut list = io::BufWriter::new(AtomicFile::create(&folder.join(LIST))?);
+    let mut list = io::BufWriter::new(AtomicFile::create(&folder.join(LIST_FILE))?);
     let (mut files, mut missing) = (0, std::collections::HashSet::new());
     let mut progress = Progress::new();
     records::latest_pages(directory, |record| {
         let file = map.files.get(&*record.url).filter(|_| record.is_plain_get());
         let Some(file) = file else { return Ok(()) };
         let Some(page) = archive.page(record)? else { return Ok(()) };
-        let body = rewritten(&page, &map, file, &mut missing);
+        let body = rewrite(&page, &map, file, &mut missing);
         let path = folder.join(file.as_ref());
         create_folders(folder, file)?;
         AtomicFile::write(&path, body)?;
         let line = serde_json::json!({"url": record.url, "file": file, "content_type": record.content_type});
         writeln!(list, "{line}")?;
         files += 1;
-        progress.tell(files, map.files.len() as u64);
+        progress.show(files, map.files.len() as u64);
         Ok(())
     })?;
     AtomicFile::write(&folder.join("index.html"), start_page(&map))?;
@@ -96,7 +98,7 @@ pub fn site(directory: &Path, folder: &Path) -> Result<SiteExportCount, ReadErro
 fn prepare(folder: &Path) -> Result<(), ReadError> {
     fs::create_dir_all(folder)?;
     let has_files = fs::read_dir(folder)?.next().is_some();
-    if has_files && !folder.join(LIST).is_file() {
+    if has_files && !folder.join(LIST_FILE).is_file() {
         let why = format!("{} is not empty and not an earlier export: name a new folder", folder.display());
         return Err(ReadError::Usage(why));
     }
@@ -115,17 +117,18 @@ fn create_folders(folder: &Path, file: &str) -> Result<(), ReadError> {
                     return Err(ReadError::Refused(format!("{} is a symbolic link", path.display())));
                 }
             }
-            done => done?,
+            result => result?,
         }
     }
     Ok(())
 }
 
+/// Reads the records and assigns file names.
 fn read_map(directory: &Path) -> Result<SiteMap, ReadError> {
     let mut map = SiteMap::default();
     let mut names = FileNames::default();
     records::latest_pages(directory, |record| {
-        // A link leads to the response to GET, not to that of a form.
+        // A link stands for a GET request, not for a sent form.
         if !record.is_plain_get() {
             return Ok(());
         }
@@ -135,9 +138,9 @@ fn read_map(directory: &Path) -> Result<SiteMap, ReadError> {
         if let Some(target) = &record.redirect {
             map.redirects.insert(record.url.as_str().into(), target.as_str().into());
         }
-        let is_kept = matches!(record.outcome, Some(Outcome::Ok | Outcome::NotModified)) && record.warc.is_some();
-        if let (true, Ok(url)) = (is_kept, Url::parse(&record.url)) {
-            let name = names.name(&url, extension(&url, record));
+        let is_archived = matches!(record.outcome, Some(Outcome::Ok | Outcome::NotModified)) && record.warc.is_some();
+        if let (true, Ok(url)) = (is_archived, Url::parse(&record.url)) {
+            let name = names.assign(&url, extension(&url, record));
             let name = name.to_str().unwrap_or_default().into();
             map.files.insert(record.url.as_str().into(), name);
         }
@@ -146,12 +149,13 @@ fn read_map(directory: &Path) -> Result<SiteMap, ReadError> {
     Ok(map)
 }
 
-/// The extension by which a browser recognizes the type of a file without headers.
+/// The extension that a file needs, so that a browser recognizes its type without response headers. `None` if the URL has
+/// a suitable extension, or if the type is unknown.
 fn extension(url: &Url, record: &StoredRecord) -> Option<&'static str> {
-    let last = url.path().rsplit('/').next().unwrap_or("");
-    let own = last.rsplit_once('.').map(|(_, end)| end.to_ascii_lowercase());
+    let name = url.path().rsplit('/').next().unwrap_or("");
+    let own = name.rsplit_once('.').map(|(_, end)| end.to_ascii_lowercase());
     let own = own.as_deref().filter(|_| url.query().is_none());
-    // Types that browsers do not recognize by content always need their extension.
+    // Browsers do not recognize these types by content, so the file needs one of these extensions.
     let (extension, others): (&str, &[&str]) = match record.content_type.as_deref()? {
         "text/html" => ("html", &["htm"]),
         "application/xhtml+xml" => ("xhtml", &["xht"]),
@@ -178,7 +182,7 @@ fn extension(url: &Url, record: &StoredRecord) -> Option<&'static str> {
                 "application/xml" | "text/xml" | "application/rss+xml" | "application/atom+xml" => "xml",
                 _ => return None,
             };
-            // Browsers recognize these types by content, so any extension of the URL can be kept.
+            // Browsers recognize these types by content, so any extension of the URL is kept.
             return if own.is_some() { None } else { Some(extension) };
         }
     };
@@ -186,14 +190,14 @@ fn extension(url: &Url, record: &StoredRecord) -> Option<&'static str> {
 }
 
 /// The bytes of a file, with its URLs replaced.
-fn rewritten(
+fn rewrite(
     page: &ArchivedPage,
     map: &SiteMap,
     file: &str,
     missing: &mut std::collections::HashSet<Box<str>>,
 ) -> Vec<u8> {
     let mut rewriter = SiteRewriter { page: page.url.clone(), base: page.url.clone(), map, file, missing };
-    let (text, utf8_needs_mark) = match page.content_type.as_deref() {
+    let (text, needs_mark_in_utf8) = match page.content_type.as_deref() {
         Some("text/html") => (rewrite_page(&page.text(), Dialect::Html, POLICY, &mut rewriter), true),
         Some("application/xhtml+xml") => {
             let policy = POLICY.replace("\">", "\"/>");
@@ -210,19 +214,22 @@ fn rewritten(
         }
         _ => return page.body.clone(),
     };
-    // The text is UTF-8 now. The response header that declared its charset is lost, so a byte order mark replaces it.
-    // XML that was UTF-8 before needs none: UTF-8 is the default of XML.
-    let needs_mark = !text.is_ascii() && (utf8_needs_mark || page.charset != Some("utf-8"));
+    // The text is UTF-8 now. A file has no response header that declares the charset, so a byte order mark does. XML that
+    // was UTF-8 before needs no mark, because UTF-8 is the default of XML.
+    let needs_mark = !text.is_ascii() && (needs_mark_in_utf8 || page.charset != Some("utf-8"));
     let mark = if needs_mark && !text.starts_with('\u{feff}') { "\u{feff}" } else { "" };
     [mark.as_bytes(), text.as_bytes()].concat()
 }
 
+/// Replaces the URLs in one file.
 struct SiteRewriter<'a> {
     page: Url,
+    /// The URL that relative URLs refer to: that of the page, or of its `<base>`.
     base: Url,
     map: &'a SiteMap,
     /// The file that is written.
     file: &'a str,
+    /// URLs that the page loads and that are not in the archive.
     missing: &'a mut std::collections::HashSet<Box<str>>,
 }
 
@@ -233,15 +240,15 @@ impl PageRewriter for SiteRewriter<'_> {
         if reference.is_empty() && self.base == self.page {
             return Replacement::Keep;
         }
-        // Keep other schemes: they do not load anything.
+        // Other schemes, such as `mailto:`, are kept.
         let Ok(url) = self.base.join(reference) else { return Replacement::Keep };
         if reference.is_empty() && use_as != ReferenceUse::Link {
             return Replacement::Keep;
         }
         if let Some(target) = self.map.file(url.as_str()) {
-            return Replacement::With(format!("{}{fragment}", relative(self.file, target)));
+            return Replacement::With(format!("{}{fragment}", relative_path(self.file, target)));
         }
-        let stand_in = match use_as {
+        let placeholder = match use_as {
             ReferenceUse::Link | ReferenceUse::Data => {
                 return Replacement::With(format!("{}{fragment}", url.as_str()));
             }
@@ -254,7 +261,7 @@ impl PageRewriter for SiteRewriter<'_> {
         if use_as != ReferenceUse::Hint {
             self.missing.insert(url.as_str().into());
         }
-        Replacement::With(stand_in.to_owned())
+        Replacement::With(placeholder.to_owned())
     }
 
     fn base(&mut self, href: &str) {
@@ -265,7 +272,7 @@ impl PageRewriter for SiteRewriter<'_> {
 }
 
 /// The relative URL from one file of the folder to another.
-fn relative(from: &str, to: &str) -> String {
+fn relative_path(from: &str, to: &str) -> String {
     let mut from: Vec<&str> = from.split('/').collect();
     let mut to: Vec<&str> = to.split('/').collect();
     let name = to.pop().unwrap_or("");
@@ -276,7 +283,7 @@ fn relative(from: &str, to: &str) -> String {
         if !path.is_empty() && !path.ends_with('/') {
             path.push('/');
         }
-        // File names consist of characters that URLs allow, and of percent signs.
+        // File names contain only characters that are valid in URLs. A percent sign must be escaped.
         path.push_str(&part.replace('%', "%25"));
     }
     path
@@ -285,7 +292,7 @@ fn relative(from: &str, to: &str) -> String {
 /// `index.html` of the folder: lists the roots, and redirects to the root if there is only one.
 fn start_page(map: &SiteMap) -> String {
     let roots: BTreeMap<&str, &str> = map.roots.iter().filter_map(|root| Some((&**root, map.file(root)?))).collect();
-    let first = map.roots.iter().find_map(|root| map.file(root)).map(|file| relative("index.html", file));
+    let first = map.roots.iter().find_map(|root| map.file(root)).map(|file| relative_path("index.html", file));
     let refresh = first.filter(|_| roots.len() == 1);
     let refresh = refresh.map_or_else(String::new, |file| {
         format!("<meta http-equiv=\"refresh\" content=\"0; url={}\">", super::Xml(&file))
@@ -293,7 +300,7 @@ fn start_page(map: &SiteMap) -> String {
     let items: String = roots
         .iter()
         .map(|(url, file)| {
-            format!("<li><a href=\"{}\">{}</a>\n", super::Xml(&relative("index.html", file)), super::Xml(url))
+            format!("<li><a href=\"{}\">{}</a>\n", super::Xml(&relative_path("index.html", file)), super::Xml(url))
         })
         .collect();
     format!(
@@ -304,26 +311,26 @@ fn start_page(map: &SiteMap) -> String {
 /// Shows the progress of the export on a terminal.
 struct Progress {
     next: Instant,
-    told: bool,
+    is_shown: bool,
 }
 
 impl Progress {
     fn new() -> Self {
-        Self { next: Instant::now() + PROGRESS, told: false }
+        Self { next: Instant::now() + PROGRESS_INTERVAL, is_shown: false }
     }
 
-    fn tell(&mut self, done: u64, all: u64) {
+    fn show(&mut self, done: u64, all: u64) {
         if Instant::now() < self.next || !io::stderr().is_terminal() {
             return;
         }
-        self.next = Instant::now() + PROGRESS;
-        self.told = true;
+        self.next = Instant::now() + PROGRESS_INTERVAL;
+        self.is_shown = true;
         // Ignored: if standard error is closed, the message has no reader.
         let _ = write!(io::stderr(), "\r{done} of {all} files");
     }
 
     fn end(&self) {
-        if self.told {
+        if self.is_shown {
             let _ = writeln!(io::stderr());
         }
     }
@@ -334,7 +341,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn relative_links() {
+    fn relative_paths_between_files() {
         for (from, to, expected) in [
             ("h/index.html", "h/a.html", "a.html"),
             ("h/a/b.html", "h/index.html", "../index.html"),
@@ -343,12 +350,12 @@ mod tests {
             ("h/a.html", "h/50%25.png", "50%2525.png"),
             ("index.html", "h/a.html", "h/a.html"),
         ] {
-            assert_eq!(relative(from, to), expected);
+            assert_eq!(relative_path(from, to), expected);
         }
     }
 
     #[test]
-    fn extensions_follow_the_type() {
+    fn a_file_gets_the_extension_of_its_type() {
         let name = |url: &str, content_type: &str| {
             let record = StoredRecord { content_type: Some(content_type.into()), ..StoredRecord::default() };
             extension(&Url::parse(url).unwrap(), &record)

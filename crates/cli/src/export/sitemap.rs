@@ -1,7 +1,7 @@
 //! A sitemap of the crawled pages, for search engines.
 //!
-//! It lists every URL that responded with 2xx or 304 and a document, without `noindex`, and without a different `canonical`. The
-//! protocol allows 50,000 URLs and 50 MiB per file; larger sitemaps are split into several files and an index.
+//! It lists every document with status 2xx or 304, without `noindex`, and without a `canonical` that names another URL. The
+//! protocol allows 50,000 URLs and 50 MiB per file. A larger sitemap is split into several files and an index.
 
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -14,33 +14,36 @@ use crate::records::{self, ReadError, StoredRecord};
 use argiope_runtime::atomic_file::AtomicFile;
 
 /// Maximum number of URLs in one file.
-const ADDRESSES: u64 = 50_000;
-const BYTES: u64 = 50 << 20;
+const MAX_URLS: u64 = 50_000;
+/// Maximum bytes of one file.
+const MAX_BYTES: u64 = 50 << 20;
+/// Bytes that are reserved for the markup around the entries.
+const MARKUP_BYTES: u64 = 1_024;
 const NAMESPACE: &str = "http://www.sitemaps.org/schemas/sitemap/0.9";
 
 /// Writes the sitemap to `out`. If it needs several files, they are written next to `file`, and `out` receives the index;
 /// without a `file` that is an error.
 pub fn sitemap(directory: &Path, out: &mut dyn Write, file: Option<&Path>) -> Result<(), ReadError> {
-    // Sorted by URL, then by position in the log: if a URL was fetched again, its last response counts.
+    // Sorted by URL, then by the number of the record. If a URL was fetched again, its last record is used.
     let mut sorted = Sorted::default();
     let mut number = 0u64;
-    records::pages(directory, |line| {
-        if !line.is_plain_get() {
+    records::pages(directory, |record| {
+        if !record.is_plain_get() {
             return Ok(());
         }
         number += 1;
-        // A 304 record usually repeats the facts of the page. If it does not, an earlier entry of the page is used if
-        // there is one.
-        let has_facts = line.outcome != Some(Outcome::NotModified) || line.content_type.is_some();
+        // The record of a 304 usually repeats the facts of the page. If it does not, an earlier record of the page is used,
+        // if there is one: rank 0 sorts before it.
+        let has_facts = record.outcome != Some(Outcome::NotModified) || record.content_type.is_some();
         let rank = if has_facts { number } else { 0 };
-        let entry = if is_listed(line) { entry(line) } else { String::new() };
-        Ok(sorted.push(format!("{}\t{rank:016}\t{entry}", line.url).as_bytes())?)
+        let entry = if is_listed(record) { entry(record) } else { String::new() };
+        Ok(sorted.push(format!("{}\t{rank:016}\t{entry}", record.url).as_bytes())?)
     })?;
-    let mut fill = Fill::default();
+    let mut size = FileSize::default();
     let mut parts = 1;
     let mut first = None;
     each_entry(&mut sorted, |url, entry| {
-        parts += u64::from(fill.is_full_with(entry));
+        parts += u64::from(size.add_or_start_new(entry));
         first.get_or_insert_with(|| url.to_owned());
         Ok(())
     })?;
@@ -57,11 +60,11 @@ pub fn sitemap(directory: &Path, out: &mut dyn Write, file: Option<&Path>) -> Re
     let origin = first.as_deref().and_then(UrlRef::from_normal).map(|url| url.to_url().origin().to_string());
     let origin = origin.unwrap_or_default();
     begin(out, "sitemapindex")?;
-    let (mut fill, mut number) = (Fill::default(), 1);
+    let (mut size, mut number) = (FileSize::default(), 1);
     let (mut part, name) = open_part(file, number)?;
     writeln!(out, "<sitemap><loc>{}/{}</loc></sitemap>", Xml(&origin), Xml(&name))?;
     each_entry(&mut sorted, |_, entry| {
-        if fill.is_full_with(entry) {
+        if size.add_or_start_new(entry) {
             number += 1;
             let (next, name) = open_part(file, number)?;
             close_part(std::mem::replace(&mut part, next))?;
@@ -73,7 +76,8 @@ pub fn sitemap(directory: &Path, out: &mut dyn Write, file: Option<&Path>) -> Re
     Ok(end(out, "sitemapindex")?)
 }
 
-fn is_listed(line: &StoredRecord) -> bool {
+/// Whether the sitemap lists this page.
+fn is_listed(record: &StoredRecord) -> bool {
     const NOT_DOCUMENTS: [&str; 8] = [
         "image/",
         "audio/",
@@ -84,63 +88,65 @@ fn is_listed(line: &StoredRecord) -> bool {
         "application/javascript",
         "application/font",
     ];
-    let kind = line.content_type.as_deref().unwrap_or_default();
+    let kind = record.content_type.as_deref().unwrap_or_default();
     let is_document = !NOT_DOCUMENTS.iter().any(|other| kind.starts_with(other));
-    let is_itself = line.canonical.as_deref().is_none_or(|canonical| canonical == line.url);
-    let is_ok = matches!(line.outcome, Some(Outcome::Ok | Outcome::NotModified));
-    is_ok && is_document && !line.noindex && is_itself
+    let is_canonical = record.canonical.as_deref().is_none_or(|canonical| canonical == record.url);
+    let is_ok = matches!(record.outcome, Some(Outcome::Ok | Outcome::NotModified));
+    is_ok && is_document && !record.noindex && is_canonical
 }
 
-fn entry(line: &StoredRecord) -> String {
-    let modified = line.last_modified.as_deref().and_then(|date| {
+/// The XML element of a page.
+fn entry(record: &StoredRecord) -> String {
+    let modified = record.last_modified.as_deref().and_then(|date| {
         // HTTP dates are RFC 2822 dates except for the name of the zone.
-        jiff::fmt::rfc2822::parse(&date.replace("GMT", "+0000")).ok().map(|moment| moment.timestamp())
+        jiff::fmt::rfc2822::parse(&date.replace("GMT", "+0000")).ok().map(|time| time.timestamp())
     });
-    let modified = modified.map(|moment| format!("<lastmod>{moment:.0}</lastmod>")).unwrap_or_default();
-    format!("<url><loc>{}</loc>{modified}</url>", Xml(&line.url))
+    let modified = modified.map(|time| format!("<lastmod>{time:.0}</lastmod>")).unwrap_or_default();
+    format!("<url><loc>{}</loc>{modified}</url>", Xml(&record.url))
 }
 
-/// Calls `tell` with every URL to list and its entry, which ends with a line feed.
+/// Calls `each` with every URL to list and its entry, which ends with a line feed.
 fn each_entry(
     sorted: &mut Sorted,
-    mut tell: impl FnMut(&str, &[u8]) -> Result<(), ReadError>,
+    mut each: impl FnMut(&str, &[u8]) -> Result<(), ReadError>,
 ) -> Result<(), ReadError> {
     let mut last: Option<(String, String)> = None;
-    let mut give = |(url, entry): (String, String)| if entry.len() > 1 { tell(&url, entry.as_bytes()) } else { Ok(()) };
+    // An entry of one byte is only the line feed: the page is not listed.
+    let mut emit = |(url, entry): (String, String)| if entry.len() > 1 { each(&url, entry.as_bytes()) } else { Ok(()) };
     sorted.each(|line| {
         let line = String::from_utf8_lossy(line);
         let mut fields = line.splitn(3, '\t');
         let (url, _, entry) = (fields.next().unwrap_or_default(), fields.next(), fields.next().unwrap_or_default());
         let next = (url.to_owned(), format!("{entry}\n"));
         match last.replace(next) {
-            Some(before) if before.0 != url => give(before),
+            Some(previous) if previous.0 != url => emit(previous),
             _ => Ok::<_, ReadError>(()),
         }
     })?;
-    last.map_or(Ok(()), give)
+    last.map_or(Ok(()), emit)
 }
 
-/// The fill level of one file.
+/// The size of the file that is being written.
 #[derive(Default)]
-struct Fill {
-    addresses: u64,
+struct FileSize {
+    urls: u64,
     bytes: u64,
 }
 
-impl Fill {
-    /// Counts an entry; returns whether it must go to the next file.
-    fn is_full_with(&mut self, entry: &[u8]) -> bool {
-        // The markup around the entries takes less than a kilobyte.
-        let full = self.addresses == ADDRESSES || self.bytes + entry.len() as u64 + 1_024 > BYTES;
-        if full {
+impl FileSize {
+    /// Adds an entry. Returns whether the entry does not fit and belongs to the next file.
+    fn add_or_start_new(&mut self, entry: &[u8]) -> bool {
+        let is_full = self.urls == MAX_URLS || self.bytes + entry.len() as u64 + MARKUP_BYTES > MAX_BYTES;
+        if is_full {
             *self = Self::default();
         }
-        self.addresses += 1;
+        self.urls += 1;
         self.bytes += entry.len() as u64;
-        full
+        is_full
     }
 }
 
+/// Creates one of several files. Returns it and its name.
 fn open_part(file: &Path, number: u32) -> Result<(BufWriter<AtomicFile>, String), ReadError> {
     let stem = file.file_stem().unwrap_or_default().to_string_lossy();
     let name = format!("{stem}-{number}.xml");
@@ -156,10 +162,12 @@ fn close_part(mut part: BufWriter<AtomicFile>) -> Result<(), ReadError> {
     Ok(part.rename_into_place()?)
 }
 
+/// Writes the XML declaration and the start tag.
 fn begin(out: &mut dyn Write, element: &str) -> std::io::Result<()> {
     write!(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<{element} xmlns=\"{NAMESPACE}\">\n")
 }
 
+/// Writes the end tag.
 fn end(out: &mut dyn Write, element: &str) -> std::io::Result<()> {
     writeln!(out, "</{element}>")?;
     out.flush()

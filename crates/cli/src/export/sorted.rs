@@ -1,6 +1,7 @@
 //! [`Sorted`]: external merge sort of lines in a fixed amount of memory.
 //!
-//! Lines are buffered up to a limit, sorted and written to an unnamed temporary file; finally the files are merged.
+//! Lines are buffered. When the buffer is full, it is sorted and written to an unnamed temporary file. At the end, the files
+//! are merged.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -9,10 +10,13 @@ use std::io::{self, BufRead, BufReader, BufWriter, Seek, Write};
 
 /// Size of the sort buffer.
 const MEMORY_LIMIT: usize = 32 << 20;
+/// Estimated memory that the allocator needs per line.
+const ALLOCATION_OVERHEAD: usize = 16;
 
 /// Collects lines to sort. A line must not contain a line feed.
 pub struct Sorted {
     memory_limit: usize,
+    /// Memory that `lines` take.
     bytes: usize,
     lines: Vec<Box<[u8]>>,
     /// Sorted temporary files.
@@ -30,15 +34,17 @@ impl Sorted {
         Self { memory_limit, bytes: 0, lines: Vec::new(), runs: Vec::new() }
     }
 
+    /// Adds a line.
     pub fn push(&mut self, line: &[u8]) -> io::Result<()> {
         self.lines.push(line.into());
-        self.bytes += line.len() + size_of::<Box<[u8]>>() + 16;
+        self.bytes += line.len() + size_of::<Box<[u8]>>() + ALLOCATION_OVERHEAD;
         if self.bytes > self.memory_limit {
             self.spill()?;
         }
         Ok(())
     }
 
+    /// Writes the buffered lines to a sorted file.
     fn spill(&mut self) -> io::Result<()> {
         self.lines.sort_unstable();
         let mut run = BufWriter::new(tempfile::tempfile()?);
@@ -65,6 +71,7 @@ impl Sorted {
             run.rewind()?;
             runs.push(BufReader::new(run));
         }
+        // The next line of each file, smallest first.
         let mut heads = BinaryHeap::new();
         for (number, run) in runs.iter_mut().enumerate() {
             heads.extend(next_line(run, Vec::new())?.map(|line| Reverse((line, number))));
@@ -79,6 +86,7 @@ impl Sorted {
     }
 }
 
+/// Reads the next line into the given buffer. `None` at the end of the file.
 fn next_line(run: &mut BufReader<&File>, mut line: Vec<u8>) -> io::Result<Option<Vec<u8>>> {
     line.clear();
     let read = run.read_until(b'\n', &mut line)?;
@@ -91,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_come_in_order_from_memory_and_from_many_runs() {
+    fn lines_are_sorted_in_memory_and_across_files() {
         for memory_limit in [usize::MAX, 200] {
             let mut sorted = Sorted::with_memory_limit(memory_limit);
             let mut expected = Vec::new();
@@ -105,11 +113,11 @@ mod tests {
             expected.sort();
             for _ in 0..2 {
                 let mut found = Vec::new();
-                let told = sorted.each(|line| {
+                let result = sorted.each(|line| {
                     found.push(line.to_vec());
                     Ok::<_, io::Error>(())
                 });
-                told.unwrap();
+                result.unwrap();
                 assert_eq!(found, expected);
             }
         }

@@ -1,4 +1,4 @@
-//! SURT: the sort key for URLs in indexes of web archives.
+//! SURT (Sort-friendly URI Reordering Transform): the sort key for URLs in indexes of web archives.
 //!
 //! The host comes first, from the top-level domain down, so that the pages of a domain are adjacent:
 //! `https://www.example.com/A?y&x` becomes `com,example)/a?x&y`. Differences that rarely distinguish pages are removed:
@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use argiope_core::UrlRef;
 use regex::bytes::Regex;
 
-/// Session ids in queries.
+/// Patterns of session ids in queries. The groups 1 and 2 are the text before and after the id.
 static QUERY_SESSIONS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     [
         "jsessionid=[0-9a-zA-Z]{32}",
@@ -24,7 +24,7 @@ static QUERY_SESSIONS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     .collect()
 });
 
-/// Session ids in paths.
+/// Patterns of session ids in paths, with the same groups.
 static PATH_SESSIONS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     [r"\((?:[a-z]\([0-9a-z]{24}\))+\)/", r"\([0-9a-z]{24}\)/"]
         .iter()
@@ -38,14 +38,14 @@ pub fn surt(url: UrlRef<'_>) -> String {
     let after_www = host.strip_prefix("www").map(|rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()));
     let host = after_www.and_then(|rest| rest.strip_prefix('.')).unwrap_or(host);
     let mut key = host.split('.').rev().collect::<Vec<_>>().join(",");
-    let default = if url.is_https() { 443 } else { 80 };
-    if url.port() != default {
+    let default_port = if url.is_https() { 443 } else { 80 };
+    if url.port() != default_port {
         key.push_str(&format!(":{}", url.port()));
     }
     key.push(')');
     let target = url.target();
     let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
-    let mut path = escape(&without_doubled_slashes(&unescape(path.as_bytes()))).to_ascii_lowercase();
+    let mut path = escape(&merge_slashes(&unescape(path.as_bytes()))).to_ascii_lowercase();
     for session in PATH_SESSIONS.iter() {
         path = remove_session(session, path);
     }
@@ -87,7 +87,8 @@ fn remove_session(session: &Regex, text: Vec<u8>) -> Vec<u8> {
     [part(1), part(2)].concat()
 }
 
-fn without_doubled_slashes(path: &[u8]) -> Vec<u8> {
+/// Replaces each sequence of slashes by one.
+fn merge_slashes(path: &[u8]) -> Vec<u8> {
     let mut out: Vec<u8> = Vec::with_capacity(path.len());
     for byte in path {
         if *byte != b'/' || out.last() != Some(&b'/') {
@@ -126,6 +127,7 @@ fn unescape(text: &[u8]) -> Vec<u8> {
     }
 }
 
+/// The value of a hexadecimal digit.
 fn hex(digit: u8) -> Option<u8> {
     char::from(digit).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
@@ -148,7 +150,7 @@ mod tests {
     use argiope_core::Url;
 
     #[test]
-    fn keys_are_those_of_the_archives() {
+    fn keys_are_those_of_the_internet_archive() {
         for (url, key) in [
             ("http://example.com/", "com,example)/"),
             ("https://www.Example.com/Path/?B=2&a=1", "com,example)/path?a=1&b=2"),

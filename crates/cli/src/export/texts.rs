@@ -19,6 +19,7 @@ pub enum TextForm {
     Markdown,
 }
 
+/// The JSON object of a page.
 #[derive(Serialize)]
 struct TextLine<'a> {
     url: &'a str,
@@ -32,10 +33,10 @@ struct TextLine<'a> {
     fetched: Option<&'a str>,
 }
 
-/// One JSON object per HTML page of the latest round.
+/// Writes one JSON object per HTML page of the latest round.
 pub fn text_lines(directory: &Path, form: TextForm, out: &mut dyn Write) -> Result<(), ReadError> {
     html_pages(directory, |record, page| {
-        let (title, content) = content(page, form);
+        let (title, content) = title_and_text(page, form);
         let (text, markdown) = match form {
             TextForm::Text => (Some(content.as_str()), None),
             TextForm::Markdown => (None, Some(content.as_str())),
@@ -59,8 +60,8 @@ pub fn text_files(directory: &Path, form: TextForm, folder: &Path) -> Result<u64
     let mut names = FileNames::default();
     let mut count = 0;
     html_pages(directory, |_, page| {
-        let (_, content) = content(page, form);
-        let path = folder.join(names.name(&page.url, Some(extension)));
+        let (_, content) = title_and_text(page, form);
+        let path = folder.join(names.assign(&page.url, Some(extension)));
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent)?;
         }
@@ -71,19 +72,18 @@ pub fn text_files(directory: &Path, form: TextForm, folder: &Path) -> Result<u64
     Ok(count)
 }
 
-/// Title and main text. Terminal control characters are removed from the text.
-fn content(page: &ArchivedPage, form: TextForm) -> (Option<String>, String) {
+/// Title and main text of a page. Control characters are removed from the text.
+fn title_and_text(page: &ArchivedPage, form: TextForm) -> (Option<String>, String) {
     let document = Document::parse(page.text()).with_url(&page.url);
     let article = Article::of(&document);
     let content = match form {
         TextForm::Text => article.text(),
         TextForm::Markdown => article.markdown(),
     };
-    (article.title.clone(), super::harmless_lines(&content))
+    (article.title.clone(), super::without_control_characters(&content))
 }
 
-/// Calls `each` with the archived HTML pages of the latest round that were answered with 2xx, now or when they last
-/// changed.
+/// Calls `each` with the archived HTML pages of the latest round that have a 2xx response, now or when they last changed.
 pub(super) fn html_pages(
     directory: &Path,
     mut each: impl FnMut(&StoredRecord, &ArchivedPage) -> Result<(), ReadError>,

@@ -13,12 +13,16 @@ use super::archived::{self, ArchivedPages};
 use super::zip::{EntryDigest, ZipWriter};
 use crate::records::{self, ReadError};
 
+/// Stands for a time that is not known.
+const UNKNOWN_TIME: &str = "1970-01-01T00:00:00Z";
+
 /// Writes the crawl as one WACZ file.
 pub fn wacz(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
-    // Fails with a message for the user if the crawl has no archive.
+    // An error with a message for the user, if the crawl has no archive.
     ArchivedPages::open(directory)?;
     let mut zip = ZipWriter::new(out);
     let mut resources = Vec::new();
+    // Adds the first `length` bytes of a file to the ZIP file and to the list of resources.
     let mut add = |zip: &mut ZipWriter<&mut dyn Write>, path: &str, content: &mut File, length: u64| {
         content.rewind()?;
         let digest = EntryDigest::of(Read::by_ref(content).take(length))?;
@@ -30,7 +34,7 @@ pub fn wacz(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
     };
     let files = ArchiveFiles::new(directory);
     for (file, length) in archives(directory)? {
-        let mut content = files.whole(&file)?;
+        let mut content = files.open_whole(&file)?;
         let name = file.rsplit('/').next().unwrap_or(&file);
         add(&mut zip, &format!("archive/{name}"), &mut content, length)?;
     }
@@ -50,25 +54,26 @@ pub fn wacz(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
     let mut package = serde_json::to_vec_pretty(&package).map_err(io::Error::other)?;
     package.push(b'\n');
     let digest = EntryDigest::of(package.as_slice())?;
-    let signed = json!({"path": "datapackage.json", "hash": format!("sha256:{}", digest.sha256)});
-    let mut signed = serde_json::to_vec_pretty(&signed).map_err(io::Error::other)?;
-    signed.push(b'\n');
+    let package_digest = json!({"path": "datapackage.json", "hash": format!("sha256:{}", digest.sha256)});
+    let mut package_digest = serde_json::to_vec_pretty(&package_digest).map_err(io::Error::other)?;
+    package_digest.push(b'\n');
     zip.add("datapackage.json", digest, package.as_slice())?;
-    zip.add("datapackage-digest.json", EntryDigest::of(signed.as_slice())?, signed.as_slice())?;
+    zip.add("datapackage-digest.json", EntryDigest::of(package_digest.as_slice())?, package_digest.as_slice())?;
     zip.finish()?;
     Ok(())
 }
 
-/// The archive files, and the length of each that records refer to: a running crawl may still append to the last one.
+/// The archive files, and how many bytes of each are exported: up to the end of the last record that is committed. A running
+/// crawl may already have written more.
 fn archives(directory: &Path) -> Result<BTreeMap<String, u64>, ReadError> {
     let mut lengths: BTreeMap<String, u64> = BTreeMap::new();
     records::lines(directory, |line| {
         let record = records::StoredRecord::read(line)?;
-        for place in record.warc.iter().flat_map(archived::locations) {
+        for location in record.warc.iter().flat_map(archived::locations) {
             // Names come from the log. Skip those that lead out of the directory.
-            if Path::new(&place.file).components().all(|part| matches!(part, Component::Normal(_))) {
-                let length = lengths.entry(place.file).or_default();
-                *length = (*length).max(place.offset.saturating_add(place.length));
+            if Path::new(&location.file).components().all(|part| matches!(part, Component::Normal(_))) {
+                let length = lengths.entry(location.file).or_default();
+                *length = (*length).max(location.offset.saturating_add(location.length));
             }
         }
         Ok(())
@@ -76,19 +81,19 @@ fn archives(directory: &Path) -> Result<BTreeMap<String, u64>, ReadError> {
     Ok(lengths)
 }
 
-/// The list of pages as JSON Lines, and the start time of the crawl.
+/// The list of pages as JSON Lines, and the time of the earliest request.
 fn pages(directory: &Path) -> Result<(File, String), ReadError> {
     let mut out = BufWriter::new(tempfile::tempfile()?);
     writeln!(out, "{}", json!({"format": "json-pages-1.0", "id": "pages", "title": "All Pages"}))?;
-    let mut first: Option<String> = None;
+    let mut earliest: Option<String> = None;
     let mut number = 0_u64;
     records::latest_pages(directory, |record| {
         if record.warc.is_none() || !record.is_html_success() || !record.is_plain_get() {
             return Ok(());
         }
-        let started = record.started.as_deref().unwrap_or("1970-01-01T00:00:00Z");
-        if first.as_deref().is_none_or(|first| started < first) {
-            first = Some(started.to_owned());
+        let started = record.started.as_deref().unwrap_or(UNKNOWN_TIME);
+        if earliest.as_deref().is_none_or(|earliest| started < earliest) {
+            earliest = Some(started.to_owned());
         }
         number += 1;
         let mut line = Vec::new();
@@ -104,5 +109,5 @@ fn pages(directory: &Path) -> Result<(File, String), ReadError> {
         Ok(out.write_all(&line)?)
     })?;
     let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
-    Ok((file, first.unwrap_or_else(|| "1970-01-01T00:00:00Z".to_owned())))
+    Ok((file, earliest.unwrap_or_else(|| UNKNOWN_TIME.to_owned())))
 }

@@ -1,20 +1,24 @@
 //! [`ZipWriter`]: a ZIP file without compression, written in one pass.
 //!
-//! Entries are stored, so that readers can address bytes within them (WACZ demands it for archives). Sizes and checksums
-//! are known before an entry is written, so no data descriptors are needed. Every entry has ZIP64 fields: archives may be
-//! larger than 4 GiB.
+//! Entries are not compressed, so that readers can seek within them, as WACZ requires for archives. Sizes and checksums are
+//! known before an entry is written, so no data descriptors are needed. Every entry has ZIP64 fields, because archives may
+//! be larger than 4 GiB.
 
 use std::io::{self, Read, Write};
 
 use flate2::Crc;
 use sha2::{Digest, Sha256};
 
-/// MS-DOS date and time of all entries, 1980-01-01, so that the same crawl gives the same bytes.
+/// The MS-DOS date of all entries, 1980-01-01. It is constant, so that the same crawl gives the same bytes.
 const DOS_DATE: u16 = 0x21;
 /// Version 4.5 of the format, which readers need for ZIP64.
 const VERSION: u16 = 45;
-/// Marks a 32-bit field whose value is in the ZIP64 field instead.
-const NO_SIZE: u32 = u32::MAX;
+/// The system and version that made an entry: UNIX, so that readers apply the permissions.
+const MADE_BY: u16 = 3 << 8 | VERSION;
+/// The id of the ZIP64 field.
+const ZIP64_ID: u16 = 1;
+/// The value of a 32-bit field whose real value is in the ZIP64 field.
+const IN_ZIP64: u32 = u32::MAX;
 
 /// Size and checksums of the content of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,16 +50,19 @@ impl EntryDigest {
 }
 
 /// An entry that was written, for the central directory.
-struct Written {
+struct WrittenEntry {
     name: String,
     digest: EntryDigest,
+    /// Where its local header starts.
     offset: u64,
 }
 
+/// Writes a ZIP file.
 pub struct ZipWriter<W> {
     out: W,
+    /// Bytes written so far.
     position: u64,
-    entries: Vec<Written>,
+    entries: Vec<WrittenEntry>,
 }
 
 impl<W: Write> ZipWriter<W> {
@@ -63,7 +70,7 @@ impl<W: Write> ZipWriter<W> {
         Self { out, position: 0, entries: Vec::new() }
     }
 
-    fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.position += bytes.len() as u64;
         self.out.write_all(bytes)
     }
@@ -72,20 +79,22 @@ impl<W: Write> ZipWriter<W> {
     pub fn add(&mut self, name: &str, digest: EntryDigest, content: impl Read) -> io::Result<()> {
         let offset = self.position;
         let mut head = Vec::with_capacity(64 + name.len());
+        // The local header of the entry.
         head.extend(b"PK\x03\x04");
-        put_common(&mut head, &digest, name, 20);
+        append_common_fields(&mut head, &digest, name, 20);
         head.extend(name.as_bytes());
-        head.extend(1u16.to_le_bytes());
+        // The ZIP64 field: id, length, size, compressed size.
+        head.extend(ZIP64_ID.to_le_bytes());
         head.extend(16u16.to_le_bytes());
         head.extend(digest.bytes.to_le_bytes());
         head.extend(digest.bytes.to_le_bytes());
-        self.put(&head)?;
+        self.write(&head)?;
         let copied = io::copy(&mut content.take(digest.bytes), &mut self.out)?;
         self.position += copied;
         if copied != digest.bytes {
             return Err(io::Error::other(format!("{name} became shorter while it was read")));
         }
-        self.entries.push(Written { name: name.to_owned(), digest, offset });
+        self.entries.push(WrittenEntry { name: name.to_owned(), digest, offset });
         Ok(())
     }
 
@@ -96,63 +105,68 @@ impl<W: Write> ZipWriter<W> {
         for entry in &entries {
             let mut head = Vec::with_capacity(96 + entry.name.len());
             head.extend(b"PK\x01\x02");
-            // Made by: UNIX, so that readers apply the permissions below.
-            head.extend((3u16 << 8 | VERSION).to_le_bytes());
-            put_common(&mut head, &entry.digest, &entry.name, 28);
+            head.extend(MADE_BY.to_le_bytes());
+            append_common_fields(&mut head, &entry.digest, &entry.name, 28);
             // No comment, the first disk, no internal attributes.
             head.extend([0; 6]);
+            // A regular file with the permissions 0644.
             head.extend((0o100_644u32 << 16).to_le_bytes());
-            head.extend(NO_SIZE.to_le_bytes());
+            head.extend(IN_ZIP64.to_le_bytes());
             head.extend(entry.name.as_bytes());
-            head.extend(1u16.to_le_bytes());
+            // The ZIP64 field: id, length, size, compressed size, offset.
+            head.extend(ZIP64_ID.to_le_bytes());
             head.extend(24u16.to_le_bytes());
             for value in [entry.digest.bytes, entry.digest.bytes, entry.offset] {
                 head.extend(value.to_le_bytes());
             }
-            self.put(&head)?;
+            self.write(&head)?;
         }
         let (length, end) = (self.position - start, self.position);
         let count = entries.len() as u64;
         let mut tail = Vec::with_capacity(128);
+        // The ZIP64 end of the central directory: length of this record, versions, disk numbers, counts, length and offset.
         tail.extend(b"PK\x06\x06");
         tail.extend(44u64.to_le_bytes());
-        tail.extend((3u16 << 8 | VERSION).to_le_bytes());
+        tail.extend(MADE_BY.to_le_bytes());
         tail.extend(VERSION.to_le_bytes());
         tail.extend([0; 8]);
         for value in [count, count, length, start] {
             tail.extend(value.to_le_bytes());
         }
+        // The locator of that record: disk, offset, number of disks.
         tail.extend(b"PK\x06\x07");
         tail.extend(0u32.to_le_bytes());
         tail.extend(end.to_le_bytes());
         tail.extend(1u32.to_le_bytes());
+        // The end of the central directory, for readers without ZIP64: disk numbers, counts, length, offset, no comment.
         tail.extend(b"PK\x05\x06");
         tail.extend([0; 4]);
-        let few = u16::try_from(count).unwrap_or(u16::MAX);
-        tail.extend(few.to_le_bytes());
-        tail.extend(few.to_le_bytes());
-        tail.extend(u32::try_from(length).unwrap_or(NO_SIZE).to_le_bytes());
-        tail.extend(u32::try_from(start).unwrap_or(NO_SIZE).to_le_bytes());
+        let short_count = u16::try_from(count).unwrap_or(u16::MAX);
+        tail.extend(short_count.to_le_bytes());
+        tail.extend(short_count.to_le_bytes());
+        tail.extend(u32::try_from(length).unwrap_or(IN_ZIP64).to_le_bytes());
+        tail.extend(u32::try_from(start).unwrap_or(IN_ZIP64).to_le_bytes());
         tail.extend(0u16.to_le_bytes());
-        self.put(&tail)?;
+        self.write(&tail)?;
         self.out.flush()?;
         Ok(self.out)
     }
 }
 
 /// Writes the fields that the local and the central header of an entry share: version, flags, method, time, checksum,
-/// sizes, lengths.
-fn put_common(head: &mut Vec<u8>, digest: &EntryDigest, name: &str, extra: u16) {
+/// sizes, length of the name, length of the ZIP64 field.
+fn append_common_fields(head: &mut Vec<u8>, digest: &EntryDigest, name: &str, zip64_length: u16) {
     const UTF8_NAMES: u16 = 1 << 11;
     const STORED: u16 = 0;
-    for value in [VERSION, UTF8_NAMES, STORED, 0, DOS_DATE] {
+    const MIDNIGHT: u16 = 0;
+    for value in [VERSION, UTF8_NAMES, STORED, MIDNIGHT, DOS_DATE] {
         head.extend(value.to_le_bytes());
     }
     head.extend(digest.crc.to_le_bytes());
-    head.extend(NO_SIZE.to_le_bytes());
-    head.extend(NO_SIZE.to_le_bytes());
+    head.extend(IN_ZIP64.to_le_bytes());
+    head.extend(IN_ZIP64.to_le_bytes());
     head.extend(u16::try_from(name.len()).unwrap_or(u16::MAX).to_le_bytes());
-    head.extend(extra.to_le_bytes());
+    head.extend(zip64_length.to_le_bytes());
 }
 
 #[cfg(test)]
@@ -160,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_layout_follows_the_specification() {
+    fn headers_and_content_are_where_the_specification_puts_them() {
         let content = b"hello";
         let digest = EntryDigest::of(&content[..]).unwrap();
         assert_eq!((digest.bytes, digest.crc), (5, 0x3610_a686));
