@@ -332,5 +332,5 @@ fn a_redirect_of_robots_txt_to_another_protocol_is_reported() {
     assert_eq!(kind(&crawled, &root), (Outcome::Robots, Some(ErrorKind::RobotsUnreachable)));
     let page = crawled.pages.iter().find(|page| page.link.url.as_str() == root).expect("a record");
     let message = &page.facts.error.as_ref().expect("a failure").message;
-    assert!(message.contains("redirects to nowhere") && message.contains("ftp://ftp.example"), "{message}");
+    assert!(message.contains("redirect that cannot be followed") && message.contains("ftp://ftp.example"), "{message}");
 }

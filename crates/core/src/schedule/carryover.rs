@@ -14,7 +14,7 @@ use crate::output::record::WallClock;
 use crate::rules::Pace;
 use crate::schedule::keeper::Changes;
 use crate::schedule::lane::ROBOTS_LIFE;
-use crate::schedule::retry::LONGEST_RETRY_AFTER;
+use crate::schedule::retry::MAX_RETRY_AFTER;
 use crate::time::Time;
 
 /// Counts over all runs of a crawl.
@@ -33,18 +33,19 @@ pub struct Progress {
     /// Changes that were made while the crawl was running.
     #[serde(skip_serializing_if = "Steering::is_empty")]
     pub steering: Steering,
-    /// Scope, depth or patterns were changed: queued links are judged again when they are taken.
+    /// Whether scope, depth or patterns were changed. Queued links are then judged again when they are taken.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub scope_changed: bool,
-    /// Of the pages that were settled last, how many the reader of the library has not processed.
+    /// How many of the pages that were settled last the user of the library has not processed.
     #[serde(skip_serializing_if = "UnreadPages::is_none")]
     pub unread: UnreadPages,
 }
 
-/// Pages that were settled and that the reader of the library has not processed. The next run delivers them again.
+/// Pages that were settled and that the user of the library has not processed. The next run delivers them again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UnreadPages {
+    /// The number of pages.
     pub pages: u64,
     /// How many of them count for `--max-pages`.
     pub fetched: u64,
@@ -56,7 +57,7 @@ impl UnreadPages {
     }
 }
 
-/// Changes that a person made to a running crawl and that also apply to its later runs.
+/// Changes that the user made to a running crawl and that also apply to its later runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Steering {
@@ -83,7 +84,7 @@ impl Steering {
 #[serde(default)]
 pub struct LaneNote {
     pub robots: Vec<RobotsNote>,
-    /// End of the host's back-off period, in milliseconds since the Unix epoch.
+    /// The end of the host's back-off, in milliseconds since the Unix epoch.
     pub rest: Option<i64>,
     /// How many links to the host entered the frontier. Counted only with `--max-pages-per-host`.
     #[serde(skip_serializing_if = "is_zero")]
@@ -95,37 +96,38 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// A robots.txt as it was read.
+/// The text of a robots.txt. Scheme and port identify its origin at the host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RobotsNote {
     pub https: bool,
     pub port: u16,
     pub text: String,
-    /// Valid until this time.
+    /// When it expires, in milliseconds since the Unix epoch.
     pub until: i64,
 }
 
 /// A longer robots.txt is not stored.
-pub const LONGEST_NOTED: usize = 64 << 10;
-/// Number of origins of one host whose robots.txt is stored.
-const MAX_NOTED: usize = 8;
+pub const MAX_NOTED_LENGTH: usize = 64 << 10;
+/// Maximum number of origins of one host whose robots.txt is stored.
+const MAX_NOTED_ORIGINS: usize = 8;
 /// Limit on the total size of one host's stored robots.txt files. Every change rewrites the whole note, and the host
 /// determines how often that happens.
-const ROOM: usize = 2 * LONGEST_NOTED;
+const MAX_NOTED_TOTAL: usize = 2 * MAX_NOTED_LENGTH;
 
 impl LaneNote {
     /// Stores a robots.txt in place of its previous text. If there is no room, the oldest are removed.
     pub fn set_robots(&mut self, note: RobotsNote) {
         self.forget_robots(note.https, note.port);
         self.robots.push(note);
-        let mut room = ROOM;
-        let fit = self.robots.iter().rev().take(MAX_NOTED).take_while(|noted| {
+        // Keep the newest ones that fit.
+        let mut room = MAX_NOTED_TOTAL;
+        let fitting = self.robots.iter().rev().take(MAX_NOTED_ORIGINS).take_while(|noted| {
             let fits = noted.text.len() <= room;
             room = room.saturating_sub(noted.text.len());
             fits
         });
-        let gone = self.robots.len() - fit.count();
-        self.robots.drain(..gone);
+        let removed = self.robots.len() - fitting.count();
+        self.robots.drain(..removed);
     }
 
     /// Removes the stored robots.txt of an origin.
@@ -141,7 +143,7 @@ pub fn wall(clock: WallClock, time: Time) -> i64 {
 
 /// Converts the stored end of a back-off period to this run's time.
 pub fn rest_until(note: i64, clock: WallClock, now: Time) -> Time {
-    now + span(wall(clock, now), note).min(LONGEST_RETRY_AFTER)
+    now + span(wall(clock, now), note).min(MAX_RETRY_AFTER)
 }
 
 /// Converts the stored expiry of a robots.txt to this run's time.
@@ -166,21 +168,21 @@ mod tests {
     const DAY: i64 = 86_400_000;
 
     #[test]
-    fn times_are_sane_whatever_the_wall_clock_did() {
+    fn restored_times_are_clamped_after_clock_changes() {
         let clock = WallClock { start: 1_800_000_000_000_000 };
         let now = Time::from_micros(5_000_000);
         let at = wall(clock, now);
         assert_eq!(rest_until(at + 2_000, clock, now), now + Duration::from_secs(2));
         // Clock set forward by a day: the back-off is over. Set back: it is at most the longest accepted `Retry-After`.
         assert_eq!(rest_until(at - DAY, clock, now), now);
-        assert_eq!(rest_until(at + 30 * 365 * DAY, clock, now), now + LONGEST_RETRY_AFTER);
+        assert_eq!(rest_until(at + 30 * 365 * DAY, clock, now), now + MAX_RETRY_AFTER);
         assert_eq!(robots_until(at + 30 * 365 * DAY, clock, now), now + ROBOTS_LIFE);
         assert_eq!(robots_until(at - 1, clock, now), now);
         assert_eq!(age(at + DAY, clock, now), Duration::ZERO);
         assert_eq!(age(at - 1_500, clock, now), Duration::from_millis(1_500));
-        for strange in [i64::MIN, i64::MAX, 0] {
-            assert!(rest_until(strange, clock, now) >= now && robots_until(strange, clock, now) >= now);
-            age(strange, clock, now);
+        for extreme in [i64::MIN, i64::MAX, 0] {
+            assert!(rest_until(extreme, clock, now) >= now && robots_until(extreme, clock, now) >= now);
+            age(extreme, clock, now);
         }
     }
 
@@ -205,8 +207,8 @@ mod tests {
         assert_eq!(ports(&note), (2..=9).collect::<Vec<_>>());
         note.set_robots(robots(2, 20));
         assert_eq!(ports(&note), [3, 4, 5, 6, 7, 8, 9, 2], "storing an origin again evicts no other");
-        note.set_robots(robots(10, LONGEST_NOTED));
-        note.set_robots(robots(11, LONGEST_NOTED));
+        note.set_robots(robots(10, MAX_NOTED_LENGTH));
+        note.set_robots(robots(11, MAX_NOTED_LENGTH));
         assert_eq!(ports(&note), [10, 11]);
     }
 }

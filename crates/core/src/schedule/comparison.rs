@@ -1,6 +1,6 @@
 //! [`Comparison`]: how a URL differs between two crawls of it.
 //!
-//! One definition for the recrawl, its report and `argiope diff`.
+//! The recrawl, its report and `argiope diff` share this definition.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +25,7 @@ pub enum ChangeNote {
     NewlyBroken,
     /// Links to it were broken before and are not any more.
     Repaired,
-    /// It redirects now; before, it did not, or it redirected to another target.
+    /// It redirects now. Before, it did not redirect, or redirected to another target.
     Redirected,
 }
 
@@ -62,13 +62,14 @@ impl PageState<'_> {
         matches!(self.outcome, Outcome::Ok | Outcome::NotModified | Outcome::Redirect) && !self.is_broken()
     }
 
+    /// Whether the response was a page, not a redirect.
     fn is_page(&self) -> bool {
         matches!(self.outcome, Outcome::Ok | Outcome::NotModified)
     }
 }
 
 impl Comparison {
-    /// Compares the states of a URL in two crawls; none if a crawl has no record of it.
+    /// Compares the states of a URL in two crawls. A state is `None` if that crawl has no record of the URL.
     pub fn of(before: Option<&PageState<'_>>, after: Option<&PageState<'_>>) -> Self {
         match (before, after) {
             (Some(before), Some(after)) => Self::of_both(before, after),
@@ -122,6 +123,7 @@ pub struct Changes {
 }
 
 impl Changes {
+    /// Counts the comparison of one URL.
     pub fn count(&mut self, comparison: Comparison) {
         match comparison.change {
             Change::New => self.new += 1,
@@ -164,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn urls_are_compared_by_what_they_are() {
+    fn urls_are_compared_by_outcome_digest_and_target() {
         use Change::{Changed, Gone, New, Same};
         use ChangeNote::{NewlyBroken, Redirected, Repaired};
         let missing = state(Outcome::HttpError, 404);
@@ -195,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_digest_is_read_or_is_none() {
+    fn only_valid_digests_are_parsed() {
         assert_eq!(digest_bytes(&format!("sha256:{}", "0f".repeat(32))), Some([15; 32]));
         for bad in ["", "sha256:", "sha256:0f", "md5:0f", &format!("sha256:{}", "é".repeat(32)), &"0f".repeat(32)] {
             assert_eq!(digest_bytes(bad), None, "{bad}");

@@ -1,6 +1,6 @@
 //! [`Frontier`]: the set of known URLs and the queues of pending ones.
 //!
-//! A link enters with `put`, which tests and inserts in one call, so that two callers cannot both find it new. It is
+//! A link enters with `put`, which tests and inserts in one call. So two callers cannot both get it as new. It is
 //! queued in its lane (its host name), leased with `take`, and leaves with exactly one `settle`. `give_back` undoes a
 //! lease. Between calls this always holds:
 //!
@@ -112,10 +112,10 @@ pub struct FinalOutcome<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct FoundEdges<'a> {
     pub source: &'a Url,
-    /// The source is a sitemap file, which is distinct from a page at the same URL.
+    /// Whether the source is a sitemap, which is distinct from a page at the same URL.
     pub is_sitemap: bool,
     pub links: &'a LinkList,
-    /// How many links a limit cut off.
+    /// How many links were dropped because of a limit.
     pub cut: u32,
 }
 
@@ -150,7 +150,7 @@ pub enum FrontierNews {
     PerIp(usize),
 }
 
-/// Wakes the crawl, so that it asks a frontier for its news.
+/// Wakes the crawl, so that it calls [`Frontier::news`].
 #[derive(Clone)]
 pub struct FrontierWaker(Arc<dyn Fn() + Send + Sync>);
 
@@ -159,7 +159,7 @@ impl FrontierWaker {
         Self(Arc::new(wake))
     }
 
-    /// Has the crawl call [`Frontier::news`] soon. May be called from any thread, also after the crawl has ended.
+    /// Makes the crawl call [`Frontier::news`] soon. May be called from any thread, even after the crawl has ended.
     pub fn wake(&self) {
         (self.0)();
     }
@@ -175,20 +175,20 @@ impl fmt::Debug for FrontierWaker {
 ///
 /// Links come and go in batches: [`Frontier::put`] adds many, [`Frontier::take`] leases many. No call should wait for a
 /// disk or a network, because the crawl has one scheduling thread. A frontier that has to wait completes the call on a
-/// thread of its own. Meanwhile `put` reports a link as new that may turn out to be known, and `take` returns none. When
+/// thread of its own. Meanwhile `put` may report a known link as new, and `take` returns no links. When
 /// work becomes available, the frontier calls [`FrontierWaker::wake`] and reports the work as [`FrontierNews`]. Until
-/// then [`Frontier::counts`] includes the links under way, so that the crawl does not end.
+/// then [`Frontier::counts`] includes the links that are being added, so that the crawl does not end.
 pub trait Frontier {
     /// Called once when the crawl starts. The frontier wakes the crawl with it whenever there is news.
     fn set_waker(&mut self, _waker: FrontierWaker) {}
 
     /// Adds one link: `Some(lane)` if it was new and is now queued in that lane, `None` if it was known.
     ///
-    /// A known link costs one probe of the seen set and no allocation.
+    /// For a known link, an implementation should need one probe of the seen set and no allocation.
     fn offer(&mut self, link: LinkRef<'_>) -> Result<Option<LaneId>, StoreError>;
 
-    /// Announces links that are offered next. In a large seen set each probe is a cache miss; a frontier can start all
-    /// of them together.
+    /// Announces links that are offered next. In a large seen set, each probe is a cache miss. A frontier can overlap
+    /// these misses.
     fn prefetch(&self, _links: &mut dyn Iterator<Item = LinkRef<'_>>) {}
 
     /// Whether a link with this URL was ever added. A sitemap file and a page at the same URL are different links.
@@ -203,8 +203,8 @@ pub trait Frontier {
     /// Returns a leased link to its queue, behind the others of its depth. Its fields, such as `tries`, are kept as given.
     fn give_back(&mut self, link: Link) -> Result<(), StoreError>;
 
-    /// The request of a leased link is about to be sent, and must not be sent twice. A durable frontier stores this; if
-    /// the link was not settled, it has [`ALREADY_SENT`] tries when a later run takes it.
+    /// Records that the request of a leased link is about to be sent, and must not be sent twice. A durable frontier
+    /// stores this. If the run ends before the link is settled, a later run takes the link with [`ALREADY_SENT`] tries.
     fn mark_sent(&mut self, _link: &Link) -> Result<(), StoreError> {
         Ok(())
     }
@@ -218,9 +218,10 @@ pub trait Frontier {
     /// The lane of a host name; created if there is none.
     fn lane_of(&mut self, host: &str) -> Result<LaneId, StoreError>;
 
+    /// The host name of a lane.
     fn lane_name(&self, lane: LaneId) -> Option<&str>;
 
-    /// Whether a host name has a lane; true if the frontier cannot tell.
+    /// Whether a host name has a lane. A frontier that cannot determine this returns true.
     fn has_lane(&self, _host: &str) -> bool {
         true
     }
@@ -247,6 +248,7 @@ pub trait Frontier {
         Ok(Vec::new())
     }
 
+    /// How many links of a lane are queued.
     fn queued_in(&self, lane: LaneId) -> u64;
 
     /// The lanes with queued links, sorted.
@@ -308,12 +310,13 @@ pub trait Frontier {
     }
 }
 
-/// The number of tries of a link whose request was sent by an earlier run that did not learn its result.
+/// The number of tries of a link whose request was sent by an earlier run that ended before the response.
 pub const ALREADY_SENT: u8 = u8::MAX;
 
 /// The fingerprint of a plain GET request, by which the frontier recognises it. `key` is the key of the hash. A sitemap
 /// file and a page at the same URL have different fingerprints.
 pub fn link_fingerprint(url: UrlRef<'_>, kind: LinkKind, key: u64) -> u64 {
+    /// A random number.
     const SITEMAP_FILE: u64 = 0x517E_3A9F_1E00_C0DE;
     match kind {
         LinkKind::SitemapFile => url.fingerprint(key) ^ SITEMAP_FILE,
@@ -328,6 +331,7 @@ pub struct StoreError {
     pub message: Box<str>,
 }
 
+/// The kinds of failures of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StoreErrorKind {
@@ -345,7 +349,7 @@ pub enum StoreErrorKind {
     File,
     /// A call that the contract forbids, such as settling a link that is not leased.
     Misuse,
-    /// The lease ended, or another process holds what was leased: everything that is not settled must be dropped.
+    /// The lease ended, or another process has leased these hosts. Everything that is not settled must be dropped.
     LeaseLost,
 }
 
@@ -368,7 +372,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sitemap_file_is_other_work_than_the_page_at_its_address() {
+    fn a_sitemap_and_a_page_at_one_url_have_different_fingerprints() {
         let url = Url::parse("https://h.example/sitemap.xml").expect("an address");
         let page = link_fingerprint(url.as_ref(), LinkKind::Anchor, 7);
         assert_eq!(page, link_fingerprint(url.as_ref(), LinkKind::Root, 7));

@@ -15,7 +15,7 @@ use crate::time::Time;
 pub use crate::schedule::frontier::LaneId;
 
 /// The permission to fetch one link over one slot of its lane. An engine returns every job as a
-/// [`Visit`](crate::visit::Visit), whatever happens.
+/// [`Visit`](crate::visit::Visit), even after a failure.
 #[derive(Debug)]
 pub struct Job {
     pub link: Link,
@@ -25,7 +25,7 @@ pub struct Job {
     pub slot: u16,
     /// The HTTP version of the lane's host, as far as known.
     pub http: LaneHttp,
-    /// How often a server returned the request unprocessed. These do not count as attempts.
+    /// How often a server returned the request without processing it. These do not count as tries.
     pub unprocessed: u8,
     /// Addresses to connect to, in order of preference. None of them is a refused address.
     pub addresses: Arc<[IpAddr]>,
@@ -43,7 +43,7 @@ pub enum LaneHttp {
     Single,
     /// HTTP/2: the jobs of an origin share a connection.
     Multiplexed,
-    /// The origin asked for HTTP/1.1. HTTP/2 is not offered to it again.
+    /// The origin requires HTTP/1.1. HTTP/2 is not offered to it again.
     Http1Only,
 }
 
@@ -124,7 +124,7 @@ pub enum Purpose {
     Sitemap,
 }
 
-/// Validators of an earlier response.
+/// Validators of an earlier response, for a conditional request.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Conditional {
     pub etag: Option<Box<str>>,
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_job_that_carries_nothing_special_is_small() {
+    fn a_job_is_small() {
         assert!(size_of::<Job>() <= 112, "{} bytes", size_of::<Job>());
     }
 }

@@ -5,15 +5,17 @@
 
 use hashbrown::HashMap;
 
-/// Redirects per generation. There are two generations, so the last 32,768 to 65,536 redirects are remembered.
+/// Redirects per generation. There are two generations, so the last 32,768 to 65,536 redirects are stored.
 const CAPACITY: usize = 1 << 15;
 /// Longer loops are not recognised.
-const LONGEST_LOOP: usize = 64;
+const MAX_LOOP_LENGTH: usize = 64;
 
 /// Recent redirects, as fingerprints of URLs.
 #[derive(Debug, Default)]
 pub struct RedirectGraph {
+    /// The current generation: the target of each redirect.
     recent: HashMap<u64, u64>,
+    /// The previous generation.
     older: HashMap<u64, u64>,
 }
 
@@ -24,13 +26,13 @@ impl RedirectGraph {
             self.older = std::mem::take(&mut self.recent);
         }
         self.recent.insert(from, to);
-        let mut at = to;
-        for _ in 0..LONGEST_LOOP {
-            if at == from {
+        let mut url = to;
+        for _ in 0..MAX_LOOP_LENGTH {
+            if url == from {
                 return true;
             }
-            match self.recent.get(&at).or_else(|| self.older.get(&at)) {
-                Some(next) => at = *next,
+            match self.recent.get(&url).or_else(|| self.older.get(&url)) {
+                Some(next) => url = *next,
                 None => return false,
             }
         }
@@ -49,7 +51,7 @@ mod tests {
         assert!(!graph.add(2, 3));
         assert!(!graph.add(3, 4));
         assert!(graph.add(4, 2));
-        assert!(!graph.add(5, 3), "it leads into a loop and is not part of it");
+        assert!(!graph.add(5, 3), "a redirect to a loop is not part of it");
         assert!(!graph.add(6, 7));
     }
 

@@ -8,7 +8,7 @@ use crate::outcome::{ErrorKind, Outcome};
 use crate::visit::Visit;
 
 /// The longest Retry-After that is obeyed.
-pub const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(3600);
+pub const MAX_RETRY_AFTER: Duration = Duration::from_secs(3600);
 
 /// What to do after an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub enum RetryVerdict {
 }
 
 /// Whether a failure of this kind is transient.
-pub fn is_passing(kind: ErrorKind) -> bool {
+pub fn is_transient(kind: ErrorKind) -> bool {
     use ErrorKind as K;
     matches!(
         kind,
@@ -49,24 +49,24 @@ fn is_before_request(kind: ErrorKind) -> bool {
 }
 
 /// Whether a status is transient.
-pub fn is_passing_status(status: u16) -> bool {
+pub fn is_transient_status(status: u16) -> bool {
     matches!(status, 408 | 429 | 500 | 502 | 503 | 504)
 }
 
 /// Decides whether to try again. `tries` counts the attempts so far. `wait` is the wait after the first attempt; it
 /// doubles with every further one. A `Retry-After` replaces the doubled wait, but not by less than `wait`.
 pub fn judge(visit: &Visit, tries: u8, max_tries: u8, wait: Duration) -> RetryVerdict {
-    let passing = visit.facts.error.as_ref().is_some_and(|failure| is_passing(failure.kind))
-        || visit.facts.status.is_some_and(is_passing_status);
+    let is_transient_failure = visit.facts.error.as_ref().is_some_and(|failure| is_transient(failure.kind))
+        || visit.facts.status.is_some_and(is_transient_status);
     // A form is sent again only if it cannot have been received.
     let may_repeat =
         visit.link.is_repeatable() || visit.facts.error.as_ref().is_some_and(|failure| is_before_request(failure.kind));
-    if !passing || !may_repeat || tries >= max_tries {
+    if !is_transient_failure || !may_repeat || tries >= max_tries {
         return RetryVerdict::GiveUp;
     }
     let doubled = wait.saturating_mul(2u32.saturating_pow(u32::from(tries.saturating_sub(1)).min(16)));
     RetryVerdict::After(
-        visit.message.retry_after.map_or(doubled, |asked| asked.min(LONGEST_RETRY_AFTER).max(doubled.min(wait))),
+        visit.message.retry_after.map_or(doubled, |requested| requested.min(MAX_RETRY_AFTER).max(doubled.min(wait))),
     )
 }
 
@@ -74,8 +74,9 @@ pub fn judge(visit: &Visit, tries: u8, max_tries: u8, wait: Duration) -> RetryVe
 /// are judged as usual, but with at least two tries.
 pub fn judge_head(visit: &Visit, max_tries: u8, wait: Duration) -> RetryVerdict {
     use ErrorKind as K;
-    let is_of_method = match (visit.facts.outcome, visit.facts.status, &visit.facts.error) {
-        (Outcome::HttpError, Some(status), _) => !is_passing_status(status) || matches!(status, 408 | 500),
+    // Whether a GET may succeed where the HEAD failed.
+    let may_be_head_only = match (visit.facts.outcome, visit.facts.status, &visit.facts.error) {
+        (Outcome::HttpError, Some(status), _) => !is_transient_status(status) || matches!(status, 408 | 500),
         (Outcome::Failed, _, Some(failure)) => matches!(
             failure.kind,
             K::Reset
@@ -89,35 +90,35 @@ pub fn judge_head(visit: &Visit, max_tries: u8, wait: Duration) -> RetryVerdict 
         ),
         _ => false,
     };
-    if is_of_method { RetryVerdict::After(Duration::ZERO) } else { judge(visit, 1, max_tries.max(2), wait) }
+    if may_be_head_only { RetryVerdict::After(Duration::ZERO) } else { judge(visit, 1, max_tries.max(2), wait) }
 }
 
-/// What a `Retry-After` field asks for.
+/// The meaning of a `Retry-After` field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryAfter {
     /// A wait from now on.
     Wait(Duration),
     /// A moment in seconds since the Unix epoch, by the host's clock. The response has no usable `Date`, so the wait
-    /// can only be computed with our own clock.
+    /// can only be computed with the local clock.
     Until(i64),
 }
 
 /// Parses a `Retry-After`: seconds, or a date. If the response has a `Date`, the wait is the time from that date,
-/// because the clock of the host may differ from ours.
-pub fn asked(value: &[u8], date: Option<&[u8]>) -> Option<RetryAfter> {
+/// because the clock of the host may differ from the local clock.
+pub fn parse_retry_after(value: &[u8], date: Option<&[u8]>) -> Option<RetryAfter> {
     let value = std::str::from_utf8(value.trim_ascii()).ok()?;
     if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
         let seconds = value.parse().unwrap_or(u64::MAX);
-        return Some(RetryAfter::Wait(Duration::from_secs(seconds).min(LONGEST_RETRY_AFTER)));
+        return Some(RetryAfter::Wait(Duration::from_secs(seconds).min(MAX_RETRY_AFTER)));
     }
     let until = http_date(value)?;
     let date = date.and_then(|date| http_date(std::str::from_utf8(date.trim_ascii()).ok()?));
     Some(date.map_or(RetryAfter::Until(until), |from| RetryAfter::Wait(wait_until(until, from))))
 }
 
-/// The wait from one moment to another, both in seconds since the Unix epoch, at most [`LONGEST_RETRY_AFTER`].
+/// The wait from one moment to another, both in seconds since the Unix epoch, at most [`MAX_RETRY_AFTER`].
 pub fn wait_until(until: i64, from: i64) -> Duration {
-    Duration::from_secs(u64::try_from(until.saturating_sub(from)).unwrap_or(0)).min(LONGEST_RETRY_AFTER)
+    Duration::from_secs(u64::try_from(until.saturating_sub(from)).unwrap_or(0)).min(MAX_RETRY_AFTER)
 }
 
 /// Seconds since the Unix epoch of an HTTP date, in any of its three forms (RFC 9110, 5.6.7).
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wait_doubles_until_it_was_the_last_try() {
+    fn the_wait_doubles_with_every_try() {
         let visit = visit(None, Some(ErrorKind::Reset), None);
         let waits: Vec<RetryVerdict> = (1..=4).map(|tries| judge(&visit, tries, 4, WAIT)).collect();
         assert_eq!(
@@ -168,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_may_pass_is_tried_again() {
+    fn only_transient_failures_are_retried() {
         for status in [408, 429, 500, 502, 503, 504] {
             assert_ne!(judge(&visit(Some(status), None, None), 1, 4, WAIT), RetryVerdict::GiveUp, "{status}");
         }
@@ -180,12 +181,12 @@ mod tests {
         {
             assert_eq!(judge(&visit(None, Some(kind), None), 1, 4, WAIT), RetryVerdict::GiveUp, "{kind}");
         }
-        let cut = visit(Some(200), Some(ErrorKind::Reset), None);
-        assert_ne!(judge(&cut, 1, 4, WAIT), RetryVerdict::GiveUp, "a body that was cut");
+        let truncated = visit(Some(200), Some(ErrorKind::Reset), None);
+        assert_ne!(judge(&truncated, 1, 4, WAIT), RetryVerdict::GiveUp, "a truncated body");
     }
 
     #[test]
-    fn get_follows_a_head_that_may_be_answered_wrongly() {
+    fn a_failed_head_is_followed_by_get() {
         let answered = |outcome, status, kind| {
             let mut visit = visit(status, kind, None);
             visit.facts.outcome = outcome;
@@ -221,16 +222,16 @@ mod tests {
         }
         for kind in [ErrorKind::Reset, ErrorKind::EmptyReply, ErrorKind::TimeoutFirstByte] {
             assert_eq!(judged(kind, false), RetryVerdict::GiveUp, "{kind}");
-            assert_ne!(judged(kind, true), RetryVerdict::GiveUp, "{kind}: the user said that it may be repeated");
+            assert_ne!(judged(kind, true), RetryVerdict::GiveUp, "{kind}: the user marked it as idempotent");
         }
     }
 
     #[test]
-    fn retry_after_goes_first_within_reason() {
-        let wait = |asked| judge(&visit(Some(503), None, Some(asked)), 3, 4, WAIT);
+    fn retry_after_replaces_the_wait_within_limits() {
+        let wait = |seconds| judge(&visit(Some(503), None, Some(seconds)), 3, 4, WAIT);
         assert_eq!(wait(90), RetryVerdict::After(Duration::from_secs(90)));
-        assert_eq!(wait(0), RetryVerdict::After(WAIT), "never at once");
-        assert_eq!(wait(1_000_000), RetryVerdict::After(LONGEST_RETRY_AFTER));
+        assert_eq!(wait(0), RetryVerdict::After(WAIT), "at least the first wait");
+        assert_eq!(wait(1_000_000), RetryVerdict::After(MAX_RETRY_AFTER));
     }
 
     #[test]
@@ -240,25 +241,29 @@ mod tests {
     }
 
     #[test]
-    fn retry_after_in_all_its_forms() {
+    fn all_forms_of_retry_after_are_parsed() {
         let date: Option<&[u8]> = Some(b"Sun, 06 Nov 1994 08:49:37 GMT");
         let seconds = |n| Some(RetryAfter::Wait(Duration::from_secs(n)));
-        assert_eq!(asked(b"120", None), seconds(120));
-        assert_eq!(asked(b" 0 ", None), seconds(0));
-        assert_eq!(asked(b"99999999999999999999999", None), Some(RetryAfter::Wait(LONGEST_RETRY_AFTER)));
-        assert_eq!(asked(b"Sun, 06 Nov 1994 08:50:37 GMT", date), seconds(60));
-        assert_eq!(asked(b"Sunday, 06-Nov-94 08:50:37 GMT", date), seconds(60));
-        assert_eq!(asked(b"Sun Nov  6 08:50:37 1994", date), seconds(60));
-        assert_eq!(asked(b"Sun, 06 Nov 1994 08:00:00 GMT", date), seconds(0), "a date that is past");
+        assert_eq!(parse_retry_after(b"120", None), seconds(120));
+        assert_eq!(parse_retry_after(b" 0 ", None), seconds(0));
+        assert_eq!(parse_retry_after(b"99999999999999999999999", None), Some(RetryAfter::Wait(MAX_RETRY_AFTER)));
+        assert_eq!(parse_retry_after(b"Sun, 06 Nov 1994 08:50:37 GMT", date), seconds(60));
+        assert_eq!(parse_retry_after(b"Sunday, 06-Nov-94 08:50:37 GMT", date), seconds(60));
+        assert_eq!(parse_retry_after(b"Sun Nov  6 08:50:37 1994", date), seconds(60));
+        assert_eq!(parse_retry_after(b"Sun, 06 Nov 1994 08:00:00 GMT", date), seconds(0), "a date in the past");
         for odd in [&b""[..], b"-5", b"soon", b"1.5", b"\xff"] {
-            assert_eq!(asked(odd, date), None);
+            assert_eq!(parse_retry_after(odd, date), None);
         }
         for no_date in [None, Some(&b"today"[..])] {
-            let asked = asked(b"Sun, 06 Nov 1994 08:50:37 GMT", no_date);
-            assert_eq!(asked, Some(RetryAfter::Until(784_111_837)), "counted from our own clock");
+            let parsed = parse_retry_after(b"Sun, 06 Nov 1994 08:50:37 GMT", no_date);
+            assert_eq!(
+                parsed,
+                Some(RetryAfter::Until(784_111_837)),
+                "without a Date, the wait depends on the local clock"
+            );
         }
         assert_eq!(wait_until(784_111_837, 784_111_777), Duration::from_secs(60));
-        assert_eq!(wait_until(784_111_837, 784_111_838), Duration::ZERO, "a date that is past");
-        assert_eq!(wait_until(i64::MAX, i64::MIN), LONGEST_RETRY_AFTER);
+        assert_eq!(wait_until(784_111_837, 784_111_838), Duration::ZERO, "a date in the past");
+        assert_eq!(wait_until(i64::MAX, i64::MIN), MAX_RETRY_AFTER);
     }
 }

@@ -20,7 +20,7 @@ pub enum WaitReason {
     Retry,
     /// `--rate`.
     Rate,
-    /// All connections to the host await a response.
+    /// All connections to the host wait for a response.
     Responses,
     /// The host name is being resolved.
     Dns,

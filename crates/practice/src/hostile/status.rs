@@ -85,7 +85,7 @@ fn delays() -> Vec<Case> {
             }
             Ok(())
         })
-        .also("crates/core/src/schedule/retry.rs", "retry_after_goes_first_within_reason"),
+        .also("crates/core/src/schedule/retry.rs", "retry_after_replaces_the_wait_within_limits"),
         Case::new("STA05", "429 to every third request", Expect::Ok, |case| {
             let site_pages: Vec<String> = (0..8).map(|n| format!("/{n}")).collect();
             let links: String = site_pages.iter().map(|path| format!("<a href={path}>x</a>")).collect();

@@ -126,7 +126,7 @@ fn note_head(visit: &mut Visit, head: &Head, rules: &Rules) -> bool {
     facts.defects.header_control = head.has_controls;
     facts.etag = validator(head.get("etag"));
     facts.last_modified = validator(head.get("last-modified"));
-    match head.get("retry-after").and_then(|value| retry::asked(value, head.get("date"))) {
+    match head.get("retry-after").and_then(|value| retry::parse_retry_after(value, head.get("date"))) {
         Some(RetryAfter::Wait(wait)) => message.retry_after = Some(wait),
         Some(RetryAfter::Until(moment)) => message.retry_at = Some(moment),
         None => {}

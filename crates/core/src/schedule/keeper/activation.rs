@@ -17,7 +17,7 @@ use crate::schedule::frontier::{Frontier, LaneId, StoreError};
 use crate::time::Time;
 
 /// How many deferred links are moved to lanes at a time.
-const ADMITTED_AT_ONCE: usize = 1_024;
+const MAX_ADMITTED_PER_CALL: usize = 1_024;
 
 /// Lanes with queued links that are not on the workbench.
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ pub(super) struct WaitingLanes {
     /// Lanes in `queue` or `parked`.
     waiting: LaneSet,
     /// Lanes that have had work in this run.
-    met: LaneSet,
+    had_work: LaneSet,
 }
 
 impl WaitingLanes {
@@ -40,16 +40,17 @@ impl WaitingLanes {
         }
     }
 
+    /// Adds a lane that may not start a request before `until`.
     fn park(&mut self, lane: LaneId, until: Time) {
         if self.waiting.insert(lane) {
             self.parked.insert((until, lane));
         }
     }
 
-    /// The next lane: one whose pause is over, else the one that waits longest.
+    /// Takes the next lane: a parked one whose time has come, otherwise the one that has waited longest in the queue.
     fn pop(&mut self, now: Time) -> Option<LaneId> {
-        let over = self.parked.first().copied().filter(|(until, _)| *until <= now);
-        let lane = match over {
+        let ready = self.parked.first().copied().filter(|(until, _)| *until <= now);
+        let lane = match ready {
             Some(first) => {
                 self.parked.remove(&first);
                 Some(first.1)
@@ -63,19 +64,19 @@ impl WaitingLanes {
         self.queue.is_empty() && self.parked.is_empty()
     }
 
-    /// When the first pause ends.
+    /// When the first parked lane may start again.
     pub fn due(&self) -> Time {
         self.parked.first().map_or(Time::NEVER, |(until, _)| *until)
     }
 
     /// Number of hosts that had work in this run.
     pub fn hosts(&self) -> u64 {
-        self.met.count
+        self.had_work.count
     }
 
     /// Memory use in bytes.
     pub fn bytes(&self) -> usize {
-        let sets = (self.waiting.words.capacity() + self.met.words.capacity()) * 8;
+        let sets = (self.waiting.words.capacity() + self.had_work.words.capacity()) * 8;
         self.queue.capacity() * size_of::<LaneId>() + self.parked.len() * 32 + sets
     }
 }
@@ -111,9 +112,9 @@ impl LaneSet {
 }
 
 impl<F: Frontier> Keeper<F> {
-    /// Handles a lane that now has queued links.
+    /// Records that a lane has queued links: updates it on the workbench, or adds it to the waiting lanes.
     pub(super) fn announce_lane(&mut self, lane: LaneId, now: Time) {
-        self.waiting.met.insert(lane);
+        self.waiting.had_work.insert(lane);
         if !self.bench.holds(lane) {
             self.waiting.push(lane);
         } else if let Some(name) = self.frontier.lane_name(lane) {
@@ -147,7 +148,7 @@ impl<F: Frontier> Keeper<F> {
         if self.is_full_of_hosts || self.ended.is_some() || self.frontier.deferred() == 0 {
             return Ok(());
         }
-        for lane in self.frontier.admit_deferred(ADMITTED_AT_ONCE)? {
+        for lane in self.frontier.admit_deferred(MAX_ADMITTED_PER_CALL)? {
             self.announce_lane(lane, now);
         }
         Ok(())
@@ -197,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn lanes_come_out_in_order_and_once() {
+    fn waiting_lanes_are_returned_in_order_and_once() {
         let mut lanes = WaitingLanes::default();
         for number in [3, 70, 3, 1_000_000, 70] {
             lanes.push(LaneId(number));

@@ -10,8 +10,8 @@ use crate::schedule::trap::{Cut, Traps};
 use crate::time::Time;
 use crate::visit::Visit;
 
-/// How many links are announced to the frontier at a time. The cache lines that it prefetches for them must fit into
-/// the processor's cache.
+/// How many links are announced to the frontier at a time. The cache lines that the frontier prefetches for them must
+/// fit into the processor's cache.
 const PREFETCHED: usize = 64;
 
 impl<F: Frontier> Keeper<F> {
@@ -22,9 +22,11 @@ impl<F: Frontier> Keeper<F> {
             return Ok(lanes);
         }
         let redirected = redirected_request(visit);
+        // The state of the trap budgets for the links of this page.
         let mut judging = self.traps.open(visit);
         let mut deferred = 0;
         let found = std::mem::take(&mut visit.message.found);
+        // The same links, read ahead for prefetching.
         let mut ahead = found.links(&visit.link.url);
         for (number, mut link) in found.links(&visit.link.url).enumerate() {
             if number % PREFETCHED == 0 {
@@ -77,7 +79,7 @@ impl<F: Frontier> Keeper<F> {
         self.traps.cuts()
     }
 
-    /// Adds waiting links whose hosts the budget of their domain allows now.
+    /// Adds links that had to wait for the budget of their domain, and whose hosts the budget allows now.
     pub(super) fn release_hosts(&mut self, now: Time) -> Result<(), StoreError> {
         let released = self.traps.take_released();
         if released.is_empty() { Ok(()) } else { self.put(released, now).map(drop) }
@@ -104,9 +106,9 @@ impl<F: Frontier> Keeper<F> {
     /// Stores the page count of a host, since `--max-pages-per-host` applies to all runs together. The count is stored
     /// in steps: after a crash, a host may exceed the limit by a sixteenth.
     fn note_pages(&mut self, lane: LaneId, host: &str) -> Result<(), StoreError> {
-        let Some(most) = self.rules.max_pages_per_host else { return Ok(()) };
+        let Some(limit) = self.rules.max_pages_per_host else { return Ok(()) };
         let Some(pages) = self.traps.pages_of(host) else { return Ok(()) };
-        if pages == most || pages.is_multiple_of((most / 16).max(1)) {
+        if pages == limit || pages.is_multiple_of((limit / 16).max(1)) {
             let mut note = self.lane_note(lane)?.unwrap_or_default();
             note.pages = pages;
             self.keep_lane_note(lane, &note)?;

@@ -1,6 +1,7 @@
-//! The keeper's cookie jar. There is one jar, so that every request carries the cookies that earlier responses set.
+//! The keeper's cookie jar. All requests of a crawl share one jar, also those for robots.txt and sitemaps. So
+//! every request has the cookies that earlier responses set.
 //!
-//! All requests of a crawl share it, those for robots.txt and sitemaps too. Cookies last as long as the run. They are
+//! Cookies last as long as the run. They are
 //! not written to the crawl directory, because they often grant access to an account; a resumed crawl gets new ones.
 
 use super::Keeper;
@@ -30,6 +31,7 @@ impl<F: Frontier> Keeper<F> {
         set.iter().filter(|cookie| jar.store(cookie, url, seconds)).count() > 0
     }
 
+    /// Seconds since the Unix epoch.
     fn seconds(&self, now: Time) -> i64 {
         self.clock.at(now).as_second()
     }
@@ -41,6 +43,7 @@ pub(super) fn is_cookie_redirect(visit: &Visit) -> bool {
     visit.facts.outcome == Outcome::Redirect
         && visit.facts.redirect.as_ref() == Some(&visit.link.url)
         && visit.link.redirects > 0
+        // Only a plain GET.
         && visit.link.request_identity(0) == 0
         && matches!(visit.purpose, Purpose::Page | Purpose::Sitemap)
 }

@@ -10,7 +10,7 @@ use crate::visit::Visit;
 impl<F: Frontier> Keeper<F> {
     /// Stores the links of a visit that is settled.
     ///
-    /// After a 304 the links of the last full response stay. A page without links loses its earlier ones.
+    /// A 304 response leaves the links of the last full response in place. Any other response replaces them.
     pub(super) fn keep_edges(&mut self, visit: &mut Visit) -> Result<(), StoreError> {
         let found = visit.findings.edges.take();
         let links = match (visit.facts.outcome, found, &visit.facts.redirect) {

@@ -7,22 +7,22 @@ use crate::schedule::frontier::{ALREADY_SENT, Frontier};
 use crate::schedule::job::{Job, Purpose};
 
 impl<F: Frontier> Keeper<F> {
-    /// Runs the request hook, which may add headers to the request or refuse it. Returns the reason if the request must
-    /// not be sent.
-    pub(super) fn refusal(&self, job: &mut Job) -> Option<Failure> {
+    /// Checks whether the request may be sent, and runs the request hook, which may add headers or abort the request.
+    /// Returns the reason if the request must not be sent.
+    pub(super) fn check_before_send(&self, job: &mut Job) -> Option<Failure> {
         if job.link.tries == ALREADY_SENT && !job.link.is_repeatable() {
-            let words = "an earlier run may have sent the request and did not learn its result; it is not repeated";
-            return Some(Failure::new(ErrorKind::NotRepeated, words));
+            let message = "an earlier run may have sent the request and ended before the response; it is not repeated";
+            return Some(Failure::new(ErrorKind::NotRepeated, message));
         }
         let hook = self.rules.request_hook.as_ref().filter(|_| !matches!(job.purpose, Purpose::Robots(_)))?;
         let mut request = OutgoingRequest::new(&job.link);
         let run = call_closure("on_request", || hook.before_request(&mut request));
-        let (headers, dropped) = request.into_parts();
+        let (headers, abort_reason) = request.into_parts();
         if !headers.is_empty() {
             job.extras_mut().headers = headers;
         }
         match run {
-            Ok(()) => dropped.map(|reason| Failure::new(ErrorKind::Hook, reason)),
+            Ok(()) => abort_reason.map(|reason| Failure::new(ErrorKind::Hook, reason)),
             Err(panic) => Some(panic),
         }
     }

@@ -1,7 +1,7 @@
 //! [`Keeper`]: owns the frontier and the workbench, applies the limits, and decides what the crawl does next.
 //!
 //! The keeper decides and never waits. Its driver (a thread with an inbox, or a simulation) reports events
-//! ([`Keeper::finished`], [`Keeper::resolved`], [`Keeper::put`]) and asks for the next action ([`Keeper::next`]).
+//! ([`Keeper::finished`], [`Keeper::resolved`], [`Keeper::put`]) and requests the next action ([`Keeper::next`]).
 //!
 //! Invariants:
 //!
@@ -54,20 +54,21 @@ pub use crate::output::warc::ArchiveChunk;
 
 /// How many robots.txt files are loaded before the driver gets control again.
 const MAX_RECALLS: usize = 256;
-/// Pause after that many loads, so that the driver can handle signals and deadlines.
+/// How long the driver waits at most after that many loads, so that it can handle signals and deadlines.
 const RECALL_PAUSE: Duration = Duration::from_millis(1);
-/// Cookies may use one sixteenth of `--max-memory`.
-const COOKIE_PART: u64 = 16;
+/// Cookies may use `--max-memory` divided by this.
+const COOKIE_MEMORY_DIVISOR: u64 = 16;
 /// How many links are added to the frontier in one call.
 const PUT_PORTION: usize = 1_024;
 /// Nesting limit of sitemap indexes.
-pub(crate) const SITEMAP_DEPTH: u32 = 2;
+pub(crate) const MAX_SITEMAP_DEPTH: u32 = 2;
 
 /// Decides what the crawl does next.
 pub struct Keeper<F> {
     frontier: F,
     bench: Workbench,
     rules: Arc<Rules>,
+    /// Converts the crawl's time to wall-clock time.
     clock: WallClock,
     /// The position of the next response in the archive, if there is an archive.
     archive_layout: Option<ArchiveLayout>,
@@ -90,7 +91,7 @@ pub struct Keeper<F> {
     /// Pages fetched by earlier runs.
     pages_before: u64,
     /// When the previous run ended, in milliseconds since the Unix epoch; zero if there was none.
-    before: i64,
+    previous_end: i64,
     /// `--max-time`: requests in flight at this time are abandoned.
     deadline: Time,
     /// Why the keeper hands out no more work; `None` while it still does.
@@ -101,11 +102,11 @@ pub struct Keeper<F> {
     is_full_of_hosts: bool,
     /// Limit on the number of links in one lane of the workbench. It limits memory, because each link holds the body of
     /// its request. `None` until the first large request.
-    request_room: Option<usize>,
+    max_lane_links: Option<usize>,
     /// Whether the user of the library may still add links.
     open: bool,
     /// Whether each settled page sets `open`, because the user of the library may respond to the page with links.
-    fed: bool,
+    reopens_after_pages: bool,
 }
 
 /// A settled visit and its record.
@@ -191,7 +192,7 @@ impl<F: Frontier> Keeper<F> {
             traps: Traps::new(&rules),
             jar: rules.cookies.clone().map(|mut jar| {
                 if let Some(limit) = rules.max_memory {
-                    jar.set_capacity(usize::try_from(limit / COOKIE_PART).unwrap_or(usize::MAX));
+                    jar.set_capacity(usize::try_from(limit / COOKIE_MEMORY_DIVISOR).unwrap_or(usize::MAX));
                 }
                 jar
             }),
@@ -203,14 +204,14 @@ impl<F: Frontier> Keeper<F> {
             leaving: HashSet::new(),
             waiting: WaitingLanes::default(),
             progress: Progress::default(),
-            before: 0,
+            previous_end: 0,
             pages_before: 0,
             ended: None,
             excludes: None,
             is_full_of_hosts: false,
-            request_room: None,
+            max_lane_links: None,
             open: false,
-            fed: false,
+            reopens_after_pages: false,
         }
     }
 
@@ -231,14 +232,18 @@ impl<F: Frontier> Keeper<F> {
         for lane in self.frontier.lanes_with_work() {
             self.announce_lane(lane, now);
         }
+        // A root without a scheme has two candidates: https, then http.
         for [first, second] in rules.roots.iter().filter_map(|root| root.candidates.first_chunk()) {
             self.fallbacks.insert(first.clone(), second.clone());
         }
         // In portions: the list of roots may be long.
-        let plain = |root: &Root| root.candidates.first().filter(|_| root.requests.is_empty()).cloned();
-        let plain = |root: &Root| plain(root).map(|url| Link::root(url, rules.max_redirects));
-        let mut links =
-            rules.roots.iter().flat_map(|root| plain(root).into_iter().chain(root.requests.iter().cloned())).peekable();
+        let plain_url = |root: &Root| root.candidates.first().filter(|_| root.requests.is_empty()).cloned();
+        let plain_link = |root: &Root| plain_url(root).map(|url| Link::root(url, rules.max_redirects));
+        let mut links = rules
+            .roots
+            .iter()
+            .flat_map(|root| plain_link(root).into_iter().chain(root.requests.iter().cloned()))
+            .peekable();
         while links.peek().is_some() {
             self.put(links.by_ref().take(PUT_PORTION).collect(), now)?;
         }
@@ -260,7 +265,7 @@ impl<F: Frontier> Keeper<F> {
     /// Lets the user of the library add links in response to pages: every settled page keeps the crawl open, and
     /// [`Keeper::set_open`] closes it when the user has processed all pages.
     pub fn keep_open_after_pages(&mut self) {
-        self.fed = true;
+        self.reopens_after_pages = true;
         self.open = true;
     }
 
@@ -274,15 +279,15 @@ impl<F: Frontier> Keeper<F> {
         self.bench.resolved(lane, answer, now);
     }
 
-    /// Applies the result of a fetch: retries it or settles it.
+    /// Applies the result of a fetch: retries the link or settles it.
     pub fn finished(&mut self, mut visit: Box<Visit>, now: Time) -> Result<(), StoreError> {
-        if let Some(moment) = visit.message.retry_at.take() {
-            visit.message.retry_after = Some(retry::wait_until(moment, self.clock.at(now).as_second()));
+        if let Some(retry_at) = visit.message.retry_at.take() {
+            visit.message.retry_after = Some(retry::wait_until(retry_at, self.clock.at(now).as_second()));
         }
         if let Some((lane, _)) = visit.message.slot {
-            let rested = self.bench.backs_off_until(lane);
+            let previous_backoff = self.bench.backs_off_until(lane);
             self.bench.finish(&visit, now);
-            self.note_rest(lane, rested, now)?;
+            self.note_backoff(lane, previous_backoff, now)?;
         }
         self.progress.bytes = self.progress.bytes.saturating_add(visit.facts.bytes_wire);
         self.stop_at_max_bytes();
@@ -313,7 +318,7 @@ impl<F: Frontier> Keeper<F> {
                 visit.message.site_file = Some(Box::new(SiteFile::Robots(bytes)));
             }
             (Purpose::Robots(_), _) => self.read_robots(&visit, &[], now)?,
-            (Purpose::Sitemap, Some(SiteFile::Sitemap(sitemap, _held))) => {
+            (Purpose::Sitemap, Some(SiteFile::Sitemap(sitemap, _memory_charge))) => {
                 self.read_sitemap(&visit, &sitemap, now)?;
                 let mut list = LinkList::default();
                 // The last argument: no entry of a sitemap is `nofollow`.
@@ -370,7 +375,7 @@ impl<F: Frontier> Keeper<F> {
             self.stop(End::MaxTime);
         }
         self.apply_news(now)?;
-        let mut recalls = 0;
+        let mut loads = 0;
         loop {
             self.refill_lanes(now)?;
             self.activate_lanes(now)?;
@@ -381,7 +386,7 @@ impl<F: Frontier> Keeper<F> {
                     }
                     self.make_conditional(&mut job)?;
                     self.add_cookies(&mut job, now);
-                    match self.refusal(&mut job) {
+                    match self.check_before_send(&mut job) {
                         None => return Ok(Order::Fetch(job)),
                         Some(failure) => {
                             let mut visit = Visit::failed(job, failure, now, now);
@@ -395,8 +400,8 @@ impl<F: Frontier> Keeper<F> {
                 Next::Recall(lane, origin) => {
                     self.recall_robots(lane, &origin, now)?;
                     // Each load reads a file; signals and deadlines must be handled in between.
-                    recalls += 1;
-                    if recalls >= MAX_RECALLS {
+                    loads += 1;
+                    if loads >= MAX_RECALLS {
                         return Ok(Order::Wait((now + RECALL_PAUSE).min(self.deadline)));
                     }
                 }
@@ -404,7 +409,7 @@ impl<F: Frontier> Keeper<F> {
                 Next::Wait(_) if self.activate_lanes(now)? => {}
                 Next::Wait(until) => {
                     let until = until.min(self.waiting.due());
-                    return Ok(match self.is_over(now) {
+                    return Ok(match self.end_reason(now) {
                         Some(end) => {
                             self.stop(end);
                             self.give_back()?;
@@ -430,8 +435,9 @@ impl<F: Frontier> Keeper<F> {
         self.bench.drain();
     }
 
+    /// Stops the crawl when it has received `--max-bytes`.
     fn stop_at_max_bytes(&mut self) {
-        if self.rules.max_bytes.is_some_and(|most| self.progress.bytes >= most) {
+        if self.rules.max_bytes.is_some_and(|limit| self.progress.bytes >= limit) {
             self.stop(End::MaxBytes);
         }
     }
@@ -480,12 +486,12 @@ impl<F: Frontier> Keeper<F> {
     }
 
     /// Why the crawl is over; `None` if it continues.
-    fn is_over(&self, now: Time) -> Option<End> {
+    fn end_reason(&self, now: Time) -> Option<End> {
         if self.unfinished() == 0 && self.bench.held() == 0 {
             return if self.open { self.ended } else { Some(End::Finished) };
         }
-        let waits_for_memory = self.is_full_of_hosts && self.unfinished() == self.frontier.deferred();
-        if waits_for_memory && self.bench.held() == 0 {
+        let are_only_deferred_left = self.is_full_of_hosts && self.unfinished() == self.frontier.deferred();
+        if are_only_deferred_left && self.bench.held() == 0 {
             return if self.open { self.ended } else { Some(self.ended.unwrap_or(End::MaxMemory)) };
         }
         if self.bench.in_flight() > 0 && now < self.deadline {
@@ -529,7 +535,7 @@ impl<F: Frontier> Keeper<F> {
                 FrontierNews::MaxBytes => self.stop(End::MaxBytes),
                 FrontierNews::Hold(is_held) => self.bench.hold_for_share(is_held),
                 FrontierNews::Rate(rate) => self.bench.set_rate(Some(rate), now),
-                FrontierNews::PerIp(most) => self.bench.limit_addresses(most),
+                FrontierNews::PerIp(limit) => self.bench.limit_addresses(limit),
             }
         }
         Ok(())
@@ -538,7 +544,7 @@ impl<F: Frontier> Keeper<F> {
     /// Moves links from the frontier to the lanes that need more.
     fn refill_lanes(&mut self, now: Time) -> Result<(), StoreError> {
         for lane in self.bench.take_refills() {
-            let links = self.take_within_weight(lane)?;
+            let links = self.take_for_workbench(lane)?;
             let backlog = self.frontier.queued_in(lane);
             self.bench.add_links(lane, links, backlog, now);
         }
@@ -557,15 +563,17 @@ impl<F: Frontier> Keeper<F> {
         {
             self.put(vec![Link::root(second, self.rules.max_redirects)], now)?;
         }
-        // After a 304 response, `unchanged` is the page's record of the previous round.
-        let (change, unchanged) = self.compare(&mut visit)?;
+        // After a 304 response, `previous_record` is the page's record of the previous round.
+        let (change, previous_record) = self.compare(&mut visit)?;
         self.keep_edges(&mut visit)?;
         let exchange = visit.message.archive.take();
         let (place, mut archive) = self
             .archive_layout
             .as_mut()
             .zip(exchange)
-            .map(|(layout, exchange)| layout.place(*exchange, unchanged.as_deref().and_then(carried::archived_body)))
+            .map(|(layout, exchange)| {
+                layout.place(*exchange, previous_record.as_deref().and_then(carried::archived_body))
+            })
             .unzip();
         if let (Some(place), Some(chunk)) = (&place, &mut archive) {
             self.frontier.keep_archive(place, chunk);
@@ -573,8 +581,8 @@ impl<F: Frontier> Keeper<F> {
         let mut line = Vec::with_capacity(512);
         record::encode(&visit, self.clock, self.rules.fingerprint_key, place.as_ref(), &mut line);
         // The record of a 304 response repeats the facts about the page.
-        if let Some(unchanged) = unchanged {
-            carried::add(&mut line, &unchanged);
+        if let Some(previous_record) = previous_record {
+            carried::add(&mut line, &previous_record);
         }
         if !matches!(visit.purpose, Purpose::Robots(_)) {
             let record = line.strip_suffix(b"\n").unwrap_or(&line);
@@ -590,7 +598,7 @@ impl<F: Frontier> Keeper<F> {
             record::encode_skip(url, reason, visit.link.url.as_str(), &mut line);
         }
         // The user of the library may add links in response to the page.
-        self.open |= self.fed && visit.is_page();
+        self.open |= self.reopens_after_pages && visit.is_page();
         self.settled.push(Settled { visit, line, archive, change });
         self.release_hosts(now)
     }

@@ -1,7 +1,7 @@
 //! State that the keeper stores for the next run, and restores from the previous one: see
 //! [`crate::schedule::carryover`].
 //!
-//! An unreadable note is ignored: robots.txt is then fetched again.
+//! An unreadable note is ignored. Its robots.txt, for example, is then fetched again.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ use crate::schedule::lane::RobotsState;
 use crate::time::Time;
 use crate::visit::Visit;
 
-/// Shorter back-off periods are not stored.
-const MIN_NOTED_PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
+/// A shorter back-off is not stored.
+const MIN_NOTED_BACKOFF: std::time::Duration = std::time::Duration::from_secs(1);
 
 impl<F: Frontier> Keeper<F> {
     /// Restores the counts of the previous run.
@@ -25,8 +25,8 @@ impl<F: Frontier> Keeper<F> {
         let Ok(progress) = serde_json::from_slice::<Progress>(&note) else { return Ok(()) };
         self.bench.spend_pages(progress.pages);
         self.pages_before = progress.pages;
-        self.before = progress.at;
-        // The library has queued unread pages again; the command has no reader.
+        self.previous_end = progress.at;
+        // The library has already queued unread pages again, and the command has no unread pages.
         self.progress = Progress { unread: UnreadPages::default(), ..progress };
         Ok(())
     }
@@ -38,7 +38,7 @@ impl<F: Frontier> Keeper<F> {
         self.frontier.keep_note(None, &note)
     }
 
-    /// Sets how many settled pages the reader of the library has not processed.
+    /// Sets how many settled pages the user of the library has not processed.
     pub fn set_unread(&mut self, unread: UnreadPages) {
         self.progress.unread = unread;
     }
@@ -50,7 +50,7 @@ impl<F: Frontier> Keeper<F> {
 
     /// The part of `--max-pages` that earlier runs did not use.
     pub fn max_pages(&self) -> Option<u64> {
-        self.rules.max_pages.map(|most| most.saturating_sub(self.pages_before))
+        self.rules.max_pages.map(|limit| limit.saturating_sub(self.pages_before))
     }
 
     /// Restores the stored state of a lane's host.
@@ -93,12 +93,13 @@ impl<F: Frontier> Keeper<F> {
     /// Applies the delay between requests across runs. The time of each host's last request is not stored, so every lane
     /// counts the delay from the end of the previous run.
     pub(super) fn keep_initial_delay(&mut self, lane: LaneId, now: Time) {
-        if self.before > 0 {
-            self.bench.keep_initial_delay(lane, carryover::age(self.before, self.clock, now), now);
+        if self.previous_end > 0 {
+            self.bench.keep_initial_delay(lane, carryover::age(self.previous_end, self.clock, now), now);
         }
     }
 
-    /// Stores a robots.txt. If the frontier is durable, the rules in memory may be evicted from now on.
+    /// Stores a robots.txt, which is given with its visit. If the frontier is durable, the rules in memory may be evicted
+    /// from now on.
     pub(super) fn note_robots(
         &mut self,
         lane: LaneId,
@@ -111,8 +112,8 @@ impl<F: Frontier> Keeper<F> {
         let text = if visit.facts.outcome == Outcome::Ok { bytes } else { &[] };
         let Origin { https, port, .. } = *origin;
         let mut note = self.lane_note(lane)?.unwrap_or_default();
-        let Some(text) = std::str::from_utf8(text).ok().filter(|text| text.len() <= carryover::LONGEST_NOTED) else {
-            // The next run fetches it again. The previous text must not be used then.
+        let Some(text) = std::str::from_utf8(text).ok().filter(|text| text.len() <= carryover::MAX_NOTED_LENGTH) else {
+            // The text is too long or not UTF-8, so the next run fetches it again. The previous text must not be used.
             let noted = note.robots.len();
             note.forget_robots(https, port);
             return if note.robots.len() < noted { self.keep_lane_note(lane, &note) } else { Ok(()) };
@@ -120,23 +121,25 @@ impl<F: Frontier> Keeper<F> {
         let until = carryover::wall(self.clock, *until);
         note.set_robots(RobotsNote { https, port, text: text.to_owned(), until });
         self.keep_lane_note(lane, &note)?;
+        // A frontier that is not durable has no notes.
         if self.frontier.note(Some(lane))?.is_some() {
             *kept = Time::ZERO;
         }
         Ok(())
     }
 
-    /// Stores a long back-off period of a host. `before` is the end of the period that was stored before.
-    pub(super) fn note_rest(&mut self, lane: LaneId, before: Time, now: Time) -> Result<(), StoreError> {
-        let rest = self.bench.backs_off_until(lane);
-        if rest <= before || rest <= now + MIN_NOTED_PAUSE {
+    /// Stores the back-off of a host if it is long and ends after `before`, the end of its previous back-off.
+    pub(super) fn note_backoff(&mut self, lane: LaneId, before: Time, now: Time) -> Result<(), StoreError> {
+        let until = self.bench.backs_off_until(lane);
+        if until <= before || until <= now + MIN_NOTED_BACKOFF {
             return Ok(());
         }
         let mut note = self.lane_note(lane)?.unwrap_or_default();
-        note.rest = Some(carryover::wall(self.clock, rest));
+        note.rest = Some(carryover::wall(self.clock, until));
         self.keep_lane_note(lane, &note)
     }
 
+    /// The note about a lane's host, if there is a readable one.
     pub(super) fn lane_note(&mut self, lane: LaneId) -> Result<Option<LaneNote>, StoreError> {
         let note = self.frontier.note(Some(lane))?;
         Ok(note.and_then(|note| serde_json::from_slice(&note).ok()))

@@ -17,7 +17,7 @@ use crate::visit::Visit;
 
 /// The fields of the previous record that matter for the comparison.
 #[derive(Deserialize)]
-struct Earlier {
+struct EarlierRecord {
     status: Option<u16>,
     outcome: Outcome,
     error: Option<IgnoredAny>,
@@ -55,7 +55,7 @@ struct EarlierFacts {
     facts: PageFacts,
 }
 
-impl Earlier {
+impl EarlierRecord {
     fn state(&self) -> PageState<'_> {
         PageState {
             outcome: self.outcome,
@@ -66,7 +66,7 @@ impl Earlier {
         }
     }
 
-    /// Gives a visit with status 304 the facts of the last full response. Returns the record of that response.
+    /// Adds the facts of the last full response to a visit with status 304. Returns the record of that response.
     fn complete(self, visit: &mut Visit) -> Vec<u8> {
         let (facts, findings) = (&mut visit.facts, &mut visit.findings);
         facts.etag = facts.etag.take().or(self.etag);
@@ -105,13 +105,14 @@ impl<F: Frontier> Keeper<F> {
         if job.purpose != Purpose::Page || !self.frontier.is_recrawl() || job.link.request_identity(0) != 0 {
             return Ok(());
         }
-        let Some(Earlier { outcome, etag, last_modified, line, .. }) = self.earlier_of(&job.link.url, job.link.kind)?
+        let Some(EarlierRecord { outcome, etag, last_modified, line, .. }) =
+            self.earlier_of(&job.link.url, job.link.kind)?
         else {
             return Ok(());
         };
         // A 304 has no body: with an archive, request the page in full unless its body is archived already.
-        let is_kept = !self.rules.archive || carried::archived_body(&line).is_some();
-        if !is_kept || !matches!(outcome, Outcome::Ok | Outcome::NotModified) {
+        let has_body = !self.rules.archive || carried::archived_body(&line).is_some();
+        if !has_body || !matches!(outcome, Outcome::Ok | Outcome::NotModified) {
             return Ok(());
         }
         if etag.is_some() || last_modified.is_some() {
@@ -127,19 +128,23 @@ impl<F: Frontier> Keeper<F> {
             return Ok((None, None));
         }
         let earlier = self.earlier_of(&visit.link.url, visit.link.kind)?;
-        let compared = Comparison::of(earlier.as_ref().map(Earlier::state).as_ref(), Some(&state_of(visit)));
+        let compared = Comparison::of(earlier.as_ref().map(EarlierRecord::state).as_ref(), Some(&state_of(visit)));
         self.progress.changes.get_or_insert_default().count(compared);
         let unchanged = earlier.filter(|_| visit.facts.outcome == Outcome::NotModified);
         Ok((Some(compared), unchanged.map(|earlier| earlier.complete(visit))))
     }
 
     /// The record of a URL from the previous crawl.
-    fn earlier_of(&mut self, url: &Url, kind: crate::page::link::LinkKind) -> Result<Option<Earlier>, StoreError> {
+    fn earlier_of(
+        &mut self,
+        url: &Url,
+        kind: crate::page::link::LinkKind,
+    ) -> Result<Option<EarlierRecord>, StoreError> {
         let record = self.frontier.earlier(url.as_ref(), kind)?;
         // An unreadable record is ignored: the page counts as new.
         Ok(record.and_then(|line| {
             let earlier = serde_json::from_slice(&line).ok()?;
-            Some(Earlier { line, ..earlier })
+            Some(EarlierRecord { line, ..earlier })
         }))
     }
 }

@@ -1,8 +1,8 @@
-//! What robots.txt files and sitemaps say: rules for the origin, and links for the frontier.
+//! Applies the contents of robots.txt files and sitemaps: rules for the origin, and links for the frontier.
 
 use std::sync::Arc;
 
-use super::{Keeper, SITEMAP_DEPTH};
+use super::{Keeper, MAX_SITEMAP_DEPTH};
 use crate::outcome::{ErrorKind, Failure, Outcome};
 use crate::page::link::{Link, LinkKind};
 use crate::page::robots::{Robots, RobotsAnswer};
@@ -29,8 +29,8 @@ impl<F: Frontier> Keeper<F> {
             let mut link = Link::root(target.clone(), visit.link.redirects - 1);
             link.kind = LinkKind::Other;
             link.via = Some(visit.link.url.clone());
-            let at = self.frontier.lane_of(target.host())?;
-            self.bench.add_auxiliary(at, link, visit.purpose.clone(), now);
+            let lane = self.frontier.lane_of(target.host())?;
+            self.bench.add_auxiliary(lane, link, visit.purpose.clone(), now);
             return Ok(());
         }
         let mut state = self.robots_state(visit, origin, bytes, now);
@@ -64,7 +64,9 @@ impl<F: Frontier> Keeper<F> {
         }
         match (visit.facts.outcome, visit.facts.status) {
             (Outcome::Redirect, _) => unreachable(match &visit.facts.error {
-                Some(failure) => format!("{origin}/robots.txt redirects to nowhere: {}", failure.message),
+                Some(failure) => {
+                    format!("{origin}/robots.txt has a redirect that cannot be followed: {}", failure.message)
+                }
                 None => format!("{origin}/robots.txt redirects without end"),
             }),
             (Outcome::HttpError | Outcome::NotModified, Some(status)) => {
@@ -92,9 +94,9 @@ impl<F: Frontier> Keeper<F> {
             return Ok(());
         }
         let page = Url::robots_of(origin);
-        let usual = (self.rules.sitemaps == Sitemaps::NamedAndDefault).then_some("/sitemap.xml");
+        let default = (self.rules.sitemaps == Sitemaps::NamedAndDefault).then_some("/sitemap.xml");
         let named = robots.sitemaps().iter().map(|text| &**text);
-        let urls = named.chain(usual).filter_map(|text| page.join(text).ok());
+        let urls = named.chain(default).filter_map(|text| page.join(text).ok());
         let links = urls.filter_map(|url| self.sitemap_link(url, &page, 0, self.rules.max_redirects)).collect();
         self.put_from_sitemap(&origin.host, links, now)
     }
@@ -120,7 +122,7 @@ impl<F: Frontier> Keeper<F> {
                 links.push(Link { url, via: Some(via.clone()), depth: 1, redirects, tries: 0, kind, request: None });
             }
         }
-        if visit.link.depth < SITEMAP_DEPTH {
+        if visit.link.depth < MAX_SITEMAP_DEPTH {
             let depth = visit.link.depth + 1;
             let children = sitemap.children.iter().map(|child| child.url.clone());
             links.extend(children.filter_map(|url| self.sitemap_link(url, via, depth, redirects)));
@@ -147,7 +149,7 @@ impl<F: Frontier> Keeper<F> {
     /// A link to a sitemap file; `None` if it is out of scope.
     fn sitemap_link(&self, url: Url, via: &Url, depth: u32, redirects: u8) -> Option<Link> {
         let kind = LinkKind::SitemapFile;
-        let is_wanted = self.rules.scope.judge(url.as_ref(), depth, kind) == ScopeVerdict::Follow;
-        is_wanted.then(|| Link { url, via: Some(via.clone()), depth, redirects, tries: 0, kind, request: None })
+        let is_in_scope = self.rules.scope.judge(url.as_ref(), depth, kind) == ScopeVerdict::Follow;
+        is_in_scope.then(|| Link { url, via: Some(via.clone()), depth, redirects, tries: 0, kind, request: None })
     }
 }

@@ -1,7 +1,6 @@
 //! Changes to a running crawl: pause, pace, rate and excludes.
 //!
-//! Pace, rate and excludes are kept with the crawl's progress, so that a resumed crawl has them. A pause is not kept: a
-//! resumed crawl runs.
+//! Pace, rate and excludes are stored with the crawl's progress, so that a resumed crawl has them. A pause is not stored.
 
 use super::Keeper;
 use crate::control::{Control, ControlVerdict};
@@ -18,13 +17,13 @@ use crate::time::Time;
 const MAX_EXCLUDES: usize = 1_000;
 /// How many excluded links are removed from a queue before other work continues.
 const MAX_DISMISSED_PER_CALL: usize = 4_096;
-/// If there are requests of this size or larger, lanes hold fewer links.
+/// A request of this size, in bytes, is large. Then lanes hold fewer links.
 const LARGE_REQUEST: usize = 64 << 10;
-/// Bytes of requests that a lane holds at most, unless a single one is larger.
-const MAX_LANE_REQUESTS: usize = 4 << 20;
+/// Maximum bytes of the requests of a lane, unless a single request is larger.
+const MAX_LANE_REQUEST_BYTES: usize = 4 << 20;
 
 impl<F: Frontier> Keeper<F> {
-    /// Makes a change.
+    /// Applies a command of the user.
     pub fn control(&mut self, control: &Control, now: Time) -> Result<ControlVerdict, StoreError> {
         match control {
             Control::Pause => self.bench.set_paused(true),
@@ -80,16 +79,16 @@ impl<F: Frontier> Keeper<F> {
     /// the frontier when they are taken.
     pub(super) fn drop_sitemaps(&mut self, host: &str, now: Time) -> Result<(), StoreError> {
         let site = scope::domain_key(host);
-        let is_meant = |link: &Link| link.kind == LinkKind::SitemapFile && scope::domain_key(link.url.host()) == site;
-        for link in self.bench.remove(is_meant, now) {
+        let is_of_site = |link: &Link| link.kind == LinkKind::SitemapFile && scope::domain_key(link.url.host()) == site;
+        for link in self.bench.remove(is_of_site, now) {
             let rule = self.traps.drop_sitemap(link.url.as_ref());
             self.dismiss(&link, rule.as_str())?;
         }
         Ok(())
     }
 
-    /// Why a queued link must not be fetched any more; none if it may be.
-    fn dismissal(&mut self, link: &Link) -> Option<&'static str> {
+    /// The rule by which a queued link must not be fetched any more; `None` if it may be fetched.
+    fn skip_rule(&mut self, link: &Link) -> Option<&'static str> {
         if self.is_excluded(link.url.as_str()) {
             return Some(ScopeRule::Exclude.as_str());
         }
@@ -106,15 +105,15 @@ impl<F: Frontier> Keeper<F> {
     /// command line wins.
     pub(super) fn recall_steering(&mut self, now: Time) {
         let steering = self.progress.steering.clone();
-        if let Some((was, pace)) = steering.pace {
-            if was == self.rules.pace {
+        if let Some((given, pace)) = steering.pace {
+            if given == self.rules.pace {
                 self.bench.set_pace(pace, now);
             } else {
                 self.progress.steering.pace = None;
             }
         }
-        if let Some((was, rate)) = steering.rate {
-            if was == self.rules.rate {
+        if let Some((given, rate)) = steering.rate {
+            if given == self.rules.rate {
                 self.bench.set_rate(rate, now);
             } else {
                 self.progress.steering.rate = None;
@@ -134,34 +133,36 @@ impl<F: Frontier> Keeper<F> {
         let mut links = self.frontier.take(lane, max_links)?;
         let mut dismissed = 0;
         loop {
+            // Without excludes and a changed scope, only sitemaps need a check.
             let is_plain = |link: &Link| link.kind != LinkKind::SitemapFile;
             if self.excludes.is_none() && !self.progress.scope_changed && links.iter().all(is_plain) {
                 return Ok(links);
             }
             let taken = links.len();
-            let mut kept = Vec::with_capacity(taken);
+            let mut included = Vec::with_capacity(taken);
             for link in links {
-                match self.dismissal(&link) {
-                    None => kept.push(link),
+                match self.skip_rule(&link) {
+                    None => included.push(link),
                     Some(rule) => {
                         self.dismiss(&link, rule)?;
                         dismissed += 1;
                     }
                 }
             }
-            if !kept.is_empty() || taken < max_links || dismissed >= MAX_DISMISSED_PER_CALL {
-                return Ok(kept);
+            if !included.is_empty() || taken < max_links || dismissed >= MAX_DISMISSED_PER_CALL {
+                return Ok(included);
             }
             links = self.frontier.take(lane, max_links)?;
         }
     }
 
     /// Leases links for a lane: a batch, or fewer if requests are large.
-    pub(super) fn take_within_weight(&mut self, lane: LaneId) -> Result<Vec<Link>, StoreError> {
+    pub(super) fn take_for_workbench(&mut self, lane: LaneId) -> Result<Vec<Link>, StoreError> {
         let queued = self.bench.lane(lane).map_or(0, |lane| lane.queue.len());
         let mut max_links = self.bench.lane_batch();
-        if let Some(most) = self.request_room {
-            max_links = max_links.min(most.saturating_sub(queued)).max(usize::from(queued == 0));
+        if let Some(limit) = self.max_lane_links {
+            // At least one link, so that the lane continues.
+            max_links = max_links.min(limit.saturating_sub(queued)).max(usize::from(queued == 0));
         }
         if max_links == 0 {
             return Ok(Vec::new());
@@ -169,8 +170,8 @@ impl<F: Frontier> Keeper<F> {
         let mut links = self.take_included(lane, max_links)?;
         self.note_requests(&links);
         // The first large requests of a resumed crawl are found only now.
-        if let Some(most) = self.request_room.filter(|&most| links.len() > most) {
-            for link in links.split_off(most).into_iter().rev() {
+        if let Some(limit) = self.max_lane_links.filter(|&limit| links.len() > limit) {
+            for link in links.split_off(limit).into_iter().rev() {
                 self.frontier.put_back(link)?;
             }
         }
@@ -181,14 +182,14 @@ impl<F: Frontier> Keeper<F> {
     pub(super) fn note_requests(&mut self, links: &[Link]) {
         let sizes = links.iter().filter_map(|link| Some(link.request.as_ref()?.bytes()));
         if let Some(largest) = sizes.max().filter(|&bytes| bytes >= LARGE_REQUEST) {
-            let most = (MAX_LANE_REQUESTS / largest).max(1);
-            self.request_room = Some(self.request_room.map_or(most, |max_links| max_links.min(most)));
+            let limit = (MAX_LANE_REQUEST_BYTES / largest).max(1);
+            self.max_lane_links = Some(self.max_lane_links.map_or(limit, |max_links| max_links.min(limit)));
         }
     }
 
     /// Heap bytes of the requests that lanes hold, if some are large.
     pub(super) fn request_bytes(&self) -> usize {
-        if self.request_room.is_none() {
+        if self.max_lane_links.is_none() {
             return 0;
         }
         let links = self.bench.lanes().flat_map(|(_, lane)| &lane.queue);

@@ -1,7 +1,7 @@
 //! [`Lane`]: the unit of politeness, one host name.
 //!
-//! A lane knows how many requests may be in flight at its host (`width`), when the next one may start (`due`), and the
-//! state of pace and back-off. It holds the part of the host's queue that is on the workbench, the host's addresses, and
+//! A lane determines how many requests may be in flight at its host (`width`) and when the next one may start (`due`),
+//! from the state of pace and back-off. It holds the part of the host's queue that is on the workbench, the host's addresses, and
 //! the robots rules of each of its origins.
 //!
 //! Invariant: `in_flight <= width` whenever a job is handed out, and no job starts before `due`.
@@ -37,7 +37,7 @@ pub const ROBOTS_LIFE: Duration = Duration::from_secs(24 * 3600);
 /// A request that holds its slot for longer than this is slow. When slots are scarce, its lane gets no further slot.
 const SLOW_SLOT: Duration = Duration::from_secs(2);
 
-/// One host name and everything that politeness needs to know about it.
+/// One host name and the state that politeness needs.
 #[derive(Debug)]
 pub struct Lane {
     pub name: Arc<str>,
@@ -45,7 +45,7 @@ pub struct Lane {
     pub queue: VecDeque<Link>,
     /// Links that wait for another attempt, earliest first.
     pub retries: BinaryHeap<Reverse<PendingRetry>>,
-    /// robots.txt and other site files that go before pages.
+    /// robots.txt and other site files, which are requested before pages.
     pub site_files: VecDeque<(Link, Purpose)>,
     /// How many more links the frontier holds for this lane.
     pub backlog: u64,
@@ -54,7 +54,7 @@ pub struct Lane {
     pub pace: LanePace,
     /// The HTTP version of the host's origins, except those in `http1_ports`.
     pub http: LaneHttp,
-    /// Ports of HTTPS origins that speak HTTP/1.1 although others of the host speak HTTP/2, or that asked for it. Empty
+    /// Ports of HTTPS origins that use HTTP/1.1 although other origins of the host use HTTP/2, or that require it. Empty
     /// for nearly all hosts.
     http1_ports: Vec<(u16, Http1Reason)>,
     /// How many concurrent requests the host's HTTP/2 connection accepts.
@@ -62,12 +62,12 @@ pub struct Lane {
     slots: Slots,
 }
 
-/// Why HTTP/1.1 is spoken to an origin.
+/// Why an origin uses HTTP/1.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Http1Reason {
-    /// The handshake selected it. HTTP/2 is offered on new connections.
+    /// The handshake selected HTTP/1.1. HTTP/2 is offered on new connections.
     Negotiated,
-    /// The origin asked for it. HTTP/2 is not offered again.
+    /// The origin requires it. HTTP/2 is not offered again.
     Required,
 }
 
@@ -85,8 +85,8 @@ pub struct PendingRetry {
 #[derive(Debug)]
 pub enum Addresses {
     Unknown,
-    /// The n-th DNS lookup is in progress since this time.
-    Asked {
+    /// A DNS lookup is in progress since this time. `tries` counts the lookups, including this one.
+    Resolving {
         since: Time,
         tries: u8,
     },
@@ -97,8 +97,8 @@ pub enum Addresses {
         until: Time,
         took: Option<Duration>,
     },
-    /// The lookup failed with a transient error: repeat it at `at`.
-    Again {
+    /// The lookup failed with a transient error. It is repeated at this time.
+    RetryAt {
         at: Time,
         tries: u8,
     },
@@ -116,26 +116,26 @@ pub enum Addresses {
 pub enum RobotsState {
     /// Being fetched; the origin's links wait. If the fetch fails, the rules of the previous one stay in force (RFC
     /// 9309, 2.4).
-    Asked { old: Option<Arc<Robots>> },
+    Requested { old: Option<Arc<Robots>> },
     Rules {
         rules: Arc<Robots>,
         until: Time,
-        /// While the lane has work, the rules are not evicted before then: they are stored nowhere else and would have to
-        /// be fetched again.
+        /// While the lane has work, the rules are not evicted before this time. They are not stored elsewhere, so they
+        /// would have to be fetched again.
         kept: Time,
     },
-    /// Given up: every link of the origin ends with this outcome.
+    /// The robots.txt could not be fetched. Every link of the origin ends with this outcome.
     Failed { failure: Failure, outcome: Outcome, tries: u8, until: Time },
     /// Evicted rules: loaded from the frontier's notes if stored there, otherwise fetched again.
-    Away,
+    Evicted,
 }
 
 impl RobotsState {
     /// Memory of its rules, in bytes.
     pub fn weight(&self) -> usize {
         match self {
-            Self::Asked { old: Some(rules) } | Self::Rules { rules, .. } => rules.weight(),
-            Self::Asked { old: None } | Self::Failed { .. } | Self::Away => 0,
+            Self::Requested { old: Some(rules) } | Self::Rules { rules, .. } => rules.weight(),
+            Self::Requested { old: None } | Self::Failed { .. } | Self::Evicted => 0,
         }
     }
 }
@@ -167,8 +167,8 @@ impl Lane {
         self.slots.taken < self.pace.width().min(self.max_streams.max(1) as usize)
     }
 
-    /// Learns the host's HTTP version from a visit. If an origin asks for HTTP/1.1, that is final for this origin.
-    pub fn learn_http(&mut self, visit: &Visit) {
+    /// Updates the host's HTTP version after a visit. If an origin requires HTTP/1.1, that is final for this origin.
+    pub fn update_http(&mut self, visit: &Visit) {
         let url = &visit.link.url;
         let (http, streams) = match (visit.message.http, visit.facts.status) {
             // HTTP/1.1 in clear text says nothing about what TLS would negotiate.
@@ -195,7 +195,7 @@ impl Lane {
                 self.http1_ports.push((url.port(), reason));
             }
             if reason == Http1Reason::Required {
-                // What is known may come from this origin. It is learnt again from the next response of another origin.
+                // The known version may come from this origin. The next response of another origin sets it again.
                 (self.http, self.max_streams) = (LaneHttp::Unknown, u32::MAX);
             }
             return;
@@ -207,7 +207,7 @@ impl Lane {
         };
     }
 
-    /// Why HTTP/1.1 is spoken to the origin of this URL, if it differs from others of the host.
+    /// Why the origin of this URL uses HTTP/1.1, if that is an exception among the origins of its host.
     fn http1_reason(&self, url: &Url) -> Option<Http1Reason> {
         let mut ports = self.http1_ports.iter().filter(|(port, _)| url.is_https() && *port == url.port());
         ports.next().map(|(_, reason)| *reason)
@@ -215,7 +215,7 @@ impl Lane {
 
     /// The HTTP version for a job with this URL.
     pub fn http_for(&self, url: &Url, rules: &Rules) -> LaneHttp {
-        let offered = match rules.http {
+        let is_http2_offered = match rules.http {
             HttpVersion::Http1 => false,
             HttpVersion::Auto => url.is_https(),
             // A forwarding proxy gets requests in HTTP/1.1.
@@ -227,7 +227,7 @@ impl Lane {
         match (self.http1_reason(url), self.http) {
             (Some(Http1Reason::Required), _) => LaneHttp::Http1Only,
             (Some(Http1Reason::Negotiated), _) => LaneHttp::Single,
-            (None, LaneHttp::Unknown | LaneHttp::Multiplexed) if !offered || !rules.shares_connections => {
+            (None, LaneHttp::Unknown | LaneHttp::Multiplexed) if !is_http2_offered || !rules.shares_connections => {
                 LaneHttp::Single
             }
             (None, http) => http,
@@ -250,14 +250,14 @@ impl Lane {
         self.slots.free(slot)
     }
 
-    /// Whether its recent requests held slots for long, or a request in flight does.
+    /// Whether recent requests of the lane held their slots for long, or a request in flight does.
     pub fn is_slow(&self, now: Time) -> bool {
         let is_long = |held: Duration| held > SLOW_SLOT;
         let oldest = self.slots.all.iter().flatten().map(|taken| taken.flight.started).min();
         self.pace.slot_time().is_some_and(is_long) || oldest.is_some_and(|started| is_long(now - started))
     }
 
-    /// Whether its requests are known to hold slots for a short time.
+    /// Whether recent requests of the lane held their slots for a short time. False if there were none.
     pub fn is_fast(&self) -> bool {
         self.pace.slot_time().is_some_and(|mean| mean <= SLOW_SLOT)
     }
@@ -274,31 +274,35 @@ impl Lane {
 
     /// Whether the next link must wait until evicted rules are loaded again.
     pub fn is_without_rules(&self) -> bool {
-        let is_away = |link: &Link| {
-            let mut away = self.robots.iter().filter(|(_, state)| matches!(state, RobotsState::Away));
-            away.any(|(origin, _)| link.url.has_origin(origin))
+        let has_evicted_rules = |link: &Link| {
+            let mut evicted = self.robots.iter().filter(|(_, state)| matches!(state, RobotsState::Evicted));
+            evicted.any(|(origin, _)| link.url.has_origin(origin))
         };
-        self.site_files.is_empty() && self.queue.front().is_some_and(is_away)
+        self.site_files.is_empty() && self.queue.front().is_some_and(has_evicted_rules)
     }
 
-    /// Number of known links that are still to be requested.
+    /// Number of known links that are not requested yet.
     pub fn left(&self) -> u64 {
         self.backlog.saturating_add(self.queue.len() as u64)
     }
 
-    /// When the next request could start, without regard to other lanes. `pages`: whether new pages may be requested.
-    pub fn due(&self, pages: bool) -> Time {
+    /// When the next request could start, without regard to other lanes. With `may_start_pages`, new pages may be
+    /// requested.
+    pub fn due(&self, may_start_pages: bool) -> Time {
         if !self.has_room() {
             return Time::NEVER;
         }
-        let begun = |link: &Link| link.tries > 0;
-        if !self.site_files.is_empty() || (pages && !self.queue.is_empty()) || self.queue.iter().any(begun) {
+        let has_begun = |link: &Link| link.tries > 0;
+        if !self.site_files.is_empty()
+            || (may_start_pages && !self.queue.is_empty())
+            || self.queue.iter().any(has_begun)
+        {
             return self.pace.due();
         }
         self.retries.peek().map_or(Time::NEVER, |Reverse(retry)| retry.due.max(self.pace.due()))
     }
 
-    /// Whether a page waits for a retry.
+    /// Whether a page of the lane was already tried and is to be tried again.
     pub fn has_begun_pages(&self) -> bool {
         self.queue.iter().any(|link| link.tries > 0)
             || self.retries.iter().any(|Reverse(retry)| retry.purpose == Purpose::Page)
@@ -314,7 +318,7 @@ impl Lane {
             Some(RobotsState::Rules { rules, .. }) => Some(Arc::clone(rules)),
             _ => None,
         };
-        self.set_robots(origin, RobotsState::Asked { old });
+        self.set_robots(origin, RobotsState::Requested { old });
     }
 
     pub fn set_robots(&mut self, origin: &Origin, state: RobotsState) {
@@ -328,15 +332,15 @@ impl Lane {
             }
         }
         if self.robots.len() > MAX_ORIGINS {
-            // The oldest one, unless its fetch is in flight.
-            let first = self.robots.iter().position(|(_, state)| !matches!(state, RobotsState::Asked { .. }));
+            // Remove the oldest one that is not being fetched.
+            let first = self.robots.iter().position(|(_, state)| !matches!(state, RobotsState::Requested { .. }));
             if let Some(first) = first {
                 self.robots.remove(first);
             }
         }
     }
 
-    /// Forgets the robots.txt of an origin.
+    /// Removes the robots.txt of an origin.
     pub fn forget_robots(&mut self, origin: &Origin) {
         self.robots.retain(|(known, _)| known != origin);
     }
@@ -369,6 +373,7 @@ struct Slots {
 }
 
 impl Slots {
+    /// Takes the lowest free slot; returns its number.
     fn take(&mut self, taken: SlotHolder) -> u16 {
         self.taken += 1;
         if let Some(Reverse(slot)) = self.freed.pop()
@@ -379,7 +384,7 @@ impl Slots {
         }
         self.all.reserve_exact(1);
         self.all.push(Some(taken));
-        // A lane is never wider than 16 bits can count: see the settings.
+        // The settings limit the width of a lane to 16 bits.
         u16::try_from(self.all.len() - 1).unwrap_or(u16::MAX)
     }
 

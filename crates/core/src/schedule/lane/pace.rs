@@ -1,6 +1,6 @@
 //! [`LanePace`]: when the next request to a host may start, and how many may be in flight.
 //!
-//! It has five parts, each for one question:
+//! It has five parts. Each answers one question:
 //!
 //! - `StartGate`: when may the next request start? (`--delay`, Crawl-delay, Retry-After, back-off)
 //! - [`WidthControl`]: how many requests at once does the host serve without becoming slower? (`--pace steady`)
@@ -21,8 +21,8 @@ use crate::time::Time;
 
 /// Hosts that respond within this time count as equally fast when lanes are ranked.
 const JITTER: Duration = Duration::from_millis(50);
-/// The longest back-off without Retry-After.
-const LONGEST_REST: Duration = Duration::from_secs(60);
+/// The maximum back-off without Retry-After.
+const MAX_BACKOFF: Duration = Duration::from_secs(60);
 /// With the gentle pace, the pause after a response is at least this long.
 const GENTLE_PAUSE: Duration = Duration::from_secs(1);
 /// With the gentle pace, the pause after a response is at least this many times the response time.
@@ -32,6 +32,8 @@ const LOCAL_SAMPLES: u16 = 8;
 /// Number of consecutive failures without any response after which a host is given up: about four minutes with default
 /// settings.
 const MAX_FAILURES: u8 = 10;
+/// Up to this many consecutive failures, the host does not back off.
+const MAX_PAGE_FAILURES: u8 = 3;
 /// Number of consecutive refusals and failures after which a host is given up: half an hour with default settings,
 /// longer with Retry-After.
 const MAX_REFUSALS: u8 = 40;
@@ -79,7 +81,7 @@ pub enum LoadSignal {
     },
     /// 429 or 503, with Retry-After if it was sent.
     Overload(Option<Duration>),
-    /// A reset, a time-out, a refused connection.
+    /// No response: a reset, a timeout or a refused connection.
     Trouble,
 }
 
@@ -99,7 +101,7 @@ struct StartGate {
     /// The earliest start of the next request because of the gentle pace, an earlier run, or a page with very many
     /// links.
     pause: Time,
-    /// Backing off until then.
+    /// The end of the back-off.
     rest: Time,
 }
 
@@ -119,11 +121,15 @@ enum Window {
 /// requests would not increase throughput, and would delay the responses of other hosts.
 #[derive(Debug)]
 struct LocalLimit {
+    /// The current limit.
     width: u16,
+    /// The highest limit.
     ceiling: u16,
-    /// Responses since the last decision, how long the host took for them, and how long they waited here.
+    /// Responses since the last decision.
     samples: u16,
+    /// How long the host took for these responses.
     host: Duration,
+    /// How long these responses waited on this machine.
     waited: Duration,
 }
 
@@ -132,6 +138,7 @@ struct LocalLimit {
 struct Health {
     /// When the last failure was seen. Failures of requests that started before do not count again.
     last_failure: Time,
+    /// Consecutive failures and refusals.
     failures: u8,
     /// Consecutive failures without any response.
     silent: u8,
@@ -169,12 +176,12 @@ impl LanePace {
     /// Changes the pace mode of a known host. The width starts over as for a new host; delays, failures and response
     /// times are kept.
     pub fn set_mode(&mut self, rules: &Rules) {
-        let fresh = Self::new(rules);
-        if self.mode == fresh.mode {
+        let new = Self::new(rules);
+        if self.mode == new.mode {
             return;
         }
-        (self.mode, self.window, self.local) = (fresh.mode, fresh.window, fresh.local);
-        self.gate.pause = match (fresh.mode, self.gate.last_start) {
+        (self.mode, self.window, self.local) = (new.mode, new.window, new.local);
+        self.gate.pause = match (new.mode, self.gate.last_start) {
             (Pace::Gentle, Some(start)) => start + GENTLE_PAUSE,
             _ => Time::ZERO,
         };
@@ -212,12 +219,12 @@ impl LanePace {
         self.typical
     }
 
-    /// The recent average time for which requests hold their slots.
+    /// Mean of the times for which recent requests held their slots.
     pub fn slot_time(&self) -> Option<Duration> {
         self.slot_time
     }
 
-    /// Whether the last page held its slot for a short time. A robots.txt says nothing about pages.
+    /// Whether the last page held its slot for a short time. A robots.txt does not count.
     pub fn is_quick(&self) -> bool {
         self.is_quick
     }
@@ -232,7 +239,7 @@ impl LanePace {
         self.gate.delay
     }
 
-    /// The earliest start of the next request; never while the last request is not sent yet.
+    /// The earliest start of the next request; [`Time::NEVER`] while the last request is not sent yet.
     pub fn due(&self) -> Time {
         if self.gate.unsent.is_some() {
             return Time::NEVER;
@@ -260,7 +267,7 @@ impl LanePace {
         self.gate.pause = self.gate.pause.max(time);
     }
 
-    /// Starts the next request this much later than it could start otherwise, and at most `longest` after now.
+    /// Delays the next request by `span`, but to at most `longest` after now.
     pub fn extend_pause(&mut self, span: Duration, longest: Duration, now: Time) {
         let until = (self.gate.pause.max(now) + span).min(now + longest);
         self.pause_until(until);
@@ -321,7 +328,7 @@ impl LanePace {
         self.gate.starts = self.gate.starts.saturating_add(1);
     }
 
-    /// Waits for the worker to report that the request of this slot was sent. No other request starts before that.
+    /// With a delay: no other request starts before the worker has reported that the request of this slot was sent.
     pub fn await_send(&mut self, slot: u16) {
         self.gate.unsent = Some(slot);
     }
@@ -337,12 +344,13 @@ impl LanePace {
 
     /// Records the end of a request.
     pub fn ended(&mut self, signal: LoadSignal, flight: Flight, retry_wait: Duration, now: Time) {
-        let held = now - flight.started;
-        self.slot_time = Some(self.slot_time.map_or(held, |mean| mean.saturating_mul(7).saturating_add(held) / 8));
+        let slot_time = now - flight.started;
+        self.slot_time =
+            Some(self.slot_time.map_or(slot_time, |mean| mean.saturating_mul(7).saturating_add(slot_time) / 8));
         match signal {
             LoadSignal::Answer { kind: None, .. } | LoadSignal::Overload(_) => {}
-            LoadSignal::Answer { .. } => self.is_quick = held <= SLOW_SLOT,
-            LoadSignal::Trouble => self.is_quick &= held <= SLOW_SLOT,
+            LoadSignal::Answer { .. } => self.is_quick = slot_time <= SLOW_SLOT,
+            LoadSignal::Trouble => self.is_quick &= slot_time <= SLOW_SLOT,
         }
         if self.mode == Pace::Gentle {
             let pause = match signal {
@@ -362,14 +370,15 @@ impl LanePace {
                     self.local.observe(whole, waited, self.window.width());
                 }
             }
-            LoadSignal::Overload(asked) => {
+            LoadSignal::Overload(retry_after) => {
                 self.health.silent = 0;
                 let is_new = self.health.is_new(flight, now);
                 if is_new {
                     self.health.failures = self.health.failures.saturating_add(1);
                 }
-                let rest = asked.map_or_else(|| self.health.back_off(retry_wait), |asked| asked.max(retry_wait));
-                self.rest_until(now + rest);
+                let back_off =
+                    retry_after.map_or_else(|| self.health.back_off(retry_wait), |wait| wait.max(retry_wait));
+                self.rest_until(now + back_off);
                 self.window.refused(flight, is_new, self.gate.rest, now);
             }
             LoadSignal::Trouble => {
@@ -378,8 +387,8 @@ impl LanePace {
                     self.health.silent = self.health.silent.saturating_add(1);
                     self.window.failed(now);
                 }
-                // The first failures may be due to single pages, whose retries have their own delay.
-                if self.health.failures > 3 {
+                // The first failures may be due to single pages. Their retries have their own delay.
+                if self.health.failures > MAX_PAGE_FAILURES {
                     self.rest_until(now + self.health.back_off(retry_wait));
                 }
             }
@@ -395,6 +404,7 @@ impl Window {
         }
     }
 
+    /// Records a response.
     fn answered(&mut self, latency: Duration, kind: Option<u16>, flight: Flight, now: Time) {
         match self {
             Self::Simple { width, ceiling, credit } => {
@@ -428,6 +438,7 @@ impl Window {
         }
     }
 
+    /// Records a failure that was not counted before.
     fn failed(&mut self, now: Time) {
         match self {
             Self::Simple { width, credit, .. } => (*width, *credit) = ((*width / 2).max(1), 0),
@@ -467,6 +478,6 @@ impl Health {
     /// The next back-off period. It doubles with every consecutive failure.
     fn back_off(&self, retry_wait: Duration) -> Duration {
         let doublings = u32::from(self.failures.saturating_sub(1)).min(16);
-        retry_wait.saturating_mul(2u32.saturating_pow(doublings)).min(LONGEST_REST.max(retry_wait))
+        retry_wait.saturating_mul(2u32.saturating_pow(doublings)).min(MAX_BACKOFF.max(retry_wait))
     }
 }

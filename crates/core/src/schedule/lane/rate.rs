@@ -8,11 +8,14 @@ use std::time::Duration;
 
 use crate::time::Time;
 
-/// How long the cap holds after a refusal: at first and at most, in seconds.
+/// How long the cap holds after the first refusal, in seconds.
 const FIRST_HOLD: f32 = 4.0;
-const LONGEST_HOLD: f32 = 40.0;
-/// After that, the cap grows at most once in this time.
-const STEP_EVERY: Duration = Duration::from_secs(2);
+/// How long the cap holds at most, in seconds.
+const MAX_HOLD: f32 = 40.0;
+/// The cap grows by this fraction at first.
+const FIRST_STEP: f32 = 0.01;
+/// After the hold, the cap grows at most once in this time.
+const STEP_INTERVAL: Duration = Duration::from_secs(2);
 /// The accepted rate is measured over one to two of these.
 const WINDOW: Duration = Duration::from_secs(5);
 /// With fewer accepted requests than this, the measured rate is unreliable.
@@ -21,17 +24,21 @@ const MIN_ACCEPTED: u32 = 10;
 /// The highest rate at which requests to one host may start, if the host refused a higher one.
 #[derive(Debug)]
 pub struct RateCap {
-    /// Starts per second; none if the host has not refused a request.
+    /// Starts per second; `None` if the host has not refused a request.
     rate: Option<f32>,
     /// How long the cap holds after the next refusal, in seconds.
     hold: f32,
     /// The fraction by which the cap grows next.
     step: f32,
+    /// The cap does not grow before this time.
     grows_at: Time,
-    /// Accepted requests in the current window, its start, and the same for the window before.
+    /// Accepted requests in the current window.
     accepted: u32,
+    /// The start of the current window.
     since: Time,
+    /// Accepted requests in the window before.
     earlier: u32,
+    /// The length of the window before.
     earlier_span: Duration,
 }
 
@@ -40,7 +47,7 @@ impl Default for RateCap {
         Self {
             rate: None,
             hold: FIRST_HOLD,
-            step: 0.01,
+            step: FIRST_STEP,
             grows_at: Time::ZERO,
             accepted: 0,
             since: Time::ZERO,
@@ -72,10 +79,10 @@ impl RateCap {
         if now < self.grows_at {
             return;
         }
-        self.grows_at = now + STEP_EVERY;
+        self.grows_at = now + STEP_INTERVAL;
         let (count, span) = self.measured(now);
         let measured = count as f32 / span;
-        // Our requests do not test a cap that is far above their rate, so it must not grow.
+        // A cap that is far above the rate of our requests was not tested by them, so it must not grow.
         if count >= MIN_ACCEPTED / 2 && rate < 1.25 * measured {
             self.rate = Some(rate * (1.0 + self.step));
             self.step = (self.step * 2.0).min(1.0);
@@ -93,9 +100,9 @@ impl RateCap {
             None => 0.75 * attempted,
         };
         self.rate = Some(rate.max(0.05));
-        self.step = 0.01;
+        self.step = FIRST_STEP;
         self.grows_at = now + Duration::from_secs_f32(self.hold);
-        self.hold = (self.hold * 1.6).min(LONGEST_HOLD);
+        self.hold = (self.hold * 1.6).min(MAX_HOLD);
         (self.accepted, self.since) = (0, rest.max(now));
         (self.earlier, self.earlier_span) = (0, Duration::ZERO);
     }

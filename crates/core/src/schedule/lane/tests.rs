@@ -10,7 +10,7 @@ const MS: Duration = Duration::from_millis(1);
 fn lane(pace: Pace, edit: impl FnOnce(&mut Config)) -> Lane {
     let mut config = Config { roots: vec!["http://h.example/".into()], pace, ..Config::default() };
     edit(&mut config);
-    Lane::new("h.example".into(), &config.compile(0).expect("settings that make sense"))
+    Lane::new("h.example".into(), &config.compile(0).expect("the settings are valid"))
 }
 
 fn at(millis: u64) -> Time {
@@ -38,7 +38,7 @@ fn end(pace: &mut LanePace, signal: LoadSignal, started: Time, now: Time) {
 }
 
 #[test]
-fn a_steady_window_opens_to_its_limit_whatever_the_pages_take() {
+fn a_steady_window_opens_to_its_limit_with_slow_and_fast_pages() {
     let mut pace = lane(Pace::Steady, |_| {}).pace;
     assert_eq!(pace.width(), 2);
     for (moment, signal) in [quick(), slow(), slow(), quick()].into_iter().enumerate() {
@@ -48,7 +48,7 @@ fn a_steady_window_opens_to_its_limit_whatever_the_pages_take() {
 }
 
 #[test]
-fn responses_that_say_nothing_about_the_load_do_not_open_the_window() {
+fn responses_without_a_kind_do_not_open_the_window() {
     let mut pace = lane(Pace::Steady, |_| {}).pace;
     for moment in 0..100 {
         let signal = LoadSignal::Answer { first: MS, whole: MS, waited: Duration::ZERO, kind: None };
@@ -89,10 +89,10 @@ fn pages_of_one_template_are_of_one_kind() {
 
 #[test]
 fn the_local_limit_shrinks_when_responses_wait_here() {
-    // Ends `count` requests. The host takes `coming` milliseconds; then the response waits here for `lying`.
-    let answers = |pace: &mut LanePace, count: u64, coming: u32, lying: u32| {
+    // Ends `count` requests. The host takes `host_millis`; then the response waits here for `waited_millis`.
+    let answers = |pace: &mut LanePace, count: u64, host_millis: u32, waited_millis: u32| {
         for moment in 0..count {
-            end(pace, answer(coming, lying), at(moment), at(moment));
+            end(pace, answer(host_millis, waited_millis), at(moment), at(moment));
         }
     };
     let mut pace = lane(Pace::Steady, |_| {}).pace;
@@ -106,7 +106,7 @@ fn the_local_limit_shrinks_when_responses_wait_here() {
     answers(&mut pace, 9, 1, 2);
     assert_eq!(pace.width(), 4);
     answers(&mut pace, 1_000, 1, 2);
-    assert_eq!((pace.width(), pace.spacing()), (1, spacing), "one is left, and it ranks as before");
+    assert_eq!((pace.width(), pace.spacing()), (1, spacing), "one connection is left, and the spacing is as before");
     // No change while the machine takes about as long as the host; the full width again when it has time.
     answers(&mut pace, 1_000, 3, 2);
     assert_eq!(pace.width(), 1);
@@ -149,7 +149,7 @@ fn a_full_window_grows_again_after_failures() {
 }
 
 #[test]
-fn gentle_waits_five_times_as_long_as_the_host_needed_and_at_least_a_second() {
+fn the_gentle_pause_is_five_response_times_and_at_least_a_second() {
     let mut pace = lane(Pace::Gentle, |_| {}).pace;
     pace.started(at(0));
     end(&mut pace, quick(), at(0), at(10));
@@ -172,7 +172,7 @@ fn delay_is_from_start_to_start() {
 }
 
 #[test]
-fn crawl_delay_means_one_connection_and_counts_from_the_robots_txt_itself() {
+fn crawl_delay_allows_one_connection_and_counts_from_the_robots_txt() {
     let mut pace = lane(Pace::Full, |_| {}).pace;
     pace.started(at(100));
     end(&mut pace, quick(), at(100), at(110));
@@ -182,7 +182,7 @@ fn crawl_delay_means_one_connection_and_counts_from_the_robots_txt_itself() {
     pace.obey_crawl_delay(MS * 2_000);
     assert_eq!((pace.width(), pace.due(), pace.has_crawl_delay()), (1, at(2_100), true));
     pace.obey_crawl_delay(MS * 1_000);
-    assert_eq!(pace.due(), at(2_100), "another origin of the host asks for less");
+    assert_eq!(pace.due(), at(2_100), "another origin of the host has a shorter Crawl-delay");
 }
 
 #[test]
@@ -227,9 +227,10 @@ fn huge_settings_and_times_do_not_overflow() {
     let mut pace = lane(Pace::Gentle, |config| config.retry_wait = Span::from_secs(u64::MAX / 4)).pace;
     let now = Time::from_micros(u64::MAX - 5);
     pace.started(now);
-    let ages = LoadSignal::Answer { first: Duration::MAX, whole: Duration::MAX, waited: Duration::MAX, kind: Some(1) };
+    let endless =
+        LoadSignal::Answer { first: Duration::MAX, whole: Duration::MAX, waited: Duration::MAX, kind: Some(1) };
     for signal in
-        [ages, LoadSignal::Trouble, LoadSignal::Overload(None), LoadSignal::Overload(Some(Duration::MAX)), ages]
+        [endless, LoadSignal::Trouble, LoadSignal::Overload(None), LoadSignal::Overload(Some(Duration::MAX)), endless]
     {
         end(&mut pace, signal, now, now);
     }
@@ -237,7 +238,7 @@ fn huge_settings_and_times_do_not_overflow() {
 }
 
 #[test]
-fn the_lowest_free_slot_is_taken_first_and_no_slot_comes_back_twice() {
+fn the_lowest_free_slot_is_taken_first_and_slots_are_freed_once() {
     let mut lane = lane(Pace::Full, |_| {});
     let ips: Arc<[IpAddr]> = Arc::from(["192.0.2.1".parse().expect("an address")]);
     let url = Url::parse("http://h.example/").expect("a URL");
@@ -254,15 +255,15 @@ fn the_lowest_free_slot_is_taken_first_and_no_slot_comes_back_twice() {
 }
 
 #[test]
-fn an_old_robots_txt_is_remembered_while_it_is_asked_for_again() {
+fn the_old_robots_txt_is_kept_while_it_is_fetched_again() {
     let mut lane = lane(Pace::Full, |_| {});
     let origin = crate::Url::parse("https://h.example/").expect("an address").origin();
     let rules = Arc::new(Robots::parse(b"User-agent: *\nDisallow: /", "argiope"));
     lane.ask_robots(&origin);
-    assert!(matches!(lane.robots_of(&origin), Some(RobotsState::Asked { old: None })));
+    assert!(matches!(lane.robots_of(&origin), Some(RobotsState::Requested { old: None })));
     lane.set_robots(&origin, RobotsState::Rules { rules, until: at(1), kept: at(0) });
     lane.ask_robots(&origin);
-    assert!(matches!(lane.robots_of(&origin), Some(RobotsState::Asked { old: Some(_) })));
+    assert!(matches!(lane.robots_of(&origin), Some(RobotsState::Requested { old: Some(_) })));
     assert_eq!(lane.robots.len(), 1);
 }
 
@@ -284,7 +285,7 @@ fn a_delay_counts_from_the_moment_of_sending() {
 }
 
 /// A visit whose response used this HTTP version.
-fn spoke(url: &str, http: LaneHttp, streams: Option<u32>) -> Visit {
+fn visit_over(url: &str, http: LaneHttp, streams: Option<u32>) -> Visit {
     let link = Link::root(Url::parse(url).expect("a URL"), 1);
     let (purpose, lane, addresses) = (Purpose::Page, LaneId(1), Arc::from([]));
     let job = Job { link, purpose, lane, slot: 0, http, unprocessed: 0, addresses, extras: None };
@@ -294,21 +295,21 @@ fn spoke(url: &str, http: LaneHttp, streams: Option<u32>) -> Visit {
 }
 
 #[test]
-fn an_origin_that_asked_for_http1_does_not_speak_for_the_others_of_its_host() {
+fn http1_required_by_one_origin_does_not_apply_to_others_of_its_host() {
     let config = Config { roots: vec!["https://h.example/".into()], ..Config::default() };
-    let rules = config.compile(0).expect("settings that make sense");
+    let rules = config.compile(0).expect("the settings are valid");
     let mut lane = Lane::new("h.example".into(), &rules);
     let url = |url: &str| Url::parse(url).expect("a URL");
     let (one, other) = (url("https://h.example/"), url("https://h.example:8443/"));
-    lane.learn_http(&spoke(one.as_str(), LaneHttp::Multiplexed, Some(1)));
+    lane.update_http(&visit_over(one.as_str(), LaneHttp::Multiplexed, Some(1)));
     assert_eq!((lane.http_for(&one, &rules), lane.max_streams), (LaneHttp::Multiplexed, 1));
-    lane.learn_http(&spoke(one.as_str(), LaneHttp::Http1Only, None));
+    lane.update_http(&visit_over(one.as_str(), LaneHttp::Http1Only, None));
     assert_eq!((lane.http_for(&one, &rules), lane.max_streams), (LaneHttp::Http1Only, u32::MAX));
     assert_eq!(lane.http_for(&other, &rules), LaneHttp::Unknown);
-    lane.learn_http(&spoke(other.as_str(), LaneHttp::Multiplexed, Some(100)));
+    lane.update_http(&visit_over(other.as_str(), LaneHttp::Multiplexed, Some(100)));
     assert_eq!(lane.http_for(&other, &rules), LaneHttp::Multiplexed);
-    // A response over HTTP/2 that was under way does not undo it.
-    lane.learn_http(&spoke(one.as_str(), LaneHttp::Multiplexed, Some(7)));
+    // A response over HTTP/2 that was in flight does not undo this.
+    lane.update_http(&visit_over(one.as_str(), LaneHttp::Multiplexed, Some(7)));
     assert_eq!((lane.http_for(&one, &rules), lane.max_streams), (LaneHttp::Http1Only, 100));
     assert_eq!(lane.http_for(&url("http://h.example/"), &rules), LaneHttp::Single, "clear text");
 }
@@ -320,17 +321,17 @@ fn an_http1_port_beside_an_http2_port_keeps_its_connections() {
     let mut lane = Lane::new("h.example".into(), &rules);
     let url = |text: &str| Url::parse(text).expect("an address");
     let (one, other) = (url("https://h.example/"), url("https://h.example:8443/"));
-    lane.learn_http(&spoke(one.as_str(), LaneHttp::Multiplexed, Some(100)));
+    lane.update_http(&visit_over(one.as_str(), LaneHttp::Multiplexed, Some(100)));
     assert_eq!(lane.http_for(&other, &rules), LaneHttp::Multiplexed, "not known yet");
-    lane.learn_http(&spoke(other.as_str(), LaneHttp::Single, None));
+    lane.update_http(&visit_over(other.as_str(), LaneHttp::Single, None));
     assert_eq!((lane.http_for(&one, &rules), lane.http_for(&other, &rules)), (LaneHttp::Multiplexed, LaneHttp::Single));
-    lane.learn_http(&spoke(other.as_str(), LaneHttp::Single, None));
+    lane.update_http(&visit_over(other.as_str(), LaneHttp::Single, None));
     assert_eq!((lane.http1_ports.len(), lane.max_streams), (1, 100));
-    // It may learn HTTP/2, or ask for HTTP/1.1.
-    lane.learn_http(&spoke(other.as_str(), LaneHttp::Multiplexed, Some(50)));
+    // The origin may switch to HTTP/2, or require HTTP/1.1.
+    lane.update_http(&visit_over(other.as_str(), LaneHttp::Multiplexed, Some(50)));
     assert_eq!(lane.http_for(&other, &rules), LaneHttp::Multiplexed);
-    lane.learn_http(&spoke(other.as_str(), LaneHttp::Single, None));
-    lane.learn_http(&spoke(other.as_str(), LaneHttp::Http1Only, None));
+    lane.update_http(&visit_over(other.as_str(), LaneHttp::Single, None));
+    lane.update_http(&visit_over(other.as_str(), LaneHttp::Http1Only, None));
     assert_eq!((lane.http_for(&other, &rules), lane.http1_ports.len()), (LaneHttp::Http1Only, 1));
 }
 

@@ -1,8 +1,8 @@
 //! [`WidthControl`]: how many requests may be in flight at one host with `--pace steady`.
 //!
-//! The question is whether our own concurrency slows the host down, not whether a page is slower than the fastest page
-//! ever seen. The controller answers it by experiment: it holds one width for a phase, changes it, and compares the
-//! latencies of both phases within pages of the same kind (path template). If the latency does not depend on the width,
+//! The controller tests whether our own concurrency slows the host down. That some pages are slower than others does not
+//! matter. The test is an experiment: the controller holds one width for a phase, changes it, and compares the latencies
+//! of both phases within pages of the same kind (path template). If the latency does not depend on the width,
 //! the throughput grows with the width. If the host queues our requests, the latency grows by the same factor as the
 //! width, and the larger width is wasted.
 //!
@@ -15,8 +15,9 @@
 //! | `Check` | constant, right after latencies rose | `Backoff` if they are still high |
 //! | `Backoff` | half of before | undone only if the narrower width clearly does not help |
 //!
-//! Experiments that show nothing become rarer, so that a host that never queues loses only about two percent of its
+//! Experiments without a result become rarer, so that a host that never queues loses only about two percent of its
 //! throughput.
+//!
 //! Responses that do not depend on the host's load are not samples: robots.txt, redirects, errors, 304, and requests
 //! that were started while the lane did not use its whole width.
 //!
@@ -31,7 +32,7 @@ use crate::time::Time;
 /// Latencies are compared as logarithms of the latency plus this many seconds, which hides the jitter of fast hosts.
 const JITTER: f32 = 0.004;
 /// Number of page kinds that are tracked. The least recently used kind is evicted.
-const KINDS: usize = 8;
+const MAX_KINDS: usize = 8;
 /// A wider window is closed again if at least this share of its growth is wasted.
 const WASTED: f32 = 0.75;
 /// The same share while the host is slower than before: a narrower window is kept for a smaller gain.
@@ -42,15 +43,21 @@ const SLOW: f32 = 1.6;
 const CALM: f32 = 1.3;
 /// Floors and long-term means follow a change within about this time, in seconds.
 const AGING: f32 = 150.0;
-/// Samples until the first experiment at the limit, and at most between two of them. An experiment costs a part of the
-/// capacity, which a crawl of some 60 pages does not earn back.
+/// Samples until the first experiment at the limit. An experiment costs a part of the capacity, which would not be worth
+/// it in a crawl of some 60 pages.
 const FIRST_HOLD: u16 = 54;
-const LONGEST_HOLD: u16 = 600;
+/// Maximum number of samples between two experiments at the limit.
+const MAX_HOLD: u16 = 600;
 /// Samples until the next experiment after the width was reduced.
 const SHORT_HOLD: u16 = 24;
-/// How long a width that was refused is avoided: at first and at most.
-const FIRST_CAP: Duration = Duration::from_secs(10);
-const LONGEST_CAP: Duration = Duration::from_secs(480);
+/// How long a width that was refused is avoided at first.
+const FIRST_CAP_HOLD: Duration = Duration::from_secs(10);
+/// How long a width that was refused is avoided at most.
+const MAX_CAP_HOLD: Duration = Duration::from_secs(480);
+/// Windowfuls of samples before the next experiment with a wider window, after one that was wasted.
+const PATIENCE_AFTER_WASTE: u16 = 8;
+/// The maximum of these windowfuls.
+const MAX_PATIENCE: u16 = 64;
 
 /// The reason for the current width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +72,7 @@ pub enum WidthReason {
     Slower,
     /// A wider window was refused with 429 or 503.
     Refused,
-    /// Resets or time-outs.
+    /// There were resets or timeouts.
     Errors,
 }
 
@@ -116,15 +123,17 @@ pub struct WidthControl {
     kinds: Vec<Kind>,
     /// Variance of the logarithms within one kind and phase.
     variance: f32,
+    /// The number of samples in `variance`, up to 64.
     variance_samples: u8,
     /// Mean of the recent latencies relative to the long-term means of their kinds.
     level: f32,
     /// The lowest recent level.
     floor: f32,
     /// When `level` and `floor` were last updated.
-    leveled: Time,
-    /// Highest width that was not refused, and when a wider one is tried again.
+    level_updated: Time,
+    /// The highest width that was not refused.
     cap: u16,
+    /// When a wider width is tried again.
     cap_until: Time,
     /// How long a refused width is avoided.
     cap_hold: Duration,
@@ -146,19 +155,22 @@ enum Phase {
 /// Latencies of one kind of pages, as logarithms.
 #[derive(Debug)]
 struct Kind {
+    /// The hash that [`page_kind`] returns.
     id: u16,
     samples: u16,
     /// Long-term mean.
     mean: f32,
+    /// When the last sample was added.
     updated: Time,
-    /// The current phase, and the phase before.
-    now: Cell,
-    before: Cell,
+    /// The latencies in the current phase.
+    now: PhaseMean,
+    /// The latencies in the phase before.
+    before: PhaseMean,
 }
 
 /// Mean of the logarithms of the latencies of one kind in one phase.
 #[derive(Clone, Copy, Debug, Default)]
-struct Cell {
+struct PhaseMean {
     samples: u16,
     mean: f32,
 }
@@ -208,10 +220,10 @@ impl WidthControl {
             variance_samples: 0,
             level: 0.0,
             floor: 0.0,
-            leveled: Time::ZERO,
+            level_updated: Time::ZERO,
             cap: ceiling,
             cap_until: Time::ZERO,
-            cap_hold: FIRST_CAP,
+            cap_hold: FIRST_CAP_HOLD,
             raised: Time::ZERO,
         }
     }
@@ -254,7 +266,7 @@ impl WidthControl {
     pub fn refused(&mut self, in_flight: u16, now: Time) {
         if in_flight >= self.cap && self.raised > Time::ZERO && now - self.raised < self.cap_hold {
             // The limit was tried again too soon.
-            self.cap_hold = (self.cap_hold * 2).min(LONGEST_CAP);
+            self.cap_hold = (self.cap_hold * 2).min(MAX_CAP_HOLD);
             self.raised = Time::ZERO;
         }
         self.cap = self.cap.min(in_flight.saturating_sub(1)).max(1);
@@ -263,7 +275,7 @@ impl WidthControl {
         self.begin(Phase::Hold, self.width.min(self.cap), now);
     }
 
-    /// Records a reset or time-out: halves the width, which grows again with the next responses.
+    /// Records a reset or timeout: halves the width, which grows again with the next responses.
     pub fn failed(&mut self, now: Time) {
         self.reason = WidthReason::Errors;
         self.patience = 1;
@@ -280,14 +292,20 @@ impl WidthControl {
         self.ceiling.min(self.cap)
     }
 
-    /// The table entry of a kind of pages: found, or made in place of the least recently used one.
+    /// The index of a kind of pages in `kinds`. A new kind replaces the least recently used one if there are too many.
     fn kind(&mut self, id: u16) -> usize {
         if let Some(index) = self.kinds.iter().position(|kind| kind.id == id) {
             return index;
         }
-        let fresh =
-            Kind { id, samples: 0, mean: 0.0, updated: Time::ZERO, now: Cell::default(), before: Cell::default() };
-        if self.kinds.len() < KINDS {
+        let fresh = Kind {
+            id,
+            samples: 0,
+            mean: 0.0,
+            updated: Time::ZERO,
+            now: PhaseMean::default(),
+            before: PhaseMean::default(),
+        };
+        if self.kinds.len() < MAX_KINDS {
             self.kinds.push(fresh);
             return self.kinds.len() - 1;
         }
@@ -310,8 +328,8 @@ impl WidthControl {
         let weight = if kind.samples < 16 { 1.0 / f32::from(kind.samples) } else { (idle / AGING).min(1.0 / 16.0) };
         kind.mean += residual * weight;
         self.level += (residual - self.level) / 8.0;
-        let passed = (now - self.leveled).as_secs_f32();
-        self.leveled = now;
+        let passed = (now - self.level_updated).as_secs_f32();
+        self.level_updated = now;
         self.floor = self.level.min(self.floor + (self.level - self.floor) * (passed / AGING).min(1.0));
     }
 
@@ -341,7 +359,7 @@ impl WidthControl {
             Phase::Ramp => {}
             Phase::Hold if is_slow && self.width > 1 => {
                 for kind in &mut self.kinds {
-                    kind.now = Cell::default();
+                    kind.now = PhaseMean::default();
                 }
                 (self.phase, self.samples, self.begun) = (Phase::Check, 0, now);
             }
@@ -363,10 +381,12 @@ impl WidthControl {
         }
     }
 
+    /// Decides whether to keep the wider window.
     fn judge_wider(&mut self, limit: u16, enough: u16, now: Time) {
         let difference = self.difference();
         if difference.is_wasted() {
-            self.patience = if self.patience > 1 { (self.patience * 2).min(64) } else { 8 };
+            self.patience =
+                if self.patience > 1 { (self.patience * 2).min(MAX_PATIENCE) } else { PATIENCE_AFTER_WASTE };
             self.reason = WidthReason::NoGain;
             self.begin(Phase::Hold, self.other_width, now);
         } else if difference.is_gain() || self.samples >= enough.saturating_mul(4) {
@@ -383,20 +403,22 @@ impl WidthControl {
         }
     }
 
+    /// Decides whether to keep the narrower window.
     fn judge_narrower(&mut self, now: Time) {
         if self.difference().is_wasted() {
-            (self.hold, self.patience) = (SHORT_HOLD, 8);
+            (self.hold, self.patience) = (SHORT_HOLD, PATIENCE_AFTER_WASTE);
             self.reason = WidthReason::NoGain;
             self.begin(Phase::Hold, self.width, now);
         } else {
-            self.hold = self.hold.saturating_mul(2).min(LONGEST_HOLD);
+            self.hold = self.hold.saturating_mul(2).min(MAX_HOLD);
             self.begin(Phase::Hold, self.other_width, now);
         }
     }
 
+    /// Decides whether to keep the narrower window of a host that became slower.
     fn judge_backoff(&mut self, now: Time) {
         if self.difference().may_help() {
-            (self.hold, self.patience) = (SHORT_HOLD, 8);
+            (self.hold, self.patience) = (SHORT_HOLD, PATIENCE_AFTER_WASTE);
             self.reason = WidthReason::Slower;
             self.begin(Phase::Hold, self.width, now);
         } else {

@@ -202,7 +202,7 @@ impl Workbench {
         }
         let lane = &self.lanes.get(&id)?.lane;
         let is_begun = lane.has_begun_pages() || !lane.retries.is_empty() || !lane.site_files.is_empty();
-        let has_robots_pending = lane.robots.iter().any(|(_, state)| matches!(state, RobotsState::Asked { .. }));
+        let has_robots_pending = lane.robots.iter().any(|(_, state)| matches!(state, RobotsState::Requested { .. }));
         if lane.in_flight() > 0 || is_begun || has_robots_pending || !self.evictable.carry(id, lane, now) {
             return None;
         }
@@ -243,7 +243,7 @@ impl Workbench {
                 break;
             }
             if let Some(entry) = self.lanes.get_mut(&id) {
-                entry.lane.set_robots(&origin, RobotsState::Away);
+                entry.lane.set_robots(&origin, RobotsState::Evicted);
                 self.evictable.adjust(weight, 0);
             }
         }
@@ -390,7 +390,7 @@ mod tests {
         for host in 0..60 {
             bench.robots_known(LaneId(host), &origin(host, 80), robots_rules(rules.clone(), at(0)), at(0));
         }
-        let is_away = |lane: &Lane| matches!(lane.robots.first(), Some((_, RobotsState::Away)));
+        let is_away = |lane: &Lane| matches!(lane.robots.first(), Some((_, RobotsState::Evicted)));
         let (away, _) = bench.lanes().find(|(_, lane)| is_away(lane)).expect("some rules were evicted");
         let site = origin(away.0, 80);
         bench.add_links(away, vec![link(&site)], 0, at(1));
@@ -457,13 +457,13 @@ mod tests {
                 let lane = &mut bench.lanes.get_mut(&id).expect("a lane").lane;
                 lane.addresses = Addresses::Known { list: [ip].into(), until: at(86_400), took: None };
                 if !is_late && id != LaneId(2) {
-                    lane.set_robots(&origin(id.0, 80), RobotsState::Away);
+                    lane.set_robots(&origin(id.0, 80), RobotsState::Evicted);
                 }
                 bench.add_links(id, (0..count).map(|_| link(&origin(id.0, 80))).collect(), 0, at(0));
             }
             for id in ids.iter().take(2) {
                 let lane = &mut bench.lanes.get_mut(id).expect("a lane").lane;
-                lane.set_robots(&origin(id.0, 80), RobotsState::Away);
+                lane.set_robots(&origin(id.0, 80), RobotsState::Evicted);
             }
             let Next::Fetch(job) = bench.next(at(0)) else { panic!("a page, and no recall") };
             assert_eq!(job.lane, LaneId(2));

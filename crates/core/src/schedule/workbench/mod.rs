@@ -297,7 +297,7 @@ impl Workbench {
             return;
         };
         let (took, tries) = match entry.lane.addresses {
-            Addresses::Asked { since, tries } => {
+            Addresses::Resolving { since, tries } => {
                 self.resolving -= 1;
                 (Some(now - since), tries.saturating_add(1))
             }
@@ -305,10 +305,10 @@ impl Workbench {
         };
         entry.lane.addresses = match answer {
             Ok((list, life)) => Addresses::Known { list: list.into(), until: now + life, took },
-            Err(failure) if retry::is_passing(failure.kind) && tries < rules.max_tries => {
+            Err(failure) if retry::is_transient(failure.kind) && tries < rules.max_tries => {
                 let doublings = u32::from(tries.saturating_sub(1)).min(16);
                 let wait = rules.retry_wait.saturating_mul(2u32.saturating_pow(doublings));
-                Addresses::Again { at: now + wait, tries }
+                Addresses::RetryAt { at: now + wait, tries }
             }
             Err(failure) => Addresses::Failed { failure, tries, until: now + GIVEN_UP_LIFE },
         };
@@ -321,7 +321,7 @@ impl Workbench {
         let ceiling = self.rules.max_crawl_delay;
         let entry = self.entry(id, &origin.host);
         if let RobotsState::Failed { until, .. } = state
-            && let Some(RobotsState::Asked { old: Some(old) }) = entry.lane.robots_of(origin)
+            && let Some(RobotsState::Requested { old: Some(old) }) = entry.lane.robots_of(origin)
         {
             state = RobotsState::Rules { rules: Arc::clone(old), until, kept: now + MIN_RESIDENCE };
         }
@@ -373,7 +373,7 @@ impl Workbench {
         // A Crawl-delay counts from the request for the robots.txt that contains it; it was not known at that time.
         let sent = matches!(visit.purpose, Purpose::Robots(_)).then(|| pick::sent_at(visit));
         lane.pace.sent(slot, sent);
-        lane.learn_http(visit);
+        lane.update_http(visit);
         let signal = pick::load_signal(visit, now - taken.flight.started);
         lane.pace.ended(signal, taken.flight, self.rules.retry_wait, now);
         if lane.pace.is_given_up() {

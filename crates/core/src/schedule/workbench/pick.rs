@@ -152,8 +152,8 @@ fn robots_decision(lane: &Lane, link: &Link, rules: &Rules, now: Time) -> Robots
     }
     let origin = link.url.origin();
     match lane.robots_of(&origin) {
-        None | Some(RobotsState::Away) => RobotsDecision::Unknown(origin),
-        Some(RobotsState::Asked { .. }) => RobotsDecision::Pending,
+        None | Some(RobotsState::Evicted) => RobotsDecision::Unknown(origin),
+        Some(RobotsState::Requested { .. }) => RobotsDecision::Pending,
         Some(RobotsState::Rules { until, .. } | RobotsState::Failed { until, .. }) if *until <= now => {
             RobotsDecision::Unknown(origin)
         }
@@ -249,7 +249,7 @@ pub(super) fn sent_at(visit: &Visit) -> Time {
 pub(super) fn load_signal(visit: &Visit, taken: Duration) -> LoadSignal {
     use ErrorKind as K;
     if let Some(429 | 503) = visit.facts.status {
-        return LoadSignal::Overload(visit.message.retry_after.map(|asked| asked.min(retry::LONGEST_RETRY_AFTER)));
+        return LoadSignal::Overload(visit.message.retry_after.map(|asked| asked.min(retry::MAX_RETRY_AFTER)));
     }
     // A response that is cut off concerns the page: the host accepted the connection and answered.
     let is_cut_off = visit.facts.status.is_some();

@@ -187,7 +187,7 @@ impl Workbench {
     pub fn wait_of(&self, id: LaneId, now: Time) -> Option<(WaitReason, Duration)> {
         let Entry { lane, wait, .. } = &**self.lanes.get(&id)?;
         match wait {
-            _ if matches!(lane.addresses, Addresses::Asked { .. }) => Some((WaitReason::Dns, Duration::ZERO)),
+            _ if matches!(lane.addresses, Addresses::Resolving { .. }) => Some((WaitReason::Dns, Duration::ZERO)),
             WaitState::Later(time) => Some((reason(lane, now), *time - now)),
             WaitState::Nowhere if lane.in_flight() > 0 => Some((WaitReason::Responses, Duration::ZERO)),
             WaitState::Rated => Some((WaitReason::Rate, self.next_start - now)),

@@ -46,8 +46,8 @@ impl Workbench {
         let list = match &lane.addresses {
             Addresses::Known { list, until, took } if *until > now || took.is_some() => Arc::clone(list),
             addresses if pick::has_given_addresses(lane, &rules) && !is_dead(addresses, now) => Arc::default(),
-            Addresses::Asked { .. } => return Selection::Blocked(Time::NEVER),
-            Addresses::Again { at, .. } if *at > now => return Selection::Blocked(*at),
+            Addresses::Resolving { .. } => return Selection::Blocked(Time::NEVER),
+            Addresses::RetryAt { at, .. } if *at > now => return Selection::Blocked(*at),
             Addresses::Failed { until, .. } if *until > now => {
                 self.fail_all(id, now);
                 let is_left = self.lanes.get(&id).is_some_and(|entry| pick::has_given_addresses(&entry.lane, &rules));
@@ -58,11 +58,11 @@ impl Workbench {
             stale => {
                 // Links with a refused name or port were settled on arrival. If no other link is left, the name is not
                 // looked up, because the lookup would leak it.
-                let tries = if let Addresses::Again { tries, .. } = stale { *tries } else { 0 };
+                let tries = if let Addresses::RetryAt { tries, .. } = stale { *tries } else { 0 };
                 if lane.queue.is_empty() && lane.site_files.is_empty() && lane.retries.is_empty() {
                     return Selection::Blocked(Time::NEVER);
                 }
-                lane.addresses = Addresses::Asked { since: now, tries };
+                lane.addresses = Addresses::Resolving { since: now, tries };
                 self.resolving += 1;
                 self.names.push_back(id);
                 return Selection::Blocked(Time::NEVER);
@@ -71,7 +71,7 @@ impl Workbench {
         loop {
             let (link, purpose) = match pick::pick(lane, pages, &rules, now) {
                 Pick::Take(link, purpose) => (link, purpose),
-                Pick::AskRobots(origin) if matches!(lane.robots_of(&origin), Some(RobotsState::Away)) => {
+                Pick::AskRobots(origin) if matches!(lane.robots_of(&origin), Some(RobotsState::Evicted)) => {
                     let before = lane.robots_weight();
                     lane.ask_robots(&origin);
                     self.evictable.adjust(before, lane.robots_weight());
