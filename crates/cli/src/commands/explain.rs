@@ -180,6 +180,10 @@ fn robots(explanation: &Explanation) -> String {
 
 fn host(explanation: &Explanation) -> String {
     let host = &explanation.host;
+    // Only a deferred link is queued without a lane.
+    if host.known == 0 && matches!(explanation.url_state, UrlState::Queued { .. }) {
+        return format!("{}: waits until memory has room for more hosts (--max-memory)", visible(&host.host));
+    }
     if host.known == 0 {
         return format!("{}: this host was never seen", visible(&host.host));
     }
