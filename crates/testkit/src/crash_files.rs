@@ -1,8 +1,8 @@
 //! [`CrashFiles`]: in-memory files that simulate a power loss.
 //!
-//! At a power cut, unsynced data is kept, lost or torn, sector by sector, in any order. Of the unsynced changes of
-//! names in a folder, the first few are kept. In addition, any call can be made to fail. So a test can run the same
-//! history with a fault at every single call.
+//! At a power cut, each sector of unsynced data is kept or lost independently. Of the unsynced changes of names in a
+//! folder, the first few are kept. In addition, any call can be made to fail. A test can therefore run the same history
+//! again and again, each time with a fault at another call.
 
 use argiope_store::disk::{File, Files};
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ pub enum InjectedFault {
     PowerCut,
     /// Only this call fails.
     Once(io::ErrorKind),
-    /// This call and all later ones fail. A write may have been done partially.
+    /// This call and all later ones fail.
     Always(io::ErrorKind),
 }
 
@@ -33,25 +33,28 @@ pub struct CrashFiles {
 #[derive(Clone, Default)]
 struct Disk {
     /// The files by id. A name refers to an id, like a directory entry to an inode.
-    contents: BTreeMap<u64, Content>,
+    contents: BTreeMap<u64, FileContent>,
     names: BTreeMap<String, u64>,
     /// The names that survive a power cut.
     durable_names: BTreeMap<String, u64>,
     /// The changes of names since the last sync, by folder.
     unsynced_names: BTreeMap<String, Vec<NameChange>>,
+    /// The id of the next new file.
     next: u64,
+    /// Number of calls so far that changed something.
     calls: u64,
     /// The planned fault and the number of its call.
-    accident: Option<(u64, InjectedFault)>,
+    planned_fault: Option<(u64, InjectedFault)>,
 }
 
 /// One file.
 #[derive(Clone, Default)]
-struct Content {
-    /// The content as a running process sees it.
-    now: Vec<u8>,
+struct FileContent {
+    /// The content as a running process reads it.
+    current: Vec<u8>,
     /// The content that survives a power cut.
-    lasting: Vec<u8>,
+    durable: Vec<u8>,
+    /// The changes since the last sync.
     unsynced: Vec<Change>,
 }
 
@@ -89,6 +92,7 @@ impl NameChange {
 }
 
 impl Change {
+    /// Applies the change. `keep` is called for each sector, and decides whether the change of that sector is kept.
     fn apply(&self, bytes: &mut Vec<u8>, mut keep: impl FnMut() -> bool) {
         match self {
             Self::Length(length) => {
@@ -125,34 +129,34 @@ impl CrashFiles {
     }
 
     /// Schedules a fault at the call with this number.
-    pub fn plan(&self, call: u64, accident: InjectedFault) {
-        self.disk().accident = Some((call, accident));
+    pub fn plan(&self, call: u64, fault: InjectedFault) {
+        self.disk().planned_fault = Some((call, fault));
     }
 
-    /// The files as another process finds them after this one was killed: with all writes, because the operating system
-    /// has them.
+    /// The files as another process finds them after this one was killed. They contain all writes, because the operating
+    /// system has received them.
     pub fn after_kill(&self) -> Self {
         let mut disk = self.disk().clone();
-        disk.accident = None;
+        disk.planned_fault = None;
         Self { disk: Arc::new(Mutex::new(disk)) }
     }
 
-    /// The files as found after a power cut. `below` returns random numbers.
+    /// The files as found after a power cut. `below(n)` returns a random number below `n`.
     pub fn after_power_cut(&self, mut below: impl FnMut(u64) -> u64) -> Self {
         let mut disk = self.disk().clone();
-        disk.accident = None;
+        disk.planned_fault = None;
         // The percentage of unsynced sectors that are kept: 0, 25, 50, 75 or 100.
-        let share = below(5) * 25;
-        for namings in std::mem::take(&mut disk.unsynced_names).into_values() {
-            let kept = below(namings.len() as u64 + 1) as usize;
-            namings.iter().take(kept).for_each(|naming| naming.apply(&mut disk.durable_names));
+        let percentage = below(5) * 25;
+        for name_changes in std::mem::take(&mut disk.unsynced_names).into_values() {
+            let kept = below(name_changes.len() as u64 + 1) as usize;
+            name_changes.iter().take(kept).for_each(|name_change| name_change.apply(&mut disk.durable_names));
         }
         disk.names = disk.durable_names.clone();
         for content in disk.contents.values_mut() {
             for change in std::mem::take(&mut content.unsynced) {
-                change.apply(&mut content.lasting, || below(100) < share);
+                change.apply(&mut content.durable, || below(100) < percentage);
             }
-            content.now = content.lasting.clone();
+            content.current = content.durable.clone();
         }
         Self { disk: Arc::new(Mutex::new(disk)) }
     }
@@ -163,15 +167,15 @@ impl CrashFiles {
         if let Some(id) = disk.names.get(name).copied()
             && let Some(content) = disk.contents.get_mut(&id)
         {
-            change(&mut content.now);
-            content.lasting = content.now.clone();
+            change(&mut content.current);
+            content.durable = content.current.clone();
         }
     }
 
     /// All names with the length of their files.
     pub fn names(&self) -> Vec<(String, usize)> {
         let disk = self.disk();
-        let length = |id: &u64| disk.contents.get(id).map_or(0, |content| content.now.len());
+        let length = |id: &u64| disk.contents.get(id).map_or(0, |content| content.current.len());
         disk.names.iter().map(|(name, id)| (name.clone(), length(id))).collect()
     }
 }
@@ -181,33 +185,33 @@ impl Disk {
     fn call(&mut self) -> io::Result<()> {
         let number = self.calls;
         self.calls += 1;
-        let lost = || Err(io::Error::other("the power is gone"));
-        match self.accident {
-            Some((at, InjectedFault::PowerCut)) if number >= at => lost(),
+        match self.planned_fault {
+            Some((at, InjectedFault::PowerCut)) if number >= at => Err(io::Error::other("power cut")),
             Some((at, InjectedFault::Once(kind))) if number == at => Err(kind.into()),
             Some((at, InjectedFault::Always(kind))) if number >= at => Err(kind.into()),
             _ => Ok(()),
         }
     }
 
-    /// Applies a change of names, which is unsynced until the folder is synced.
-    fn name(&mut self, folder_of: &str, naming: NameChange) {
-        naming.apply(&mut self.names);
-        self.unsynced_names.entry(folder(folder_of).to_owned()).or_default().push(naming);
+    /// Applies a change of names in the folder of `path`. It is unsynced until the folder is synced.
+    fn change_name(&mut self, path: &str, name_change: NameChange) {
+        name_change.apply(&mut self.names);
+        self.unsynced_names.entry(folder(path).to_owned()).or_default().push(name_change);
     }
 }
 
+/// The folder part of a path; empty without one.
 fn folder(name: &str) -> &str {
     name.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
-fn missing() -> io::Error {
+fn not_found() -> io::Error {
     io::ErrorKind::NotFound.into()
 }
 
 impl Files for CrashFiles {
     fn open(&self, name: &str) -> io::Result<Box<dyn File>> {
-        let id = *self.disk().names.get(name).ok_or_else(missing)?;
+        let id = *self.disk().names.get(name).ok_or_else(not_found)?;
         Ok(Box::new(CrashFile { disk: Arc::clone(&self.disk), id }))
     }
 
@@ -216,30 +220,30 @@ impl Files for CrashFiles {
         disk.call()?;
         if let Some(id) = disk.names.get(name).copied() {
             if let Some(content) = disk.contents.get_mut(&id) {
-                content.now.clear();
+                content.current.clear();
                 content.unsynced.push(Change::Length(0));
             }
             return Ok(Box::new(CrashFile { disk: Arc::clone(&self.disk), id }));
         }
         let id = disk.next;
         disk.next += 1;
-        disk.contents.insert(id, Content::default());
-        disk.name(name, NameChange::Create(name.to_owned(), id));
+        disk.contents.insert(id, FileContent::default());
+        disk.change_name(name, NameChange::Create(name.to_owned(), id));
         Ok(Box::new(CrashFile { disk: Arc::clone(&self.disk), id }))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         let mut disk = self.disk();
         disk.call()?;
-        disk.name(to, NameChange::Rename(from.to_owned(), to.to_owned()));
+        disk.change_name(to, NameChange::Rename(from.to_owned(), to.to_owned()));
         Ok(())
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
         let mut disk = self.disk();
-        disk.names.get(name).ok_or_else(missing)?;
+        disk.names.get(name).ok_or_else(not_found)?;
         disk.call()?;
-        disk.name(name, NameChange::Remove(name.to_owned()));
+        disk.change_name(name, NameChange::Remove(name.to_owned()));
         Ok(())
     }
 
@@ -256,8 +260,8 @@ impl Files for CrashFiles {
     fn sync_folder(&self, folder: &str) -> io::Result<()> {
         let mut disk = self.disk();
         disk.call()?;
-        for naming in disk.unsynced_names.remove(folder).unwrap_or_default() {
-            naming.apply(&mut disk.durable_names);
+        for name_change in disk.unsynced_names.remove(folder).unwrap_or_default() {
+            name_change.apply(&mut disk.durable_names);
         }
         Ok(())
     }
@@ -267,15 +271,17 @@ impl Files for CrashFiles {
     }
 }
 
+/// An open file.
 struct CrashFile {
     disk: Arc<Mutex<Disk>>,
     id: u64,
 }
 
 impl CrashFile {
-    fn with<T>(&self, act: impl FnOnce(&mut Content) -> T) -> T {
+    /// Calls `access` with the content of the file.
+    fn with<T>(&self, access: impl FnOnce(&mut FileContent) -> T) -> T {
         let mut disk = self.disk.lock().unwrap_or_else(PoisonError::into_inner);
-        act(disk.contents.entry(self.id).or_default())
+        access(disk.contents.entry(self.id).or_default())
     }
 
     fn call(&self) -> io::Result<()> {
@@ -284,7 +290,7 @@ impl CrashFile {
 
     fn change(&self, change: Change) {
         self.with(|content| {
-            change.apply(&mut content.now, || true);
+            change.apply(&mut content.current, || true);
             content.unsynced.push(change);
         });
     }
@@ -292,12 +298,12 @@ impl CrashFile {
 
 impl File for CrashFile {
     fn length(&self) -> io::Result<u64> {
-        Ok(self.with(|content| content.now.len() as u64))
+        Ok(self.with(|content| content.current.len() as u64))
     }
 
     fn read_at(&self, into: &mut [u8], position: u64) -> io::Result<usize> {
         self.with(|content| {
-            let rest = content.now.get(position as usize..).unwrap_or_default();
+            let rest = content.current.get(position as usize..).unwrap_or_default();
             let length = rest.len().min(into.len());
             into[..length].copy_from_slice(&rest[..length]);
             Ok(length)
@@ -306,11 +312,11 @@ impl File for CrashFile {
 
     fn write_at(&mut self, bytes: &[u8], position: u64) -> io::Result<()> {
         let position = position as usize;
-        let failed = self.call();
-        // A write that fails or is interrupted by a power cut may have been done partially.
-        let done = if failed.is_ok() { bytes } else { bytes.get(..bytes.len() / 2).unwrap_or_default() };
-        self.change(Change::Write { position, bytes: done.to_vec() });
-        failed
+        let result = self.call();
+        // A write that fails, or that a power cut interrupts, is done by half.
+        let written = if result.is_ok() { bytes } else { bytes.get(..bytes.len() / 2).unwrap_or_default() };
+        self.change(Change::Write { position, bytes: written.to_vec() });
+        result
     }
 
     fn set_len(&mut self, len: u64) -> io::Result<()> {
@@ -322,7 +328,7 @@ impl File for CrashFile {
     fn sync(&mut self) -> io::Result<()> {
         self.call()?;
         self.with(|content| {
-            content.lasting = content.now.clone();
+            content.durable = content.current.clone();
             content.unsynced.clear();
         });
         Ok(())

@@ -15,14 +15,14 @@ use argiope_runtime::keeper_thread::{CrawlSetup, KeeperHandle, Summary, VisitCon
 use argiope_runtime::writer_thread::OutputTarget;
 use argiope_store::MemoryFrontier;
 
-/// Everything that a crawl has delivered.
+/// The results of a crawl.
 pub struct Crawled {
     pub summary: Summary,
     /// Pages, in the order of completion.
     pub pages: Vec<Box<Visit>>,
     /// robots.txt and sitemaps.
     pub site_files: Vec<Box<Visit>>,
-    /// Records, one JSON object each.
+    /// All records.
     pub lines: Vec<serde_json::Value>,
     /// The files of the archive.
     pub archive: BTreeMap<String, Vec<u8>>,
@@ -39,7 +39,7 @@ pub fn config(engine: EngineName, roots: &[&str]) -> Config {
     }
 }
 
-/// Trusts the practice web's certificate authority.
+/// Makes the crawl trust the practice web's certificate authority. The returned file must live as long as the crawl.
 pub fn trust(config: &mut Config, web: &RunningWeb) -> tempfile::TempPath {
     let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
     file.write_all(web.ca_pem().as_bytes()).expect("the certificate is written");
@@ -49,20 +49,21 @@ pub fn trust(config: &mut Config, web: &RunningWeb) -> tempfile::TempPath {
 
 /// Crawls to the end.
 pub fn crawl(config: &Config) -> Crawled {
-    let taken = Arc::new(Mutex::new(Vec::new()));
-    let rules = Arc::new(argiope_runtime::rules(config).expect("the settings are right"));
-    let keeping = KeeperHandle::start(CrawlSetup {
+    let collected = Arc::new(Mutex::new(Vec::new()));
+    let rules = Arc::new(argiope_runtime::rules(config).expect("the settings are valid"));
+    let keeper = KeeperHandle::start(CrawlSetup {
         frontier: MemoryFrontier::new(rules.fingerprint_key),
         engine: argiope_runtime::engine_kind(config.engine),
         rules,
         clock: Clock::start(),
-        consumer: Collect(Arc::clone(&taken)),
+        consumer: Collector(Arc::clone(&collected)),
         target: OutputTarget::default(),
+        // No links come from outside.
         open: false,
     })
     .expect("the threads start");
-    let summary = keeping.join().expect("the crawl ends");
-    let settled = std::mem::take(&mut *taken.lock().unwrap_or_else(PoisonError::into_inner));
+    let summary = keeper.join().expect("the crawl ends");
+    let settled = std::mem::take(&mut *collected.lock().unwrap_or_else(PoisonError::into_inner));
     let mut crawled =
         Crawled { summary, pages: Vec::new(), site_files: Vec::new(), lines: Vec::new(), archive: BTreeMap::new() };
     for Settled { visit, line, archive, .. } in settled {
@@ -75,9 +76,10 @@ pub fn crawl(config: &Config) -> Crawled {
     crawled
 }
 
-struct Collect(Arc<Mutex<Vec<Settled>>>);
+/// Collects all settled visits.
+struct Collector(Arc<Mutex<Vec<Settled>>>);
 
-impl VisitConsumer for Collect {
+impl VisitConsumer for Collector {
     fn take(&mut self, settled: Settled) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(settled);
     }
@@ -94,13 +96,14 @@ impl Crawled {
         visit
     }
 
+    /// The URLs of all pages. Fails if a page was visited twice.
     pub fn urls(&self) -> BTreeSet<&str> {
         let urls: BTreeSet<&str> = self.pages.iter().map(|visit| visit.link.url.as_str()).collect();
         assert_eq!(urls.len(), self.pages.len(), "a page was visited twice");
         urls
     }
 
-    /// Outcome, status and number of links, by URL. All engines must give the same.
+    /// Outcome, status and number of links, by URL. They must be the same with all engines.
     pub fn facts(&self) -> BTreeMap<String, (Outcome, Option<u16>, u32)> {
         self.pages
             .iter()

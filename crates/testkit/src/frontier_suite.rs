@@ -1,7 +1,7 @@
-//! The test suite of frontiers, which checks the contract of [`Frontier`]. `frontier_suite!` instantiates it for one
+//! The test suite of frontiers, which checks the contract of [`Frontier`]. `frontier_suite!` generates its tests for one
 //! frontier.
 //!
-//! The last test runs long random histories and compares them with a very simple model.
+//! The last test applies long random histories of calls to a frontier and to a simple model, and compares the results.
 
 use argiope_core::page::custom_request::{CustomRequest, Method};
 use argiope_core::{Counts, FinalOutcome, Frontier, LaneId, Link, LinkKind, Outcome, StoreError, StoreErrorKind, Url};
@@ -10,21 +10,20 @@ use std::sync::Arc;
 
 use crate::sim::rng::SimRng;
 
-/// Generates a module of tests for one frontier. `$make` is called with the key of the fingerprints, at least once per
-/// test, and returns an empty frontier.
+/// Generates a module of tests for one frontier. `$make` returns an empty frontier; its argument is the fingerprint key.
 #[macro_export]
 macro_rules! frontier_suite {
     ($name:ident, $make:expr) => {
         mod $name {
             $crate::frontier_suite!(@tests $make;
                 a_link_is_new_exactly_once,
-                a_sitemap_file_and_a_page_at_one_address_are_two,
+                a_sitemap_file_and_a_page_with_one_url_are_two_links,
                 links_are_taken_breadth_first_and_in_order_of_arrival,
                 lanes_are_host_names,
-                a_link_comes_out_as_it_went_in,
-                a_request_is_its_method_address_and_body,
+                a_taken_link_equals_the_link_that_was_put,
+                requests_with_equal_method_url_and_body_are_one_link,
                 links_of_a_higher_priority_are_taken_first,
-                a_link_given_back_is_taken_again_as_it_was_given_back,
+                a_link_that_was_given_back_is_taken_again_with_its_changes,
                 a_settled_link_stays_known,
                 only_a_leased_link_can_be_settled_or_given_back,
                 a_long_queue_is_emptied_in_order,
@@ -51,7 +50,7 @@ pub fn link(address: &str, depth: u32) -> Link {
 }
 
 fn url(address: &str) -> Url {
-    Url::parse(address).expect("tests write addresses that can be parsed")
+    Url::parse(address).expect("a valid URL")
 }
 
 fn addresses(links: &[Link]) -> Vec<&str> {
@@ -65,15 +64,15 @@ pub fn a_link_is_new_exactly_once<F: Frontier>(make: impl Fn(u64) -> F) {
     assert_eq!((put.new.as_slice(), put.count()), ([true, true, false].as_slice(), 2));
     let lane = frontier.lane_of("h.example").expect("a lane");
     assert_eq!(put.lanes, [lane]);
-    let again = Link { depth: 7, kind: LinkKind::Redirect, via: None, ..b };
-    let put = frontier.put(vec![again, a]).expect("put");
+    let repeated = Link { depth: 7, kind: LinkKind::Redirect, via: None, ..b };
+    let put = frontier.put(vec![repeated, a]).expect("put");
     assert_eq!((put.count(), put.lanes), (0, vec![]));
     assert!(frontier.is_known(url("https://h.example/a").as_ref(), LinkKind::Frame).expect("reads"));
     assert!(!frontier.is_known(url("http://h.example/a").as_ref(), LinkKind::Frame).expect("reads"));
     assert_eq!(frontier.counts(), Counts { known: 2, queued: 2, leased: 0, settled: 0 });
 }
 
-pub fn a_sitemap_file_and_a_page_at_one_address_are_two<F: Frontier>(make: impl Fn(u64) -> F) {
+pub fn a_sitemap_file_and_a_page_with_one_url_are_two_links<F: Frontier>(make: impl Fn(u64) -> F) {
     let mut frontier = make(2);
     let page = link("https://h.example/sitemap.xml", 1);
     let file = Link { kind: LinkKind::SitemapFile, ..page.clone() };
@@ -135,7 +134,7 @@ pub fn lanes_are_host_names<F: Frontier>(make: impl Fn(u64) -> F) {
     assert!(frontier.take(LaneId(4_000_000), 5).expect("take").is_empty());
 }
 
-pub fn a_link_comes_out_as_it_went_in<F: Frontier>(make: impl Fn(u64) -> F) {
+pub fn a_taken_link_equals_the_link_that_was_put<F: Frontier>(make: impl Fn(u64) -> F) {
     let mut frontier = make(5);
     let long = format!("https://h.example/{}", "x".repeat(50_000));
     let addresses = [
@@ -162,7 +161,7 @@ pub fn a_link_comes_out_as_it_went_in<F: Frontier>(make: impl Fn(u64) -> F) {
     assert_eq!(frontier.take(lane, 99).expect("take"), links);
 }
 
-pub fn a_request_is_its_method_address_and_body<F: Frontier>(make: impl Fn(u64) -> F) {
+pub fn requests_with_equal_method_url_and_body_are_one_link<F: Frontier>(make: impl Fn(u64) -> F) {
     let mut frontier = make(11);
     let plain = link("http://h.example/form", 1);
     let form = |body: &str, data: u32| {
@@ -199,11 +198,11 @@ pub fn links_of_a_higher_priority_are_taken_first<F: Frontier>(make: impl Fn(u64
     frontier.put_back(all[8].clone()).expect("put back");
     frontier.put_back(all[2].clone()).expect("put back");
     frontier.put_back(all[0].clone()).expect("put back");
-    let again = frontier.take(lane, 99).expect("take");
-    assert_eq!(again, [all[2].clone(), all[8].clone(), all[0].clone()]);
+    let repeated = frontier.take(lane, 99).expect("take");
+    assert_eq!(repeated, [all[2].clone(), all[8].clone(), all[0].clone()]);
 }
 
-pub fn a_link_given_back_is_taken_again_as_it_was_given_back<F: Frontier>(make: impl Fn(u64) -> F) {
+pub fn a_link_that_was_given_back_is_taken_again_with_its_changes<F: Frontier>(make: impl Fn(u64) -> F) {
     let mut frontier = make(6);
     let links = ["https://h.example/a", "https://h.example/b", "https://h.example/c"].map(|text| link(text, 1));
     let lane = frontier.put(links.to_vec()).expect("put").lanes[0];
@@ -235,15 +234,15 @@ pub fn a_settled_link_stays_known<F: Frontier>(make: impl Fn(u64) -> F) {
 pub fn only_a_leased_link_can_be_settled_or_given_back<F: Frontier>(make: impl Fn(u64) -> F) {
     let mut frontier = make(8);
     let root = link("https://h.example/", 0);
-    let misuse = |result: Result<(), argiope_core::StoreError>| {
+    let is_misuse = |result: Result<(), argiope_core::StoreError>| {
         result.err().map(|error| error.kind) == Some(StoreErrorKind::Misuse)
     };
-    assert!(misuse(frontier.settle(&root, FINAL_OUTCOME)) && misuse(frontier.give_back(root.clone())));
+    assert!(is_misuse(frontier.settle(&root, FINAL_OUTCOME)) && is_misuse(frontier.give_back(root.clone())));
     let lane = frontier.put(vec![root.clone()]).expect("put").lanes[0];
-    assert!(misuse(frontier.settle(&root, FINAL_OUTCOME)) && misuse(frontier.give_back(root.clone())));
+    assert!(is_misuse(frontier.settle(&root, FINAL_OUTCOME)) && is_misuse(frontier.give_back(root.clone())));
     frontier.take(lane, 1).expect("take");
     frontier.settle(&root, FINAL_OUTCOME).expect("settle");
-    assert!(misuse(frontier.settle(&root, FINAL_OUTCOME)) && misuse(frontier.give_back(root)));
+    assert!(is_misuse(frontier.settle(&root, FINAL_OUTCOME)) && is_misuse(frontier.give_back(root)));
     assert_eq!(frontier.counts(), Counts { known: 1, queued: 0, leased: 0, settled: 1 });
 }
 
@@ -251,14 +250,15 @@ pub fn a_long_queue_is_emptied_in_order<F: Frontier>(make: impl Fn(u64) -> F) {
     a_queue_is_emptied_in_order(make, 20_000);
 }
 
-/// Like `a_long_queue_is_emptied_in_order`, for a queue of this length, a multiple of 50.
+/// Like `a_long_queue_is_emptied_in_order`, for a queue of this length, which must be a multiple of 50.
 pub fn a_queue_is_emptied_in_order<F: Frontier>(make: impl Fn(u64) -> F, length: u32) {
-    let level = length / 4;
+    // The links have four depths.
+    let per_depth = length / 4;
     let mut frontier = make(9);
     let address = |number: u32| format!("https://h.example/{number}/{}", "x".repeat((number % 97) as usize));
     let mut lane = LaneId(0);
     for start in (0..length).step_by(50) {
-        let links = (start..start + 50).map(|number| link(&address(number), number / level)).collect();
+        let links = (start..start + 50).map(|number| link(&address(number), number / per_depth)).collect();
         lane = frontier.put(links).expect("put").lanes[0];
     }
     let mut expected = 0;
@@ -268,7 +268,7 @@ pub fn a_queue_is_emptied_in_order<F: Frontier>(make: impl Fn(u64) -> F, length:
             break;
         }
         for link in taken {
-            assert_eq!((link.url.as_str(), link.depth), (address(expected).as_str(), expected / level));
+            assert_eq!((link.url.as_str(), link.depth), (address(expected).as_str(), expected / per_depth));
             frontier.settle(&link, FINAL_OUTCOME).expect("settle");
             expected += 1;
         }
@@ -296,6 +296,7 @@ pub struct FrontierModel {
     deferred: Vec<(u64, Link)>,
     leased: Vec<(u64, Link)>,
     settled: u64,
+    /// Number of times that a link was queued.
     arrivals: u64,
 }
 
@@ -305,12 +306,13 @@ impl FrontierModel {
         self.queued.push((self.arrivals, link));
     }
 
+    /// Adds a link; returns whether it is new.
     fn offer(&mut self, link: &Link) -> bool {
-        let new = self.known.insert((link.url.clone(), link.kind == LinkKind::SitemapFile));
-        if new {
+        let is_new = self.known.insert((link.url.clone(), link.kind == LinkKind::SitemapFile));
+        if is_new {
             self.queue(link.clone());
         }
-        new
+        is_new
     }
 
     fn defer(&mut self, link: &Link) -> bool {
@@ -333,8 +335,8 @@ impl FrontierModel {
     fn take(&mut self, host: &str, max_links: usize) -> Vec<Link> {
         let mut taken = Vec::new();
         while taken.len() < max_links {
-            let of_lane = self.queued.iter().enumerate().filter(|(_, (_, link))| link.url.host() == host);
-            let Some((first, _)) = of_lane.min_by_key(|(_, (arrival, link))| (link.depth, *arrival)) else { break };
+            let of_host = self.queued.iter().enumerate().filter(|(_, (_, link))| link.url.host() == host);
+            let Some((first, _)) = of_host.min_by_key(|(_, (arrival, link))| (link.depth, *arrival)) else { break };
             let (arrival, link) = self.queued.remove(first);
             self.leased.push((arrival, link.clone()));
             taken.push(link);
@@ -360,10 +362,10 @@ impl FrontierModel {
         self.queued.append(&mut self.leased);
     }
 
-    /// Whether a frontier knows all URLs that were ever put.
+    /// Whether all URLs that were ever put are known to a frontier.
     pub fn knows_all_urls<F: Frontier>(&self, frontier: &F) -> Result<bool, StoreError> {
-        for (url, sitemap) in &self.known {
-            let kind = if *sitemap { LinkKind::SitemapFile } else { LinkKind::Anchor };
+        for (url, is_sitemap) in &self.known {
+            let kind = if *is_sitemap { LinkKind::SitemapFile } else { LinkKind::Anchor };
             if !frontier.is_known(url.as_ref(), kind)? {
                 return Ok(false);
             }
@@ -371,7 +373,7 @@ impl FrontierModel {
         Ok(true)
     }
 
-    /// Drains a frontier and compares everything that comes out.
+    /// Compares a frontier with the model, and takes all links out of both.
     pub fn compare_all<F: Frontier>(mut self, frontier: &mut F) {
         assert_eq!(frontier.counts(), self.counts());
         assert!(self.knows_all_urls(frontier).expect("reads"));
@@ -404,10 +406,10 @@ impl History {
 
     /// A random number below `bound`.
     pub fn below(&mut self, bound: u64) -> u64 {
-        self.rng.throw() % bound
+        self.rng.next_u64() % bound
     }
 
-    /// Makes `calls` calls and compares after each.
+    /// Makes `calls` random calls, and compares frontier and model after each.
     pub fn run<F: Frontier>(&mut self, frontier: &mut F, calls: usize) {
         for call in 0..calls {
             self.call(frontier);
@@ -415,18 +417,19 @@ impl History {
             assert_eq!(found, self.model.counts(), "after call {call} of seed {}", self.seed);
             assert_eq!(found.known, found.queued + found.leased + found.settled);
         }
-        let with_work = self.model.hosts_with_work();
+        let expected = self.model.hosts_with_work();
         let lanes = frontier.lanes_with_work();
         let mut found: Vec<_> = lanes.iter().filter_map(|lane| frontier.lane_name(*lane)).collect();
         found.sort_unstable();
-        assert_eq!(found, with_work, "lanes with work, seed {}", self.seed);
+        assert_eq!(found, expected, "lanes with work, seed {}", self.seed);
     }
 
-    /// Makes one call.
+    /// Makes one random call.
     pub fn call<F: Frontier>(&mut self, frontier: &mut F) {
         if frontier.can_defer() && self.below(5) == 0 {
             self.call_deferred(frontier);
         }
+        // 0 to 3: put; 4 to 6: take; 7 and 8: settle; 9: give back.
         match self.below(10) {
             0..4 => {
                 let links: Vec<Link> = (0..self.below(12)).map(|_| self.random_link()).collect();
@@ -442,10 +445,10 @@ impl History {
                 let left = self.model.queued.iter().filter(|(_, link)| link.url.host() == host).count();
                 assert_eq!(frontier.queued_in(lane), left as u64);
             }
-            what if !self.model.leased.is_empty() => {
+            action if !self.model.leased.is_empty() => {
                 let pick = self.below(self.model.leased.len() as u64) as usize;
                 let (_, mut link) = self.model.leased.swap_remove(pick);
-                if what < 9 {
+                if action < 9 {
                     frontier.settle(&link, FINAL_OUTCOME).expect("settle");
                     self.model.settled += 1;
                 } else {

@@ -11,12 +11,12 @@ pub struct RedisCluster {
     servers: Vec<Server>,
     folder: tempfile::TempDir,
     is_cluster: bool,
-    /// TLS and login, if the server requires them.
-    guard: Option<ServerGuard>,
+    /// TLS files and login, if the server requires them.
+    access: Option<ServerAccess>,
 }
 
-/// TLS files and the login of a server.
-pub struct ServerGuard {
+/// The TLS files of a server, and the login that it requires.
+pub struct ServerAccess {
     /// Files with the certificate, its key and the authority, as PEM.
     pub certificate: PathBuf,
     pub key: PathBuf,
@@ -25,8 +25,10 @@ pub struct ServerGuard {
     pub password: String,
 }
 
+/// A server process.
 struct Server {
     port: u16,
+    /// `None` while it is stopped.
     child: Option<Child>,
 }
 
@@ -36,31 +38,31 @@ impl RedisCluster {
         let cluster = Self::launch(6, true, None);
         // `redis-cli --cluster create` does the same and takes several seconds longer.
         for index in 0..6 {
-            cluster.order(index, &["CLUSTER", "SET-CONFIG-EPOCH", &(index + 1).to_string()]);
+            cluster.call_until_ok(index, &["CLUSTER", "SET-CONFIG-EPOCH", &(index + 1).to_string()]);
         }
         for server in &cluster.servers[1..] {
-            cluster.order(0, &["CLUSTER", "MEET", "127.0.0.1", &server.port.to_string()]);
+            cluster.call_until_ok(0, &["CLUSTER", "MEET", "127.0.0.1", &server.port.to_string()]);
         }
         for (index, (first, last)) in [("0", "5460"), ("5461", "10922"), ("10923", "16383")].into_iter().enumerate() {
-            cluster.order(index, &["CLUSTER", "ADDSLOTSRANGE", first, last]);
+            cluster.call_until_ok(index, &["CLUSTER", "ADDSLOTSRANGE", first, last]);
         }
         for index in 0..3 {
-            let id = cluster.call(index, &["CLUSTER", "MYID"]).expect("it answers");
-            cluster.order(index + 3, &["CLUSTER", "REPLICATE", id.trim()]);
+            let id = cluster.call(index, &["CLUSTER", "MYID"]).expect("a reply");
+            cluster.call_until_ok(index + 3, &["CLUSTER", "REPLICATE", id.trim()]);
         }
         cluster.wait_until_ready();
         cluster
     }
 
-    /// Repeats a command until the server accepts it. Some commands need that the server knows the others.
-    fn order(&self, index: usize, parts: &[&str]) {
-        let until = Instant::now() + Duration::from_secs(20);
+    /// Repeats a command until the reply is OK. Some commands fail until the server has contacted the others.
+    fn call_until_ok(&self, index: usize, parts: &[&str]) {
+        let deadline = Instant::now() + Duration::from_secs(20);
         loop {
             let reply = self.call(index, parts).unwrap_or_default();
             if reply.starts_with("OK") {
                 return;
             }
-            assert!(Instant::now() < until, "{parts:?}: {reply}");
+            assert!(Instant::now() < deadline, "{parts:?}: {reply}");
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -70,15 +72,15 @@ impl RedisCluster {
         Self::launch(1, false, None)
     }
 
-    /// One server that accepts only TLS connections of one user.
-    pub fn guarded(guard: ServerGuard) -> Self {
-        Self::launch(1, false, Some(guard))
+    /// One server that accepts only TLS connections with this login.
+    pub fn with_tls_and_login(access: ServerAccess) -> Self {
+        Self::launch(1, false, Some(access))
     }
 
-    fn launch(count: usize, is_cluster: bool, guard: Option<ServerGuard>) -> Self {
+    fn launch(count: usize, is_cluster: bool, access: Option<ServerAccess>) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let servers = free_ports(count).into_iter().map(|port| Server { port, child: None }).collect();
-        let mut cluster = Self { servers, folder, is_cluster, guard };
+        let mut cluster = Self { servers, folder, is_cluster, access };
         for index in 0..count {
             cluster.spawn_node(index);
         }
@@ -119,9 +121,9 @@ impl RedisCluster {
         std::fs::create_dir_all(&folder).expect("a folder");
         let mut command = Command::new("redis-server");
         command.args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "yes"]);
-        match &self.guard {
+        match &self.access {
             None => command.args(["--port", &port.to_string()]),
-            Some(ServerGuard { certificate, key, authority, user, password }) => command
+            Some(ServerAccess { certificate, key, authority, user, password }) => command
                 .args(["--port", "0", "--tls-auth-clients", "no", "--tls-port", &port.to_string()])
                 .arg("--tls-cert-file")
                 .arg(certificate)
@@ -141,14 +143,14 @@ impl RedisCluster {
 
     fn wait_for_node(&self, index: usize) {
         let port = self.servers[index].port;
-        let until = Instant::now() + Duration::from_secs(20);
-        // A server with TLS and login does not answer a plain PING, so only connect to it.
-        let answers = || match self.guard {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        // A server with TLS and login does not reply to a plain PING, so only connect to it.
+        let is_up = || match self.access {
             None => self.call(index, &["PING"]).is_some(),
             Some(_) => TcpStream::connect(("127.0.0.1", port)).is_ok(),
         };
-        while !answers() {
-            assert!(Instant::now() < until, "redis-server on port {port} does not answer");
+        while !is_up() {
+            assert!(Instant::now() < deadline, "redis-server on port {port} does not respond");
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -187,9 +189,9 @@ impl RedisCluster {
     }
 
     pub fn wait_until_ready(&self) {
-        let until = Instant::now() + Duration::from_secs(60);
+        let deadline = Instant::now() + Duration::from_secs(60);
         while !self.is_ready() {
-            assert!(Instant::now() < until, "the cluster does not become ready");
+            assert!(Instant::now() < deadline, "the cluster does not become ready");
             std::thread::sleep(Duration::from_millis(50));
         }
     }
@@ -241,17 +243,18 @@ fn read_reply(reader: &mut impl BufRead, text: &mut String) -> Option<()> {
 
 /// Ports that are currently free, together with their cluster bus ports, which are 10,000 higher.
 fn free_ports(count: usize) -> Vec<u16> {
-    let mut held = Vec::new();
+    // Keeps the ports in use until all are found.
+    let mut listeners = Vec::new();
     let mut ports = Vec::new();
     let start = 20_000 + (std::process::id() % 2_000) as u16 * 10;
     for port in (start..45_000).chain(20_000..start) {
         if ports.len() == count {
             break;
         }
-        let free = [port, port + 10_000].map(|port| TcpListener::bind(("127.0.0.1", port)).ok());
-        if free.iter().all(Option::is_some) {
+        let both = [port, port + 10_000].map(|port| TcpListener::bind(("127.0.0.1", port)).ok());
+        if both.iter().all(Option::is_some) {
             ports.push(port);
-            held.push(free);
+            listeners.push(both);
         }
     }
     ports

@@ -9,15 +9,16 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// How long the server may take to start.
-const START: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The secret key with which the client signs requests. The server accepts any.
+/// The secret key with which the client signs requests. The server accepts any key.
 pub const SECRET: &str = "wJalrXUtnFEMI-K7MDENG-bPxRfiCY";
 
 /// A server that runs until this is dropped.
 pub struct S3Server {
     child: Child,
     port: u16,
+    /// The certificate of the authority; `None` without TLS.
     authority: Option<PathBuf>,
 }
 
@@ -32,13 +33,13 @@ impl S3Server {
     /// A server without TLS, with a bucket of this name.
     pub fn start(bucket: &str) -> Self {
         let server = Self::launch(None);
-        let reply = server.ask("PUT", &format!("/{bucket}"));
+        let reply = server.request("PUT", &format!("/{bucket}"));
         assert!(reply.starts_with("HTTP/1.1 200"), "{reply}");
         server
     }
 
     /// A server with TLS. It has no bucket yet.
-    pub fn secure(files: S3Certificate) -> Self {
+    pub fn start_with_tls(files: S3Certificate) -> Self {
         Self::launch(Some(files))
     }
 
@@ -52,15 +53,15 @@ impl S3Server {
         }
         let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("moto_server starts");
         let server = Self { child, port, authority: files.map(|files| files.authority) };
-        let until = Instant::now() + START;
+        let deadline = Instant::now() + START_TIMEOUT;
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(Instant::now() < until, "moto_server does not answer");
+            assert!(Instant::now() < deadline, "moto_server does not respond");
             std::thread::sleep(Duration::from_millis(20));
         }
         server
     }
 
-    /// The variables by which S3 tools find the server.
+    /// The environment variables that make S3 clients use this server.
     pub fn environment(&self) -> Vec<(&'static str, String)> {
         let scheme = if self.authority.is_some() { "https" } else { "http" };
         let mut variables = vec![
@@ -73,16 +74,16 @@ impl S3Server {
         variables
     }
 
-    /// One request without TLS; the whole response as text.
-    pub fn ask(&self, method: &str, target: &str) -> String {
-        let mut socket = TcpStream::connect(("127.0.0.1", self.port)).expect("it answers");
-        let request = format!(
+    /// Sends one request without TLS, and returns the whole response as text.
+    pub fn request(&self, method: &str, target: &str) -> String {
+        let mut socket = TcpStream::connect(("127.0.0.1", self.port)).expect("the server accepts connections");
+        let text = format!(
             "{method} {target} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
             self.port
         );
-        socket.write_all(request.as_bytes()).expect("sent");
+        socket.write_all(text.as_bytes()).expect("the request is sent");
         let mut reply = Vec::new();
-        socket.read_to_end(&mut reply).expect("received");
+        socket.read_to_end(&mut reply).expect("a response");
         String::from_utf8_lossy(&reply).into_owned()
     }
 }

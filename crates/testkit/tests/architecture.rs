@@ -52,9 +52,9 @@ fn dependency_tree(package: &str) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Every source file below `folder`, with its text.
+/// Every source file below `folder`: name and text.
 fn sources(folder: &str) -> Vec<(String, String)> {
-    let mut found = Vec::new();
+    let mut files = Vec::new();
     let mut folders = vec![root().join(folder)];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(&folder).expect("a folder of the project").flatten() {
@@ -64,21 +64,22 @@ fn sources(folder: &str) -> Vec<(String, String)> {
             } else if path.extension().is_some_and(|extension| extension == "rs") {
                 let text = std::fs::read_to_string(&path).expect("source is UTF-8");
                 let name = path.strip_prefix(root()).expect("below the root").to_string_lossy().into_owned();
-                found.push((name, text));
+                files.push((name, text));
             }
         }
     }
-    found.sort();
-    found
+    files.sort();
+    files
 }
 
-/// The code of a file: without comments, and without its unit tests.
+/// The code of a file without comments and unit tests.
 fn code(text: &str) -> String {
-    let production = text.split("#[cfg(test)]").next().unwrap_or(text);
-    production.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
+    let without_tests = text.split("#[cfg(test)]").next().unwrap_or(text);
+    without_tests.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
 }
 
-fn files_naming(folders: &[&str], needle: &str) -> Vec<String> {
+/// The files below these folders, other than tests and examples, whose code contains `needle`.
+fn files_containing(folders: &[&str], needle: &str) -> Vec<String> {
     let all = folders.iter().flat_map(|folder| sources(folder));
     let is_test = |name: &str| name.ends_with("/tests.rs") || name.contains("/tests/") || name.contains("/examples/");
     all.filter(|(name, text)| !is_test(name) && code(text).contains(needle)).map(|(name, _)| name).collect()
@@ -93,7 +94,7 @@ fn the_core_has_no_runtime_in_its_dependency_tree() {
 }
 
 #[test]
-fn engine_and_store_never_see_each_other() {
+fn engine_and_store_do_not_depend_on_each_other() {
     assert!(!dependency_tree("argiope-engine").contains_key("argiope-store"));
     assert!(!dependency_tree("argiope-store").contains_key("argiope-engine"));
     let core = dependency_tree("argiope-core");
@@ -101,9 +102,9 @@ fn engine_and_store_never_see_each_other() {
 }
 
 #[test]
-fn engine_and_store_meet_in_one_file() {
-    let stores = files_naming(&CRAWLER, "argiope_store");
-    let engines = files_naming(&CRAWLER, "argiope_engine");
+fn only_one_file_uses_both_engine_and_store() {
+    let stores = files_containing(&CRAWLER, "argiope_store");
+    let engines = files_containing(&CRAWLER, "argiope_engine");
     let both: Vec<&String> = engines.iter().filter(|name| stores.contains(name)).collect();
     assert_eq!(both, ["crates/runtime/src/keeper_thread.rs"]);
 }
@@ -132,8 +133,8 @@ fn a_public_type_name_is_defined_once_in_the_workspace() {
 }
 
 #[test]
-fn one_folder_names_rustls() {
-    let files = files_naming(&CRAWLER, "rustls::");
+fn only_one_folder_uses_rustls() {
+    let files = files_containing(&CRAWLER, "rustls::");
     assert!(
         !files.is_empty() && files.iter().all(|file| file.starts_with("crates/core/src/http/conn/tls/")),
         "{files:?}"
@@ -141,21 +142,21 @@ fn one_folder_names_rustls() {
 }
 
 #[test]
-fn one_file_names_epoll() {
-    assert_eq!(files_naming(&CRAWLER, "event::epoll"), ["crates/engine/src/epoll.rs"]);
+fn only_one_file_uses_epoll() {
+    assert_eq!(files_containing(&CRAWLER, "event::epoll"), ["crates/engine/src/epoll.rs"]);
 }
 
 #[test]
-fn one_file_names_the_networking_of_tokio() {
-    let files = files_naming(&CRAWLER, "tokio::net");
+fn at_most_one_file_uses_the_networking_of_tokio() {
+    let files = files_containing(&CRAWLER, "tokio::net");
     assert!(files.len() <= 1, "tokio::net is named in {files:?}");
 }
 
 #[test]
-fn the_hand_made_engines_use_no_runtime() {
+fn threads_callbacks_and_coroutines_do_not_use_tokio() {
     for (name, text) in sources("crates/engine/src") {
-        let own = ["callbacks", "coroutines", "threads"].iter().any(|engine| name.contains(engine));
-        assert!(!own || !code(&text).contains("tokio::"), "{name} names tokio");
+        let is_without_tokio = ["callbacks", "coroutines", "threads"].iter().any(|engine| name.contains(engine));
+        assert!(!is_without_tokio || !code(&text).contains("tokio::"), "{name} names tokio");
     }
 }
 
@@ -179,12 +180,12 @@ fn unsafe_code_is_forbidden_everywhere() {
     ] {
         let path = root().join("crates").join(member).join("Cargo.toml");
         let manifest = std::fs::read_to_string(path).expect("a crate has a manifest");
-        assert!(manifest.contains("[lints]\nworkspace = true"), "{member} does not take the shared lints");
+        assert!(manifest.contains("[lints]\nworkspace = true"), "{member} does not use the lints of the workspace");
     }
 }
 
 #[test]
-fn a_fault_in_one_page_does_not_end_the_crawl() {
+fn a_panic_unwinds_instead_of_aborting() {
     let manifest = std::fs::read_to_string(root().join("Cargo.toml")).expect("the workspace has a manifest");
     assert!(!manifest.contains("panic = \"abort\""));
 }
@@ -212,10 +213,10 @@ fn no_placeholders_are_left() {
     }
 }
 
-/// A test may be ignored only if it needs something that not every machine has, and `./test` must know how to check for
-/// it. `./test` then runs the test if the requirement is met, and counts it as skipped otherwise.
+/// A test may be ignored only if it needs something that not every machine has. `./test` must have a check for it. If the
+/// need is met, `./test` runs the test; otherwise it counts the test as skipped.
 #[test]
-fn ignored_tests_name_needs_that_the_test_script_knows() {
+fn ignored_tests_name_needs_that_the_test_script_checks() {
     let script = std::fs::read_to_string(root().join("test")).expect("the script ./test");
     for (name, text) in sources("crates") {
         if name.ends_with("architecture.rs") {
@@ -232,7 +233,7 @@ fn ignored_tests_name_needs_that_the_test_script_knows() {
 }
 
 /// Versions below these have known vulnerabilities or bugs.
-const FLOORS: &[(&str, [u64; 3])] = &[
+const MIN_VERSIONS: &[(&str, [u64; 3])] = &[
     ("h2", [0, 4, 16]),
     ("hyper", [1, 11, 0]),
     ("url", [2, 5, 4]),
@@ -250,7 +251,7 @@ const FLOORS: &[(&str, [u64; 3])] = &[
 ];
 
 #[test]
-fn dependencies_are_above_the_version_floors() {
+fn dependencies_have_at_least_the_minimum_versions() {
     let lock = std::fs::read_to_string(root().join("Cargo.lock")).expect("Cargo.lock is committed");
     let mut checked = 0;
     for block in lock.split("[[package]]").skip(1) {
@@ -259,15 +260,15 @@ fn dependencies_are_above_the_version_floors() {
             line.and_then(|rest| rest.strip_suffix('"')).unwrap_or_default().to_string()
         };
         let (name, version) = (field("name"), field("version"));
-        let Some((_, floor)) = FLOORS.iter().find(|(floored, _)| *floored == name) else {
+        let Some((_, min_version)) = MIN_VERSIONS.iter().find(|(package, _)| *package == name) else {
             continue;
         };
         let numbers = version.split(['.', '-', '+']).map(|part| part.parse::<u64>().unwrap_or(0));
         let numbers: Vec<u64> = numbers.chain([0, 0, 0]).take(3).collect();
-        assert!(numbers >= floor.to_vec(), "{name} {version} is below {floor:?}");
+        assert!(numbers >= min_version.to_vec(), "{name} {version} is below {min_version:?}");
         checked += 1;
     }
-    assert!(checked >= 5, "only {checked} floors were checked: has Cargo.lock changed its form?");
+    assert!(checked >= 5, "only {checked} versions were checked: has the format of Cargo.lock changed?");
 }
 
 /// Every licence in the tree must be one of these.
@@ -297,21 +298,21 @@ const BANNED: &[&str] = &["openssl", "openssl-sys", "native-tls", "ring", "reqwe
 #[test]
 fn licences_are_permissive_and_no_banned_crate_is_used() {
     let tree = dependency_tree("argiope-cli");
-    assert!(tree.len() > 50, "only {} packages: has cargo changed its output?", tree.len());
+    assert!(tree.len() > 50, "only {} packages: has the output of cargo changed?", tree.len());
     for (name, licence) in tree {
         assert!(!BANNED.contains(&name.as_str()), "{name} is banned");
         let expression = licence.replace('/', " OR ");
-        // `A OR B` needs one that we accept, `A AND B` needs both.
-        let accepted = expression
+        // Of `A OR B`, one must be accepted; of `A AND B`, both.
+        let is_accepted = expression
             .replace(['(', ')'], "")
             .split(" AND ")
-            .all(|all| all.split(" OR ").any(|one| LICENCES.contains(&one.trim())));
-        assert!(accepted, "{name} is under {expression:?}");
+            .all(|alternatives| alternatives.split(" OR ").any(|licence| LICENCES.contains(&licence.trim())));
+        assert!(is_accepted, "{name} is under {expression:?}");
     }
 }
 
 #[test]
-fn one_folder_names_the_redis_client() {
+fn only_one_folder_uses_the_redis_client() {
     let folders = [
         "crates/core/src",
         "crates/engine/src",
@@ -320,13 +321,13 @@ fn one_folder_names_the_redis_client() {
         "crates/argiope/src",
         "crates/cli/src",
     ];
-    let files = files_naming(&folders, "redis::");
+    let files = files_containing(&folders, "redis::");
     assert!(!files.is_empty() && files.iter().all(|file| file.starts_with("crates/store/src/cluster/")), "{files:?}");
 }
 
 #[test]
-fn one_folder_names_the_object_storage_client() {
-    let files = files_naming(&CRAWLER, "object_store::");
+fn only_one_folder_uses_the_object_storage_client() {
+    let files = files_containing(&CRAWLER, "object_store::");
     let is_inside = |file: &String| file.starts_with("crates/store/src/segments/objects/");
     assert!(!files.is_empty() && files.iter().all(is_inside), "{files:?}");
 }

@@ -1,4 +1,4 @@
-//! Compaction of a crawl's log, with a failure at every single call.
+//! Compaction of a crawl's log, also with a fault at each of its calls of the file system.
 
 use argiope_core::{FinalOutcome, FoundEdges, Frontier, Link, LinkKind, LinkList, Outcome, Url};
 use argiope_store::disk::{
@@ -15,19 +15,18 @@ fn url(page: usize) -> Url {
 }
 
 fn commit(frontier: &mut DiskFrontier, writer: &mut LogWriter) {
-    let batch = frontier.commit(&[("pages.jsonl", 7)]).expect("commits").expect("something happened");
+    let batch = frontier.commit(&[("pages.jsonl", 7)]).expect("commits").expect("a batch");
     writer.write(&batch).expect("writes");
     frontier.acknowledge(&batch).expect("acknowledges");
 }
 
-/// Begins a round and queues everything again. Nothing is committed yet.
+/// Begins a round and queues all links again, without a commit.
 fn begin_round(frontier: &mut DiskFrontier) {
     assert_eq!(frontier.begin_round().expect("a round"), PAGES as u64);
     while frontier.requeue_portion().expect("queued") {}
 }
 
-/// Settles everything that is queued. After the first round, two of three pages are unchanged; every third has new
-/// links.
+/// Settles all queued links. After the first round, two of three pages are unchanged, and every third has new links.
 fn crawl(frontier: &mut DiskFrontier, writer: &mut LogWriter, round: usize) {
     for lane in frontier.lanes_with_work() {
         for link in frontier.take(lane, 100).expect("takes") {
@@ -71,18 +70,19 @@ fn rounds(files: &CrashFiles, count: usize) -> (DiskFrontier, LogWriter) {
     (frontier, writer)
 }
 
-/// The data that a reader finds: the number of known URLs, and the records and link graphs of the last two rounds.
+/// The data of a crawl: the number of known URLs, and the records and link graphs of the last two rounds.
 #[derive(Debug, PartialEq, Eq)]
-struct Found {
+struct CrawlData {
     known: u64,
     records: Vec<String>,
     graphs: [Vec<String>; 2],
 }
 
-fn read(files: &CrashFiles) -> Found {
+/// Reads the data from the log, without opening the frontier.
+fn read_crawl(files: &CrashFiles) -> CrawlData {
     let files: Arc<dyn Files> = Arc::new(files.clone());
     let (mut known, mut records, mut rounds) = (0, Vec::new(), Vec::new());
-    let told = history_in(Arc::clone(&files), |event| {
+    let result = history_in(Arc::clone(&files), |event| {
         match event {
             HistoryEvent::Link { again, .. } => known += u64::from(!again),
             HistoryEvent::FinalOutcome { line, .. } => records.push(String::from_utf8_lossy(line).into_owned()),
@@ -91,38 +91,38 @@ fn read(files: &CrashFiles) -> Found {
         }
         Ok(())
     });
-    told.expect("a history");
+    result.expect("a history");
     let start = rounds.len().checked_sub(2).and_then(|round| rounds.get(round)).copied().unwrap_or(0);
     let graphs = [GraphRound::Previous, GraphRound::Latest].map(|round| {
         let mut edges = Vec::new();
         let mut graph = LinkGraph::open_in(Arc::clone(&files), round).expect("a graph");
-        let each = graph.pages(|page| {
+        let result = graph.pages(|page| {
             edges.extend(
                 page.edges()
                     .map(|edge| format!("{} {} {} {}", page.source, edge.target, edge.kind.as_str(), edge.nofollow)),
             );
             Ok::<(), argiope_core::StoreError>(())
         });
-        each.expect("pages");
+        result.expect("pages");
         let mut targets: Vec<String> = edges.iter().filter_map(|edge| edge.split(' ').nth(1)).map(Into::into).collect();
         targets.sort_unstable();
         targets.dedup();
-        for (target, all) in targets.iter().zip(graph.referrers(&targets, 1_000).expect("reads")) {
-            let mut one = graph.referrers_of(target, 1_000).expect("reads");
-            one.first.sort_unstable();
-            let mut all = all;
-            all.first.sort_unstable();
-            assert_eq!(one, all, "{target}");
+        // Both ways to look up referrers must agree.
+        for (target, mut in_batch) in targets.iter().zip(graph.referrers(&targets, 1_000).expect("reads")) {
+            let mut single = graph.referrers_of(target, 1_000).expect("reads");
+            single.first.sort_unstable();
+            in_batch.first.sort_unstable();
+            assert_eq!(single, in_batch, "{target}");
         }
         edges.sort_unstable();
         edges
     });
-    Found { known, records: records.split_off(start), graphs }
+    CrawlData { known, records: records.split_off(start), graphs }
 }
 
-/// Opens the directory and checks everything that a crawl needs.
+/// Opens the directory, and checks counts, output positions, notes and earlier records.
 fn reopen(files: &CrashFiles, queued: u64) -> DiskFrontier {
-    let opened = open_in(Arc::new(files.clone()), &CrawlSettings::new()).expect("opens after every accident");
+    let opened = open_in(Arc::new(files.clone()), &CrawlSettings::new()).expect("opens after every fault");
     let mut frontier = opened.frontier;
     let counts = frontier.counts();
     assert_eq!((counts.known, counts.queued, counts.settled), (PAGES as u64, queued, PAGES as u64 - queued));
@@ -141,12 +141,11 @@ fn log_files(files: &CrashFiles) -> Vec<String> {
 
 #[test]
 fn the_last_two_rounds_are_kept_and_the_log_does_not_grow() {
-    let files = CrashFiles::default();
     let sizes: Vec<usize> = (3..8)
         .map(|count| {
             let files = CrashFiles::default();
             drop(rounds(&files, count));
-            let found = read(&files);
+            let found = read_crawl(&files);
             assert_eq!((found.known, found.records.len()), (PAGES as u64, 2 * PAGES), "{count} rounds");
             let of_round =
                 |round: usize| found.records.iter().filter(|line| line.ends_with(&format!(":{round}}}"))).count();
@@ -155,16 +154,15 @@ fn the_last_two_rounds_are_kept_and_the_log_does_not_grow() {
             let names = log_files(&files);
             names
                 .iter()
-                .map(|name| files.open(&format!("log/{name}")).expect("there").length().expect("a length") as usize)
+                .map(|name| files.open(&format!("log/{name}")).expect("opens").length().expect("a length") as usize)
                 .sum()
         })
         .collect();
     assert!(sizes.last() <= sizes.first().map(|size| size + size / 10).as_ref(), "{sizes:?}");
-    drop(files);
 }
 
 #[test]
-fn a_compaction_may_be_cut_off_at_any_call() {
+fn a_compaction_may_be_interrupted_at_any_call() {
     let prepare = || {
         let files = CrashFiles::default();
         let (mut frontier, mut writer) = rounds(&files, 3);
@@ -173,47 +171,47 @@ fn a_compaction_may_be_cut_off_at_any_call() {
         (files, frontier, writer)
     };
     let (files, mut frontier, _writer) = prepare();
-    let expected = read(&files);
-    let before = (files.calls(), log_files(&files));
+    let expected = read_crawl(&files);
+    let (calls_before, names_before) = (files.calls(), log_files(&files));
     frontier.take_compaction().expect("one is due").run().expect("compacts");
-    assert!(log_files(&files).len() < before.1.len(), "{:?}", log_files(&files));
-    assert_eq!(read(&files), expected);
-    let calls = files.calls() - before.0;
+    assert!(log_files(&files).len() < names_before.len(), "{:?}", log_files(&files));
+    assert_eq!(read_crawl(&files), expected);
+    let calls = files.calls() - calls_before;
     assert!(calls > 5, "{calls}");
 
-    let accidents =
+    let faults =
         [InjectedFault::PowerCut, InjectedFault::Once(ErrorKind::StorageFull), InjectedFault::Always(ErrorKind::Other)];
-    for (call, accident) in (0..calls).flat_map(|call| accidents.map(|accident| (call, accident))) {
+    for (call, fault) in (0..calls).flat_map(|call| faults.map(|fault| (call, fault))) {
         for choice in 0..4 {
             let (files, mut frontier, _writer) = prepare();
-            files.plan(files.calls() + call, accident);
+            files.plan(files.calls() + call, fault);
             let compacted = frontier.take_compaction().expect("one is due").run();
-            assert!(compacted.is_err(), "call {call} failed");
-            let mut dice = choice * 7 + call;
-            let left = match accident {
+            assert!(compacted.is_err(), "call {call} fails, and so does the compaction");
+            let mut random = choice * 7 + call;
+            let remaining = match fault {
                 InjectedFault::PowerCut => files.after_power_cut(|bound| {
-                    dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                    (dice >> 33) % bound.max(1)
+                    random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                    (random >> 33) % bound.max(1)
                 }),
                 _ => files.after_kill(),
             };
-            assert_eq!(read(&left), expected, "before it is opened: call {call}, {accident:?}");
-            let mut frontier = reopen(&left, PAGES as u64);
-            assert_eq!(read(&left), expected, "call {call}, {accident:?}");
+            assert_eq!(read_crawl(&remaining), expected, "before the directory is opened: call {call}, {fault:?}");
+            let mut frontier = reopen(&remaining, PAGES as u64);
+            assert_eq!(read_crawl(&remaining), expected, "call {call}, {fault:?}");
             // Compact again, if that is still due.
             if let Some(compaction) = frontier.take_compaction() {
                 compaction.run().expect("compacts");
             }
-            assert_eq!(read(&left), expected);
-            drop(reopen(&left, PAGES as u64));
-            let names = log_files(&left);
-            assert!(names.len() < before.1.len() && !names.contains(&"base.new".to_owned()), "{names:?}");
+            assert_eq!(read_crawl(&remaining), expected);
+            drop(reopen(&remaining, PAGES as u64));
+            let names = log_files(&remaining);
+            assert!(names.len() < names_before.len() && !names.contains(&"base.new".to_owned()), "{names:?}");
         }
     }
 }
 
 #[test]
-fn a_crawl_goes_on_while_its_log_is_compacted() {
+fn a_crawl_continues_while_its_log_is_compacted() {
     let files = CrashFiles::default();
     let (mut frontier, mut writer) = rounds(&files, 3);
     begin_round(&mut frontier);
@@ -222,23 +220,23 @@ fn a_crawl_goes_on_while_its_log_is_compacted() {
     crawl(&mut frontier, &mut writer, 3);
     compaction.run().expect("compacts");
     assert!(frontier.earlier(url(1).as_ref(), LinkKind::Anchor).expect("reads").is_some());
-    let left = files.after_kill();
-    let found = read(&left);
+    let remaining = files.after_kill();
+    let found = read_crawl(&remaining);
     assert_eq!((found.known, found.records.len()), (PAGES as u64, 2 * PAGES));
-    let opened = open_in(Arc::new(left), &CrawlSettings::new()).expect("opens");
+    let opened = open_in(Arc::new(remaining), &CrawlSettings::new()).expect("opens");
     assert_eq!(opened.frontier.counts().settled, PAGES as u64);
 }
 
-/// A finished crawl of more links than fit into one portion of a round.
+/// A finished crawl with more links than one portion of a new round can queue.
 fn large_crawl(files: &CrashFiles) -> (DiskFrontier, LogWriter) {
     let opened = open_in(Arc::new(files.clone()), &CrawlSettings::new()).expect("opens");
     let (mut frontier, mut writer) = (opened.frontier, opened.writer);
     let path = "p".repeat(2_000);
-    let links = (0..LARGE)
+    let links = (0..LARGE_CRAWL)
         .map(|page| Link::root(Url::parse(&format!("https://h{}.example/{path}/{page}", page % 3)).expect("a URL"), 5));
     frontier.put(links.collect()).expect("put");
     for lane in frontier.lanes_with_work() {
-        for link in frontier.take(lane, LARGE).expect("takes") {
+        for link in frontier.take(lane, LARGE_CRAWL).expect("takes") {
             let final_outcome =
                 FinalOutcome { outcome: Outcome::Ok, status: Some(200), record: b"{}", is_fetched_page: true };
             frontier.settle(&link, final_outcome).expect("settles");
@@ -249,13 +247,13 @@ fn large_crawl(files: &CrashFiles) -> (DiskFrontier, LogWriter) {
 }
 
 /// The number of links of a large crawl.
-const LARGE: usize = 1_500;
+const LARGE_CRAWL: usize = 1_500;
 
 #[test]
-fn a_round_is_queued_in_small_commits_and_may_be_cut_off_between_them() {
+fn a_round_is_queued_in_small_commits_and_may_be_interrupted_between_them() {
     let files = CrashFiles::default();
     let (mut frontier, mut writer) = large_crawl(&files);
-    assert_eq!(frontier.begin_round().expect("a round"), LARGE as u64);
+    assert_eq!(frontier.begin_round().expect("a round"), LARGE_CRAWL as u64);
     let mut queued = Vec::new();
     while frontier.requeue_portion().expect("queued") {
         let batch = frontier.commit(&[]).expect("commits").expect("links");
@@ -263,18 +261,18 @@ fn a_round_is_queued_in_small_commits_and_may_be_cut_off_between_them() {
         writer.write(&batch).expect("writes");
         frontier.acknowledge(&batch).expect("acknowledges");
         queued.push(frontier.counts().queued);
-        // After a crash at this point, the next run queues the rest, and nothing twice.
-        let left = files.after_kill();
-        let mut again = open_in(Arc::new(left), &CrawlSettings::new()).expect("opens").frontier;
-        assert_eq!(again.is_requeueing(), frontier.is_requeueing());
-        while again.requeue_portion().expect("queued") {}
-        let counts = again.counts();
-        assert_eq!((counts.known, counts.queued, counts.settled), (LARGE as u64, LARGE as u64, 0));
-        let first = again.take(argiope_core::LaneId(0), 1).expect("takes").pop().expect("a link");
-        assert!(again.earlier(first.url.as_ref(), first.kind).expect("reads").is_some());
+        // After a crash at this point, the next run queues the rest, and no link twice.
+        let remaining = files.after_kill();
+        let mut reopened = open_in(Arc::new(remaining), &CrawlSettings::new()).expect("opens").frontier;
+        assert_eq!(reopened.is_requeueing(), frontier.is_requeueing());
+        while reopened.requeue_portion().expect("queued") {}
+        let counts = reopened.counts();
+        assert_eq!((counts.known, counts.queued, counts.settled), (LARGE_CRAWL as u64, LARGE_CRAWL as u64, 0));
+        let first = reopened.take(argiope_core::LaneId(0), 1).expect("takes").pop().expect("a link");
+        assert!(reopened.earlier(first.url.as_ref(), first.kind).expect("reads").is_some());
     }
-    assert!(queued.len() > 2 && queued.last() == Some(&(LARGE as u64)), "{queued:?}");
+    assert!(queued.len() > 2 && queued.last() == Some(&(LARGE_CRAWL as u64)), "{queued:?}");
     let lanes = frontier.lanes_with_work();
-    let taken: usize = lanes.iter().map(|lane| frontier.take(*lane, LARGE).expect("takes").len()).sum();
-    assert_eq!(taken, LARGE);
+    let taken: usize = lanes.iter().map(|lane| frontier.take(*lane, LARGE_CRAWL).expect("takes").len()).sum();
+    assert_eq!(taken, LARGE_CRAWL);
 }

@@ -21,41 +21,41 @@ fn search(setup: ModelSetup, seeds: u64) -> Result<ScheduleReport, String> {
     Ok(total)
 }
 
-fn holds(setup: ModelSetup) {
+fn check_guarantees(setup: ModelSetup) {
     let total = search(setup, schedules()).unwrap_or_else(|broken| panic!("{broken}"));
     assert!(total.kills > 100 && total.failovers > 100, "the schedules contain too few faults: {total:?}");
 }
 
 #[test]
-fn nothing_is_lost_and_every_record_is_there_once() {
-    holds(ModelSetup::SMALL);
+fn no_page_is_lost_and_every_record_exists_once() {
+    check_guarantees(ModelSetup::SMALL);
 }
 
 #[test]
 fn many_processes_on_few_buckets_keep_the_guarantees() {
-    holds(ModelSetup { processes: 6, buckets: 2, pages: 8, ..ModelSetup::SMALL });
+    check_guarantees(ModelSetup { processes: 6, buckets: 2, pages: 8, ..ModelSetup::SMALL });
 }
 
 #[test]
 fn the_limit_on_pages_is_exact() {
-    for most in [1, 5, 9] {
-        holds(ModelSetup { max_pages: Some(most), ..ModelSetup::SMALL });
+    for max_pages in [1, 5, 9] {
+        check_guarantees(ModelSetup { max_pages: Some(max_pages), ..ModelSetup::SMALL });
     }
 }
 
 #[test]
 fn every_rule_is_necessary() {
     let full = FleetProtocol::FULL;
-    let missing: Vec<&str> = [
+    let unnecessary: Vec<&str> = [
         ("fencing tokens", FleetProtocol { fence: false, ..full }),
         ("links before the page", FleetProtocol { links_first: false, ..full }),
         ("records before the settle", FleetProtocol { record_first: false, ..full }),
         ("waiting for a replica", FleetProtocol { wait: false, ..full }),
-        ("remembered answers to puts", FleetProtocol { remember_puts: false, ..full }),
+        ("stored replies to puts", FleetProtocol { remember_puts: false, ..full }),
     ]
     .into_iter()
     .filter(|(_, protocol)| search(ModelSetup { protocol: *protocol, ..ModelSetup::SMALL }, 3_000).is_ok())
-    .map(|(what, _)| what)
+    .map(|(rule, _)| rule)
     .collect();
-    assert!(missing.is_empty(), "no guarantee is broken without {missing:?}");
+    assert!(unnecessary.is_empty(), "no guarantee is broken without {unnecessary:?}");
 }

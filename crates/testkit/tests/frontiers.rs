@@ -18,23 +18,24 @@ argiope_testkit::frontier_suite!(disk_with_little_memory, |_| super::Committing:
 struct Committing {
     frontier: DiskFrontier,
     writer: LogWriter,
-    /// Number of calls between commits.
-    every: usize,
+    /// Number of calls per commit.
+    calls_per_commit: usize,
     calls: usize,
 }
 
 impl Committing {
-    fn new(every: usize, memory_limit: usize) -> Self {
+    fn new(calls_per_commit: usize, memory_limit: usize) -> Self {
         let opened =
             open_within(Arc::new(CrashFiles::default()), &CrawlSettings::new(), memory_limit).expect("a new directory");
         let mut frontier = opened.frontier;
         frontier.set_full_file(3_000);
-        Self { frontier, writer: opened.writer, every, calls: 0 }
+        Self { frontier, writer: opened.writer, calls_per_commit, calls: 0 }
     }
 
-    fn then<T>(&mut self, result: Result<T, StoreError>) -> Result<T, StoreError> {
+    /// Counts a call, and commits if it is time. Returns `result`, the result of the call.
+    fn commit_after<T>(&mut self, result: Result<T, StoreError>) -> Result<T, StoreError> {
         self.calls += 1;
-        if self.calls.is_multiple_of(self.every)
+        if self.calls.is_multiple_of(self.calls_per_commit)
             && let Some(batch) = self.frontier.commit(&[("pages.jsonl", self.calls as u64)])?
         {
             self.writer.write(&batch)?;
@@ -50,7 +51,7 @@ impl Committing {
 impl Frontier for Committing {
     fn offer(&mut self, link: LinkRef<'_>) -> Result<Option<LaneId>, StoreError> {
         let result = self.frontier.offer(link);
-        self.then(result)
+        self.commit_after(result)
     }
 
     fn is_known(&self, url: UrlRef<'_>, kind: LinkKind) -> Result<bool, StoreError> {
@@ -59,17 +60,17 @@ impl Frontier for Committing {
 
     fn take(&mut self, lane: LaneId, max_links: usize) -> Result<Vec<Link>, StoreError> {
         let result = self.frontier.take(lane, max_links);
-        self.then(result)
+        self.commit_after(result)
     }
 
     fn settle(&mut self, link: &Link, final_outcome: FinalOutcome<'_>) -> Result<(), StoreError> {
         let result = self.frontier.settle(link, final_outcome);
-        self.then(result)
+        self.commit_after(result)
     }
 
     fn give_back(&mut self, link: Link) -> Result<(), StoreError> {
         let result = self.frontier.give_back(link);
-        self.then(result)
+        self.commit_after(result)
     }
 
     fn lane_of(&mut self, host: &str) -> Result<LaneId, StoreError> {
@@ -86,7 +87,7 @@ impl Frontier for Committing {
 
     fn defer(&mut self, link: LinkRef<'_>) -> Result<bool, StoreError> {
         let result = self.frontier.defer(link);
-        self.then(result)
+        self.commit_after(result)
     }
 
     fn deferred(&self) -> u64 {
@@ -95,7 +96,7 @@ impl Frontier for Committing {
 
     fn admit_deferred(&mut self, max_links: usize) -> Result<Vec<LaneId>, StoreError> {
         let result = self.frontier.admit_deferred(max_links);
-        self.then(result)
+        self.commit_after(result)
     }
 
     fn queued_in(&self, lane: LaneId) -> u64 {
@@ -112,7 +113,7 @@ impl Frontier for Committing {
 }
 
 #[test]
-fn a_crawl_that_is_ended_and_begun_again_many_times_agrees_with_the_model() {
+fn a_crawl_that_is_resumed_many_times_agrees_with_the_model() {
     for (seed, memory_limit) in (0..30).zip([usize::MAX, 0, 3_000].into_iter().cycle()) {
         let files = CrashFiles::default();
         let mut history = History::new(seed);
@@ -127,7 +128,7 @@ fn a_crawl_that_is_ended_and_begun_again_many_times_agrees_with_the_model() {
             let output = [("pages.jsonl", run)];
             // Alternates between commits with and without a snapshot.
             let batch = if run % 2 == 0 { frontier.commit(&output) } else { frontier.commit_at_end(&output) };
-            writer.write(&batch.expect("commits").expect("something happened")).expect("writes");
+            writer.write(&batch.expect("commits").expect("a batch")).expect("writes");
         }
         history.model.restart();
         let opened = open_within(Arc::new(files), &CrawlSettings::new(), memory_limit).expect("opens");
@@ -140,8 +141,8 @@ fn a_crawl_that_is_ended_and_begun_again_many_times_agrees_with_the_model() {
 /// Links are put, taken, settled and returned between the portions of a snapshot. Opening the directory after any
 /// commit must find the committed state, usually with a snapshot whose parts were written at different times.
 #[test]
-fn a_snapshot_that_is_taken_while_the_crawl_goes_on_is_right() {
-    let mut believed = 0;
+fn a_snapshot_taken_during_a_crawl_is_correct() {
+    let mut with_snapshot = 0;
     for (seed, memory_limit) in (0..6).zip([usize::MAX, 0, 3_000].into_iter().cycle()) {
         let files = CrashFiles::default();
         let mut history = History::new(seed);
@@ -152,29 +153,30 @@ fn a_snapshot_that_is_taken_while_the_crawl_goes_on_is_right() {
         for _ in 0..50 {
             history.run(&mut frontier, 8);
             frontier.keep_line(b"{}").expect("keeps");
-            let batch = frontier.commit(&[]).expect("commits").expect("something happened");
+            let batch = frontier.commit(&[]).expect("commits").expect("a batch");
             writer.write(&batch).expect("writes");
             frontier.acknowledge(&batch).expect("acknowledges");
-            let killed = files.after_kill();
-            let opened = open_within(Arc::new(killed.clone()), &CrawlSettings::new(), memory_limit).expect("opens");
+            let files_after_kill = files.after_kill();
+            let opened =
+                open_within(Arc::new(files_after_kill.clone()), &CrawlSettings::new(), memory_limit).expect("opens");
             assert_eq!(opened.notes, [""; 0]);
             let mut model = history.model.clone();
             model.restart();
             let mut copy = opened.frontier;
             model.compare_all(&mut copy);
-            // Both unusable and incomplete snapshots are removed.
-            let names: Vec<String> = killed.names().into_iter().map(|(name, _)| name).collect();
+            // Opening removes a snapshot that is incomplete.
+            let names: Vec<String> = files_after_kill.names().into_iter().map(|(name, _)| name).collect();
             assert!(names.iter().all(|name| name != "snapshot.new"), "{names:?}");
-            believed += usize::from(names.iter().any(|name| name == "snapshot"));
+            with_snapshot += usize::from(names.iter().any(|name| name == "snapshot"));
         }
     }
-    assert!(believed > 6 * 20, "{believed}");
+    assert!(with_snapshot > 6 * 20, "only {with_snapshot} commits had a snapshot");
 }
 
 /// A snapshot in progress is abandoned when the run ends, and the last commits write another.
 #[test]
-fn a_run_that_ends_while_a_snapshot_is_taken_leaves_a_whole_one() {
-    for extra in [false, true] {
+fn a_run_that_ends_during_a_snapshot_leaves_a_complete_one() {
+    for has_more_calls in [false, true] {
         let files = CrashFiles::default();
         let mut history = History::new(7);
         let opened = open_within(Arc::new(files.clone()), &CrawlSettings::new(), usize::MAX).expect("opens");
@@ -182,11 +184,11 @@ fn a_run_that_ends_while_a_snapshot_is_taken_leaves_a_whole_one() {
         frontier.set_snapshots(0, 0, 50);
         history.run(&mut frontier, 60);
         frontier.keep_line(b"{}").expect("keeps");
-        let batch = frontier.commit(&[]).expect("commits").expect("something happened");
+        let batch = frontier.commit(&[]).expect("commits").expect("a batch");
         writer.write(&batch).expect("writes");
         frontier.acknowledge(&batch).expect("acknowledges");
         assert!(files.names().iter().all(|(name, _)| name != "snapshot"), "only its first portion is written");
-        if extra {
+        if has_more_calls {
             history.run(&mut frontier, 5);
             frontier.keep_line(b"{}").expect("keeps");
         }

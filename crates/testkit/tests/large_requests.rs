@@ -1,5 +1,5 @@
-//! Requests with large bodies wait in the frontier. A lane holds only a few of them, and they are charged to the memory
-//! account.
+//! Requests with large bodies wait in the frontier. A lane holds only a few of them, and their bodies are charged to the
+//! memory budget.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use argiope_core::visit::Visit;
 use argiope_core::{Outcome, Time, Url};
 use argiope_store::MemoryFrontier;
 
-const BODY: usize = 1 << 20;
+const BODY_BYTES: usize = 1 << 20;
 const FORMS: usize = 60;
 
 #[test]
@@ -25,20 +25,21 @@ fn a_lane_holds_few_large_requests_and_all_are_sent() {
         per_host: Some(1),
         ..Config::default()
     };
-    let rules = Arc::new(config.compile(1).expect("the settings are right"));
+    let rules = Arc::new(config.compile(1).expect("the settings are valid"));
     let mut keeper = Keeper::new(MemoryFrontier::new(1), rules, WallClock { start: 0 });
     let mut now = Time::ZERO;
-    keeper.begin(now).expect("it begins");
+    keeper.begin(now).expect("the crawl begins");
     for number in 0..FORMS {
         let url = Url::parse(&format!("http://h.example/{number}")).expect("an address");
-        let request = CustomRequest { method: Method::Post, body: vec![b'x'; BODY].into(), ..CustomRequest::default() };
+        let request =
+            CustomRequest { method: Method::Post, body: vec![b'x'; BODY_BYTES].into(), ..CustomRequest::default() };
         let link = Link { request: Some(Arc::new(request)), ..Link::root(url, 5) };
         keeper.put(vec![link], now).expect("the frontier works");
     }
-    let (mut sent, mut most_held) = (0, 0);
+    let (mut sent, mut max_held) = (0, 0);
     loop {
         let held: usize = keeper.bench_mut().lanes().map(|(_, lane)| lane.queue.len()).sum();
-        most_held = most_held.max(held);
+        max_held = max_held.max(held);
         match keeper.next(now).expect("the frontier works") {
             Order::Resolve(lane, _) => {
                 keeper.resolved(lane, Ok((vec![[203, 0, 113, 1].into()], Duration::from_secs(9_999))), now);
@@ -50,7 +51,7 @@ fn a_lane_holds_few_large_requests_and_all_are_sent() {
                 visit.message.slot = slot;
                 visit.facts.status = Some(200);
                 visit.link.tries += 1;
-                assert!(visit.link.request.is_none() || visit.heap_bytes() >= BODY, "the body is charged");
+                assert!(visit.link.request.is_none() || visit.heap_bytes() >= BODY_BYTES, "the body is charged");
                 keeper.finished(Box::new(visit), now).expect("the frontier works");
             }
             Order::Wait(until) => now = until,
@@ -59,5 +60,5 @@ fn a_lane_holds_few_large_requests_and_all_are_sent() {
         keeper.take_settled();
     }
     assert_eq!(sent, FORMS);
-    assert!(most_held <= 4, "{most_held} bodies of 1 MB at a time");
+    assert!(max_held <= 4, "a lane held {max_held} bodies of 1 MiB");
 }

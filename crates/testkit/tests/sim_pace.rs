@@ -16,25 +16,26 @@ use argiope_core::schedule::job::{Job, Purpose};
 use argiope_core::{LinkKind, LinkList, Time};
 use argiope_testkit::sim::{ResolveResult, Sim, SimReply, SimReport, SimResponse, SimWeb};
 
-const WIDEST: usize = 6;
+const MAX_WIDTH: usize = 6;
 
 /// A server: maps the page number, the time and the number of requests in flight (including this one) to a response.
-type Server = Box<dyn FnMut(u32, Time, usize) -> Response>;
+type Server = Box<dyn FnMut(u32, Time, usize) -> ServerResponse>;
 
-enum Response {
+/// A response: a page after this time, or this status.
+enum ServerResponse {
     Page(Duration),
     Refused(u16),
 }
 
 /// A host whose index page links to all its other pages.
-struct Host {
+struct SingleHost {
     paths: Vec<String>,
     server: Server,
     /// The end times of the requests in flight.
     ends: BinaryHeap<Reverse<Time>>,
 }
 
-impl SimWeb for Host {
+impl SimWeb for SingleHost {
     fn resolve(&mut self, _host: &str, _now: Time) -> (Duration, ResolveResult) {
         (Duration::from_millis(1), Ok((vec![IpAddr::from([93, 184, 216, 34])], Duration::from_secs(86_400))))
     }
@@ -55,12 +56,12 @@ impl SimWeb for Host {
             self.ends.pop();
         }
         let number = job.link.url.target().rsplit('/').next().and_then(|last| last.parse().ok()).unwrap_or(0);
-        let (after, said) = match (self.server)(number, now, self.ends.len() + 1) {
-            Response::Page(after) => (after, SimResponse::Page(LinkList::default())),
-            Response::Refused(status) => (Duration::from_millis(10), SimResponse::Status(status)),
+        let (after, response) = match (self.server)(number, now, self.ends.len() + 1) {
+            ServerResponse::Page(after) => (after, SimResponse::Page(LinkList::default())),
+            ServerResponse::Refused(status) => (Duration::from_millis(10), SimResponse::Status(status)),
         };
         self.ends.push(Reverse(now + after));
-        SimReply::new(after, ip, said)
+        SimReply::new(after, ip, response)
     }
 }
 
@@ -68,10 +69,10 @@ fn crawl(paths: Vec<String>, server: Server, pace: Pace, per_host: usize) -> Sim
     let count = paths.len();
     let mut config = Config { roots: vec!["http://h.example/".into()], pace, ..Config::default() };
     (config.per_host, config.max_tries) = (Some(per_host), 50);
-    let rules = Arc::new(config.compile(7).expect("settings that make sense"));
-    let mut sim = Sim::new(rules, Host { paths, server, ends: BinaryHeap::new() });
+    let rules = Arc::new(config.compile(7).expect("valid settings"));
+    let mut sim = Sim::new(rules, SingleHost { paths, server, ends: BinaryHeap::new() });
     let report = sim.run().expect("a crawl that ends");
-    assert_eq!(sim.politeness.faults(), [] as [String; 0]);
+    assert_eq!(sim.politeness.violations(), [] as [String; 0]);
     assert_eq!(report.settled.iter().filter(|settled| settled.visit.is_page()).count(), count + 1);
     report
 }
@@ -98,11 +99,13 @@ fn secs(seconds: f64) -> Duration {
     Duration::from_secs_f64(seconds)
 }
 
-fn flat(latency: impl Fn(u32) -> f64 + 'static) -> Server {
-    Box::new(move |number, _, _| Response::Page(secs(latency(number))))
+/// A server whose response time depends only on the page.
+fn latency_per_page(latency: impl Fn(u32) -> f64 + 'static) -> Server {
+    Box::new(move |number, _, _| ServerResponse::Page(secs(latency(number))))
 }
 
-/// A server with one queue for all workers: each page takes one of them `service` seconds.
+/// A server with one queue for all workers. Each page occupies one of them for `service` seconds, three times as long during
+/// `slow`.
 fn queue(workers: usize, service: f64, slow: std::ops::Range<f64>) -> Server {
     let mut free: BinaryHeap<Reverse<Time>> = (0..workers).map(|_| Reverse(Time::ZERO)).collect();
     Box::new(move |number, now, _| {
@@ -110,30 +113,31 @@ fn queue(workers: usize, service: f64, slow: std::ops::Range<f64>) -> Server {
         let Reverse(begin) = free.pop().expect("a worker");
         let end = begin.max(now) + secs(service * factor * (0.9 + 0.2 * noise(number, 3)));
         free.push(Reverse(end));
-        Response::Page(end - now + Duration::from_millis(5))
+        ServerResponse::Page(end - now + Duration::from_millis(5))
     })
 }
 
-/// A token bucket: refuses requests that exceed the rate.
+/// A server with a token bucket, which refuses requests that exceed the rate.
 fn rate_limit(rate: f64, burst: f64, latency: f64) -> Server {
     let (mut tokens, mut last) = (burst, Time::ZERO);
     Box::new(move |_, now, _| {
         tokens = (tokens + (now - last).as_secs_f64() * rate).min(burst);
         last = now;
         if tokens < 1.0 {
-            return Response::Refused(429);
+            return ServerResponse::Refused(429);
         }
         tokens -= 1.0;
-        Response::Page(secs(latency))
+        ServerResponse::Page(secs(latency))
     })
 }
 
-/// A server shared with other clients, which keep `others` requests in its queue between one and two minutes.
+/// A server that is shared with other clients. These keep `others` requests in its queue from the first to the second
+/// minute.
 fn shared_queue(workers: f64, service: f64, others: f64) -> Server {
     let mut alone = queue(workers as usize, service, 0.0..0.0);
     Box::new(move |number, now, in_flight| {
         if (60.0..120.0).contains(&(now - Time::ZERO).as_secs_f64()) {
-            return Response::Page(secs((others + in_flight as f64) / workers * service));
+            return ServerResponse::Page(secs((others + in_flight as f64) / workers * service));
         }
         alone(number, now, in_flight)
     })
@@ -143,11 +147,12 @@ fn paths(count: u32, section: impl Fn(u32) -> String) -> Vec<String> {
     (0..count).map(|number| format!("/{}/{number}", section(number))).collect()
 }
 
-/// A server whose best width is found by trying all widths.
+/// A server of the catalogue.
 struct Case {
     name: &'static str,
     /// The longest time that the controller may take, as a multiple of the best fixed width's time.
-    bar: f64,
+    max_ratio: f64,
+    /// The first part of the path of a page.
     section: fn(u32) -> String,
     server: fn() -> Server,
 }
@@ -157,45 +162,45 @@ fn cases() -> Vec<Case> {
     vec![
         Case {
             name: "constant 400 ms, robots.txt at once",
-            bar: 1.15,
+            max_ratio: 1.15,
             section: page,
-            server: || flat(|n| 0.39 + 0.02 * noise(n, 0)),
+            server: || latency_per_page(|n| 0.39 + 0.02 * noise(n, 0)),
         },
         Case {
             name: "static pages 2 ms and dynamic pages 600 ms, mixed",
-            bar: 1.25,
+            max_ratio: 1.25,
             section: |n| if n % 2 == 0 { "static".into() } else { "app".into() },
-            server: || flat(|n| if n % 2 == 0 { 0.002 } else { 0.6 }),
+            server: || latency_per_page(|n| if n % 2 == 0 { 0.002 } else { 0.6 }),
         },
         Case {
             name: "the same under one path template",
-            bar: 1.25,
+            max_ratio: 1.25,
             section: page,
-            server: || flat(|n| if noise(n, 0) < 0.5 { 0.002 } else { 0.6 }),
+            server: || latency_per_page(|n| if noise(n, 0) < 0.5 { 0.002 } else { 0.6 }),
         },
         Case {
             name: "sections with 50 ms, 500 ms and 2 s, mixed",
-            bar: 1.25,
+            max_ratio: 1.25,
             section: |n| ["quick", "middle", "slow"][n as usize % 3].into(),
-            server: || flat(|n| [0.05, 0.5, 2.0][n as usize % 3]),
+            server: || latency_per_page(|n| [0.05, 0.5, 2.0][n as usize % 3]),
         },
         Case {
             name: "sections with 50 ms, 500 ms and 2 s, one after the other",
-            bar: 1.25,
+            max_ratio: 1.25,
             section: |n| ["quick", "middle", "slow"][(n as usize * 3 / 1_000).min(2)].into(),
-            server: || flat(|n| [0.05, 0.5, 2.0][(n as usize * 3 / 1_000).min(2)]),
+            server: || latency_per_page(|n| [0.05, 0.5, 2.0][(n as usize * 3 / 1_000).min(2)]),
         },
         Case {
             name: "log-normal latencies (median 200 ms, sigma 1)",
-            bar: 1.25,
+            max_ratio: 1.25,
             section: page,
-            server: || flat(|n| 0.2 * standard_normal(n).exp()),
+            server: || latency_per_page(|n| 0.2 * standard_normal(n).exp()),
         },
         Case {
             name: "100 ms, the first page of each section 2 s (cold cache)",
-            bar: 1.25,
+            max_ratio: 1.25,
             section: |n| format!("{}", char::from(b'a' + (n / 40 % 26) as u8)),
-            server: || flat(|n| if n % 40 == 0 { 2.0 } else { 0.1 }),
+            server: || latency_per_page(|n| if n % 40 == 0 { 2.0 } else { 0.1 }),
         },
     ]
 }
@@ -204,49 +209,49 @@ fn cases() -> Vec<Case> {
 fn the_controller_is_close_to_the_best_fixed_width() {
     for case in cases() {
         for count in [60, 1_000] {
-            let best = (1..=WIDEST)
+            let best = (1..=MAX_WIDTH)
                 .map(|width| seconds(&crawl(paths(count, case.section), (case.server)(), Pace::Full, width)))
                 .fold(f64::INFINITY, f64::min);
-            let steady = seconds(&crawl(paths(count, case.section), (case.server)(), Pace::Steady, WIDEST));
-            let is_near = steady <= best * case.bar || (count == 60 && steady <= best + 1.0);
-            assert!(is_near, "{}, {count} pages: {steady:.2} s, the best width takes {best:.2} s", case.name);
+            let steady = seconds(&crawl(paths(count, case.section), (case.server)(), Pace::Steady, MAX_WIDTH));
+            let is_close = steady <= best * case.max_ratio || (count == 60 && steady <= best + 1.0);
+            assert!(is_close, "{}, {count} pages: {steady:.2} s, the best width takes {best:.2} s", case.name);
         }
     }
 }
 
-/// Mean number of requests in flight in each stretch of ten seconds.
+/// Mean number of requests in flight in each interval of ten seconds.
 fn widths(report: &SimReport) -> BTreeMap<u64, f64> {
-    let mut stretches: BTreeMap<u64, f64> = BTreeMap::new();
+    let mut intervals: BTreeMap<u64, f64> = BTreeMap::new();
     for page in report.fetches.iter().filter(|fetched| fetched.purpose == Purpose::Page) {
         let (start, end) = ((page.start - Time::ZERO).as_secs_f64(), (page.end - Time::ZERO).as_secs_f64());
-        for stretch in (start / 10.0) as u64..=(end / 10.0) as u64 {
-            let begin = stretch as f64 * 10.0;
-            *stretches.entry(stretch).or_default() += (end.min(begin + 10.0) - start.max(begin)) / 10.0;
+        for interval in (start / 10.0) as u64..=(end / 10.0) as u64 {
+            let begin = interval as f64 * 10.0;
+            *intervals.entry(interval).or_default() += (end.min(begin + 10.0) - start.max(begin)) / 10.0;
         }
     }
-    stretches
+    intervals
 }
 
-fn mean(widths: &BTreeMap<u64, f64>, stretches: std::ops::Range<u64>) -> f64 {
-    let all: Vec<f64> = widths.range(stretches).map(|(_, width)| *width).collect();
-    all.iter().sum::<f64>() / all.len().max(1) as f64
+fn mean(widths: &BTreeMap<u64, f64>, intervals: std::ops::Range<u64>) -> f64 {
+    let values: Vec<f64> = widths.range(intervals).map(|(_, width)| *width).collect();
+    values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
 /// Pages per second and the proportion of rejected requests, both after the first minute.
-fn accepted(report: &SimReport) -> (f64, f64) {
-    let late = |time: Time| (time - Time::ZERO).as_secs_f64() >= 60.0;
-    let starts = report.fetches.iter().filter(|fetched| fetched.purpose == Purpose::Page && late(fetched.start));
+fn rate_and_refused_share(report: &SimReport) -> (f64, f64) {
+    let is_late = |time: Time| (time - Time::ZERO).as_secs_f64() >= 60.0;
+    let starts = report.fetches.iter().filter(|fetched| fetched.purpose == Purpose::Page && is_late(fetched.start));
     let started = starts.count() as f64;
     let settled: Vec<Time> =
-        report.settled.iter().map(|settled| settled.visit.facts.ended).filter(|ended| late(*ended)).collect();
+        report.settled.iter().map(|settled| settled.visit.facts.ended).filter(|ended| is_late(*ended)).collect();
     let span = seconds(report) - 60.0;
     (settled.len() as f64 / span, 1.0 - settled.len() as f64 / started.max(1.0))
 }
 
 #[test]
-fn a_server_with_a_queue_is_not_given_more_than_its_workers_need() {
+fn the_width_stays_near_the_number_of_workers_of_a_server() {
     for (workers, service, range) in [(2, 0.2, 2.0..4.0), (2, 0.02, 2.0..4.0), (1, 0.3, 1.0..2.0)] {
-        let report = crawl(paths(1_000, |_| "page".into()), queue(workers, service, 0.0..0.0), Pace::Steady, WIDEST);
+        let report = crawl(paths(1_000, |_| "page".into()), queue(workers, service, 0.0..0.0), Pace::Steady, MAX_WIDTH);
         let widths = widths(&report);
         let last = *widths.keys().last().expect("pages");
         let width = mean(&widths, last / 2..last);
@@ -258,10 +263,10 @@ fn a_server_with_a_queue_is_not_given_more_than_its_workers_need() {
 
 #[test]
 fn a_rate_limited_host_is_crawled_at_its_limit() {
-    let limited = |most: usize| -> Server {
+    let limited = |max: usize| -> Server {
         Box::new(
             move |_, _, in_flight| {
-                if in_flight <= most { Response::Page(secs(0.3)) } else { Response::Refused(503) }
+                if in_flight <= max { ServerResponse::Page(secs(0.3)) } else { ServerResponse::Refused(503) }
             },
         )
     };
@@ -273,8 +278,8 @@ fn a_rate_limited_host_is_crawled_at_its_limit() {
         ("10 a second, bursts of 10, 400 ms", 10.0, rate_limit(10.0, 10.0, 0.4)),
     ];
     for (name, allowed, server) in servers {
-        let report = crawl(paths(3_000, |_| "page".into()), server, Pace::Steady, WIDEST);
-        let (rate, refused) = accepted(&report);
+        let report = crawl(paths(3_000, |_| "page".into()), server, Pace::Steady, MAX_WIDTH);
+        let (rate, refused) = rate_and_refused_share(&report);
         assert!(rate >= 0.9 * allowed, "{name}: {rate:.1} of {allowed:.1} a second");
         assert!(refused < 0.05, "{name}: {refused:.3} refused");
     }
@@ -282,17 +287,18 @@ fn a_rate_limited_host_is_crawled_at_its_limit() {
 
 #[test]
 fn the_width_recovers_after_a_slow_minute() {
-    // The host is slower for reasons that the crawl does not cause. The width stays, or recovers within half a minute.
-    let triple: Server = Box::new(|_, now, _| {
+    // The host is slower for a minute, not because of the crawl. The width stays, or recovers within half a minute.
+    let slower_server: Server = Box::new(|_, now, _| {
         let is_slow = (60.0..120.0).contains(&(now - Time::ZERO).as_secs_f64());
-        Response::Page(secs(if is_slow { 1.2 } else { 0.4 }))
+        ServerResponse::Page(secs(if is_slow { 1.2 } else { 0.4 }))
     });
-    let widths_of_triple = widths(&crawl(paths(2_500, |_| "page".into()), triple, Pace::Steady, WIDEST));
-    assert!(mean(&widths_of_triple, 15..16) > 5.0, "{widths_of_triple:?}");
-    // Other clients use the same queue: our share shrinks, and recovers.
+    let widths_of_slower_server =
+        widths(&crawl(paths(2_500, |_| "page".into()), slower_server, Pace::Steady, MAX_WIDTH));
+    assert!(mean(&widths_of_slower_server, 15..16) > 5.0, "{widths_of_slower_server:?}");
+    // Other clients use the same queue for a minute. The width shrinks, and recovers.
     for (workers, others) in [(2.0, 4.0), (4.0, 12.0)] {
         let server = shared_queue(workers, 0.1, others);
-        let widths = widths(&crawl(paths(4_000, |_| "page".into()), server, Pace::Steady, WIDEST));
+        let widths = widths(&crawl(paths(4_000, |_| "page".into()), server, Pace::Steady, MAX_WIDTH));
         let (before, during, after) = (mean(&widths, 4..6), mean(&widths, 8..12), mean(&widths, 15..18));
         assert!(during < 0.7 * before && during >= 0.9, "{workers} workers: {widths:?}");
         assert!(after > 0.9 * workers.min(before), "{workers} workers: {widths:?}");
@@ -301,20 +307,24 @@ fn the_width_recovers_after_a_slow_minute() {
 
 /// The table in docs/pace.md must agree with the controller.
 #[test]
-fn the_documented_table_is_true() {
+fn the_table_in_the_documentation_is_current() {
     let mut table = String::from(
         "| server | pages | best fixed width | its time | steady | ratio | bar |\n|---|---|---|---|---|---|---|\n",
     );
     for case in cases() {
         for count in [60, 1_000] {
-            let times = (1..=WIDEST)
+            let times = (1..=MAX_WIDTH)
                 .map(|width| (width, seconds(&crawl(paths(count, case.section), (case.server)(), Pace::Full, width))));
             let (width, best) = times.min_by(|a, b| a.1.total_cmp(&b.1)).expect("six widths");
-            let steady = seconds(&crawl(paths(count, case.section), (case.server)(), Pace::Steady, WIDEST));
-            let bar = if count == 60 { "+1 s".to_owned() } else { format!("{:.2}", case.bar) };
+            let steady = seconds(&crawl(paths(count, case.section), (case.server)(), Pace::Steady, MAX_WIDTH));
+            let max_ratio = if count == 60 { "+1 s".to_owned() } else { format!("{:.2}", case.max_ratio) };
             let ratio = steady / best;
-            writeln!(table, "| {} | {count} | {width} | {best:.1} s | {steady:.1} s | {ratio:.2} | {bar} |", case.name)
-                .expect("a string");
+            writeln!(
+                table,
+                "| {} | {count} | {width} | {best:.1} s | {steady:.1} s | {ratio:.2} | {max_ratio} |",
+                case.name
+            )
+            .expect("a string");
         }
     }
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/pace.md");

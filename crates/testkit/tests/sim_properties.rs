@@ -48,6 +48,7 @@ fn config() -> ProptestConfig {
     ProptestConfig { cases: usual.cases.max(400), failure_persistence: None, ..usual }
 }
 
+/// A finished crawl.
 struct Crawled {
     report: SimReport,
     oracle: HashMap<Url, ExpectedCrawl>,
@@ -56,20 +57,21 @@ struct Crawled {
 
 fn rules(config: &Config, model: &WebModel) -> Arc<Rules> {
     let config = Config { roots: model.roots(), ..config.clone() };
-    Arc::new(config.compile(42).expect("settings that make sense"))
+    Arc::new(config.compile(42).expect("valid settings"))
 }
 
 fn crawl(plan: &WebPlan, config: &Config) -> Crawled {
     crawl_with(plan, config, |_| {})
 }
 
+/// Crawls the web of a plan. `prepare` changes the simulation before it starts.
 fn crawl_with(plan: &WebPlan, config: &Config, prepare: impl FnOnce(&mut Sim<WebModel>)) -> Crawled {
     let model = WebModel::new(plan.clone(), MAX_TRIES);
     let rules = rules(config, &model);
     let oracle = model.oracle(&rules);
     let mut sim = Sim::new(rules, model);
     prepare(&mut sim);
-    let report = sim.run().expect("a crawl that goes on");
+    let report = sim.run().expect("a crawl that ends");
     Crawled { report, oracle, sim }
 }
 
@@ -81,26 +83,33 @@ fn records(report: &SimReport) -> HashMap<Url, ExpectedCrawl> {
         // The order of fetches decides which member of a redirect loop gets this error, so it is not compared.
         let error =
             visit.facts.error.as_ref().map(|failure| failure.kind).filter(|kind| *kind != ErrorKind::RedirectLoop);
-        let record = ExpectedCrawl { outcome: visit.facts.outcome, error, asked: false };
+        let record = ExpectedCrawl { outcome: visit.facts.outcome, error, is_requested: false };
         assert!(records.insert(visit.link.url.clone(), record).is_none(), "{} was settled twice", visit.link.url);
     }
     records
 }
 
-fn keeps_the_rules(crawled: &Crawled) -> Result<(), TestCaseError> {
-    let faults = crawled.sim.politeness.faults();
-    prop_assert!(faults.is_empty(), "{} faults, first {:#?}", faults.len(), faults.get(..faults.len().min(5)));
+/// Checks that no request was impolite, and that the counts of the frontier agree.
+fn check_politeness(crawled: &Crawled) -> Result<(), TestCaseError> {
+    let violations = crawled.sim.politeness.violations();
+    let first = violations.get(..violations.len().min(5));
+    prop_assert!(violations.is_empty(), "{} violations, first {first:#?}", violations.len());
     let counts = crawled.report.counts;
     prop_assert_eq!(counts.known, counts.queued + counts.leased + counts.settled);
     Ok(())
 }
 
-/// Checks that everything that was settled agrees with the oracle.
-fn is_right(crawled: &Crawled) -> Result<(), TestCaseError> {
+/// Checks that all settled pages agree with the oracle.
+fn check_against_oracle(crawled: &Crawled) -> Result<(), TestCaseError> {
     for (url, record) in records(&crawled.report) {
         let expected = crawled.oracle.get(&url).copied();
         prop_assert!(expected.is_some(), "{} should not have been found", url);
-        prop_assert_eq!(Some(record), expected.map(|expected| ExpectedCrawl { asked: false, ..expected }), "{}", url);
+        prop_assert_eq!(
+            Some(record),
+            expected.map(|expected| ExpectedCrawl { is_requested: false, ..expected }),
+            "{}",
+            url
+        );
     }
     Ok(())
 }
@@ -111,47 +120,47 @@ proptest! {
     #[test]
     fn every_reachable_page_is_settled_once_and_politely(plan in plans(), config in settings()) {
         let crawled = crawl(&plan, &config);
-        keeps_the_rules(&crawled)?;
-        is_right(&crawled)?;
+        check_politeness(&crawled)?;
+        check_against_oracle(&crawled)?;
         let records = records(&crawled.report);
         for url in crawled.oracle.keys() {
             prop_assert!(records.contains_key(url), "{} was never settled", url);
         }
-        let asked: std::collections::HashSet<&Url> =
-            crawled.oracle.iter().filter(|(_, expected)| expected.asked).map(|(url, _)| url).collect();
+        let requested: std::collections::HashSet<&Url> =
+            crawled.oracle.iter().filter(|(_, expected)| expected.is_requested).map(|(url, _)| url).collect();
         let pages = crawled.sim.politeness.pages();
-        prop_assert_eq!(asked.len(), pages.len());
-        prop_assert!(pages.iter().all(|url| asked.contains(url)));
+        prop_assert_eq!(requested.len(), pages.len());
+        prop_assert!(pages.iter().all(|url| requested.contains(url)));
         let SimReport { end, ended, last_event, counts, .. } = crawled.report;
         prop_assert_eq!(end, End::Finished);
-        prop_assert_eq!(ended, last_event, "a timer decided the end");
+        prop_assert_eq!(ended, last_event, "the crawl ends with its last event");
         prop_assert_eq!((counts.queued, counts.leased), (0, 0));
     }
 
     #[test]
-    fn the_limit_on_pages_is_exact(plan in plans(), config in settings(), most in 1..40u64) {
-        let config = Config { max_pages: Some(most), ..config };
+    fn the_limit_on_pages_is_exact(plan in plans(), config in settings(), max in 1..40u64) {
+        let config = Config { max_pages: Some(max), ..config };
         let crawled = crawl(&plan, &config);
-        keeps_the_rules(&crawled)?;
-        is_right(&crawled)?;
-        let askable = crawled.oracle.values().filter(|expected| expected.asked).count() as u64;
-        prop_assert_eq!(crawled.sim.politeness.pages().len() as u64, askable.min(most));
+        check_politeness(&crawled)?;
+        check_against_oracle(&crawled)?;
+        let fetchable = crawled.oracle.values().filter(|expected| expected.is_requested).count() as u64;
+        prop_assert_eq!(crawled.sim.politeness.pages().len() as u64, fetchable.min(max));
         let SimReport { end, ended, last_event, counts, .. } = crawled.report;
-        prop_assert_eq!(ended, last_event, "a timer decided the end");
+        prop_assert_eq!(ended, last_event, "the crawl ends with its last event");
         prop_assert_eq!(end == End::Finished, counts.queued == 0);
         prop_assert_eq!(counts.leased, 0);
-        if askable < most {
+        if fetchable < max {
             prop_assert_eq!(end, End::Finished);
-        } else if askable > most {
+        } else if fetchable > max {
             prop_assert_eq!(end, End::MaxPages);
         }
     }
 
     #[test]
-    fn no_fetch_starts_once_the_bytes_are_spent(plan in plans(), config in settings(), most in 1..60_000u64) {
-        let crawled = crawl(&plan, &Config { max_bytes: Some(Size(most)), ..config });
-        keeps_the_rules(&crawled)?;
-        is_right(&crawled)?;
+    fn no_fetch_starts_after_the_limit_on_bytes(plan in plans(), config in settings(), max in 1..60_000u64) {
+        let crawled = crawl(&plan, &Config { max_bytes: Some(Size(max)), ..config });
+        check_politeness(&crawled)?;
+        check_against_oracle(&crawled)?;
         let SimReport { end, ended, last_event, counts, .. } = crawled.report;
         prop_assert!(matches!(end, End::Finished | End::MaxBytes));
         prop_assert_eq!(ended, last_event);
@@ -160,12 +169,12 @@ proptest! {
     }
 
     #[test]
-    fn the_limit_on_time_ends_the_crawl_at_that_moment(plan in plans(), config in settings(), most in 1..20_000u64) {
-        let crawled = crawl(&plan, &Config { max_time: Some(Span::from_millis(most)), ..config });
-        keeps_the_rules(&crawled)?;
-        is_right(&crawled)?;
+    fn the_limit_on_time_ends_the_crawl_at_its_deadline(plan in plans(), config in settings(), max in 1..20_000u64) {
+        let crawled = crawl(&plan, &Config { max_time: Some(Span::from_millis(max)), ..config });
+        check_politeness(&crawled)?;
+        check_against_oracle(&crawled)?;
         let SimReport { end, ended, counts, .. } = crawled.report;
-        let deadline = Time::from_micros(most * 1_000);
+        let deadline = Time::from_micros(max * 1_000);
         if end == End::Finished {
             prop_assert!(ended <= deadline);
             prop_assert_eq!((counts.queued, counts.leased), (0, 0));
@@ -176,11 +185,11 @@ proptest! {
     }
 
     #[test]
-    fn a_crawl_that_is_stopped_gives_its_leases_back(plan in plans(), config in settings(), at in 0..20_000u64) {
+    fn a_crawl_that_is_stopped_gives_back_leased_links(plan in plans(), config in settings(), at in 0..20_000u64) {
         let at = Time::from_micros(at * 1_000);
         let crawled = crawl_with(&plan, &config, |sim| sim.stop_at(at, End::Interrupted));
-        keeps_the_rules(&crawled)?;
-        is_right(&crawled)?;
+        check_politeness(&crawled)?;
+        check_against_oracle(&crawled)?;
         let SimReport { end, ended, last_event, counts, .. } = crawled.report;
         prop_assert_eq!(counts.leased, 0);
         prop_assert_eq!(end == End::Finished, counts.queued == 0);
@@ -191,24 +200,24 @@ proptest! {
     fn the_clock_may_start_at_any_value(plan in plans(), config in settings(), start in any::<u64>()) {
         let model = WebModel::new(plan, MAX_TRIES);
         let rules = rules(&config, &model);
-        let wanted = model.oracle(&rules).len();
+        let expected = model.oracle(&rules).len();
         let mut sim = Sim::new(rules, model).begin_at(Time::from_micros(start / 2));
-        let report = sim.run().expect("a crawl that goes on");
-        prop_assert_eq!(records(&report).len(), wanted);
+        let report = sim.run().expect("a crawl that ends");
+        prop_assert_eq!(records(&report).len(), expected);
     }
 }
 
 #[test]
-fn outcomes_of_all_kinds_occur() {
-    let mut seen: HashMap<Outcome, u32> = HashMap::new();
+fn the_random_webs_cause_all_outcomes() {
+    let mut counts: HashMap<Outcome, u32> = HashMap::new();
     for seed in 0..60 {
         let plan = WebPlan { seed, hosts: 6, pages: 12, addresses: 3, trouble: 40 };
         let config = Config { scope: ScopeKind::Any, exclude: WebModel::exclude(), ..Config::default() };
         for record in records(&crawl(&plan, &config).report).values() {
-            *seen.entry(record.outcome).or_default() += 1;
+            *counts.entry(record.outcome).or_default() += 1;
         }
     }
-    let wanted =
+    let expected =
         [Outcome::Ok, Outcome::Redirect, Outcome::HttpError, Outcome::Failed, Outcome::Robots, Outcome::Refused];
-    assert!(wanted.iter().all(|outcome| seen.get(outcome).is_some_and(|count| *count > 5)), "{seen:?}");
+    assert!(expected.iter().all(|outcome| counts.get(outcome).is_some_and(|count| *count > 5)), "{counts:?}");
 }

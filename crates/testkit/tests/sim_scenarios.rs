@@ -1,4 +1,4 @@
-//! Scenarios in virtual time that take days, or luck, to observe on a real network.
+//! Scenarios in virtual time that would take days on a real network, or depend on chance.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -10,11 +10,12 @@ use argiope_core::schedule::keeper::End;
 use argiope_core::{ErrorKind, Failure, Link, LinkKind, LinkList, Outcome, Time, Url};
 use argiope_testkit::sim::{ResolveResult, Sim, SimFetch, SimReply, SimReport, SimResponse, SimWeb};
 
-/// A scripted web: a function from the request and the number of the attempt to the reply.
+/// A scripted web. `respond` is called with the request, the number of the attempt and the time.
 struct Script<F> {
     latency: Duration,
-    asked: std::collections::HashMap<Url, u32>,
-    say: F,
+    /// Number of requests for each URL.
+    requests: std::collections::HashMap<Url, u32>,
+    respond: F,
 }
 
 impl<F: FnMut(&Job, u32, Time) -> SimResponse> SimWeb for Script<F> {
@@ -27,34 +28,36 @@ impl<F: FnMut(&Job, u32, Time) -> SimResponse> SimWeb for Script<F> {
     }
 
     fn reply(&mut self, job: &Job, now: Time) -> SimReply {
-        let asked = self.asked.entry(job.link.url.clone()).or_default();
-        *asked += 1;
-        SimReply::new(self.latency, job.addresses.first().copied(), (self.say)(job, *asked, now))
+        let requests = self.requests.entry(job.link.url.clone()).or_default();
+        *requests += 1;
+        SimReply::new(self.latency, job.addresses.first().copied(), (self.respond)(job, *requests, now))
     }
 }
 
-fn sim<F: FnMut(&Job, u32, Time) -> SimResponse>(edit: impl FnOnce(&mut Config), say: F) -> Sim<Script<F>> {
+/// A simulation of a scripted web, with one root unless `change` sets others.
+fn sim<F: FnMut(&Job, u32, Time) -> SimResponse>(change: impl FnOnce(&mut Config), respond: F) -> Sim<Script<F>> {
     let mut config = Config { roots: vec!["http://h.example/0".into()], scope: ScopeKind::Any, ..Config::default() };
-    edit(&mut config);
-    let rules = Arc::new(config.compile(7).expect("settings that make sense"));
-    Sim::new(rules, Script { latency: Duration::from_millis(100), asked: Default::default(), say })
+    change(&mut config);
+    let rules = Arc::new(config.compile(7).expect("valid settings"));
+    Sim::new(rules, Script { latency: Duration::from_millis(100), requests: Default::default(), respond })
 }
 
+/// Runs the simulation, and checks politeness.
 fn run<F: FnMut(&Job, u32, Time) -> SimResponse>(sim: &mut Sim<Script<F>>) -> SimReport {
-    let report = sim.run().expect("a crawl that goes on");
-    assert_eq!(sim.politeness.faults(), [] as [String; 0]);
+    let report = sim.run().expect("a crawl that ends");
+    assert_eq!(sim.politeness.violations(), [] as [String; 0]);
     report
 }
 
-fn links(all: &[&str]) -> SimResponse {
+fn links(urls: &[&str]) -> SimResponse {
     let mut links = LinkList::default();
-    for one in all {
-        links.push(one, LinkKind::Anchor, false);
+    for url in urls {
+        links.push(url, LinkKind::Anchor, false);
     }
     SimResponse::Page(links)
 }
 
-/// Pages `/0` to `/n`, each with a link to the next.
+/// Pages `/0` to `/last`, each with a link to the next.
 fn chain(job: &Job, last: u32) -> SimResponse {
     let number: u32 = job.link.url.path().trim_start_matches('/').parse().unwrap_or(0);
     let next = format!("http://{}/{}", job.link.url.authority(), number + 1);
@@ -65,10 +68,12 @@ fn is_robots(job: &Job) -> bool {
     matches!(job.purpose, Purpose::Robots(_))
 }
 
-fn robots(report: &SimReport) -> Vec<&SimFetch> {
+/// The requests for robots.txt.
+fn robots_fetches(report: &SimReport) -> Vec<&SimFetch> {
     report.fetches.iter().filter(|fetched| matches!(fetched.purpose, Purpose::Robots(_))).collect()
 }
 
+/// URL, outcome and error of all settled pages.
 fn outcomes(report: &SimReport) -> Vec<(&str, Outcome, Option<ErrorKind>)> {
     let pages = report.settled.iter().map(|settled| &settled.visit).filter(|visit| visit.is_page());
     pages
@@ -93,10 +98,10 @@ fn a_robots_txt_is_renewed_after_a_day() {
         },
     );
     let report = run(&mut sim);
-    let asked = robots(&report);
-    assert_eq!(asked.len(), 3, "two and a half days at one page per hour");
-    let apart = asked[1].start - asked[0].end;
-    assert!((86_400..90_000).contains(&apart.as_secs()), "{apart:?}");
+    let requests = robots_fetches(&report);
+    assert_eq!(requests.len(), 3, "two and a half days at one page per hour");
+    let interval = requests[1].start - requests[0].end;
+    assert!((86_400..90_000).contains(&interval.as_secs()), "{interval:?}");
     assert_eq!(outcomes(&report).len(), 61);
 }
 
@@ -104,27 +109,27 @@ fn a_robots_txt_is_renewed_after_a_day() {
 fn a_renewed_robots_txt_that_forbids_more_is_obeyed() {
     let mut sim = sim(
         |config| config.max_crawl_delay = Span::from_secs(3_600),
-        |job, nth, _| match (is_robots(job), nth) {
+        |job, attempt, _| match (is_robots(job), attempt) {
             (true, 1) => SimResponse::Robots(b"User-agent: *\nCrawl-delay: 3600".to_vec()),
             (true, _) => SimResponse::Robots(b"User-agent: *\nDisallow: /".to_vec()),
             _ => chain(job, 60),
         },
     );
     let report = run(&mut sim);
-    let ends = outcomes(&report);
-    assert_eq!(ends.last().map(|(_, outcome, _)| *outcome), Some(Outcome::Robots));
-    assert!((24..27).contains(&ends.len()), "{}", ends.len());
+    let results = outcomes(&report);
+    assert_eq!(results.last().map(|(_, outcome, _)| *outcome), Some(Outcome::Robots));
+    assert!((24..27).contains(&results.len()), "{}", results.len());
 }
 
 #[test]
-fn a_robots_txt_that_is_unreachable_for_a_while_delays_and_then_lets_go() {
-    let say = |job: &Job, nth: u32, _: Time| match (is_robots(job), nth) {
+fn a_robots_txt_that_is_unreachable_for_a_while_delays_its_host() {
+    let respond = |job: &Job, attempt: u32, _: Time| match (is_robots(job), attempt) {
         (true, 1) => SimResponse::Status(503),
         (true, 2) => SimResponse::Nothing(ErrorKind::ConnectRefused),
         (true, _) => SimResponse::Status(404),
         _ => chain(job, 2),
     };
-    let mut sim = sim(|_| {}, say);
+    let mut sim = sim(|_| {}, respond);
     let report = run(&mut sim);
     assert_eq!(outcomes(&report).iter().filter(|(_, outcome, _)| *outcome == Outcome::Ok).count(), 3);
     // 5 ms for name resolution, attempts at 0, 1.1 and 3.2 s, three pages of 0.1 s each.
@@ -132,7 +137,7 @@ fn a_robots_txt_that_is_unreachable_for_a_while_delays_and_then_lets_go() {
 }
 
 #[test]
-fn a_robots_txt_that_stays_unreachable_ends_its_links_as_the_record_format_says() {
+fn links_of_an_unreachable_robots_txt_have_the_documented_outcome() {
     type Case = (fn() -> SimResponse, Outcome, ErrorKind);
     let cases: [Case; 6] = [
         (|| SimResponse::Status(500), Outcome::Robots, ErrorKind::RobotsUnreachable),
@@ -146,8 +151,8 @@ fn a_robots_txt_that_stays_unreachable_ends_its_links_as_the_record_format_says(
         (|| SimResponse::Redirect("http://nowhere.example/r".into()), Outcome::Failed, ErrorKind::DnsNxdomain),
         (|| SimResponse::Nothing(ErrorKind::Tls), Outcome::Failed, ErrorKind::Tls),
     ];
-    for (say, outcome, kind) in cases {
-        let mut sim = sim(|_| {}, |job, _, _| if is_robots(job) { say() } else { chain(job, 3) });
+    for (respond, outcome, kind) in cases {
+        let mut sim = sim(|_| {}, |job, _, _| if is_robots(job) { respond() } else { chain(job, 3) });
         let report = run(&mut sim);
         assert_eq!(outcomes(&report), [("http://h.example/0", outcome, Some(kind))]);
         assert_eq!((report.end, report.ended), (End::Finished, report.last_event));
@@ -155,31 +160,31 @@ fn a_robots_txt_that_stays_unreachable_ends_its_links_as_the_record_format_says(
 }
 
 #[test]
-fn every_origin_of_a_host_has_its_own_robots_txt_and_all_share_its_pace() {
-    let all = ["https://h.example/1", "http://h.example:8080/2", "https://h.example:8443/3", "http://h.example/4"];
+fn the_origins_of_a_host_have_their_own_robots_txt_and_share_its_delay() {
+    let urls = ["https://h.example/1", "http://h.example:8080/2", "https://h.example:8443/3", "http://h.example/4"];
     let mut sim = sim(
         |config| config.delay = Span::from_secs(2),
         |job, _, _| match job.link.url.path() {
             "/robots.txt" => SimResponse::Status(404),
-            "/0" => links(&all),
+            "/0" => links(&urls),
             _ => links(&[]),
         },
     );
     let report = run(&mut sim);
-    assert_eq!((robots(&report).len(), report.fetches.len()), (4, 9));
+    assert_eq!((robots_fetches(&report).len(), report.fetches.len()), (4, 9));
     // Nine requests, two seconds between starts.
     assert!((16.1..16.2).contains(&seconds(report.ended)), "{}", seconds(report.ended));
 }
 
 #[test]
-fn a_page_that_answers_503_once_is_fetched_again() {
-    let answer = |job: &Job, nth: u32, _: Time| match (is_robots(job), job.link.url.path(), nth) {
+fn a_page_with_status_503_is_fetched_again() {
+    let respond = |job: &Job, attempt: u32, _: Time| match (is_robots(job), job.link.url.path(), attempt) {
         (true, ..) => SimResponse::Status(404),
         (_, "/1", 1) => SimResponse::Status(503),
         (_, "/0", _) => links(&["http://h.example/1", "http://h.example/2", "http://h.example/3"]),
         _ => links(&[]),
     };
-    let mut sim = sim(|config| (config.pace, config.per_host) = (Pace::Full, Some(1)), answer);
+    let mut sim = sim(|config| (config.pace, config.per_host) = (Pace::Full, Some(1)), respond);
     let report = run(&mut sim);
     assert_eq!(report.end, End::Finished);
     assert_eq!(outcomes(&report).iter().filter(|(_, outcome, _)| *outcome == Outcome::Ok).count(), 4);
@@ -210,9 +215,12 @@ fn redirects_are_followed_up_to_the_limit() {
         },
     );
     let report = run(&mut sim);
-    let ends = outcomes(&report);
-    assert_eq!(ends.len(), 4);
-    assert_eq!(ends.last().copied(), Some(("http://h.example/3", Outcome::Redirect, Some(ErrorKind::RedirectLimit))));
+    let results = outcomes(&report);
+    assert_eq!(results.len(), 4);
+    assert_eq!(
+        results.last().copied(),
+        Some(("http://h.example/3", Outcome::Redirect, Some(ErrorKind::RedirectLimit)))
+    );
 }
 
 #[test]
@@ -239,18 +247,21 @@ fn a_root_without_a_scheme_is_tried_as_https_and_then_as_http() {
         },
     );
     let report = run(&mut sim);
-    let ends = outcomes(&report);
-    assert_eq!(ends.first().copied(), Some(("https://h.example/0", Outcome::Failed, Some(ErrorKind::ConnectRefused))));
-    assert_eq!(ends.len(), 4);
+    let results = outcomes(&report);
+    assert_eq!(
+        results.first().copied(),
+        Some(("https://h.example/0", Outcome::Failed, Some(ErrorKind::ConnectRefused)))
+    );
+    assert_eq!(results.len(), 4);
 }
 
 #[test]
-fn one_wide_host_uses_its_width_and_all_of_it() {
+fn a_single_host_uses_all_slots_at_full_pace() {
     let pages: Vec<String> = (0..500).map(|number| format!("http://h.example/p{number}")).collect();
-    let texts: Vec<&str> = pages.iter().map(String::as_str).collect();
+    let page_urls: Vec<&str> = pages.iter().map(String::as_str).collect();
     let mut sim = sim(
         |config| (config.pace, config.concurrency, config.robots) = (Pace::Full, 50, RobotsPolicy::Ignore),
-        |job, _, _| if job.link.url.path() == "/0" { links(&texts) } else { links(&[]) },
+        |job, _, _| if job.link.url.path() == "/0" { links(&page_urls) } else { links(&[]) },
     );
     let report = run(&mut sim);
     assert_eq!(sim.politeness.max_in_flight_at("h.example"), 50);
@@ -259,14 +270,14 @@ fn one_wide_host_uses_its_width_and_all_of_it() {
 }
 
 #[test]
-fn a_host_that_dies_in_the_middle_does_not_hold_up_the_crawl_for_ever() {
+fn a_host_that_stops_responding_does_not_delay_the_crawl_for_long() {
     let pages: Vec<String> = (0..300).map(|number| format!("http://h.example/p{number}")).collect();
-    let texts: Vec<&str> = pages.iter().map(String::as_str).collect();
+    let page_urls: Vec<&str> = pages.iter().map(String::as_str).collect();
     let mut sim = sim(
         |_| {},
         |job, _, _| match job.link.url.path() {
             "/robots.txt" => SimResponse::Status(404),
-            "/0" => links(&texts),
+            "/0" => links(&page_urls),
             _ => SimResponse::Nothing(ErrorKind::ConnectRefused),
         },
     );
@@ -292,18 +303,18 @@ fn evicted_robots_rules_are_not_fetched_repeatedly() {
     );
     let report = run(&mut sim);
     assert_eq!(outcomes(&report).len(), hosts * 10);
-    let asked = robots(&report).len();
-    assert!(asked <= 2 * hosts, "{asked} times for {hosts} hosts");
+    let requests = robots_fetches(&report).len();
+    assert!(requests <= 2 * hosts, "{requests} times for {hosts} hosts");
 }
 
 /// Hosts that need a minute per page are crawled beside a fast host, which must nearly keep its own pace.
 #[test]
 fn slow_hosts_do_not_hold_all_slots() {
-    struct Drip {
+    struct SlowHosts {
         pages: Vec<String>,
     }
 
-    impl SimWeb for Drip {
+    impl SimWeb for SlowHosts {
         fn resolve(&mut self, host: &str, _now: Time) -> (Duration, ResolveResult) {
             let number = host.trim_matches(|c: char| !c.is_ascii_digit()).parse().unwrap_or(200);
             (Duration::from_millis(5), Ok((vec![IpAddr::from([93, 184, 216, number])], Duration::from_secs(3_600))))
@@ -313,7 +324,7 @@ fn slow_hosts_do_not_hold_all_slots() {
             let url = &job.link.url;
             let is_slow = url.host().starts_with("slow") && !is_robots(job);
             let latency = Duration::from_millis(if is_slow { 60_000 } else { 20 });
-            let said = match url.path() {
+            let response = match url.path() {
                 "/robots.txt" => SimResponse::Status(404),
                 "/0" => {
                     let pages: Vec<String> =
@@ -322,12 +333,12 @@ fn slow_hosts_do_not_hold_all_slots() {
                 }
                 _ => links(&[]),
             };
-            SimReply::new(latency, job.addresses.first().copied(), said)
+            SimReply::new(latency, job.addresses.first().copied(), response)
         }
     }
 
     // The time of the last page of the fast host.
-    let ended = |slow: usize| {
+    let last_page_end = |slow: usize| {
         let hosts = (0..slow).map(|host| format!("http://slow{host}.example/0"));
         let config = Config {
             // The fast host comes last.
@@ -337,13 +348,13 @@ fn slow_hosts_do_not_hold_all_slots() {
             ..Config::default()
         };
         let pages = (1..=400).map(|page| format!("/{page}")).collect();
-        let mut sim = Sim::new(Arc::new(config.compile(7).expect("settings that make sense")), Drip { pages });
-        let report = sim.run().expect("a crawl that goes on");
-        let quick = report.fetches.iter().filter(|fetched| fetched.url.host() == "quick.example");
-        let ends: Vec<Time> = quick.map(|fetched| fetched.end).collect();
-        assert_eq!(ends.len(), 402);
-        seconds(ends.into_iter().max().expect("pages"))
+        let mut sim = Sim::new(Arc::new(config.compile(7).expect("valid settings")), SlowHosts { pages });
+        let report = sim.run().expect("a crawl that ends");
+        let quick_fetches = report.fetches.iter().filter(|fetched| fetched.url.host() == "quick.example");
+        let page_ends: Vec<Time> = quick_fetches.map(|fetched| fetched.end).collect();
+        assert_eq!(page_ends.len(), 402);
+        seconds(page_ends.into_iter().max().expect("pages"))
     };
-    let (alone, beside) = (ended(0), ended(40));
-    assert!(alone / beside >= 0.8, "{alone} s alone, {beside} s beside slow hosts");
+    let (alone, beside_slow_hosts) = (last_page_end(0), last_page_end(40));
+    assert!(alone / beside_slow_hosts >= 0.8, "{alone} s alone, {beside_slow_hosts} s beside slow hosts");
 }

@@ -11,27 +11,27 @@ use argiope_testkit::sim::broad::BroadWeb;
 use argiope_testkit::sim::{Sim, SimReport};
 
 /// The full size if `ARGIOPE_LONG` is set, otherwise a fraction of it.
-fn size(full: usize, less: usize) -> usize {
-    if std::env::var_os("ARGIOPE_LONG").is_some() { full } else { full / less }
+fn size(full: usize, divisor: usize) -> usize {
+    if std::env::var_os("ARGIOPE_LONG").is_some() { full } else { full / divisor }
 }
 
 /// Crawls a web; returns the report and eta, the ideal time divided by the time that the crawl took.
 fn crawl(web: &BroadWeb, config: Config) -> (SimReport, f64) {
     let (delay, concurrency) = (config.delay.0, config.concurrency);
     let config = Config { roots: web.roots(), scope: ScopeKind::Any, ..config };
-    let rules = Arc::new(config.compile(3).expect("settings that make sense"));
+    let rules = Arc::new(config.compile(3).expect("valid settings"));
     let mut sim = Sim::new(rules, web.clone());
-    let report = sim.run().expect("a crawl that goes on");
-    assert_eq!(sim.politeness.faults(), [] as [String; 0]);
+    let report = sim.run().expect("a crawl that ends");
+    assert_eq!(sim.politeness.violations(), [] as [String; 0]);
     assert_eq!((report.end, report.counts.settled), (End::Finished, web.total()));
     let ideal = web.ideal(delay, concurrency);
     let eta = ideal.as_secs_f64() / (report.ended - Time::ZERO).as_secs_f64();
     (report, eta)
 }
 
-/// Prints a figure; visible if the test runs with its output shown.
-#[expect(clippy::print_stderr, reason = "figures are what this test is for")]
-fn tell(what: &str, report: &SimReport, eta: f64) {
+/// Prints the figures of a crawl. They are visible if the test runs with its output shown.
+#[expect(clippy::print_stderr, reason = "the figures are for people who run this test")]
+fn print_figures(what: &str, report: &SimReport, eta: f64) {
     eprintln!("{what}: {:?} of virtual time, eta {eta:.4}, {} orders", report.ended - Time::ZERO, report.orders);
 }
 
@@ -48,13 +48,13 @@ fn a_polite_crawl_of_unequal_hosts_is_close_to_the_ideal() {
     };
     let config = Config { concurrency: 64, per_host: Some(1), delay: Span::from_millis(100), ..Config::default() };
     let (report, eta) = crawl(&web, config);
-    tell("1,000 unequal hosts, 64 in flight", &report, eta);
+    print_figures("1,000 unequal hosts, 64 in flight", &report, eta);
     assert!(eta >= 0.95, "eta {eta}");
 }
 
-/// Some hosts ask for a longer delay than the settings do.
+/// The Crawl-delay of some hosts is longer than the delay of the settings.
 #[test]
-fn hosts_with_a_crawl_delay_do_not_hold_up_the_others() {
+fn hosts_with_a_crawl_delay_do_not_delay_the_others() {
     let web = BroadWeb {
         seed: 11,
         sizes: BroadWeb::zipf(1_000, 20_000, 0.6),
@@ -65,12 +65,12 @@ fn hosts_with_a_crawl_delay_do_not_hold_up_the_others() {
     };
     let config = Config { concurrency: 64, per_host: Some(1), delay: Span::from_millis(100), ..Config::default() };
     let (report, eta) = crawl(&web, config);
-    tell("1,000 hosts, 20 with Crawl-delay, 64 in flight", &report, eta);
+    print_figures("1,000 hosts, 20 with Crawl-delay, 64 in flight", &report, eta);
     assert!(eta >= 0.95, "eta {eta}");
 }
 
-/// If slots are scarce, the order of hosts matters: unless the longest queues come first, they finish last. The ideal
-/// knows the sizes of all hosts in advance; a crawl must discover them.
+/// With few slots the order of hosts matters: if the longest queues do not come first, the crawl waits for them at the end.
+/// The ideal time assumes that the sizes of all hosts are known in advance; a crawl must discover them.
 #[test]
 fn with_few_slots_the_longest_queues_go_first() {
     let web = BroadWeb {
@@ -84,7 +84,7 @@ fn with_few_slots_the_longest_queues_go_first() {
     for concurrency in [8, 16, 20, 24, 32] {
         let config = Config { concurrency, per_host: Some(1), delay: Span::from_millis(100), ..Config::default() };
         let (report, eta) = crawl(&web, config);
-        tell(&format!("1,000 hosts, {concurrency} in flight"), &report, eta);
+        print_figures(&format!("1,000 hosts, {concurrency} in flight"), &report, eta);
         assert!(eta >= 0.95, "eta {eta}");
     }
 }
@@ -102,13 +102,13 @@ fn ten_thousand_slow_hosts_are_crawled_in_near_ideal_time() {
     };
     let config = Config { concurrency: hosts, per_host: Some(1), pace: Pace::Full, ..Config::default() };
     let (report, eta) = crawl(&web, config);
-    tell("slow hosts, all of them in flight", &report, eta);
+    print_figures("slow hosts, all of them in flight", &report, eta);
     assert!(eta >= 0.95, "eta {eta}");
 }
 
 /// A hundred thousand hosts and a million pages, at full size.
 #[test]
-fn a_broad_crawl_of_very_many_hosts_comes_to_its_end() {
+fn a_broad_crawl_of_very_many_hosts_ends_after_few_orders() {
     let hosts = size(100_000, 50);
     let web = BroadWeb {
         seed: 9,
@@ -118,15 +118,14 @@ fn a_broad_crawl_of_very_many_hosts_comes_to_its_end() {
         dns: Duration::from_millis(20),
         slow: (0, Duration::ZERO),
     };
-    let begun = std::time::Instant::now();
+    let started = std::time::Instant::now();
     let config = Config { concurrency: 5_000, delay: Span::from_millis(500), ..Config::default() };
     let (report, eta) = crawl(&web, config);
-    tell(&format!("{hosts} hosts, {} pages in {:?}", web.total(), begun.elapsed()), &report, eta);
+    print_figures(&format!("{hosts} hosts, {} pages in {:?}", web.total(), started.elapsed()), &report, eta);
     assert!(report.orders < 12 * web.total(), "{} orders for {} pages", report.orders, web.total());
 }
 
-/// More hosts than the memory limit allows lanes, with few slots: hosts wait in the frontier, and the slots stay in
-/// use.
+/// There are more hosts than the memory limit allows lanes. Hosts wait in the frontier, and all slots stay in use.
 #[test]
 fn hosts_beyond_the_limit_of_lanes_wait_in_the_frontier() {
     let web = BroadWeb {
@@ -144,7 +143,7 @@ fn hosts_beyond_the_limit_of_lanes_wait_in_the_frontier() {
         ..Config::default()
     };
     let (report, eta) = crawl(&web, config);
-    tell("12,000 hosts, room for 4,096 lanes", &report, eta);
+    print_figures("12,000 hosts, room for 4,096 lanes", &report, eta);
     assert!(eta >= 0.9, "eta {eta}");
 }
 
@@ -170,7 +169,7 @@ fn a_page_is_fetched_right_after_its_robots_txt() {
             waits.push(fetch.start - ended);
         }
     }
-    // A few hosts wait for a moment, because slots are reserved for hosts that are known to be quick.
+    // A few hosts wait for a short time, because slots are reserved for hosts that are known to be fast.
     let longest = waits.iter().max().copied().unwrap_or_default();
     let at_once = waits.iter().filter(|wait| wait.is_zero()).count();
     assert_eq!(waits.len(), 500);

@@ -14,36 +14,39 @@ use argiope_core::schedule::trap::TrapRule;
 use argiope_core::{LinkKind, LinkList, Outcome, Time, Url};
 use argiope_testkit::sim::{ResolveResult, Sim, SimReply, SimReport, SimResponse, SimWeb};
 
-const ORDINARY: usize = 300;
+const ORDINARY_PAGES: usize = 300;
 
 /// An ordinary host, and a host whose replies come from this function.
-struct Beside<F>(F);
+struct OrdinaryAndTrap<F>(F);
 
-impl<F: FnMut(&str, &str) -> SimResponse> SimWeb for Beside<F> {
+impl<F: FnMut(&str, &str) -> SimResponse> SimWeb for OrdinaryAndTrap<F> {
     fn resolve(&mut self, host: &str, _now: Time) -> (Duration, ResolveResult) {
-        let last = host.bytes().fold(7u8, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte));
-        (Duration::from_millis(5), Ok((vec![IpAddr::from([93, 184, 216, last])], Duration::from_secs(3_600))))
+        let last_byte = host.bytes().fold(7u8, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte));
+        (Duration::from_millis(5), Ok((vec![IpAddr::from([93, 184, 216, last_byte])], Duration::from_secs(3_600))))
     }
 
     fn reply(&mut self, job: &Job, _now: Time) -> SimReply {
         let url = &job.link.url;
-        let said = match (&job.purpose, url.host()) {
+        let response = match (&job.purpose, url.host()) {
             (Purpose::Robots(_), _) => SimResponse::Status(404),
             (_, "ordinary.example") => ordinary(url.path()),
             (_, host) => (self.0)(host, url.target()),
         };
-        SimReply::new(Duration::from_millis(50), job.addresses.first().copied(), said)
+        SimReply::new(Duration::from_millis(50), job.addresses.first().copied(), response)
     }
 }
 
 /// Pages `/0` to `/299`, each with its own text and links to the next and to the first.
 fn ordinary(path: &str) -> SimResponse {
     let number: usize = path.trim_start_matches('/').parse().unwrap_or(0);
-    let links =
-        [format!("http://ordinary.example/{}", (number + 1).min(ORDINARY - 1)), "http://ordinary.example/0".into()];
+    let links = [
+        format!("http://ordinary.example/{}", (number + 1).min(ORDINARY_PAGES - 1)),
+        "http://ordinary.example/0".into(),
+    ];
     page(&format!("A page of its own, which has the name {}, and says what no other page says.", word(number)), links)
 }
 
+/// A page with this text and these links.
 fn page(text: &str, links: impl IntoIterator<Item = String>) -> SimResponse {
     let mut list = LinkList::default();
     for link in links {
@@ -57,38 +60,41 @@ fn word(number: usize) -> String {
     number.to_string().bytes().map(|digit| char::from(digit + 49)).collect()
 }
 
+/// A text that is long enough to recognize a page by it.
 const TEXT: &str = "Some text that is long enough for a page to be known by it when it comes again.";
 
+/// Crawls the ordinary host and the host of `respond`, which gets host and target. Returns the report, the rules that
+/// skipped links, and the number of requests to the second host.
 fn crawl(
-    say: impl FnMut(&str, &str) -> SimResponse,
-    edit: impl FnOnce(&mut Config),
+    respond: impl FnMut(&str, &str) -> SimResponse,
+    change: impl FnOnce(&mut Config),
 ) -> (SimReport, Vec<TrapRule>, usize) {
     let mut config = Config {
         roots: vec!["http://trap.example/".into(), "http://ordinary.example/0".into()],
         scope: ScopeKind::Domain,
         ..Config::default()
     };
-    edit(&mut config);
-    let rules = Arc::new(config.compile(3).expect("settings"));
-    let mut sim = Sim::new(rules, Beside(say));
-    let report = sim.run().expect("a crawl that goes on");
-    assert_eq!(sim.politeness.faults(), [] as [String; 0]);
+    change(&mut config);
+    let rules = Arc::new(config.compile(3).expect("valid settings"));
+    let mut sim = Sim::new(rules, OrdinaryAndTrap(respond));
+    let report = sim.run().expect("a crawl that ends");
+    assert_eq!(sim.politeness.violations(), [] as [String; 0]);
     assert_eq!((report.end, report.counts.queued, report.counts.leased), (End::Finished, 0, 0));
-    let beside = report.settled.iter().filter(|settled| {
+    let ordinary_pages = report.settled.iter().filter(|settled| {
         settled.visit.link.url.host() == "ordinary.example"
             && settled.visit.facts.outcome == Outcome::Ok
             && settled.visit.is_page()
     });
-    assert_eq!(beside.count(), ORDINARY, "the ordinary host is crawled completely");
-    let trapped = report.fetches.iter().filter(|fetched| fetched.url.host() != "ordinary.example").count();
+    assert_eq!(ordinary_pages.count(), ORDINARY_PAGES, "the ordinary host is crawled completely");
+    let trap_requests = report.fetches.iter().filter(|fetch| fetch.url.host() != "ordinary.example").count();
     let rules = sim.keeper.cuts().iter().map(|cut| cut.rule).collect();
-    (report, rules, trapped)
+    (report, rules, trap_requests)
 }
 
 #[test]
 fn an_endless_calendar_ends() {
     const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let say = |_: &str, target: &str| {
+    let respond = |_: &str, target: &str| {
         let month: usize = target.rsplit('/').next().and_then(|text| text.parse().ok()).unwrap_or(24_000);
         let text = format!(
             "{} {}: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17. No events are planned in this month.",
@@ -97,56 +103,56 @@ fn an_endless_calendar_ends() {
         );
         page(&text, [month - 1, month + 1].map(|month| format!("http://trap.example/calendar/{month}")))
     };
-    let (_, rules, trapped) = crawl(say, |_| {});
+    let (_, rules, trap_requests) = crawl(respond, |_| {});
     assert_eq!(rules, [TrapRule::AlikePattern]);
-    assert!((16_384..17_000).contains(&trapped), "{trapped}");
+    assert!((16_384..17_000).contains(&trap_requests), "{trap_requests}");
 }
 
 #[test]
 fn a_soft_404_ends() {
-    let mut fresh = 0;
-    let say = move |_: &str, _: &str| {
-        fresh += 10;
-        page(TEXT, (fresh..fresh + 10).map(|number| format!("http://trap.example/{}", word(number))))
+    let mut next_number = 0;
+    let respond = move |_: &str, _: &str| {
+        next_number += 10;
+        page(TEXT, (next_number..next_number + 10).map(|number| format!("http://trap.example/{}", word(number))))
     };
-    let (_, rules, trapped) = crawl(say, |_| {});
+    let (_, rules, trap_requests) = crawl(respond, |_| {});
     assert_eq!(rules, [TrapRule::StalePattern]);
     // A root with its ten links, the budget, and robots.txt.
-    assert_eq!(trapped, 1 + 10 + 4_096 + 1);
+    assert_eq!(trap_requests, 1 + 10 + 4_096 + 1);
 }
 
 #[test]
 fn a_maze_of_new_texts_ends() {
-    let mut fresh = 0;
-    let say = move |_: &str, _: &str| {
-        fresh += 38;
-        let links = (fresh..fresh + 38).map(|number| format!("http://trap.example/{}", word(number)));
-        page(&format!("{} {TEXT}", word(fresh)), links)
+    let mut next_number = 0;
+    let respond = move |_: &str, _: &str| {
+        next_number += 38;
+        let links = (next_number..next_number + 38).map(|number| format!("http://trap.example/{}", word(number)));
+        page(&format!("{} {TEXT}", word(next_number)), links)
     };
-    let (_, rules, trapped) = crawl(say, |config| config.trap_budget = 64);
+    let (_, rules, trap_requests) = crawl(respond, |config| config.trap_budget = 64);
     assert_eq!(rules, [TrapRule::EndlessHost]);
-    assert!((64 * 256..64 * 256 + 100).contains(&trapped), "{trapped}");
+    assert!((64 * 256..64 * 256 + 100).contains(&trap_requests), "{trap_requests}");
 }
 
 #[test]
 fn endless_subdomains_end() {
-    let mut fresh = 0;
-    let say = move |_: &str, _: &str| {
-        fresh += 10;
-        let links = (fresh..fresh + 10).map(|number| format!("http://n{number}.trap.example/"));
-        page(&format!("{} {TEXT}", word(fresh)), links)
+    let mut next_number = 0;
+    let respond = move |_: &str, _: &str| {
+        next_number += 10;
+        let links = (next_number..next_number + 10).map(|number| format!("http://n{number}.trap.example/"));
+        page(&format!("{} {TEXT}", word(next_number)), links)
     };
-    let (report, rules, _) = crawl(say, |_| {});
+    let (report, rules, _) = crawl(respond, |_| {});
     assert_eq!(rules, [TrapRule::DomainHosts]);
-    let hosts: BTreeSet<&str> = report.fetches.iter().map(|fetched| fetched.url.host()).collect();
+    let hosts: BTreeSet<&str> = report.fetches.iter().map(|fetch| fetch.url.host()).collect();
     assert_eq!(hosts.len(), 2 + 64);
 }
 
 #[test]
-fn a_domain_of_many_useful_hosts_is_crawled_whole() {
+fn a_domain_of_many_useful_hosts_is_crawled_completely() {
     const HOSTS: usize = 300;
     // One page links to all hosts; each has a few pages.
-    let say = move |host: &str, target: &str| {
+    let respond = move |host: &str, target: &str| {
         let links: Vec<String> = match (host, target) {
             ("trap.example", _) => (0..HOSTS).map(|number| format!("http://n{number}.trap.example/0")).collect(),
             (_, "/0") => (1..6).map(|number| format!("http://{host}/{number}")).collect(),
@@ -157,60 +163,60 @@ fn a_domain_of_many_useful_hosts_is_crawled_whole() {
             links,
         )
     };
-    let (report, ..) = crawl(say, |_| {});
-    let hosts: BTreeSet<&str> = report.fetches.iter().map(|fetched| fetched.url.host()).collect();
+    let (report, ..) = crawl(respond, |_| {});
+    let hosts: BTreeSet<&str> = report.fetches.iter().map(|fetch| fetch.url.host()).collect();
     assert_eq!(hosts.len(), 2 + HOSTS);
 }
 
 #[test]
 fn a_redirect_maze_ends() {
-    let mut fresh = 0;
-    let say = move |_: &str, target: &str| match target {
+    let mut next_number = 0;
+    let respond = move |_: &str, target: &str| match target {
         "/" => page(TEXT, (0..5).map(|number| format!("http://trap.example/maze/{number}"))),
         _ => {
-            fresh += 1;
-            SimResponse::Redirect(format!("/maze/on/{fresh}"))
+            next_number += 1;
+            SimResponse::Redirect(format!("/maze/on/{next_number}"))
         }
     };
-    let (report, rules, trapped) = crawl(say, |_| {});
+    let (report, rules, trap_requests) = crawl(respond, |_| {});
     assert_eq!(rules, []);
-    assert_eq!(trapped, 2 + 5 * 11);
-    let given_up = report.settled.iter().filter(|settled| settled.visit.facts.error.is_some()).count();
-    assert_eq!(given_up, 5);
+    assert_eq!(trap_requests, 2 + 5 * 11);
+    let failed = report.settled.iter().filter(|settled| settled.visit.facts.error.is_some()).count();
+    assert_eq!(failed, 5);
 }
 
 #[test]
 fn many_pages_that_differ_by_a_number_are_an_ordinary_site() {
     // A catalogue with numbers only: a tree of pages, each with ten children and a link to the first.
     const PAGES: usize = 30_000;
-    let say = |_: &str, target: &str| {
+    let respond = |_: &str, target: &str| {
         let number: usize = target.trim_start_matches("/p").parse().unwrap_or(0);
         let children = (number * 10 + 1..=number * 10 + 10).filter(|child| *child < PAGES);
         let links = children.map(|child| format!("http://trap.example/p{child}"));
         page(&format!("Product {number}. {TEXT}"), links.chain(["http://trap.example/".to_owned()]))
     };
-    let (_, rules, trapped) = crawl(say, |_| {});
+    let (_, rules, trap_requests) = crawl(respond, |_| {});
     assert_eq!(rules, []);
-    assert_eq!(trapped, PAGES + 1);
+    assert_eq!(trap_requests, PAGES + 1);
 }
 
 #[test]
 fn nothing_is_skipped_if_traps_are_ignored() {
-    let mut fresh = 0;
-    let say = move |_: &str, _: &str| {
-        fresh += 10;
-        let links = (fresh..fresh + 10).map(|number| format!("http://trap.example/{}", word(number)));
-        page(TEXT, links.filter(|_| fresh < 20_000))
+    let mut next_number = 0;
+    let respond = move |_: &str, _: &str| {
+        next_number += 10;
+        let links = (next_number..next_number + 10).map(|number| format!("http://trap.example/{}", word(number)));
+        page(TEXT, links.filter(|_| next_number < 20_000))
     };
-    let (_, rules, trapped) = crawl(say, |config| config.traps = TrapPolicy::Ignore);
+    let (_, rules, trap_requests) = crawl(respond, |config| config.traps = TrapPolicy::Ignore);
     assert_eq!(rules, []);
-    assert!(trapped > 15_000, "{trapped}");
+    assert!(trap_requests > 15_000, "{trap_requests}");
 }
 
 /// An index of many indexes of many sitemaps, with `--sitemap`.
 #[test]
 fn an_index_of_indexes_of_sitemaps_ends() {
-    let say = |_: &str, target: &str| {
+    let respond = |_: &str, target: &str| {
         let Some(name) = target.strip_suffix(".xml") else {
             return page(&format!("{TEXT} {target}"), (0..4).map(|page| format!("http://trap.example/{page}")));
         };
@@ -223,25 +229,25 @@ fn an_index_of_indexes_of_sitemaps_ends() {
         let children = (0..20_000).map(child).collect();
         SimResponse::Sitemap(Sitemap { format: Some(SitemapFormat::Index), children, ..Sitemap::default() })
     };
-    let (_, rules, trapped) = crawl(say, |config| config.sitemap = true);
+    let (_, rules, trap_requests) = crawl(respond, |config| config.sitemap = true);
     assert!(rules.contains(&TrapRule::SitemapBytes) || rules.contains(&TrapRule::SitemapFiles), "{rules:?}");
-    assert!(trapped < 200, "{trapped} requests");
+    assert!(trap_requests < 200, "{trap_requests} requests");
 }
 
 /// Pages that each link to many hosts that do not exist.
 #[test]
-fn invented_hosts_end() {
-    let mut last = 0;
-    let say = |host: &str, target: &str| {
+fn a_crawl_with_links_to_invented_hosts_ends() {
+    let mut page_number = 0;
+    let respond = |host: &str, target: &str| {
         if host != "trap.example" {
             return SimResponse::Status(404);
         }
-        last += 1;
-        let hosts = (0..500).map(|host| format!("http://invented-{last}-{host}.example/"));
-        let links = hosts.chain([format!("http://trap.example/{}", last % 20)]);
-        page(&format!("{TEXT} {} {target}", word(last)), links)
+        page_number += 1;
+        let hosts = (0..500).map(|host| format!("http://invented-{page_number}-{host}.example/"));
+        let links = hosts.chain([format!("http://trap.example/{}", page_number % 20)]);
+        page(&format!("{TEXT} {} {target}", word(page_number)), links)
     };
-    let (report, rules, _) = crawl(say, |config| (config.scope, config.trap_budget) = (ScopeKind::Any, 512));
+    let (report, rules, _) = crawl(respond, |config| (config.scope, config.trap_budget) = (ScopeKind::Any, 512));
     assert!(rules.contains(&TrapRule::SourceHosts), "{rules:?}");
     assert!(report.counts.known < 5_000, "{} URLs", report.counts.known);
 }

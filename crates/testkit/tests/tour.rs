@@ -1,4 +1,4 @@
-//! The tour shows code of the real sources. This test fails if a chapter and its source differ.
+//! The tour in the book shows code of the sources. These tests fail if a chapter and its source differ.
 //!
 //! A chapter writes `<!-- code: PATH#NAME -->` above a block of code. The source has `// anchor: NAME` before the code
 //! and `// end: NAME` after it. `UPDATE_TOUR=1 cargo nextest run -p argiope-testkit --test tour` refreshes the chapters.
@@ -24,13 +24,13 @@ fn chapters() -> Vec<PathBuf> {
 
 /// The lines between `// anchor: NAME` and `// end: NAME`, without indentation and without nested anchors.
 fn snippet(source: &str, name: &str) -> Option<String> {
-    let is = |line: &str, mark: &str| line.trim().strip_prefix(mark).is_some_and(|rest| rest.trim() == name);
-    let mut inside = source.lines().skip_while(|line| !is(line, "// anchor:")).skip(1).peekable();
+    let is_mark = |line: &str, mark: &str| line.trim().strip_prefix(mark).is_some_and(|rest| rest.trim() == name);
+    let mut inside = source.lines().skip_while(|line| !is_mark(line, "// anchor:")).skip(1).peekable();
     inside.peek()?;
     let mut lines = Vec::new();
     loop {
         let line = inside.next()?;
-        if is(line, "// end:") {
+        if is_mark(line, "// end:") {
             break;
         }
         let trimmed = line.trim_start();
@@ -39,41 +39,43 @@ fn snippet(source: &str, name: &str) -> Option<String> {
         }
     }
     let indent = |line: &&str| line.len() - line.trim_start().len();
-    let margin = lines.iter().filter(|line| !line.trim().is_empty()).map(indent).min().unwrap_or(0);
-    let moved: Vec<&str> = lines.iter().map(|line| line.get(margin..).unwrap_or("")).collect();
-    Some(moved.join("\n") + "\n")
+    let indentation = lines.iter().filter(|line| !line.trim().is_empty()).map(indent).min().unwrap_or(0);
+    let unindented: Vec<&str> = lines.iter().map(|line| line.get(indentation..).unwrap_or("")).collect();
+    Some(unindented.join("\n") + "\n")
 }
 
 /// The chapter with every block of code updated from its source.
-fn refreshed(chapter: &str, used: &mut BTreeSet<String>) -> String {
+fn update_code(chapter: &str, used: &mut BTreeSet<String>) -> String {
     let mut out = String::new();
     let mut lines = chapter.lines();
     while let Some(line) = lines.next() {
         out += line;
         out.push('\n');
-        let Some(place) = line.strip_prefix("<!-- code: ").and_then(|rest| rest.strip_suffix(" -->")) else { continue };
-        let (path, name) = place.split_once('#').unwrap_or_else(|| panic!("{place}: say PATH#NAME"));
+        let Some(reference) = line.strip_prefix("<!-- code: ").and_then(|rest| rest.strip_suffix(" -->")) else {
+            continue;
+        };
+        let (path, name) = reference.split_once('#').unwrap_or_else(|| panic!("{reference}: the form is PATH#NAME"));
         let code = snippet(&read(&root().join(path)), name).unwrap_or_else(|| panic!("{path} has no anchor {name}"));
         used.insert(format!("{path}#{name}"));
-        assert_eq!(lines.next(), Some("```rust"), "a block of code belongs below {place}");
-        assert!(lines.by_ref().any(|line| line == "```"), "the block below {place} has no end");
+        assert_eq!(lines.next(), Some("```rust"), "a block of code must follow {reference}");
+        assert!(lines.by_ref().any(|line| line == "```"), "the block below {reference} has no end");
         out += &format!("```rust\n{code}```\n");
     }
     out
 }
 
 #[test]
-fn the_tour_shows_the_sources_as_they_are() {
+fn the_code_in_the_tour_equals_the_sources() {
     let update = std::env::var_os("UPDATE_TOUR").is_some();
     let mut used = BTreeSet::new();
     let mut stale = Vec::new();
     for path in chapters() {
         let text = read(&path);
-        let fresh = refreshed(&text, &mut used);
-        if fresh != text {
+        let updated = update_code(&text, &mut used);
+        if updated != text {
             stale.push(path.clone());
             if update {
-                std::fs::write(&path, fresh).expect("the chapter can be written");
+                std::fs::write(&path, updated).expect("the chapter can be written");
             }
         }
     }
@@ -82,7 +84,7 @@ fn the_tour_shows_the_sources_as_they_are() {
 }
 
 #[test]
-fn every_link_of_the_tour_leads_somewhere() {
+fn every_link_of_the_tour_has_a_target() {
     let mut count = 0;
     for path in chapters() {
         let text = read(&path);
@@ -90,7 +92,7 @@ fn every_link_of_the_tour_leads_somewhere() {
             let file = link.split('#').next().unwrap_or(link);
             if !file.starts_with("http") && !file.is_empty() {
                 let target = path.parent().expect("a folder").join(file);
-                assert!(target.exists(), "{}: {link} leads nowhere", path.display());
+                assert!(target.exists(), "{}: {link} does not exist", path.display());
                 count += 1;
             }
         }

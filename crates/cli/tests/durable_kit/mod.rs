@@ -172,7 +172,7 @@ impl Dice {
 
     /// A number below `bound`.
     pub fn roll(&mut self, bound: u64) -> u64 {
-        self.0.throw() % bound
+        self.0.next_u64() % bound
     }
 
     /// Sleeps for a random time below `millis`.

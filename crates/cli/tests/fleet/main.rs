@@ -15,7 +15,7 @@ use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use argiope_practice::{GraphPlan, PracticeWeb, Response, Site};
-use argiope_testkit::redis_cluster::{RedisCluster, ServerGuard};
+use argiope_testkit::redis_cluster::{RedisCluster, ServerAccess};
 use durable_kit::{Dice, PATIENCE, Practice, is_long, records, signal, wait};
 use kit::{Fleet, certificate_files, check_ownership, plan};
 use rustix::process::Signal;
@@ -314,7 +314,7 @@ fn a_full_store_is_waited_for_and_nothing_is_lost() {
 fn tls_a_login_and_a_configuration_file_work() {
     let files = certificate_files();
     let path = |name: &str| files.path().join(name);
-    let cluster = RedisCluster::guarded(ServerGuard {
+    let cluster = RedisCluster::with_tls_and_login(ServerAccess {
         certificate: path("server.pem"),
         key: path("key.pem"),
         authority: path("ca.pem"),

@@ -35,14 +35,14 @@ fn results_go_to_object_storage_and_are_read_from_there() {
     assert!(exported.0, "{}", exported.1);
     practice.check(&records(&fleet.folder.path().join("merged.jsonl")));
     // Credentials appear neither in the messages of the processes nor in the objects.
-    let listed = server.ask("GET", "/crawls?list-type=2&prefix=a/first");
+    let listed = server.request("GET", "/crawls?list-type=2&prefix=a/first");
     assert!(listed.contains("a/first/fleet.json") && listed.contains("a/first/settled/final.json"), "{listed}");
-    let about = server.ask("GET", "/crawls/a/first/fleet.json");
+    let about = server.request("GET", "/crawls/a/first/fleet.json");
     for text in [&fleet.logs(), &about, &merged.1] {
         assert!(!text.contains(SECRET) && !text.contains("AKIA"), "{text}");
     }
     // No multipart upload is left incomplete.
-    let uploads = server.ask("GET", "/crawls?uploads");
+    let uploads = server.request("GET", "/crawls?uploads");
     assert!(uploads.starts_with("HTTP/1.1 200") && !uploads.contains("<UploadId>"), "{uploads}");
     // A prefix without results, and a bucket that does not exist, are named.
     for place in ["s3://crawls/none", "s3://absent/none"] {
@@ -57,7 +57,7 @@ fn object_storage_is_reached_over_tls_with_a_private_authority() {
     let files = certificate_files();
     let path = |name: &str| files.path().join(name);
     let (certificate, key, authority) = (path("server.pem"), path("key.pem"), path("ca.pem"));
-    let server = S3Server::secure(S3Certificate { certificate, key, authority });
+    let server = S3Server::start_with_tls(S3Certificate { certificate, key, authority });
     let report = |environment: Vec<(&str, String)>| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_argiope"));
         let output = command.args(["report", "s3://absent/x"]).envs(environment).output().expect("it runs");

@@ -34,7 +34,7 @@ pub(super) fn cases() -> Vec<Case> {
             "5xx for more than thirty days",
             Expect::Ok,
             SCENARIOS,
-            "a_robots_txt_that_is_unreachable_for_a_while_delays_and_then_lets_go",
+            "a_robots_txt_that_is_unreachable_for_a_while_delays_its_host",
         )
         .choosing(
             "a host whose robots.txt stays unreachable is given up on with `robots_unreachable`, and asked again by the \

@@ -35,7 +35,7 @@ pub fn links_and_cycles(engine: EngineName) {
     assert_eq!(web.requests(), 6);
 }
 
-/// Two sites on two addresses; the first links to the second.
+/// Two sites on two addresses, and the URL of the second, to which the first links.
 fn two_hosts() -> (Site, Site, String) {
     let second = site("127.1.0.3").page("/", Response::html("second"));
     let away = second.url("/");
@@ -49,12 +49,13 @@ pub fn a_prohibited_host(engine: EngineName) {
     let web = serve([first, second]);
     let crawled = crawl(&config(engine, &[&root]));
     assert!(!crawled.urls().contains(away.as_str()));
-    assert!(web.log().iter().all(|seen| seen.site == 0));
+    assert!(web.log().iter().all(|request| request.site == 0));
     assert_eq!(crawled.page(&root).findings.rejected.iter().map(|rejected| rejected.count).sum::<u32>(), 1);
 }
 
-/// Crawls hosts with several names on one address, so that only the scope decides; returns the hosts that were visited.
-fn named(engine: EngineName, scope_kind: ScopeKind) -> BTreeSet<String> {
+/// Crawls several host names on one address with this scope, and returns the names that were visited. The path of a page
+/// is its host name; the root is empty.
+fn crawl_host_names(engine: EngineName, scope_kind: ScopeKind) -> BTreeSet<String> {
     let names = ["example.com", "www.example.com", "sub.example.com", "example.org"];
     let mut site = site("127.1.0.4");
     let port = site.address().port();
@@ -74,12 +75,15 @@ fn named(engine: EngineName, scope_kind: ScopeKind) -> BTreeSet<String> {
 }
 
 pub fn strict_hosts(engine: EngineName) {
-    assert_eq!(named(engine, ScopeKind::Host), ["", "example.com", "www.example.com"].map(String::from).into());
+    assert_eq!(
+        crawl_host_names(engine, ScopeKind::Host),
+        ["", "example.com", "www.example.com"].map(String::from).into()
+    );
 }
 
 pub fn lenient_hosts(engine: EngineName) {
     let expected = ["", "example.com", "www.example.com", "sub.example.com"].map(String::from).into();
-    assert_eq!(named(engine, ScopeKind::Domain), expected);
+    assert_eq!(crawl_host_names(engine, ScopeKind::Domain), expected);
 }
 
 pub fn exclude_and_include(engine: EngineName) {
@@ -101,10 +105,13 @@ pub fn exclude_and_include(engine: EngineName) {
 pub fn several_roots(engine: EngineName) {
     let first = site("127.1.0.6").page("/", Response::links(["/a"])).page("/a", Response::html("a"));
     let second = site("127.1.0.7").page("/start", Response::links(["/b"])).page("/b", Response::html("b"));
-    let (one, two) = (first.url("/"), second.url("/start"));
+    let (first_root, second_root) = (first.url("/"), second.url("/start"));
     let expected: BTreeSet<String> = [first.url("/"), first.url("/a"), second.url("/start"), second.url("/b")].into();
     let _web = serve([first, second]);
-    assert_eq!(crawl(&config(engine, &[&one, &two])).urls(), expected.iter().map(String::as_str).collect());
+    assert_eq!(
+        crawl(&config(engine, &[&first_root, &second_root])).urls(),
+        expected.iter().map(String::as_str).collect()
+    );
 }
 
 pub fn a_deep_root(engine: EngineName) {
@@ -134,22 +141,18 @@ pub fn depth(engine: EngineName) {
 }
 
 pub fn prefix_and_page_scope(engine: EngineName) {
-    let make = || {
-        site("127.1.0.10")
-            .page("/docs/start", Response::links(["/docs/a", "/blog/b"]))
-            .page("/docs/a", Response::html("a"))
-            .page("/blog/b", Response::html("b"))
-    };
-    let site = make();
+    let site = site("127.1.0.10")
+        .page("/docs/start", Response::links(["/docs/a", "/blog/b"]))
+        .page("/docs/a", Response::html("a"))
+        .page("/blog/b", Response::html("b"));
     let root = site.url("/docs/start");
-    let below: BTreeSet<String> = ["/docs/start", "/docs/a"].map(|path| site.url(path)).into();
-    let web = serve([site]);
+    let with_prefix: BTreeSet<String> = ["/docs/start", "/docs/a"].map(|path| site.url(path)).into();
+    let _web = serve([site]);
     let mut config = config(engine, &[&root]);
     config.scope = ScopeKind::Prefix;
-    assert_eq!(crawl(&config).urls(), below.iter().map(String::as_str).collect());
+    assert_eq!(crawl(&config).urls(), with_prefix.iter().map(String::as_str).collect());
     config.scope = ScopeKind::Page;
     assert_eq!(crawl(&config).urls(), [root.as_str()].into());
-    drop(web);
 }
 
 pub fn redirect_chains(engine: EngineName) {
@@ -193,7 +196,7 @@ pub fn redirects_join(engine: EngineName) {
     let root = site.url("/");
     let web = serve([site]);
     assert_eq!(crawl(&config(engine, &[&root])).pages.len(), 5);
-    assert_eq!(web.log().iter().filter(|seen| seen.path == "/x").count(), 1);
+    assert_eq!(web.log().iter().filter(|request| request.path == "/x").count(), 1);
 }
 
 pub fn the_limit_of_redirects(engine: EngineName) {
@@ -220,7 +223,7 @@ pub fn an_off_scope_redirect(engine: EngineName) {
     let crawled = crawl(&config(engine, &[&root]));
     assert_eq!(crawled.pages.len(), 2);
     assert_eq!(crawled.page(&leave).facts.outcome, Outcome::Redirect);
-    assert!(web.log().iter().all(|seen| seen.site == 0), "the other host received a request");
+    assert!(web.log().iter().all(|request| request.site == 0), "the other host received a request");
 }
 
 pub fn a_bad_redirect(engine: EngineName) {
@@ -269,13 +272,13 @@ pub fn exact_max_pages(engine: EngineName) {
     config.concurrency = 200;
     config.max_pages = Some(1_000);
     let crawled = crawl(&config);
-    let asked: BTreeSet<String> = web.log().into_iter().map(|seen| seen.path).collect();
-    assert_eq!((crawled.pages.len(), asked.len(), web.requests()), (1_000, 1_000, 1_000));
+    let requested_paths: BTreeSet<String> = web.log().into_iter().map(|request| request.path).collect();
+    assert_eq!((crawled.pages.len(), requested_paths.len(), web.requests()), (1_000, 1_000, 1_000));
     assert_eq!(crawled.summary.end, End::MaxPages);
     assert!(crawled.summary.left > 0);
 }
 
-/// A graph on one host, its root and its server.
+/// Serves a graph. Returns the server, the first root and the graph.
 fn graph_web(plan: GraphPlan) -> (argiope_practice::RunningWeb, String, Arc<Graph>) {
     let site = Site::http("0.0.0.0:0").expect("all of loopback");
     let graph = Arc::new(Graph::new(plan, site.address().port(), false));
@@ -284,7 +287,7 @@ fn graph_web(plan: GraphPlan) -> (argiope_practice::RunningWeb, String, Arc<Grap
     (web, root, graph)
 }
 
-pub fn a_graph_is_found_whole(engine: EngineName) {
+pub fn a_graph_is_crawled_completely(engine: EngineName) {
     let plan = GraphPlan {
         pages: 800,
         links: 12,
@@ -310,8 +313,8 @@ pub fn a_graph_is_found_whole(engine: EngineName) {
 }
 
 pub fn ends_at_once(engine: EngineName) {
-    // The last responses are an error, a failure and a last attempt that fails. The end must not depend on a timer, so
-    // the crawl must end long before any of its timeouts.
+    // The last responses are an error, a failure and a last attempt that fails. The crawl must end long before any
+    // timeout.
     let site = site("127.1.0.21")
         .page("/", Response::links(["/error", "/reset", "/again"]))
         .page("/error", Response::status(404))
@@ -322,7 +325,7 @@ pub fn ends_at_once(engine: EngineName) {
     let mut config = config(engine, &[&root]);
     config.max_tries = 2;
     let crawled = crawl(&config);
-    let last = web.log().iter().map(|seen| web.started() + seen.start).max().expect("requests were made");
+    let last = web.log().iter().map(|request| web.started() + request.start).max().expect("requests were made");
     assert_eq!(crawled.pages.len(), 4);
     assert!(Instant::now() - last < Duration::from_secs(5), "the crawl waited before it ended");
 }
@@ -350,20 +353,20 @@ pub fn wide_hosts_use_all_slots(engine: EngineName) {
     config.pace = Pace::Full;
     config.concurrency = 40;
     assert_eq!(crawl(&config).pages.len(), 201);
-    assert_eq!(web.stats().max_at_once, 40);
+    assert_eq!(web.stats().max_at_once, 40, "concurrency is 40");
 }
 
-pub fn many_slow_answers(engine: EngineName) {
+pub fn many_slow_responses(engine: EngineName) {
     // All responses are slow enough for wake-up coalescing. Some pages need many reads, or are decoded in many
     // portions.
     let links: Vec<String> = (0..600).map(|n| format!("/p/{n}")).collect();
-    let late = Duration::from_millis(150);
+    let delay = Duration::from_millis(150);
     let large = "<p>a page that is large</p>".repeat(40_000);
     let site = site("127.1.0.26")
-        .page("/", Response::links(&links).delay(late))
-        .page("/p/200", Response::html(large.as_str()).delay(late))
-        .page("/p/300", Response::html(large.as_str()).gzip().delay(late))
-        .fallback(Response::html("page").delay(late));
+        .page("/", Response::links(&links).delay(delay))
+        .page("/p/200", Response::html(large.as_str()).delay(delay))
+        .page("/p/300", Response::html(large.as_str()).gzip().delay(delay))
+        .fallback(Response::html("page").delay(delay));
     let (root, pages) = (site.url("/"), ["/p/200", "/p/300"].map(|path| site.url(path)));
     let web = serve([site]);
     let mut config = config(engine, &[&root]);

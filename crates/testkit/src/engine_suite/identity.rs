@@ -19,15 +19,16 @@ fn serve(sites: impl IntoIterator<Item = Site>) -> RunningWeb {
         .expect("the practice web starts")
 }
 
-fn header<'a>(seen: &'a SeenRequest, name: &str) -> Option<&'a str> {
-    seen.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+fn header<'a>(request: &'a SeenRequest, name: &str) -> Option<&'a str> {
+    request.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
 }
 
 /// The value of a header in the last request for this path.
-fn said(web: &RunningWeb, path: &str, name: &str) -> Option<String> {
+fn sent_header(web: &RunningWeb, path: &str, name: &str) -> Option<String> {
     let log = web.log();
-    let seen = log.iter().rfind(|seen| seen.path == path).unwrap_or_else(|| panic!("{path} was not asked for"));
-    header(seen, name).map(str::to_owned)
+    let request =
+        log.iter().rfind(|request| request.path == path).unwrap_or_else(|| panic!("{path} was not requested"));
+    header(request, name).map(str::to_owned)
 }
 
 pub fn cookies_are_kept_and_sent(engine: EngineName) {
@@ -36,14 +37,15 @@ pub fn cookies_are_kept_and_sent(engine: EngineName) {
         Response::links(["/a/b", &other.url("/")]).header("Set-Cookie", "s=1").header("Set-Cookie", "p=2; Path=/a");
     let home = site("127.6.0.1").page("/", front).page("/a/b", Response::links(["/c"])).page("/c", Response::html("x"));
     let root = home.url("/");
-    let strangers = other.url("/");
+    let other_root = other.url("/");
     let web = serve([home, other]);
-    let mut config = config(engine, &[&root, &strangers]);
+    let mut config = config(engine, &[&root, &other_root]);
     config.per_host = Some(1);
     assert_eq!(crawl(&config).pages.len(), 4);
     let log = web.log();
-    let of =
-        |host: &str, path: &str| log.iter().find(|seen| seen.host == host && seen.path == path).expect("asked for");
+    let of = |host: &str, path: &str| {
+        log.iter().find(|request| request.host == host && request.path == path).expect("a request")
+    };
     let cookie = |host: &str, path: &str| header(of(host, path), "cookie").map(str::to_owned);
     assert_eq!(cookie("127.6.0.1", "/"), None);
     assert_eq!(cookie("127.6.0.1", "/a/b").as_deref(), Some("p=2; s=1"));
@@ -51,18 +53,18 @@ pub fn cookies_are_kept_and_sent(engine: EngineName) {
     assert_eq!(cookie("127.6.0.2", "/"), None);
     config.no_cookies = true;
     crawl(&config);
-    assert_eq!(said(&web, "/c", "cookie"), None);
+    assert_eq!(sent_header(&web, "/c", "cookie"), None);
 }
 
 pub fn a_redirect_with_a_new_cookie_is_followed(engine: EngineName) {
-    let sent_back = || Response::redirect("/", 302).header("Set-Cookie", "seen=1");
-    let home = site("127.6.0.3").sequence("/", [sent_back(), Response::html("<title>in</title>")]);
+    let redirect_with_cookie = || Response::redirect("/", 302).header("Set-Cookie", "seen=1");
+    let home = site("127.6.0.3").sequence("/", [redirect_with_cookie(), Response::html("<title>in</title>")]);
     let root = home.url("/");
     let web = serve([home]);
     let crawled = crawl(&config(engine, &[&root]));
     assert_eq!((crawled.pages.len(), crawled.pages[0].findings.title.as_deref()), (1, Some("in")));
-    assert_eq!(said(&web, "/", "cookie").as_deref(), Some("seen=1"));
-    // A site that always sets another cookie ends like any redirect chain; a site that sets no new cookie is requested
+    assert_eq!(sent_header(&web, "/", "cookie").as_deref(), Some("seen=1"));
+    // If every redirect sets another cookie, the limit on redirects applies. Without a new cookie, the page is requested
     // once.
     let endless = (0..40).map(|n| Response::redirect("/", 302).header("Set-Cookie", format!("n={n}")));
     let home = site("127.6.0.4").sequence("/", endless).page("/same", Response::redirect("/same", 302));
@@ -72,10 +74,10 @@ pub fn a_redirect_with_a_new_cookie_is_followed(engine: EngineName) {
     config.max_redirects = 3;
     let crawled = crawl(&config);
     let failure = crawled.page(&root).facts.error.as_ref().map(|failure| failure.kind);
-    let loops = crawled.page(&same).facts.error.as_ref().map(|failure| failure.kind);
-    assert_eq!((failure, loops), (Some(ErrorKind::RedirectLimit), Some(ErrorKind::RedirectLoop)));
-    let asked = |path: &str| web.log().iter().filter(|seen| seen.path == path).count();
-    assert_eq!((asked("/"), asked("/same")), (4, 1));
+    let same_failure = crawled.page(&same).facts.error.as_ref().map(|failure| failure.kind);
+    assert_eq!((failure, same_failure), (Some(ErrorKind::RedirectLimit), Some(ErrorKind::RedirectLoop)));
+    let requests = |path: &str| web.log().iter().filter(|request| request.path == path).count();
+    assert_eq!((requests("/"), requests("/same")), (4, 1));
 }
 
 pub fn logins_are_for_their_origin(engine: EngineName) {
@@ -92,43 +94,49 @@ pub fn logins_are_for_their_origin(engine: EngineName) {
     config.header = vec!["X-Key: 1".parse().expect("a header")];
     config.auth = vec![Login { origin: guard, bearer: Some("t0k".parse().expect("a token")), user: None }];
     assert_eq!(crawl(&config).pages.len(), 5);
-    for seen in web.log() {
-        let expected = match seen.host.as_str() {
+    for request in web.log() {
+        let expected = match request.host.as_str() {
             "127.6.0.5" => (Some("Basic bWU6cHc="), Some("1")),
             "127.6.0.7" => (Some("Bearer t0k"), None),
             _ => (None, None),
         };
-        assert_eq!((header(&seen, "authorization"), header(&seen, "x-key")), expected, "{}{}", seen.host, seen.path);
-        assert_eq!(header(&seen, "referer"), None);
+        assert_eq!(
+            (header(&request, "authorization"), header(&request, "x-key")),
+            expected,
+            "{}{}",
+            request.host,
+            request.path
+        );
+        assert_eq!(header(&request, "referer"), None);
     }
 }
 
 /// Settings for a crawl through a proxy.
-fn through(engine: EngineName, root: &str, scheme: &str, proxy: &RunningProxy) -> Config {
+fn config_with_proxy(engine: EngineName, root: &str, scheme: &str, proxy: &RunningProxy) -> Config {
     let mut config = config(engine, &[root]);
     config.proxy = Some(format!("{scheme}://{}", proxy.address()));
     config
 }
 
-/// A site that only the proxy can reach, over http or https.
-fn far(certificate: Option<CertificateKind>) -> (Site, IpAddr) {
-    let place = "127.6.0.8:0";
+/// A site whose name `far.example` only the proxy can resolve, over https with this certificate, or over http.
+fn far_site(certificate: Option<CertificateKind>) -> (Site, IpAddr) {
+    let address_text = "127.6.0.8:0";
     let site = match certificate {
-        Some(certificate) => Site::https(place, certificate).expect("a loopback address").name("far.example"),
-        None => Site::http(place).expect("a loopback address"),
+        Some(certificate) => Site::https(address_text, certificate).expect("a loopback address").name("far.example"),
+        None => Site::http(address_text).expect("a loopback address"),
     };
     let address = site.address().ip();
     (site.page("/", Response::links(["/a", "/b"])).fallback(Response::html("<title>far</title>")), address)
 }
 
-/// Crawls that site through a proxy, and returns the requests that the proxy received.
+/// Crawls that site through a proxy with a login, and returns the requests that the proxy received.
 fn crawl_far(
     engine: EngineName,
     scheme: &str,
     proxy: PracticeProxy,
     certificate: Option<CertificateKind>,
 ) -> Vec<String> {
-    let (site, address) = far(certificate);
+    let (site, address) = far_site(certificate);
     let root = site.url_as("far.example", "/");
     let web = serve([site]);
     let proxy = proxy.login("me", "p@ss").name("far.example", address).start("127.6.0.9").expect("a proxy");
@@ -145,35 +153,35 @@ fn crawl_far(
             page.link.url
         );
     }
-    for seen in web.log() {
-        assert!(seen.path.starts_with('/') && seen.host == "far.example", "{seen:?}");
-        assert!(!seen.headers.iter().any(|(name, _)| name.to_lowercase().starts_with("proxy-")), "{seen:?}");
+    for request in web.log() {
+        assert!(request.path.starts_with('/') && request.host == "far.example", "{request:?}");
+        assert!(!request.headers.iter().any(|(name, _)| name.to_lowercase().starts_with("proxy-")), "{request:?}");
     }
     proxy.requests()
 }
 
 pub fn an_http_proxy(engine: EngineName) {
-    let asked = crawl_far(engine, "http", PracticeProxy::http(), None);
-    assert!(asked.iter().all(|head| head.starts_with("GET http://far.example:")), "{asked:?}");
-    let asked = crawl_far(engine, "http", PracticeProxy::http(), Some(CertificateKind::Good));
+    let requests = crawl_far(engine, "http", PracticeProxy::http(), None);
+    assert!(requests.iter().all(|head| head.starts_with("GET http://far.example:")), "{requests:?}");
+    let requests = crawl_far(engine, "http", PracticeProxy::http(), Some(CertificateKind::Good));
     assert!(
-        asked.iter().all(|head| head.starts_with("CONNECT far.example:") && !head.contains("User-Agent")),
-        "{asked:?}"
+        requests.iter().all(|head| head.starts_with("CONNECT far.example:") && !head.contains("User-Agent")),
+        "{requests:?}"
     );
 }
 
 pub fn a_socks_proxy(engine: EngineName) {
     for certificate in [None, Some(CertificateKind::Good)] {
-        let asked = crawl_far(engine, "socks5h", PracticeProxy::socks5(), certificate);
-        assert!(asked.iter().all(|target| target.starts_with("SOCKS far.example:")), "{asked:?}");
+        let requests = crawl_far(engine, "socks5h", PracticeProxy::socks5(), certificate);
+        assert!(requests.iter().all(|target| target.starts_with("SOCKS far.example:")), "{requests:?}");
     }
     // With `socks5` (not `socks5h`), the crawler resolves the name and sends the address.
-    let (site, address) = far(None);
+    let (site, address) = far_site(None);
     let port = site.address().port();
     let root = site.url_as("near.example", "/");
     let _web = serve([site]);
     let proxy = PracticeProxy::socks5().start("127.6.0.9").expect("a proxy");
-    let mut config = through(engine, &root, "socks5", &proxy);
+    let mut config = config_with_proxy(engine, &root, "socks5", &proxy);
     config.resolve = vec![format!("near.example:{port}:{address}").parse().expect("a mapping")];
     let crawled = crawl(&config);
     assert!(crawled.pages.iter().all(|page| (page.facts.outcome, page.facts.ip) == (Outcome::Ok, Some(address))));
@@ -185,6 +193,7 @@ pub fn a_socks_proxy(engine: EngineName) {
 }
 
 pub fn proxies_that_fail(engine: EngineName) {
+    // Scheme of the URL, scheme of the proxy, the proxy, the expected error, and a part of its message.
     let cases: [(&str, &str, PracticeProxy, ErrorKind, &str); 9] = [
         ("http", "http", PracticeProxy::http().login("me", "pw"), ErrorKind::Protocol, "407"),
         ("https", "http", PracticeProxy::http().login("me", "pw"), ErrorKind::Protocol, "407"),
@@ -214,16 +223,20 @@ pub fn proxies_that_fail(engine: EngineName) {
             "SOCKS 5",
         ),
     ];
-    for (scheme, kind, proxy, expected, words) in cases {
+    for (scheme, proxy_scheme, proxy, expected, expected_message) in cases {
         let proxy = proxy.start("127.6.0.10").expect("a proxy");
-        let mut config = through(engine, &format!("{scheme}://nowhere.example/"), kind, &proxy);
+        let mut config = config_with_proxy(engine, &format!("{scheme}://nowhere.example/"), proxy_scheme, &proxy);
         config.max_tries = 1;
         let crawled = crawl(&config);
         let failure = crawled.pages[0].facts.error.as_ref().expect("a failure");
-        assert_eq!((crawled.pages[0].facts.outcome, failure.kind), (Outcome::Failed, expected), "{words}: {failure}");
-        assert!(failure.message.contains(words), "{failure}");
+        assert_eq!(
+            (crawled.pages[0].facts.outcome, failure.kind),
+            (Outcome::Failed, expected),
+            "{expected_message}: {failure}"
+        );
+        assert!(failure.message.contains(expected_message), "{failure}");
     }
-    // A proxy that does not exist.
+    // Nothing listens at the address of the proxy.
     let gone = PracticeProxy::http().start("127.6.0.10").expect("a proxy").address();
     let mut config = config(engine, &["http://nowhere.example/"]);
     (config.proxy, config.max_tries) = (Some(gone.to_string()), 1);
@@ -233,7 +246,7 @@ pub fn proxies_that_fail(engine: EngineName) {
 }
 
 pub fn a_proxy_does_not_open_private_addresses(engine: EngineName) {
-    let inside = [
+    let private_urls = [
         "http://127.6.0.12/",
         "http://localhost/",
         "http://[::1]/",
@@ -242,15 +255,15 @@ pub fn a_proxy_does_not_open_private_addresses(engine: EngineName) {
         "https://localhost/",
     ];
     for (scheme, proxy) in [("http", PracticeProxy::http()), ("socks5h", PracticeProxy::socks5())] {
-        let (site, address) = far(None);
-        let site = site.page("/", Response::links(inside));
+        let (site, address) = far_site(None);
+        let site = site.page("/", Response::links(private_urls));
         let root = site.url_as("far.example", "/");
         let _web = serve([site]);
         let proxy = proxy.name("far.example", address).start("127.6.0.11").expect("a proxy");
-        let mut config = through(engine, &root, scheme, &proxy);
+        let mut config = config_with_proxy(engine, &root, scheme, &proxy);
         config.scope = argiope_core::rules::ScopeKind::Any;
         let crawled = crawl(&config);
-        for url in inside {
+        for url in private_urls {
             let page = crawled.page(url);
             let kind = page.facts.error.as_ref().map(|failure| failure.kind);
             assert_eq!((page.facts.outcome, kind), (Outcome::Refused, Some(ErrorKind::PrivateAddress)), "{url}");
@@ -261,7 +274,7 @@ pub fn a_proxy_does_not_open_private_addresses(engine: EngineName) {
 
 /// Two crawls of one origin under different identities share neither connections nor TLS sessions.
 pub fn crawls_share_nothing(engine: EngineName) {
-    let (site, _) = far(Some(CertificateKind::Good));
+    let (site, _) = far_site(Some(CertificateKind::Good));
     let root = site.url("/");
     let web = serve([site]);
     for user in ["one:pw", "two:pw", "one:pw"] {
@@ -274,8 +287,9 @@ pub fn crawls_share_nothing(engine: EngineName) {
     let stats = web.stats();
     assert_eq!((stats.connections, stats.handshakes_full), (3, 3));
     let log = web.log();
-    for one in &log {
-        let same = log.iter().filter(|other| other.connection == one.connection);
-        assert!(same.into_iter().all(|other| header(other, "authorization") == header(one, "authorization")));
+    for request in &log {
+        let same_connection = log.iter().filter(|other| other.connection == request.connection);
+        let login = header(request, "authorization");
+        assert!(same_connection.into_iter().all(|other| header(other, "authorization") == login));
     }
 }

@@ -33,10 +33,10 @@ pub fn retries_that_give_up(engine: EngineName) {
     let mut config = config(engine, &[&root]);
     config.max_tries = 3;
     let crawled = crawl(&config);
-    let seen =
+    let result =
         |url: &str| (crawled.page(url).facts.outcome, crawled.page(url).facts.status, crawled.page(url).link.tries);
-    assert_eq!(seen(&down), (Outcome::HttpError, Some(502), 3));
-    assert_eq!(seen(&gone), (Outcome::HttpError, Some(410), 1), "a permanent error is not retried");
+    assert_eq!(result(&down), (Outcome::HttpError, Some(502), 3));
+    assert_eq!(result(&gone), (Outcome::HttpError, Some(410), 1), "a permanent error is not retried");
     assert_eq!(web.requests(), 5);
 }
 
@@ -58,7 +58,7 @@ pub fn concurrency_is_reached_and_not_exceeded(engine: EngineName) {
     assert_eq!(web.stats().max_at_once, 12);
 }
 
-pub fn per_host_is_kept(engine: EngineName) {
+pub fn per_host_is_respected(engine: EngineName) {
     let links: Vec<String> = (0..40).map(|n| format!("/{n}")).collect();
     let site = site("127.3.0.4")
         .page("/", Response::links(&links))
@@ -68,10 +68,10 @@ pub fn per_host_is_kept(engine: EngineName) {
     let mut config = config(engine, &[&root]);
     config.per_host = Some(4);
     assert_eq!(crawl(&config).pages.len(), 41);
-    assert_eq!(web.stats().max_at_once, 4, "the window opens to its limit and no further");
+    assert_eq!(web.stats().max_at_once, 4, "the window grows to its limit and not further");
 }
 
-pub fn per_ip_is_shared(engine: EngineName) {
+pub fn per_ip_limits_hosts_together(engine: EngineName) {
     let mut site = site("127.3.0.5").fallback(Response::html("page").delay(Duration::from_millis(20)));
     let (ip, port) = (site.address().ip(), site.address().port());
     let names: Vec<String> = (0..10).map(|n| format!("host{n}.example")).collect();
@@ -103,17 +103,17 @@ pub fn idle_connections_do_not_prevent_new_ones(engine: EngineName) {
     let mut config = config(engine, &roots.iter().map(String::as_str).collect::<Vec<_>>());
     config.pace = Pace::Full;
     config.concurrency = 4;
-    let all = names.iter().map(String::as_str).chain(["last.example"]);
-    config.resolve = all.map(|name| format!("{name}:{port}:{ip}").parse().expect("a mapping")).collect();
+    let all_names = names.iter().map(String::as_str).chain(["last.example"]);
+    config.resolve = all_names.map(|name| format!("{name}:{port}:{ip}").parse().expect("a mapping")).collect();
     assert_eq!(crawl(&config).pages.len(), 700 + 41);
     let connections = web.stats().connections;
     assert!(connections <= 703, "{connections} connections for 701 hosts");
 }
 
-/// Checks the time between the starts of requests. Requests reach the server with a varying latency, so a single gap
-/// may look too short, but not the sum of all gaps.
+/// Checks that requests start at least `delay` apart. Requests reach the server with a varying latency, so a single gap
+/// may be too short by half, but the sum of all gaps may not be too short.
 pub(super) fn assert_spaced(log: &[SeenRequest], delay: Duration) {
-    let mut starts: Vec<Duration> = log.iter().map(|seen| seen.start).collect();
+    let mut starts: Vec<Duration> = log.iter().map(|request| request.start).collect();
     starts.sort_unstable();
     let gaps: Vec<Duration> = starts.windows(2).map(|pair| pair[1] - pair[0]).collect();
     let total: Duration = gaps.iter().sum();
@@ -121,7 +121,7 @@ pub(super) fn assert_spaced(log: &[SeenRequest], delay: Duration) {
     assert!(gaps.iter().all(|gap| *gap >= delay / 2), "{gaps:?}");
 }
 
-pub fn the_delay_is_kept(engine: EngineName) {
+pub fn the_delay_is_respected(engine: EngineName) {
     // The delay also applies to robots.txt, retries and redirects.
     let site = site("127.3.0.6")
         .robots("User-agent: *\nDisallow:\n")
@@ -139,7 +139,7 @@ pub fn the_delay_is_kept(engine: EngineName) {
     assert_spaced(&web.log(), Duration::from_millis(100));
 }
 
-pub fn crawl_delay_is_kept(engine: EngineName) {
+pub fn crawl_delay_is_respected(engine: EngineName) {
     let site = site("127.3.0.7")
         .robots("User-agent: *\nCrawl-delay: 0.1\n")
         .page("/", Response::links(["/a", "/b", "/c"]))
@@ -149,12 +149,12 @@ pub fn crawl_delay_is_kept(engine: EngineName) {
     let mut config = config(engine, &[&root]);
     config.robots = RobotsPolicy::Obey;
     assert_eq!(crawl(&config).pages.len(), 4);
-    let pages: Vec<SeenRequest> = web.log().into_iter().filter(|seen| seen.path != "/robots.txt").collect();
+    let pages: Vec<SeenRequest> = web.log().into_iter().filter(|request| request.path != "/robots.txt").collect();
     assert_spaced(&pages, Duration::from_millis(100));
     assert_eq!(web.stats().max_at_once, 1);
 }
 
-pub fn retry_after_is_kept(engine: EngineName) {
+pub fn retry_after_is_respected(engine: EngineName) {
     let site =
         site("127.3.0.8").fail_times("/", 1, Response::status(429).header("Retry-After", "1"), Response::html("ok"));
     let root = site.url("/");
@@ -178,9 +178,9 @@ pub fn robots_are_obeyed(engine: EngineName) {
     assert_eq!(crawled.page(&secret).facts.outcome, Outcome::Robots);
     assert_eq!(crawled.page(&pdf).facts.outcome, Outcome::Robots);
     let log = web.log();
-    assert_eq!(log[0].path, "/robots.txt", "robots.txt goes first");
-    assert_eq!(log.iter().filter(|seen| seen.path == "/robots.txt").count(), 1, "and once");
-    assert!(log.iter().all(|seen| seen.path != "/secret/x" && seen.path != "/a.pdf"));
+    assert_eq!(log[0].path, "/robots.txt", "robots.txt is requested first");
+    assert_eq!(log.iter().filter(|request| request.path == "/robots.txt").count(), 1, "robots.txt is requested once");
+    assert!(log.iter().all(|request| request.path != "/secret/x" && request.path != "/a.pdf"));
     assert_eq!(crawled.site_files.len(), 1);
     assert_eq!(crawled.lines.iter().filter(|line| line["type"] == "aux" && line["for"] == "robots").count(), 1);
 }
@@ -196,10 +196,10 @@ pub fn robots_of_every_origin(engine: EngineName) {
     let crawled = crawl(&config);
     assert_eq!(crawled.page(&yes).facts.outcome, Outcome::Ok, "another port is another origin");
     assert_eq!(crawled.page(&no).facts.outcome, Outcome::Robots);
-    assert_eq!(web.log().iter().filter(|seen| seen.path == "/robots.txt").count(), 2);
+    assert_eq!(web.log().iter().filter(|request| request.path == "/robots.txt").count(), 2);
 }
 
-pub fn robots_unreachable(engine: EngineName) {
+pub fn an_unreachable_robots_txt_forbids_all_pages(engine: EngineName) {
     let site = site("127.3.0.11").page("/robots.txt", Response::status(503)).fallback(Response::html("page"));
     let root = site.url("/");
     let web = serve([site]);
@@ -210,11 +210,11 @@ pub fn robots_unreachable(engine: EngineName) {
     let page = crawled.page(&root);
     assert_eq!(page.facts.outcome, Outcome::Robots);
     assert_eq!(page.facts.error.as_ref().map(|failure| failure.kind), Some(ErrorKind::RobotsUnreachable));
-    assert!(web.log().iter().all(|seen| seen.path == "/robots.txt"));
-    assert_eq!(web.requests(), 2, "it is retried before the crawl gives up");
+    assert!(web.log().iter().all(|request| request.path == "/robots.txt"));
+    assert_eq!(web.requests(), 2, "robots.txt is requested twice");
 }
 
-pub fn robots_missing(engine: EngineName) {
+pub fn a_missing_robots_txt_allows_all_pages(engine: EngineName) {
     for status in [404, 403, 401] {
         let site = site("127.3.0.12").page("/robots.txt", Response::status(status)).fallback(Response::html("page"));
         let root = site.url("/");
@@ -225,7 +225,7 @@ pub fn robots_missing(engine: EngineName) {
     }
 }
 
-pub fn private_is_refused(engine: EngineName) {
+pub fn private_addresses_are_refused(engine: EngineName) {
     // The root may be private because the user named it; its links may not.
     let second = site("127.3.0.14").fallback(Response::html("secret"));
     let secret = second.url("/");
@@ -240,7 +240,7 @@ pub fn private_is_refused(engine: EngineName) {
         (page.facts.outcome, page.facts.error.as_ref().map(|f| f.kind)),
         (Outcome::Refused, Some(ErrorKind::PrivateAddress))
     );
-    assert!(web.log().iter().all(|seen| seen.site == 0));
+    assert!(web.log().iter().all(|request| request.site == 0));
     config.allow_private = true;
     assert_eq!(crawl(&config).page(&secret).facts.outcome, Outcome::Ok);
 }
@@ -256,8 +256,8 @@ pub fn headers_go_to_root_origins_only(engine: EngineName) {
     config.allow_private = true;
     config.header = vec!["X-Key: secret".parse::<HeaderLine>().expect("a header")];
     assert_eq!(crawl(&config).pages.len(), 2);
-    for seen in web.log() {
-        let sent = seen.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("x-key"));
-        assert_eq!(sent, seen.site == 0, "headers go to the origins of the roots only");
+    for request in web.log() {
+        let sent = request.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("x-key"));
+        assert_eq!(sent, request.site == 0, "headers go to the origins of the roots only");
     }
 }

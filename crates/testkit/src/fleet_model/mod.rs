@@ -1,11 +1,11 @@
-//! A model of the protocol with which many processes share one crawl. It has buckets, leases with fencing tokens,
-//! numbered settles, quotas, and termination detection by counting, and puts the links of a page before it settles the
-//! page.
+//! A model of the protocol with which the processes of a fleet share one crawl: buckets, leases with fencing tokens,
+//! numbered settles, quotas, and termination detection by counting. The links of a page are put before the page is
+//! settled.
 //!
-//! A simulated network delays, reorders, duplicates and drops messages; nodes fail over and lose unreplicated writes;
-//! processes are killed, or paused past their leases and continued. A seed determines the schedule. After each schedule
-//! the oracle checks that nothing is lost, that every record exists once, that no process starts a request after
-//! another one has taken over, that the end is detected only when it is true, and that the limit on pages is exact.
+//! A simulated network delays, reorders, duplicates and drops messages. Nodes fail over and lose unreplicated writes.
+//! Processes are killed, or paused until their leases have expired and then continued. A seed determines the schedule.
+//! The oracle checks that no page is lost, that every record exists once, that no process starts a request after
+//! another one has acquired the bucket, that the end is not detected too early, and that the limit on pages is exact.
 //!
 //! [`FleetProtocol`] can disable single rules. `tests/fleet_model.rs` checks for some of them that the oracle then
 //! finds a broken guarantee, so that the rule is necessary.
@@ -21,9 +21,9 @@ use store::{Bucket, ModelPage, ModelRequest, ModelToken, Node, Pool, ProcessId, 
 use crate::sim::rng::SimRng;
 
 /// Duration of a lease, in ticks.
-pub const TTL: u64 = 30;
-/// A lease lasts this many ticks longer in the store than for its owner.
-pub const SKEW: u64 = 2;
+pub const LEASE_TICKS: u64 = 30;
+/// Ticks that a lease lasts longer in the store than for its owner.
+pub const MARGIN_TICKS: u64 = 2;
 
 /// The rules of the protocol. Each can be disabled.
 #[derive(Clone, Copy, Debug)]
@@ -34,17 +34,17 @@ pub struct FleetProtocol {
     pub links_first: bool,
     /// A page is settled after its record is durable.
     pub record_first: bool,
-    /// A write counts only after a replica has it.
+    /// A process continues after a write only when the replica has it.
     pub wait: bool,
     /// A record is identified by the process that wrote it, in addition to epoch and number.
     pub owner_in_token: bool,
     /// A settle is refused unless it has the next number.
     pub next_number_only: bool,
-    /// The duration of a lease counts from before its renewal was sent.
+    /// For the owner, a lease starts when the request for it was sent, not when the reply arrives.
     pub lease_from_request: bool,
-    /// Termination needs the same number of known pages in both passes.
+    /// The end is detected only if both passes over the buckets count the same number of known pages.
     pub count_known: bool,
-    /// Termination needs a second pass.
+    /// The end is detected only after a second pass over the buckets.
     pub second_pass: bool,
     /// A transfer of quota is credited only once.
     pub number_transfers: bool,
@@ -79,12 +79,13 @@ pub struct ModelSetup {
     pub pages: u32,
     pub processes: u32,
     pub max_pages: Option<u32>,
-    /// Number of events during the faulty phase.
+    /// Number of events in the first phase of a schedule, in which faults occur.
     pub events: usize,
     pub protocol: FleetProtocol,
 }
 
 impl ModelSetup {
+    /// A small fleet, which is fast enough for thousands of schedules.
     pub const SMALL: Self =
         Self { buckets: 3, pages: 14, processes: 3, max_pages: None, events: 4_000, protocol: FleetProtocol::FULL };
 }
@@ -100,11 +101,11 @@ pub struct ScheduleReport {
 
 /// Runs the schedule of a seed. `Err` describes the broken guarantee.
 pub fn run(setup: ModelSetup, seed: u64) -> Result<ScheduleReport, String> {
-    World::new(setup, seed).play()
+    World::new(setup, seed).run_to_end()
 }
 
-/// A record in a segment: its bucket, token and number, and its page.
-struct Written {
+/// A record in a results file (segment). Token and number identify the settle that makes it valid.
+struct SegmentRecord {
     bucket: usize,
     token: ModelToken,
     number: u32,
@@ -117,11 +118,11 @@ struct Message {
     task: Task,
     /// Number of the call that the process waits for.
     call: u64,
-    content: Content,
+    content: MessageContent,
 }
 
-enum Content {
-    ModelRequest(ModelRequest),
+enum MessageContent {
+    Request(ModelRequest),
     Reply(Reply),
 }
 
@@ -133,8 +134,8 @@ struct World {
     store: Store,
     processes: Vec<Process>,
     /// Messages in transit.
-    net: Vec<Message>,
-    segments: Vec<Written>,
+    in_transit: Vec<Message>,
+    segments: Vec<SegmentRecord>,
     /// The token that most recently started a request, per bucket.
     started: BTreeMap<usize, ModelToken>,
     report: ScheduleReport,
@@ -143,13 +144,14 @@ struct World {
     tallies: Vec<PutTally>,
 }
 
-/// The puts of one page.
+/// How often a page was put.
 #[derive(Clone, Copy, Debug, Default)]
 struct PutTally {
+    /// Puts that were begun.
     begun: u32,
-    /// Puts that were answered and replicated.
-    done: u32,
-    /// Puts that were answered with "new".
+    /// Puts that were executed and replicated.
+    replied: u32,
+    /// Puts with the reply that the page is new.
     new: u32,
 }
 
@@ -182,7 +184,7 @@ impl World {
             now: 0,
             store,
             processes,
-            net: Vec::new(),
+            in_transit: Vec::new(),
             segments: Vec::new(),
             started: BTreeMap::new(),
             report: ScheduleReport::default(),
@@ -191,16 +193,16 @@ impl World {
         }
     }
 
-    /// Runs the schedule to its end, and checks the results.
-    fn play(mut self) -> Result<ScheduleReport, String> {
-        let faulty = self.setup.events;
-        let limit = faulty + 400_000;
+    /// Runs the schedule until a process detects the end, and checks the results.
+    fn run_to_end(mut self) -> Result<ScheduleReport, String> {
+        let faulty_events = self.setup.events;
+        let max_events = faulty_events + 400_000;
         loop {
             self.report.events += 1;
-            if self.report.events > limit {
+            if self.report.events > max_events {
                 return Err("the crawl does not end once faults have stopped".into());
             }
-            let is_faulty = self.report.events < faulty;
+            let is_faulty = self.report.events < faulty_events;
             self.now += u64::from(self.rng.below(12) == 0);
             match self.rng.below(100) {
                 0..35 => self.step_process()?,
@@ -217,6 +219,7 @@ impl World {
         }
     }
 
+    /// Replicates the next write of a random node.
     fn replicate(&mut self) {
         let nodes = self.store.buckets.len() + 1;
         match self.rng.below(nodes) {
@@ -225,32 +228,33 @@ impl World {
         };
     }
 
-    /// Delivers a message, drops it, or delivers it and keeps a duplicate in transit.
+    /// Delivers a random message, drops it, or delivers it and keeps a duplicate in transit.
     fn deliver(&mut self, is_faulty: bool) {
-        if self.net.is_empty() {
+        if self.in_transit.is_empty() {
             return;
         }
-        let at = self.rng.below(self.net.len());
-        let message = self.net.swap_remove(at);
+        let at = self.rng.below(self.in_transit.len());
+        let message = self.in_transit.swap_remove(at);
+        // 0 drops the message, 1 duplicates a request.
         let fault_roll = if is_faulty { self.rng.below(40) } else { 2 };
         if fault_roll == 0 {
             return;
         }
         match message.content {
-            Content::ModelRequest(request) => {
+            MessageContent::Request(request) => {
                 let reply = self.store.execute(&request, self.now);
                 let (process, task, call) = (message.process, message.task, message.call);
-                self.net.push(Message { process, task, call, content: Content::Reply(reply) });
+                self.in_transit.push(Message { process, task, call, content: MessageContent::Reply(reply) });
                 if fault_roll == 1 {
-                    self.net.push(Message { process, task, call, content: Content::ModelRequest(request) });
+                    self.in_transit.push(Message { process, task, call, content: MessageContent::Request(request) });
                 }
             }
-            Content::Reply(reply) => {
+            MessageContent::Reply(reply) => {
                 if let Some(process) = self.processes.iter_mut().find(|process| process.id == message.process) {
                     process.receive(message.task, message.call, reply, self.now, self.setup.protocol);
-                    for (page, is_new) in process.put_answers.drain(..) {
+                    for (page, is_new) in process.put_replies.drain(..) {
                         let tally = &mut self.tallies[page as usize];
-                        tally.done += 1;
+                        tally.replied += 1;
                         tally.new += u32::from(is_new);
                     }
                 }
@@ -263,12 +267,12 @@ impl World {
         let pick = self.rng.below(self.processes.len());
         match self.rng.below(12) {
             0 => {
-                // Killed; another process takes its place.
+                // Killed; a new process is started in its place.
                 let id = self.processes.iter().map(|process| process.id).max().unwrap_or(0) + 1;
                 self.processes[pick] = Process::new(id, self.setup.buckets);
                 self.report.kills += 1;
             }
-            1 => self.processes[pick].paused = true,
+            1 => self.processes[pick].is_paused = true,
             2..5 => self.continue_all(),
             5 => {
                 self.report.failovers += 1;
@@ -277,7 +281,7 @@ impl World {
                     bucket => self.store.buckets[bucket - 1].fail_over(),
                 }
             }
-            6 => self.now += self.rng.below(TTL as usize + 10) as u64,
+            6 => self.now += self.rng.below(LEASE_TICKS as usize + 10) as u64,
             7 => self.processes[pick].release_soon(),
             _ => {}
         }
@@ -285,27 +289,32 @@ impl World {
 
     fn continue_all(&mut self) {
         for process in &mut self.processes {
-            process.paused = false;
+            process.is_paused = false;
         }
     }
 
     /// Lets a random process make one step, and applies its effects.
     fn step_process(&mut self) -> Result<(), String> {
         let pick = self.rng.below(self.processes.len());
-        if self.processes[pick].paused {
+        if self.processes[pick].is_paused {
             return Ok(());
         }
         let ModelSetup { protocol, max_pages, .. } = self.setup;
-        let mut turn = process::Turn { now: self.now, links: &self.links, protocol, max_pages, out: Vec::new() };
+        let mut turn = process::Turn { now: self.now, links: &self.links, protocol, max_pages, effects: Vec::new() };
         let task = self.rng.below(self.setup.buckets * 2 + 1);
         let resend = self.rng.below(20) == 0;
         self.processes[pick].step(task, resend, &mut turn);
-        let out = turn.out;
+        let effects = turn.effects;
         let id = self.processes[pick].id;
-        for effect in out {
+        for effect in effects {
             match effect {
                 process::Effect::Send { task, call, request } => {
-                    self.net.push(Message { process: id, task, call, content: Content::ModelRequest(request) });
+                    self.in_transit.push(Message {
+                        process: id,
+                        task,
+                        call,
+                        content: MessageContent::Request(request),
+                    });
                 }
                 process::Effect::BeginPut { pages } => {
                     for page in pages {
@@ -316,14 +325,14 @@ impl World {
                 process::Effect::Write { bucket, token, number, page } => {
                     let token =
                         if self.setup.protocol.owner_in_token { token } else { ModelToken { owner: 0, ..token } };
-                    self.segments.push(Written { bucket, token, number, page });
+                    self.segments.push(SegmentRecord { bucket, token, number, page });
                 }
             }
         }
         Ok(())
     }
 
-    /// Checks a request to a host: no other process may have started one with a later lease of the bucket.
+    /// Checks the start of a request to a host: no other process may have started one with a later lease of the bucket.
     fn check_start(&mut self, bucket: usize, token: ModelToken) -> Result<(), String> {
         self.report.fetches += 1;
         match self.started.insert(bucket, token) {
@@ -334,29 +343,29 @@ impl World {
         }
     }
 
-    /// Checks the results as a reader sees them, from replicated data.
+    /// Checks the results, as computed from replicated data only.
     fn check_end(&self) -> Result<(), String> {
-        let mut count = vec![0_u32; self.setup.pages as usize];
-        for Written { bucket, token, number, page } in &self.segments {
+        let mut records_of = vec![0_u32; self.setup.pages as usize];
+        for SegmentRecord { bucket, token, number, page } in &self.segments {
             let positions = &self.store.buckets[*bucket].replica.positions;
             let is_settled = positions.iter().any(|(settled, last)| {
                 let settled =
                     if self.setup.protocol.owner_in_token { *settled } else { ModelToken { owner: 0, ..*settled } };
                 settled == *token && last >= number
             });
-            count[*page as usize] += u32::from(is_settled);
+            records_of[*page as usize] += u32::from(is_settled);
         }
-        let records: u32 = count.iter().sum();
+        let records: u32 = records_of.iter().sum();
         let expected = self.setup.max_pages.unwrap_or(u32::MAX).min(self.setup.pages);
-        if let Some(page) = count.iter().position(|count| *count > 1) {
-            return Err(format!("page {page} has {} records", count[page]));
+        if let Some(page) = records_of.iter().position(|records| *records > 1) {
+            return Err(format!("page {page} has {} records", records_of[page]));
         }
         if records != expected {
             return Err(format!("the end was found with {records} of {expected} records"));
         }
-        for (page, PutTally { begun, done, new }) in self.tallies.iter().enumerate().skip(1) {
-            if *new > 1 || (*new == 0 && *done > 0 && done == begun) {
-                return Err(format!("page {page} was put {begun} times, answered {done} times, {new} times as new"));
+        for (page, PutTally { begun, replied, new }) in self.tallies.iter().enumerate().skip(1) {
+            if *new > 1 || (*new == 0 && *replied > 0 && replied == begun) {
+                return Err(format!("page {page} was put {begun} times, with {replied} replies, {new} times as new"));
             }
         }
         let all_known: usize = self.store.buckets.iter().map(|node| node.replica.known.len()).sum();

@@ -1,13 +1,13 @@
 //! A simulated process. It has two tasks per bucket, one that works and one that renews the lease, and one task that
 //! detects the end of the crawl.
 //!
-//! If a request is refused or the lease has ended, the process forgets its state of the bucket and acquires it again,
-//! as a new process would.
+//! If the store refuses a request, or if the lease has expired, the process discards its state of the bucket and acquires
+//! the bucket again, as a new process would.
 
 use std::collections::VecDeque;
 
 use super::store::{BucketCounts, ModelPage, ModelRequest, ModelToken, ModelVersion, ProcessId, Reply};
-use super::{FleetProtocol, TTL};
+use super::{FleetProtocol, LEASE_TICKS};
 
 /// The task of a process that a message belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,63 +42,66 @@ pub enum Effect {
     },
 }
 
-/// The part of the world that a step can see.
+/// Input and output of a step.
 pub struct Turn<'a> {
     pub now: u64,
     pub links: &'a [Vec<ModelPage>],
     pub protocol: FleetProtocol,
     pub max_pages: Option<u32>,
-    pub out: Vec<Effect>,
+    /// What the step does.
+    pub effects: Vec<Effect>,
 }
 
 /// A simulated process.
 pub struct Process {
     pub id: ProcessId,
-    pub paused: bool,
-    /// Pages of the puts answered since the last check, and whether they were new.
-    pub put_answers: Vec<(ModelPage, bool)>,
+    pub is_paused: bool,
+    /// Pages of completed puts since the last check, and whether they were new.
+    pub put_replies: Vec<(ModelPage, bool)>,
+    /// Number of requests that were sent.
     calls: u64,
     /// Number of puts that were begun.
     puts: u32,
-    work: Vec<Work>,
-    end: EndTask,
+    tasks: Vec<BucketTasks>,
+    end: EndDetection,
 }
 
-/// The two tasks of a bucket.
+/// The two tasks of a bucket: one that works and one that renews the lease.
 #[derive(Default)]
-struct Work {
+struct BucketTasks {
     /// The lease of the bucket, if the process holds it.
-    own: Option<Own>,
+    owned: Option<OwnedBucket>,
     step: Step,
-    /// The request that the working task waits for, and the number of its call.
+    /// The request whose reply the working task waits for, and the number of its call.
     call: Option<(u64, ModelRequest)>,
     renewal: Option<Renewal>,
     renewal_call: Option<(u64, ModelRequest)>,
     /// Release the bucket when nothing is in progress.
     release: bool,
-    /// How many takes were answered.
-    turns: u32,
+    /// Number of takes with a reply.
+    replied_takes: u32,
 }
 
 /// A leased bucket.
-struct Own {
+struct OwnedBucket {
     token: ModelToken,
+    /// When the lease expires.
     until: u64,
     /// The number of the last settle.
     number: u32,
-    /// The number of the last answered take.
+    /// The number of the last take with a reply.
     takes: u32,
     /// Leased pages that are not fetched yet.
     taken: VecDeque<ModelPage>,
 }
 
-/// A renewal in progress: when it was sent, and its version once the store has answered.
+/// A renewal in progress: when it was sent, and the version of the write once the reply has arrived.
 struct Renewal {
     sent: u64,
     version: Option<ModelVersion>,
 }
 
-/// What the working task of a bucket does next. A step that ends with `Wait` waits for replication.
+/// What the working task of a bucket does next. A step whose name ends with `Wait` waits for replication.
 #[derive(Clone, Default)]
 enum Step {
     #[default]
@@ -118,12 +121,13 @@ enum Step {
         version: ModelVersion,
     },
     Fetch(ModelPage),
-    /// Only without `links_first`: settled, but its links are not put yet.
+    /// Only without the rule `links_first`: the page is settled, but its links are not put yet.
     Fetched(ModelPage),
-    /// Only without `record_first`: settled, but its record is not written yet.
+    /// Only without the rule `record_first`: the page is settled, but its record is not written yet.
     LateWrite(ModelPage),
     Put {
         page: ModelPage,
+        /// Buckets, and the pages to put there.
         targets: Vec<(usize, Vec<ModelPage>)>,
         /// The number of the put to the first target, once it was sent.
         number: Option<u32>,
@@ -132,7 +136,7 @@ enum Step {
         page: ModelPage,
         targets: Vec<(usize, Vec<ModelPage>)>,
         number: Option<u32>,
-        answer: Vec<bool>,
+        reply_flags: Vec<bool>,
         version: ModelVersion,
     },
     Write(ModelPage),
@@ -141,12 +145,13 @@ enum Step {
         page: ModelPage,
         version: ModelVersion,
     },
-    Quota(Quota),
+    Quota(QuotaStep),
 }
 
-/// The steps that move quota between the pool and the bucket.
+/// The steps that move quota between the pool and the bucket. Their values are the number of the transfer, its amount, and
+/// the version of the write.
 #[derive(Clone, Copy)]
-enum Quota {
+enum QuotaStep {
     Grant,
     GrantWait(u32, u32, ModelVersion),
     Credit(u32, u32),
@@ -161,46 +166,49 @@ enum Quota {
 
 /// The task that detects the end of the crawl.
 #[derive(Default)]
-struct EndTask {
+struct EndDetection {
     call: Option<(u64, ModelRequest)>,
     /// The counts of the first pass.
     first: Vec<BucketCounts>,
     /// The counts of the second pass.
     second: Vec<BucketCounts>,
     version: Option<ModelVersion>,
-    found: bool,
+    is_found: bool,
 }
 
 impl Process {
     pub fn new(id: ProcessId, buckets: usize) -> Self {
-        let work = (0..buckets).map(|_| Work::default()).collect();
-        Self { id, paused: false, put_answers: Vec::new(), calls: 0, puts: 0, work, end: EndTask::default() }
+        let tasks = (0..buckets).map(|_| BucketTasks::default()).collect();
+        Self { id, is_paused: false, put_replies: Vec::new(), calls: 0, puts: 0, tasks, end: EndDetection::default() }
     }
 
     pub fn has_found_end(&self) -> bool {
-        self.end.found
+        self.end.is_found
     }
 
-    /// Marks one bucket for release as soon as nothing is in progress. It stands for a bucket above the fair share.
+    /// Marks one bucket for release as soon as nothing is in progress, as a process does that holds more buckets than its
+    /// share.
     pub fn release_soon(&mut self) {
-        let at = self.calls as usize % self.work.len();
-        self.work[at].release = true;
+        // A pseudorandom choice.
+        let at = self.calls as usize % self.tasks.len();
+        self.tasks[at].release = true;
     }
 
     fn send(&mut self, task: Task, request: ModelRequest, turn: &mut Turn<'_>) {
         self.calls += 1;
         let call = Some((self.calls, request.clone()));
         match task {
-            Task::Work(bucket) => self.work[bucket].call = call,
-            Task::Renew(bucket) => self.work[bucket].renewal_call = call,
+            Task::Work(bucket) => self.tasks[bucket].call = call,
+            Task::Renew(bucket) => self.tasks[bucket].renewal_call = call,
             Task::End => self.end.call = call,
         }
-        turn.out.push(Effect::Send { task, call: self.calls, request });
+        turn.effects.push(Effect::Send { task, call: self.calls, request });
     }
 
-    /// One step of one task. With `resend`, the pending reply counts as lost and the request is sent again.
+    /// Makes one step of the task with this number. With `resend`, the reply that the task waits for counts as lost, and the
+    /// request is sent again.
     pub fn step(&mut self, number: usize, resend: bool, turn: &mut Turn<'_>) {
-        let buckets = self.work.len();
+        let buckets = self.tasks.len();
         match number {
             n if n < buckets => self.step_work(n, resend, turn),
             n if n < 2 * buckets => self.step_renewal(n - buckets, resend, turn),
@@ -209,140 +217,141 @@ impl Process {
     }
 
     fn step_work(&mut self, bucket: usize, resend: bool, turn: &mut Turn<'_>) {
-        let (task, buckets) = (Task::Work(bucket), self.work.len());
-        let work = &mut self.work[bucket];
-        if work.own.as_ref().is_some_and(|own| turn.now >= own.until) {
-            work.forget();
+        let (task, buckets) = (Task::Work(bucket), self.tasks.len());
+        let tasks = &mut self.tasks[bucket];
+        if tasks.owned.as_ref().is_some_and(|owned| turn.now >= owned.until) {
+            tasks.forget();
         }
-        if let Some((_, request)) = &work.call {
+        if let Some((_, request)) = &tasks.call {
             if !resend {
                 return;
             }
             match request {
-                // Without numbers, it is unknown whether links were leased. Acquiring the bucket again requeues them.
-                ModelRequest::Take { .. } if !turn.protocol.number_takes => work.forget(),
-                ModelRequest::Acquire { .. } => work.step = Step::Idle,
+                // Without numbers, the process cannot know whether links were leased. Acquiring the bucket again requeues
+                // them.
+                ModelRequest::Take { .. } if !turn.protocol.number_takes => tasks.forget(),
+                ModelRequest::Acquire { .. } => tasks.step = Step::Idle,
                 request => {
                     let request = request.clone();
                     self.send(task, request, turn);
                     return;
                 }
             }
-            work.call = None;
+            tasks.call = None;
         }
-        let Some(own) = &mut work.own else {
-            match work.step {
+        let Some(owned) = &mut tasks.owned else {
+            match tasks.step {
                 Step::AcquireWait { version, .. } => self.send(task, ModelRequest::Wait { bucket, version }, turn),
                 _ => {
-                    work.step = Step::Acquire { sent: turn.now };
+                    tasks.step = Step::Acquire { sent: turn.now };
                     let owner = self.id;
                     self.send(task, ModelRequest::Acquire { bucket, owner }, turn);
                 }
             }
             return;
         };
-        let token = own.token;
-        match work.step.clone() {
-            Step::Idle if own.taken.is_empty() && work.release => {
-                work.step = Step::Release;
+        let token = owned.token;
+        match tasks.step.clone() {
+            Step::Idle if owned.taken.is_empty() && tasks.release => {
+                tasks.step = Step::Release;
                 self.send(task, ModelRequest::Release { bucket, token }, turn);
             }
-            Step::Idle => match own.taken.pop_front() {
+            Step::Idle => match owned.taken.pop_front() {
                 Some(page) => {
-                    work.step = Step::Fetch(page);
-                    turn.out.push(Effect::Start { bucket, token });
+                    tasks.step = Step::Fetch(page);
+                    turn.effects.push(Effect::Start { bucket, token });
                 }
                 None => {
-                    work.step = Step::Take;
-                    let number = own.takes + 1;
+                    tasks.step = Step::Take;
+                    let number = owned.takes + 1;
                     self.send(task, ModelRequest::Take { bucket, token, number }, turn);
                 }
             },
-            Step::Fetch(page) if !turn.protocol.links_first => work.step = Step::Write(page),
-            Step::Fetch(page) | Step::Fetched(page) => work.step = work.put(page, turn, buckets),
+            Step::Fetch(page) if !turn.protocol.links_first => tasks.step = Step::Write(page),
+            Step::Fetch(page) | Step::Fetched(page) => tasks.step = tasks.put_links(page, turn, buckets),
             Step::Put { targets, page, number } => match targets.first() {
                 Some((target, pages)) => {
                     let number = number.unwrap_or_else(|| {
-                        turn.out.push(Effect::BeginPut { pages: pages.clone() });
+                        turn.effects.push(Effect::BeginPut { pages: pages.clone() });
                         self.puts += 1;
                         self.puts
                     });
                     let (target, pages) = (*target, pages.clone());
-                    work.step = Step::Put { targets, page, number: Some(number) };
+                    tasks.step = Step::Put { targets, page, number: Some(number) };
                     let request = ModelRequest::Put { bucket: target, from: (self.id, bucket), number, pages };
                     self.send(task, request, turn);
                 }
-                None => work.step = if turn.protocol.links_first { Step::Write(page) } else { Step::Idle },
+                None => tasks.step = if turn.protocol.links_first { Step::Write(page) } else { Step::Idle },
             },
             Step::PutWait { targets, version, .. } => {
                 let Some((target, _)) = targets.first() else { return };
                 self.send(task, ModelRequest::Wait { bucket: *target, version }, turn);
             }
             Step::Write(page) => {
-                own.number += 1;
-                let number = own.number;
+                owned.number += 1;
+                let number = owned.number;
                 if turn.protocol.record_first {
-                    turn.out.push(Effect::Write { bucket, token, number, page });
+                    turn.effects.push(Effect::Write { bucket, token, number, page });
                 }
-                work.step = Step::Settle(page);
+                tasks.step = Step::Settle(page);
             }
             Step::Settle(page) => {
-                let number = own.number;
+                let number = owned.number;
                 self.send(task, ModelRequest::Settle { bucket, token, number, page }, turn);
             }
             Step::LateWrite(page) => {
-                let number = own.number;
-                turn.out.push(Effect::Write { bucket, token, number, page });
-                work.step = if turn.protocol.links_first { Step::Idle } else { Step::Fetched(page) };
+                let number = owned.number;
+                turn.effects.push(Effect::Write { bucket, token, number, page });
+                tasks.step = if turn.protocol.links_first { Step::Idle } else { Step::Fetched(page) };
             }
             Step::TakeWait { version, .. } | Step::SettleWait { version, .. } => {
                 self.send(task, ModelRequest::Wait { bucket, version }, turn);
             }
             Step::Quota(quota) => {
                 let request = match quota {
-                    Quota::Grant => ModelRequest::Grant { bucket },
-                    Quota::GrantWait(.., version) | Quota::AcceptWait(.., version) => {
+                    QuotaStep::Grant => ModelRequest::Grant { bucket },
+                    QuotaStep::GrantWait(.., version) | QuotaStep::AcceptWait(.., version) => {
                         ModelRequest::WaitGrant { version }
                     }
-                    Quota::Credit(number, amount) => ModelRequest::Credit { bucket, number, amount },
-                    Quota::CreditWait(.., version) | Quota::RefundWait(.., version) => {
+                    QuotaStep::Credit(number, amount) => ModelRequest::Credit { bucket, number, amount },
+                    QuotaStep::CreditWait(.., version) | QuotaStep::RefundWait(.., version) => {
                         ModelRequest::Wait { bucket, version }
                     }
-                    Quota::Clear(number) => ModelRequest::Clear { bucket, number },
-                    Quota::Refund => ModelRequest::Refund { bucket, token },
-                    Quota::Accept(number, amount) => ModelRequest::Accept { bucket, number, amount },
-                    Quota::ClearRefund(number) => ModelRequest::ClearRefund { bucket, number },
+                    QuotaStep::Clear(number) => ModelRequest::Clear { bucket, number },
+                    QuotaStep::Refund => ModelRequest::Refund { bucket, token },
+                    QuotaStep::Accept(number, amount) => ModelRequest::Accept { bucket, number, amount },
+                    QuotaStep::ClearRefund(number) => ModelRequest::ClearRefund { bucket, number },
                 };
                 self.send(task, request, turn);
             }
-            Step::Acquire { .. } | Step::AcquireWait { .. } | Step::Take | Step::Release => work.forget(),
+            Step::Acquire { .. } | Step::AcquireWait { .. } | Step::Take | Step::Release => tasks.forget(),
         }
     }
 
     fn step_renewal(&mut self, bucket: usize, resend: bool, turn: &mut Turn<'_>) {
         let task = Task::Renew(bucket);
-        let work = &mut self.work[bucket];
-        let Some(own) = work.own.as_ref().filter(|own| turn.now < own.until) else {
-            (work.renewal, work.renewal_call) = (None, None);
+        let tasks = &mut self.tasks[bucket];
+        let Some(owned) = tasks.owned.as_ref().filter(|owned| turn.now < owned.until) else {
+            (tasks.renewal, tasks.renewal_call) = (None, None);
             return;
         };
-        if work.renewal_call.is_some() && !resend {
+        if tasks.renewal_call.is_some() && !resend {
             return;
         }
-        if let Some(Renewal { version: Some(version), .. }) = work.renewal {
+        if let Some(Renewal { version: Some(version), .. }) = tasks.renewal {
             self.send(task, ModelRequest::Wait { bucket, version }, turn);
-        } else if own.until < turn.now + TTL * 2 / 3 {
-            let token = own.token;
-            work.renewal = Some(Renewal { sent: turn.now, version: None });
+        } else if owned.until < turn.now + LEASE_TICKS * 2 / 3 {
+            let token = owned.token;
+            tasks.renewal = Some(Renewal { sent: turn.now, version: None });
             self.send(task, ModelRequest::Renew { bucket, token }, turn);
         }
     }
 
     fn step_end(&mut self, resend: bool, turn: &mut Turn<'_>) {
-        let buckets = self.work.len();
+        let buckets = self.tasks.len();
         if self.end.call.is_some() {
             if resend {
-                self.end = EndTask::default();
+                self.end = EndDetection::default();
             }
             return;
         }
@@ -352,21 +361,23 @@ impl Process {
         }
         let is_end = |counts: &[BucketCounts]| {
             let pages: u32 = counts.iter().map(|counts| counts.pages).sum();
-            counts.iter().all(|counts| counts.open == 0) || turn.max_pages.is_some_and(|most| pages >= most)
+            counts.iter().all(|counts| counts.open == 0) || turn.max_pages.is_some_and(|max| pages >= max)
         };
         if !is_end(&self.end.first) {
-            self.end = EndTask::default();
+            self.end = EndDetection::default();
         } else if !turn.protocol.second_pass {
-            self.end.found = true;
+            self.end.is_found = true;
         } else if let Some(version) = self.end.version {
             self.send(Task::End, ModelRequest::Wait { bucket: self.end.second.len() - 1, version }, turn);
         } else if self.end.second.len() < buckets {
             self.send(Task::End, ModelRequest::Confirm { bucket: self.end.second.len() }, turn);
         } else {
-            let same = self.end.first.iter().zip(&self.end.second).all(|(first, second)| first.known == second.known);
-            let is_spent = turn.max_pages.is_some();
-            let found = is_end(&self.end.second) && (same || is_spent || !turn.protocol.count_known);
-            self.end = EndTask { found, ..EndTask::default() };
+            let is_same =
+                self.end.first.iter().zip(&self.end.second).all(|(first, second)| first.known == second.known);
+            // With a limit on pages, more links may become known after the limit is reached.
+            let has_limit = turn.max_pages.is_some();
+            let is_found = is_end(&self.end.second) && (is_same || has_limit || !turn.protocol.count_known);
+            self.end = EndDetection { is_found, ..EndDetection::default() };
         }
     }
 
@@ -374,15 +385,15 @@ impl Process {
     pub fn receive(&mut self, task: Task, call: u64, reply: Reply, now: u64, protocol: FleetProtocol) {
         match task {
             Task::Work(bucket) => {
-                let work = &mut self.work[bucket];
-                if work.call.take_if(|(expected, _)| *expected == call).is_some() {
-                    work.receive(reply, now, protocol, &mut self.put_answers);
+                let tasks = &mut self.tasks[bucket];
+                if tasks.call.take_if(|(expected, _)| *expected == call).is_some() {
+                    tasks.receive(reply, now, protocol, &mut self.put_replies);
                 }
             }
             Task::Renew(bucket) => {
-                let work = &mut self.work[bucket];
-                if work.renewal_call.take_if(|(expected, _)| *expected == call).is_some() {
-                    work.renewed(reply, now, protocol);
+                let tasks = &mut self.tasks[bucket];
+                if tasks.renewal_call.take_if(|(expected, _)| *expected == call).is_some() {
+                    tasks.renewed(reply, now, protocol);
                 }
             }
             Task::End => {
@@ -394,7 +405,7 @@ impl Process {
     }
 }
 
-impl EndTask {
+impl EndDetection {
     fn receive(&mut self, reply: Reply, protocol: FleetProtocol) {
         match reply {
             Reply::Counts(counts) => self.first.push(counts),
@@ -409,15 +420,15 @@ impl EndTask {
     }
 }
 
-impl Work {
-    /// Forgets all state of the bucket. Acquiring it again requeues the leased links.
+impl BucketTasks {
+    /// Discards all state of the bucket. Acquiring it again requeues the leased links.
     fn forget(&mut self) {
         let release = self.release;
         *self = Self { release, ..Self::default() };
     }
 
-    /// The links of a page, grouped by bucket.
-    fn put(&self, page: ModelPage, turn: &Turn<'_>, buckets: usize) -> Step {
+    /// The step that puts the links of a page, grouped by bucket.
+    fn put_links(&self, page: ModelPage, turn: &Turn<'_>, buckets: usize) -> Step {
         let mut targets: Vec<(usize, Vec<ModelPage>)> = Vec::new();
         for link in &turn.links[page as usize] {
             let bucket = *link as usize % buckets;
@@ -429,15 +440,16 @@ impl Work {
         Step::Put { page, targets, number: None }
     }
 
+    /// Handles the reply to a renewal.
     fn renewed(&mut self, reply: Reply, now: u64, protocol: FleetProtocol) {
-        let (Some(renewal), Some(own)) = (&mut self.renewal, &mut self.own) else { return };
+        let (Some(renewal), Some(owned)) = (&mut self.renewal, &mut self.owned) else { return };
         let from = if protocol.lease_from_request { renewal.sent } else { now };
         match reply {
             Reply::Renewed(version) if protocol.wait => {
                 renewal.version = Some(version);
                 return;
             }
-            Reply::Renewed(_) | Reply::Replicated(Some(true)) => own.until = own.until.max(from + TTL),
+            Reply::Renewed(_) | Reply::Replicated(Some(true)) => owned.until = owned.until.max(from + LEASE_TICKS),
             Reply::Replicated(Some(false)) => return,
             Reply::Refused => self.forget(),
             _ => {}
@@ -445,20 +457,20 @@ impl Work {
         self.renewal = None;
     }
 
-    /// Continues after a reply. Writes that a failover lost before replication are sent again.
-    fn receive(&mut self, reply: Reply, now: u64, protocol: FleetProtocol, put_answers: &mut Vec<(ModelPage, bool)>) {
-        if let (None, false) = (&self.own, matches!(self.step, Step::Acquire { .. } | Step::AcquireWait { .. })) {
+    /// Handles the reply to a request of the working task. Writes that a failover lost before replication are sent again.
+    fn receive(&mut self, reply: Reply, now: u64, protocol: FleetProtocol, put_replies: &mut Vec<(ModelPage, bool)>) {
+        if let (None, false) = (&self.owned, matches!(self.step, Step::Acquire { .. } | Step::AcquireWait { .. })) {
             return;
         }
-        let again = matches!(reply, Reply::Replicated(Some(false)));
-        let replicated = matches!(reply, Reply::Replicated(Some(true)));
+        let is_not_replicated_yet = matches!(reply, Reply::Replicated(Some(false)));
+        let is_replicated = matches!(reply, Reply::Replicated(Some(true)));
         self.step = match (std::mem::take(&mut self.step), reply) {
-            (step, _) if again => step,
+            (step, _) if is_not_replicated_yet => step,
             (Step::Acquire { sent }, Reply::Acquired(token, version)) => {
                 let sent = if protocol.lease_from_request { sent } else { now };
                 if protocol.wait { Step::AcquireWait { token, sent, version } } else { self.acquired(token, sent) }
             }
-            (Step::AcquireWait { token, sent, .. }, _) if replicated => self.acquired(token, sent),
+            (Step::AcquireWait { token, sent, .. }, _) if is_replicated => self.acquired(token, sent),
             (Step::Take, Reply::Taken(pages, version)) => {
                 if protocol.wait {
                     Step::TakeWait { pages, version }
@@ -466,16 +478,16 @@ impl Work {
                     self.taken(pages)
                 }
             }
-            (Step::TakeWait { pages, .. }, _) if replicated => self.taken(pages),
-            (Step::Put { page, targets, number }, Reply::Put(answer, version)) => {
+            (Step::TakeWait { pages, .. }, _) if is_replicated => self.taken(pages),
+            (Step::Put { page, targets, number }, Reply::Put(reply_flags, version)) => {
                 if protocol.wait {
-                    Step::PutWait { page, targets, number, answer, version }
+                    Step::PutWait { page, targets, number, reply_flags, version }
                 } else {
-                    next_target(page, targets, &answer, put_answers)
+                    next_target(page, targets, &reply_flags, put_replies)
                 }
             }
-            (Step::PutWait { page, targets, answer, .. }, _) if replicated => {
-                next_target(page, targets, &answer, put_answers)
+            (Step::PutWait { page, targets, reply_flags, .. }, _) if is_replicated => {
+                next_target(page, targets, &reply_flags, put_replies)
             }
             (Step::PutWait { page, targets, number, .. }, _) => Step::Put { page, targets, number },
             (Step::Settle(page), Reply::Done(version)) => {
@@ -485,46 +497,48 @@ impl Work {
                     settled(page, protocol)
                 }
             }
-            (Step::SettleWait { page, .. }, _) if replicated => settled(page, protocol),
+            (Step::SettleWait { page, .. }, _) if is_replicated => settled(page, protocol),
             (Step::SettleWait { page, .. }, _) => Step::Settle(page),
             (Step::Quota(_), Reply::Refused) => return self.forget(),
-            (Step::Quota(quota), reply) => quota.receive(&reply, protocol.wait).map_or(Step::Idle, Step::Quota),
+            (Step::Quota(quota), reply) => quota.receive(&reply, protocol.wait).map_or(Step::Idle, Step::QuotaStep),
             _ => {
-                self.release &= self.own.is_none();
+                self.release &= self.owned.is_none();
                 self.forget();
                 return;
             }
         };
     }
 
+    /// The step after the bucket was acquired.
     fn acquired(&mut self, token: ModelToken, sent: u64) -> Step {
-        self.own = Some(Own { token, until: sent + TTL, number: 0, takes: 0, taken: VecDeque::new() });
+        self.owned =
+            Some(OwnedBucket { token, until: sent + LEASE_TICKS, number: 0, takes: 0, taken: VecDeque::new() });
         Step::Idle
     }
 
-    /// Continues after a take. If no links were taken, the bucket may need quota, or have quota that it does not need.
+    /// The step after a take. If no links were taken, the bucket may need quota, or have quota that it does not need.
     fn taken(&mut self, pages: Vec<ModelPage>) -> Step {
-        let Some(own) = &mut self.own else { return Step::Idle };
-        own.takes += 1;
-        own.taken.extend(pages);
-        self.turns += 1;
-        match own.taken.is_empty() {
+        let Some(owned) = &mut self.owned else { return Step::Idle };
+        owned.takes += 1;
+        owned.taken.extend(pages);
+        self.replied_takes += 1;
+        match owned.taken.is_empty() {
             false => Step::Idle,
-            true if self.turns.is_multiple_of(2) => Step::Quota(Quota::Grant),
-            true => Step::Quota(Quota::Refund),
+            true if self.replied_takes.is_multiple_of(2) => Step::Quota(QuotaStep::Grant),
+            true => Step::Quota(QuotaStep::Refund),
         }
     }
 }
 
-/// Continues with the next bucket after a put was answered.
+/// The step after a put was replicated: the put to the next bucket.
 fn next_target(
     page: ModelPage,
     mut targets: Vec<(usize, Vec<ModelPage>)>,
-    answer: &[bool],
-    put_answers: &mut Vec<(ModelPage, bool)>,
+    reply_flags: &[bool],
+    put_replies: &mut Vec<(ModelPage, bool)>,
 ) -> Step {
     let (_, pages) = targets.remove(0);
-    put_answers.extend(pages.into_iter().zip(answer.iter().copied()));
+    put_replies.extend(pages.into_iter().zip(reply_flags.iter().copied()));
     Step::Put { page, targets, number: None }
 }
 
@@ -537,28 +551,29 @@ fn settled(page: ModelPage, protocol: FleetProtocol) -> Step {
     }
 }
 
-impl Quota {
-    /// The next step; `None` if the transfer is complete or not needed.
+impl QuotaStep {
+    /// The next step after this reply; `None` if the transfer is complete or not needed. `wait`: the rule
+    /// [`FleetProtocol::wait`].
     fn receive(self, reply: &Reply, wait: bool) -> Option<Self> {
-        let lost = matches!(reply, Reply::Replicated(None));
+        let is_lost = matches!(reply, Reply::Replicated(None));
         Some(match (self, reply) {
             (Self::Grant, Reply::Granted { number, amount, version }) if wait => {
                 Self::GrantWait(*number, *amount, *version)
             }
             (Self::Grant, Reply::Granted { number, amount, .. }) => Self::Credit(*number, *amount),
-            (Self::GrantWait(..), _) if lost => Self::Grant,
+            (Self::GrantWait(..), _) if is_lost => Self::Grant,
             (Self::GrantWait(number, amount, _), _) => Self::Credit(number, amount),
             (Self::Credit(number, amount), Reply::Done(version)) if wait => Self::CreditWait(number, amount, *version),
-            (Self::CreditWait(number, amount, _), _) if lost => Self::Credit(number, amount),
+            (Self::CreditWait(number, amount, _), _) if is_lost => Self::Credit(number, amount),
             (Self::Credit(number, _) | Self::CreditWait(number, ..), _) => Self::Clear(number),
             (Self::Refund, Reply::Granted { number, amount, version }) if wait => {
                 Self::RefundWait(*number, *amount, *version)
             }
             (Self::Refund, Reply::Granted { number, amount, .. }) => Self::Accept(*number, *amount),
-            (Self::RefundWait(..), _) if lost => Self::Refund,
+            (Self::RefundWait(..), _) if is_lost => Self::Refund,
             (Self::RefundWait(number, amount, _), _) => Self::Accept(number, amount),
             (Self::Accept(number, amount), Reply::Done(version)) if wait => Self::AcceptWait(number, amount, *version),
-            (Self::AcceptWait(number, amount, _), _) if lost => Self::Accept(number, amount),
+            (Self::AcceptWait(number, amount, _), _) if is_lost => Self::Accept(number, amount),
             (Self::Accept(number, _) | Self::AcceptWait(number, ..), _) => Self::ClearRefund(number),
             (Self::Grant | Self::Refund | Self::Clear(_) | Self::ClearRefund(_), _) => return None,
         })

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::{FleetProtocol, SKEW, TTL};
+use super::{FleetProtocol, LEASE_TICKS, MARGIN_TICKS};
 
 /// A page of the simulated web.
 pub type ModelPage = u32;
@@ -21,6 +21,7 @@ pub struct ModelToken {
 pub struct Bucket {
     pub owner: Option<ProcessId>,
     pub epoch: u32,
+    /// When the lease expires.
     pub until: u64,
     pub known: BTreeSet<ModelPage>,
     pub queued: VecDeque<ModelPage>,
@@ -28,28 +29,32 @@ pub struct Bucket {
     pub leased: BTreeMap<ModelPage, u32>,
     /// The number of the last take of this epoch.
     pub taken: u32,
-    /// The last put of every task of a process, and its reply.
-    pub put_answers: BTreeMap<(ProcessId, usize), (u32, Vec<bool>)>,
+    /// For every process and bucket that puts from there, the number of the last put and its reply.
+    pub put_replies: BTreeMap<(ProcessId, usize), (u32, Vec<bool>)>,
     /// The last settled sequence number of every token that settled anything.
     pub positions: BTreeMap<ModelToken, u32>,
-    /// Pages that were settled.
+    /// Number of pages that were settled.
     pub pages: u32,
-    /// Pages that may still be settled here.
+    /// Number of pages that may still be settled here.
     pub quota: u32,
     /// The number of the last transfer of quota that was credited.
     pub credited: u32,
     /// Quota in transit back to the pool, with the number of the transfer.
     pub refund: Option<(u32, u32)>,
+    /// The number of the last refund.
     pub last_refund: u32,
 }
 
-/// The counter of `--max-pages`, and the transfers that are not yet credited.
+/// The part of `--max-pages` that no bucket has, and the transfers that are not yet credited.
 #[derive(Clone, Debug, Default)]
 pub struct Pool {
+    /// Number of pages that no bucket has as quota.
     pub left: u32,
-    /// Transfers to buckets that are not finished: number and amount.
+    /// Transfers in progress, by bucket: number and amount.
     pub transfers: BTreeMap<usize, (u32, u32)>,
+    /// By bucket, the number of the last transfer.
     pub last_transfer: BTreeMap<usize, u32>,
+    /// By bucket, the number of the last refund that was accepted.
     pub last_refund: BTreeMap<usize, u32>,
 }
 
@@ -63,8 +68,8 @@ pub struct Node<T> {
     /// Number of the last write that the replica has.
     replicated: u64,
     /// Writes that the replica does not have yet: number and resulting value.
-    behind: VecDeque<(u64, T)>,
-    /// Number of failovers: a version of an earlier primary is not comparable with the current one.
+    unreplicated: VecDeque<(u64, T)>,
+    /// Number of failovers. Versions of different generations cannot be compared.
     generation: u64,
 }
 
@@ -77,40 +82,40 @@ pub struct ModelVersion {
 
 impl<T: Clone> Node<T> {
     pub fn new(value: T) -> Self {
-        Self { replica: value.clone(), value, version: 0, replicated: 0, behind: VecDeque::new(), generation: 0 }
+        Self { replica: value.clone(), value, version: 0, replicated: 0, unreplicated: VecDeque::new(), generation: 0 }
     }
 
     /// Changes the primary; the replica receives the change later.
     pub fn write<R>(&mut self, change: impl FnOnce(&mut T) -> R) -> (R, ModelVersion) {
         let result = change(&mut self.value);
         self.version += 1;
-        self.behind.push_back((self.version, self.value.clone()));
+        self.unreplicated.push_back((self.version, self.value.clone()));
         (result, ModelVersion { generation: self.generation, number: self.version })
     }
 
-    /// The replica applies the next write. Returns whether there was one.
+    /// Applies the next write to the replica. Returns whether there was one.
     pub fn replicate(&mut self) -> bool {
-        let Some((version, value)) = self.behind.pop_front() else { return false };
+        let Some((version, value)) = self.unreplicated.pop_front() else { return false };
         self.replica = value;
         self.replicated = version;
         true
     }
 
-    /// Models `WAIT 1`: whether the replica has a write. `None` if the primary that was written to was replaced.
+    /// Models the Redis command `WAIT 1`: whether the replica has a write. `None` if the primary failed since the write.
     pub fn is_replicated(&self, version: ModelVersion) -> Option<bool> {
         (version.generation == self.generation).then_some(self.replicated >= version.number)
     }
 
-    /// The primary dies and the replica takes its place: unreplicated writes are lost.
+    /// Replaces the primary by the replica. Unreplicated writes are lost.
     pub fn fail_over(&mut self) {
         self.value = self.replica.clone();
         self.version = self.replicated;
-        self.behind.clear();
+        self.unreplicated.clear();
         self.generation += 1;
     }
 }
 
-/// A request to the store. Each touches one node.
+/// A request to the store. Each reads or writes one node.
 #[derive(Clone, Debug)]
 pub enum ModelRequest {
     Acquire {
@@ -148,11 +153,11 @@ pub enum ModelRequest {
     Survey {
         bucket: usize,
     },
-    /// Like `Survey`, but with a write, so that `WAIT` covers everything before it: the second pass.
+    /// The same for the second pass. It is also a write, so that a `Wait` for it covers all earlier writes.
     Confirm {
         bucket: usize,
     },
-    /// Asks whether the replica has a write to a bucket (`WAIT`).
+    /// Requests whether the replica has a write to a bucket (Redis `WAIT`).
     Wait {
         bucket: usize,
         version: ModelVersion,
@@ -171,7 +176,7 @@ pub enum ModelRequest {
         number: u32,
         amount: u32,
     },
-    /// Forgets a grant that was credited.
+    /// Removes a grant that was credited.
     Clear {
         bucket: usize,
         number: u32,
@@ -187,7 +192,7 @@ pub enum ModelRequest {
         number: u32,
         amount: u32,
     },
-    /// Forgets a refund that was accepted.
+    /// Removes a refund that was accepted.
     ClearRefund {
         bucket: usize,
         number: u32,
@@ -203,26 +208,29 @@ pub enum Reply {
     Taken(Vec<ModelPage>, ModelVersion),
     /// For each page, whether it is new.
     Put(Vec<bool>, ModelVersion),
-    /// Another epoch, another sequence number, or a page that is not leased.
+    /// The request has a wrong epoch or sequence number, or its page is not leased.
     Refused,
     Counts(BucketCounts),
     Confirmed(BucketCounts, ModelVersion),
+    /// The reply to `Wait` and `WaitGrant`: see [`Node::is_replicated`].
     Replicated(Option<bool>),
+    /// The reply to `Grant` and `Refund`.
     Granted {
         number: u32,
         amount: u32,
         version: ModelVersion,
     },
-    /// Nothing to grant or refund.
+    /// There is no quota to grant or refund.
     Empty,
 }
 
 /// The counts that detect the end of the crawl.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BucketCounts {
-    /// Queued or leased.
+    /// Queued or leased pages.
     pub open: usize,
     pub known: usize,
+    /// Settled pages.
     pub pages: u32,
 }
 
@@ -235,7 +243,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// Executes one request. Every request is one atomic step of one node.
+    /// Executes one request atomically.
     pub fn execute(&mut self, request: &ModelRequest, now: u64) -> Reply {
         let protocol = self.protocol;
         match *request {
@@ -248,7 +256,7 @@ impl Store {
                 let (epoch, version) = node.write(|bucket| {
                     bucket.owner = Some(owner);
                     bucket.epoch += 1;
-                    bucket.until = now + TTL + SKEW;
+                    bucket.until = now + LEASE_TICKS + MARGIN_TICKS;
                     bucket.requeue();
                     bucket.taken = 0;
                     bucket.epoch
@@ -260,7 +268,7 @@ impl Store {
                 if !node.value.is_held_by(token, protocol) {
                     return Reply::Refused;
                 }
-                Reply::Renewed(node.write(|bucket| bucket.until = now + TTL + SKEW).1)
+                Reply::Renewed(node.write(|bucket| bucket.until = now + LEASE_TICKS + MARGIN_TICKS).1)
             }
             ModelRequest::Release { bucket, token } => {
                 let node = &mut self.buckets[bucket];
@@ -275,24 +283,24 @@ impl Store {
             }
             ModelRequest::Put { bucket, from, number, ref pages } => {
                 let put = |bucket: &mut Bucket| {
-                    if let (true, Some((last, answer))) = (protocol.remember_puts, bucket.put_answers.get(&from))
+                    if let (true, Some((last, is_new_flags))) = (protocol.remember_puts, bucket.put_replies.get(&from))
                         && *last >= number
                     {
-                        return answer.clone();
+                        return is_new_flags.clone();
                     }
-                    let mut answer = Vec::new();
+                    let mut is_new_flags = Vec::new();
                     for page in pages {
                         let is_new = bucket.known.insert(*page);
                         if is_new {
                             bucket.queued.push_back(*page);
                         }
-                        answer.push(is_new);
+                        is_new_flags.push(is_new);
                     }
-                    bucket.put_answers.insert(from, (number, answer.clone()));
-                    answer
+                    bucket.put_replies.insert(from, (number, is_new_flags.clone()));
+                    is_new_flags
                 };
-                let (answer, version) = self.buckets[bucket].write(put);
-                Reply::Put(answer, version)
+                let (is_new_flags, version) = self.buckets[bucket].write(put);
+                Reply::Put(is_new_flags, version)
             }
             ModelRequest::Take { bucket, token, number } => {
                 let node = &mut self.buckets[bucket];
@@ -304,12 +312,12 @@ impl Store {
                 }
                 let (taken, version) = node.write(|bucket| {
                     if protocol.number_takes && number == bucket.taken {
-                        let again = bucket.leased.iter().filter(|(_, taken)| **taken == number);
-                        return again.map(|(page, _)| *page).collect();
+                        let repeated = bucket.leased.iter().filter(|(_, taken)| **taken == number);
+                        return repeated.map(|(page, _)| *page).collect();
                     }
                     bucket.taken = number;
-                    let room = (bucket.quota as usize).saturating_sub(bucket.leased.len()).min(2);
-                    let count = room.min(bucket.queued.len());
+                    let free_quota = (bucket.quota as usize).saturating_sub(bucket.leased.len()).min(2);
+                    let count = free_quota.min(bucket.queued.len());
                     let taken: Vec<ModelPage> = bucket.queued.drain(..count).collect();
                     bucket.leased.extend(taken.iter().map(|page| (*page, number)));
                     taken
@@ -323,6 +331,7 @@ impl Store {
                 }
                 let last = node.value.positions.get(&token).copied().unwrap_or(0);
                 if number == last {
+                    // A repeated settle: the reply needs a version to wait for.
                     return Reply::Done(node.write(|_| ()).1);
                 }
                 let is_next = number == last + 1 || !protocol.next_number_only;

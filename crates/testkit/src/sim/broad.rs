@@ -22,11 +22,11 @@ pub struct BroadWeb {
     pub sizes: Vec<u32>,
     /// The range of response times of hosts.
     pub latency: (Duration, Duration),
-    /// The percentage of hosts that only other hosts link to.
+    /// The percentage of hosts that are not roots.
     pub found_late: u64,
     /// How long it takes to resolve a name.
     pub dns: Duration,
-    /// The first hosts whose robots.txt has a Crawl-delay: how many they are, and the delay.
+    /// The number of hosts whose robots.txt has a Crawl-delay (the first ones), and the delay.
     pub slow: (usize, Duration),
 }
 
@@ -42,24 +42,27 @@ impl BroadWeb {
         (0..self.sizes.len()).filter(|host| self.is_root(*host)).map(|host| page(host, 0)).collect()
     }
 
+    /// Number of all pages.
     pub fn total(&self) -> u64 {
         self.sizes.iter().map(|size| u64::from(*size)).sum()
     }
 
     fn is_root(&self, host: usize) -> bool {
-        host == 0 || !SimRng::of(self.seed, host as u64).chance(self.found_late)
+        host == 0 || !SimRng::for_item(self.seed, host as u64).chance(self.found_late)
     }
 
-    /// The root that links to a host.
-    fn finder(&self, host: usize) -> usize {
+    /// The root that links to a host: the last root before it.
+    fn root_before(&self, host: usize) -> usize {
         (0..host).rev().find(|before| self.is_root(*before)).unwrap_or(0)
     }
 
+    /// The response time of a host.
     pub fn latency_of(&self, host: usize) -> Duration {
         let (low, high) = (self.latency.0.as_micros() as u64, self.latency.1.as_micros() as u64);
-        Duration::from_micros(SimRng::of(self.seed ^ 7, host as u64).between(low, high))
+        Duration::from_micros(SimRng::for_item(self.seed ^ 7, host as u64).between(low, high))
     }
 
+    /// The delay between requests to a host, if the settings have this one.
     fn delay_of(&self, host: usize, delay: Duration) -> Duration {
         if host < self.slow.0 { delay.max(self.slow.1) } else { delay }
     }
@@ -73,25 +76,26 @@ impl BroadWeb {
             }
         }
         if number + 1 == size && self.is_root(host) {
-            for late in (host + 1..self.sizes.len()).take_while(|late| !self.is_root(*late)) {
-                links.push(&page(late, 0), LinkKind::Anchor, false);
+            for late_host in (host + 1..self.sizes.len()).take_while(|late_host| !self.is_root(*late_host)) {
+                links.push(&page(late_host, 0), LinkKind::Anchor, false);
             }
         }
         links
     }
 
-    /// A lower bound for any polite schedule that reads the pages of a host in order: either the slowest host plus the
-    /// host found at its end, or all responses divided by all slots.
+    /// A lower bound for any polite schedule that fetches the pages of a host one after the other. It is the larger of two
+    /// times: the longest time of a host together with the root that links to it, and all response times divided by the
+    /// number of slots.
     pub fn ideal(&self, delay: Duration, concurrency: usize) -> Duration {
         let hosts = 0..self.sizes.len();
         // Name resolution, then robots.txt and the pages, one after the other.
-        let alone = |host: usize| {
+        let host_time = |host: usize| {
             let (latency, delay) = (self.latency_of(host), self.delay_of(host, delay));
             self.dns + latency.max(delay).saturating_mul(self.sizes.get(host).copied().unwrap_or(1)) + latency
         };
         let by_host = hosts.clone().map(|host| {
-            let found = if self.is_root(host) { Duration::ZERO } else { alone(self.finder(host)) };
-            found + alone(host)
+            let found_after = if self.is_root(host) { Duration::ZERO } else { host_time(self.root_before(host)) };
+            found_after + host_time(host)
         });
         let all: Duration =
             hosts.map(|host| self.latency_of(host) * (self.sizes.get(host).copied().unwrap_or(1) + 1)).sum();
@@ -109,14 +113,14 @@ impl SimWeb for BroadWeb {
     fn reply(&mut self, job: &Job, _now: Time) -> SimReply {
         let ip = job.addresses.first().copied();
         let host = host_number(job.link.url.host()).unwrap_or(0);
-        let said = match (&job.purpose, place(&job.link.url)) {
+        let response = match (&job.purpose, page_of(&job.link.url)) {
             (Purpose::Page, Some((host, number))) => SimResponse::Page(self.links(host, number)),
             (Purpose::Robots(_), _) if host < self.slow.0 => {
                 SimResponse::Robots(format!("User-agent: *\nCrawl-delay: {}\n", self.slow.1.as_secs_f64()).into_bytes())
             }
             _ => SimResponse::Status(404),
         };
-        SimReply::new(self.latency_of(host), ip, said)
+        SimReply::new(self.latency_of(host), ip, response)
     }
 }
 
@@ -129,6 +133,6 @@ fn host_number(host: &str) -> Option<usize> {
 }
 
 /// The host and the number of a page.
-fn place(url: &Url) -> Option<(usize, u32)> {
+fn page_of(url: &Url) -> Option<(usize, u32)> {
     Some((host_number(url.host())?, url.path().strip_prefix('/')?.parse().ok()?))
 }

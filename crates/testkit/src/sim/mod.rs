@@ -33,14 +33,14 @@ pub use politeness::PolitenessChecker;
 
 /// A simulated web.
 pub trait SimWeb {
-    /// Resolves a name: how long it takes, and the addresses with their time to live.
+    /// Resolves a name. Returns how long that takes, and the result.
     fn resolve(&mut self, host: &str, now: Time) -> (Duration, ResolveResult);
 
     /// The reply to a request.
     fn reply(&mut self, job: &Job, now: Time) -> SimReply;
 }
 
-/// The answer of a name server.
+/// The addresses of a name and their time to live, or the error.
 pub type ResolveResult = Result<(Vec<IpAddr>, Duration), Failure>;
 
 /// The reply to a request.
@@ -50,7 +50,8 @@ pub struct SimReply {
     pub after: Duration,
     /// The address that was connected to, one of the job's.
     pub ip: Option<IpAddr>,
-    pub said: SimResponse,
+    pub response: SimResponse,
+    /// The header `Retry-After`.
     pub retry_after: Option<Duration>,
     /// The size on the wire.
     pub bytes: u64,
@@ -76,8 +77,8 @@ pub enum SimResponse {
 }
 
 impl SimReply {
-    pub fn new(after: Duration, ip: Option<IpAddr>, said: SimResponse) -> Self {
-        Self { after, ip, said, retry_after: None, bytes: 1_000 }
+    pub fn new(after: Duration, ip: Option<IpAddr>, response: SimResponse) -> Self {
+        Self { after, ip, response, retry_after: None, bytes: 1_000 }
     }
 }
 
@@ -99,9 +100,9 @@ pub struct SimReport {
     pub ended: Time,
     /// The time of the last event: a response, a resolved name, or links or commands from outside.
     pub last_event: Time,
-    /// In order of start.
+    /// All requests, in order of start.
     pub fetches: Vec<SimFetch>,
-    /// In order of completion.
+    /// All settled visits, in order of completion.
     pub settled: Vec<Settled>,
     pub counts: Counts,
     /// The number of calls of `Keeper::next`.
@@ -112,12 +113,12 @@ pub struct SimReport {
 #[derive(Debug)]
 pub enum SimFault {
     /// The keeper waits forever, and no event is scheduled.
-    ForEver {
+    WaitsForever {
         at: Time,
         unfinished: u64,
     },
     /// The keeper waits for a time in the past.
-    Busy {
+    WaitsForThePast {
         at: Time,
     },
     Store(StoreError),
@@ -129,10 +130,11 @@ impl From<StoreError> for SimFault {
     }
 }
 
+/// An event of the simulation.
 enum Event {
-    Answer(Box<Visit>),
+    Replied(Box<Visit>),
     Resolved(LaneId, ResolveResult),
-    /// Links from outside.
+    /// Links from outside arrive.
     Feed(Vec<Link>),
     /// No more links will come from outside.
     Close,
@@ -142,6 +144,7 @@ enum Event {
 /// An event and its time. Events with equal times are processed in the order in which they were scheduled.
 struct ScheduledEvent {
     at: Time,
+    /// The number of the event.
     seq: u64,
     event: Event,
 }
@@ -160,6 +163,7 @@ pub struct Sim<W> {
 impl<W: SimWeb> Sim<W> {
     pub fn new(rules: Arc<Rules>, web: W) -> Self {
         let frontier = MemoryFrontier::new(rules.fingerprint_key);
+        // Any time will do: 2 January 2026.
         let clock = WallClock { start: 1_767_322_800_000_000 };
         Self {
             keeper: Keeper::new(frontier, Arc::clone(&rules), clock),
@@ -184,10 +188,12 @@ impl<W: SimWeb> Sim<W> {
         self.schedule(at, Event::Feed(links));
     }
 
+    /// No links come from outside after this time, so the crawl can end.
     pub fn close_at(&mut self, at: Time) {
         self.schedule(at, Event::Close);
     }
 
+    /// Stops the crawl at this time, for this reason.
     pub fn stop_at(&mut self, at: Time, end: End) {
         self.schedule(at, Event::Stop(end));
     }
@@ -202,17 +208,17 @@ impl<W: SimWeb> Sim<W> {
             match self.keeper.next(self.now)? {
                 Order::Fetch(job) => fetches.push(self.fetch(job)),
                 Order::Resolve(lane, host) => {
-                    let (took, resolved) = self.web.resolve(&host, self.now);
-                    self.schedule(self.now + took, Event::Resolved(lane, resolved));
+                    let (duration, resolved) = self.web.resolve(&host, self.now);
+                    self.schedule(self.now + duration, Event::Resolved(lane, resolved));
                 }
-                Order::Wait(until) if until <= self.now => return Err(SimFault::Busy { at: self.now }),
+                Order::Wait(until) if until <= self.now => return Err(SimFault::WaitsForThePast { at: self.now }),
                 Order::Wait(until) => match self.events.peek() {
                     Some(Reverse(scheduled)) if scheduled.at <= until => {
                         last_event = self.now.max(scheduled.at);
                         self.process_next_event()?;
                     }
                     _ if until.is_never() => {
-                        return Err(SimFault::ForEver { at: self.now, unfinished: self.keeper.unfinished() });
+                        return Err(SimFault::WaitsForever { at: self.now, unfinished: self.keeper.unfinished() });
                     }
                     _ => self.now = until,
                 },
@@ -230,14 +236,15 @@ impl<W: SimWeb> Sim<W> {
         })
     }
 
+    /// Performs a request: schedules its reply.
     fn fetch(&mut self, job: Job) -> SimFetch {
         let reply = self.web.reply(&job, self.now);
         let (start, end) = (self.now, self.now + reply.after);
         self.politeness.start(&job, reply.ip, self.now);
-        let fetched = SimFetch { url: job.link.url.clone(), purpose: job.purpose.clone(), start, end, ip: reply.ip };
+        let fetch = SimFetch { url: job.link.url.clone(), purpose: job.purpose.clone(), start, end, ip: reply.ip };
         let visit = visit(job, reply, start, end, &self.rules);
-        self.schedule(end, Event::Answer(Box::new(visit)));
-        fetched
+        self.schedule(end, Event::Replied(Box::new(visit)));
+        fetch
     }
 
     /// Processes the next event.
@@ -247,7 +254,7 @@ impl<W: SimWeb> Sim<W> {
         };
         self.now = self.now.max(scheduled.at);
         match scheduled.event {
-            Event::Answer(visit) => {
+            Event::Replied(visit) => {
                 self.politeness.end(&visit, self.now);
                 self.keeper.finished(visit, self.now)
             }
@@ -276,8 +283,8 @@ impl<W: SimWeb> Sim<W> {
 
 /// The visit that an engine would report for this reply.
 fn visit(job: Job, reply: SimReply, start: Time, end: Time, rules: &Rules) -> Visit {
-    if let SimResponse::Nothing(kind) = reply.said {
-        let mut visit = Visit::failed(job, Failure::new(kind, "as the model has it"), start, end);
+    if let SimResponse::Nothing(kind) = reply.response {
+        let mut visit = Visit::failed(job, Failure::new(kind, "a simulated failure"), start, end);
         visit.facts.ip = reply.ip;
         return visit;
     }
@@ -294,13 +301,15 @@ fn visit(job: Job, reply: SimReply, start: Time, end: Time, rules: &Rules) -> Vi
     visit.facts.timings.dns = dns;
     visit.facts.timings.ttfb = Some(reply.after);
     visit.facts.timings.total = Some(reply.after);
-    match reply.said {
-        SimResponse::Page(links) => follow::judge_links(&mut visit, &links, false, rules),
+    // No page of a simulated web has a nofollow directive.
+    let nofollow = false;
+    match reply.response {
+        SimResponse::Page(links) => follow::judge_links(&mut visit, &links, nofollow, rules),
         SimResponse::Text(links, text) => {
             let mut reader = LikenessReader::default();
             reader.text(text.as_bytes());
             visit.message.likeness = reader.finish();
-            follow::judge_links(&mut visit, &links, false, rules);
+            follow::judge_links(&mut visit, &links, nofollow, rules);
         }
         SimResponse::Robots(bytes) => visit.message.site_file = Some(Box::new(SiteFile::Robots(bytes))),
         SimResponse::Sitemap(map) => {

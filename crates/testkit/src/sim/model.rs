@@ -5,7 +5,7 @@
 //! redirects; responses that fail a few times before they succeed; overload with and without Retry-After.
 //!
 //! Invariant: the reply to a request depends only on its URL and on the number of earlier requests for it, never on
-//! time or order. So there is exactly one correct set of records, for any pace, concurrency and order.
+//! time or order. Therefore exactly one set of records is correct, for any pace, concurrency and order.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr};
@@ -36,52 +36,52 @@ pub struct WebPlan {
 /// A small random web.
 pub struct WebModel {
     plan: WebPlan,
-    hosts: HashMap<Box<str>, Host>,
-    robots: HashMap<Origin, Robots>,
-    pages: HashMap<Url, Page>,
+    hosts: HashMap<Box<str>, ModelHost>,
+    robots: HashMap<Origin, ModelRobots>,
+    pages: HashMap<Url, ModelPageScript>,
     roots: Vec<Url>,
-    /// How often each URL was requested and each name was resolved.
-    asked: HashMap<Box<str>, u32>,
+    /// How often each URL was requested, and each name resolved.
+    request_counts: HashMap<Box<str>, u32>,
     rng: SimRng,
 }
 
 /// A host of the model.
-struct Host {
+struct ModelHost {
     addresses: Vec<IpAddr>,
     /// How often the name fails to resolve before it succeeds.
     dns: Failing<ErrorKind>,
     ttl: Duration,
-    /// The host never responds, and how requests fail.
+    /// If the host never responds: how requests fail.
     dead: Option<ErrorKind>,
     /// Minimum response time in milliseconds.
     latency: u64,
-    /// How many more failures without a response may be planned for the host. The crawl gives up on a host with too
-    /// many in a row, which the oracle does not model.
-    patience: u32,
+    /// How many more failures without a response may be generated for the host. The crawl gives up on a host after too
+    /// many of them in a row, which the oracle does not model.
+    failures_left: u32,
 }
 
 /// A number of failures, followed by success.
 #[derive(Clone, Copy)]
 struct Failing<T> {
     times: u32,
-    how: T,
+    kind: T,
 }
 
 /// A failed attempt: no response, or a status with the seconds of its Retry-After.
 #[derive(Clone, Copy)]
-enum Fault {
+enum FailedAttempt {
     Silent(ErrorKind),
     Status(u16, Option<u64>),
 }
 
-struct Robots {
-    failing: Failing<Fault>,
-    then: RobotsThen,
+struct ModelRobots {
+    failing: Failing<FailedAttempt>,
+    behaviour: RobotsBehaviour,
 }
 
-/// A robots.txt, after its failures.
+/// The behaviour of a robots.txt after its failures.
 #[derive(Clone)]
-enum RobotsThen {
+enum RobotsBehaviour {
     /// A robots.txt with these rules.
     Rules {
         forbids: bool,
@@ -89,18 +89,18 @@ enum RobotsThen {
         sitemap: Vec<Url>,
     },
     Missing,
-    /// Redirect hops, starting at this URL.
+    /// A chain of redirects, starting at this URL.
     Hops(Url),
 }
 
-struct Page {
-    failing: Failing<Fault>,
-    then: PageThen,
+struct ModelPageScript {
+    failing: Failing<FailedAttempt>,
+    behaviour: PageBehaviour,
     bytes: u64,
 }
 
-/// The response of a page, after its failures.
-enum PageThen {
+/// The behaviour of a page after its failures.
+enum PageBehaviour {
     Links(LinkList),
     Status(u16),
     Redirect(String),
@@ -112,13 +112,13 @@ pub struct ExpectedCrawl {
     pub outcome: Outcome,
     pub error: Option<ErrorKind>,
     /// Whether the host receives a request for the URL.
-    pub asked: bool,
+    pub is_requested: bool,
 }
 
 /// A number of failures that never ends.
 const FOREVER: u32 = u32::MAX;
 /// URLs that contain this are out of scope: see [`WebModel::exclude`].
-const OUTSIDE: &str = "/outside/";
+const EXCLUDED_PATH: &str = "/outside/";
 
 impl WebModel {
     /// Generates a web. `max_tries` is the setting of the crawl: a failure either ends within that number of attempts,
@@ -130,7 +130,7 @@ impl WebModel {
             robots: HashMap::new(),
             pages: HashMap::new(),
             roots: Vec::new(),
-            asked: HashMap::new(),
+            request_counts: HashMap::new(),
             rng: SimRng::new(plan.seed ^ 1),
             plan,
         };
@@ -159,8 +159,7 @@ impl WebModel {
                 model.roots.extend(urls.iter().find(|at| at.origin() == *origin).cloned());
             }
         }
-        // Give all roots public addresses: a private root is allowed, because the user named it, and the oracle does
-        // not cover that case.
+        // All roots get public addresses. A private address is allowed for a root, which the oracle does not model.
         for root in &model.roots {
             if let Some(host) = model.hosts.get_mut(root.host()) {
                 host.addresses.iter_mut().for_each(|ip| *ip = public(*ip));
@@ -186,14 +185,14 @@ impl WebModel {
             if rng.chance(trouble / 6) {
                 addresses = vec![IpAddr::V4(Ipv4Addr::new(10, 0, 0, number as u8))];
             }
-            let how = rng.one_of(&[ErrorKind::DnsServfail, ErrorKind::DnsTimeout]).unwrap_or(ErrorKind::DnsServfail);
+            let kind = rng.one_of(&[ErrorKind::DnsServfail, ErrorKind::DnsTimeout]).unwrap_or(ErrorKind::DnsServfail);
             let dns = match rng.below(4) {
-                0 if rng.chance(trouble) => Failing { times: FOREVER, how: ErrorKind::DnsNxdomain },
-                1 if rng.chance(trouble) => Failing { times: FOREVER, how },
-                2 if rng.chance(trouble) => Failing { times: rng.below(max_tries.into()) as u32, how },
-                _ => Failing { times: 0, how },
+                0 if rng.chance(trouble) => Failing { times: FOREVER, kind: ErrorKind::DnsNxdomain },
+                1 if rng.chance(trouble) => Failing { times: FOREVER, kind },
+                2 if rng.chance(trouble) => Failing { times: rng.below(max_tries.into()) as u32, kind },
+                _ => Failing { times: 0, kind },
             };
-            let dead = rng.chance(trouble / 4).then(|| {
+            let dead = rng.chance(trouble / 4).behaviour(|| {
                 rng.one_of(&[ErrorKind::ConnectRefused, ErrorKind::Tls, ErrorKind::TimeoutFirstByte])
                     .unwrap_or(ErrorKind::ConnectRefused)
             });
@@ -208,78 +207,78 @@ impl WebModel {
                     origins.push(url(&format!("{scheme}{name}{port}/")).origin());
                 }
             }
-            self.hosts.insert(name, Host { addresses, dns, ttl, dead, latency, patience: 9 });
+            self.hosts.insert(name, ModelHost { addresses, dns, ttl, dead, latency, failures_left: 9 });
         }
         origins
     }
 
     /// Failures of a robots.txt or a page: mostly none.
-    fn make_failing(&mut self, rng: &mut SimRng, max_tries: u8, host: &str) -> Failing<Fault> {
-        let mut how = match rng.below(3) {
+    fn make_failing(&mut self, rng: &mut SimRng, max_tries: u8, host: &str) -> Failing<FailedAttempt> {
+        let mut kind = match rng.below(3) {
             0 => {
                 let kinds =
                     [ErrorKind::Reset, ErrorKind::TimeoutIdle, ErrorKind::EmptyReply, ErrorKind::ConnectTimeout];
-                Fault::Silent(rng.one_of(&kinds).unwrap_or(ErrorKind::Reset))
+                FailedAttempt::Silent(rng.one_of(&kinds).unwrap_or(ErrorKind::Reset))
             }
-            1 => Fault::Status(rng.one_of(&[500, 502, 408]).unwrap_or(500), None),
+            1 => FailedAttempt::Status(rng.one_of(&[500, 502, 408]).unwrap_or(500), None),
             _ => {
-                let asked = rng.one_of(&[None, Some(0), Some(2), Some(90), Some(100_000)]).flatten();
-                Fault::Status(rng.one_of(&[429, 503]).unwrap_or(503), asked)
+                let retry_after = rng.one_of(&[None, Some(0), Some(2), Some(90), Some(100_000)]).flatten();
+                FailedAttempt::Status(rng.one_of(&[429, 503]).unwrap_or(503), retry_after)
             }
         };
         let mut times = 0;
         if rng.chance(self.plan.trouble) {
             times = if rng.chance(30) { FOREVER } else { rng.below(max_tries.into()) as u32 };
         }
-        if let (Fault::Silent(_), Some(host)) = (how, self.hosts.get_mut(host)) {
-            let cost = times.min(max_tries.into());
-            if cost > host.patience {
-                how = Fault::Status(500, None);
+        if let (FailedAttempt::Silent(_), Some(host)) = (kind, self.hosts.get_mut(host)) {
+            let attempts = times.min(max_tries.into());
+            if attempts > host.failures_left {
+                kind = FailedAttempt::Status(500, None);
             } else {
-                host.patience -= cost;
+                host.failures_left -= attempts;
             }
         }
-        Failing { times, how }
+        Failing { times, kind }
     }
 
-    fn make_robots(&mut self, rng: &mut SimRng, max_tries: u8, origin: &Origin, urls: &[Url]) -> Robots {
+    fn make_robots(&mut self, rng: &mut SimRng, max_tries: u8, origin: &Origin, urls: &[Url]) -> ModelRobots {
         let failing = self.make_failing(rng, max_tries, &origin.host);
-        let then = match rng.below(10) {
-            0..3 => RobotsThen::Missing,
+        let behaviour = match rng.below(10) {
+            0..3 => RobotsBehaviour::Missing,
             3 => {
                 let target = rng.below(urls.len());
                 let at = urls.get(target).map_or_else(|| origin.clone(), Url::origin);
-                RobotsThen::Hops(url(&format!("{at}/hops/{}", rng.below(8))))
+                RobotsBehaviour::Hops(url(&format!("{at}/hops/{}", rng.below(8))))
             }
             _ => {
                 let listed = (0..rng.below(4)).filter_map(|_| urls.get(rng.below(urls.len())).cloned()).collect();
-                RobotsThen::Rules {
+                RobotsBehaviour::Rules {
                     forbids: rng.chance(60),
-                    crawl_delay: rng.chance(15).then(|| rng.between(1, 3)),
+                    crawl_delay: rng.chance(15).behaviour(|| rng.between(1, 3)),
                     sitemap: if rng.chance(40) { listed } else { Vec::new() },
                 }
             }
         };
-        Robots { failing, then }
+        ModelRobots { failing, behaviour }
     }
 
-    fn make_page(&mut self, rng: &mut SimRng, max_tries: u8, at: &Url, urls: &[Url]) -> Page {
+    fn make_page(&mut self, rng: &mut SimRng, max_tries: u8, at: &Url, urls: &[Url]) -> ModelPageScript {
         let failing = self.make_failing(rng, max_tries, at.host());
         let target = |rng: &mut SimRng| urls.get(rng.below(urls.len())).map_or("/", Url::as_str).to_owned();
-        let then = match rng.below(20) {
-            0 => PageThen::Status(404),
-            1 => PageThen::Status(418),
-            2..4 => PageThen::Redirect(target(rng)),
-            4 if rng.chance(30) => PageThen::Redirect("mailto:a@b".into()),
+        let behaviour = match rng.below(20) {
+            0 => PageBehaviour::Status(404),
+            1 => PageBehaviour::Status(418),
+            2..4 => PageBehaviour::Redirect(target(rng)),
+            4 if rng.chance(30) => PageBehaviour::Redirect("mailto:a@b".into()),
             _ => {
                 let mut links = LinkList::default();
                 for _ in 0..rng.below(6) {
                     links.push(&target(rng), LinkKind::Anchor, rng.chance(5));
                 }
-                PageThen::Links(links)
+                PageBehaviour::Links(links)
             }
         };
-        Page { failing, then, bytes: rng.between(200, 5_000) }
+        ModelPageScript { failing, behaviour, bytes: rng.between(200, 5_000) }
     }
 
     pub fn roots(&self) -> Vec<String> {
@@ -288,7 +287,7 @@ impl WebModel {
 
     /// The value of `--exclude`.
     pub fn exclude() -> Vec<String> {
-        vec![OUTSIDE.into()]
+        vec![EXCLUDED_PATH.into()]
     }
 
     /// The expected record of every page that a correct crawl finds.
@@ -302,12 +301,12 @@ impl WebModel {
             if origins.insert(at.origin()) && rules.robots == RobotsPolicy::Obey {
                 found.extend(self.listed(&at.origin()));
             }
-            let (expected_result, links) = self.expected_result(&at, rules);
-            expected.insert(at.clone(), expected_result);
+            let (result, links) = self.expected_result(&at, rules);
+            expected.insert(at.clone(), result);
             found.extend(links);
             for link in found {
-                let judged = rules.scope.judge(link.as_ref(), 1, LinkKind::Anchor);
-                if judged == ScopeVerdict::Follow && known.insert(link.clone()) {
+                let verdict = rules.scope.judge(link.as_ref(), 1, LinkKind::Anchor);
+                if verdict == ScopeVerdict::Follow && known.insert(link.clone()) {
                     queue.push_back(link);
                 }
             }
@@ -317,39 +316,39 @@ impl WebModel {
 
     /// The expected result of a URL, and the links on its page.
     fn expected_result(&self, at: &Url, rules: &Rules) -> (ExpectedCrawl, Vec<Url>) {
-        let unasked = |outcome, error| (ExpectedCrawl { outcome, error, asked: false }, Vec::new());
+        let not_requested = |outcome, error| (ExpectedCrawl { outcome, error, is_requested: false }, Vec::new());
         if let Some((outcome, kind)) = self.out_of_reach(at) {
-            return unasked(outcome, Some(kind));
+            return not_requested(outcome, Some(kind));
         }
         if rules.robots == RobotsPolicy::Obey {
             match self.robots_result(&at.origin()) {
-                Err((outcome, kind)) => return unasked(outcome, Some(kind)),
-                Ok(RobotsThen::Rules { forbids: true, .. }) if at.path().starts_with("/no") => {
-                    return unasked(Outcome::Robots, None);
+                Err((outcome, kind)) => return not_requested(outcome, Some(kind)),
+                Ok(RobotsBehaviour::Rules { forbids: true, .. }) if at.path().starts_with("/no") => {
+                    return not_requested(Outcome::Robots, None);
                 }
                 Ok(_) => {}
             }
         }
-        let asked = |outcome, error| ExpectedCrawl { outcome, error, asked: true };
+        let requested = |outcome, error| ExpectedCrawl { outcome, error, is_requested: true };
         if let Some(kind) = self.hosts.get(at.host()).and_then(|host| host.dead) {
-            return (asked(Outcome::Failed, Some(kind)), Vec::new());
+            return (requested(Outcome::Failed, Some(kind)), Vec::new());
         }
         let Some(page) = self.pages.get(at) else {
-            return (asked(Outcome::HttpError, None), Vec::new());
+            return (requested(Outcome::HttpError, None), Vec::new());
         };
-        match (page.failing, &page.then) {
-            (Failing { times: FOREVER, how: Fault::Silent(kind) }, _) => {
-                (asked(Outcome::Failed, Some(kind)), Vec::new())
+        match (page.failing, &page.behaviour) {
+            (Failing { times: FOREVER, kind: FailedAttempt::Silent(kind) }, _) => {
+                (requested(Outcome::Failed, Some(kind)), Vec::new())
             }
-            (Failing { times: FOREVER, .. }, _) => (asked(Outcome::HttpError, None), Vec::new()),
-            (_, PageThen::Status(_)) => (asked(Outcome::HttpError, None), Vec::new()),
-            (_, PageThen::Redirect(to)) => match Url::parse(to) {
-                Ok(to) => (asked(Outcome::Redirect, None), vec![to]),
-                Err(_) => (asked(Outcome::Redirect, Some(ErrorKind::RedirectBlocked)), Vec::new()),
+            (Failing { times: FOREVER, .. }, _) => (requested(Outcome::HttpError, None), Vec::new()),
+            (_, PageBehaviour::Status(_)) => (requested(Outcome::HttpError, None), Vec::new()),
+            (_, PageBehaviour::Redirect(to)) => match Url::parse(to) {
+                Ok(to) => (requested(Outcome::Redirect, None), vec![to]),
+                Err(_) => (requested(Outcome::Redirect, Some(ErrorKind::RedirectBlocked)), Vec::new()),
             },
-            (_, PageThen::Links(links)) => {
+            (_, PageBehaviour::Links(links)) => {
                 let found = links.iter().filter(|link| !link.nofollow).map(|link| link.url.to_url()).collect();
-                (asked(Outcome::Ok, None), found)
+                (requested(Outcome::Ok, None), found)
             }
         }
     }
@@ -363,33 +362,33 @@ impl WebModel {
             return Some((Outcome::Failed, ErrorKind::DnsNxdomain));
         };
         if host.dns.times == FOREVER {
-            return Some((Outcome::Failed, host.dns.how));
+            return Some((Outcome::Failed, host.dns.kind));
         }
         let is_private = host.addresses.iter().any(|ip| *ip != public(*ip));
         is_private.then_some((Outcome::Refused, ErrorKind::PrivateAddress))
     }
 
     /// The result of fetching the robots.txt of an origin. `Err` is the outcome of all its pages.
-    fn robots_result(&self, origin: &Origin) -> Result<RobotsThen, (Outcome, ErrorKind)> {
+    fn robots_result(&self, origin: &Origin) -> Result<RobotsBehaviour, (Outcome, ErrorKind)> {
         let unreachable = (Outcome::Robots, ErrorKind::RobotsUnreachable);
         if let Some(kind) = self.hosts.get(&*origin.host).and_then(|host| host.dead) {
             return Err((Outcome::Failed, kind));
         }
         let Some(robots) = self.robots.get(origin) else {
-            return Ok(RobotsThen::Missing);
+            return Ok(RobotsBehaviour::Missing);
         };
         match robots.failing {
-            Failing { times: FOREVER, how: Fault::Silent(kind) } => return Err((Outcome::Failed, kind)),
-            Failing { times: FOREVER, how: Fault::Status(408, _) } => return Ok(RobotsThen::Missing),
+            Failing { times: FOREVER, kind: FailedAttempt::Silent(kind) } => return Err((Outcome::Failed, kind)),
+            Failing { times: FOREVER, kind: FailedAttempt::Status(408, _) } => return Ok(RobotsBehaviour::Missing),
             Failing { times: FOREVER, .. } => return Err(unreachable),
             _ => {}
         }
-        let RobotsThen::Hops(to) = &robots.then else {
-            return Ok(robots.then.clone());
+        let RobotsBehaviour::Hops(to) = &robots.behaviour else {
+            return Ok(robots.behaviour.clone());
         };
         match self.out_of_reach(to) {
             Some((Outcome::Refused, _)) => return Err(unreachable),
-            Some(expected_result) => return Err(expected_result),
+            Some(result) => return Err(result),
             None => {}
         }
         if let Some(kind) = self.hosts.get(to.host()).and_then(|host| host.dead) {
@@ -405,26 +404,26 @@ impl WebModel {
             return Vec::new();
         }
         match self.robots_result(origin) {
-            Ok(RobotsThen::Rules { sitemap, .. }) => sitemap,
+            Ok(RobotsBehaviour::Rules { sitemap, .. }) => sitemap,
             _ => Vec::new(),
         }
     }
 
     /// The reply to the next request for a URL: its content, its Retry-After in seconds, and its size.
-    fn said(&mut self, at: &Url) -> (SimResponse, Option<u64>, u64) {
-        let asked = self.asked.entry(at.as_str().into()).or_default();
-        let nth = *asked;
-        *asked += 1;
+    fn next_response(&mut self, at: &Url) -> (SimResponse, Option<u64>, u64) {
+        let count = self.request_counts.entry(at.as_str().into()).or_default();
+        let earlier_requests = *count;
+        *count += 1;
         if let Some(kind) = self.hosts.get(at.host()).and_then(|host| host.dead) {
             return (SimResponse::Nothing(kind), None, 0);
         }
         if at.path().starts_with("/hops/") {
             return (hop(at), None, 300);
         }
-        let fails = |failing: Failing<Fault>| match failing.how {
-            _ if nth >= failing.times => None,
-            Fault::Silent(kind) => Some((SimResponse::Nothing(kind), None, 0)),
-            Fault::Status(status, asked) => Some((SimResponse::Status(status), asked, 150)),
+        let fails = |failing: Failing<FailedAttempt>| match failing.kind {
+            _ if earlier_requests >= failing.times => None,
+            FailedAttempt::Silent(kind) => Some((SimResponse::Nothing(kind), None, 0)),
+            FailedAttempt::Status(status, retry_after) => Some((SimResponse::Status(status), retry_after, 150)),
         };
         let origin = at.origin();
         let robots = self.robots.get(&origin);
@@ -432,9 +431,11 @@ impl WebModel {
             let Some(robots) = robots else {
                 return (SimResponse::Status(404), None, 100);
             };
-            return fails(robots.failing).unwrap_or_else(|| (robots.then.said(), None, 200));
+            return fails(robots.failing).unwrap_or_else(|| (robots.behaviour.response(), None, 200));
         }
-        if let ("/sitemap.xml", Some(Robots { then: RobotsThen::Rules { sitemap, .. }, .. })) = (at.path(), robots) {
+        if let ("/sitemap.xml", Some(ModelRobots { behaviour: RobotsBehaviour::Rules { sitemap, .. }, .. })) =
+            (at.path(), robots)
+        {
             let entries = sitemap
                 .iter()
                 .map(|url| SitemapEntry { url: url.clone(), lastmod: None, priority: None, changefreq: None })
@@ -445,12 +446,12 @@ impl WebModel {
             return (SimResponse::Status(404), None, 100);
         };
         fails(page.failing).unwrap_or_else(|| {
-            let said = match &page.then {
-                PageThen::Links(links) => SimResponse::Page(links.clone()),
-                PageThen::Status(status) => SimResponse::Status(*status),
-                PageThen::Redirect(to) => SimResponse::Redirect(to.clone()),
+            let response = match &page.behaviour {
+                PageBehaviour::Links(links) => SimResponse::Page(links.clone()),
+                PageBehaviour::Status(status) => SimResponse::Status(*status),
+                PageBehaviour::Redirect(to) => SimResponse::Redirect(to.clone()),
             };
-            (said, None, page.bytes)
+            (response, None, page.bytes)
         })
     }
 }
@@ -458,14 +459,14 @@ impl WebModel {
 impl SimWeb for WebModel {
     fn resolve(&mut self, host: &str, _now: Time) -> (Duration, ResolveResult) {
         let took = Duration::from_millis(self.rng.between(0, 50));
-        let asked = self.asked.entry(host.into()).or_default();
-        *asked += 1;
-        let named = match self.hosts.get(host) {
+        let count = self.request_counts.entry(host.into()).or_default();
+        *count += 1;
+        let resolved = match self.hosts.get(host) {
             None => Err(Failure::new(ErrorKind::DnsNxdomain, "no such name")),
-            Some(host) if *asked <= host.dns.times => Err(Failure::new(host.dns.how, "not now")),
+            Some(host) if *count <= host.dns.times => Err(Failure::new(host.dns.kind, "not now")),
             Some(host) => Ok((host.addresses.clone(), host.ttl)),
         };
-        (took, named)
+        (took, resolved)
     }
 
     fn reply(&mut self, job: &Job, _now: Time) -> SimReply {
@@ -473,13 +474,13 @@ impl SimWeb for WebModel {
         let latency = self.hosts.get(at.host()).map_or(1, |host| host.latency);
         let after = Duration::from_millis(latency + self.rng.between(0, latency));
         let ip = self.rng.one_of(&job.addresses);
-        let (said, asked, bytes) = self.said(at);
-        SimReply { after, ip, said, retry_after: asked.map(Duration::from_secs), bytes }
+        let (response, retry_after, bytes) = self.next_response(at);
+        SimReply { after, ip, response, retry_after: retry_after.map(Duration::from_secs), bytes }
     }
 }
 
-impl RobotsThen {
-    fn said(&self) -> SimResponse {
+impl RobotsBehaviour {
+    fn response(&self) -> SimResponse {
         match self {
             Self::Missing => SimResponse::Status(404),
             Self::Hops(to) => SimResponse::Redirect(to.to_string()),
@@ -500,18 +501,20 @@ impl RobotsThen {
     }
 }
 
+/// The number of redirects that follow `/hops/n`.
 fn hops_left(at: &Url) -> u32 {
     at.path().rsplit('/').next().and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
-fn hops_end() -> RobotsThen {
-    RobotsThen::Rules { forbids: true, crawl_delay: None, sitemap: Vec::new() }
+/// The robots.txt at the end of a chain of redirects.
+fn hops_end() -> RobotsBehaviour {
+    RobotsBehaviour::Rules { forbids: true, crawl_delay: None, sitemap: Vec::new() }
 }
 
 /// `/hops/3` leads to `/hops/2`, and so on; `/hops/0` is a robots.txt.
 fn hop(at: &Url) -> SimResponse {
     match hops_left(at) {
-        0 => hops_end().said(),
+        0 => hops_end().response(),
         left => SimResponse::Redirect(format!("/hops/{}", left - 1)),
     }
 }
@@ -525,5 +528,5 @@ fn public(ip: IpAddr) -> IpAddr {
 }
 
 fn url(text: &str) -> Url {
-    Url::parse(text).expect("the model writes addresses that can be parsed")
+    Url::parse(text).expect("a valid URL")
 }

@@ -15,31 +15,38 @@ use argiope_core::visit::{SiteFile, Visit};
 use argiope_core::{ErrorKind, Origin, Outcome, Time, Url};
 
 /// The longest Retry-After that must be obeyed.
-const HOUR: Duration = Duration::from_secs(3600);
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(3600);
+/// How long rules may be used after a renewal of the robots.txt has failed.
+const ROBOTS_GRACE: Duration = Duration::from_secs(3600);
 /// Maximum age of a robots.txt.
-const DAY: Duration = Duration::from_secs(24 * 3600);
+const MAX_ROBOTS_AGE: Duration = Duration::from_secs(24 * 3600);
 
 /// Observes requests and collects violations.
 pub struct PolitenessChecker {
     rules: Arc<Rules>,
-    hosts: HashMap<Box<str>, Host>,
+    hosts: HashMap<Box<str>, HostRequests>,
+    /// Requests in flight, by address.
     addresses: HashMap<IpAddr, usize>,
+    /// The rules of each origin, and how long they are valid.
     robots: HashMap<Origin, (Robots, Time)>,
-    /// For each URL whose request failed: no retry before this time.
-    again: HashMap<Url, Time>,
+    /// For each URL that was requested: no further request before this time.
+    retry_not_before: HashMap<Url, Time>,
+    /// The distinct pages that were requested.
     pages: HashSet<Url>,
-    under_way: usize,
+    in_flight: usize,
     max_in_flight: usize,
+    /// Bytes of all responses.
     bytes: u64,
+    /// The start of the last request for a page.
     last_page: Option<Time>,
-    stopped: bool,
-    faults: Vec<String>,
+    is_stopped: bool,
+    violations: Vec<String>,
 }
 
 /// The requests to one host.
 #[derive(Default)]
-struct Host {
-    under_way: usize,
+struct HostRequests {
+    in_flight: usize,
     max_in_flight: usize,
     last_start: Option<Time>,
     /// The largest Crawl-delay of the host's origins.
@@ -55,20 +62,20 @@ impl PolitenessChecker {
             hosts: HashMap::new(),
             addresses: HashMap::new(),
             robots: HashMap::new(),
-            again: HashMap::new(),
+            retry_not_before: HashMap::new(),
             pages: HashSet::new(),
-            under_way: 0,
+            in_flight: 0,
             max_in_flight: 0,
             bytes: 0,
             last_page: None,
-            stopped: false,
-            faults: Vec::new(),
+            is_stopped: false,
+            violations: Vec::new(),
         }
     }
 
     /// The violations.
-    pub fn faults(&self) -> &[String] {
-        &self.faults
+    pub fn violations(&self) -> &[String] {
+        &self.violations
     }
 
     /// The distinct pages that were requested.
@@ -88,80 +95,82 @@ impl PolitenessChecker {
 
     /// From now on, starting a request is a violation.
     pub fn stop(&mut self) {
-        self.stopped = true;
+        self.is_stopped = true;
     }
 
-    /// A request starts.
+    /// Records the start of a request, and checks it.
     pub fn start(&mut self, job: &Job, ip: Option<IpAddr>, now: Time) {
         let url = &job.link.url;
-        let mut faults = Vec::new();
-        if self.stopped {
-            faults.push("after the crawl was stopped".to_owned());
+        let mut violations = Vec::new();
+        if self.is_stopped {
+            violations.push("after the crawl was stopped".to_owned());
         }
-        if self.rules.max_bytes.is_some_and(|most| self.bytes >= most) {
-            faults.push("after the limit on bytes was reached".to_owned());
+        if self.rules.max_bytes.is_some_and(|max| self.bytes >= max) {
+            violations.push("after the limit on bytes was reached".to_owned());
         }
-        if self.rules.max_time.is_some_and(|most| now >= Time::ZERO + most) {
-            faults.push("after the limit on time was reached".to_owned());
+        if self.rules.max_time.is_some_and(|max| now >= Time::ZERO + max) {
+            violations.push("after the limit on time was reached".to_owned());
         }
-        self.under_way += 1;
-        self.max_in_flight = self.max_in_flight.max(self.under_way);
-        if self.under_way > self.rules.concurrency {
-            faults.push(format!("{} under way", self.under_way));
+        self.in_flight += 1;
+        self.max_in_flight = self.max_in_flight.max(self.in_flight);
+        if self.in_flight > self.rules.concurrency {
+            violations.push(format!("{} in flight", self.in_flight));
         }
         let host = self.hosts.entry(url.host().into()).or_default();
-        host.under_way += 1;
-        host.max_in_flight = host.max_in_flight.max(host.under_way);
+        host.in_flight += 1;
+        host.max_in_flight = host.max_in_flight.max(host.in_flight);
         let width = if host.crawl_delay.is_some() { 1 } else { self.rules.per_host };
-        if host.under_way > width {
-            faults.push(format!("{} under way at the host", host.under_way));
+        if host.in_flight > width {
+            violations.push(format!("{} in flight at the host", host.in_flight));
         }
         let delay = self.rules.delay.max(host.crawl_delay.unwrap_or_default());
         if let Some(last) = host.last_start
             && now < last + delay
         {
-            faults.push(format!("{:?} after the last start at the host, not {delay:?}", now - last));
+            violations.push(format!("{:?} after the last start at the host, not {delay:?}", now - last));
         }
         host.last_start = Some(now);
         if now < host.not_before {
-            faults.push(format!("{:?} too early for what the host said or did", host.not_before - now));
+            violations.push(format!("{:?} too early after the last response of the host", host.not_before - now));
         }
-        if self.again.get(url).is_some_and(|not_before| now < *not_before) {
-            faults.push("a second try too early".to_owned());
+        if self.retry_not_before.get(url).is_some_and(|not_before| now < *not_before) {
+            violations.push("a retry that is too early".to_owned());
         }
-        if let (Some(ip), Some(cap)) = (ip, self.rules.per_ip) {
+        if let (Some(ip), Some(max)) = (ip, self.rules.per_ip) {
             let count = self.addresses.entry(ip).or_default();
             *count += 1;
-            if *count > cap {
-                faults.push(format!("{count} under way at {ip}"));
+            if *count > max {
+                violations.push(format!("{count} in flight at {ip}"));
             }
         }
         if job.purpose == Purpose::Page {
             self.pages.insert(url.clone());
-            if self.rules.max_pages.is_some_and(|most| self.pages.len() as u64 > most) {
-                faults.push("one page too many".to_owned());
+            if self.rules.max_pages.is_some_and(|max| self.pages.len() as u64 > max) {
+                violations.push("one page too many".to_owned());
             }
             if let (Some(last), Some(rate)) = (self.last_page, self.rules.rate)
                 && now + Duration::from_micros(1) < last + Duration::from_secs_f64(1.0 / rate)
             {
-                faults.push("faster than the rate".to_owned());
+                violations.push("faster than the rate".to_owned());
             }
             self.last_page = Some(now);
         }
         if self.rules.robots == RobotsPolicy::Obey && !matches!(job.purpose, Purpose::Robots(_)) {
             match self.robots.get(&url.origin()) {
-                None => faults.push("before its robots.txt".to_owned()),
-                Some((_, until)) if *until <= now => faults.push("its robots.txt was read too long ago".to_owned()),
-                Some((robots, _)) if !robots.allows(url.target()) => faults.push("robots.txt forbids it".to_owned()),
+                None => violations.push("before its robots.txt".to_owned()),
+                Some((_, until)) if *until <= now => violations.push("its robots.txt was read too long ago".to_owned()),
+                Some((robots, _)) if !robots.allows(url.target()) => {
+                    violations.push("robots.txt forbids it".to_owned())
+                }
                 Some(_) => {}
             }
         }
-        self.faults.extend(faults.into_iter().map(|fault| format!("{url} at {now:?}: {fault}")));
+        self.violations.extend(violations.into_iter().map(|violation| format!("{url} at {now:?}: {violation}")));
     }
 
-    /// A request ends.
+    /// Records the end of a request.
     pub fn end(&mut self, visit: &Visit, now: Time) {
-        self.under_way -= 1;
+        self.in_flight -= 1;
         self.bytes += visit.facts.bytes_wire;
         if let Some(ip) = visit.facts.ip
             && let Some(count) = self.addresses.get_mut(&ip)
@@ -169,24 +178,24 @@ impl PolitenessChecker {
             *count -= 1;
         }
         let wait = self.rules.retry_wait;
-        let took = visit.facts.timings.total.unwrap_or_default();
+        let duration = visit.facts.timings.total.unwrap_or_default();
         let host = self.hosts.entry(visit.link.url.host().into()).or_default();
-        host.under_way -= 1;
+        host.in_flight -= 1;
         let mut pause = Duration::ZERO;
         if self.rules.pace == Pace::Gentle {
             pause = Duration::from_secs(1);
             if visit.facts.status.is_some_and(|status| !matches!(status, 429 | 503)) {
-                pause = pause.max(took * 5);
+                pause = pause.max(duration * 5);
             }
         }
         if let Some(429 | 503) = visit.facts.status {
-            pause = pause.max(visit.message.retry_after.map_or(wait, |asked| asked.min(HOUR)));
+            pause = pause.max(visit.message.retry_after.map_or(wait, |delay| delay.min(MAX_RETRY_AFTER)));
         }
         host.not_before = host.not_before.max(now + pause);
-        let asked = visit.message.retry_after.map(|asked| asked.min(HOUR));
-        let doubled = wait.saturating_mul(1 << u32::from(visit.link.tries.clamp(1, 17) - 1));
+        let retry_after = visit.message.retry_after.map(|delay| delay.min(MAX_RETRY_AFTER));
+        let backoff = wait.saturating_mul(1 << u32::from(visit.link.tries.clamp(1, 17) - 1));
         if !matches!(visit.purpose, Purpose::Robots(_)) {
-            self.again.insert(visit.link.url.clone(), now + asked.unwrap_or(doubled));
+            self.retry_not_before.insert(visit.link.url.clone(), now + retry_after.unwrap_or(backoff));
         }
         if let Purpose::Robots(origin) = &visit.purpose {
             self.record_robots(origin, visit, now);
@@ -198,13 +207,13 @@ impl PolitenessChecker {
             (Some(SiteFile::Robots(bytes)), _) => Robots::parse(bytes, &self.rules.agent_token),
             (_, Some(400..=428 | 430..=499)) => Robots::default(),
             _ => {
-                // While the file is unavailable, earlier rules may be used for one more hour.
-                let is_over = visit.facts.outcome != Outcome::Redirect && visit.link.tries >= self.rules.max_tries;
+                // If the last attempt to renew the file has failed, the earlier rules may be used for a while.
+                let is_last_try = visit.facts.outcome != Outcome::Redirect && visit.link.tries >= self.rules.max_tries;
                 let is_final = visit.facts.error.as_ref().is_some_and(|failure| failure.kind == ErrorKind::Tls);
-                if (is_over || is_final)
+                if (is_last_try || is_final)
                     && let Some((_, until)) = self.robots.get_mut(origin)
                 {
-                    *until = now + HOUR;
+                    *until = now + ROBOTS_GRACE;
                 }
                 return;
             }
@@ -214,6 +223,6 @@ impl PolitenessChecker {
             let delay = delay.min(self.rules.max_crawl_delay);
             host.crawl_delay = Some(host.crawl_delay.map_or(delay, |known| known.max(delay)));
         }
-        self.robots.insert(origin.clone(), (robots, now + DAY));
+        self.robots.insert(origin.clone(), (robots, now + MAX_ROBOTS_AGE));
     }
 }
