@@ -15,7 +15,7 @@ const SHORT_TIMEOUT: Span = Span(Duration::from_millis(300));
 
 /// The kind of a visit's error.
 fn error_kind(visit: &Visit) -> Option<ErrorKind> {
-    visit.facts.error.as_ref().map(|failure| failure.error_kind)
+    visit.facts.error.as_ref().map(|failure| failure.kind)
 }
 
 /// Crawls a site of one page with short timeouts and without retries.

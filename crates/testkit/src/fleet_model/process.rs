@@ -500,7 +500,7 @@ impl BucketTasks {
             (Step::SettleWait { page, .. }, _) if is_replicated => settled(page, protocol),
             (Step::SettleWait { page, .. }, _) => Step::Settle(page),
             (Step::Quota(_), Reply::Refused) => return self.forget(),
-            (Step::Quota(quota), reply) => quota.receive(&reply, protocol.wait).map_or(Step::Idle, Step::QuotaStep),
+            (Step::Quota(quota), reply) => quota.receive(&reply, protocol.wait).map_or(Step::Idle, Step::Quota),
             _ => {
                 self.release &= self.owned.is_none();
                 self.forget();

@@ -192,7 +192,7 @@ impl WebModel {
                 2 if rng.chance(trouble) => Failing { times: rng.below(max_tries.into()) as u32, kind },
                 _ => Failing { times: 0, kind },
             };
-            let dead = rng.chance(trouble / 4).behaviour(|| {
+            let dead = rng.chance(trouble / 4).then(|| {
                 rng.one_of(&[ErrorKind::ConnectRefused, ErrorKind::Tls, ErrorKind::TimeoutFirstByte])
                     .unwrap_or(ErrorKind::ConnectRefused)
             });
@@ -254,7 +254,7 @@ impl WebModel {
                 let listed = (0..rng.below(4)).filter_map(|_| urls.get(rng.below(urls.len())).cloned()).collect();
                 RobotsBehaviour::Rules {
                     forbids: rng.chance(60),
-                    crawl_delay: rng.chance(15).behaviour(|| rng.between(1, 3)),
+                    crawl_delay: rng.chance(15).then(|| rng.between(1, 3)),
                     sitemap: if rng.chance(40) { listed } else { Vec::new() },
                 }
             }
