@@ -80,7 +80,7 @@ fn defaults() -> Vec<(&'static str, String)> {
         ("life of a cookie", format!("{} days", cookies::MAX_LIFETIME / 86_400)),
         ("reply of a proxy to `CONNECT`", bytes(MAX_PROXY_HEAD as u64)),
         ("fetches in flight", config.concurrency.to_string()),
-        ("bodies and sitemaps that are held", bytes(rules::HELD_BODIES)),
+        ("bodies and sitemaps that are held", bytes(rules::MAX_HELD_BODIES)),
         ("crawl directory", if config.max_disk.is_some() { "some" } else { "none" }.to_owned()),
         ("pages, bytes, time, depth", {
             let set = config.max_pages.is_some() || config.max_bytes.is_some() || config.depth.is_some();

@@ -1,4 +1,4 @@
-//! The record of a page with status 304: it repeats the facts of the last full response.
+//! The record of a page whose status is 304. It repeats the facts of the last full response.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -6,8 +6,8 @@ use serde_json::{Map, Value};
 use crate::output::escape::write_json;
 use crate::output::record::{WarcLocation, WarcPayload};
 
-/// The fields that belong to one exchange. All others describe the page.
-const OF_EXCHANGE: [&str; 21] = [
+/// The fields that describe one exchange. All others describe the page.
+const EXCHANGE_FIELDS: [&str; 21] = [
     "v",
     "type",
     "for",
@@ -31,30 +31,30 @@ const OF_EXCHANGE: [&str; 21] = [
     "headers",
 ];
 
-/// Adds fields of an earlier record to `line`, a record with its line feed: those that describe the page and that `line`
-/// lacks.
-pub fn add(line: &mut Vec<u8>, earlier_bytes: &[u8]) {
+/// Adds fields of an earlier record to `line`, a record with its line feed: those that describe the page and are missing
+/// in `line`.
+pub fn add_missing_fields(line: &mut Vec<u8>, earlier_bytes: &[u8]) {
     let record = |bytes: &[u8]| serde_json::from_slice::<Map<String, Value>>(bytes).ok();
     let (Some(own), Some(mut earlier)) = (record(line), record(earlier_bytes)) else { return };
     if let Some(payload) = archived_body(earlier_bytes).and_then(|body| serde_json::to_value(body).ok())
         && let Some(Value::Object(warc)) = earlier.get_mut("warc")
     {
-        // The new record has another start time, so it must name the archived response.
+        // The new record has another start time than the archived response, so the record must name that response.
         warc.insert("payload".to_owned(), payload);
     }
-    earlier.retain(|name, _| !own.contains_key(name) && !OF_EXCHANGE.contains(&name.as_str()));
+    earlier.retain(|name, _| !own.contains_key(name) && !EXCHANGE_FIELDS.contains(&name.as_str()));
     let mut fields = Vec::new();
     if earlier.is_empty() || write_json(&mut fields, &earlier).is_err() || !line.ends_with(b"}\n") {
         return;
     }
-    // Both are objects: `{...}` and `{...}` become `{...,...}`.
+    // Merge the two objects: `{a}` and `{b}` become `{a,b}`.
     line.truncate(line.len() - 2);
     line.push(b',');
     line.extend_from_slice(fields.get(1..).unwrap_or_default());
     line.push(b'\n');
 }
 
-/// Where the archive holds the body that a record describes. `None` if it does not.
+/// Where the archive has the body that a record describes; `None` if the body is not archived.
 pub fn archived_body(record: &[u8]) -> Option<WarcPayload> {
     #[derive(Deserialize)]
     struct Archived {
@@ -67,7 +67,7 @@ pub fn archived_body(record: &[u8]) -> Option<WarcPayload> {
     let WarcLocation { file, offset, length, payload } = warc?;
     match payload {
         Some(payload) => Some(*payload),
-        // Earlier versions archived the 304 as a response and did not say where the body is.
+        // Earlier versions archived the 304 as a response. Their records do not say where the body is.
         None if status == Some(304) => None,
         None => Some(WarcPayload { url, date: started, file, offset, length }),
     }
@@ -78,23 +78,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_describes_the_page_stays() {
+    fn fields_that_describe_the_page_are_added() {
         let mut line = b"{\"v\":1,\"url\":\"http://h/\",\"status\":304,\"title\":\"new\"}\n".to_vec();
         let earlier =
             r#"{"v":1,"url":"http://h/","status":200,"title":"old","words":7,"ip":"::1","og":{"a":"\u001b"}}"#;
-        add(&mut line, earlier.as_bytes());
+        add_missing_fields(&mut line, earlier.as_bytes());
         let text = String::from_utf8(line).expect("UTF-8");
         let expected = r#"{"v":1,"url":"http://h/","status":304,"title":"new","og":{"a":"\u001b"},"words":7}"#;
         assert_eq!(text, format!("{expected}\n"));
     }
 
     #[test]
-    fn the_archived_body_stays_where_it_is() {
+    fn records_of_unchanged_pages_refer_to_the_archived_body() {
         let full = r#"{"url":"http://h/","status":200,"started":"D1","warc":{"file":"f","offset":1,"length":2}}"#;
         let mut second = b"{\"url\":\"http://h/\",\"status\":304,\"started\":\"D2\"}\n".to_vec();
-        add(&mut second, full.as_bytes());
+        add_missing_fields(&mut second, full.as_bytes());
         let mut third = b"{\"url\":\"http://h/\",\"status\":304,\"started\":\"D3\"}\n".to_vec();
-        add(&mut third, &second);
+        add_missing_fields(&mut third, &second);
         let body = archived_body(full.as_bytes()).expect("an archived body");
         assert_eq!((&*body.url, &*body.date, &*body.file, body.offset, body.length), ("http://h/", "D1", "f", 1, 2));
         assert_eq!(archived_body(&second), Some(body.clone()));
@@ -104,10 +104,10 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_changes_nothing() {
+    fn unreadable_records_add_nothing() {
         for (line, earlier) in [("{}", "{}"), ("{\"a\":1}\n", "nothing"), ("{\"a\":1}\n", "{\"a\":2}")] {
             let mut bytes = line.as_bytes().to_vec();
-            add(&mut bytes, earlier.as_bytes());
+            add_missing_fields(&mut bytes, earlier.as_bytes());
             assert_eq!(bytes, line.as_bytes());
         }
     }

@@ -39,7 +39,7 @@ pub fn visible_lines(text: &str) -> String {
     text.lines().map(visible).collect::<Vec<_>>().join("\n")
 }
 
-/// Bytes as text: UTF-8 where valid, `\xNN` elsewhere.
+/// Bytes as text: valid UTF-8 as in [`visible`], other bytes as `\xNN`.
 pub fn visible_bytes(bytes: &[u8]) -> String {
     let mut shown = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -51,8 +51,8 @@ pub fn visible_bytes(bytes: &[u8]) -> String {
     shown
 }
 
-/// Control characters (C0, DEL, C1), line and paragraph separators, and characters that are invisible or change the
-/// writing direction: a URL must not look like another one.
+/// Whether a character must be escaped: control characters (C0, DEL, C1), line and paragraph separators, and characters
+/// that are invisible or change the writing direction. With the latter, a URL could look like another one.
 pub fn is_unsafe_char(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -62,8 +62,8 @@ pub fn is_unsafe_char(c: char) -> bool {
             | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Appends a value as JSON on one line. Every [`is_unsafe_char`] is escaped as `\u202e`, which is equivalent for
-/// parsers and harmless when printed.
+/// Appends a value as JSON on one line. Unsafe characters are escaped, for example as `\u202e`. For parsers this is the
+/// same text, and it is harmless when printed.
 pub fn write_json(out: &mut Vec<u8>, value: &impl Serialize) -> serde_json::Result<()> {
     value.serialize(&mut Serializer::with_formatter(out, Harmless(CompactFormatter)))
 }
@@ -71,7 +71,7 @@ pub fn write_json(out: &mut Vec<u8>, value: &impl Serialize) -> serde_json::Resu
 /// Like [`write_json`], but indented over several lines, for people.
 pub fn pretty_json(value: &impl Serialize) -> String {
     let mut out = Vec::new();
-    // Writing to memory cannot fail; a value that is not JSON is left out.
+    // Writing to memory cannot fail. For a value that cannot be JSON, the result is incomplete.
     let _ = value.serialize(&mut Serializer::with_formatter(&mut out, Harmless(PrettyFormatter::new())));
     String::from_utf8(out).unwrap_or_default()
 }
@@ -81,8 +81,8 @@ struct Harmless<F>(F);
 
 impl<F: Formatter> Formatter for Harmless<F> {
     fn write_string_fragment<W: ?Sized + io::Write>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
-        // C0 controls are escaped already, and most text has nothing above ASCII. Scanning all of it without a branch
-        // per byte is several times faster.
+        // serde_json has escaped C0 controls, and most texts are ASCII. This check has no branch per byte, which makes it
+        // several times faster than a search that stops at the first such byte.
         if !fragment.bytes().fold(false, |found, byte| found | (byte >= 0x7f)) {
             return writer.write_all(fragment.as_bytes());
         }
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ordinary_text_is_untouched_and_not_copied() {
+    fn text_without_unsafe_characters_is_borrowed() {
         for text in ["", "plain", "bücher 日本語 עברית", "a\\b"] {
             assert!(matches!(visible(text), Cow::Borrowed(_)), "{text}");
         }
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn every_control_character_is_caught() {
+    fn every_control_character_is_escaped() {
         for code in (0..0x20).chain(0x7f..0xa0) {
             let c = char::from_u32(code).unwrap();
             assert!(!visible(&c.to_string()).contains(c), "{code:x}");
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn json_is_the_same_json_and_harmless() {
+    fn escaped_json_has_the_same_value() {
         let text = "a\u{1b}\u{7f}b\u{9b}c\u{202e}日本\u{feff}\u{e0041}\"\\";
         let value = serde_json::json!({ "title": text, text: [text, 1, null], "plain": "é" });
         let mut line = b"before ".to_vec();
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_written_out() {
+    fn invalid_utf_8_is_written_as_hexadecimal() {
         assert_eq!(visible_bytes(b"caf\xe9 \xc3\xa9\x1b"), "caf\\xe9 é\\x1b");
     }
 }

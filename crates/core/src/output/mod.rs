@@ -1,5 +1,5 @@
-//! Output formats: [`record`] (JSON Lines; [`carried`] for unchanged pages), [`warc`] (archives) and [`escape`] (text
-//! that is safe on a terminal).
+//! Output formats: [`record`] (JSON Lines), [`carried`] (records of unchanged pages), [`warc`] (archives) and
+//! [`escape`] (text that is safe on a terminal).
 
 pub mod carried;
 pub mod escape;

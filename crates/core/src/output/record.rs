@@ -1,7 +1,7 @@
 //! Records: one JSON object per line (docs/records.md).
 //!
-//! Invariant: whatever a server sent, a line is valid UTF-8 JSON and harmless on a terminal. An absent field means
-//! unknown.
+//! Invariant: whatever a server sent, a line is valid JSON in UTF-8 and harmless on a terminal. An absent field means
+//! that the value is not known or does not apply.
 
 use hashbrown::HashSet;
 use serde::ser::{SerializeSeq, Serializer};
@@ -28,12 +28,13 @@ pub struct WallClock {
 }
 
 impl WallClock {
+    /// The wall-clock time. The Unix epoch if it is out of range.
     pub fn at(self, time: Time) -> jiff::Timestamp {
         let micros = self.start.saturating_add(i64::try_from(time.as_micros()).unwrap_or(i64::MAX));
         jiff::Timestamp::from_microsecond(micros).unwrap_or(jiff::Timestamp::UNIX_EPOCH)
     }
 
-    /// `2026-01-02T03:04:05.678Z`.
+    /// The time as text, in the form `2026-01-02T03:04:05.678Z`.
     pub fn text(self, time: Time) -> String {
         format!("{:.3}", self.at(time))
     }
@@ -43,9 +44,11 @@ impl WallClock {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WarcLocation {
     pub file: String,
+    /// The start of the record in the file.
     pub offset: u64,
+    /// The compressed length of the record.
     pub length: u64,
-    /// Where the body is, if it is not in this record: the page answered 304, or the same body was archived before.
+    /// Where the body is, if it is not in this record: the response was a 304, or the same body was archived before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<Box<WarcPayload>>,
 }
@@ -53,7 +56,7 @@ pub struct WarcLocation {
 /// The archived response that holds the body of a page.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WarcPayload {
-    /// The URL of that response; another page may have had the same body.
+    /// The URL of that response. It may be another page with the same body.
     pub url: Box<str>,
     /// When it was fetched: its WARC-Date.
     pub date: Box<str>,
@@ -69,10 +72,10 @@ struct Line<'a> {
     r#type: &'static str,
     #[serde(rename = "for", skip_serializing_if = "Option::is_none")]
     site_file: Option<&'static str>,
-    /// Left out for GET.
+    /// Absent for GET.
     #[serde(skip_serializing_if = "Option::is_none")]
     method: Option<&'static str>,
-    /// Tells requests for the same URL apart that have different bodies.
+    /// Distinguishes requests for the same URL that have different bodies.
     #[serde(skip_serializing_if = "Option::is_none")]
     request_id: Option<String>,
     url: &'a str,
@@ -162,7 +165,7 @@ struct Line<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     headers: Option<&'a crate::visit::Headers>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    link_list: Option<LinkTexts<'a>>,
+    link_list: Option<LinkObjects<'a>>,
 }
 
 // serde requires this signature.
@@ -171,7 +174,7 @@ fn is_zero(count: &u32) -> bool {
     *count == 0
 }
 
-/// Milliseconds, rounded up, so that a phase that took time is not shown as zero.
+/// The timings in milliseconds. They are rounded up, so that a phase that took time is not shown as zero.
 #[derive(Serialize)]
 struct Millis {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -199,6 +202,7 @@ impl From<&Timings> for Millis {
     }
 }
 
+/// A digest in the form `sha256:` and hexadecimal digits.
 struct Digest<'a>(&'a [u8; 32]);
 
 impl Serialize for Digest<'_> {
@@ -214,7 +218,7 @@ impl Serialize for Digest<'_> {
     }
 }
 
-/// `{"de": "https://h/de"}`, with the first URL of each language.
+/// The versions of a page in other languages, as in `{"de": "https://h/de"}`. Each language has its first URL.
 struct Languages<'a>(&'a [(Box<str>, Url)]);
 
 impl Languages<'_> {
@@ -231,12 +235,13 @@ impl Serialize for Languages<'_> {
     }
 }
 
-struct LinkTexts<'a>(&'a LinkList);
+/// The links of a page as a list of objects.
+struct LinkObjects<'a>(&'a LinkList);
 
-impl Serialize for LinkTexts<'_> {
+impl Serialize for LinkObjects<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
-        struct One<'a> {
+        struct LinkObject<'a> {
             url: &'a str,
             kind: &'static str,
             #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -247,17 +252,18 @@ impl Serialize for LinkTexts<'_> {
         let mut seq = serializer.serialize_seq(Some(self.0.len()))?;
         for link in self.0.iter() {
             let (url, kind) = (link.url.as_str(), link.kind.as_str());
-            seq.serialize_element(&One { url, kind, nofollow: link.nofollow, anchor: link.anchor })?;
+            seq.serialize_element(&LinkObject { url, kind, nofollow: link.nofollow, anchor: link.anchor })?;
         }
         seq.end()
     }
 }
 
-/// Appends the line of a visit, with its line feed, to `out`. `key` is the fingerprint key of the crawl.
-pub fn encode(visit: &Visit, clock: WallClock, key: u64, place: Option<&WarcLocation>, out: &mut Vec<u8>) {
-    let answered = visit.facts.status.is_some();
+/// Appends the line of a visit, with its line feed, to `out`. `key` is the fingerprint key of the crawl, and `warc` the
+/// position of the visit in the archive.
+pub fn encode(visit: &Visit, clock: WallClock, key: u64, warc: Option<&WarcLocation>, out: &mut Vec<u8>) {
+    let has_response = visit.facts.status.is_some();
     let content = visit.findings.content.as_deref();
-    let searched = visit.is_page() && matches!(visit.facts.outcome, Outcome::Ok | Outcome::NotModified);
+    let was_examined = visit.is_page() && matches!(visit.facts.outcome, Outcome::Ok | Outcome::NotModified);
     let facts = visit.findings.facts.as_deref();
     let line = Line {
         v: VERSION,
@@ -269,7 +275,7 @@ pub fn encode(visit: &Visit, clock: WallClock, key: u64, place: Option<&WarcLoca
         },
         method: visit.link.request.as_ref().map(|request| request.method.as_str()).filter(|name| *name != "GET"),
         request_id: visit.link.request.as_ref().filter(|request| !request.body.is_empty()).map(|request| {
-            // Keyed, because forms can contain passwords: the digest of a short text can be guessed.
+            // The hash has a secret key: forms can contain passwords, and a short text could be guessed from its hash.
             format!("{:016x}", request.identity(key))
         }),
         url: visit.link.url.as_str(),
@@ -292,11 +298,11 @@ pub fn encode(visit: &Visit, clock: WallClock, key: u64, place: Option<&WarcLoca
         og: facts.map(|facts| &facts.og).filter(|og| !og.is_empty()),
         images_without_alt: facts.map(|facts| facts.images_without_alt),
         minhash: facts.and_then(|facts| facts.minhash),
-        bytes_wire: (visit.facts.bytes_wire > 0 || answered).then_some(visit.facts.bytes_wire),
-        bytes_body: answered.then_some(visit.facts.bytes_body),
+        bytes_wire: (visit.facts.bytes_wire > 0 || has_response).then_some(visit.facts.bytes_wire),
+        bytes_body: has_response.then_some(visit.facts.bytes_body),
         truncated: visit.facts.truncated,
-        links: searched.then_some(visit.findings.links),
-        new_links: searched.then_some(visit.findings.new_links),
+        links: was_examined.then_some(visit.findings.links),
+        new_links: was_examined.then_some(visit.findings.new_links),
         capped: visit.findings.capped,
         links_cut: visit.findings.links_cut,
         odd: visit.facts.defects.names(),
@@ -316,9 +322,9 @@ pub fn encode(visit: &Visit, clock: WallClock, key: u64, place: Option<&WarcLoca
         digest: visit.findings.digest.as_ref().map(Digest),
         etag: visit.facts.etag.as_deref(),
         last_modified: visit.facts.last_modified.as_deref(),
-        warc: place,
+        warc,
         headers: visit.facts.headers.as_deref(),
-        link_list: visit.findings.all_links.as_deref().map(LinkTexts),
+        link_list: visit.findings.all_links.as_deref().map(LinkObjects),
     };
     let start = out.len();
     // Writing to a Vec cannot fail. If a line cannot be encoded, nothing is appended.
@@ -340,7 +346,7 @@ pub fn encode_skip(url: &str, reason: &str, via: &str, out: &mut Vec<u8>) {
         via: &'a str,
     }
     let start = out.len();
-    // As above: if a line cannot be encoded, nothing is appended.
+    // As in `encode`: if a line cannot be encoded, nothing is appended.
     match write_json(out, &Skip { v: VERSION, r#type: "skip", url, reason, via }) {
         Ok(()) => out.push(b'\n'),
         Err(_) => out.truncate(start),
@@ -371,16 +377,16 @@ mod tests {
         Visit::bare(link, purpose, outcome, Time::ZERO)
     }
 
-    fn line(visit: &Visit, place: Option<&WarcLocation>) -> serde_json::Value {
+    fn line(visit: &Visit, warc: Option<&WarcLocation>) -> serde_json::Value {
         let mut out = b"before\n".to_vec();
-        encode(visit, CLOCK, 7, place, &mut out);
+        encode(visit, CLOCK, 7, warc, &mut out);
         let text = std::str::from_utf8(&out).expect("UTF-8").strip_prefix("before\n").expect("appended");
         assert_eq!(text.matches('\n').count(), 1);
         serde_json::from_str(text).expect("JSON")
     }
 
     #[test]
-    fn a_page_has_all_that_is_known_of_it() {
+    fn the_record_of_a_page_has_all_known_fields() {
         let mut visit = visit(Purpose::Page, Outcome::Ok);
         visit.facts.status = Some(200);
         visit.findings.content_type = Some("text/html".into());
@@ -407,7 +413,7 @@ mod tests {
         }));
         visit.facts.started = Time::from_micros(1_000_000);
         let place = WarcLocation { file: "a.warc.gz".into(), offset: 123, length: 456, payload: None };
-        let wanted = serde_json::json!({
+        let expected = serde_json::json!({
             "v": 1, "type": "page", "url": "https://h.example/p", "status": 200, "outcome": "ok",
             "via": "https://h.example/", "depth": 2, "tries": 1, "content_type": "text/html", "charset": "utf-8",
             "title": "A \"title\"\u{7}", "bytes_wire": 8123, "bytes_body": 31234, "truncated": "length",
@@ -419,11 +425,11 @@ mod tests {
             "ip": "203.0.113.9", "http": "1.1", "digest": format!("sha256:{}", "ab".repeat(32)),
             "warc": {"file": "a.warc.gz", "offset": 123, "length": 456},
         });
-        assert_eq!(line(&visit, Some(&place)), wanted);
+        assert_eq!(line(&visit, Some(&place)), expected);
     }
 
     #[test]
-    fn requests_with_a_body_are_told_apart() {
+    fn requests_with_different_bodies_have_different_ids() {
         let mut visit = visit(Purpose::Page, Outcome::Ok);
         let body = *b"user=spider";
         let request = CustomRequest { method: Method::Post, body: body.into(), ..CustomRequest::default() };
@@ -438,15 +444,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_is_absent() {
+    fn unknown_fields_are_absent() {
         let mut visit = visit(Purpose::Page, Outcome::Failed);
         visit.facts.error = Some(Failure::new(ErrorKind::TimeoutIdle, "nothing for 20s"));
-        let wanted = serde_json::json!({
+        let expected = serde_json::json!({
             "v": 1, "type": "page", "url": "https://h.example/p", "outcome": "failed",
             "error": {"kind": "timeout_idle", "message": "nothing for 20s"}, "via": "https://h.example/", "depth": 2,
             "tries": 1, "ms": {}, "started": "2026-01-02T03:04:05.678Z",
         });
-        assert_eq!(line(&visit, None), wanted);
+        assert_eq!(line(&visit, None), expected);
     }
 
     #[test]

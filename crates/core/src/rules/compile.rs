@@ -16,45 +16,45 @@ use crate::page::scope::{Scope, pattern_fault};
 use crate::page::url::{self, BadUrl, Origin, StripParams, Url, without_user_info};
 
 /// The default of `--per-host` with pace `steady`.
-const PER_HOST: usize = 6;
+const DEFAULT_PER_HOST: usize = 6;
 /// Limit on the bodies in memory, in bytes, unless `--max-memory` allows less.
-pub(crate) const HELD_BODIES: u64 = 256 << 20;
-/// The limit of the memory account without `--max-memory`.
-const UNLIMITED_ACCOUNT: u64 = 1 << 40;
+pub(crate) const MAX_HELD_BODIES: u64 = 256 << 20;
+/// The limit of the memory budget without `--max-memory`.
+const UNLIMITED_BUDGET: u64 = 1 << 40;
 
 /// Memory of the process that does not grow: code, stacks, buffers of fixed size.
 const FIXED_MEMORY: u64 = 10 << 20;
 
-/// The memory account. An eighth of the limit, and at least [`FIXED_MEMORY`], is left to the allocator and to memory that
-/// does not grow. But the account gets at least half of the limit.
-fn account(max_memory: Option<u64>) -> std::sync::Arc<Budget> {
+/// The memory budget. An eighth of the limit, and at least [`FIXED_MEMORY`], is left to the allocator and to memory that
+/// does not grow. But the budget is at least half of the limit.
+fn memory_budget(max_memory: Option<u64>) -> std::sync::Arc<Budget> {
     let part = |limit: u64| (limit / 8 * 7).min(limit.saturating_sub(FIXED_MEMORY)).max(limit / 2);
-    let limit = max_memory.map_or(UNLIMITED_ACCOUNT, part);
-    Budget::with_response_limit(limit, HELD_BODIES.min(limit))
+    let limit = max_memory.map_or(UNLIMITED_BUDGET, part);
+    Budget::with_response_limit(limit, MAX_HELD_BODIES.min(limit))
 }
 /// The default of `--per-ip`.
-const PER_IP: usize = 12;
-/// The largest `--concurrency`: more than a machine has ports for. The limit prevents overflow in sums.
-const MAX_FETCHES: usize = 2_000_000;
+const DEFAULT_PER_IP: usize = 12;
+/// The largest `--concurrency`. Sums of such numbers do not overflow, and a machine has fewer ports than this.
+const MAX_CONCURRENCY: usize = 2_000_000;
 /// The largest `--per-host`: slots have 16-bit numbers.
 const MAX_PER_HOST: usize = u16::MAX as usize;
-/// The least value of `--max-head`: a legitimate response head can be this large.
-const SMALLEST_HEAD: u64 = 512;
-/// The least value of `--max-memory`: the state of a single host needs this much memory.
+/// The least value of `--max-head`. Legitimate response heads can be this large.
+const MIN_HEAD: u64 = 512;
+/// The least value of `--max-memory`. The state of a single host needs this much memory.
 const MIN_MEMORY: u64 = 32 << 10;
 
 impl Config {
-    /// Checks every setting, without anything from the machine: no files, no environment variables.
+    /// Checks and compiles every setting, without input from files and environment variables.
     pub fn compile(&self, fingerprint_key: u64) -> Result<Rules, ConfigError> {
         self.compile_in(Environment { fingerprint_key, ..Environment::default() })
     }
 
-    /// Checks every setting.
+    /// Checks and compiles every setting.
     pub fn compile_in(&self, environment: Environment) -> Result<Rules, ConfigError> {
         self.check_paths()?;
         let scope_kind = self.scope_kind()?;
         let (concurrency, per_host, per_ip) = self.widths()?;
-        self.limits_make_sense()?;
+        self.check_limits()?;
         for (key, patterns) in [("include", &self.include), ("exclude", &self.exclude)] {
             for pattern in patterns {
                 check_pattern(key, pattern)?;
@@ -63,20 +63,20 @@ impl Config {
 
         let roots = self.compile_roots()?;
         let scope = self.compile_scope(&roots, scope_kind)?;
-        let user_agent = self.identity()?;
+        let user_agent = self.compile_user_agent()?;
         let agent_token = product_token(&user_agent).into();
         let mut headers = self.header.clone();
         headers.extend(self.user.as_ref().map(|user| HeaderLine::authorization(user.basic())));
-        // There may be very many roots: what is not needed is not kept for each of them.
+        // There may be very many roots, so their origins are stored only if they are needed.
         let has_secrets = !headers.is_empty() || self.cert.is_some();
-        // Only the preferred URL of a root: a password for https must not be sent over the http fallback.
+        // Only the preferred URL of a root counts: a password for https must not be sent over the http fallback.
         let preferred = roots.iter().filter_map(|root| root.candidates.first()).filter(|_| has_secrets);
-        let seed_origins = preferred.map(Url::origin).collect();
+        let root_origins = preferred.map(Url::origin).collect();
         let of_roots = roots.iter().flat_map(|root| &root.candidates).map(|url| (url.host(), url.port()));
         let of_resolve = self.resolve.iter().map(|resolve| (&*resolve.host, resolve.port));
-        let mut named = HashSet::new();
+        let mut named_hosts = HashSet::new();
         for (host, port) in of_roots.chain(of_resolve).filter(|_| !self.allow_private) {
-            named.get_or_insert_with(&HostPort(host, port), |_| (host.into(), port));
+            named_hosts.get_or_insert_with(&HostPort(host, port), |_| (host.into(), port));
         }
 
         Ok(Rules {
@@ -117,7 +117,7 @@ impl Config {
             user_agent,
             agent_token,
             headers,
-            seed_origins,
+            root_origins,
             cookies: (!self.no_cookies).then_some(environment.cookies),
             auth: self.compile_auth()?,
             http: self.http,
@@ -130,7 +130,7 @@ impl Config {
             dns: self.dns,
             robots: if self.no_robots { RobotsPolicy::Ignore } else { self.robots },
             allow_private: self.allow_private,
-            named,
+            named_hosts,
             with_headers: self.with.contains(&super::With::Headers),
             with_links: self.with.contains(&super::With::Links),
             with_anchors: self.with.contains(&super::With::Anchors),
@@ -142,7 +142,7 @@ impl Config {
             bodies: Default::default(),
             archive: self.warc,
             archive_compression: self.warc_compression,
-            archive_size: crate::output::warc::FILE_SIZE,
+            archive_size: crate::output::warc::MAX_FILE_SIZE,
             archive_segments: false,
             max_memory: self.max_memory.map(|size| size.0).or(environment.max_memory),
             drain_time: self.drain_time.0,
@@ -151,13 +151,13 @@ impl Config {
             limits: self.compile_limits(),
             insecure: self.insecure,
             tls: environment.tls,
-            budget: account(self.max_memory.map(|size| size.0).or(environment.max_memory)),
+            budget: memory_budget(self.max_memory.map(|size| size.0).or(environment.max_memory)),
             lease: crate::lease::Lease::default(),
             fingerprint_key: environment.fingerprint_key,
         })
     }
 
-    /// Paths are stored with the settings, as text.
+    /// Checks that paths are UTF-8, because they are stored with the settings as text.
     fn check_paths(&self) -> Result<(), ConfigError> {
         let paths = [
             ("input", &self.input),
@@ -223,8 +223,8 @@ impl Config {
 
     /// Limits on requests in flight: over all hosts, per host, and per address.
     fn widths(&self) -> Result<(usize, usize, Option<usize>), ConfigError> {
-        if !(1..=MAX_FETCHES).contains(&self.concurrency) {
-            let problem = format!("write a whole number from 1 to {MAX_FETCHES}");
+        if !(1..=MAX_CONCURRENCY).contains(&self.concurrency) {
+            let problem = format!("write a whole number from 1 to {MAX_CONCURRENCY}");
             return Err(Self::error("concurrency", self.concurrency, problem));
         }
         if self.per_host == Some(0) {
@@ -234,7 +234,7 @@ impl Config {
         Ok((self.concurrency, per_host, per_ip))
     }
 
-    fn limits_make_sense(&self) -> Result<(), ConfigError> {
+    fn check_limits(&self) -> Result<(), ConfigError> {
         let spans = [
             ("timeout", self.timeout),
             ("connect-timeout", self.connect_timeout),
@@ -243,17 +243,17 @@ impl Config {
         ];
         for (key, span) in spans {
             if span.0.is_zero() {
-                return Err(Self::error(key, span, "no time at all; write a duration such as 500ms, 30s or 5m"));
+                return Err(Self::error(key, span, "zero is not allowed; write a duration such as 500ms, 30s or 5m"));
             }
         }
-        for (key, size, least) in [("max-size", self.max_size, 1), ("max-head", self.max_head, SMALLEST_HEAD)] {
+        for (key, size, least) in [("max-size", self.max_size, 1), ("max-head", self.max_head, MIN_HEAD)] {
             if size.0 < least {
                 let problem = format!("write a size from {} on, such as 64K or 10M", Size(least));
                 return Err(Self::error(key, size, problem));
             }
         }
         if self.max_tries == 0 {
-            return Err(Self::error("max-tries", 0, "write a whole number from 1 on (1 is: no second try)"));
+            return Err(Self::error("max-tries", 0, "write a whole number from 1 on (1 means no second try)"));
         }
         let counts = [
             ("max-pages", self.max_pages),
@@ -299,7 +299,7 @@ impl Config {
     }
 
     /// The `User-Agent` header.
-    fn identity(&self) -> Result<Box<str>, ConfigError> {
+    fn compile_user_agent(&self) -> Result<Box<str>, ConfigError> {
         for (key, text) in [("user-agent", &self.user_agent), ("contact", &self.contact)] {
             let Some(text) = text else { continue };
             if text.trim().is_empty() || text.chars().any(|c| !c.is_ascii() || c.is_ascii_control()) {
@@ -311,7 +311,7 @@ impl Config {
             }
         }
         if let Some(agent) = self.user_agent.as_ref().filter(|agent| product_token(agent).is_empty()) {
-            let problem = "robots.txt could not call it by name; begin with a product name, such as mybot/1.0";
+            let problem = "a robots.txt could not name it; begin with a product name, such as mybot/1.0";
             return Err(Self::error("user-agent", agent, problem));
         }
         Ok(match (&self.user_agent, &self.contact) {
@@ -331,7 +331,7 @@ impl Config {
             let bad = |problem: &str| Self::error("auth", &login.origin, problem.to_owned());
             let url = Url::parse(&login.origin).map_err(|_| bad("write an origin such as https://example.com"))?;
             if url.target() != "/" || login.origin.contains('@') {
-                return Err(bad("an origin is a scheme, a host and a port, and nothing more"));
+                return Err(bad("an origin has only a scheme, a host and a port"));
             }
             let value = match (&login.user, &login.bearer) {
                 (Some(user), None) => user.basic(),
@@ -339,7 +339,7 @@ impl Config {
                 _ => return Err(bad("give either user = \"NAME:PASSWORD\" or bearer = \"TOKEN\"")),
             };
             if all.insert(url.origin(), HeaderLine::authorization(value)).is_some() {
-                return Err(bad("this origin is there twice"));
+                return Err(bad("this origin is given twice"));
             }
         }
         Ok(all)
@@ -362,7 +362,7 @@ impl Config {
 }
 
 impl Root {
-    /// Reads a root as people write them: `https://example.com/docs`, `example.com`, `localhost:8080`.
+    /// Parses a root, with or without a scheme: `https://example.com/docs`, `example.com`, `localhost:8080`.
     pub fn parse(text: &str, max_url: usize) -> Result<Self, ConfigError> {
         const FORM: &str = "write an http or https URL such as https://example.com/, or a host name";
         let bad = |problem: &str| Config::error("roots", without_user_info(text), format!("{problem}; {FORM}"));
@@ -386,7 +386,7 @@ impl Root {
         let authority =
             trimmed.split("://").last().unwrap_or(trimmed).split(['/', '?', '#']).next().unwrap_or_default();
         if authority.contains('@') {
-            // Parsing would drop the password silently, and the site would treat us as anonymous.
+            // Parsing would drop the password silently, and the crawl would not be logged in.
             let problem = "a name or password inside a URL is not used; give it as --user NAME:PASSWORD";
             let stripped = candidates.first().map(ToString::to_string).unwrap_or_default();
             return Err(Config::error("roots", stripped, problem));
@@ -395,7 +395,7 @@ impl Root {
     }
 }
 
-/// Whether the text has a scheme. `example.com:8080` and `localhost:8080/x` have none: a port follows the colon.
+/// Whether the text has a scheme. In `example.com:8080` and `localhost:8080/x`, the colon precedes a port.
 fn has_scheme(text: &str) -> bool {
     let Some((scheme, rest)) = text.split_once(':') else { return false };
     let is_name = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -405,6 +405,7 @@ fn has_scheme(text: &str) -> bool {
     is_name && !is_port
 }
 
+/// Computes [`Rules::guesses`].
 fn guesses(roots: &[Root]) -> HashSet<u64> {
     let several = roots.iter().filter(|root| root.candidates.len() > 1);
     several.filter_map(|root| root.candidates.first()).map(|url| xxh3_64(url.as_str().as_bytes())).collect()
@@ -416,13 +417,14 @@ fn check_pattern(key: &'static str, pattern: &str) -> Result<(), ConfigError> {
         Err(regex::Error::CompiledTooBig(_)) => Err(Config::error(key, pattern, "this pattern is too large")),
         Err(error) => {
             let reason = pattern_fault(&error);
-            let problem = format!("no regular expression: {reason}; write one such as '/docs/' or '\\.pdf$'");
+            let problem = format!("not a regular expression: {reason}; write one such as '/docs/' or '\\.pdf$'");
             Err(Config::error(key, pattern, problem))
         }
     }
 }
 
-/// Connections to one host and to one address, with the defaults of a pace.
+/// The limits on connections to one host and to one address. `per_host` and `per_ip` are the values that the user gave.
+/// Without them, the limits depend on the pace.
 pub(super) fn widths(
     pace: Pace,
     concurrency: usize,
@@ -430,15 +432,15 @@ pub(super) fn widths(
 ) -> (usize, Option<usize>) {
     let per_host = match pace {
         Pace::Gentle => 1,
-        Pace::Steady => per_host.unwrap_or(PER_HOST),
+        Pace::Steady => per_host.unwrap_or(DEFAULT_PER_HOST),
         Pace::Full => per_host.unwrap_or(concurrency),
     };
     let per_host = per_host.min(concurrency).min(MAX_PER_HOST);
     let per_ip = match per_ip {
         Some(0) => None,
-        Some(cap) => Some(cap),
-        // If a host may have more connections than the usual cap of an address, so may its address.
-        None => Some(PER_IP.max(per_host)),
+        Some(limit) => Some(limit),
+        // The limit of an address is at least that of a host.
+        None => Some(DEFAULT_PER_IP.max(per_host)),
     };
     (per_host, per_ip)
 }

@@ -1,7 +1,7 @@
-//! [`Config`]: the settings as the user writes them. [`Config::compile`] makes [`Rules`](super::Rules) of them.
+//! [`Config`]: the settings as the user writes them. [`Config::compile`] checks them and returns [`Rules`](super::Rules).
 //!
 //! Invariant: the keys are the long flags of the command line (except those about its messages and exit code), plus
-//! `roots` and `auth`. A missing key has the documented default; contradictory settings are rejected.
+//! `roots` and `auth`. A missing key has the documented default. Contradictory settings are rejected.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use super::value::{
     Size, Span, TrapPolicy, WarcCompression, With,
 };
 
-/// All settings of a crawl. Build it in code, or read it from a file:
+/// All settings of a crawl. `docs/flags.md` describes each of them. Build it in code, or read it from a file:
 ///
 /// ```
 /// use argiope_core::rules::{Config, Span};
@@ -29,7 +29,7 @@ pub struct Config {
     pub roots: Vec<String>,
 
     // Where
-    /// A file of roots, one a line.
+    /// A file of roots, one per line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<PathBuf>,
     /// The crawl directory.
@@ -71,7 +71,7 @@ pub struct Config {
     // Pace
     #[serde(alias = "max-tasks")]
     pub concurrency: usize,
-    /// Default: 6; `concurrency` with pace `full`.
+    /// Default: 6, or `concurrency` with pace `full`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_host: Option<usize>,
     /// Default: 12, or `per_host` if that is more. 0 is unlimited.
@@ -89,7 +89,7 @@ pub struct Config {
     pub timeout: Span,
     pub connect_timeout: Span,
     pub idle_timeout: Span,
-    /// A body that arrives slower than this many bytes a second is ended.
+    /// A fetch ends if its body arrives slower than this many bytes a second.
     pub min_rate: Size,
     pub max_tries: u8,
     pub retry_wait: Span,
@@ -108,7 +108,7 @@ pub struct Config {
     pub header: Vec<HeaderLine>,
     #[serde(skip_serializing)]
     pub user: Option<Credentials>,
-    /// Logins for single origins; in a file only.
+    /// Logins for single origins. There is no flag for them.
     #[serde(skip_serializing)]
     pub auth: Vec<Login>,
     pub no_cookies: bool,
@@ -150,9 +150,9 @@ pub struct Config {
     /// A file of such rules, with types and items.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extract_file: Option<PathBuf>,
-    /// Records hold the main text.
+    /// Records include the main text.
     pub text: bool,
-    /// Records hold the main text as Markdown.
+    /// Records include the main text as Markdown.
     pub markdown: bool,
 
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -171,7 +171,7 @@ pub struct Config {
     // Engine
     pub engine: EngineName,
 
-    /// Records also hold the links that are not followed.
+    /// A record is written for each link that is not followed.
     pub log_skips: bool,
 }
 
@@ -262,7 +262,7 @@ impl Config {
     pub fn keys() -> &'static [&'static str] {
         let mut keys: &'static [&'static str] = &[];
         // The derived code passes the field names to the deserializer, which records them and fails.
-        let _ = Self::deserialize(Listener { fields: &mut keys });
+        let _ = Self::deserialize(FieldRecorder { fields: &mut keys });
         keys
     }
 
@@ -272,7 +272,7 @@ impl Config {
     }
 }
 
-/// Characters of a value that a message repeats. A line of an input file may have megabytes.
+/// Limit on the characters of a value in a message. A line of an input file may have megabytes.
 const MAX_SHOWN: usize = 200;
 
 fn shortened(mut value: String) -> String {
@@ -283,7 +283,7 @@ fn shortened(mut value: String) -> String {
     value
 }
 
-/// An invalid setting: its key, its value, and the right form.
+/// An invalid setting.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{key} {value:?}: {problem}")]
 pub struct ConfigError {
@@ -296,11 +296,11 @@ pub struct ConfigError {
 }
 
 /// A deserializer that records the field names of a struct and fails.
-struct Listener<'a> {
+struct FieldRecorder<'a> {
     fields: &'a mut &'static [&'static str],
 }
 
-impl<'de> serde::Deserializer<'de> for Listener<'_> {
+impl<'de> serde::Deserializer<'de> for FieldRecorder<'_> {
     type Error = serde::de::value::Error;
 
     fn deserialize_struct<V: serde::de::Visitor<'de>>(
@@ -310,11 +310,11 @@ impl<'de> serde::Deserializer<'de> for Listener<'_> {
         _visitor: V,
     ) -> Result<V::Value, Self::Error> {
         *self.fields = fields;
-        Err(serde::de::Error::custom("only listening"))
+        Err(serde::de::Error::custom("only the field names are needed"))
     }
 
     fn deserialize_any<V: serde::de::Visitor<'de>>(self, _visitor: V) -> Result<V::Value, Self::Error> {
-        Err(serde::de::Error::custom("only listening"))
+        Err(serde::de::Error::custom("only the field names are needed"))
     }
 
     serde::forward_to_deserialize_any! {

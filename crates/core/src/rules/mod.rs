@@ -1,7 +1,7 @@
 //! The settings: [`Config`] as the user wrote them, [`Rules`] checked and compiled.
 //!
-//! Invariant: `Rules` exist only if every setting is valid, so that no other code checks a setting again. They are
-//! compiled once and shared read-only.
+//! Invariant: `Rules` exist only if every setting is valid, so no other code needs to check a setting. They are compiled
+//! once, and all threads share them.
 
 mod compile;
 mod config;
@@ -28,7 +28,7 @@ use crate::page::scope::Scope;
 use crate::page::url::{Origin, StripParams, Url};
 
 #[cfg(test)]
-pub(crate) use compile::HELD_BODIES;
+pub(crate) use compile::MAX_HELD_BODIES;
 pub use config::{Config, ConfigError};
 pub use value::{
     AssetsScope, BadValue, Bearer, Credentials, EngineName, HeaderLine, HttpVersion, Login, Pace, Rate, Resolve,
@@ -48,69 +48,75 @@ pub struct Rules {
     pub scope: Scope,
     /// Decides about links that are in scope.
     pub link_filter: Option<Arc<dyn LinkFilter>>,
-    /// Sees requests before they are sent.
+    /// Called before a request is sent.
     pub request_hook: Option<Arc<dyn RequestHook>>,
-    /// Sees the heads of responses.
+    /// Called with the head of a response.
     pub response_hook: Option<Arc<dyn ResponseHook>>,
     pub max_pages: Option<u64>,
-    /// Limit on received bytes: no fetch starts once it is reached.
+    /// Limit on received bytes. No fetch starts once it is reached.
     pub max_bytes: Option<u64>,
-    /// Limit on the size of the crawl directory: the crawl ends before it is exceeded.
+    /// Limit on the size of the crawl directory in bytes. The crawl ends before it is exceeded.
     pub max_disk: Option<u64>,
     pub max_time: Option<Duration>,
     pub sitemaps: Sitemaps,
+    /// Whether the resources that pages need for display are fetched.
     pub assets: bool,
     /// Parameters that are removed from the URLs in pages and sitemaps.
     pub strip_params: StripParams,
     pub follow_nofollow: bool,
-    /// Whether budgets keep the crawl out of endless sites.
+    /// Whether budgets limit what the crawl fetches from endless sites.
     pub traps: TrapPolicy,
-    /// The number that all these budgets are derived from: see [`crate::schedule::trap`].
+    /// The number from which these budgets are computed: see [`crate::schedule::trap`].
     pub trap_budget: u32,
     /// Limit on the links to one host that enter the frontier.
     pub max_pages_per_host: Option<u64>,
 
     // Pace
     pub pace: Pace,
-    /// Requests in flight, over all hosts. At least 1.
+    /// Limit on requests in flight, over all hosts. At least 1.
     pub concurrency: usize,
-    /// Connections to one host name: at least 1, at most `concurrency`.
+    /// Limit on connections to one host name: at least 1, at most `concurrency`.
     pub per_host: usize,
-    /// Connections to one address; `None` is unlimited.
+    /// Limit on connections to one address; `None` is unlimited.
     pub per_ip: Option<usize>,
-    /// `--per-host` and `--per-ip` as the user gave them: the defaults depend on the pace.
+    /// `--per-host` and `--per-ip` as the user gave them. Without them, the limits depend on the pace.
     given_widths: (Option<usize>, Option<usize>),
     /// Minimum time between the starts of two requests to a host.
     pub delay: Duration,
-    /// Pages a second, over all hosts.
+    /// Limit on pages a second, over all hosts.
     pub rate: Option<f64>,
+    /// A longer Crawl-delay is shortened to this.
     pub max_crawl_delay: Duration,
 
     // Fetch
-    /// For a whole fetch.
+    /// Limit on the time of a whole fetch.
     pub timeout: Duration,
-    /// For the DNS lookup, the connection and the handshake, each.
+    /// Limit on the time of the DNS lookup, of connecting and of the TLS handshake, each.
     pub connect_timeout: Duration,
+    /// Limit on the time without any received byte.
     pub idle_timeout: Duration,
-    /// Bytes a second, over any window of `idle_timeout`.
+    /// Least rate of a body in bytes a second, over any window of `idle_timeout`.
     pub min_rate: u64,
-    /// At least 1.
+    /// Limit on the attempts at a URL. At least 1.
     pub max_tries: u8,
-    /// After the first failure; doubles with each further one.
+    /// Wait after the first failure. It doubles with each further one.
     pub retry_wait: Duration,
     pub max_redirects: u8,
     /// Limit on the bytes of a decoded body.
     pub max_size: u64,
+    /// Limit on the bytes of a response head.
     pub max_head: usize,
+    /// Limit on the bytes of a URL.
     pub max_url: usize,
+    /// Limit on the links of a page.
     pub max_links: usize,
     pub user_agent: Box<str>,
     /// The product token of the user agent, which robots.txt rules refer to.
     pub agent_token: Arc<str>,
-    /// For the roots' origins only: see [`Rules::headers_for`].
+    /// Headers for the origins of the roots only: see [`Rules::headers_for`].
     headers: Vec<HeaderLine>,
     /// The origins of the roots. Empty if there are neither headers nor a client certificate.
-    seed_origins: HashSet<Origin>,
+    root_origins: HashSet<Origin>,
     /// `Authorization` headers for single origins.
     auth: HashMap<Origin, HeaderLine>,
     /// The cookies that the crawl starts with; `None` if cookies are disabled.
@@ -118,28 +124,33 @@ pub struct Rules {
     /// The proxies for requests.
     pub proxies: Proxies,
     pub http: HttpVersion,
-    /// Whether the engine can carry several jobs on one connection.
+    /// Whether the engine can run several jobs on one connection.
     pub shares_connections: bool,
+    /// Addresses that `--resolve` gives for host names.
     pub resolve: Vec<Resolve>,
+    /// The DNS server; `None` for that of the system.
     pub dns: Option<SocketAddr>,
 
     // Trust
     pub robots: RobotsPolicy,
+    /// Whether all hosts may be on a private network.
     allow_private: bool,
     /// Hosts and ports that the user named, and that may therefore be on a private network.
-    named: HashSet<(Box<str>, u16)>,
+    named_hosts: HashSet<(Box<str>, u16)>,
 
     // Keep
+    /// Whether records include the response headers.
     pub with_headers: bool,
+    /// Whether records include the links of the page.
     pub with_links: bool,
     /// Whether the texts of links are kept.
     pub with_anchors: bool,
-    /// Whether pages are requested with HEAD first, and with GET only if HEAD fails: for checks that need the status
-    /// alone.
+    /// Whether pages are requested with HEAD first, and with GET only if HEAD fails. For link checks, which need only the
+    /// status.
     pub head_first: bool,
     /// Whether visits contain the exact bytes of request and response.
     pub keep_wire: bool,
-    /// Which bodies are held, and which reader gets them. Set by the caller that reads pages.
+    /// Which bodies are held, and which reader they are passed to. Set by the caller that reads pages.
     pub bodies: BodyRules,
     /// Whether responses are archived.
     pub archive: bool,
@@ -153,27 +164,27 @@ pub struct Rules {
     pub max_memory: Option<u64>,
     /// How long an interrupted crawl waits for requests in flight.
     pub drain_time: Duration,
-    /// Whether skipped links get a record.
+    /// Whether a record is written for each skipped link.
     pub log_skips: bool,
-    /// Whether visits list skipped links even if these get no record.
+    /// Whether visits list skipped links even without records for them.
     pub report_skips: bool,
 
     /// Limits of a connection on sizes and times.
     pub limits: Arc<Limits>,
-    /// Certificates are not verified, and records say so.
+    /// Whether certificates are not verified. Records say so then.
     pub insecure: bool,
     /// The certificates that TLS trusts.
     pub tls: TlsSource,
     /// The memory budget.
     pub budget: Arc<Budget>,
-    /// Until when requests may be started.
+    /// The right to start requests.
     pub lease: Lease,
 
-    /// Secret random key of this run, for fingerprints in memory and for the identifiers of archive records.
+    /// The secret random key of this run, for fingerprints in memory and for the identifiers of archive records.
     pub fingerprint_key: u64,
 }
 
-/// Input from the machine for compiling the settings. The core reads no files and no environment variables itself.
+/// What the caller reads from files and the environment for [`Config::compile_in`]. The core itself reads neither.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
     /// A random number that cannot be predicted: see [`Rules::fingerprint_key`].
@@ -182,7 +193,7 @@ pub struct Environment {
     pub tls: TlsSource,
     /// The cookies that the crawl starts with, unless cookies are disabled.
     pub cookies: CookieJar,
-    /// Proxies with their addresses resolved; `None` takes the `proxy` setting as it is.
+    /// Proxies with their addresses resolved; `None` to use the `proxy` setting.
     pub proxies: Option<Proxies>,
     /// The memory limit if the settings have none.
     pub max_memory: Option<u64>,
@@ -191,9 +202,9 @@ pub struct Environment {
 /// A URL to start from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Root {
-    /// The URLs it can mean, preferred first: one, or https and http if no scheme was written.
+    /// The URLs that it can mean, preferred first: one, or https and http if it has no scheme.
     pub candidates: Vec<Url>,
-    /// The requests to send to it, if they are not one plain GET.
+    /// The requests to send to it; empty for one plain GET.
     pub requests: Vec<Link>,
 }
 
@@ -213,33 +224,34 @@ impl Rules {
         !self.guesses.is_empty() && self.guesses.contains(&xxh3_64(url.as_bytes()))
     }
 
-    /// The user's headers for this URL. They can hold secrets, so only the origins of the roots get them, and an
-    /// origin's own `Authorization` replaces the general one.
+    /// The user's headers for this URL. They may contain secrets, so they are sent only to the origins of the roots. An
+    /// `Authorization` header for a single origin replaces the general one.
     pub fn headers_for(&self, url: &Url) -> Vec<(&str, &str)> {
         if self.headers.is_empty() && self.auth.is_empty() {
             return Vec::new();
         }
         let origin = url.origin();
-        let own = self.auth.get(&origin);
-        let general = if self.seed_origins.contains(&origin) { self.headers.as_slice() } else { &[] };
-        let general = general.iter().filter(|line| own.is_none() || !line.name.eq_ignore_ascii_case("authorization"));
-        general.chain(own).map(|line| (&*line.name, &*line.value)).collect()
+        let own_auth = self.auth.get(&origin);
+        let general = if self.root_origins.contains(&origin) { self.headers.as_slice() } else { &[] };
+        let is_kept = |line: &&HeaderLine| own_auth.is_none() || !line.name.eq_ignore_ascii_case("authorization");
+        general.iter().filter(is_kept).chain(own_auth).map(|line| (&*line.name, &*line.value)).collect()
     }
 
-    /// Whether this origin gets the client certificate: only the origins of the roots do.
-    pub fn identifies_to(&self, url: &Url) -> bool {
-        self.seed_origins.contains(&url.origin())
+    /// Whether the client certificate is sent to this origin. It is sent only to the origins of the roots.
+    pub fn sends_client_certificate_to(&self, url: &Url) -> bool {
+        self.root_origins.contains(&url.origin())
     }
 
-    /// The addresses that `--resolve` gives for this host and port. It does not affect other ports of the host, as in
-    /// curl.
-    pub fn given(&self, host: &str, port: u16) -> Option<&[IpAddr]> {
-        let bare = host.trim_end_matches('.');
-        let mut given = self.resolve.iter().filter(|given| given.port == port);
-        given.find(|given| given.host.trim_end_matches('.').eq_ignore_ascii_case(bare)).map(|given| &*given.addresses)
+    /// The addresses that `--resolve` gives for this host and port. As in curl, it does not affect other ports of the
+    /// host.
+    pub fn given_addresses(&self, host: &str, port: u16) -> Option<&[IpAddr]> {
+        let host = host.trim_end_matches('.');
+        let mut entries = self.resolve.iter().filter(|entry| entry.port == port);
+        let found = entries.find(|entry| entry.host.trim_end_matches('.').eq_ignore_ascii_case(host));
+        found.map(|entry| &*entry.addresses)
     }
 
-    /// These rules with another pace, and with the widths that follow from it.
+    /// These rules with another pace, and with the limits per host and address that follow from it.
     #[must_use]
     pub fn with_pace(&self, pace: Pace) -> Self {
         let (per_host, per_ip) = compile::widths(pace, self.concurrency, self.given_widths);
@@ -248,7 +260,7 @@ impl Rules {
 
     /// Whether this host and port may be on a private network.
     pub fn allows_private(&self, host: &str, port: u16) -> bool {
-        self.allow_private || self.named.contains(&HostPort(host, port))
+        self.allow_private || self.named_hosts.contains(&HostPort(host, port))
     }
 }
 

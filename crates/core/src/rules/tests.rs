@@ -8,7 +8,7 @@ fn config() -> Config {
     Config { roots: vec!["https://example.com/".into()], ..Config::default() }
 }
 
-fn refusal(config: Config) -> String {
+fn error_message(config: Config) -> String {
     config.compile(7).expect_err("a bad configuration").to_string()
 }
 
@@ -104,7 +104,7 @@ fn rates_are_pages_over_time() {
 }
 
 #[test]
-fn headers_are_checked_and_their_values_stay_out_of_logs() {
+fn headers_are_checked_and_debug_output_omits_their_values() {
     let line: HeaderLine = "X-Key:  secret ".parse().unwrap();
     assert_eq!((&*line.name, &*line.value), ("X-Key", "secret"));
     assert_eq!(format!("{line:?}"), "X-Key: …");
@@ -114,7 +114,7 @@ fn headers_are_checked_and_their_values_stay_out_of_logs() {
 }
 
 #[test]
-fn resolve_is_written_as_curl_writes_it() {
+fn resolve_has_the_syntax_of_curl() {
     let one: Resolve = "Example.COM:443:192.0.2.7".parse().unwrap();
     assert_eq!((&*one.host, one.port, one.addresses.len()), ("example.com", 443, 1));
     let two: Resolve = "h:80:192.0.2.7,[2001:db8::1]".parse().unwrap();
@@ -138,7 +138,7 @@ fn resolve_is_written_as_curl_writes_it() {
 }
 
 #[test]
-fn words_say_what_they_could_be() {
+fn the_message_about_an_unknown_word_lists_the_valid_ones() {
     assert_eq!(
         "fast".parse::<Pace>().unwrap_err().to_string(),
         "\"fast\" is not known; write one of: gentle steady full"
@@ -149,7 +149,7 @@ fn words_say_what_they_could_be() {
 }
 
 #[test]
-fn roots_are_read_as_people_write_them() {
+fn roots_may_omit_the_scheme() {
     let cases: &[(&str, &[&str])] = &[
         ("https://example.com", &["https://example.com/"]),
         ("HTTP://Example.com:80/a#b", &["http://example.com/a"]),
@@ -221,7 +221,7 @@ fn defaults_are_the_documented_ones() {
 }
 
 #[test]
-fn widths_follow_the_pace() {
+fn connection_limits_depend_on_the_pace() {
     let widths = |pace, concurrency, per_host, per_ip| {
         let rules = rules(Config { pace, concurrency, per_host, per_ip, ..config() });
         (rules.per_host, rules.per_ip)
@@ -234,7 +234,7 @@ fn widths_follow_the_pace() {
 }
 
 #[test]
-fn what_contradicts_itself_or_cannot_be_is_refused() {
+fn contradictory_and_invalid_settings_are_refused() {
     let refused: Vec<(&str, Config)> = vec![
         ("roots", Config::default()),
         ("strict", Config { strict: true, lenient: true, ..config() }),
@@ -267,21 +267,21 @@ fn what_contradicts_itself_or_cannot_be_is_refused() {
         assert!(!error.problem.contains('\n'), "one line: {error}");
     }
     assert_eq!(
-        refusal(Config { max_memory: Some(Size(1 << 10)), ..config() }),
+        error_message(Config { max_memory: Some(Size(1 << 10)), ..config() }),
         "max-memory \"1K\": too little for any crawl; write a size from 32K on, such as 1G"
     );
     assert_eq!(
-        refusal(Config { strip_param: vec!["@foo".into()], ..config() }),
+        error_message(Config { strip_param: vec!["@foo".into()], ..config() }),
         "strip-param \"@foo\": this group is unknown; the groups are @sessions, @tracking, @order"
     );
     assert_eq!(
-        refusal(Config { include: vec!["a(b".into()], ..config() }),
-        r#"include "a(b": no regular expression: unclosed group; write one such as '/docs/' or '\.pdf$'"#
+        error_message(Config { include: vec!["a(b".into()], ..config() }),
+        r#"include "a(b": not a regular expression: unclosed group; write one such as '/docs/' or '\.pdf$'"#
     );
 }
 
 #[test]
-fn secrets_go_to_the_roots_origins_only() {
+fn secrets_are_sent_only_to_the_origins_of_roots() {
     let rules = rules(Config {
         roots: vec!["https://example.com:8443/".into(), "bare.example".into()],
         header: vec!["X-Key: 1".parse().unwrap()],
@@ -291,10 +291,9 @@ fn secrets_go_to_the_roots_origins_only() {
     let headers = |url: &str| rules.headers_for(&Url::parse(url).unwrap()).len();
     assert_eq!(headers("https://example.com:8443/deep"), 2);
     assert_eq!(headers("https://bare.example/"), 2);
-    for stranger in
-        ["https://example.com/", "http://example.com:8443/", "https://other.example/", "http://bare.example/"]
+    for other in ["https://example.com/", "http://example.com:8443/", "https://other.example/", "http://bare.example/"]
     {
-        assert_eq!(headers(stranger), 0, "{stranger}");
+        assert_eq!(headers(other), 0, "{other}");
     }
     let seen = rules.headers_for(&Url::parse("https://bare.example/").unwrap());
     assert!(seen.contains(&("Authorization", "Basic bWU6cGFzcw==")));
@@ -302,7 +301,7 @@ fn secrets_go_to_the_roots_origins_only() {
 }
 
 #[test]
-fn a_login_for_one_origin_goes_before_that_for_all_roots() {
+fn a_login_for_one_origin_replaces_the_general_one() {
     let login =
         |origin: &str, bearer: &str| Login { origin: origin.into(), user: None, bearer: Some(bearer.parse().unwrap()) };
     let config = Config {
@@ -331,7 +330,7 @@ fn a_login_for_one_origin_goes_before_that_for_all_roots() {
 }
 
 #[test]
-fn private_networks_are_open_only_where_they_were_named() {
+fn private_addresses_are_allowed_only_for_named_hosts() {
     let config = Config {
         roots: vec!["http://127.0.0.1:8080/".into(), "intranet".into()],
         resolve: vec!["a.example:81:10.0.0.1".parse().unwrap()],
@@ -348,7 +347,7 @@ fn private_networks_are_open_only_where_they_were_named() {
 }
 
 #[test]
-fn the_agent_says_who_it_is() {
+fn the_user_agent_has_a_name_and_a_contact() {
     let agent = |user_agent: Option<&str>, contact: Option<&str>| {
         let config = Config { user_agent: user_agent.map(Into::into), contact: contact.map(Into::into), ..config() };
         let rules = rules(config);
@@ -360,7 +359,7 @@ fn the_agent_says_who_it_is() {
 }
 
 #[test]
-fn the_same_root_twice_is_one() {
+fn equal_roots_are_merged() {
     let config = Config { roots: vec!["http://a.example".into(), "http://a.example/#x".into()], ..Config::default() };
     assert_eq!(rules(config).roots.len(), 1);
 }

@@ -1,7 +1,7 @@
 //! Value types of settings: durations, sizes, rates, names.
 //!
 //! Invariant: every type here reads and writes the same text on the command line, in a configuration file and in a
-//! record; the message about an invalid text contains the text and the right form.
+//! record. The message about an invalid text contains the right form, and also the text unless it may be a secret.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -17,7 +17,7 @@ use crate::page::url::Url;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{problem}; {form}")]
 pub struct BadValue {
-    /// What is wrong, with the text quoted.
+    /// What is wrong, usually with the text.
     pub problem: String,
     /// The right form.
     pub form: &'static str,
@@ -70,10 +70,11 @@ pub struct Span(pub Duration);
 
 impl Span {
     const FORM: &'static str = "write a number and its unit: 500ms, 0.5s, 5m, 1h";
+    /// The name and the milliseconds of each unit.
     const UNITS: [(&'static str, u64); 5] =
         [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
-    /// Longer than any crawl; prevents overflow in sums.
-    const LONGEST: Duration = Duration::from_secs(100 * 366 * 86_400);
+    /// Longer than any crawl. The limit prevents overflow in sums.
+    const MAX: Duration = Duration::from_secs(100 * 366 * 86_400);
 
     pub const fn from_millis(millis: u64) -> Self {
         Self(Duration::from_millis(millis))
@@ -108,7 +109,7 @@ impl FromStr for Span {
             let part = Duration::try_from_secs_f64(number * millis as f64 / 1_000.0).ok();
             total = part
                 .and_then(|part| total.checked_add(part))
-                .filter(|total| *total <= Self::LONGEST)
+                .filter(|total| *total <= Self::MAX)
                 .ok_or_else(|| bad(format!("{text:?} is longer than 100 years")))?;
             rest = after;
         }
@@ -138,6 +139,9 @@ pub struct Size(pub u64);
 
 impl Size {
     const FORM: &'static str = "write a number of bytes, or one with K, M or G: 512, 64K, 10M, 1G";
+    /// The largest size. The limit prevents overflow in sums.
+    const MAX: u64 = 1 << 60;
+    /// The name and the bytes of each unit.
     const UNITS: [(&'static str, u64); 5] = [("T", 1 << 40), ("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10), ("", 1)];
 }
 
@@ -156,7 +160,7 @@ impl FromStr for Size {
         #[allow(clippy::cast_precision_loss)]
         let bytes = number * factor as f64;
         #[allow(clippy::cast_precision_loss)]
-        if bytes > (1_u64 << 60) as f64 {
+        if bytes > Self::MAX as f64 {
             return Err(bad(format!("{text:?} is larger than any crawl can use")));
         }
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
@@ -205,9 +209,9 @@ impl fmt::Display for Rate {
     }
 }
 
-/// Splits `12.5kB…` into its number, the letters (or one `/`) after it, and the rest.
+/// Splits the start of a text into a number, a unit (letters, or one `/`) and the rest: `1h30m` into 1, `h` and `30m`.
 ///
-/// Only digits and one point make a number: no sign, no exponent, no infinity.
+/// A number consists of digits and at most one point. It has no sign and no exponent.
 fn number_and_unit(text: &str) -> Option<(f64, &str, &str)> {
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, rest) = text.split_at(digits);
@@ -232,8 +236,8 @@ pub struct HeaderLine {
 
 impl HeaderLine {
     const FORM: &'static str = "write 'Name: value'";
-    /// Headers that the crawler writes itself, for framing or identification.
-    const OURS: [&'static str; 12] = [
+    /// Headers that only the crawler may set, because they belong to the protocol.
+    const RESERVED: [&'static str; 12] = [
         "accept-encoding",
         "connection",
         "content-length",
@@ -263,8 +267,8 @@ impl FromStr for HeaderLine {
         let bad = |problem: String| BadValue::new(problem, Self::FORM);
         let (name, value) = text.split_once(':').ok_or_else(|| bad(format!("{text:?} has no colon")))?;
         let value = value.trim_matches([' ', '\t']);
-        let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
-        if name.is_empty() || !name.chars().all(token) {
+        let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+        if name.is_empty() || !name.chars().all(is_token) {
             return Err(bad(format!("{name:?} is not a header name")));
         }
         if value.chars().any(|c| c.is_control() && c != '\t') {
@@ -273,7 +277,7 @@ impl FromStr for HeaderLine {
         if name.eq_ignore_ascii_case("user-agent") {
             return Err(BadValue::new("User-Agent applies to all hosts, not only to the roots", "use --user-agent"));
         }
-        if Self::OURS.iter().any(|ours| name.eq_ignore_ascii_case(ours)) {
+        if Self::RESERVED.iter().any(|reserved| name.eq_ignore_ascii_case(reserved)) {
             return Err(BadValue::new(format!("{name} is set by the crawler itself"), "leave it out"));
         }
         Ok(Self { name: name.into(), value: value.into() })
@@ -293,7 +297,7 @@ impl fmt::Debug for HeaderLine {
     }
 }
 
-/// A name and a password for the roots' origins: `NAME:PASSWORD`.
+/// A name and a password for the origins of the roots: `NAME:PASSWORD`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
     name: Box<str>,
@@ -387,7 +391,7 @@ pub struct Resolve {
     /// In normal form, as in a [`Url`].
     pub host: Box<str>,
     pub port: u16,
-    /// At least one, in the order to try them.
+    /// At least one, in the order in which they are tried.
     pub addresses: Vec<IpAddr>,
 }
 
@@ -428,7 +432,7 @@ impl fmt::Display for Resolve {
     }
 }
 
-/// The closed set of values of a setting.
+/// Defines an enum for a setting with a fixed set of values.
 macro_rules! words {
     ($($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $text:literal,)* })*) => {$(
         $(#[$meta])*
@@ -437,7 +441,7 @@ macro_rules! words {
 
         impl $name {
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
-            /// The names, in the same order.
+            /// The names of the values, in the order of `ALL`.
             pub const WORDS: &'static [&'static str] = &[$($text,)*];
 
             pub fn as_str(self) -> &'static str {
@@ -480,14 +484,14 @@ words! {
         Full = "full",
     }
 
-    /// Which version of HTTP is spoken.
+    /// Which version of HTTP is used.
     #[derive(Default)]
     HttpVersion {
         /// HTTP/2 if TLS negotiates it, otherwise HTTP/1.1.
         #[default]
         Auto = "auto",
         Http1 = "1.1",
-        /// HTTP/2 without fallback; over http, with prior knowledge.
+        /// HTTP/2 without fallback. Over http, it starts with prior knowledge (RFC 9113, 3.3).
         Http2 = "2",
     }
 
@@ -525,7 +529,7 @@ words! {
         Coroutines = "coroutines",
         Callbacks = "callbacks",
         Threads = "threads",
-        /// Completions by io_uring; Linux only.
+        /// io_uring; Linux only.
         Uring = "uring",
     }
 }
@@ -534,10 +538,10 @@ words! {
     /// How the records of an archive are compressed.
     #[derive(Default)]
     WarcCompression {
-        /// Gzip, which every reader of archives knows.
+        /// Gzip, which every reader of archives supports.
         #[default]
         Gzip = "gzip",
-        /// Zstandard: smaller and faster; fewer programs read it.
+        /// Zstandard, which is smaller and faster, and which fewer programs read.
         Zstd = "zstd",
     }
 

@@ -397,7 +397,10 @@ fn connection(job: &Job, rules: &Arc<Rules>, ip: Option<IpAddr>, now: Time) -> R
         HttpVersion::Http2 => &[b"h2"],
     };
     let conn = if url.is_https() {
-        let config = rules.tls.config(rules.identifies_to(url)).map_err(|why| Failure::new(ErrorKind::Tls, why))?;
+        let config = rules
+            .tls
+            .config(rules.sends_client_certificate_to(url))
+            .map_err(|why| Failure::new(ErrorKind::Tls, why))?;
         Conn::tls_offering(protocols, Arc::clone(config), url.host(), Arc::clone(&rules.limits), now)?
     } else {
         Conn::plain(Arc::clone(&rules.limits), now)

@@ -1,7 +1,7 @@
 //! Compression of WARC records: each record is a gzip member or a zstd frame of its own.
 //!
-//! One state per thread is reused for all its records. Creating a state for each record would take a fifth to a quarter
-//! of the time, because most of a state is memory that must be allocated and cleared.
+//! Each thread reuses one compressor for all its records. Creating one for each record would take a fifth to a quarter of
+//! the time, because most of a compressor is memory that must be allocated and cleared.
 
 use std::cell::RefCell;
 
@@ -9,8 +9,8 @@ use flate2::{Compress, Compression, Crc, FlushCompress, Status};
 
 use crate::rules::WarcCompression;
 
-/// Compression level. Most bodies are compressed already. For the others, the output is within two percent of the
-/// default level's; at level 1 it is forty percent larger.
+/// The level of gzip. Most bodies are compressed already. For the others, the output is at most two percent larger than
+/// at the default level. At level 1 it would be forty percent larger.
 const GZIP_LEVEL: u32 = 3;
 const ZSTD_LEVEL: i32 = 3;
 
@@ -26,7 +26,8 @@ thread_local! {
 pub fn compressed(pieces: &[&[u8]], compression: WarcCompression) -> Vec<u8> {
     match compression {
         WarcCompression::Gzip => gzip(pieces),
-        // Without memory for a zstd state the record is a gzip member: readers tell them apart by their first bytes.
+        // Without memory for a zstd compressor, the record is a gzip member. Readers distinguish the two by their first
+        // bytes.
         WarcCompression::Zstd => zstd(pieces).unwrap_or_else(|| gzip(pieces)),
     }
 }
@@ -45,18 +46,19 @@ fn gzip(pieces: &[&[u8]]) -> Vec<u8> {
         deflate(state, &[], &mut out, FlushCompress::Finish);
     });
     out.extend_from_slice(&crc.sum().to_le_bytes());
-    // The length modulo 2^32, as the format demands.
+    // The length modulo 2^32, as the format requires.
     out.extend_from_slice(&(length as u32).to_le_bytes());
     out
 }
 
 fn deflate(state: &mut Compress, mut input: &[u8], out: &mut Vec<u8>, flush: FlushCompress) {
     loop {
+        // With too little room, a call would make almost no progress.
         if out.capacity() - out.len() < 64 {
             out.reserve((out.len() / 2).max(4096));
         }
         let before = state.total_in();
-        // The state is valid, and the output is memory: it cannot fail.
+        // This cannot fail: the state is valid, and the output is memory.
         let Ok(status) = state.compress_vec(input, out, flush) else { return };
         let read = usize::try_from(state.total_in() - before).unwrap_or(input.len());
         input = input.get(read..).unwrap_or(&[]);
@@ -73,10 +75,10 @@ fn deflate(state: &mut Compress, mut input: &[u8], out: &mut Vec<u8>, flush: Flu
 fn zstd(pieces: &[&[u8]]) -> Option<Vec<u8>> {
     ZSTD.with_borrow_mut(|state| {
         if state.is_none() {
-            let mut made = zstd::bulk::Compressor::new(ZSTD_LEVEL).ok()?;
+            let mut compressor = zstd::bulk::Compressor::new(ZSTD_LEVEL).ok()?;
             // Lets readers detect damage.
-            made.include_checksum(true).ok()?;
-            *state = Some(made);
+            compressor.include_checksum(true).ok()?;
+            *state = Some(compressor);
         }
         state.as_mut()?.compress(&pieces.concat()).ok()
     })
@@ -97,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn every_record_can_be_read_alone() {
+    fn every_record_can_be_decompressed_alone() {
         let (noise, text) = (noise(300_000), b"the same words again and again ".repeat(20_000));
         for pieces in [&[b"a".as_slice(), b"", b"b"][..], &[&noise[..]], &[&text[..], &noise[..]], &[]] {
             let whole = pieces.concat();
@@ -109,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_does_not_depend_on_those_before_it() {
+    fn a_record_does_not_depend_on_earlier_records() {
         let first = gzip(&[b"hello"]);
         gzip(&[&noise(100_000)]);
         assert_eq!(gzip(&[b"hello"]), first);

@@ -9,36 +9,37 @@ use crate::rules::{RobotsPolicy, Rules, WarcCompression};
 use super::record::{Sha1Sum, WarcId, WarcRecord, WarcType};
 use super::{Payload, WarcExchange};
 
-/// A file of this size gets no more records.
-pub const FILE_SIZE: u64 = 1 << 30;
+/// No record is added to a file of this size or more.
+pub const MAX_FILE_SIZE: u64 = 1 << 30;
 
-/// Payloads per generation. There are two generations, so the last 50,000 to 100,000 payloads are remembered.
-const PAYLOADS: usize = 50_000;
+/// Limit on the payloads of one generation. There are two generations, so the last 50,000 to 100,000 payloads are known.
+const MAX_PAYLOADS: usize = 50_000;
 
 /// Bytes to append to a file of the archive.
 #[derive(Debug)]
 pub struct ArchiveChunk {
-    /// Relative to the crawl directory.
+    /// The name of the file, relative to the crawl directory.
     pub file: Box<str>,
     pub bytes: Vec<u8>,
-    /// The share of the budget for the bytes, released when the chunk is dropped.
+    /// Charges the bytes to the memory budget until the chunk is dropped.
     _charge: BudgetCharge,
 }
 
 /// Assigns every exchange its location in the archive.
 ///
-/// The memory of payloads is bounded, so a payload that was last seen very long ago, or before the crawl was
-/// interrupted, is written in full again. That costs only space.
+/// The number of known payloads is bounded, and they are not stored across runs. So a payload that was last archived
+/// long ago, or before an interruption, is written in full again. That costs only space.
 #[derive(Debug)]
 pub struct ArchiveLayout {
-    /// The current file; zero if there is none yet.
+    /// The number of the current file; zero if there is none yet.
     number: u32,
-    /// The compression of all records in the file.
+    /// The compression of all records in the current file.
     compression: WarcCompression,
-    /// Its length.
+    /// The length of the current file.
     offset: u64,
+    /// See [`Rules::archive_size`].
     file_size: u64,
-    /// See `Rules::archive_segments`.
+    /// See [`Rules::archive_segments`].
     is_segmented: bool,
     /// The block of `warcinfo` records.
     about: String,
@@ -58,7 +59,7 @@ impl ArchiveLayout {
         }
     }
 
-    /// Continues after an earlier run: `outputs` are the files of the crawl with their lengths.
+    /// Continues the archive of an earlier run. `outputs` are the output files of the crawl with their lengths.
     pub fn resume<'a>(&mut self, outputs: impl IntoIterator<Item = (&'a str, u64)>) {
         let numbered = outputs.into_iter().filter_map(|(name, length)| Some((file_number(name)?, length)));
         if let Some(((number, compression), offset)) = numbered.max_by_key(|((number, _), _)| *number) {
@@ -66,8 +67,8 @@ impl ArchiveLayout {
         }
     }
 
-    /// Assigns the next location in the archive to this exchange. `unchanged` is the archived body of a page that
-    /// answered 304.
+    /// Assigns the next location in the archive to this exchange. `unchanged` is the archived body of the page, if the
+    /// response was a 304.
     pub fn place(&mut self, exchange: WarcExchange, unchanged: Option<WarcPayload>) -> (WarcLocation, ArchiveChunk) {
         if self.number == 0 || self.offset >= self.file_size || self.compression != exchange.compression {
             self.number += 1;
@@ -81,36 +82,36 @@ impl ArchiveLayout {
         }
         let is_unchanged = unchanged.is_some();
         let known = unchanged.or_else(|| self.payloads.original(&exchange).map(Original::payload));
-        let answer = match &known {
+        let response = match &known {
             Some(original) => revisit(&exchange, original, is_unchanged),
             None => exchange.response,
         };
         bytes.extend_from_slice(&exchange.request);
-        let place = WarcLocation {
+        let location = WarcLocation {
             file: file.clone(),
             offset: self.offset + bytes.len() as u64,
-            length: answer.len() as u64,
+            length: response.len() as u64,
             payload: known.map(Box::new),
         };
-        bytes.extend_from_slice(&answer);
+        bytes.extend_from_slice(&response);
         // A segment may still be discarded, so no other record may refer to it.
-        if place.payload.is_none() && exchange.payload.is_whole && !self.is_segmented {
+        if location.payload.is_none() && exchange.payload.is_referable && !self.is_segmented {
             let Self { number, compression, .. } = *self;
-            let (offset, length) = (place.offset, place.length);
+            let (offset, length) = (location.offset, location.length);
             let original = Original { url: exchange.url, date: exchange.date, number, compression, offset, length };
-            self.payloads.remember(exchange.payload, original);
+            self.payloads.insert(exchange.payload, original);
         }
         self.offset += bytes.len() as u64;
-        (place, ArchiveChunk { file: file.into(), bytes, _charge: exchange.charge })
+        (location, ArchiveChunk { file: file.into(), bytes, _charge: exchange.charge })
     }
 }
 
-/// The record that a segment of the archive begins with.
+/// The `warcinfo` record at the start of a segment of the archive.
 pub fn segment_start(rules: &Rules, date: &str, file: &str) -> Vec<u8> {
     warcinfo(&about(rules), rules.fingerprint_key, date, file, rules.archive_compression)
 }
 
-/// What an archive says about the crawl.
+/// The description of the crawl in `warcinfo` records.
 fn about(rules: &Rules) -> String {
     let robots = match rules.robots {
         RobotsPolicy::Obey => "obey",
@@ -128,27 +129,27 @@ fn about(rules: &Rules) -> String {
 fn warcinfo(about: &str, key: u64, date: &str, file: &str, compression: WarcCompression) -> Vec<u8> {
     let id = WarcId::new(key, &["warcinfo", file, date]);
     let mut info = WarcRecord::new(WarcType::Warcinfo, id, date);
-    info.field("WARC-Filename", file.rsplit('/').next().unwrap_or(file));
+    info.add_field("WARC-Filename", file.rsplit('/').next().unwrap_or(file));
     info.compress("application/warc-fields", &[about.as_bytes()], compression)
 }
 
 /// A revisit record: the head of the response and a reference to the response that holds the body.
 fn revisit(exchange: &WarcExchange, original: &WarcPayload, is_unchanged: bool) -> Vec<u8> {
     let mut record = WarcRecord::new(WarcType::Revisit, exchange.id, &exchange.date);
-    record.target(&exchange.url, exchange.ip);
-    record.protocol(exchange.is_http2);
+    record.add_target(&exchange.url, exchange.ip);
+    record.add_protocol(exchange.is_http2);
     if is_unchanged {
-        record.field("WARC-Profile", "http://netpreserve.org/warc/1.1/revisit/server-not-modified");
+        record.add_field("WARC-Profile", "http://netpreserve.org/warc/1.1/revisit/server-not-modified");
     } else {
-        record.field("WARC-Profile", "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest");
-        record.field("WARC-Payload-Digest", &exchange.payload.sum.to_string());
+        record.add_field("WARC-Profile", "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest");
+        record.add_field("WARC-Payload-Digest", &exchange.payload.sum.to_string());
     }
-    record.field("WARC-Refers-To", &WarcId::of_response(exchange.key, &original.url, &original.date).to_string());
-    record.field("WARC-Refers-To-Target-URI", &original.url);
-    record.field("WARC-Refers-To-Date", &original.date);
+    record.add_field("WARC-Refers-To", &WarcId::of_response(exchange.key, &original.url, &original.date).to_string());
+    record.add_field("WARC-Refers-To-Target-URI", &original.url);
+    record.add_field("WARC-Refers-To-Date", &original.date);
     if !is_unchanged {
         // Required by the profile: the block is a response without its payload.
-        record.field("WARC-Truncated", "length");
+        record.add_field("WARC-Truncated", "length");
     }
     record.compress("application/http; msgtype=response", &[&exchange.head], exchange.compression)
 }
@@ -164,10 +165,11 @@ fn suffix(compression: WarcCompression) -> &'static str {
     }
 }
 
+/// Number and compression of an archive file by its name; `None` for other files.
 fn file_number(name: &str) -> Option<(u32, WarcCompression)> {
-    let own = name.strip_prefix("archive/")?;
+    let base = name.strip_prefix("archive/")?;
     WarcCompression::ALL.iter().find_map(|&compression| {
-        let number = own.strip_suffix(suffix(compression))?.parse().ok()?;
+        let number = base.strip_suffix(suffix(compression))?.parse().ok()?;
         (file_name(number, compression) == name).then_some((number, compression))
     })
 }
@@ -177,6 +179,7 @@ fn file_number(name: &str) -> Option<(u32, WarcCompression)> {
 struct Original {
     url: Box<str>,
     date: Box<str>,
+    /// The number of its file.
     number: u32,
     compression: WarcCompression,
     offset: u64,
@@ -190,7 +193,7 @@ impl Original {
     }
 }
 
-/// Recently seen payloads in two generations: when the younger one is full, the older one is dropped.
+/// Recently archived payloads in two generations: when the younger one is full, the older one is dropped.
 #[derive(Debug, Default)]
 struct Payloads {
     young: HashMap<Sha1Sum, (Payload, Original)>,
@@ -198,14 +201,15 @@ struct Payloads {
 }
 
 impl Payloads {
+    /// The archived response with the payload of this exchange.
     fn original(&self, exchange: &WarcExchange) -> Option<&Original> {
         let sum = &exchange.payload.sum;
         let (payload, original) = self.young.get(sum).or_else(|| self.old.get(sum))?;
         (*payload == exchange.payload).then_some(original)
     }
 
-    fn remember(&mut self, payload: Payload, original: Original) {
-        if self.young.len() >= PAYLOADS {
+    fn insert(&mut self, payload: Payload, original: Original) {
+        if self.young.len() >= MAX_PAYLOADS {
             self.old = std::mem::take(&mut self.young);
         }
         self.young.insert(payload.sum, (payload, original));

@@ -2,18 +2,18 @@
 //!
 //! # Theory
 //!
-//! Every response with a record becomes two WARC records, `request` and `response`, with the bytes as they went over
-//! the wire (after TLS): heads as sent, bodies with content coding and chunked framing. If the same payload is in the
-//! archive already, or the page answered 304, a `revisit` with the head alone replaces the response. Every WARC record
+//! Every response with a record becomes two WARC records, `request` and `response`, with the bytes as they were
+//! transferred inside TLS: heads as sent, bodies with content coding and chunked framing. If the same payload is in the
+//! archive already, or the response was a 304, a `revisit` with the head alone replaces the response. Every WARC record
 //! is a gzip member or a zstd frame of its own, so that it can be read alone. The reasons are in
 //! `docs/decisions/0004-warc.md`.
 //!
-//! [`WarcExchange::encode`] hashes and compresses on the worker that fetched the page; it is a pure function.
-//! [`ArchiveLayout`] belongs to the keeper and decides what depends on the order of completion: file, offset, and
-//! whether the payload is known. The results are an [`ArchiveChunk`] for the writer and a location for the page's
-//! record, which is thus known before anything is written.
+//! [`WarcExchange::encode`] is a pure function. It hashes and compresses on the worker that fetched the page.
+//! [`ArchiveLayout`] belongs to the keeper. It decides what depends on the order in which pages finish: file, offset, and
+//! whether the payload is known. Its results are an [`ArchiveChunk`] for the writer and a location for the record of the
+//! page. So the location is known before anything is written.
 //!
-//! Invariant: the concatenated chunks of a file are the file; its first record is a `warcinfo`.
+//! Invariant: a file consists of its chunks, in order. Its first record is a `warcinfo`.
 
 mod compress;
 mod layout;
@@ -28,7 +28,7 @@ use crate::rules::WarcCompression;
 
 use record::{Sha1Sum, WarcId, WarcRecord, WarcType};
 
-pub use layout::{ArchiveChunk, ArchiveLayout, FILE_SIZE, segment_start};
+pub use layout::{ArchiveChunk, ArchiveLayout, MAX_FILE_SIZE, segment_start};
 
 /// The input of a WARC exchange.
 pub struct WarcSource<'a> {
@@ -38,7 +38,7 @@ pub struct WarcSource<'a> {
     pub ip: Option<IpAddr>,
     /// The head of the request.
     pub request: &'a [u8],
-    /// The request had a body. It may contain a login, so it is left out.
+    /// Whether the request had a body. The body is not archived, because it may contain a login.
     pub request_has_body: bool,
     /// Distinguishes requests for the same URL, such as two forms; zero for a plain GET.
     pub request_identity: u64,
@@ -50,9 +50,9 @@ pub struct WarcSource<'a> {
     pub truncated: Option<&'static str>,
     /// The digest of the decoded body, if known.
     pub digest: Option<[u8; 32]>,
-    /// The random key of this run: record ids of different crawls must differ.
+    /// The random key of this run, so that record ids of different crawls differ.
     pub key: u64,
-    /// The exchange used HTTP/2; request and response are given in HTTP/1.1 syntax.
+    /// Whether the exchange used HTTP/2. Request and response are in the syntax of HTTP/1.1 even then.
     pub is_http2: bool,
     pub compression: WarcCompression,
 }
@@ -74,7 +74,7 @@ pub struct WarcExchange {
     key: u64,
     is_http2: bool,
     compression: WarcCompression,
-    /// The compressed bytes, charged to the budget.
+    /// Charges the compressed bytes to the memory budget.
     charge: BudgetCharge,
 }
 
@@ -84,41 +84,43 @@ pub struct WarcExchange {
 /// must agree too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Payload {
+    /// Of the body as transferred.
     sum: Sha1Sum,
+    /// SHA-256 of the decoded body, if known.
     digest: Option<[u8; 32]>,
-    /// True if it is complete, not empty, and answers a plain GET: only then can revisit records refer to it.
-    is_whole: bool,
+    /// Whether it is complete, not empty, and the response to a plain GET. Only then may revisit records refer to it.
+    is_referable: bool,
 }
 
 impl WarcExchange {
-    /// Length of its records.
+    /// Compressed length of its two records.
     pub fn bytes(&self) -> usize {
         self.request.len() + self.response.len()
     }
 
-    /// Hashes and compresses. The compressed bytes are charged to the budget until they are written.
+    /// Hashes and compresses an exchange. The compressed bytes are charged to the budget until they are written.
     pub fn encode(source: &WarcSource<'_>, mut charge: BudgetCharge) -> Self {
         let url = source.url.as_str();
-        // Two forms may be sent to the same URL within a millisecond.
+        // Ids depend on URL and date. Two forms that are sent to one URL within a millisecond must have different ids.
         let key = source.key ^ source.request_identity;
         let id = WarcId::of_response(key, url, &source.date);
         let sum = Sha1Sum::of(&[source.payload]);
         let mut response = WarcRecord::new(WarcType::Response, id, &source.date);
-        response.target(url, source.ip);
-        response.protocol(source.is_http2);
-        response.field("WARC-Payload-Digest", &sum.to_string());
+        response.add_target(url, source.ip);
+        response.add_protocol(source.is_http2);
+        response.add_field("WARC-Payload-Digest", &sum.to_string());
         if let Some(reason) = source.truncated {
-            response.field("WARC-Truncated", reason);
+            response.add_field("WARC-Truncated", reason);
         }
         let block = [source.head, source.payload];
         let response = response.compress("application/http; msgtype=response", &block, source.compression);
         let mut request =
             WarcRecord::new(WarcType::Request, WarcId::new(key, &["request", url, &source.date]), &source.date);
-        request.target(url, source.ip);
-        request.protocol(source.is_http2);
-        request.field("WARC-Concurrent-To", &id.to_string());
+        request.add_target(url, source.ip);
+        request.add_protocol(source.is_http2);
+        request.add_field("WARC-Concurrent-To", &id.to_string());
         if source.request_has_body {
-            request.field("WARC-Truncated", "unspecified");
+            request.add_field("WARC-Truncated", "unspecified");
         }
         let request = request.compress("application/http; msgtype=request", &[source.request], source.compression);
         charge.grow(request.len() + response.len());
@@ -129,8 +131,8 @@ impl WarcExchange {
             payload: Payload {
                 sum,
                 digest: source.digest,
-                // Revisit records compute the id of the original from URL and date, which do not suffice for a form.
-                is_whole: source.truncated.is_none() && !source.payload.is_empty() && source.request_identity == 0,
+                // A revisit record computes the id of the original from URL and date. For a form, that is not enough.
+                is_referable: source.truncated.is_none() && !source.payload.is_empty() && source.request_identity == 0,
             },
             url: url.into(),
             date: source.date.as_str().into(),
@@ -152,7 +154,7 @@ pub fn truncation(truncated: Option<Truncated>, error: Option<ErrorKind>) -> Opt
         (Some(Truncated::Disconnect), _) => Some("disconnect"),
         (Some(Truncated::Hook), _) => Some("unspecified"),
         (Some(Truncated::Decode) | None, None | Some(ErrorKind::Decode)) => None,
-        // The framing was invalid: the rest was not read.
+        // The framing was invalid, so the rest was not read.
         (Some(Truncated::Decode) | None, Some(_)) => Some("unspecified"),
     }
 }

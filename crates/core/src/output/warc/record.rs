@@ -1,4 +1,4 @@
-//! One WARC record as bytes: version, named fields, block; hashed and compressed.
+//! Encodes one WARC record: version, named fields and block, hashed and compressed.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -28,7 +28,9 @@ impl WarcType {
     }
 }
 
-/// A record under construction. Values are URLs, dates and numbers of our own and contain no line breaks.
+/// A record under construction.
+///
+/// Invariant: the values of fields have no line breaks. They are URLs in normal form, dates and numbers.
 pub struct WarcRecord {
     header: String,
 }
@@ -40,31 +42,31 @@ impl WarcRecord {
         Self { header }
     }
 
-    pub fn field(&mut self, name: &str, value: &str) {
+    pub fn add_field(&mut self, name: &str, value: &str) {
         self.header.extend([name, ": ", value, "\r\n"]);
     }
 
     /// Adds the URL and the address of the host.
-    pub fn target(&mut self, url: &str, ip: Option<IpAddr>) {
-        self.field("WARC-Target-URI", url);
+    pub fn add_target(&mut self, url: &str, ip: Option<IpAddr>) {
+        self.add_field("WARC-Target-URI", url);
         if let Some(ip) = ip {
-            self.field("WARC-IP-Address", &ip.to_string());
+            self.add_field("WARC-IP-Address", &ip.to_string());
         }
     }
 
-    /// Adds the protocol, if it differs from the syntax of the record.
-    pub fn protocol(&mut self, is_http2: bool) {
+    /// Adds the add_protocol, if it differs from the syntax of the record.
+    pub fn add_protocol(&mut self, is_http2: bool) {
         if is_http2 {
-            self.field("WARC-Protocol", "h2");
+            self.add_field("WARC-Protocol", "h2");
         }
     }
 
-    /// The whole record, compressed; the block is given in pieces.
+    /// The whole record, compressed. The block is the concatenation of the given pieces.
     pub fn compress(mut self, content_type: &str, block: &[&[u8]], compression: WarcCompression) -> Vec<u8> {
         let length: usize = block.iter().map(|piece| piece.len()).sum();
-        self.field("WARC-Block-Digest", &Sha1Sum::of(block).to_string());
-        self.field("Content-Type", content_type);
-        self.field("Content-Length", &length.to_string());
+        self.add_field("WARC-Block-Digest", &Sha1Sum::of(block).to_string());
+        self.add_field("Content-Type", content_type);
+        self.add_field("Content-Length", &length.to_string());
         self.header.push_str("\r\n");
         let mut pieces = Vec::with_capacity(block.len() + 2);
         pieces.push(self.header.as_bytes());
@@ -74,7 +76,7 @@ impl WarcRecord {
     }
 }
 
-/// A record id, derived from the key of the run and from texts such as URL and date, so that no randomness is needed.
+/// A record id. It is derived from the key of the run and from texts such as URL and date, so it needs no random number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WarcId([u8; 16]);
 
@@ -94,6 +96,7 @@ impl WarcId {
         }
         let mut id = [0; 16];
         id.iter_mut().zip(hash.finalize()).for_each(|(to, from)| *to = from);
+        // Version 5 and the variant of RFC 9562.
         id[6] = (id[6] & 0x0F) | 0x50;
         id[8] = (id[8] & 0x3F) | 0x80;
         Self(id)
@@ -129,10 +132,11 @@ impl fmt::Display for Sha1Sum {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const ALPHABET: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
         f.write_str("sha1:")?;
-        for five in self.0.chunks_exact(5) {
-            let bits = five.iter().fold(0u64, |bits, byte| (bits << 8) | u64::from(*byte));
-            for place in (0..8).rev() {
-                let letter = ALPHABET[(bits >> (place * 5)) as usize & 31];
+        // Five bytes are eight letters.
+        for chunk in self.0.chunks_exact(5) {
+            let bits = chunk.iter().fold(0u64, |bits, byte| (bits << 8) | u64::from(*byte));
+            for position in (0..8).rev() {
+                let letter = ALPHABET[(bits >> (position * 5)) as usize & 31];
                 write!(f, "{}", char::from(letter))?;
             }
         }

@@ -5,9 +5,9 @@ use crate::budget::Budget;
 use crate::page::url::Url;
 use crate::rules::{Config, Rules, WarcCompression};
 
-/// A record as a reader sees it.
+/// A record that was read from an archive.
 #[derive(Debug)]
-struct Read {
+struct ReadRecord {
     fields: Vec<(String, String)>,
     block: Vec<u8>,
     /// Where its gzip member starts in the file.
@@ -15,7 +15,7 @@ struct Read {
     length: u64,
 }
 
-impl Read {
+impl ReadRecord {
     fn get(&self, name: &str) -> Option<&str> {
         self.fields.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
@@ -26,15 +26,15 @@ impl Read {
 }
 
 /// All records of a file, member by member.
-fn read_all(file: &[u8]) -> Vec<Read> {
+fn read_all(file: &[u8]) -> Vec<ReadRecord> {
     let mut records = Vec::new();
     let mut rest = file;
     while !rest.is_empty() {
         let mut member = flate2::bufread::GzDecoder::new(rest);
         let mut text = Vec::new();
         member.read_to_end(&mut text).expect("a whole gzip member");
-        let behind = member.into_inner();
-        let (offset, length) = (file.len() - rest.len(), rest.len() - behind.len());
+        let after = member.into_inner();
+        let (offset, length) = (file.len() - rest.len(), rest.len() - after.len());
         let end = text.windows(4).position(|four| four == b"\r\n\r\n").expect("an empty line") + 4;
         let header = std::str::from_utf8(&text[..end]).expect("fields are text");
         let mut lines = header.trim_end().split("\r\n");
@@ -43,13 +43,13 @@ fn read_all(file: &[u8]) -> Vec<Read> {
             .map(|line| line.split_once(": ").expect("a field"))
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .collect();
-        let mut record = Read { fields, block: Vec::new(), offset: offset as u64, length: length as u64 };
+        let mut record = ReadRecord { fields, block: Vec::new(), offset: offset as u64, length: length as u64 };
         let size: usize = record.get("Content-Length").and_then(|size| size.parse().ok()).expect("a length");
         record.block = text[end..end + size].to_vec();
-        assert_eq!(&text[end + size..], b"\r\n\r\n", "nothing but the end behind the block");
+        assert_eq!(&text[end + size..], b"\r\n\r\n", "nothing but the end after the block");
         assert_eq!(record.get("WARC-Block-Digest"), Some(&*Sha1Sum::of(&[&record.block]).to_string()));
         records.push(record);
-        rest = behind;
+        rest = after;
     }
     records
 }
@@ -100,8 +100,8 @@ fn a_file_has_one_kind_of_compression() {
     };
     let (gzip, zstd) = (rules(WarcCompression::Gzip), rules(WarcCompression::Zstd));
     let mut layout = ArchiveLayout::new(&zstd);
-    let (place, chunk) = layout.place(exchange(&zstd, "/a", b"hello", None), None);
-    assert_eq!((&*place.file, &*chunk.file), ("archive/00001.warc.zst", "archive/00001.warc.zst"));
+    let (location, chunk) = layout.place(exchange(&zstd, "/a", b"hello", None), None);
+    assert_eq!((&*location.file, &*chunk.file), ("archive/00001.warc.zst", "archive/00001.warc.zst"));
     assert!(chunk.bytes.starts_with(&[0x28, 0xB5, 0x2F, 0xFD]));
     // The next run has another compression, so it starts a new file.
     let mut layout = ArchiveLayout::new(&gzip);
@@ -109,19 +109,19 @@ fn a_file_has_one_kind_of_compression() {
     assert_eq!(layout.place(exchange(&gzip, "/b", b"more", None), None).0.file, "archive/00002.warc.gz");
     let mut layout = ArchiveLayout::new(&zstd);
     layout.resume([("archive/00001.warc.zst", chunk.bytes.len() as u64)]);
-    let (place, _) = layout.place(exchange(&zstd, "/b", b"more", None), None);
-    assert_eq!(place.file, "archive/00001.warc.zst");
-    assert!(place.offset > chunk.bytes.len() as u64, "after the request");
+    let (location, _) = layout.place(exchange(&zstd, "/b", b"more", None), None);
+    assert_eq!(location.file, "archive/00001.warc.zst");
+    assert!(location.offset > chunk.bytes.len() as u64, "after the request");
 }
 
 #[test]
-fn the_bytes_of_the_wire_come_back_with_all_that_is_known_of_them() {
-    let rules = rules(FILE_SIZE);
-    let (place, chunk) =
+fn records_contain_the_exact_bytes_and_all_fields() {
+    let rules = rules(MAX_FILE_SIZE);
+    let (location, chunk) =
         ArchiveLayout::new(&rules).place(exchange(&rules, "/a", b"5\r\nhello\r\n0\r\n\r\n", Some("time")), None);
     assert_eq!(&*chunk.file, "archive/00001.warc.gz");
     let records = read_all(&chunk.bytes);
-    let kinds: Vec<&str> = records.iter().map(Read::kind).collect();
+    let kinds: Vec<&str> = records.iter().map(ReadRecord::kind).collect();
     assert_eq!(kinds, ["warcinfo", "request", "response"]);
     let [info, request, response] = &records[..] else { panic!("three") };
     assert_eq!(info.get("WARC-Filename"), Some("00001.warc.gz"));
@@ -140,13 +140,16 @@ fn the_bytes_of_the_wire_come_back_with_all_that_is_known_of_them() {
     ] {
         assert_eq!(response.get(name), Some(value));
     }
-    assert_eq!((place.file.as_str(), place.offset, place.length), (&*chunk.file, response.offset, response.length));
+    assert_eq!(
+        (location.file.as_str(), location.offset, location.length),
+        (&*chunk.file, response.offset, response.length)
+    );
     assert_ne!(request.get("WARC-Record-ID"), response.get("WARC-Record-ID"));
 }
 
 #[test]
-fn the_body_of_a_request_is_left_out_and_the_record_says_so() {
-    let rules = rules(FILE_SIZE);
+fn the_body_of_a_request_is_omitted_and_marked_as_truncated() {
+    let rules = rules(MAX_FILE_SIZE);
     let (_, chunk) = ArchiveLayout::new(&rules).place(exchange(&rules, "/form", b"ok", None), None);
     let records = read_all(&chunk.bytes);
     let request = records.iter().find(|record| record.kind() == "request").expect("a request");
@@ -158,13 +161,13 @@ fn the_body_of_a_request_is_left_out_and_the_record_says_so() {
 }
 
 #[test]
-fn forms_of_the_same_millisecond_have_ids_of_their_own() {
-    let rules = rules(FILE_SIZE);
+fn forms_sent_in_the_same_millisecond_have_different_ids() {
+    let rules = rules(MAX_FILE_SIZE);
     let mut layout = ArchiveLayout::new(&rules);
     let mut file = Vec::new();
     for (identity, payload) in [(0, &b"page"[..]), (5, b"one"), (7, b"two"), (9, b"one")] {
-        let (place, chunk) = layout.place(form_exchange(&rules, "/form", identity, payload, None), None);
-        assert!(place.payload.is_none(), "a form is not the original of a revisit");
+        let (location, chunk) = layout.place(form_exchange(&rules, "/form", identity, payload, None), None);
+        assert!(location.payload.is_none(), "a form is not the original of a revisit");
         file.extend_from_slice(&chunk.bytes);
     }
     let records = read_all(&file);
@@ -176,7 +179,7 @@ fn forms_of_the_same_millisecond_have_ids_of_their_own() {
 }
 
 #[test]
-fn the_digests_are_those_that_the_world_uses() {
+fn digests_and_ids_have_the_form_of_the_standard() {
     assert_eq!(Sha1Sum::of(&[]).to_string(), "sha1:3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ");
     assert_eq!(Sha1Sum::of(&[b"a", b"bc"]).to_string(), "sha1:VGMT4NSHA2AWVOR6EVYXQUGCNSONBWE5");
     let id = WarcId::new(1, &["ab", "c"]).to_string();
@@ -186,11 +189,11 @@ fn the_digests_are_those_that_the_world_uses() {
 }
 
 #[test]
-fn the_same_payload_is_kept_once() {
-    let rules = rules(FILE_SIZE);
-    let mut shelf = ArchiveLayout::new(&rules);
+fn a_repeated_payload_becomes_a_revisit_record() {
+    let rules = rules(MAX_FILE_SIZE);
+    let mut layout = ArchiveLayout::new(&rules);
     let mut file = Vec::new();
-    let mut places = Vec::new();
+    let mut locations = Vec::new();
     for (path, payload, truncated) in [
         ("/1", &b"same"[..], None),
         ("/2", b"same", None),
@@ -200,18 +203,18 @@ fn the_same_payload_is_kept_once() {
         ("/6", b"cut", Some("time")),
         ("/7", b"cut", None),
     ] {
-        let (place, chunk) = shelf.place(exchange(&rules, path, payload, truncated), None);
+        let (location, chunk) = layout.place(exchange(&rules, path, payload, truncated), None);
         file.extend_from_slice(&chunk.bytes);
-        places.push(place);
+        locations.push(location);
     }
     let records = read_all(&file);
-    let answers: Vec<&Read> = records.iter().filter(|r| ["response", "revisit"].contains(&r.kind())).collect();
-    let kinds: Vec<&str> = answers.iter().map(|record| record.kind()).collect();
+    let responses: Vec<&ReadRecord> = records.iter().filter(|r| ["response", "revisit"].contains(&r.kind())).collect();
+    let kinds: Vec<&str> = responses.iter().map(|record| record.kind()).collect();
     assert_eq!(kinds, ["response", "revisit", "response", "response", "response", "response", "response"]);
-    for (place, answer) in places.iter().zip(&answers) {
-        assert_eq!((place.offset, place.length), (answer.offset, answer.length));
+    for (location, response) in locations.iter().zip(&responses) {
+        assert_eq!((location.offset, location.length), (response.offset, response.length));
     }
-    let revisit = answers[1];
+    let revisit = responses[1];
     assert_eq!(revisit.block, b"HTTP/1.1 200 OK\r\nX: \xff\r\n\r\n", "the head alone");
     for (name, value) in [
         ("WARC-Target-URI", "https://h.example/2"),
@@ -222,27 +225,27 @@ fn the_same_payload_is_kept_once() {
     ] {
         assert_eq!(revisit.get(name), Some(value));
     }
-    let payload = places[1].payload.as_deref().expect("a location");
-    assert_eq!((payload.offset, payload.length), (answers[0].offset, answers[0].length));
-    assert_eq!(revisit.get("WARC-Refers-To"), answers[0].get("WARC-Record-ID"));
-    assert_eq!(revisit.get("WARC-Payload-Digest"), answers[0].get("WARC-Payload-Digest"));
+    let payload = locations[1].payload.as_deref().expect("a location");
+    assert_eq!((payload.offset, payload.length), (responses[0].offset, responses[0].length));
+    assert_eq!(revisit.get("WARC-Refers-To"), responses[0].get("WARC-Record-ID"));
+    assert_eq!(revisit.get("WARC-Payload-Digest"), responses[0].get("WARC-Payload-Digest"));
 }
 
 #[test]
 fn an_unchanged_page_refers_to_its_archived_body() {
-    let rules = rules(FILE_SIZE);
-    let mut shelf = ArchiveLayout::new(&rules);
-    let (place, chunk) = shelf.place(exchange(&rules, "/1", b"body", None), None);
+    let rules = rules(MAX_FILE_SIZE);
+    let mut layout = ArchiveLayout::new(&rules);
+    let (location, chunk) = layout.place(exchange(&rules, "/1", b"body", None), None);
     let response = read_all(&chunk.bytes).swap_remove(2);
     let body = crate::output::record::WarcPayload {
         url: "https://h.example/1".into(),
         date: "2026-01-02T03:04:05.678Z".into(),
-        file: place.file,
-        offset: place.offset,
-        length: place.length,
+        file: location.file,
+        offset: location.offset,
+        length: location.length,
     };
-    let (place, chunk) = shelf.place(exchange(&rules, "/1", b"", None), Some(body.clone()));
-    assert_eq!(place.payload.as_deref(), Some(&body));
+    let (location, chunk) = layout.place(exchange(&rules, "/1", b"", None), Some(body.clone()));
+    assert_eq!(location.payload.as_deref(), Some(&body));
     let records = read_all(&chunk.bytes);
     let revisit = &records[1];
     assert_eq!(revisit.kind(), "revisit");
@@ -258,30 +261,30 @@ fn an_unchanged_page_refers_to_its_archived_body() {
 }
 
 #[test]
-fn two_bodies_with_one_sha1_are_two_payloads() {
-    let rules = rules(FILE_SIZE);
-    let mut shelf = ArchiveLayout::new(&rules);
-    shelf.place(exchange(&rules, "/1", b"same", None), None);
+fn bodies_with_equal_sha1_and_different_sha256_are_not_merged() {
+    let rules = rules(MAX_FILE_SIZE);
+    let mut layout = ArchiveLayout::new(&rules);
+    layout.place(exchange(&rules, "/1", b"same", None), None);
     let mut other = exchange(&rules, "/2", b"same", None);
     other.payload.digest = Some([9; 32]);
-    let (_, chunk) = shelf.place(other, None);
+    let (_, chunk) = layout.place(other, None);
     assert_eq!(read_all(&chunk.bytes)[1].kind(), "response");
 }
 
 #[test]
-fn a_full_file_is_followed_by_the_next_and_an_earlier_run_is_resumed() {
+fn a_full_file_is_followed_by_a_new_one_also_after_a_resume() {
     let rules = rules(1_000);
-    let mut shelf = ArchiveLayout::new(&rules);
+    let mut layout = ArchiveLayout::new(&rules);
     let mut files: std::collections::BTreeMap<Box<str>, Vec<u8>> = Default::default();
     for page in 0..10u8 {
-        let (place, chunk) = shelf.place(exchange(&rules, &format!("/{page}"), &[page; 90], None), None);
+        let (location, chunk) = layout.place(exchange(&rules, &format!("/{page}"), &[page; 90], None), None);
         let file = files.entry(chunk.file.clone()).or_default();
         file.extend_from_slice(&chunk.bytes);
-        assert_eq!(place.offset + place.length, file.len() as u64);
+        assert_eq!(location.offset + location.length, file.len() as u64);
         // After every third page, the crawl is interrupted and resumed.
         if page % 3 == 2 {
-            shelf = ArchiveLayout::new(&rules);
-            shelf.resume(files.iter().map(|(name, bytes)| (&**name, bytes.len() as u64)).chain([("pages.jsonl", 9)]));
+            layout = ArchiveLayout::new(&rules);
+            layout.resume(files.iter().map(|(name, bytes)| (&**name, bytes.len() as u64)).chain([("pages.jsonl", 9)]));
         }
     }
     assert!(files.len() > 2, "{:?}", files.keys());
@@ -297,9 +300,9 @@ fn a_full_file_is_followed_by_the_next_and_an_earlier_run_is_resumed() {
 }
 
 #[test]
-fn what_is_compressed_is_held_until_it_is_written() {
+fn compressed_bytes_are_charged_until_they_are_written() {
     let budget = Budget::new(1 << 20);
-    let mut rules = rules(FILE_SIZE);
+    let mut rules = rules(MAX_FILE_SIZE);
     rules.budget = std::sync::Arc::clone(&budget);
     let (_, chunk) = ArchiveLayout::new(&rules).place(exchange(&rules, "/", b"hello", None), None);
     assert!(budget.response_bytes() > 0 && budget.response_bytes() <= chunk.bytes.len() as u64);
@@ -308,7 +311,7 @@ fn what_is_compressed_is_held_until_it_is_written() {
 }
 
 #[test]
-fn truncation_is_told_in_the_words_of_the_format() {
+fn truncation_has_the_values_of_the_format() {
     assert_eq!(truncation(Some(Truncated::Disconnect), Some(ErrorKind::Reset)), Some("disconnect"));
     assert_eq!(truncation(Some(Truncated::Decode), Some(ErrorKind::Decode)), None);
     assert_eq!(truncation(None, Some(ErrorKind::Decode)), None);

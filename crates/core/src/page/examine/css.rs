@@ -1,6 +1,6 @@
 //! [`CssReader`]: finds the URLs of style sheets: `url()`, `@import`, and the strings of `image-set()`.
 //!
-//! It is fed in chunks, looks position every byte once, and buffers only the URL that it is reading. Comments, strings and
+//! It is fed in chunks, reads every byte once, and buffers only the URL that it is reading. Comments, strings and
 //! escapes are skipped by the rules of CSS. Escaped letters in the names themselves (`\75rl`) are not recognised.
 //!
 //! Invariant: the URLs do not depend on how the style sheet is split.
@@ -9,7 +9,7 @@ use std::borrow::Cow;
 
 /// A longer URL is left out.
 const MAX_CSS_URL: usize = 16 * 1024;
-/// Names are cut position about this length. No longer name has a meaning here.
+/// Names are cut at about this length. Longer names have no meaning here.
 const MAX_NAME: usize = 18;
 
 /// The purpose of a URL in a style sheet.

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn references_are_resolved_by_place() {
+    fn references_are_resolved_by_their_context() {
         let cases = [
             ("/a?x=1&amp;y=2&copy=3", "/a?x=1&y=2&copy=3", "/a?x=1&y=2©=3"),
             ("&notit;", "&notit;", "¬it;"),

@@ -582,7 +582,7 @@ impl<F: Frontier> Keeper<F> {
         record::encode(&visit, self.clock, self.rules.fingerprint_key, place.as_ref(), &mut line);
         // The record of a 304 response repeats the facts about the page.
         if let Some(previous_record) = previous_record {
-            carried::add(&mut line, &previous_record);
+            carried::add_missing_fields(&mut line, &previous_record);
         }
         if !matches!(visit.purpose, Purpose::Robots(_)) {
             let record = line.strip_suffix(b"\n").unwrap_or(&line);

@@ -198,7 +198,7 @@ pub(super) fn has_given_addresses(lane: &Lane, rules: &Rules) -> bool {
     }
     let queued = lane.queue.iter().chain(lane.site_files.iter().map(|(link, _)| link));
     let mut links = queued.chain(lane.retries.iter().map(|Reverse(retry)| &retry.link)).peekable();
-    links.peek().is_some() && links.all(|link| rules.given(link.url.host(), link.url.port()).is_some())
+    links.peek().is_some() && links.all(|link| rules.given_addresses(link.url.host(), link.url.port()).is_some())
 }
 
 /// The addresses of a link's host that are safe to connect to. If a proxy resolves the name, only the name is checked,

@@ -95,7 +95,7 @@ impl Workbench {
                 }
                 Pick::Nothing(until) => return Selection::Blocked(until),
             };
-            let given = rules.given(link.url.host(), link.url.port()).map(Arc::from);
+            let given = rules.given_addresses(link.url.host(), link.url.port()).map(Arc::from);
             let addresses = match pick::permitted(&rules, &link.url, given.as_ref().unwrap_or(&list)) {
                 Ok(addresses) => addresses,
                 Err(failure) => {
@@ -144,7 +144,7 @@ impl Workbench {
         let all: Vec<_> = queued.chain(site_files).chain(retries).collect();
         for (link, purpose) in all {
             // An address given with --resolve is used whatever DNS says.
-            if is_named && self.rules.given(link.url.host(), link.url.port()).is_some() {
+            if is_named && self.rules.given_addresses(link.url.host(), link.url.port()).is_some() {
                 pick::put_back(lane, link, purpose.unwrap_or(Purpose::Page));
                 continue;
             }
