@@ -74,7 +74,7 @@ fn exchange(pieces: &[&[u8]]) -> Seen {
     let now = Time::ZERO;
     let mut seen = Seen::default();
     let mut conn = Conn::plain(Arc::new(limits.clone()), now);
-    conn.ask(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n".to_vec(), now + Duration::from_secs(60), now);
+    conn.request(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n".to_vec(), now + Duration::from_secs(60), now);
     while let Step::Write(bytes) = conn.step() {
         let n = bytes.len();
         conn.wrote(n, now);

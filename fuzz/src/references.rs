@@ -39,7 +39,7 @@ fn exchange(wire: &[u8], piece: usize) -> (Seen, Option<ErrorKind>, Option<Trunc
     let limits = Limits { max_headers: 64, max_body: MOST, max_wire: MOST, ..Limits::default() };
     let (now, mut seen) = (Time::ZERO, Seen::default());
     let mut conn = Conn::plain(Arc::new(limits), now);
-    conn.ask(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n".to_vec(), now + Duration::from_secs(60), now);
+    conn.request(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n".to_vec(), now + Duration::from_secs(60), now);
     while let Step::Write(bytes) = conn.step() {
         let count = bytes.len();
         conn.wrote(count, now);

@@ -64,7 +64,7 @@ pub fn conn(data: &[u8]) {
 /// Interprets a script: one byte selects an action, and the bytes after it may be data that the server sends.
 fn play(mut conn: Conn, script: &[u8], limits: &Limits) {
     let (mut now, mut seen) = (Time::ZERO, Seen::default());
-    conn.ask(REQUEST.to_vec(), now + limits.total, now);
+    conn.request(REQUEST.to_vec(), now + limits.total, now);
     let mut script = script.iter().copied();
     while let Some(what) = script.next() {
         match what >> 5 {
@@ -84,12 +84,12 @@ fn play(mut conn: Conn, script: &[u8], limits: &Limits) {
                 now += Duration::from_millis(u64::from(what & 31) * 700);
                 conn.expire(now, &mut seen);
             }
-            6 => conn.hold(what & 1 == 1, now),
+            6 => conn.set_paused(what & 1 == 1, now),
             _ if what & 1 == 1 => conn.closed(now, &mut seen),
             _ => conn.broke(Failure::new(ErrorKind::Reset, "the script says so"), &mut seen),
         }
     }
-    conn.hold(false, now);
+    conn.set_paused(false, now);
     finish(conn, seen, limits);
 }
 
@@ -131,7 +131,7 @@ fn over_tls(script: &[u8], limits: &Arc<Limits>) {
     let Ok(mut conn) = Conn::tls(Arc::clone(client()), "h.example", Arc::clone(limits), now) else { return };
     let Ok(mut server) = ServerConnection::new(Arc::clone(server())) else { return };
     let mut seen = Seen::default();
-    conn.ask(REQUEST.to_vec(), now + limits.total, now);
+    conn.request(REQUEST.to_vec(), now + limits.total, now);
     // Pairs of bytes: the distance to the next modification, and its value.
     let mut changes = script.chunks_exact(2).map(|pair| (usize::from(pair[0]), pair[1]));
     let mut next = changes.next();

@@ -85,7 +85,7 @@ fn an_invalid_client_certificate_is_reported_with_its_file() {
     let output = run(folder.path(), &["fetch", "https://127.0.0.1:1/", "--ca-cert", "hollow.pem"]);
     assert_eq!(output.status.code(), Some(2));
     let said = words(&output);
-    assert!(said.contains("hollow.pem") && said.contains("certificate 1 of 1 in it is none"), "{said}");
+    assert!(said.contains("hollow.pem") && said.contains("certificate 1 of 1 in it is not valid"), "{said}");
     let output = run(folder.path(), &["crawl", "https://127.0.0.1:1/", "--ca-cert", "absent.pem"]);
     assert_eq!((output.status.code(), words(&output).contains("absent.pem")), (Some(2), true), "{}", words(&output));
 }

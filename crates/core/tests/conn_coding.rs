@@ -282,7 +282,7 @@ fn a_bomb_goes_off_in_slices() {
         let limits = Limits { max_body: whole, ..limits() };
         let answer = answer(coding, &body);
         let (mut conn, mut kept) = (Conn::plain(limits.into(), at(0)), Kept::default());
-        conn.ask(REQUEST.to_vec(), at(8_000), at(0));
+        conn.request(REQUEST.to_vec(), at(8_000), at(0));
         conn.wrote(REQUEST.len(), at(0));
         let (mut rest, mut most, mut slices) = (&answer[..], 0, 0);
         while !rest.is_empty() || conn.has_more() {

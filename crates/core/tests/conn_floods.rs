@@ -21,7 +21,7 @@ const READ: usize = 16 << 10;
 /// of bytes that were fed.
 fn flood(opening: &[u8], flood: &[u8], most: usize) -> (ErrorKind, Option<Truncated>, usize) {
     let mut conn = Conn::plain(Arc::new(limits()), at(0));
-    conn.ask(REQUEST.to_vec(), at(8_000), at(0));
+    conn.request(REQUEST.to_vec(), at(8_000), at(0));
     write_all(&mut conn, at(0));
     let mut kept = Kept::default();
     conn.feed(opening, at(1), &mut kept);
@@ -103,7 +103,7 @@ fn a_bomb_that_drips_is_too_slow() {
     encoder.write_all(&vec![0; 16 << 20]).unwrap();
     let bomb = encoder.finish().unwrap();
     let mut conn = Conn::plain(Arc::new(limits()), at(0));
-    conn.ask(REQUEST.to_vec(), at(8_000), at(0));
+    conn.request(REQUEST.to_vec(), at(8_000), at(0));
     write_all(&mut conn, at(0));
     let mut kept = Kept::default();
     conn.feed(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n", at(0), &mut kept);

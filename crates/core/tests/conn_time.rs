@@ -17,7 +17,7 @@ use conn_kit::*;
 /// A connection whose request has been sent.
 fn asked() -> Conn {
     let mut conn = Conn::plain(Arc::new(limits()), at(0));
-    conn.ask(REQUEST.to_vec(), at(8_000), at(0));
+    conn.request(REQUEST.to_vec(), at(8_000), at(0));
     write_all(&mut conn, at(0));
     conn
 }
@@ -59,7 +59,7 @@ fn interim_answers_gain_no_time() {
 #[test]
 fn the_servers_time_begins_when_the_request_is_out() {
     let mut conn = Conn::plain(Arc::new(limits()), at(0));
-    conn.ask(REQUEST.to_vec(), at(8_000), at(0));
+    conn.request(REQUEST.to_vec(), at(8_000), at(0));
     conn.wrote(10, at(500));
     assert_eq!(conn.deadline(), at(2_000));
     conn.wrote(REQUEST.len() - 10, at(1_500));
@@ -96,14 +96,14 @@ fn expiring_early_changes_nothing() {
 fn a_held_body_waits_without_clocks_but_not_for_ever() {
     let mut conn = asked();
     let mut kept = Kept::default();
-    conn.hold(true, at(0));
+    conn.set_paused(true, at(0));
     assert_eq!(conn.step(), Step::Read, "a head is always welcome");
     conn.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello", at(100), &mut kept);
     assert_eq!(conn.step(), Step::Pause);
     assert_eq!(conn.deadline(), at(3_600_000));
     conn.expire(at(9_000), &mut kept);
     assert_eq!(conn.step(), Step::Pause);
-    conn.hold(false, at(10_000));
+    conn.set_paused(false, at(10_000));
     assert_eq!((conn.step(), conn.deadline()), (Step::Read, at(12_000)));
     conn.feed(b"world", at(10_100), &mut kept);
     assert_eq!(conn.step(), Step::Done);
@@ -115,7 +115,7 @@ fn a_held_body_waits_without_clocks_but_not_for_ever() {
 fn a_body_that_is_held_for_an_hour_ends() {
     let mut conn = asked();
     let mut kept = Kept::default();
-    conn.hold(true, at(0));
+    conn.set_paused(true, at(0));
     conn.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello", at(100), &mut kept);
     conn.expire(at(3_600_000), &mut kept);
     assert_eq!(conn.step(), Step::Done);
@@ -134,9 +134,9 @@ fn pauses_count_neither_for_the_server_nor_against_it() {
         assert!(now < 3_500, "a drip wins time by making us pause");
         now += 250;
         conn.feed(b"x", at(now), &mut kept);
-        conn.hold(true, at(now));
+        conn.set_paused(true, at(now));
         now += 100;
-        conn.hold(false, at(now));
+        conn.set_paused(false, at(now));
         conn.expire(at(now), &mut kept);
     }
     // Eight bytes, one every 250 ms: two seconds. The eight pauses of 100 ms do not count.
@@ -147,8 +147,8 @@ fn pauses_count_neither_for_the_server_nor_against_it() {
 #[test]
 fn a_pause_in_the_head_is_none() {
     let mut conn = asked();
-    conn.hold(true, at(0));
-    conn.hold(false, at(1_500));
+    conn.set_paused(true, at(0));
+    conn.set_paused(false, at(1_500));
     assert_eq!(conn.deadline(), at(2_000));
 }
 
@@ -164,7 +164,7 @@ fn reused() -> Conn {
 }
 
 fn ask_again(conn: &mut Conn) {
-    conn.ask(REQUEST.to_vec(), at(8_000), at(1));
+    conn.request(REQUEST.to_vec(), at(8_000), at(1));
     write_all(conn, at(1));
 }
 
@@ -206,7 +206,7 @@ fn what_comes_or_goes_between_exchanges_spoils_the_connection() {
             After::Reset => conn.broke(Failure::new(ErrorKind::Reset, "reset"), &mut Kept::default()),
             After::Stay => conn.feed(b"evil", at(1), &mut Kept::default()),
         }
-        conn.ask(REQUEST.to_vec(), at(8_000), at(1));
+        conn.request(REQUEST.to_vec(), at(8_000), at(1));
         assert_eq!(conn.step(), Step::Done);
         assert!(conn.end().stale);
     }
@@ -228,7 +228,7 @@ fn leftovers_of_the_last_answer_are_not_this_ones_fault() {
 #[test]
 fn an_answer_before_the_request_is_out_ends_the_connection() {
     let mut conn = Conn::plain(Arc::new(limits()), at(0));
-    conn.ask(REQUEST.to_vec(), at(8_000), at(0));
+    conn.request(REQUEST.to_vec(), at(8_000), at(0));
     conn.wrote(3, at(0));
     let mut kept = Kept::default();
     conn.feed(HELLO, at(0), &mut kept);
@@ -242,7 +242,7 @@ fn a_waiting_connection_owns_next_to_nothing() {
     assert!(size_of::<Conn>() <= 256, "{}", size_of::<Conn>());
     let mut conn = Conn::plain(Arc::new(limits()), at(0));
     assert_eq!(conn.heap_bytes(), 0);
-    conn.ask(REQUEST.to_vec(), at(8_000), at(0));
+    conn.request(REQUEST.to_vec(), at(8_000), at(0));
     assert!(conn.heap_bytes() >= REQUEST.len());
     write_all(&mut conn, at(0));
     assert_eq!((conn.step(), conn.heap_bytes()), (Step::Read, 0));

@@ -115,7 +115,7 @@ fn a_chain_of_very_many_certificates_is_none() {
                 Ok(_) => assert!(is_taken, "{intermediates} intermediates"),
                 Err(failure) => {
                     let words = format!(
-                        "the server shows {intermediates} certificates beside its own; more than 32 are refused"
+                        "the server sent {intermediates} certificates beside its own; more than 32 are refused"
                     );
                     assert_eq!((is_taken, &*failure.message), (false, &*words));
                 }
@@ -160,7 +160,7 @@ fn a_kept_connection_answers_again() {
         let end = conn.end();
         assert!(end.reusable && end.failure.is_none());
         assert_eq!(kept.body, b"hello");
-        conn.ask(REQUEST.to_vec(), at(8_000), at(10));
+        conn.request(REQUEST.to_vec(), at(8_000), at(10));
     }
     conn.closed(at(11), &mut Kept::default());
     assert!(conn.end().stale);
@@ -219,14 +219,14 @@ fn shaking_hands_before_asking() {
     let mut kept = Kept::default();
     talk(&mut conn, &mut session, HELLO, CloseBehaviour::Stays, usize::MAX, &mut kept);
     assert_eq!((conn.step(), conn.deadline()), (Step::Done, argiope_core::Time::NEVER));
-    conn.ask(REQUEST.to_vec(), at(8_000), at(10));
+    conn.request(REQUEST.to_vec(), at(8_000), at(10));
     talk(&mut conn, &mut session, HELLO, CloseBehaviour::Stays, usize::MAX, &mut kept);
     assert_eq!(conn.end().failure, None);
 
     let mut conn = Conn::tls(Arc::clone(&authority.client), "h.example", Arc::new(limits()), at(0)).unwrap();
     write_all(&mut conn, at(0));
     conn.feed(b"HTTP/1.1 400 Bad\r\n\r\n", at(1), &mut kept);
-    conn.ask(REQUEST.to_vec(), at(8_000), at(1));
+    conn.request(REQUEST.to_vec(), at(8_000), at(1));
     assert_eq!(conn.step(), Step::Done);
     assert_eq!(conn.end().failure.unwrap().kind, ErrorKind::Tls);
 }

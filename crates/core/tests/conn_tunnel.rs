@@ -22,7 +22,7 @@ fn conn(proxy: &str, url: &str, ip: Option<&str>) -> Conn {
     let ip = ip.map(|ip| ip.parse::<IpAddr>().expect("an address"));
     let tunnel = Tunnel::new(proxy, url.as_ref(), ip, now + limits.connect);
     let mut conn = Conn::plain(Arc::new(limits.clone()), now).through(tunnel);
-    conn.ask(REQUEST.to_vec(), now + limits.total, now);
+    conn.request(REQUEST.to_vec(), now + limits.total, now);
     conn
 }
 

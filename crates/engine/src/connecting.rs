@@ -106,6 +106,6 @@ impl<S> Connecting<S> {
     pub fn into_failures(self, worker: &Worker, failure: &Failure, waiting: Vec<Box<Job>>) -> Vec<Box<Visit>> {
         let (now, started) = (worker.clock.now(), self.started);
         let jobs = std::iter::once(self.job).chain(waiting);
-        jobs.map(|job| session::unconnected(*job, &worker.rules, failure.clone(), started, now)).collect()
+        jobs.map(|job| session::unconnected_visit(*job, &worker.rules, failure.clone(), started, now)).collect()
     }
 }

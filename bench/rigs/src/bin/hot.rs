@@ -89,7 +89,7 @@ fn head() -> Box<dyn FnMut() -> u64> {
         let now = Time::from_micros(1_000);
         let mut count = Count::default();
         let mut conn = Conn::plain(Arc::clone(&limits), now);
-        conn.ask(b"GET / HTTP/1.1\r\nHost: h.example\r\n\r\n".to_vec(), now + limits.total, now);
+        conn.request(b"GET / HTTP/1.1\r\nHost: h.example\r\n\r\n".to_vec(), now + limits.total, now);
         while let Step::Write(bytes) = conn.step() {
             let length = bytes.len();
             conn.wrote(length, now);

@@ -5,7 +5,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Why this address is refused, in a word or two; `None` for an ordinary public address.
+/// The kind of special address that this is, which is the reason why it is refused. `None` for an ordinary public
+/// address.
 pub fn refusal(ip: IpAddr) -> Option<&'static str> {
     match ip {
         IpAddr::V4(v4) => refusal_v4(v4),
@@ -15,32 +16,35 @@ pub fn refusal(ip: IpAddr) -> Option<&'static str> {
 
 /// Why a host name is refused before it is resolved; `None` if its addresses decide.
 ///
-/// These names are reserved for the local machine and network (RFC 6761, RFC 6762, ICANN's `.internal`); querying a
-/// resolver for them would only leak them. This is a second line of defence: [`refusal`] is the first.
+/// These names are reserved for the local machine and network (RFC 6761, RFC 6762, ICANN's `.internal`). A query for
+/// them would only reveal them to the resolver. Names that are not on this list are still checked by their addresses
+/// ([`refusal`]).
 pub fn name_refusal(host: &str) -> Option<&'static str> {
     let host = host.strip_suffix('.').unwrap_or(host);
-    let last = host.rsplit('.').next().unwrap_or(host);
+    let last_label = host.rsplit('.').next().unwrap_or(host);
     [("localhost", "loopback"), ("local", "link-local"), ("internal", "private")]
         .into_iter()
-        .find(|(label, _)| last.eq_ignore_ascii_case(label))
+        .find(|(label, _)| last_label.eq_ignore_ascii_case(label))
         .map(|(_, why)| why)
 }
 
 /// True if DNS can carry the host name: labels of 1 to 63 bytes, 253 in total. Other names are not looked up.
 pub fn is_resolvable(host: &str) -> bool {
     let host = host.strip_suffix('.').unwrap_or(host);
-    let mut label = 0;
-    let labels = host.bytes().all(|byte| {
+    let mut label_len = 0;
+    let has_valid_labels = host.bytes().all(|byte| {
         let is_dot = byte == b'.';
-        let is_fine = if is_dot { label > 0 } else { label < 63 };
-        label = if is_dot { 0 } else { label + 1 };
-        is_fine
+        let is_valid = if is_dot { label_len > 0 } else { label_len < 63 };
+        label_len = if is_dot { 0 } else { label_len + 1 };
+        is_valid
     });
-    host.len() <= 253 && labels && label > 0
+    host.len() <= 253 && has_valid_labels && label_len > 0
 }
 
-/// IANA's special-purpose registry for IPv4, and one public address that cloud platforms use internally.
+/// Looks an IPv4 address up in IANA's special-purpose registry, and in addition one public address that a cloud
+/// platform uses internally.
 fn refusal_v4(ip: Ipv4Addr) -> Option<&'static str> {
+    // Network, prefix length and reason. The first match counts, so broadcast comes before the reserved range around it.
     const TABLE: &[(Ipv4Addr, u32, &str)] = &[
         (Ipv4Addr::new(0, 0, 0, 0), 8, "this network"),
         (Ipv4Addr::new(10, 0, 0, 0), 8, "private"),
@@ -65,6 +69,7 @@ fn refusal_v4(ip: Ipv4Addr) -> Option<&'static str> {
 }
 
 fn refusal_v6(ip: Ipv6Addr) -> Option<&'static str> {
+    // Network, prefix length and reason. The first match counts, so narrow ranges come before wider ones around them.
     const TABLE: &[(Ipv6Addr, u32, &str)] = &[
         (Ipv6Addr::UNSPECIFIED, 128, "unspecified"),
         (Ipv6Addr::LOCALHOST, 128, "loopback"),
@@ -93,27 +98,29 @@ fn refusal_v6(ip: Ipv6Addr) -> Option<&'static str> {
     (bits >> 125 != 1).then_some("reserved")
 }
 
-/// The IPv4 address that packets to this IPv6 address reach. Teredo is missing because it is refused as a whole.
+/// The IPv4 address to which packets for this IPv6 address are translated. Teredo is missing because all its addresses
+/// are refused.
 fn embedded_v4(ip: Ipv6Addr) -> Option<Ipv4Addr> {
     let bits = ip.to_bits();
-    #[expect(clippy::cast_possible_truncation, reason = "only the lowest 32 of 128 bits are wanted")]
-    let (low, six_to_four) = (bits as u32, (bits >> 80) as u32);
+    #[expect(clippy::cast_possible_truncation, reason = "only 32 of the 128 bits are used")]
+    let (low, after_prefix) = (bits as u32, (bits >> 80) as u32);
     match ip.segments() {
         // v4-mapped ::ffff:0:0/96, v4-translated ::ffff:0:0:0/96, v4-compatible ::/96, NAT64 64:ff9b::/96
         [0, 0, 0, 0, 0, 0 | 0xffff, ..] | [0, 0, 0, 0, 0xffff, 0, ..] | [0x64, 0xff9b, 0, 0, 0, 0, ..] => {
             Some(Ipv4Addr::from_bits(low))
         }
-        [0x2002, ..] => Some(Ipv4Addr::from_bits(six_to_four)),
+        // 6to4 2002::/16
+        [0x2002, ..] => Some(Ipv4Addr::from_bits(after_prefix)),
         _ => None,
     }
 }
 
-/// True if a port is on the Fetch standard's list of ports of other protocols, where an HTTP request could do harm.
+/// True if a port belongs to another protocol, where an HTTP request could do harm.
 pub fn is_blocked_port(port: u16) -> bool {
     BLOCKED_PORTS.binary_search(&port).is_ok()
 }
 
-/// The Fetch standard's "bad port" list, in order.
+/// The "bad port" list of the Fetch standard, in ascending order.
 const BLOCKED_PORTS: &[u16] = &[
     0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104, 109,
     110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514, 515, 526, 530, 531,
@@ -158,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn ipv6_forms_that_carry_ipv4_are_looked_through() {
+    fn ipv6_addresses_that_embed_ipv4_are_judged_as_ipv4() {
         for form in ["::ffff:{}", "::{}", "64:ff9b::{}", "::ffff:0:{}"] {
             assert_eq!(why(&form.replace("{}", "127.0.0.1")), Some("loopback"), "{form}");
             assert_eq!(why(&form.replace("{}", "169.254.169.254")), Some("link-local"), "{form}");
@@ -171,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_the_local_network_are_refused_unresolved() {
+    fn names_of_the_local_network_are_refused() {
         for host in ["localhost", "LOCALHOST", "localhost.", "a.localhost", "router.local", "metadata.google.internal"]
         {
             assert!(name_refusal(host).is_some(), "{host}");
@@ -182,8 +189,8 @@ mod tests {
     }
 
     #[test]
-    fn names_that_dns_cannot_carry() {
-        let long = |label: usize, labels: usize| vec!["a".repeat(label); labels].join(".");
+    fn only_names_that_dns_can_carry_are_resolvable() {
+        let long = |label_len: usize, labels: usize| vec!["a".repeat(label_len); labels].join(".");
         for host in ["a", "example.com.", &long(63, 3), &long(1, 127)] {
             assert!(is_resolvable(host), "{host}");
         }
@@ -193,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_of_ports_is_sorted_and_leaves_the_webs_own_alone() {
+    fn blocked_ports_are_sorted_and_exclude_web_ports() {
         assert!(BLOCKED_PORTS.is_sorted());
         assert_eq!(BLOCKED_PORTS.len(), 83);
         for port in [22, 25, 6000, 6667, 10080] {

@@ -1,4 +1,5 @@
-//! Hooks: code of the library's user that sees each request before it is sent, and the head of each response.
+//! Hooks: code of the library's user that is called with each request before it is sent, and with the head of each
+//! response.
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -12,20 +13,21 @@ use crate::page::link::Link;
 use crate::page::url::Url;
 use crate::visit::Headers;
 
-/// Sees every request for a page or a sitemap before it is sent. One hook serves the whole crawl; it is called on the
-/// scheduling thread.
+/// Is called with every request for a page or a sitemap before it is sent, on the keeper thread. A crawl has one such
+/// hook.
 pub trait RequestHook: Debug + Send + Sync {
     fn before_request(&self, request: &mut OutgoingRequest<'_>);
 }
 
-/// Sees the head of every response to a page's request. One hook serves all workers.
+/// Is called with the head of every response to the request for a page, on the worker thread. All workers share one
+/// hook.
 pub trait ResponseHook: Debug + Send + Sync {
-    /// Whether the body is read.
+    /// Whether the body must be read.
     fn wants_body(&self, response: &ResponseStart<'_>) -> bool;
 }
 
-/// Calls a closure of the library's user. A panic becomes a failure that names the closure: it must neither end the
-/// crawl nor look like a fault of the crawler.
+/// Calls a closure of the library's user. A panic becomes a failure that names the closure, so that it neither ends the
+/// crawl nor looks like a bug of the crawler.
 ///
 /// # Errors
 ///
@@ -44,8 +46,10 @@ fn panic_text(panic: &(dyn Any + Send)) -> &str {
 /// A request that is about to be sent.
 pub struct OutgoingRequest<'a> {
     link: &'a Link,
+    /// The headers that the hook has set.
     headers: Vec<(Box<str>, Box<str>)>,
-    dropped: Option<Box<str>>,
+    /// Why the hook aborted the request; `None` if it did not.
+    abort_reason: Option<Box<str>>,
 }
 
 impl Debug for OutgoingRequest<'_> {
@@ -55,12 +59,12 @@ impl Debug for OutgoingRequest<'_> {
         f.debug_struct("OutgoingRequest")
             .field("link", self.link)
             .field("headers", &names)
-            .field("dropped", &self.dropped)
+            .field("abort_reason", &self.abort_reason)
             .finish()
     }
 }
 
-/// A header that cannot be sent: its name or value is malformed, or it frames the message.
+/// A header that cannot be sent: its name or value is malformed, or it routes or frames the message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct InvalidHeader {
@@ -94,12 +98,12 @@ pub fn check_header(name: &str, value: &str) -> Result<(), InvalidHeader> {
 
 impl<'a> OutgoingRequest<'a> {
     pub(crate) fn new(link: &'a Link) -> Self {
-        Self { link, headers: Vec::new(), dropped: None }
+        Self { link, headers: Vec::new(), abort_reason: None }
     }
 
     /// The headers that were set, and the reason if the request was aborted.
     pub(crate) fn into_parts(self) -> (Headers, Option<Box<str>>) {
-        (self.headers, self.dropped)
+        (self.headers, self.abort_reason)
     }
 
     /// The address.
@@ -107,7 +111,7 @@ impl<'a> OutgoingRequest<'a> {
         &self.link.url
     }
 
-    /// The link: page, depth, attempts so far, user data.
+    /// The link that is requested: its page, depth, attempts so far, and user data.
     pub fn link(&self) -> &Link {
         self.link
     }
@@ -122,7 +126,8 @@ impl<'a> OutgoingRequest<'a> {
         self.link.request.as_ref().map_or(&[], |request| &request.body)
     }
 
-    /// Sets a header, and replaces an earlier one of the same name. Headers that the crawl sends itself can be set too.
+    /// Sets a header, and replaces an earlier one of the same name. A header that the crawl sends by default is replaced
+    /// too.
     ///
     /// # Errors
     ///
@@ -136,7 +141,7 @@ impl<'a> OutgoingRequest<'a> {
 
     /// Does not send the request: the page is settled as refused, for this reason.
     pub fn abort(&mut self, reason: &str) {
-        self.dropped = Some(reason.into());
+        self.abort_reason = Some(reason.into());
     }
 }
 
@@ -163,7 +168,7 @@ impl<'a> ResponseStart<'a> {
         &self.link.url
     }
 
-    /// The link: page, depth, user data.
+    /// The link that was requested: its page, depth and user data.
     pub fn link(&self) -> &'a Link {
         self.link
     }
@@ -173,7 +178,8 @@ impl<'a> ResponseStart<'a> {
         self.head.status
     }
 
-    /// The first value of a header; the case of its name is ignored. `None` if that value is not UTF-8.
+    /// The first value of a header; the case of its name is ignored. `None` without such a header, or if its value is
+    /// not UTF-8.
     pub fn header(&self, name: &str) -> Option<&'a str> {
         std::str::from_utf8(self.head.get(name)?).ok()
     }

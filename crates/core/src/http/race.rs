@@ -1,9 +1,10 @@
 //! [`Race`]: which address of a host to try next, and when (Happy Eyeballs, RFC 8305), as a pure decision.
 //!
-//! Addresses are tried in turn, IPv6 and IPv4 alternating, each attempt 250 ms after the previous one, or at once if
-//! that one failed. The first connection wins. Engines only connect and wait.
+//! Addresses are tried in turn, IPv6 and IPv4 alternating. An attempt starts 250 ms after the previous one, or at once
+//! if an attempt failed. The first connection wins. The engine only opens the sockets and waits for them.
 //!
-//! Invariant: every address is tried at most once, at most four in total, and none after the deadline.
+//! Invariant: every address is tried at most once, at most four addresses are tried, and no attempt starts after the
+//! deadline.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -14,23 +15,23 @@ use crate::{ErrorKind, Failure, Time};
 /// The delay before the next attempt starts in parallel (the recommended value of RFC 8305, section 5).
 pub const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
-/// A name may have a thousand addresses. After this many failures the others are not tried.
+/// A name may have a thousand addresses. Only this many are tried.
 const MAX_ADDRESSES: usize = 4;
 
 /// The connection attempts for one host.
 ///
-/// It owns no heap memory until an attempt fails: most hosts have one address, and it responds.
+/// A race allocates nothing until an attempt fails. Most races have one address, and its attempt succeeds.
 pub struct Race {
     addresses: Arc<[IpAddr]>,
     port: u16,
     /// Attempts started so far; the next one uses the n-th address in connecting order.
-    begun: u16,
-    failed: u16,
+    started_attempts: u16,
+    failed_attempts: u16,
     /// When the next attempt may start.
-    due: Time,
+    next_start: Time,
     deadline: Time,
-    /// The most informative failure so far.
-    clearest: Option<Failure>,
+    /// The failure so far that is reported if the race is lost, see [`rank`].
+    best_failure: Option<Failure>,
 }
 
 /// What the engine does next.
@@ -46,30 +47,38 @@ pub enum RaceStep {
 
 impl Race {
     pub fn new(addresses: Arc<[IpAddr]>, port: u16, started: Time, connect_timeout: Duration) -> Self {
-        Self { addresses, port, begun: 0, failed: 0, due: started, deadline: started + connect_timeout, clearest: None }
+        Self {
+            addresses,
+            port,
+            started_attempts: 0,
+            failed_attempts: 0,
+            next_start: started,
+            deadline: started + connect_timeout,
+            best_failure: None,
+        }
     }
 
     /// The next step. Call it again after every event and after every `Connect`.
     pub fn next(&mut self, now: Time) -> RaceStep {
-        if usize::from(self.failed) >= self.count() {
-            return RaceStep::Lost(self.verdict());
+        if usize::from(self.failed_attempts) >= self.max_attempts() {
+            return RaceStep::Lost(self.final_failure());
         }
         if now >= self.deadline {
-            let late = if self.begun > 1 {
-                format!("none of {} addresses answered in time", self.begun)
+            let message = if self.started_attempts > 1 {
+                format!("none of {} addresses answered in time", self.started_attempts)
             } else {
                 "no connection in time".to_owned()
             };
-            self.remember(Failure::new(ErrorKind::ConnectTimeout, late));
-            return RaceStep::Lost(self.verdict());
+            self.keep_best(Failure::new(ErrorKind::ConnectTimeout, message));
+            return RaceStep::Lost(self.final_failure());
         }
-        match self.nth(usize::from(self.begun)) {
-            Some(address) if now >= self.due => {
-                self.begun += 1;
-                self.due = now + ATTEMPT_DELAY;
+        match self.nth_address(usize::from(self.started_attempts)) {
+            Some(address) if now >= self.next_start => {
+                self.started_attempts += 1;
+                self.next_start = now + ATTEMPT_DELAY;
                 RaceStep::Connect(SocketAddr::new(address, self.port))
             }
-            Some(_) => RaceStep::Wait(self.due.min(self.deadline)),
+            Some(_) => RaceStep::Wait(self.next_start.min(self.deadline)),
             None => RaceStep::Wait(self.deadline),
         }
     }
@@ -77,9 +86,9 @@ impl Race {
     /// Reports a failed attempt: the next one may start at once.
     pub fn failed(&mut self, address: SocketAddr, failure: Failure, now: Time) {
         debug_assert!(self.addresses.contains(&address.ip()));
-        self.failed = self.failed.saturating_add(1);
-        self.due = now;
-        self.remember(failure);
+        self.failed_attempts = self.failed_attempts.saturating_add(1);
+        self.next_start = now;
+        self.keep_best(failure);
     }
 
     /// When the race is lost.
@@ -87,40 +96,44 @@ impl Race {
         self.deadline
     }
 
-    fn count(&self) -> usize {
+    /// How many addresses are tried at most.
+    fn max_attempts(&self) -> usize {
         self.addresses.len().min(MAX_ADDRESSES)
     }
 
-    /// The n-th address in connecting order: the families alternate, IPv6 first, each in the given order, followed by
-    /// the rest of the longer family. Computed on each call: lists are short, and storing the order would allocate for
-    /// every connection.
-    fn nth(&self, n: usize) -> Option<IpAddr> {
-        if n >= self.count() {
+    /// The n-th address in connecting order: the families alternate, IPv6 first, each in the given order. The rest of
+    /// the longer family follows. The order is computed on each call, because lists are short and storing it would
+    /// allocate for every connection.
+    fn nth_address(&self, n: usize) -> Option<IpAddr> {
+        if n >= self.max_attempts() {
             return None;
         }
-        let six = self.addresses.iter().filter(|address| address.is_ipv6()).count();
-        let four = self.addresses.len() - six;
-        let paired = six.min(four);
-        let (want_six, index) = if n < 2 * paired { (n.is_multiple_of(2), n / 2) } else { (six > four, n - paired) };
-        self.addresses.iter().filter(|address| address.is_ipv6() == want_six).nth(index).copied()
+        let ipv6_count = self.addresses.iter().filter(|address| address.is_ipv6()).count();
+        let ipv4_count = self.addresses.len() - ipv6_count;
+        let pairs = ipv6_count.min(ipv4_count);
+        let (is_ipv6, index) =
+            if n < 2 * pairs { (n.is_multiple_of(2), n / 2) } else { (ipv6_count > ipv4_count, n - pairs) };
+        self.addresses.iter().filter(|address| address.is_ipv6() == is_ipv6).nth(index).copied()
     }
 
-    fn remember(&mut self, failure: Failure) {
-        let better = self.clearest.as_ref().is_none_or(|known| clarity(failure.kind) > clarity(known.kind));
-        if better {
-            self.clearest = Some(failure);
+    /// Keeps the failure if it has a higher rank than the one kept so far.
+    fn keep_best(&mut self, failure: Failure) {
+        let is_better = self.best_failure.as_ref().is_none_or(|best| rank(failure.kind) > rank(best.kind));
+        if is_better {
+            self.best_failure = Some(failure);
         }
     }
 
-    fn verdict(&mut self) -> Failure {
-        let failure = self.clearest.take();
+    /// The failure of the whole race.
+    fn final_failure(&mut self) -> Failure {
+        let failure = self.best_failure.take();
         failure.unwrap_or_else(|| Failure::new(ErrorKind::Unreachable, "the host has no address to connect to"))
     }
 }
 
-/// How much a failure says about the host. "Refused" comes from the host itself; a timeout may be caused by the path;
-/// "unreachable" is mostly local (without IPv6 it occurs for every IPv6 address).
-fn clarity(kind: ErrorKind) -> u8 {
+/// Higher for a failure that says more about the host. "Refused" comes from the host itself. A timeout may be caused by
+/// the network path. "Unreachable" is mostly local: without IPv6 it occurs for every IPv6 address.
+fn rank(kind: ErrorKind) -> u8 {
     match kind {
         ErrorKind::ConnectRefused => 4,
         ErrorKind::Reset => 3,
@@ -134,11 +147,11 @@ fn clarity(kind: ErrorKind) -> u8 {
 mod tests {
     use super::*;
 
-    const LIMIT: Duration = Duration::from_secs(10);
+    const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
     fn race(addresses: &[&str]) -> Race {
         let addresses = addresses.iter().map(|text| text.parse().unwrap()).collect();
-        Race::new(addresses, 80, Time::ZERO, LIMIT)
+        Race::new(addresses, 80, Time::ZERO, CONNECT_TIMEOUT)
     }
 
     fn at(millis: u64) -> Time {
@@ -161,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn families_take_turns_with_ipv6_first() {
+    fn address_families_alternate_with_ipv6_first() {
         let mut race = race(&["192.0.2.1", "192.0.2.2", "192.0.2.3", "2001:db8::1"]);
         let mut now = Time::ZERO;
         let mut order = Vec::new();
@@ -170,7 +183,7 @@ mod tests {
             now += ATTEMPT_DELAY;
         }
         assert_eq!(order, ["2001:db8::1", "192.0.2.1", "192.0.2.2", "192.0.2.3"]);
-        assert_eq!(race.next(now), RaceStep::Wait(Time::ZERO + LIMIT));
+        assert_eq!(race.next(now), RaceStep::Wait(Time::ZERO + CONNECT_TIMEOUT));
     }
 
     #[test]
@@ -191,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_address_is_followed_at_once() {
+    fn the_next_attempt_starts_at_once_after_a_failure() {
         let mut race = race(&["2001:db8::1", "192.0.2.1"]);
         connects_to(race.next(at(0)));
         race.failed("[2001:db8::1]:80".parse().unwrap(), unreachable(), at(3));
@@ -200,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_telling_failure_is_the_verdict_in_either_order() {
+    fn the_most_informative_failure_is_reported_in_either_order() {
         for order in [[refused(), unreachable()], [unreachable(), refused()]] {
             let mut race = race(&["2001:db8::1", "192.0.2.1"]);
             for failure in order {
@@ -227,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_attempt_is_never_awaited_beyond_the_deadline() {
+    fn the_wait_for_the_next_attempt_ends_at_the_deadline() {
         let addresses: Vec<IpAddr> = vec!["192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap()];
         let mut race = Race::new(addresses.into(), 80, at(0), Duration::from_millis(100));
         connects_to(race.next(at(0)));
@@ -240,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn it_stays_small() {
+    fn a_race_takes_at_most_72_bytes() {
         assert!(size_of::<Race>() <= 72, "{}", size_of::<Race>());
     }
 }

@@ -90,7 +90,7 @@ pub fn write_all(conn: &mut Conn, now: Time) -> Vec<u8> {
 pub fn exchange(limits: &Limits, pieces: &[&[u8]], after: After, kept: &mut Kept) -> ExchangeEnd {
     let now = at(0);
     let mut conn = Conn::plain(Arc::new(limits.clone()), now);
-    conn.ask(REQUEST.to_vec(), now + limits.total, now);
+    conn.request(REQUEST.to_vec(), now + limits.total, now);
     assert_eq!(write_all(&mut conn, now), REQUEST);
     finish(&mut conn, pieces, after, kept)
 }

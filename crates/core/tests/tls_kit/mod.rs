@@ -147,7 +147,7 @@ pub fn talk(
 
 pub fn connect(client: &Arc<TlsConfig>, name: &str) -> Conn {
     let mut conn = Conn::tls(Arc::clone(client), name, Arc::new(limits()), at(0)).unwrap();
-    conn.ask(REQUEST.to_vec(), at(8_000), at(0));
+    conn.request(REQUEST.to_vec(), at(8_000), at(0));
     conn
 }
 

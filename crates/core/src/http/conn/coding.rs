@@ -1,13 +1,15 @@
 //! [`Decoder`]: streaming decompression of content codings.
 //!
-//! Invariant: the output of every layer of a chain stays within the ceiling, so a decompression bomb costs at most that
-//! much work. No layer buffers output; scratch space is on the stack during a call. No call produces more than its
-//! slice: a layer that could produce more keeps its unread input until [`Decoder::resume`].
+//! A body may have several codings, one on top of the other. Each of them is a layer of the decoder.
+//!
+//! Invariant: the output of every layer stays within the ceiling ([`DecodeQuota`]), which bounds the work for a
+//! decompression bomb. No layer buffers output; scratch space is on the stack during a call. A call stops once its slice
+//! of output is used up: a layer that could produce more keeps its unread input until [`Decoder::resume`].
 //!
 //! | fault | treated as |
 //! |---|---|
 //! | `x-gzip`; upper case in names | as gzip; as lower case |
-//! | `deflate` with or without zlib's wrapper | both are understood |
+//! | `deflate` with or without zlib's wrapper | both are decoded |
 //! | several gzip members or zstd frames in a row | one body |
 //! | bytes after the end of the stream | ignored, and reported |
 //! | plain text labelled gzip or zstd | passed on unchanged, and reported |
@@ -23,10 +25,10 @@ use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, Sta
 use flate2::{Decompress, FlushDecompress, Status};
 use zstd::stream::raw::{DParameter, InBuffer, Operation, OutBuffer};
 
-use super::answer::FIRST_DECODE_INPUT;
-use super::framing::list;
+use super::framing::list_elements;
 use super::head::Head;
 use super::limits::Limits;
+use super::response::FIRST_DECODE_INPUT;
 
 /// Decodes the content codings of one body.
 pub(super) struct Decoder {
@@ -63,9 +65,9 @@ impl CodingDefects {
 
 /// How much output may be produced.
 pub(super) struct DecodeQuota {
-    /// For the whole body.
+    /// Limit of each layer for the whole body. Reaching it is an error.
     ceiling: u64,
-    /// In this call, by all layers together.
+    /// What all layers together may still produce in this call. Reaching zero ends the call.
     slice: Cell<u64>,
 }
 
@@ -82,29 +84,33 @@ impl DecodeQuota {
 /// Receives decoded bytes.
 pub(super) type Emit<'a> = &'a mut dyn FnMut(&[u8]) -> Result<(), DecodeStop>;
 
-/// Scratch space for input of up to [`SMALL_INPUT`] bytes.
-const SCRATCH: usize = 16 << 10;
+/// Size of the output buffer for input of up to [`SMALL_INPUT`] bytes.
+const SMALL_SCRATCH: usize = 16 << 10;
 const SMALL_INPUT: usize = 2 << 10;
-/// Scratch space for more input. It means fewer calls, but is zeroed each time, which is too expensive for little input.
+/// Size of the output buffer for more input. A large buffer saves calls, but it is zeroed for each input, which is too
+/// expensive for a small one.
 const LARGE_SCRATCH: usize = 32 << 10;
-/// Windows of up to this size are not charged to the budget: gzip has 32 KiB, and small pages declare small ones.
+/// Windows of up to this size are not charged to the budget. The window of gzip is 32 KiB, and small pages declare small
+/// windows.
 const SMALL_WINDOW: usize = 256 << 10;
+/// Base-2 logarithm of the largest window size in bytes that deflate and gzip allow (32 KiB).
+const MAX_DEFLATE_WINDOW_BITS: u8 = 15;
 /// RFC 9659: web content must not need a window above 8 MiB.
 pub(crate) const ZSTD_WINDOW_LOG: u32 = 23;
 
 impl Decoder {
-    /// The decoder for the codings that a head declares; none if the body is not coded. The flag says that a label was
-    /// ignored because it does not name a coding. Fails with a message if a coding is not supported.
+    /// The decoder for the content codings that a head declares; `None` if there are none. The flag is true if a label
+    /// was ignored because it does not name a coding. Fails with a message if a coding is not supported.
     pub(super) fn of(head: &Head, limits: &Limits) -> Result<(Option<Box<Self>>, bool), String> {
         if head.get("content-encoding").is_none() {
             return Ok((None, false));
         }
         let (mut layers, mut mislabelled) = (Vec::new(), false);
-        for token in list(head, "content-encoding") {
+        for token in list_elements(head, "content-encoding") {
             if token.is_empty() || token.eq_ignore_ascii_case(b"identity") {
                 continue;
             }
-            let Some((_, kind)) = NAMES.iter().find(|(name, _)| token.eq_ignore_ascii_case(name.as_bytes())) else {
+            let Some((_, coding)) = NAMES.iter().find(|(name, _)| token.eq_ignore_ascii_case(name.as_bytes())) else {
                 if is_not_a_coding(token) {
                     mislabelled = true;
                     continue;
@@ -115,8 +121,9 @@ impl Decoder {
             if layers.len() >= usize::from(limits.max_codings) {
                 return Err(format!("more than {} content codings", limits.max_codings));
             }
-            layers.push(Layer::new(*kind));
+            layers.push(Layer::new(*coding));
         }
+        // The header lists codings in the order in which they were applied.
         layers.reverse();
         let decoder = (!layers.is_empty()).then(|| Box::new(Self { layers, input_size: FIRST_DECODE_INPUT }));
         Ok((decoder, mislabelled))
@@ -129,28 +136,29 @@ impl Decoder {
 
     /// True if kept input can produce more output.
     pub(super) fn has_more(&self) -> bool {
-        self.layers.iter().any(|layer| layer.rest.is_some())
+        self.layers.iter().any(|layer| layer.unread.is_some())
     }
 
     /// Memory that must be charged before decoding continues; 0 if none.
     pub(super) fn memory_needed(&self) -> usize {
-        self.layers.iter().map(|layer| layer.needed).sum()
+        self.layers.iter().map(|layer| layer.memory_needed).sum()
     }
 
     /// The needed memory is charged: decoding can continue.
     pub(super) fn grant_memory(&mut self) {
         for layer in &mut self.layers {
-            layer.granted += std::mem::take(&mut layer.needed);
+            layer.memory_granted += std::mem::take(&mut layer.memory_needed);
         }
     }
 
-    /// Refuses chains with more than one large window: ordinary servers do not send them, and they multiply memory.
+    /// Refuses chains with more than one large window. They multiply memory, and ordinary servers do not send them.
     pub(super) fn check_windows(&self) -> Result<(), DecodeStop> {
-        let large = self.layers.iter().filter(|layer| layer.needed > 0 || layer.granted > 0).count();
+        let large = self.layers.iter().filter(|layer| layer.memory_needed > 0 || layer.memory_granted > 0).count();
         if large > 1 { Err(DecodeStop::Broken("two content codings with large windows".to_owned())) } else { Ok(()) }
     }
 
-    /// Continues with kept input. The last layer goes first, because its input belongs to an earlier part of the body.
+    /// Continues with kept input. The last layer is resumed first, because its input belongs to an earlier part of the
+    /// body.
     pub(super) fn resume(&mut self, quota: &DecodeQuota, sink: Emit<'_>) -> Result<(), DecodeStop> {
         for index in (0..self.layers.len()).rev() {
             if let Some((layer, rest)) = self.layers.get_mut(index..).and_then(<[_]>::split_first_mut) {
@@ -162,12 +170,12 @@ impl Decoder {
 
     /// Ends the body: flushes all layers and reports an incomplete stream.
     ///
-    /// Does not wait for memory: this decoder is dropped right after this call.
+    /// Does not wait for the memory budget, because the decoder is dropped right after this call.
     pub(super) fn finish(&mut self, quota: &DecodeQuota, sink: Emit<'_>) -> Result<(), DecodeStop> {
         self.check_windows()?;
         for layer in &mut self.layers {
-            layer.needed = 0;
-            layer.granted = usize::MAX;
+            layer.memory_needed = 0;
+            layer.memory_granted = usize::MAX;
         }
         self.resume(quota, sink)?;
         let mut layers = self.layers.as_mut_slice();
@@ -179,14 +187,14 @@ impl Decoder {
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        let waiting: usize = self.layers.iter().map(|layer| layer.rest.as_ref().map_or(0, Vec::capacity)).sum();
-        size_of::<Self>() + self.layers.capacity() * size_of::<Layer>() + waiting
+        let unread: usize = self.layers.iter().map(|layer| layer.unread.as_ref().map_or(0, Vec::capacity)).sum();
+        size_of::<Self>() + self.layers.capacity() * size_of::<Layer>() + unread
     }
 
     pub(super) fn coding_defects(&self) -> CodingDefects {
         CodingDefects {
             mislabelled: self.layers.iter().any(|layer| layer.state == State::Plain),
-            garbage: self.layers.iter().any(|layer| layer.garbage),
+            garbage: self.layers.iter().any(|layer| layer.has_garbage),
         }
     }
 }
@@ -197,6 +205,7 @@ fn is_not_a_coding(token: &[u8]) -> bool {
         || encoding_rs::Encoding::for_label(token).is_some()
 }
 
+/// Decodes bytes with the first layer, and passes its output to the next one.
 fn push(layers: &mut [Layer], bytes: &[u8], quota: &DecodeQuota, sink: Emit<'_>) -> Result<(), DecodeStop> {
     match layers.split_first_mut() {
         Some((first, rest)) => first.push(bytes, quota, &mut |bytes| push(rest, bytes, quota, sink)),
@@ -205,103 +214,103 @@ fn push(layers: &mut [Layer], bytes: &[u8], quota: &DecodeQuota, sink: Emit<'_>)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum Coding {
     Gzip,
     Deflate,
     Brotli,
     Zstd,
 }
 
-const NAMES: [(&str, Kind); 5] = [
-    ("gzip", Kind::Gzip),
-    ("x-gzip", Kind::Gzip),
-    ("deflate", Kind::Deflate),
-    ("br", Kind::Brotli),
-    ("zstd", Kind::Zstd),
+const NAMES: [(&str, Coding); 5] = [
+    ("gzip", Coding::Gzip),
+    ("x-gzip", Coding::Gzip),
+    ("deflate", Coding::Deflate),
+    ("br", Coding::Brotli),
+    ("zstd", Coding::Zstd),
 ];
 
 /// The decoder of one coding.
 struct Layer {
-    kind: Kind,
+    coding: Coding,
     state: State,
-    engine: Engine,
-    /// The first bytes of a stream, until they suffice to identify it.
+    decompressor: Decompressor,
+    /// The first bytes of a stream, until they suffice to identify it, and their number.
     peek: [u8; PEEK],
     peeked: u8,
-    /// Whether a stream has ended before. What follows is then another stream or garbage.
-    again: bool,
-    garbage: bool,
+    /// Whether a stream has ended. What follows is then another stream or garbage.
+    has_ended_stream: bool,
+    has_garbage: bool,
     /// Output bytes so far.
-    made: u64,
-    /// Memory charged for the window, and memory to be charged before the stream can start. Windows of up to
-    /// [`SMALL_WINDOW`] bytes are not charged.
-    granted: usize,
-    needed: usize,
-    /// Unread input of a stream that can produce more output. May be empty if the engine itself holds input.
-    rest: Option<Vec<u8>>,
+    output_bytes: u64,
+    /// Memory charged for the window.
+    memory_granted: usize,
+    /// Memory that must be charged before the stream can start. Windows of up to [`SMALL_WINDOW`] bytes need none.
+    memory_needed: usize,
+    /// Unread input. `Some` if the layer must be resumed, because it waits for memory or its slice was used up. May be
+    /// empty: the decompressor can have more output for input that it has read.
+    unread: Option<Vec<u8>>,
 }
 
-/// The most bytes that are needed to identify a stream.
+/// The largest number of bytes that is needed to identify a stream.
 const PEEK: usize = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Before a stream.
+    /// Before a stream: its first bytes are collected.
     Peek,
     /// Within a stream.
     Stream,
     /// The label is wrong: plain text.
     Plain,
-    /// After the last stream.
-    Spent,
+    /// After the last stream: all further input is garbage.
+    Ended,
 }
 
 /// The decompressor of the current stream.
-enum Engine {
+enum Decompressor {
     None,
     Inflate(Decompress),
     Brotli(Box<BrotliState<StandardAlloc, StandardAlloc, StandardAlloc>>),
     Zstd(zstd::stream::raw::Decoder<'static>),
 }
 
-/// The result of one call of a decompression engine.
+/// The result of one call of a decompressor.
 struct Progress {
     read: usize,
     written: usize,
-    state: Result<Flow, ()>,
+    /// An error if the stream is malformed.
+    stream: Result<StreamState, ()>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Flow {
-    /// The stream continues.
-    On,
-    /// The stream has ended.
-    End,
+enum StreamState {
+    Continues,
+    Ended,
 }
 
 impl Layer {
-    fn new(kind: Kind) -> Self {
+    fn new(coding: Coding) -> Self {
         Self {
-            kind,
+            coding,
             state: State::Peek,
-            engine: Engine::None,
+            decompressor: Decompressor::None,
             peek: [0; PEEK],
             peeked: 0,
-            again: false,
-            garbage: false,
-            made: 0,
-            granted: 0,
-            needed: 0,
-            rest: None,
+            has_ended_stream: false,
+            has_garbage: false,
+            output_bytes: 0,
+            memory_granted: 0,
+            memory_needed: 0,
+            unread: None,
         }
     }
 
     fn push(&mut self, mut bytes: &[u8], quota: &DecodeQuota, out: Emit<'_>) -> Result<(), DecodeStop> {
-        while !bytes.is_empty() && !self.waits(bytes) {
+        while !bytes.is_empty() && !self.keep_if_waiting(bytes) {
             match self.state {
                 State::Peek => {
                     bytes = self.fill_peek(bytes);
-                    if usize::from(self.peeked) >= self.needed() {
+                    if usize::from(self.peeked) >= self.bytes_to_identify() {
                         self.start(quota, out)?;
                     }
                 }
@@ -313,8 +322,8 @@ impl Layer {
                     self.emit(bytes, quota, out)?;
                     bytes = &[];
                 }
-                State::Spent => {
-                    self.garbage = true;
+                State::Ended => {
+                    self.has_garbage = true;
                     bytes = &[];
                 }
             }
@@ -322,26 +331,26 @@ impl Layer {
         Ok(())
     }
 
-    /// Keeps `bytes` for later if earlier input is still waiting. Returns whether it did.
-    fn waits(&mut self, bytes: &[u8]) -> bool {
-        let Some(rest) = &mut self.rest else { return false };
-        rest.extend_from_slice(bytes);
+    /// Keeps `bytes` for later if the layer waits to be resumed. Returns whether it kept them.
+    fn keep_if_waiting(&mut self, bytes: &[u8]) -> bool {
+        let Some(unread) = &mut self.unread else { return false };
+        unread.extend_from_slice(bytes);
         true
     }
 
     fn resume(&mut self, quota: &DecodeQuota, out: Emit<'_>) -> Result<(), DecodeStop> {
-        if self.needed > 0 {
+        if self.memory_needed > 0 {
             return Ok(());
         }
-        let Some(rest) = self.rest.take() else { return Ok(()) };
+        let Some(unread) = self.unread.take() else { return Ok(()) };
         let used = if self.state == State::Peek {
             // The stream waited for memory.
             self.start(quota, out)?;
             0
         } else {
-            self.run(&rest, quota, out)?
+            self.run(&unread, quota, out)?
         };
-        self.push(rest.get(used..).unwrap_or_default(), quota, out)
+        self.push(unread.get(used..).unwrap_or_default(), quota, out)
     }
 
     fn finish(&mut self, quota: &DecodeQuota, out: Emit<'_>) -> Result<(), DecodeStop> {
@@ -355,102 +364,104 @@ impl Layer {
     }
 
     fn name(&self) -> &'static str {
-        match self.kind {
-            Kind::Gzip => "gzip",
-            Kind::Deflate => "deflate",
-            Kind::Brotli => "br",
-            Kind::Zstd => "zstd",
+        match self.coding {
+            Coding::Gzip => "gzip",
+            Coding::Deflate => "deflate",
+            Coding::Brotli => "br",
+            Coding::Zstd => "zstd",
         }
     }
 
     /// The number of bytes needed to identify a stream.
-    fn needed(&self) -> usize {
-        match (self.kind, self.again) {
-            (Kind::Gzip, false) | (Kind::Zstd, _) => PEEK,
-            (Kind::Gzip, true) | (Kind::Deflate, _) => 2,
-            (Kind::Brotli, _) => 1,
+    fn bytes_to_identify(&self) -> usize {
+        match (self.coding, self.has_ended_stream) {
+            (Coding::Gzip, false) | (Coding::Zstd, _) => PEEK,
+            (Coding::Gzip, true) | (Coding::Deflate, _) => 2,
+            (Coding::Brotli, _) => 1,
         }
     }
 
     /// Buffers the bytes that are needed to identify the stream. Returns the rest.
     fn fill_peek<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
-        let missing = self.needed().saturating_sub(usize::from(self.peeked));
-        let (now, later) = bytes.split_at(missing.min(bytes.len()));
-        for (slot, byte) in self.peek.iter_mut().skip(usize::from(self.peeked)).zip(now) {
+        let missing = self.bytes_to_identify().saturating_sub(usize::from(self.peeked));
+        let (first, rest) = bytes.split_at(missing.min(bytes.len()));
+        for (slot, byte) in self.peek.iter_mut().skip(usize::from(self.peeked)).zip(first) {
             *slot = *byte;
         }
-        self.peeked += now.len() as u8;
-        later
+        self.peeked += first.len() as u8;
+        rest
     }
 
-    /// Identifies a stream by its first bytes and decodes them.
+    /// Identifies a stream by its first bytes and decodes them. If its window needs memory first, only records how much,
+    /// and waits to be resumed.
     fn start(&mut self, quota: &DecodeQuota, out: Emit<'_>) -> Result<(), DecodeStop> {
         let peek = self.peek;
         let mut bytes = peek.get(..usize::from(self.peeked)).unwrap_or_default();
-        let window = match self.kind {
-            Kind::Brotli => brotli_window(bytes),
-            Kind::Zstd => zstd_window(bytes),
-            Kind::Gzip | Kind::Deflate => 0,
+        let window = match self.coding {
+            Coding::Brotli => brotli_window(bytes),
+            Coding::Zstd => zstd_window(bytes),
+            Coding::Gzip | Coding::Deflate => 0,
         };
-        if window > SMALL_WINDOW && window > self.granted {
-            self.needed = window - self.granted;
-            self.rest = Some(Vec::new());
+        if window > SMALL_WINDOW && window > self.memory_granted {
+            self.memory_needed = window - self.memory_granted;
+            self.unread = Some(Vec::new());
             return Ok(());
         }
         self.peeked = 0;
-        self.state = match self.kind {
-            Kind::Gzip if bytes.starts_with(&[0x1f, 0x8b]) || bytes == [0x1f] => {
-                self.engine = Engine::Inflate(Decompress::new_gzip(15));
+        self.state = match self.coding {
+            Coding::Gzip if bytes.starts_with(&[0x1f, 0x8b]) || bytes == [0x1f] => {
+                self.decompressor = Decompressor::Inflate(Decompress::new_gzip(MAX_DEFLATE_WINDOW_BITS));
                 State::Stream
             }
-            Kind::Zstd if is_zstd(bytes) => {
-                if matches!(self.engine, Engine::None) {
-                    self.engine = zstd_engine()?;
+            Coding::Zstd if is_zstd(bytes) => {
+                if matches!(self.decompressor, Decompressor::None) {
+                    self.decompressor = zstd_decompressor()?;
                 }
                 State::Stream
             }
-            Kind::Gzip | Kind::Zstd if self.again => {
-                self.garbage = true;
-                State::Spent
+            Coding::Gzip | Coding::Zstd if self.has_ended_stream => {
+                self.has_garbage = true;
+                State::Ended
             }
-            Kind::Gzip | Kind::Zstd if is_text(bytes) => State::Plain,
-            Kind::Gzip | Kind::Zstd => {
-                return Err(DecodeStop::Broken(format!("the body is labelled {} and is not", self.name())));
+            Coding::Gzip | Coding::Zstd if is_text(bytes) => State::Plain,
+            Coding::Gzip | Coding::Zstd => {
+                return Err(DecodeStop::Broken(format!("the body is labelled {0} but is not {0}", self.name())));
             }
-            Kind::Deflate => {
-                self.engine = Engine::Inflate(Decompress::new(is_zlib(bytes)));
+            Coding::Deflate => {
+                self.decompressor = Decompressor::Inflate(Decompress::new(is_zlib(bytes)));
                 State::Stream
             }
-            Kind::Brotli => {
+            Coding::Brotli => {
                 let alloc = StandardAlloc::default;
                 let mut state = Box::new(BrotliState::new(alloc(), alloc(), alloc()));
                 state.large_window = false;
-                self.engine = Engine::Brotli(state);
+                self.decompressor = Decompressor::Brotli(state);
                 State::Stream
             }
         };
-        while !bytes.is_empty() && self.state == State::Stream && !self.waits(bytes) {
+        while !bytes.is_empty() && self.state == State::Stream && !self.keep_if_waiting(bytes) {
             let used = self.run(bytes, quota, out)?;
             bytes = bytes.get(used..).unwrap_or_default();
         }
         match self.state {
             State::Plain => self.emit(bytes, quota, out),
-            // The stream was shorter than the bytes needed to identify it: the rest belongs to the next one.
-            State::Peek | State::Spent if !bytes.is_empty() => self.push(bytes, quota, out),
+            // The stream was shorter than the bytes needed to identify it: the other bytes belong to the next stream.
+            State::Peek | State::Ended if !bytes.is_empty() => self.push(bytes, quota, out),
             _ => Ok(()),
         }
     }
 
-    /// Runs the engine until all input is read, the stream ends, or the slice is used up. Returns how much was read.
+    /// Runs the decompressor until all input is read, the stream ends, or the slice is used up. Returns how much was
+    /// read.
     fn run(&mut self, bytes: &[u8], quota: &DecodeQuota, out: Emit<'_>) -> Result<usize, DecodeStop> {
         if bytes.len() <= SMALL_INPUT {
-            self.run_in(&mut [0; SCRATCH], bytes, quota, out)
+            self.run_with(&mut [0; SMALL_SCRATCH], bytes, quota, out)
         } else {
-            self.run_in(&mut [0; LARGE_SCRATCH], bytes, quota, out)
+            self.run_with(&mut [0; LARGE_SCRATCH], bytes, quota, out)
         }
     }
 
-    fn run_in(
+    fn run_with(
         &mut self,
         scratch: &mut [u8],
         bytes: &[u8],
@@ -460,29 +471,31 @@ impl Layer {
         let mut used = 0;
         loop {
             if quota.is_used_up() {
-                self.rest = Some(Vec::new());
+                self.unread = Some(Vec::new());
                 return Ok(used);
             }
             let rest = bytes.get(used..).unwrap_or_default();
-            let progress = self.engine.step(rest, scratch);
+            let progress = self.decompressor.step(rest, scratch);
             used += progress.read;
             self.emit(scratch.get(..progress.written).unwrap_or_default(), quota, out)?;
             let broken = || DecodeStop::Broken(format!("the {} stream is broken", self.name()));
-            match progress.state.map_err(|()| broken())? {
-                Flow::End => {
-                    self.again = true;
-                    self.state = match self.kind {
-                        Kind::Gzip | Kind::Zstd => State::Peek,
-                        Kind::Deflate | Kind::Brotli => State::Spent,
+            match progress.stream.map_err(|()| broken())? {
+                StreamState::Ended => {
+                    self.has_ended_stream = true;
+                    self.state = match self.coding {
+                        Coding::Gzip | Coding::Zstd => State::Peek,
+                        Coding::Deflate | Coding::Brotli => State::Ended,
                     };
-                    if !matches!(self.kind, Kind::Zstd) {
-                        self.engine = Engine::None;
+                    if !matches!(self.coding, Coding::Zstd) {
+                        self.decompressor = Decompressor::None;
                     }
                     return Ok(used);
                 }
-                Flow::On if used == bytes.len() && progress.written < scratch.len() => return Ok(used),
-                Flow::On if progress.read == 0 && progress.written == 0 => return Err(broken()),
-                Flow::On => {}
+                // The buffer has free space, so there is no more output for this input.
+                StreamState::Continues if used == bytes.len() && progress.written < scratch.len() => return Ok(used),
+                // Without this, a decompressor that makes no progress would loop for ever.
+                StreamState::Continues if progress.read == 0 && progress.written == 0 => return Err(broken()),
+                StreamState::Continues => {}
             }
         }
     }
@@ -492,9 +505,9 @@ impl Layer {
         if bytes.is_empty() {
             return Ok(());
         }
-        let most = usize::try_from(quota.ceiling.saturating_sub(self.made)).unwrap_or(usize::MAX);
-        let kept = bytes.get(..most).unwrap_or(bytes);
-        self.made += kept.len() as u64;
+        let room = usize::try_from(quota.ceiling.saturating_sub(self.output_bytes)).unwrap_or(usize::MAX);
+        let kept = bytes.get(..room).unwrap_or(bytes);
+        self.output_bytes += kept.len() as u64;
         quota.slice.set(quota.slice.get().saturating_sub(kept.len() as u64));
         if !kept.is_empty() {
             out(kept)?;
@@ -503,19 +516,19 @@ impl Layer {
     }
 }
 
-impl Engine {
+impl Decompressor {
     fn step(&mut self, input: &[u8], output: &mut [u8]) -> Progress {
         match self {
-            Self::None => Progress { read: 0, written: 0, state: Err(()) },
+            Self::None => Progress { read: 0, written: 0, stream: Err(()) },
             Self::Inflate(inflate) => {
-                let (read, written) = (inflate.total_in(), inflate.total_out());
+                let (in_before, out_before) = (inflate.total_in(), inflate.total_out());
                 let status = inflate.decompress(input, output, FlushDecompress::None);
                 Progress {
-                    read: (inflate.total_in() - read) as usize,
-                    written: (inflate.total_out() - written) as usize,
-                    state: match status {
-                        Ok(Status::StreamEnd) => Ok(Flow::End),
-                        Ok(Status::Ok | Status::BufError) => Ok(Flow::On),
+                    read: (inflate.total_in() - in_before) as usize,
+                    written: (inflate.total_out() - out_before) as usize,
+                    stream: match status {
+                        Ok(Status::StreamEnd) => Ok(StreamState::Ended),
+                        Ok(Status::Ok | Status::BufError) => Ok(StreamState::Continues),
                         Err(_) => Err(()),
                     },
                 }
@@ -533,54 +546,56 @@ impl Engine {
                     &mut total,
                     state,
                 );
-                let state = match result {
-                    BrotliResult::ResultSuccess => Ok(Flow::End),
-                    BrotliResult::NeedsMoreInput | BrotliResult::NeedsMoreOutput => Ok(Flow::On),
+                let stream = match result {
+                    BrotliResult::ResultSuccess => Ok(StreamState::Ended),
+                    BrotliResult::NeedsMoreInput | BrotliResult::NeedsMoreOutput => Ok(StreamState::Continues),
                     BrotliResult::ResultFailure => Err(()),
                 };
-                Progress { read, written, state }
+                Progress { read, written, stream }
             }
             Self::Zstd(decoder) => {
                 let mut input = InBuffer::around(input);
                 let mut output = OutBuffer::around(output);
-                let state = match decoder.run(&mut input, &mut output) {
-                    Ok(0) => Ok(Flow::End),
-                    Ok(_) => Ok(Flow::On),
+                let stream = match decoder.run(&mut input, &mut output) {
+                    Ok(0) => Ok(StreamState::Ended),
+                    Ok(_) => Ok(StreamState::Continues),
                     Err(_) => Err(()),
                 };
-                Progress { read: input.pos(), written: output.pos(), state }
+                Progress { read: input.pos(), written: output.pos(), stream }
             }
         }
     }
 }
 
-fn zstd_engine() -> Result<Engine, DecodeStop> {
+fn zstd_decompressor() -> Result<Decompressor, DecodeStop> {
     let unavailable = |error: std::io::Error| DecodeStop::Broken(format!("no zstd decoder: {error}"));
     let mut decoder = zstd::stream::raw::Decoder::new().map_err(unavailable)?;
     decoder.set_parameter(DParameter::WindowLogMax(ZSTD_WINDOW_LOG)).map_err(unavailable)?;
-    Ok(Engine::Zstd(decoder))
+    Ok(Decompressor::Zstd(decoder))
 }
 
-/// True if a zstd frame or a skippable frame may begin here. Too few bytes count as yes: the stream then ends early.
+/// True if a zstd frame or a skippable frame may begin here (RFC 8878, 3.1). Fewer bytes than a magic number count as
+/// yes: the stream then ends early.
 fn is_zstd(bytes: &[u8]) -> bool {
-    let begins = |magic: [u8; 4]| bytes.iter().zip(magic).all(|(have, want)| *have == want);
-    let skippable = match bytes {
-        [first, rest @ ..] => first & 0xf0 == 0x50 && rest.iter().zip([0x2a, 0x4d, 0x18]).all(|(h, w)| *h == w),
+    let begins = |bytes: &[u8], magic: &[u8]| bytes.iter().zip(magic).all(|(have, want)| have == want);
+    let is_skippable = match bytes {
+        [first, rest @ ..] => first & 0xf0 == 0x50 && begins(rest, &[0x2a, 0x4d, 0x18]),
         [] => false,
     };
-    begins([0x28, 0xb5, 0x2f, 0xfd]) || skippable
+    begins(bytes, &[0x28, 0xb5, 0x2f, 0xfd]) || is_skippable
 }
 
-/// The window of the zstd frame that begins here (RFC 8878, 3.1.1.1), at most what the decoder accepts.
+/// The window size of the zstd frame that begins here (RFC 8878, 3.1.1.1), at most what the decoder accepts. A frame in
+/// a single segment has no window field; its window is the size of its content.
 fn zstd_window(bytes: &[u8]) -> usize {
     const MAX: u64 = 1 << ZSTD_WINDOW_LOG;
     let [0x28, 0xb5, 0x2f, 0xfd, descriptor, rest @ ..] = bytes else { return 0 };
-    let is_single = descriptor & 0x20 != 0;
-    let size = if is_single {
-        let dictionary_id = [0, 1, 2, 4][usize::from(descriptor & 3)];
+    let is_single_segment = descriptor & 0x20 != 0;
+    let size = if is_single_segment {
+        let dictionary_id_len = [0, 1, 2, 4][usize::from(descriptor & 3)];
         let (length, offset) = [(1, 0), (2, 256), (4, 0), (8, 0)][usize::from(descriptor >> 6)];
-        let digits = rest.get(dictionary_id..dictionary_id + length);
-        digits.map(|digits| digits.iter().rev().fold(0, |size: u64, digit| size << 8 | u64::from(*digit)) + offset)
+        let content_size = rest.get(dictionary_id_len..dictionary_id_len + length);
+        content_size.map(|bytes| bytes.iter().rev().fold(0, |size: u64, byte| size << 8 | u64::from(*byte)) + offset)
     } else {
         rest.first().map(|window| {
             let base = 1u64 << (10 + (window >> 3));
@@ -590,7 +605,7 @@ fn zstd_window(bytes: &[u8]) -> usize {
     usize::try_from(size.unwrap_or(MAX).min(MAX)).unwrap_or(usize::MAX)
 }
 
-/// The window of the brotli stream that begins here (RFC 7932, 9.1).
+/// The window size of the brotli stream that begins here (RFC 7932, 9.1).
 fn brotli_window(bytes: &[u8]) -> usize {
     let first = bytes.first().copied().unwrap_or_default();
     let bits = match (first & 1, first >> 1 & 7, first >> 4 & 7) {
@@ -612,7 +627,7 @@ fn is_zlib(bytes: &[u8]) -> bool {
     }
 }
 
-/// True if this looks like the start of a text: no control characters but white space.
+/// True if this looks like the start of a text: it has no control characters except white space.
 fn is_text(bytes: &[u8]) -> bool {
     bytes.iter().all(|byte| *byte >= b' ' && *byte != 0x7f || matches!(byte, b'\t' | b'\n' | b'\r' | 0x0c))
 }

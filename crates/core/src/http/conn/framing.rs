@@ -1,7 +1,7 @@
 //! [`BodyFraming`]: where the body of a response ends.
 //!
-//! Invariant: `take` never reads beyond the end of the body and buffers nothing: a chunk line that is split across reads
-//! is carried as a number and a state. Ambiguous framing is an error, or at least prevents reuse of the connection:
+//! Invariant: `take` never reads beyond the end of the body. It buffers nothing: for a chunk line that is split across
+//! reads, it stores a number and a state. Ambiguous framing is an error, or at least prevents reuse of the connection:
 //!
 //! | fault | treated as |
 //! |---|---|
@@ -11,7 +11,7 @@
 //! | Transfer-Encoding: identity, alone | ignored |
 //! | chunked more than once, or together with identity | chunked once; connection not reused |
 //! | chunked in HTTP/1.0 | tolerated; connection not reused |
-//! | any other transfer coding | refused as `decode` (we do not ask for any); `protocol` if it comes after chunked |
+//! | any other transfer coding | refused as `decode` (none is requested); as `protocol` if it comes after chunked |
 //! | chunk lines that end in a bare LF; blanks after a chunk size | tolerated |
 //! | a chunk size without digits, with more than 16, or with a prefix | broken: the chunks before it are kept |
 //! | more chunk extensions or trailers than the limits allow | refused |
@@ -22,13 +22,13 @@ use crate::outcome::{ErrorKind, Failure};
 use super::head::{Head, Version};
 use super::limits::Limits;
 
-/// Bytes of a server's text that a message quotes.
-const SHOWN: usize = 40;
+/// At most this many bytes of a server's text are quoted in a message.
+const MAX_QUOTED: usize = 40;
 
 /// How the end of a body is recognised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BodyFraming {
-    /// Bytes still to come.
+    /// This many bytes are still to come.
     Length(u64),
     Chunked(Chunked),
     /// Everything up to the end of the connection.
@@ -46,9 +46,10 @@ pub(super) struct Piece<'a> {
 /// A framing error.
 pub(super) struct FramingError {
     pub(super) failure: Failure,
-    /// Bytes up to and including the faulty one. Counting them makes the result independent of how the input was split.
+    /// Bytes up to and including the faulty one. They are counted, so that the result does not depend on how the input
+    /// was split.
     pub(super) used: usize,
-    /// The framing is malformed, so the body up to here is kept. False if a limit was exceeded.
+    /// True if the framing is malformed: the body up to here is kept. False if a limit was exceeded: it is not.
     pub(super) keeps_body: bool,
 }
 
@@ -56,11 +57,12 @@ pub(super) struct FramingError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Chunked {
     state: State,
-    /// The chunk size while it is being read, then the bytes left of the chunk.
+    /// While a chunk size is being read: its value so far. In a chunk: its bytes that are still to come.
     left: u64,
+    /// Digits of the chunk size so far.
     digits: u8,
-    /// Bytes of chunk extensions so far; after the last chunk, of trailers.
-    extra: u32,
+    /// Bytes of chunk extensions so far; after the last chunk, bytes of trailers.
+    extra_bytes: u32,
 }
 
 /// What the next byte belongs to. `...Lf` states expect the line feed after a CR.
@@ -85,32 +87,32 @@ enum State {
 pub(super) struct BodyPlan {
     pub(super) framing: BodyFraming,
     /// The connection may be reused after this body.
-    pub(super) keep: bool,
+    pub(super) may_reuse: bool,
 }
 
 impl BodyPlan {
-    /// `is_head`: the request was HEAD.
-    pub(super) fn of(head: &Head, is_head: bool) -> Result<Self, Failure> {
-        let mut keep = stays_open(head);
-        if is_head {
-            return Ok(Self { framing: BodyFraming::Length(0), keep });
+    /// `is_head_request`: the request was HEAD.
+    pub(super) fn of(head: &Head, is_head_request: bool) -> Result<Self, Failure> {
+        let mut may_reuse = stays_open(head);
+        if is_head_request {
+            return Ok(Self { framing: BodyFraming::Length(0), may_reuse });
         }
-        let bodiless = matches!(head.status, 204 | 304);
+        let is_bodiless = matches!(head.status, 204 | 304);
         let transfer = transfer_coding(head)?;
         let framing = if transfer != TransferCoding::None {
             let is_clean = transfer == TransferCoding::Chunked && head.get("content-length").is_none();
-            keep &= head.version == Version::Http11 && is_clean && !bodiless;
+            may_reuse &= head.version == Version::Http11 && is_clean && !is_bodiless;
             BodyFraming::Chunked(Chunked::new())
         } else if let Some(length) = content_length(head)? {
             // A 204 must not have a body. A server that announces one may also send it, so do not reuse the connection.
-            keep &= head.status != 204 || length == 0;
+            may_reuse &= head.status != 204 || length == 0;
             BodyFraming::Length(length)
         } else {
-            keep &= bodiless;
+            may_reuse &= is_bodiless;
             BodyFraming::UntilClose
         };
-        let framing = if bodiless { BodyFraming::Length(0) } else { framing };
-        Ok(Self { framing, keep })
+        let framing = if is_bodiless { BodyFraming::Length(0) } else { framing };
+        Ok(Self { framing, may_reuse })
     }
 }
 
@@ -129,7 +131,7 @@ impl BodyFraming {
     }
 
     /// True if the body is complete.
-    pub(super) fn is_over(&self) -> bool {
+    pub(super) fn is_complete(&self) -> bool {
         match self {
             Self::Length(left) => *left == 0,
             Self::Chunked(chunked) => chunked.state == State::End,
@@ -137,7 +139,7 @@ impl BodyFraming {
         }
     }
 
-    /// True if the body is complete when the connection ends here.
+    /// True if the body counts as complete when the connection is closed here.
     pub(super) fn may_end_here(&self) -> bool {
         match self {
             Self::Length(left) => *left == 0,
@@ -149,9 +151,10 @@ impl BodyFraming {
 
 impl Chunked {
     fn new() -> Self {
-        Self { state: State::Size, left: 0, digits: 0, extra: 0 }
+        Self { state: State::Size, left: 0, digits: 0, extra_bytes: 0 }
     }
 
+    /// True after the last chunk.
     fn is_past_data(&self) -> bool {
         matches!(self.state, State::TrailerStart | State::Trailer | State::TrailerLf | State::LastLf | State::End)
     }
@@ -169,15 +172,15 @@ impl Chunked {
                     }
                     return Ok(Piece { body, used: used + body.len() });
                 }
-                _ => self.line(byte, limits).map_err(|fault| FramingError { used: used + 1, ..fault })?,
+                _ => self.take_line_byte(byte, limits).map_err(|fault| FramingError { used: used + 1, ..fault })?,
             }
             used += 1;
         }
         Ok(Piece { body: &[], used })
     }
 
-    /// Consumes one byte of a line between chunks.
-    fn line(&mut self, byte: u8, limits: &Limits) -> Result<(), FramingError> {
+    /// Consumes one byte outside of chunk data. The caller sets `used` of an error.
+    fn take_line_byte(&mut self, byte: u8, limits: &Limits) -> Result<(), FramingError> {
         self.state = match (self.state, byte) {
             (State::Size, byte) if byte.is_ascii_hexdigit() => {
                 self.digits += 1;
@@ -190,7 +193,7 @@ impl Chunked {
             }
             (State::Size, _) if self.digits == 0 => return Err(malformed("a chunk without a size")),
             (State::Size | State::Blank, b' ' | b'\t') => {
-                self.count(limits.max_extensions, || extensions(limits))?;
+                self.count_extra(limits.max_extensions, || too_many_extensions(limits))?;
                 State::Blank
             }
             (State::Size | State::Blank, b';') => State::Extension,
@@ -200,12 +203,12 @@ impl Chunked {
                 if self.left > 0 {
                     State::Data
                 } else {
-                    self.extra = 0;
+                    self.extra_bytes = 0;
                     State::TrailerStart
                 }
             }
             (State::Extension, _) => {
-                self.count(limits.max_extensions, || extensions(limits))?;
+                self.count_extra(limits.max_extensions, || too_many_extensions(limits))?;
                 State::Extension
             }
             (State::Size | State::Blank, _) => return Err(malformed("a chunk size that is not a number")),
@@ -217,29 +220,34 @@ impl Chunked {
             (State::Trailer, b'\r') => State::TrailerLf,
             (State::Trailer | State::TrailerLf, b'\n') => State::TrailerStart,
             (State::TrailerStart | State::Trailer, _) => {
-                self.count(limits.max_trailers, || trailers(limits))?;
+                self.count_extra(limits.max_trailers, || too_many_trailers(limits))?;
                 State::Trailer
             }
             (State::SizeLf | State::TrailerLf | State::LastLf, _) => {
                 return Err(malformed("a line between chunks that ends in CR without LF"));
             }
+            // The caller handles these states.
             (State::Data | State::End, _) => self.state,
         };
         Ok(())
     }
 
     /// Counts one byte of extensions or trailers.
-    fn count(&mut self, limit: u32, failure: impl FnOnce() -> Failure) -> Result<(), FramingError> {
-        self.extra = self.extra.saturating_add(1);
-        if self.extra > limit { Err(FramingError { failure: failure(), used: 0, keeps_body: false }) } else { Ok(()) }
+    fn count_extra(&mut self, limit: u32, failure: impl FnOnce() -> Failure) -> Result<(), FramingError> {
+        self.extra_bytes = self.extra_bytes.saturating_add(1);
+        if self.extra_bytes > limit {
+            Err(FramingError { failure: failure(), used: 0, keeps_body: false })
+        } else {
+            Ok(())
+        }
     }
 }
 
-fn extensions(limits: &Limits) -> Failure {
+fn too_many_extensions(limits: &Limits) -> Failure {
     Failure::new(ErrorKind::Protocol, format!("more than {} bytes of chunk extensions", limits.max_extensions))
 }
 
-fn trailers(limits: &Limits) -> Failure {
+fn too_many_trailers(limits: &Limits) -> Failure {
     Failure::new(ErrorKind::HeaderTooLarge, format!("more than {} bytes of trailer fields", limits.max_trailers))
 }
 
@@ -251,26 +259,26 @@ fn malformed(message: &str) -> FramingError {
     FramingError { failure: protocol(message), used: 0, keeps_body: true }
 }
 
-/// The first `most` bytes, or all if there are fewer.
-fn prefix(bytes: &[u8], most: u64) -> &[u8] {
-    usize::try_from(most).ok().and_then(|most| bytes.get(..most)).unwrap_or(bytes)
+/// The first `count` bytes, or all if there are fewer.
+fn prefix(bytes: &[u8], count: u64) -> &[u8] {
+    usize::try_from(count).ok().and_then(|count| bytes.get(..count)).unwrap_or(bytes)
 }
 
-/// The elements of a comma-separated list over all fields of that name, trimmed.
+/// The elements of the comma-separated lists in all fields of this name, trimmed.
 pub(super) fn list<'a>(head: &'a Head, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
     head.get_all(name).flat_map(|value| value.split(|byte| *byte == b',')).map(<[u8]>::trim_ascii)
 }
 
 /// True if the server intends to keep the connection open.
 fn stays_open(head: &Head) -> bool {
-    let mut keep = head.version == Version::Http11;
-    for token in list(head, "connection") {
+    let mut stays_open = head.version == Version::Http11;
+    for token in list_elements(head, "connection") {
         if token.eq_ignore_ascii_case(b"close") {
             return false;
         }
-        keep |= token.eq_ignore_ascii_case(b"keep-alive");
+        stays_open |= token.eq_ignore_ascii_case(b"keep-alive");
     }
-    keep
+    stays_open
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -282,21 +290,21 @@ enum TransferCoding {
 }
 
 fn transfer_coding(head: &Head) -> Result<TransferCoding, Failure> {
-    let (mut chunked, mut others) = (false, false);
-    for token in list(head, "transfer-encoding").filter(|token| !token.is_empty()) {
+    let (mut is_chunked, mut has_oddity) = (false, false);
+    for token in list_elements(head, "transfer-encoding").filter(|token| !token.is_empty()) {
         if token.eq_ignore_ascii_case(b"chunked") {
-            others |= chunked;
-            chunked = true;
+            has_oddity |= is_chunked;
+            is_chunked = true;
         } else if token.eq_ignore_ascii_case(b"identity") {
-            others = true;
-        } else if chunked {
+            has_oddity = true;
+        } else if is_chunked {
             return Err(protocol("a transfer coding on top of chunked"));
         } else {
-            let name = String::from_utf8_lossy(token.get(..SHOWN).unwrap_or(token));
-            return Err(Failure::new(ErrorKind::Decode, format!("transfer coding {name:?} was not asked for")));
+            let name = String::from_utf8_lossy(token.get(..MAX_QUOTED).unwrap_or(token));
+            return Err(Failure::new(ErrorKind::Decode, format!("transfer coding {name:?} was not requested")));
         }
     }
-    Ok(match (chunked, others) {
+    Ok(match (is_chunked, has_oddity) {
         (false, _) => TransferCoding::None,
         (true, false) => TransferCoding::Chunked,
         (true, true) => TransferCoding::OddlyChunked,
@@ -304,7 +312,7 @@ fn transfer_coding(head: &Head) -> Result<TransferCoding, Failure> {
 }
 
 fn content_length(head: &Head) -> Result<Option<u64>, Failure> {
-    let mut elements = list(head, "content-length");
+    let mut elements = list_elements(head, "content-length");
     let Some(first) = elements.next() else { return Ok(None) };
     if elements.any(|other| other != first) {
         return Err(protocol("several values of Content-Length that differ"));
@@ -315,7 +323,7 @@ fn content_length(head: &Head) -> Result<Option<u64>, Failure> {
     match length {
         Some(length) => Ok(Some(length)),
         None => {
-            let shown = String::from_utf8_lossy(first.get(..SHOWN).unwrap_or(first));
+            let shown = String::from_utf8_lossy(first.get(..MAX_QUOTED).unwrap_or(first));
             Err(protocol(&format!("Content-Length {shown:?} is not a length")))
         }
     }

@@ -6,13 +6,13 @@
 //! | fault | treated as |
 //! |---|---|
 //! | lines that end in a bare LF, also mixed with CRLF | tolerated |
-//! | no reason phrase, with or without the space before it | tolerated |
+//! | a missing reason phrase, with or without the space before it | tolerated |
 //! | bytes above 0x7f in the reason or in a value | tolerated, kept |
 //! | additional spaces or tabs around a value or in the reason | tolerated, values are trimmed |
 //! | a value folded over several lines (obs-fold) | tolerated, joined by one space |
 //! | control characters other than NUL and CR in a value | tolerated, kept and marked |
 //! | a field name with a blank or other bytes that a token may not have | the field is dropped and the head marked |
-//! | the same, if the name is a malformed Content-Length or Transfer-Encoding | refused |
+//! | such a name that resembles Content-Length or Transfer-Encoding | refused |
 //! | anything before `HTTP/1.` (empty lines too), other versions, HTTP/0.9 | refused |
 //! | a status that is not three digits, or below 100 | refused |
 //! | a space before the first field, or around the version | refused |
@@ -50,9 +50,9 @@ pub struct Head {
 /// The position of one field in the bytes of its head.
 #[derive(Clone, Copy, Debug)]
 struct Field {
-    name: u32,
+    name_start: u32,
     name_len: u32,
-    value: u32,
+    value_start: u32,
     value_len: u32,
 }
 
@@ -75,7 +75,7 @@ impl Head {
         self.fields
             .iter()
             .find(|field| self.is_named(field, name))
-            .map(|field| self.slice(field.value, field.value_len))
+            .map(|field| self.slice(field.value_start, field.value_len))
     }
 
     /// All values of this field, in order.
@@ -83,14 +83,14 @@ impl Head {
         self.fields
             .iter()
             .filter(move |field| self.is_named(field, name))
-            .map(|field| self.slice(field.value, field.value_len))
+            .map(|field| self.slice(field.value_start, field.value_len))
     }
 
     /// All fields as (name, value), in order, names as received.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.fields
             .iter()
-            .map(|field| (self.slice(field.name, field.name_len), self.slice(field.value, field.value_len)))
+            .map(|field| (self.slice(field.name_start, field.name_len), self.slice(field.value_start, field.value_len)))
     }
 
     pub fn len(&self) -> usize {
@@ -106,15 +106,15 @@ impl Head {
         self.slice(0, self.received)
     }
 
-    /// The number of fields that count towards the limit. Set-Cookie does not: ordinary hosts send many, `max_head` limits
-    /// their bytes, and only a few of them are parsed.
-    fn counted(&self) -> usize {
+    /// The number of fields that count towards `max_headers`. Set-Cookie does not count: ordinary hosts send many,
+    /// `max_head` limits their bytes, and only a few of them are parsed.
+    fn counted_fields(&self) -> usize {
         self.fields.iter().filter(|field| !self.is_named(field, "set-cookie")).count()
     }
 
     fn is_named(&self, field: &Field, name: &str) -> bool {
         field.name_len as usize == name.len()
-            && self.slice(field.name, field.name_len).eq_ignore_ascii_case(name.as_bytes())
+            && self.slice(field.name_start, field.name_len).eq_ignore_ascii_case(name.as_bytes())
     }
 
     fn slice(&self, start: u32, len: u32) -> &[u8] {
@@ -128,12 +128,13 @@ impl Head {
         let mut slots = [const { MaybeUninit::uninit() }; USUAL_FIELDS];
         let usual = USUAL_FIELDS.min(limits.max_headers);
         match parse_into(bytes, slots.get_mut(..usual).unwrap_or_default(), limits) {
+            // Parse again with enough slots for all allowed fields. Set-Cookie fields need slots but are not counted.
             Err(httparse::Error::TooManyHeaders) if limits.max_headers > usual => {
                 let mut slots =
-                    vec![MaybeUninit::uninit(); limits.max_headers.saturating_add(cookie_lines(bytes, limits))];
+                    vec![MaybeUninit::uninit(); limits.max_headers.saturating_add(max_set_cookies(bytes, limits))];
                 let parsed = parse_into(bytes, &mut slots, limits);
                 match &parsed {
-                    Ok(ParsedHead::Whole(head, _)) if head.counted() > limits.max_headers => {
+                    Ok(ParsedHead::Whole(head, _)) if head.counted_fields() > limits.max_headers => {
                         Err(httparse::Error::TooManyHeaders)
                     }
                     _ => parsed,
@@ -155,16 +156,17 @@ impl Head {
         })
     }
 
+    /// Builds a head from the result of `httparse`, whose names and values are slices of `raw`.
     fn build(response: &httparse::Response<'_, '_>, raw: &[u8]) -> Self {
         let base = raw.as_ptr().addr();
-        let place = |part: &[u8]| part.as_ptr().addr().wrapping_sub(base) as u32;
+        let offset = |part: &[u8]| part.as_ptr().addr().wrapping_sub(base) as u32;
         let fields = response
             .headers
             .iter()
             .map(|header| Field {
-                name: place(header.name.as_bytes()),
+                name_start: offset(header.name.as_bytes()),
                 name_len: header.name.len() as u32,
-                value: place(header.value),
+                value_start: offset(header.value),
                 value_len: header.value.len() as u32,
             })
             .collect();
@@ -175,11 +177,12 @@ impl Head {
     fn assemble(response: &httparse::Response<'_, '_>, raw: &[u8], mut fields: Box<[Field]>) -> Self {
         let mut unfolded = Vec::new();
         for field in &mut fields {
-            let value = raw.get(field.value as usize..(field.value + field.value_len) as usize).unwrap_or_default();
+            let start = field.value_start as usize;
+            let value = raw.get(start..start + field.value_len as usize).unwrap_or_default();
             if memchr::memchr(b'\n', value).is_some() {
                 let start = raw.len() + unfolded.len();
                 unfold(value, &mut unfolded);
-                field.value = start as u32;
+                field.value_start = start as u32;
                 field.value_len = (raw.len() + unfolded.len() - start) as u32;
             }
         }
@@ -223,7 +226,7 @@ fn parse_leniently(bytes: &[u8], limits: &Limits) -> Result<ParsedHead, Failure>
         if line.starts_with(b" ") || line.starts_with(b"\t") {
             match fields.last_mut() {
                 _ if is_dropping => {}
-                Some(field) => field.value_len = (start + line.len()) as u32 - field.value,
+                Some(field) => field.value_len = (start + line.len()) as u32 - field.value_start,
                 None => return Err(protocol("a space before the first header field")),
             }
             continue;
@@ -245,9 +248,9 @@ fn parse_leniently(bytes: &[u8], limits: &Limits) -> Result<ParsedHead, Failure>
         let first = value.iter().position(|byte| !is_blank(byte)).unwrap_or(value.len());
         let last = value.iter().rposition(|byte| !is_blank(byte)).map_or(first, |last| last + 1);
         fields.push(Field {
-            name: start as u32,
+            name_start: start as u32,
             name_len: colon as u32,
-            value: (start + colon + 1 + first) as u32,
+            value_start: (start + colon + 1 + first) as u32,
             value_len: (last - first) as u32,
         });
     };
@@ -257,7 +260,7 @@ fn parse_leniently(bytes: &[u8], limits: &Limits) -> Result<ParsedHead, Failure>
     response.parse(&status_line).map_err(|fault| explain(fault, limits))?;
     let mut head = Head::assemble(&response, bytes.get(..end).unwrap_or(bytes), fields.into());
     (head.has_dropped_fields, head.has_controls) = (dropped > 0, has_controls);
-    if head.counted() + dropped > limits.max_headers {
+    if head.counted_fields() + dropped > limits.max_headers {
         return Err(explain(httparse::Error::TooManyHeaders, limits));
     }
     Ok(ParsedHead::Whole(head, end))
@@ -268,13 +271,13 @@ pub(super) fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-/// True if a malformed name was probably meant to be that of a field that frames the message.
+/// True if a malformed name has the letters of a field that frames the message.
 fn names_framing(name: &[u8]) -> bool {
     let letters = || name.iter().filter(|byte| byte.is_ascii_alphabetic()).map(u8::to_ascii_lowercase);
     ["contentlength", "transferencoding"].iter().any(|framing| letters().eq(framing.bytes()))
 }
 
-/// Detects at the first wrong byte that this is not an HTTP head, so that a fetch does not wait for the rest of it.
+/// Refuses bytes that cannot begin an HTTP head, at the first wrong byte, so that a fetch does not wait for more.
 pub(super) fn check_opening(bytes: &[u8]) -> Result<(), Failure> {
     if bytes.iter().zip(OPENING).all(|(have, want)| have == want) {
         return Ok(());
@@ -283,9 +286,11 @@ pub(super) fn check_opening(bytes: &[u8]) -> Result<(), Failure> {
     Err(Failure::new(ErrorKind::Protocol, format!("the response does not begin with HTTP/1.x but with \"{shown}\"")))
 }
 
-/// The end of the head at the start of `bytes`, if it is there. The first `from` bytes have been searched before.
-pub(super) fn end_of_head(bytes: &[u8], from: usize) -> Option<usize> {
-    let from = from.saturating_sub(2);
+/// The length of the head at the start of `bytes`; `None` if its end is missing. The first `searched` bytes do not
+/// contain its end.
+pub(super) fn end_of_head(bytes: &[u8], searched: usize) -> Option<usize> {
+    // The end may have begun within the searched bytes, with LF or LF CR.
+    let from = searched.saturating_sub(2);
     for at in memchr::memchr_iter(b'\n', bytes.get(from..)?) {
         let after = from + at + 1;
         match bytes.get(after) {
@@ -301,6 +306,7 @@ pub(super) fn too_long(limits: &Limits) -> Failure {
     Failure::new(ErrorKind::HeaderTooLarge, format!("the head is longer than {} bytes", limits.max_head))
 }
 
+/// Parses a head with `httparse`, which stores its fields in `slots`.
 fn parse_into<'b>(
     bytes: &'b [u8],
     slots: &mut [MaybeUninit<httparse::Header<'b>>],
@@ -320,11 +326,11 @@ fn parse_into<'b>(
 }
 
 /// An upper bound of the number of `Set-Cookie` fields.
-fn cookie_lines(bytes: &[u8], limits: &Limits) -> usize {
+fn max_set_cookies(bytes: &[u8], limits: &Limits) -> usize {
     const NAME: &[u8] = b"set-cookie:";
     let bytes = bytes.get(..limits.max_head).unwrap_or(bytes);
-    let is_one = |line: &&[u8]| line.get(..NAME.len()).is_some_and(|start| start.eq_ignore_ascii_case(NAME));
-    bytes.split(|byte| *byte == b'\n').filter(is_one).count()
+    let is_set_cookie = |line: &&[u8]| line.get(..NAME.len()).is_some_and(|start| start.eq_ignore_ascii_case(NAME));
+    bytes.split(|byte| *byte == b'\n').filter(is_set_cookie).count()
 }
 
 fn explain(fault: httparse::Error, limits: &Limits) -> Failure {

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// How many slow responses must be closed because other requests wait for their slots. The keeper sets the number; each
-/// connection that closes decrements it.
+/// How many slow responses must be closed because other requests wait for their slots. The keeper sets the number. Each
+/// response that is closed for this reason decrements it.
 #[derive(Clone, Debug, Default)]
 pub struct SlowResponseQuota(Arc<AtomicUsize>);
 
@@ -20,12 +20,13 @@ impl SlowResponseQuota {
 
     /// Returns whether the caller's slow response must be closed. If so, decrements the number.
     pub(crate) fn take(&self) -> bool {
-        let less = |responses: usize| responses.checked_sub(1);
-        self.0.load(Ordering::Relaxed) > 0 && self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
+        let decrement = |responses: usize| responses.checked_sub(1);
+        self.0.load(Ordering::Relaxed) > 0
+            && self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, decrement).is_ok()
     }
 }
 
-/// All values are equal: the pressure is state of a crawl, and must not make two [`Limits`] differ.
+/// All quotas are equal: a quota is state of a running crawl, and must not make two [`Limits`] differ.
 impl PartialEq for SlowResponseQuota {
     fn eq(&self, _: &Self) -> bool {
         true
@@ -57,13 +58,13 @@ pub struct Limits {
     pub idle: Duration,
     /// Time for a TLS handshake.
     pub connect: Duration,
-    /// Time for a whole fetch. `Conn` receives the resulting deadline; the duration is kept here for callers that
-    /// compute it.
+    /// Time for a whole fetch. `Conn` receives the resulting deadline as an argument. The duration is here for callers
+    /// that compute the deadline, and for messages.
     pub total: Duration,
-    /// Bytes per second that a body must deliver, over a window as long as `idle`; 0 disables the check.
+    /// Bytes per second that a body must deliver, on average over a window as long as `idle`; 0 disables the check.
     pub min_rate: u32,
-    /// How many slow responses must be closed.
-    pub pressure: SlowResponseQuota,
+    /// How many slow responses must be closed now. Not a setting: the keeper changes it during the crawl.
+    pub slow_response_quota: SlowResponseQuota,
 }
 
 impl Default for Limits {
@@ -81,7 +82,7 @@ impl Default for Limits {
             connect: Duration::from_secs(10),
             total: Duration::from_secs(60),
             min_rate: 32,
-            pressure: SlowResponseQuota::default(),
+            slow_response_quota: SlowResponseQuota::default(),
         }
     }
 }

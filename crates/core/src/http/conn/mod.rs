@@ -1,7 +1,7 @@
 //! [`Conn`]: the protocol state of one connection, TLS and HTTP/1.1, without the socket.
 //!
-//! The engine asks [`Conn::step`] what is needed next, does it, and reports the result with `wrote`, `feed`, `closed`,
-//! `broke` or `expire`. The response is passed to a [`Receiver`] in pieces, as slices of the bytes that were fed.
+//! The caller gets the next step from [`Conn::step`], does it, and reports the result with `wrote`, `feed`, `closed`,
+//! `broke` or `expire`. The response is passed to a [`Receiver`] in pieces.
 //!
 //! ```
 //! use argiope_core::Time;
@@ -22,12 +22,12 @@
 //! let (now, limits) = (Time::ZERO, Limits::default());
 //! let (deadline, mut page) = (now + limits.total, Page(Vec::new()));
 //! let mut conn = Conn::plain(limits.into(), now);
-//! conn.ask(b"GET / HTTP/1.1\r\nHost: example.org\r\n\r\n".to_vec(), deadline, now);
+//! conn.request(b"GET / HTTP/1.1\r\nHost: example.org\r\n\r\n".to_vec(), deadline, now);
 //! let mut socket = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello".chunks(7);
 //! loop {
 //!     match conn.step() {
 //!         Step::Write(bytes) => {
-//!             let written = bytes.len(); // to the socket, as many as it takes
+//!             let written = bytes.len(); // A real socket may accept fewer bytes.
 //!             conn.wrote(written, now);
 //!         }
 //!         Step::Read => match socket.next() {
@@ -44,13 +44,13 @@
 //! Invariant: no input makes a `Conn` panic, wait without a deadline, or buffer more than its [`Limits`] allow. The
 //! result does not depend on how the response is split into reads.
 
-mod answer;
 mod coding;
 mod deadline;
 mod framing;
 mod head;
 mod limits;
 pub mod request;
+mod response;
 mod tls;
 mod tunnel;
 
@@ -62,14 +62,14 @@ use crate::budget::BudgetCharge;
 use crate::outcome::{ErrorKind, Failure, Truncated};
 use crate::time::Time;
 
-use answer::DECODE_SLICE;
-#[cfg(test)]
-pub(crate) use answer::MAX_DRAIN;
 pub use coding::CodingDefects;
 #[cfg(test)]
 pub(crate) use coding::ZSTD_WINDOW_LOG;
 pub use head::{Head, Version};
 pub use limits::{Limits, SlowResponseQuota};
+use response::DECODE_SLICE;
+#[cfg(test)]
+pub(crate) use response::MAX_DRAIN;
 #[cfg(test)]
 pub(crate) use tls::MAX_INTERMEDIATES;
 pub use tls::certificate::CertificateSummary;
@@ -78,18 +78,18 @@ pub use tls::{TlsConfig, TlsInfo};
 #[cfg(test)]
 pub(crate) use tunnel::MAX_PROXY_HEAD;
 pub use tunnel::Tunnel;
-pub(crate) use tunnel::refused as refused_by_proxy;
+pub(crate) use tunnel::refused_by_proxy;
 
-use answer::too_slow;
 use coding::Decoder;
 use deadline::{Expired, MAX_PAUSE, ReadDeadlines};
 use framing::BodyFraming;
+use response::too_slow;
 pub(in crate::http) use tls::Tls;
 
 /// Consumes a response.
 pub trait Receiver {
-    /// The memory charge for a head that arrives in pieces; `None` if it is not charged to a budget.
-    fn hold_head(&self) -> Option<BudgetCharge> {
+    /// A new memory charge for a head that arrives in pieces; `None` if heads are not charged to a budget.
+    fn new_head_charge(&self) -> Option<BudgetCharge> {
         None
     }
 
@@ -103,14 +103,14 @@ pub trait Receiver {
     /// Bytes of the decoded body.
     fn body(&mut self, decoded: &[u8]);
 
-    /// Charges memory of a decoder before it is allocated. If this returns false, the body waits: see
-    /// [`Conn::awaits_memory`].
+    /// Charges memory of a decoder before it is allocated. Returns false if the budget has no room; decoding then waits,
+    /// see [`Conn::awaits_memory`].
     fn reserve(&mut self, _bytes: usize) -> bool {
         true
     }
 
-    /// The number of bytes a receiver has decompressed itself so far; `None` if it does not decompress.
-    fn unpacked(&self) -> Option<u64> {
+    /// The number of bytes that the receiver itself has decompressed so far; `None` if it does not decompress.
+    fn decompressed_bytes(&self) -> Option<u64> {
         None
     }
 }
@@ -119,9 +119,10 @@ pub trait Receiver {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Want {
     Body,
-    /// Yes, up to this size instead of the usual limit: sitemaps may be larger than pages.
+    /// Yes, with this size limit in place of [`Limits::max_body`] and [`Limits::max_wire`]: sitemaps may be larger than
+    /// pages.
     UpTo(u64),
-    /// No. It is read and discarded if that is cheap and keeps the connection reusable; otherwise the connection is
+    /// No. A short body is read and discarded if the connection can be reused after it. Otherwise the connection is
     /// closed.
     Nothing,
 }
@@ -133,7 +134,7 @@ pub enum Step<'a> {
     Write(&'a [u8]),
     /// Wait for bytes, then `feed` them.
     Read,
-    /// Do not read for now; see [`Conn::hold`].
+    /// Do not read for now; see [`Conn::set_paused`].
     Pause,
     /// Nothing: the exchange is complete (call `end` for the result), or none was started.
     Done,
@@ -141,8 +142,8 @@ pub enum Step<'a> {
 
 /// The result of an exchange.
 ///
-/// No failure: the response is complete. A failure with `truncated`: there is a response, with a body up to the
-/// failure. A failure alone: no usable response was received.
+/// Without a failure, the response is complete. With a failure and `truncated`, there is a response, with a body up to
+/// the failure. With a failure alone, no usable response was received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExchangeEnd {
     pub failure: Option<Failure>,
@@ -153,12 +154,12 @@ pub struct ExchangeEnd {
     pub bytes_body: u64,
     /// The connection can be used for another request.
     pub reusable: bool,
-    /// A kept-alive connection turned out to be closed before the response began: repeat the request on a new
+    /// The kept-alive connection was closed before the response began, so the request can be repeated on a new
     /// connection.
     pub stale: bool,
-    /// When the first byte arrived.
+    /// When the first byte of the response arrived.
     pub ttfb: Option<Time>,
-    /// When the TLS handshake completed; may be before this exchange began.
+    /// When the TLS handshake completed; on a reused connection, before this exchange began.
     pub tls_done: Option<Time>,
     pub coding_defects: CodingDefects,
     /// The exchange was a stream of HTTP/2.
@@ -170,7 +171,7 @@ pub struct ExchangeEnd {
 /// # The state machine
 ///
 /// ```text
-///         ask            1xx
+///       request          1xx
 ///          |            +---+
 ///          v            |   v
 /// Idle --------------> Head ------> Body -----> Done
@@ -179,13 +180,13 @@ pub struct ExchangeEnd {
 ///  +------------------------ end ------------------+
 /// ```
 ///
-/// The server's bytes move `Head` to `Body` to `Done`; only `ask` leaves `Idle`, only `end` leaves `Done`. Every error
-/// calls `stop`, which moves to `Done` from any phase. The first failure counts; later events only set `spoiled`. A TLS
-/// handshake is not a phase of its own: it is additional writing and reading during `Head` (or `Idle`, for an early
-/// handshake). So is the conversation with a proxy.
+/// The server's bytes cause the transitions from `Head` to `Body` to `Done`. `request` leaves `Idle`, and `end` leaves
+/// `Done`. Every error calls `stop`, which moves to `Done` from any phase. The first failure counts; later events only
+/// set `is_unusable`. The TLS handshake and the conversation with a proxy are not phases of their own: they are
+/// additional writing and reading during `Head`, or during `Idle` if `start_handshake` was called.
 ///
-/// Two flags decide about reuse: `keep` is what head and framing allow, `spoiled` means that the peer sent bytes or
-/// closed when neither was expected.
+/// Two flags decide about reuse. `may_reuse` is what head and framing of the response allow. `is_unusable` means that
+/// the peer closed the connection or sent unexpected bytes, or that an earlier exchange did not end reusable.
 pub struct Conn {
     /// The address of the peer, if known.
     pub peer: Option<IpAddr>,
@@ -193,47 +194,48 @@ pub struct Conn {
     tls: Option<Box<Tls>>,
     /// The conversation with a proxy, while it lasts.
     tunnel: Option<Box<Tunnel>>,
-    /// The part of the request that is not written yet. With TLS it is buffered inside the session instead.
+    /// The part of the request that is not written yet. With TLS the TLS session buffers it instead.
     out: Vec<u8>,
-    /// The start of a head that is split across reads. Boxed because most connections wait without it.
-    partial: Option<Box<Partial>>,
+    /// The start of a head that is split across reads. Boxed, because most waiting connections have none.
+    partial: Option<Box<PartialHead>>,
     phase: Phase,
-    usage: Usage,
+    body_use: BodyUse,
     decoder: Option<Box<Decoder>>,
-    clock: ReadDeadlines,
+    deadlines: ReadDeadlines,
     first_byte: Time,
     bytes_wire: u64,
     bytes_body: u64,
     /// Size of the body before decoding, without framing.
-    payload: u64,
-    /// The limit on this body, if it is not the usual one.
-    up_to: Option<NonZeroU64>,
+    payload_bytes: u64,
+    /// The limit on this body, if it is not the usual one ([`Want::UpTo`]).
+    body_limit: Option<NonZeroU64>,
     failure: Option<Box<Failure>>,
     truncated: Option<Truncated>,
     coding_defects: CodingDefects,
-    /// Number of interim responses.
-    interim: u8,
+    /// Number of interim responses so far.
+    interim_responses: u8,
     /// The request is not completely sent yet.
-    sending: bool,
-    /// Since when the connection is held; [`Time::NEVER`] if it is not.
-    held: Time,
-    keep: bool,
+    is_sending: bool,
+    /// Since when reading is paused; [`Time::NEVER`] if it is not.
+    paused_since: Time,
+    may_reuse: bool,
     /// The request was HEAD: the response has no body, whatever its head announces.
-    is_head: bool,
-    spoiled: bool,
+    is_head_request: bool,
+    is_unusable: bool,
     /// An earlier exchange used this connection.
-    reused: bool,
-    stale: bool,
-    /// The protocol after the handshake is not decided yet: later bytes are left to the caller.
-    is_deferred: bool,
+    is_reused: bool,
+    /// See [`ExchangeEnd::stale`].
+    is_stale: bool,
+    /// The protocol after the handshake is not decided yet: bytes after the handshake are left to the caller.
+    is_handshake_only: bool,
 }
 
 /// The start of a head.
 #[derive(Default)]
-struct Partial {
+struct PartialHead {
     bytes: Vec<u8>,
-    /// Their charge to the budget, if the head is long.
-    held: Option<BudgetCharge>,
+    /// The memory charge for `bytes`, if the head is long.
+    charge: Option<BudgetCharge>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -246,10 +248,10 @@ enum Phase {
 
 /// How the bytes of a body are processed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Usage {
-    /// Decoded and passed on.
+enum BodyUse {
+    /// Decoded and passed to [`Receiver::body`].
     Decode,
-    /// Not decodable: only `wire` receives them.
+    /// Not decodable: only [`Receiver::wire`] receives them.
     Raw,
     /// Discarded.
     Drop,
@@ -266,26 +268,26 @@ impl Conn {
             out: Vec::new(),
             partial: None,
             phase: Phase::Idle,
-            usage: Usage::Decode,
+            body_use: BodyUse::Decode,
             decoder: None,
-            clock: ReadDeadlines::new(Time::NEVER, now),
+            deadlines: ReadDeadlines::new(Time::NEVER, now),
             first_byte: Time::NEVER,
             bytes_wire: 0,
             bytes_body: 0,
-            payload: 0,
-            up_to: None,
+            payload_bytes: 0,
+            body_limit: None,
             failure: None,
             truncated: None,
             coding_defects: CodingDefects::default(),
-            interim: 0,
-            sending: false,
-            held: Time::NEVER,
-            keep: false,
-            is_head: false,
-            spoiled: false,
-            reused: false,
-            stale: false,
-            is_deferred: false,
+            interim_responses: 0,
+            is_sending: false,
+            paused_since: Time::NEVER,
+            may_reuse: false,
+            is_head_request: false,
+            is_unusable: false,
+            is_reused: false,
+            is_stale: false,
+            is_handshake_only: false,
         }
     }
 
@@ -294,43 +296,43 @@ impl Conn {
     }
 
     /// Starts an exchange on a new connection, or on one whose last exchange ended `reusable`.
-    pub fn ask(&mut self, request: Vec<u8>, deadline_total: Time, now: Time) {
-        self.clock = ReadDeadlines::new(deadline_total, now);
-        self.is_deferred = false;
+    pub fn request(&mut self, request: Vec<u8>, deadline_total: Time, now: Time) {
+        self.deadlines = ReadDeadlines::new(deadline_total, now);
+        self.is_handshake_only = false;
         if self.phase == Phase::Done {
             // The handshake has failed already.
             return;
         }
         self.phase = Phase::Head;
-        self.sending = true;
-        self.is_head = request.starts_with(b"HEAD ");
+        self.is_sending = true;
+        self.is_head_request = request.starts_with(b"HEAD ");
         match &mut self.tls {
             Some(tls) => tls.send(&request),
             None => self.out = request,
         }
-        if self.spoiled {
+        if self.is_unusable {
             let failure = Failure::new(
                 ErrorKind::Reset,
                 "the kept-alive connection was closed or received unexpected bytes while idle",
             );
-            self.stale = self.reused;
+            self.is_stale = self.is_reused;
             self.stop(Some(failure), None);
         }
     }
 
-    /// The request was sent by other means, and was HEAD.
-    pub(in crate::http) fn expect_head_only(&mut self) {
-        self.is_head = true;
+    /// Marks the request as HEAD. For a request that was sent over HTTP/2, which `request` does not see.
+    pub(in crate::http) fn set_head_request(&mut self) {
+        self.is_head_request = true;
     }
 
-    /// Whether the response to a HEAD is complete. What the server sends after it does not matter.
-    pub(in crate::http) fn is_head_over(&self) -> bool {
-        self.is_head && self.phase == Phase::Done
+    /// Whether the response to a HEAD request is complete. What the server sends after it does not matter.
+    pub(in crate::http) fn is_head_response_complete(&self) -> bool {
+        self.is_head_request && self.phase == Phase::Done
     }
 
     /// Whether the request is not completely written yet.
     pub fn is_sending(&self) -> bool {
-        self.sending
+        self.is_sending
     }
 
     /// Ends the exchange before anything is sent.
@@ -338,11 +340,11 @@ impl Conn {
         self.stop(Some(failure), None);
     }
 
-    /// Starts with the handshake only, because it decides which protocol follows. Then either `ask` is called, or the
-    /// other protocol takes over with [`Conn::take_tls`].
+    /// Starts the handshake without a request, because the handshake decides which protocol follows. After it, either
+    /// `request` is called (HTTP/1.1), or HTTP/2 continues with the TLS session from [`Conn::take_tls`].
     pub(in crate::http) fn start_handshake(&mut self, deadline_total: Time, now: Time) {
-        self.clock = ReadDeadlines::new(deadline_total, now);
-        self.is_deferred = true;
+        self.deadlines = ReadDeadlines::new(deadline_total, now);
+        self.is_handshake_only = true;
     }
 
     /// The protocol that the TLS handshake negotiated.
@@ -368,8 +370,8 @@ impl Conn {
 
     /// Ends a response as truncated, even if its body looks complete.
     pub(in crate::http) fn truncate_body(&mut self, failure: Failure) {
-        self.cut(failure.clone());
-        if self.failure.is_none() && self.usage != Usage::Drop {
+        self.connection_lost(failure.clone());
+        if self.failure.is_none() && self.body_use != BodyUse::Drop {
             self.failure = Some(Box::new(failure));
             self.truncated = Some(Truncated::Disconnect);
         }
@@ -382,12 +384,12 @@ impl Conn {
 
     /// Whether a part of the body was received.
     pub(in crate::http) fn has_body(&self) -> bool {
-        self.payload > 0
+        self.payload_bytes > 0
     }
 
-    /// The limit on this body, if it is not the usual one.
-    pub(in crate::http) fn own_limit(&self) -> Option<u64> {
-        self.up_to.map(NonZeroU64::get)
+    /// The limit on this body, if it is not the usual one ([`Want::UpTo`]).
+    pub(in crate::http) fn custom_body_limit(&self) -> Option<u64> {
+        self.body_limit.map(NonZeroU64::get)
     }
 
     /// What the connection needs next.
@@ -401,7 +403,7 @@ impl Conn {
             Phase::Done => Step::Done,
             _ if !pending.is_empty() => Step::Write(pending),
             Phase::Idle if !self.is_handshaking() => Step::Done,
-            Phase::Body(_) if self.is_held() => Step::Pause,
+            Phase::Body(_) if self.is_paused() => Step::Pause,
             Phase::Idle | Phase::Head | Phase::Body(_) => Step::Read,
         }
     }
@@ -421,26 +423,27 @@ impl Conn {
                 }
             }
         }
-        self.note_sent(now);
+        self.note_if_sent(now);
     }
 
-    /// Pauses or resumes reading, for backpressure. While held, a connection in its body returns [`Step::Pause`], and its
-    /// timers stop: a slow reader must not cut bodies off. A pause of an hour ends the body.
-    pub fn hold(&mut self, held: bool, now: Time) {
-        match (self.is_held(), held) {
-            (false, true) => self.held = now,
+    /// Pauses or resumes reading, for backpressure. While a connection is paused within a body, its next step is
+    /// [`Step::Pause`] and its timers stop, so that a slow reader does not truncate bodies. A pause of an hour ends the
+    /// body.
+    pub fn set_paused(&mut self, pause: bool, now: Time) {
+        match (self.is_paused(), pause) {
+            (false, true) => self.paused_since = now,
             (true, false) => {
                 if matches!(self.phase, Phase::Body(_)) {
-                    self.clock.exclude_pause(self.held, now);
+                    self.deadlines.exclude_pause(self.paused_since, now);
                 }
-                self.held = Time::NEVER;
+                self.paused_since = Time::NEVER;
             }
             (true, true) | (false, false) => {}
         }
     }
 
-    fn is_held(&self) -> bool {
-        !self.held.is_never()
+    fn is_paused(&self) -> bool {
+        !self.paused_since.is_never()
     }
 
     /// Processes bytes read from the socket.
@@ -455,16 +458,16 @@ impl Conn {
         }
     }
 
-    /// Like `feed`, but returns once the body has decompressed to a full slice, so that a small input that expands to
-    /// megabytes does not block other connections. Returns how many bytes were consumed. Feed the rest again; if
-    /// [`Conn::has_more`] is true, call this again even with no bytes.
+    /// Like `feed`, but stops after a limited amount of decoded output (a slice). So an input that expands to megabytes
+    /// does not block other connections. Returns how many bytes were consumed. The caller feeds the rest again. While
+    /// [`Conn::has_more`] is true, the caller calls this again even if no bytes are left.
     pub fn feed_some(&mut self, bytes: &[u8], now: Time, into: &mut dyn Receiver) -> usize {
         if let Some(tunnel) = &mut self.tunnel {
             match tunnel.feed(bytes) {
                 Ok(None) => {}
                 Ok(Some(rest)) => {
                     self.tunnel = None;
-                    self.clock.restart(now);
+                    self.deadlines.restart(now);
                     if let Some(tls) = &mut self.tls {
                         tls.set_deadline(now + self.limits.connect);
                     }
@@ -472,23 +475,23 @@ impl Conn {
                         self.feed(&rest, now, into);
                     }
                 }
-                Err(failure) => self.cut(failure),
+                Err(failure) => self.connection_lost(failure),
             }
             return bytes.len();
         }
-        let until = self.made(into) + DECODE_SLICE;
+        let until = self.decoded_bytes(into) + DECODE_SLICE;
         self.decode_more(until, into);
         match self.tls.take() {
-            None => self.answer(bytes, until, now, into),
+            None => self.process_response(bytes, until, now, into),
             Some(mut tls) => {
                 let used = self.decrypt(&mut tls, bytes, until, now, into);
                 let closed = tls.is_closed_cleanly();
                 self.tls = Some(tls);
-                self.note_sent(now);
+                self.note_if_sent(now);
                 match used {
-                    Err(failure) => self.cut(failure),
+                    Err(failure) => self.connection_lost(failure),
                     Ok(used) if used < bytes.len() || self.has_more() => return used,
-                    Ok(_) if closed => self.ended(true, into),
+                    Ok(_) if closed => self.peer_closed(true, into),
                     Ok(_) => {}
                 }
                 bytes.len()
@@ -498,12 +501,12 @@ impl Conn {
 
     /// True if input that was fed already can produce more output.
     pub fn has_more(&mut self) -> bool {
-        self.has_more_to_unpack() || self.tls.as_mut().is_some_and(|tls| tls.plaintext().is_some())
+        self.has_more_to_decode() || self.tls.as_mut().is_some_and(|tls| tls.plaintext().is_some())
     }
 
-    /// False if a head that arrives in pieces waits for memory.
+    /// False if a head that arrives in pieces must not grow, because the budget has no room for it.
     pub fn may_head_grow(&mut self) -> bool {
-        self.partial.as_mut().and_then(|partial| partial.held.as_mut()).is_none_or(BudgetCharge::may_grow)
+        self.partial.as_mut().and_then(|partial| partial.charge.as_mut()).is_none_or(BudgetCharge::may_grow)
     }
 
     /// True if decoding waits for memory that [`Receiver::reserve`] refused. Decoding is retried on the next `feed`,
@@ -522,26 +525,26 @@ impl Conn {
             };
             self.stop(Some(Failure::new(ErrorKind::Reset, message)), None);
         }
-        self.ended(!self.is_tls(), into);
+        self.peer_closed(!self.is_tls(), into);
     }
 
     /// The socket failed.
     pub fn broke(&mut self, failure: Failure, _into: &mut dyn Receiver) {
-        self.cut(failure);
+        self.connection_lost(failure);
     }
 
     /// When to call `expire` if nothing else happens before.
     pub fn deadline(&self) -> Time {
         if let (Some(tunnel), true) = (&self.tunnel, self.phase != Phase::Done) {
-            return self.clock.total().min(tunnel.deadline);
+            return self.deadlines.total().min(tunnel.deadline);
         }
         match (self.phase, &self.tls) {
             (Phase::Done, _) => Time::NEVER,
-            (_, Some(tls)) if tls.is_handshaking() => self.clock.total().min(tls.deadline()),
+            (_, Some(tls)) if tls.is_handshaking() => self.deadlines.total().min(tls.deadline()),
             (Phase::Idle, _) => Time::NEVER,
-            (Phase::Head, _) => self.clock.head(&self.limits),
-            (Phase::Body(_), _) if self.is_held() => self.clock.total().max(self.held + MAX_PAUSE),
-            (Phase::Body(_), _) => self.clock.body(&self.limits),
+            (Phase::Head, _) => self.deadlines.head_deadline(&self.limits),
+            (Phase::Body(_), _) if self.is_paused() => self.deadlines.total().max(self.paused_since + MAX_PAUSE),
+            (Phase::Body(_), _) => self.deadlines.body_deadline(&self.limits),
         }
     }
 
@@ -553,14 +556,15 @@ impl Conn {
         let limits = &self.limits;
         let in_body = matches!(self.phase, Phase::Body(_));
         let expired = if self.is_handshaking() {
-            (self.clock.total() <= now).then_some(Expired::Total)
-        } else if in_body && self.is_held() {
+            (self.deadlines.total() <= now).then_some(Expired::Total)
+        } else if in_body && self.is_paused() {
             Some(Expired::Total)
         } else if in_body {
-            self.clock.body_expired(now, limits)
+            self.deadlines.body_expired(now, limits)
         } else {
-            self.clock.head_expired(now, limits)
+            self.deadlines.head_expired(now, limits)
         };
+        // `None`: neither of these timers expired, so it is the handshake with the proxy or the TLS handshake.
         let (kind, message) = match expired {
             Some(Expired::Total) => (ErrorKind::TimeoutTotal, format!("not complete after {:?}", limits.total)),
             Some(Expired::Slow) => return self.stop(too_slow(limits), Some(Truncated::Time)),
@@ -577,43 +581,45 @@ impl Conn {
         } else {
             self.fail_head(failure);
             // A silent server is a timeout, not a connection that was closed while idle.
-            self.stale = false;
+            self.is_stale = false;
         }
     }
 
-    /// The result of the exchange, after [`Step::Done`]. If it is `reusable`, the connection accepts the next `ask`.
+    /// Returns the result of the exchange, after [`Step::Done`], and resets the connection. If the result is `reusable`,
+    /// the connection accepts the next `request`.
     pub fn end(&mut self) -> ExchangeEnd {
         let tls_done = self.tls.as_ref().and_then(|tls| tls.done());
-        let idle = !self.sending && self.phase == Phase::Done;
+        // A response may be complete before the request is completely sent.
+        let is_complete = !self.is_sending && self.phase == Phase::Done;
         let end = ExchangeEnd {
             failure: self.failure.take().map(|failure| *failure),
             truncated: self.truncated.take(),
             bytes_wire: std::mem::take(&mut self.bytes_wire),
             bytes_body: std::mem::take(&mut self.bytes_body),
-            reusable: self.keep && !self.spoiled && idle,
-            stale: std::mem::take(&mut self.stale),
+            reusable: self.may_reuse && !self.is_unusable && is_complete,
+            stale: std::mem::take(&mut self.is_stale),
             ttfb: (!self.first_byte.is_never()).then_some(self.first_byte),
             tls_done,
             coding_defects: std::mem::take(&mut self.coding_defects),
             is_http2: false,
         };
         self.phase = Phase::Idle;
-        self.usage = Usage::Decode;
+        self.body_use = BodyUse::Decode;
         self.first_byte = Time::NEVER;
-        self.payload = 0;
-        self.interim = 0;
-        self.held = Time::NEVER;
-        self.keep = false;
-        self.reused = true;
-        self.spoiled |= !end.reusable;
+        self.payload_bytes = 0;
+        self.interim_responses = 0;
+        self.paused_since = Time::NEVER;
+        self.may_reuse = false;
+        self.is_reused = true;
+        self.is_unusable |= !end.reusable;
         end
     }
 
-    /// Heap bytes of this connection while it waits, without the internals of TLS session and decoders.
+    /// Heap bytes of this connection while it waits, without the internal memory of TLS sessions and decoders.
     pub fn heap_bytes(&self) -> usize {
         let tls = self.tls.as_ref().map_or(0, |tls| size_of_val(&**tls) + tls.pending().len());
         let decoder = self.decoder.as_ref().map_or(0, |decoder| decoder.heap_bytes());
-        let partial = self.partial.as_ref().map_or(0, |partial| size_of::<Partial>() + partial.bytes.capacity());
+        let partial = self.partial.as_ref().map_or(0, |partial| size_of::<PartialHead>() + partial.bytes.capacity());
         self.out.capacity() + partial + tls + decoder
     }
 
@@ -621,22 +627,23 @@ impl Conn {
         self.tunnel.is_some() || self.tls.as_ref().is_some_and(|tls| tls.is_handshaking())
     }
 
-    /// Starts the read timeouts once the request is sent.
-    fn note_sent(&mut self, now: Time) {
-        let pending = match &self.tls {
+    /// Starts the read timeouts if the request is now completely sent.
+    fn note_if_sent(&mut self, now: Time) {
+        let is_pending = match &self.tls {
             _ if self.tunnel.is_some() => true,
             Some(tls) => tls.is_handshaking() || !tls.pending().is_empty(),
             None => !self.out.is_empty(),
         };
-        if self.sending && !pending {
-            self.sending = false;
+        if self.is_sending && !is_pending {
+            self.is_sending = false;
             if self.phase == Phase::Head {
-                self.clock.restart(now);
+                self.deadlines.restart(now);
             }
         }
     }
 
-    /// Decrypts records and processes their plaintext. Returns how many bytes of ciphertext were consumed.
+    /// Decrypts records and processes their plaintext, until the decoded body reaches `until`. Returns how many bytes of
+    /// ciphertext were consumed.
     fn decrypt(
         &mut self,
         tls: &mut Tls,
@@ -647,11 +654,11 @@ impl Conn {
     ) -> Result<usize, Failure> {
         let mut bytes = ciphertext;
         loop {
-            if self.is_deferred && !tls.is_handshaking() {
+            if self.is_handshake_only && !tls.is_handshaking() {
                 return Ok(ciphertext.len() - bytes.len());
             }
             while let Some(plaintext) = tls.plaintext() {
-                let (len, used) = (plaintext.len(), self.answer(plaintext, until, now, into));
+                let (len, used) = (plaintext.len(), self.process_response(plaintext, until, now, into));
                 tls.consume(used);
                 if used < len {
                     return Ok(ciphertext.len() - bytes.len());
@@ -662,7 +669,7 @@ impl Conn {
                 return Ok(ciphertext.len());
             }
             if tls.note_done(now) {
-                self.clock.restart(now);
+                self.deadlines.restart(now);
             }
         }
     }

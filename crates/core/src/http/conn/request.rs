@@ -1,7 +1,7 @@
 //! The bytes of a request.
 //!
-//! Invariant: exactly one request. No argument can end a line or begin a second request; fields that could are left
-//! out.
+//! Invariant: the bytes are exactly one request. Fields whose name or value could end a line, and so begin another
+//! field or request, are left out.
 
 use crate::http::proxy::Proxy;
 use crate::page::custom_request::Method;
@@ -28,9 +28,9 @@ pub struct RequestHead<'a> {
     pub last_modified: Option<&'a str>,
     /// Value of `Cookie`.
     pub cookie: Option<&'a [u8]>,
-    /// The proxy that receives the whole request.
+    /// The proxy that forwards this request; `None` if the request goes to the host, directly or through a tunnel.
     pub proxy: Option<&'a Proxy>,
-    /// HEAD in place of GET: only the head of the response is wanted.
+    /// Send HEAD in place of `method`.
     pub head_only: bool,
 }
 
@@ -48,9 +48,9 @@ impl RequestHead<'_> {
             None => target.as_bytes(),
         });
         bytes.extend_from_slice(b" HTTP/1.1\r\n");
-        push(&mut bytes, "Host", self.url.authority().as_bytes());
+        push_field(&mut bytes, "Host", self.url.authority().as_bytes());
         let login = self.proxy.and_then(Proxy::authorization);
-        let own = [
+        let default_fields = [
             ("Proxy-Authorization", login.as_deref().map(str::as_bytes)),
             ("User-Agent", Some(self.user_agent.as_bytes())),
             ("Accept", Some(self.accept.as_bytes())),
@@ -59,26 +59,26 @@ impl RequestHead<'_> {
             ("If-Modified-Since", self.last_modified.map(str::as_bytes)),
             ("Cookie", self.cookie),
         ];
-        for (name, value) in own {
-            let replaced = self.extra.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));
-            if let (Some(value), false) = (value.filter(|value| !value.is_empty()), replaced) {
-                push(&mut bytes, name, value);
+        for (name, value) in default_fields {
+            let is_replaced = self.extra.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));
+            if let (Some(value), false) = (value.filter(|value| !value.is_empty()), is_replaced) {
+                push_field(&mut bytes, name, value);
             }
         }
         for (name, value) in self.extra {
             if !is_fixed(name) {
-                push(&mut bytes, name, value.as_bytes());
+                push_field(&mut bytes, name, value.as_bytes());
             }
         }
         if let Some(length) = self.content_length {
-            push(&mut bytes, "Content-Length", length.to_string().as_bytes());
+            push_field(&mut bytes, "Content-Length", length.to_string().as_bytes());
         }
         bytes.extend_from_slice(b"\r\n");
         bytes
     }
 }
 
-/// Fields that route or frame the message, which users cannot set.
+/// Fields that route or frame the message. Users cannot set them.
 const FIXED: [&str; 5] = ["host", "content-length", "transfer-encoding", "connection", "upgrade"];
 
 /// True for a field that routes or frames the message.
@@ -86,7 +86,8 @@ pub fn is_fixed(name: &str) -> bool {
     FIXED.iter().any(|fixed| name.eq_ignore_ascii_case(fixed))
 }
 
-fn push(bytes: &mut Vec<u8>, name: &str, value: &[u8]) {
+/// Appends a field, unless its name or value is invalid.
+fn push_field(bytes: &mut Vec<u8>, name: &str, value: &[u8]) {
     if is_name(name) && is_value(value) {
         for part in [name.as_bytes(), b": ", value, b"\r\n"] {
             bytes.extend_from_slice(part);
@@ -108,6 +109,7 @@ pub fn is_value(value: &[u8]) -> bool {
 mod tests {
     use super::*;
 
+    /// The request for a fixed URL, after `change`, as text.
     fn text(change: impl FnOnce(&mut RequestHead<'static>)) -> String {
         let url = UrlRef::from_normal("http://example.org:8080/a/b?c=d").unwrap();
         let mut request = RequestHead {
@@ -128,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_byte_by_byte() {
+    fn a_request_has_exactly_these_bytes() {
         assert_eq!(
             text(|_| {}),
             "GET /a/b?c=d HTTP/1.1\r\nHost: example.org:8080\r\nUser-Agent: argiope/1\r\nAccept: */*\r\n\
@@ -137,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_form_has_a_length() {
+    fn a_request_with_a_body_has_its_own_content_length() {
         let text = text(|request| {
             (request.method, request.content_length) = (Method::Post, Some(11));
             request.extra = &[("Content-Type", "application/x-www-form-urlencoded"), ("content-length", "7")];
@@ -148,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_and_more_fields() {
+    fn conditional_and_additional_fields_are_sent() {
         let text = text(|request| {
             request.etag = Some("W/\"x\"");
             request.last_modified = Some("Sun, 06 Nov 1994 08:49:37 GMT");
@@ -160,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proxy_is_told_the_whole_address_and_who_we_are() {
+    fn a_forwarding_proxy_gets_the_whole_url_and_the_login() {
         let proxies = crate::http::proxy::Proxies::new(Some("http://me:pw@p:1"), |_| None).unwrap();
         let url = UrlRef::from_normal("http://example.org:8080/a/b?c=d").unwrap();
         let proxy = &**proxies.of(url).unwrap();
@@ -184,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn cookies_are_one_field_that_the_users_own_replaces() {
+    fn a_cookie_header_of_the_user_replaces_that_of_the_jar() {
         let jar = text(|request| request.cookie = Some(b"a=1; b=2"));
         assert!(jar.ends_with("\r\nCookie: a=1; b=2\r\n\r\n"), "{jar}");
         let own = text(|request| (request.cookie, request.extra) = (Some(&b"a=1"[..]), &[("cookie", "mine=1")]));
@@ -192,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_can_break_out_of_its_line() {
+    fn fields_with_line_breaks_are_left_out() {
         let text = text(|request| {
             request.cookie = Some(b"x\r\nX-Evil: 0");
             request.etag = Some("x\r\nX-Evil: 1");

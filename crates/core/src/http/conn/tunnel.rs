@@ -2,8 +2,8 @@
 //!
 //! `CONNECT` (RFC 9110, 9.3.6) or SOCKS 5 (RFC 1928, 1929), sans-IO like everything in `conn`.
 //!
-//! Invariant: no byte of the proxy's response reaches the page, and no byte for the host is sent before the proxy has
-//! agreed. The size of the response is bounded by [`MAX_PROXY_HEAD`].
+//! Invariant: no byte of the proxy's response reaches the page. No byte for the host is sent before the proxy has
+//! accepted the request. The size of the response is bounded by [`MAX_PROXY_HEAD`].
 
 use std::net::IpAddr;
 
@@ -18,21 +18,26 @@ use super::limits::Limits;
 
 /// Bytes of a response to `CONNECT`, interim responses included.
 pub(crate) const MAX_PROXY_HEAD: usize = 16 << 10;
-const VERSION: u8 = 5;
+const SOCKS_VERSION: u8 = 5;
 /// SOCKS authentication methods.
 const NO_AUTH: u8 = 0;
 const BY_PASSWORD: u8 = 2;
-const NO_METHOD: u8 = 0xff;
+const NO_ACCEPTABLE_METHOD: u8 = 0xff;
+/// SOCKS address types.
+const ADDRESS_IPV4: u8 = 1;
+const ADDRESS_NAME: u8 = 3;
+const ADDRESS_IPV6: u8 = 4;
 
-/// A connection that a proxy is asked to make.
+/// A connection that is being set up through a proxy.
 pub struct Tunnel {
     stage: Stage,
+    /// Bytes for the proxy, and how many of them were written.
     out: Vec<u8>,
     sent: usize,
     /// Received bytes that are not parsed yet.
-    partial: Vec<u8>,
+    received: Vec<u8>,
     /// Bytes of interim responses that were parsed and dropped.
-    interim: usize,
+    interim_bytes: usize,
     pub(super) deadline: Time,
 }
 
@@ -44,13 +49,13 @@ enum Stage {
     Method { login: Option<Vec<u8>>, request: Vec<u8> },
     /// Waiting for the result of the login; then the request is sent.
     Login { request: Vec<u8> },
-    /// Waiting for the connection.
+    /// Waiting for the result of the request.
     Reply,
 }
 
 impl Tunnel {
     /// A tunnel through this proxy to the host of `url`, or to `ip` if the proxy does not resolve names. `None` if the
-    /// proxy takes whole requests.
+    /// proxy forwards whole requests, which needs no tunnel.
     pub fn new(proxy: &Proxy, url: UrlRef<'_>, ip: Option<IpAddr>, deadline: Time) -> Option<Self> {
         if proxy.relays(url) {
             return None;
@@ -64,15 +69,20 @@ impl Tunnel {
         } else {
             let request = socks_request(host, ip.filter(|_| !proxy.resolves()), port);
             let login = proxy.login.as_ref().map(|login| {
+                const LOGIN_VERSION: u8 = 1;
                 let length = |text: &[u8]| u8::try_from(text.len()).unwrap_or(u8::MAX);
                 let (name, password) = (&*login.name, &*login.password);
-                [&[1, length(name)], name, &[length(password)], password].concat()
+                [&[LOGIN_VERSION, length(name)], name, &[length(password)], password].concat()
             });
-            let hello =
-                if login.is_some() { vec![VERSION, 2, NO_AUTH, BY_PASSWORD] } else { vec![VERSION, 1, NO_AUTH] };
-            (Stage::Method { login, request }, hello)
+            // The number of offered methods, then the methods.
+            let greeting = if login.is_some() {
+                vec![SOCKS_VERSION, 2, NO_AUTH, BY_PASSWORD]
+            } else {
+                vec![SOCKS_VERSION, 1, NO_AUTH]
+            };
+            (Stage::Method { login, request }, greeting)
         };
-        Some(Self { stage, out, sent: 0, partial: Vec::new(), interim: 0, deadline })
+        Some(Self { stage, out, sent: 0, received: Vec::new(), interim_bytes: 0, deadline })
     }
 
     pub(super) fn pending(&self) -> &[u8] {
@@ -83,61 +93,70 @@ impl Tunnel {
         self.sent = self.sent.saturating_add(bytes).min(self.out.len());
     }
 
-    /// Processes bytes from the proxy. Once the connection is made, returns the bytes that already belong to it.
+    /// Processes bytes from the proxy. Once the tunnel is set up, returns the bytes after the proxy's response, which
+    /// come from the host. They may be empty.
     pub(super) fn feed(&mut self, bytes: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
-        let before = self.partial.len();
-        self.partial.extend_from_slice(bytes);
+        let before = self.received.len();
+        self.received.extend_from_slice(bytes);
         if matches!(self.stage, Stage::Connect) {
-            return self.connect_answer(before);
+            return self.parse_connect_response(before);
         }
-        while let Some(made) = self.socks_answer()? {
-            if made {
-                return Ok(Some(std::mem::take(&mut self.partial)));
+        while let Some(is_last) = self.parse_socks_response()? {
+            if is_last {
+                return Ok(Some(std::mem::take(&mut self.received)));
             }
         }
         Ok(None)
     }
 
-    fn connect_answer(&mut self, mut from: usize) -> Result<Option<Vec<u8>>, Failure> {
+    /// Parses the response to `CONNECT`, like `feed`. The first `searched` received bytes do not contain the end of a
+    /// head.
+    fn parse_connect_response(&mut self, mut searched: usize) -> Result<Option<Vec<u8>>, Failure> {
         loop {
-            let room = MAX_PROXY_HEAD.saturating_sub(self.interim);
-            let Some(end) = head::end_of_head(&self.partial, from) else {
-                head::check_opening(&self.partial).map_err(|_| no_http())?;
-                if self.partial.len() > room {
-                    return Err(no_http());
+            let room = MAX_PROXY_HEAD.saturating_sub(self.interim_bytes);
+            let Some(end) = head::end_of_head(&self.received, searched) else {
+                head::check_opening(&self.received).map_err(|_| not_http())?;
+                if self.received.len() > room {
+                    return Err(not_http());
                 }
                 return Ok(None);
             };
             if end > room {
-                return Err(no_http());
+                return Err(not_http());
             }
             let limits = Limits { max_head: MAX_PROXY_HEAD, ..Limits::default() };
-            let raw = self.partial.get(..end).unwrap_or_default();
-            let Ok(ParsedHead::Whole(head, _)) = Head::parse(raw, &limits) else { return Err(no_http()) };
-            self.partial.drain(..end);
+            let raw = self.received.get(..end).unwrap_or_default();
+            let Ok(ParsedHead::Whole(head, _)) = Head::parse(raw, &limits) else { return Err(not_http()) };
+            self.received.drain(..end);
             match head.status {
-                100..=199 => (from, self.interim) = (0, self.interim + end),
-                200..=299 => return Ok(Some(std::mem::take(&mut self.partial))),
-                status => return Err(refused(status)),
+                100..=199 => (searched, self.interim_bytes) = (0, self.interim_bytes + end),
+                200..=299 => return Ok(Some(std::mem::take(&mut self.received))),
+                status => return Err(refused_by_proxy(status)),
             }
         }
     }
 
-    /// Parses one SOCKS response if it is complete: `true` if it is the last one.
-    fn socks_answer(&mut self) -> Result<Option<bool>, Failure> {
-        let no_socks = || Failure::new(ErrorKind::Protocol, "the proxy does not speak SOCKS 5");
-        match (&mut self.stage, self.partial.as_slice()) {
+    /// Parses one SOCKS response. Returns whether it is the last one; `None` if it is not complete.
+    fn parse_socks_response(&mut self) -> Result<Option<bool>, Failure> {
+        let not_socks = || Failure::new(ErrorKind::Protocol, "the proxy does not speak SOCKS 5");
+        match (&mut self.stage, self.received.as_slice()) {
             (_, []) => Ok(None),
-            (Stage::Method { .. } | Stage::Reply, [version, ..]) if *version != VERSION => Err(no_socks()),
+            (Stage::Method { .. } | Stage::Reply, [version, ..]) if *version != SOCKS_VERSION => Err(not_socks()),
             (Stage::Method { login, request }, [_, method, ..]) => {
                 let request = std::mem::take(request);
                 match (*method, login.take()) {
                     (NO_AUTH, _) => self.next_stage(2, request, Stage::Reply),
                     (BY_PASSWORD, Some(login)) => self.next_stage(2, login, Stage::Login { request }),
-                    (NO_METHOD, None) => {
-                        return Err(denied("the proxy requires a user name and password: put them into the proxy URL"));
+                    (NO_ACCEPTABLE_METHOD, None) => {
+                        return Err(protocol_failure(
+                            "the proxy requires a user name and password: put them into the proxy URL",
+                        ));
                     }
-                    _ => return Err(denied("the proxy requires an authentication method that is not supported")),
+                    _ => {
+                        return Err(protocol_failure(
+                            "the proxy requires an authentication method that is not supported",
+                        ));
+                    }
                 }
                 Ok(Some(false))
             }
@@ -146,35 +165,37 @@ impl Tunnel {
                 self.next_stage(2, request, Stage::Reply);
                 Ok(Some(false))
             }
-            (Stage::Login { .. }, [_, _, ..]) => Err(denied("the proxy rejected the user name or password")),
+            (Stage::Login { .. }, [_, _, ..]) => Err(protocol_failure("the proxy rejected the user name or password")),
             (Stage::Reply, [_, code, ..]) if *code != 0 => Err(socks_failure(*code)),
             (Stage::Reply, [_, _, _, kind, rest @ ..]) => {
-                let address = match (*kind, rest.first()) {
-                    (1, _) => 4,
-                    (4, _) => 16,
-                    (3, Some(length)) => 1 + usize::from(*length),
-                    (3, None) => return Ok(None),
-                    _ => return Err(no_socks()),
+                let address_len = match (*kind, rest.first()) {
+                    (ADDRESS_IPV4, _) => 4,
+                    (ADDRESS_IPV6, _) => 16,
+                    (ADDRESS_NAME, Some(length)) => 1 + usize::from(*length),
+                    (ADDRESS_NAME, None) => return Ok(None),
+                    _ => return Err(not_socks()),
                 };
-                let whole = 4 + address + 2;
-                if self.partial.len() < whole {
+                // Version, reply code, a reserved byte and the address type; the address; the port.
+                let reply_len = 4 + address_len + 2;
+                if self.received.len() < reply_len {
                     return Ok(None);
                 }
-                self.partial.drain(..whole);
+                self.received.drain(..reply_len);
                 Ok(Some(true))
             }
             _ => Ok(None),
         }
     }
 
+    /// Drops `used` received bytes, and sends `out` before it waits for the next stage.
     fn next_stage(&mut self, used: usize, out: Vec<u8>, stage: Stage) {
-        self.partial.drain(..used);
+        self.received.drain(..used);
         (self.out, self.sent, self.stage) = (out, 0, stage);
     }
 }
 
 impl Conn {
-    /// Sets up the connection through a proxy first.
+    /// Sets up the connection through the tunnel first, if there is one.
     #[must_use]
     pub fn through(mut self, tunnel: Option<Tunnel>) -> Self {
         self.tunnel = tunnel.map(Box::new);
@@ -184,34 +205,34 @@ impl Conn {
 
 fn socks_request(host: &str, ip: Option<IpAddr>, port: u16) -> Vec<u8> {
     const CONNECT: u8 = 1;
-    let mut request = vec![VERSION, CONNECT, 0];
+    let mut request = vec![SOCKS_VERSION, CONNECT, 0];
     match ip.or_else(|| crate::http::proxy::literal(host)) {
-        Some(IpAddr::V4(four)) => request.extend([&[1][..], &four.octets()].concat()),
-        Some(IpAddr::V6(six)) => request.extend([&[4][..], &six.octets()].concat()),
+        Some(IpAddr::V4(ipv4)) => request.extend([&[ADDRESS_IPV4][..], &ipv4.octets()].concat()),
+        Some(IpAddr::V6(ipv6)) => request.extend([&[ADDRESS_IPV6][..], &ipv6.octets()].concat()),
         None => {
-            // Names in URLs that can be resolved are shorter than 255 bytes.
+            // Host names that DNS can carry are shorter than 255 bytes.
             let name = host.as_bytes().get(..255).unwrap_or(host.as_bytes());
-            request.extend([&[3, u8::try_from(name.len()).unwrap_or(u8::MAX)], name].concat());
+            request.extend([&[ADDRESS_NAME, u8::try_from(name.len()).unwrap_or(u8::MAX)], name].concat());
         }
     }
     request.extend(port.to_be_bytes());
     request
 }
 
-fn no_http() -> Failure {
+fn not_http() -> Failure {
     Failure::new(ErrorKind::Protocol, "the proxy's response to CONNECT is not HTTP, or is longer than 16 KiB")
 }
 
-fn denied(message: &str) -> Failure {
+fn protocol_failure(message: &str) -> Failure {
     Failure::new(ErrorKind::Protocol, message)
 }
 
-/// Translates the status of a proxy that did not make the connection.
-pub(crate) fn refused(status: u16) -> Failure {
+/// Translates the HTTP status of a proxy that did not make the connection.
+pub(crate) fn refused_by_proxy(status: u16) -> Failure {
     match status {
-        407 => {
-            denied("the proxy answered 407: it requires another user name and password; put them into the proxy URL")
-        }
+        407 => protocol_failure(
+            "the proxy answered 407: it requires another user name and password; put them into the proxy URL",
+        ),
         500..=599 => Failure::new(ErrorKind::Unreachable, format!("the proxy could not connect: it answered {status}")),
         _ => Failure::new(ErrorKind::Protocol, format!("the proxy refused to connect: it answered {status}")),
     }

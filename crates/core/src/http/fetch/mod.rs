@@ -1,16 +1,16 @@
 //! [`Fetch`]: one job on one HTTP/1.1 connection, from the request to the visit.
 //!
-//! An engine does three things: on [`Step::Write`] write the bytes and report how many; on [`Step::Read`] wait, read
-//! into its own buffer and feed the bytes; on [`Step::Done`] take the visit. TLS, redirects, codings and links are
-//! invisible to it.
+//! The caller does three things. On [`Step::Write`] it writes the bytes and reports how many were written. On
+//! [`Step::Read`] it waits, reads into its own buffer and feeds the bytes. On [`Step::Done`] it takes the visit. The
+//! fetch handles TLS, redirects, codings and links.
 //!
 //! | file | content |
 //! |---|---|
 //! | `page` | the state of one response, shared with the streams of HTTP/2 |
 //! | `result` | the visit that an exchange results in |
 //!
-//! Invariant: a waiting fetch owns no read buffer. A body is examined as it arrives and kept only if an output needs
-//! it.
+//! Invariant: a waiting fetch owns no read buffer. A body is examined as it arrives, and buffered only if an output
+//! needs it.
 
 mod page;
 mod result;
@@ -29,8 +29,7 @@ pub(super) use page::Page;
 #[cfg(test)]
 pub(crate) use page::{MAX_ATTRIBUTES, MAX_VALIDATOR};
 
-/// One job on one connection. A single box, so that an engine with ten thousand waiting fetches holds ten thousand
-/// pointers.
+/// One job on one connection. It is only a pointer, because an engine holds and moves thousands of fetches.
 pub struct Fetch(Box<Exchange>);
 
 struct Exchange {
@@ -42,12 +41,12 @@ struct Exchange {
 pub enum Finished {
     /// A visit, and the connection if it can be reused.
     Visit(Box<Visit>, Option<Box<Conn>>),
-    /// The kept-alive connection was closed before the host responded: repeat the job on a new connection. Does not
-    /// count as an attempt.
-    Again(Box<Job>),
+    /// The kept-alive connection was closed before the host responded: repeat the job on a new connection. The repeated
+    /// request does not count as another attempt.
+    Retry(Box<Job>),
 }
 
-/// Times of the start of a fetch.
+/// When a fetch started, and when its connection was open.
 #[derive(Clone, Copy, Debug)]
 pub struct FetchStart {
     /// When the worker started the job.
@@ -66,7 +65,7 @@ impl Fetch {
     pub(super) fn begin(page: Page, mut conn: Conn, now: Time) -> Self {
         let mut request = page.request();
         request.extend_from_slice(page.request_body());
-        conn.ask(request, page.deadline(), now);
+        conn.request(request, page.deadline(), now);
         if let Some(failure) = page.refusal(now) {
             conn.refuse(failure);
         }
@@ -81,10 +80,10 @@ impl Fetch {
         conn.step()
     }
 
-    pub fn wrote(&mut self, n: usize, now: Time) {
-        self.guarded(|conn, page| {
+    pub fn wrote(&mut self, count: usize, now: Time) {
+        self.catching_panics(|conn, page| {
             let was_sending = conn.is_sending();
-            conn.wrote(n, now);
+            conn.wrote(count, now);
             if was_sending && !conn.is_sending() {
                 page.job().report_sent(now);
             }
@@ -92,13 +91,14 @@ impl Fetch {
     }
 
     pub fn feed(&mut self, bytes: &[u8], now: Time) {
-        self.read(bytes, now);
-        self.hold(now);
+        self.feed_slice(bytes, now);
+        self.update_pause(now);
     }
 
-    /// Processes some of the bytes and keeps the rest for [`Fetch::resume`].
-    fn read(&mut self, bytes: &[u8], now: Time) {
-        self.guarded(|conn, page| {
+    /// Processes bytes until the decode slice is used up (see [`Conn::feed_some`]), and keeps the rest for
+    /// [`Fetch::resume`].
+    fn feed_slice(&mut self, bytes: &[u8], now: Time) {
+        self.catching_panics(|conn, page| {
             let used = conn.feed_some(bytes, now, page);
             let rest = bytes.get(used..).unwrap_or_default();
             if !rest.is_empty() || conn.has_more() {
@@ -107,24 +107,24 @@ impl Fetch {
         });
     }
 
-    /// True if it paused only to yield to other fetches and can continue at once.
+    /// True if the fetch paused only to yield to other fetches and can continue at once.
     pub fn is_yielding(&self) -> bool {
         self.0.page.has_rest() && !self.0.conn.awaits_memory()
     }
 
     /// The host closed its side of the connection.
     pub fn closed(&mut self, now: Time) {
-        self.guarded(|conn, page| conn.closed(now, page));
+        self.catching_panics(|conn, page| conn.closed(now, page));
     }
 
     /// The socket failed.
     pub fn broke(&mut self, failure: Failure) {
-        self.guarded(|conn, page| conn.broke(failure, page));
+        self.catching_panics(|conn, page| conn.broke(failure, page));
     }
 
-    fn guarded(&mut self, read: impl FnOnce(&mut Conn, &mut Page)) {
+    fn catching_panics(&mut self, process: impl FnOnce(&mut Conn, &mut Page)) {
         let Exchange { conn, page } = &mut *self.0;
-        page.guarded(conn, read);
+        page.catching_panics(conn, process);
     }
 
     /// When to call [`Fetch::expire`] if nothing else happens before.
@@ -133,26 +133,27 @@ impl Fetch {
     }
 
     pub fn expire(&mut self, now: Time) {
-        self.guarded(|conn, page| conn.expire(now, page));
+        self.catching_panics(|conn, page| conn.expire(now, page));
     }
 
-    /// After [`Step::Pause`]: continues with kept input, and resumes reading if the budget allows. Returns whether it
-    /// does.
+    /// Continues after [`Step::Pause`] with kept input, and resumes reading if the budget has room. Returns whether
+    /// reading is resumed.
     pub fn resume(&mut self, now: Time) -> bool {
         if let Some(rest) = self.0.page.take_rest() {
-            self.0.conn.hold(false, now);
-            self.read(&rest, now);
+            self.0.conn.set_paused(false, now);
+            self.feed_slice(&rest, now);
         }
-        self.hold(now)
+        self.update_pause(now)
     }
 
-    /// Pauses the connection while the budget or the slice is used up. Returns whether reading continues.
-    fn hold(&mut self, now: Time) -> bool {
-        let yields = self.is_yielding();
+    /// Pauses the connection while the budget or the decode slice is used up, otherwise resumes it. Returns whether
+    /// reading continues.
+    fn update_pause(&mut self, now: Time) -> bool {
+        let is_yielding = self.is_yielding();
         let Exchange { conn, page } = &mut *self.0;
-        let moves = !yields && page.may_read(conn);
-        conn.hold(!moves, now);
-        moves
+        let may_read = !is_yielding && page.may_read(conn);
+        conn.set_paused(!may_read, now);
+        may_read
     }
 
     pub fn job(&self) -> &Job {
@@ -163,8 +164,8 @@ impl Fetch {
     pub fn finish(self, now: Time) -> Finished {
         let Exchange { mut conn, page } = *self.0;
         let end = conn.end();
-        if end.stale && end.failure.is_some() && !page.has_answer() && page.job().link.is_repeatable() {
-            return Finished::Again(page.into_job());
+        if end.stale && end.failure.is_some() && !page.has_response() && page.job().link.is_repeatable() {
+            return Finished::Retry(page.into_job());
         }
         let (reusable, peer, http) = (end.reusable, conn.peer, page.job().http);
         let mut visit = page.finish(end, peer, conn.is_tls(), || conn.tls_info(), now);

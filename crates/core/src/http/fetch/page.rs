@@ -46,29 +46,31 @@ pub(in crate::http) struct Page {
     pub(super) job: Box<Job>,
     pub(super) rules: Arc<Rules>,
     pub(super) started: Time,
-    /// [`Time::NEVER`] on a kept-alive connection.
+    /// When TCP was connected; [`Time::NEVER`] on a kept-alive connection.
     pub(super) connected: Time,
-    pub(super) answer: Option<Box<Answer>>,
+    /// `None` until the head of the response is complete.
+    pub(super) response: Option<Box<ReceivedResponse>>,
+    /// The raw bytes of the response, if an output needs them.
     pub(super) wire: Option<Box<RawCapture>>,
 }
 
-/// The response, from the end of its head on.
-pub(super) struct Answer {
+/// The response, once its head is complete.
+pub(super) struct ReceivedResponse {
     pub(super) head: Head,
     pub(super) reader: Reader,
-    /// The decoded body, if the rules ask for it.
+    /// The decoded body, if the rules require it.
     pub(super) body: Option<Box<HeldBody>>,
-    /// The large windows of decoders, charged to the budget.
-    windows: Option<BudgetCharge>,
-    /// A long head and the links of the page, charged to the budget.
-    pub(super) found: BudgetCharge,
-    /// The bytes of the head within `found`.
+    /// The memory charge for large windows of decoders.
+    window_charge: Option<BudgetCharge>,
+    /// The memory charge for a long head and for the links of the page.
+    pub(super) findings_charge: BudgetCharge,
+    /// The part of `findings_charge` that is for the head.
     head_bytes: usize,
-    /// The response hook did not want the body.
-    pub(super) is_stopped: bool,
-    /// The response hook panicked.
-    pub(super) panic: Option<Failure>,
-    /// Bytes that were fed and wait because the slice was used up, or because decoding waits for memory.
+    /// The response hook refused the body, or it panicked.
+    pub(super) is_body_refused: bool,
+    /// The panic of the response hook.
+    pub(super) hook_panic: Option<Failure>,
+    /// Bytes that were fed and wait, because the decode slice was used up or because decoding waits for memory.
     rest: Option<Box<HeldRest>>,
 }
 
@@ -102,6 +104,7 @@ pub(super) enum Reader {
 pub(super) struct SitemapRead {
     pub(super) reader: sitemap::SitemapReader,
     pub(super) charge: BudgetCharge,
+    /// The largest weight of the reader so far, all of which is charged.
     charged: usize,
 }
 
@@ -116,11 +119,11 @@ impl SitemapRead {
 
 impl Page {
     pub(in crate::http) fn new(job: Box<Job>, rules: Arc<Rules>, start: FetchStart) -> Self {
-        let keep = rules.keep_wire || rules.archive;
-        let wire = keep.then(|| Box::new(RawCapture { bytes: Vec::new(), charge: rules.budget.hold() }));
+        let needs_raw = rules.keep_wire || rules.archive;
+        let wire = needs_raw.then(|| Box::new(RawCapture { bytes: Vec::new(), charge: rules.budget.hold() }));
         let FetchStart { started, connected } = start;
         let connected = connected.unwrap_or(Time::NEVER);
-        Self { job, rules, started, connected, answer: None, wire }
+        Self { job, rules, started, connected, response: None, wire }
     }
 
     pub(in crate::http) fn job(&self) -> &Job {
@@ -136,9 +139,9 @@ impl Page {
         request_bytes(&self.job, &self.rules)
     }
 
-    /// Whether the request is HEAD: its response has no body.
-    pub(in crate::http) fn asks_head(&self) -> bool {
-        asks_head(&self.job, &self.rules)
+    /// Whether the request is HEAD; its response then has no body.
+    pub(in crate::http) fn is_head_request(&self) -> bool {
+        is_head_request(&self.job, &self.rules)
     }
 
     /// The body of the request; empty if it has none.
@@ -162,13 +165,13 @@ impl Page {
     }
 
     /// Whether the head of the response was received.
-    pub(in crate::http) fn has_answer(&self) -> bool {
-        self.answer.is_some()
+    pub(in crate::http) fn has_response(&self) -> bool {
+        self.response.is_some()
     }
 
-    /// Whether input is kept because its slice was used up, or because decoding waits for memory.
+    /// Whether input is kept because the decode slice was used up, or because decoding waits for memory.
     pub(in crate::http) fn has_rest(&self) -> bool {
-        self.answer.as_ref().is_some_and(|answer| answer.rest.is_some())
+        self.response.as_ref().is_some_and(|response| response.rest.is_some())
     }
 
     /// Keeps input to be processed later. It may be empty: the decoder may have more output for earlier input.
@@ -178,62 +181,64 @@ impl Page {
     }
 
     pub(in crate::http) fn extend_rest(&mut self, bytes: &[u8]) {
-        if let Some(answer) = &mut self.answer {
+        if let Some(response) = &mut self.response {
             let budget = &self.rules.budget;
             let empty = || Box::new(HeldRest { bytes: Vec::new(), charge: budget.hold_for(MemoryPart::Bodies) });
-            let rest = answer.rest.get_or_insert_with(empty);
+            let rest = response.rest.get_or_insert_with(empty);
             rest.bytes.extend_from_slice(bytes);
             rest.charge.resize(rest.bytes.capacity());
         }
     }
 
     pub(in crate::http) fn take_rest(&mut self) -> Option<Vec<u8>> {
-        self.answer.as_mut()?.rest.take().map(|rest| rest.bytes)
+        self.response.as_mut()?.rest.take().map(|rest| rest.bytes)
     }
 
-    /// Whether the memory budget has room for more of the body.
+    /// Whether the memory budget has room for more of the body. True if nothing of this response is charged.
     pub(in crate::http) fn may_read(&mut self, conn: &mut Conn) -> bool {
         if conn.awaits_memory() || !conn.may_head_grow() {
             return false;
         }
-        let Self { wire, answer, .. } = self;
-        let has_overdraft =
-            answer.as_ref().and_then(|answer| answer.windows.as_ref()).is_some_and(BudgetCharge::has_overdraft);
-        let (mut of_reader, mut of_body, mut of_links) = (None, None, None);
-        if let Some(Answer { reader, body, found, .. }) = answer.as_deref_mut() {
-            of_links = (found.bytes() > 0).then_some(found);
-            of_reader = if let Reader::Sitemap(read) = reader { Some(&mut read.charge) } else { None };
-            of_body = body.as_mut().map(|body| &mut body.charge);
+        let Self { wire, response, .. } = self;
+        let window_charge = response.as_ref().and_then(|response| response.window_charge.as_ref());
+        let has_overdraft = window_charge.is_some_and(BudgetCharge::has_overdraft);
+        let (mut reader_charge, mut body_charge, mut link_charge) = (None, None, None);
+        if let Some(ReceivedResponse { reader, body, findings_charge, .. }) = response.as_deref_mut() {
+            link_charge = (findings_charge.bytes() > 0).then_some(findings_charge);
+            reader_charge = if let Reader::Sitemap(read) = reader { Some(&mut read.charge) } else { None };
+            body_charge = body.as_mut().map(|body| &mut body.charge);
         }
-        let of_wire = wire.as_mut().map(|kept| &mut kept.charge);
-        let mut all = of_wire.into_iter().chain(of_reader).chain(of_body).chain(of_links).peekable();
+        let wire_charge = wire.as_mut().map(|wire| &mut wire.charge);
+        let charges = wire_charge.into_iter().chain(reader_charge).chain(body_charge).chain(link_charge);
+        let mut charges = charges.peekable();
         // They all belong to the same response: if one of them has the overdraft, the others may grow too.
-        has_overdraft || all.peek().is_none() || all.any(BudgetCharge::may_grow)
+        has_overdraft || charges.peek().is_none() || charges.any(BudgetCharge::may_grow)
     }
 
     /// Whether this response is the one that may exceed the budget.
     pub(in crate::http) fn has_overdraft(&self) -> bool {
-        let of_wire = self.wire.as_ref().map(|kept| &kept.charge);
-        let Some(Answer { reader, body, windows, found, .. }) = self.answer.as_deref() else {
-            return of_wire.is_some_and(BudgetCharge::has_overdraft);
+        let wire_charge = self.wire.as_ref().map(|wire| &wire.charge);
+        let Some(response) = self.response.as_deref() else {
+            return wire_charge.is_some_and(BudgetCharge::has_overdraft);
         };
-        let of_reader = if let Reader::Sitemap(read) = reader { Some(&read.charge) } else { None };
-        let of_body = body.as_ref().map(|body| &body.charge);
-        let mut all = of_wire.into_iter().chain(of_reader).chain(of_body).chain(windows).chain([found]);
-        all.any(BudgetCharge::has_overdraft)
+        let ReceivedResponse { reader, body, window_charge, findings_charge, .. } = response;
+        let reader_charge = if let Reader::Sitemap(read) = reader { Some(&read.charge) } else { None };
+        let body_charge = body.as_ref().map(|body| &body.charge);
+        let charges = wire_charge.into_iter().chain(reader_charge).chain(body_charge).chain(window_charge);
+        charges.chain([findings_charge]).any(BudgetCharge::has_overdraft)
     }
 
-    /// Counts the times of the fetch from now on. It waited for the handshake of another job's connection, which says
-    /// nothing about how fast the host answers.
+    /// Measures the times of this fetch from now on. Before, the job waited for the handshake of another job's
+    /// connection. That time says nothing about how fast the host responds.
     pub(in crate::http) fn restart(&mut self, now: Time) {
         self.started = now;
     }
 
     /// Processes a part of the response. A panic must not end the worker: it becomes the failure of this page.
-    pub(in crate::http) fn guarded(&mut self, conn: &mut Conn, read: impl FnOnce(&mut Conn, &mut Self)) {
-        if catch_unwind(AssertUnwindSafe(|| read(conn, self))).is_err() {
+    pub(in crate::http) fn catching_panics(&mut self, conn: &mut Conn, process: impl FnOnce(&mut Conn, &mut Self)) {
+        if catch_unwind(AssertUnwindSafe(|| process(conn, self))).is_err() {
             self.forget_body();
-            conn.broke(Failure::new(ErrorKind::Internal, "a fault in Argiope while it read this answer"), self);
+            conn.broke(Failure::new(ErrorKind::Internal, "a bug in Argiope: it panicked on this response"), self);
         }
     }
 
@@ -247,11 +252,11 @@ impl Page {
         self.job
     }
 
-    /// Counts one more time that the request was not processed. Returns whether it may be sent again without counting
-    /// as an attempt.
-    pub(in crate::http) fn may_resend(&mut self, most: u8) -> bool {
+    /// Counts that the server did not process the request. Returns whether the request may be sent again without counting
+    /// as an attempt: at most `max` times.
+    pub(in crate::http) fn count_unprocessed(&mut self, max: u8) -> bool {
         self.job.unprocessed = self.job.unprocessed.saturating_add(1);
-        self.job.unprocessed <= most
+        self.job.unprocessed <= max
     }
 
     /// The visit of a job whose connection failed before the request was sent.
@@ -271,14 +276,13 @@ impl Page {
         now: Time,
     ) -> Box<Visit> {
         let insecure = is_tls && self.rules.insecure;
-        // A visit after a panic is built from these. They are small, so they are cloned beforehand.
+        // If building the visit panics, another one is built from these clones.
         let (link, purpose, slot) = (self.job.link.clone(), self.job.purpose.clone(), (self.job.lane, self.job.slot));
         let mut visit = catch_unwind(AssertUnwindSafe(|| self.into_visit(end, peer, now))).unwrap_or_else(|_| {
             let mut visit = Visit::bare(link, purpose, Outcome::Failed, now);
             visit.message.slot = Some(slot);
             visit.link.tries = visit.link.tries.saturating_add(1);
-            visit.facts.error =
-                Some(Failure::new(ErrorKind::Internal, "a fault in Argiope while it examined this page"));
+            visit.facts.error = Some(Failure::new(ErrorKind::Internal, "a bug in Argiope: it panicked on this page"));
             visit
         });
         visit.facts.insecure = insecure;
@@ -289,39 +293,40 @@ impl Page {
     }
 
     /// Charges the links of a complete page to the budget before they are resolved: a long base URL turns a little
-    /// markup into megabytes. False if they do not fit now.
+    /// markup into megabytes. Returns false if the budget has no room for them now.
     pub(in crate::http) fn reserve_links(&mut self) -> bool {
-        let Some(answer) = &mut self.answer else { return true };
-        let Reader::Page(examiner) = &answer.reader else { return true };
+        let Some(response) = &mut self.response else { return true };
+        let Reader::Page(examiner) = &response.reader else { return true };
         let resolved = examiner.resolved_weight();
         if resolved <= FREE_LINKS {
             return true;
         }
         // All resolved links, and the copy of those that are followed.
         let needed = resolved.min(examine::MAX_RESOLVED) + resolved.min(follow::MAX_FOLLOW_BYTES);
-        let more = needed.saturating_sub(usize::try_from(answer.found.bytes()).unwrap_or(usize::MAX));
-        if more == 0 || answer.found.try_grow(more) {
+        let missing = needed.saturating_sub(usize::try_from(response.findings_charge.bytes()).unwrap_or(usize::MAX));
+        if missing == 0 || response.findings_charge.try_grow(missing) {
             return true;
         }
-        let of_body = answer.body.as_ref().map(|body| &body.charge);
-        let mut others = self.wire.iter().map(|kept| &kept.charge).chain(of_body).chain(&answer.windows);
-        let exceeds = others.any(BudgetCharge::has_overdraft) || answer.found.try_overdraft();
-        if exceeds {
-            answer.found.grow(more);
+        // One response at a time may exceed the budget.
+        let body_charge = response.body.as_ref().map(|body| &body.charge);
+        let mut others = self.wire.iter().map(|wire| &wire.charge).chain(body_charge).chain(&response.window_charge);
+        let may_exceed = others.any(BudgetCharge::has_overdraft) || response.findings_charge.try_overdraft();
+        if may_exceed {
+            response.findings_charge.grow(missing);
         }
-        exceeds
+        may_exceed
     }
 
     /// Detaches the consumer of the body.
     fn forget_body(&mut self) {
-        if let Some(answer) = &mut self.answer {
-            answer.reader = Reader::None;
-            answer.body = None;
+        if let Some(response) = &mut self.response {
+            response.reader = Reader::None;
+            response.body = None;
         }
     }
 }
 
-/// The request as sent: a function of job and rules, so it does not have to be stored.
+/// The request as sent. It is computed from job and rules, so it does not have to be stored.
 pub(super) fn request_bytes(job: &Job, rules: &Rules) -> Vec<u8> {
     let url = job.link.url.as_ref();
     let request = job.link.request.as_deref();
@@ -332,13 +337,14 @@ pub(super) fn request_bytes(job: &Job, rules: &Rules) -> Vec<u8> {
         extra: &user_headers(job, rules),
         cookie: job.extras.as_ref().and_then(|extras| extras.cookie.as_ref()).map(CookieHeader::as_bytes),
         proxy: rules.proxies.of(url).filter(|proxy| proxy.relays(url)).map(|proxy| &**proxy),
-        ..open_request(job, rules)
+        ..public_request(job, rules)
     }
     .to_bytes()
 }
 
-/// Whether the request is HEAD. Later attempts are GET, because the server may answer HEAD wrongly.
-fn asks_head(job: &Job, rules: &Rules) -> bool {
+/// Whether the request is HEAD: because the link requires it, or for the first attempt with `head_first`. Later attempts
+/// are GET, because some servers respond to HEAD wrongly.
+fn is_head_request(job: &Job, rules: &Rules) -> bool {
     match job.link.request.as_ref().map_or(Method::Get, |request| request.method) {
         Method::Head => true,
         Method::Get => rules.head_first && job.link.tries == 0 && job.purpose == Purpose::Page,
@@ -346,18 +352,18 @@ fn asks_head(job: &Job, rules: &Rules) -> bool {
     }
 }
 
-/// The user's own headers: those of the request hook come first, then those of the request, then those of the crawl. Of
-/// several with one name the first counts.
+/// The headers that the user sets: first those of the request hook, then those of the request, then those of the crawl.
+/// Of several headers with the same name, the first is sent.
 fn user_headers<'a>(job: &'a Job, rules: &'a Rules) -> Vec<(&'a str, &'a str)> {
-    let general = rules.headers_for(&job.link.url);
-    let of_hook = job.extras.as_ref().map_or(&[][..], |extras| &extras.headers);
-    let of_request = job.link.request.as_ref().map_or(&[][..], |request| &request.headers);
-    if of_hook.is_empty() && of_request.is_empty() {
-        return general;
+    let crawl_headers = rules.headers_for(&job.link.url);
+    let hook_headers = job.extras.as_ref().map_or(&[][..], |extras| &extras.headers);
+    let request_headers = job.link.request.as_ref().map_or(&[][..], |request| &request.headers);
+    if hook_headers.is_empty() && request_headers.is_empty() {
+        return crawl_headers;
     }
     let mut headers: Vec<(&str, &str)> = Vec::new();
-    let own = of_hook.iter().chain(of_request).map(|(name, value)| (&**name, &**value));
-    for (name, value) in own.chain(general) {
+    let specific = hook_headers.iter().chain(request_headers).map(|(name, value)| (&**name, &**value));
+    for (name, value) in specific.chain(crawl_headers) {
         if headers.iter().all(|(other, _)| !other.eq_ignore_ascii_case(name)) {
             headers.push((name, value));
         }
@@ -365,8 +371,9 @@ fn user_headers<'a>(job: &'a Job, rules: &'a Rules) -> Vec<(&'a str, &'a str)> {
     headers
 }
 
-/// The request without the user's own headers, body, cookies and proxy login, for archives, which may be published.
-pub(super) fn open_request<'a>(job: &'a Job, rules: &'a Rules) -> RequestHead<'a> {
+/// The request without the user's own headers, body, cookies and proxy login. Archives contain it, because they may be
+/// published.
+pub(super) fn public_request<'a>(job: &'a Job, rules: &'a Rules) -> RequestHead<'a> {
     let known = job.extras.as_ref().and_then(|extras| extras.conditional.as_ref());
     RequestHead {
         method: job.link.request.as_ref().map_or(Method::Get, |request| request.method),
@@ -381,7 +388,7 @@ pub(super) fn open_request<'a>(job: &'a Job, rules: &'a Rules) -> RequestHead<'a
             .filter(|date| date.len() <= MAX_VALIDATOR),
         cookie: None,
         proxy: None,
-        head_only: asks_head(job, rules),
+        head_only: is_head_request(job, rules),
     }
 }
 
@@ -390,7 +397,7 @@ impl Receiver for Page {
         let status = head.status;
         let reader = match &self.job.purpose {
             Purpose::Page => {
-                let caps = ExamineLimits {
+                let limits = ExamineLimits {
                     max_links: self.rules.max_links,
                     max_url: self.rules.max_url,
                     max_attrs: MAX_ATTRIBUTES,
@@ -398,59 +405,60 @@ impl Receiver for Page {
                     assets: self.rules.assets,
                     anchors: self.rules.with_anchors || self.rules.link_filter.is_some(),
                 };
-                let kind = head.get("content-type");
-                Reader::Page(Box::new(Examiner::new(&self.job.link.url, kind, caps)))
+                let content_type = head.get("content-type");
+                Reader::Page(Box::new(Examiner::new(&self.job.link.url, content_type, limits)))
             }
             Purpose::Robots(_) if (200..300).contains(&status) => Reader::Robots(Box::default()),
             Purpose::Sitemap if (200..300).contains(&status) => {
-                let reader = sitemap::SitemapReader::new(&self.job.link.url, bounds(&self.job.link));
+                let reader = sitemap::SitemapReader::new(&self.job.link.url, sitemap_bounds(&self.job.link));
                 Reader::Sitemap(Box::new(SitemapRead { reader, charge: self.rules.budget.hold(), charged: 0 }))
             }
             Purpose::Robots(_) | Purpose::Sitemap => Reader::None,
         };
-        // The body of a redirect is not decoded, and read only if an archive needs it.
+        // The body of a redirect is not examined, and read only if an archive needs it.
         let reader = if is_redirect(head) { Reader::None } else { reader };
         let hook = self.rules.response_hook.as_ref().filter(|_| matches!(reader, Reader::Page(_)));
         let start = ResponseStart::new(&self.job.link, head);
-        let wanted = hook.map_or(Ok(true), |hook| call_closure("on_response", || hook.wants_body(&start)));
-        let is_stopped = wanted != Ok(true);
-        let panic = wanted.err();
-        let reader = if is_stopped { Reader::None } else { reader };
+        let wants_body = hook.map_or(Ok(true), |hook| call_closure("on_response", || hook.wants_body(&start)));
+        let is_body_refused = wants_body != Ok(true);
+        let hook_panic = wants_body.err();
+        let reader = if is_body_refused { Reader::None } else { reader };
         let want = match &reader {
-            Reader::None if is_stopped => Want::Nothing,
+            Reader::None if is_body_refused => Want::Nothing,
             Reader::None if self.wire.is_none() => Want::Nothing,
             Reader::Sitemap(_) => Want::UpTo(self.rules.max_size.max(sitemap::MAX_BYTES)),
             Reader::Robots(_) => Want::UpTo(robots::MAX_ROBOTS_BYTES as u64 + 1),
             Reader::None | Reader::Page(_) => Want::Body,
         };
-        let body = matches!(reader, Reader::Page(_)) && {
+        let is_body_needed = matches!(reader, Reader::Page(_)) && {
             let declared = text(head.get("content-type"));
             let essence = declared.as_deref().map(|value| value.split(';').next().unwrap_or("").trim().to_lowercase());
             self.rules.bodies.should_hold(&self.job.link.url, status, essence.as_deref())
         };
-        let body = body.then(|| {
+        let body = is_body_needed.then(|| {
             let charge = self.rules.budget.hold();
-            // A body that is delivered stays with its consumer: a buffer larger than the body would waste memory.
+            // A delivered body is kept by its consumer, so a reused buffer, which may be larger than the body, would
+            // waste memory.
             Box::new(match self.rules.bodies.delivered {
                 DeliveredBodies::None => HeldBody::reusing(charge),
                 _ => HeldBody::new(charge),
             })
         });
-        // The field index and the copy for the visit are about as long as the head itself.
+        // The factor covers the field index and the copy for the visit, which are about as long as the head itself.
         let head_bytes = if head.raw().len() > FREE_HEAD { head.raw().len() * 2 } else { 0 };
-        let mut found = self.rules.budget.hold_for(MemoryPart::Pages);
-        found.resize(head_bytes);
+        let mut findings_charge = self.rules.budget.hold_for(MemoryPart::Pages);
+        findings_charge.resize(head_bytes);
         let head = head.clone();
-        self.answer = Some(Box::new(Answer {
+        self.response = Some(Box::new(ReceivedResponse {
             head,
             reader,
             body,
-            windows: None,
-            found,
+            window_charge: None,
+            findings_charge,
             head_bytes,
             rest: None,
-            is_stopped,
-            panic,
+            is_body_refused,
+            hook_panic,
         }));
         want
     }
@@ -463,17 +471,17 @@ impl Receiver for Page {
     }
 
     fn body(&mut self, decoded: &[u8]) {
-        let Some(answer) = &mut self.answer else { return };
-        if let Some(body) = &mut answer.body {
+        let Some(response) = &mut self.response else { return };
+        if let Some(body) = &mut response.body {
             body.extend(decoded);
         }
-        match &mut answer.reader {
+        match &mut response.reader {
             Reader::None => {}
             Reader::Page(examiner) => {
                 examiner.feed(decoded);
-                let links = examiner.weight();
-                if links > FREE_LINKS {
-                    answer.found.resize(answer.head_bytes + links);
+                let link_bytes = examiner.weight();
+                if link_bytes > FREE_LINKS {
+                    response.findings_charge.resize(response.head_bytes + link_bytes);
                 }
             }
             Reader::Robots(text) => {
@@ -486,29 +494,30 @@ impl Receiver for Page {
         }
     }
 
-    fn hold_head(&self) -> Option<BudgetCharge> {
+    fn new_head_charge(&self) -> Option<BudgetCharge> {
         Some(self.rules.budget.hold_for(MemoryPart::Heads))
     }
 
     fn reserve(&mut self, bytes: usize) -> bool {
-        let Some(answer) = &mut self.answer else { return true };
-        let windows = answer.windows.get_or_insert_with(|| self.rules.budget.hold_for(MemoryPart::Windows));
-        if windows.try_grow(bytes) {
+        let Some(response) = &mut self.response else { return true };
+        let new_charge = || self.rules.budget.hold_for(MemoryPart::Windows);
+        let window_charge = response.window_charge.get_or_insert_with(new_charge);
+        if window_charge.try_grow(bytes) {
             return true;
         }
-        // One fetch at a time may exceed the budget, with everything that it holds.
-        let of_reader = if let Reader::Sitemap(read) = &answer.reader { Some(&read.charge) } else { None };
-        let of_body = answer.body.as_ref().map(|body| &body.charge);
-        let mut others = self.wire.iter().map(|kept| &kept.charge).chain(of_reader).chain(of_body);
-        let exceeds = others.any(BudgetCharge::has_overdraft) || windows.try_overdraft();
-        if exceeds {
-            windows.grow(bytes);
+        // One response at a time may exceed the budget, with everything that it holds.
+        let reader_charge = if let Reader::Sitemap(read) = &response.reader { Some(&read.charge) } else { None };
+        let body_charge = response.body.as_ref().map(|body| &body.charge);
+        let mut others = self.wire.iter().map(|wire| &wire.charge).chain(reader_charge).chain(body_charge);
+        let may_exceed = others.any(BudgetCharge::has_overdraft) || window_charge.try_overdraft();
+        if may_exceed {
+            window_charge.grow(bytes);
         }
-        exceeds
+        may_exceed
     }
 
-    fn unpacked(&self) -> Option<u64> {
-        match &self.answer.as_ref()?.reader {
+    fn decompressed_bytes(&self) -> Option<u64> {
+        match &self.response.as_ref()?.reader {
             Reader::Sitemap(read) => Some(read.reader.decompressed_bytes()),
             Reader::None | Reader::Page(_) | Reader::Robots(_) => None,
         }
@@ -516,7 +525,7 @@ impl Receiver for Page {
 }
 
 /// Which URLs a sitemap may list: those of its own site, and of the host whose robots.txt names it.
-fn bounds(link: &Link) -> sitemap::SitemapBounds {
+fn sitemap_bounds(link: &Link) -> sitemap::SitemapBounds {
     let vouched = link.via.iter().map(|via| Box::from(via.host())).collect();
     sitemap::SitemapBounds { vouched, ..sitemap::SitemapBounds::default() }
 }

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use super::page::{
-    Answer, FREE_LINKS, MAX_VALIDATOR, Page, RawCapture, Reader, SitemapRead, open_request, request_bytes,
+    FREE_LINKS, MAX_VALIDATOR, Page, RawCapture, Reader, ReceivedResponse, SitemapRead, public_request, request_bytes,
 };
 use crate::http::conn::{ExchangeEnd, Head, Version, refused_by_proxy};
 use crate::http::cookies::{self, SetCookie};
@@ -23,70 +23,71 @@ use crate::visit::{Facts, Headers, SiteFile, Visit, Wire};
 impl Page {
     /// Builds the visit: first the facts of the exchange, then the content of head and body, if a head arrived.
     pub(super) fn into_visit(self, end: ExchangeEnd, peer: Option<IpAddr>, now: Time) -> Visit {
-        let Self { job, rules, started, connected, answer, wire } = self;
+        let Self { job, rules, started, connected, response, wire } = self;
         let is_http2 = end.is_http2;
-        let wire = wire.map(|kept| {
-            let RawCapture { bytes, charge } = *kept;
-            let head = answer.as_ref().map_or(0, |answer| answer.head.raw().len());
+        let wire = wire.map(|capture| {
+            let RawCapture { bytes, charge } = *capture;
+            let head = response.as_ref().map_or(0, |response| response.head.raw().len());
             let request = if rules.keep_wire { request_bytes(&job, &rules) } else { Vec::new() };
             Wire { request, response: bytes, head, tls_info: None, charge }
         });
-        let open_request = if rules.archive { open_request(&job, &rules).to_bytes() } else { Vec::new() };
+        let public_request = if rules.archive { public_request(&job, &rules).to_bytes() } else { Vec::new() };
         let dns = job.dns();
-        let conditional = job.extras.as_ref().is_some_and(|extras| extras.conditional.is_some());
+        let is_conditional = job.extras.as_ref().is_some_and(|extras| extras.conditional.is_some());
         let wall = job.extras.as_ref().map_or(WallClock::default(), |extras| extras.wall);
         let mut visit = Visit::bare(job.link, job.purpose, Outcome::Failed, now);
         visit.link.tries = visit.link.tries.saturating_add(1);
         visit.message.slot = Some((job.lane, job.slot));
         visit.facts.ip = peer;
         visit.facts.timings.dns = dns;
-        note_end(&mut visit.facts, end, started, connected, now);
-        let Some(Answer { head, reader, body, mut found, is_stopped, panic, .. }) = answer.map(|answer| *answer) else {
+        copy_end(&mut visit.facts, end, started, connected, now);
+        let Some(response) = response else {
             visit.wire = wire.filter(|_| rules.keep_wire).map(Box::new);
             return visit;
         };
-        if is_stopped {
+        let ReceivedResponse { head, reader, body, mut findings_charge, is_body_refused, hook_panic, .. } = *response;
+        if is_body_refused {
             visit.facts.truncated = visit.facts.truncated.or(Some(Truncated::Hook));
             visit.findings.content_type =
                 head.get("content-type").and_then(examine::MediaType::parse).map(|declared| declared.essence);
         }
-        if let Some(panic) = panic {
+        if let Some(panic) = hook_panic {
             visit.facts.error.get_or_insert(panic);
         }
-        let has_head = note_head(&mut visit, &head, &rules);
+        let is_from_host = copy_head(&mut visit, &head, &rules);
         if is_http2 {
             visit.facts.http = Some("2");
         }
-        if !has_head {
+        if !is_from_host {
             return visit;
         }
         // A 2xx body that failed without being truncated is unusable even up to the failure. An archive keeps it anyway.
         let facts = &mut visit.facts;
-        let is_useless = (200..300).contains(&head.status) && facts.error.is_some() && facts.truncated.is_none();
-        if !is_useless {
+        let is_unusable = (200..300).contains(&head.status) && facts.error.is_some() && facts.truncated.is_none();
+        if !is_unusable {
             if head.status == 206 && !is_whole_range(head.get("content-range")) {
-                // We did not ask for a range: the response is complete, the page is not.
+                // The request had no Range header. The response is complete, but it is only a part of the page.
                 facts.truncated = facts.truncated.or(Some(Truncated::Length));
             }
-            note_body(&mut visit, &head, reader, &rules);
-            note_content(&mut visit, &head, body, &rules);
+            copy_body(&mut visit, &head, reader, &rules);
+            read_content(&mut visit, &head, body, &rules);
         }
         if let Some(wire) = wire {
             visit.message.archive =
-                rules.archive.then(|| Box::new(archived(&visit, &open_request, &wire, wall, &rules)));
+                rules.archive.then(|| Box::new(archived(&visit, &public_request, &wire, wall, &rules)));
             visit.wire = rules.keep_wire.then(|| Box::new(wire));
         }
-        if !is_useless {
-            visit.facts.outcome = outcome(&mut visit, &head, conditional, &rules);
+        if !is_unusable {
+            visit.facts.outcome = outcome(&mut visit, &head, is_conditional, &rules);
         }
-        // A closure panicked: links or the body may be missing.
+        // A closure of the user panicked: links or the body may be missing.
         if visit.facts.error.as_ref().is_some_and(|failure| failure.kind == ErrorKind::Hook) {
             visit.facts.outcome = Outcome::Failed;
         }
         let bytes = visit.heap_bytes();
         if bytes > FREE_LINKS {
-            found.resize(bytes);
-            visit.message.charge = Some(found);
+            findings_charge.resize(bytes);
+            visit.message.charge = Some(findings_charge);
         }
         visit
     }
@@ -94,7 +95,7 @@ impl Page {
 
 /// Copies times, sizes and the failure, if any, from the connection. `connected` is [`Time::NEVER`] on a kept-alive
 /// connection.
-fn note_end(facts: &mut Facts, end: ExchangeEnd, started: Time, connected: Time, now: Time) {
+fn copy_end(facts: &mut Facts, end: ExchangeEnd, started: Time, connected: Time, now: Time) {
     let connected = (!connected.is_never()).then_some(connected);
     facts.started = started;
     facts.timings.connect = connected.map(|at| at - started);
@@ -109,8 +110,9 @@ fn note_end(facts: &mut Facts, end: ExchangeEnd, started: Time, connected: Time,
     facts.defects.coding_garbage = end.coding_defects.garbage;
 }
 
-/// Copies the fields of the response head. Returns false if the response is the proxy's and not the host's.
-fn note_head(visit: &mut Visit, head: &Head, rules: &Rules) -> bool {
+/// Copies what the visit needs from the head of the response. Returns false if the response comes from the proxy and not
+/// from the host.
+fn copy_head(visit: &mut Visit, head: &Head, rules: &Rules) -> bool {
     let Visit { link, facts, message, .. } = visit;
     facts.http = Some(match head.version {
         Version::Http10 => "1.0",
@@ -141,11 +143,11 @@ fn note_head(visit: &mut Visit, head: &Head, rules: &Rules) -> bool {
     true
 }
 
-/// Copies what was read from the body.
-fn note_body(visit: &mut Visit, head: &Head, reader: Reader, rules: &Rules) {
+/// Copies what the reader found in the body.
+fn copy_body(visit: &mut Visit, head: &Head, reader: Reader, rules: &Rules) {
     match reader {
         Reader::None => {}
-        Reader::Page(examiner) => harvest(visit, head, examiner.finish(), rules),
+        Reader::Page(examiner) => copy_findings(visit, head, examiner.finish(), rules),
         Reader::Robots(text) => visit.message.site_file = Some(Box::new(SiteFile::Robots(text.bytes))),
         Reader::Sitemap(read) => {
             let SitemapRead { reader, charge, .. } = *read;
@@ -154,9 +156,9 @@ fn note_body(visit: &mut Visit, head: &Head, reader: Reader, rules: &Rules) {
     }
 }
 
-/// Passes the body to the content readers, and delivers it if the rules ask for it.
-fn note_content(visit: &mut Visit, head: &Head, body: Option<Box<HeldBody>>, rules: &Rules) {
-    let delivers = rules.bodies.delivered != DeliveredBodies::None && visit.is_page();
+/// Passes the body to the content readers, and stores it in the visit if the rules require that.
+fn read_content(visit: &mut Visit, head: &Head, body: Option<Box<HeldBody>>, rules: &Rules) {
+    let delivers_any = rules.bodies.delivered != DeliveredBodies::None && visit.is_page();
     let (content_type, charset) = (visit.findings.content_type.as_deref(), visit.findings.charset);
     let mut content = None;
     let body = body.and_then(|body| {
@@ -169,7 +171,7 @@ fn note_content(visit: &mut Visit, head: &Head, body: Option<Box<HeldBody>>, rul
         None
     });
     // Headers are delivered even without the body.
-    visit.body = delivers.then(|| {
+    visit.body = delivers_any.then(|| {
         let mut body = body.unwrap_or_else(|| Box::new(HeldBody::new(rules.budget.hold())));
         body.headers = headers(head);
         body
@@ -198,7 +200,7 @@ fn archived(visit: &Visit, request: &[u8], wire: &Wire, wall: WallClock, rules: 
     warc::WarcExchange::encode(&source, rules.budget.hold())
 }
 
-/// The values of `Location`.
+/// The values of `Location` that are not empty.
 fn locations(head: &Head) -> impl Iterator<Item = &[u8]> {
     head.get_all("location").map(<[u8]>::trim_ascii).filter(|value| !value.is_empty())
 }
@@ -207,19 +209,19 @@ pub(super) fn is_redirect(head: &Head) -> bool {
     (300..400).contains(&head.status) && head.status != 304 && locations(head).next().is_some()
 }
 
-/// Maps the status to an outcome. A redirect becomes a new link with one redirect less, judged like any link. A 304
-/// counts as a response only if the request was conditional.
-fn outcome(visit: &mut Visit, head: &Head, conditional: bool, rules: &Rules) -> Outcome {
+/// Maps the status to an outcome. A redirect adds a new link to the visit, which is judged like any link and may follow
+/// one redirect less. A 304 is an HTTP error if the request was not conditional.
+fn outcome(visit: &mut Visit, head: &Head, is_conditional: bool, rules: &Rules) -> Outcome {
     match head.status {
         200..=299 => Outcome::Ok,
-        304 if conditional => Outcome::NotModified,
+        304 if is_conditional => Outcome::NotModified,
         304 => Outcome::HttpError,
         300..=399 if is_redirect(head) => {
             let mut locations = locations(head);
             let first = locations.next().unwrap_or_default();
             if locations.any(|other| other != first) {
                 // An intermediary may have followed the other `Location`.
-                let message = "two Locations that differ: neither can be trusted";
+                let message = "several Location headers that differ: none can be trusted";
                 visit.facts.error.get_or_insert(Failure::new(ErrorKind::RedirectInvalid, message));
             } else {
                 follow::judge_redirect(visit, first, rules);
@@ -231,7 +233,7 @@ fn outcome(visit: &mut Visit, head: &Head, conditional: bool, rules: &Rules) -> 
 }
 
 /// Copies the findings of the examiner, and judges the links by scope.
-fn harvest(visit: &mut Visit, head: &Head, mut examined: Findings, rules: &Rules) {
+fn copy_findings(visit: &mut Visit, head: &Head, mut examined: Findings, rules: &Rules) {
     add_header_links(&mut examined.links, head, &visit.link.url, rules);
     let directives = examined.directives.merge(examine::x_robots_tag(head.get_all("x-robots-tag"), &rules.agent_token));
     visit.facts.defects.charset_unknown = examined.unknown_charset;
@@ -241,7 +243,7 @@ fn harvest(visit: &mut Visit, head: &Head, mut examined: Findings, rules: &Rules
     findings.content_type = examined.content_type;
     findings.charset = examined.charset;
     findings.title = examined.title;
-    // A 304 has no body to compute a digest of: the page is unchanged.
+    // A 304 has no body, so there is no digest.
     findings.digest = (head.status != 304).then_some(examined.digest);
     findings.canonical = examined.canonical;
     findings.hreflang = examined.hreflang;
@@ -249,8 +251,8 @@ fn harvest(visit: &mut Visit, head: &Head, mut examined: Findings, rules: &Rules
     findings.links_cut = examined.links_over_limit.saturating_add(examined.too_long);
     findings.noindex = directives.noindex;
     findings.nofollow = directives.nofollow;
-    let is_searched = (200..300).contains(&head.status);
-    if is_searched {
+    let is_success = (200..300).contains(&head.status);
+    if is_success {
         findings.facts = examined.facts;
         follow::judge_links(visit, &examined.links, directives.nofollow, rules);
         if !rules.with_anchors {
@@ -260,8 +262,8 @@ fn harvest(visit: &mut Visit, head: &Head, mut examined: Findings, rules: &Rules
     if rules.with_links {
         visit.findings.all_links = Some(Box::new(examined.links.clone()));
     }
-    if is_searched {
-        // A long base URL turns a little markup into very many bytes, and visits queue up.
+    if is_success {
+        // A long base URL turns a little markup into many bytes, and many visits may wait for the keeper.
         let dropped = examined.links.truncate(follow::MAX_FOLLOW_BYTES);
         examined.links.shrink();
         let cut = visit.findings.links_cut.max(u32::try_from(dropped).unwrap_or(u32::MAX));
@@ -269,12 +271,14 @@ fn harvest(visit: &mut Visit, head: &Head, mut examined: Findings, rules: &Rules
     }
 }
 
+/// Adds the links of the `Refresh` and `Link` headers.
 fn add_header_links(links: &mut LinkList, head: &Head, page: &Url, rules: &Rules) {
     let mut add = |href: &str, kind| {
         if let Ok(url) = page.join(href)
             && url.as_str().len() <= rules.max_url
         {
-            links.push(url.as_str(), kind, false);
+            let nofollow = false;
+            links.push(url.as_str(), kind, nofollow);
         }
     };
     if let Some(value) = text(head.get("refresh"))
@@ -284,7 +288,8 @@ fn add_header_links(links: &mut LinkList, head: &Head, page: &Url, rules: &Rules
     }
     for value in head.get_all("link") {
         for (href, rel) in examine::link_header(&String::from_utf8_lossy(value)) {
-            if rel.split_ascii_whitespace().any(|word| ["next", "prev"].iter().any(|r| word.eq_ignore_ascii_case(r))) {
+            let is_pagination = |rel: &str| ["next", "prev"].iter().any(|word| rel.eq_ignore_ascii_case(word));
+            if rel.split_ascii_whitespace().any(is_pagination) {
                 add(href, LinkKind::Rel);
             }
         }
@@ -307,10 +312,12 @@ fn headers(head: &Head) -> Headers {
     head.iter().map(|(name, value)| (lossy(name), lossy(value))).collect()
 }
 
+/// The value of a header, trimmed.
 pub(super) fn text(value: Option<&[u8]>) -> Option<Box<str>> {
     value.map(|bytes| String::from_utf8_lossy(bytes.trim_ascii()).into_owned().into_boxed_str())
 }
 
+/// The value of `ETag` or `Last-Modified`; `None` if it is too long.
 fn validator(value: Option<&[u8]>) -> Option<Box<str>> {
     text(value.filter(|value| value.len() <= MAX_VALIDATOR))
 }

@@ -14,12 +14,12 @@ use crate::schedule::job::Purpose;
 use crate::visit::SiteFile;
 
 #[test]
-fn a_fetch_that_waits_is_small() {
+fn a_waiting_fetch_takes_at_most_248_bytes() {
     assert!(size_of::<Exchange>() <= 248, "{} bytes", size_of::<Exchange>());
 }
 
 #[test]
-fn a_range_is_whole_only_from_end_to_end() {
+fn a_content_range_is_whole_only_from_first_to_last_byte() {
     for (value, whole) in [
         ("bytes 0-99/100", true),
         ("bytes 0-9/100", false),
@@ -34,11 +34,12 @@ fn a_range_is_whole_only_from_end_to_end() {
     assert!(!is_whole_range(None));
 }
 
+/// A fetch of `address` whose request has been sent, with `edit` applied to its rules.
 fn fetch(address: &str, purpose: Purpose, edit: impl FnOnce(&mut Rules)) -> Fetch {
     let config = Config { roots: vec!["http://h/".into()], ..Config::default() };
-    let mut rules = config.compile(1).expect("settings");
+    let mut rules = config.compile(1).expect("valid settings");
     edit(&mut rules);
-    let link = Link::root(Url::parse(address).expect("an address"), 1);
+    let link = Link::root(Url::parse(address).expect("a valid URL"), 1);
     let (addresses, lane) = (Arc::from([IpAddr::from([127, 0, 0, 1])]), LaneId(7));
     let job = Job { link, purpose, lane, slot: 3, http: LaneHttp::Single, unprocessed: 0, addresses, extras: None };
     let conn = Conn::plain(Arc::new(Limits::default()), Time::ZERO);
@@ -52,7 +53,7 @@ fn fetch(address: &str, purpose: Purpose, edit: impl FnOnce(&mut Rules)) -> Fetc
 }
 
 #[test]
-fn what_sitemaps_list_is_within_the_budget_for_what_is_held() {
+fn sitemap_entries_are_charged_to_the_budget() {
     let budget = crate::budget::Budget::new(100_000);
     let start = || {
         let budget = Arc::clone(&budget);
@@ -75,7 +76,7 @@ fn what_sitemaps_list_is_within_the_budget_for_what_is_held() {
 }
 
 /// Feeds a response at once and returns the number of slices that processing took.
-fn slices(fetch: &mut Fetch, answer: &[u8]) -> usize {
+fn feed_in_slices(fetch: &mut Fetch, answer: &[u8]) -> usize {
     fetch.feed(answer, Time::ZERO);
     let mut slices = 1;
     while fetch.is_yielding() {
@@ -87,12 +88,12 @@ fn slices(fetch: &mut Fetch, answer: &[u8]) -> usize {
 }
 
 #[test]
-fn what_unpacks_to_much_is_read_in_slices() {
+fn bodies_that_expand_are_decoded_in_slices() {
     use std::io::Write as _;
-    let packed = |text: &[u8]| {
+    let gzip = |text: &[u8]| {
         let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
-        encoder.write_all(text).expect("memory takes all");
-        encoder.finish().expect("memory takes all")
+        encoder.write_all(text).expect("writing to memory cannot fail");
+        encoder.finish().expect("writing to memory cannot fail")
     };
     let answer = |coding: &str, body: &[u8]| {
         let head = format!("HTTP/1.1 200 OK\r\n{coding}Content-Length: {}\r\n\r\n", body.len());
@@ -106,28 +107,28 @@ fn what_unpacks_to_much_is_read_in_slices() {
         (Purpose::Sitemap, "Content-Encoding: gzip\r\n", &map),
     ] {
         let mut fetch = fetch("http://h/map.txt", purpose.clone(), |_| {});
-        let slices = slices(&mut fetch, &answer(coding, &packed(text.as_bytes())));
-        let most = text.len() / (32 << 10) + 2;
-        assert!(slices > 3 && slices <= most, "{slices} slices of {} bytes as {purpose:?}", text.len());
+        let slices = feed_in_slices(&mut fetch, &answer(coding, &gzip(text.as_bytes())));
+        let max_slices = text.len() / (32 << 10) + 2;
+        assert!(slices > 3 && slices <= max_slices, "{slices} slices of {} bytes as {purpose:?}", text.len());
         let Finished::Visit(visit, conn) = fetch.finish(Time::ZERO) else { panic!("a visit") };
         assert_eq!((visit.facts.outcome, visit.facts.truncated, conn.is_some()), (Outcome::Ok, None, true));
     }
     // An ordinary page is processed in one slice.
     let mut fetch = fetch("http://h/", Purpose::Page, |_| {});
-    assert_eq!(slices(&mut fetch, &answer("", page.get(..60_000).unwrap_or_default().as_bytes())), 1);
+    assert_eq!(feed_in_slices(&mut fetch, &answer("", page.get(..60_000).unwrap_or_default().as_bytes())), 1);
 }
 
 /// The visit that results from a response after which the connection is closed.
 fn visit(purpose: Purpose, response: &[u8]) -> Visit {
     let mut fetch = fetch("http://h/map.xml", purpose, |_| {});
-    slices(&mut fetch, response);
+    feed_in_slices(&mut fetch, response);
     fetch.closed(Time::ZERO);
     let Finished::Visit(visit, _) = fetch.finish(Time::ZERO) else { panic!("a visit") };
     *visit
 }
 
 #[test]
-fn long_texts_of_a_server_are_left_out_or_cut() {
+fn long_header_values_are_ignored_or_shortened() {
     let long = "x".repeat(200_000);
     let head = |fields: &str| format!("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n{fields}\r\nhi");
     let fields = format!("ETag: \"{long}\"\r\nContent-Type: text/{}\r\n", "x".repeat(40_000));
@@ -144,7 +145,7 @@ fn long_texts_of_a_server_are_left_out_or_cut() {
 }
 
 #[test]
-fn large_windows_wait_for_the_budget_before_they_are_allocated() {
+fn large_windows_are_allocated_only_within_the_budget() {
     let budget = crate::budget::Budget::new(10 << 20);
     // A zstd frame with a window of 8 MiB and one raw block of two bytes, which is the last one.
     let body = b"\x28\xb5\x2f\xfd\x00\x68\x11\x00\x00hi";
@@ -169,7 +170,8 @@ fn large_windows_wait_for_the_budget_before_they_are_allocated() {
     }
     drop((first, second));
     assert_eq!(budget.response_bytes(), 0);
-    assert!(others.iter_mut().filter_map(|other| other.resume(Time::ZERO).then_some(())).count() == 2);
+    let resumed = others.iter_mut().map(|other| other.resume(Time::ZERO)).filter(|resumed| *resumed).count();
+    assert_eq!(resumed, 2, "one within the budget, and one that may exceed it");
     drop(others);
     // Windows of ordinary size are not charged.
     let mut small = fetch("http://h/", Purpose::Page, |rules| rules.budget = Arc::clone(&budget));
@@ -178,7 +180,7 @@ fn large_windows_wait_for_the_budget_before_they_are_allocated() {
 }
 
 #[test]
-fn a_retry_after_that_is_a_date_needs_our_clock_only_without_a_date() {
+fn a_retry_after_date_is_compared_with_the_date_header() {
     let when = "Retry-After: Sun, 06 Nov 1994 08:50:37 GMT\r\n";
     let run = |fields: &str| {
         let response = format!("HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n{fields}\r\n");
@@ -191,15 +193,15 @@ fn a_retry_after_that_is_a_date_needs_our_clock_only_without_a_date() {
 }
 
 #[test]
-fn a_compressed_sitemap_that_breaks_keeps_what_came_before() {
+fn a_broken_compressed_sitemap_keeps_its_first_entries() {
     use std::io::Write as _;
     // Numbers that compress badly, so that the compressed form can be cut in the middle.
     let number = |n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
     let urls: String = (0..5_000).map(|n| format!("<url><loc>http://h/{}</loc></url>", number(n))).collect();
     let text = format!("<?xml version='1.0'?><urlset>{urls}</urlset>");
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
-    encoder.write_all(text.as_bytes()).expect("memory takes all");
-    let packed = encoder.finish().expect("memory takes all");
+    encoder.write_all(text.as_bytes()).expect("writing to memory cannot fail");
+    let packed = encoder.finish().expect("writing to memory cannot fail");
     let (half, mut broken) = (packed.get(..packed.len() / 2).unwrap_or_default(), packed.clone());
     broken.iter_mut().skip(packed.len() / 2).take(400).for_each(|byte| *byte = 0xff);
     for coding in ["", "Content-Encoding: gzip\r\n"] {
@@ -218,7 +220,7 @@ fn a_compressed_sitemap_that_breaks_keeps_what_came_before() {
 fn a_panic_fails_one_page_only() {
     let lane = LaneId(7);
     let mut fetch = fetch("http://h/", Purpose::Page, |_| {});
-    fetch.guarded(|_, _| panic!("a fault"));
+    fetch.catching_panics(|_, _| panic!("a fault"));
     assert!(matches!(fetch.step(), Step::Done));
     let Finished::Visit(visit, None) = fetch.finish(Time::ZERO) else {
         panic!("a panic must give a visit without a reusable connection");
@@ -228,7 +230,7 @@ fn a_panic_fails_one_page_only() {
 }
 
 #[test]
-fn lists_of_some_kilobytes_of_links_are_charged_too() {
+fn a_list_of_16_kib_of_links_is_charged() {
     let budget = crate::budget::Budget::new(1 << 20);
     let mut page = fetch("http://h/", Purpose::Page, |rules| rules.budget = Arc::clone(&budget));
     let links: String = (0..1_000).map(|number| format!("<a href=/{number}>")).collect();

@@ -54,7 +54,7 @@ pub trait StreamEvents {
     }
 
     /// A holder for the bytes of a header block that arrives in pieces, if they are charged to a budget.
-    fn hold_head(&mut self, _key: u32) -> Option<BudgetCharge> {
+    fn new_head_charge(&mut self, _key: u32) -> Option<BudgetCharge> {
         None
     }
 

@@ -421,7 +421,7 @@ impl H2Conn {
             block.bytes.extend_from_slice(content);
             if block.bytes.len() > FREE_HEAD {
                 if block.held.is_none() {
-                    block.held = into.hold_head(key);
+                    block.held = into.new_head_charge(key);
                 }
                 if let Some(held) = &mut block.held {
                     held.resize(block.bytes.capacity());

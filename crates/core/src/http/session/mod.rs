@@ -3,16 +3,17 @@
 //! An engine owns a socket per session and repeats these steps. The session handles HTTP, TLS and proxies:
 //!
 //! 1. Drain [`Session::finished`]: a visit goes to the keeper, a job to retry gets a new connection.
-//! 2. Ask [`Session::step`]: write these bytes and report how many were taken (`wrote`); or wait until the socket is
-//!    readable and pass on what was read (`feed`, `closed`); or pause, then `resume`; or close the socket.
+//! 2. Call [`Session::step`] and do what it returns: write these bytes and report how many were written (`wrote`); or
+//!    wait until the socket is readable and pass on what was read (`feed`, `closed`); or pause, then `resume`; or close
+//!    the socket.
 //! 3. When [`Session::deadline`] has passed, call `expire`. Bytes that arrived before the deadline are fed first.
 //! 4. While [`Session::free_capacity`] is above zero, hand over further jobs for the same origin ([`Session::accept`]).
 //!    This may happen at any time, also while other jobs are in flight.
 //!
-//! The capacity of an HTTP/1.1 connection is one: it has room for one job while idle (keep-alive) and for none while it
-//! awaits a response. An HTTP/2 connection has room as long as the server accepts streams. While a TLS handshake
-//! decides between the two, jobs are queued. If it selects HTTP/1.1, all but the first are returned to be retried.
-//! Engines do not depend on the version.
+//! An HTTP/1.1 connection has room for one job while it is idle (keep-alive), and for none while it awaits a response.
+//! An HTTP/2 connection has room as long as the server accepts streams. While a TLS handshake decides between the two,
+//! jobs are queued. If it selects HTTP/1.1, all jobs but the first are returned to be retried. Engines do not depend on
+//! the version.
 //!
 //! Invariant: every accepted job comes back exactly once from `finished`, as a visit or as a job to retry.
 
@@ -35,30 +36,30 @@ use crate::visit::Visit;
 use streams::Streams;
 use undecided::{Decision, Undecided};
 
-/// How long a connection waits for its next request before it is closed. Most servers close idle connections after 5 to
-/// 75 seconds; an earlier close is detected.
+/// How long an idle connection waits for its next request before it is closed. Most servers close idle connections after
+/// 5 to 75 seconds; if the server closes earlier, the session detects it.
 pub const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
-/// How long a session that must not read because of backpressure waits before it checks again.
+/// How long a session that may not read because of backpressure waits before it checks again.
 const BACKPRESSURE_POLL: Duration = Duration::from_millis(50);
 
-/// Identifies a connection: a lane has at most one connection per slot.
+/// Identifies a connection by lane and slot: a lane has at most one connection per slot.
 pub type SlotKey = (LaneId, u32);
 
-/// Flag in the slot of connections that several jobs of an origin share.
+/// Flag in the slot number of connections that several jobs of an origin share.
 const SHARED: u32 = 1 << 16;
 
-/// The slot of a job's connection. Jobs that may share a connection use one slot per port.
+/// The slot of a job's connection. Jobs that may share a connection use one slot per port, in place of their own.
 pub fn slot_key(job: &Job) -> SlotKey {
     let slot = if job.shares_connection() { SHARED | u32::from(job.link.url.port()) } else { u32::from(job.slot) };
     (job.lane, slot)
 }
 
-/// Identifies the peer of a kept-alive connection within its lane. The lane identifies the host.
+/// What a job and a kept-alive connection of the same lane must have in common.
 ///
-/// Host, scheme and port are the origin. Within one crawl everything else that distinguishes connections follows from
-/// the origin: proxy, credentials, trusted certificates, client certificate. Crawls share neither connections nor TLS
-/// sessions.
+/// The lane identifies the host; together with scheme and port it is the origin. Within one crawl everything else that
+/// distinguishes connections follows from the origin: proxy, credentials, trusted certificates, client certificate.
+/// Crawls share neither connections nor TLS sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnKey {
     pub https: bool,
@@ -82,7 +83,7 @@ pub enum Completed {
     Retry(Box<Job>),
 }
 
-/// One connection and the jobs it carries. Only two words, because engines hold many waiting sessions.
+/// One connection and the jobs it carries. It takes only two machine words, because engines hold many waiting sessions.
 pub struct Session(State);
 
 enum State {
@@ -101,14 +102,15 @@ struct Idle {
     conn: Box<Conn>,
     slot: SlotKey,
     key: ConnKey,
-    until: Time,
+    /// When the connection is closed for lack of a request.
+    expires: Time,
 }
 
 impl Session {
     /// Sends the first request over a new connection to `peer`. On error, returns the visit of the failed job.
     pub fn open(job: Box<Job>, rules: &Arc<Rules>, started: Time, peer: IpAddr, now: Time) -> Result<Self, Box<Visit>> {
         let ip = target_address(&job, rules, peer);
-        match connection(&job, rules, ip, now) {
+        match new_conn(&job, rules, ip, now) {
             Ok(conn) => {
                 let start = FetchStart { started, connected: Some(now) };
                 Ok(Self(if offers_http2(&job, rules) {
@@ -167,26 +169,27 @@ impl Session {
         }
     }
 
-    /// Takes on a job for the same [`ConnKey`]. If there is no room, returns the job, to be sent elsewhere. A request
-    /// that must not be repeated is returned too, and closes an idle HTTP/1.1 connection: it needs a new one.
+    /// Takes on a job for the same [`ConnKey`]. If there is no room, returns the job, to be sent elsewhere. An idle
+    /// HTTP/1.1 connection also returns a request that must not be repeated, and closes: such a request needs a new
+    /// connection.
     pub fn accept(&mut self, job: Box<Job>, rules: &Arc<Rules>, now: Time) -> Result<(), Box<Job>> {
-        let is_same = self.key() == Some(ConnKey::of(&job));
+        let is_same_key = self.key() == Some(ConnKey::of(&job));
         let start = FetchStart { started: now, connected: None };
         match &mut self.0 {
-            State::Undecided(undecided) if is_same && undecided.free_capacity() > 0 => {
+            State::Undecided(undecided) if is_same_key && undecided.free_capacity() > 0 => {
                 undecided.accept(job, rules, start);
                 return Ok(());
             }
-            State::Http2(streams) if is_same && streams.free_capacity() > 0 => {
+            State::Http2(streams) if is_same_key && streams.free_capacity() > 0 => {
                 streams.begin(Page::new(job, Arc::clone(rules), start), now);
                 return Ok(());
             }
             _ => {}
         }
         match std::mem::replace(&mut self.0, State::Closed) {
-            // The server may close the connection in this moment. A form must not be sent again because of that.
+            // The server may close the idle connection at the same time. Then the request would have to be repeated.
             State::Idle(_) if !job.link.is_repeatable() => Err(job),
-            State::Idle(idle) if is_same => {
+            State::Idle(idle) if is_same_key => {
                 self.0 = State::Busy(Fetch::new(job, *idle.conn, Arc::clone(rules), start, now));
                 Ok(())
             }
@@ -200,11 +203,11 @@ impl Session {
     /// The next completed job. Drain after every input, before the next [`Session::step`].
     pub fn finished(&mut self, now: Time) -> Option<Completed> {
         if let State::Undecided(undecided) = &mut self.0
-            && let Some(result) = undecided.result(now)
+            && let Some(result) = undecided.next_rejected(now)
         {
             return Some(result);
         }
-        self.decide(now);
+        self.apply_decision(now);
         let fetch = match &mut self.0 {
             State::Busy(fetch) => fetch,
             State::Http2(streams) => return streams.finished(),
@@ -218,16 +221,16 @@ impl Session {
         Some(match fetch.finish(now) {
             Finished::Visit(visit, conn) => {
                 if let Some(conn) = conn {
-                    self.0 = State::Idle(Box::new(Idle { conn, slot, key, until: now + KEEP_ALIVE }));
+                    self.0 = State::Idle(Box::new(Idle { conn, slot, key, expires: now + KEEP_ALIVE }));
                 }
                 Completed::Visit(visit)
             }
-            Finished::Again(job) => Completed::Retry(job),
+            Finished::Retry(job) => Completed::Retry(job),
         })
     }
 
     /// Switches to the protocol that the handshake selected, once all surplus jobs were returned.
-    fn decide(&mut self, now: Time) {
+    fn apply_decision(&mut self, now: Time) {
         let State::Undecided(undecided) = &self.0 else { return };
         let Some(decision) = undecided.decision() else { return };
         let State::Undecided(undecided) = std::mem::replace(&mut self.0, State::Closed) else { return };
@@ -254,11 +257,12 @@ impl Session {
         }
     }
 
-    /// What the connection needs next. `Read` while idle too: the server may close it. `Done`: close the socket.
+    /// What the connection needs next. `Read` also while idle, because the server may close the connection. `Done`: close
+    /// the socket.
     pub fn step(&mut self) -> Step<'_> {
         match &mut self.0 {
-            // A response that waited for memory may have got it since `finished` was asked: it must be delivered before
-            // the socket is closed.
+            // A response that waited for memory may have received it since the last call of `finished`. The next call
+            // returns the visit, so the socket must not be closed yet.
             State::Busy(fetch) => match fetch.step() {
                 Step::Done => Step::Pause,
                 step => step,
@@ -294,7 +298,7 @@ impl Session {
     pub fn closed(&mut self, now: Time) {
         match &mut self.0 {
             State::Busy(fetch) => fetch.closed(now),
-            State::Undecided(undecided) => undecided.with(|conn, page| conn.closed(now, page)),
+            State::Undecided(undecided) => undecided.with_page(|conn, page| conn.closed(now, page)),
             State::Http2(streams) => streams.closed(now),
             State::Idle(_) | State::Closed => self.0 = State::Closed,
         }
@@ -304,7 +308,7 @@ impl Session {
     pub fn broke(&mut self, failure: Failure) {
         match &mut self.0 {
             State::Busy(fetch) => fetch.broke(failure),
-            State::Undecided(undecided) => undecided.with(|conn, page| conn.broke(failure, page)),
+            State::Undecided(undecided) => undecided.with_page(|conn, page| conn.broke(failure, page)),
             State::Http2(streams) => streams.broke(&failure),
             State::Idle(_) | State::Closed => self.0 = State::Closed,
         }
@@ -316,7 +320,7 @@ impl Session {
             State::Busy(fetch) => fetch.deadline(),
             State::Undecided(undecided) => undecided.conn.deadline(),
             State::Http2(streams) => streams.deadline(),
-            State::Idle(idle) => idle.until,
+            State::Idle(idle) => idle.expires,
             State::Closed => Time::NEVER,
         }
     }
@@ -324,14 +328,14 @@ impl Session {
     pub fn expire(&mut self, now: Time) {
         match &mut self.0 {
             State::Busy(fetch) => fetch.expire(now),
-            State::Undecided(undecided) => undecided.with(|conn, page| conn.expire(now, page)),
+            State::Undecided(undecided) => undecided.with_page(|conn, page| conn.expire(now, page)),
             State::Http2(streams) => streams.expire(now),
-            State::Idle(idle) if now < idle.until => {}
+            State::Idle(idle) if now < idle.expires => {}
             State::Idle(_) | State::Closed => self.0 = State::Closed,
         }
     }
 
-    /// How long [`Step::Pause`] lasts. Zero: the session only yields to other sessions.
+    /// How long [`Step::Pause`] lasts. Zero if the session only yields to other sessions.
     pub fn pause(&self) -> Duration {
         match &self.0 {
             State::Busy(fetch) if !fetch.is_yielding() => BACKPRESSURE_POLL,
@@ -358,8 +362,8 @@ pub fn race(job: &Job, rules: &Rules, started: Time) -> Race {
     Race::new(addresses, port, started, rules.connect_timeout)
 }
 
-/// The visit of a job that never got a connection.
-pub fn unconnected(job: Job, rules: &Rules, mut failure: Failure, started: Time, now: Time) -> Box<Visit> {
+/// The failed visit of a job for which no connection could be opened.
+pub fn unconnected_visit(job: Job, rules: &Rules, mut failure: Failure, started: Time, now: Time) -> Box<Visit> {
     if let Some(proxy) = rules.proxies.of(job.link.url.as_ref()) {
         failure.message = format!("the proxy {proxy}: {}", failure.message).into();
     }
@@ -371,12 +375,12 @@ fn target_address(job: &Job, rules: &Rules, peer: IpAddr) -> Option<IpAddr> {
     match rules.proxies.of(job.link.url.as_ref()) {
         None => Some(peer),
         Some(proxy) if proxy.resolves() => None,
-        // A proxy gets one address per attempt; each attempt uses the next address.
+        // The proxy connects to one address. Each further attempt at the URL uses the next one.
         Some(_) => job.addresses.iter().copied().cycle().nth(usize::from(job.link.tries)),
     }
 }
 
-/// Whether HTTP/2 is offered on a connection for this job.
+/// Whether a connection for this job may use HTTP/2.
 fn offers_http2(job: &Job, rules: &Rules) -> bool {
     let url = job.link.url.as_ref();
     match rules.http {
@@ -388,7 +392,7 @@ fn offers_http2(job: &Job, rules: &Rules) -> bool {
 }
 
 /// The protocol state of a new connection: proxy, TLS with or without a client certificate, or plain text.
-fn connection(job: &Job, rules: &Arc<Rules>, ip: Option<IpAddr>, now: Time) -> Result<Conn, Failure> {
+fn new_conn(job: &Job, rules: &Arc<Rules>, ip: Option<IpAddr>, now: Time) -> Result<Conn, Failure> {
     let url = &job.link.url;
     let protocols: &[&[u8]] = match rules.http {
         HttpVersion::Http1 => &[],
@@ -450,7 +454,8 @@ mod tests {
         opened.unwrap_or_else(|visit| panic!("{:?}", visit.facts.error))
     }
 
-    fn answered(session: &mut Session, now: Time) -> Option<Completed> {
+    /// Sends the request, receives [`OK`], and returns the completed job.
+    fn exchange(session: &mut Session, now: Time) -> Option<Completed> {
         while let Step::Write(bytes) = session.step() {
             let count = bytes.len();
             session.wrote(count, now);
@@ -470,17 +475,17 @@ mod tests {
         let mut session = open(&rules);
         assert_eq!((session.free_capacity(), session.slot()), (0, Some((LaneId(7), 2))));
         assert!(session.accept(job("http://h/2"), &rules, now).is_err(), "HTTP/1.1 carries one request at a time");
-        assert!(matches!(answered(&mut session, now), Some(Completed::Visit(_))));
+        assert!(matches!(exchange(&mut session, now), Some(Completed::Visit(_))));
         assert!(session.finished(now).is_none());
         assert_eq!(session.free_capacity(), 1);
         assert_eq!(session.step(), Step::Read);
-        assert!(session.accept(job("http://h:81/"), &rules, now).is_err(), "it leads to another port");
+        assert!(session.accept(job("http://h:81/"), &rules, now).is_err(), "the connection is for another port");
         assert!(session.accept(job("http://h/2"), &rules, now).is_ok());
-        assert!(matches!(answered(&mut session, now), Some(Completed::Visit(_))));
+        assert!(matches!(exchange(&mut session, now), Some(Completed::Visit(_))));
     }
 
     #[test]
-    fn an_idle_connection_ends_with_time_with_bytes_and_with_its_peer() {
+    fn an_idle_connection_closes_on_timeout_input_close_and_failure() {
         let rules = rules();
         let ends: [fn(&mut Session); 4] = [
             |session| session.expire(session.deadline()),
@@ -490,7 +495,7 @@ mod tests {
         ];
         for end in ends {
             let mut session = open(&rules);
-            assert!(answered(&mut session, Time::ZERO).is_some());
+            assert!(exchange(&mut session, Time::ZERO).is_some());
             session.expire(Time::ZERO);
             assert!(session.is_idle());
             end(&mut session);
@@ -500,10 +505,10 @@ mod tests {
     }
 
     #[test]
-    fn a_kept_connection_that_was_closed_gives_its_job_back() {
+    fn a_job_on_a_closed_kept_alive_connection_is_retried() {
         let (rules, now) = (rules(), Time::ZERO);
         let mut session = open(&rules);
-        assert!(answered(&mut session, now).is_some());
+        assert!(exchange(&mut session, now).is_some());
         assert!(session.accept(job("http://h/2"), &rules, now).is_ok());
         session.closed(now);
         assert!(matches!(session.finished(now), Some(Completed::Retry(job)) if job.link.url.path() == "/2"));
@@ -514,7 +519,7 @@ mod tests {
     fn a_page_that_gets_memory_between_two_calls_is_not_lost() {
         let budget = crate::budget::Budget::new(1 << 20);
         let config = Config { roots: vec!["http://h/".into()], ..Config::default() };
-        let mut rules = config.compile(0).expect("settings");
+        let mut rules = config.compile(0).expect("valid settings");
         rules.budget = Arc::clone(&budget);
         let (rules, now) = (Arc::new(rules), Time::ZERO);
         // Another response takes all of the budget, and is the one that may exceed it.
@@ -530,11 +535,12 @@ mod tests {
         let body = format!("<base href='/{}/'>{links}", "b".repeat(1_000));
         let head = format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}\r\n\r\n", body.len());
         session.feed(&[head, body].concat().into_bytes(), now);
-        let mut is_over = false;
-        while !is_over {
+        // At first the session pauses only to yield; once the body is read, it waits for memory.
+        let mut waits_for_memory = false;
+        while !waits_for_memory {
             assert!(session.finished(now).is_none(), "a megabyte of links does not fit");
             assert_eq!(session.step(), Step::Pause);
-            is_over = session.pause() > Duration::ZERO;
+            waits_for_memory = session.pause() > Duration::ZERO;
             session.resume(now);
         }
         assert!(session.finished(now).is_none());

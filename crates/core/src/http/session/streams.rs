@@ -314,9 +314,9 @@ impl Streams {
         }
         for key in 0..self.all.by_key.len() as u32 {
             let Some(stream) = self.all.get(key).filter(|stream| stream.deadline() <= now) else { continue };
-            stream.page.guarded(&mut stream.conn, |conn, page| conn.expire(now, page));
+            stream.page.catching_panics(&mut stream.conn, |conn, page| conn.expire(now, page));
             if stream.conn.step() == Step::Done {
-                let is_silent = !stream.page.has_answer();
+                let is_silent = !stream.page.has_response();
                 self.all.touched.push(key);
                 if is_silent {
                     self.h2.retire_if_silent(self.limits.idle, now);
@@ -338,7 +338,7 @@ impl Streams {
             if !stream.is_paused {
                 continue;
             }
-            stream.conn.hold(false, now);
+            stream.conn.set_paused(false, now);
             stream.is_paused = false;
             let rest = stream.page.take_rest().unwrap_or_default();
             let used = stream.read(&rest, now);
@@ -355,7 +355,8 @@ impl Streams {
         for key in std::mem::take(&mut self.all.touched) {
             let limit = self.h2.stream_limit();
             let Some(stream) = self.all.get(key) else { continue };
-            if let Some(most) = stream.conn.own_limit().filter(|_| !std::mem::replace(&mut stream.is_limit_told, true))
+            if let Some(most) =
+                stream.conn.custom_body_limit().filter(|_| !std::mem::replace(&mut stream.is_limit_told, true))
             {
                 self.h2.allow(key, most);
             }
@@ -366,7 +367,7 @@ impl Streams {
             if stream.conn.step() != Step::Done {
                 continue;
             }
-            let is_final = end.is_some() || stream.conn.is_head_over();
+            let is_final = end.is_some() || stream.conn.is_head_response_complete();
             if !is_final && stream.conn.is_whole() && self.h2.awaits_end(key, now) {
                 continue;
             }
@@ -473,7 +474,7 @@ impl All {
             return;
         }
         stream.is_paused = true;
-        stream.conn.hold(true, now);
+        stream.conn.set_paused(true, now);
         // A stream that only yields resumes at once. A stream that waits for memory is polled.
         let at = if has_rest && may_read { now } else { now + BACKPRESSURE_POLL };
         self.resume_by(at);
@@ -492,7 +493,7 @@ impl StreamEvents for All {
             let failure = Failure::new(ErrorKind::Protocol, "421: not on this connection");
             self.note_end(key, 0, Some(StreamFault::Http1(failure)));
         } else {
-            stream.page.guarded(&mut stream.conn, |conn, page| {
+            stream.page.catching_panics(&mut stream.conn, |conn, page| {
                 conn.feed_some(head, now, page);
             });
         }
@@ -517,7 +518,7 @@ impl StreamEvents for All {
         let has_fault = self.end_of(key).is_some();
         let Some(stream) = self.get(key) else { return true };
         // More data than declared would make a complete response malformed: its end is awaited.
-        let awaits_end = is_complete && stream.conn.is_whole() && !stream.conn.is_head_over();
+        let awaits_end = is_complete && stream.conn.is_whole() && !stream.conn.is_head_response_complete();
         let is_over = has_fault || (stream.conn.step() == Step::Done && !awaits_end);
         if is_over {
             self.note_end(key, wire, None);
@@ -525,8 +526,8 @@ impl StreamEvents for All {
         is_over
     }
 
-    fn hold_head(&mut self, key: u32) -> Option<BudgetCharge> {
-        self.get(key)?.page.hold_head()
+    fn new_head_charge(&mut self, key: u32) -> Option<BudgetCharge> {
+        self.get(key)?.page.new_head_charge()
     }
 
     fn end(&mut self, key: u32, wire: u64, _now: Time) {
@@ -541,9 +542,9 @@ impl StreamEvents for All {
 /// Starts the timeouts of a request that is sent now. `conn` gets an empty request: the HTTP/2 connection sends the real
 /// one as frames.
 fn start_clocks(conn: &mut Conn, page: &Page, now: Time) {
-    conn.ask(Vec::new(), page.deadline(), now);
-    if page.asks_head() {
-        conn.expect_head_only();
+    conn.request(Vec::new(), page.deadline(), now);
+    if page.is_head_request() {
+        conn.set_head_request();
     }
     conn.wrote(0, now);
 }
@@ -557,7 +558,7 @@ impl Stream {
     /// Reads bytes of the body, up to a bounded amount of work; buffers the rest. Returns how many were consumed.
     fn read(&mut self, bytes: &[u8], now: Time) -> usize {
         let mut used = bytes.len();
-        self.page.guarded(&mut self.conn, |conn, page| {
+        self.page.catching_panics(&mut self.conn, |conn, page| {
             used = conn.feed_some(bytes, now, page);
             let rest = bytes.get(used..).unwrap_or_default();
             if conn.step() == Step::Done {
@@ -571,11 +572,11 @@ impl Stream {
 
     /// Ends the response if the stream has ended and all its data was read.
     fn close_if_over(&mut self, end: Option<&StreamEnd>, now: Time) {
-        let Some(end) = end.filter(|_| !self.page.has_rest() && !self.conn.is_head_over()) else { return };
+        let Some(end) = end.filter(|_| !self.page.has_rest() && !self.conn.is_head_response_complete()) else { return };
         if let Some(fault) = &end.fault {
             let failure = fault.clone().failure();
-            self.conn.hold(false, now);
-            self.page.guarded(&mut self.conn, |conn, page| {
+            self.conn.set_paused(false, now);
+            self.page.catching_panics(&mut self.conn, |conn, page| {
                 // After a protocol violation before the first byte of the body, the response is not usable.
                 if failure.kind == ErrorKind::Protocol && !conn.has_body() {
                     conn.refuse(failure);
@@ -586,7 +587,7 @@ impl Stream {
                 }
             });
         } else {
-            self.page.guarded(&mut self.conn, |conn, page| conn.closed(now, page));
+            self.page.catching_panics(&mut self.conn, |conn, page| conn.closed(now, page));
         }
     }
 
@@ -606,7 +607,7 @@ impl Stream {
                 return Completed::Retry(page.into_job_for(LaneHttp::Http1Only));
             }
             Some(StreamFault::Unprocessed(_))
-                if !page.has_answer() && (has_processed || page.may_resend(MAX_UNPROCESSED)) =>
+                if !page.has_response() && (has_processed || page.count_unprocessed(MAX_UNPROCESSED)) =>
             {
                 return Completed::Retry(page.into_job());
             }

@@ -17,8 +17,9 @@ const MAX_QUEUE: usize = 256;
 /// A connection whose handshake is in progress.
 pub(super) struct Undecided {
     pub(super) conn: Conn,
-    /// The first job; none once its failure was returned.
+    /// The first job; `None` once its failure was returned.
     pub(super) page: Option<Page>,
+    /// The other jobs, which wait for the result of the handshake.
     pub(super) queue: Vec<Page>,
     /// Bytes that arrived after the handshake.
     pub(super) rest: Vec<u8>,
@@ -57,19 +58,20 @@ impl Undecided {
 
     pub(super) fn feed(&mut self, bytes: &[u8], now: Time) {
         let mut used = bytes.len();
-        self.with(|conn, page| used = conn.feed_some(bytes, now, page));
+        self.with_page(|conn, page| used = conn.feed_some(bytes, now, page));
         self.rest.extend_from_slice(bytes.get(used..).unwrap_or_default());
     }
 
-    pub(super) fn with(&mut self, read: impl FnOnce(&mut Conn, &mut Page)) {
+    /// Calls `process` with the connection and the first job.
+    pub(super) fn with_page(&mut self, process: impl FnOnce(&mut Conn, &mut Page)) {
         if let Some(page) = &mut self.page {
-            page.guarded(&mut self.conn, read);
+            page.catching_panics(&mut self.conn, process);
         }
     }
 
-    /// The result of the handshake; none while it is in progress.
+    /// The result of the handshake; `None` while it is in progress.
     pub(super) fn decision(&self) -> Option<Decision> {
-        // If the first job is gone, the handshake has failed; `Conn::end` has cleared that failure.
+        // The first job is returned only after a failure. `Conn::end` has then cleared the failure of the connection.
         if self.page.is_none() || self.conn.has_failed() {
             return Some(Decision::Failed);
         }
@@ -84,8 +86,8 @@ impl Undecided {
         })
     }
 
-    /// The next job that cannot use this connection.
-    pub(super) fn result(&mut self, now: Time) -> Option<Completed> {
+    /// Returns the next job that cannot use this connection: to be retried elsewhere, or as a failed visit.
+    pub(super) fn next_rejected(&mut self, now: Time) -> Option<Completed> {
         match self.decision()? {
             Decision::Http2 => None,
             Decision::Http1 => self.queue.pop().map(|page| Completed::Retry(page.into_job_for(LaneHttp::Single))),

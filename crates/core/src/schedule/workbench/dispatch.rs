@@ -38,7 +38,7 @@ impl Workbench {
             self.admit_unproven(now);
             // Slow responses must be closed only while all unreserved slots are in use.
             if is_held || !self.queues.has_unproven() {
-                self.rules.limits.pressure.set(0);
+                self.rules.limits.slow_response_quota.set(0);
             }
             if is_held {
                 return Next::Wait(Time::NEVER);

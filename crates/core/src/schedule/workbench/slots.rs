@@ -117,7 +117,7 @@ impl Workbench {
     pub(super) fn close_slow_responses(&mut self, now: Time) -> Time {
         let is_kept_out = self.queues.has_unproven();
         if (self.queues.has_no_ready_lane() && !is_kept_out) || self.fast_lanes == 0 {
-            self.rules.limits.pressure.set(0);
+            self.rules.limits.slow_response_quota.set(0);
             return Time::NEVER;
         }
         if now < self.next_slot_count {
@@ -133,7 +133,7 @@ impl Workbench {
             is_fast_waiting |= is_ready && long == 0 && lane.left() > 0 && lane.pace.is_quick();
         }
         let excess = held_long.saturating_sub(self.concurrency / 2);
-        self.rules.limits.pressure.set(if is_fast_waiting { excess } else { 0 });
+        self.rules.limits.slow_response_quota.set(if is_fast_waiting { excess } else { 0 });
         self.next_slot_count
     }
 

@@ -488,7 +488,7 @@ fn slow_responses_are_asked_to_give_way_to_a_quick_host() {
     });
     let one: &[&str] = &["93.184.216.1"];
     stock_all(&mut bench, &[(1, one), (1, one), (1, one), (1, one), (9, one)]);
-    let pressure = bench.rules.limits.pressure.clone();
+    let quota = bench.rules.limits.slow_response_quota.clone();
     let jobs = fetches(&mut bench, at(0));
     assert_eq!(jobs.len(), 4);
     let (quick, slow): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(|job| job.lane == LaneId(4));
@@ -505,14 +505,14 @@ fn slow_responses_are_asked_to_give_way_to_a_quick_host() {
     let mut quick = fetches(&mut bench, at(300));
     assert_eq!(quick.len(), 1);
     assert!(matches!(bench.next(at(1_000)), Next::Wait(again) if again == at(1_500)));
-    assert!(!pressure.take(), "they have not had their time");
+    assert!(!quota.take(), "they have not had their time");
     end(&mut bench, quick.remove(0), 200, at(1_200));
     assert_eq!(fetches(&mut bench, at(5_900)).len(), 1);
-    assert!(pressure.take() && !pressure.take(), "more than half of the slots are held for long, by one");
-    pressure.set(1);
+    assert!(quota.take() && !quota.take(), "more than half of the slots are held for long, by one");
+    quota.set(1);
     end(&mut bench, slow.next().expect("a job"), 200, at(6_000));
     assert_eq!(fetches(&mut bench, at(6_000)).len(), 1);
-    assert!(!pressure.take(), "a slot was free in the meantime");
+    assert!(!quota.take(), "a slot was free in the meantime");
 }
 
 #[test]

@@ -164,7 +164,7 @@ impl Transport {
         let OpenConn { mut socket, mut conn } = open;
         let mut answer = ReceivedAnswer::default();
         let mut buffer = vec![0; READ_BUFFER];
-        conn.ask(request, self.now() + TOTAL_TIMEOUT, self.now());
+        conn.request(request, self.now() + TOTAL_TIMEOUT, self.now());
         loop {
             match conn.step() {
                 Step::Write(bytes) => match socket.write(bytes) {

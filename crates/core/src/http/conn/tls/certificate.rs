@@ -1,9 +1,9 @@
-//! [`CertificateSummary`]: what a certificate says about itself, for people to read.
+//! [`CertificateSummary`]: subject, issuer, names and validity of a certificate, for messages and display.
 //!
-//! Invariant: nothing here decides anything; the verifier does. Fields that cannot be parsed are absent.
+//! Invariant: whether a certificate is accepted does not depend on this module. Fields that cannot be parsed are absent.
 //!
-//! Read by hand because x509-parser would add a dozen crates (nom, asn1-rs, der-parser, oid-registry, ...) to every
-//! build for the five fields that `argiope fetch` prints.
+//! The parser is written by hand, because x509-parser would add a dozen crates (nom, asn1-rs, der-parser, oid-registry,
+//! ...) to every build for the five fields that `argiope fetch` prints.
 
 /// Subject, issuer, names and validity of a certificate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -12,9 +12,9 @@ pub struct CertificateSummary {
     pub subject: Option<String>,
     /// The common name of the issuer, or its organisation.
     pub issuer: Option<String>,
-    /// The host names and IP addresses that it is valid for.
+    /// The host names and IP addresses that the certificate is valid for.
     pub names: Vec<String>,
-    /// `2026-01-02T03:04:05Z`
+    /// Start and end of the validity, as in `2026-01-02T03:04:05Z`.
     pub not_before: Option<String>,
     pub not_after: Option<String>,
 }
@@ -23,11 +23,11 @@ const SEQUENCE: u8 = 0x30;
 /// Context tags within a certificate: the version before the serial number, the extensions at the end.
 const VERSION: u8 = 0xa0;
 const EXTENSIONS: u8 = 0xa3;
-/// Universal tags: OCTET STRING, UTCTime, GeneralizedTime and BMPString.
-const OCTETS: u8 = 0x04;
+/// Universal tags. A BMPString is text in UTF-16.
+const OCTET_STRING: u8 = 0x04;
 const UTC_TIME: u8 = 0x17;
-const LONG_TIME: u8 = 0x18;
-const UTF16_TEXT: u8 = 0x1e;
+const GENERALIZED_TIME: u8 = 0x18;
+const BMP_STRING: u8 = 0x1e;
 /// Context tags within a list of alternative names.
 const DNS_NAME: u8 = 0x82;
 const IP_ADDRESS: u8 = 0x87;
@@ -36,7 +36,7 @@ const COMMON_NAME: &[u8] = &[0x55, 4, 3];
 const ORGANISATION: &[u8] = &[0x55, 4, 10];
 const ALTERNATIVE_NAMES: &[u8] = &[0x55, 29, 17];
 
-/// The parts of a certificate that are used here (RFC 5280: version, serial, algorithm, issuer, validity, subject).
+/// The parts of a certificate that are used here.
 struct Parts<'a> {
     issuer: &'a [u8],
     validity: &'a [u8],
@@ -45,12 +45,13 @@ struct Parts<'a> {
     rest: &'a [u8],
 }
 
+/// Splits a certificate (RFC 5280, 4.1): version, serial number, algorithm, issuer, validity, subject, and more.
 fn parts(certificate: &[u8]) -> Option<Parts<'_>> {
     let (_, certificate, _) = element(certificate)?;
     let (_, body, _) = element(certificate)?;
     let (tag, _, after_version) = element(body)?;
-    let (_, _, rest) = element(if tag == VERSION { after_version } else { body })?;
-    let (_, _, rest) = element(rest)?;
+    let (_, _serial_number, rest) = element(if tag == VERSION { after_version } else { body })?;
+    let (_, _algorithm, rest) = element(rest)?;
     let (_, issuer, rest) = element(rest)?;
     let (_, validity, rest) = element(rest)?;
     let (_, subject, rest) = element(rest)?;
@@ -68,11 +69,11 @@ impl CertificateSummary {
         let Some(parts) = parts(der) else {
             return Self::default();
         };
-        let mut times = Elements(parts.validity).map(|(tag, digits)| moment(tag, digits));
+        let mut times = Elements(parts.validity).map(|(tag, digits)| rfc3339_time(tag, digits));
         Self {
-            subject: distinguished(parts.subject),
-            issuer: distinguished(parts.issuer),
-            names: alternatives(parts.rest).unwrap_or_default(),
+            subject: display_name(parts.subject),
+            issuer: display_name(parts.issuer),
+            names: alternative_names(parts.rest).unwrap_or_default(),
             not_before: times.next().flatten(),
             not_after: times.next().flatten(),
         }
@@ -80,7 +81,7 @@ impl CertificateSummary {
 }
 
 /// The common name in a distinguished name, or else the organisation.
-fn distinguished(name: &[u8]) -> Option<String> {
+fn display_name(name: &[u8]) -> Option<String> {
     let attributes = || {
         Elements(name).flat_map(|(_, set)| Elements(set)).filter_map(|(_, pair)| {
             let (_, kind, rest) = element(pair)?;
@@ -93,7 +94,7 @@ fn distinguished(name: &[u8]) -> Option<String> {
 }
 
 fn text(tag: u8, bytes: &[u8]) -> String {
-    if tag == UTF16_TEXT {
+    if tag == BMP_STRING {
         let units: Vec<u16> = bytes.as_chunks::<2>().0.iter().map(|pair| u16::from_be_bytes(*pair)).collect();
         String::from_utf16_lossy(&units)
     } else {
@@ -101,18 +102,18 @@ fn text(tag: u8, bytes: &[u8]) -> String {
     }
 }
 
-/// The names and addresses in the extension that lists them.
-fn alternatives(rest: &[u8]) -> Option<Vec<String>> {
+/// The host names and IP addresses in the extension that lists them.
+fn alternative_names(rest: &[u8]) -> Option<Vec<String>> {
     let (_, extensions) = Elements(rest).find(|(tag, _)| *tag == EXTENSIONS)?;
     let (_, list, _) = element(extensions)?;
-    let wanted = |extension: &[u8]| element(extension).is_some_and(|(_, kind, _)| kind == ALTERNATIVE_NAMES);
-    let (_, extension) = Elements(list).find(|(_, extension)| wanted(extension))?;
-    let (_, octets) = Elements(extension).find(|(tag, _)| *tag == OCTETS)?;
+    let lists_names = |extension: &[u8]| element(extension).is_some_and(|(_, kind, _)| kind == ALTERNATIVE_NAMES);
+    let (_, extension) = Elements(list).find(|(_, extension)| lists_names(extension))?;
+    let (_, octets) = Elements(extension).find(|(tag, _)| *tag == OCTET_STRING)?;
     let (_, names, _) = element(octets).filter(|(tag, ..)| *tag == SEQUENCE)?;
-    Some(Elements(names).filter_map(|(tag, bytes)| alternative(tag, bytes)).collect())
+    Some(Elements(names).filter_map(|(tag, bytes)| alternative_name(tag, bytes)).collect())
 }
 
-fn alternative(tag: u8, bytes: &[u8]) -> Option<String> {
+fn alternative_name(tag: u8, bytes: &[u8]) -> Option<String> {
     match (tag, bytes.len()) {
         (DNS_NAME, _) => Some(String::from_utf8_lossy(bytes).into_owned()),
         (IP_ADDRESS, 4) => <[u8; 4]>::try_from(bytes).ok().map(|octets| std::net::Ipv4Addr::from(octets).to_string()),
@@ -122,18 +123,19 @@ fn alternative(tag: u8, bytes: &[u8]) -> Option<String> {
 }
 
 /// Formats `YYMMDDhhmmssZ` or `YYYYMMDDhhmmssZ` as RFC 3339.
-fn moment(tag: u8, digits: &[u8]) -> Option<String> {
+fn rfc3339_time(tag: u8, digits: &[u8]) -> Option<String> {
     let digits = digits.strip_suffix(b"Z").filter(|digits| digits.iter().all(u8::is_ascii_digit))?;
     let digits = std::str::from_utf8(digits).ok()?;
     let (year, rest) = match tag {
-        // RFC 5280: two-digit years from 50 on belong to the last century.
+        // RFC 5280: two-digit years from 50 on belong to the 20th century.
         UTC_TIME => digits.split_at_checked(2).map(|(year, rest)| (if year < "50" { "20" } else { "19" }, year, rest)),
-        LONG_TIME => digits.split_at_checked(4).map(|(year, rest)| ("", year, rest)),
+        GENERALIZED_TIME => digits.split_at_checked(4).map(|(year, rest)| ("", year, rest)),
         _ => None,
     }
     .map(|(century, year, rest)| (format!("{century}{year}"), rest))?;
-    let two = |at: usize| rest.get(at..at + 2);
-    Some(format!("{year}-{}-{}T{}:{}:{}Z", two(0)?, two(2)?, two(4)?, two(6)?, two(8)?))
+    let two_digits = |at: usize| rest.get(at..at + 2);
+    let (month, day) = (two_digits(0)?, two_digits(2)?);
+    Some(format!("{year}-{month}-{day}T{}:{}:{}Z", two_digits(4)?, two_digits(6)?, two_digits(8)?))
 }
 
 /// Iterates over DER elements up to the first malformed one.
@@ -153,6 +155,7 @@ impl<'a> Iterator for Elements<'a> {
 fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (&tag, rest) = bytes.split_first()?;
     let (&first, rest) = rest.split_first()?;
+    // Below 0x80 it is the length itself; otherwise the number of bytes of the length.
     let (length, rest) = if first < 0x80 {
         (usize::from(first), rest)
     } else {
@@ -171,6 +174,7 @@ mod tests {
     use super::*;
     use rcgen::{CertificateParams, DnType, KeyPair, date_time_ymd};
 
+    /// A self-signed certificate, after `change` of its parameters.
     fn certificate(change: impl FnOnce(&mut CertificateParams)) -> Vec<u8> {
         let mut params = CertificateParams::new(vec!["a.example".into(), "127.0.0.1".into(), "::1".into()]).unwrap();
         params.not_before = date_time_ymd(1999, 12, 31);
@@ -180,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_says_is_read() {
+    fn subject_names_and_validity_are_read() {
         let der = certificate(|params| {
             params.distinguished_name = rcgen::DistinguishedName::new();
             params.distinguished_name.push(DnType::OrganizationName, "Spiders");
@@ -195,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn an_organisation_serves_where_there_is_no_name() {
+    fn the_organisation_is_shown_if_there_is_no_common_name() {
         let der = certificate(|params| {
             params.distinguished_name = rcgen::DistinguishedName::new();
             params.distinguished_name.push(DnType::OrganizationName, "Spiders");
@@ -204,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn garbage_is_read_as_nothing_and_never_panics() {
+    fn malformed_certificates_give_an_empty_summary_and_do_not_panic() {
         let der = certificate(|_| {});
         for cut in 0..der.len() {
             CertificateSummary::read(&der[..cut]);

@@ -6,15 +6,15 @@ use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, OtherErr
 use super::verify::{LongChain, SelfSigned};
 use crate::outcome::{ErrorKind, Failure};
 
-pub(super) fn tls(message: impl Into<Box<str>>) -> Failure {
+pub(super) fn tls_failure(message: impl Into<Box<str>>) -> Failure {
     Failure::new(ErrorKind::Tls, message)
 }
 
-/// Translates a TLS error into a message.
+/// Translates a TLS error into a failure with a message for users.
 pub(super) fn explain(error: &Error) -> Failure {
-    tls(match error {
-        Error::InvalidCertificate(fault) => certificate(fault),
-        Error::AlertReceived(alert) => self::alert(*alert),
+    tls_failure(match error {
+        Error::InvalidCertificate(fault) => certificate_message(fault),
+        Error::AlertReceived(alert) => alert_message(*alert),
         Error::InvalidMessage(InvalidMessage::InvalidContentType | InvalidMessage::UnknownProtocolVersion) => {
             "the server does not speak TLS on this port".to_owned()
         }
@@ -27,7 +27,7 @@ pub(super) fn explain(error: &Error) -> Failure {
     })
 }
 
-fn alert(alert: AlertDescription) -> String {
+fn alert_message(alert: AlertDescription) -> String {
     match alert {
         AlertDescription::UnrecognisedName => "the server does not know this name".to_owned(),
         AlertDescription::ProtocolVersion => "the server does not support TLS 1.2 or 1.3".to_owned(),
@@ -44,7 +44,7 @@ fn alert(alert: AlertDescription) -> String {
     }
 }
 
-fn certificate(fault: &CertificateError) -> String {
+fn certificate_message(fault: &CertificateError) -> String {
     match fault {
         CertificateError::ExpiredContext { not_after, .. } => format!("certificate expired since {}", date(*not_after)),
         CertificateError::Expired => "certificate expired".to_owned(),
@@ -76,7 +76,7 @@ fn certificate(fault: &CertificateError) -> String {
     }
 }
 
-/// The first few of many names.
+/// The first few of the names, and the number of the others.
 pub(crate) fn listed<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
     const SHOWN: usize = 5;
     let rest = names.len().saturating_sub(SHOWN);

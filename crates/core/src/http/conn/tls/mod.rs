@@ -1,6 +1,6 @@
-//! TLS over memory buffers: ciphertext in, plaintext out, and vice versa.
+//! TLS over memory buffers: decrypts received bytes and encrypts bytes to be sent.
 //!
-//! Invariant: this folder is the only place that names rustls. Other modules see bytes and [`Failure`]s.
+//! Invariant: this folder is the only place that uses rustls. Other modules see bytes and [`Failure`]s.
 
 pub mod certificate;
 mod messages;
@@ -21,7 +21,7 @@ use crate::time::Time;
 use super::{Conn, ReadDeadlines};
 use crate::http::conn::limits::Limits;
 use certificate::CertificateSummary;
-use messages::{explain, tls};
+use messages::{explain, tls_failure};
 use sessions::{ConnSessions, SessionCache};
 #[cfg(test)]
 pub(crate) use verify::MAX_INTERMEDIATES;
@@ -35,7 +35,7 @@ pub struct TlsConfig {
 
 impl TlsConfig {
     /// The settings for one connection: with its own session store, and offering these protocols (ALPN).
-    fn at(&self, sessions: &Arc<ConnSessions>, protocols: &[&[u8]]) -> ClientConfig {
+    fn for_connection(&self, sessions: &Arc<ConnSessions>, protocols: &[&[u8]]) -> ClientConfig {
         let mut client = self.client.clone();
         client.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
         client.resumption = Resumption::store(Arc::<ConnSessions>::clone(sessions));
@@ -60,13 +60,14 @@ pub(in crate::http) struct Tls {
     session: ClientConnection,
     conn_sessions: Arc<ConnSessions>,
     record: Record,
-    /// Ciphertext to be written, and how much of it was written.
+    /// Ciphertext to be written, and how many bytes of it were written.
     out: Vec<u8>,
     sent: usize,
+    /// The deadline of the handshake, and when it completed.
     deadline: Time,
     done: Option<Time>,
     /// The peer sent close_notify.
-    closed: bool,
+    is_closed_cleanly: bool,
 }
 
 impl Conn {
@@ -85,17 +86,25 @@ impl Conn {
     ) -> Result<Self, Failure> {
         let bare = server_name.trim_start_matches('[').trim_end_matches(']');
         let name = ServerName::try_from(bare.to_owned())
-            .map_err(|_| tls(format!("{server_name:?} is not a name that a certificate can be for")))?;
+            .map_err(|_| tls_failure(format!("{server_name:?} is not a host name that a certificate can contain")))?;
         let conn_sessions = Arc::new(ConnSessions::new(&config.sessions));
-        let mut session = ClientConnection::new(Arc::new(config.at(&conn_sessions, protocols)), name)
+        let mut session = ClientConnection::new(Arc::new(config.for_connection(&conn_sessions, protocols)), name)
             .map_err(|error| explain(&error))?;
         session.set_buffer_limit(None);
         let (deadline, record, out) = (now + limits.connect, Record::default(), Vec::new());
-        let mut tls =
-            Box::new(Tls { session, conn_sessions, record, out, sent: 0, deadline, done: None, closed: false });
-        tls.collect();
+        let mut tls = Box::new(Tls {
+            session,
+            conn_sessions,
+            record,
+            out,
+            sent: 0,
+            deadline,
+            done: None,
+            is_closed_cleanly: false,
+        });
+        tls.collect_ciphertext();
         let mut conn = Self::plain(limits, now);
-        conn.clock = ReadDeadlines::new(Time::NEVER, now);
+        conn.deadlines = ReadDeadlines::new(Time::NEVER, now);
         conn.tls = Some(tls);
         Ok(conn)
     }
@@ -111,27 +120,28 @@ impl Tls {
     pub(in crate::http) fn send(&mut self, plaintext: &[u8]) {
         // Writing to the session's buffer cannot fail: it has no limit.
         let _ = self.session.writer().write_all(plaintext);
-        self.collect();
+        self.collect_ciphertext();
     }
 
     /// Processes ciphertext, at most one record. Returns false if nothing was consumed.
     pub(in crate::http) fn read(&mut self, ciphertext: &mut &[u8]) -> Result<bool, Failure> {
+        // A copy finds the end of the record. The session may take fewer bytes, and only these are counted.
         let mut record = self.record;
         let (mut piece, _) = ciphertext.split_at(record.take(ciphertext));
-        let took = self.session.read_tls(&mut piece).map_err(|error| tls(error.to_string()))?;
+        let took = self.session.read_tls(&mut piece).map_err(|error| tls_failure(error.to_string()))?;
         let (taken, rest) = ciphertext.split_at(took);
         *ciphertext = rest;
         self.record.take(taken);
-        self.conn_sessions.arrived(took);
+        self.conn_sessions.add_received(took);
         let result = self.session.process_new_packets();
-        self.collect();
+        self.collect_ciphertext();
         let state = result.map_err(|error| explain(&error))?;
-        if let Some(whole) = self.record.whole()
+        if let Some(size) = self.record.complete_size()
             && state.plaintext_bytes_to_read() > 0
         {
-            self.conn_sessions.was_page(whole);
+            self.conn_sessions.subtract_page_content(size);
         }
-        self.closed = state.peer_has_closed();
+        self.is_closed_cleanly = state.peer_has_closed();
         Ok(took > 0)
     }
 
@@ -154,21 +164,22 @@ impl Tls {
         self.session.is_handshaking()
     }
 
-    /// Records the end of the handshake. Returns true when it ends.
+    /// Stores the time at which the handshake completed. Returns true on the first call after that.
     pub(super) fn note_done(&mut self, now: Time) -> bool {
-        let done = self.done.is_none() && !self.is_handshaking();
-        if done {
+        let is_new = self.done.is_none() && !self.is_handshaking();
+        if is_new {
             self.done = Some(now);
         }
-        done
+        is_new
     }
 
+    /// When the handshake completed.
     pub(in crate::http) fn done(&self) -> Option<Time> {
         self.done
     }
 
     pub(in crate::http) fn tls_info(&self) -> Option<TlsInfo> {
-        let shown = self.session.peer_certificates().and_then(<[_]>::first);
+        let certificate = self.session.peer_certificates().and_then(<[_]>::first);
         Some(TlsInfo {
             version: match self.session.protocol_version()? {
                 ProtocolVersion::TLSv1_2 => "TLS 1.2",
@@ -177,7 +188,7 @@ impl Tls {
             },
             cipher: self.session.negotiated_cipher_suite()?.suite().as_str().unwrap_or("an unknown cipher"),
             resumed: self.session.handshake_kind() == Some(HandshakeKind::Resumed),
-            certificate: shown.map(|der| CertificateSummary::read(der)).unwrap_or_default(),
+            certificate: certificate.map(|der| CertificateSummary::read(der)).unwrap_or_default(),
         })
     }
 
@@ -193,7 +204,7 @@ impl Tls {
 
     /// True if the peer sent close_notify.
     pub(in crate::http) fn is_closed_cleanly(&self) -> bool {
-        self.closed
+        self.is_closed_cleanly
     }
 
     /// Ciphertext to be written.
@@ -209,8 +220,8 @@ impl Tls {
         }
     }
 
-    /// Moves the ciphertext that the session wants to send to `out`.
-    fn collect(&mut self) {
+    /// Moves the ciphertext that the session has to send to `out`.
+    fn collect_ciphertext(&mut self) {
         while self.session.wants_write() {
             if !matches!(self.session.write_tls(&mut self.out), Ok(bytes) if bytes > 0) {
                 break;
@@ -219,40 +230,43 @@ impl Tls {
     }
 }
 
-/// The progress within a TLS record. The last two of the five header bytes are its length. A record contains either
-/// only page content or no page content, so reading records one by one allows counting them.
+/// The progress within a TLS record. Records are processed one by one, because a record contains either only page
+/// content or none: so the bytes that are not page content can be counted.
 #[derive(Clone, Copy, Default)]
 struct Record {
-    head: [u8; HEAD],
+    /// The last two bytes are the length of the record without its header.
+    header: [u8; RECORD_HEADER],
     /// Bytes received so far, header included.
-    have: usize,
+    received: usize,
 }
 
-const HEAD: usize = 5;
+/// Length of the header of a TLS record.
+const RECORD_HEADER: usize = 5;
 
 impl Record {
     /// Consumes bytes up to the end of the record and returns how many. After a complete record, the next one begins.
     fn take(&mut self, bytes: &[u8]) -> usize {
-        if self.whole().is_some() {
-            self.have = 0;
+        if self.complete_size().is_some() {
+            self.received = 0;
         }
-        let in_head = self.head.iter_mut().skip(self.have).zip(bytes).map(|(slot, byte)| *slot = *byte).count();
-        self.have += in_head;
-        let missing = self.size().map_or(0, |size| size.saturating_sub(self.have));
-        let in_body = missing.min(bytes.len() - in_head);
-        self.have += in_body;
-        in_head + in_body
+        let header_rest = self.header.iter_mut().skip(self.received);
+        let in_header = header_rest.zip(bytes).map(|(slot, byte)| *slot = *byte).count();
+        self.received += in_header;
+        let missing = self.size().map_or(0, |size| size.saturating_sub(self.received));
+        let in_body = missing.min(bytes.len() - in_header);
+        self.received += in_body;
+        in_header + in_body
     }
 
-    /// The size of the record, once its header is complete.
+    /// The size of the record, header included; `None` until its header is complete.
     fn size(&self) -> Option<usize> {
-        let [.., high, low] = self.head;
-        (self.have >= HEAD).then(|| HEAD + usize::from(u16::from_be_bytes([high, low])))
+        let [.., high, low] = self.header;
+        (self.received >= RECORD_HEADER).then(|| RECORD_HEADER + usize::from(u16::from_be_bytes([high, low])))
     }
 
-    /// The size of the record, once it is complete.
-    fn whole(&self) -> Option<usize> {
-        self.size().filter(|size| self.have >= *size)
+    /// The size of the record; `None` until it is complete.
+    fn complete_size(&self) -> Option<usize> {
+        self.size().filter(|size| self.received >= *size)
     }
 }
 
@@ -261,7 +275,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_are_told_apart_however_they_are_cut() {
+    fn records_are_recognised_at_any_split_of_the_input() {
         let stream: Vec<u8> = [3, 0, 700, 1]
             .iter()
             .flat_map(|size: &u16| [&[23, 3, 3][..], &size.to_be_bytes(), &vec![9; usize::from(*size)]].concat())
@@ -272,7 +286,7 @@ mod tests {
                 while !piece.is_empty() {
                     let took = record.take(piece);
                     piece = &piece[took..];
-                    sizes.extend(record.whole());
+                    sizes.extend(record.complete_size());
                 }
             }
             assert_eq!(sizes, [8, 5, 705, 6], "{step} at a time");

@@ -1,7 +1,7 @@
 //! [`Trust`]: which certificates a TLS connection accepts, and which client certificate it presents.
 //!
-//! Invariant: certificates are verified unless the user explicitly disabled it. The core has neither files nor clocks:
-//! roots are passed as bytes, and the time of day by a function.
+//! Invariant: certificates are verified unless the user explicitly disabled it. The core accesses neither files nor
+//! clocks: roots are passed as bytes, and the time of day by a function.
 
 use std::fmt;
 use std::sync::{Arc, LazyLock};
@@ -23,11 +23,12 @@ use super::verify::Verifier;
 pub struct Trust {
     /// Certificates of authorities, in DER.
     pub roots: Vec<Vec<u8>>,
-    /// Certificates that are accepted when a server shows exactly them, in DER. A self-signed certificate is often
-    /// marked as one of an authority, which the standard verifier refuses for a server.
+    /// Certificates that are accepted if a server sends exactly one of them, in DER. A self-signed certificate is often
+    /// marked as that of an authority, which the standard verifier refuses for a server.
     pub pinned: Vec<Vec<u8>>,
     /// Accept every certificate.
     pub insecure: bool,
+    /// The client certificate that is presented.
     pub identity: Option<ClientIdentity>,
 }
 
@@ -74,13 +75,13 @@ impl fmt::Debug for ClientIdentity {
     }
 }
 
-/// Returns seconds since the Unix epoch.
+/// Returns the time since the Unix epoch.
 pub type TimeOfDay = fn() -> Duration;
 
 /// TLS configurations with and without the client certificate. Each has its own session cache, because resuming a
 /// session reveals the identity.
 pub struct TlsConfigs {
-    /// For all other origins.
+    /// Without the client certificate, for other origins than those of the roots.
     pub anonymous: Arc<TlsConfig>,
     /// With the client certificate, for the origins of the roots.
     pub identified: Arc<TlsConfig>,
@@ -105,6 +106,7 @@ impl Trust {
     }
 }
 
+/// Builds one configuration. Without roots, it accepts every certificate.
 fn config(
     roots: Option<RootCertStore>,
     pinned: Vec<CertificateDer<'static>>,
@@ -138,40 +140,40 @@ pub fn certificates(pem: &[u8]) -> Result<Vec<Vec<u8>>, String> {
     }
 }
 
-/// Like `certificates`, for authorities that the user names. Fails if one of them is unusable, because otherwise the
-/// mistake would only show as an unknown issuer later.
+/// Like `certificates`, for authorities that the user gives. Fails if one of them is unusable. Otherwise the mistake
+/// would show only later, as an unknown issuer.
 pub fn authorities(pem: &[u8]) -> Result<Vec<Vec<u8>>, String> {
     let found = certificates(pem)?;
-    for (place, der) in found.iter().enumerate() {
+    for (index, der) in found.iter().enumerate() {
         if let Err(error) = RootCertStore::empty().add(CertificateDer::from(der.as_slice())) {
-            return Err(format!("certificate {} of {} in it is none: {error}", place + 1, found.len()));
+            return Err(format!("certificate {} of {} in it is not valid: {error}", index + 1, found.len()));
         }
     }
     Ok(found)
 }
 
-/// [`TlsConfigs`] that are built at the first https connection: loading the system's roots takes time that a crawl of
-/// plain http sites can save.
+/// [`TlsConfigs`] that are built for the first https connection: loading the system's roots takes time, which a crawl of
+/// plain http sites saves.
 #[derive(Clone)]
-pub struct TlsSource(Arc<LazyLock<Made, Make>>);
+pub struct TlsSource(Arc<LazyLock<BuiltConfigs, BuildConfigs>>);
 
-type Made = Result<TlsConfigs, String>;
-type Make = Box<dyn FnOnce() -> Made + Send>;
+type BuiltConfigs = Result<TlsConfigs, String>;
+type BuildConfigs = Box<dyn FnOnce() -> BuiltConfigs + Send>;
 
 impl TlsSource {
-    pub fn new(make: impl FnOnce() -> Result<TlsConfigs, String> + Send + 'static) -> Self {
-        Self(Arc::new(LazyLock::new(Box::new(make))))
+    pub fn new(build: impl FnOnce() -> Result<TlsConfigs, String> + Send + 'static) -> Self {
+        Self(Arc::new(LazyLock::new(Box::new(build))))
     }
 
     /// The configuration, built on first use, with or without the client certificate.
-    pub fn config(&self, identified: bool) -> Result<&Arc<TlsConfig>, &str> {
-        let made = LazyLock::force(&self.0).as_ref().map_err(String::as_str)?;
-        Ok(if identified { &made.identified } else { &made.anonymous })
+    pub fn config(&self, is_identified: bool) -> Result<&Arc<TlsConfig>, &str> {
+        let configs = LazyLock::force(&self.0).as_ref().map_err(String::as_str)?;
+        Ok(if is_identified { &configs.identified } else { &configs.anonymous })
     }
 }
 
 impl Default for TlsSource {
-    /// Without any authority.
+    /// A source without authorities: every https connection fails.
     fn default() -> Self {
         Self::new(|| Err("no certificate authorities were given".to_owned()))
     }

@@ -20,15 +20,16 @@ use rustls::{CertificateError, DigitallySignedStruct, Error, OtherError, RootCer
 
 use super::certificate::is_self_issued;
 
-/// Certificates in addition to the server's own. Real chains have one to four, and the standard verifier follows at
-/// most six.
+/// Limit on the certificates in addition to the server's own. Real chains have one to four, and the standard verifier
+/// follows at most six.
 pub(crate) const MAX_INTERMEDIATES: usize = 32;
 
+/// The verifier of server certificates.
 #[derive(Debug)]
 pub(super) struct Verifier {
     /// `None`: accept every certificate.
     roots: Option<Arc<WebPkiServerVerifier>>,
-    /// Certificates that are accepted when a server shows exactly them.
+    /// Certificates that are accepted if a server sends exactly one of them.
     pinned: Vec<CertificateDer<'static>>,
     algorithms: WebPkiSupportedAlgorithms,
 }
@@ -54,12 +55,12 @@ impl Verifier {
 
 /// The error for a self-signed certificate, which the standard verifier does not distinguish from other faults.
 #[derive(Debug, thiserror::Error)]
-#[error("certificate self-signed: only the server itself vouches for it")]
+#[error("certificate self-signed: no trusted authority has signed it")]
 pub(super) struct SelfSigned;
 
 /// The error for a chain that is too long.
 #[derive(Debug, thiserror::Error)]
-#[error("the server shows {0} certificates beside its own; more than {MAX_INTERMEDIATES} are refused")]
+#[error("the server sent {0} certificates beside its own; more than {MAX_INTERMEDIATES} are refused")]
 pub(super) struct LongChain(usize);
 
 impl ServerCertVerifier for Verifier {
@@ -78,7 +79,7 @@ impl ServerCertVerifier for Verifier {
             None => Ok(ServerCertVerified::assertion()),
             Some(roots) => roots.verify_server_cert(certificate, intermediates, name, ocsp, now),
         };
-        // This is the error for an authority's certificate in place of a server's. The standard verifier checks the
+        // The standard verifier returns this error for an authority's certificate in place of a server's. It checks the
         // validity period before that, so the certificate is valid now.
         if matches!(result, Err(Error::InvalidCertificate(CertificateError::Other(_))))
             && self.pinned.iter().any(|pinned| pinned == certificate)
@@ -86,13 +87,13 @@ impl ServerCertVerifier for Verifier {
             verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
             return Ok(ServerCertVerified::assertion());
         }
-        let is_unvouched = matches!(
+        let may_be_self_signed = matches!(
             result,
             Err(Error::InvalidCertificate(
                 CertificateError::UnknownIssuer | CertificateError::BadSignature | CertificateError::Other(_)
             ))
         );
-        if is_unvouched && is_self_issued(certificate) {
+        if may_be_self_signed && is_self_issued(certificate) {
             return Err(CertificateError::Other(OtherError(Arc::new(SelfSigned))).into());
         }
         result

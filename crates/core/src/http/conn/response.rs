@@ -1,6 +1,6 @@
-//! Processing of response bytes: the part of [`Conn`] that is driven by the server.
+//! Processing of response bytes: the part of [`Conn`] that parses heads and decodes bodies.
 //!
-//! Invariant: each byte is processed once and in order, and buffered only if a head is split across reads.
+//! Invariant: each byte is processed once and in order. Bytes are buffered only if a head is split across reads.
 
 use std::num::NonZeroU64;
 
@@ -9,17 +9,17 @@ use crate::outcome::{ErrorKind, Failure, Truncated};
 use crate::time::Time;
 
 use super::coding::{DecodeQuota, DecodeStop, Decoder, Emit};
-use super::deadline::PRESSED_RATE;
+use super::deadline::SLOT_RATE;
 use super::framing::{BodyFraming, BodyPlan};
 use super::head::{self, Head, ParsedHead};
 use super::limits::Limits;
-use super::{Conn, Partial, Phase, Receiver, Usage, Want};
+use super::{BodyUse, Conn, PartialHead, Phase, Receiver, Want};
 
-/// An unwanted body of up to this size is read to keep the connection reusable.
+/// An unwanted body of up to this size is read so that the connection can be reused.
 pub(crate) const MAX_DRAIN: u64 = 64 << 10;
 /// Decoded bytes per slice, about a quarter of a millisecond of work. Larger bodies yield between slices.
 pub(super) const DECODE_SLICE: u64 = 64 << 10;
-/// Compressed bytes given to a decoder in its first call. The input size adapts to the expansion ratio from there.
+/// Compressed bytes given to a decoder in its first call. Later calls adapt the size to the expansion ratio.
 pub(super) const FIRST_DECODE_INPUT: usize = 512;
 /// Bounds of the adaptive input size.
 const MIN_DECODE_INPUT: usize = FIRST_DECODE_INPUT / 8;
@@ -29,43 +29,43 @@ const LOW_EXPANSION: u64 = 32;
 
 impl Conn {
     /// Processes response bytes until the decoded body reaches `until`. Returns how many bytes were consumed.
-    pub(super) fn answer(&mut self, bytes: &[u8], until: u64, now: Time, into: &mut dyn Receiver) -> usize {
+    pub(super) fn process_response(&mut self, bytes: &[u8], until: u64, now: Time, into: &mut dyn Receiver) -> usize {
         let mut used = 0;
         while let Some(rest) = bytes.get(used..).filter(|rest| !rest.is_empty()) {
             used += match self.phase {
                 Phase::Idle | Phase::Done => {
-                    self.spoiled = true;
+                    self.is_unusable = true;
                     return bytes.len();
                 }
                 Phase::Head => self.take_head(rest, now, into),
-                Phase::Body(_) if self.made(into) >= until || self.has_more_to_unpack() => return used,
+                Phase::Body(_) if self.decoded_bytes(into) >= until || self.has_more_to_decode() => return used,
                 Phase::Body(framing) => self.take_body(framing, rest, until, now, into),
             };
         }
         used
     }
 
-    /// Decoded bytes of the body so far.
-    pub(super) fn made(&self, into: &dyn Receiver) -> u64 {
-        self.bytes_body + into.unpacked().unwrap_or(0)
+    /// Decoded bytes of the body so far. Counts what the connection decodes and what the receiver decompresses.
+    pub(super) fn decoded_bytes(&self, into: &dyn Receiver) -> u64 {
+        self.bytes_body + into.decompressed_bytes().unwrap_or(0)
     }
 
     /// True if consumed input can produce more output.
-    pub(super) fn has_more_to_unpack(&self) -> bool {
+    pub(super) fn has_more_to_decode(&self) -> bool {
         self.decoder.as_ref().is_some_and(|decoder| decoder.has_more())
     }
 
     /// Continues decoding consumed input until the decoded body reaches `until`.
     pub(super) fn decode_more(&mut self, until: u64, into: &mut dyn Receiver) {
-        if !self.has_more_to_unpack() {
+        if !self.has_more_to_decode() {
             return;
         }
-        self.unpack(until, into, |decoder, quota, sink| decoder.resume(quota, sink));
+        self.decode(until, into, |decoder, quota, sink| decoder.resume(quota, sink));
         if let Phase::Body(framing) = self.phase
-            && framing.is_over()
-            && !self.has_more_to_unpack()
+            && framing.is_complete()
+            && !self.has_more_to_decode()
         {
-            self.over(into);
+            self.complete_body(into);
         }
     }
 
@@ -78,20 +78,22 @@ impl Conn {
                     self.on_head(&head, now, into);
                     return used;
                 }
-                Ok(ParsedHead::Partial) => self.partial = Some(Box::new(Partial { bytes: bytes.to_vec(), held: None })),
-                Err(failure) => self.bad_head(failure, bytes),
+                Ok(ParsedHead::Partial) => {
+                    self.partial = Some(Box::new(PartialHead { bytes: bytes.to_vec(), charge: None }))
+                }
+                Err(failure) => self.reject_head(failure, bytes),
             }
             return bytes.len();
         };
-        // Searching for the end first keeps the work linear, however small the pieces are.
+        // The head is parsed only once its end has been found: parsing it again for each piece would take quadratic time.
         let before = partial.bytes.len();
         partial.bytes.extend_from_slice(bytes);
         if partial.bytes.len() > FREE_HEAD {
-            if partial.held.is_none() {
-                partial.held = into.hold_head();
+            if partial.charge.is_none() {
+                partial.charge = into.new_head_charge();
             }
-            if let Some(held) = &mut partial.held {
-                held.resize(partial.bytes.capacity());
+            if let Some(charge) = &mut partial.charge {
+                charge.resize(partial.bytes.capacity());
             }
         }
         let Some(end) = head::end_of_head(&partial.bytes, before) else {
@@ -101,7 +103,7 @@ impl Conn {
                 head::check_opening(&partial.bytes).err()
             };
             match fault {
-                Some(failure) => self.bad_head(failure, &partial.bytes),
+                Some(failure) => self.reject_head(failure, &partial.bytes),
                 None => self.partial = Some(partial),
             }
             return bytes.len();
@@ -110,17 +112,18 @@ impl Conn {
         match Head::parse(raw, &self.limits) {
             Ok(ParsedHead::Whole(head, _)) => self.on_head(&head, now, into),
             Ok(ParsedHead::Partial) => {
-                self.bad_head(Failure::new(ErrorKind::Protocol, "a head that ends in its middle"), raw);
+                self.reject_head(Failure::new(ErrorKind::Protocol, "an incomplete head before its empty line"), raw);
             }
-            Err(failure) => self.bad_head(failure, raw),
+            Err(failure) => self.reject_head(failure, raw),
         }
         end.saturating_sub(before)
     }
 
     /// Ends the exchange because its head is malformed.
-    fn bad_head(&mut self, failure: Failure, received: &[u8]) {
-        // Left-over bytes of the previous response on a kept-alive connection are not the fault of this URL.
-        self.stale = self.reused && self.bytes_wire == 0 && head::check_opening(received).is_err();
+    fn reject_head(&mut self, failure: Failure, received: &[u8]) {
+        // Bytes on a kept-alive connection that do not look like a head belong to the previous response. The request is
+        // repeated on a new connection.
+        self.is_stale = self.is_reused && self.bytes_wire == 0 && head::check_opening(received).is_err();
         self.bytes_wire += received.len() as u64;
         self.stop(Some(failure), None);
     }
@@ -132,35 +135,34 @@ impl Conn {
             if head.status == 101 {
                 let message = "101: the server switches to another protocol without a request";
                 self.stop(Some(Failure::new(ErrorKind::Protocol, message)), None);
-            } else if self.interim >= self.limits.max_1xx {
+            } else if self.interim_responses >= self.limits.max_1xx {
                 let message = format!("more than {} interim responses", self.limits.max_1xx);
                 self.stop(Some(Failure::new(ErrorKind::Protocol, message)), None);
             } else {
-                self.interim += 1;
+                self.interim_responses += 1;
             }
             return;
         }
         into.wire(head.raw());
-        let plan = match BodyPlan::of(head, self.is_head) {
+        let plan = match BodyPlan::of(head, self.is_head_request) {
             Ok(plan) => plan,
             Err(failure) => return self.stop(Some(failure), None),
         };
-        self.keep = plan.keep;
+        self.may_reuse = plan.may_reuse;
         self.phase = Phase::Body(plan.framing);
-        self.clock.restart(now);
+        self.deadlines.restart(now);
         let want = into.head(head, now);
-        let wanted = want != Want::Nothing;
-        self.up_to = if let Want::UpTo(most) = want { NonZeroU64::new(most.max(1)) } else { None };
-        if plan.framing.is_over() {
-            self.over(into);
-        } else if !wanted {
-            self.usage = Usage::Drop;
-            let cheap = match plan.framing {
+        self.body_limit = if let Want::UpTo(limit) = want { NonZeroU64::new(limit.max(1)) } else { None };
+        if plan.framing.is_complete() {
+            self.complete_body(into);
+        } else if want == Want::Nothing {
+            self.body_use = BodyUse::Drop;
+            let is_short = match plan.framing {
                 BodyFraming::Length(length) => length <= MAX_DRAIN,
                 BodyFraming::Chunked(_) => true,
                 BodyFraming::UntilClose => false,
             };
-            if !self.keep || !cheap {
+            if !self.may_reuse || !is_short {
                 self.stop(None, None);
             }
         } else {
@@ -169,7 +171,7 @@ impl Conn {
                     self.decoder = decoder;
                     self.coding_defects.mislabelled = mislabelled;
                 }
-                Err(message) => self.undecodable(message),
+                Err(message) => self.stop_decoding(message),
             }
         }
     }
@@ -184,22 +186,23 @@ impl Conn {
         into: &mut dyn Receiver,
     ) -> usize {
         let mut used = 0;
-        let is_packed = self.decoder.is_some() || into.unpacked().is_some();
+        let is_compressed = self.decoder.is_some() || into.decompressed_bytes().is_some();
         let mut input_size = match &self.decoder {
             Some(decoder) => decoder.input_size,
-            None if is_packed => FIRST_DECODE_INPUT,
+            // The receiver decompresses.
+            None if is_compressed => FIRST_DECODE_INPUT,
             None => usize::MAX,
         };
-        let mut made = self.made(into);
-        while used < bytes.len() && !framing.is_over() && made < until && !self.has_more_to_unpack() {
+        let mut decoded = self.decoded_bytes(into);
+        while used < bytes.len() && !framing.is_complete() && decoded < until && !self.has_more_to_decode() {
             let rest = bytes.get(used..).unwrap_or_default();
             let before = framing;
             let mut piece = match framing.take(rest.get(..input_size).unwrap_or(rest), &self.limits) {
                 Ok(piece) => piece,
                 Err(error) => {
                     used += error.used;
-                    let is_kept = error.keeps_body && self.bytes_body > 0;
-                    self.stop(Some(error.failure), is_kept.then_some(Truncated::Decode));
+                    let has_usable_body = error.keeps_body && self.bytes_body > 0;
+                    self.stop(Some(error.failure), has_usable_body.then_some(Truncated::Decode));
                     break;
                 }
             };
@@ -207,40 +210,40 @@ impl Conn {
                 used += piece.used;
                 continue;
             }
-            let most = match self.usage {
-                Usage::Drop => MAX_DRAIN,
-                Usage::Raw => self.max_wire(),
-                Usage::Decode if self.decoder.is_some() => self.max_wire(),
-                Usage::Decode => self.max_wire().min(self.max_body()),
+            let limit = match self.body_use {
+                BodyUse::Drop => MAX_DRAIN,
+                BodyUse::Raw => self.max_wire(),
+                BodyUse::Decode if self.decoder.is_some() => self.max_wire(),
+                BodyUse::Decode => self.max_wire().min(self.max_body()),
             };
-            let left = usize::try_from(most - self.payload.min(most)).unwrap_or(usize::MAX);
-            let excess = piece.body.len().saturating_sub(left);
-            if excess > 0 && left > 0 {
-                // Take only what fits, and decode it first; the excess is handled in the next round.
+            let room = usize::try_from(limit - self.payload_bytes.min(limit)).unwrap_or(usize::MAX);
+            let excess = piece.body.len().saturating_sub(room);
+            if excess > 0 && room > 0 {
+                // Take only what fits, and decode it first. The next iteration handles the excess.
                 framing = before;
                 if let Ok(fitting) = framing.take(rest.get(..piece.used - excess).unwrap_or(rest), &self.limits) {
                     piece = fitting;
                 }
             } else if excess > 0 {
                 used += piece.used - excess;
-                self.stop(too_large(most), Some(Truncated::Length));
+                self.stop(too_large(limit), Some(Truncated::Length));
                 break;
             }
             used += piece.used;
-            self.payload += piece.body.len() as u64;
+            self.payload_bytes += piece.body.len() as u64;
             self.deliver(piece.body, until, into);
             if self.phase == Phase::Done {
                 break;
             }
-            if is_packed {
-                let more = self.made(into) - made;
-                let is_low = more <= piece.body.len() as u64 * LOW_EXPANSION;
-                input_size = if is_low {
+            if is_compressed {
+                let output = self.decoded_bytes(into) - decoded;
+                let is_low_expansion = output <= piece.body.len() as u64 * LOW_EXPANSION;
+                input_size = if is_low_expansion {
                     (input_size * 2).min(MAX_DECODE_INPUT)
                 } else {
                     (input_size / 8).max(MIN_DECODE_INPUT)
                 };
-                made += more;
+                decoded += output;
             }
         }
         if let Some(decoder) = &mut self.decoder {
@@ -250,48 +253,49 @@ impl Conn {
         into.wire(bytes.get(..used).unwrap_or(bytes));
         if self.phase != Phase::Done {
             self.phase = Phase::Body(framing);
-            if framing.is_over() && !self.has_more_to_unpack() {
-                self.over(into);
-            } else if self.clock.moved(used, now, &self.limits) {
+            if framing.is_complete() && !self.has_more_to_decode() {
+                self.complete_body(into);
+            } else if self.deadlines.count_bytes(used, now, &self.limits) {
                 self.stop(too_slow(&self.limits), Some(Truncated::Time));
-            } else if self.clock.must_yield(now, &self.limits) {
-                let words = format!("fewer than {PRESSED_RATE} bytes a second while others waited for its slot");
-                self.stop(Some(Failure::new(ErrorKind::TooSlow, words)), Some(Truncated::Time));
+            } else if self.deadlines.must_free_slot(now, &self.limits) {
+                let message = format!("fewer than {SLOT_RATE} bytes a second while others waited for its slot");
+                self.stop(Some(Failure::new(ErrorKind::TooSlow, message)), Some(Truncated::Time));
             }
         }
         used
     }
 
     fn max_wire(&self) -> u64 {
-        self.up_to.map_or(self.limits.max_wire, NonZeroU64::get)
+        self.body_limit.map_or(self.limits.max_wire, NonZeroU64::get)
     }
 
     fn max_body(&self) -> u64 {
-        self.up_to.map_or(self.limits.max_body, NonZeroU64::get)
+        self.body_limit.map_or(self.limits.max_body, NonZeroU64::get)
     }
 
-    /// Passes bytes of the body to the decoder, or to the receiver if the body is not coded.
+    /// Passes bytes of the body to the decoder, or to the receiver if the body has no content coding.
     fn deliver(&mut self, payload: &[u8], until: u64, into: &mut dyn Receiver) {
-        match (self.usage, &self.decoder) {
-            (Usage::Drop | Usage::Raw, _) => {}
-            (Usage::Decode, None) => {
+        match (self.body_use, &self.decoder) {
+            (BodyUse::Drop | BodyUse::Raw, _) => {}
+            (BodyUse::Decode, None) => {
                 self.bytes_body += payload.len() as u64;
                 into.body(payload);
             }
-            (Usage::Decode, Some(_)) => {
-                self.unpack(until, into, |decoder, quota, sink| decoder.push(payload, quota, sink));
+            (BodyUse::Decode, Some(_)) => {
+                self.decode(until, into, |decoder, quota, sink| decoder.push(payload, quota, sink));
             }
         }
     }
 
-    /// Runs the decoder until the decoded body reaches `until`.
-    fn unpack(
+    /// Calls `run` with the decoder and a quota of output that ends when the decoded body reaches `until`. If the decoder
+    /// needs memory, charges it and continues; without room in the budget, the decoder keeps its input for later.
+    fn decode(
         &mut self,
         until: u64,
         into: &mut dyn Receiver,
-        work: impl FnOnce(&mut Decoder, &DecodeQuota, Emit<'_>) -> Result<(), DecodeStop>,
+        run: impl FnOnce(&mut Decoder, &DecodeQuota, Emit<'_>) -> Result<(), DecodeStop>,
     ) {
-        let quota = DecodeQuota::new(self.max_body(), until.saturating_sub(self.made(into)).max(1));
+        let quota = DecodeQuota::new(self.max_body(), until.saturating_sub(self.decoded_bytes(into)).max(1));
         let Some(decoder) = &mut self.decoder else { return };
         let bytes_body = &mut self.bytes_body;
         let mut emit = |into: &mut dyn Receiver, decoded: &[u8]| {
@@ -299,7 +303,7 @@ impl Conn {
             into.body(decoded);
             Ok(())
         };
-        let mut result = work(decoder, &quota, &mut |decoded| emit(into, decoded));
+        let mut result = run(decoder, &quota, &mut |decoded| emit(into, decoded));
         while result.is_ok() && decoder.memory_needed() > 0 {
             result = decoder.check_windows();
             if result.is_err() || !into.reserve(decoder.memory_needed()) {
@@ -309,34 +313,35 @@ impl Conn {
             result = decoder.resume(&quota, &mut |decoded| emit(into, decoded));
         }
         self.coding_defects.merge(decoder.coding_defects());
-        self.note_decoded(result);
+        self.handle_decode_result(result);
     }
 
-    fn note_decoded(&mut self, result: Result<(), DecodeStop>) {
+    fn handle_decode_result(&mut self, result: Result<(), DecodeStop>) {
         match result {
             Ok(()) => {}
             Err(DecodeStop::Full) => self.stop(too_large(self.max_body()), Some(Truncated::Length)),
-            Err(DecodeStop::Broken(message)) => self.undecodable(message),
+            Err(DecodeStop::Broken(message)) => self.stop_decoding(message),
         }
     }
 
-    /// Stops decoding. The rest of the body is still read for receivers that keep the raw bytes.
-    fn undecodable(&mut self, message: String) {
+    /// Stops decoding because of an error. The rest of the body is still read, for receivers that keep the raw bytes.
+    fn stop_decoding(&mut self, message: String) {
         self.failure = Some(Box::new(Failure::new(ErrorKind::Decode, message)));
         self.truncated = (self.bytes_body > 0).then_some(Truncated::Decode);
-        self.usage = Usage::Raw;
+        self.body_use = BodyUse::Raw;
         self.decoder = None;
     }
 
-    /// Completes the body.
-    fn over(&mut self, into: &mut dyn Receiver) {
-        self.unpack(u64::MAX, into, |decoder, quota, sink| decoder.finish(quota, sink));
+    /// Flushes the decoder at the end of the body, and ends the exchange.
+    fn complete_body(&mut self, into: &mut dyn Receiver) {
+        self.decode(u64::MAX, into, |decoder, quota, sink| decoder.finish(quota, sink));
         self.decoder = None;
         self.phase = Phase::Done;
     }
 
-    /// The peer closed the connection; `cleanly` if a truncation can be excluded.
-    pub(super) fn ended(&mut self, cleanly: bool, into: &mut dyn Receiver) {
+    /// Handles that the peer closed the connection. `cleanly` is false for a TLS connection without close_notify: then a
+    /// body that ends with the connection may be truncated.
+    pub(super) fn peer_closed(&mut self, cleanly: bool, into: &mut dyn Receiver) {
         match self.phase {
             Phase::Idle | Phase::Done => {}
             Phase::Head => {
@@ -347,7 +352,7 @@ impl Conn {
                 });
             }
             Phase::Body(framing) if framing.may_end_here() && (cleanly || framing != BodyFraming::UntilClose) => {
-                self.over(into);
+                self.complete_body(into);
             }
             Phase::Body(framing) => {
                 let message = match framing {
@@ -359,16 +364,17 @@ impl Conn {
                         "the connection was closed without a TLS close_notify: the body may be incomplete".to_owned()
                     }
                 };
-                self.cut(Failure::new(ErrorKind::Reset, message));
+                self.connection_lost(Failure::new(ErrorKind::Reset, message));
             }
         }
-        self.spoiled = true;
+        self.is_unusable = true;
     }
 
-    /// Ends an exchange whose head is incomplete. Reports the fault of the bytes received so far, or else `failure`.
+    /// Ends an exchange whose head is incomplete. If the bytes received so far are malformed, reports that, otherwise
+    /// `failure`.
     pub(super) fn fail_head(&mut self, failure: Failure) {
         let partial = self.partial.take().unwrap_or_default().bytes;
-        self.stale = self.reused && self.bytes_wire == 0 && partial.is_empty();
+        self.is_stale = self.is_reused && self.bytes_wire == 0 && partial.is_empty();
         self.bytes_wire += partial.len() as u64;
         let fault = match Head::parse(&partial, &self.limits) {
             Err(fault) => Some(fault),
@@ -381,25 +387,26 @@ impl Conn {
         self.stop(Some(fault.unwrap_or(failure)), None);
     }
 
-    /// The connection is lost because of `failure`.
-    pub(super) fn cut(&mut self, failure: Failure) {
+    /// Handles the loss of the connection because of `failure`.
+    pub(super) fn connection_lost(&mut self, failure: Failure) {
         match self.phase {
             Phase::Idle if self.is_handshaking() => self.stop(Some(failure), None),
             Phase::Idle | Phase::Done => {}
             Phase::Head => self.fail_head(failure),
             Phase::Body(_) => self.stop(Some(failure), Some(Truncated::Disconnect)),
         }
-        self.spoiled = true;
+        self.is_unusable = true;
     }
 
-    /// Ends the exchange early. Only the first failure is kept, and none while an unwanted body is discarded.
+    /// Ends the exchange early. Only the first failure is kept. While an unwanted body is discarded, failures are
+    /// ignored.
     pub(super) fn stop(&mut self, failure: Option<Failure>, truncated: Option<Truncated>) {
-        if self.failure.is_none() && self.usage != Usage::Drop {
+        if self.failure.is_none() && self.body_use != BodyUse::Drop {
             self.failure = failure.map(Box::new);
             self.truncated = truncated;
         }
         self.phase = Phase::Done;
-        self.keep = false;
+        self.may_reuse = false;
         self.decoder = None;
         self.partial = None;
         self.out = Vec::new();
