@@ -7,11 +7,11 @@
 //! | `all_proxy`, `ALL_PROXY` | schemes without a variable of their own |
 //! | `no_proxy`, `NO_PROXY` | hosts that are contacted directly, even with `--proxy` |
 //!
-//! `--proxy` applies to everything and replaces the first three; an empty value means no proxy. Unlike in curl, proxies
+//! `--proxy` applies to both schemes and replaces the first three; an empty value means no proxy. Unlike in curl, proxies
 //! from the environment are not used for `localhost` and loopback addresses: the proxy would contact its own machine.
 //!
-//! Invariant: the proxy of a request depends only on its origin, so pooled connections, which are keyed by origin,
-//! never mix proxies. A proxy's login is sent to that proxy only.
+//! Invariant: the proxy of a request depends only on its origin. Pooled connections are keyed by origin, so a connection
+//! through one proxy is never used for another. A proxy's login is sent to that proxy only.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -23,9 +23,10 @@ use crate::page::url::{Url, UrlRef};
 use crate::rules::ConfigError;
 
 /// Default port, as in curl.
-const PORT: u16 = 1080;
-const FORM: &str = "write http://HOST:PORT, socks5://HOST:PORT or socks5h://HOST:PORT, with NAME:PASSWORD@ before the \
-                    host where it wants to know you";
+const DEFAULT_PORT: u16 = 1080;
+/// The end of every message about an invalid proxy.
+const EXPECTED_FORM: &str = "write http://HOST:PORT, socks5://HOST:PORT or socks5h://HOST:PORT, with NAME:PASSWORD@ \
+                             before the host if the proxy requires a login";
 
 /// One proxy.
 #[derive(Clone, PartialEq, Eq)]
@@ -34,14 +35,14 @@ pub struct Proxy {
     pub host: Box<str>,
     pub port: u16,
     pub login: Option<ProxyLogin>,
-    /// Its addresses. The core does not resolve names; the caller fills this in.
+    /// The addresses of the host. The core does not resolve names: see [`Proxies::locate`].
     pub addresses: Arc<[IpAddr]>,
 }
 
 /// The protocol of a proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProxyKind {
-    /// HTTP: whole requests for http, `CONNECT` for https. The proxy resolves names.
+    /// HTTP: the proxy forwards whole requests for http, and makes tunnels for https (`CONNECT`). It resolves names.
     Http,
     /// SOCKS 5 with addresses: names are resolved locally.
     Socks5,
@@ -61,27 +62,28 @@ pub struct ProxyLogin {
 pub struct Proxies {
     http: Option<Arc<Proxy>>,
     https: Option<Arc<Proxy>>,
-    /// True if they come from the environment.
-    ambient: bool,
-    except: Exceptions,
+    is_from_environment: bool,
+    exceptions: Exceptions,
 }
 
 /// Hosts that are contacted directly.
 #[derive(Clone, Debug, Default)]
 struct Exceptions {
-    all: bool,
-    hosts: Vec<Box<str>>,
+    includes_all: bool,
+    /// Host names, whose subdomains are included, IP addresses and networks.
+    patterns: Vec<Box<str>>,
 }
 
 impl Proxies {
     /// `given` is the value of `--proxy`; `variable` reads the environment.
     pub fn new(given: Option<&str>, variable: impl Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
-        let first = |names: &[&'static str]| {
-            let set = names.iter().find_map(|name| Some((*name, variable(name).filter(|text| !text.is_empty())?)));
-            set.map(|(name, text)| Proxy::parse(&text, Some(name)).map(Arc::new)).transpose()
+        // The proxy in the first of these variables that is set and not empty.
+        let first_set = |names: &[&'static str]| {
+            let found = names.iter().find_map(|name| Some((*name, variable(name).filter(|text| !text.is_empty())?)));
+            found.map(|(name, text)| Proxy::parse(&text, Some(name)).map(Arc::new)).transpose()
         };
-        let except = ["no_proxy", "NO_PROXY"].into_iter().find_map(&variable).unwrap_or_default();
-        let except = Exceptions::parse(&except);
+        let exceptions = ["no_proxy", "NO_PROXY"].into_iter().find_map(&variable).unwrap_or_default();
+        let exceptions = Exceptions::parse(&exceptions);
         let (http, https) = match given {
             Some("") => (None, None),
             Some(text) => {
@@ -89,11 +91,11 @@ impl Proxies {
                 (Some(Arc::clone(&proxy)), Some(proxy))
             }
             None => (
-                first(&["http_proxy", "all_proxy", "ALL_PROXY"])?,
-                first(&["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"])?,
+                first_set(&["http_proxy", "all_proxy", "ALL_PROXY"])?,
+                first_set(&["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"])?,
             ),
         };
-        Ok(Self { http, https, ambient: given.is_none(), except })
+        Ok(Self { http, https, is_from_environment: given.is_none(), exceptions })
     }
 
     /// The proxy for a URL; `None` if the host is contacted directly.
@@ -101,7 +103,7 @@ impl Proxies {
         self.for_scheme(url.is_https(), url.host())
     }
 
-    /// Whether the proxy resolves the names of this host; `None` if that differs between http and https.
+    /// Whether the proxy resolves this host name; `None` if that differs between http and https.
     pub fn resolve(&self, host: &str) -> Option<bool> {
         let [http, https] =
             [false, true].map(|https| self.for_scheme(https, host).is_some_and(|proxy| proxy.resolves()));
@@ -110,22 +112,23 @@ impl Proxies {
 
     /// Fills in the addresses of the proxies with `look_up`.
     pub fn locate<E>(&mut self, look_up: impl Fn(&Proxy) -> Result<Vec<IpAddr>, E>) -> Result<(), E> {
-        let is_one = self.http == self.https;
+        let is_same = self.http == self.https;
         for proxy in [&mut self.http, &mut self.https].into_iter().flatten() {
             let addresses = look_up(proxy)?.into();
             Arc::make_mut(proxy).addresses = addresses;
         }
-        if is_one {
+        if is_same {
+            // Share one value, as before.
             self.https.clone_from(&self.http);
         }
         Ok(())
     }
 
-    fn for_scheme(&self, https: bool, host: &str) -> Option<&Arc<Proxy>> {
-        let proxy = if https { &self.https } else { &self.http };
+    fn for_scheme(&self, is_https: bool, host: &str) -> Option<&Arc<Proxy>> {
+        let proxy = if is_https { &self.https } else { &self.http };
         let proxy = proxy.as_ref()?;
-        let direct = self.except.contains(host) || (self.ambient && is_loopback(host));
-        (!direct).then_some(proxy)
+        let is_direct = self.exceptions.contains(host) || (self.is_from_environment && is_loopback(host));
+        (!is_direct).then_some(proxy)
     }
 }
 
@@ -134,7 +137,11 @@ impl Proxy {
     fn parse(text: &str, variable: Option<&'static str>) -> Result<Self, ConfigError> {
         let bad = |problem: &str| {
             let from = variable.map(|name| format!("in the environment variable {name}: ")).unwrap_or_default();
-            ConfigError { key: "proxy", value: without_login(text), problem: format!("{from}{problem}; {FORM}") }
+            ConfigError {
+                key: "proxy",
+                value: without_login(text),
+                problem: format!("{from}{problem}; {EXPECTED_FORM}"),
+            }
         };
         let text = text.trim();
         let (scheme, rest) = text.split_once("://").unwrap_or(("http", text));
@@ -142,25 +149,25 @@ impl Proxy {
             "http" => ProxyKind::Http,
             "socks5" => ProxyKind::Socks5,
             "socks5h" => ProxyKind::Socks5h,
-            _ => return Err(bad("this kind of proxy is not known")),
+            _ => return Err(bad("this kind of proxy is not supported")),
         };
         let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-        let (login, place) = match authority.rsplit_once('@') {
-            Some((login, place)) => (Some(login), place),
+        let (login, host_and_port) = match authority.rsplit_once('@') {
+            Some((login, host_and_port)) => (Some(login), host_and_port),
             None => (None, authority),
         };
-        let url = Url::parse(&format!("http://{place}/")).map_err(|_| bad("the host is missing"))?;
-        let has_port = place.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+        let url = Url::parse(&format!("http://{host_and_port}/")).map_err(|_| bad("the host is missing"))?;
+        let has_port = host_and_port.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
         let login = login.map(|login| {
             let (name, password) = login.split_once(':').unwrap_or((login, ""));
             ProxyLogin { name: decode(name), password: decode(password) }
         });
-        let fits = |login: &ProxyLogin| (1..=255).contains(&login.name.len()) && login.password.len() <= 255;
-        if kind != ProxyKind::Http && !login.as_ref().is_none_or(fits) {
-            return Err(bad("SOCKS wants a name and a password of at most 255 bytes"));
+        let fits_socks = |login: &ProxyLogin| (1..=255).contains(&login.name.len()) && login.password.len() <= 255;
+        if kind != ProxyKind::Http && !login.as_ref().is_none_or(fits_socks) {
+            return Err(bad("SOCKS requires a name and a password of at most 255 bytes"));
         }
         let host = url.host();
-        let port = if has_port { url.port() } else { PORT };
+        let port = if has_port { url.port() } else { DEFAULT_PORT };
         Ok(Self { kind, host: host.into(), port, login, addresses: literal(host).into_iter().collect() })
     }
 
@@ -169,7 +176,7 @@ impl Proxy {
         self.kind != ProxyKind::Socks5
     }
 
-    /// True if the proxy receives whole requests for this URL instead of making a tunnel.
+    /// True if the proxy forwards whole requests for this URL, without a tunnel.
     pub fn relays(&self, url: UrlRef<'_>) -> bool {
         self.kind == ProxyKind::Http && !url.is_https()
     }
@@ -203,18 +210,18 @@ impl fmt::Debug for Proxy {
 impl Exceptions {
     fn parse(text: &str) -> Self {
         if text == "*" {
-            return Self { all: true, hosts: Vec::new() };
+            return Self { includes_all: true, patterns: Vec::new() };
         }
-        let mut hosts = Vec::new();
+        let mut patterns = Vec::new();
         for part in text.split(',') {
-            // The list ends at the first blank within an entry.
+            // As in curl, the list ends at the first blank within an entry.
             let mut words = part.split([' ', '\t']).filter(|word| !word.is_empty());
-            hosts.extend(words.next().map(Box::from));
+            patterns.extend(words.next().map(Box::from));
             if words.next().is_some() {
                 break;
             }
         }
-        Self { all: false, hosts }
+        Self { includes_all: false, patterns }
     }
 
     fn contains(&self, host: &str) -> bool {
@@ -229,32 +236,32 @@ impl Exceptions {
                 !pattern.is_empty() && rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
             }
         };
-        self.all || self.hosts.iter().any(|pattern| is_match(pattern))
+        self.includes_all || self.patterns.iter().any(|pattern| is_match(pattern))
     }
 }
 
-/// True if `address` is this address or within this network, as in `10.0.0.0/8`. As in curl, a missing length means all
-/// bits.
+/// True if `address` is this address or within this network, as in `10.0.0.0/8`. As in curl, a missing prefix length and
+/// 0 mean all bits.
 fn in_network(address: IpAddr, pattern: &str) -> bool {
     let (network, bits) = pattern.split_once('/').unwrap_or((pattern, "0"));
     let network = network.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(network);
     let Ok(bits) = bits.parse::<u32>() else { return false };
-    let same = |one: u128, other: u128, width: u32| match bits {
+    let has_same_prefix = |one: u128, other: u128, width: u32| match bits {
         0 => one == other,
         bits if bits <= width => (one ^ other) >> (width - bits) == 0,
         _ => false,
     };
     match (address, network.parse()) {
-        (IpAddr::V4(one), Ok(IpAddr::V4(other))) => same(one.to_bits().into(), other.to_bits().into(), 32),
-        (IpAddr::V6(one), Ok(IpAddr::V6(other))) => same(one.to_bits(), other.to_bits(), 128),
+        (IpAddr::V4(one), Ok(IpAddr::V4(other))) => has_same_prefix(one.to_bits().into(), other.to_bits().into(), 32),
+        (IpAddr::V6(one), Ok(IpAddr::V6(other))) => has_same_prefix(one.to_bits(), other.to_bits(), 128),
         _ => false,
     }
 }
 
-/// The IP address in the host part of a URL, if it is one.
+/// The IP address that the host part of a URL is; `None` for a name.
 pub fn literal(host: &str) -> Option<IpAddr> {
     match host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-        Some(six) => six.parse::<Ipv6Addr>().ok().map(IpAddr::V6),
+        Some(ipv6) => ipv6.parse::<Ipv6Addr>().ok().map(IpAddr::V6),
         None => host.parse::<Ipv4Addr>().ok().map(IpAddr::V4),
     }
 }
@@ -264,10 +271,10 @@ fn is_loopback(host: &str) -> bool {
     literal(host).is_some_and(|address| address.is_loopback()) || name == "localhost" || name.ends_with(".localhost")
 }
 
-/// The URL for messages, without the password.
+/// The proxy URL for messages, without user name and password.
 fn without_login(text: &str) -> String {
     let (scheme, rest) = text.split_once("://").unwrap_or(("", text));
-    let rest = rest.rsplit_once('@').map_or(rest, |(_, place)| place);
+    let rest = rest.rsplit_once('@').map_or(rest, |(_, host_and_port)| host_and_port);
     if scheme.is_empty() { rest.to_owned() } else { format!("{scheme}://{rest}") }
 }
 
@@ -283,16 +290,17 @@ mod tests {
     fn proxies(given: Option<&str>, variables: &[(&str, &str)]) -> Proxies {
         let variable =
             |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, text)| (*text).to_owned());
-        Proxies::new(given, variable).expect("proxies")
+        Proxies::new(given, variable).expect("valid proxies")
     }
 
-    fn taken(proxies: &Proxies, url: &str) -> String {
-        let url = Url::parse(url).expect("an address");
+    /// The proxy for a URL; empty if there is none.
+    fn proxy_for(proxies: &Proxies, url: &str) -> String {
+        let url = Url::parse(url).expect("a valid URL");
         proxies.of(url.as_ref()).map(ToString::to_string).unwrap_or_default()
     }
 
     #[test]
-    fn the_environment_is_read_as_curl_reads_it() {
+    fn environment_variables_are_read_as_in_curl() {
         let (plain, secure) = ("http://h.example/", "https://h.example/");
         // Variables, then the proxy for http and for https.
         type Variables = &'static [(&'static str, &'static str)];
@@ -311,21 +319,21 @@ mod tests {
         for (variables, http, https) in cases {
             let proxies = proxies(None, variables);
             assert_eq!(
-                (taken(&proxies, plain).as_str(), taken(&proxies, secure).as_str()),
+                (proxy_for(&proxies, plain).as_str(), proxy_for(&proxies, secure).as_str()),
                 (*http, *https),
                 "{variables:?}"
             );
         }
         let given = proxies(Some("http://mine:3"), &[("http_proxy", "p:1"), ("no_proxy", "other.example")]);
         assert_eq!(
-            (taken(&given, plain).as_str(), taken(&given, "http://other.example/").as_str()),
+            (proxy_for(&given, plain).as_str(), proxy_for(&given, "http://other.example/").as_str()),
             ("http://mine:3", "")
         );
-        assert_eq!(taken(&proxies(Some(""), &[("all_proxy", "p:1")]), plain), "");
+        assert_eq!(proxy_for(&proxies(Some(""), &[("all_proxy", "p:1")]), plain), "");
     }
 
     #[test]
-    fn exceptions_are_suffixes_addresses_and_networks() {
+    fn exceptions_match_subdomains_addresses_and_networks() {
         let cases = [
             ("example.org", "example.org", true),
             ("example.org", "www.example.org", true),
@@ -356,8 +364,8 @@ mod tests {
     fn loopback_hosts_bypass_proxies_of_the_environment() {
         for host in ["localhost", "x.localhost.", "127.0.0.1", "[::1]"] {
             let url = format!("http://{host}/");
-            assert_eq!(taken(&proxies(None, &[("http_proxy", "p:1")]), &url), "");
-            assert_eq!(taken(&proxies(Some("p:1"), &[]), &url), "http://p:1");
+            assert_eq!(proxy_for(&proxies(None, &[("http_proxy", "p:1")]), &url), "");
+            assert_eq!(proxy_for(&proxies(Some("p:1"), &[]), &url), "http://p:1");
         }
     }
 

@@ -265,7 +265,7 @@ fn prefix(bytes: &[u8], count: u64) -> &[u8] {
 }
 
 /// The elements of the comma-separated lists in all fields of this name, trimmed.
-pub(super) fn list<'a>(head: &'a Head, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
+pub(super) fn list_elements<'a>(head: &'a Head, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
     head.get_all(name).flat_map(|value| value.split(|byte| *byte == b',')).map(<[u8]>::trim_ascii)
 }
 

@@ -23,7 +23,7 @@ impl CookieJar {
                 None if line.trim_ascii().is_empty() || line.starts_with(b"#") => continue,
                 None => line,
             };
-            let mut cookie = read(line).map_err(|problem| BadCookieLine { line: index + 1, problem })?;
+            let mut cookie = parse_line(line).map_err(|problem| BadCookieLine { line: index + 1, problem })?;
             cookie.created = jar.tick();
             cookie.used = cookie.created;
             jar.insert(cookie, now);
@@ -32,13 +32,16 @@ impl CookieJar {
     }
 }
 
-fn read(line: &[u8]) -> Result<Cookie, &'static str> {
-    const FIELDS: &str = "a cookie has seven fields with tabs between them: domain, TRUE or FALSE (names below it too), \
-                          path, TRUE or FALSE (https only), when it ends, name, value";
+fn parse_line(line: &[u8]) -> Result<Cookie, &'static str> {
+    const FIELDS: &str = "a cookie has seven fields with tabs between them: domain, TRUE or FALSE (subdomains too), \
+                          path, TRUE or FALSE (https only), time of expiry, name, value";
     let fields: Vec<&[u8]> = line.split(|byte| *byte == b'\t').collect();
-    let (domain, below, path, secure, expires, name, value) = match *fields.as_slice() {
-        [domain, below, path, secure, expires, name, value] => (domain, below, path, secure, expires, name, value),
-        [domain, below, path, secure, expires, name] => (domain, below, path, secure, expires, name, &[][..]),
+    // An empty value and the tab before it may be missing.
+    let (domain, subdomains, path, secure, expires, name, value) = match *fields.as_slice() {
+        [domain, subdomains, path, secure, expires, name, value] => {
+            (domain, subdomains, path, secure, expires, name, value)
+        }
+        [domain, subdomains, path, secure, expires, name] => (domain, subdomains, path, secure, expires, name, &[][..]),
         _ => return Err(FIELDS),
     };
     let domain = std::str::from_utf8(domain).ok().filter(|domain| domain.is_ascii());
@@ -59,27 +62,29 @@ fn read(line: &[u8]) -> Result<Cookie, &'static str> {
         return Err("name and value together are longer than 4096 bytes");
     }
     if name.iter().chain(value).copied().any(|byte| is_control(byte) || byte == b';') || name.contains(&b'=') {
-        return Err("there are characters in it that no cookie may have");
+        return Err("name or value has characters that cookies may not have");
     }
-    let below = flag(below).ok_or("the second field is neither TRUE nor FALSE")?;
-    if below && is_public_suffix(&domain) && domain.contains('.') {
-        return Err("its domain is a public suffix: it would go to every site below it");
+    let includes_subdomains = flag(subdomains).ok_or("the second field is neither TRUE nor FALSE")?;
+    if includes_subdomains && is_public_suffix(&domain) && domain.contains('.') {
+        return Err("the domain is a public suffix: the cookie would be sent to every site below it");
     }
     let cookie = Cookie {
         name: name.into(),
         value: value.into(),
-        host_only: !below || is_address(&domain) || is_public_suffix(&domain),
+        host_only: !includes_subdomains || is_address(&domain) || is_public_suffix(&domain),
         domain: domain.into(),
         path: path.ok_or("the third field is not a path")?.into(),
+        // 0 stands for a session cookie.
         expires: if expires == 0 { i64::MAX } else { i64::try_from(expires).unwrap_or(i64::MAX) },
         created: 0,
         used: 0,
         secure: flag(secure).ok_or("the fourth field is neither TRUE nor FALSE")?,
     };
-    if has_prefix_attributes(&cookie, true) {
+    let has_path = true;
+    if has_prefix_attributes(&cookie, has_path) {
         Ok(cookie)
     } else {
-        Err("the cookie is not what its __Secure- or __Host- says")
+        Err("the cookie does not have the attributes that its name prefix, __Secure- or __Host-, requires")
     }
 }
 

@@ -1,6 +1,6 @@
 //! [`CookieJar`]: the cookies of a crawl, stored and sent according to RFC 6265bis.
 //!
-//! A crawl has one jar, owned by the keeper: workers parse `Set-Cookie` lines ([`SetCookie::parse`]), the keeper stores
+//! A crawl has one jar, owned by the keeper. Workers parse `Set-Cookie` lines ([`SetCookie::parse`]). The keeper stores
 //! the results and writes the `Cookie` header of each job. Every request counts as top-level navigation by the user, so
 //! `SameSite` is only checked for validity. Decisions that the RFC leaves open:
 //!
@@ -8,12 +8,12 @@
 //! |---|---|
 //! | host names | compared in lower case; `a.test.` is another host than `a.test`, as in browsers |
 //! | IP addresses | match only themselves, never a suffix |
-//! | public suffixes | by the list with its private section: a cookie for a suffix is kept only for the host of the same name, else rejected |
+//! | public suffixes | the list with its private section; a cookie for a suffix is stored only if the host of that name sets it |
 //! | too many cookies | evicted in the RFC's order: expired, then not `Secure`, then any; least recently used first |
 //! | lifetime | 400 days at most, except for cookies from a file |
 //!
 //! Invariants: a cookie is sent only to hosts within its domain, and a `Secure` one never over http. Whatever servers
-//! send, the jar stays below [`MAX_JAR_BYTES`] and a header below `MAX_HEADER`. Hosts without cookies cost nothing.
+//! send, the jar takes at most [`MAX_JAR_BYTES`] and a header at most `MAX_HEADER`. Hosts without cookies need no memory.
 
 mod date;
 mod file;
@@ -36,24 +36,25 @@ use set_cookie::{CookieExpiry, CookiePath};
 #[cfg(test)]
 pub(crate) use set_cookie::{MAX_ATTRIBUTE, MAX_COOKIE};
 
-/// Cookies per domain.
+/// Limit on the cookies of a domain.
 pub(crate) const MAX_PER_DOMAIN: usize = 50;
-/// Cookies per registrable domain, all host names below it included.
+/// Limit on the cookies of a registrable domain, including all host names below it.
 pub(crate) const MAX_PER_SITE: usize = 1_000;
-/// Bytes of all cookies, unless the jar is given less room.
+/// Limit on the bytes of all cookies. [`CookieJar::set_capacity`] can set a lower one.
 pub const MAX_JAR_BYTES: usize = 16 << 20;
-/// Bytes of `Cookie: ` and its value. As in curl: servers refuse larger headers.
+/// Limit on the bytes of `Cookie: ` and its value, as in curl. Servers refuse larger headers.
 pub(crate) const MAX_HEADER: usize = 8_190;
 /// Maximum lifetime of a cookie in seconds: 400 days.
 pub(crate) const MAX_LIFETIME: i64 = 400 * 86_400;
 /// Size of a cookie without its texts: the struct, spare capacity of the list, and the overhead of four allocations.
-const WEIGHT: usize = size_of::<Cookie>() * 3 / 2 + 4 * 16;
+const COOKIE_OVERHEAD: usize = size_of::<Cookie>() * 3 / 2 + 4 * 16;
 
 /// The cookies of a crawl. Times are seconds since the Unix epoch.
 #[derive(Clone, Default)]
 pub struct CookieJar {
-    /// By registrable domain, or by host if there is none.
+    /// The cookies by registrable domain, or by host if that is a public suffix or an address.
     sites: HashMap<Box<str>, Vec<Cookie>>,
+    /// The size of all cookies.
     bytes: usize,
     /// A logical clock that orders creations and uses.
     ticks: u64,
@@ -69,10 +70,12 @@ struct Cookie {
     path: Box<str>,
     /// `i64::MAX` for a session cookie, which lasts as long as the crawl.
     expires: i64,
-    /// The ticks of the jar's logical clock when it was created and when it was last sent.
+    /// The ticks of the jar's logical clock when the cookie was created and when it was last sent.
     created: u64,
     used: u64,
+    /// Sent only to the host that is its domain, not to hosts below it.
     host_only: bool,
+    /// Sent only over https.
     secure: bool,
 }
 
@@ -129,19 +132,21 @@ impl CookieJar {
             value: set.value.clone(),
             domain,
             path,
-            expires: set.expiry.moment(now),
+            expires: set.expiry.at(now),
             created: self.tick(),
             used: self.ticks,
             host_only,
             secure: set.secure,
         };
-        let is_secure = if cookie.secure { request.secure } else { !set.same_site_none };
-        let is_valid = is_secure && has_prefix_attributes(&cookie, set.path != CookiePath::Default);
+        // `Secure` cookies must come over https. `SameSite=None` requires `Secure`.
+        let has_valid_attributes = if cookie.secure { request.secure } else { !set.same_site_none };
+        let is_valid = has_valid_attributes && has_prefix_attributes(&cookie, set.path != CookiePath::Default);
         let shadows_secure = !request.secure && self.would_shadow(&cookie);
         is_valid && !shadows_secure && self.insert(cookie, now)
     }
 
-    /// The value of the `Cookie` header of a request.
+    /// The value of the `Cookie` header of a request; `None` if no cookie is sent. Longer paths come first, then older
+    /// cookies.
     pub fn header(&mut self, url: UrlRef<'_>, now: i64) -> Option<CookieHeader> {
         if self.sites.is_empty() {
             return None;
@@ -149,10 +154,10 @@ impl CookieJar {
         let request = Request::of(url);
         let tick = self.tick();
         let site = self.sites.get_mut(site_of(&request.host))?;
-        let mut chosen: Vec<&mut Cookie> = site.iter_mut().filter(|cookie| cookie.is_for(&request, now)).collect();
-        chosen.sort_by_key(|cookie| (std::cmp::Reverse(cookie.path.len()), cookie.created));
+        let mut matching: Vec<&mut Cookie> = site.iter_mut().filter(|cookie| cookie.is_for(&request, now)).collect();
+        matching.sort_by_key(|cookie| (std::cmp::Reverse(cookie.path.len()), cookie.created));
         let mut value = Vec::new();
-        for cookie in chosen {
+        for cookie in matching {
             let separator: &[u8] = if value.is_empty() { b"" } else { b"; " };
             let equals: &[u8] = if cookie.name.is_empty() { b"" } else { b"=" };
             let parts = [separator, &*cookie.name, equals, &*cookie.value];
@@ -178,7 +183,7 @@ impl CookieJar {
         self.ticks
     }
 
-    /// True if a cookie set over http would shadow one that only https may set.
+    /// True if a cookie set over http would be sent in place of a `Secure` one of the same name.
     fn would_shadow(&self, new: &Cookie) -> bool {
         let site = self.sites.get(site_of(&new.domain)).map(Vec::as_slice).unwrap_or_default();
         site.iter().any(|old| {
@@ -187,19 +192,21 @@ impl CookieJar {
         })
     }
 
+    /// Inserts a cookie, or replaces it. An expired one only removes the earlier value. Then evicts cookies down to the
+    /// limits. Returns true if the cookie is stored and its value is new.
     fn insert(&mut self, mut cookie: Cookie, now: i64) -> bool {
         let key = site_of(&cookie.domain);
         let site = self.sites.entry_ref(key).or_default();
         let mut is_new = true;
-        if let Some(at) = site.iter().position(|old| old.is_same(&cookie)) {
-            let old = site.swap_remove(at);
+        if let Some(index) = site.iter().position(|old| old.has_same_identity(&cookie)) {
+            let old = site.swap_remove(index);
             self.bytes -= old.weight();
             cookie.created = old.created;
             is_new = old.value != cookie.value;
         }
-        let is_kept = cookie.expires > now;
+        let is_stored = cookie.expires > now;
         let domain = cookie.domain.clone();
-        if is_kept {
+        if is_stored {
             self.bytes += cookie.weight();
             site.push(cookie);
         }
@@ -217,7 +224,7 @@ impl CookieJar {
         if self.bytes > self.limit() {
             self.shrink(now);
         }
-        is_new && is_kept
+        is_new && is_stored
     }
 
     /// Shrinks a full jar: expired cookies first, then the least recently used sites.
@@ -227,21 +234,22 @@ impl CookieJar {
         }
         let last_used = |site: &Vec<Cookie>| site.iter().map(|cookie| cookie.used).max().unwrap_or(0);
         let weight = |site: &Vec<Cookie>| site.iter().map(Cookie::weight).sum::<usize>();
-        let mut order: Vec<(u64, usize)> = self.sites.values().map(|site| (last_used(site), weight(site))).collect();
-        order.sort_unstable();
-        self.bytes = order.iter().map(|(_, weight)| weight).sum();
-        let mut oldest = 0;
+        let mut by_last_use: Vec<(u64, usize)> =
+            self.sites.values().map(|site| (last_used(site), weight(site))).collect();
+        by_last_use.sort_unstable();
+        self.bytes = by_last_use.iter().map(|(_, weight)| weight).sum();
+        let mut last_evicted = 0;
         // Evicts more than necessary, so that this is rare.
-        let low_water = self.limit() / 8 * 7;
-        for (used, weight) in order {
-            if self.bytes <= low_water {
+        let target_bytes = self.limit() / 8 * 7;
+        for (used, weight) in by_last_use {
+            if self.bytes <= target_bytes {
                 break;
             }
             self.bytes -= weight;
-            oldest = used;
+            last_evicted = used;
         }
         // No two sites were used in the same tick.
-        self.sites.retain(|_, site| last_used(site) > oldest);
+        self.sites.retain(|_, site| last_used(site) > last_evicted);
     }
 }
 
@@ -258,27 +266,29 @@ impl<'a> Request<'a> {
         Self { is_address: is_address(&host), host, path: url.path(), secure: url.is_https() }
     }
 
-    /// The domain of a cookie, and whether it is host-only. `None` if the host must not set it.
+    /// The domain of a cookie, and whether it is host-only. `None` if the host must not set a cookie for this domain.
     fn domain_of(&self, set: &SetCookie) -> Option<(Box<str>, bool)> {
-        let asked = canonical(&set.domain);
+        let domain = canonical(&set.domain);
         // The operator of a public suffix may set host-only cookies for the host of that name.
-        let is_own = asked.is_empty() || (asked == self.host && (self.is_address || is_public_suffix(&asked)));
-        if is_own {
-            return Some((self.host.as_str().into(), true));
+        let host_only = domain.is_empty() || (domain == self.host && (self.is_address || is_public_suffix(&domain)));
+        if host_only {
+            return Some((self.host.as_str().into(), host_only));
         }
-        let may = !self.is_address && !is_public_suffix(&asked) && is_within(&self.host, &asked);
-        may.then(|| (asked.into(), false))
+        let is_allowed = !self.is_address && !is_public_suffix(&domain) && is_within(&self.host, &domain);
+        is_allowed.then(|| (domain.into(), host_only))
     }
 }
 
 impl Cookie {
-    fn is_same(&self, other: &Self) -> bool {
+    /// Whether one of the two cookies replaces the other.
+    fn has_same_identity(&self, other: &Self) -> bool {
         self.name == other.name
             && self.domain == other.domain
             && self.host_only == other.host_only
             && self.path == other.path
     }
 
+    /// Whether the cookie is sent with this request.
     fn is_for(&self, request: &Request<'_>, now: i64) -> bool {
         let is_host = *self.domain == *request.host;
         let in_domain = !self.host_only && !request.is_address && is_within(&request.host, &self.domain);
@@ -288,42 +298,46 @@ impl Cookie {
             && path_matches(request.path, &self.path)
     }
 
+    /// Size in bytes, heap included.
     fn weight(&self) -> usize {
-        WEIGHT + self.name.len() + self.value.len() + self.domain.len() + self.path.len()
+        COOKIE_OVERHEAD + self.name.len() + self.value.len() + self.domain.len() + self.path.len()
     }
 }
 
-/// Evicts cookies of a kind in the RFC's order until at most `most` are left. Returns the bytes freed.
-fn evict(site: &mut Vec<Cookie>, kind: impl Fn(&Cookie) -> bool, most: usize, now: i64) -> usize {
-    let mut weight = 0;
+/// Evicts expired cookies, then those that `is_candidate` selects, in the RFC's order, until at most `max` candidates are
+/// left. Returns the bytes freed.
+fn evict(site: &mut Vec<Cookie>, is_candidate: impl Fn(&Cookie) -> bool, max: usize, now: i64) -> usize {
+    let mut freed = 0;
     site.retain(|cookie| {
-        let keep = cookie.expires > now;
-        weight += if keep { 0 } else { cookie.weight() };
-        keep
+        let is_valid = cookie.expires > now;
+        freed += if is_valid { 0 } else { cookie.weight() };
+        is_valid
     });
-    while site.iter().filter(|cookie| kind(cookie)).count() > most {
-        let of_kind = site.iter().enumerate().filter(|(_, cookie)| kind(cookie));
-        let Some((at, _)) = of_kind.min_by_key(|(_, cookie)| (cookie.secure, cookie.used)) else { break };
-        weight += site.swap_remove(at).weight();
+    while site.iter().filter(|cookie| is_candidate(cookie)).count() > max {
+        let candidates = site.iter().enumerate().filter(|(_, cookie)| is_candidate(cookie));
+        let Some((index, _)) = candidates.min_by_key(|(_, cookie)| (cookie.secure, cookie.used)) else { break };
+        freed += site.swap_remove(index).weight();
     }
-    weight
+    freed
 }
 
-/// True if a cookie has the attributes that its name prefix requires (RFC 6265bis, 4.1.3).
-fn has_prefix_attributes(cookie: &Cookie, path_given: bool) -> bool {
-    let says = |text: &[u8], prefix: &str| {
+/// True if a cookie has the attributes that its name prefix requires (RFC 6265bis, 4.1.3). `has_path`: the server gave a
+/// path.
+fn has_prefix_attributes(cookie: &Cookie, has_path: bool) -> bool {
+    let has_prefix = |text: &[u8], prefix: &str| {
         text.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix.as_bytes()))
     };
     let (secure, host) = ("__Secure-", "__Host-");
     if cookie.name.is_empty() {
         // Without a name, the value is sent alone and would look like a name.
-        return !says(&cookie.value, secure) && !says(&cookie.value, host);
+        return !has_prefix(&cookie.value, secure) && !has_prefix(&cookie.value, host);
     }
-    (!says(&cookie.name, secure) || cookie.secure)
-        && (!says(&cookie.name, host) || (cookie.secure && cookie.host_only && path_given && *cookie.path == *"/"))
+    let is_bound_to_host = cookie.secure && cookie.host_only && has_path && *cookie.path == *"/";
+    (!has_prefix(&cookie.name, secure) || cookie.secure) && (!has_prefix(&cookie.name, host) || is_bound_to_host)
 }
 
-/// A host name in the form that is compared. A trailing dot stays: servers and certificates distinguish the two forms.
+/// A host name in the form that is compared. A trailing dot is kept, because servers and certificates distinguish the
+/// two forms.
 fn canonical(host: &str) -> String {
     host.to_ascii_lowercase()
 }
@@ -347,6 +361,7 @@ fn is_within(host: &str, domain: &str) -> bool {
     host.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
 
+/// The directory of a path (RFC 6265bis, 5.1.4).
 fn default_path(path: &str) -> &str {
     match path.rfind('/') {
         None | Some(0) => "/",
@@ -354,16 +369,18 @@ fn default_path(path: &str) -> &str {
     }
 }
 
-fn path_matches(path: &str, cookie: &str) -> bool {
-    path.strip_prefix(cookie).is_some_and(|rest| rest.is_empty() || cookie.ends_with('/') || rest.starts_with('/'))
+/// True if a cookie with `cookie_path` is sent for this path (RFC 6265bis, 5.1.4).
+fn path_matches(path: &str, cookie_path: &str) -> bool {
+    path.strip_prefix(cookie_path)
+        .is_some_and(|rest| rest.is_empty() || cookie_path.ends_with('/') || rest.starts_with('/'))
 }
 
 impl CookieExpiry {
-    /// The absolute expiry, given the current time.
-    fn moment(self, now: i64) -> i64 {
+    /// When the cookie expires, given the current time.
+    fn at(self, now: i64) -> i64 {
         match self {
             Self::Never => i64::MAX,
-            Self::At(moment) => moment.min(now.saturating_add(MAX_LIFETIME)),
+            Self::At(time) => time.min(now.saturating_add(MAX_LIFETIME)),
             Self::After(seconds) if seconds <= 0 => i64::MIN,
             Self::After(seconds) => now.saturating_add(seconds.min(MAX_LIFETIME)),
         }

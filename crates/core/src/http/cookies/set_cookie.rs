@@ -4,11 +4,11 @@
 
 use super::date;
 
-/// How many lines of one response are parsed, as in curl.
+/// How many `Set-Cookie` lines of one response are parsed, as in curl.
 pub const MAX_PER_RESPONSE: usize = 50;
-/// Bytes of name and value together.
+/// Limit on the bytes of name and value together.
 pub(crate) const MAX_COOKIE: usize = 4_096;
-/// Bytes of an attribute value.
+/// Limit on the bytes of an attribute value.
 pub(crate) const MAX_ATTRIBUTE: usize = 1_024;
 
 /// A cookie as a server sent it. The [`CookieJar`](super::CookieJar) decides whether it is stored.
@@ -26,7 +26,7 @@ pub struct SetCookie {
 }
 
 impl SetCookie {
-    /// Size in bytes, heap included.
+    /// Size in bytes, heap included. The constant covers the path and the overhead of the allocations.
     pub fn weight(&self) -> usize {
         size_of::<Self>() + self.name.len() + self.value.len() + self.domain.len() + 64
     }
@@ -39,11 +39,13 @@ pub(super) enum CookiePath {
     Given(Box<str>),
 }
 
-/// When a cookie expires, in seconds.
+/// When a cookie expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CookieExpiry {
     Never,
+    /// In seconds since the Unix epoch.
     At(i64),
+    /// In seconds from now on.
     After(i64),
 }
 
@@ -97,7 +99,7 @@ impl SetCookie {
         cookie.domain = std::str::from_utf8(domain).ok().filter(|domain| domain.is_ascii())?.into();
         cookie.expiry = match (max_age, expires) {
             (Some(seconds), _) => CookieExpiry::After(seconds),
-            (None, Some(moment)) => CookieExpiry::At(moment),
+            (None, Some(time)) => CookieExpiry::At(time),
             (None, None) => CookieExpiry::Never,
         };
         Some(cookie)
@@ -116,7 +118,7 @@ pub(super) fn is_control(byte: u8) -> bool {
     byte.is_ascii_control() && byte != b'\t'
 }
 
-/// Name and value of an attribute, trimmed.
+/// Name and value of an attribute, trimmed. The value is `None` if there is no `=`.
 fn split(part: &[u8]) -> (&[u8], Option<&[u8]>) {
     match part.iter().position(|byte| *byte == b'=') {
         None => (trim(part), None),
@@ -143,7 +145,7 @@ fn parse_max_age(value: &[u8]) -> Option<i64> {
     if !digits.iter().all(u8::is_ascii_digit) || digits.is_empty() {
         return None;
     }
-    let digit = |number: i64, digit: &u8| number.saturating_mul(10).saturating_add(i64::from(digit - b'0'));
-    let number = digits.iter().fold(0, digit);
+    let append = |number: i64, digit: &u8| number.saturating_mul(10).saturating_add(i64::from(digit - b'0'));
+    let number = digits.iter().fold(0, append);
     Some(if is_negative { -number } else { number })
 }

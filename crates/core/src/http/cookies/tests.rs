@@ -1,4 +1,4 @@
-//! Tests of the jar: the rules of the RFC, attacks that worked on other jars, and invariants on random input.
+//! Tests of the jar: the rules of the RFC, attacks that succeeded on other cookie jars, and invariants on random input.
 
 use proptest::prelude::*;
 
@@ -8,13 +8,15 @@ use crate::page::url::Url;
 const NOW: i64 = 1_800_000_000;
 
 fn url(text: &str) -> Url {
-    Url::parse(text).expect("an address")
+    Url::parse(text).expect("a valid URL")
 }
 
+/// Stores the cookie of a `Set-Cookie` line. Returns whether that changed the jar.
 fn set(jar: &mut CookieJar, page: &str, line: &str) -> bool {
     SetCookie::parse(line.as_bytes()).is_some_and(|cookie| jar.store(&cookie, url(page).as_ref(), NOW))
 }
 
+/// The `Cookie` header of a request for `page`; empty if there is none.
 fn sent(jar: &mut CookieJar, page: &str) -> String {
     sent_at(jar, page, NOW)
 }
@@ -32,7 +34,7 @@ fn jar(page: &str, line: &str) -> CookieJar {
 }
 
 #[test]
-fn lines_are_read_as_the_rfc_reads_them() {
+fn set_cookie_lines_are_parsed_according_to_the_rfc() {
     // `Set-Cookie` line, and the `Cookie` header that the same page then receives.
     let cases = [
         ("a=b", "a=b"),
@@ -71,7 +73,7 @@ fn lines_are_read_as_the_rfc_reads_them() {
 }
 
 #[test]
-fn a_domain_is_one_that_the_host_is_in() {
+fn a_host_can_set_cookies_only_for_its_domain_and_parents() {
     // Page, domain, and whether the cookie is sent to: the page itself, a sibling, the parent domain.
     let cases = [
         ("www.example.org", "", [true, false, false]),
@@ -96,7 +98,7 @@ fn a_domain_is_one_that_the_host_is_in() {
 }
 
 #[test]
-fn a_public_suffix_has_no_cookies_but_its_own() {
+fn cookies_for_a_public_suffix_are_rejected_except_from_its_own_host() {
     for domain in ["co.uk", "Co.UK", "co.uk.", ".co.uk", "uk", "github.io"] {
         for host in ["evil.co.uk", "evil.co.uk.", "EVIL.co.uk", "evil.github.io"] {
             let jar = jar(&format!("http://{host}/"), &format!("a=b; Domain={domain}"));
@@ -116,7 +118,7 @@ fn a_public_suffix_has_no_cookies_but_its_own() {
 }
 
 #[test]
-fn an_address_matches_itself_only() {
+fn cookies_of_an_ip_address_are_sent_only_to_it() {
     for domain in ["0.0.1", ".0.0.1", "1", "0.1"] {
         assert!(jar("http://127.0.0.1/", &format!("a=b; Domain={domain}")).is_empty(), "{domain}");
     }
@@ -129,7 +131,7 @@ fn an_address_matches_itself_only() {
 }
 
 #[test]
-fn paths_match_whole_parts() {
+fn cookie_paths_match_whole_segments() {
     let cases = [
         ("/a/b", "", "/a/c", true),
         ("/a/b", "", "/a", true),
@@ -151,7 +153,7 @@ fn paths_match_whole_parts() {
 }
 
 #[test]
-fn secure_cookies_come_and_go_over_https_only() {
+fn secure_cookies_are_set_and_sent_only_over_https() {
     let mut secure = jar("https://h.example/", "a=1; Secure");
     assert_eq!(
         (sent(&mut secure, "http://h.example/").as_str(), sent(&mut secure, "https://h.example/").as_str()),
@@ -190,7 +192,7 @@ fn name_prefixes_are_enforced() {
 }
 
 #[test]
-fn time_ends_them_and_no_number_is_too_large() {
+fn cookies_expire_and_large_lifetimes_are_capped() {
     let mut short = jar("http://h.example/", "a=1; Max-Age=10");
     assert_eq!(sent_at(&mut short, "http://h.example/", NOW + 9), "a=1");
     assert_eq!(sent_at(&mut short, "http://h.example/", NOW + 10), "");
@@ -221,7 +223,7 @@ fn a_cookie_replaces_its_earlier_value_and_reports_a_change() {
 }
 
 #[test]
-fn no_domain_has_more_than_its_share() {
+fn the_number_of_cookies_per_domain_and_site_is_limited() {
     let mut jar = CookieJar::default();
     set(&mut jar, "https://h.example/", "kept=1; Secure");
     for n in 0..60 {
@@ -254,7 +256,7 @@ fn oversized_cookies_are_rejected_and_headers_are_bounded() {
 }
 
 #[test]
-fn the_jar_is_bounded_and_the_latest_stay() {
+fn a_full_jar_evicts_the_least_recently_used_sites() {
     let mut jar = CookieJar::default();
     let value = "x".repeat(4_000);
     for n in 0..6_000 {
@@ -268,7 +270,7 @@ fn the_jar_is_bounded_and_the_latest_stay() {
 }
 
 #[test]
-fn dates_of_all_kinds() {
+fn dates_are_parsed_leniently() {
     let moment = 784_111_777;
     for text in [
         "Sun, 06 Nov 1994 08:49:37 GMT",
@@ -301,13 +303,13 @@ fn dates_of_all_kinds() {
 }
 
 #[test]
-fn a_file_is_read() {
+fn a_cookie_file_is_parsed_and_its_errors_are_reported() {
     let file = "# Netscape HTTP Cookie File\n\n\
         .example.org\tTRUE\t/\tFALSE\t0\tall\t1\r\n\
         #HttpOnly_www.example.org\tFALSE\t/x\tTRUE\t1900000000\tone\t2\n\
         example.org\tFALSE\t/\tFALSE\t1000\told\t3\n\
         www.example.org\tFALSE\t/\tFALSE\t0\tempty";
-    let mut jar = CookieJar::from_netscape(file.as_bytes(), NOW).expect("a file");
+    let mut jar = CookieJar::from_netscape(file.as_bytes(), NOW).expect("a valid cookie file");
     assert_eq!(sent(&mut jar, "https://www.example.org/x"), "one=2; all=1; empty=");
     assert_eq!(sent(&mut jar, "http://a.example.org/x"), "all=1");
     assert!(!format!("{jar:?}").contains("all"));
@@ -381,7 +383,7 @@ proptest! {
     }
 
     #[test]
-    fn any_line_can_be_read(line: Vec<u8>, text in "[a-zA-Z=; ,:0-9\\-]{0,80}") {
+    fn no_line_makes_the_parser_panic(line: Vec<u8>, text in "[a-zA-Z=; ,:0-9\\-]{0,80}") {
         for line in [line.as_slice(), text.as_bytes()] {
             if let Some(cookie) = SetCookie::parse(line) {
                 prop_assert!(cookie.name.len() + cookie.value.len() <= 4_096);

@@ -3,8 +3,9 @@
 //! Most requests have no bodies: their streams are half closed as soon as they are open. A body is sent as far as the
 //! server's windows allow.
 //!
-//! Invariant: every opened stream ends with exactly one of: `end`, `failed`, or the caller's own `cancel`. Received
-//! bytes are buffered only while a header block is incomplete, and at most `Limits::max_head` of them.
+//! Invariant: every stream ends with exactly one of these: the event `end`, the event `failed`, the event `is_satisfied`
+//! that returns true, or a call of `cancel`. Received bytes are buffered only while a header block is incomplete, and at
+//! most `Limits::max_head` of them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,26 +16,28 @@ use crate::outcome::{ErrorKind, Failure};
 use crate::time::Time;
 
 use super::flow::{ConnWindow, FloodGuard, StreamWindow};
-use super::frame::{self, DEFAULT_WINDOW, MAX_PAYLOAD, MAX_WINDOW, code, flag, kind, setting};
+use super::frame::{self, DEFAULT_WINDOW, LOWER_31_BITS, MAX_PAYLOAD, MAX_WINDOW, code, flag, kind, setting};
 use super::hpack;
 use super::read::Reader;
 
-/// The rest of a cancelled body is read if it is at most this long: servers count resets and penalise clients for them.
-const DRAIN: u64 = 16 << 10;
+/// The rest of a cancelled body is read (drained) if it is at most this long. A longer one is avoided by a reset. Servers
+/// count resets and penalise clients for them.
+const MAX_DRAINED_BYTES: u64 = 16 << 10;
 
 /// How many cancelled streams are drained at the same time, and for how long.
-const MAX_DRAINED: usize = 8;
+const MAX_DRAINED_STREAMS: usize = 8;
 const DRAIN_TIME: Duration = Duration::from_secs(5);
 
 /// Limit on bytes waiting to be written. Only a server that provokes replies without reading them reaches it.
 pub(super) const MAX_OUT: usize = 256 << 10;
 
-/// How many WINDOW_UPDATE frames a server may send for a DATA frame of ours (one for the stream, one for the
-/// connection), and how many more: one for each of this many bytes. All others count as frames without content.
+/// How many WINDOW_UPDATE frames a server may send for a DATA frame of ours: one for the stream, one for the connection.
+/// Further ones count as frames without content.
 const UPDATES_PER_FRAME: u32 = 2;
-const UPDATE_STEP: u32 = 1 << 10;
+/// For each of this many bytes that we send, the server may send one more WINDOW_UPDATE frame.
+const BYTES_PER_UPDATE: u32 = 1 << 10;
 
-/// Streams at a time before the server's settings are known: the smallest limit that allows a stream at all.
+/// How many streams are opened before the server's settings are known. A server may allow only one.
 const STREAMS_BEFORE_SETTINGS: u32 = 1;
 
 /// Receives the events of a connection's streams. A stream is identified by the key it was opened with.
@@ -46,14 +49,14 @@ pub trait StreamEvents {
     /// [`H2Conn::consumed`] later; until then the window stays smaller by that many bytes.
     fn data(&mut self, key: u32, bytes: &[u8], now: Time) -> usize;
 
-    /// Whether the receiver needs nothing more of this stream; asked after every head and every piece of data. Then no
-    /// further event of the stream is reported, whatever else the same read contains. `wire` is the total size of the
-    /// stream's frames so far; `is_complete`: as many bytes arrived as were declared.
+    /// Whether the receiver needs nothing more of this stream. Called after every head and every piece of data. If this
+    /// returns true, no further event of the stream is reported. `wire` is the total size of the stream's frames so far.
+    /// `is_complete`: as many bytes of the body arrived as the head declared.
     fn is_satisfied(&mut self, _key: u32, _wire: u64, _is_complete: bool) -> bool {
         false
     }
 
-    /// A holder for the bytes of a header block that arrives in pieces, if they are charged to a budget.
+    /// A new memory charge for a header block that arrives in pieces; `None` if it is not charged to a budget.
     fn new_head_charge(&mut self, _key: u32) -> Option<BudgetCharge> {
         None
     }
@@ -65,12 +68,12 @@ pub trait StreamEvents {
     fn failed(&mut self, key: u32, wire: u64, fault: StreamFault, now: Time);
 }
 
-/// Why a stream failed. Each variant allows another reaction.
+/// Why a stream failed. The variants differ in what the caller can do next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StreamFault {
     /// The server did not process the request: it may be sent again on another connection.
     Unprocessed(Failure),
-    /// The server wants HTTP/1.1, or speaks it.
+    /// The server requires HTTP/1.1, or does not support HTTP/2.
     Http1(Failure),
     /// Everything else.
     Failed(Failure),
@@ -86,11 +89,11 @@ impl StreamFault {
 
 /// A request to be sent on a stream.
 pub struct H2Request {
-    /// Made by [`super::request_block`].
+    /// The header block, from [`super::request_block`].
     pub block: Vec<u8>,
     /// Empty if the request has no body.
     pub body: Box<[u8]>,
-    /// Whether it may be sent again although the server may have processed it.
+    /// Whether the request may be sent again although the server may have processed it.
     pub is_repeatable: bool,
 }
 
@@ -104,25 +107,26 @@ impl H2Request {
 /// One HTTP/2 connection of a client, without its socket.
 pub struct H2Conn {
     pub(super) limits: Arc<Limits>,
+    /// Bytes to be written, and how many of them were written.
     pub(super) out: Vec<u8>,
     sent: usize,
     pub(super) reader: Reader,
-    /// Open streams in the order of their identifiers, then those that wait for the server to allow another one.
+    /// Open streams in the order of their identifiers, then streams that wait until the server allows another one.
     pub(super) streams: Vec<Stream>,
     /// The identifier of the next stream: an odd number.
     next_id: u32,
     /// How many streams the server allows at a time. Not valid before its settings arrive.
     pub(super) max_streams: u32,
     pub(super) window: ConnWindow,
-    /// The largest window that a stream gets.
-    pub(super) largest: u32,
-    /// What the server allows us to send on all streams together.
+    /// The largest receive window of a stream.
+    pub(super) max_stream_window: u32,
+    /// How many bytes of request bodies the server accepts now, on all streams together.
     pub(super) send_window: u32,
-    /// The window that the server gives each new stream for sending.
-    pub(super) initial_send: u32,
-    pub(super) guard: FloodGuard,
+    /// The initial send window of each stream, set by the server.
+    pub(super) initial_send_window: u32,
+    pub(super) flood_guard: FloodGuard,
     /// The server's first SETTINGS frame has arrived.
-    pub(super) is_settled: bool,
+    pub(super) has_settings: bool,
     /// The server does not accept new streams.
     pub(super) is_closing: bool,
     /// The connection cannot be used any more.
@@ -131,41 +135,42 @@ pub struct H2Conn {
     pub(super) has_served: bool,
     /// The last stream that the server processes, according to GOAWAY. A later GOAWAY can only lower it.
     pub(super) last_processed: Option<u32>,
-    /// There are streams that nothing more is wanted of, and whose rest is neither drained nor reset yet.
+    /// There are unwanted streams, without a key, that are neither drained nor reset yet.
     pub(super) has_unwanted: bool,
     last_read: Time,
-    /// Bytes that the server may still send on streams that we have reset.
-    pub(super) stray: u64,
-    /// How many WINDOW_UPDATE frames the server may send for what we sent of bodies.
+    /// Bytes that the server may still send on streams that we have reset, because it may not know of the reset yet.
+    pub(super) stray_allowance: u64,
+    /// How many WINDOW_UPDATE frames the server may still send for the bodies that we sent.
     pub(super) update_credit: u32,
 }
 
 /// One stream.
 pub(super) struct Stream {
-    /// [`WAITING`] until it is open.
+    /// [`WAITING`] until the stream is open.
     pub(super) id: u32,
-    /// None if nothing more is wanted of the stream: its rest is drained or reset.
+    /// The key of the caller; `None` if nothing more of the stream is wanted. Its rest is then drained or reset.
     pub(super) key: Option<u32>,
     pub(super) window: StreamWindow,
-    /// See [`Stream::left`].
-    left: u64,
+    /// See [`Stream::body_left`].
+    body_left: u64,
     /// Bytes of the body received so far.
     pub(super) received: u64,
-    /// Total size of its frames.
+    /// Total size of the stream's frames so far.
     pub(super) wire: u64,
     /// The send window of the stream minus the initial one: what the server added by WINDOW_UPDATE frames, minus what
     /// was sent.
     pub(super) send_delta: i32,
+    /// The final head of the response has arrived.
     pub(super) has_head: bool,
     pub(super) is_repeatable: bool,
     /// The request, until it is sent. Boxed because most streams wait for their response.
     unsent: Option<Box<UnsentRequest>>,
-    /// Until when the rest of a cancelled stream is read, or the end of a complete one is awaited; [`Time::NEVER`]
+    /// Until when the rest of a cancelled stream is drained, or the end of a complete one is awaited; [`Time::NEVER`]
     /// otherwise.
     drain_until: Time,
 }
 
-/// What is not sent yet of a request.
+/// The part of a request that is not sent yet.
 struct UnsentRequest {
     /// The header block, until it is sent.
     block: Box<[u8]>,
@@ -181,17 +186,17 @@ impl Stream {
         self.unsent.as_ref().is_some_and(|unsent| !unsent.body.is_empty())
     }
 
-    /// Bytes of the body that are still to come, if the server declared its length.
-    pub(super) fn left(&self) -> Option<u64> {
-        (self.left != UNKNOWN_LENGTH).then_some(self.left)
+    /// Bytes of the body that are still to come; `None` if the server did not declare its length.
+    pub(super) fn body_left(&self) -> Option<u64> {
+        (self.body_left != UNKNOWN_LENGTH).then_some(self.body_left)
     }
 
-    pub(super) fn set_left(&mut self, left: Option<u64>) {
-        self.left = left.map_or(UNKNOWN_LENGTH, |left| left.min(UNKNOWN_LENGTH - 1));
+    pub(super) fn set_body_left(&mut self, left: Option<u64>) {
+        self.body_left = left.map_or(UNKNOWN_LENGTH, |left| left.min(UNKNOWN_LENGTH - 1));
     }
 }
 
-/// The server has not declared the length of the body.
+/// Stands for a body whose length the server did not declare.
 const UNKNOWN_LENGTH: u64 = u64::MAX;
 
 /// The identifier of a stream that is not open yet.
@@ -202,14 +207,14 @@ pub(super) struct ConnFault {
     pub(super) code: u32,
     pub(super) kind: ErrorKind,
     pub(super) why: &'static str,
-    /// The stream that caused the fault; none if the whole connection did.
+    /// The stream that caused the fault; `None` if it concerns the whole connection.
     pub(super) stream: Option<u32>,
-    /// The peer does not speak HTTP/2.
+    /// The peer does not use HTTP/2.
     pub(super) is_other_protocol: bool,
 }
 
 impl H2Conn {
-    /// A new connection. `window` is how many bytes the server may send ahead over all streams.
+    /// A new connection. `window` is the receive window of the connection, and the largest one of each stream.
     pub fn new(limits: Arc<Limits>, window: u32, now: Time) -> Self {
         let size = window.clamp(DEFAULT_WINDOW, MAX_WINDOW);
         let mut out = Vec::with_capacity(128);
@@ -231,28 +236,30 @@ impl H2Conn {
             next_id: 1,
             max_streams: u32::MAX,
             window: ConnWindow::new(size),
-            largest: size,
+            max_stream_window: size,
             send_window: DEFAULT_WINDOW,
-            initial_send: DEFAULT_WINDOW,
-            guard: FloodGuard::new(now),
-            is_settled: false,
+            initial_send_window: DEFAULT_WINDOW,
+            flood_guard: FloodGuard::new(now),
+            has_settings: false,
             is_closing: false,
             is_over: false,
             has_served: false,
             last_processed: None,
             has_unwanted: false,
             last_read: now,
-            stray: 0,
+            stray_allowance: 0,
             update_credit: 0,
         }
     }
 
-    /// Whether another request may be opened. Those beyond the server's limit on streams wait.
+    /// Whether another request may be started. Requests beyond the server's limit on streams wait.
     pub fn accepts(&self) -> bool {
-        !self.is_over && !self.is_closing && self.next_id < MAX_WINDOW - 2 * self.streams.len() as u32
+        // Each waiting stream needs an identifier, and identifiers are odd.
+        let has_free_ids = self.next_id < LOWER_31_BITS - 2 * self.streams.len() as u32;
+        !self.is_over && !self.is_closing && has_free_ids
     }
 
-    /// Whether the server has processed any stream, or says that it does.
+    /// Whether the server has processed any stream, or has announced in GOAWAY that it does.
     pub fn has_processed(&self) -> bool {
         self.has_served || self.last_processed.is_some_and(|last| last > 0)
     }
@@ -262,20 +269,20 @@ impl H2Conn {
         self.is_over
     }
 
-    /// How many streams the server allows at a time; none before its settings arrive.
+    /// How many streams the server allows at a time; `None` before its settings arrive.
     pub fn stream_limit(&self) -> Option<u32> {
-        self.is_settled.then_some(self.max_streams)
+        self.has_settings.then_some(self.max_streams)
     }
 
-    /// Whether there is neither an open nor a waiting stream.
+    /// Whether no request waits or awaits its response. Cancelled streams may still be draining.
     pub fn is_idle(&self) -> bool {
         self.streams.iter().all(|stream| stream.key.is_none())
     }
 
-    /// Begins a request under a key of the caller's choice.
+    /// Starts a request under a key of the caller's choice.
     pub fn open(&mut self, key: u32, request: H2Request) {
         let H2Request { block, body, is_repeatable } = request;
-        // One byte more than the limit tells a body that just fits from one that does not.
+        // One byte more than the limit distinguishes a body that just fits from one that is too large.
         let window = StreamWindow::new(DEFAULT_WINDOW, self.limits.max_wire.saturating_add(1));
         if self.streams.len() == self.streams.capacity() {
             // Smaller steps than by doubling: most connections have a handful of streams, and thousands may wait.
@@ -285,7 +292,7 @@ impl H2Conn {
             id: WAITING,
             key: Some(key),
             window,
-            left: UNKNOWN_LENGTH,
+            body_left: UNKNOWN_LENGTH,
             received: 0,
             wire: 0,
             send_delta: 0,
@@ -302,10 +309,10 @@ impl H2Conn {
         if self.is_over || self.is_closing {
             return;
         }
-        let mut open = self.streams.iter().take_while(|stream| stream.id != WAITING).count();
-        let most = if self.is_settled { self.max_streams } else { STREAMS_BEFORE_SETTINGS };
-        while open < most as usize
-            && let Some(stream) = self.streams.get_mut(open)
+        let mut open_count = self.streams.iter().take_while(|stream| stream.id != WAITING).count();
+        let max_streams = if self.has_settings { self.max_streams } else { STREAMS_BEFORE_SETTINGS };
+        while open_count < max_streams as usize
+            && let Some(stream) = self.streams.get_mut(open_count)
         {
             stream.id = self.next_id;
             self.next_id += 2;
@@ -317,21 +324,21 @@ impl H2Conn {
                 }
                 frame::push_headers(&mut self.out, stream.id, &block, unsent.body.is_empty());
             }
-            open += 1;
+            open_count += 1;
         }
         self.send_bodies();
     }
 
-    /// Sends what the server's windows and a bounded buffer allow of the bodies of requests. Returns whether there was
-    /// any.
+    /// Moves parts of request bodies to the output, as far as the server's windows and the limit on pending output allow.
+    /// Returns whether there were any.
     pub fn send_bodies(&mut self) -> bool {
-        let Self { streams, out, sent, send_window, initial_send, update_credit, .. } = self;
+        let Self { streams, out, sent, send_window, initial_send_window, update_credit, .. } = self;
         let mut has_sent = false;
         for stream in streams.iter_mut().filter(|stream| stream.id != WAITING) {
             let Some(unsent) = &mut stream.unsent else { continue };
             while (unsent.body_sent as usize) < unsent.body.len() && out.len() - *sent < MAX_OUT / 2 {
                 let window =
-                    (i64::from(*initial_send) + i64::from(stream.send_delta)).clamp(0, i64::from(*send_window));
+                    (i64::from(*initial_send_window) + i64::from(stream.send_delta)).clamp(0, i64::from(*send_window));
                 let rest = unsent.body.get(unsent.body_sent as usize..).unwrap_or_default();
                 let length = usize::try_from(window).unwrap_or(usize::MAX).min(MAX_PAYLOAD).min(rest.len());
                 let Some(piece) = rest.get(..length).filter(|piece| !piece.is_empty()) else { break };
@@ -340,7 +347,7 @@ impl H2Conn {
                 unsent.body_sent += length as u32;
                 stream.send_delta = stream.send_delta.saturating_sub(length as i32);
                 *send_window -= length as u32;
-                *update_credit = update_credit.saturating_add(UPDATES_PER_FRAME + length as u32 / UPDATE_STEP);
+                *update_credit = update_credit.saturating_add(UPDATES_PER_FRAME + length as u32 / BYTES_PER_UPDATE);
                 has_sent = true;
             }
             if unsent.body_sent as usize == unsent.body.len() {
@@ -351,9 +358,9 @@ impl H2Conn {
         has_sent
     }
 
-    /// Whether this request is still waiting for the server to allow another stream.
+    /// Whether this request still waits until the server allows another stream.
     pub fn is_waiting(&self, key: u32) -> bool {
-        self.position_of(key).and_then(|at| self.streams.get(at)).is_some_and(|stream| stream.id == WAITING)
+        self.index_of_key(key).and_then(|at| self.streams.get(at)).is_some_and(|stream| stream.id == WAITING)
     }
 
     /// What is needed next.
@@ -390,7 +397,7 @@ impl H2Conn {
     pub fn feed(&mut self, bytes: &[u8], now: Time, into: &mut dyn StreamEvents) {
         self.last_read = now;
         match self.read(bytes, now, into) {
-            Ok(()) => self.settle_unwanted(now),
+            Ok(()) => self.drain_or_reset_unwanted(now),
             Err(fault) => self.stop(&fault, now, into),
         }
     }
@@ -403,17 +410,17 @@ impl H2Conn {
     /// The server closed the connection.
     pub fn closed(&mut self, now: Time, into: &mut dyn StreamEvents) {
         let failure = Failure::new(ErrorKind::Reset, "the server closed the connection");
-        self.lose(&failure, now, into);
+        self.fail_all(&failure, now, into);
     }
 
     /// The socket failed.
     pub fn broke(&mut self, failure: &Failure, now: Time, into: &mut dyn StreamEvents) {
-        self.lose(failure, now, into);
+        self.fail_all(failure, now, into);
     }
 
-    /// The connection is lost: all its streams fail. A request that was never sent may be sent again. So may a
-    /// repeatable one, if nothing of its response arrived on a connection that had worked before.
-    fn lose(&mut self, failure: &Failure, now: Time, into: &mut dyn StreamEvents) {
+    /// Fails all streams, because the connection is lost. A request that was never sent may be sent again. A repeatable
+    /// request may be sent again too, if nothing of its response arrived and the connection worked before.
+    fn fail_all(&mut self, failure: &Failure, now: Time, into: &mut dyn StreamEvents) {
         self.is_over = true;
         self.reader = Reader::default();
         let has_served = self.has_served;
@@ -421,7 +428,7 @@ impl H2Conn {
             let Some(key) = stream.key else { continue };
             let fault = if stream.id == WAITING || (has_served && stream.wire == 0 && stream.is_repeatable) {
                 StreamFault::Unprocessed(failure.clone())
-            } else if !self.is_settled && failure.kind == ErrorKind::Reset {
+            } else if !self.has_settings && failure.kind == ErrorKind::Reset {
                 StreamFault::Failed(Failure::new(ErrorKind::EmptyReply, failure.message.clone()))
             } else {
                 StreamFault::Failed(failure.clone())
@@ -432,7 +439,7 @@ impl H2Conn {
 
     /// Reports that the consumer has processed this many more bytes of a stream's body.
     pub fn consumed(&mut self, key: u32, bytes: usize) {
-        if let Some(at) = self.position_of(key) {
+        if let Some(at) = self.index_of_key(key) {
             if let Some(stream) = self.streams.get_mut(at) {
                 stream.window.consume(u32::try_from(bytes).unwrap_or(u32::MAX));
             }
@@ -441,10 +448,11 @@ impl H2Conn {
     }
 
     /// Replaces the usual limit on a stream's body.
-    pub fn allow(&mut self, key: u32, most: u64) {
-        if let Some(at) = self.position_of(key) {
+    pub fn set_body_limit(&mut self, key: u32, body_limit: u64) {
+        if let Some(at) = self.index_of_key(key) {
             if let Some(stream) = self.streams.get_mut(at) {
-                stream.window.allow(most.saturating_add(1), stream.received);
+                // One byte more, as in `open`.
+                stream.window.set_body_limit(body_limit.saturating_add(1), stream.received);
             }
             self.grant(at);
         }
@@ -453,48 +461,48 @@ impl H2Conn {
     /// Enlarges a stream's window if that is worth a frame and more data is expected.
     pub(super) fn grant(&mut self, at: usize) {
         let Some(stream) = self.streams.get_mut(at) else { return };
-        let is_enough = stream.key.is_none() || stream.left().is_some_and(|left| stream.window.covers(left));
-        if stream.id == WAITING || is_enough || self.is_over {
+        let is_large_enough = stream.key.is_none() || stream.body_left().is_some_and(|left| stream.window.covers(left));
+        if stream.id == WAITING || is_large_enough || self.is_over {
             return;
         }
-        if let Some(grant) = stream.window.grant(self.largest).filter(|grant| *grant > 0) {
+        if let Some(grant) = stream.window.grant(self.max_stream_window).filter(|grant| *grant > 0) {
             frame::push_window_update(&mut self.out, stream.id, grant);
         }
     }
 
-    /// Drops a stream whose rest is not wanted. Returns the total size of its frames so far. A short rest is drained, a
-    /// long one is avoided by a reset.
+    /// Cancels a stream whose rest is not wanted: it is drained or reset. Returns the total size of its frames so far; 0
+    /// if there is no such stream.
     pub fn cancel(&mut self, key: u32, now: Time) -> u64 {
-        let Some(stream) = self.position_of(key).and_then(|at| self.streams.get_mut(at)) else { return 0 };
+        let Some(stream) = self.index_of_key(key).and_then(|at| self.streams.get_mut(at)) else { return 0 };
         let wire = stream.wire;
         stream.key = None;
         self.has_unwanted = true;
-        self.settle_unwanted(now);
+        self.drain_or_reset_unwanted(now);
         wire
     }
 
-    /// Drains or resets the streams that nothing more is wanted of. This happens after all bytes at hand are processed:
-    /// they often contain the end of the stream, and then neither is needed.
-    fn settle_unwanted(&mut self, now: Time) {
+    /// Drains or resets unwanted streams. Called after all received bytes are processed: they often contain the end of
+    /// the stream, and then neither is needed.
+    fn drain_or_reset_unwanted(&mut self, now: Time) {
         if !std::mem::take(&mut self.has_unwanted) {
             return;
         }
         let is_drained = |stream: &&Stream| stream.key.is_none() && !stream.drain_until.is_never();
         let mut drained = self.streams.iter().filter(is_drained).count();
-        let Self { out, streams, stray, is_over, .. } = self;
+        let Self { out, streams, stray_allowance, is_over, .. } = self;
         streams.retain_mut(|stream| {
             if stream.key.is_some() || !stream.drain_until.is_never() {
                 return true;
             }
             let is_short = !stream.has_unsent_body()
-                && stream.left().is_some_and(|left| left <= DRAIN && stream.window.covers(left));
-            if is_short && drained < MAX_DRAINED {
+                && stream.body_left().is_some_and(|left| left <= MAX_DRAINED_BYTES && stream.window.covers(left));
+            if is_short && drained < MAX_DRAINED_STREAMS {
                 drained += 1;
                 stream.drain_until = now + DRAIN_TIME;
                 return true;
             }
             if stream.id != WAITING && !*is_over {
-                *stray += u64::from(stream.window.open());
+                *stray_allowance += u64::from(stream.window.available());
                 frame::push_reset(out, stream.id, code::CANCEL);
             }
             false
@@ -502,12 +510,13 @@ impl H2Conn {
         self.open_waiting();
     }
 
-    /// Whether the whole body of a stream arrived, but not the end of the stream. It is awaited for some seconds, because
-    /// data beyond the declared length makes the response malformed: without the wait, the result would depend on how
-    /// the bytes are split into reads.
-    pub fn awaits_end(&mut self, key: u32, now: Time) -> bool {
-        let stream = self.position_of(key).and_then(|at| self.streams.get_mut(at));
-        let Some(stream) = stream.filter(|stream| stream.left() == Some(0)) else { return false };
+    /// Waits some seconds for the end of a stream whose body is complete. Returns false if this is not such a stream.
+    ///
+    /// Data beyond the declared length makes the response malformed. Without the wait, the result would depend on how the
+    /// bytes are split into reads.
+    pub fn wait_for_end(&mut self, key: u32, now: Time) -> bool {
+        let stream = self.index_of_key(key).and_then(|at| self.streams.get_mut(at));
+        let Some(stream) = stream.filter(|stream| stream.body_left() == Some(0)) else { return false };
         if stream.drain_until.is_never() {
             stream.drain_until = now + DRAIN_TIME;
         }
@@ -528,11 +537,11 @@ impl H2Conn {
 
     /// Resets cancelled streams whose rest did not arrive in time, and ends complete ones whose end did not.
     pub fn expire(&mut self, now: Time, into: &mut dyn StreamEvents) {
-        let Self { out, streams, stray, .. } = self;
+        let Self { out, streams, stray_allowance, .. } = self;
         streams.retain(|stream| {
             let is_late = stream.drain_until <= now;
             if is_late {
-                *stray += u64::from(stream.window.open());
+                *stray_allowance += u64::from(stream.window.available());
                 frame::push_reset(out, stream.id, code::CANCEL);
                 if let Some(key) = stream.key {
                     into.end(key, stream.wire, now);
@@ -554,21 +563,21 @@ impl H2Conn {
         self.out.capacity() + self.reader.heap_bytes() + self.streams.capacity() * size_of::<Stream>() + requests
     }
 
-    fn position_of(&self, key: u32) -> Option<usize> {
+    fn index_of_key(&self, key: u32) -> Option<usize> {
         self.streams.iter().position(|stream| stream.key == Some(key))
     }
 
     /// The index of an open stream.
-    pub(super) fn find(&self, id: u32) -> Option<usize> {
+    pub(super) fn index_of(&self, id: u32) -> Option<usize> {
         self.streams.binary_search_by_key(&id, |stream| stream.id).ok().filter(|_| id != WAITING)
     }
 
-    /// Whether we ever opened a stream with this identifier.
+    /// Whether a stream with this identifier was ever opened.
     pub(super) fn was_opened(&self, id: u32) -> bool {
         id % 2 == 1 && id < self.next_id
     }
 
-    /// Ends one stream and informs the receiver.
+    /// Ends one stream and reports the fault to the receiver. If `reset` is an error code, also resets the stream.
     pub(super) fn fail_stream(
         &mut self,
         at: usize,
@@ -582,7 +591,7 @@ impl H2Conn {
         }
         let stream = self.streams.remove(at);
         if let Some(code) = reset {
-            self.stray += u64::from(stream.window.open());
+            self.stray_allowance += u64::from(stream.window.available());
             frame::push_reset(&mut self.out, stream.id, code);
         }
         if let Some(key) = stream.key {
@@ -593,7 +602,7 @@ impl H2Conn {
 
     /// Ends the connection because of a fault of the server.
     fn stop(&mut self, fault: &ConnFault, now: Time, into: &mut dyn StreamEvents) {
-        // Drop an excess of pending output, which is useless now.
+        // The server does not read the pending replies: drop them.
         if self.sent == 0 && self.out.len() > MAX_OUT {
             self.out.clear();
         }

@@ -1,8 +1,8 @@
 //! Flow control: receive windows, and the limit on frames without content.
 //!
-//! A stream's window limits how much the server may send before the consumer has processed earlier bytes: it bounds the
-//! memory of a stream whose consumer pauses. It starts small and doubles while the consumer keeps up, until the body's
-//! size limit is reached: a body that is too large stalls for lack of window instead of arriving.
+//! A stream's window limits how much the server may send before the consumer has processed earlier bytes. So it bounds
+//! the memory of a stream whose consumer pauses. The window starts small and doubles while the consumer keeps up. The
+//! sum of all granted bytes is limited by the size limit of the body, so most of a body that is too large is never sent.
 //!
 //! The connection's window is replenished as bytes arrive, whether they were consumed or not. So a stream that is not
 //! consumed never starves the others.
@@ -15,31 +15,33 @@ use crate::time::Time;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct StreamWindow {
     /// Bytes that the server may still send.
-    open: u32,
+    available: u32,
     /// Bytes that arrived and are not consumed yet.
     unread: u32,
-    /// Maximum of `open + unread`.
+    /// Maximum of `available + unread`.
     size: u32,
     /// Bytes that may still be granted to the whole body.
     allowance: u64,
 }
 
 impl StreamWindow {
-    /// `initial` is the initial window of every stream; `most` is the limit on the body.
-    pub(super) fn new(initial: u32, most: u64) -> Self {
-        Self { open: initial, unread: 0, size: initial, allowance: most.saturating_sub(u64::from(initial)) }
+    /// `initial` is the initial window of every stream.
+    pub(super) fn new(initial: u32, body_limit: u64) -> Self {
+        let allowance = body_limit.saturating_sub(u64::from(initial));
+        Self { available: initial, unread: 0, size: initial, allowance }
     }
 
-    /// Changes the limit on the body. Window that was granted before stays granted.
-    pub(super) fn allow(&mut self, most: u64, received: u64) {
-        self.allowance = most.saturating_sub(received).saturating_sub(u64::from(self.open));
+    /// Changes the limit on the body. `received` is how much of the body has arrived. What was granted before stays
+    /// granted.
+    pub(super) fn set_body_limit(&mut self, body_limit: u64, received: u64) {
+        self.allowance = body_limit.saturating_sub(received).saturating_sub(u64::from(self.available));
     }
 
     /// Counts received bytes. False if the server exceeded its window.
     #[must_use]
     pub(super) fn receive(&mut self, bytes: u32) -> bool {
-        let Some(open) = self.open.checked_sub(bytes) else { return false };
-        self.open = open;
+        let Some(available) = self.available.checked_sub(bytes) else { return false };
+        self.available = available;
         self.unread = self.unread.saturating_add(bytes);
         true
     }
@@ -56,67 +58,70 @@ impl StreamWindow {
     }
 
     /// Bytes that the server may still send.
-    pub(super) fn open(&self) -> u32 {
-        self.open
+    pub(super) fn available(&self) -> u32 {
+        self.available
     }
 
-    /// How much to grant now, if it is worth a frame. `largest` bounds the window.
-    pub(super) fn grant(&mut self, largest: u32) -> Option<u32> {
-        if self.open + self.unread > self.size / 2 || self.allowance == 0 {
+    /// Grants more bytes if that is worth a frame, and returns how many. The window does not grow beyond `max_size`.
+    pub(super) fn grant(&mut self, max_size: u32) -> Option<u32> {
+        if self.available + self.unread > self.size / 2 || self.allowance == 0 {
             return None;
         }
-        self.size = self.size.saturating_mul(2).min(largest).max(self.size);
-        let room = u64::from(self.size.saturating_sub(self.open + self.unread));
+        self.size = self.size.saturating_mul(2).min(max_size).max(self.size);
+        let room = u64::from(self.size.saturating_sub(self.available + self.unread));
         let grant = room.min(self.allowance);
         self.allowance -= grant;
-        self.open += grant as u32;
+        self.available += grant as u32;
         Some(grant as u32)
     }
 
     /// Whether the server may send this many bytes without another grant.
     pub(super) fn covers(&self, bytes: u64) -> bool {
-        u64::from(self.open) >= bytes
+        u64::from(self.available) >= bytes
     }
 }
 
 /// The receive window of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ConnWindow {
-    open: u32,
+    /// Bytes that the server may still send.
+    available: u32,
     size: u32,
 }
 
 impl ConnWindow {
     pub(super) fn new(size: u32) -> Self {
-        Self { open: size, size }
+        Self { available: size, size }
     }
 
     /// Counts received bytes. False if the server exceeded its window.
     #[must_use]
     pub(super) fn receive(&mut self, bytes: u32) -> bool {
-        let Some(open) = self.open.checked_sub(bytes) else { return false };
-        self.open = open;
+        let Some(available) = self.available.checked_sub(bytes) else { return false };
+        self.available = available;
         true
     }
 
-    /// How much to grant now, if it is worth a frame.
+    /// Grants more bytes if that is worth a frame, and returns how many.
     pub(super) fn grant(&mut self) -> Option<u32> {
-        let grant = self.size - self.open;
+        let grant = self.size - self.available;
         (grant > self.size / 2).then(|| {
-            self.open = self.size;
+            self.available = self.size;
             grant
         })
     }
 }
 
-/// Frames per second without content: SETTINGS, PING, PRIORITY, RST_STREAM, WINDOW_UPDATE, empty DATA,
+/// Limit on frames per second without content: SETTINGS, PING, PRIORITY, RST_STREAM, WINDOW_UPDATE, empty DATA, and
 /// unknown ones. Servers normally send a handful.
-const MAX_IDLE_FRAMES: u32 = 500;
+const MAX_CONTENTLESS_FRAMES: u32 = 500;
 
 /// Limits frames without content.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FloodGuard {
+    /// When the current second of counting began.
     since: Time,
+    /// Frames since then.
     count: u32,
 }
 
@@ -127,12 +132,12 @@ impl FloodGuard {
 
     /// Counts one more frame. False if there were too many within a second.
     #[must_use]
-    pub(super) fn count(&mut self, now: Time) -> bool {
+    pub(super) fn count_frame(&mut self, now: Time) -> bool {
         if now.since(self.since) >= Duration::from_secs(1) {
             *self = Self::new(now);
         }
         self.count += 1;
-        self.count <= MAX_IDLE_FRAMES
+        self.count <= MAX_CONTENTLESS_FRAMES
     }
 }
 
@@ -146,16 +151,16 @@ mod tests {
         let mut received = 0;
         for grant in [150, 300, 200] {
             // Receive bytes until half of the window is left.
-            let bytes = window.open - window.size / 2;
+            let bytes = window.available - window.size / 2;
             assert!(window.receive(bytes));
             received += bytes;
             window.consume(bytes);
             assert_eq!(window.grant(400), Some(grant), "after {received} bytes");
         }
-        assert_eq!(received + window.open, 750);
-        let open = window.open;
-        assert!(window.receive(open));
-        window.consume(open);
+        assert_eq!(received + window.available, 750);
+        let available = window.available;
+        assert!(window.receive(available));
+        window.consume(available);
         assert_eq!(window.grant(400), Some(250), "the rest of the body's limit");
         assert!(window.receive(250));
         window.consume(250);
@@ -164,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_consumed_is_not_granted_again() {
+    fn bytes_that_are_not_consumed_are_not_granted_again() {
         let mut window = StreamWindow::new(100, 1_000);
         assert!(window.receive(100));
         assert_eq!(window.grant(400), None);
@@ -172,7 +177,7 @@ mod tests {
         assert_eq!(window.grant(400), None);
         window.consume(20);
         assert_eq!(window.grant(400), Some(160), "40 bytes are still unread");
-        window.allow(120, 100);
+        window.set_body_limit(120, 100);
         assert_eq!(window.allowance, 0);
     }
 
@@ -187,11 +192,11 @@ mod tests {
     }
 
     #[test]
-    fn floods_are_counted_by_the_second() {
+    fn contentless_frames_are_limited_per_second() {
         let start = Time::from_micros(5_000_000);
         let mut guard = FloodGuard::new(start);
-        assert!((0..MAX_IDLE_FRAMES).all(|_| guard.count(start)));
-        assert!(!guard.count(start + Duration::from_millis(999)));
-        assert!(guard.count(start + Duration::from_secs(1)), "a new second");
+        assert!((0..MAX_CONTENTLESS_FRAMES).all(|_| guard.count_frame(start)));
+        assert!(!guard.count_frame(start + Duration::from_millis(999)));
+        assert!(guard.count_frame(start + Duration::from_secs(1)), "a new second");
     }
 }

@@ -1,6 +1,6 @@
-//! Frames: their header, their kinds, and those that a client sends.
+//! Frames: their header, their kinds, and the encoding of those that a client sends.
 //!
-//! Invariant: the frames written here are within the smallest limits that a peer may have.
+//! Invariant: the encoded frames are within the smallest limits that a peer may have.
 
 /// The first bytes that a client sends, before its SETTINGS.
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -10,6 +10,9 @@ pub const HEADER: usize = 9;
 
 /// The longest payload that is accepted, and the longest that any peer accepts (RFC 9113, 4.2).
 pub const MAX_PAYLOAD: usize = 16_384;
+
+/// Masks the reserved highest bit of stream identifiers and window increments. Also the largest stream identifier.
+pub const LOWER_31_BITS: u32 = (1 << 31) - 1;
 
 /// The largest flow-control window (RFC 9113, 6.9.1).
 pub const MAX_WINDOW: u32 = (1 << 31) - 1;
@@ -102,8 +105,7 @@ impl FrameHeader {
             length: u32::from_be_bytes([0, l0, l1, l2]),
             kind,
             flags,
-            // The highest bit is reserved, and ignored.
-            stream: u32::from_be_bytes([s0, s1, s2, s3]) & MAX_WINDOW,
+            stream: u32::from_be_bytes([s0, s1, s2, s3]) & LOWER_31_BITS,
         }
     }
 
@@ -125,10 +127,10 @@ pub fn push(out: &mut Vec<u8>, kind: u8, flags: u8, stream: u32, payload: &[u8])
     out.extend_from_slice(payload);
 }
 
-/// Writes a header block as HEADERS and as many CONTINUATION frames as it needs. `is_all`: no body follows.
-pub fn push_headers(out: &mut Vec<u8>, stream: u32, block: &[u8], is_all: bool) {
+/// Writes a header block as HEADERS and as many CONTINUATION frames as it needs. `ends_stream`: no body follows.
+pub fn push_headers(out: &mut Vec<u8>, stream: u32, block: &[u8], ends_stream: bool) {
     let mut kind = kind::HEADERS;
-    let mut flags = if is_all { flag::END_STREAM } else { 0 };
+    let mut flags = if ends_stream { flag::END_STREAM } else { 0 };
     let mut rest = block;
     loop {
         let (piece, left) = rest.split_at(rest.len().min(MAX_PAYLOAD));
@@ -158,8 +160,9 @@ pub fn push_window_update(out: &mut Vec<u8>, stream: u32, increment: u32) {
 }
 
 pub fn push_goaway(out: &mut Vec<u8>, code: u32) {
-    // The client accepts no streams from the server, so the last one it processed is always 0.
-    push(out, kind::GOAWAY, 0, 0, &[[0; 4], code.to_be_bytes()].concat());
+    // The client accepts no streams from the server, so the last stream that it processed is always 0.
+    let last_stream = 0_u32;
+    push(out, kind::GOAWAY, 0, 0, &[last_stream.to_be_bytes(), code.to_be_bytes()].concat());
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! HPACK (RFC 7541) without a dynamic table.
 //!
-//! The client advertises a table of 0 bytes, so a server that follows the protocol never refers to a dynamic entry: an
-//! entry that is larger than the table empties it and is not inserted (RFC 7541, 4.4). A reference to a dynamic entry
-//! is an error. The encoder uses the static table and literals, so neither side keeps state between two header blocks.
+//! The client advertises a table of 0 bytes. An entry that is larger than the table is not inserted (RFC 7541, 4.4), so
+//! a server that follows the protocol never refers to a dynamic entry. Such a reference is an error. The encoder uses
+//! only the static table and literals, so neither side keeps state between two header blocks.
 //!
-//! Invariant: decoding a block of n bytes takes O(n) steps and calls back with at most `limit` counted bytes.
+//! Invariant: decoding a block of n bytes takes O(n) steps. The decoded fields take at most `limit` bytes.
 
-/// The static table (RFC 7541, appendix A), from index 1 on.
+/// The static table (RFC 7541, appendix A). Indexes in header blocks start at 1.
 const STATIC: [(&[u8], &[u8]); 61] = [
     (b":authority", b""),
     (b":method", b"GET"),
@@ -83,13 +83,17 @@ pub enum HpackError {
     TooLarge,
 }
 
-/// A header block that begins with this byte empties the dynamic table, which we do not use.
+/// At the start of a header block: sets the size of the dynamic table to 0.
 pub const EMPTY_TABLE: u8 = 0x20;
+
+/// First bits of a field that is an entry of the static table, and of a literal that must never be indexed.
+const INDEXED: u8 = 0x80;
+const NEVER_INDEXED: u8 = 0x10;
 
 /// Decodes a header block and calls back with the name and value of each field, in order.
 ///
 /// `limit` bounds the sum of names, values and [`FIELD_OVERHEAD`] over all fields.
-pub fn decode(block: &[u8], limit: usize, mut field: impl FnMut(&[u8], &[u8])) -> Result<(), HpackError> {
+pub fn decode(block: &[u8], limit: usize, mut on_field: impl FnMut(&[u8], &[u8])) -> Result<(), HpackError> {
     let mut input = Input { rest: block };
     let (mut name_text, mut value_text) = (Vec::new(), Vec::new());
     let mut room = limit;
@@ -106,26 +110,26 @@ pub fn decode(block: &[u8], limit: usize, mut field: impl FnMut(&[u8], &[u8])) -
             continue;
         }
         has_fields = true;
-        let (name, value): (&[u8], &[u8]) = if first & 0x80 != 0 {
-            entry(input.integer(7)?)?
+        let (name, value): (&[u8], &[u8]) = if first & INDEXED != 0 {
+            static_entry(input.integer(7)?)?
         } else {
-            // Literals that ask to be indexed do not fit into a table of 0 bytes, so all literals are treated alike.
+            // A literal with incremental indexing does not fit into a table of 0 bytes, so all literals are treated alike.
             let prefix = if first & 0x40 != 0 { 6 } else { 4 };
             let name = match input.integer(prefix)? {
                 0 => input.string(&mut name_text, room)?,
-                index => entry(index)?.0,
+                index => static_entry(index)?.0,
             };
             (name, input.string(&mut value_text, room)?)
         };
-        let counted = name.len() + value.len() + FIELD_OVERHEAD;
-        room = room.checked_sub(counted).ok_or(HpackError::TooLarge)?;
-        field(name, value);
+        let field_size = name.len() + value.len() + FIELD_OVERHEAD;
+        room = room.checked_sub(field_size).ok_or(HpackError::TooLarge)?;
+        on_field(name, value);
     }
     Ok(())
 }
 
 /// An entry of the static table.
-fn entry(index: u32) -> Result<(&'static [u8], &'static [u8]), HpackError> {
+fn static_entry(index: u32) -> Result<(&'static [u8], &'static [u8]), HpackError> {
     let entry = (index as usize).checked_sub(1).and_then(|index| STATIC.get(index)).copied();
     entry.ok_or(HpackError::Malformed("a reference to an entry that does not exist"))
 }
@@ -159,19 +163,19 @@ impl<'a> Input<'a> {
         Err(HpackError::Malformed("an integer that is too large"))
     }
 
-    /// A string (RFC 7541, 5.2): a slice of the block, or decoded into `text`.
+    /// A string (RFC 7541, 5.2): a slice of the block, or decoded into `text`, which may hold at most `room` bytes.
     fn string<'t>(&mut self, text: &'t mut Vec<u8>, room: usize) -> Result<&'t [u8], HpackError>
     where
         'a: 't,
     {
-        let huffman = self.rest.first().is_some_and(|byte| byte & 0x80 != 0);
+        let is_huffman_coded = self.rest.first().is_some_and(|byte| byte & 0x80 != 0);
         let length = self.integer(7)? as usize;
         if length > self.rest.len() {
             return Err(HpackError::Malformed("a string that ends after its block"));
         }
         let (coded, rest) = self.rest.split_at(length);
         self.rest = rest;
-        if !huffman {
+        if !is_huffman_coded {
             return if length > room { Err(HpackError::TooLarge) } else { Ok(coded) };
         }
         text.clear();
@@ -180,8 +184,8 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Bits of each symbol's Huffman code (RFC 7541, appendix B). The code is canonical: codes of one length are
-/// consecutive, in the order of their symbols, so the lengths determine it.
+/// The length in bits of each symbol's Huffman code (RFC 7541, appendix B). The lengths determine the codes, because the
+/// code is canonical: codes of the same length are consecutive, in the order of their symbols.
 const CODE_BITS: [u8; 256] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28,
     28, 28, 28, 6, 10, 10, 12, 13, 6, 8, 11, 10, 10, 8, 11, 8, 6, 6, 6, 5, 5, 5, 6, 6, 6, 6, 6, 6, 6, 7, 8, 15, 6, 12,
@@ -200,7 +204,7 @@ const LONGEST_CODE: usize = 30;
 struct Huffman {
     /// The symbols in the order of their codes.
     symbols: [u8; 256],
-    /// For each length: the first code after those of this length, aligned to 32 bits.
+    /// For each length: the first code after those of this length, shifted left to 32 bits.
     limit: [u64; LONGEST_CODE + 1],
     /// For each length: what to subtract from a code to get its index in `symbols`.
     offset: [u32; LONGEST_CODE + 1],
@@ -249,41 +253,41 @@ impl Huffman {
 /// Decodes a Huffman-coded string.
 fn huffman_decode(coded: &[u8], text: &mut Vec<u8>, room: usize) -> Result<(), HpackError> {
     static TABLE: Huffman = HUFFMAN;
-    // The bits that are not decoded yet, aligned to the left.
-    let (mut bits, mut count) = (0_u64, 0_u32);
+    // The bits that are not decoded yet, aligned to the left, and their number.
+    let (mut bits, mut bit_count) = (0_u64, 0_u32);
     let mut input = coded.iter();
     loop {
-        while count <= 56 {
+        while bit_count <= 56 {
             let Some(byte) = input.next() else { break };
-            bits |= u64::from(*byte) << (56 - count);
-            count += 8;
+            bits |= u64::from(*byte) << (56 - bit_count);
+            bit_count += 8;
         }
         let (symbol, length) = match TABLE.short[(bits >> 56) as usize] {
             (symbol, length @ 1..) => (symbol, u32::from(length)),
             _ => {
-                let window = bits >> 32;
-                let Some(length) = (9..=LONGEST_CODE).find(|length| window < TABLE.limit[*length]) else {
+                let next_32_bits = bits >> 32;
+                let Some(length) = (9..=LONGEST_CODE).find(|length| next_32_bits < TABLE.limit[*length]) else {
                     // All ones: the padding at the end, or the end-of-string symbol, which must not occur.
                     break;
                 };
-                let code = (window >> (32 - length)) as u32;
+                let code = (next_32_bits >> (32 - length)) as u32;
                 let index = code.wrapping_sub(TABLE.offset[length]) as usize;
                 (TABLE.symbols.get(index).copied().unwrap_or_default(), length as u32)
             }
         };
-        if length > count {
+        if length > bit_count {
             break;
         }
         bits <<= length;
-        count -= length;
+        bit_count -= length;
         if text.len() >= room {
             return Err(HpackError::TooLarge);
         }
         text.push(symbol);
     }
     // At most seven bits of padding, all of them ones.
-    let padding = if count == 0 { 0 } else { bits >> (64 - count) };
-    if count > 7 || padding != (1 << count) - 1 {
+    let padding = if bit_count == 0 { 0 } else { bits >> (64 - bit_count) };
+    if bit_count > 7 || padding != (1 << bit_count) - 1 {
         return Err(HpackError::Malformed("a Huffman-coded string with a bad end"));
     }
     Ok(())
@@ -292,29 +296,32 @@ fn huffman_decode(coded: &[u8], text: &mut Vec<u8>, room: usize) -> Result<(), H
 /// Appends one field: as an index if the static table has it, otherwise as a literal without indexing. Credentials are
 /// marked as never indexed (RFC 7541, 7.1.3).
 pub fn encode(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
-    let mut same_name = 0;
-    for (at, (known, its_value)) in STATIC.iter().enumerate() {
-        if *known == name {
-            if !value.is_empty() && *its_value == value {
-                return integer(out, 0x80, 7, at as u32 + 1);
+    // The index of the first entry with this name; 0 if there is none.
+    let mut name_index = 0;
+    for (index, (known_name, known_value)) in (1_u32..).zip(&STATIC) {
+        if *known_name == name {
+            if !value.is_empty() && *known_value == value {
+                return push_integer(out, INDEXED, 7, index);
             }
-            same_name = if same_name == 0 { at as u32 + 1 } else { same_name };
+            name_index = if name_index == 0 { index } else { name_index };
         }
     }
     let is_secret = matches!(name, b"authorization" | b"proxy-authorization" | b"cookie");
-    integer(out, if is_secret { 0x10 } else { 0 }, 4, same_name);
-    if same_name == 0 {
-        string(out, name);
+    push_integer(out, if is_secret { NEVER_INDEXED } else { 0 }, 4, name_index);
+    if name_index == 0 {
+        push_string(out, name);
     }
-    string(out, value);
+    push_string(out, value);
 }
 
-fn string(out: &mut Vec<u8>, text: &[u8]) {
-    integer(out, 0, 7, text.len() as u32);
+/// Appends a string without Huffman coding.
+fn push_string(out: &mut Vec<u8>, text: &[u8]) {
+    push_integer(out, 0, 7, text.len() as u32);
     out.extend_from_slice(text);
 }
 
-fn integer(out: &mut Vec<u8>, flags: u8, prefix: u8, value: u32) {
+/// Appends an integer with a prefix of this many bits (RFC 7541, 5.1). `flags` are the bits before the prefix.
+fn push_integer(out: &mut Vec<u8>, flags: u8, prefix: u8, value: u32) {
     let mask = (1_u32 << prefix) - 1;
     if value < mask {
         return out.push(flags | value as u8);
@@ -349,8 +356,8 @@ mod tests {
     }
 
     #[test]
-    fn examples_of_the_rfc() {
-        // C.6.1: a response with Huffman-coded literals that ask to be indexed.
+    fn the_examples_of_the_rfc_decode() {
+        // C.6.1: a response with Huffman-coded literals with incremental indexing.
         let block =
             hex("4882 6402 5885 aec3 771a 4b61 96d0 7abe 9410 54d4 44a8 2005 9504 0b81 66e0 82a6 2d1b ff6e 919d \
                          29ad 1718 63c7 8f0b 97c8 e9ae 82ae 43d3");
@@ -417,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn table_size_updates_are_held_to_what_was_advertised() {
+    fn table_size_updates_above_the_advertised_size_are_refused() {
         assert_eq!(fields(&hex("20 82")).unwrap().len(), 1);
         assert_eq!(fields(&hex("20 20 82")).unwrap().len(), 1);
         assert!(fields(&hex("21 82")).is_err(), "a table of one byte");
@@ -426,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_blocks_are_refused() {
+    fn truncated_blocks_are_refused() {
         let block = hex("400a 6375 7374 6f6d 2d6b 6579 0d63 7573 746f 6d2d 6865 6164 6572");
         for cut in 1..block.len() {
             assert!(fields(&block[..cut]).is_err(), "cut at {cut}");
@@ -444,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_encoded_decodes_to_the_same() {
+    fn encoded_fields_decode_to_the_same_fields() {
         let sent = [
             (":method", "GET"),
             (":scheme", "https"),

@@ -1,8 +1,8 @@
 //! HTTP/2 (RFC 9113), the client's side, without a socket.
 //!
-//! [`H2Conn`] is one connection. It takes requests, returns the bytes to write, is fed the bytes read, and passes the
-//! events of each stream to a [`StreamEvents`]. Heads are translated to HTTP/1.1 syntax, so that all later processing
-//! (limits, codings, archives) is the same for both versions.
+//! [`H2Conn`] is one connection. It accepts requests, returns the bytes to be written, processes the bytes that were
+//! read, and passes the events of each stream to a [`StreamEvents`]. Heads are translated to HTTP/1.1 syntax, so that all
+//! later processing (limits, codings, archives) is the same for both versions.
 //!
 //! | file | content |
 //! |---|---|
@@ -13,7 +13,7 @@
 //! | `conn` | the connection: settings, streams, shutdown |
 //! | `read` | the incremental frame reader of the connection |
 //!
-//! # Why a header bomb cannot happen
+//! # Why a header bomb is not possible
 //!
 //! The client advertises `HEADER_TABLE_SIZE` 0. A server may refer only to the 61 entries of the static table; the
 //! longest has 28 bytes, and a reference to anything else is a connection error. So one byte of a header block expands

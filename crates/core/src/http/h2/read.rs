@@ -1,7 +1,7 @@
 //! The receiving half of [`H2Conn`]: parses the server's frames.
 //!
-//! Frames are parsed incrementally, from pieces of any size. DATA is passed on without being stored; other payloads
-//! need a few bytes; only a header block that is split across reads or frames needs a buffer.
+//! Frames are parsed incrementally, from pieces of any size. DATA is passed on without being buffered. A header block
+//! that is split across reads or frames is buffered. Of other payloads, at most eight bytes are buffered.
 
 use crate::budget::BudgetCharge;
 use crate::http::fetch::FREE_HEAD;
@@ -9,18 +9,19 @@ use crate::outcome::{ErrorKind, Failure};
 use crate::time::Time;
 
 use super::conn::{ConnFault, H2Conn, MAX_OUT, StreamEvents, StreamFault, WAITING};
-use super::frame::{self, FrameHeader, HEADER, MAX_PAYLOAD, MAX_WINDOW, code, flag, kind, setting};
+use super::frame::{self, FrameHeader, HEADER, LOWER_31_BITS, MAX_PAYLOAD, MAX_WINDOW, code, flag, kind, setting};
 use super::translate::{self, HeadFault};
 
-/// The frames of a stream may have twice the bytes of its content, and this many more for heads and padding.
+/// The frames of a stream may take twice as many bytes as its body, and this many more for heads and padding.
 const MAX_OVERHEAD: u64 = 1 << 20;
 
 /// The progress of parsing.
 #[derive(Default)]
 pub(super) struct Reader {
+    /// The header of the next frame, and how many bytes of it have arrived.
     header: [u8; HEADER],
-    /// Bytes of `header` received so far.
-    have: u8,
+    header_len: u8,
+    /// The frame whose payload is being read.
     frame: Option<Frame>,
     /// A header block that is not complete yet.
     block: Option<Box<Block>>,
@@ -32,11 +33,12 @@ struct Frame {
     header: FrameHeader,
     /// Bytes of the payload that are still to come.
     left: u32,
-    /// Bytes of padding at its end, once known.
+    /// Bytes of padding at the end of the payload; 0 until that is known.
     padding: u32,
     /// Bytes still to come of the fields before the content: padding length and priority.
     prefix: u8,
-    /// The first bytes of a payload that is not passed on.
+    /// The first bytes of the payload of a control frame. In DATA and HEADERS frames only the length is used: it is 0
+    /// before the first byte of the payload.
     small: [u8; 8],
     small_len: u8,
 }
@@ -48,8 +50,8 @@ struct Block {
     bytes: Vec<u8>,
     /// Bytes that were skipped because the block is too long, or because its stream has ended.
     skipped: usize,
-    /// The charge of `bytes` to the budget, if the block is long.
-    held: Option<BudgetCharge>,
+    /// The memory charge for `bytes`, if the block is long.
+    charge: Option<BudgetCharge>,
 }
 
 impl Reader {
@@ -57,15 +59,16 @@ impl Reader {
         self.block.as_ref().map_or(0, |block| size_of::<Block>() + block.bytes.capacity())
     }
 
-    /// False if an incomplete header block waits for memory.
+    /// False if an incomplete header block must not grow, because the budget has no room for it.
     pub(super) fn may_grow(&mut self) -> bool {
-        self.block.as_mut().and_then(|block| block.held.as_mut()).is_none_or(BudgetCharge::may_grow)
+        self.block.as_mut().and_then(|block| block.charge.as_mut()).is_none_or(BudgetCharge::may_grow)
     }
 }
 
 /// A result whose error ends the connection.
 type Checked<T = ()> = Result<T, ConnFault>;
 
+/// A fault of the whole connection.
 fn fault<T>(code: u32, why: &'static str) -> Checked<T> {
     Err(ConnFault { code, kind: ErrorKind::Protocol, why, stream: None, is_other_protocol: false })
 }
@@ -76,7 +79,7 @@ impl Frame {
     }
 
     /// The 32-bit number at this position of the payload.
-    fn number(&self, from: usize) -> u32 {
+    fn u32_at(&self, from: usize) -> u32 {
         let bytes = self.small.get(from..from + 4).and_then(|bytes| bytes.try_into().ok()).unwrap_or_default();
         u32::from_be_bytes(bytes)
     }
@@ -93,32 +96,33 @@ impl H2Conn {
             };
             let (piece, after) = rest.split_at(rest.len().min(frame.left as usize));
             rest = after;
-            self.payload(&mut frame, piece, now, into)?;
+            self.read_payload(&mut frame, piece, now, into)?;
             if frame.left > 0 {
                 self.reader.frame = Some(frame);
             } else {
-                self.frame_end(&frame, now, into)?;
+                self.end_frame(&frame, now, into)?;
             }
         }
         Ok(())
     }
 
+    /// Reads bytes of a frame header. Returns the bytes after it.
     fn read_header<'a>(&mut self, bytes: &'a [u8], now: Time, into: &mut dyn StreamEvents) -> Checked<&'a [u8]> {
-        let have = usize::from(self.reader.have);
-        let (piece, rest) = bytes.split_at(bytes.len().min(HEADER - have));
-        for (place, byte) in self.reader.header.iter_mut().skip(have).zip(piece) {
-            *place = *byte;
+        let received = usize::from(self.reader.header_len);
+        let (piece, rest) = bytes.split_at(bytes.len().min(HEADER - received));
+        for (slot, byte) in self.reader.header.iter_mut().skip(received).zip(piece) {
+            *slot = *byte;
         }
-        self.reader.have += piece.len() as u8;
-        if usize::from(self.reader.have) < HEADER {
+        self.reader.header_len += piece.len() as u8;
+        if usize::from(self.reader.header_len) < HEADER {
             self.check_opening()?;
             return Ok(rest);
         }
-        self.reader.have = 0;
+        self.reader.header_len = 0;
         let header = FrameHeader::parse(self.reader.header);
-        let frame = self.frame_begin(header, now)?;
+        let frame = self.begin_frame(header, now)?;
         if frame.left == 0 {
-            self.frame_end(&frame, now, into)?;
+            self.end_frame(&frame, now, into)?;
         } else {
             self.reader.frame = Some(frame);
         }
@@ -127,17 +131,17 @@ impl H2Conn {
 
     /// Detects an HTTP/1 response at its first bytes, without waiting for the rest of a frame header.
     fn check_opening(&self) -> Checked {
-        let have = self.reader.header.get(..usize::from(self.reader.have)).unwrap_or_default();
-        if !self.is_settled && have.len() >= 4 && have.starts_with(b"HTTP") {
+        let received = self.reader.header.get(..usize::from(self.reader.header_len)).unwrap_or_default();
+        if !self.has_settings && received.starts_with(b"HTTP") {
             return Err(other_protocol());
         }
         Ok(())
     }
 
-    /// Checks the header of a frame.
-    fn frame_begin(&mut self, header: FrameHeader, now: Time) -> Checked<Frame> {
+    /// Checks the header of a frame, and counts the frame towards limits and windows.
+    fn begin_frame(&mut self, header: FrameHeader, now: Time) -> Checked<Frame> {
         let FrameHeader { length, kind, stream, .. } = header;
-        if !self.is_settled && (kind != kind::SETTINGS || header.has(flag::ACK) || length as usize > MAX_PAYLOAD) {
+        if !self.has_settings && (kind != kind::SETTINGS || header.has(flag::ACK) || length as usize > MAX_PAYLOAD) {
             return Err(other_protocol());
         }
         if length as usize > MAX_PAYLOAD {
@@ -161,7 +165,7 @@ impl H2Conn {
         if is_idle && (is_active || kind == kind::WINDOW_UPDATE) {
             return fault(code::PROTOCOL_ERROR, "a frame on a stream that was never opened");
         }
-        let size = match kind {
+        let has_valid_length = match kind {
             kind::PRIORITY => length == 5,
             kind::RST_STREAM | kind::WINDOW_UPDATE => length == 4,
             kind::PING => length == 8,
@@ -170,27 +174,27 @@ impl H2Conn {
             kind::SETTINGS => length % 6 == 0,
             _ => true,
         };
-        if !size {
+        if !has_valid_length {
             return fault(code::FRAME_SIZE_ERROR, "a frame of the wrong length");
         }
         if kind == kind::PUSH_PROMISE {
             return fault(code::PROTOCOL_ERROR, "PUSH_PROMISE, although push is disabled");
         }
-        let is_open = self.find(stream).is_some();
-        let carries_nothing = match kind {
-            // All others are limited by the windows, also on closed streams.
+        let is_open = self.index_of(stream).is_some();
+        let has_no_content = match kind {
+            // DATA with content is limited by the windows, also on closed streams.
             kind::DATA => length == 0 && !(is_open && header.has(flag::END_STREAM)),
             kind::HEADERS => !is_open,
             kind::CONTINUATION => length == 0,
-            // The answer to a body that we sent.
+            // The server acknowledges a body that we sent.
             kind::WINDOW_UPDATE if self.update_credit > 0 => {
                 self.update_credit -= 1;
                 false
             }
             _ => true,
         };
-        if carries_nothing {
-            self.count_idle_frame(stream, now)?;
+        if has_no_content {
+            self.count_contentless_frame(stream, now)?;
         }
         let is_padded = header.has(flag::PADDED) && matches!(kind, kind::DATA | kind::HEADERS);
         let has_priority = header.has(flag::PRIORITY) && kind == kind::HEADERS;
@@ -198,27 +202,27 @@ impl H2Conn {
         if length < u32::from(prefix) {
             return fault(code::FRAME_SIZE_ERROR, "a frame that is too short for its flags");
         }
-        if let Some(open) = self.find(stream).and_then(|at| self.streams.get_mut(at)) {
+        if let Some(open) = self.index_of(stream).and_then(|at| self.streams.get_mut(at)) {
             open.wire += (HEADER + length as usize) as u64;
         }
         if kind == kind::DATA {
-            self.receive(stream, length)?;
+            self.charge_windows(stream, length)?;
         }
         if kind == kind::HEADERS {
             let ends_stream = header.has(flag::END_STREAM);
             self.reader.block =
-                Some(Box::new(Block { stream, ends_stream, bytes: Vec::new(), skipped: 0, held: None }));
+                Some(Box::new(Block { stream, ends_stream, bytes: Vec::new(), skipped: 0, charge: None }));
         }
         Ok(Frame { header, left: length, padding: 0, prefix, small: [0; 8], small_len: 0 })
     }
 
-    /// Counts a frame without content.
-    fn count_idle_frame(&mut self, stream: u32, now: Time) -> Checked {
-        if self.guard.count(now) && self.out.len() <= MAX_OUT {
+    /// Counts a frame without content. Fails if there are too many, or if too many replies to them are not read.
+    fn count_contentless_frame(&mut self, stream: u32, now: Time) -> Checked {
+        if self.flood_guard.count_frame(now) && self.out.len() <= MAX_OUT {
             return Ok(());
         }
         let stream = Some(stream).filter(|stream| *stream != 0);
-        let why = "a flood of frames that carry nothing";
+        let why = "a flood of frames without content";
         Err(ConnFault {
             code: code::ENHANCE_YOUR_CALM,
             kind: ErrorKind::Protocol,
@@ -229,19 +233,19 @@ impl H2Conn {
     }
 
     /// Charges a whole DATA frame to the flow-control windows.
-    fn receive(&mut self, stream: u32, length: u32) -> Checked {
+    fn charge_windows(&mut self, stream: u32, length: u32) -> Checked {
         if !self.window.receive(length) {
             return fault(code::FLOW_CONTROL_ERROR, "more data than the connection's window allows");
         }
         if let Some(grant) = self.window.grant() {
             frame::push_window_update(&mut self.out, 0, grant);
         }
-        let Some(open) = self.find(stream).and_then(|at| self.streams.get_mut(at)) else {
-            let Some(stray) = self.stray.checked_sub(u64::from(length)) else {
+        let Some(open) = self.index_of(stream).and_then(|at| self.streams.get_mut(at)) else {
+            let Some(stray_allowance) = self.stray_allowance.checked_sub(u64::from(length)) else {
                 let (code, kind, why) = (code::STREAM_CLOSED, ErrorKind::Protocol, "data on a stream that has ended");
                 return Err(ConnFault { code, kind, why, stream: Some(stream), is_other_protocol: false });
             };
-            self.stray = stray;
+            self.stray_allowance = stray_allowance;
             return Ok(());
         };
         if !open.window.receive(length) {
@@ -254,27 +258,27 @@ impl H2Conn {
     }
 
     /// Processes a piece of a frame's payload.
-    fn payload(&mut self, frame: &mut Frame, piece: &[u8], now: Time, into: &mut dyn StreamEvents) -> Checked {
+    fn read_payload(&mut self, frame: &mut Frame, piece: &[u8], now: Time, into: &mut dyn StreamEvents) -> Checked {
         let mut piece = piece;
         frame.left -= piece.len() as u32;
         // Padding length and priority come first.
         while frame.prefix > 0
             && let Some((byte, rest)) = piece.split_first()
         {
-            let is_length = frame.header.has(flag::PADDED) && frame.small_len == 0;
+            let is_padding_length = frame.header.has(flag::PADDED) && frame.small_len == 0;
             frame.small_len = 1;
             frame.prefix -= 1;
             piece = rest;
-            if is_length {
+            if is_padding_length {
                 frame.padding = u32::from(*byte);
-                let after = u32::from(frame.prefix) + frame.padding;
-                if after > frame.left + piece.len() as u32 {
+                let required = u32::from(frame.prefix) + frame.padding;
+                if required > frame.left + piece.len() as u32 {
                     return fault(code::PROTOCOL_ERROR, "padding that is longer than its frame");
                 }
                 if frame.header.kind == kind::DATA {
                     self.consume_padding(frame.header.stream, frame.padding + 1)?;
                     if frame.padding + 1 == frame.header.length && !frame.header.has(flag::END_STREAM) {
-                        self.count_idle_frame(frame.header.stream, now)?;
+                        self.count_contentless_frame(frame.header.stream, now)?;
                     }
                 }
             }
@@ -282,21 +286,21 @@ impl H2Conn {
         match frame.header.kind {
             kind::DATA => {
                 let content = content_of(frame, piece);
-                self.data(frame.header.stream, content, now, into);
+                self.on_data(frame.header.stream, content, now, into);
                 Ok(())
             }
             kind::HEADERS | kind::CONTINUATION => {
                 let content = content_of(frame, piece);
                 if frame.left == 0 && frame.header.has(flag::END_HEADERS) {
-                    return self.header_block(content, now, into);
+                    return self.end_block(content, now, into);
                 }
                 self.extend_block(content, into)
             }
-            kind::SETTINGS => self.settings(frame, piece),
+            kind::SETTINGS => self.read_settings(frame, piece),
             _ => {
                 for byte in piece {
-                    let Some(place) = frame.small.get_mut(usize::from(frame.small_len)) else { break };
-                    *place = *byte;
+                    let Some(slot) = frame.small.get_mut(usize::from(frame.small_len)) else { break };
+                    *slot = *byte;
                     frame.small_len += 1;
                 }
                 Ok(())
@@ -305,11 +309,11 @@ impl H2Conn {
     }
 
     /// Ends a frame whose payload is complete.
-    fn frame_end(&mut self, frame: &Frame, now: Time, into: &mut dyn StreamEvents) -> Checked {
+    fn end_frame(&mut self, frame: &Frame, now: Time, into: &mut dyn StreamEvents) -> Checked {
         let FrameHeader { kind, stream, length, .. } = frame.header;
         match kind {
             kind::DATA => {
-                if let Some(at) = self.find(stream) {
+                if let Some(at) = self.index_of(stream) {
                     if frame.header.has(flag::END_STREAM) {
                         self.finish(at, now, into);
                     } else {
@@ -317,25 +321,25 @@ impl H2Conn {
                     }
                 }
             }
-            // A frame with an empty payload does not pass through `payload`.
+            // `read_payload` is not called for a frame with an empty payload.
             kind::HEADERS | kind::CONTINUATION if length == 0 && frame.header.has(flag::END_HEADERS) => {
-                self.header_block(&[], now, into)?;
+                self.end_block(&[], now, into)?;
             }
-            kind::RST_STREAM => self.on_reset(stream, frame.number(0), now, into),
-            kind::SETTINGS => self.settings_end(frame),
+            kind::RST_STREAM => self.on_reset(stream, frame.u32_at(0), now, into),
+            kind::SETTINGS => self.end_settings(frame),
             kind::PING if !frame.header.has(flag::ACK) => {
                 frame::push(&mut self.out, kind::PING, flag::ACK, 0, frame.small());
             }
-            kind::GOAWAY => self.on_goaway(frame.number(0) & MAX_WINDOW, frame.number(4), now, into),
-            kind::WINDOW_UPDATE => self.on_window_update(stream, frame.number(0) & MAX_WINDOW, now, into)?,
+            kind::GOAWAY => self.on_goaway(frame.u32_at(0) & LOWER_31_BITS, frame.u32_at(4), now, into),
+            kind::WINDOW_UPDATE => self.on_window_update(stream, frame.u32_at(0) & LOWER_31_BITS, now, into)?,
             _ => {}
         }
         Ok(())
     }
 
-    /// Returns padding to the stream's window, unless most of the stream is padding.
+    /// Adds the bytes of padding back to the stream's window. Fails if most of the stream is padding.
     fn consume_padding(&mut self, stream: u32, bytes: u32) -> Checked {
-        let Some(open) = self.find(stream).and_then(|at| self.streams.get_mut(at)) else { return Ok(()) };
+        let Some(open) = self.index_of(stream).and_then(|at| self.streams.get_mut(at)) else { return Ok(()) };
         open.window.consume_padding(bytes);
         if open.key.is_none() || open.wire <= open.received.saturating_mul(2).saturating_add(MAX_OVERHEAD) {
             return Ok(());
@@ -344,36 +348,38 @@ impl H2Conn {
         Err(ConnFault { code, kind, why, stream: Some(stream), is_other_protocol: false })
     }
 
-    fn data(&mut self, id: u32, content: &[u8], now: Time, into: &mut dyn StreamEvents) {
+    /// Handles bytes of a body.
+    fn on_data(&mut self, id: u32, content: &[u8], now: Time, into: &mut dyn StreamEvents) {
         if content.is_empty() {
             return;
         }
-        let Some(at) = self.find(id) else { return };
+        let Some(at) = self.index_of(id) else { return };
         let Some(stream) = self.streams.get_mut(at) else { return };
         if !stream.has_head {
             let failure = Failure::new(ErrorKind::Protocol, "a body before its head");
             return self.fail_stream(at, StreamFault::Failed(failure), Some(code::PROTOCOL_ERROR), now, into);
         }
-        let expected = stream.left().map_or(content.len(), |left| usize::try_from(left).unwrap_or(usize::MAX));
+        // Only as many bytes as the content-length declares are passed on. More are an error.
+        let expected = stream.body_left().map_or(content.len(), |left| usize::try_from(left).unwrap_or(usize::MAX));
         let fitting = content.get(..expected).unwrap_or(content);
         stream.received += fitting.len() as u64;
-        stream.set_left(stream.left().map(|left| left - fitting.len() as u64));
+        stream.set_body_left(stream.body_left().map(|left| left - fitting.len() as u64));
         let taken = match stream.key {
             Some(key) if !fitting.is_empty() => into.data(key, fitting, now).min(fitting.len()),
             _ => fitting.len(),
         };
         stream.window.consume(taken as u32);
-        self.note_satisfied(at, into);
+        self.detach_if_satisfied(at, into);
         if fitting.len() < content.len() {
             let failure = Failure::new(ErrorKind::Protocol, "more bytes than the content-length");
             self.fail_stream(at, StreamFault::Failed(failure), Some(code::PROTOCOL_ERROR), now, into);
         }
     }
 
-    /// Detaches a stream from its receiver if that needs nothing more of it.
-    fn note_satisfied(&mut self, at: usize, into: &mut dyn StreamEvents) {
+    /// Removes the key of a stream if its receiver needs nothing more of it.
+    fn detach_if_satisfied(&mut self, at: usize, into: &mut dyn StreamEvents) {
         let Some(stream) = self.streams.get_mut(at) else { return };
-        let is_complete = stream.left() == Some(0);
+        let is_complete = stream.body_left() == Some(0);
         if stream.key.is_some_and(|key| into.is_satisfied(key, stream.wire, is_complete)) {
             stream.key = None;
             (self.has_unwanted, self.has_served) = (true, true);
@@ -387,11 +393,11 @@ impl H2Conn {
         }
         let stream = self.streams.remove(at);
         if stream.has_unsent_body() {
-            // The answer is complete: the server does not need the rest.
+            // The response is complete, so the server does not need the rest of the request.
             frame::push_reset(&mut self.out, stream.id, code::CANCEL);
         }
         if let Some(key) = stream.key {
-            match stream.left() {
+            match stream.body_left() {
                 _ if !stream.has_head => {
                     let failure = Failure::new(ErrorKind::Protocol, "a stream that ended without a final head");
                     into.failed(key, stream.wire, StreamFault::Failed(failure), now);
@@ -408,30 +414,30 @@ impl H2Conn {
         self.open_waiting();
     }
 
-    /// Stores a part of a header block. Skips it if the block is too long, or if its stream needs no head.
+    /// Stores a part of a header block. Skips the block if it is too long, or if its stream is unwanted.
     fn extend_block(&mut self, content: &[u8], into: &mut dyn StreamEvents) -> Checked {
-        let most = self.limits.max_head;
+        let limit = self.limits.max_head;
         let Some(id) = self.reader.block.as_ref().map(|block| block.stream) else { return Ok(()) };
-        let key = self.find(id).and_then(|at| self.streams.get(at)).and_then(|stream| stream.key);
+        let key = self.index_of(id).and_then(|at| self.streams.get(at)).and_then(|stream| stream.key);
         let Some(block) = &mut self.reader.block else { return Ok(()) };
         if let Some(key) = key
             && block.skipped == 0
-            && block.bytes.len() + content.len() <= most
+            && block.bytes.len() + content.len() <= limit
         {
             block.bytes.extend_from_slice(content);
             if block.bytes.len() > FREE_HEAD {
-                if block.held.is_none() {
-                    block.held = into.new_head_charge(key);
+                if block.charge.is_none() {
+                    block.charge = into.new_head_charge(key);
                 }
-                if let Some(held) = &mut block.held {
-                    held.resize(block.bytes.capacity());
+                if let Some(charge) = &mut block.charge {
+                    charge.resize(block.bytes.capacity());
                 }
             }
             return Ok(());
         }
         block.skipped += content.len() + block.bytes.len();
-        (block.bytes, block.held) = (Vec::new(), None);
-        if block.skipped <= most.saturating_mul(2) {
+        (block.bytes, block.charge) = (Vec::new(), None);
+        if block.skipped <= limit.saturating_mul(2) {
             return Ok(());
         }
         let stream = Some(block.stream);
@@ -440,17 +446,17 @@ impl H2Conn {
         Err(ConnFault { code, kind, why, stream, is_other_protocol: false })
     }
 
-    /// Handles a complete header block; `last` is the part of it that was not stored.
-    fn header_block(&mut self, last: &[u8], now: Time, into: &mut dyn StreamEvents) -> Checked {
-        let mut is_kept = false;
-        if self.reader.block.as_ref().is_some_and(|block| !block.bytes.is_empty() || block.skipped > 0) {
+    /// Handles a complete header block. `last` is its last part, which is not stored yet.
+    fn end_block(&mut self, last: &[u8], now: Time, into: &mut dyn StreamEvents) -> Checked {
+        let has_earlier_part =
+            self.reader.block.as_ref().is_some_and(|block| !block.bytes.is_empty() || block.skipped > 0);
+        if has_earlier_part {
             self.extend_block(last, into)?;
-            is_kept = true;
         }
         let Some(block) = self.reader.block.take() else { return Ok(()) };
-        let bytes = if is_kept { &block.bytes } else { last };
-        let Some(at) = self.find(block.stream) else {
-            // We reset this stream. Decoding has no state, so the block can be skipped.
+        let bytes = if has_earlier_part { &block.bytes } else { last };
+        let Some(at) = self.index_of(block.stream) else {
+            // This stream was reset or has ended. Decoding has no state, so the block can be skipped.
             return Ok(());
         };
         let limit = self.limits.max_head;
@@ -481,7 +487,7 @@ impl H2Conn {
             Ok(head) => {
                 if let Some(head) = head {
                     stream.has_head = head.status >= 200;
-                    stream.set_left(head.content_length);
+                    stream.set_body_left(head.content_length);
                     if let Some(key) = stream.key {
                         into.head(key, &head.text, now);
                     }
@@ -489,7 +495,7 @@ impl H2Conn {
                 if block.ends_stream {
                     self.finish(at, now, into);
                 } else {
-                    self.note_satisfied(at, into);
+                    self.detach_if_satisfied(at, into);
                 }
                 Ok(())
             }
@@ -507,63 +513,63 @@ impl H2Conn {
         }
     }
 
-    /// Parses settings, six bytes each, however they are split.
-    fn settings(&mut self, frame: &mut Frame, piece: &[u8]) -> Checked {
+    /// Parses settings. Each takes six bytes, which may be split across pieces.
+    fn read_settings(&mut self, frame: &mut Frame, piece: &[u8]) -> Checked {
         for byte in piece {
-            if let Some(place) = frame.small.get_mut(usize::from(frame.small_len)) {
-                *place = *byte;
+            if let Some(slot) = frame.small.get_mut(usize::from(frame.small_len)) {
+                *slot = *byte;
             }
             frame.small_len += 1;
             if frame.small_len == 6 {
                 frame.small_len = 0;
                 let [high, low, ..] = frame.small;
-                self.setting(u16::from_be_bytes([high, low]), frame.number(2))?;
+                self.apply_setting(u16::from_be_bytes([high, low]), frame.u32_at(2))?;
             }
         }
         Ok(())
     }
 
-    fn setting(&mut self, id: u16, value: u32) -> Checked {
+    fn apply_setting(&mut self, id: u16, value: u32) -> Checked {
         match id {
             setting::ENABLE_PUSH if value != 0 => {
-                return fault(code::PROTOCOL_ERROR, "a server that says it accepts pushes");
+                return fault(code::PROTOCOL_ERROR, "a server that sets ENABLE_PUSH");
             }
             setting::MAX_CONCURRENT_STREAMS => self.max_streams = value,
             setting::INITIAL_WINDOW_SIZE if value > MAX_WINDOW => {
                 return fault(code::FLOW_CONTROL_ERROR, "an initial window that is too large");
             }
             setting::INITIAL_WINDOW_SIZE => {
-                let most = self.streams.iter().map(|stream| stream.send_delta).max().unwrap_or(0);
-                if i64::from(value) + i64::from(most) > i64::from(MAX_WINDOW) {
+                let largest_delta = self.streams.iter().map(|stream| stream.send_delta).max().unwrap_or(0);
+                if i64::from(value) + i64::from(largest_delta) > i64::from(MAX_WINDOW) {
                     return fault(code::FLOW_CONTROL_ERROR, "a window that becomes too large by a setting");
                 }
-                self.initial_send = value;
+                self.initial_send_window = value;
             }
             setting::MAX_FRAME_SIZE if !(16_384..=16_777_215).contains(&value) => {
                 return fault(code::PROTOCOL_ERROR, "a maximum frame size that is not allowed");
             }
-            // Unknown settings are ignored. Those about what we send have no effect: no frame is longer than the smallest
-            // limit.
+            // Unknown settings are ignored. Limits on what we send have no effect, because all our frames are within the
+            // smallest limits.
             _ => {}
         }
         Ok(())
     }
 
-    fn settings_end(&mut self, frame: &Frame) {
+    fn end_settings(&mut self, frame: &Frame) {
         if frame.header.has(flag::ACK) {
             return;
         }
-        self.is_settled = true;
+        self.has_settings = true;
         frame::push(&mut self.out, kind::SETTINGS, flag::ACK, 0, &[]);
         self.open_waiting();
     }
 
     fn on_reset(&mut self, id: u32, code: u32, now: Time, into: &mut dyn StreamEvents) {
-        let Some(at) = self.find(id) else { return };
+        let Some(at) = self.index_of(id) else { return };
         let is_repeatable = self.streams.get(at).is_some_and(|stream| stream.is_repeatable);
         let message = format!("the server reset the stream: {}", frame::code_name(code));
         let fault = match code {
-            // A repeatable request fails instead: its retry waits, which relieves the server.
+            // A repeatable request fails instead: the retry of a failed request waits, which reduces the server's load.
             code::REFUSED_STREAM if !is_repeatable => StreamFault::Unprocessed(Failure::new(ErrorKind::Reset, message)),
             code::HTTP_1_1_REQUIRED => StreamFault::Http1(Failure::new(ErrorKind::Protocol, message)),
             code::NO_ERROR | code::INTERNAL_ERROR | code::REFUSED_STREAM | code::CANCEL | code::ENHANCE_YOUR_CALM => {
@@ -578,18 +584,18 @@ impl H2Conn {
     fn on_goaway(&mut self, last: u32, code: u32, now: Time, into: &mut dyn StreamEvents) {
         self.is_closing = true;
         self.last_processed = Some(self.last_processed.map_or(last, |before| before.min(last)));
-        let words = format!("the server ended the connection: {}", frame::code_name(code));
-        // Those that were never opened have the largest identifier.
-        let from = self.streams.partition_point(|stream| stream.id <= last && stream.id != WAITING);
-        for stream in self.streams.split_off(from) {
+        let message = format!("the server ended the connection: {}", frame::code_name(code));
+        // Waiting streams come last.
+        let first_unprocessed = self.streams.partition_point(|stream| stream.id <= last && stream.id != WAITING);
+        for stream in self.streams.split_off(first_unprocessed) {
             let Some(key) = stream.key else { continue };
             let fault = match code {
-                code::HTTP_1_1_REQUIRED => StreamFault::Http1(Failure::new(ErrorKind::Protocol, words.clone())),
+                code::HTTP_1_1_REQUIRED => StreamFault::Http1(Failure::new(ErrorKind::Protocol, message.clone())),
                 // The server is overloaded: the retry waits, and the host's lane slows down.
                 code::ENHANCE_YOUR_CALM if stream.is_repeatable => {
-                    StreamFault::Failed(Failure::new(ErrorKind::Reset, words.clone()))
+                    StreamFault::Failed(Failure::new(ErrorKind::Reset, message.clone()))
                 }
-                _ => StreamFault::Unprocessed(Failure::new(ErrorKind::Protocol, words.clone())),
+                _ => StreamFault::Unprocessed(Failure::new(ErrorKind::Protocol, message.clone())),
             };
             into.failed(key, stream.wire, fault, now);
         }
@@ -607,8 +613,8 @@ impl H2Conn {
                 _ => fault(code::FLOW_CONTROL_ERROR, "a window that is too large"),
             };
         }
-        let initial = self.initial_send;
-        let Some(at) = self.find(id) else { return Ok(()) };
+        let initial = self.initial_send_window;
+        let Some(at) = self.index_of(id) else { return Ok(()) };
         let Some(stream) = self.streams.get_mut(at) else { return Ok(()) };
         let delta = i64::from(stream.send_delta) + i64::from(increment);
         let (code, why) = if increment == 0 {
@@ -626,7 +632,7 @@ impl H2Conn {
     }
 }
 
-/// The piece without padding. Padding is at the end of the payload; `left` bytes of the payload follow this piece.
+/// The piece without padding. Padding is at the end of the payload, of which `frame.left` bytes follow this piece.
 fn content_of<'a>(frame: &Frame, piece: &'a [u8]) -> &'a [u8] {
     let padding = (frame.padding.saturating_sub(frame.left) as usize).min(piece.len());
     piece.get(..piece.len() - padding).unwrap_or(piece)

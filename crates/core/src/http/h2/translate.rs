@@ -8,13 +8,14 @@ use crate::outcome::{ErrorKind, Failure};
 use super::hpack::{self, HpackError};
 
 /// Connection-specific fields: they have no meaning in HTTP/2 and make a head malformed (RFC 9113, 8.2.2).
-const OF_CONNECTION: [&[u8]; 5] = [b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade"];
+const CONNECTION_FIELDS: [&[u8]; 5] =
+    [b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade"];
 
 /// The header block of a request that is given in HTTP/1.1 syntax.
-pub fn request_block(https: bool, request: &[u8]) -> Vec<u8> {
+pub fn request_block(is_https: bool, request: &[u8]) -> Vec<u8> {
     let mut lines = request.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
-    let mut first = lines.next().unwrap_or_default().split(|byte| *byte == b' ');
-    let (method, target) = (first.next().unwrap_or(b"GET"), first.next().unwrap_or(b"/"));
+    let mut request_line = lines.next().unwrap_or_default().split(|byte| *byte == b' ');
+    let (method, target) = (request_line.next().unwrap_or(b"GET"), request_line.next().unwrap_or(b"/"));
     let fields = lines.filter_map(|line| {
         let (name, value) = line.split_at(memchr::memchr(b':', line)?);
         Some((name, value.get(1..).unwrap_or_default().trim_ascii()))
@@ -23,14 +24,14 @@ pub fn request_block(https: bool, request: &[u8]) -> Vec<u8> {
     let host = fields.clone().find(|(name, _)| is_host(name)).map_or(&b""[..], |(_, value)| value);
     let mut block = Vec::with_capacity(request.len());
     hpack::encode(&mut block, b":method", method);
-    hpack::encode(&mut block, b":scheme", if https { b"https" } else { b"http" });
+    hpack::encode(&mut block, b":scheme", if is_https { b"https" } else { b"http" });
     hpack::encode(&mut block, b":authority", host);
     hpack::encode(&mut block, b":path", target);
     let mut lower = Vec::new();
     for (name, value) in fields.filter(|(name, _)| !is_host(name)) {
         lower.clear();
         lower.extend(name.iter().map(u8::to_ascii_lowercase));
-        if !OF_CONNECTION.contains(&lower.as_slice()) {
+        if !CONNECTION_FIELDS.contains(&lower.as_slice()) {
             hpack::encode(&mut block, &lower, value);
         }
     }
@@ -76,6 +77,7 @@ fn malformed(why: &'static str) -> HeadFault {
 pub(super) fn response(block: &[u8], limit: usize) -> Result<ResponseHead, HeadFault> {
     let mut status = None;
     let mut text = Vec::with_capacity(block.len() * 2 + 64);
+    // The status is filled in at the end.
     text.extend_from_slice(b"HTTP/1.1 000 \r\n");
     let (mut content_length, mut fault) = (None, None);
     let mut has_fields = false;
@@ -98,7 +100,7 @@ pub(super) fn response(block: &[u8], limit: usize) -> Result<ResponseHead, HeadF
         fault = field_fault(name, value);
         if fault.is_none() {
             if name == b"content-length" {
-                content_length = digits(value);
+                content_length = parse_digits(value);
             }
             for part in [name, b": ", value, b"\r\n"] {
                 text.extend_from_slice(part);
@@ -116,8 +118,9 @@ pub(super) fn response(block: &[u8], limit: usize) -> Result<ResponseHead, HeadF
     if let Some(place) = text.get_mut(9..12) {
         place.copy_from_slice(format!("{status:03}").as_bytes());
     }
-    let has_length = status >= 200 && status != 204 && status != 304;
-    Ok(ResponseHead { status, text, content_length: content_length.filter(|_| has_length) })
+    // Without a body, the field does not tell how many bytes follow.
+    let has_body = status >= 200 && status != 204 && status != 304;
+    Ok(ResponseHead { status, text, content_length: content_length.filter(|_| has_body) })
 }
 
 /// Checks trailers. Their fields are not used.
@@ -139,7 +142,8 @@ fn status_code(value: &[u8]) -> Option<u16> {
     Some([first, second, third].iter().fold(0, |code, digit| code * 10 + u16::from(**digit - b'0')))
 }
 
-fn digits(value: &[u8]) -> Option<u64> {
+/// The number that the value consists of; `None` if it has other characters than digits.
+fn parse_digits(value: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(value).ok()?;
     if text.bytes().all(|byte| byte.is_ascii_digit()) { text.parse().ok() } else { None }
 }
@@ -150,8 +154,8 @@ fn field_fault(name: &[u8], value: &[u8]) -> Option<&'static str> {
     if name.is_empty() || !name.iter().all(is_token) {
         return Some("a field name with an upper-case letter or a character that names cannot have");
     }
-    if OF_CONNECTION.contains(&name) {
-        return Some("a field about the connection, which HTTP/2 does not have");
+    if CONNECTION_FIELDS.contains(&name) {
+        return Some("a connection-specific field, which HTTP/2 forbids");
     }
     let is_text = |byte: &u8| *byte == b'\t' || (*byte >= b' ' && *byte != 0x7f);
     if !value.iter().all(is_text) {
@@ -173,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_field_by_field() {
+    fn a_request_is_encoded_as_these_fields() {
         let request = b"GET /a?b HTTP/1.1\r\nHost: h.example:81\r\nUser-Agent: argiope/1\r\nConnection: close\r\nX-A:  1 \r\n\r\n";
         let mut fields = Vec::new();
         hpack::decode(&request_block(true, request), 1 << 16, |name, value| {
@@ -192,16 +196,16 @@ mod tests {
     }
 
     #[test]
-    fn a_response_in_the_older_syntax() {
+    fn a_response_head_is_written_in_http1_syntax() {
         let head = response(&block(&[(":status", "404"), ("content-length", "12"), ("x", "a b")]), 1 << 16).unwrap();
         assert_eq!(head.text, b"HTTP/1.1 404 \r\ncontent-length: 12\r\nx: a b\r\n\r\n");
         assert_eq!((head.status, head.content_length), (404, Some(12)));
         let head = response(&block(&[(":status", "304"), ("content-length", "12")]), 1 << 16).unwrap();
-        assert_eq!(head.content_length, None, "a 304 declares the length of the page");
+        assert_eq!(head.content_length, None, "the length in a 304 is that of the page, which does not follow");
     }
 
     #[test]
-    fn malformed_heads() {
+    fn malformed_heads_and_trailers_are_refused() {
         let cases: [&[(&str, &str)]; 14] = [
             &[],
             &[("x", "1")],

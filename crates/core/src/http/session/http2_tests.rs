@@ -15,14 +15,14 @@ use crate::schedule::job::Purpose;
 
 fn rules(edit: impl FnOnce(&mut Rules)) -> Arc<Rules> {
     let config = Config { roots: vec!["http://h/".into()], ..Config::default() };
-    let mut rules = config.compile(1).expect("settings");
+    let mut rules = config.compile(1).expect("valid settings");
     rules.http = HttpVersion::Http2;
     edit(&mut rules);
     Arc::new(rules)
 }
 
 fn job(slot: u16) -> Box<Job> {
-    let link = Link::root(Url::parse(&format!("http://h/{slot}")).expect("an address"), 1);
+    let link = Link::root(Url::parse(&format!("http://h/{slot}")).expect("a valid URL"), 1);
     let (addresses, lane) = (Arc::from([IpAddr::from([127, 0, 0, 1])]), LaneId(7));
     let (purpose, http) = (Purpose::Page, LaneHttp::Multiplexed);
     Box::new(Job { link, purpose, lane, slot, http, unprocessed: 0, addresses, extras: None })
@@ -41,19 +41,19 @@ fn write_all(session: &mut Session) -> Vec<u8> {
 fn visit(session: &mut Session) -> Box<Visit> {
     match session.finished(Time::ZERO) {
         Some(Completed::Visit(visit)) => visit,
-        Some(Completed::Retry(_)) => panic!("a job to start again"),
-        None => panic!("no result"),
+        Some(Completed::Retry(_)) => panic!("expected a visit, not a job to retry"),
+        None => panic!("no completed job"),
     }
 }
 
 fn gzip(text: &[u8]) -> Vec<u8> {
     use std::io::Write as _;
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
-    encoder.write_all(text).expect("memory takes all");
-    encoder.finish().expect("memory takes all")
+    encoder.write_all(text).expect("writing to memory cannot fail");
+    encoder.finish().expect("writing to memory cannot fail")
 }
 
-/// A session with this many jobs, and the server's settings read.
+/// A session with this many jobs that has received the server's settings.
 fn multiplexed(jobs: u16, edit: impl FnOnce(&mut Rules)) -> Session {
     multiplexed_with((0..jobs).map(job).collect(), edit)
 }
@@ -113,7 +113,7 @@ fn a_handshake_that_fails_ends_its_jobs_and_the_session() {
     let rules = rules(|rules| (rules.http, rules.tls) = (HttpVersion::Auto, TlsSource::new(trust)));
     let job = |slot: u16| {
         let mut job = job(slot);
-        job.link = Link::root(Url::parse(&format!("https://h/{slot}")).expect("an address"), 1);
+        job.link = Link::root(Url::parse(&format!("https://h/{slot}")).expect("a valid URL"), 1);
         job
     };
     let opened = Session::open(job(0), &rules, Time::ZERO, [127, 0, 0, 1].into(), Time::ZERO);
@@ -159,26 +159,27 @@ fn several_jobs_share_a_connection() {
 }
 
 #[test]
-fn requests_that_were_not_processed_start_again() {
+fn unprocessed_requests_are_retried() {
     let mut session = multiplexed(2, |_| {});
     feed(&mut session, |out| frame::push(out, frame::kind::GOAWAY, 0, 0, &goaway(1, 0)));
-    let Some(Completed::Retry(mut job)) = session.finished(Time::ZERO) else { panic!("not processed") };
-    assert_eq!((job.slot, job.unprocessed), (1, 0), "the other one is processed: there is progress");
+    let Some(Completed::Retry(mut job)) = session.finished(Time::ZERO) else { panic!("expected a job to retry") };
+    assert_eq!((job.slot, job.unprocessed), (1, 0), "not counted, because the server processes another request");
     assert_eq!(session.free_capacity(), 0);
     feed(&mut session, |out| push_page(out, 1, b"x"));
-    assert_eq!(visit(&mut session).facts.outcome, Outcome::Ok, "the other one finishes");
+    assert_eq!(visit(&mut session).facts.outcome, Outcome::Ok, "the other request finishes");
     write_all(&mut session);
     assert_eq!(session.step(), Step::Done);
-    // Without progress, the number of repeats is limited. A second GOAWAY cannot claim progress.
+    // If the server processes no request, the number of retries is limited. A second GOAWAY with a higher number does not
+    // change that.
     for unprocessed in 1..=3 {
         let mut session = multiplexed_with(vec![job], |_| {});
         feed(&mut session, |out| {
             frame::push(out, frame::kind::GOAWAY, 0, 0, &goaway(0, 0));
             frame::push(out, frame::kind::GOAWAY, 0, 0, &goaway(7, 0));
         });
-        let Some(Completed::Retry(again)) = session.finished(Time::ZERO) else { panic!("not processed") };
-        assert_eq!(again.unprocessed, unprocessed);
-        job = again;
+        let Some(Completed::Retry(retried)) = session.finished(Time::ZERO) else { panic!("expected a job to retry") };
+        assert_eq!(retried.unprocessed, unprocessed);
+        job = retried;
     }
     let mut session = multiplexed_with(vec![job], |_| {});
     feed(&mut session, |out| frame::push(out, frame::kind::GOAWAY, 0, 0, &goaway(0, 0)));
@@ -187,27 +188,29 @@ fn requests_that_were_not_processed_start_again() {
 }
 
 #[test]
-fn a_server_that_wants_http1_gets_it_unless_http2_is_required() {
+fn jobs_fall_back_to_http1_unless_http2_is_required() {
     let misdirected = |out: &mut Vec<u8>| push_head(out, 1, &[(":status", "421")]);
     let required = |out: &mut Vec<u8>| frame::push_reset(out, 1, frame::code::HTTP_1_1_REQUIRED);
-    for answer in [&misdirected as &dyn Fn(&mut Vec<u8>), &required] {
+    for response in [&misdirected as &dyn Fn(&mut Vec<u8>), &required] {
         let mut session = multiplexed(1, |_| {});
-        feed(&mut session, answer);
+        feed(&mut session, response);
         feed(&mut session, |out| frame::push(out, frame::kind::DATA, frame::flag::END_STREAM, 1, b""));
         let visit = visit(&mut session);
         assert_ne!(visit.facts.outcome, Outcome::Ok);
         let mut session = multiplexed(1, |_| {});
         if let State::Http2(streams) = &mut session.0 {
-            streams.fall_back();
+            streams.allow_fallback();
         }
-        feed(&mut session, answer);
-        let Some(Completed::Retry(job)) = session.finished(Time::ZERO) else { panic!("to be sent with HTTP/1.1") };
+        feed(&mut session, response);
+        let Some(Completed::Retry(job)) = session.finished(Time::ZERO) else {
+            panic!("expected a job to retry over HTTP/1.1")
+        };
         assert_eq!(job.http, LaneHttp::Http1Only);
     }
 }
 
 #[test]
-fn limits_and_clocks_are_those_of_http1() {
+fn limits_and_timeouts_are_those_of_http1() {
     // A body that is too large is cut at the limit, and its stream reset.
     let limits = Limits { max_body: 1_000, max_wire: 1_000, ..Limits::default() };
     let mut session = multiplexed(2, |rules| rules.limits = Arc::new(limits));
@@ -293,7 +296,7 @@ fn a_response_to_head_ends_with_its_head() {
 }
 
 #[test]
-fn a_body_that_is_longer_than_announced_is_not_whole() {
+fn a_body_longer_than_its_content_length_is_truncated() {
     let mut session = multiplexed(1, |_| {});
     feed(&mut session, |out| {
         push_head(out, 1, &[(":status", "200"), ("content-length", "5")]);
@@ -323,7 +326,7 @@ fn a_request_that_waits_for_a_stream_does_not_time_out() {
 }
 
 #[test]
-fn a_server_that_always_sends_cannot_suspend_deadlines() {
+fn continuous_input_does_not_suspend_deadlines() {
     let mut session = multiplexed(1, |rules| {
         rules.limits = Arc::new(Limits { idle: Duration::from_secs(3), ..Limits::default() });
     });
@@ -343,25 +346,26 @@ fn a_server_that_always_sends_cannot_suspend_deadlines() {
 /// Appends frames of a server.
 type PushFrames<'a> = &'a dyn Fn(&mut Vec<u8>);
 
-/// What a visit says, as far as it must not depend on the sizes of reads.
-type Told = (u16, Outcome, Option<u16>, u64, u64, Option<Truncated>, Option<ErrorKind>);
+/// The parts of a visit that must not depend on the sizes of reads: slot, outcome, status, body bytes, wire bytes,
+/// truncation and error.
+type Summary = (u16, Outcome, Option<u16>, u64, u64, Option<Truncated>, Option<ErrorKind>);
 
-fn told(visit: &Visit) -> Told {
+fn summary(visit: &Visit) -> Summary {
     let facts = &visit.facts;
     let slot = visit.message.slot.map_or(u16::MAX, |(_, slot)| slot);
     let error = facts.error.as_ref().map(|failure| failure.kind);
     (slot, facts.outcome, facts.status, facts.bytes_body, facts.bytes_wire, facts.truncated, error)
 }
 
-/// The results of four jobs, of which the server tells these bytes in pieces of the given sizes.
-fn told_in_pieces(bytes: &[u8], mut size: impl FnMut() -> usize) -> Vec<Told> {
+/// The results of four jobs if these bytes of the server are received in pieces of the given sizes.
+fn results_in_pieces(bytes: &[u8], mut size: impl FnMut() -> usize) -> Vec<Summary> {
     let limits = Limits { max_body: 1_000, max_wire: 1_000, ..Limits::default() };
     let mut session = multiplexed(4, |rules| rules.limits = Arc::new(limits));
     let mut all = Vec::new();
-    let mut note = |session: &mut Session| {
+    let mut collect = |session: &mut Session| {
         while let Some(result) = session.finished(Time::ZERO) {
             match result {
-                Completed::Visit(visit) => all.push(told(&visit)),
+                Completed::Visit(visit) => all.push(summary(&visit)),
                 Completed::Retry(job) => all.push((job.slot, Outcome::Failed, None, 0, 0, None, None)),
             }
         }
@@ -370,13 +374,13 @@ fn told_in_pieces(bytes: &[u8], mut size: impl FnMut() -> usize) -> Vec<Told> {
     while !rest.is_empty() {
         let (piece, after) = rest.split_at(size().clamp(1, rest.len()));
         session.feed(piece, Time::ZERO);
-        note(&mut session);
+        collect(&mut session);
         write_all(&mut session);
         rest = after;
     }
     session.closed(Time::ZERO);
-    note(&mut session);
-    all.sort_by_key(|told| told.0);
+    collect(&mut session);
+    all.sort_by_key(|(slot, ..)| *slot);
     assert_eq!(all.len(), 4, "{all:?}");
     all
 }
@@ -447,16 +451,16 @@ fn results_do_not_depend_on_how_the_bytes_are_split_into_reads() {
         case(&mut bytes);
         push_page(&mut bytes, 3, b"<title>another</title>");
         push_page(&mut bytes, 5, &[b'y'; 3_000]);
-        let whole = told_in_pieces(&bytes, || usize::MAX);
+        let whole = results_in_pieces(&bytes, || usize::MAX);
         assert_eq!(whole[1].1, Outcome::Ok, "{name}: {whole:?}");
-        assert_eq!(told_in_pieces(&bytes, || 1), whole, "{name}: byte by byte");
+        assert_eq!(results_in_pieces(&bytes, || 1), whole, "{name}: byte by byte");
         for _ in 0..40 {
             let largest = 1 << (random % 13);
             let size = || {
                 random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 (random >> 33) as usize % largest + 1
             };
-            assert_eq!(told_in_pieces(&bytes, size), whole, "{name}: pieces of up to {largest} bytes");
+            assert_eq!(results_in_pieces(&bytes, size), whole, "{name}: pieces of up to {largest} bytes");
         }
     }
 }
@@ -487,7 +491,7 @@ fn an_incomplete_header_block_is_charged_and_waits_for_memory() {
     more(&mut session, frame::kind::CONTINUATION);
     session.closed(Time::ZERO);
     visit(&mut session);
-    assert_eq!(budget.response_bytes(), 0, "all comes back");
+    assert_eq!(budget.response_bytes(), 0, "everything is released");
 }
 
 #[test]
@@ -517,7 +521,7 @@ fn a_form_on_a_lost_connection_is_not_sent_again() {
     assert_eq!(lost.facts.outcome, Outcome::Failed);
     let verdict = crate::schedule::retry::judge(&lost, 1, 5, Duration::from_secs(1));
     assert!(matches!(verdict, crate::schedule::retry::RetryVerdict::GiveUp));
-    // A page in the same place is requested again.
+    // A request for a page in the same situation is retried.
     let mut session = idle();
     assert!(session.accept(job(1), &rules, Time::ZERO).is_ok());
     write_all(&mut session);
@@ -525,8 +529,8 @@ fn a_form_on_a_lost_connection_is_not_sent_again() {
     assert!(matches!(session.finished(Time::ZERO), Some(Completed::Retry(_))));
     // The server says that it did not process the form.
     let refused = |out: &mut Vec<u8>| frame::push_reset(out, 3, frame::code::REFUSED_STREAM);
-    let going = |out: &mut Vec<u8>| frame::push(out, frame::kind::GOAWAY, 0, 0, &goaway(1, 0));
-    for unprocessed in [&refused as &dyn Fn(&mut Vec<u8>), &going] {
+    let shutting_down = |out: &mut Vec<u8>| frame::push(out, frame::kind::GOAWAY, 0, 0, &goaway(1, 0));
+    for unprocessed in [&refused as &dyn Fn(&mut Vec<u8>), &shutting_down] {
         let mut session = idle();
         assert!(session.accept(form(1), &rules, Time::ZERO).is_ok());
         write_all(&mut session);
@@ -536,7 +540,7 @@ fn a_form_on_a_lost_connection_is_not_sent_again() {
 }
 
 #[test]
-fn times_of_a_job_that_waited_for_a_handshake_begin_after_it() {
+fn times_of_a_job_are_measured_from_the_end_of_the_handshake() {
     let rules = rules(|_| {});
     let opened = Session::open(job(0), &rules, Time::ZERO, [127, 0, 0, 1].into(), Time::ZERO);
     let mut session = opened.unwrap_or_else(|visit| panic!("{:?}", visit.facts.error));
@@ -554,7 +558,7 @@ fn times_of_a_job_that_waited_for_a_handshake_begin_after_it() {
     let mut totals: Vec<_> = std::iter::from_fn(|| session.finished(answered))
         .map(|result| match result {
             Completed::Visit(visit) => (visit.message.slot.map(|(_, slot)| slot), visit.facts.timings.total),
-            Completed::Retry(_) => panic!("a job to start again"),
+            Completed::Retry(_) => panic!("expected a visit, not a job to retry"),
         })
         .collect();
     totals.sort();

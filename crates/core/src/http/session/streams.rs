@@ -1,8 +1,8 @@
 //! HTTP/2 connections: many concurrent jobs, one stream each.
 //!
-//! Each stream is presented as an HTTP/1.1 response to a [`Conn`] of its own, so limits, codings and timeouts are the
-//! same for both versions. A paused stream (budget exhausted, or much to decompress) buffers what was already sent, at
-//! most its window, and its window is not extended. Other streams continue.
+//! The data of each stream is passed, as an HTTP/1.1 response, to a [`Conn`] of its own. So limits, codings and timeouts
+//! are the same for both versions. A stream pauses if the budget is exhausted or if there is much to decompress. It then
+//! buffers what the server sends, at most its window, and its window is not extended. Other streams continue.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,11 +18,11 @@ use crate::time::Time;
 
 use super::{BACKPRESSURE_POLL, Completed, ConnKey, KEEP_ALIVE, SlotKey};
 
-/// The reported room for jobs while the server accepts streams. The lane decides how many are in flight.
+/// The free capacity that is reported while the server accepts streams. The lane limits how many are in flight.
 const STREAM_CAPACITY: usize = 1 << 10;
 
-/// How often an unprocessed request is sent again without counting as an attempt, on connections that processed no
-/// request at all. There is no limit if a connection processed some: servers may limit the requests per connection.
+/// How often an unprocessed request is sent again without counting as an attempt, if its connection processed no request
+/// at all. Without this condition there is no limit, because servers may limit the requests per connection.
 const MAX_UNPROCESSED: u8 = 3;
 
 /// The receive window of a stream is at most one 64th of the budget for bodies. With a concurrency above 32 it is
@@ -40,16 +40,17 @@ pub(super) struct Streams {
     tls: Option<Box<Tls>>,
     peer: Option<std::net::IpAddr>,
     limits: Arc<Limits>,
-    /// The deadline for writing bytes that no stream waits for.
+    /// The deadline for writing pending bytes while there are no streams; otherwise the streams have deadlines.
     flush_by: Time,
-    all: All,
+    streams: StreamTable,
     /// Keys of streams whose requests are not written yet.
     unsent: Vec<u32>,
+    /// Completed jobs that `finished` has not returned yet.
     results: Vec<Completed>,
     slot: SlotKey,
     key: ConnKey,
     /// When the connection is closed, if it stays idle.
-    until: Time,
+    expires: Time,
     /// The time of the last event.
     now: Time,
     /// When deadlines are checked next while bytes arrive.
@@ -58,7 +59,7 @@ pub(super) struct Streams {
 
 /// The streams by key.
 #[derive(Default)]
-struct All {
+struct StreamTable {
     /// A stream's key is its index here.
     by_key: Vec<Option<Box<Stream>>>,
     count: usize,
@@ -77,28 +78,28 @@ struct Stream {
     page: Page,
     /// The stream does not consume data for now.
     is_paused: bool,
-    /// Its own limit on the body was passed to the HTTP/2 connection.
-    is_limit_told: bool,
+    /// The limit on the body, if it is not the usual one, was passed to the HTTP/2 connection.
+    is_limit_set: bool,
     /// The server does not allow another stream yet: the request is not sent.
     is_waiting: bool,
     /// Whether the job may fall back to HTTP/1.1.
     may_fall_back: bool,
 }
 
-/// How a stream ended. Kept beside the stream, because most streams are waiting.
+/// How a stream ended. Not a part of [`Stream`], because most streams are waiting.
 struct StreamEnd {
     key: u32,
-    /// The size of all its frames.
+    /// The size of all frames of the stream.
     wire: u64,
-    /// None if the server ended the stream, or if nothing more is needed of it.
+    /// `None` if the server ended the stream, or if nothing more of the stream is needed.
     fault: Option<StreamFault>,
 }
 
 impl Streams {
     /// Takes over a connection after its TLS handshake, if any.
     pub(super) fn new(mut conn: Conn, rules: &Rules, (slot, key): (SlotKey, ConnKey), now: Time) -> Self {
-        let share = BUDGET_SHARE.max(2 * rules.concurrency as u64);
-        let window = (rules.budget.limit() / share).min(MAX_WINDOW) as u32;
+        let divisor = BUDGET_SHARE.max(2 * rules.concurrency as u64);
+        let window = (rules.budget.limit() / divisor).min(MAX_WINDOW) as u32;
         let limits = Arc::clone(&rules.limits);
         Self {
             h2: H2Conn::new(Arc::clone(&limits), window, now),
@@ -106,21 +107,22 @@ impl Streams {
             tls: conn.take_tls(),
             limits,
             flush_by: Time::NEVER,
-            all: All::default(),
+            streams: StreamTable::default(),
             unsent: Vec::new(),
             results: Vec::new(),
             slot,
             key,
-            until: Time::NEVER,
+            expires: Time::NEVER,
             now,
             check_at: now,
         }
     }
 
+    /// Sends the request of a page on a new stream.
     pub(super) fn begin(&mut self, page: Page, now: Time) {
         let mut conn = Conn::plain(Arc::clone(&self.limits), now);
         conn.peer = self.peer;
-        start_clocks(&mut conn, &page, now);
+        start_timeouts(&mut conn, &page, now);
         if let Some(failure) = page.refusal(now) {
             conn.refuse(failure);
         }
@@ -131,33 +133,34 @@ impl Streams {
             is_repeatable: page.job().link.is_repeatable(),
         };
         let may_fall_back = page.rules().http == HttpVersion::Auto;
-        let key = self.all.insert(Stream {
+        let key = self.streams.insert(Stream {
             conn,
             page,
             is_paused: false,
-            is_limit_told: false,
+            is_limit_set: false,
             is_waiting: false,
             may_fall_back,
         });
         if is_refused {
-            self.all.touched.push(key);
+            self.streams.touched.push(key);
         } else if self.h2.accepts() {
             self.h2.open(key, request);
             self.unsent.push(key);
-            if let Some(stream) = self.all.get(key) {
+            if let Some(stream) = self.streams.get(key) {
                 stream.is_waiting = self.h2.is_waiting(key);
             }
         } else {
             let failure = Failure::new(ErrorKind::Reset, "the connection was closed before the request was sent");
-            self.all.failed(key, 0, StreamFault::Unprocessed(failure), now);
+            let wire = 0;
+            self.streams.failed(key, wire, StreamFault::Unprocessed(failure), now);
         }
-        self.settle(now);
+        self.collect_completed(now);
     }
 
     /// Allows all jobs to fall back to HTTP/1.1.
     #[cfg(test)]
-    pub(super) fn fall_back(&mut self) {
-        for stream in self.all.by_key.iter_mut().flatten() {
+    pub(super) fn allow_fallback(&mut self) {
+        for stream in self.streams.by_key.iter_mut().flatten() {
             stream.may_fall_back = true;
         }
     }
@@ -167,7 +170,7 @@ impl Streams {
     }
 
     pub(super) fn is_idle(&self) -> bool {
-        self.all.count == 0 && self.results.is_empty() && self.h2.accepts()
+        self.streams.count == 0 && self.results.is_empty() && self.h2.accepts()
     }
 
     pub(super) fn slot(&self) -> Option<SlotKey> {
@@ -186,25 +189,25 @@ impl Streams {
         self.flush();
         if self.has_output() {
             Step::Write(self.pending())
-        } else if self.all.count == 0 && !self.h2.accepts() {
+        } else if self.streams.count == 0 && !self.h2.accepts() {
             Step::Done
         } else if self.h2.is_over() || !self.may_read() {
-            // The remaining responses were received and wait for memory, or a header block does.
+            // The remaining responses, which were received, wait for memory, or an incomplete header block does.
             Step::Pause
         } else {
             Step::Read
         }
     }
 
-    /// Whether the memory budget allows to read more. One holder at a time may exceed it: if that belongs to a stream of
-    /// this connection, the connection must be read for it to finish.
+    /// Whether the memory budget allows to read more. One response at a time may exceed the budget. If it belongs to this
+    /// connection, the connection must be read, so that the response can finish.
     fn may_read(&mut self) -> bool {
-        self.h2.may_read() || self.all.iter().any(|stream| stream.page.has_overdraft())
+        self.h2.may_read() || self.streams.iter().any(|stream| stream.page.has_overdraft())
     }
 
     /// How long [`Step::Pause`] lasts.
     pub(super) fn pause(&self) -> Duration {
-        let is_due = self.all.resume_at.is_some_and(|at| at <= self.now);
+        let is_due = self.streams.resume_at.is_some_and(|at| at <= self.now);
         if is_due { Duration::ZERO } else { BACKPRESSURE_POLL }
     }
 
@@ -226,18 +229,18 @@ impl Streams {
             self.h2.send_bodies();
         }
         if !self.has_output() && !self.unsent.is_empty() {
-            let Self { h2, all, unsent, .. } = self;
+            let Self { h2, streams, unsent, .. } = self;
             unsent.retain(|key| {
                 let is_waiting = h2.is_waiting(*key);
-                if let Some(stream) = all.get(*key).filter(|_| !is_waiting) {
+                if let Some(stream) = streams.get(*key).filter(|_| !is_waiting) {
                     if std::mem::take(&mut stream.is_waiting) {
-                        start_clocks(&mut stream.conn, &stream.page, now);
+                        start_timeouts(&mut stream.conn, &stream.page, now);
                     }
                     stream.page.job().report_sent(now);
                 }
                 is_waiting
             });
-            if unsent.is_empty() && self.all.count > 1 {
+            if unsent.is_empty() && self.streams.count > 1 {
                 // Free the memory: the streams may wait long for their responses.
                 *unsent = Vec::new();
             }
@@ -245,15 +248,15 @@ impl Streams {
     }
 
     pub(super) fn feed(&mut self, bytes: &[u8], now: Time) {
-        let Self { h2, tls, all, .. } = self;
+        let Self { h2, tls, streams, .. } = self;
         match tls {
-            None => h2.feed(bytes, now, all),
+            None => h2.feed(bytes, now, streams),
             Some(tls) => {
                 let mut rest = bytes;
                 loop {
                     while let Some(plaintext) = tls.plaintext() {
                         let len = plaintext.len();
-                        h2.feed(plaintext, now, all);
+                        h2.feed(plaintext, now, streams);
                         tls.consume(len);
                     }
                     if rest.is_empty() {
@@ -263,18 +266,18 @@ impl Streams {
                         Ok(true) => {}
                         Ok(false) => break,
                         Err(failure) => {
-                            h2.broke(&failure, now, all);
+                            h2.broke(&failure, now, streams);
                             break;
                         }
                     }
                 }
                 if tls.is_closed_cleanly() {
-                    h2.closed(now, all);
+                    h2.closed(now, streams);
                 }
             }
         }
-        self.settle(now);
-        // Engines look at deadlines when nothing arrives. A server that always sends something must not suspend them.
+        self.collect_completed(now);
+        // Engines check deadlines only when nothing arrives. Continuous input must not suspend the deadlines.
         if now >= self.check_at {
             self.check_at = now + CHECK_INTERVAL;
             if now >= self.deadline() + CHECK_INTERVAL {
@@ -284,119 +287,121 @@ impl Streams {
     }
 
     pub(super) fn closed(&mut self, now: Time) {
-        self.h2.closed(now, &mut self.all);
-        self.settle(now);
+        self.h2.closed(now, &mut self.streams);
+        self.collect_completed(now);
     }
 
     pub(super) fn broke(&mut self, failure: &Failure) {
-        self.h2.broke(failure, self.now, &mut self.all);
+        self.h2.broke(failure, self.now, &mut self.streams);
         // Drop the output: the socket cannot be written to any more.
         self.h2.take_output();
         if let Some(tls) = &mut self.tls {
             let written = tls.pending().len();
             tls.wrote(written);
         }
-        self.settle(self.now);
+        self.collect_completed(self.now);
         self.h2.take_output();
     }
 
     pub(super) fn deadline(&self) -> Time {
-        let streams = self.all.iter().map(Stream::deadline).min().unwrap_or(Time::NEVER);
-        let idle = if self.is_idle() { self.until } else { Time::NEVER };
-        streams.min(idle).min(self.flush_by).min(self.h2.deadline()).min(self.all.resume_at.unwrap_or(Time::NEVER))
+        let stream = self.streams.iter().map(Stream::deadline).min().unwrap_or(Time::NEVER);
+        let idle = if self.is_idle() { self.expires } else { Time::NEVER };
+        let resume = self.streams.resume_at.unwrap_or(Time::NEVER);
+        stream.min(idle).min(self.flush_by).min(self.h2.deadline()).min(resume)
     }
 
     pub(super) fn expire(&mut self, now: Time) {
-        self.h2.expire(now, &mut self.all);
-        if self.flush_by <= now || (self.is_idle() && self.until <= now) {
+        self.h2.expire(now, &mut self.streams);
+        if self.flush_by <= now || (self.is_idle() && self.expires <= now) {
             self.now = now;
             self.broke(&Failure::new(ErrorKind::TimeoutIdle, "idle for too long"));
         }
-        for key in 0..self.all.by_key.len() as u32 {
-            let Some(stream) = self.all.get(key).filter(|stream| stream.deadline() <= now) else { continue };
+        for key in 0..self.streams.by_key.len() as u32 {
+            let Some(stream) = self.streams.get(key).filter(|stream| stream.deadline() <= now) else { continue };
             stream.page.catching_panics(&mut stream.conn, |conn, page| conn.expire(now, page));
             if stream.conn.step() == Step::Done {
                 let is_silent = !stream.page.has_response();
-                self.all.touched.push(key);
+                self.streams.touched.push(key);
                 if is_silent {
                     self.h2.retire_if_silent(self.limits.idle, now);
                 }
             }
         }
         self.resume(now);
-        self.settle(now);
+        self.collect_completed(now);
     }
 
     /// Resumes paused streams with their buffered input, if that is due.
     fn resume(&mut self, now: Time) {
-        if self.all.resume_at.is_none_or(|at| now < at) {
+        if self.streams.resume_at.is_none_or(|at| now < at) {
             return;
         }
-        self.all.resume_at = None;
-        for key in 0..self.all.by_key.len() as u32 {
-            let Some(stream) = self.all.get(key) else { continue };
+        self.streams.resume_at = None;
+        for key in 0..self.streams.by_key.len() as u32 {
+            let Some(stream) = self.streams.get(key) else { continue };
             if !stream.is_paused {
                 continue;
             }
             stream.conn.set_paused(false, now);
             stream.is_paused = false;
             let rest = stream.page.take_rest().unwrap_or_default();
-            let used = stream.read(&rest, now);
-            self.all.note_pause(key, now);
+            let used = stream.feed_slice(&rest, now);
+            self.streams.pause_if_needed(key, now);
             self.h2.consumed(key, used);
-            self.all.touched.push(key);
+            self.streams.touched.push(key);
         }
     }
 
-    /// Collects finished streams, and cancels those that ended early.
-    fn settle(&mut self, now: Time) {
+    /// Handles the streams with new events: moves completed jobs to `results`, and cancels the streams of those that need
+    /// no more data.
+    fn collect_completed(&mut self, now: Time) {
         self.now = now;
-        let was_busy = self.all.count > 0;
-        for key in std::mem::take(&mut self.all.touched) {
+        let was_busy = self.streams.count > 0;
+        for key in std::mem::take(&mut self.streams.touched) {
             let limit = self.h2.stream_limit();
-            let Some(stream) = self.all.get(key) else { continue };
-            if let Some(most) =
-                stream.conn.custom_body_limit().filter(|_| !std::mem::replace(&mut stream.is_limit_told, true))
+            let Some(stream) = self.streams.get(key) else { continue };
+            if let Some(body_limit) = stream.conn.custom_body_limit()
+                && !std::mem::replace(&mut stream.is_limit_set, true)
             {
-                self.h2.allow(key, most);
+                self.h2.set_body_limit(key, body_limit);
             }
-            let All { by_key, ends, .. } = &mut self.all;
+            let StreamTable { by_key, ends, .. } = &mut self.streams;
             let Some(stream) = by_key.get_mut(key as usize).and_then(Option::as_deref_mut) else { continue };
             let end = ends.iter().find(|end| end.key == key);
-            stream.close_if_over(end, now);
+            stream.end_response_if_complete(end, now);
             if stream.conn.step() != Step::Done {
                 continue;
             }
             let is_final = end.is_some() || stream.conn.is_head_response_complete();
-            if !is_final && stream.conn.is_whole() && self.h2.awaits_end(key, now) {
+            if !is_final && stream.conn.is_whole() && self.h2.wait_for_end(key, now) {
                 continue;
             }
-            let Some(stream) = self.all.get(key) else { continue };
+            let Some(stream) = self.streams.get(key) else { continue };
             if !stream.page.reserve_links() {
                 stream.is_paused = true;
-                self.all.resume_by(now + BACKPRESSURE_POLL);
+                self.streams.resume_by(now + BACKPRESSURE_POLL);
                 continue;
             }
-            // The connection has forgotten the stream if it reported its end.
+            // If the HTTP/2 connection reported the end of the stream, it has removed it, and this does nothing.
             let wire = self.h2.cancel(key, now);
-            let Some((stream, end)) = self.all.remove(key) else { continue };
+            let Some((stream, end)) = self.streams.remove(key) else { continue };
             let end = end.unwrap_or(StreamEnd { key, wire, fault: None });
             let tls = self.tls.as_ref();
             let has_processed = self.h2.has_processed();
-            let mut result = stream.into_finished(end, self.peer, tls.map(|tls| &**tls), has_processed, now);
+            let mut result = stream.into_result(end, self.peer, tls.map(|tls| &**tls), has_processed, now);
             if let Completed::Visit(visit) = &mut result {
                 visit.message.streams = limit;
             }
             self.results.push(result);
         }
-        if was_busy && self.all.count == 0 {
-            self.until = now + KEEP_ALIVE;
+        if was_busy && self.streams.count == 0 {
+            self.expires = now + KEEP_ALIVE;
         }
-        let is_waiting = self.all.count == 0 && self.has_output();
-        self.flush_by = if is_waiting { self.flush_by.min(now + self.limits.idle) } else { Time::NEVER };
+        let must_flush = self.streams.count == 0 && self.has_output();
+        self.flush_by = if must_flush { self.flush_by.min(now + self.limits.idle) } else { Time::NEVER };
     }
 
-    /// Passes the output of HTTP/2 to TLS, all frames in one record, once the socket has taken what was encrypted before.
+    /// Passes the output of HTTP/2 to TLS, all frames together, once all earlier ciphertext is written to the socket.
     fn flush(&mut self) {
         if let Some(tls) = &mut self.tls
             && tls.pending().is_empty()
@@ -407,20 +412,21 @@ impl Streams {
     }
 }
 
-impl All {
+impl StreamTable {
+    /// Adds a stream and returns its key.
     fn insert(&mut self, stream: Stream) -> u32 {
         self.count += 1;
         let stream = Some(Box::new(stream));
         match self.by_key.iter().position(Option::is_none) {
             Some(free) => {
-                if let Some(place) = self.by_key.get_mut(free) {
-                    *place = stream;
+                if let Some(entry) = self.by_key.get_mut(free) {
+                    *entry = stream;
                 }
                 free as u32
             }
             None => {
                 if self.by_key.len() == self.by_key.capacity() {
-                    // In small steps, as in `H2Conn::open`.
+                    // In smaller steps than by doubling, as in `H2Conn::open`.
                     self.by_key.reserve_exact(self.by_key.len() / 4 + 1);
                 }
                 self.by_key.push(stream);
@@ -466,8 +472,8 @@ impl All {
         self.by_key.iter().flatten().map(|stream| &**stream)
     }
 
-    /// Schedules the next check of a paused stream.
-    fn note_pause(&mut self, key: u32, now: Time) {
+    /// Pauses a stream that has kept input or waits for memory, and schedules its next check.
+    fn pause_if_needed(&mut self, key: u32, now: Time) {
         let Some(stream) = self.get(key) else { return };
         let (has_rest, may_read) = (stream.page.has_rest(), stream.page.may_read(&mut stream.conn));
         if !has_rest && may_read {
@@ -486,44 +492,45 @@ impl All {
     }
 }
 
-impl StreamEvents for All {
+impl StreamEvents for StreamTable {
     fn head(&mut self, key: u32, head: &[u8], now: Time) {
         let Some(stream) = self.get(key) else { return };
-        if head.get(9..12) == Some(b"421") && stream.may_fall_back {
+        if head.starts_with(b"HTTP/1.1 421") && stream.may_fall_back {
             let failure = Failure::new(ErrorKind::Protocol, "421: not on this connection");
-            self.note_end(key, 0, Some(StreamFault::Http1(failure)));
+            let wire = 0;
+            self.note_end(key, wire, Some(StreamFault::Http1(failure)));
         } else {
             stream.page.catching_panics(&mut stream.conn, |conn, page| {
                 conn.feed_some(head, now, page);
             });
         }
-        self.note_pause(key, now);
+        self.pause_if_needed(key, now);
         self.touched.push(key);
     }
 
     fn data(&mut self, key: u32, bytes: &[u8], now: Time) -> usize {
-        let is_over = self.end_of(key).is_some();
-        let Some(stream) = self.get(key).filter(|_| !is_over) else { return bytes.len() };
+        let has_ended = self.end_of(key).is_some();
+        let Some(stream) = self.get(key).filter(|_| !has_ended) else { return bytes.len() };
         if stream.is_paused {
             stream.page.extend_rest(bytes);
             return 0;
         }
-        let used = stream.read(bytes, now);
-        self.note_pause(key, now);
+        let used = stream.feed_slice(bytes, now);
+        self.pause_if_needed(key, now);
         self.touched.push(key);
         used
     }
 
     fn is_satisfied(&mut self, key: u32, wire: u64, is_complete: bool) -> bool {
-        let has_fault = self.end_of(key).is_some();
+        let has_ended = self.end_of(key).is_some();
         let Some(stream) = self.get(key) else { return true };
-        // More data than declared would make a complete response malformed: its end is awaited.
+        // More data than declared would make a complete response malformed, so the end of the stream is awaited.
         let awaits_end = is_complete && stream.conn.is_whole() && !stream.conn.is_head_response_complete();
-        let is_over = has_fault || (stream.conn.step() == Step::Done && !awaits_end);
-        if is_over {
+        let is_satisfied = has_ended || (stream.conn.step() == Step::Done && !awaits_end);
+        if is_satisfied {
             self.note_end(key, wire, None);
         }
-        is_over
+        is_satisfied
     }
 
     fn new_head_charge(&mut self, key: u32) -> Option<BudgetCharge> {
@@ -539,9 +546,9 @@ impl StreamEvents for All {
     }
 }
 
-/// Starts the timeouts of a request that is sent now. `conn` gets an empty request: the HTTP/2 connection sends the real
-/// one as frames.
-fn start_clocks(conn: &mut Conn, page: &Page, now: Time) {
+/// Starts the timeouts of a request that is sent now. `conn` gets an empty request, because the HTTP/2 connection sends
+/// the real one as frames.
+fn start_timeouts(conn: &mut Conn, page: &Page, now: Time) {
     conn.request(Vec::new(), page.deadline(), now);
     if page.is_head_request() {
         conn.set_head_request();
@@ -550,13 +557,14 @@ fn start_clocks(conn: &mut Conn, page: &Page, now: Time) {
 }
 
 impl Stream {
-    /// While the request waits to be sent, only the time limit of the whole fetch applies.
+    /// The next deadline. While the request waits to be sent, only the time limit of the whole fetch applies.
     fn deadline(&self) -> Time {
         if self.is_waiting { self.page.deadline() } else { self.conn.deadline() }
     }
 
-    /// Reads bytes of the body, up to a bounded amount of work; buffers the rest. Returns how many were consumed.
-    fn read(&mut self, bytes: &[u8], now: Time) -> usize {
+    /// Processes bytes of the body until the decode slice is used up, and keeps the rest. Returns how many bytes were
+    /// consumed.
+    fn feed_slice(&mut self, bytes: &[u8], now: Time) -> usize {
         let mut used = bytes.len();
         self.page.catching_panics(&mut self.conn, |conn, page| {
             used = conn.feed_some(bytes, now, page);
@@ -570,8 +578,8 @@ impl Stream {
         used
     }
 
-    /// Ends the response if the stream has ended and all its data was read.
-    fn close_if_over(&mut self, end: Option<&StreamEnd>, now: Time) {
+    /// Ends the response if the stream has ended and all its data was processed.
+    fn end_response_if_complete(&mut self, end: Option<&StreamEnd>, now: Time) {
         let Some(end) = end.filter(|_| !self.page.has_rest() && !self.conn.is_head_response_complete()) else { return };
         if let Some(fault) = &end.fault {
             let failure = fault.clone().failure();
@@ -591,8 +599,9 @@ impl Stream {
         }
     }
 
-    /// The result of a stream that has ended: a visit, or its job to be sent again.
-    fn into_finished(
+    /// The result of a stream that has ended: a visit, or its job to be sent again. `has_processed`: the server has
+    /// processed any request of the connection.
+    fn into_result(
         self: Box<Self>,
         end: StreamEnd,
         peer: Option<std::net::IpAddr>,
@@ -628,8 +637,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_waiting_stream_is_small() {
-        // The next larger size of the allocator is 320.
+    fn a_waiting_stream_takes_at_most_256_bytes() {
+        // The next larger size class of the allocator is 320 bytes.
         assert!(size_of::<Stream>() <= 256, "{} bytes", size_of::<Stream>());
     }
 }

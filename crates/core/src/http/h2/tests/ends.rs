@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::*;
 
 #[test]
-fn faults_that_end_the_connection() {
+fn connection_errors_are_answered_with_goaway() {
     let ok = [(":status", "200")];
     let cases: Vec<(&str, Server, u32)> = vec![
         ("push", Server::new().frame(kind::PUSH_PROMISE, flag::END_HEADERS, 1, &[0, 0, 0, 2]), code::PROTOCOL_ERROR),
@@ -39,7 +39,7 @@ fn faults_that_end_the_connection() {
         ("a dynamic entry", Server::new().frame(kind::HEADERS, 4, 1, &[0x88, 0xbe]), code::COMPRESSION_ERROR),
     ];
     for (name, server, expected) in cases {
-        let (events, out) = talk(1, &server);
+        let (events, out) = exchange(1, &server);
         let Some(Event::Failed(0, fault)) = events.last() else { panic!("{name}: {events:?}") };
         assert_eq!(kind_of(fault.clone()), ErrorKind::Protocol, "{name}");
         let last = out.last().unwrap();
@@ -48,16 +48,16 @@ fn faults_that_end_the_connection() {
 }
 
 #[test]
-fn an_answer_in_http1_is_told_at_its_first_bytes() {
+fn an_http1_response_is_recognised_at_its_first_bytes() {
     let fault = failure(&Server(b"HTTP/1.1 200 OK\r\n\r\n".to_vec()));
     assert!(matches!(fault, StreamFault::Http1(failure) if failure.kind == ErrorKind::Protocol));
     assert!(matches!(failure(&Server(b"HTTP".to_vec())), StreamFault::Http1(_)));
     let fault = failure(&Server::default().frame(kind::PING, 0, 0, &[0; 8]));
-    assert!(matches!(fault, StreamFault::Http1(_)), "SETTINGS come first");
+    assert!(matches!(fault, StreamFault::Http1(_)), "the first frame must be SETTINGS");
 }
 
 #[test]
-fn resets_by_their_meaning() {
+fn the_code_of_a_reset_decides_the_kind_of_fault() {
     let reset = |code: u32| failure(&Server::new().frame(kind::RST_STREAM, 0, 1, &code.to_be_bytes()));
     for code in [code::CANCEL, code::REFUSED_STREAM, code::ENHANCE_YOUR_CALM, code::INTERNAL_ERROR, code::NO_ERROR] {
         assert!(matches!(reset(code), StreamFault::Failed(failure) if failure.kind == ErrorKind::Reset), "{code}");
@@ -67,14 +67,14 @@ fn resets_by_their_meaning() {
 }
 
 #[test]
-fn goaway_separates_the_processed_from_the_others() {
+fn streams_after_the_last_one_of_goaway_are_unprocessed() {
     let goaway = |last: u32, code: u32| [last.to_be_bytes(), code.to_be_bytes()].concat();
     let server = Server::new()
         .frame(kind::GOAWAY, 0, 0, &[&goaway(1, code::NO_ERROR)[..], b"some words"].concat())
         .page(1, b"x");
-    let (events, _) = talk(2, &server);
+    let (events, _) = exchange(2, &server);
     assert!(matches!(&events[0], Event::Failed(1, StreamFault::Unprocessed(_))), "{events:?}");
-    assert_eq!(events.last(), Some(&Event::End(0)), "the others finish");
+    assert_eq!(events.last(), Some(&Event::End(0)), "the processed stream finishes");
     for (code, is_http1) in [(code::HTTP_1_1_REQUIRED, true), (code::ENHANCE_YOUR_CALM, false)] {
         let fault = failure(&Server::new().frame(kind::GOAWAY, 0, 0, &goaway(0, code)));
         assert_eq!(matches!(fault, StreamFault::Http1(_)), is_http1);
@@ -88,7 +88,7 @@ fn goaway_separates_the_processed_from_the_others() {
 }
 
 #[test]
-fn a_lost_connection() {
+fn a_lost_connection_fails_all_its_streams() {
     let mut events = Events::default();
     let mut fresh = conn();
     fresh.open(0, request());
@@ -107,13 +107,13 @@ fn a_lost_connection() {
     assert!(
         matches!(&events.all[0], Event::Failed(1, StreamFault::Failed(failure)) if failure.kind == ErrorKind::Reset)
     );
-    assert!(matches!(&events.all[1], Event::Failed(2, StreamFault::Unprocessed(_))), "nothing came of it");
+    assert!(matches!(&events.all[1], Event::Failed(2, StreamFault::Unprocessed(_))), "nothing of its response arrived");
     written(&mut used);
     assert!(used.step() == Step::Done && !used.accepts());
 }
 
 #[test]
-fn cancelled_streams() {
+fn cancelled_streams_are_drained_or_reset() {
     let mut conn = conn();
     let mut events = Events::default();
     for key in 0..3 {
@@ -128,7 +128,7 @@ fn cancelled_streams() {
     assert!(written(&mut conn).is_empty(), "a short rest is read");
     conn.cancel(1, NOW);
     let reset = (kind::RST_STREAM, 0, 3, code::CANCEL.to_be_bytes().to_vec());
-    assert_eq!(frames(&written(&mut conn)), [reset], "a rest of unknown length is cut off");
+    assert_eq!(frames(&written(&mut conn)), [reset], "a rest of unknown length is avoided by a reset");
     conn.feed(
         &Server::default().data(0, 1, &[b'x'; 60]).data(0, 3, b"late").data(1, 1, &[b'x'; 40]).0,
         NOW,
@@ -140,12 +140,12 @@ fn cancelled_streams() {
     assert!(conn.is_idle());
     assert_eq!(conn.deadline(), NOW + Duration::from_secs(5));
     conn.expire(conn.deadline(), &mut events);
-    assert_eq!(frames(&written(&mut conn)).len(), 1, "one that stalls is reset");
+    assert_eq!(frames(&written(&mut conn)).len(), 1, "a drained stream that stalls is reset");
     assert_eq!(conn.deadline(), Time::NEVER);
 }
 
 #[test]
-fn a_silent_connection_takes_no_more() {
+fn a_silent_connection_accepts_no_more_requests() {
     let mut conn = conn();
     conn.feed(&Server::new().0, NOW, &mut Events::default());
     conn.retire_if_silent(Duration::from_secs(20), NOW + Duration::from_secs(19));
@@ -161,9 +161,9 @@ fn the_end_of_a_complete_body_is_awaited_for_some_seconds() {
     conn.open(0, request());
     let length = [(":status", "200"), ("content-length", "5")];
     conn.feed(&Server::new().headers(0, 1, &length).data(0, 1, b"123").0, NOW, &mut events);
-    assert!(!conn.awaits_end(0, NOW), "the body is not complete");
+    assert!(!conn.wait_for_end(0, NOW), "the body is not complete");
     conn.feed(&Server::default().data(0, 1, b"45").0, NOW, &mut events);
-    assert!(conn.awaits_end(0, NOW));
+    assert!(conn.wait_for_end(0, NOW));
     assert_eq!(conn.deadline(), NOW + Duration::from_secs(5));
     written(&mut conn);
     conn.expire(conn.deadline(), &mut events);

@@ -1,4 +1,4 @@
-//! Limits of what a server may send, and of what a connection holds.
+//! Limits on what a server may send, and on the memory of a connection.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ fn floods_end_the_connection() {
 }
 
 #[test]
-fn answers_that_are_never_read_have_a_bound() {
+fn replies_that_the_server_does_not_read_are_bounded() {
     let mut conn = conn();
     let mut events = Events::default();
     conn.feed(&Server::new().0, NOW, &mut events);
@@ -67,14 +67,14 @@ fn answers_that_are_never_read_have_a_bound() {
 }
 
 #[test]
-fn header_blocks_have_a_limit() {
+fn header_blocks_are_limited() {
     let long = block(&[(":status", "200"), ("x", &"v".repeat(5_000))]);
-    let (events, out) = talk(1, &Server::new().frame(kind::HEADERS, flag::END_HEADERS, 1, &long).data(1, 1, b"x"));
+    let (events, out) = exchange(1, &Server::new().frame(kind::HEADERS, flag::END_HEADERS, 1, &long).data(1, 1, b"x"));
     assert!(matches!(&events[..], [Event::Failed(0, fault)] if kind_of(fault.clone()) == ErrorKind::HeaderTooLarge));
     assert!(out.iter().any(|frame| frame.0 == kind::RST_STREAM) && out.iter().all(|frame| frame.0 != kind::GOAWAY));
     // Many short references: the decoded bytes count.
     let bomb = [&[0x88][..], &[0x90; 2_000]].concat();
-    let (events, _) = talk(1, &Server::new().frame(kind::HEADERS, flag::END_HEADERS, 1, &bomb));
+    let (events, _) = exchange(1, &Server::new().frame(kind::HEADERS, flag::END_HEADERS, 1, &bomb));
     assert!(matches!(&events[..], [Event::Failed(0, fault)] if kind_of(fault.clone()) == ErrorKind::HeaderTooLarge));
     // Endless CONTINUATION: the connection is ended, and little was stored.
     let mut conn = conn();
@@ -104,7 +104,7 @@ fn padding_does_not_count_as_body_but_has_a_limit() {
     }
     conn.feed(&Server::default().data(flag::END_STREAM, 1, b"y").0, NOW, &mut events);
     let [Event::Head(..), Event::Data(0, body), Event::End(0)] = &events.all[..] else { panic!("{:?}", events.all) };
-    assert_eq!(body.len(), 190_001, "with 238,640 bytes of frames, where bodies may have 200,000");
+    assert_eq!(body.len(), 190_001, "the frames take 238,640 bytes, and the limit on bodies is 200,000");
 
     conn.open(1, request());
     events.all.clear();
@@ -118,7 +118,7 @@ fn padding_does_not_count_as_body_but_has_a_limit() {
 }
 
 #[test]
-fn heads_on_a_closed_stream_are_a_flood() {
+fn many_heads_on_a_closed_stream_end_the_connection() {
     let mut server = Server::new().page(1, b"x");
     for _ in 0..600 {
         server = server.frame(kind::HEADERS, flag::END_HEADERS, 1, &[]);
@@ -133,8 +133,8 @@ fn heads_on_a_closed_stream_are_a_flood() {
 fn windows_are_granted_as_the_body_is_consumed() {
     let updates = |conn: &mut H2Conn, stream: u32| -> Vec<u32> {
         let all = frames(&written(conn));
-        let of = all.iter().filter(|frame| frame.0 == kind::WINDOW_UPDATE && frame.2 == stream);
-        of.map(|frame| u32::from_be_bytes(frame.3[..].try_into().unwrap())).collect()
+        let of_stream = all.iter().filter(|frame| frame.0 == kind::WINDOW_UPDATE && frame.2 == stream);
+        of_stream.map(|frame| u32::from_be_bytes(frame.3[..].try_into().unwrap())).collect()
     };
     let mut conn = conn();
     let mut events = Events::default();
@@ -148,7 +148,7 @@ fn windows_are_granted_as_the_body_is_consumed() {
     let granted = updates(&mut conn, 1);
     assert_eq!(granted, [2 * 65_535 - (65_535 - 2 * 16_384)], "twice the window from now on");
     // A consumer that pauses gets no more window; the connection's window is not affected.
-    events.hold = true;
+    events.is_paused = true;
     for _ in 0..6 {
         conn.feed(&piece.0, NOW, &mut events);
         assert!(updates(&mut conn, 1).is_empty());
@@ -156,21 +156,20 @@ fn windows_are_granted_as_the_body_is_consumed() {
     conn.consumed(0, 6 * 16_384);
     assert_eq!(updates(&mut conn, 1).len(), 1, "the rest of the limit on the body");
     // In total, the limit on the body plus one byte was granted.
-    events.hold = false;
-    let all = Server::default().data(0, 1, &[b'x'; 16_384]);
+    events.is_paused = false;
     for _ in 0..4 {
-        conn.feed(&all.0, NOW, &mut events);
+        conn.feed(&piece.0, NOW, &mut events);
     }
     assert!(conn.accepts(), "196,608 of 200,001 bytes");
     assert!(updates(&mut conn, 1).is_empty());
-    conn.feed(&all.0, NOW, &mut events);
+    conn.feed(&piece.0, NOW, &mut events);
     assert!(matches!(events.all.last(), Some(Event::Failed(0, _))), "more than was granted");
 }
 
 #[test]
-fn the_connections_window_is_granted_as_bytes_come() {
+fn the_connection_window_is_granted_as_bytes_arrive() {
     let mut conn = H2Conn::new(limits(), 0, NOW);
-    let mut events = Events { hold: true, ..Events::default() };
+    let mut events = Events { is_paused: true, ..Events::default() };
     for key in 0..10 {
         conn.open(key, request());
     }
@@ -195,20 +194,20 @@ fn data_on_a_closed_stream_is_limited_to_its_window() {
     conn.cancel(0, NOW);
     for _ in 0..3 {
         conn.feed(&piece(1), NOW, &mut events);
-        assert!(conn.accepts(), "it was sent before the reset arrived");
+        assert!(conn.accepts(), "the server may have sent it before the reset arrived");
     }
     conn.feed(&piece(1), NOW, &mut events);
     assert!(conn.is_over(), "more than the window of 65,535 bytes");
 
-    let (_, out) = talk(1, &Server::new().page(1, b"x").data(0, 1, b"y"));
+    let (_, out) = exchange(1, &Server::new().page(1, b"x").data(0, 1, b"y"));
     let goaway = out.last().expect("a frame");
     assert_eq!((goaway.0, &goaway.3[4..]), (kind::GOAWAY, &code::STREAM_CLOSED.to_be_bytes()[..]));
 }
 
 #[test]
-fn pings_are_answered_and_waiting_takes_little() {
+fn pings_are_answered_and_a_waiting_connection_is_small() {
     let (_, out) =
-        talk(1, &Server::new().frame(kind::PING, 0, 0, b"12345678").frame(kind::PING, flag::ACK, 0, &[0; 8]));
+        exchange(1, &Server::new().frame(kind::PING, 0, 0, b"12345678").frame(kind::PING, flag::ACK, 0, &[0; 8]));
     assert_eq!(out[1..], [(kind::PING, flag::ACK, 0, b"12345678".to_vec())]);
     let mut conn = conn();
     conn.open(0, request());

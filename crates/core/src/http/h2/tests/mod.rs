@@ -1,4 +1,4 @@
-//! The connection against hand-made frames, whole and byte by byte.
+//! Tests of the connection with hand-made frames, received at once and in pieces.
 
 mod ends;
 mod limits;
@@ -21,11 +21,13 @@ enum Event {
     Failed(u32, StreamFault),
 }
 
+/// Collects the events of a connection.
 #[derive(Default)]
 struct Events {
     all: Vec<Event>,
     /// If set, data is not consumed at once.
-    hold: bool,
+    is_paused: bool,
+    /// The size of all frames of the stream that ended last.
     wire: u64,
 }
 
@@ -40,7 +42,7 @@ impl StreamEvents for Events {
             Some(Event::Data(last, all)) if *last == key => all.extend_from_slice(bytes),
             _ => self.all.push(Event::Data(key, bytes.to_vec())),
         }
-        if self.hold { 0 } else { bytes.len() }
+        if self.is_paused { 0 } else { bytes.len() }
     }
 
     fn end(&mut self, key: u32, wire: u64, _now: Time) {
@@ -73,6 +75,7 @@ fn request() -> H2Request {
 struct Server(Vec<u8>);
 
 impl Server {
+    /// Starts with the required SETTINGS frame; `default` starts without it.
     fn new() -> Self {
         Self::default().settings(&[])
     }
@@ -108,21 +111,22 @@ fn block(fields: &[(&str, &str)]) -> Vec<u8> {
     block
 }
 
+/// All bytes that the connection has to write, written in several parts.
 fn written(conn: &mut H2Conn) -> Vec<u8> {
     let mut all = Vec::new();
     while let Step::Write(bytes) = conn.step() {
-        let some = bytes.len().div_ceil(2);
-        all.extend_from_slice(&bytes[..some]);
-        conn.wrote(some);
+        let half = bytes.len().div_ceil(2);
+        all.extend_from_slice(&bytes[..half]);
+        conn.wrote(half);
     }
     all
 }
 
 /// Kind, flags, stream and payload of a frame.
-type Sent = (u8, u8, u32, Vec<u8>);
+type SentFrame = (u8, u8, u32, Vec<u8>);
 
 /// Parses the written frames, without the preface.
-fn frames(bytes: &[u8]) -> Vec<Sent> {
+fn frames(bytes: &[u8]) -> Vec<SentFrame> {
     let mut rest = bytes.strip_prefix(frame::PREFACE).unwrap_or(bytes);
     let mut found = Vec::new();
     while !rest.is_empty() {
@@ -136,7 +140,7 @@ fn frames(bytes: &[u8]) -> Vec<Sent> {
 
 /// Feeds a server's bytes to a connection with this many requests, split in several ways. Returns the events, and the
 /// frames written after the requests.
-fn talk(requests: u32, server: &Server) -> (Vec<Event>, Vec<Sent>) {
+fn exchange(requests: u32, server: &Server) -> (Vec<Event>, Vec<SentFrame>) {
     let run = |pieces: &mut dyn Iterator<Item = &[u8]>| {
         let mut conn = conn();
         let mut events = Events::default();
@@ -160,7 +164,7 @@ fn talk(requests: u32, server: &Server) -> (Vec<Event>, Vec<Sent>) {
 
 /// The fault of the only stream.
 fn failure(server: &Server) -> StreamFault {
-    let (events, _) = talk(1, server);
+    let (events, _) = exchange(1, server);
     match events.last() {
         Some(Event::Failed(0, fault)) => fault.clone(),
         other => panic!("{other:?}"),
@@ -172,7 +176,7 @@ fn kind_of(fault: StreamFault) -> ErrorKind {
 }
 
 #[test]
-fn a_request_and_its_answer() {
+fn a_request_gets_its_response() {
     let mut conn = conn();
     conn.open(7, request());
     let out = written(&mut conn);
@@ -184,7 +188,7 @@ fn a_request_and_its_answer() {
     assert_eq!((sent[2].0, sent[2].1, sent[2].2), (kind::HEADERS, flag::END_STREAM | flag::END_HEADERS, 1));
     assert_eq!(conn.step(), Step::Read);
     let server = Server::new().headers(0, 1, &[(":status", "200"), ("content-length", "5")]).data(1, 1, b"hello");
-    let (events, out) = talk(1, &server);
+    let (events, out) = exchange(1, &server);
     let head = "HTTP/1.1 200 \r\ncontent-length: 5\r\n\r\n".to_owned();
     assert_eq!(events, [Event::Head(0, head), Event::Data(0, b"hello".to_vec()), Event::End(0)]);
     assert_eq!(out, [(kind::SETTINGS, flag::ACK, 0, vec![])]);
@@ -201,7 +205,7 @@ fn wire_bytes_are_those_of_the_streams_frames() {
 }
 
 #[test]
-fn streams_interleave() {
+fn frames_of_several_streams_may_interleave() {
     let server = Server::new()
         .settings(&[(setting::MAX_CONCURRENT_STREAMS, 100)])
         .headers(0, 3, &[(":status", "200")])
@@ -210,7 +214,7 @@ fn streams_interleave() {
         .data(0, 1, b"aa")
         .data(flag::END_STREAM, 3, b"dd")
         .data(flag::END_STREAM, 1, b"bb");
-    let (events, _) = talk(2, &server);
+    let (events, _) = exchange(2, &server);
     let data: Vec<_> =
         events.iter().filter(|event| matches!(event, Event::Data(..) | Event::End(_))).cloned().collect();
     assert_eq!(
@@ -227,7 +231,7 @@ fn streams_interleave() {
 }
 
 #[test]
-fn requests_wait_for_the_servers_limit() {
+fn requests_beyond_the_servers_limit_wait() {
     let mut conn = conn();
     let mut events = Events::default();
     for key in 0..4 {
@@ -237,12 +241,12 @@ fn requests_wait_for_the_servers_limit() {
     assert_eq!(opened(&written(&mut conn)), 1, "one before the settings are known");
     conn.feed(&Server::default().settings(&[(setting::MAX_CONCURRENT_STREAMS, 2)]).0, NOW, &mut events);
     assert_eq!(conn.stream_limit(), Some(2));
-    assert_eq!(opened(&written(&mut conn)), 1, "two in all");
+    assert_eq!(opened(&written(&mut conn)), 1, "two in total");
     assert!(!conn.is_waiting(1) && conn.is_waiting(2));
     conn.feed(&Server::default().page(1, b"x").0, NOW, &mut events);
-    assert_eq!(opened(&written(&mut conn)), 1, "one for the one that ended");
+    assert_eq!(opened(&written(&mut conn)), 1, "one in place of the stream that ended");
     conn.feed(&Server::default().settings(&[(setting::MAX_CONCURRENT_STREAMS, 9)]).0, NOW, &mut events);
-    assert_eq!(opened(&written(&mut conn)), 1, "all the others");
+    assert_eq!(opened(&written(&mut conn)), 1, "the last one");
 }
 
 #[test]
@@ -258,7 +262,7 @@ fn requests_wait_while_the_server_allows_no_stream() {
 }
 
 #[test]
-fn interim_heads_continuations_padding_priority_and_trailers() {
+fn interim_heads_continuations_padding_priority_and_trailers_are_parsed() {
     let fields = block(&[(":status", "200"), ("x-long", &"v".repeat(300))]);
     let (first, rest) = fields.split_at(100);
     let padded = [&[3][..], &[0, 0, 0, 0, 9], first, &[0; 3]].concat();
@@ -273,7 +277,7 @@ fn interim_heads_continuations_padding_priority_and_trailers() {
         .frame(0xef, 0, 0, b"")
         .frame(kind::DATA, flag::PADDED, 1, b"\x00")
         .headers(flag::END_STREAM, 1, &[("x-checksum", "1")]);
-    let (events, _) = talk(1, &server);
+    let (events, _) = exchange(1, &server);
     let head = format!("HTTP/1.1 200 \r\nx-long: {}\r\n\r\n", "v".repeat(300));
     assert_eq!(
         events,
@@ -296,13 +300,13 @@ fn malformed_heads_are_stream_errors() {
     ];
     for fields in heads {
         let server = Server::new().headers(0, 1, fields).data(flag::END_STREAM, 1, b"x");
-        let (events, out) = talk(1, &server);
+        let (events, out) = exchange(1, &server);
         assert!(
             matches!(&events[..], [Event::Failed(0, fault)] if kind_of(fault.clone()) == ErrorKind::Protocol),
             "{events:?}"
         );
         assert!(out.contains(&(kind::RST_STREAM, 0, 1, code::PROTOCOL_ERROR.to_be_bytes().to_vec())), "{out:?}");
-        assert!(out.iter().all(|frame| frame.0 != kind::GOAWAY), "the connection stays");
+        assert!(out.iter().all(|frame| frame.0 != kind::GOAWAY), "the connection stays open");
     }
 }
 
@@ -310,14 +314,14 @@ fn malformed_heads_are_stream_errors() {
 fn content_length_is_checked() {
     let length = [(":status", "200"), ("content-length", "10")];
     for body in [&b"12345"[..], b"12345678901"] {
-        let (events, _) = talk(1, &Server::new().headers(0, 1, &length).data(flag::END_STREAM, 1, body));
+        let (events, _) = exchange(1, &Server::new().headers(0, 1, &length).data(flag::END_STREAM, 1, body));
         let kept = body[..body.len().min(10)].to_vec();
         assert_eq!(events[1], Event::Data(0, kept));
         assert!(matches!(&events[2], Event::Failed(0, fault) if kind_of(fault.clone()) == ErrorKind::Protocol));
     }
     let (events, _) =
-        talk(1, &Server::new().headers(flag::END_STREAM, 1, &[(":status", "304"), ("content-length", "9")]));
-    assert_eq!(events[1], Event::End(0), "a 304 describes the page");
+        exchange(1, &Server::new().headers(flag::END_STREAM, 1, &[(":status", "304"), ("content-length", "9")]));
+    assert_eq!(events[1], Event::End(0), "the length in a 304 is that of the page, which does not follow");
 }
 
 #[test]

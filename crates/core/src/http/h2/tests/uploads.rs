@@ -2,6 +2,7 @@
 
 use super::*;
 
+/// A POST request with a body of this length.
 fn form(length: usize, is_repeatable: bool) -> H2Request {
     let block = request_block(true, b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\n");
     H2Request { block, body: (0..length).map(|at| at as u8).collect(), is_repeatable }
@@ -14,36 +15,36 @@ fn a_body_is_sent_as_far_as_the_windows_allow() {
     conn.open(0, form(70_000, false));
     let sent = std::cell::RefCell::new(Vec::new());
     // The frames of stream 1 that were written since the last call: kind, flags and length of the payload.
-    let hear = |conn: &mut H2Conn| {
-        let new: Vec<Sent> = frames(&written(conn)).into_iter().filter(|frame| frame.2 == 1).collect();
+    let written_frames = |conn: &mut H2Conn| {
+        let new: Vec<SentFrame> = frames(&written(conn)).into_iter().filter(|frame| frame.2 == 1).collect();
         let lengths: Vec<(u8, u8, usize)> = new.iter().map(|frame| (frame.0, frame.1, frame.3.len())).collect();
         new.iter()
             .filter(|frame| frame.0 == kind::DATA)
             .for_each(|frame| sent.borrow_mut().extend_from_slice(&frame.3));
         lengths
     };
-    let first = hear(&mut conn);
+    let first = written_frames(&mut conn);
     assert_eq!((first[0].0, first[0].1), (kind::HEADERS, flag::END_HEADERS), "a body follows");
     let data = |length| (kind::DATA, 0, length);
     assert_eq!(first[1..], [data(16_384), data(16_384), data(16_384), data(16_383)], "the default window");
     let update = |stream, by: u32| Server::default().frame(kind::WINDOW_UPDATE, 0, stream, &by.to_be_bytes()).0;
     let settings = Server::default().settings(&[(setting::INITIAL_WINDOW_SIZE, 65_635)]).0;
     conn.feed(&settings, NOW, &mut events);
-    assert_eq!(hear(&mut conn), [], "the window of the connection is used up");
+    assert_eq!(written_frames(&mut conn), [], "the window of the connection is used up");
     conn.feed(&update(0, 1_000_000), NOW, &mut events);
-    assert_eq!(hear(&mut conn), [data(100)], "the window of the stream grew by a setting");
+    assert_eq!(written_frames(&mut conn), [data(100)], "the window of the stream grew by a setting");
     conn.feed(&update(1, 4_000), NOW, &mut events);
-    assert_eq!(hear(&mut conn), [data(4_000)]);
+    assert_eq!(written_frames(&mut conn), [data(4_000)]);
     conn.feed(&update(1, 4_000), NOW, &mut events);
-    assert_eq!(hear(&mut conn), [(kind::DATA, flag::END_STREAM, 365)]);
+    assert_eq!(written_frames(&mut conn), [(kind::DATA, flag::END_STREAM, 365)]);
     assert_eq!(*sent.borrow(), (0..70_000).map(|at| at as u8).collect::<Vec<u8>>());
     conn.feed(&Server::default().page(1, b"x").0, NOW, &mut events);
     assert_eq!(events.all.last(), Some(&Event::End(0)));
-    assert_eq!(hear(&mut conn), [], "everything was sent, so nothing is reset");
+    assert_eq!(written_frames(&mut conn), [], "everything was sent, so nothing is reset");
 }
 
 #[test]
-fn an_early_answer_ends_a_body_and_a_form_is_not_repeated() {
+fn an_early_response_ends_the_upload_and_a_form_is_not_repeated() {
     let mut conn = conn();
     let mut events = Events::default();
     conn.open(0, form(100_000, false));
@@ -55,15 +56,15 @@ fn an_early_answer_ends_a_body_and_a_form_is_not_repeated() {
     conn.open(1, form(10, false));
     conn.open(2, form(10, true));
     conn.closed(NOW, &mut events);
-    let [.., Event::Failed(1, form), Event::Failed(2, marked)] = events.all.as_slice() else {
+    let [.., Event::Failed(1, form), Event::Failed(2, repeatable)] = events.all.as_slice() else {
         panic!("{:?}", events.all);
     };
     assert!(matches!(form, StreamFault::Failed(_)), "it may have been processed: {form:?}");
-    assert!(matches!(marked, StreamFault::Unprocessed(_)), "{marked:?}");
+    assert!(matches!(repeatable, StreamFault::Unprocessed(_)), "{repeatable:?}");
 }
 
 #[test]
-fn a_server_may_give_back_the_window_that_a_body_used() {
+fn a_server_may_restore_the_window_that_a_body_used() {
     let update = |by: u32| Server::default().frame(kind::WINDOW_UPDATE, 0, 1, &by.to_be_bytes()).0;
     let mut conn = conn();
     let mut events = Events::default();
@@ -77,7 +78,7 @@ fn a_server_may_give_back_the_window_that_a_body_used() {
 }
 
 #[test]
-fn a_form_that_was_not_processed_is_sent_again() {
+fn an_unprocessed_form_is_sent_again() {
     for (request, is_sent_again) in [(form(10, false), true), (request(), false)] {
         let mut conn = conn();
         let mut events = Events::default();
@@ -108,7 +109,7 @@ fn window_updates_for_a_body_are_not_a_flood() {
     conn.feed(&Server::new().0, NOW, &mut events);
     conn.open(0, form(16 << 20, false));
     let mut sent = 0;
-    // All within one second: the server returns each frame to both windows.
+    // All within one second: the server sends window updates for each frame, to both windows.
     while sent < 16 << 20 {
         let data: Vec<usize> = frames(&written(&mut conn))
             .iter()
@@ -123,7 +124,7 @@ fn window_updates_for_a_body_are_not_a_flood() {
         }
     }
     assert_eq!(events.all, []);
-    // Updates that nothing was sent for are a flood.
+    // Window updates without data that we sent are a flood.
     for _ in 0..40_000 {
         conn.feed(&update(0, 1), NOW, &mut events);
     }
