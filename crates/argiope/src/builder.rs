@@ -285,8 +285,8 @@ impl CrawlBuilder {
     /// be judged by all its links, refuse all links here and [`feed`](Crawl::feed) those that
     /// [`Page::select`](crate::Page::select) finds.
     ///
-    /// If the closure panics, the page fails with [`ErrorKind::Hook`](crate::ErrorKind::Hook), and the message names the
-    /// closure and the link. The same holds for the other closures.
+    /// If the closure panics, the page fails with [`ErrorKind::Hook`](crate::ErrorKind::Hook), and the message names
+    /// the closure and the link. The same holds for the other closures.
     ///
     /// ```
     /// # fn run(root: &str) {

@@ -6,8 +6,8 @@
 //! because the caller may still feed links found on it. The stream ends when nothing is queued, nothing is in flight,
 //! and the caller has processed all delivered pages.
 //!
-//! The count of processed pages also makes delivery reliable: a crawl directory stores how many pages the caller has processed, and the
-//! next run fetches and delivers the others again.
+//! The count of processed pages also makes delivery reliable: a crawl directory stores how many pages the caller has
+//! processed, and the next run fetches and delivers the others again.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -36,8 +36,8 @@ use crate::words::in_library_words;
 /// Maximum number of unread pages. Beyond that, the crawl waits (backpressure). Bodies of unread pages count towards
 /// the memory budget for bodies.
 const MAX_UNREAD: usize = 1_024;
-/// The caller's progress is reported to the keeper after this many processed pages. After a crash, the next run delivers
-/// at most this many processed pages again, and those that were processed since the last commit.
+/// The caller's progress is reported to the keeper after this many processed pages. After a crash, the next run
+/// delivers at most this many processed pages again, and those that were processed since the last commit.
 const REPORT_INTERVAL: u64 = 16;
 
 /// A running crawl, as a stream of its pages.
@@ -59,7 +59,9 @@ const REPORT_INTERVAL: u64 = 16;
 /// # }
 /// ```
 pub struct Crawl {
+    /// Settled pages that the caller has not taken yet.
     visits: mpsc::Receiver<Box<Visit>>,
+    /// `None` once the crawl is closed or abandoned.
     keeper: Option<KeeperHandle>,
     handle: CrawlHandle,
     /// Pages that the caller has taken.
@@ -79,8 +81,8 @@ impl fmt::Debug for Crawl {
 }
 
 impl Crawl {
-    /// Returns the settings of a crawl that begins at `root`: a URL, a host name, which is tried as https, then http, or
-    /// a [`Request`](crate::Request).
+    /// Returns the settings of a crawl that begins at `root`: a URL, a host name, which is tried as https, then http,
+    /// or a [`Request`](crate::Request).
     pub fn builder(root: impl Into<Seed>) -> CrawlBuilder {
         CrawlBuilder::new(root.into())
     }
@@ -152,9 +154,9 @@ impl Crawl {
     // anchor: crawl-close
     /// Ends the crawl gracefully: stops it, lets fetches in flight end, and returns the summary.
     ///
-    /// All pages that were taken count as processed. [`Summary::unread`] is the number of those that were not taken. The
-    /// next run in the same crawl directory fetches and delivers them again; without a directory they are dropped. To get
-    /// them from this run, call [`Crawl::stop`] and read until `None` first.
+    /// All pages that were taken count as processed. [`Summary::unread`] is the number of those that were not taken.
+    /// The next run in the same crawl directory fetches and delivers them again; without a directory they are dropped.
+    /// To get them from this run, call [`Crawl::stop`] and read until `None` first.
     ///
     /// # Errors
     ///

@@ -69,7 +69,8 @@ fn ancestors<'a>(element: &Element<'a>) -> impl Iterator<Item = Element<'a>> {
     std::iter::successors(element.parent(), Element::parent)
 }
 
-/// Whether a field is disabled: itself, or by a `fieldset` around it, unless it is in the first `legend` of the `fieldset`.
+/// Whether a field is disabled: itself, or by a `fieldset` around it, unless it is in the first `legend` of the
+/// `fieldset`.
 fn is_disabled(field: &Element<'_>) -> bool {
     let has_disabled = |element: &Element<'_>| element.attribute("disabled").is_some();
     let is_disabled_by = |fieldset: &Element<'_>| {

@@ -56,8 +56,8 @@ impl CrawlHandle {
         Self { inbox, max_redirects, is_over: Arc::default() }
     }
 
-    /// Adds URLs to the crawl: text, [`Url`](crate::Url)s or [`Request`]s. Like roots, they are fetched even if they are
-    /// out of scope. Known URLs are not fetched again.
+    /// Adds URLs to the crawl: text, [`Url`](crate::Url)s or [`Request`]s. Like roots, they are fetched even if they
+    /// are out of scope. Known URLs are not fetched again.
     ///
     /// # Errors
     ///

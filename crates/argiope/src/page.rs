@@ -33,15 +33,17 @@ use crate::words::in_words;
 #[derive(Debug)]
 pub struct Page {
     visit: Box<Visit>,
+    /// The body; empty if it was not kept.
     bytes: Vec<u8>,
     headers: Vec<(Box<str>, Box<str>)>,
+    /// The parsed body, once it is needed.
     document: OnceLock<Document>,
 }
 
 impl Page {
     pub(crate) fn new(mut visit: Box<Visit>) -> Self {
-        // From here on the user of the library owns the body. `take` releases its share of the memory budget, so that the crawl can
-        // continue.
+        // From here on the user of the library owns the body. `take` releases its share of the memory budget, so that
+        // the crawl can continue.
         let body = visit.body.take();
         let (bytes, headers) = body.map_or_else(Default::default, |body| (body.bytes, body.headers));
         if let Some(failure) = &mut visit.facts.error
@@ -153,7 +155,8 @@ impl Page {
     ///
     /// # Errors
     ///
-    /// It is not JSON, or does not have the structure of `T`: the message names the URL, line and column. Or the body was not kept.
+    /// It is not JSON, or does not have the structure of `T`: the message names the URL, line and column. Or the body
+    /// was not kept.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, Error> {
         let url = self.url();
         if self.bytes.is_empty() && self.visit.facts.bytes_body > 0 {

@@ -32,8 +32,10 @@ use crate::{Error, Page};
 #[derive(Clone, Debug)]
 pub struct Request {
     url: Url,
+    /// The page on which the URL was found.
     via: Option<Url>,
     depth: u32,
+    /// Everything that differs from a plain GET.
     custom: CustomRequest,
 }
 
@@ -74,8 +76,8 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// `css` is not a selector or matches no form, or the form does not lead to an http or https address, or it is sent as
-    /// `text/plain`.
+    /// `css` is not a selector or matches no form, or the form does not lead to an http or https address, or it is sent
+    /// as `text/plain`.
     pub fn from_form<'a>(
         page: &Page,
         css: &str,

@@ -34,7 +34,8 @@ pub type SinkError = Box<dyn std::error::Error + Send + Sync>;
 /// # }
 /// ```
 pub trait Sink {
-    /// Called for each settled page. If the crawl has a directory, the result is already durable. `crawl` adds requests.
+    /// Called for each settled page. If the crawl has a directory, the result is already durable. `crawl` adds
+    /// requests.
     ///
     /// # Errors
     ///

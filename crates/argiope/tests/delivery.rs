@@ -33,8 +33,8 @@ fn all() -> BTreeSet<String> {
     (0..PAGES).map(|number| format!("/{number}")).chain(["/".to_owned()]).collect()
 }
 
-/// Reads `count` pages and closes the crawl when the server has received at least `requests` requests. Returns the paths that were
-/// read, and the number of unread pages.
+/// Reads `count` pages and closes the crawl when the server has received at least `requests` requests. Returns the
+/// paths that were read, and the number of unread pages.
 fn read_and_close(web: &RunningWeb, builder: CrawlBuilder, count: usize, requests: u64) -> (Vec<String>, u64) {
     let mut pages = builder.start_blocking().expect("it starts");
     let read: Vec<String> = pages.by_ref().take(count).map(|page| path(&page)).collect();

@@ -42,8 +42,8 @@ fn all_pages_are_delivered_and_the_stream_ends() {
 
 #[test]
 fn the_stream_ends_only_after_the_last_fed_link() {
-    // The next link is not on any page: the reader feeds it after each visit. The crawl is idle in between, and must not
-    // end before the reader has requested the next visit.
+    // The next link is not on any page: the reader feeds it after each visit. The crawl is idle in between, and must
+    // not end before the reader has requested the next visit.
     let (web, config, root) = serve();
     block_on(async {
         let mut crawl = Crawl::start(&config).await.expect("it starts");

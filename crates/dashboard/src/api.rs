@@ -121,7 +121,8 @@ async fn history(State(app): State<App>) -> Response {
     Json(json!({ "samples": app.hub.history() })).into_response()
 }
 
-/// Server-sent events: first the history, then every new status. A slow client misses some statuses and gets the newest one.
+/// Server-sent events: first the history, then every new status. A slow client misses some statuses and gets the newest
+/// one.
 async fn events(State(app): State<App>) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
     let first = json!({ "name": &*app.name, "samples": app.hub.history() }).to_string();
     let mut statuses = app.hub.subscribe();

@@ -23,6 +23,7 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// A server that runs until it is dropped.
 pub struct Server {
     address: SocketAddr,
+    /// Dropping it stops the server.
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }

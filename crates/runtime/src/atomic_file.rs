@@ -14,6 +14,7 @@ pub struct AtomicFile {
     file: Option<File>,
     /// The temporary path; `None` if the file is written in place.
     temporary: Option<PathBuf>,
+    /// The final path.
     path: PathBuf,
 }
 

@@ -1,4 +1,5 @@
-//! Opens a crawl directory: finds its path, checks that the settings match, and finds out where each output file is continued.
+//! Opens a crawl directory: finds its path, checks that the settings match, and finds out where each output file is
+//! continued.
 //!
 //! The same command finds the same directory and resumes the crawl. The settings that decide which pages are crawled
 //! are stored with the first commit. A command that changes the roots, the robots policy or the like is refused. If it

@@ -11,9 +11,9 @@ use argiope_core::schedule::frontier::StoreError;
 
 /// Why a crawl could not start, or stopped before its end.
 ///
-/// The type is opaque, so that new causes are not breaking changes. Test the cause with [`Error::is_config`], [`Error::is_store`],
-/// [`Error::is_input`], [`Error::is_sink`], [`Error::is_engine`] and [`Error::is_internal`]. A failure of a single page is never an
-/// `Error`: it is the page's outcome.
+/// The type is opaque, so that new causes are not breaking changes. Test the cause with [`Error::is_config`],
+/// [`Error::is_store`], [`Error::is_input`], [`Error::is_sink`], [`Error::is_engine`] and [`Error::is_internal`]. A
+/// failure of a single page is never an `Error`: it is the page's outcome.
 #[derive(Clone, Debug)]
 pub struct Error {
     cause: Cause,

@@ -18,6 +18,7 @@ const TURN_ALLOWANCE: usize = 256;
 pub(crate) struct FairQueue<H, T> {
     /// The hosts with items, in the order of their turns.
     hosts: VecDeque<H>,
+    /// The items of each host that has some.
     waiting: HashMap<H, HostItems<T>>,
 }
 

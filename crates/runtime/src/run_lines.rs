@@ -13,8 +13,10 @@ use argiope_core::status::OutcomeCounts;
 /// The record at the start of a run.
 #[derive(Serialize)]
 struct First<'a, S> {
+    /// The version of the record format.
     v: u8,
     r#type: &'static str,
+    /// The version of Argiope.
     version: &'static str,
     started: &'a str,
     settings: &'a S,
@@ -23,6 +25,7 @@ struct First<'a, S> {
 /// The record at the end of a run.
 #[derive(Serialize)]
 struct Last {
+    /// The version of the record format.
     v: u8,
     r#type: &'static str,
     reason: &'static str,
@@ -67,6 +70,7 @@ pub fn last(
     })
 }
 
+/// Encodes a record as a line of JSON.
 fn line(record: &impl Serialize) -> Vec<u8> {
     // This cannot fail, because the records are plain data with text keys.
     let mut line = Vec::new();

@@ -203,8 +203,8 @@ impl Shard {
         if low == GAP || mask == u64::MAX {
             return Some(low);
         }
-        // The home of a number is not after its slot, so no number in this slot is above `upper_bound`. The number is the
-        // largest one up to `upper_bound` that ends with the stored bytes.
+        // The home of a number is not after its slot, so no number in this slot is above `upper_bound`. The number is
+        // the largest one up to `upper_bound` that ends with the stored bytes.
         let upper_bound = (slot as u64 + 1).saturating_mul(self.step).saturating_add(self.table.homes as u64 + 1);
         let upper_bound = self.first | (upper_bound >> SHARD_BITS);
         Some(upper_bound.wrapping_sub(upper_bound.wrapping_sub(low) & mask))

@@ -1,4 +1,5 @@
-//! Files that a crawl did not write are neither overwritten nor removed. Symbolic and hard links are not written through.
+//! Files that a crawl did not write are neither overwritten nor removed. Symbolic and hard links are not written
+//! through.
 
 use argiope_core::{Frontier, Link, StoreError, StoreErrorKind, Url};
 use argiope_store::disk::{CrawlSettings, OpenedDirectory, history, open, remove, start_over};
@@ -7,13 +8,14 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-fn begin(directory: &Path) -> Result<OpenedDirectory, StoreError> {
+/// Opens a directory without a memory limit.
+fn open_directory(directory: &Path) -> Result<OpenedDirectory, StoreError> {
     open(directory, &CrawlSettings::new(), usize::MAX)
 }
 
 /// Creates a directory with one commit, which lists an output and a report.
-fn crawl(directory: &Path) {
-    let mut opened = begin(directory).expect("opens");
+fn make_crawl(directory: &Path) {
+    let mut opened = open_directory(directory).expect("opens");
     let root = Link::root(Url::parse("https://h.example/").expect("a URL"), 5);
     opened.frontier.put(vec![root]).expect("put");
     opened.frontier.keep_made("report.txt").expect("keeps");
@@ -21,8 +23,9 @@ fn crawl(directory: &Path) {
     opened.writer.write(&batch).expect("writes");
 }
 
-fn refused(directory: &Path) -> StoreError {
-    begin(directory).err().expect("it is refused")
+/// The error of opening the directory.
+fn refusal_of(directory: &Path) -> StoreError {
+    open_directory(directory).err().expect("it is refused")
 }
 
 #[test]
@@ -33,7 +36,7 @@ fn a_folder_with_files_of_the_user_is_refused() {
         let file = folder.path().join(name);
         fs::create_dir_all(file.parent().expect("a folder")).expect("made");
         fs::write(&file, "years of work").expect("written");
-        let error = refused(folder.path());
+        let error = refusal_of(folder.path());
         assert!(error.kind == StoreErrorKind::Format && error.message.contains(name), "{name}: {error}");
         assert!(start_over(folder.path(), &CrawlSettings::new(), None, usize::MAX).is_err(), "{name}");
         assert!(remove(folder.path(), None).is_err(), "{name}");
@@ -44,18 +47,18 @@ fn a_folder_with_files_of_the_user_is_refused() {
 #[test]
 fn leftovers_of_an_interrupted_start_are_taken_over() {
     let folder = tempfile::tempdir().expect("a folder");
-    drop(begin(folder.path()).expect("opens"));
+    drop(open_directory(folder.path()).expect("opens"));
     assert!(folder.path().join("log/000001.log").exists() && !folder.path().join("crawl.json").exists());
     fs::write(folder.path().join("pages.jsonl"), "").expect("written");
     fs::write(folder.path().join("crawl.json.new"), "{\n  \"form").expect("written");
-    crawl(folder.path());
-    assert!(begin(folder.path()).expect("opens").resumed);
+    make_crawl(folder.path());
+    assert!(open_directory(folder.path()).expect("opens").resumed);
 }
 
 #[test]
 fn remove_deletes_the_files_that_the_log_lists() {
     let folder = tempfile::tempdir().expect("a folder");
-    crawl(folder.path());
+    make_crawl(folder.path());
     fs::create_dir(folder.path().join("archive")).expect("a folder");
     let files = ["archive/00001.warc.gz", "archive/mine.warc.gz", "report.txt", "report.html", "log/notes.log"];
     for name in files {
@@ -71,9 +74,9 @@ fn remove_deletes_the_files_that_the_log_lists() {
 #[test]
 fn a_foreign_snapshot_in_a_crawl_directory_is_not_removed() {
     let folder = tempfile::tempdir().expect("a folder");
-    crawl(folder.path());
+    make_crawl(folder.path());
     fs::write(folder.path().join("snapshot"), "a picture of the sea, taken in summer").expect("written");
-    assert!(refused(folder.path()).message.contains("snapshot"));
+    assert!(refusal_of(folder.path()).message.contains("snapshot"));
     let removed = remove(folder.path(), None).expect("removes");
     assert!(!removed.contains(&"snapshot".to_owned()), "{removed:?}");
     assert!(fs::read_to_string(folder.path().join("snapshot")).expect("still there").starts_with("a picture"));
@@ -93,14 +96,14 @@ fn symbolic_and_hard_links_are_not_written_through() {
         let folder = tempfile::tempdir().expect("a folder");
         let target = if matches!(name, "log" | "archive") { outside.path() } else { &victim };
         symlink(target, folder.path().join(name)).expect("a link");
-        let opened = begin(folder.path());
+        let opened = open_directory(folder.path());
         assert_unchanged(name);
         assert!(opened.is_err(), "{name}");
     }
     for name in ["lock", "crawl.json.new"] {
         let folder = tempfile::tempdir().expect("a folder");
         fs::hard_link(&victim, folder.path().join(name)).expect("a link");
-        let refused = match begin(folder.path()) {
+        let refused = match open_directory(folder.path()) {
             Err(error) => error,
             Ok(mut opened) => {
                 opened.frontier.keep_line(b"{}").expect("keeps");
@@ -112,7 +115,7 @@ fn symbolic_and_hard_links_are_not_written_through() {
         assert_unchanged(name);
     }
     let folder = tempfile::tempdir().expect("a folder");
-    crawl(folder.path());
+    make_crawl(folder.path());
     let log = folder.path().join("log/000001.log");
     fs::hard_link(&log, folder.path().join("copy")).expect("a link");
     history(folder.path(), |_| Ok(())).expect("it can be read");
@@ -123,12 +126,12 @@ fn a_pipe_is_refused_without_waiting() {
     for name in ["lock", "crawl.json", "crawl.json.new", "log/000001.log", "snapshot"] {
         let folder = tempfile::tempdir().expect("a folder");
         if name == "snapshot" {
-            crawl(folder.path());
+            make_crawl(folder.path());
         }
         let pipe = folder.path().join(name);
         fs::create_dir_all(pipe.parent().expect("a folder")).expect("made");
         mknodat(CWD, &pipe, FileType::Fifo, Mode::from_raw_mode(0o600), 0).expect("a pipe");
-        assert!(begin(folder.path()).is_err(), "{name}");
+        assert!(open_directory(folder.path()).is_err(), "{name}");
     }
 }
 
@@ -137,19 +140,19 @@ fn a_pipe_is_refused_without_waiting() {
 fn huge_sparse_files_are_refused_without_reading_them_whole() {
     for name in ["log/000001.log", "crawl.json"] {
         let folder = tempfile::tempdir().expect("a folder");
-        crawl(folder.path());
+        make_crawl(folder.path());
         let file = fs::File::options().write(true).open(folder.path().join(name)).expect("there");
         file.set_len(16 << 30).expect("a sparse file");
-        let error = refused(folder.path());
+        let error = refusal_of(folder.path());
         assert!(error.kind == StoreErrorKind::Damaged && error.message.contains(name), "{error}");
     }
     // A short tail is a normal result of a crash.
     let folder = tempfile::tempdir().expect("a folder");
-    crawl(folder.path());
+    make_crawl(folder.path());
     let file = fs::File::options().write(true).open(folder.path().join("log/000001.log")).expect("there");
     let length = file.metadata().expect("metadata").len();
     file.set_len(length + (64 << 20)).expect("a sparse file");
-    let opened = begin(folder.path()).expect("opens");
+    let opened = open_directory(folder.path()).expect("opens");
     assert_eq!(opened.notes.len(), 1, "{:?}", opened.notes);
     assert_eq!(file.metadata().expect("metadata").len(), length);
 }
@@ -157,13 +160,13 @@ fn huge_sparse_files_are_refused_without_reading_them_whole() {
 #[test]
 fn bytes_that_look_like_frames_are_searched_in_linear_time() {
     let folder = tempfile::tempdir().expect("a folder");
-    crawl(folder.path());
+    make_crawl(folder.path());
     let log = folder.path().join("log/000001.log");
     let original = fs::read(&log).expect("reads");
     // The start of a frame with a wrong checksum.
     let mark = [b"\xA7FRM".as_slice(), &(1_u32 << 20).to_le_bytes(), &[7; 8]].concat();
     fs::write(&log, [&original[..], &mark.repeat(1 << 17)].concat()).expect("written");
-    let error = refused(folder.path());
+    let error = refusal_of(folder.path());
     assert!(
         error.message.contains("look like the start of a commit")
             && error.message.contains(&format!("cut the file to {}", original.len())),
@@ -171,5 +174,5 @@ fn bytes_that_look_like_frames_are_searched_in_linear_time() {
     );
     // Follows the advice of the message.
     fs::File::options().write(true).open(&log).expect("there").set_len(original.len() as u64).expect("cut");
-    assert_eq!(begin(folder.path()).expect("opens").frontier.counts().known, 1);
+    assert_eq!(open_directory(folder.path()).expect("opens").frontier.counts().known, 1);
 }

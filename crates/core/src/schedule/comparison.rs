@@ -43,7 +43,9 @@ pub struct PageState<'a> {
     pub status: Option<u16>,
     /// Whether the record has an error.
     pub has_error: bool,
+    /// The SHA-256 of the body.
     pub digest: Option<[u8; 32]>,
+    /// The target of a redirect.
     pub redirect: Option<&'a str>,
 }
 

@@ -200,7 +200,8 @@ pub trait Frontier {
     /// Settles a leased link with its final result.
     fn settle(&mut self, link: &Link, final_outcome: FinalOutcome<'_>) -> Result<(), StoreError>;
 
-    /// Returns a leased link to its queue, behind the others of its depth. Its fields, such as `tries`, are kept as given.
+    /// Returns a leased link to its queue, behind the others of its depth. Its fields, such as `tries`, are kept as
+    /// given.
     fn give_back(&mut self, link: Link) -> Result<(), StoreError>;
 
     /// Records that the request of a leased link is about to be sent, and must not be sent twice. A durable frontier

@@ -7,9 +7,9 @@ use argiope_store::disk::{CommitBatch, Compaction, DiskFrontier};
 /// A frontier with the operations that commits need. The default methods are those of a frontier without a log.
 pub trait CommitFrontier: Frontier {
     /// Seals the events since the last commit, together with the length of each output file. Returns `None` if there is
-    /// nothing to commit. At the end of a run, `last` is true, and the caller repeats the call until it returns `None`:
-    /// these batches also contain the portions of a snapshot.
-    fn commit(&mut self, _outputs: &[(&str, u64)], _last: bool) -> Result<Option<CommitBatch>, StoreError> {
+    /// nothing to commit. At the end of a run, `is_last` is true, and the caller repeats the call until it returns
+    /// `None`: these batches also contain the portions of a snapshot.
+    fn commit(&mut self, _outputs: &[(&str, u64)], _is_last: bool) -> Result<Option<CommitBatch>, StoreError> {
         Ok(None)
     }
 
@@ -82,8 +82,8 @@ impl CommitFrontier for argiope_store::cluster::FleetFrontier {
 }
 
 impl CommitFrontier for DiskFrontier {
-    fn commit(&mut self, outputs: &[(&str, u64)], last: bool) -> Result<Option<CommitBatch>, StoreError> {
-        if last { self.commit_at_end(outputs) } else { DiskFrontier::commit(self, outputs) }
+    fn commit(&mut self, outputs: &[(&str, u64)], is_last: bool) -> Result<Option<CommitBatch>, StoreError> {
+        if is_last { self.commit_at_end(outputs) } else { DiskFrontier::commit(self, outputs) }
     }
 
     fn acknowledge(&mut self, batch: &CommitBatch) -> Result<(), StoreError> {

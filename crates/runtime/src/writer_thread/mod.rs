@@ -73,9 +73,15 @@ const MAX_GROWTH: usize = 8;
 /// sent at once.
 const MAX_QUEUED: usize = 64;
 
+/// Argument of [`CommitFrontier::commit`]: a commit of the end of a run.
+const LAST: bool = true;
+/// Argument of [`CommitFrontier::commit`]: a commit during a run.
+const NOT_LAST: bool = false;
+
 /// The outputs of a crawl. The default has none.
 #[derive(Default)]
 pub struct OutputTarget {
+    /// The crawl directory; `None` for a crawl in memory.
     pub folder: Option<LockedDirectory>,
     /// The output file for all records.
     pub jsonl: Option<OutputFile>,
@@ -105,6 +111,7 @@ pub struct LockedDirectory {
 /// The contents of one commit: its items in the order in which they were settled, and its frame.
 struct CommitUnit {
     items: Vec<Item>,
+    /// The frame; `None` without a crawl directory, or if the frontier has nothing to commit.
     batch: Option<CommitBatch>,
 }
 
@@ -120,7 +127,9 @@ pub struct CommitQueue {
     /// `None` after [`CommitQueue::end`].
     to_writer: Option<SyncSender<CommitUnit>>,
     writer: WriterThread,
+    /// The items of the next commit.
     items: Vec<Item>,
+    /// The size of `items` in bytes.
     bytes: usize,
     /// A commit is due after about this many bytes.
     commit_bytes: usize,
@@ -129,6 +138,7 @@ pub struct CommitQueue {
     /// Commits that were sent and are not durable yet.
     in_progress: usize,
     progress: CommitProgress,
+    /// The output file for all records.
     jsonl: Option<OutputFile>,
     /// The length of each output file including everything collected.
     ends: BTreeMap<Box<str>, u64>,
@@ -198,11 +208,11 @@ impl CommitQueue {
     }
 
     /// Prepares the first commit, which contains the names of the outputs. It precedes all writes to them, so a
-    /// non-empty file that no commit lists was not written by this crawl. [`CommitQueue::send_first_commit`] sends it after the
-    /// first requests, which do not wait for it.
+    /// non-empty file that no commit lists was not written by this crawl. [`CommitQueue::send_first_commit`] sends it
+    /// after the first requests, which do not wait for it.
     pub fn prepare_first_commit<F: CommitFrontier>(&mut self, frontier: &mut F) -> Result<(), Error> {
         if self.is_durable {
-            let batch = frontier.commit(&ends(&self.ends), false)?;
+            let batch = frontier.commit(&as_pairs(&self.ends), NOT_LAST)?;
             self.first_commit = Some(CommitUnit { items: Vec::new(), batch });
         }
         Ok(())
@@ -234,6 +244,7 @@ impl CommitQueue {
         self.first_event.get_or_insert(now);
     }
 
+    /// Adds an item to the next commit.
     fn add(&mut self, item: Item, now: Time) {
         self.first_event.get_or_insert(now);
         self.progress.add(now);
@@ -284,8 +295,9 @@ impl CommitQueue {
         let Some(first_event) = self.first_event else { return false };
         // The size in multiples of the usual size.
         let size = (self.items.len() / COMMIT_VISITS).max(self.bytes / self.commit_bytes);
-        let is_awaited = self.progress.is_held() && self.items.len() >= COMMIT_VISITS_BEHIND;
-        let is_due = size > 0 || is_awaited || now >= first_event + COMMIT_AFTER;
+        // Requests are held back until the disk has caught up.
+        let blocks_requests = self.progress.is_held() && self.items.len() >= COMMIT_VISITS_BEHIND;
+        let is_due = size > 0 || blocks_requests || now >= first_event + COMMIT_AFTER;
         !self.is_durable || (is_due && (self.in_progress < self.max_in_progress() || size >= MAX_GROWTH))
     }
 
@@ -297,7 +309,7 @@ impl CommitQueue {
 
     /// Commits what was collected.
     pub fn send<F: CommitFrontier>(&mut self, frontier: &mut F) -> Result<(), Error> {
-        self.send_collected(frontier, false)
+        self.send_collected(frontier, NOT_LAST)
     }
 
     /// When the next commit is due if nothing else happens.
@@ -326,9 +338,9 @@ impl CommitQueue {
 
     /// Makes the last commit.
     pub fn send_last<F: CommitFrontier>(&mut self, frontier: &mut F) -> Result<(), Error> {
-        self.send_collected(frontier, true)?;
+        self.send_collected(frontier, LAST)?;
         // All pages of the run are sent. The remaining commits are portions of the snapshot.
-        while let Some(batch) = frontier.commit(&ends(&self.ends), true)? {
+        while let Some(batch) = frontier.commit(&as_pairs(&self.ends), LAST)? {
             self.dispatch(CommitUnit { items: Vec::new(), batch: Some(batch) }, 0)?;
         }
         Ok(())
@@ -344,6 +356,7 @@ impl CommitQueue {
         self.join_compaction()
     }
 
+    /// Waits for the end of the compaction, if one was started.
     fn join_compaction(&mut self) -> Result<(), Error> {
         match self.compaction.take().map(JoinHandle::join) {
             Some(Ok(compacted)) => Ok(compacted?),
@@ -353,12 +366,12 @@ impl CommitQueue {
     }
 
     /// Makes a commit of everything collected, and sends it to the writer.
-    fn send_collected<F: CommitFrontier>(&mut self, frontier: &mut F, last: bool) -> Result<(), Error> {
+    fn send_collected<F: CommitFrontier>(&mut self, frontier: &mut F, is_last: bool) -> Result<(), Error> {
         self.send_first_commit()?;
         if let Some(OutputFile { name, hash }) = &self.jsonl {
             frontier.keep_output_hash(name, hash.value());
         }
-        let batch = frontier.commit(&ends(&self.ends), last)?;
+        let batch = frontier.commit(&as_pairs(&self.ends), is_last)?;
         self.first_event = None;
         let (items, bytes) = (std::mem::take(&mut self.items), std::mem::take(&mut self.bytes));
         self.dispatch(CommitUnit { items, batch }, bytes)
@@ -385,7 +398,7 @@ impl CommitQueue {
     }
 }
 
-/// The lengths of the output files in the form that a frontier takes.
-fn ends(ends: &BTreeMap<Box<str>, u64>) -> Vec<(&str, u64)> {
+/// The lengths of the output files in the form that [`CommitFrontier::commit`] takes.
+fn as_pairs(ends: &BTreeMap<Box<str>, u64>) -> Vec<(&str, u64)> {
     ends.iter().map(|(name, end)| (&**name, *end)).collect()
 }

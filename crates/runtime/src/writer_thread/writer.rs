@@ -16,7 +16,9 @@ use crate::keeper_thread::{KeeperMessage, VisitConsumer};
 
 /// The writer's side, which runs on its own threads. Only these wait for the disk.
 pub(super) struct Writer<T> {
+    /// The output files; `None` without a crawl directory.
     pub outputs: Option<OutputFiles>,
+    /// The log; `None` without a crawl directory.
     pub log: Option<CrawlLog>,
     /// The name of the output file for all records.
     pub jsonl: Option<Box<str>>,
@@ -117,8 +119,8 @@ impl OutputFiles {
                 }
             }
         }
-        // Close archive files that this commit does not write to. Most of them are full. One that is not is opened again
-        // when needed.
+        // Close archive files that this commit does not write to. Most of them are full. One that is not is opened
+        // again when needed.
         self.open.retain(|open, _| pieces.iter().any(|(name, _)| **open == **name) || jsonl == Some(&**open));
         for (name, bytes) in pieces {
             let end = self.ends.get(name).copied().unwrap_or(0);

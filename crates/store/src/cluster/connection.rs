@@ -29,6 +29,7 @@ const SLOTS: usize = 16_384;
 #[derive(Clone)]
 pub struct Script {
     source: String,
+    /// The SHA-1 of the source, by which Redis identifies a script.
     digest: String,
 }
 
@@ -111,6 +112,7 @@ pub struct Traffic {
 pub struct Nodes {
     /// The addresses that the user gave.
     seeds: Vec<ConnectionInfo>,
+    /// The open connections, by host and port.
     by_address: HashMap<(String, u16), Connection>,
     /// The node of each slot. For a single server, one entry with its address.
     slots: Vec<Option<(String, u16)>>,

@@ -18,7 +18,9 @@ pub struct FleetSettings {
     /// The round of the crawl, counted from 1. Each recrawl starts a round.
     #[serde(default = "first_round")]
     pub round: u32,
+    /// The number of buckets.
     pub buckets: u32,
+    /// Maximum number of pages, over all processes.
     pub max_pages: Option<u64>,
     /// Maximum bytes received, over all processes.
     #[serde(default)]
@@ -125,6 +127,7 @@ pub struct MemberInfo {
     pub version: String,
     /// Time of its last heartbeat, in milliseconds since the Unix epoch, by the clock of the store.
     pub at: u64,
+    /// The number of buckets that it has leased.
     pub buckets: usize,
     /// Pages fetched per second, averaged over the last ten seconds.
     #[serde(default)]

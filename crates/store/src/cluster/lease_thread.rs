@@ -108,6 +108,7 @@ struct LeasedBucket {
     epoch: u64,
     /// The number of the last take that was answered.
     takes: u64,
+    /// Hosts with links that are leased in advance or still queued.
     hosts: HashMap<Box<str>, HostLeases>,
     /// The number of links that are queued in the store.
     queued: u64,
@@ -485,7 +486,8 @@ impl LeaseThread {
     }
 
     /// Checks whether the crawl has ended: two surveys found nothing queued or leased, no links were added in between,
-    /// and all writes before the second survey are replicated. The crawl also ends when it has reached its limit on pages or bytes.
+    /// and all writes before the second survey are replicated. The crawl also ends when it has reached its limit on
+    /// pages or bytes.
     fn check_for_end(&mut self, states: Vec<BucketState>) -> Result<(), Unreachable> {
         let FleetSettings { max_pages, max_bytes, .. } = self.settings;
         let pages = |states: &[BucketState]| states.iter().map(|state| state.pages).sum::<u64>();

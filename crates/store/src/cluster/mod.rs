@@ -1,8 +1,8 @@
 //! One crawl on many machines: a Redis or Valkey cluster holds the state that the processes share.
 //!
 //! The unit of ownership is the bucket, a hash of the host name. All keys of a bucket have one hash tag, so they are on
-//! one node, and a script changes them atomically. A bucket is leased to one process at a time. Every script that leases or
-//! settles links checks the fencing token (owner and epoch).
+//! one node, and a script changes them atomically. A bucket is leased to one process at a time. Every script that
+//! leases or settles links checks the fencing token (owner and epoch).
 //!
 //! This folder is the only one that uses the Redis client crate.
 

@@ -26,6 +26,7 @@ pub struct TakenLinks {
     pub bucket: u32,
     pub epoch: u64,
     pub host: TakenHost,
+    /// The note about the host, if it was read.
     pub note: Option<Vec<u8>>,
 }
 
@@ -35,6 +36,7 @@ pub struct RecallThread {
     results: SegmentStore,
     /// The names of the segments of the previous round. Empty until a link refers to one.
     segments: Vec<String>,
+    /// The cached groups: their records, one per line.
     groups: HashMap<GroupKey, Arc<Vec<u8>>>,
     /// The keys of `groups`, in the order in which they were read. The oldest is evicted first.
     order: VecDeque<GroupKey>,

@@ -30,7 +30,7 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(2);
 /// The field of the crawl's data that holds its current round.
 const ROUND_FIELD: &str = "round";
 
-/// The current round of a crawl.
+/// Reads and sets the number of a crawl's current round, which the store holds.
 pub struct CrawlRound;
 
 impl CrawlRound {
@@ -84,9 +84,11 @@ struct RecrawlRecord {
     via: Option<Box<str>>,
     #[serde(default)]
     depth: u32,
+    /// Present for requests other than GET.
     method: Option<Box<str>>,
     /// For a site file, its kind: `robots` or `sitemap`.
     r#for: Option<Box<str>>,
+    /// Present for pages and site files.
     outcome: Option<Box<str>>,
 }
 
@@ -115,9 +117,9 @@ impl RecrawlRecord {
     }
 }
 
-/// Queues every URL of the previous round. If another process is doing that, waits for it instead. `should_continue` is called
-/// regularly, every [`REPORT_INTERVAL`] with the number of URLs so far. If it returns `false`, the function returns
-/// early.
+/// Queues every URL of the previous round. If another process is doing that, waits for it instead. `should_continue` is
+/// called regularly, every [`REPORT_INTERVAL`] with the number of URLs so far. If it returns `false`, the function
+/// returns early.
 ///
 /// Puts are idempotent. If a process dies in this function, another one starts from the beginning. If two processes are
 /// in it at the same time, the result is the same.

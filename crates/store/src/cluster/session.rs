@@ -23,6 +23,7 @@ pub struct SessionSetup {
     /// The clients of the lease thread and of the settle thread. Each has its own connections.
     pub clients: [FleetClient; 2],
     pub settings: FleetSettings,
+    /// Where the results are stored.
     pub segments: SegmentStore,
     pub times: LeaseTimes,
     /// The number of this session in its process. It is a part of the names of segments, so that a process that lost
@@ -49,7 +50,9 @@ pub struct SessionSetup {
 /// [`close`]: FleetSession::close
 pub struct FleetSession {
     shared: Arc<Shared>,
+    /// The lease thread.
     leases: Option<JoinHandle<()>>,
+    /// The settle thread.
     settles: Option<JoinHandle<()>>,
     /// The recall thread, in a recrawl.
     recalls: Option<JoinHandle<()>>,

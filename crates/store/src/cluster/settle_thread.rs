@@ -41,7 +41,9 @@ pub struct SettleThread {
     segments: SegmentStore,
     /// The last sequence number of each token.
     sequences: HashMap<LeaseToken, u64>,
+    /// The records of the next segment.
     records: Vec<SettledRecord>,
+    /// Approximate size of `records`.
     bytes: usize,
     /// When the first of `records` arrived; `None` if there are no records.
     since: Option<Instant>,
@@ -50,6 +52,7 @@ pub struct SettleThread {
     /// The key of the fingerprints.
     key: u64,
     archive_start: ArchiveStart,
+    /// The number of this session in its process.
     session: u64,
     /// Number of segments that this session has written.
     segments_written: u64,

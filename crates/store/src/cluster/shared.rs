@@ -35,6 +35,7 @@ pub struct Shared {
     stall: Mutex<Option<String>>,
     /// Hosts in back-off, and when it ends, in milliseconds since the Unix epoch.
     backoffs: Mutex<BTreeMap<Box<str>, i64>>,
+    /// Events that the frontier has not taken yet.
     events: Mutex<Vec<LeaseEvent>>,
     /// Wakes the keeper.
     waker: Mutex<Option<Box<dyn Fn() + Send>>>,
@@ -47,8 +48,10 @@ pub struct Shared {
 /// Work that the keeper left for the settle thread.
 #[derive(Default)]
 pub struct Outgoing {
+    /// Found links, by bucket.
     pub links: HashMap<u32, Vec<QueuedLink>>,
     pub settled: Vec<SettledRecord>,
+    /// Notes about hosts, by bucket and host.
     pub notes: HashMap<(u32, Box<str>), Vec<u8>>,
     /// Leased links whose requests are about to be sent, by bucket and epoch.
     pub marks: Vec<(LeaseToken, QueuedLink)>,
@@ -73,6 +76,7 @@ pub struct SettledRecord {
     pub epoch: u64,
     /// `None` for a robots.txt, which is not a link of the frontier.
     pub fingerprint: Option<u64>,
+    /// Whether the page limit counts it.
     pub is_page: bool,
     /// Bytes received, if the crawl has a byte limit.
     pub received: u64,

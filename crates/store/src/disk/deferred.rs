@@ -1,8 +1,8 @@
 //! Deferred links: links to hosts that have no lane, because memory has no room for more host names.
 //!
 //! All deferred links are queued in one lane with an empty name. In the log, the rest of their URL begins with the host
-//! name. Beyond the memory limit this queue moves to disk, as every long queue does. So a deferred link takes no memory,
-//! except for its fingerprint.
+//! name. Beyond the memory limit, this queue moves to disk, like every long queue. So a deferred link takes no
+//! memory, except for its fingerprint.
 //!
 //! A deferred link that gets a lane has a second record, in that lane, which replaces the first.
 

@@ -55,6 +55,7 @@ pub struct SettingChange {
 /// The contents of `crawl.json`.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct CrawlFile {
+    /// The format version of the directory.
     format: u32,
     /// The id of the crawl. It is the seed of all checksums in its files.
     #[serde(with = "hex")]

@@ -46,8 +46,8 @@ const CRAWL_NOTES: LaneId = LaneId(u32::MAX);
 pub(super) const ROUND_NOTE: LaneId = LaneId(u32::MAX - 1);
 /// A reserved lane number: its note has the log position of the last link that this round has queued again.
 pub(super) const REQUEUE_NOTE: LaneId = LaneId(u32::MAX - 2);
-/// A reserved lane number: a note under it says that settled pages were queued again within a round. Readers of the link
-/// graph then expect several entries of a page.
+/// A reserved lane number: a note under it says that settled pages were queued again within a round. Readers of the
+/// link graph then expect several entries of a page.
 pub(super) const REFETCH_NOTE: LaneId = LaneId(u32::MAX - 3);
 
 /// A frontier with durable commits.

@@ -39,10 +39,12 @@ pub enum GraphRound {
 /// The links of all pages of a crawl.
 pub struct LinkGraph {
     files: Arc<dyn Files>,
+    /// The key of the hashes of URLs.
     key: u64,
     /// The log of the crawl; `None` for the results of a fleet.
     log: Option<LogReader>,
     #[cfg_attr(not(feature = "fleet"), allow(dead_code))]
+    /// The folder of a fleet's results; empty for a crawl directory.
     directory: PathBuf,
     /// The positions of the chunks, in order.
     chunks: Vec<u64>,
@@ -107,6 +109,7 @@ impl LinkGraph {
     pub fn open_in(files: Arc<dyn Files>, round: GraphRound) -> Result<Self, StoreError> {
         let crawl = CrawlFile::read(&*files)?;
         let (log, _) = LogReader::open(Arc::clone(&files), crawl.crawl)?;
+        // `true`: only what the link graph needs.
         let index = LogIndex::open(&*files, &log, true)?;
         Self::with_index(files, crawl.key, log, &index, round)
     }
@@ -220,8 +223,8 @@ impl LinkGraph {
         Ok(found)
     }
 
-    /// How many pages link to one URL in any way, and the first `max_sources` of them. Faster than [`LinkGraph::referrers`],
-    /// and without memory for each page.
+    /// How many pages link to one URL in any way, and the first `max_sources` of them. Faster than
+    /// [`LinkGraph::referrers`], and without memory for each page.
     pub fn referrers_of(&mut self, url: &str, max_sources: usize) -> Result<Referrers, StoreError> {
         if self.log.is_none() {
             return Ok(self.referrers(&[url], max_sources)?.pop().unwrap_or_default());

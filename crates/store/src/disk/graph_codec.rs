@@ -111,8 +111,8 @@ impl GraphEncoder {
         self.block.capacity() * 18 + self.urls.capacity() + self.pages.capacity() + self.text_bytes.capacity()
     }
 
-    /// Adds a page. `cut` is the number of links that were dropped because of a limit. With `with_texts`, the anchor texts
-    /// are stored. If the page begins a new chunk, returns the previous chunk, which the caller must store.
+    /// Adds a page. `cut` is the number of links that were dropped because of a limit. With `with_texts`, the anchor
+    /// texts are stored. If the page begins a new chunk, returns the previous chunk, which the caller must store.
     pub fn add<'a>(
         &mut self,
         source: &str,

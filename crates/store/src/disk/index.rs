@@ -77,8 +77,8 @@ pub(super) enum LaneCount {
 
 impl IndexKey<'_> {
     fn hash(self) -> u64 {
-        // The tag is the seed, so that keys of different kinds have different hashes. `Run`, `Chunk` and `Round` have one
-        // key each, which is the tag itself.
+        // The tag is the seed, so that keys of different kinds have different hashes. `Run`, `Chunk` and `Round` have
+        // one key each, which is the tag itself.
         let hash = |tag: u64, bytes: &[u8]| xxh3_64_with_seed(bytes, tag);
         match self {
             Self::Host(name) => hash(1, name.as_bytes()),
@@ -103,6 +103,7 @@ struct Builder {
     /// The number of lanes before the next record.
     lanes: u32,
     pairs: Pairs,
+    /// The numbers of links, by lane and by what is counted.
     counts: BTreeMap<(u32, LaneCount), u64>,
     /// Whether the last records are links that a round queues again.
     in_round: bool,
@@ -229,7 +230,9 @@ fn read_pairs(file: &dyn File, at: u64, count: usize) -> io::Result<Pairs> {
 
 /// The indexes of all log files.
 pub(super) struct LogIndex {
+    /// One for each log file, in order.
     parts: Vec<Part>,
+    /// Whether the first log file is the output of a compaction.
     is_compacted: bool,
 }
 

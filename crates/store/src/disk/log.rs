@@ -178,6 +178,7 @@ pub struct LogWriter {
     name: String,
     /// The position of the file's header.
     base: u64,
+    /// The snapshot being written.
     snapshot: SnapshotFile,
     /// Set until the first commit: the first log file is not synced, and `crawl.json` is not written yet.
     uncommitted: Option<CrawlFile>,
@@ -298,6 +299,7 @@ pub(super) struct LogReader {
 
 /// The end of the complete frames, and what follows them.
 pub(super) struct Tail {
+    /// The end of the last complete frame.
     pub end: u64,
     /// The number of bytes of an incomplete frame.
     pub torn: u64,
@@ -511,8 +513,8 @@ impl LogReader {
         Ok(read == length && xxh3_64_with_seed(records, self.crawl ^ start) == checksum)
     }
 
-    /// The checksum of the records at the offset `at` of a file, which are not in memory. `start` is the position of their
-    /// frame.
+    /// The checksum of the records at the offset `at` of a file, which are not in memory. `start` is the position of
+    /// their frame.
     fn hash(&self, section: &Section, at: u64, length: usize, start: u64) -> Result<u64, StoreError> {
         let error = |error| failed(&*self.files, &file_name(section.number), "read", &error);
         let mut hash = Xxh3::with_seed(self.crawl ^ start);

@@ -18,12 +18,13 @@ const REMOVAL_BATCH: usize = 1 << 18;
 
 /// Applies records to a state. Links that leave their queue are collected and removed in batches.
 pub(super) struct Replay<'a> {
+    /// The key of the fingerprints.
     key: u64,
     files: &'a dyn Files,
     /// The part of the log that the queues already include.
     included: QueuePositions,
     /// The positions of the collected links, by lane.
-    gone: HashMap<LaneId, HashSet<u64>>,
+    removals: HashMap<LaneId, HashSet<u64>>,
     /// Number of collected links that are not removed yet.
     collected: usize,
     /// The log position of the last check of memory use.
@@ -35,7 +36,15 @@ pub(super) struct Replay<'a> {
 impl<'a> Replay<'a> {
     /// Starts at a position of the log.
     pub fn new(files: &'a dyn Files, key: u64, included: QueuePositions, from: u64) -> Self {
-        Self { key, files, included, gone: HashMap::new(), collected: 0, last_size_check: from, text: String::new() }
+        Self {
+            key,
+            files,
+            included,
+            removals: HashMap::new(),
+            collected: 0,
+            last_size_check: from,
+            text: String::new(),
+        }
     }
 
     /// Applies the record at a position.
@@ -59,7 +68,11 @@ impl<'a> Replay<'a> {
                 match link.replaces {
                     Some(earlier) if link.was_deferred => {
                         let Some(deferred) = state.names.find(DEFERRED) else {
-                            return Err(damaged(self.files, FOLDER, "a link was deferred, but no links are"));
+                            return Err(damaged(
+                                self.files,
+                                FOLDER,
+                                "a link was deferred, but there is no lane of deferred links",
+                            ));
                         };
                         self.collect(deferred, earlier, position);
                     }
@@ -72,7 +85,11 @@ impl<'a> Replay<'a> {
                         let is_new = state.known.insert(key)?;
                         if link.again && !is_new {
                             let Some(settled) = state.settled.checked_sub(1) else {
-                                return Err(damaged(self.files, FOLDER, "more is queued again than was settled"));
+                                return Err(damaged(
+                                    self.files,
+                                    FOLDER,
+                                    "more links are queued again than were settled",
+                                ));
                             };
                             state.settled = settled;
                         }
@@ -105,11 +122,11 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Collects the link at the position `link`, which leaves its queue. `record` is the position of the record that says
-    /// so.
+    /// Collects the link at the position `link`, which leaves its queue. `record` is the position of the record that
+    /// says so.
     fn collect(&mut self, lane: LaneId, link: u64, record: u64) {
         if !self.included.includes(lane, record) {
-            self.gone.entry(lane).or_default().insert(link);
+            self.removals.entry(lane).or_default().insert(link);
             self.collected += 1;
         }
     }
@@ -117,9 +134,9 @@ impl<'a> Replay<'a> {
     /// Removes the collected links.
     pub fn remove_collected(&mut self, state: &mut State) -> Result<(), StoreError> {
         self.collected = 0;
-        for (lane, gone) in self.gone.drain() {
+        for (lane, removals) in self.removals.drain() {
             let mut queue = std::mem::take(state.queue_mut(lane));
-            queue.remove(gone, &mut state.storage)?;
+            queue.remove(removals, &mut state.storage)?;
             *state.queue_mut(lane) = queue;
         }
         Ok(())

@@ -172,8 +172,8 @@ impl DiskFrontier {
         Ok(failed.len() as u64)
     }
 
-    /// Queues again the last `count` pages that were settled, because their results were not used. Requests that must not
-    /// be repeated are left out. Returns the number of queued links.
+    /// Queues again the last `count` pages that were settled, because their results were not used. Requests that must
+    /// not be repeated are left out. Returns the number of queued links.
     ///
     /// Their new records replace the old ones.
     pub fn requeue_last_pages(&mut self, count: usize) -> Result<u64, StoreError> {
@@ -310,8 +310,8 @@ impl DiskFrontier {
         })
     }
 
-    /// The positions where the last round and the one before it began. A position is 0 if the round is the first one, or
-    /// if the position is not stored.
+    /// The positions where the last round and the one before it began. A position is 0 if the round is the first one,
+    /// or if the position is not stored.
     fn round_note(&mut self) -> Result<Option<(u64, u64)>, StoreError> {
         let Some(note) = self.lane_state(ROUND_NOTE)? else { return Ok(None) };
         let number =

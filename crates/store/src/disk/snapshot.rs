@@ -34,7 +34,9 @@ const SYNC_AFTER: usize = 8 << 20;
 /// Identifies a frame of the log: where it starts, where it ends, and its checksum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Mark {
+    /// The position of the frame.
     pub frame: u64,
+    /// The position after the frame.
     pub end: u64,
     pub checksum: u64,
 }
@@ -101,8 +103,8 @@ impl State {
 
     /// Moves state to disk when the memory limit is reached. If fingerprints use less than a quarter of the memory, the
     /// middle of long queues is moved first. Then, if that was not enough, fingerprints are moved, unless
-    /// `is_snapshot_in_progress`. Host names stay in memory. `other_bytes` is the memory that the frontier uses in addition
-    /// to this state.
+    /// `is_snapshot_in_progress`. Host names stay in memory. `other_bytes` is the memory that the frontier uses in
+    /// addition to this state.
     pub fn spill_if_full(&mut self, other_bytes: usize, is_snapshot_in_progress: bool) -> Result<(), StoreError> {
         if self.memory_limit == usize::MAX {
             return Ok(());

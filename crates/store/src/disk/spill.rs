@@ -1,7 +1,7 @@
 //! [`Spill`]: pieces of long queues, stored on disk instead of in memory.
 //!
-//! They are in `spill/queues`, a scratch file of slots of equal size. Only the current process uses it. The next process
-//! rebuilds its queues from the snapshot and the log. The checksum of a piece is verified when it is read back.
+//! They are in `spill/queues`, a scratch file of slots of equal size. Only the current process uses it. The next
+//! process rebuilds its queues from the snapshot and the log. The checksum of a piece is verified when it is read back.
 
 use super::fault::{damaged, failed};
 use super::files::{File, Files};

@@ -89,7 +89,8 @@ impl UrlTracer {
         let mut records: Vec<(u64, Vec<u8>)> = Vec::new();
         let https = parsed.is_https();
         for (name, rest) in [(parsed.host(), behind_host(parsed)), (DEFERRED, behind_scheme(parsed))] {
-            // A deferred link that was moved to its host's lane has records in both; the second ones tell everything.
+            // A deferred link that was moved to its host's lane has records in both lanes. Those in the host's lane are
+            // complete.
             if !trace.links.is_empty() {
                 break;
             }

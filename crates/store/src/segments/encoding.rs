@@ -76,11 +76,13 @@ pub struct IndexEntry {
     /// Offset of the compressed records in the segment.
     offset: u64,
     length: u64,
+    /// The places of the chunks of the link graph.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     graph: Vec<Place>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     notes: Option<Place>,
-    /// For each record 0, or the sum of 1, its kind, 16 times its redirects, and 8,192 if the previous round has a record of its link.
+    /// For each record 0, or the sum of 1, its kind, 16 times its redirects, and 8,192 if the previous round has a
+    /// record of its link.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     origins: Vec<u16>,
 }

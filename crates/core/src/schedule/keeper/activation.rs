@@ -1,9 +1,9 @@
 //! Activation of lanes: which hosts with queued links are on the workbench.
 //!
 //! A waiting host uses little memory: its entry in the frontier and a number in [`WaitingLanes`]. While the workbench
-//! has few lanes, it accepts new ones at once. Beyond that, it accepts one only if a slot would stay empty. At its limit
-//! it evicts idle lanes, and parks lanes that cannot start a request for a long time: the links of a parked lane return
-//! to the frontier.
+//! has few lanes, it accepts new ones at once. Beyond that, it accepts one only if a slot would stay empty. At its
+//! limit it evicts idle lanes, and parks lanes that cannot start a request for a long time: the links of a parked lane
+//! return to the frontier.
 //!
 //! Links to hosts for which memory has no room are deferred: the frontier holds them without a lane. When no lane waits
 //! and memory has room again, they are moved to lanes.
@@ -142,8 +142,8 @@ impl<F: Frontier> Keeper<F> {
         Ok(activated)
     }
 
-    /// Moves deferred links to the lanes of their hosts, if memory has room for more hosts. Called when no lane waits, so
-    /// that few of these hosts are in memory at a time.
+    /// Moves deferred links to the lanes of their hosts, if memory has room for more hosts. Called when no lane waits,
+    /// so that few of these hosts are in memory at a time.
     fn admit_deferred(&mut self, now: Time) -> Result<(), StoreError> {
         if self.is_full_of_hosts || self.ended.is_some() || self.frontier.deferred() == 0 {
             return Ok(());

@@ -473,8 +473,8 @@ impl<F: Frontier> Keeper<F> {
         budget.set(MemoryPart::Cookies, jar as u64);
     }
 
-    /// Defers links to unknown hosts while memory is full, because the names of lanes cannot be moved to disk. A frontier
-    /// that cannot defer links refuses them.
+    /// Defers links to unknown hosts while memory is full, because the names of lanes cannot be moved to disk. A
+    /// frontier that cannot defer links refuses them.
     pub fn set_full_of_hosts(&mut self, is_full: bool) {
         self.is_full_of_hosts = is_full;
     }

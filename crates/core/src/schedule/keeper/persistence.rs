@@ -61,7 +61,7 @@ impl<F: Frontier> Keeper<F> {
             if until > now {
                 let rules = self.parse_noted(&text);
                 let origin = Origin { https, host: Arc::from(name), port };
-                self.bench.robots_known(lane, &origin, RobotsState::Rules { rules, until, kept: now }, now);
+                self.bench.robots_known(lane, &origin, RobotsState::Rules { rules, until, evictable_from: now }, now);
             }
         }
         if let Some(rest) = note.rest {
@@ -83,23 +83,23 @@ impl<F: Frontier> Keeper<F> {
         match noted.filter(|_| until > now) {
             Some(noted) => {
                 let rules = self.parse_noted(&noted.text);
-                self.bench.robots_recalled(lane, origin, RobotsState::Rules { rules, until, kept: now }, now);
+                self.bench.robots_recalled(lane, origin, RobotsState::Rules { rules, until, evictable_from: now }, now);
             }
             None => self.bench.robots_not_stored(lane, origin, now),
         }
         Ok(())
     }
 
-    /// Applies the delay between requests across runs. The time of each host's last request is not stored, so every lane
-    /// counts the delay from the end of the previous run.
+    /// Applies the delay between requests across runs. The time of each host's last request is not stored, so every
+    /// lane counts the delay from the end of the previous run.
     pub(super) fn keep_initial_delay(&mut self, lane: LaneId, now: Time) {
         if self.previous_end > 0 {
             self.bench.keep_initial_delay(lane, carryover::age(self.previous_end, self.clock, now), now);
         }
     }
 
-    /// Stores a robots.txt, which is given with its visit. If the frontier is durable, the rules in memory may be evicted
-    /// from now on.
+    /// Stores a robots.txt, which is given with its visit. If the frontier is durable, the rules in memory may be
+    /// evicted from now on.
     pub(super) fn note_robots(
         &mut self,
         lane: LaneId,
@@ -107,7 +107,7 @@ impl<F: Frontier> Keeper<F> {
         state: &mut RobotsState,
         (visit, bytes): (&Visit, &[u8]),
     ) -> Result<(), StoreError> {
-        let RobotsState::Rules { until, kept, .. } = state else { return Ok(()) };
+        let RobotsState::Rules { until, evictable_from, .. } = state else { return Ok(()) };
         // An error page is not a robots.txt.
         let text = if visit.facts.outcome == Outcome::Ok { bytes } else { &[] };
         let Origin { https, port, .. } = *origin;
@@ -123,7 +123,7 @@ impl<F: Frontier> Keeper<F> {
         self.keep_lane_note(lane, &note)?;
         // A frontier that is not durable has no notes.
         if self.frontier.note(Some(lane))?.is_some() {
-            *kept = Time::ZERO;
+            *evictable_from = Time::ZERO;
         }
         Ok(())
     }

@@ -15,7 +15,7 @@ use crate::schedule::frontier::{Frontier, StoreError};
 use crate::schedule::job::{Conditional, Job, Purpose};
 use crate::visit::Visit;
 
-/// The fields of the previous record that matter for the comparison.
+/// The fields of the previous record that the comparison needs. They have the names of the record's fields.
 #[derive(Deserialize)]
 struct EarlierRecord {
     status: Option<u16>,

@@ -1,6 +1,7 @@
 //! Changes to a running crawl: pause, pace, rate and excludes.
 //!
-//! Pace, rate and excludes are stored with the crawl's progress, so that a resumed crawl has them. A pause is not stored.
+//! Pace, rate and excludes are stored with the crawl's progress, so that a resumed crawl has them. A pause is not
+//! stored.
 
 use super::Keeper;
 use crate::control::{Control, ControlVerdict};
@@ -75,8 +76,8 @@ impl<F: Frontier> Keeper<F> {
         Ok(ControlVerdict::Done)
     }
 
-    /// Drops the sitemap files of a site whose budget for them is spent. Those on the workbench are dropped now, those in
-    /// the frontier when they are taken.
+    /// Drops the sitemap files of a site whose budget for them is spent. Those on the workbench are dropped now, those
+    /// in the frontier when they are taken.
     pub(super) fn drop_sitemaps(&mut self, host: &str, now: Time) -> Result<(), StoreError> {
         let site = scope::domain_key(host);
         let is_of_site = |link: &Link| link.kind == LinkKind::SitemapFile && scope::domain_key(link.url.host()) == site;

@@ -1,8 +1,8 @@
 //! [`Lane`]: the unit of politeness, one host name.
 //!
 //! A lane determines how many requests may be in flight at its host (`width`) and when the next one may start (`due`),
-//! from the state of pace and back-off. It holds the part of the host's queue that is on the workbench, the host's addresses, and
-//! the robots rules of each of its origins.
+//! from the state of pace and back-off. It holds the part of the host's queue that is on the workbench, the host's
+//! addresses, and the robots rules of each of its origins.
 //!
 //! Invariant: `in_flight <= width` whenever a job is handed out, and no job starts before `due`.
 
@@ -54,8 +54,8 @@ pub struct Lane {
     pub pace: LanePace,
     /// The HTTP version of the host's origins, except those in `http1_ports`.
     pub http: LaneHttp,
-    /// Ports of HTTPS origins that use HTTP/1.1 although other origins of the host use HTTP/2, or that require it. Empty
-    /// for nearly all hosts.
+    /// Ports of HTTPS origins that use HTTP/1.1 although other origins of the host use HTTP/2, or that require it.
+    /// Empty for nearly all hosts.
     http1_ports: Vec<(u16, Http1Reason)>,
     /// How many concurrent requests the host's HTTP/2 connection accepts.
     max_streams: u32,
@@ -75,7 +75,7 @@ enum Http1Reason {
 #[derive(Debug)]
 pub struct PendingRetry {
     pub due: Time,
-    /// A sequence number that breaks ties.
+    /// A sequence number. It orders retries that are due at the same time.
     pub seq: u64,
     pub link: Link,
     pub purpose: Purpose,
@@ -90,8 +90,9 @@ pub enum Addresses {
         since: Time,
         tries: u8,
     },
-    /// The first job may use the addresses even after `until`: a lane that waits long for a free slot must not repeat
-    /// the lookup. `took` is the duration of the lookup, which the first job reports.
+    /// The addresses are known, and valid until `until`. The first job may use them even later, so that a lane that
+    /// waits long for a free slot does not repeat the lookup. `took` is the duration of the lookup, which the first job
+    /// reports.
     Known {
         list: Arc<[IpAddr]>,
         until: Time,
@@ -102,8 +103,8 @@ pub enum Addresses {
         at: Time,
         tries: u8,
     },
-    /// The host was given up on, because its name cannot be resolved or it never responds: its links end with this
-    /// failure.
+    /// The host was given up, because its name cannot be resolved or it never responds. Until `until`, its links end
+    /// with this failure.
     Failed {
         failure: Failure,
         tries: u8,
@@ -114,19 +115,21 @@ pub enum Addresses {
 /// The state of one origin's robots.txt.
 #[derive(Debug)]
 pub enum RobotsState {
-    /// Being fetched; the origin's links wait. If the fetch fails, the rules of the previous one stay in force (RFC
-    /// 9309, 2.4).
+    /// The robots.txt is being fetched, and the origin's links wait. If the fetch fails, the old rules stay in force
+    /// (RFC 9309, 2.4).
     Requested { old: Option<Arc<Robots>> },
+    /// The rules are known.
     Rules {
         rules: Arc<Robots>,
+        /// When the robots.txt must be fetched again.
         until: Time,
-        /// While the lane has work, the rules are not evicted before this time. They are not stored elsewhere, so they
+        /// If the lane has work, the rules are not evicted before this time. They are not stored elsewhere, so they
         /// would have to be fetched again.
-        kept: Time,
+        evictable_from: Time,
     },
     /// The robots.txt could not be fetched. Every link of the origin ends with this outcome.
     Failed { failure: Failure, outcome: Outcome, tries: u8, until: Time },
-    /// Evicted rules: loaded from the frontier's notes if stored there, otherwise fetched again.
+    /// The rules were evicted. They are loaded from the frontier's notes if stored there, otherwise fetched again.
     Evicted,
 }
 
@@ -171,7 +174,7 @@ impl Lane {
     pub fn update_http(&mut self, visit: &Visit) {
         let url = &visit.link.url;
         let (http, streams) = match (visit.message.http, visit.facts.status) {
-            // HTTP/1.1 in clear text says nothing about what TLS would negotiate.
+            // HTTP/1.1 in clear text does not show what TLS would negotiate.
             (None | Some(LaneHttp::Single), Some(_)) if url.is_https() => (LaneHttp::Single, None),
             (None | Some(LaneHttp::Single | LaneHttp::Unknown), _) => return,
             (Some(http), _) => (http, visit.message.streams),
@@ -252,7 +255,7 @@ impl Lane {
 
     /// Whether recent requests of the lane held their slots for long, or a request in flight does.
     pub fn is_slow(&self, now: Time) -> bool {
-        let is_long = |held: Duration| held > SLOW_SLOT;
+        let is_long = |slot_time: Duration| slot_time > SLOW_SLOT;
         let oldest = self.slots.all.iter().flatten().map(|taken| taken.flight.started).min();
         self.pace.slot_time().is_some_and(is_long) || oldest.is_some_and(|started| is_long(now - started))
     }
@@ -308,6 +311,7 @@ impl Lane {
             || self.retries.iter().any(|Reverse(retry)| retry.purpose == Purpose::Page)
     }
 
+    /// The state of an origin's robots.txt, if there is one.
     pub fn robots_of(&self, origin: &Origin) -> Option<&RobotsState> {
         self.robots.iter().find(|(known, _)| known == origin).map(|(_, state)| state)
     }
@@ -321,11 +325,12 @@ impl Lane {
         self.set_robots(origin, RobotsState::Requested { old });
     }
 
+    /// Sets the state of an origin's robots.txt. Beyond [`MAX_ORIGINS`], the oldest one is removed.
     pub fn set_robots(&mut self, origin: &Origin, state: RobotsState) {
         match self.robots.iter_mut().find(|(known, _)| known == origin) {
             Some((_, old)) => *old = state,
             None => {
-                // Most hosts have one origin; a vector grows to four elements otherwise.
+                // Most hosts have one origin. Without this, the vector would allocate space for four.
                 self.robots.reserve_exact(1);
                 let host = if *origin.host == *self.name { Arc::clone(&self.name) } else { Arc::clone(&origin.host) };
                 self.robots.push((Origin { host, ..*origin }, state));
@@ -388,6 +393,7 @@ impl Slots {
         u16::try_from(self.all.len() - 1).unwrap_or(u16::MAX)
     }
 
+    /// Frees a slot; returns its holder.
     fn free(&mut self, slot: u16) -> Option<SlotHolder> {
         let taken = self.all.get_mut(usize::from(slot))?.take()?;
         self.taken -= 1;

@@ -277,7 +277,8 @@ impl LanePace {
         self.gate.crawl_delay
     }
 
-    /// Requests so far, up to 255. With fewer than two (robots.txt, one page) the amount of work at the host is unknown.
+    /// Requests so far, up to 255. With fewer than two (robots.txt, one page) the amount of work at the host is
+    /// unknown.
     pub fn starts(&self) -> u8 {
         self.gate.starts
     }

@@ -1,8 +1,8 @@
 //! [`RateCap`]: a limit on requests per second, below a rate that a host refused.
 //!
 //! A host that answers 429 or 503 may limit the rate, not the concurrency. The cap starts below the rate at which the
-//! host refused and holds for a while. Then it grows in steps that double, as long as requests come close to it and none
-//! is refused. The next refusal lowers it again.
+//! host refused and holds for a while. Then it grows in steps that double, as long as requests come close to it and
+//! none is refused. The next refusal lowers it again.
 
 use std::time::Duration;
 

@@ -261,7 +261,7 @@ fn the_old_robots_txt_is_kept_while_it_is_fetched_again() {
     let rules = Arc::new(Robots::parse(b"User-agent: *\nDisallow: /", "argiope"));
     lane.ask_robots(&origin);
     assert!(matches!(lane.robots_of(&origin), Some(RobotsState::Requested { old: None })));
-    lane.set_robots(&origin, RobotsState::Rules { rules, until: at(1), kept: at(0) });
+    lane.set_robots(&origin, RobotsState::Rules { rules, until: at(1), evictable_from: at(0) });
     lane.ask_robots(&origin);
     assert!(matches!(lane.robots_of(&origin), Some(RobotsState::Requested { old: Some(_) })));
     assert_eq!(lane.robots.len(), 1);

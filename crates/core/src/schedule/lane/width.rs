@@ -1,8 +1,8 @@
 //! [`WidthControl`]: how many requests may be in flight at one host with `--pace steady`.
 //!
-//! The controller tests whether our own concurrency slows the host down. That some pages are slower than others does not
-//! matter. The test is an experiment: the controller holds one width for a phase, changes it, and compares the latencies
-//! of both phases within pages of the same kind (path template). If the latency does not depend on the width,
+//! The controller tests whether our own concurrency slows the host down. That some pages are slower than others does
+//! not matter. The test is an experiment: the controller holds one width for a phase, changes it, and compares the
+//! latencies of both phases within pages of the same kind (path template). If the latency does not depend on the width,
 //! the throughput grows with the width. If the host queues our requests, the latency grows by the same factor as the
 //! width, and the larger width is wasted.
 //!
@@ -43,8 +43,8 @@ const SLOW: f32 = 1.6;
 const CALM: f32 = 1.3;
 /// Floors and long-term means follow a change within about this time, in seconds.
 const AGING: f32 = 150.0;
-/// Samples until the first experiment at the limit. An experiment costs a part of the capacity, which would not be worth
-/// it in a crawl of some 60 pages.
+/// Samples until the first experiment at the limit. An experiment costs a part of the capacity, which would not be
+/// worth it in a crawl of some 60 pages.
 const FIRST_HOLD: u16 = 54;
 /// Maximum number of samples between two experiments at the limit.
 const MAX_HOLD: u16 = 600;
@@ -106,7 +106,9 @@ pub struct Sample {
 /// The width of one lane, and the experiment that is running.
 #[derive(Debug)]
 pub struct WidthControl {
+    /// How many requests may be in flight.
     width: u16,
+    /// `--per-host`.
     ceiling: u16,
     phase: Phase,
     reason: WidthReason,

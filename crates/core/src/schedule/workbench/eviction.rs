@@ -229,7 +229,7 @@ impl Workbench {
         for (id, entry) in &self.lanes {
             let lane = &entry.lane;
             for (origin, state) in &lane.robots {
-                let may_go = matches!(state, RobotsState::Rules { kept, .. } if *kept <= now || !lane.is_busy());
+                let may_go = matches!(state, RobotsState::Rules { evictable_from, .. } if *evictable_from <= now || !lane.is_busy());
                 if may_go && newest != Some((*id, origin)) {
                     let weight = state.weight();
                     let classes = std::cmp::Reverse(weight / WEIGHT_CLASS);

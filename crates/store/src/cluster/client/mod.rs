@@ -131,6 +131,7 @@ pub struct TakeRequest {
     pub token: LeaseToken,
     /// The number of this take, counted from 1 for each token. A repeated number gets the same links again.
     pub number: u64,
+    /// The maximum number of links in total.
     pub max_links: usize,
     /// The maximum number of links of each host that is not in `hosts`.
     pub per_other_host: usize,
@@ -177,6 +178,7 @@ pub struct SettleRequest {
 /// The state of a bucket in a survey.
 #[derive(Clone, Debug, Default)]
 pub struct BucketState {
+    /// The process that leased the bucket last; empty if it was released.
     pub owner: String,
     pub epoch: u64,
     /// When the lease ends, in milliseconds since the Unix epoch by the clock of the node.
@@ -185,7 +187,9 @@ pub struct BucketState {
     pub queued: u64,
     pub leased: u64,
     pub settled: u64,
+    /// Settled links that count towards the page limit.
     pub pages: u64,
+    /// Bytes received for settled links; 0 without a byte limit.
     pub bytes: u64,
 }
 
@@ -345,8 +349,8 @@ impl FleetClient {
                 let mut arguments = vec![number(put_number)];
                 let group_of = |index: usize| {
                     let QueuedLink { host, rank, is_limited, .. } = &links[index];
-                    // Whether the host is limited is not a sort key, so that links of one host and rank stay in the order
-                    // of arrival.
+                    // Whether the host is limited is not a sort key, so that links of one host and rank stay in the
+                    // order of arrival.
                     (host, rank, *is_limited && self.max_per_host > 0)
                 };
                 let mut groups = order.chunk_by(|a, b| group_of(*a) == group_of(*b));
@@ -489,8 +493,8 @@ impl FleetClient {
         answers.into_iter().map(|answer| Ok(Some(bytes(&answer?)).filter(|note| !note.is_empty()))).collect()
     }
 
-    /// Moves up to `wanted` pages from the pool to the quota of a bucket; returns how many. If another process has begun
-    /// a transfer to this bucket, completes that one instead.
+    /// Moves up to `wanted` pages from the pool to the quota of a bucket; returns how many. If another process has
+    /// begun a transfer to this bucket, completes that one instead.
     pub fn grant(&mut self, bucket: u32, wanted: u64) -> Result<u64, Unreachable> {
         let scripts = Arc::clone(&self.scripts);
         let id = number(bucket);
