@@ -410,7 +410,7 @@ mod tests {
             config.concurrency = 1;
         });
         let rules = Arc::new(heavy());
-        let noted = || RobotsState::Rules { rules: Arc::clone(&rules), until: at(86_400), kept: at(0) };
+        let noted = || RobotsState::Rules { rules: Arc::clone(&rules), until: at(86_400), evictable_from: at(0) };
         let (hosts, pages) = (60, 3);
         for host in 0..hosts {
             bench.robots_known(LaneId(host), &origin(host, 80), noted(), at(0));

@@ -323,7 +323,7 @@ impl Workbench {
         if let RobotsState::Failed { until, .. } = state
             && let Some(RobotsState::Requested { old: Some(old) }) = entry.lane.robots_of(origin)
         {
-            state = RobotsState::Rules { rules: Arc::clone(old), until, kept: now + MIN_RESIDENCE };
+            state = RobotsState::Rules { rules: Arc::clone(old), until, evictable_from: now + MIN_RESIDENCE };
         }
         if let RobotsState::Rules { rules, .. } = &state
             && let Some(delay) = rules.crawl_delay()
@@ -467,5 +467,5 @@ pub fn robots_failed(failure: Failure, outcome: Outcome, tries: u8, now: Time) -
 
 /// The state after a robots.txt was read and before it is stored.
 pub fn robots_rules(rules: impl Into<Arc<Robots>>, now: Time) -> RobotsState {
-    RobotsState::Rules { rules: rules.into(), until: now + ROBOTS_LIFE, kept: now + MIN_RESIDENCE }
+    RobotsState::Rules { rules: rules.into(), until: now + ROBOTS_LIFE, evictable_from: now + MIN_RESIDENCE }
 }
