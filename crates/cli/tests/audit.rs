@@ -16,29 +16,30 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("UTF-8")
 }
 
-/// Crawls the audited site into `d.crawl`; returns its root.
-fn crawled(folder: &Path, more: &[&str]) -> String {
+/// Crawls the site with every problem into `d.crawl`. Returns its root.
+fn crawl_site(folder: &Path, more: &[&str]) -> String {
     let [site, plain] = audit_sites().expect("sockets");
     let root = site.url("/");
     let web = PracticeWeb::new().site(site).site(plain).start().expect("a server");
     std::fs::write(folder.join("ca.pem"), web.ca_pem()).expect("a file");
     let usual = ["crawl", "-q", "-d", "d.crawl", "--ca-cert", "ca.pem", "--allow-private", &root];
-    let done = argiope(folder, &[&usual, more].concat());
-    assert!(done.status.success(), "{}", text(&done.stderr));
+    let output = argiope(folder, &[&usual, more].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
     root
 }
 
+/// The findings of the crawl as JSON; null if they were written to a file.
 fn audit(folder: &Path, more: &[&str]) -> Value {
     let usual = ["audit", "d.crawl", "--format", "json", "--slow", "600ms"];
-    let done = argiope(folder, &[&usual, more].concat());
-    assert!(done.status.success(), "{}", text(&done.stderr));
-    if done.stdout.is_empty() { Value::Null } else { serde_json::from_slice(&done.stdout).expect("JSON") }
+    let output = argiope(folder, &[&usual, more].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    if output.stdout.is_empty() { Value::Null } else { serde_json::from_slice(&output.stdout).expect("JSON") }
 }
 
 #[test]
-fn every_fault_is_found_and_nothing_else() {
+fn every_problem_is_found_and_clean_pages_have_no_findings() {
     let folder = tempfile::tempdir().expect("a folder");
-    let root = crawled(folder.path(), &["--sitemap", "--assets"]);
+    let root = crawl_site(folder.path(), &["--sitemap", "--assets"]);
     let found = audit(folder.path(), &[]);
     let mut pages: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for finding in found["findings"].as_array().expect("findings") {
@@ -86,19 +87,19 @@ fn every_fault_is_found_and_nothing_else() {
 }
 
 #[test]
-fn checks_that_cannot_run_are_listed() {
+fn findings_that_cannot_be_judged_are_listed() {
     let folder = tempfile::tempdir().expect("a folder");
-    crawled(folder.path(), &["--no-sitemap"]);
-    let said = audit(folder.path(), &[])["not_judged"].to_string();
+    crawl_site(folder.path(), &["--no-sitemap"]);
+    let unjudged = audit(folder.path(), &[])["not_judged"].to_string();
     for word in ["orphan", "broken-resource", "--assets", "sitemap-error", "--sitemap"] {
-        assert!(said.contains(word), "{word}: {said}");
+        assert!(unjudged.contains(word), "{word}: {unjudged}");
     }
 }
 
 #[test]
-fn scripts_fail_on_new_findings_only() {
+fn findings_outside_of_the_baseline_give_exit_code_3() {
     let folder = tempfile::tempdir().expect("a folder");
-    crawled(folder.path(), &[]);
+    crawl_site(folder.path(), &[]);
     let code = |more: &[&str]| argiope(folder.path(), &[&["audit", "d.crawl"], more].concat()).status.code();
     assert_eq!(code(&[]), Some(0));
     assert_eq!(code(&["--fail-on", "redirect-loop,title-missing"]), Some(3));
@@ -118,15 +119,16 @@ fn scripts_fail_on_new_findings_only() {
 }
 
 #[test]
-fn a_baseline_knows_every_page() {
+fn a_baseline_contains_all_pages_of_a_finding() {
     let folder = tempfile::tempdir().expect("a folder");
     let links: Vec<String> = (0..1_050).map(|page| format!("/{page}")).collect();
     let site = Site::http("127.0.0.1:0").expect("a socket").page("/", Response::links(links));
     let site = site.fallback(Response::html("<p>no title</p>"));
     let root = site.url("/");
     let _web = PracticeWeb::new().site(site).start().expect("a server");
-    let done = argiope(folder.path(), &["crawl", "-q", "-d", "d.crawl", "--pace", "full", "--robots", "ignore", &root]);
-    assert!(done.status.success(), "{}", text(&done.stderr));
+    let output =
+        argiope(folder.path(), &["crawl", "-q", "-d", "d.crawl", "--pace", "full", "--robots", "ignore", &root]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
     let found = audit(folder.path(), &["-o", "known.json"]);
     assert!(found.is_null(), "it is in the file");
     let known = ["audit", "d.crawl", "--baseline", "known.json", "--fail-on", "title-missing"];
@@ -137,14 +139,14 @@ fn a_baseline_knows_every_page() {
 }
 
 #[test]
-fn the_other_forms_hold_the_same_pages() {
+fn text_csv_and_markdown_list_the_findings() {
     let folder = tempfile::tempdir().expect("a folder");
-    let root = crawled(folder.path(), &[]);
+    let root = crawl_site(folder.path(), &[]);
     let gone = format!("{root}broken-link/gone");
     for format in ["text", "csv", "markdown"] {
-        let done = argiope(folder.path(), &["audit", "d.crawl", "--format", format]);
-        let said = text(&done.stdout);
-        assert!(said.contains("broken-link") && said.contains(&gone), "{format}: {said}");
+        let output = argiope(folder.path(), &["audit", "d.crawl", "--format", format]);
+        let shown = text(&output.stdout);
+        assert!(shown.contains("broken-link") && shown.contains(&gone), "{format}: {shown}");
     }
     let only =
         text(&argiope(folder.path(), &["audit", "d.crawl", "--only", "title-missing", "--format", "csv"]).stdout);

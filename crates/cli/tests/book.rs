@@ -1,4 +1,4 @@
-//! The documentation: every page is in the book, and every relative link leads to a file and a heading that exist.
+//! The documentation: every page is in the book, and every relative link is_valid to a file and a heading that exist.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -7,6 +7,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
+/// Adds all Markdown files below a folder.
 fn markdown_below(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
         let path = entry.path();
@@ -67,7 +68,7 @@ fn every_page_is_in_the_book() {
 }
 
 #[test]
-fn every_link_leads_somewhere() {
+fn every_relative_link_of_the_documentation_is_valid() {
     let mut pages: Vec<PathBuf> = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"]
         .iter()
         .map(|name| root().join(name))
@@ -79,11 +80,11 @@ fn every_link_leads_somewhere() {
         for link in links(&text).into_iter().filter(|link| !link.contains("://") && !link.starts_with("mailto:")) {
             let (path, anchor) = link.split_once('#').unwrap_or((&link, ""));
             let target = if path.is_empty() { page.clone() } else { page.parent().expect("a folder").join(path) };
-            let leads = target.exists()
+            let is_valid = target.exists()
                 && (anchor.is_empty()
                     || target.extension().is_none_or(|extension| extension != "md")
                     || anchors(&std::fs::read_to_string(&target).unwrap_or_default()).contains(anchor));
-            if !leads {
+            if !is_valid {
                 broken.push(format!("{}: {link}", page.display()));
             }
         }

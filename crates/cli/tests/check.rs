@@ -14,7 +14,7 @@ fn argiope(folder: &Path, arguments: &[&str], input: &str) -> Output {
     let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child = child.expect("the command was built");
     child.stdin.take().expect("a pipe").write_all(input.as_bytes()).expect("written");
-    child.wait_with_output().expect("it ends")
+    child.wait_with_output().expect("the process ends")
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -171,7 +171,7 @@ fn exit_codes_reflect_the_result() {
 }
 
 #[test]
-fn every_format_names_the_fault_and_escapes_control_characters() {
+fn every_format_reports_the_finding_and_escapes_control_characters() {
     let folder = tempfile::tempdir().expect("a folder");
     let page = "<a href=\"gone\u{1b}[2J.html\">x|<i>y</i> &lt;script&gt; \u{202e}</a>\n<a href='x.html'>fine, 100%</a>";
     write(folder.path(), &[("a.html", page)]);
@@ -186,12 +186,12 @@ fn every_format_names_the_fault_and_escapes_control_characters() {
     ] {
         let output = argiope(folder.path(), &["a.html", "--format", format], "");
         assert_eq!(output.status.code(), Some(3), "{format}");
-        let said = text(&output.stdout);
+        let shown = text(&output.stdout);
         for part in parts {
-            assert!(said.contains(part), "{format} lacks {part}: {said}");
+            assert!(shown.contains(part), "{format} lacks {part}: {shown}");
         }
-        assert!(!said.contains(['\u{1b}', '\u{202e}']), "{format}: {said}");
-        let summary = if format == "text" { said } else { text(&output.stderr) };
+        assert!(!shown.contains(['\u{1b}', '\u{202e}']), "{format}: {shown}");
+        let summary = if format == "text" { shown } else { text(&output.stderr) };
         assert!(summary.contains("1 page, 2 links: 2 broken, 0 unknown"), "{format}: {summary}");
     }
     let output = argiope(folder.path(), &["a.html", "--format", "junit", "-q", "-o", "out.xml"], "");
@@ -243,7 +243,7 @@ fn sites() -> (Site, Site) {
         .robots("User-agent: *\nDisallow: /private\n")
         .fallback(Response::status(404));
     let other = other
-        .page("/fine", Response::html("<p id=part><a href=/never-asked>x</a>"))
+        .page("/fine", Response::html("<p id=part><a href=/never-requested>x</a>"))
         .page("/busy", Response::status(429))
         .page("/secret", Response::html("x"))
         .robots("User-agent: *\nDisallow: /secret\n")
@@ -288,7 +288,7 @@ fn a_site_is_crawled_and_external_links_are_requested_once() {
         (&404.into(), &1.into(), &"gone".into())
     );
     let log = web.log();
-    assert!(log.iter().all(|request| request.path != "/never-asked"), "external pages are not descended");
+    assert!(log.iter().all(|request| request.path != "/never-requested"), "external pages are not descended");
     let methods = |path: &str| {
         let requests = log.iter().filter(|request| request.path == path);
         requests.map(|request| request.method.as_str()).collect::<Vec<&str>>()
@@ -320,9 +320,9 @@ fn a_list_of_urls_is_checked_and_good_results_are_cached() {
             document["findings"][0]["on"],
             serde_json::json!([{ "page": "-", "line": 3, "column": 3, "text": "" }])
         );
-        let asked = |path: &str| web.log().iter().filter(|request| request.path == path).count();
-        assert_eq!(asked("/a"), 1, "good results are reused in round {round}");
-        assert!(asked("/b") > round, "failures are requested again");
+        let requested = |path: &str| web.log().iter().filter(|request| request.path == path).count();
+        assert_eq!(requested("/a"), 1, "good results are reused in round {round}");
+        assert!(requested("/b") > round, "failures are requested again");
     }
     // A private address that the user did not allow is unknown.
     let output = argiope(folder.path(), &["-", "--format", "json"], &bad);
@@ -330,9 +330,9 @@ fn a_list_of_urls_is_checked_and_good_results_are_cached() {
     assert_eq!(findings(&output), expected(&[("unknown", "private_address", &bad)]));
 }
 
-/// Pages that respond differently to HEAD and GET: path, response to HEAD, response to GET, whether the link counts as
-/// good.
-fn liars() -> Vec<(&'static str, Response, Response, bool)> {
+/// Pages that respond differently to HEAD and GET: path, response to HEAD, response to GET, and whether the link is reported
+/// as good.
+fn head_cases() -> Vec<(&'static str, Response, Response, bool)> {
     let page = || Response::html("<p>fine</p>");
     vec![
         ("/405", Response::status(405), page(), true),
@@ -352,7 +352,7 @@ fn liars() -> Vec<(&'static str, Response, Response, bool)> {
 }
 
 #[test]
-fn head_is_asked_first_and_get_where_a_server_answers_head_wrongly() {
+fn head_is_requested_first_and_get_if_head_fails() {
     for (http, site) in [
         ("1.1", Site::http("127.0.0.1:0").expect("a socket")),
         ("1.1", Site::https("127.0.0.1:0", CertificateKind::Good).expect("a socket")),
@@ -360,7 +360,7 @@ fn head_is_asked_first_and_get_where_a_server_answers_head_wrongly() {
     ] {
         let folder = tempfile::tempdir().expect("a folder");
         let is_raw = |path: &str| matches!(path, "/nonsense" | "/body" | "/chunked");
-        let cases: Vec<_> = liars().into_iter().filter(|(path, ..)| http == "1.1" || !is_raw(path)).collect();
+        let cases: Vec<_> = head_cases().into_iter().filter(|(path, ..)| http == "1.1" || !is_raw(path)).collect();
         let mut site = site;
         for (path, head, get, _) in &cases {
             site = site.page(path, get.clone().on_head(head.clone()));
@@ -388,27 +388,30 @@ fn head_is_asked_first_and_get_where_a_server_answers_head_wrongly() {
             let log = web.log();
             let methods: Vec<&str> =
                 log.iter().filter(|request| request.path == *path).map(|request| request.method.as_str()).collect();
-            let believed = matches!(*path, "/good" | "/body" | "/chunked");
-            let expected = if believed { "HEAD" } else { "GET" };
+            let is_head_accepted = matches!(*path, "/good" | "/body" | "/chunked");
+            let expected = if is_head_accepted { "HEAD" } else { "GET" };
             assert_eq!((methods.first(), methods.last()), (Some(&"HEAD"), Some(&expected)), "{path} over HTTP/{http}");
             // A request that failed because a kept-alive connection was closed is sent once more, unchanged.
             assert!(methods.len() <= 3, "{path} over HTTP/{http}: {methods:?}");
         }
-        let most = web.stats().hosts.values().map(|host| host.max_at_once).max();
-        assert_eq!(most, Some(1), "one request a host at a time");
+        let max_at_once = web.stats().hosts.values().map(|host| host.max_at_once).max();
+        assert_eq!(max_at_once, Some(1), "a host gets one request at a time");
     }
 }
 
 #[test]
-fn a_faulty_pattern_is_named_with_its_place() {
+fn the_message_for_a_bad_ignore_pattern_names_its_source() {
     let folder = tempfile::tempdir().expect("a folder");
     write(folder.path(), &[("a.html", "<a href=x>x</a>"), (".argiopeignore", "fine\n[bad(\n")]);
     let output = argiope(folder.path(), &["a.html"], "");
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains(".argiopeignore: \"[bad(\" is not a regular expression: unclosed character class"), "{said}");
-    let said = text(&argiope(folder.path(), &["a.html", "--ignore", "("], "").stderr);
-    assert!(said.contains("--ignore: \"(\" is not a regular expression: unclosed group"), "{said}");
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(
+        stderr.contains(".argiopeignore: \"[bad(\" is not a regular expression: unclosed character class"),
+        "{stderr}"
+    );
+    let stderr = text(&argiope(folder.path(), &["a.html", "--ignore", "("], "").stderr);
+    assert!(stderr.contains("--ignore: \"(\" is not a regular expression: unclosed group"), "{stderr}");
 }
 
 #[test]

@@ -11,13 +11,13 @@ fn text(bytes: &[u8]) -> String {
 }
 
 /// Runs the command, expects exit code 2 and an empty standard output, and returns the error message.
-fn refusal(arguments: &[&str]) -> String {
+fn usage_error(arguments: &[&str]) -> String {
     let output = argiope(arguments);
-    let complaint = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {complaint}");
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {message}");
     assert!(output.stdout.is_empty(), "{arguments:?}");
-    assert!(complaint.starts_with("error: "), "{arguments:?}: {complaint}");
-    complaint
+    assert!(message.starts_with("error: "), "{arguments:?}: {message}");
+    message
 }
 
 #[test]
@@ -98,18 +98,18 @@ fn the_version_names_the_public_suffix_list_that_is_built_in() {
 }
 
 #[test]
-fn completions_are_scripts() {
-    for (shell, sign) in [("bash", "complete -F"), ("zsh", "#compdef argiope"), ("fish", "complete -c argiope")] {
+fn completions_are_printed_for_each_shell() {
+    for (shell, marker) in [("bash", "complete -F"), ("zsh", "#compdef argiope"), ("fish", "complete -c argiope")] {
         let output = argiope(&["completions", shell]);
         assert!(output.status.success(), "{shell}");
         let script = text(&output.stdout);
-        assert!(script.contains(sign) && script.contains("max-pages"), "{shell}:\n{script}");
+        assert!(script.contains(marker) && script.contains("max-pages"), "{shell}:\n{script}");
     }
-    assert!(refusal(&["completions", "cobol"]).contains("'cobol'"));
+    assert!(usage_error(&["completions", "cobol"]).contains("'cobol'"));
 }
 
 #[test]
-fn bad_values_are_named_with_the_right_form() {
+fn the_message_for_a_bad_value_names_flag_value_and_syntax() {
     let url = "https://example.com/";
     for (arguments, parts) in [
         (vec!["crawl", url, "--delay", "5"], vec!["'--delay <TIME>'", "'5'", "500ms, 0.5s, 5m, 1h"]),
@@ -133,25 +133,25 @@ fn bad_values_are_named_with_the_right_form() {
         (vec!["crawl", url, "-i", "/nonexistent/seeds"], vec!["/nonexistent/seeds", "cannot be read"]),
         (vec!["crwl", url], vec!["'crwl'", "'crawl'"]),
     ] {
-        let complaint = refusal(&arguments);
+        let message = usage_error(&arguments);
         for part in parts {
-            assert!(complaint.contains(part), "{arguments:?}: {part} is missing in:\n{complaint}");
+            assert!(message.contains(part), "{arguments:?}: {part} is missing in:\n{message}");
         }
     }
 }
 
 #[test]
-fn a_password_is_never_repeated() {
+fn error_messages_do_not_contain_passwords() {
     for arguments in [
         ["fetch", "https://example.com/", "--user", "geheim"],
         ["fetch", "https://me:geheim@example.com/", "--max-tries", "1"],
     ] {
-        assert!(!refusal(&arguments).contains("geheim"), "{arguments:?}");
+        assert!(!usage_error(&arguments).contains("geheim"), "{arguments:?}");
     }
 }
 
 #[test]
-fn a_complaint_cannot_act_on_the_terminal() {
+fn error_messages_escape_control_characters() {
     for arguments in [["crawl", "http://\u{1b}[2J/"], ["crawl", "http://h/ --include"]] {
         let output = argiope(&arguments);
         assert!(!text(&output.stderr).contains('\u{1b}'), "{arguments:?}");
@@ -159,7 +159,7 @@ fn a_complaint_cannot_act_on_the_terminal() {
 }
 
 #[test]
-fn a_bad_configuration_file_is_named_with_the_line() {
+fn the_message_for_a_bad_configuration_file_names_the_line() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("crawl.toml");
     let path = path.to_str().expect("UTF-8");
@@ -170,38 +170,38 @@ fn a_bad_configuration_file_is_named_with_the_line() {
         ("depth =\n", ["line 1", "depth"]),
     ] {
         std::fs::write(path, content).expect("written");
-        let complaint = refusal(&["crawl", "https://example.com/", "--config", path]);
+        let message = usage_error(&["crawl", "https://example.com/", "--config", path]);
         for part in parts {
-            assert!(complaint.contains(part), "{content}: {part} is missing in:\n{complaint}");
+            assert!(message.contains(part), "{content}: {part} is missing in:\n{message}");
         }
     }
-    assert!(refusal(&["crawl", "x.example", "--config", "/nonexistent.toml"]).contains("/nonexistent.toml"));
+    assert!(usage_error(&["crawl", "x.example", "--config", "/nonexistent.toml"]).contains("/nonexistent.toml"));
 }
 
 /// The example in `docs` contains every key; its uncommented values are the defaults, and its commented values are
 /// valid.
 #[test]
-fn the_example_configuration_is_complete_and_true() {
+fn the_example_configuration_has_every_key_and_the_defaults() {
     use argiope_core::rules::Config;
 
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/argiope.toml");
     let example = std::fs::read_to_string(path).expect("the example");
-    let crawl_settings = |text: &str| -> Config {
+    let parse_settings = |text: &str| -> Config {
         let mut table: toml::Table = toml::from_str(text).expect(text);
         table.retain(|key, _| Config::keys().contains(&key));
         table.try_into().expect(text)
     };
-    assert_eq!(crawl_settings(&example), Config::default());
+    assert_eq!(parse_settings(&example), Config::default());
 
-    let shown: Vec<&str> = example
+    let commented: Vec<&str> = example
         .lines()
         .filter_map(|line| line.strip_prefix('#'))
         .filter(|line| line.starts_with(|c: char| c.is_ascii_lowercase()))
         .collect();
-    for line in &shown {
+    for line in &commented {
         // The keys of the messages are not part of `Config`.
         if !line.starts_with("fail-on") {
-            assert_ne!(crawl_settings(line), Config::default(), "{line}");
+            assert_ne!(parse_settings(line), Config::default(), "{line}");
         }
     }
     let help = text(&argiope(&["crawl", "--help"]).stdout);
@@ -209,8 +209,8 @@ fn the_example_configuration_is_complete_and_true() {
     let keys: Vec<&str> = keys.collect();
     for flag in help.split_whitespace().filter_map(|word| word.strip_prefix("--")) {
         let flag = flag.trim_end_matches(|c: char| !c.is_ascii_lowercase());
-        let is_of_messages = matches!(flag, "quiet" | "verbose" | "no-progress" | "log-json" | "fail-on");
-        if (is_of_messages || Config::keys().contains(&flag)) && !matches!(flag, "max-tasks" | "wait") {
+        let is_message_key = matches!(flag, "quiet" | "verbose" | "no-progress" | "log-json" | "fail-on");
+        if (is_message_key || Config::keys().contains(&flag)) && !matches!(flag, "max-tasks" | "wait") {
             assert!(keys.contains(&flag), "{flag} is missing in docs/argiope.toml");
         }
     }
@@ -219,22 +219,22 @@ fn the_example_configuration_is_complete_and_true() {
 #[test]
 fn an_invalid_port_has_its_own_message() {
     for root in ["http://example.com:99999/", "example.com:99999"] {
-        let said = refusal(&["crawl", root]);
-        assert!(said.contains("the port is not a number from 0 to 65535"), "{said}");
+        let stderr = usage_error(&["crawl", root]);
+        assert!(stderr.contains("the port is not a number from 0 to 65535"), "{stderr}");
     }
 }
 
 #[test]
-fn the_name_of_a_file_is_not_taken_for_a_host() {
+fn a_root_that_is_the_name_of_a_file_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("README.md"), "text").expect("a file");
     for command in ["crawl", "fetch"] {
         let mut run = std::process::Command::new(env!("CARGO_BIN_EXE_argiope"));
         let output = run.args([command, "README.md"]).current_dir(folder.path()).output().expect("the binary runs");
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.contains("README.md is a file, not a URL"), "{said}");
-        assert!(said.contains("https://README.md/"), "{said}");
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        assert!(stderr.contains("README.md is a file, not a URL"), "{stderr}");
+        assert!(stderr.contains("https://README.md/"), "{stderr}");
     }
     assert_eq!(std::fs::read_dir(folder.path()).expect("the folder").count(), 1, "nothing was created");
 }
@@ -244,7 +244,7 @@ fn a_long_line_of_an_input_file_is_not_repeated() {
     let folder = tempfile::tempdir().expect("a folder");
     let roots = folder.path().join("roots.txt");
     std::fs::write(&roots, format!("http://h/{}\n", "a".repeat(10_000_000))).expect("a file");
-    let said = refusal(&["crawl", "-i", roots.to_str().expect("UTF-8")]);
-    assert!(said.contains("line 1: 'http://h/aaa") && said.contains("longer than"), "{said:.500}");
-    assert!(said.len() < 1_000, "{} bytes", said.len());
+    let stderr = usage_error(&["crawl", "-i", roots.to_str().expect("UTF-8")]);
+    assert!(stderr.contains("line 1: 'http://h/aaa") && stderr.contains("longer than"), "{stderr:.500}");
+    assert!(stderr.len() < 1_000, "{} bytes", stderr.len());
 }

@@ -29,9 +29,8 @@ fn pages(records: &[Value]) -> Vec<&Value> {
     records.iter().filter(|record| record["type"] == "page").collect()
 }
 
-/// The messages on standard error.
-fn words(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).expect("words are UTF-8")
+fn stderr_of(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).expect("messages are UTF-8")
 }
 
 fn site(address: &str) -> Site {
@@ -43,14 +42,14 @@ fn serve(site: Site) -> RunningWeb {
 }
 
 #[test]
-fn records_go_to_standard_output_and_words_to_standard_error() {
+fn records_go_to_standard_output_and_messages_to_standard_error() {
     let site = site("127.6.0.1")
         .page("/", Response::links(["/a", "/gone"]))
         .page("/a", Response::html("<title>A \u{1b}[31m red</title>"));
     let root = site.url("/");
     let _web = serve(site);
     let output = run(&["crawl", &root, "--jsonl", "-"]);
-    assert_eq!(output.status.code(), Some(0), "{}", words(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr_of(&output));
     let records = records(&output);
     assert_eq!((&records[0]["type"], &records[0]["v"]), (&"run".into(), &1.into()));
     let last = records.last().expect("a last line");
@@ -62,42 +61,42 @@ fn records_go_to_standard_output_and_words_to_standard_error() {
             assert!(!page[key].is_null(), "{key} is missing: {page}");
         }
     }
-    let said = words(&output);
-    assert!(said.contains("404") && said.contains("/gone"), "{said}");
-    assert!(!said.contains('\u{1b}'), "an escape from the web reached the terminal: {said:?}");
+    let stderr = stderr_of(&output);
+    assert!(stderr.contains("404") && stderr.contains("/gone"), "{stderr}");
+    assert!(!stderr.contains('\u{1b}'), "an escape from the web reached the terminal: {stderr:?}");
     let quiet = run(&["crawl", &root, "--jsonl", "-", "-q"]);
-    assert_eq!(words(&quiet), "");
+    assert_eq!(stderr_of(&quiet), "");
 }
 
 #[test]
-fn verbose_says_a_line_for_every_page() {
+fn verbose_prints_a_line_for_every_page() {
     let site = site("127.6.0.2").page("/", Response::links(["/a"])).page("/a", Response::html("a"));
     let root = site.url("/");
     let _web = serve(site);
-    let said = words(&run(&["crawl", &root, "-v"]));
+    let stderr = stderr_of(&run(&["crawl", &root, "-v"]));
     assert!(
-        said.lines().any(|line| line.contains("200") && line.contains("text/html") && line.contains("1/1")),
-        "{said}"
+        stderr.lines().any(|line| line.contains("200") && line.contains("text/html") && line.contains("1/1")),
+        "{stderr}"
     );
 }
 
 #[test]
-fn a_limit_on_pages_is_exact_as_the_server_counts() {
+fn the_server_gets_exactly_as_many_requests_as_the_page_limit() {
     let links: Vec<String> = (0..3_000).map(|n| format!("/p/{n}")).collect();
     let site = site("127.6.0.3").page("/", Response::links(&links)).fallback(Response::html("page"));
     let root = site.url("/");
     let web = serve(site);
     let output = run(&["crawl", &root, "--max-pages", "1000", "-c", "200", "--pace", "full", "--jsonl", "-", "-q"]);
     assert_eq!(output.status.code(), Some(0));
-    let asked: BTreeSet<String> =
+    let requested: BTreeSet<String> =
         web.log().into_iter().map(|seen| seen.path).filter(|path| path != "/robots.txt").collect();
     let records = records(&output);
-    assert_eq!((asked.len(), pages(&records).len()), (1_000, 1_000));
+    assert_eq!((requested.len(), pages(&records).len()), (1_000, 1_000));
     assert_eq!(records.last().expect("a last line")["reason"], "max_pages");
 }
 
 #[test]
-fn a_dead_root_is_a_finding() {
+fn a_root_that_refuses_connections_gives_exit_code_4() {
     let listener = TcpListener::bind("127.6.0.4:0").expect("a loopback address");
     let address = listener.local_addr().expect("an address");
     drop(listener);
@@ -106,11 +105,11 @@ fn a_dead_root_is_a_finding() {
     let records = records(&output);
     let page = pages(&records)[0].clone();
     assert_eq!((&page["outcome"], &page["error"]["kind"]), (&"failed".into(), &"connect_refused".into()));
-    assert!(words(&output).contains(&address.to_string()), "{}", words(&output));
+    assert!(stderr_of(&output).contains(&address.to_string()), "{}", stderr_of(&output));
 }
 
 #[test]
-fn broken_links_fail_on_demand() {
+fn broken_links_give_exit_code_3_on_request() {
     let site = site("127.6.0.5").page("/", Response::links(["/gone"]));
     let root = site.url("/");
     let _web = serve(site);
@@ -119,18 +118,18 @@ fn broken_links_fail_on_demand() {
 }
 
 #[test]
-fn an_output_that_cannot_be_written_is_told_before_the_crawl_starts() {
+fn an_output_that_cannot_be_written_is_reported_before_the_crawl_starts() {
     let site = site("127.6.0.6").page("/", Response::html("x"));
     let root = site.url("/");
     let web = serve(site);
     let output = run(&["crawl", &root, "--jsonl", "/nowhere/at/all/pages.jsonl"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(words(&output).contains("/nowhere/at/all/pages.jsonl"), "{}", words(&output));
+    assert!(stderr_of(&output).contains("/nowhere/at/all/pages.jsonl"), "{}", stderr_of(&output));
     assert_eq!(web.requests(), 0);
 }
 
 #[test]
-fn a_reader_that_leaves_stops_the_crawl() {
+fn a_reader_that_closes_the_pipe_stops_the_crawl() {
     let links: Vec<String> = (0..2_000).map(|n| format!("/p/{n}")).collect();
     let page = Response::html("page").delay(Duration::from_millis(20));
     let site = site("127.6.0.7").page("/", Response::links(&links)).fallback(page);
@@ -145,13 +144,13 @@ fn a_reader_that_leaves_stops_the_crawl() {
     let mut reader = BufReader::new(child.stdout.take().expect("a pipe"));
     reader.read_line(&mut String::new()).expect("the first line");
     drop(reader);
-    let status = child.wait().expect("it ends");
-    assert_eq!(status.code(), Some(0), "a reader that leaves is not an error");
-    assert!(web.requests() < 2_000, "the crawl continued without a reader");
+    let status = child.wait().expect("the process ends");
+    assert_eq!(status.code(), Some(0), "a closed pipe is not an error");
+    assert!(web.requests() < 2_000, "the crawl continued although the reader was gone");
 }
 
 #[test]
-fn an_interrupt_drains_and_reports() {
+fn an_interrupt_drains_the_crawl_and_prints_the_report() {
     let links: Vec<String> = (0..500).map(|n| format!("/p/{n}")).collect();
     let page = Response::html("page").delay(Duration::from_millis(50));
     let site = site("127.6.0.8").page("/", Response::links(&links)).fallback(page);
@@ -166,16 +165,16 @@ fn an_interrupt_drains_and_reports() {
     assert!(web.wait_requests(10, Duration::from_secs(60)), "the crawl is under way");
     let id = rustix::process::Pid::from_raw(i32::try_from(child.id()).expect("an id")).expect("an id");
     rustix::process::kill_process(id, rustix::process::Signal::INT).expect("the signal is sent");
-    let output = child.wait_with_output().expect("it ends");
-    assert_eq!(output.status.code(), Some(130), "{}", words(&output));
+    let output = child.wait_with_output().expect("the process ends");
+    assert_eq!(output.status.code(), Some(130), "{}", stderr_of(&output));
     let records = records(&output);
     assert_eq!(records.last().expect("a last line")["reason"], "interrupted");
     assert!(pages(&records).iter().all(|page| page["outcome"] == "ok"), "fetches in flight were completed");
-    assert!(words(&output).to_lowercase().contains("interrupted"), "{}", words(&output));
+    assert!(stderr_of(&output).to_lowercase().contains("interrupted"), "{}", stderr_of(&output));
 }
 
 #[test]
-fn a_second_interrupt_leaves_at_once() {
+fn a_second_interrupt_ends_the_process_at_once() {
     let site = site("127.6.0.9").page("/", Response::links(["/hang"])).page("/hang", Response::hang());
     let root = site.url("/");
     let web = serve(site);
@@ -183,20 +182,20 @@ fn a_second_interrupt_leaves_at_once() {
         argiope().args(["crawl", &root, "-q", "--no-robots"]).stderr(Stdio::piped()).spawn().expect("the binary runs");
     assert!(web.wait_requests(2, Duration::from_secs(60)), "the crawl hangs");
     let id = rustix::process::Pid::from_raw(i32::try_from(child.id()).expect("an id")).expect("an id");
-    let begun = std::time::Instant::now();
+    let started = std::time::Instant::now();
     let code = loop {
         rustix::process::kill_process(id, rustix::process::Signal::TERM).expect("the signal is sent");
-        if let Some(status) = child.try_wait().expect("it can be asked") {
+        if let Some(status) = child.try_wait().expect("it can be requested") {
             break status.code();
         }
         std::thread::yield_now();
     };
     assert_eq!(code, Some(143));
-    assert!(begun.elapsed() < Duration::from_secs(15), "it waited for the drain time");
+    assert!(started.elapsed() < Duration::from_secs(15), "the process waited for the drain time");
 }
 
 #[test]
-fn fetch_shows_one_exchange() {
+fn fetch_prints_request_and_response() {
     let site = site("127.6.0.10").page("/x", Response::html("<title>Shown</title>").header("X-Mood", "calm"));
     let url = site.url("/x");
     let _web = serve(site);
@@ -230,12 +229,12 @@ fn a_guessed_scheme_that_failed_is_not_a_broken_link() {
     let out = folder.path().join("c").display().to_string();
     let quick = ["--retry-wait", "10ms", "--connect-timeout", "2s", "--fail-on", "broken", "-d", &out];
     let output = run(&[&["crawl", &address], &quick[..]].concat());
-    assert_eq!(output.status.code(), Some(0), "{}", words(&output));
-    assert!(!words(&output).contains("Broken links"), "{}", words(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr_of(&output));
+    assert!(!stderr_of(&output).contains("Broken links"), "{}", stderr_of(&output));
     let again = run(&["report", &out]);
-    let told = String::from_utf8(again.stdout).expect("text");
-    assert!(told.contains("Finished") && !told.contains("Broken links"), "{told}");
-    assert!(told.contains(": 1 page from 1 host"), "{told}");
+    let report = String::from_utf8(again.stdout).expect("text");
+    assert!(report.contains("Finished") && !report.contains("Broken links"), "{report}");
+    assert!(report.contains(": 1 page from 1 host"), "{report}");
     let audit = run(&["audit", &out, "--fail-on", "error"]);
     assert_eq!(audit.status.code(), Some(0), "{audit:?}");
     let listed = run(&["report", &out, "--list", "outcome:failed"]);
@@ -243,33 +242,33 @@ fn a_guessed_scheme_that_failed_is_not_a_broken_link() {
 }
 
 #[test]
-fn words_can_be_json_objects() {
+fn messages_can_be_json_objects() {
     let site = site("127.6.0.13")
         .page("/", Response::links(["/a", "/gone", "http://elsewhere.example/\u{202e}"]))
         .page("/a", Response::html("a"));
     let root = site.url("/");
     let _web = serve(site);
     let output = run(&["crawl", &root, "-vv", "--log-json", "--jsonl", "-"]);
-    assert_eq!(output.status.code(), Some(0), "{}", words(&output));
-    let said: Vec<Value> = words(&output).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
-    let of = |kind: &str| said.iter().filter(|line| line["log"] == kind).collect::<Vec<_>>();
-    assert_eq!(of("page").len(), 3);
-    assert_eq!(of("skip").iter().map(|line| &line["reason"]).collect::<Vec<_>>(), ["host"]);
-    let [summary] = of("summary")[..] else { panic!("one summary: {said:?}") };
+    assert_eq!(output.status.code(), Some(0), "{}", stderr_of(&output));
+    let lines: Vec<Value> = stderr_of(&output).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let of_kind = |kind: &str| lines.iter().filter(|line| line["log"] == kind).collect::<Vec<_>>();
+    assert_eq!(of_kind("page").len(), 3);
+    assert_eq!(of_kind("skip").iter().map(|line| &line["reason"]).collect::<Vec<_>>(), ["host"]);
+    let [summary] = of_kind("summary")[..] else { panic!("expected one summary: {lines:?}") };
     assert_eq!((&summary["reason"], &summary["statuses"]["404"]), (&"finished".into(), &1.into()));
     // Printed links are not recorded without --log-skips.
     assert!(records(&output).iter().all(|record| record["type"] != "skip"));
-    let plain = words(&run(&["crawl", &root, "-vv", "--fresh"]));
+    let plain = stderr_of(&run(&["crawl", &root, "-vv", "--fresh"]));
     assert!(plain.contains("not followed: "), "{plain}");
     let refused = run(&["crawl", &root, "--log-json", "--jsonl", "/nowhere/at/all"]);
-    let error: Value = serde_json::from_str(words(&refused).trim()).expect("JSON");
+    let error: Value = serde_json::from_str(stderr_of(&refused).trim()).expect("JSON");
     assert_eq!(error["log"], "error");
 }
 
 #[test]
-fn the_demo_ends_by_itself_and_finds_everything() {
+fn the_demo_finishes_and_records_every_page_once() {
     let output = run(&["demo", "--jsonl", "-"]);
-    assert_eq!(output.status.code(), Some(0), "{}", words(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr_of(&output));
     let records = records(&output);
     let pages = pages(&records);
     assert!(pages.len() > 200, "{} pages", pages.len());
@@ -289,16 +288,16 @@ fn a_resumed_crawl_that_has_reached_max_bytes_fetches_nothing() {
     let out = folder.path().join("c").display().to_string();
     let crawl = ["crawl", &root, "-d", &out, "--max-bytes", "20k", "--per-host", "1", "--no-sitemap"];
     let first = run(&crawl);
-    assert!(words(&first).contains("Stopped at the byte limit"), "{}", words(&first));
+    assert!(stderr_of(&first).contains("Stopped at the byte limit"), "{}", stderr_of(&first));
     let requests = web.requests();
     let again = run(&crawl);
-    assert!(again.status.success() && words(&again).contains("Stopped at the byte limit"), "{}", words(&again));
+    assert!(again.status.success() && stderr_of(&again).contains("Stopped at the byte limit"), "{}", stderr_of(&again));
     assert_eq!(web.requests(), requests);
     let more = run(&["crawl", &root, "-d", &out, "--max-bytes", "60k", "--per-host", "1", "--no-sitemap"]);
-    assert!(more.status.success() && web.requests() > requests, "{}", words(&more));
+    assert!(more.status.success() && web.requests() > requests, "{}", stderr_of(&more));
 }
 
-/// Cut-off responses concern the pages. Such a host is neither backed off from nor given up on.
+/// Responses that are cut off count as problems of the pages. The crawl does not back off from such a host.
 #[test]
 fn a_host_whose_responses_are_all_cut_off_is_crawled_to_the_end() {
     let links: Vec<String> = (0..12).map(|number| format!("/{number}")).collect();
@@ -318,12 +317,12 @@ fn a_host_whose_responses_are_all_cut_off_is_crawled_to_the_end() {
 #[test]
 fn a_rate_of_zero_is_refused() {
     let output = run(&["ctl", "none.crawl", "rate", "0/s"]);
-    assert_eq!(output.status.code(), Some(2), "{}", words(&output));
-    assert!(words(&output).contains("is not a rate"), "{}", words(&output));
+    assert_eq!(output.status.code(), Some(2), "{}", stderr_of(&output));
+    assert!(stderr_of(&output).contains("is not a rate"), "{}", stderr_of(&output));
 }
 
 #[test]
-fn mistakes_in_file_names_show_before_the_crawl() {
+fn invalid_file_names_are_reported_before_the_crawl() {
     use std::os::unix::ffi::OsStrExt as _;
     let site = site("127.6.0.33").page("/", Response::html("x"));
     let root = site.url("/");
@@ -336,11 +335,11 @@ fn mistakes_in_file_names_show_before_the_crawl() {
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
     for flag in ["-d", "--csv"] {
-        let (code, said) = crawl(flag, std::ffi::OsStr::from_bytes(b"n\xff"));
-        assert!(code == Some(2) && said.contains("its name is not UTF-8"), "{flag}: {code:?} {said}");
+        let (code, stderr) = crawl(flag, std::ffi::OsStr::from_bytes(b"n\xff"));
+        assert!(code == Some(2) && stderr.contains("its name is not UTF-8"), "{flag}: {code:?} {stderr}");
     }
-    let (code, said) = crawl("--csv", "none/pages.csv".as_ref());
-    assert!(code == Some(2) && said.contains("there is no folder none"), "{said}");
+    let (code, stderr) = crawl("--csv", "none/pages.csv".as_ref());
+    assert!(code == Some(2) && stderr.contains("there is no folder none"), "{stderr}");
     assert_eq!(web.requests(), 0);
 }
 
@@ -357,12 +356,13 @@ fn statuses_are_listed_beside_their_outcome_and_unknown_groups_are_refused() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let out = folder.path().join("c").display().to_string();
     let output = run(&["crawl", &root, "-d", &out, "--no-sitemap"]);
-    let row = |name: &str| words(&output).lines().find(|line| line.trim_start().starts_with(name)).map(str::to_owned);
+    let row =
+        |name: &str| stderr_of(&output).lines().find(|line| line.trim_start().starts_with(name)).map(str::to_owned);
     let errors = row("HTTP errors").unwrap_or_default();
-    assert!(errors.contains("1 × 300") && errors.contains("1 × 304"), "{}", words(&output));
-    assert!(row("redirects").is_some_and(|row| row.contains("302") && !row.contains("300")), "{}", words(&output));
+    assert!(errors.contains("1 × 300") && errors.contains("1 × 304"), "{}", stderr_of(&output));
+    assert!(row("redirects").is_some_and(|row| row.contains("302") && !row.contains("300")), "{}", stderr_of(&output));
     for group in ["statuss:404", "outcome:broken", "nothing"] {
         let listed = run(&["report", &out, "--list", group]);
-        assert_eq!(listed.status.code(), Some(2), "{group}: {}", words(&listed));
+        assert_eq!(listed.status.code(), Some(2), "{group}: {}", stderr_of(&listed));
     }
 }

@@ -8,11 +8,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 const DELAY: Duration = Duration::from_millis(100);
-/// The first handshake is so slow that its request would be sent together with a later one if the delay counted from
-/// the start of the connection.
+/// Duration of the first handshake. If the delay counted from the start of the connection, the first request would be sent
+/// together with a later one.
 const SLOW_HANDSHAKE: Duration = Duration::from_millis(300);
-/// The exact bound is measured in bench/; this test only has to distinguish a kept delay from an ignored one on a busy
-/// machine.
+/// Tolerance for a busy machine. The exact delay is measured in bench/; this test only distinguishes a kept delay from an
+/// ignored one.
 const TOLERANCE: Duration = Duration::from_millis(50);
 const PAGES: usize = 6;
 
@@ -64,7 +64,8 @@ fn serve(mut stream: TcpStream, is_slow: bool, arrivals: &Mutex<Vec<Instant>>) -
     Ok(())
 }
 
-fn least_gap(engine: &str) -> Duration {
+/// The shortest time between two requests of a crawl with this engine.
+fn min_gap(engine: &str) -> Duration {
     let proxy = SlowProxy::start().expect("a port");
     let folder = tempfile::tempdir().expect("a folder");
     let mut command = Command::new(env!("CARGO_BIN_EXE_argiope"));
@@ -80,9 +81,9 @@ fn least_gap(engine: &str) -> Duration {
 }
 
 #[test]
-fn requests_are_sent_no_closer_than_the_delay() {
+fn requests_are_at_least_the_delay_apart() {
     let engines = ["tokio", "coroutines", "callbacks", "threads"];
-    let runs = engines.map(|engine| (engine, thread::spawn(move || least_gap(engine))));
+    let runs = engines.map(|engine| (engine, thread::spawn(move || min_gap(engine))));
     for (engine, run) in runs {
         let gap = run.join().expect("the crawl ends");
         assert!(gap + TOLERANCE >= DELAY, "{engine}: two requests {gap:?} apart");
@@ -91,8 +92,8 @@ fn requests_are_sent_no_closer_than_the_delay() {
 
 mod uring {
     #[test]
-    fn requests_are_sent_no_closer_than_the_delay() {
-        let gap = super::least_gap("uring");
+    fn requests_are_at_least_the_delay_apart() {
+        let gap = super::min_gap("uring");
         assert!(gap + super::TOLERANCE >= super::DELAY, "two requests {gap:?} apart");
     }
 }

@@ -50,7 +50,7 @@ fn changes(document: &Value) -> Vec<(String, String)> {
 
 /// Every member of a loop of redirects is broken, not only the one that closes it.
 #[test]
-fn a_new_loop_of_redirects_counts_with_all_its_members() {
+fn all_members_of_a_new_redirect_loop_are_newly_broken() {
     let folder = tempfile::tempdir().expect("a folder");
     let site = Site::http("127.0.0.1:0").expect("a port").robots("");
     let site = site
@@ -65,8 +65,8 @@ fn a_new_loop_of_redirects_counts_with_all_its_members() {
     let again = argiope(folder.path(), &[&crawl[..], &["--recrawl", "--fail-on", "new-broken"]].concat());
     assert_eq!(again.status.code(), Some(3), "{again:?}");
     let file = ["diff", "d.crawl", "--format", "json", "-o", "changes.json", "--fail-on", "new-broken"];
-    let told = argiope(folder.path(), &file);
-    assert_eq!((told.status.code(), told.stdout.as_slice()), (Some(3), &b""[..]), "{told:?}");
+    let output = argiope(folder.path(), &file);
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(3), &b""[..]), "{output:?}");
     let document = std::fs::read(folder.path().join("changes.json")).expect("a file");
     let document: Value = serde_json::from_slice(&document).expect("JSON");
     let expected = [("/a", "gone newly_broken"), ("/b", "new newly_broken"), ("/c", "new newly_broken")];
@@ -93,9 +93,9 @@ fn the_last_two_rounds_are_compared() {
     for more in [&["--recrawl"][..], &[]] {
         let output = argiope(folder.path(), &[&crawl, &newly[..], more].concat());
         assert_eq!(output.status.code(), Some(3), "{output:?}");
-        let said = text(&output.stderr);
-        assert!(said.contains("Newly broken links (2)") && said.contains("/new-broken  404 Not Found"), "{said}");
-        assert!(said.contains("/gone  410 Gone") && !said.contains("/missing"), "{said}");
+        let stderr = text(&output.stderr);
+        assert!(stderr.contains("Newly broken links (2)") && stderr.contains("/new-broken  404 Not Found"), "{stderr}");
+        assert!(stderr.contains("/gone  410 Gone") && !stderr.contains("/missing"), "{stderr}");
     }
 
     let output = argiope(folder.path(), &["diff", "d.crawl", "--format", "json"]);

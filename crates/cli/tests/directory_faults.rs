@@ -1,5 +1,5 @@
-//! A full disk, a missing folder or a changed byte: a clear message, exit code 1, and a crawl that resumes
-//! once the cause is removed. Never a wrong result.
+//! A full disk, a missing folder or a changed byte gives a clear message and exit code 1, never a wrong result. The crawl
+//! resumes once the cause is removed.
 
 mod durable_kit;
 
@@ -9,109 +9,109 @@ use std::process::Command;
 
 use argiope_practice::GraphPlan;
 use argiope_store::disk;
-use durable_kit::{Bench, PATIENCE, Practice, poll, wait};
+use durable_kit::{CrawlFixture, GraphWeb, TIMEOUT, poll, wait};
 
-fn practice() -> Practice {
-    Practice::serve(GraphPlan { pages: 400, latency_us: (1_000, 10_000), missing: 30, ..GraphPlan::default() })
+fn practice() -> GraphWeb {
+    GraphWeb::serve(GraphPlan { pages: 400, latency_us: (1_000, 10_000), missing: 30, ..GraphPlan::default() })
 }
 
 /// Runs the command in a shell that sets resource limits first.
-fn limited(bench: &Bench, limits: &str) -> std::process::Output {
-    let command = bench.command(&[]);
-    let quoted = |text: &std::ffi::OsStr| format!("'{}'", text.to_string_lossy());
-    let words: Vec<String> = [command.get_program()].into_iter().chain(command.get_args()).map(quoted).collect();
+fn run_with_limits(fixture: &CrawlFixture, limits: &str) -> std::process::Output {
+    let command = fixture.command(&[]);
+    let quote = |text: &std::ffi::OsStr| format!("'{}'", text.to_string_lossy());
+    let words: Vec<String> = [command.get_program()].into_iter().chain(command.get_args()).map(quote).collect();
     let mut shell = Command::new("/bin/sh");
-    shell.current_dir(bench.folder.path()).args(["-c", &format!("{limits}; exec {}", words.join(" "))]);
-    shell.output().expect("it runs")
+    shell.current_dir(fixture.folder.path()).args(["-c", &format!("{limits}; exec {}", words.join(" "))]);
+    shell.output().expect("the command runs")
 }
 
 /// A limit on the file size simulates a full disk; each attempt has a little more space than the last.
 #[test]
-fn a_full_disk_stops_the_crawl_and_more_space_lets_it_resume() {
+fn a_full_disk_stops_the_crawl_and_it_resumes_with_more_space() {
     let practice = practice();
-    let bench = Bench::new(&practice.roots, &["-q"]);
+    let fixture = CrawlFixture::new(&practice.roots, &["-q"]);
     let mut refused = 0;
     for blocks in [8, 20, 40, 80, 150, 220] {
-        // In blocks of 512 bytes. The signal must be ignored, so that only the write fails.
-        let output = limited(&bench, &format!("trap '' XFSZ; ulimit -f {blocks}"));
+        // `ulimit -f` counts blocks of 512 bytes. The shell ignores the signal, so that the write fails instead.
+        let output = run_with_limits(&fixture, &format!("trap '' XFSZ; ulimit -f {blocks}"));
         if output.status.success() {
             break;
         }
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(1), "{said}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{stderr}");
         assert!(
-            said.contains("what was committed is safe: free some space and run the same command to resume"),
-            "{said}"
+            stderr.contains("what was committed is safe: free some space and run the same command to resume"),
+            "{stderr}"
         );
         refused += 1;
     }
     assert!(refused >= 4, "{refused}");
-    bench.succeed(&[]);
-    practice.check(&bench.records());
+    fixture.succeed(&[]);
+    practice.check(&fixture.records());
 }
 
 #[test]
-fn a_full_standard_output_ends_it_and_nothing_is_lost() {
+fn a_full_standard_output_stops_the_crawl_and_no_page_is_lost() {
     let practice = practice();
-    let bench = Bench::new(&practice.roots, &["-q"]);
-    let mut command = bench.command(&[]);
+    let fixture = CrawlFixture::new(&practice.roots, &["-q"]);
+    let mut command = fixture.command(&[]);
     let full = fs::File::options().write(true).open("/dev/full").expect("the device");
     let arguments: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();
     command = Command::new(env!("CARGO_BIN_EXE_argiope"));
-    command.current_dir(bench.folder.path()).stdout(full);
+    command.current_dir(fixture.folder.path()).stdout(full);
     command.args(arguments.iter().map(|word| if word == "p.jsonl" { "-".as_ref() } else { word.as_os_str() }));
-    let output = command.output().expect("it runs");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("standard output cannot be written"), "{said}");
+    let output = command.output().expect("the command runs");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("standard output cannot be written"), "{stderr}");
     // Records that could not be printed are in the directory; the remaining pages are fetched now, each once.
-    bench.succeed(&[]);
+    fixture.succeed(&[]);
     assert_eq!(practice.requests().len(), practice.expected.len());
     let requests = practice.web.requests();
-    assert!(bench.succeed(&[]).is_empty() && practice.web.requests() == requests, "it is finished");
+    assert!(fixture.succeed(&[]).is_empty() && practice.web.requests() == requests, "it is finished");
 }
 
 #[test]
-fn a_folder_that_goes_away_is_noticed() {
+fn a_crawl_directory_that_is_renamed_stops_the_crawl() {
     let practice = practice();
-    let bench = Bench::new(&practice.roots, &["-q"]);
-    let mut command = bench.command(&[]);
+    let fixture = CrawlFixture::new(&practice.roots, &["-q"]);
+    let mut command = fixture.command(&[]);
     let crawl = command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::piped());
-    let crawl = crawl.spawn().expect("it starts");
-    assert!(practice.web.wait_requests(50, PATIENCE));
-    fs::rename(bench.path("d.crawl"), bench.path("elsewhere")).expect("renamed");
-    let output = crawl.wait_with_output().expect("it ends");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("d.crawl") && said.contains("No such file"), "{said}");
+    let crawl = crawl.spawn().expect("the command starts");
+    assert!(practice.web.wait_requests(50, TIMEOUT));
+    fs::rename(fixture.path("d.crawl"), fixture.path("elsewhere")).expect("renamed");
+    let output = crawl.wait_with_output().expect("the process ends");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("d.crawl") && stderr.contains("No such file"), "{stderr}");
     // After the folder is restored, the crawl resumes.
-    fs::rename(bench.path("elsewhere"), bench.path("d.crawl")).expect("renamed");
-    bench.succeed(&[]);
-    practice.check(&bench.records());
+    fs::rename(fixture.path("elsewhere"), fixture.path("d.crawl")).expect("renamed");
+    fixture.succeed(&[]);
+    practice.check(&fixture.records());
 }
 
 #[test]
-fn removal_of_records_is_detected() {
+fn a_removed_file_of_records_stops_the_crawl() {
     let practice = practice();
-    let bench = Bench::new(&practice.roots, &["-q"]);
-    let mut crawl = bench.spawn(&[]);
-    assert!(poll(|| fs::metadata(bench.path("p.jsonl")).is_ok_and(|meta| meta.len() > 0)), "records are written");
-    let gone = fs::remove_file(bench.path("p.jsonl"));
+    let fixture = CrawlFixture::new(&practice.roots, &["-q"]);
+    let mut crawl = fixture.spawn(&[]);
+    assert!(poll(|| fs::metadata(fixture.path("p.jsonl")).is_ok_and(|meta| meta.len() > 0)), "records are written");
+    let removed = fs::remove_file(fixture.path("p.jsonl"));
     let status = wait(&mut crawl);
-    assert!(gone.is_ok() && status.code() == Some(1), "{gone:?}, {status}");
+    assert!(removed.is_ok() && status.code() == Some(1), "{removed:?}, {status}");
 }
 
 /// A file system in memory that is really full, and is enlarged later.
 #[test]
 #[ignore = "needs mount"]
-fn a_small_file_system_fills_up_and_grows() {
+fn a_crawl_resumes_after_a_full_file_system_is_enlarged() {
     let practice = practice();
-    let bench = Bench::new(&practice.roots, &["-q"]);
-    let command = bench.command(&[]);
-    let quoted = |text: &std::ffi::OsStr| format!("'{}'", text.to_string_lossy());
-    let words: Vec<String> = [command.get_program()].into_iter().chain(command.get_args()).map(quoted).collect();
+    let fixture = CrawlFixture::new(&practice.roots, &["-q"]);
+    let command = fixture.command(&[]);
+    let quote = |text: &std::ffi::OsStr| format!("'{}'", text.to_string_lossy());
+    let words: Vec<String> = [command.get_program()].into_iter().chain(command.get_args()).map(quote).collect();
     let words = words.join(" ");
-    fs::create_dir(bench.path("disk")).expect("a folder");
+    fs::create_dir(fixture.path("disk")).expect("a folder");
     // Mounted only for this shell and its children.
     let script = format!(
         "mount -t tmpfs -o size=200k none disk || exit 77; cd disk; {words}; test $? = 1 || exit 78; \
@@ -119,44 +119,45 @@ fn a_small_file_system_fills_up_and_grows() {
     );
     let mut shell = Command::new("unshare");
     let output =
-        shell.current_dir(bench.folder.path()).args(["-m", "/bin/sh", "-c", &script]).output().expect("unshare runs");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{}: {said}", output.status);
-    assert!(said.contains("No space left") && said.contains("free some space"), "{said}");
-    practice.check(&bench.records());
+        shell.current_dir(fixture.folder.path()).args(["-m", "/bin/sh", "-c", &script]).output().expect("unshare runs");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{}: {stderr}", output.status);
+    assert!(stderr.contains("No space left") && stderr.contains("free some space"), "{stderr}");
+    practice.check(&fixture.records());
 }
 
 /// Runs as a user who is subject to permissions: user 65534 if the tests run as root.
 #[test]
 #[ignore = "needs setpriv"]
-fn a_folder_that_may_not_be_written_is_refused_by_name() {
+fn a_read_only_crawl_directory_is_refused_with_its_name() {
     use std::os::unix::fs::PermissionsExt;
     let practice = practice();
-    let bench = Bench::new(&practice.roots, &["-q"]);
-    bench.succeed(&["--max-pages", "20"]);
-    let set = |name: &str, mode| fs::set_permissions(bench.path(name), fs::Permissions::from_mode(mode)).expect("set");
-    let closed = [("d.crawl", 0o555), ("d.crawl/log", 0o555), ("d.crawl/log/000001.log", 0o444)];
-    closed.into_iter().for_each(|(name, mode)| set(name, mode));
-    let said = if fs::write(bench.path("d.crawl/probe"), "").is_ok() {
-        fs::remove_file(bench.path("d.crawl/probe")).expect("removes");
+    let fixture = CrawlFixture::new(&practice.roots, &["-q"]);
+    fixture.succeed(&["--max-pages", "20"]);
+    let set =
+        |name: &str, mode| fs::set_permissions(fixture.path(name), fs::Permissions::from_mode(mode)).expect("set");
+    let read_only = [("d.crawl", 0o555), ("d.crawl/log", 0o555), ("d.crawl/log/000001.log", 0o444)];
+    read_only.into_iter().for_each(|(name, mode)| set(name, mode));
+    let stderr = if fs::write(fixture.path("d.crawl/probe"), "").is_ok() {
+        fs::remove_file(fixture.path("d.crawl/probe")).expect("removes");
         // This user may read, hold the lock and run the program, but not write.
         set(".", 0o755);
         set("d.crawl/lock", 0o666);
         set("p.jsonl", 0o666);
-        fs::copy(env!("CARGO_BIN_EXE_argiope"), bench.path("argiope")).expect("a copy");
+        fs::copy(env!("CARGO_BIN_EXE_argiope"), fixture.path("argiope")).expect("a copy");
         let mut command = Command::new("setpriv");
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "./argiope"]);
-        let output = command.args(bench.command(&[]).get_args()).current_dir(bench.folder.path()).output();
+        let output = command.args(fixture.command(&[]).get_args()).current_dir(fixture.folder.path()).output();
         let output = output.expect("setpriv runs");
         assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8_lossy(&output.stderr).into_owned()
     } else {
-        bench.fail(1, &[])
+        fixture.fail(1, &[])
     };
-    assert!(said.contains("d.crawl") && said.contains("make it writable"), "{said}");
-    closed.into_iter().for_each(|(name, _)| set(name, 0o755));
-    bench.succeed(&[]);
-    practice.check(&bench.records());
+    assert!(stderr.contains("d.crawl") && stderr.contains("make it writable"), "{stderr}");
+    read_only.into_iter().for_each(|(name, _)| set(name, 0o755));
+    fixture.succeed(&[]);
+    practice.check(&fixture.records());
 }
 
 /// Writes a snapshot, because such a short crawl does not write one by itself.
@@ -169,103 +170,103 @@ fn take_snapshot(directory: &Path) {
 }
 
 #[test]
-fn a_changed_byte_is_refused_by_name_or_repaired() {
+fn a_file_with_a_changed_byte_is_refused_with_its_name_or_repaired() {
     let practice = practice();
-    let bench = Bench::new(&practice.roots, &["-q"]);
+    let fixture = CrawlFixture::new(&practice.roots, &["-q"]);
     let limit = ["--max-pages", "100"];
-    bench.succeed(&limit);
-    take_snapshot(&bench.path("d.crawl"));
-    let restore = ["crawl.json", "snapshot", "log/000001.log", "../p.jsonl"].map(|name| {
-        let path = bench.path("d.crawl").join(name);
+    fixture.succeed(&limit);
+    take_snapshot(&fixture.path("d.crawl"));
+    let originals = ["crawl.json", "snapshot", "log/000001.log", "../p.jsonl"].map(|name| {
+        let path = fixture.path("d.crawl").join(name);
         (fs::read(&path).expect("the file"), path, name)
     });
-    for (bytes, path, name) in &restore[..3] {
-        for at in [0, bytes.len() / 3, bytes.len() / 2, bytes.len() - 1] {
+    for (bytes, path, name) in &originals[..3] {
+        for position in [0, bytes.len() / 3, bytes.len() / 2, bytes.len() - 1] {
             let mut changed = bytes.clone();
-            changed[at] ^= 0x20;
+            changed[position] ^= 0x20;
             fs::write(path, &changed).expect("written");
-            let output = bench.run(&limit);
-            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            let output = fixture.run(&limit);
+            let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
             match output.status.code() {
                 // The snapshot can be rebuilt, and an incomplete frame at the end was never acknowledged.
-                Some(0) => assert!(*name != "crawl.json", "{at}: {said}"),
-                Some(1) => assert!(said.contains("damaged") && said.contains(name), "{name} {at}: {said}"),
-                other => panic!("{other:?} {name} {at}: {said}"),
+                Some(0) => assert!(*name != "crawl.json", "{position}: {stderr}"),
+                Some(1) => assert!(stderr.contains("damaged") && stderr.contains(name), "{name} {position}: {stderr}"),
+                other => panic!("{other:?} {name} {position}: {stderr}"),
             }
-            for (bytes, path, _) in &restore {
+            for (bytes, path, _) in &originals {
                 fs::write(path, bytes).expect("written");
             }
         }
     }
-    bench.succeed(&[]);
-    practice.check(&bench.records());
+    fixture.succeed(&[]);
+    practice.check(&fixture.records());
 }
 
 #[test]
 fn records_that_were_changed_are_refused() {
     let practice = practice();
-    let bench = Bench::new(&practice.roots, &["-q"]);
-    bench.succeed(&["--max-pages", "20"]);
-    bench.succeed(&["--max-pages", "40"]);
-    let whole = fs::read(bench.path("p.jsonl")).expect("records");
-    for at in [5, whole.len() / 2, whole.len() - 5] {
-        let mut changed = whole.clone();
-        changed[at] ^= 1;
-        fs::write(bench.path("p.jsonl"), &changed).expect("written");
-        let said = bench.fail(1, &[]);
-        assert!(said.contains("p.jsonl was changed") && said.contains("argiope export"), "{said}");
-        assert_eq!(fs::read(bench.path("p.jsonl")).expect("records"), changed, "the file is not modified");
+    let fixture = CrawlFixture::new(&practice.roots, &["-q"]);
+    fixture.succeed(&["--max-pages", "20"]);
+    fixture.succeed(&["--max-pages", "40"]);
+    let original = fs::read(fixture.path("p.jsonl")).expect("records");
+    for position in [5, original.len() / 2, original.len() - 5] {
+        let mut changed = original.clone();
+        changed[position] ^= 1;
+        fs::write(fixture.path("p.jsonl"), &changed).expect("written");
+        let stderr = fixture.fail(1, &[]);
+        assert!(stderr.contains("p.jsonl was changed") && stderr.contains("argiope export"), "{stderr}");
+        assert_eq!(fs::read(fixture.path("p.jsonl")).expect("records"), changed, "the file is not modified");
     }
-    fs::write(bench.path("p.jsonl"), &whole).expect("written");
-    bench.succeed(&[]);
-    practice.check(&bench.records());
+    fs::write(fixture.path("p.jsonl"), &original).expect("written");
+    fixture.succeed(&[]);
+    practice.check(&fixture.records());
 }
 
 /// Opening a pipe in place of the report would block forever.
 #[test]
 fn a_report_that_is_not_a_file_is_refused() {
     let practice = practice();
-    let bench = Bench::new(&practice.roots, &["-q"]);
-    bench.succeed(&["--max-pages", "20"]);
-    let report = bench.path("d.crawl/report.txt");
+    let fixture = CrawlFixture::new(&practice.roots, &["-q"]);
+    fixture.succeed(&["--max-pages", "20"]);
+    let report = fixture.path("d.crawl/report.txt");
     fs::remove_file(&report).expect("removes");
     let made = Command::new("mkfifo").arg(&report).status().expect("mkfifo runs");
     assert!(made.success());
-    let said = bench.fail(1, &[]);
-    assert!(said.contains("not a regular file"), "{said}");
+    let stderr = fixture.fail(1, &[]);
+    assert!(stderr.contains("not a regular file"), "{stderr}");
     fs::remove_file(&report).expect("removes");
-    bench.succeed(&[]);
-    practice.check(&bench.records());
+    fixture.succeed(&[]);
+    practice.check(&fixture.records());
 }
 
 #[test]
-fn a_foreign_archive_is_not_overwritten() {
+fn an_archive_file_of_another_program_is_not_overwritten() {
     let practice = practice();
-    let bench = Bench::new(&practice.roots, &["-q"]);
-    bench.succeed(&["--max-pages", "20"]);
-    fs::create_dir_all(bench.path("d.crawl/archive")).expect("a folder");
+    let fixture = CrawlFixture::new(&practice.roots, &["-q"]);
+    fixture.succeed(&["--max-pages", "20"]);
+    fs::create_dir_all(fixture.path("d.crawl/archive")).expect("a folder");
     // Another crawl of the same roots shows which file name this crawl would choose.
-    let probe = Bench::new(&practice.roots, &["-q"]);
+    let probe = CrawlFixture::new(&practice.roots, &["-q"]);
     probe.succeed(&["--max-pages", "20", "--warc"]);
     let name = fs::read_dir(probe.path("d.crawl/archive")).expect("a folder").next().expect("a file").expect("a file");
-    let mine = bench.path("d.crawl/archive").join(name.file_name());
+    let mine = fixture.path("d.crawl/archive").join(name.file_name());
     fs::write(&mine, "mine").expect("written");
-    let said = bench.fail(1, &["--warc"]);
-    assert!(said.contains("was not written by this crawl"), "{said}");
+    let stderr = fixture.fail(1, &["--warc"]);
+    assert!(stderr.contains("was not written by this crawl"), "{stderr}");
     assert_eq!(fs::read_to_string(&mine).expect("still there"), "mine");
 }
 
 #[test]
-fn records_that_are_shorter_than_what_is_committed_are_refused() {
+fn a_file_of_records_shorter_than_committed_is_refused() {
     let practice = practice();
-    let bench = Bench::new(&practice.roots, &["-q"]);
-    bench.succeed(&["--max-pages", "20"]);
-    let whole = fs::read(bench.path("p.jsonl")).expect("records");
-    fs::write(bench.path("p.jsonl"), &whole[..whole.len() - 10]).expect("written");
-    let said = bench.fail(1, &[]);
-    assert!(said.contains("p.jsonl is damaged"), "{said}");
+    let fixture = CrawlFixture::new(&practice.roots, &["-q"]);
+    fixture.succeed(&["--max-pages", "20"]);
+    let original = fs::read(fixture.path("p.jsonl")).expect("records");
+    fs::write(fixture.path("p.jsonl"), &original[..original.len() - 10]).expect("written");
+    let stderr = fixture.fail(1, &[]);
+    assert!(stderr.contains("p.jsonl is damaged"), "{stderr}");
     // A file that is longer than its committed length is a normal result of a crash.
-    fs::write(bench.path("p.jsonl"), [&whole[..], b"{\"type\":\"pa"].concat()).expect("written");
-    bench.succeed(&[]);
-    practice.check(&bench.records());
+    fs::write(fixture.path("p.jsonl"), [&original[..], b"{\"type\":\"pa"].concat()).expect("written");
+    fixture.succeed(&[]);
+    practice.check(&fixture.records());
 }

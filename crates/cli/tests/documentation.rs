@@ -1,7 +1,7 @@
-//! Real sites: the documentation of Python, and with `ARGIOPE_LONG` that of OpenJDK and PostgreSQL, served by nginx,
-//! crawled by the built binary with default settings, and compared with what html5ever finds in the files. Needs the
-//! packages nginx-light, python3-doc, openjdk-17-doc and postgresql-doc. Each engine crawls the documentation of Python
-//! over HTTP/2 too.
+//! Real sites: nginx serves the documentation of Python, and with `ARGIOPE_LONG` that of OpenJDK and PostgreSQL. The built
+//! binary crawls it with default settings. The result is compared with the links that html5ever finds in the files. Each
+//! engine also crawls the documentation of Python over HTTP/2. Needs the packages nginx-light, python3-doc, openjdk-17-doc
+//! and postgresql-doc.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, VecDeque};
@@ -32,14 +32,14 @@ impl TokenSink for LinkSink {
         let value =
             |name: &str| tag.attrs.iter().find(|attr| &*attr.name.local == name).map(|attr| attr.value.to_string());
         let rel = value("rel").unwrap_or_default().to_lowercase();
-        let has = |word: &str| rel.split_ascii_whitespace().any(|one| one == word);
-        let lead = match &*tag.name {
-            "a" | "area" if !has("nofollow") => value("href"),
+        let has_rel = |word: &str| rel.split_ascii_whitespace().any(|one| one == word);
+        let target_url = match &*tag.name {
+            "a" | "area" if !has_rel("nofollow") => value("href"),
             "frame" | "iframe" => value("src"),
-            "link" if has("next") || has("prev") => value("href"),
+            "link" if has_rel("next") || has_rel("prev") => value("href"),
             _ => None,
         };
-        self.0.borrow_mut().extend(lead);
+        self.0.borrow_mut().extend(target_url);
         TokenSinkResult::Continue
     }
 }
@@ -118,9 +118,9 @@ fn serve(folder: &Path, state: &Path, is_http2: bool) -> Option<(Server, u16)> {
     let nginx = ["/usr/sbin/nginx", "/usr/bin/nginx"].into_iter().find(|path| Path::new(path).exists())?;
     let child = Command::new(nginx).args(["-c", &path]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()?;
     let server = Server(child);
-    let begun = Instant::now();
+    let started = Instant::now();
     while TcpStream::connect(("127.0.0.1", port)).is_err() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "nginx does not answer");
+        assert!(started.elapsed() < Duration::from_secs(60), "nginx does not accept connections");
         std::thread::yield_now();
     }
     Some((server, port))
@@ -131,19 +131,24 @@ fn documentation(package: &str, front: &str) -> Option<PathBuf> {
     let mut folders: Vec<PathBuf> =
         std::fs::read_dir("/usr/share/doc").ok()?.flatten().map(|entry| entry.path()).collect();
     folders.sort();
-    let named = |folder: &PathBuf| folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with(package));
-    folders.into_iter().filter(named).map(|folder| folder.join(front)).find(|html| html.join("index.html").exists())
+    let is_of_package =
+        |folder: &PathBuf| folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with(package));
+    folders
+        .into_iter()
+        .filter(is_of_package)
+        .map(|folder| folder.join(front))
+        .find(|html| html.join("index.html").exists())
 }
 
 /// A site that nginx serves.
-struct Served {
+struct ServedDocs {
     folder: PathBuf,
     root: Url,
     state: tempfile::TempDir,
     _server: Server,
 }
 
-impl Served {
+impl ServedDocs {
     fn start(package: &str, front: &str, is_http2: bool) -> Self {
         let state = tempfile::tempdir().expect("a folder");
         let folder = documentation(package, front);
@@ -175,8 +180,8 @@ impl Served {
         let distinct: BTreeSet<String> =
             pages.iter().filter_map(|record| record["url"].as_str().map(str::to_owned)).collect();
         assert_eq!(distinct.len(), pages.len(), "{flags:?}: a page was recorded twice");
-        let left_out: Vec<_> = records.iter().filter(|record| !record["traps"].is_null()).collect();
-        assert!(left_out.is_empty(), "{flags:?}: links were left out as endless: {left_out:?}");
+        let with_traps: Vec<_> = records.iter().filter(|record| !record["traps"].is_null()).collect();
+        assert!(with_traps.is_empty(), "{flags:?}: links were skipped as a trap: {with_traps:?}");
         distinct
     }
 }
@@ -189,7 +194,7 @@ fn assert_same(found: &BTreeSet<String>, expected: &BTreeSet<String>, what: &str
 
 /// Crawls a site with default settings and asserts that exactly the reachable pages are recorded, each once.
 fn crawl(package: &str, front: &str, at_least: usize) {
-    let served = Served::start(package, front, false);
+    let served = ServedDocs::start(package, front, false);
     let expected = reachable(&served.root, &served.folder);
     assert!(expected.len() > at_least, "{} pages", expected.len());
     assert_same(&served.crawl(&[], None), &expected, package);
@@ -197,13 +202,13 @@ fn crawl(package: &str, front: &str, at_least: usize) {
 
 #[test]
 #[ignore = "needs nginx, python-doc"]
-fn exactly_the_pages_that_can_be_reached_are_recorded_once() {
+fn every_reachable_page_is_recorded_once_and_no_other() {
     crawl("python3.", "html", 500);
 }
 
 #[test]
 #[ignore = "needs long, nginx, postgresql-doc, openjdk-doc"]
-fn large_sites_are_crawled_whole() {
+fn large_sites_are_crawled_completely() {
     crawl("postgresql-doc-", "html", 1_000);
     // The top-level front page is a refresh, which the oracle does not follow.
     crawl("openjdk-17-doc", "api", 10_000);
@@ -212,7 +217,7 @@ fn large_sites_are_crawled_whole() {
 #[test]
 #[ignore = "needs nginx, python-doc"]
 fn documentation_over_http2_with_each_engine() {
-    let served = Served::start("python3.", "html", true);
+    let served = ServedDocs::start("python3.", "html", true);
     let expected = reachable(&served.root, &served.folder);
     for engine in ["threads", "callbacks", "coroutines", "tokio"] {
         let found = served.crawl(&["--engine", engine, "--ca-cert", "ca.pem"], Some("2"));
@@ -223,7 +228,7 @@ fn documentation_over_http2_with_each_engine() {
 #[test]
 #[ignore = "needs nginx, python-doc, io_uring"]
 fn documentation_over_http2_with_uring() {
-    let served = Served::start("python3.", "html", true);
+    let served = ServedDocs::start("python3.", "html", true);
     let expected = served.crawl(&["--ca-cert", "ca.pem", "--http", "1.1"], Some("1.1"));
     let found = served.crawl(&["--engine", "uring", "--ca-cert", "ca.pem"], Some("2"));
     assert_same(&found, &expected, "uring");

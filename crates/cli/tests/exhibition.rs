@@ -14,7 +14,7 @@ fn text(bytes: &[u8]) -> String {
 const SMALL: [&str; 8] = ["--hosts", "10", "--pages", "3", "--latency", "5ms-15ms", "--concurrency", "10"];
 
 #[test]
-fn all_engines_race_and_find_every_page() {
+fn all_engines_are_compared_and_fetch_every_page() {
     let folder = tempfile::tempdir().unwrap();
     let picture = folder.path().join("race.svg");
     let output = exhibition(&[&SMALL[..], &["--json", "--svg", picture.to_str().unwrap()]].concat());
@@ -37,7 +37,7 @@ fn all_engines_race_and_find_every_page() {
 }
 
 #[test]
-fn the_table_begins_with_chess() {
+fn the_output_begins_with_the_chess_exhibition() {
     let output = exhibition(&[&SMALL[..], &["--engine", "callbacks", "--tls"]].concat());
     let shown = text(&output.stdout);
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -48,7 +48,7 @@ fn the_table_begins_with_chess() {
 }
 
 #[test]
-fn the_trace_shows_two_fetches_that_take_turns() {
+fn the_trace_shows_two_interleaved_fetches() {
     let output = exhibition(&["--trace"]);
     let shown = text(&output.stdout);
     assert!(output.status.success(), "{}", text(&output.stderr));

@@ -16,7 +16,7 @@ fn stdout(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-fn name(path: &Path) -> &str {
+fn as_text(path: &Path) -> &str {
     path.to_str().expect("UTF-8")
 }
 
@@ -34,10 +34,10 @@ fn web() -> (RunningWeb, String) {
 }
 
 #[test]
-fn every_part_of_an_answer_is_there() {
+fn an_explanation_has_all_its_parts() {
     let (_web, root) = web();
     let folder = tempfile::tempdir().expect("a folder");
-    let directory = name(folder.path());
+    let directory = as_text(folder.path());
     argiope(&["crawl", &root, "-d", directory, "-q", "--exclude", "/skip/"]);
     let base = root.trim_end_matches('/');
     let explain = |url: &str| stdout(&["explain", directory, url]);
@@ -81,8 +81,8 @@ fn every_part_of_an_answer_is_there() {
         let mut arguments = command.clone();
         arguments.push(file.to_str().expect("UTF-8"));
         arguments.extend((command == ["explain"]).then_some("/x"));
-        let said = String::from_utf8(argiope(&arguments).stderr).expect("UTF-8");
-        assert!(said.ends_with("afile is a file, not a crawl directory\n"), "{said}");
+        let stderr = String::from_utf8(argiope(&arguments).stderr).expect("UTF-8");
+        assert!(stderr.ends_with("afile is a file, not a crawl directory\n"), "{stderr}");
     }
     let nowhere = argiope(&["explain", "/nonexistent", &root]);
     assert_eq!(nowhere.status.code(), Some(1));
@@ -94,26 +94,26 @@ fn the_report_can_be_printed_again_as_text_and_html() {
     let (_web, root) = web();
     let folder = tempfile::tempdir().expect("a folder");
     let directory = folder.path().join("site.crawl");
-    let crawl = argiope(&["crawl", &root, "-d", name(&directory), "--no-progress", "-vv"]);
-    let report = stdout(&["report", name(&directory)]);
+    let crawl = argiope(&["crawl", &root, "-d", as_text(&directory), "--no-progress", "-vv"]);
+    let report = stdout(&["report", as_text(&directory)]);
     assert!(report.starts_with("Finished after ") && report.contains(": 6 pages from 1 host, "), "{report}");
     // Times are rounded in records, so only lists without times are compared.
     let from = |text: &str| {
         let lists = text.lines().skip_while(|line| !line.starts_with("Broken links"));
         lists.take_while(|line| !line.starts_with("Slowest pages")).collect::<Vec<_>>().join("\n")
     };
-    let told = from(&String::from_utf8_lossy(&crawl.stderr));
-    assert_eq!(from(&report), told, "the same lists as at the crawl's end");
+    let at_the_end = from(&String::from_utf8_lossy(&crawl.stderr));
+    assert_eq!(from(&report), at_the_end, "the same lists as at the crawl's end");
     let page = folder.path().join("r.html");
-    stdout(&["report", name(&directory), "--html", name(&page)]);
+    stdout(&["report", as_text(&directory), "--html", as_text(&page)]);
     let page = std::fs::read_to_string(&page).expect("a page");
     assert!(page.starts_with("<!doctype html>") && page.contains("<title>Crawl of site</title>"), "{page}");
     assert!(page.contains("/missing</a></td><td>404 Not Found</td>"), "{page}");
 }
 
-/// The live view shows the busiest hosts only; `explain` also knows the pace of the others.
+/// The live view shows only the busiest hosts. `explain` shows the pace of any host.
 #[test]
-fn the_pace_of_every_host_of_a_running_crawl_is_told() {
+fn the_pace_of_any_host_of_a_running_crawl_is_explained() {
     let busy: Vec<Site> = (1..=60)
         .map(|number| {
             let site = Site::http(&format!("127.7.3.{number}:0")).expect("a socket").robots("");
@@ -127,7 +127,7 @@ fn the_pace_of_every_host_of_a_running_crawl_is_told() {
     let web = busy.into_iter().fold(PracticeWeb::new().site(quiet), PracticeWeb::site);
     let web = web.start().expect("the web is served");
     let folder = tempfile::tempdir().expect("a folder");
-    let directory = name(folder.path());
+    let directory = as_text(folder.path());
     let mut crawl = Command::new(env!("CARGO_BIN_EXE_argiope"))
         .args(["crawl", "-d", directory, "-q", "--pace", "full", "--allow-private"])
         .args(&roots)
@@ -135,10 +135,10 @@ fn the_pace_of_every_host_of_a_running_crawl_is_told() {
         .expect("the command was built");
     // robots.txt, the root and two pages of each busy host; robots.txt and the root of the other one.
     assert!(web.wait_requests(60 * 4 + 2, Duration::from_secs(20)), "{} requests", web.requests());
-    let answer = stdout(&["explain", directory, &quiet_root]);
-    crawl.kill().expect("it is ours");
-    crawl.wait().expect("it ends");
-    assert!(answer.contains("\npace        1 of "), "{answer}");
+    let explanation = stdout(&["explain", directory, &quiet_root]);
+    crawl.kill().expect("the process is killed");
+    crawl.wait().expect("the process ends");
+    assert!(explanation.contains("\npace        1 of "), "{explanation}");
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn a_directory_that_is_being_crawled_can_be_read() {
         site.page("/", Response::links(["/slow"])).page("/slow", Response::hang()).fallback(Response::status(404));
     let web = PracticeWeb::new().site(site).start().expect("the web is served");
     let folder = tempfile::tempdir().expect("a folder");
-    let directory = name(folder.path());
+    let directory = as_text(folder.path());
     let mut crawl = Command::new(env!("CARGO_BIN_EXE_argiope"))
         .args(["crawl", &root, "-d", directory, "-q"])
         .spawn()
@@ -157,18 +157,18 @@ fn a_directory_that_is_being_crawled_can_be_read() {
     // Requests: robots.txt, the root, the page that hangs. By then the commit with the root has started.
     assert!(web.wait_requests(3, Duration::from_secs(20)), "{:?}", web.log());
     let slow = format!("{}slow", root);
-    let is_there = web.wait_until(Duration::from_secs(20), |_| {
-        let answer = argiope(&["explain", directory, &slow]);
-        answer.status.success() && String::from_utf8_lossy(&answer.stdout).contains("verdict     queued\n")
+    let is_queued = web.wait_until(Duration::from_secs(20), |_| {
+        let explanation = argiope(&["explain", directory, &slow]);
+        explanation.status.success() && String::from_utf8_lossy(&explanation.stdout).contains("verdict     queued\n")
     });
-    let answer = stdout(&["explain", directory, &slow]);
-    assert!(is_there && answer.contains(&format!("process {} on ", crawl.id())), "{answer}");
+    let explanation = stdout(&["explain", directory, &slow]);
+    assert!(is_queued && explanation.contains(&format!("process {} on ", crawl.id())), "{explanation}");
     let report = stdout(&["report", directory]);
     assert!(report.starts_with("Still running after ") && report.contains("1 URL still queued"), "{report}");
     let lines = stdout(&["export", directory, "--format", "jsonl"]);
     assert!(lines.lines().count() >= 3 && lines.ends_with('\n'), "{lines}");
-    crawl.kill().expect("it is ours");
-    crawl.wait().expect("it ends");
+    crawl.kill().expect("the process is killed");
+    crawl.wait().expect("the process ends");
     let report = stdout(&["report", directory]);
     assert!(report.starts_with("Interrupted after "), "{report}");
 }

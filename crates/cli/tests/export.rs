@@ -44,7 +44,7 @@ fn crawl(directory: &Path, root: &str, more: &[&str]) {
 }
 
 #[test]
-fn the_texts_of_links_are_kept_where_they_are_asked_for() {
+fn link_texts_are_exported_if_the_crawl_recorded_them() {
     let (_web, root) = web();
     let folder = tempfile::tempdir().expect("a folder");
     let base = root.trim_end_matches('/');
@@ -86,7 +86,7 @@ fn the_report_names_orphans() {
 }
 
 #[test]
-fn every_form_tells_the_same_crawl() {
+fn every_export_format_has_the_same_pages_and_links() {
     let (_web, root) = web();
     let folder = tempfile::tempdir().expect("a folder");
     let directory = folder.path().join("c");
@@ -96,7 +96,7 @@ fn every_form_tells_the_same_crawl() {
     let base = root.trim_end_matches('/');
 
     let lines = export("jsonl");
-    assert_eq!(lines, std::fs::read_to_string(&jsonl).expect("records"), "all that the crawl wrote");
+    assert_eq!(lines, std::fs::read_to_string(&jsonl).expect("records"), "the records that the crawl wrote");
     let records: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     let pages: Vec<&Value> = records.iter().filter(|record| record["type"] == "page").collect();
     assert_eq!(pages.len(), 6, "{lines}");
@@ -104,7 +104,7 @@ fn every_form_tells_the_same_crawl() {
     let csv = export("csv");
     assert!(csv.starts_with("url,status,outcome,"), "{csv}");
     assert_eq!(csv.matches("\r\n").count(), 7);
-    assert!(csv.contains(",\"'=1+1,\"\"x\"\"\","), "no formula:\n{csv}");
+    assert!(csv.contains(",\"'=1+1,\"\"x\"\"\","), "the title must not be a formula:\n{csv}");
 
     // /formula, /hidden and the redirect /moved lead to it.
     let shared = csv.lines().find(|line| line.starts_with(&format!("{base}/shared?a=1&b=2,"))).expect("a row");
@@ -141,7 +141,7 @@ fn every_form_tells_the_same_crawl() {
 
 #[test]
 #[ignore = "needs python"]
-fn foreign_readers_find_the_same_crawl() {
+fn other_programs_read_the_exports() {
     let (_web, root) = web();
     let folder = tempfile::tempdir().expect("a folder");
     let directory = folder.path().join("c");
@@ -158,7 +158,7 @@ fn foreign_readers_find_the_same_crawl() {
 }
 
 #[test]
-fn an_ordinary_crawl_has_the_whole_graph() {
+fn the_link_graph_is_complete_without_extra_flags() {
     let (_web, root) = web();
     let folder = tempfile::tempdir().expect("a folder");
     let graph_of = |name: &str, more: &[&str]| {
@@ -211,9 +211,9 @@ fn a_folder_that_is_not_a_crawl_directory_is_named_and_left_unchanged() {
     std::fs::write(&file, "mine").expect("written");
     let (directory, file_name) = (folder.path().to_str().expect("UTF-8"), file.to_str().expect("UTF-8"));
     let output = argiope(&["export", directory, "--format", "csv", "-o", file_name]);
-    let complaint = String::from_utf8_lossy(&output.stderr);
+    let message = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1));
-    assert!(complaint.contains("is not a crawl directory"), "{complaint}");
+    assert!(message.contains("is not a crawl directory"), "{message}");
     assert_eq!(std::fs::read_to_string(&file).expect("still there"), "mine");
     assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1);
 }

@@ -7,8 +7,8 @@ use argiope_core::schedule::frontier::FoundEdges;
 use argiope_core::{FinalOutcome, Frontier, Link, LinkKind, LinkList, Outcome, Url};
 use argiope_store::disk::{self, CrawlSettings};
 
-/// The crawl directory of a finished crawl with this number of pages.
-fn directory(path: &Path, pages: u32) {
+/// Creates the crawl directory of a finished crawl with this number of pages.
+fn create_directory(path: &Path, pages: u32) {
     let disk::OpenedDirectory { mut frontier, mut writer, .. } =
         disk::open(path, &CrawlSettings::new(), usize::MAX).expect("a directory");
     let root = Url::parse("https://large.example/").expect("an address");
@@ -67,13 +67,13 @@ fn export(folder: &Path, format: &str, file: &Path, kilobytes: u32) {
 }
 
 #[test]
-fn every_format_streams() {
+fn every_format_is_exported_within_a_memory_limit() {
     let long = std::env::var_os("ARGIOPE_LONG").is_some();
     // The record of a page has about half a kilobyte.
     let pages = if long { 1_000_000 } else { 110_000 };
     let folder = tempfile::tempdir().expect("a folder");
     let crawl = folder.path().join("c");
-    directory(&crawl, pages);
+    create_directory(&crawl, pages);
     for format in ["jsonl", "csv", "parquet", "links", "graphml", "cdxj"] {
         let file = folder.path().join(format);
         export(&crawl, format, &file, 350_000);
@@ -98,7 +98,7 @@ fn every_format_streams() {
         .arg(&crawl)
         .args(["--format", "sitemap"])
         .output()
-        .expect("it runs");
+        .expect("the command runs");
     assert_eq!(refused.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("-o FILE"), "one stream cannot be several files");
 }

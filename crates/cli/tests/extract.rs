@@ -33,7 +33,7 @@ fn pages(lines: &str) -> Vec<Value> {
 }
 
 #[test]
-fn records_hold_data_and_the_report_names_what_never_matched() {
+fn records_have_extracted_data_and_the_report_lists_fields_that_never_matched() {
     let (_web, root) = start();
     let folder = tempfile::tempdir().expect("a folder");
     let directory = folder.path().join("c");
@@ -96,16 +96,16 @@ fn wrong_rules_are_refused_before_the_first_request() {
         (vec!["--extract-file", "/nonexistent/rules.toml"], "the file cannot be read"),
     ] {
         let output = argiope(&[vec!["crawl", &root, "-d", text(&directory)], arguments].concat());
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.contains(expected), "{said}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        assert!(stderr.contains(expected), "{stderr}");
     }
     assert_eq!(web.requests(), 0);
     assert!(!directory.exists());
 }
 
 #[test]
-fn fetch_shows_what_would_be_recorded() {
+fn fetch_prints_extracted_data_and_text() {
     let (_web, root) = start();
     let shown =
         stdout(&["fetch", &format!("{root}product/3"), "--extract", "price=jsonld:Product.offers.price", "--text"]);
@@ -161,7 +161,7 @@ fn pages_become_markdown_files_and_lines() {
 }
 
 #[test]
-fn without_an_archive_the_flag_is_named() {
+fn the_message_for_a_missing_archive_names_the_flag() {
     let (_web, root) = start();
     let folder = tempfile::tempdir().expect("a folder");
     let directory = folder.path().join("c");
@@ -200,7 +200,7 @@ fn one_command_gives_a_table_of_products() {
 }
 
 #[test]
-fn hostile_pages_end_with_a_reason_and_lose_nothing() {
+fn hostile_pages_are_recorded_with_the_limit_they_reached() {
     let many = "<p class=x>y".repeat(300_000);
     let site = Site::http("127.5.1.2:0")
         .expect("a loopback address")
@@ -246,13 +246,13 @@ fn hostile_pages_end_with_a_reason_and_lose_nothing() {
 }
 
 #[test]
-fn a_missing_directory_is_named_whatever_the_format() {
+fn a_missing_directory_is_reported_for_every_format() {
     for format in ["csv", "markdown", "text", "site"] {
         let folder = tempfile::tempdir().expect("a folder");
         let (missing, out) = (folder.path().join("missing.crawl"), folder.path().join("out/"));
         let output = argiope(&["export", text(&missing), "--format", format, "-o", text(&out)]);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(said.contains("is not a crawl directory"), "{format}: {said}");
-        assert_eq!(output.status.code(), Some(1), "{format}: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(stderr.contains("is not a crawl directory"), "{format}: {stderr}");
+        assert_eq!(output.status.code(), Some(1), "{format}: {stderr}");
     }
 }

@@ -1,5 +1,5 @@
-//! Exports of a crawl with results of forms, which the library sends: tables tell them apart, and formats that know pages
-//! by their URL leave them out.
+//! Exports of a crawl in which a program with the library has sent forms. Tables distinguish the results of forms. Formats
+//! that identify pages by their URL omit them.
 
 use std::path::Path;
 use std::process::Command;
@@ -38,7 +38,7 @@ fn crawl(root: &str, directory: &Path) {
         .directory(directory)
         .configure(|config| config.warc = true)
         .start_blocking()
-        .expect("it starts");
+        .expect("the command starts");
     pages.next().expect("the root");
     let form = |word: &str| Request::post(root).expect("a request").form([("q", word)]);
     pages.feed([form("orb"), form("funnel")]).expect("forms that can be sent");
@@ -49,7 +49,7 @@ fn crawl(root: &str, directory: &Path) {
 }
 
 #[test]
-fn forms_are_told_apart_in_tables_and_left_out_elsewhere() {
+fn tables_distinguish_forms_and_other_formats_omit_them() {
     let (_web, root) = web();
     let folder = tempfile::tempdir().expect("a folder");
     let directory = folder.path().join("c");

@@ -11,8 +11,8 @@ use std::process::{Command, Output};
 
 const FILES: [&str; 4] = ["crawl.json", "snapshot", "pages.jsonl", "log/000001.log"];
 
-/// A copy that may be changed.
-fn copy() -> tempfile::TempDir {
+/// Copies the crawl directory, because tests change it.
+fn copy_golden() -> tempfile::TempDir {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/format-1");
     let folder = tempfile::tempdir().expect("a folder");
     fs::create_dir(folder.path().join("log")).expect("a folder");
@@ -24,7 +24,7 @@ fn copy() -> tempfile::TempDir {
 
 fn argiope(arguments: &[&str], folder: &Path) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_argiope"));
-    command.args(arguments).arg(folder).output().expect("it runs")
+    command.args(arguments).arg(folder).output().expect("the command runs")
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -33,7 +33,7 @@ fn text(bytes: &[u8]) -> String {
 
 #[test]
 fn a_directory_of_format_1_is_reported_and_exported() {
-    let folder = copy();
+    let folder = copy_golden();
     let report = text(&argiope(&["report"], folder.path()).stdout);
     assert!(report.contains(": 4 pages from 1 host") && report.contains("1 URL still queued"), "{report}");
     let records = fs::read_to_string(folder.path().join("pages.jsonl")).expect("reads");
@@ -47,7 +47,7 @@ fn a_directory_of_format_1_is_reported_and_exported() {
 #[test]
 fn a_directory_of_format_1_is_resumed() {
     for with_snapshot in [true, false] {
-        let folder = copy();
+        let folder = copy_golden();
         if !with_snapshot {
             fs::remove_file(folder.path().join("snapshot")).expect("removes");
         }
@@ -73,8 +73,8 @@ fn a_directory_of_format_1_is_resumed() {
 }
 
 #[test]
-fn a_directory_of_a_later_format_is_refused_and_left_alone() {
-    let folder = copy();
+fn a_directory_of_a_later_format_is_refused_and_not_changed() {
+    let folder = copy_golden();
     let file = folder.path().join("crawl.json");
     let later = fs::read_to_string(&file).expect("reads").replace("\"format\": 1,", "\"format\": 9,");
     fs::write(&file, &later).expect("writes");
@@ -86,8 +86,8 @@ fn a_directory_of_a_later_format_is_refused_and_left_alone() {
     for command in commands {
         let out = argiope(command, folder.path());
         assert_eq!(out.status.code(), Some(1), "{command:?}");
-        let said = text(&out.stderr);
-        assert!(said.contains("has format 9, this program knows 2: use a newer argiope"), "{said}");
+        let stderr = text(&out.stderr);
+        assert!(stderr.contains("has format 9, this program knows 2: use a newer argiope"), "{stderr}");
     }
     assert_eq!(fs::read_to_string(&file).expect("reads"), later);
     assert!(FILES.iter().all(|name| folder.path().join(name).exists()));

@@ -15,12 +15,12 @@ const PAGES: usize = 60;
 const ENGINES: [&str; 5] = ["threads", "callbacks", "coroutines", "tokio", "uring"];
 
 /// A folder with a small site, a certificate, and room for the server's files.
-struct Place {
+struct ServerFolder {
     folder: tempfile::TempDir,
     ca: PathBuf,
 }
 
-impl Place {
+impl ServerFolder {
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let site = folder.path().join("site");
@@ -46,24 +46,24 @@ impl Place {
     /// Starts nginx with a server on each of these ports, with these directives. With a master process, the
     /// configuration can be reloaded. nginx ends with the thread that started it (`setpriv --pdeathsig`).
     fn nginx(&self, servers: &[(u16, &str)], has_master: bool) -> Server {
-        let place = self.folder.path().display();
+        let folder = self.folder.path().display();
         let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
             .iter()
-            .map(|kind| format!("{kind}_temp_path {place}/{kind}; "))
+            .map(|kind| format!("{kind}_temp_path {folder}/{kind}; "))
             .collect();
         let servers: String = servers
             .iter()
-            .map(|(port, more)| format!("server {{ listen 127.0.0.1:{port} ssl http2; root {place}/site; {more} }}\n"))
+            .map(|(port, more)| format!("server {{ listen 127.0.0.1:{port} ssl http2; root {folder}/site; {more} }}\n"))
             .collect();
         let master = if has_master { "on" } else { "off" };
         write(
             &self.path("nginx.conf"),
             &format!(
-                "daemon off; user root; worker_processes 1; master_process {master}; pid {place}/pid;\n\
-                 error_log {place}/error.log; events {{}}\n\
+                "daemon off; user root; worker_processes 1; master_process {master}; pid {folder}/pid;\n\
+                 error_log {folder}/error.log; events {{}}\n\
                  http {{ include /etc/nginx/mime.types; {temporary}\n\
-                 log_format plain '$connection $server_protocol $status $uri'; access_log {place}/access.log plain;\n\
-                 ssl_certificate {place}/certificate.pem; ssl_certificate_key {place}/key.pem;\n{servers} }}\n"
+                 log_format plain '$connection $server_protocol $status $uri'; access_log {folder}/access.log plain;\n\
+                 ssl_certificate {folder}/certificate.pem; ssl_certificate_key {folder}/key.pem;\n{servers} }}\n"
             ),
         );
         let nginx = program("nginx");
@@ -99,6 +99,7 @@ fn write(path: &Path, text: &str) {
     std::fs::write(path, text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
 }
 
+/// The path of an installed program.
 fn program(name: &str) -> PathBuf {
     let folders = ["/usr/sbin", "/usr/bin", "/usr/local/sbin", "/usr/local/bin"];
     let found = folders.iter().map(|folder| Path::new(folder).join(name)).find(|path| path.exists());
@@ -118,10 +119,11 @@ impl Server {
         Self(child.expect("the server starts"))
     }
 
-    fn answers_on(self, port: u16) -> Self {
-        let begun = Instant::now();
+    /// Waits until the server accepts connections.
+    fn wait_until_ready(self, port: u16) -> Self {
+        let started = Instant::now();
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(begun.elapsed() < Duration::from_secs(60), "the server does not answer");
+            assert!(started.elapsed() < Duration::from_secs(60), "the server does not accept connections");
             std::thread::yield_now();
         }
         self
@@ -150,7 +152,7 @@ impl Crawl {
         let mut text = String::new();
         let mut output = self.0.stdout.take().expect("piped");
         output.read_to_string(&mut text).expect("records are UTF-8");
-        let output = self.0.wait_with_output().expect("it ends");
+        let output = self.0.wait_with_output().expect("the process ends");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let records = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("a record is JSON"));
         records.filter(|record| record["type"] == "page").collect()
@@ -158,7 +160,7 @@ impl Crawl {
 }
 
 /// Asserts that every page of the site is recorded once, complete, and fetched over this version of HTTP.
-fn assert_whole(pages: &[Value], http: &str, engine: &str) {
+fn assert_complete(pages: &[Value], http: &str, engine: &str) {
     let urls: BTreeSet<&str> = pages.iter().filter_map(|page| page["url"].as_str()).collect();
     assert_eq!((pages.len(), urls.len()), (PAGES + 1, PAGES + 1), "{engine}");
     for page in pages {
@@ -174,12 +176,12 @@ fn root(port: u16) -> Vec<String> {
 #[test]
 #[ignore = "needs nginx, setpriv"]
 fn nginx_that_ends_connections_after_ten_requests() {
-    let (place, port) = (Place::new(), free_port());
-    let _server = place.nginx(&[(port, "keepalive_requests 10;")], false).answers_on(port);
+    let (server_folder, port) = (ServerFolder::new(), free_port());
+    let _server = server_folder.nginx(&[(port, "keepalive_requests 10;")], false).wait_until_ready(port);
     for engine in ENGINES {
-        assert_whole(&place.crawl(engine, &root(port), &[]).pages(), "2", engine);
+        assert_complete(&server_folder.crawl(engine, &root(port), &[]).pages(), "2", engine);
     }
-    let log = place.log();
+    let log = server_folder.log();
     let connections: BTreeSet<u64> = log.iter().map(|(connection, ..)| *connection).collect();
     // nginx sends GOAWAY with the tenth request and refuses later ones: none is lost, none is answered twice.
     assert!(connections.len() >= ENGINES.len() * PAGES / 10, "{} connections", connections.len());
@@ -189,11 +191,11 @@ fn nginx_that_ends_connections_after_ten_requests() {
 #[test]
 #[ignore = "needs nginx, setpriv"]
 fn nginx_that_allows_one_stream() {
-    let (place, port) = (Place::new(), free_port());
-    let _server = place.nginx(&[(port, "http2_max_concurrent_streams 1;")], false).answers_on(port);
+    let (server_folder, port) = (ServerFolder::new(), free_port());
+    let _server = server_folder.nginx(&[(port, "http2_max_concurrent_streams 1;")], false).wait_until_ready(port);
     for engine in ENGINES {
-        let pages = place.crawl(engine, &root(port), &["--per-host", "6"]).pages();
-        assert_whole(&pages, "2", engine);
+        let pages = server_folder.crawl(engine, &root(port), &["--per-host", "6"]).pages();
+        assert_complete(&pages, "2", engine);
         assert!(pages.iter().all(|page| page["tries"] == 1), "{engine}: a stream was refused");
     }
 }
@@ -201,22 +203,22 @@ fn nginx_that_allows_one_stream() {
 #[test]
 #[ignore = "needs nginx, setpriv"]
 fn nginx_that_reloads_while_it_is_crawled() {
-    let (place, port) = (Place::new(), free_port());
+    let (server_folder, port) = (ServerFolder::new(), free_port());
     // Each page takes a tenth of a second, so that streams are open whenever a worker is replaced.
-    let server = place.nginx(&[(port, "limit_rate 20k; limit_rate_after 200;")], true).answers_on(port);
+    let server = server_folder.nginx(&[(port, "limit_rate 20k; limit_rate_after 200;")], true).wait_until_ready(port);
     for engine in ENGINES {
-        let before = std::fs::read_to_string(place.path("access.log")).map_or(0, |text| text.lines().count());
-        let crawl = place.crawl(engine, &root(port), &["--per-host", "4"]);
+        let before = std::fs::read_to_string(server_folder.path("access.log")).map_or(0, |text| text.lines().count());
+        let crawl = server_folder.crawl(engine, &root(port), &["--per-host", "4"]);
         for pages in [5, 20, 40] {
-            let begun = Instant::now();
-            while place.log().len() < before + pages {
-                assert!(begun.elapsed() < Duration::from_secs(60), "{engine}: no progress");
+            let started = Instant::now();
+            while server_folder.log().len() < before + pages {
+                assert!(started.elapsed() < Duration::from_secs(60), "{engine}: no progress");
                 std::thread::sleep(Duration::from_millis(5));
             }
             server.signal("-HUP");
         }
         let pages = crawl.pages();
-        assert_whole(&pages, "2", engine);
+        assert_complete(&pages, "2", engine);
         assert!(pages.iter().all(|page| page["tries"] == 1), "{engine}: GOAWAY counted as an attempt");
     }
 }
@@ -224,21 +226,21 @@ fn nginx_that_reloads_while_it_is_crawled() {
 #[test]
 #[ignore = "needs nginx, setpriv"]
 fn nginx_that_misdirects_http2_on_one_of_two_ports() {
-    let (place, ports) = (Place::new(), [free_port(), free_port()]);
+    let (server_folder, ports) = (ServerFolder::new(), [free_port(), free_port()]);
     let misdirects = "if ($server_protocol = \"HTTP/2.0\") { return 421; }";
-    let _server = place.nginx(&[(ports[0], misdirects), (ports[1], "")], false).answers_on(ports[1]);
+    let _server = server_folder.nginx(&[(ports[0], misdirects), (ports[1], "")], false).wait_until_ready(ports[1]);
     for engine in ENGINES {
         let roots = [root(ports[0]), root(ports[1])].concat();
-        let pages = place.crawl(engine, &roots, &[]).pages();
-        let of = |port: u16| -> Vec<Value> {
+        let pages = server_folder.crawl(engine, &roots, &[]).pages();
+        let pages_of = |port: u16| -> Vec<Value> {
             let origin = format!("https://127.0.0.1:{port}/");
-            let its_own = |page: &&Value| page["url"].as_str().is_some_and(|url| url.starts_with(&origin));
-            pages.iter().filter(its_own).cloned().collect()
+            let is_of_port = |page: &&Value| page["url"].as_str().is_some_and(|url| url.starts_with(&origin));
+            pages.iter().filter(is_of_port).cloned().collect()
         };
-        assert_whole(&of(ports[0]), "1.1", engine);
-        assert_whole(&of(ports[1]), "2", engine);
+        assert_complete(&pages_of(ports[0]), "1.1", engine);
+        assert_complete(&pages_of(ports[1]), "2", engine);
     }
-    let misdirected = place.log().iter().filter(|(_, _, status, _)| *status == 421).count();
+    let misdirected = server_folder.log().iter().filter(|(_, _, status, _)| *status == 421).count();
     // Requests in flight when the first 421 arrives may be misdirected too; later ones use HTTP/1.1.
     assert!(misdirected <= ENGINES.len() * 12, "{misdirected} requests were misdirected");
 }
@@ -246,13 +248,13 @@ fn nginx_that_misdirects_http2_on_one_of_two_ports() {
 #[test]
 #[ignore = "needs nginx, setpriv"]
 fn nginx_through_a_connect_proxy() {
-    let (place, port) = (Place::new(), free_port());
-    let _server = place.nginx(&[(port, "")], false).answers_on(port);
+    let (server_folder, port) = (ServerFolder::new(), free_port());
+    let _server = server_folder.nginx(&[(port, "")], false).wait_until_ready(port);
     let proxy = PracticeProxy::http().start("127.0.0.1").expect("a proxy");
     let address = format!("http://{}", proxy.address());
     for engine in ENGINES {
-        let pages = place.crawl(engine, &root(port), &["--proxy", &address]).pages();
-        assert_whole(&pages, "2", engine);
+        let pages = server_folder.crawl(engine, &root(port), &["--proxy", &address]).pages();
+        assert_complete(&pages, "2", engine);
     }
     assert!(!proxy.requests().is_empty());
 }
@@ -260,30 +262,30 @@ fn nginx_through_a_connect_proxy() {
 #[test]
 #[ignore = "needs nghttpd, setpriv"]
 fn nghttpd_with_and_without_tls() {
-    let (place, ports) = (Place::new(), [free_port(), free_port()]);
+    let (server_folder, ports) = (ServerFolder::new(), [free_port(), free_port()]);
     let nghttpd = |more: &[&str], port: u16, after: &[PathBuf]| {
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "TERM"]).arg(program("nghttpd")).args(["-a", "127.0.0.1", "-m", "20", "-d"]);
-        command.arg(place.path("site")).args(more).arg(port.to_string()).args(after);
-        Server::start(command).answers_on(port)
+        command.arg(server_folder.path("site")).args(more).arg(port.to_string()).args(after);
+        Server::start(command).wait_until_ready(port)
     };
     let _plain = nghttpd(&["--no-tls"], ports[0], &[]);
-    let _secure = nghttpd(&[], ports[1], &[place.path("key.pem"), place.path("certificate.pem")]);
+    let _secure = nghttpd(&[], ports[1], &[server_folder.path("key.pem"), server_folder.path("certificate.pem")]);
     for engine in ENGINES {
-        let pages = place.crawl(engine, &[format!("http://127.0.0.1:{}/", ports[0])], &["--http", "2"]).pages();
-        assert_whole(&pages, "2", engine);
-        assert_whole(&place.crawl(engine, &root(ports[1]), &[]).pages(), "2", engine);
+        let pages = server_folder.crawl(engine, &[format!("http://127.0.0.1:{}/", ports[0])], &["--http", "2"]).pages();
+        assert_complete(&pages, "2", engine);
+        assert_complete(&server_folder.crawl(engine, &root(ports[1]), &[]).pages(), "2", engine);
     }
 }
 
 #[test]
 #[ignore = "needs nghttpd, setpriv"]
-fn fetch_names_the_version_that_was_spoken() {
-    let (place, port) = (Place::new(), free_port());
+fn fetch_prints_the_http_version_of_the_exchange() {
+    let (server_folder, port) = (ServerFolder::new(), free_port());
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "TERM"]).arg(program("nghttpd")).args(["-a", "127.0.0.1", "--no-tls", "-d"]);
-    command.arg(place.path("site")).arg(port.to_string());
-    let _server = Server::start(command).answers_on(port);
+    command.arg(server_folder.path("site")).arg(port.to_string());
+    let _server = Server::start(command).wait_until_ready(port);
     let fetched = Command::new(env!("CARGO_BIN_EXE_argiope"))
         .args(["fetch", "--http", "2", &format!("http://127.0.0.1:{port}/p1.html")])
         .output()

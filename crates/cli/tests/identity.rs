@@ -20,12 +20,12 @@ fn argiope(folder: &Path) -> Command {
 
 fn run(command: &mut Command) -> Output {
     let output = command.output().expect("the binary runs");
-    assert_eq!(output.status.code(), Some(0), "{}", words(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr_of(&output));
     output
 }
 
-fn words(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).expect("words are UTF-8")
+fn stderr_of(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).expect("messages are UTF-8")
 }
 
 fn serve(site: Site) -> RunningWeb {
@@ -37,7 +37,7 @@ fn header(seen: &SeenRequest, name: &str) -> Option<String> {
 }
 
 /// The values of a header in all requests for pages, in order.
-fn said(web: &RunningWeb, name: &str) -> Vec<Option<String>> {
+fn header_values(web: &RunningWeb, name: &str) -> Vec<Option<String>> {
     web.log().iter().filter(|seen| seen.path != "/robots.txt").map(|seen| header(seen, name)).collect()
 }
 
@@ -56,18 +56,19 @@ fn cookies_of_a_file_are_sent_and_the_file_is_not_written() {
     run(argiope(folder.path()).args(["crawl", &root, "--cookies", "cookies.txt"]));
     run(argiope(folder.path()).args(["fetch", &root, "--cookies", "cookies.txt"]));
     run(argiope(folder.path()).args(["fetch", &root, "--no-cookies"]));
-    assert_eq!(said(&web, "cookie"), [Some("id=7".to_owned()), Some("id=7".to_owned()), None]);
+    assert_eq!(header_values(&web, "cookie"), [Some("id=7".to_owned()), Some("id=7".to_owned()), None]);
     assert_eq!(std::fs::read_to_string(folder.path().join("cookies.txt")).expect("the file"), file);
 
     std::fs::write(folder.path().join("bad.txt"), "# a comment\n127.6.1.1 FALSE / FALSE 0 id 7\n").expect("a file");
-    let output = argiope(folder.path()).args(["crawl", &root, "--cookies", "bad.txt"]).output().expect("it runs");
-    let complaint = words(&output);
-    assert_eq!(output.status.code(), Some(2), "{complaint}");
-    assert!(complaint.contains("bad.txt") && complaint.contains("line 2"), "{complaint}");
+    let output =
+        argiope(folder.path()).args(["crawl", &root, "--cookies", "bad.txt"]).output().expect("the command runs");
+    let message = stderr_of(&output);
+    assert_eq!(output.status.code(), Some(2), "{message}");
+    assert!(message.contains("bad.txt") && message.contains("line 2"), "{message}");
 }
 
 #[test]
-fn secrets_are_sent_and_left_nowhere() {
+fn secrets_are_sent_but_not_written_to_any_output() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let front = Response::links(["/next"]).header("Set-Cookie", "sid=cookie-of-the-host");
     let site =
@@ -85,13 +86,13 @@ fn secrets_are_sent_and_left_nowhere() {
     let arguments =
         ["crawl", &root, "--config", "a.toml", "--warc", "--jsonl", "-", "-vv", "--out", "out", "--with", "links"];
     let output = run(argiope(folder.path()).args(arguments));
-    assert_eq!(said(&web, "x-key"), vec![Some("header-secret".to_owned()); 2]);
-    assert_eq!(said(&web, "authorization"), vec![Some("Bearer token-secret".to_owned()); 2]);
-    assert_eq!(said(&web, "proxy-authorization"), [None, None]);
-    let cookie = said(&web, "cookie");
+    assert_eq!(header_values(&web, "x-key"), vec![Some("header-secret".to_owned()); 2]);
+    assert_eq!(header_values(&web, "authorization"), vec![Some("Bearer token-secret".to_owned()); 2]);
+    assert_eq!(header_values(&web, "proxy-authorization"), [None, None]);
+    let cookie = header_values(&web, "cookie");
     assert_eq!(cookie[1].as_deref(), Some("id=cookie-secret; sid=cookie-of-the-host"), "{cookie:?}");
 
-    let mut left = vec![("what it says".to_owned(), output.stdout), ("its words".to_owned(), output.stderr)];
+    let mut outputs = vec![("standard output".to_owned(), output.stdout), ("standard error".to_owned(), output.stderr)];
     let mut folders = vec![folder.path().join("out")];
     while let Some(next) = folders.pop() {
         for entry in std::fs::read_dir(next).expect("a folder") {
@@ -108,16 +109,16 @@ fn secrets_are_sent_and_left_nowhere() {
                 assert!(String::from_utf8_lossy(&text).contains("GET /next HTTP/1.1"), "requests are archived");
                 bytes = text;
             }
-            left.push((path.display().to_string(), bytes));
+            outputs.push((path.display().to_string(), bytes));
         }
     }
-    assert!(left.len() > 4, "a crawl directory has files");
-    for (place, bytes) in left {
+    assert!(outputs.len() > 4, "a crawl directory has files");
+    for (source, bytes) in outputs {
         let text = String::from_utf8_lossy(&bytes);
         for secret in ["header-secret", "token-secret", "proxy-secret", "cookie-secret", "link-secret", "bWU6"] {
             // The contents of a page are archived unchanged.
-            let is_theirs = secret == "link-secret" && place.ends_with(".gz");
-            assert!(is_theirs || !text.contains(secret), "{secret} in {place}");
+            let is_page_content = secret == "link-secret" && source.ends_with(".gz");
+            assert!(is_page_content || !text.contains(secret), "{secret} in {source}");
         }
     }
 }
@@ -131,38 +132,41 @@ fn a_root_with_a_password_is_refused_without_repeating_it() {
         &["crawl", "127.6.1.4", "--proxy", "http://me:secret@"],
         &["crawl", "127.6.1.4", "-H", "Proxy-Authorization: Basic secret"],
     ] {
-        let output = argiope(folder.path()).args(arguments).output().expect("it runs");
-        let complaint = words(&output);
-        assert_eq!(output.status.code(), Some(2), "{complaint}");
-        assert!(!complaint.contains("me:secret@") && complaint.starts_with("error: "), "{complaint}");
+        let output = argiope(folder.path()).args(arguments).output().expect("the command runs");
+        let message = stderr_of(&output);
+        assert_eq!(output.status.code(), Some(2), "{message}");
+        assert!(!message.contains("me:secret@") && message.starts_with("error: "), "{message}");
     }
 }
 
 #[test]
-fn the_environment_names_proxies() {
+fn proxies_are_read_from_the_environment() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let site = site("127.6.1.5").page("/", Response::html("x"));
     let (root, own) = (site.url_as("far.example", "/"), site.url("/"));
     let address = site.address().ip();
     let web = serve(site);
     let proxy = PracticeProxy::http().name("far.example", address).start("127.6.1.6").expect("a proxy");
-    let place = format!("http://{}", proxy.address());
-    let asked = |change: &dyn Fn(&mut Command) -> &mut Command, root: &str| {
+    let proxy_url = format!("http://{}", proxy.address());
+    let requested = |change: &dyn Fn(&mut Command) -> &mut Command, root: &str| {
         let before = (proxy.requests().len(), web.requests());
         let mut command = argiope(folder.path());
         change(command.args(["fetch", root, "--connect-timeout", "2s"]));
         let code = command.output().expect("the binary runs").status.code();
-        let asked = (proxy.requests().len() - before.0, web.requests() - before.1);
-        assert_eq!(code, Some(i32::from(asked == (0, 0))), "without an answer it is a failure");
-        asked
+        let requested = (proxy.requests().len() - before.0, web.requests() - before.1);
+        assert_eq!(code, Some(i32::from(requested == (0, 0))), "without a response the exit code is 1");
+        requested
     };
-    assert_eq!(asked(&|command| command.env("http_proxy", &place), &root), (1, 1));
-    assert_eq!(asked(&|command| command.env("ALL_PROXY", &place), &root), (1, 1));
-    assert_eq!(asked(&|command| command.args(["--proxy", &place]), &root), (1, 1));
+    assert_eq!(requested(&|command| command.env("http_proxy", &proxy_url), &root), (1, 1));
+    assert_eq!(requested(&|command| command.env("ALL_PROXY", &proxy_url), &root), (1, 1));
+    assert_eq!(requested(&|command| command.args(["--proxy", &proxy_url]), &root), (1, 1));
     // The proxy is not used if it is named by HTTP_PROXY (which a request header could set in CGI), for exceptions, and
     // for the local host.
-    assert_eq!(asked(&|command| command.env("HTTP_PROXY", &place), &own), (0, 1));
-    assert_eq!(asked(&|command| command.env("all_proxy", &place).env("no_proxy", "far.example"), &root), (0, 0));
-    assert_eq!(asked(&|command| command.env("all_proxy", &place), &own), (0, 1));
-    assert_eq!(asked(&|command| command.env("all_proxy", &place).args(["--proxy", ""]), &own), (0, 1));
+    assert_eq!(requested(&|command| command.env("HTTP_PROXY", &proxy_url), &own), (0, 1));
+    assert_eq!(
+        requested(&|command| command.env("all_proxy", &proxy_url).env("no_proxy", "far.example"), &root),
+        (0, 0)
+    );
+    assert_eq!(requested(&|command| command.env("all_proxy", &proxy_url), &own), (0, 1));
+    assert_eq!(requested(&|command| command.env("all_proxy", &proxy_url).args(["--proxy", ""]), &own), (0, 1));
 }

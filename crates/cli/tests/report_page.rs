@@ -12,9 +12,9 @@ use browser::Browser;
 
 fn argiope(folder: &Path, arguments: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_argiope"));
-    let done = command.current_dir(folder).args(arguments).output().expect("the command was built");
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    String::from_utf8(done.stdout).expect("UTF-8")
+    let output = command.current_dir(folder).args(arguments).output().expect("the command was built");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("UTF-8")
 }
 
 /// Crawls the audited site into `d.crawl`.
@@ -29,7 +29,7 @@ fn crawl(folder: &Path) -> String {
 }
 
 #[test]
-fn every_number_leads_to_its_urls_and_to_a_command_that_lists_all() {
+fn every_number_links_to_its_urls_and_to_a_command_that_lists_all() {
     let folder = tempfile::tempdir().expect("a folder");
     let root = crawl(folder.path());
     let html = argiope(folder.path(), &["report", "d.crawl", "--html", "-"]);
@@ -69,10 +69,10 @@ fn the_page_is_read_sorted_and_filtered_in_a_browser() {
     let first = "document.querySelector('table[aria-label=Sections] tbody tr td:nth-child(2)').dataset.v";
     let sort = "document.querySelector('table[aria-label=Sections] th:nth-child(2) button').click()";
     browser.run(sort);
-    let most = browser.run(&format!("return Number({first})"));
+    let largest = browser.run(&format!("return Number({first})"));
     browser.run(sort);
-    let least = browser.run(&format!("return Number({first})"));
-    assert!(most.as_u64() > least.as_u64(), "{most} {least}");
+    let smallest = browser.run(&format!("return Number({first})"));
+    assert!(largest.as_u64() > smallest.as_u64(), "{largest} {smallest}");
     browser.write("input[aria-label='Filter Sections']", "hreflang");
     browser.wait(
         "[...document.querySelectorAll('table[aria-label=Sections] tbody tr')].filter(row => !row.hidden).length === 2",

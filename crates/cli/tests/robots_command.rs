@@ -20,12 +20,13 @@ fn run(arguments: &[&str]) -> Output {
 
 /// The lines of standard output, with exit code 0.
 fn lines(output: &Output) -> Vec<String> {
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{complaint}");
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{message}");
     String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
 }
 
-fn refusal(arguments: &[&str]) -> String {
+/// Runs the command, expects exit code 2, and returns the error message.
+fn usage_error(arguments: &[&str]) -> String {
     let output = run(arguments);
     assert_eq!(output.status.code(), Some(2), "{arguments:?}");
     assert!(output.stdout.is_empty());
@@ -37,7 +38,7 @@ fn site(address: &str) -> Site {
 }
 
 #[test]
-fn a_file_is_judged_with_the_line_that_decides() {
+fn each_url_is_printed_with_the_deciding_line() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("robots.txt");
     std::fs::write(&path, FILE).expect("the file is written");
@@ -58,14 +59,14 @@ fn a_file_is_judged_with_the_line_that_decides() {
 }
 
 #[test]
-fn standard_input_is_a_file() {
+fn robots_txt_is_read_from_standard_input() {
     let mut child = argiope(&["-", "--agent", "MYBOT", "/private/"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
         .expect("the command was built");
     child.stdin.take().expect("a pipe").write_all(FILE.as_bytes()).expect("it is read");
-    let output = child.wait_with_output().expect("it ends");
+    let output = child.wait_with_output().expect("the process ends");
     assert_eq!(lines(&output), ["disallowed\t/private/\tline 3: Disallow: /private/"]);
 }
 
@@ -100,17 +101,17 @@ fn a_response_without_rules_is_described() {
 
 #[test]
 fn bad_input_is_refused() {
-    assert!(refusal(&["/nowhere/robots.txt", "/x"]).contains("cannot be read"));
-    assert!(refusal(&["/", "/x"]).contains("cannot be read"));
-    assert!(refusal(&["-", "http://"]).contains("cannot be parsed"));
-    assert!(refusal(&["-", "--agent", "!", "/"]).contains("--agent"));
-    assert!(refusal(&["ftp://h/robots.txt", "/"]).contains("neither http nor https"));
-    assert!(refusal(&["-"]).contains("<URL>"));
+    assert!(usage_error(&["/nowhere/robots.txt", "/x"]).contains("cannot be read"));
+    assert!(usage_error(&["/", "/x"]).contains("cannot be read"));
+    assert!(usage_error(&["-", "http://"]).contains("cannot be parsed"));
+    assert!(usage_error(&["-", "--agent", "!", "/"]).contains("--agent"));
+    assert!(usage_error(&["ftp://h/robots.txt", "/"]).contains("neither http nor https"));
+    assert!(usage_error(&["-"]).contains("<URL>"));
 }
 
 /// Malicious files are parsed quickly, and the rules that can be read are obeyed.
 #[test]
-fn hostile_files_are_read() {
+fn malicious_files_are_parsed() {
     let folder = tempfile::tempdir().expect("a folder");
     let judge = |name: &str, bytes: &[u8], url: &str| {
         let path = folder.path().join(name);

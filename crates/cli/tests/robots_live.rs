@@ -27,7 +27,7 @@ fn obeying(root: &str) -> Config {
 }
 
 /// The links that a crawl requests with this robots.txt.
-fn asked_of(robots: Response, links: &[&str]) -> BTreeSet<String> {
+fn requested_links(robots: Response, links: &[&str]) -> BTreeSet<String> {
     let site = site("127.6.0.1")
         .page("/robots.txt", robots)
         .page("/", Response::links(links))
@@ -36,18 +36,19 @@ fn asked_of(robots: Response, links: &[&str]) -> BTreeSet<String> {
     let web = serve([site]);
     crawl(&obeying(&root));
     let log = web.log();
-    assert_eq!(log.first().map(|seen| seen.path.as_str()), Some("/robots.txt"), "robots.txt goes first");
+    assert_eq!(log.first().map(|seen| seen.path.as_str()), Some("/robots.txt"), "robots.txt is requested first");
     log.into_iter().map(|seen| seen.path).filter(|path| path != "/robots.txt" && path != "/").collect()
 }
 
 /// Asserts that exactly these links are requested.
 #[track_caller]
-fn expect(robots: &str, links: &[&str], asked: &[&str]) {
-    let expected: BTreeSet<String> = asked.iter().map(|path| (*path).to_owned()).collect();
-    assert_eq!(asked_of(Response::text(robots), links), expected, "{robots:?}");
+fn expect(robots: &str, links: &[&str], requested: &[&str]) {
+    let expected: BTreeSet<String> = requested.iter().map(|path| (*path).to_owned()).collect();
+    assert_eq!(requested_links(Response::text(robots), links), expected, "{robots:?}");
 }
 
-fn kind(crawled: &Crawled, url: &str) -> (Outcome, Option<ErrorKind>) {
+/// The outcome of a URL, and the kind of its error.
+fn outcome_of(crawled: &Crawled, url: &str) -> (Outcome, Option<ErrorKind>) {
     let page = crawled.page(url);
     (page.facts.outcome, page.facts.error.as_ref().map(|failure| failure.kind))
 }
@@ -86,32 +87,32 @@ fn r05_the_token_is_part_of_the_user_agent() {
     let mut config = obeying(&root);
     config.user_agent = Some("MyBot/2.0 (+https://h/)".to_owned());
     let rules = config.compile(0).expect("good settings");
-    assert!(rules.user_agent.contains(&*rules.agent_token), "the token is cut from what is sent");
+    assert!(rules.user_agent.contains(&*rules.agent_token), "the token is a part of the User-Agent header");
     crawl(&config);
     let paths: BTreeSet<String> = web.log().into_iter().map(|seen| seen.path).collect();
     assert_eq!(paths, BTreeSet::from(["/", "/b", "/robots.txt"].map(str::to_owned)));
     assert!(web.log().iter().all(|seen| seen.user_agent == "MyBot/2.0 (+https://h/)"));
     config.user_agent = Some("(nameless)".to_owned());
-    let refusal = config.compile(0).expect_err("robots.txt could not call it by name");
-    assert_eq!(refusal.key, "user-agent");
+    let error = config.compile(0).expect_err("a user agent without a product token");
+    assert_eq!(error.key, "user-agent");
 }
 
 #[test]
-fn r06_groups_that_name_us_are_one() {
+fn r06_groups_that_name_the_crawler_are_merged() {
     let robots =
         "User-agent: argiope\nDisallow: /a\n\nUser-agent: *\nDisallow: /c\n\nUser-agent: Argiope\nDisallow: /b\n";
     expect(robots, &["/a", "/b", "/c"], &["/c"]);
 }
 
 #[test]
-fn r07_the_group_for_all_where_none_names_us() {
+fn r07_the_group_for_all_applies_if_none_names_the_crawler() {
     expect("User-agent: x\nDisallow: /a\n\nUser-agent: *\nDisallow: /b\n", &["/a", "/b"], &["/a"]);
     expect("User-agent: argiope\nDisallow:\n\nUser-agent: *\nDisallow: /\n", &["/a"], &["/a"]);
     expect("User-agent: x\nDisallow: /\n", &["/a"], &["/a"]);
 }
 
 #[test]
-fn r08_from_the_start_with_query_and_case() {
+fn r08_paths_match_from_the_start_with_query_and_case() {
     let links = ["/a/1", "/A/1", "/x/a/1", "/q?s=1", "/q?t=1"];
     expect("User-agent: *\nDisallow: /a\nDisallow: /q?s\n", &links, &["/A/1", "/x/a/1", "/q?t=1"]);
 }
@@ -129,18 +130,22 @@ fn r10_robots_txt_itself_is_allowed() {
     let (root, file) = (site.url("/"), site.url("/robots.txt"));
     let web = serve([site]);
     assert_eq!(crawl(&obeying(&root)).page(&file).facts.outcome, Outcome::Ok);
-    assert_eq!(web.log().iter().filter(|seen| seen.path == "/robots.txt").count(), 2, "as rules, and as a page");
+    assert_eq!(
+        web.log().iter().filter(|seen| seen.path == "/robots.txt").count(),
+        2,
+        "once for its rules and once as a page"
+    );
 }
 
 #[test]
-fn r11_octets_are_compared_not_spellings() {
+fn r11_decoded_bytes_are_compared() {
     let robots = "User-agent: *\nDisallow: /\u{30c4}\nDisallow: /%61b\nDisallow: /c%2Fd\n";
     let links = ["/%E3%83%84", "/%e3%83%84x", "/ab", "/a%62c", "/c/d", "/c%2fd"];
     expect(robots, &links, &["/c/d"]);
 }
 
 #[test]
-fn r12_special_characters() {
+fn r12_star_dollar_and_hash_are_special_unless_encoded() {
     let robots = "User-agent: *\nDisallow: /*.pdf$ # all\nDisallow: /x*y\nDisallow: /m%2An\nDisallow: /p%24\n";
     let links = ["/a.pdf", "/a.pdf?b", "/x12y3", "/xz", "/m*n", "/m1n", "/p$", "/p"];
     expect(robots, &links, &["/a.pdf?b", "/xz", "/m1n", "/p"]);
@@ -151,7 +156,7 @@ fn r13_sitemap_records_count_in_every_group() {
     let site = site("127.6.0.13");
     let map = site.url("/map.xml");
     let site = site
-        .robots(&format!("User-agent: nobody\nDisallow: /\nSitemap: {map}\n"))
+        .robots(&format!("User-agent: otherbot\nDisallow: /\nSitemap: {map}\n"))
         .page("/", Response::html("no links"))
         .page("/map.xml", Response::text("/listed\n"))
         .fallback(Response::html("page"));
@@ -181,16 +186,16 @@ fn r14_one_file_for_each_scheme_host_and_port() {
 }
 
 #[test]
-fn r15_the_rules_of_a_good_answer_are_obeyed_whatever_type_it_claims() {
+fn r15_rules_of_a_2xx_response_are_obeyed_with_any_content_type() {
     let rules = "User-agent: *\nDisallow: /a\n";
     for robots in [Response::html(rules), Response::text(rules).gzip(), Response::bytes(rules).with_status(203)] {
-        assert_eq!(asked_of(robots, &["/a", "/b"]), BTreeSet::from(["/b".to_owned()]));
+        assert_eq!(requested_links(robots, &["/a", "/b"]), BTreeSet::from(["/b".to_owned()]));
     }
 }
 
 #[test]
 fn r16_five_redirects_are_followed_across_hosts() {
-    for (hops, obeyed) in [(5, true), (6, false)] {
+    for (hops, is_obeyed) in [(5, true), (6, false)] {
         let far = site("127.6.1.16").robots("User-agent: *\nDisallow: /b\n").fallback(Response::html("page"));
         let mut far = far.page("/rules", Response::text("User-agent: *\nDisallow: /a\n"));
         for hop in 1..hops {
@@ -206,26 +211,30 @@ fn r16_five_redirects_are_followed_across_hosts() {
         let mut config = obeying(&root);
         config.allow_private = true;
         let crawled = crawl(&config);
-        if obeyed {
-            assert_eq!(kind(&crawled, &a), (Outcome::Robots, None), "the rules hold for who redirected");
-            assert_eq!(kind(&crawled, &b), (Outcome::Ok, None), "and not those of the host they came from");
+        if is_obeyed {
+            assert_eq!(
+                outcome_of(&crawled, &a),
+                (Outcome::Robots, None),
+                "the rules apply to the host that redirected"
+            );
+            assert_eq!(outcome_of(&crawled, &b), (Outcome::Ok, None), "the rules of the other host do not apply");
         } else {
-            assert_eq!(kind(&crawled, &root), (Outcome::Robots, Some(ErrorKind::RobotsUnreachable)));
+            assert_eq!(outcome_of(&crawled, &root), (Outcome::Robots, Some(ErrorKind::RobotsUnreachable)));
         }
         let pages = web.log().into_iter().filter(|seen| matches!(&*seen.path, "/" | "/a" | "/b")).count();
-        assert_eq!(pages, if obeyed { 2 } else { 0 });
+        assert_eq!(pages, if is_obeyed { 2 } else { 0 });
     }
 }
 
 #[test]
-fn r17_a_file_that_is_not_there_allows() {
+fn r17_a_missing_file_allows_everything() {
     for status in [400, 401, 403, 404, 410, 418, 451] {
-        assert_eq!(asked_of(Response::status(status), &["/a"]), BTreeSet::from(["/a".to_owned()]), "{status}");
+        assert_eq!(requested_links(Response::status(status), &["/a"]), BTreeSet::from(["/a".to_owned()]), "{status}");
     }
 }
 
 #[test]
-fn r18_a_file_that_cannot_be_had_forbids_and_is_waited_for() {
+fn r18_an_unreachable_file_disallows_everything_and_is_retried() {
     // Links wait until the file can be fetched; then its rules apply.
     for failure in [Response::status(503), Response::status(429), Response::reset(), Response::close()] {
         let site = site("127.6.0.18")
@@ -255,8 +264,8 @@ fn r18_a_file_that_cannot_be_had_forbids_and_is_waited_for() {
         let mut config = obeying(&root);
         config.max_tries = 2;
         config.idle_timeout = Span(Duration::from_millis(300));
-        assert_eq!(kind(&crawl(&config), &root), expected);
-        assert!(web.log().iter().all(|seen| seen.path == "/robots.txt"), "nothing else is asked");
+        assert_eq!(outcome_of(&crawl(&config), &root), expected);
+        assert!(web.log().iter().all(|seen| seen.path == "/robots.txt"), "only robots.txt is requested");
     }
 }
 
@@ -273,7 +282,7 @@ fn r18_retry_after_is_obeyed_for_robots_txt_too() {
 }
 
 #[test]
-fn r19_each_line_is_read_on_its_own() {
+fn r19_each_line_is_parsed_on_its_own() {
     let robots = "\u{0}\u{1}\nUser-agent *\n<b>\nDisallow: /a\n:::\nDisallow /b\nAllow\n\u{7f}Disallow: /c\n";
     expect(robots, &["/a", "/b", "/c"], &["/c"]);
 }
@@ -296,21 +305,24 @@ fn r21_half_a_megabyte_is_read_and_a_cut_line_is_dropped() {
 }
 
 #[test]
-fn r22_no_file_is_trusted() {
+fn r22_malicious_files_are_parsed_safely() {
     let wide: Vec<u8> = "\u{feff}User-agent: *\nDisallow: /a\n".encode_utf16().flat_map(u16::to_be_bytes).collect();
-    assert_eq!(asked_of(Response::bytes(wide), &["/a", "/b"]), BTreeSet::from(["/b".to_owned()]), "UTF-16");
+    assert_eq!(requested_links(Response::bytes(wide), &["/a", "/b"]), BTreeSet::from(["/b".to_owned()]), "UTF-16");
     let binary: Vec<u8> = (0..600_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
-    assert_eq!(asked_of(Response::bytes(binary), &["/a"]), BTreeSet::from(["/a".to_owned()]));
+    assert_eq!(requested_links(Response::bytes(binary), &["/a"]), BTreeSet::from(["/a".to_owned()]));
     let stars = format!("User-agent: *\nDisallow: /b\n{}", "Disallow: /*$*$*$*$*$\n".repeat(20_000));
     let long = format!("/{}", "a".repeat(1_000));
-    assert_eq!(asked_of(Response::text(stars), &["/b", &long]).len(), 1);
+    assert_eq!(requested_links(Response::text(stars), &["/b", &long]).len(), 1);
     let line = format!("User-agent: *\nDisallow: /a\nDisallow: /{}\n", "x".repeat(1 << 20));
-    assert_eq!(asked_of(Response::text(line), &["/a", "/b"]), BTreeSet::from(["/b".to_owned()]));
+    assert_eq!(requested_links(Response::text(line), &["/a", "/b"]), BTreeSet::from(["/b".to_owned()]));
     let huge = Response::filled("User-agent: *\nDisallow: /a\n", 30 << 20);
-    assert_eq!(asked_of(huge, &["/a", "/b"]), BTreeSet::from(["/b".to_owned()]), "larger than any page may be");
+    assert_eq!(
+        requested_links(huge, &["/a", "/b"]),
+        BTreeSet::from(["/b".to_owned()]),
+        "larger than the size limit of pages"
+    );
 }
 
-/// A redirect of robots.txt to a private address is refused.
 #[test]
 fn a_redirect_of_robots_txt_to_a_private_address_is_refused() {
     let secret = site("127.6.1.23").fallback(Response::text("User-agent: *\nAllow: /\n"));
@@ -319,7 +331,7 @@ fn a_redirect_of_robots_txt_to_a_private_address_is_refused() {
     let web = serve([site, secret]);
     let mut config = obeying(&root);
     config.scope = ScopeKind::Any;
-    assert_eq!(kind(&crawl(&config), &root), (Outcome::Robots, Some(ErrorKind::RobotsUnreachable)));
+    assert_eq!(outcome_of(&crawl(&config), &root), (Outcome::Robots, Some(ErrorKind::RobotsUnreachable)));
     assert!(web.log().iter().all(|seen| seen.site == 0));
 }
 
@@ -329,7 +341,7 @@ fn a_redirect_of_robots_txt_to_another_protocol_is_reported() {
     let root = site.url("/");
     let _web = serve([site.fallback(Response::html("page"))]);
     let crawled = crawl(&obeying(&root));
-    assert_eq!(kind(&crawled, &root), (Outcome::Robots, Some(ErrorKind::RobotsUnreachable)));
+    assert_eq!(outcome_of(&crawled, &root), (Outcome::Robots, Some(ErrorKind::RobotsUnreachable)));
     let page = crawled.pages.iter().find(|page| page.link.url.as_str() == root).expect("a record");
     let message = &page.facts.error.as_ref().expect("a failure").message;
     assert!(message.contains("redirect that cannot be followed") && message.contains("ftp://ftp.example"), "{message}");

@@ -24,23 +24,23 @@ fn crawl_site(site: Site, change: impl FnOnce(&mut Config)) -> (Crawled, BTreeSe
     let mut config = config(EngineName::Tokio, &[&root]);
     change(&mut config);
     let crawled = crawl(&config);
-    let asked = web.log().into_iter().map(|seen| seen.path).filter(|path| path != "/").collect();
-    (crawled, asked)
+    let requested = web.log().into_iter().map(|seen| seen.path).filter(|path| path != "/").collect();
+    (crawled, requested)
 }
 
-fn set(paths: &[&str]) -> BTreeSet<String> {
+fn path_set(paths: &[&str]) -> BTreeSet<String> {
     paths.iter().map(|path| (*path).to_owned()).collect()
 }
 
 /// The requests of a crawl with this front page.
-fn asked_from(front: Response, change: impl FnOnce(&mut Config)) -> BTreeSet<String> {
+fn requested_from(front: Response, change: impl FnOnce(&mut Config)) -> BTreeSet<String> {
     crawl_site(site().page("/", front), change).1
 }
 
 #[test]
 fn nofollow_of_a_page_of_a_header_and_of_a_link() {
     let page = |head: &str| Response::html(format!("{head}<a href=/a>a</a> <a href=/b rel='ugc nofollow'>b</a>"));
-    for (front, asked) in [
+    for (front, requested) in [
         (page(""), &["/a"][..]),
         (page("<meta name=robots content='index, NOFOLLOW'>"), &[]),
         (page("<meta name=Argiope content=none>"), &[]),
@@ -51,10 +51,10 @@ fn nofollow_of_a_page_of_a_header_and_of_a_link() {
         (page("").header("X-Robots-Tag", "otherbot: nofollow"), &["/a"]),
         (page("").header("X-Robots-Tag", "otherbot: nofollow").header("X-Robots-Tag", "none"), &[]),
     ] {
-        assert_eq!(asked_from(front, |_| ()), set(asked));
+        assert_eq!(requested_from(front, |_| ()), path_set(requested));
     }
     let front = page("<meta name=robots content=none>").header("X-Robots-Tag", "nofollow");
-    assert_eq!(asked_from(front, |config| config.follow_nofollow = true), set(&["/a", "/b"]));
+    assert_eq!(requested_from(front, |config| config.follow_nofollow = true), path_set(&["/a", "/b"]));
 }
 
 #[test]
@@ -63,8 +63,8 @@ fn directives_and_metadata_of_a_page_are_recorded() {
         "<link rel=canonical href=/real#x><link rel=alternate hreflang=de href=/de><link rel=alternate hreflang=x-default \
          href=/any><link rel=alternate hreflang=de href=/de2><meta name=robots content=noindex>",
     );
-    let (crawled, asked) = crawl_site(site().page("/", front), |_| ());
-    assert!(asked.is_empty(), "{asked:?}");
+    let (crawled, requested) = crawl_site(site().page("/", front), |_| ());
+    assert!(requested.is_empty(), "{requested:?}");
     let record = &crawled.lines[0];
     let base = crawled.pages[0].link.url.as_str();
     assert_eq!(record["canonical"], format!("{base}real"));
@@ -76,7 +76,7 @@ fn directives_and_metadata_of_a_page_are_recorded() {
 
 /// Every element that can contain a URL, and whether it is followed: by default, with `--assets`, or never.
 #[test]
-fn links_of_every_kind() {
+fn pages_are_followed_and_assets_are_fetched_on_request() {
     let front = Response::html(
         "<base href='/b/'><a href=a?x=1&amp;y=2>1</a><map><area href=area></map><iframe src=iframe></iframe>\
          <link rel=next href=next><link rel=prev href=prev><noscript><a href=noscript>n</a></noscript>\
@@ -103,15 +103,15 @@ fn links_of_every_kind() {
         "/h/next",
     ];
     let assets = ["/b/img", "/b/set1", "/b/set2", "/b/script", "/b/style", "/b/video", "/b/poster", "/b/source"];
-    let (crawled, asked) = crawl_site(site(), |config| config.with = vec![With::Links]);
-    assert_eq!(asked, set(&followed));
+    let (crawled, requested) = crawl_site(site(), |config| config.with = vec![With::Links]);
+    assert_eq!(requested, path_set(&followed));
     let page = &crawled.lines[0];
     assert_eq!(page["links"], followed.len());
     let kinds: BTreeSet<&str> =
         page["link_list"].as_array().expect("a list").iter().filter_map(|link| link["kind"].as_str()).collect();
     assert!(kinds.contains("asset") && kinds.contains("form"), "{kinds:?}");
-    let (_, asked) = crawl_site(site(), |config| config.assets = true);
-    assert_eq!(asked, set(&[&followed[..], &assets].concat()));
+    let (_, requested) = crawl_site(site(), |config| config.assets = true);
+    assert_eq!(requested, path_set(&[&followed[..], &assets].concat()));
 }
 
 #[test]
@@ -122,16 +122,16 @@ fn xhtml_atom_and_rss_have_links_too() {
     let site = site()
         .page("/", Response::bytes(xhtml).content_type("application/xhtml+xml"))
         .page("/x", Response::bytes(atom).content_type("application/atom+xml"));
-    let asked = crawl_site(site, |_| ()).1;
-    assert!(asked.is_superset(&set(&["/x", "/y", "/e"])), "{asked:?}");
+    let requested = crawl_site(site, |_| ()).1;
+    assert!(requested.is_superset(&path_set(&["/x", "/y", "/e"])), "{requested:?}");
 }
 
 /// Queries are encoded in the charset of the page, paths always as UTF-8.
 #[test]
-fn charsets_show_in_queries() {
+fn queries_are_encoded_in_the_charset_of_the_page() {
     let page = "<a href='/ü?ü=\u{20ac}'>x</a><title>ü</title>";
     let meta = |label: &str| format!("<meta charset={label}>{page}");
-    for (front, charset, asked) in [
+    for (front, charset, requested) in [
         (Response::html(page).encoded("windows-1252").charset("windows-1252"), "windows-1252", "/%C3%BC?%FC=%80"),
         (
             Response::html(meta("latin1")).encoded("windows-1252").content_type("text/html"),
@@ -143,21 +143,24 @@ fn charsets_show_in_queries() {
         (Response::html(meta("koi8-r")).charset("utf-8"), "utf-8", "/%C3%BC?%C3%BC=%E2%82%AC"),
     ] {
         let (crawled, seen) = crawl_site(site().page("/", front), |_| ());
-        assert_eq!(seen, set(&[asked]));
+        assert_eq!(seen, path_set(&[requested]));
         assert_eq!(crawled.pages[0].findings.charset, Some(charset));
         assert_eq!(crawled.pages[0].findings.title.as_deref(), Some("ü"));
     }
     // A byte order mark overrides the declared charset.
     let marked = [&b"\xef\xbb\xbf"[..], page.as_bytes()].concat();
-    assert_eq!(asked_from(Response::html(marked).charset("shift_jis"), |_| ()), set(&["/%C3%BC?%C3%BC=%E2%82%AC"]));
+    assert_eq!(
+        requested_from(Response::html(marked).charset("shift_jis"), |_| ()),
+        path_set(&["/%C3%BC?%C3%BC=%E2%82%AC"])
+    );
     let greek = Response::html("<a href='/?\u{3b1}\u{20ac}'>x</a>".as_bytes()).charset("utf-8");
-    assert_eq!(asked_from(greek, |_| ()), set(&["/?%CE%B1%E2%82%AC"]));
+    assert_eq!(requested_from(greek, |_| ()), path_set(&["/?%CE%B1%E2%82%AC"]));
     let japanese = Response::html(b"<a href='/?\x93\xfa\x96{'>x</a>".as_slice()).charset("shift_jis");
-    assert_eq!(asked_from(japanese, |_| ()), set(&["/?%93%FA%96{"]));
+    assert_eq!(requested_from(japanese, |_| ()), path_set(&["/?%93%FA%96{"]));
 }
 
 #[test]
-fn parameters_are_removed_on_request() {
+fn strip_param_removes_parameters_from_links() {
     let links = ["/p?sid=1&a=1", "/p?a=1&SID=2", "/p?a=1", "/q;jsessionid=9?utm_source=x", "/q"];
     let site = || {
         let site = site();
@@ -172,18 +175,18 @@ fn parameters_are_removed_on_request() {
         config.robots = RobotsPolicy::Obey;
         config.strip_param = vec!["@sessions".to_owned(), "utm_*".to_owned()];
     };
-    let aside = ["/robots.txt", "/map.txt"];
-    let whole = [&links[..], &["/s?utm_medium=y&k=v", "/r?sid=7"], &aside].concat();
-    assert_eq!(crawl_site(site(), obey).1, set(&whole));
-    let (crawled, asked) = crawl_site(site(), strip);
+    let site_files = ["/robots.txt", "/map.txt"];
+    let whole = [&links[..], &["/s?utm_medium=y&k=v", "/r?sid=7"], &site_files].concat();
+    assert_eq!(crawl_site(site(), obey).1, path_set(&whole));
+    let (crawled, requested) = crawl_site(site(), strip);
     // Redirect targets are not changed: a host that insists on a session id would cause a loop.
-    assert_eq!(asked, set(&[&["/p?a=1", "/q", "/s?k=v", "/r?sid=7"][..], &aside].concat()));
+    assert_eq!(requested, path_set(&[&["/p?a=1", "/q", "/s?k=v", "/r?sid=7"][..], &site_files].concat()));
     let front = crawled.pages.iter().find(|visit| visit.link.url.path() == "/").expect("the front page");
     assert_eq!(front.findings.links, 2);
 }
 
 /// The auxiliary record of a sitemap.
-fn aux<'a>(crawled: &'a Crawled, path: &str) -> &'a argiope_core::visit::Visit {
+fn sitemap_visit<'a>(crawled: &'a Crawled, path: &str) -> &'a argiope_core::visit::Visit {
     let found = crawled.site_files.iter().find(|visit| visit.link.url.path() == path);
     found.unwrap_or_else(|| panic!("{path} was not read"))
 }
@@ -221,9 +224,9 @@ fn sitemaps_that_robots_txt_names_are_read_in_every_form() {
         .page("/rss", Response::text(rss))
         .page("/atom", Response::text(atom))
         .page("/text", Response::text(text));
-    let (crawled, asked) = crawl_site(site, |config| config.robots = RobotsPolicy::Obey);
+    let (crawled, requested) = crawl_site(site, |config| config.robots = RobotsPolicy::Obey);
     let files = ["/robots.txt", "/index.xml", "/set.xml.gz", "/rss", "/atom", "/text", "/packed"];
-    assert_eq!(asked, set(&[&files[..], &["/1", "/2", "/3", "/4", "/5", "/6", "/7"]].concat()));
+    assert_eq!(requested, path_set(&[&files[..], &["/1", "/2", "/3", "/4", "/5", "/6", "/7"]].concat()));
     assert_eq!(crawled.site_files.len(), 7, "an index that names itself is read once");
     assert_eq!(crawled.lines.iter().filter(|line| line["for"] == "sitemap").count(), 6);
 }
@@ -244,27 +247,27 @@ fn the_default_sitemap_is_requested_on_demand_and_sitemaps_can_be_disabled() {
         })
         .1
     };
-    assert_eq!(run(|_| ()), set(&["/robots.txt", "/named.txt", "/a"]));
-    assert!(run(|config| config.sitemap = true).is_superset(&set(&["/sitemap.xml", "/b"])));
-    assert_eq!(run(|config| config.no_sitemap = true), set(&["/robots.txt"]));
+    assert_eq!(run(|_| ()), path_set(&["/robots.txt", "/named.txt", "/a"]));
+    assert!(run(|config| config.sitemap = true).is_superset(&path_set(&["/sitemap.xml", "/b"])));
+    assert_eq!(run(|config| config.no_sitemap = true), path_set(&["/robots.txt"]));
     let ignoring = crawl_site(site(), |config| config.sitemap = true).1;
-    assert_eq!(ignoring, set(&["/sitemap.xml", "/b"]), "without robots.txt too");
+    assert_eq!(ignoring, path_set(&["/sitemap.xml", "/b"]), "without robots.txt too");
 }
 
 #[test]
 fn bad_sitemaps_yield_the_urls_before_the_error_and_report_it() {
     let site = site();
     let url = |path: &str| site.url(path);
-    let laughs = format!(
+    let entity_bomb = format!(
         "<!DOCTYPE x [<!ENTITY a 'ha'>{}]><urlset><url><loc>{}</loc></url><url><loc>/&z9;</loc></url></urlset>",
         (0..10).fold(String::new(), |text, n| text + &format!("<!ENTITY z{n} '{}'>", "&a;".repeat(10))),
-        url("/before-laughs")
+        url("/before-entities")
     );
     let broken = urlset(&[url("/before-fault")]).replace("</urlset>", "<url><loc></url><<</urlset><url>");
     let entries: Vec<String> = (0..50_010).map(|_| url("/same")).collect();
     let mut site = site
         .page("/", Response::html("no links"))
-        .page("/laughs", Response::text(laughs))
+        .page("/entities", Response::text(entity_bomb))
         .page("/broken", Response::text(broken))
         .page("/many", Response::text(urlset(&entries)));
     for level in 0..6 {
@@ -272,25 +275,31 @@ fn bad_sitemaps_yield_the_urls_before_the_error_and_report_it() {
         let index = format!("<sitemapindex><sitemap><loc>{next}</loc></sitemap></sitemapindex>");
         site = site.page(&format!("/level{level}"), Response::text(index));
     }
-    let robots = "Sitemap: /laughs\nSitemap: /broken\nSitemap: /many\nSitemap: /level0\n";
-    let (crawled, asked) = crawl_site(site.robots(robots), |config| config.robots = RobotsPolicy::Obey);
-    assert!(asked.is_superset(&set(&["/before-laughs", "/before-fault", "/same"])), "{asked:?}");
-    let fault = |path: &str| aux(&crawled, path).facts.error.as_ref().map(|failure| failure.kind);
-    assert_eq!(fault("/laughs"), Some(ErrorKind::ParseLimit));
+    let robots = "Sitemap: /entities\nSitemap: /broken\nSitemap: /many\nSitemap: /level0\n";
+    let (crawled, requested) = crawl_site(site.robots(robots), |config| config.robots = RobotsPolicy::Obey);
+    assert!(requested.is_superset(&path_set(&["/before-entities", "/before-fault", "/same"])), "{requested:?}");
+    let fault = |path: &str| sitemap_visit(&crawled, path).facts.error.as_ref().map(|failure| failure.kind);
+    assert_eq!(fault("/entities"), Some(ErrorKind::ParseLimit));
     assert_eq!(fault("/broken"), Some(ErrorKind::Decode));
     assert_eq!(fault("/many"), Some(ErrorKind::ParseLimit));
-    assert!(asked.contains("/level2") && !asked.contains("/level3"), "nested no deeper than that: {asked:?}");
+    assert!(
+        requested.contains("/level2") && !requested.contains("/level3"),
+        "nested no deeper than that: {requested:?}"
+    );
 }
 
 /// A sitemap may exceed the size limit of pages, up to the limit of the protocol.
 #[test]
-fn large_sitemaps_are_read_whole() {
+fn large_sitemaps_are_read_completely() {
     let site = site();
     let filler = format!("<!--{}-->", "x".repeat(100_000)).repeat(120);
     let text = urlset(&[site.url("/last")]).replace("<url>", &format!("{filler}<url>"));
     assert!(text.len() > 12_000_000);
     let site = site.robots("Sitemap: /large\n").page("/", Response::html("")).page("/large", Response::text(text));
-    let (crawled, asked) = crawl_site(site, |config| config.robots = RobotsPolicy::Obey);
-    assert!(asked.contains("/last"), "{asked:?}");
-    assert_eq!((aux(&crawled, "/large").facts.outcome, &aux(&crawled, "/large").facts.error), (Outcome::Ok, &None));
+    let (crawled, requested) = crawl_site(site, |config| config.robots = RobotsPolicy::Obey);
+    assert!(requested.contains("/last"), "{requested:?}");
+    assert_eq!(
+        (sitemap_visit(&crawled, "/large").facts.outcome, &sitemap_visit(&crawled, "/large").facts.error),
+        (Outcome::Ok, &None)
+    );
 }

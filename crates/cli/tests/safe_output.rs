@@ -12,8 +12,8 @@ fn run(folder: &Path, arguments: &[&str]) -> Output {
     command.args(arguments).current_dir(folder).stdin(Stdio::null()).output().expect("the binary runs")
 }
 
-fn words(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).expect("words are UTF-8")
+fn stderr_of(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).expect("messages are UTF-8")
 }
 
 fn serve(site: Site) -> RunningWeb {
@@ -21,7 +21,7 @@ fn serve(site: Site) -> RunningWeb {
 }
 
 #[test]
-fn no_file_is_written_through_a_link() {
+fn no_file_is_written_through_a_symbolic_link() {
     let site = Site::http("127.6.7.1:0").expect("a loopback address").page("/", Response::html("<title>x</title>"));
     let root = site.url("/");
     let _web = serve(site);
@@ -33,14 +33,18 @@ fn no_file_is_written_through_a_link() {
     }
     let refused = run(folder.path(), &["crawl", &root, "-q", "--out", "d", "--jsonl", "pages.jsonl"]);
     assert_eq!(refused.status.code(), Some(1));
-    assert!(words(&refused).contains("pages.jsonl cannot be written: it is a symbolic link"), "{}", words(&refused));
+    assert!(
+        stderr_of(&refused).contains("pages.jsonl cannot be written: it is a symbolic link"),
+        "{}",
+        stderr_of(&refused)
+    );
 
     assert_eq!(run(folder.path(), &["crawl", &root, "-q", "--out", "e"]).status.code(), Some(0));
     for arguments in
         [vec!["report", "e", "--html", "page.html"], vec!["export", "e", "--format", "csv", "-o", "table.csv"]]
     {
         let output = run(folder.path(), &arguments);
-        assert_eq!(output.status.code(), Some(0), "{}", words(&output));
+        assert_eq!(output.status.code(), Some(0), "{}", stderr_of(&output));
     }
     assert_eq!(fs::read_to_string(at("precious")).expect("there"), "precious");
     assert!(fs::read_to_string(at("page.html")).expect("there").starts_with("<!doctype html>"));
@@ -58,9 +62,9 @@ fn a_file_in_place_of_the_crawl_directory_is_reported() {
         let output = run(folder.path(), &[&["crawl", "http://127.0.0.1:1/", "-q"][..], more].concat());
         assert_eq!(output.status.code(), Some(1));
         assert!(
-            words(&output).contains("f is a file, and a crawl directory must be a directory"),
+            stderr_of(&output).contains("f is a file, and a crawl directory must be a directory"),
             "{}",
-            words(&output)
+            stderr_of(&output)
         );
     }
     assert_eq!(fs::read_to_string(folder.path().join("f")).expect("there"), "x");
@@ -73,21 +77,26 @@ fn an_invalid_client_certificate_is_reported_with_its_file() {
     let output = run(folder.path(), &["fetch", "https://127.0.0.1:1/", "--cert", "junk.pem", "--key", "junk.pem"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(
-        words(&output).contains("junk.pem") && words(&output).contains("no certificate in PEM"),
+        stderr_of(&output).contains("junk.pem") && stderr_of(&output).contains("no certificate in PEM"),
         "{}",
-        words(&output)
+        stderr_of(&output)
     );
     let output = run(folder.path(), &["fetch", "https://127.0.0.1:1/", "--ca-cert", "junk.pem"]);
-    assert!(words(&output).contains("no certificate in PEM"), "{}", words(&output));
+    assert!(stderr_of(&output).contains("no certificate in PEM"), "{}", stderr_of(&output));
     // PEM, but not a certificate.
     let hollow = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
     fs::write(folder.path().join("hollow.pem"), hollow).expect("written");
     let output = run(folder.path(), &["fetch", "https://127.0.0.1:1/", "--ca-cert", "hollow.pem"]);
     assert_eq!(output.status.code(), Some(2));
-    let said = words(&output);
-    assert!(said.contains("hollow.pem") && said.contains("certificate 1 of 1 in it is not valid"), "{said}");
+    let stderr = stderr_of(&output);
+    assert!(stderr.contains("hollow.pem") && stderr.contains("certificate 1 of 1 in it is not valid"), "{stderr}");
     let output = run(folder.path(), &["crawl", "https://127.0.0.1:1/", "--ca-cert", "absent.pem"]);
-    assert_eq!((output.status.code(), words(&output).contains("absent.pem")), (Some(2), true), "{}", words(&output));
+    assert_eq!(
+        (output.status.code(), stderr_of(&output).contains("absent.pem")),
+        (Some(2), true),
+        "{}",
+        stderr_of(&output)
+    );
 }
 
 #[test]
@@ -99,9 +108,9 @@ fn fetch_shows_the_certificate_and_that_it_was_not_verified() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let shown = |arguments: &[&str]| {
         let output = run(folder.path(), arguments);
-        (String::from_utf8(output.stdout.clone()).expect("UTF-8"), words(&output))
+        (String::from_utf8(output.stdout.clone()).expect("UTF-8"), stderr_of(&output))
     };
-    let (text, said) = shown(&["fetch", &root, "--insecure"]);
+    let (text, stderr) = shown(&["fetch", &root, "--insecure"]);
     for part in [
         "secured     TLS 1.3, ",
         "certificate of Argiope practice site, by Argiope practice authority",
@@ -112,14 +121,14 @@ fn fetch_shows_the_certificate_and_that_it_was_not_verified() {
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    assert!(said.contains("WARNING: certificates are NOT verified"), "{said}");
-    let (text, said) = shown(&["fetch", &root]);
+    assert!(stderr.contains("WARNING: certificates are NOT verified"), "{stderr}");
+    let (text, stderr) = shown(&["fetch", &root]);
     assert!(text.contains("unknown issuer") || text.contains("expired since"), "{text}");
-    assert!(!text.contains("insecure") && said.is_empty(), "{text}{said}");
+    assert!(!text.contains("insecure") && stderr.is_empty(), "{text}{stderr}");
 }
 
 #[test]
-fn a_head_with_bare_line_feeds_is_shown_as_a_head() {
+fn a_header_with_bare_line_feeds_is_printed_without_the_body() {
     let site = Site::http("127.6.7.3:0").expect("a loopback address");
     let site = site.page("/", Response::raw("HTTP/1.1 200 OK\nContent-Length: 6\nX-Last: 1\n\nsecret"));
     let root = site.url("/");

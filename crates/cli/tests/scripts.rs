@@ -19,7 +19,7 @@ fn shell(folder: &Path, script: &str) -> Output {
     command.stdin(Stdio::null()).output().expect("a shell")
 }
 
-fn messages(output: &Output) -> String {
+fn stderr_of(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
@@ -32,7 +32,7 @@ fn site(address: &str) -> Site {
 }
 
 #[test]
-fn broken_links_of_the_directory_fail_the_second_run_too() {
+fn broken_links_give_exit_code_3_in_the_second_run_too() {
     let folder = tempfile::tempdir().expect("a folder");
     let site = site("127.6.9.1").page("/", Response::links(["/gone"]));
     let root = site.url("/");
@@ -40,14 +40,14 @@ fn broken_links_of_the_directory_fail_the_second_run_too() {
     for quiet in [&[][..], &["-q"]] {
         let mut command = argiope(folder.path());
         let output = command.args(["crawl", &root, "-d", "crawl", "--fail-on", "broken"]).args(quiet).output().unwrap();
-        assert_eq!(output.status.code(), Some(3), "{}", messages(&output));
-        let shown = messages(&output);
+        assert_eq!(output.status.code(), Some(3), "{}", stderr_of(&output));
+        let shown = stderr_of(&output);
         assert!(quiet.is_empty() || (shown.contains("/gone") && shown.contains("404")), "{shown}");
     }
 }
 
 #[test]
-fn roots_that_all_failed_are_exit_code_4_and_queued_again() {
+fn roots_that_all_failed_give_exit_code_4_and_are_queued_again() {
     let folder = tempfile::tempdir().expect("a folder");
     let listener = TcpListener::bind("127.6.9.2:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
@@ -60,14 +60,14 @@ fn roots_that_all_failed_are_exit_code_4_and_queued_again() {
     };
     for _ in 0..2 {
         let output = run(&[]);
-        assert_eq!(output.status.code(), Some(4), "{}", messages(&output));
-        let said = messages(&output);
-        assert!(said.contains("no root has given a page") && said.contains("refused"), "{said}");
+        assert_eq!(output.status.code(), Some(4), "{}", stderr_of(&output));
+        let stderr = stderr_of(&output);
+        assert!(stderr.contains("no root has given a page") && stderr.contains("refused"), "{stderr}");
     }
     let site = Site::http(&format!("127.6.9.2:{port}")).expect("the port is free").page("/", Response::html("here"));
     let _web = serve(site);
     let output = run(&[]);
-    assert_eq!(output.status.code(), Some(0), "{}", messages(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr_of(&output));
     // Every view shows one record per URL: the latest.
     let export =
         argiope(folder.path()).args(["export", "crawl", "--format", "jsonl"]).output().expect("the binary runs");
@@ -80,7 +80,7 @@ fn roots_that_all_failed_are_exit_code_4_and_queued_again() {
 }
 
 #[test]
-fn a_reader_that_leaves_ends_the_crawl_quietly_and_it_resumes() {
+fn a_crawl_whose_reader_closed_the_pipe_ends_silently_and_resumes() {
     let folder = tempfile::tempdir().expect("a folder");
     let pages: Vec<String> = (0..300).map(|page| format!("/{page}")).collect();
     let mut site = site("127.6.9.3").page("/", Response::links(pages.iter().map(String::as_str)));
@@ -91,10 +91,10 @@ fn a_reader_that_leaves_ends_the_crawl_quietly_and_it_resumes() {
     let _web = serve(site);
     let script = format!("set -o pipefail; \"$ARGIOPE\" crawl {root} -d crawl --jsonl - --per-host 1 | head -n 3");
     let output = shell(folder.path(), &script);
-    assert_eq!(output.status.code(), Some(0), "{}", messages(&output));
-    assert!(!messages(&output).contains("error"), "{}", messages(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr_of(&output));
+    assert!(!stderr_of(&output).contains("error"), "{}", stderr_of(&output));
     let output = argiope(folder.path()).args(["crawl", &root, "-d", "crawl", "-q"]).output().expect("the binary runs");
-    assert_eq!(output.status.code(), Some(0), "{}", messages(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr_of(&output));
     let export =
         argiope(folder.path()).args(["export", "crawl", "--format", "jsonl"]).output().expect("the binary runs");
     let text = String::from_utf8(export.stdout).expect("UTF-8");
@@ -108,7 +108,7 @@ fn a_closed_or_full_standard_output_is_an_error() {
     let root = site.url("/");
     let _web = serve(site);
     let crawled = argiope(folder.path()).args(["crawl", &root, "-d", "crawl", "-q"]).output().expect("the binary runs");
-    assert_eq!(crawled.status.code(), Some(0), "{}", messages(&crawled));
+    assert_eq!(crawled.status.code(), Some(0), "{}", stderr_of(&crawled));
     for command in [
         format!("crawl {root} -d other --jsonl -"),
         format!("explain crawl {root}"),
@@ -120,8 +120,8 @@ fn a_closed_or_full_standard_output_is_an_error() {
     ] {
         for to in [">&-", ">/dev/full"] {
             let output = shell(folder.path(), &format!("\"$ARGIOPE\" {command} {to}"));
-            assert_eq!(output.status.code(), Some(1), "{command} {to}: {}", messages(&output));
-            assert!(messages(&output).contains("standard output cannot be written"), "{}", messages(&output));
+            assert_eq!(output.status.code(), Some(1), "{command} {to}: {}", stderr_of(&output));
+            assert!(stderr_of(&output).contains("standard output cannot be written"), "{}", stderr_of(&output));
         }
         let output = shell(folder.path(), &format!("\"$ARGIOPE\" {command} >/dev/null"));
         assert_ne!(output.status.code(), None, "{command}");
@@ -137,11 +137,11 @@ fn a_file_that_reaches_the_size_limit_is_a_write_error() {
     let root = site.url("/");
     let _web = serve(site);
     let output = shell(folder.path(), &format!("ulimit -f 64; \"$ARGIOPE\" crawl {root} -d crawl -q"));
-    assert_eq!(output.status.code(), Some(1), "{}", messages(&output));
+    assert_eq!(output.status.code(), Some(1), "{}", stderr_of(&output));
 }
 
 #[test]
-fn a_loop_of_redirects_is_broken_with_all_its_members() {
+fn all_members_of_a_redirect_loop_are_reported_as_broken() {
     let folder = tempfile::tempdir().expect("a folder");
     let site = site("127.6.9.6")
         .page("/", Response::links(["/a", "/fine"]))
@@ -154,10 +154,10 @@ fn a_loop_of_redirects_is_broken_with_all_its_members() {
     let mut command = argiope(folder.path());
     let output = command.args(["crawl", &root, "-d", "crawl", "-q", "--fail-on", "broken", "--jsonl", "-"]).output();
     let output = output.expect("the binary runs");
-    assert_eq!(output.status.code(), Some(3), "{}", messages(&output));
+    assert_eq!(output.status.code(), Some(3), "{}", stderr_of(&output));
     let records = String::from_utf8_lossy(&output.stdout);
     assert_eq!(records.matches("redirect_loop").count(), 1, "{records}");
-    let shown = messages(&output);
+    let shown = stderr_of(&output);
     for member in ["/a", "/b", "/c"] {
         assert!(shown.contains(&format!("{}{member}", root.trim_end_matches('/'))), "{shown}");
     }
@@ -175,7 +175,7 @@ fn the_crawl_directory_may_be_a_symbolic_link_to_a_directory() {
     for flag in ["--pace=full", "--recrawl", "--fresh"] {
         let output =
             argiope(folder.path()).args(["crawl", &root, "-d", "link", flag]).output().expect("the binary runs");
-        assert_eq!(output.status.code(), Some(0), "{flag}: {}", messages(&output));
+        assert_eq!(output.status.code(), Some(0), "{flag}: {}", stderr_of(&output));
     }
     assert!(folder.path().join("real/crawl.json").is_file());
     let output = argiope(folder.path()).args(["report", "link"]).output().expect("the binary runs");
@@ -183,7 +183,7 @@ fn the_crawl_directory_may_be_a_symbolic_link_to_a_directory() {
 }
 
 #[test]
-fn the_longest_host_name_has_a_default_folder() {
+fn a_crawl_of_the_longest_host_name_gets_a_default_directory() {
     let folder = tempfile::tempdir().expect("a folder");
     let site = site("127.6.9.32").page("/", Response::html("here"));
     let port = site.address().port();
@@ -193,7 +193,7 @@ fn the_longest_host_name_has_a_default_folder() {
     let resolve = format!("{name}:{port}:127.6.9.32");
     let mut command = argiope(folder.path());
     let output = command.args(["crawl", &format!("http://{name}:{port}/"), "--resolve", &resolve]).output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", messages(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr_of(&output));
     let created: Vec<_> = std::fs::read_dir(folder.path()).expect("the folder").collect();
     assert_eq!(created.len(), 1, "{created:?}");
 }
@@ -206,7 +206,7 @@ fn parquet_is_not_written_to_a_terminal() {
     let root = site.url("/");
     let _web = serve(site);
     let output = argiope(folder.path()).args(["crawl", &root, "-d", "crawl", "-q"]).output().expect("the binary runs");
-    assert_eq!(output.status.code(), Some(0), "{}", messages(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr_of(&output));
     let output = shell(folder.path(), "script -qec \"$ARGIOPE export crawl --format parquet\" /dev/null");
     let shown = String::from_utf8_lossy(&output.stdout);
     assert!(shown.contains("not written to a terminal") && !shown.contains("PAR1"), "{shown}");

@@ -89,7 +89,7 @@ fn fetched(records: &[Value], base: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn assets_are_found_wherever_pages_name_them() {
+fn assets_are_found_in_every_kind_of_reference() {
     let (_web, root, cdn) = web();
     let folder = tempfile::tempdir().expect("a folder");
     let records = crawl(&root, &folder.path().join("c"), &[]);
@@ -136,16 +136,16 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_site_opens_offline() {
+fn an_exported_site_has_relative_links_and_placeholders() {
     let (web, root, cdn) = web();
     let folder = tempfile::tempdir().expect("a folder");
     let (directory, out) = (folder.path().join("c"), folder.path().join("site"));
     crawl(&root, &directory, &[]);
     let target = format!("{}/", text(&out));
     let requests = web.log().len();
-    let told = succeed(&["export", text(&directory), "--format", "site", "-o", &target]);
-    let told = String::from_utf8_lossy(&told.stderr).into_owned();
-    assert!(told.contains("2 resources are not in the archive"), "{told}");
+    let output = succeed(&["export", text(&directory), "--format", "site", "-o", &target]);
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(stderr.contains("2 resources are not in the archive"), "{stderr}");
     assert_eq!(web.log().len(), requests, "nothing is fetched");
 
     let host = root.trim_start_matches("http://").trim_end_matches('/').replace(':', "_");
@@ -248,7 +248,7 @@ fn zstd_archives_are_exported_like_gzip_archives() {
 
 #[test]
 #[ignore = "needs python, zstd"]
-fn foreign_programs_read_a_zstd_archive() {
+fn other_programs_read_a_zstd_archive() {
     let (_web, root, _) = web();
     let folder = tempfile::tempdir().expect("a folder");
     let directory = folder.path().join("c");
@@ -275,7 +275,7 @@ fn site_and_wacz_need_an_archive() {
 
 #[test]
 #[ignore = "needs python"]
-fn foreign_programs_accept_and_replay_the_wacz() {
+fn other_programs_validate_and_replay_the_wacz() {
     let (_web, root, _) = web();
     let folder = tempfile::tempdir().expect("a folder");
     let directory = folder.path().join("c");
@@ -291,7 +291,7 @@ fn foreign_programs_accept_and_replay_the_wacz() {
 
 #[test]
 #[ignore = "needs chromium, python"]
-fn a_browser_shows_the_site_without_a_request() {
+fn a_browser_opens_the_site_without_network_requests() {
     let (web, root, _) = web();
     let folder = tempfile::tempdir().expect("a folder");
     let (directory, out) = (folder.path().join("c"), folder.path().join("site"));
@@ -299,5 +299,5 @@ fn a_browser_shows_the_site_without_a_request() {
     succeed(&["export", text(&directory), "--format", "site", "-o", &format!("{}/", text(&out))]);
     let requests = web.log().len();
     readers::run("browser.py", &[&out]);
-    assert_eq!(web.log().len(), requests, "the browser asked the web");
+    assert_eq!(web.log().len(), requests, "the browser requested the web");
 }

@@ -1,4 +1,4 @@
-//! Pages that a program using the library has fetched twice, because it had not processed them, count once.
+//! A program with the library fetches pages again that it did not process before it ended. Such pages count once.
 
 use std::path::Path;
 use std::process::Command;
@@ -43,13 +43,13 @@ fn argiope(arguments: &[&str], directory: &Path) -> String {
         .arg(directory)
         .args(&arguments[1..])
         .output()
-        .expect("it runs");
+        .expect("the command runs");
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
 #[test]
-fn a_page_that_was_delivered_twice_counts_once() {
+fn a_page_that_was_fetched_again_counts_once() {
     let folder = tempfile::tempdir().expect("a folder");
     let directory = folder.path().join("c.crawl");
     {

@@ -12,7 +12,7 @@ use argiope_testkit::crawling::{self, Crawled};
 use serde_json::{Value, json};
 
 const LIMIT: u64 = 40_000;
-const SAME: &str = "<title>Twins</title><p>Two addresses, one page.";
+const TWIN_BODY: &str = "<title>Twins</title><p>Two addresses, one page.";
 
 /// Responses with every kind of framing and coding.
 fn web() -> (RunningWeb, Vec<String>) {
@@ -49,8 +49,8 @@ fn web() -> (RunningWeb, Vec<String>) {
             .redirect("/redirect", "/twin-1", 301)
             .page("/gone", Response::html("<p>no more").with_status(410))
             .page("/empty", Response::html(""))
-            .page("/twin-1", Response::html(SAME))
-            .page("/twin-2", Response::html(SAME).header("X-Other", "head"))
+            .page("/twin-1", Response::html(TWIN_BODY))
+            .page("/twin-2", Response::html(TWIN_BODY).header("X-Other", "head"))
             .page("/big", Response::filled("<p>", 100_000))
             .page("/cut", Response::html("x".repeat(500)).truncate_at(200).ending(ResponseEnd::Close))
             .page("/interim", Response::html("after a hint").interim(103, &[("Link", "</style.css>")]))
@@ -88,14 +88,14 @@ fn text(value: &Value) -> &str {
 }
 
 /// Fields and block of the record at a position of the archive.
-fn record_at(archive: &BTreeMap<String, Vec<u8>>, place: &Value) -> (BTreeMap<String, String>, Vec<u8>) {
-    let file = &archive[place["file"].as_str().expect("a file")];
-    let number = |name: &str| usize::try_from(place[name].as_u64().expect("a number")).expect("small");
+fn record_at(archive: &BTreeMap<String, Vec<u8>>, location: &Value) -> (BTreeMap<String, String>, Vec<u8>) {
+    let file = &archive[location["file"].as_str().expect("a file")];
+    let number = |name: &str| usize::try_from(location[name].as_u64().expect("a number")).expect("small");
     let member = &file[number("offset")..number("offset") + number("length")];
     let mut text = Vec::new();
     let mut reader = flate2::bufread::GzDecoder::new(member);
     reader.read_to_end(&mut text).expect("one gzip member");
-    assert!(reader.into_inner().is_empty(), "the place is the record's, and nothing more");
+    assert!(reader.into_inner().is_empty(), "the location covers exactly one record");
     let end = text.windows(4).position(|four| four == b"\r\n\r\n").expect("an empty line");
     let header = String::from_utf8(text[..end].to_vec()).expect("fields are text");
     let fields = header.split("\r\n").skip(1).filter_map(|line| line.split_once(": "));
@@ -107,13 +107,13 @@ fn record_at(archive: &BTreeMap<String, Vec<u8>>, place: &Value) -> (BTreeMap<St
 #[test]
 fn every_recorded_response_is_in_the_archive_unchanged() {
     let (crawled, roots) = crawl();
-    // Two hosts have the same page: the first response holds the payload, the second is a revisit record.
+    // Two hosts have the same pages. The first response contains the payload, the second is a revisit record.
     let find = |path: &str| {
         let urls: Vec<String> = roots.iter().map(|root| format!("{}{path}", root.trim_end_matches('/'))).collect();
         let lines = crawled.lines.iter().filter(|line| urls.iter().any(|url| line["url"] == url.as_str()));
         let found = lines.map(|line| (record_at(&crawled.archive, &line["warc"]), line.clone()));
         let response = found.into_iter().find(|((fields, _), _)| fields["WARC-Type"] == "response");
-        let ((fields, block), line) = response.unwrap_or_else(|| panic!("{path} is in the archive"));
+        let ((fields, block), line) = response.unwrap_or_else(|| panic!("{path} is not in the archive"));
         assert_eq!((&*fields["WARC-Target-URI"], &*fields["WARC-Date"]), (text(&line["url"]), text(&line["started"])));
         assert_eq!(fields["WARC-IP-Address"], text(&line["ip"]));
         (fields, block, line)
@@ -137,7 +137,7 @@ fn every_recorded_response_is_in_the_archive_unchanged() {
     let (_, block, _) = find("/folded");
     assert_eq!(block, "HTTP/1.1 200 OK\nX-Folded: one\n  two\nX-Bytes: \u{e9}\ncontent-length: 2\n\nok".as_bytes());
     let (_, block, line) = find("/flaky");
-    assert!(block.starts_with(b"HTTP/1.1 200 ") && line["tries"] == 2, "the answer that counts");
+    assert!(block.starts_with(b"HTTP/1.1 200 ") && line["tries"] == 2, "the last response is archived");
     let (fields, _, line) = find("/broken-gzip");
     assert!(!fields.contains_key("WARC-Truncated") && line["error"]["kind"] == "decode", "{line}");
     find("/robots.txt");
@@ -149,14 +149,14 @@ fn every_recorded_response_is_in_the_archive_unchanged() {
         .iter()
         .flat_map(|path| roots.iter().map(move |root| format!("{}{path}", root.trim_end_matches('/'))))
         .map(|url| crawled.lines.iter().find(|line| line["url"] == url.as_str()).expect("a record")["warc"].clone())
-        .map(|place| record_at(&crawled.archive, &place).0["WARC-Type"].clone())
+        .map(|location| record_at(&crawled.archive, &location).0["WARC-Type"].clone())
         .collect();
     assert_eq!(twins.iter().filter(|kind| *kind == "revisit").count(), 3, "{twins:?}");
 }
 
 #[test]
 #[ignore = "needs python"]
-fn warcio_checks_it_and_pywb_replays_it() {
+fn warcio_verifies_and_pywb_replays_the_archive() {
     let (crawled, _) = crawl();
     let folder = tempfile::tempdir().expect("a folder");
     for (name, bytes) in &crawled.archive {
@@ -176,8 +176,8 @@ fn expectations(lines: &[Value]) -> Vec<Value> {
         .map(|line| {
             // An incomplete or undecodable body has no digest that a replay could match.
             let digest = line["digest"].as_str().and_then(|digest| digest.strip_prefix("sha256:"));
-            let whole = line["truncated"].is_null() && line["error"].is_null() && line["outcome"] != "redirect";
-            json!({"url": line["url"], "status": line["status"], "sha256": digest.filter(|_| whole)})
+            let is_complete = line["truncated"].is_null() && line["error"].is_null() && line["outcome"] != "redirect";
+            json!({"url": line["url"], "status": line["status"], "sha256": digest.filter(|_| is_complete)})
         })
         .collect()
 }

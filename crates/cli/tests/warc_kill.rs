@@ -11,12 +11,12 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use argiope_practice::GraphPlan;
-use durable_kit::{Bench, Dice, Practice, is_long, wait};
+use durable_kit::{CrawlFixture, GraphWeb, SeededRng, is_long, wait};
 use serde_json::{Value, json};
 
 #[test]
 #[ignore = "needs python"]
-fn an_archive_survives_random_kills() {
+fn an_archive_is_complete_after_random_kills() {
     let kills = if is_long() { 100 } else { 6 };
     let pages = u32::try_from(kills * 100).expect("few");
     let plan = GraphPlan {
@@ -29,43 +29,43 @@ fn an_archive_survives_random_kills() {
         latency_us: (1_000, 30_000),
         ..GraphPlan::default()
     };
-    let practice = Practice::serve(plan);
-    let bench = Bench::new(&practice.roots, &["--warc"]);
-    let mut dice = Dice::new(9);
+    let practice = GraphWeb::serve(plan);
+    let fixture = CrawlFixture::new(&practice.roots, &["--warc"]);
+    let mut rng = SeededRng::new(9);
     let mut killed = 0;
     for _ in 0..kills {
-        let target = practice.web.requests() + dice.roll(100);
-        let mut crawl = bench.spawn(&[]);
+        let target = practice.web.requests() + rng.below(100);
+        let mut crawl = fixture.spawn(&[]);
         practice.wait_for(target, &mut crawl);
-        killed += u64::from(crawl.try_wait().expect("it can be waited for").is_none());
+        killed += u64::from(crawl.try_wait().expect("the state of the process can be read").is_none());
         // Ignored: the process may have ended just before.
         let _ = crawl.kill();
         wait(&mut crawl);
     }
-    assert!(killed > kills / 2, "it was done before it could be killed");
-    assert!(wait(&mut bench.spawn(&[])).success());
-    let records = bench.records();
+    assert!(killed > kills / 2, "the crawl finished before most kills");
+    assert!(wait(&mut fixture.spawn(&[])).success());
+    let records = fixture.records();
     practice.check(&records);
 
-    let directory = bench.path("d.crawl");
+    let directory = fixture.path("d.crawl");
     let mut in_archive = BTreeMap::new();
     for (file, offset, kind, url) in members(&directory.join("archive")) {
         if ["response", "revisit"].contains(&kind.as_str()) {
             let before = in_archive.insert(url.clone(), json!({"file": file, "offset": offset}));
-            assert!(before.is_none() || url.ends_with("/robots.txt"), "{url} is there twice");
+            assert!(before.is_none() || url.ends_with("/robots.txt"), "{url} is in the archive twice");
         }
     }
-    let told: BTreeMap<String, Value> = records
+    let recorded: BTreeMap<String, Value> = records
         .iter()
         .filter(|record| record["type"] == "page")
         .map(|record| (record["url"].as_str().expect("a URL").to_owned(), &record["warc"]))
-        .map(|(url, place)| (url, json!({"file": place["file"], "offset": place["offset"]})))
+        .map(|(url, location)| (url, json!({"file": location["file"], "offset": location["offset"]})))
         .collect();
     in_archive.retain(|url, _| !url.ends_with("/robots.txt"));
-    assert_eq!(in_archive, told);
-    let nothing = bench.path("expected.json");
-    std::fs::write(&nothing, "[]").expect("written");
-    readers::run("replay.py", &[&directory.join("archive"), &nothing]);
+    assert_eq!(in_archive, recorded);
+    let no_pages = fixture.path("expected.json");
+    std::fs::write(&no_pages, "[]").expect("written");
+    readers::run("replay.py", &[&directory.join("archive"), &no_pages]);
 }
 
 /// File name, offset, type and URL of every record of the archive, which is read completely.

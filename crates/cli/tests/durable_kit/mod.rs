@@ -1,4 +1,4 @@
-//! Shared by the tests of the crawl directory: a site with an oracle, the built command, and its output.
+//! Shared by the tests of the crawl directory: a site whose records are known, and the built command with its output.
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
@@ -13,16 +13,17 @@ use argiope_testkit::sim::rng::SimRng;
 use serde_json::Value;
 
 /// A timeout that a passing test does not reach, even on a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A deterministic web, and the expected records of a crawl.
-pub struct Practice {
+/// A web generated from a plan, and the expected records of its crawl.
+pub struct GraphWeb {
     pub web: RunningWeb,
     pub roots: Vec<String>,
+    /// The expected record of each URL.
     pub expected: BTreeMap<String, ExpectedRecord>,
 }
 
-impl Practice {
+impl GraphWeb {
     pub fn serve(plan: GraphPlan) -> Self {
         Self::serve_on(plan, PracticeWeb::new())
     }
@@ -44,7 +45,7 @@ impl Practice {
     /// Waits until the servers have received this number of requests, or the crawl has ended. Unlike a duration, this
     /// point does not depend on the speed of the machine.
     pub fn wait_for(&self, requests: u64, crawl: &mut Child) {
-        let is_alive = |crawl: &mut Child| crawl.try_wait().expect("it can be waited for").is_none();
+        let is_alive = |crawl: &mut Child| crawl.try_wait().expect("the state of the process can be read").is_none();
         while !self.web.wait_requests(requests, Duration::from_millis(100)) && is_alive(crawl) {}
     }
 
@@ -59,13 +60,13 @@ impl Practice {
         requests
     }
 
-    /// Asserts that the records are those of the oracle, each once.
+    /// Asserts that each expected page has exactly one record, with the expected status.
     pub fn check(&self, records: &[Value]) {
         let mut found = BTreeMap::new();
         for record in records.iter().filter(|record| record["type"] == "page") {
             let url = record["url"].as_str().expect("a URL").to_owned();
-            let before = found.insert(url, record["status"].as_u64().unwrap_or(0));
-            assert!(before.is_none(), "twice: {record}");
+            let earlier = found.insert(url, record["status"].as_u64().unwrap_or(0));
+            assert!(earlier.is_none(), "a second record: {record}");
         }
         let expected: BTreeMap<String, u64> =
             self.expected.iter().map(|(url, page)| (url.clone(), u64::from(page.status))).collect();
@@ -76,56 +77,59 @@ impl Practice {
 }
 
 /// A temporary folder, and the arguments of the `argiope crawl` that runs in it.
-pub struct Bench {
+pub struct CrawlFixture {
     pub folder: tempfile::TempDir,
     arguments: Vec<String>,
 }
 
-impl Bench {
+impl CrawlFixture {
     /// `argiope crawl` at full speed, with the directory `d.crawl` and records in `p.jsonl`.
-    pub fn new(roots: &[String], more: &[&str]) -> Self {
-        let usual = "--scope any --allow-private --pace full --per-ip 0 -c 32 --retry-wait 20ms";
-        let arguments = ["crawl"].into_iter().chain(usual.split(' ')).chain(["-d", "d.crawl", "--jsonl", "p.jsonl"]);
-        let arguments = arguments.chain(more.iter().copied()).chain(roots.iter().map(String::as_str));
+    pub fn new(roots: &[String], extra: &[&str]) -> Self {
+        let common = "--scope any --allow-private --pace full --per-ip 0 -c 32 --retry-wait 20ms";
+        let arguments = ["crawl"].into_iter().chain(common.split(' ')).chain(["-d", "d.crawl", "--jsonl", "p.jsonl"]);
+        let arguments = arguments.chain(extra.iter().copied()).chain(roots.iter().map(String::as_str));
         Self { folder: tempfile::tempdir().expect("a folder"), arguments: arguments.map(str::to_owned).collect() }
     }
 
+    /// A path in the temporary folder.
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    pub fn command(&self, more: &[&str]) -> Command {
+    /// The command with extra arguments.
+    pub fn command(&self, extra: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_argiope"));
-        command.current_dir(self.folder.path()).args(&self.arguments).args(more).stdin(Stdio::null());
+        command.current_dir(self.folder.path()).args(&self.arguments).args(extra).stdin(Stdio::null());
         command
     }
 
     /// Starts the command without waiting.
-    pub fn spawn(&self, more: &[&str]) -> Child {
-        self.command(more).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts")
+    pub fn spawn(&self, extra: &[&str]) -> Child {
+        self.command(extra).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the command starts")
     }
 
     /// Runs the command to its end.
-    pub fn run(&self, more: &[&str]) -> Output {
-        self.command(more).output().expect("it runs")
+    pub fn run(&self, extra: &[&str]) -> Output {
+        self.command(extra).output().expect("the command runs")
     }
 
     /// Runs the command, asserts success, and returns its messages.
-    pub fn succeed(&self, more: &[&str]) -> String {
-        let output = self.run(more);
-        let said = String::from_utf8(output.stderr).expect("UTF-8");
-        assert!(output.status.success(), "{:?}: {said}", output.status);
-        said
+    pub fn succeed(&self, extra: &[&str]) -> String {
+        let output = self.run(extra);
+        let stderr = String::from_utf8(output.stderr).expect("UTF-8");
+        assert!(output.status.success(), "{:?}: {stderr}", output.status);
+        stderr
     }
 
     /// Runs the command, asserts this exit code, and returns its messages.
-    pub fn fail(&self, code: i32, more: &[&str]) -> String {
-        let output = self.run(more);
-        let said = String::from_utf8(output.stderr).expect("UTF-8");
-        assert_eq!(output.status.code(), Some(code), "{said}");
-        said
+    pub fn fail(&self, code: i32, extra: &[&str]) -> String {
+        let output = self.run(extra);
+        let stderr = String::from_utf8(output.stderr).expect("UTF-8");
+        assert_eq!(output.status.code(), Some(code), "{stderr}");
+        stderr
     }
 
+    /// The records that the crawl has written.
     pub fn records(&self) -> Vec<Value> {
         records(&self.path("p.jsonl"))
     }
@@ -134,21 +138,24 @@ impl Bench {
 /// The records of a file; every line must be complete, including the last.
 pub fn records(path: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(path).expect("records");
-    assert!(text.is_empty() || text.ends_with('\n'), "the last line is torn");
+    assert!(text.is_empty() || text.ends_with('\n'), "the last line is incomplete");
     text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
 }
 
 /// Waits for the end of a process.
 pub fn wait(child: &mut Child) -> ExitStatus {
-    assert!(poll(|| child.try_wait().expect("it can be waited for").is_some()), "it does not end");
-    child.wait().expect("it has ended")
+    assert!(
+        poll(|| child.try_wait().expect("the state of the process can be read").is_some()),
+        "the process does not end"
+    );
+    child.wait().expect("the process has ended")
 }
 
-/// Polls until a condition holds.
-pub fn poll(mut met: impl FnMut() -> bool) -> bool {
-    let begin = Instant::now();
-    while !met() {
-        if begin.elapsed() > PATIENCE {
+/// Polls until a condition holds. Returns `false` after [`TIMEOUT`].
+pub fn poll(mut is_met: impl FnMut() -> bool) -> bool {
+    let started = Instant::now();
+    while !is_met() {
+        if started.elapsed() > TIMEOUT {
             return false;
         }
         std::thread::sleep(Duration::from_millis(2));
@@ -156,6 +163,7 @@ pub fn poll(mut met: impl FnMut() -> bool) -> bool {
     true
 }
 
+/// Sends a signal to a process.
 pub fn signal(child: &Child, signal: rustix::process::Signal) {
     let pid = rustix::process::Pid::from_child(child);
     // Ignored: the process may have ended just before.
@@ -163,21 +171,21 @@ pub fn signal(child: &Child, signal: rustix::process::Signal) {
 }
 
 /// Seeded random numbers, the same in every run.
-pub struct Dice(SimRng);
+pub struct SeededRng(SimRng);
 
-impl Dice {
+impl SeededRng {
     pub fn new(seed: u64) -> Self {
         Self(SimRng::new(seed))
     }
 
     /// A number below `bound`.
-    pub fn roll(&mut self, bound: u64) -> u64 {
+    pub fn below(&mut self, bound: u64) -> u64 {
         self.0.next_u64() % bound
     }
 
     /// Sleeps for a random time below `millis`.
     pub fn pause(&mut self, millis: u64) {
-        std::thread::sleep(Duration::from_micros(self.roll(millis * 1_000)));
+        std::thread::sleep(Duration::from_micros(self.below(millis * 1_000)));
     }
 }
 

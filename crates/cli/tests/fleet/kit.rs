@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use argiope_practice::{GraphPlan, SeenRequest};
 use argiope_testkit::redis_cluster::RedisCluster;
 
-use crate::durable_kit::{PATIENCE, Practice, records};
+use crate::durable_kit::{GraphWeb, TIMEOUT, records};
 
 /// A short lease keeps the tests short.
 pub const LEASE: &str = "2";
@@ -17,8 +17,11 @@ pub const LEASE: &str = "2";
 pub struct Fleet {
     pub cluster: RedisCluster,
     pub folder: tempfile::TempDir,
+    /// The number of processes started so far.
     pub started: u32,
+    /// Where the results are stored: `--out`.
     pub out: String,
+    /// Environment variables of all processes.
     pub environment: Vec<(&'static str, String)>,
 }
 
@@ -28,6 +31,7 @@ impl Fleet {
         Self { cluster, folder, started: 0, out: "results".to_owned(), environment: Vec::new() }
     }
 
+    /// A process of the fleet.
     pub fn command(&self, more: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_argiope"));
         let usual = "--scope any --allow-private --pace full -c 32 --retry-wait 20ms --buckets 64 --no-progress";
@@ -44,16 +48,17 @@ impl Fleet {
         let name = format!("X-Process: {}", self.started);
         let mut command = self.command(more);
         command.args(["--header", &name]).stdout(Stdio::null()).stderr(log);
-        command.spawn().expect("it starts")
+        command.spawn().expect("the command starts")
     }
 
     /// The records as `export` reads them from the segments.
     pub fn records(&self) -> Vec<serde_json::Value> {
-        let done = self.run(&["export", &self.out, "--format", "jsonl", "-o", "all.jsonl"]);
-        assert!(done.0, "{}", done.1);
+        let (is_success, printed) = self.run(&["export", &self.out, "--format", "jsonl", "-o", "all.jsonl"]);
+        assert!(is_success, "{printed}");
         records(&self.folder.path().join("all.jsonl"))
     }
 
+    /// Runs a command. Returns whether it succeeded, and what it printed.
     pub fn run(&self, arguments: &[&str]) -> (bool, String) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_argiope"));
         let output = command
@@ -61,11 +66,12 @@ impl Fleet {
             .args(arguments)
             .envs(self.environment.iter().cloned())
             .output()
-            .expect("it runs");
-        let said = [output.stdout, output.stderr].concat();
-        (output.status.success(), String::from_utf8_lossy(&said).into_owned())
+            .expect("the command runs");
+        let printed = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8_lossy(&printed).into_owned())
     }
 
+    /// The messages of all processes.
     pub fn logs(&self) -> String {
         let logs = (1..=self.started).map(|number| {
             let text = std::fs::read_to_string(self.folder.path().join(format!("{number}.log"))).unwrap_or_default();
@@ -74,23 +80,24 @@ impl Fleet {
         logs.collect()
     }
 
-    /// Waits until the log of a process contains these words.
-    pub fn wait_for_words(&self, words: &str) {
-        let until = Instant::now() + PATIENCE;
-        while !self.logs().contains(words) {
-            assert!(Instant::now() < until, "no process said {words:?}:\n{}", self.logs());
+    /// Waits until the log of a process contains this text.
+    pub fn wait_for_log(&self, text: &str) {
+        let deadline = Instant::now() + TIMEOUT;
+        while !self.logs().contains(text) {
+            assert!(Instant::now() < deadline, "no log contains {text:?}:\n{}", self.logs());
             std::thread::sleep(Duration::from_millis(20));
         }
     }
 
+    /// Waits until the processes have ended, and asserts success.
     pub fn finish(&self, mut processes: Vec<Child>) {
         for process in &mut processes {
-            let begin = Instant::now();
+            let started = Instant::now();
             let status = loop {
-                if let Some(status) = process.try_wait().expect("it can be waited for") {
+                if let Some(status) = process.try_wait().expect("the state of the process can be read") {
                     break status;
                 }
-                assert!(begin.elapsed() < 2 * PATIENCE, "it does not end:\n{}", self.logs());
+                assert!(started.elapsed() < 2 * TIMEOUT, "it does not end:\n{}", self.logs());
                 std::thread::sleep(Duration::from_millis(20));
             };
             assert!(status.success(), "{status}\n{}", self.logs());
@@ -109,16 +116,16 @@ impl Drop for Fleet {
 }
 
 /// Asserts by the server log that no process sent a request to a host after another process had taken it over, unless
-/// it took the host over again. Returns the number of changes of ownership.
-pub fn check_ownership(practice: &Practice, tolerated: usize) -> usize {
+/// it took the host over again. Up to `tolerated` such requests are accepted. Returns the number of changes of ownership.
+pub fn check_ownership(practice: &GraphWeb, tolerated: usize) -> usize {
     let log = practice.web.log();
-    let named = |seen: &SeenRequest| {
+    let process_of = |seen: &SeenRequest| {
         let name = seen.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("x-process"));
         name.map(|(_, value)| value.clone())
     };
     // Requests for robots.txt carry no user headers; page requests on the same connection do.
     let connections: BTreeMap<u64, String> =
-        log.iter().filter_map(|seen| Some((seen.connection, named(seen)?))).collect();
+        log.iter().filter_map(|seen| Some((seen.connection, process_of(seen)?))).collect();
     let mut by_host: BTreeMap<String, Vec<(Duration, String)>> = BTreeMap::new();
     for seen in log {
         if let Some(process) = connections.get(&seen.connection) {
@@ -149,6 +156,7 @@ pub fn check_ownership(practice: &Practice, tolerated: usize) -> usize {
     changes
 }
 
+/// A small web with missing pages and redirects.
 pub fn plan(seed: u64, hosts: u32, pages: u32) -> GraphPlan {
     GraphPlan {
         seed,

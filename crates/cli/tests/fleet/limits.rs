@@ -7,13 +7,13 @@ use argiope_practice::{PracticeWeb, Response, Site};
 use argiope_testkit::redis_cluster::RedisCluster;
 use serde_json::Value;
 
-use crate::durable_kit::Practice;
+use crate::durable_kit::GraphWeb;
 use crate::kit::{Fleet, plan};
 
 #[test]
 #[ignore = "needs redis-server"]
-fn the_rate_holds_over_all_processes() {
-    let practice = Practice::serve_with_headers(plan(9, 12, 12));
+fn all_processes_together_keep_the_rate() {
+    let practice = GraphWeb::serve_with_headers(plan(9, 12, 12));
     let mut fleet = Fleet::new(RedisCluster::single());
     let mut arguments: Vec<&str> = practice.roots.iter().map(String::as_str).collect();
     arguments.extend(["--rate", "60/s"]);
@@ -32,7 +32,7 @@ fn the_rate_holds_over_all_processes() {
 
 #[test]
 #[ignore = "needs redis-server"]
-fn the_limit_on_bytes_holds_over_all_processes() {
+fn all_processes_together_keep_the_byte_limit() {
     const LIMIT: u64 = 600_000;
     const PAGE: u64 = 10_000;
     const HOSTS: u32 = 10;
@@ -53,21 +53,21 @@ fn the_limit_on_bytes_holds_over_all_processes() {
     // The last `run` record repeats the sum.
     let received = received / 2;
     // One response of each host may be in flight when the limit is reached.
-    let most = LIMIT + u64::from(HOSTS) * (PAGE + 1_000);
-    assert!((LIMIT..=most).contains(&received), "{received} bytes");
+    let max_received = LIMIT + u64::from(HOSTS) * (PAGE + 1_000);
+    assert!((LIMIT..=max_received).contains(&received), "{received} bytes");
     assert!(web.requests() < 120, "{} requests", web.requests());
     let report = fleet.run(&["fleet", "status", &fleet.cluster.address(), "--name", "test"]);
     assert!(report.0 && report.1.contains("the limit of bytes is reached"), "{}", report.1);
-    let refused = fleet.command(&["--max-disk", "1G"]).output().expect("it runs");
-    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(refused.status.code() == Some(2) && said.contains("--max-bytes"), "{said}");
+    let refused = fleet.command(&["--max-disk", "1G"]).output().expect("the command runs");
+    let stderr = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(refused.status.code() == Some(2) && stderr.contains("--max-bytes"), "{stderr}");
 }
 
 #[test]
 #[ignore = "needs redis-server"]
-fn the_limit_on_requests_at_one_address_holds_over_all_processes() {
-    let (most, records) = in_flight_at_one_address(&["--per-ip", "4", "--max-pages-per-host", "3"]);
-    assert!((2..=4).contains(&most), "{most} requests in flight at one address");
+fn all_processes_together_keep_the_limit_per_ip_address() {
+    let (max_in_flight, records) = in_flight_at_one_address(&["--per-ip", "4", "--max-pages-per-host", "3"]);
+    assert!((2..=4).contains(&max_in_flight), "{max_in_flight} requests in flight at one address");
     // The root and three links of each host.
     let of_host = |host: &str| {
         let start = format!("http://{host}:");
@@ -85,10 +85,10 @@ fn the_limit_on_requests_at_one_address_holds_over_all_processes() {
 
 #[test]
 #[ignore = "needs redis-server"]
-fn the_usual_limit_on_requests_at_one_address_holds_over_all_processes() {
+fn all_processes_together_keep_the_default_limit_per_ip_address() {
     // With `--pace full`, the default limit per address is the concurrency of one process, 32 here.
-    let (most, _) = in_flight_at_one_address(&[]);
-    assert!((5..=32).contains(&most), "{most} requests in flight at one address");
+    let (max_in_flight, _) = in_flight_at_one_address(&[]);
+    assert!((5..=32).contains(&max_in_flight), "{max_in_flight} requests in flight at one address");
 }
 
 /// The most requests in flight at one address when three processes crawl many hosts there, and the records.
@@ -112,7 +112,7 @@ fn in_flight_at_one_address(flags: &[&str]) -> (usize, Vec<Value>) {
     let log = web.log();
     let in_flight_at =
         |at: Duration| log.iter().filter(|seen| seen.start <= at && seen.end.is_none_or(|end| end > at)).count();
-    let most = log.iter().map(|seen| in_flight_at(seen.start)).max().unwrap_or(0);
+    let max_in_flight = log.iter().map(|seen| in_flight_at(seen.start)).max().unwrap_or(0);
     let records = fleet.records();
-    (most, records)
+    (max_in_flight, records)
 }

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use argiope_practice::{GraphPlan, PracticeWeb, Response, Site};
 use argiope_testkit::redis_cluster::{RedisCluster, ServerAccess};
-use durable_kit::{Dice, PATIENCE, Practice, is_long, records, signal, wait};
+use durable_kit::{GraphWeb, SeededRng, TIMEOUT, is_long, records, signal, wait};
 use kit::{Fleet, certificate_files, check_ownership, plan};
 use rustix::process::Signal;
 
@@ -24,7 +24,7 @@ use rustix::process::Signal;
 #[ignore = "needs redis-server"]
 fn four_processes_crawl_the_same_pages_as_one() {
     let cluster = RedisCluster::start();
-    let practice = Practice::serve_with_headers(plan(1, 60, 20));
+    let practice = GraphWeb::serve_with_headers(plan(1, 60, 20));
     let mut fleet = Fleet::new(cluster);
     let roots: Vec<&str> = practice.roots.iter().map(String::as_str).collect();
     let mut processes = vec![fleet.spawn(&roots)];
@@ -35,8 +35,8 @@ fn four_processes_crawl_the_same_pages_as_one() {
     fleet.finish(processes);
     assert!(!fleet.logs().contains("error: "), "{}", fleet.logs());
     practice.check(&fleet.records());
-    let most = practice.requests().into_iter().max_by_key(|(_, count)| *count).expect("pages were asked for");
-    assert_eq!(most.1, 1, "{} was asked for twice", most.0);
+    let most_requested = practice.requests().into_iter().max_by_key(|(_, count)| *count).expect("pages were requested");
+    assert_eq!(most_requested.1, 1, "{} was requested twice", most_requested.0);
     check_ownership(&practice, 0);
     let status = fleet.run(&["fleet", "status", &fleet.cluster.address(), "--name", "test"]);
     assert!(status.0 && status.1.contains("test: finished") && status.1.ends_with('\n'), "{}", status.1);
@@ -82,14 +82,14 @@ fn four_processes_crawl_the_same_pages_as_one() {
 #[test]
 #[ignore = "needs redis-server"]
 fn pages_of_killed_processes_are_archived_once_and_broken_links_decide_the_exit_code() {
-    let practice = Practice::serve_with_headers(plan(12, 10, 12));
+    let practice = GraphWeb::serve_with_headers(plan(12, 10, 12));
     let mut fleet = Fleet::new(RedisCluster::single());
     let mut arguments: Vec<&str> = practice.roots.iter().map(String::as_str).collect();
     arguments.push("--warc");
     let mut processes: Vec<Child> = (0..2).map(|_| fleet.spawn(&arguments)).collect();
-    practice.web.wait_requests(50, PATIENCE);
+    practice.web.wait_requests(50, TIMEOUT);
     let mut killed = processes.remove(0);
-    killed.kill().expect("it is killed");
+    killed.kill().expect("the process is killed");
     wait(&mut killed);
     fleet.finish(processes);
     let records = fleet.records();
@@ -127,7 +127,7 @@ fn pages_of_killed_processes_are_archived_once_and_broken_links_decide_the_exit_
     let again = fleet.run(&["merge", "results", "again.crawl"]);
     assert!(again.0 && path("again.crawl").is_dir() && !path("again.crawl.merging").exists(), "{}", again.1);
     // Broken links count over all processes: this one fetches nothing.
-    let output = fleet.command(&["--warc", "--fail-on", "broken"]).output().expect("it runs");
+    let output = fleet.command(&["--warc", "--fail-on", "broken"]).output().expect("the command runs");
     assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
@@ -138,27 +138,28 @@ fn broken_links_are_listed_once() {
     let root = site.url("/");
     let _web = PracticeWeb::new().site(site).start().expect("a server");
     let fleet = Fleet::new(RedisCluster::single());
-    let output = fleet.command(&[&root, "-q", "--no-sitemap", "--fail-on", "broken"]).output().expect("it runs");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!((output.status.code(), said.matches("Broken links (1)").count()), (Some(3), 1), "{said}");
+    let output =
+        fleet.command(&[&root, "-q", "--no-sitemap", "--fail-on", "broken"]).output().expect("the command runs");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!((output.status.code(), stderr.matches("Broken links (1)").count()), (Some(3), 1), "{stderr}");
 }
 
 #[test]
 #[ignore = "needs redis-server"]
-fn killed_processes_lose_nothing_and_write_nothing_twice() {
+fn every_page_is_recorded_once_although_processes_are_killed() {
     let cluster = RedisCluster::start();
     let kills = if is_long() { 100 } else { 6 };
-    let practice = Practice::serve_with_headers(plan(2, 40, 8 + kills * 4));
+    let practice = GraphWeb::serve_with_headers(plan(2, 40, 8 + kills * 4));
     let mut fleet = Fleet::new(cluster);
     let roots: Vec<&str> = practice.roots.iter().map(String::as_str).collect();
     let mut processes: Vec<Child> = (0..3).map(|_| fleet.spawn(&roots)).collect();
-    let mut dice = Dice::new(2);
+    let mut rng = SeededRng::new(2);
     for _ in 0..kills {
-        let target = practice.web.requests() + 10 + dice.roll(60);
+        let target = practice.web.requests() + 10 + rng.below(60);
         practice.web.wait_requests(target, Duration::from_secs(10));
-        let pick = dice.roll(processes.len() as u64) as usize;
+        let pick = rng.below(processes.len() as u64) as usize;
         let mut killed = std::mem::replace(&mut processes[pick], fleet.spawn(&roots));
-        killed.kill().expect("it is killed");
+        killed.kill().expect("the process is killed");
         wait(&mut killed);
     }
     fleet.finish(processes);
@@ -168,13 +169,13 @@ fn killed_processes_lose_nothing_and_write_nothing_twice() {
 
 #[test]
 #[ignore = "needs redis-server"]
-fn a_process_paused_past_its_lease_does_no_harm() {
+fn a_process_that_was_paused_past_its_lease_sends_no_requests_for_it() {
     let cluster = RedisCluster::start();
-    let practice = Practice::serve_with_headers(GraphPlan { latency_us: (30_000, 90_000), ..plan(3, 30, 40) });
+    let practice = GraphWeb::serve_with_headers(GraphPlan { latency_us: (30_000, 90_000), ..plan(3, 30, 40) });
     let mut fleet = Fleet::new(cluster);
     let roots: Vec<&str> = practice.roots.iter().map(String::as_str).collect();
     let processes: Vec<Child> = (0..2).map(|_| fleet.spawn(&roots)).collect();
-    practice.web.wait_requests(150, PATIENCE);
+    practice.web.wait_requests(150, TIMEOUT);
     signal(&processes[0], Signal::STOP);
     // Longer than its lease and the skew that the store tolerates.
     std::thread::sleep(Duration::from_secs(4));
@@ -187,11 +188,11 @@ fn a_process_paused_past_its_lease_does_no_harm() {
 
 #[test]
 #[ignore = "needs redis-server"]
-fn primaries_that_die_lose_nothing() {
+fn no_page_is_lost_if_a_primary_of_the_store_dies() {
     let cluster = RedisCluster::start();
     let rounds = if is_long() { 20 } else { 1 };
     let practice =
-        Practice::serve_with_headers(GraphPlan { latency_us: (30_000, 90_000), ..plan(4, 30, 20 + 20 * rounds) });
+        GraphWeb::serve_with_headers(GraphPlan { latency_us: (30_000, 90_000), ..plan(4, 30, 20 + 20 * rounds) });
     let mut fleet = Fleet::new(cluster);
     let roots: Vec<&str> = practice.roots.iter().map(String::as_str).collect();
     let processes: Vec<Child> = (0..2).map(|_| fleet.spawn(&roots)).collect();
@@ -199,7 +200,7 @@ fn primaries_that_die_lose_nothing() {
         practice.web.wait_requests(practice.web.requests() + 80, Duration::from_secs(30));
         let Some(primary) = (0..fleet.cluster.len()).find(|index| fleet.cluster.is_primary(*index)) else { break };
         fleet.cluster.kill_node(primary);
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         let other = usize::from(primary == 0);
         let is_ok = |info: String| info.contains("cluster_state:ok");
         while !fleet.cluster.call(other, &["CLUSTER", "INFO"]).is_some_and(is_ok) {
@@ -218,14 +219,14 @@ fn primaries_that_die_lose_nothing() {
 #[ignore = "needs redis-server"]
 fn the_limit_on_pages_is_exact_over_all_processes() {
     let cluster = RedisCluster::start();
-    let practice = Practice::serve_with_headers(plan(5, 30, 20));
+    let practice = GraphWeb::serve_with_headers(plan(5, 30, 20));
     let mut fleet = Fleet::new(cluster);
     let mut arguments: Vec<&str> = practice.roots.iter().map(String::as_str).collect();
     arguments.extend(["--max-pages", "123"]);
     let mut processes: Vec<Child> = (0..3).map(|_| fleet.spawn(&arguments)).collect();
-    practice.web.wait_requests(40, PATIENCE);
+    practice.web.wait_requests(40, TIMEOUT);
     let mut killed = processes.remove(0);
-    killed.kill().expect("it is killed");
+    killed.kill().expect("the process is killed");
     wait(&mut killed);
     fleet.finish(processes);
     let pages = fleet.records().iter().filter(|record| record["type"] == "page").count();
@@ -234,13 +235,13 @@ fn the_limit_on_pages_is_exact_over_all_processes() {
 
 #[test]
 #[ignore = "needs redis-server"]
-fn a_process_leaves_on_a_signal_and_another_continues() {
+fn another_process_continues_after_one_is_interrupted() {
     let cluster = RedisCluster::single();
-    let practice = Practice::serve_with_headers(GraphPlan { latency_us: (20_000, 60_000), ..plan(6, 20, 20) });
+    let practice = GraphWeb::serve_with_headers(GraphPlan { latency_us: (20_000, 60_000), ..plan(6, 20, 20) });
     let mut fleet = Fleet::new(cluster);
     let roots: Vec<&str> = practice.roots.iter().map(String::as_str).collect();
     let mut first = fleet.spawn(&roots);
-    practice.web.wait_requests(100, PATIENCE);
+    practice.web.wait_requests(100, TIMEOUT);
     signal(&first, Signal::TERM);
     assert_eq!(wait(&mut first).code(), Some(143), "{}", fleet.logs());
     let second = fleet.spawn(&[]);
@@ -255,25 +256,25 @@ fn a_process_leaves_on_a_signal_and_another_continues() {
         (vec!["--jsonl", "x"], "--jsonl is not supported"),
         (vec!["--rate", "3/s"], "--rate"),
     ] {
-        let output = fleet.command(&more).output().expect("it runs");
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(2), "{more:?}: {said}");
-        assert!(said.contains(words), "{more:?}: {said}");
+        let output = fleet.command(&more).output().expect("the command runs");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{more:?}: {stderr}");
+        assert!(stderr.contains(words), "{more:?}: {stderr}");
     }
 }
 
 #[test]
 #[ignore = "needs redis-server"]
-fn a_store_that_is_silent_for_longer_than_a_lease_is_waited_for() {
-    let practice = Practice::serve_with_headers(GraphPlan { latency_us: (20_000, 60_000), ..plan(7, 20, 20) });
+fn processes_wait_for_a_store_that_is_silent_longer_than_a_lease() {
+    let practice = GraphWeb::serve_with_headers(GraphPlan { latency_us: (20_000, 60_000), ..plan(7, 20, 20) });
     let mut fleet = Fleet::new(RedisCluster::single());
     let roots: Vec<&str> = practice.roots.iter().map(String::as_str).collect();
     let processes: Vec<Child> = (0..2).map(|_| fleet.spawn(&roots)).collect();
-    practice.web.wait_requests(100, PATIENCE);
-    let server = fleet.cluster.pid(0).expect("it runs").to_string();
+    practice.web.wait_requests(100, TIMEOUT);
+    let server = fleet.cluster.pid(0).expect("the command runs").to_string();
     let kill = |name: &str| assert!(Command::new("kill").args([name, &server]).status().expect("kill").success());
     kill("-STOP");
-    fleet.wait_for_words("joining again");
+    fleet.wait_for_log("joining again");
     // Without a lease, no request is sent.
     let before = practice.web.requests();
     std::thread::sleep(Duration::from_millis(500));
@@ -286,27 +287,27 @@ fn a_store_that_is_silent_for_longer_than_a_lease_is_waited_for() {
 
 #[test]
 #[ignore = "needs redis-server"]
-fn a_full_store_is_waited_for_and_nothing_is_lost() {
-    let practice = Practice::serve_with_headers(GraphPlan { latency_us: (10_000, 30_000), ..plan(8, 20, 20) });
+fn processes_wait_for_a_full_store_and_no_page_is_lost() {
+    let practice = GraphWeb::serve_with_headers(GraphPlan { latency_us: (10_000, 30_000), ..plan(8, 20, 20) });
     let mut fleet = Fleet::new(RedisCluster::single());
     let roots: Vec<&str> = practice.roots.iter().map(String::as_str).collect();
     let mut processes = vec![fleet.spawn(&roots)];
-    practice.web.wait_requests(60, PATIENCE);
-    let memory = |most: &str| {
-        let set = fleet.cluster.call(0, &["CONFIG", "SET", "maxmemory", most, "maxmemory-policy", "noeviction"]);
+    practice.web.wait_requests(60, TIMEOUT);
+    let set_max_memory = |limit: &str| {
+        let set = fleet.cluster.call(0, &["CONFIG", "SET", "maxmemory", limit, "maxmemory-policy", "noeviction"]);
         assert_eq!(set.as_deref(), Some("OK\n"));
     };
-    memory("500kb");
-    fleet.wait_for_words("OOM");
+    set_max_memory("500kb");
+    fleet.wait_for_log("OOM");
     // Longer than a lease: leases are renewed although the store is full.
     std::thread::sleep(Duration::from_millis(2_500));
     assert!(!fleet.logs().contains("joining again"), "{}", fleet.logs());
-    memory("0");
+    set_max_memory("0");
     processes.push(fleet.spawn(&[]));
     fleet.finish(processes);
     practice.check(&fleet.records());
-    let most = practice.requests().into_iter().max_by_key(|(_, count)| *count).expect("pages were asked for");
-    assert_eq!(most.1, 1, "{} was asked for twice", most.0);
+    let most_requested = practice.requests().into_iter().max_by_key(|(_, count)| *count).expect("pages were requested");
+    assert_eq!(most_requested.1, 1, "{} was requested twice", most_requested.0);
 }
 
 #[test]
@@ -321,7 +322,7 @@ fn tls_a_login_and_a_configuration_file_work() {
         user: "worker".to_owned(),
         password: "s3cr3t".to_owned(),
     });
-    let practice = Practice::serve_with_headers(plan(10, 4, 5));
+    let practice = GraphWeb::serve_with_headers(plan(10, 4, 5));
     let address = |login: &str| format!("rediss://{login}@127.0.0.1:{}", cluster.port(0));
     let config = |login: &str| {
         let roots = practice.roots.iter().map(|root| format!("{root:?}")).collect::<Vec<_>>().join(", ");
@@ -335,10 +336,10 @@ fn tls_a_login_and_a_configuration_file_work() {
     };
     let run = |arguments: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_argiope"));
-        let output = command.current_dir(files.path()).args(arguments).output().expect("it runs");
-        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-        assert!(!said.contains("s3cr3t"), "{said}");
-        (output.status.code(), said)
+        let output = command.current_dir(files.path()).args(arguments).output().expect("the command runs");
+        let printed = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        assert!(!printed.contains("s3cr3t"), "{printed}");
+        (output.status.code(), printed)
     };
     config("worker:wrong-s3cr3t-word");
     let refused = run(&["crawl", "--config", "argiope.toml"]);

@@ -5,22 +5,22 @@ use std::process::{Child, Command};
 use argiope_testkit::redis_cluster::RedisCluster;
 use argiope_testkit::s3_server::{S3Certificate, S3Server, SECRET};
 
-use crate::durable_kit::{PATIENCE, Practice, records, wait};
+use crate::durable_kit::{GraphWeb, TIMEOUT, records, wait};
 use crate::kit::{Fleet, certificate_files, plan};
 
 #[test]
 #[ignore = "needs redis-server, moto"]
 fn results_go_to_object_storage_and_are_read_from_there() {
     let server = S3Server::start("crawls");
-    let practice = Practice::serve_with_headers(plan(11, 20, 10));
+    let practice = GraphWeb::serve_with_headers(plan(11, 20, 10));
     let mut fleet = Fleet::new(RedisCluster::single());
     fleet.out = "s3://crawls/a/first".to_owned();
     fleet.environment = server.environment();
     let roots: Vec<&str> = practice.roots.iter().map(String::as_str).collect();
     let mut processes: Vec<Child> = (0..2).map(|_| fleet.spawn(&roots)).collect();
-    practice.web.wait_requests(60, PATIENCE);
+    practice.web.wait_requests(60, TIMEOUT);
     let mut killed = std::mem::replace(&mut processes[0], fleet.spawn(&roots));
-    killed.kill().expect("it is killed");
+    killed.kill().expect("the process is killed");
     wait(&mut killed);
     fleet.finish(processes);
     practice.check(&fleet.records());
@@ -60,7 +60,7 @@ fn object_storage_is_reached_over_tls_with_a_private_authority() {
     let server = S3Server::start_with_tls(S3Certificate { certificate, key, authority });
     let report = |environment: Vec<(&str, String)>| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_argiope"));
-        let output = command.args(["report", "s3://absent/x"]).envs(environment).output().expect("it runs");
+        let output = command.args(["report", "s3://absent/x"]).envs(environment).output().expect("the command runs");
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
     let trusted = report(server.environment());

@@ -9,7 +9,7 @@ use argiope_testkit::redis_cluster::RedisCluster;
 use argiope_testkit::s3_server::S3Server;
 use serde_json::Value;
 
-use crate::durable_kit::{PATIENCE, Practice, wait};
+use crate::durable_kit::{GraphWeb, TIMEOUT, wait};
 use crate::kit::{Fleet, plan};
 
 /// Number of pages of each host, in addition to its root.
@@ -50,7 +50,7 @@ fn is_conditional(seen: &SeenRequest) -> bool {
 
 #[test]
 #[ignore = "needs redis-server"]
-fn a_recrawl_asks_for_changes_and_survives_kills() {
+fn a_recrawl_sends_conditional_requests_and_survives_kills() {
     let (web, roots) = hosts(12, Duration::from_millis(25));
     let mut fleet = Fleet::new(RedisCluster::start());
     let roots: Vec<&str> = roots.iter().map(String::as_str).collect();
@@ -64,10 +64,10 @@ fn a_recrawl_asks_for_changes_and_survives_kills() {
     let mut again = roots.clone();
     again.push("--recrawl");
     let mut processes: Vec<Child> = (0..2).map(|_| fleet.spawn(&again)).collect();
-    web.wait_requests(first as u64 + 40, PATIENCE);
+    web.wait_requests(first as u64 + 40, TIMEOUT);
     processes.push(fleet.spawn(&[]));
     let mut killed = processes.remove(0);
-    killed.kill().expect("it is killed");
+    killed.kill().expect("the process is killed");
     wait(&mut killed);
     fleet.finish(processes);
     let records = fleet.records();
@@ -120,7 +120,7 @@ fn changes_are_found(mut fleet: Fleet) {
     let one = fleet.spawn(&[&root, "--warc", "--no-sitemap"]);
     fleet.finish(vec![one]);
     let status = fleet.command(&["--warc", "--no-sitemap", "--recrawl", "--fail-on", "new-broken"]).output();
-    let output = status.expect("it runs");
+    let output = status.expect("the command runs");
     assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
     let all = fleet.records();
     let found = rounds(&all);
@@ -163,13 +163,13 @@ fn changes_are_found(mut fleet: Fleet) {
 
 #[test]
 #[ignore = "needs redis-server"]
-fn a_recrawl_in_a_folder_tells_what_changed() {
+fn a_recrawl_in_a_folder_reports_changes() {
     changes_are_found(Fleet::new(RedisCluster::single()));
 }
 
 #[test]
 #[ignore = "needs redis-server, moto"]
-fn a_recrawl_in_object_storage_tells_what_changed() {
+fn a_recrawl_in_object_storage_reports_changes() {
     let server = S3Server::start("crawls");
     let mut fleet = Fleet::new(RedisCluster::single());
     fleet.out = "s3://crawls/again".to_owned();
@@ -180,14 +180,14 @@ fn a_recrawl_in_object_storage_tells_what_changed() {
 #[test]
 #[ignore = "needs redis-server"]
 fn an_unfinished_crawl_is_not_recrawled() {
-    let practice = Practice::serve_with_headers(plan(21, 6, 6));
+    let practice = GraphWeb::serve_with_headers(plan(21, 6, 6));
     let mut fleet = Fleet::new(RedisCluster::single());
     let mut arguments: Vec<&str> = practice.roots.iter().map(String::as_str).collect();
     arguments.extend(["--max-pages", "20"]);
     let first = fleet.spawn(&arguments);
     fleet.finish(vec![first]);
     arguments.push("--recrawl");
-    let refused = fleet.command(&arguments).output().expect("it runs");
-    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(refused.status.code() == Some(1) && said.contains("a finished crawl can be recrawled"), "{said}");
+    let refused = fleet.command(&arguments).output().expect("the command runs");
+    let stderr = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(refused.status.code() == Some(1) && stderr.contains("a finished crawl can be recrawled"), "{stderr}");
 }

@@ -1,4 +1,4 @@
-//! `argiope fleet status`: rates of processes, and what is stuck.
+//! `argiope fleet status`: rates of processes, and warnings.
 
 use std::process::Child;
 use std::time::{Duration, Instant};
@@ -7,18 +7,18 @@ use argiope_practice::{PracticeWeb, Response, Site};
 use argiope_testkit::redis_cluster::RedisCluster;
 use serde_json::Value;
 
-use crate::durable_kit::{PATIENCE, wait};
+use crate::durable_kit::{TIMEOUT, wait};
 use crate::kit::Fleet;
 
 impl Fleet {
     fn status(&self) -> Value {
-        let said = self.run(&["fleet", "status", &self.cluster.address(), "--name", "test", "--json"]);
-        serde_json::from_str(&said.1).unwrap_or_default()
+        let (_, json) = self.run(&["fleet", "status", &self.cluster.address(), "--name", "test", "--json"]);
+        serde_json::from_str(&json).unwrap_or_default()
     }
 
     /// Polls the status until a condition holds.
     fn wait_for_status(&self, what: &str, is_met: impl Fn(&Value) -> bool) -> Value {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         loop {
             let status = self.status();
             if is_met(&status) {
@@ -30,13 +30,14 @@ impl Fleet {
     }
 }
 
-fn has(status: &Value, kind: &str) -> bool {
-    status["stuck"].as_array().is_some_and(|stuck| stuck.iter().any(|part| part["kind"] == kind))
+/// Whether the status has a warning of this kind.
+fn has_warning(status: &Value, kind: &str) -> bool {
+    status["stuck"].as_array().is_some_and(|stuck| stuck.iter().any(|warning| warning["kind"] == kind))
 }
 
 #[test]
 #[ignore = "needs redis-server"]
-fn the_status_tells_rates_and_what_is_stuck() {
+fn the_status_has_rates_and_warnings() {
     let mut site = Site::http("0.0.0.0:0").expect("a port").robots("");
     let port = site.address().port();
     // More pages than a slow machine fetches before the processes are killed: the queue must not run empty.
@@ -44,34 +45,35 @@ fn the_status_tells_rates_and_what_is_stuck() {
     for path in &paths {
         site = site.page(path, Response::html("<p>x").delay(Duration::from_millis(50)));
     }
-    let tired = Response::status(503).header("Retry-After", "50");
-    // Only one host is asked for this page, so that its name is the one in the status.
-    let site = site.page("/", Response::links(&paths)).page("/tired", tired);
+    let busy = Response::status(503).header("Retry-After", "50");
+    // Only one host gets requests for this page, so that its name is the one in the status.
+    let site = site.page("/", Response::links(&paths)).page("/busy", busy);
     let web = PracticeWeb::new().site(site).start().expect("a server");
     let mut fleet = Fleet::new(RedisCluster::single());
     let roots: Vec<String> = (1..=8).map(|number| format!("http://127.0.0.{number}:{port}/")).collect();
     let mut arguments: Vec<&str> = roots.iter().map(String::as_str).collect();
-    let tired = format!("http://127.0.0.9:{port}/tired");
-    arguments.extend([tired.as_str(), "--no-sitemap", "--per-host", "1"]);
+    let busy = format!("http://127.0.0.9:{port}/busy");
+    arguments.extend([busy.as_str(), "--no-sitemap", "--per-host", "1"]);
     let mut processes: Vec<Child> = (0..2).map(|_| fleet.spawn(&arguments)).collect();
     let running = fleet.wait_for_status("two processes with pages", |status| {
         let processes = status["processes"].as_array().map(Vec::as_slice).unwrap_or_default();
         let works = |process: &Value| process["pages_per_second"].as_f64().is_some_and(|rate| rate > 0.0);
-        processes.len() == 2 && processes.iter().all(works) && has(status, "resting_hosts")
+        processes.len() == 2 && processes.iter().all(works) && has_warning(status, "resting_hosts")
     });
     assert_eq!((&running["state"], &running["round"]), (&"running".into(), &1.into()), "{running}");
     assert!(running["processes"][0]["pages"].as_u64() > Some(0) && running["processes"][0]["lease_ms"].is_u64());
     let text = fleet.run(&["fleet", "status", &fleet.cluster.address(), "--name", "test"]);
     assert!(text.1.contains("in back-off; 127.0.0.9 waits"), "{}", text.1);
     for process in &mut processes {
-        process.kill().expect("it is killed");
+        process.kill().expect("the process is killed");
         wait(process);
     }
-    let stuck =
-        fleet.wait_for_status("free buckets", |status| has(status, "no_owner") && has(status, "silent_process"));
+    let stuck = fleet.wait_for_status("free buckets", |status| {
+        has_warning(status, "no_owner") && has_warning(status, "silent_process")
+    });
     assert!(stuck["queued"].as_u64() > Some(100), "{stuck}");
     let set = fleet.cluster.call(0, &["CONFIG", "SET", "maxmemory", "1mb"]);
     assert_eq!(set.as_deref(), Some("OK\n"));
-    assert!(has(&fleet.status(), "store_memory"), "{}", fleet.status());
+    assert!(has_warning(&fleet.status(), "store_memory"), "{}", fleet.status());
     assert!(web.requests() > 20);
 }

@@ -10,10 +10,10 @@ use serde_json::Value;
 const CASES: usize = 228;
 
 /// The prefix of cases that are not in the catalogue.
-const OWN: &str = "H2X";
+const OWN_CASE_PREFIX: &str = "H2X";
 
 /// `hostile.json`, beside the folder of test vectors.
-fn published() -> BTreeMap<String, Value> {
+fn catalogue_cases() -> BTreeMap<String, Value> {
     let folder = std::env::var_os("ARGIOPE_VECTORS").expect("ARGIOPE_VECTORS names the folder of the test vectors");
     let text = std::fs::read_to_string(PathBuf::from(folder).join("../hostile.json")).expect("hostile.json");
     let document: Value = serde_json::from_str(&text).expect("hostile.json is JSON");
@@ -24,8 +24,8 @@ fn published() -> BTreeMap<String, Value> {
 #[test]
 fn tests_named_by_cases_exist() {
     for case in catalogue() {
-        let whole = if let CaseSetup::Elsewhere { file, test } = case.setup { Some((file, test)) } else { None };
-        for (file, test) in whole.into_iter().chain(case.also) {
+        let other_test = if let CaseSetup::Elsewhere { file, test } = case.setup { Some((file, test)) } else { None };
+        for (file, test) in other_test.into_iter().chain(case.also) {
             let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").join(file);
             let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {file}: {error}", case.id));
             assert!(text.contains(&format!("fn {test}(")), "{}: {file} has no test {test}", case.id);
@@ -36,28 +36,28 @@ fn tests_named_by_cases_exist() {
 #[test]
 #[ignore = "needs vectors"]
 fn the_cases_are_those_of_the_catalogue() {
-    let published = published();
-    let ours: Vec<_> = catalogue().into_iter().filter(|case| !case.id.starts_with(OWN)).collect();
-    for case in &ours {
-        let theirs = published.get(case.id).unwrap_or_else(|| panic!("{} is not in the catalogue", case.id));
-        assert_eq!(theirs["category"], case.category.name(), "{}", case.id);
-        let choice = theirs["expect"]["policy_choice"] == true;
-        assert_eq!(choice, case.choice.is_some(), "{}: a choice has to be written down", case.id);
-        if choice {
+    let catalogue_cases = catalogue_cases();
+    let own_cases: Vec<_> = catalogue().into_iter().filter(|case| !case.id.starts_with(OWN_CASE_PREFIX)).collect();
+    for case in &own_cases {
+        let expected = catalogue_cases.get(case.id).unwrap_or_else(|| panic!("{} is not in the catalogue", case.id));
+        assert_eq!(expected["category"], case.category.name(), "{}", case.id);
+        let is_choice = expected["expect"]["policy_choice"] == true;
+        assert_eq!(is_choice, case.choice.is_some(), "{}: a choice must be explained", case.id);
+        if is_choice {
             continue;
         }
-        assert_eq!(theirs["expect"]["class"], case.expect.class(), "{}", case.id);
+        assert_eq!(expected["expect"]["class"], case.expect.class(), "{}", case.id);
         match case.expect {
             // Some errors of the catalogue do not belong to a URL.
-            Expect::Error(kind) if !theirs["expect"]["error"].is_null() => {
-                assert_eq!(theirs["expect"]["error"], kind, "{}", case.id)
+            Expect::Error(kind) if !expected["expect"]["error"].is_null() => {
+                assert_eq!(expected["expect"]["error"], kind, "{}", case.id)
             }
-            Expect::Truncated(how, _) => assert_eq!(theirs["expect"]["truncated"], how, "{}", case.id),
+            Expect::Truncated(how, _) => assert_eq!(expected["expect"]["truncated"], how, "{}", case.id),
             _ => {}
         }
     }
-    for id in published.keys() {
-        assert!(ours.iter().any(|case| case.id == id), "{id} is missing");
+    for id in catalogue_cases.keys() {
+        assert!(own_cases.iter().any(|case| case.id == id), "{id} is missing");
     }
-    assert_eq!((published.len(), ours.len()), (CASES, CASES));
+    assert_eq!((catalogue_cases.len(), own_cases.len()), (CASES, CASES));
 }

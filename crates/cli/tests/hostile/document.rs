@@ -10,7 +10,7 @@ const BEGIN: &str =
 const END: &str = "<!-- end of hostile web -->\n";
 
 #[test]
-fn the_table_in_the_documentation_is_true() {
+fn the_table_in_the_documentation_is_up_to_date() {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/conformance.md");
     let document = std::fs::read_to_string(&path).expect("docs/conformance.md");
     let (before, rest) = document.split_once(BEGIN).expect("the begin mark in docs/conformance.md");
@@ -25,9 +25,9 @@ fn the_table_in_the_documentation_is_true() {
 
 fn render(cases: &[Case]) -> String {
     let mut text = String::from("\n| category | crawled | shown by another test | cases |\n|---|---|---|---|\n");
-    let mut row = |name: &str, of: &dyn Fn(&Case) -> bool| {
-        let total = cases.iter().filter(|case| of(case)).count();
-        let crawled = cases.iter().filter(|case| of(case) && matches!(case.setup, CaseSetup::Here(_))).count();
+    let mut row = |name: &str, is_counted: &dyn Fn(&Case) -> bool| {
+        let total = cases.iter().filter(|case| is_counted(case)).count();
+        let crawled = cases.iter().filter(|case| is_counted(case) && matches!(case.setup, CaseSetup::Here(_))).count();
         writeln!(text, "| {name} | {crawled} | {} | {total} |", total - crawled).expect("text");
     };
     for category in Category::ALL {

@@ -1,9 +1,13 @@
 //! Every case of the hostile web, crawled by the command beside a well-behaved control host.
 //!
-//! Every case is checked for its own expectations, and for these: the command ends by itself with exit code 0 and
-//! without a panic; its memory grows by at most the catalogue's limit; no fetch exceeds its time limit; the control
-//! host is crawled completely; every URL has exactly one record; text from the web never reaches the terminal
-//! unescaped.
+//! Every case has its own expectations. In addition, these hold for every case:
+//!
+//! - The command ends by itself with exit code 0 and without a panic.
+//! - Its memory grows by at most the limit of the catalogue.
+//! - No fetch exceeds its time limit.
+//! - The control host is crawled completely.
+//! - Every URL has exactly one record.
+//! - Text from the web is escaped before it is printed.
 //!
 //! The cases are in `crates/practice/src/hostile`, the catalogue is `hostile.json` beside the test vectors. With
 //! `ARGIOPE_LONG` they run on every engine. `ARGIOPE_HOSTILE=RED,H11` and `ARGIOPE_HOSTILE_ENGINES=all` narrow and
@@ -23,38 +27,39 @@ use argiope_practice::hostile::{CaseSetup, catalogue as cases};
 const ENGINES: [&str; 5] = ["tokio", "coroutines", "callbacks", "threads", "uring"];
 
 /// Number of cases that are crawled concurrently; they mostly wait.
-const AT_ONCE: usize = 16;
+const MAX_AT_ONCE: usize = 16;
 
 fn engines() -> Vec<&'static str> {
     let long = std::env::var_os("ARGIOPE_LONG").is_some();
-    let wanted = std::env::var("ARGIOPE_HOSTILE_ENGINES").unwrap_or_default();
-    let all = long || wanted == "all";
-    let default = wanted.is_empty();
-    let runs = |engine: &str| all || wanted.split(',').any(|name| name == engine) || default && engine == "tokio";
-    ENGINES.into_iter().filter(|engine| runs(engine)).collect()
+    let requested = std::env::var("ARGIOPE_HOSTILE_ENGINES").unwrap_or_default();
+    let all = long || requested == "all";
+    let use_default = requested.is_empty();
+    let is_selected =
+        |engine: &str| all || requested.split(',').any(|name| name == engine) || use_default && engine == "tokio";
+    ENGINES.into_iter().filter(|engine| is_selected(engine)).collect()
 }
 
 #[test]
-fn every_case_ends_as_it_must() {
+fn every_case_ends_as_expected() {
     let names = std::env::var("ARGIOPE_HOSTILE").unwrap_or_default();
-    let wanted = |id: &str| names.is_empty() || names.split(',').any(|name| id.starts_with(name));
+    let is_selected = |id: &str| names.is_empty() || names.split(',').any(|name| id.starts_with(name));
     let control = run::Control::start();
     let mut failures = Vec::new();
     for engine in engines() {
-        let baseline = run::alone(engine, &control);
-        let all: Vec<_> = cases().into_iter().enumerate().filter(|(_, case)| wanted(case.id)).collect();
+        let baseline = run::crawl_control_only(engine, &control);
+        let all: Vec<_> = cases().into_iter().enumerate().filter(|(_, case)| is_selected(case.id)).collect();
         let (next, failed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
         std::thread::scope(|scope| {
-            for _ in 0..AT_ONCE {
+            for _ in 0..MAX_AT_ONCE {
                 scope.spawn(|| {
                     while let Some((ordinal, case)) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
                         if let CaseSetup::Here(_) = case.setup
-                            && let Err(fault) = run::case(engine, *ordinal, case, &control, baseline)
+                            && let Err(fault) = run::run_case(engine, *ordinal, case, &control, baseline)
                         {
-                            let words = format!("{} on {engine}: {fault}\n", case.id);
+                            let message = format!("{} on {engine}: {fault}\n", case.id);
                             // Printed at once: the remaining cases may take minutes.
-                            let _ = std::io::stderr().write_all(words.as_bytes());
-                            failed.lock().unwrap().push(words);
+                            let _ = std::io::stderr().write_all(message.as_bytes());
+                            failed.lock().unwrap().push(message);
                         }
                     }
                 });

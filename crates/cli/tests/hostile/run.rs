@@ -14,7 +14,7 @@ use argiope_practice::{PracticeWeb, Response, RunningWeb, Site};
 use serde_json::{Value, json};
 
 /// The limits of the catalogue as settings. One size limit applies to the body on the wire and to the decoded body.
-const PROFILE: &[(&str, &str)] = &[
+const CATALOGUE_LIMITS: &[(&str, &str)] = &[
     ("connect-timeout", "2s"),
     ("idle-timeout", "2s"),
     ("timeout", "8s"),
@@ -24,16 +24,16 @@ const PROFILE: &[(&str, &str)] = &[
     ("retry-wait", "100ms"),
 ];
 
-/// Time limit of a fetch: twice the timeout, because the machine may be busy. Cases that need much CPU have a longer
-/// timeout.
-const LONGEST_FETCH: Duration = Duration::from_secs(16);
-const LONGEST_EXPENSIVE_FETCH: Duration = Duration::from_secs(90);
+/// Time limit of a fetch: twice the timeout, because the machine may be busy.
+const MAX_FETCH_TIME: Duration = Duration::from_secs(16);
+/// Time limit of a fetch in cases that need much CPU and have a longer timeout.
+const MAX_EXPENSIVE_FETCH_TIME: Duration = Duration::from_secs(90);
 
 /// Time limit of the command: several times the duration of the slowest case.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// KiB by which a case may raise peak memory over a crawl of the control host alone.
-const GROWTH: u64 = 64 << 10;
+const MAX_GROWTH_KIB: u64 = 64 << 10;
 
 /// A well-behaved host that is crawled together with every case.
 pub struct Control {
@@ -55,7 +55,8 @@ impl Control {
         Control { root, _web: PracticeWeb::new().site(site).start().expect("the control host starts") }
     }
 
-    fn complete(&self, report: &CaseReport) -> CaseVerdict {
+    /// Checks that all pages of the control host were fetched.
+    fn check_complete(&self, report: &CaseReport) -> CaseVerdict {
         let origin = self.root.trim_end_matches('0');
         let found = report
             .pages()
@@ -66,27 +67,27 @@ impl Control {
 }
 
 /// Crawls only the control host; returns the peak memory in KiB.
-pub fn alone(engine: &str, control: &Control) -> u64 {
+pub fn crawl_control_only(engine: &str, control: &Control) -> u64 {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let config = write_config(folder.path(), BTreeMap::new());
     let (report, peak) = crawl(engine, &[], control, &config, folder.path()).expect("the control host is crawled");
-    control.complete(&report).expect("the control host alone");
+    control.check_complete(&report).expect("the control host alone");
     peak
 }
 
 /// Crawls one case and reports what is wrong.
-pub fn case(engine: &str, ordinal: usize, case: &Case, control: &Control, baseline: u64) -> CaseVerdict {
-    let words = |error: std::io::Error| error.to_string();
-    let Some(builder) = case.builder(ordinal).map_err(words)? else { return Ok(()) };
-    let running = builder.start().map_err(words)?;
-    let folder = tempfile::tempdir().map_err(words)?;
+pub fn run_case(engine: &str, ordinal: usize, case: &Case, control: &Control, baseline: u64) -> CaseVerdict {
+    let describe = |error: std::io::Error| error.to_string();
+    let Some(builder) = case.builder(ordinal).map_err(describe)? else { return Ok(()) };
+    let running = builder.start().map_err(describe)?;
+    let folder = tempfile::tempdir().map_err(describe)?;
     let mut settings: BTreeMap<&str, Value> = BTreeMap::new();
     if let Some(address) = running.dns() {
         settings.insert("dns", address.to_string().into());
     }
     if running.roots.iter().any(|root| root.starts_with("https:")) {
         let file = folder.path().join("ca.pem");
-        std::fs::write(&file, running.ca_pem()).map_err(words)?;
+        std::fs::write(&file, running.ca_pem()).map_err(describe)?;
         settings.insert("ca-cert", json!(file));
     }
     settings.extend(running.settings.iter().cloned());
@@ -102,20 +103,20 @@ pub fn case(engine: &str, ordinal: usize, case: &Case, control: &Control, baseli
         (check.verify)(&report).map_err(|fault| format!("{}: {fault}", check.title))?;
     }
     demand(report.exit == Some(0), format!("exit code {:?}: {}", report.exit, report.stderr))?;
-    control.complete(&report)?;
-    let expensive = running.settings.iter().any(|(key, _)| *key == "timeout");
-    always(&report, if expensive { LONGEST_EXPENSIVE_FETCH } else { LONGEST_FETCH })?;
-    demand(peak <= baseline + GROWTH, format!("memory grew from {baseline} to {peak} KiB"))
+    control.check_complete(&report)?;
+    let is_expensive = running.settings.iter().any(|(key, _)| *key == "timeout");
+    check_invariants(&report, if is_expensive { MAX_EXPENSIVE_FETCH_TIME } else { MAX_FETCH_TIME })?;
+    demand(peak <= baseline + MAX_GROWTH_KIB, format!("memory grew from {baseline} to {peak} KiB"))
 }
 
 /// Checks that apply to every crawl.
-fn always(report: &CaseReport, longest: Duration) -> CaseVerdict {
+fn check_invariants(report: &CaseReport, max_fetch_time: Duration) -> CaseVerdict {
     let mut urls = BTreeSet::new();
     for page in report.pages() {
         let url = page["url"].as_str().unwrap_or_default();
         demand(urls.insert(url), format!("{url} has two records"))?;
-        let took = Duration::from_millis(page["ms"]["total"].as_u64().unwrap_or_default());
-        demand(took <= longest, format!("{url} took {took:?}"))?;
+        let fetch_time = Duration::from_millis(page["ms"]["total"].as_u64().unwrap_or_default());
+        demand(fetch_time <= max_fetch_time, format!("{url} fetch_time {fetch_time:?}"))?;
     }
     demand(!report.stderr.contains("panicked"), format!("a panic: {}", report.stderr))?;
     let raw = report.stderr.chars().find(|c| c.is_control() && *c != '\n');
@@ -123,7 +124,7 @@ fn always(report: &CaseReport, longest: Duration) -> CaseVerdict {
 }
 
 fn write_config(folder: &Path, settings: BTreeMap<&str, Value>) -> PathBuf {
-    let mut all: BTreeMap<&str, Value> = PROFILE.iter().map(|(key, value)| (*key, json!(value))).collect();
+    let mut all: BTreeMap<&str, Value> = CATALOGUE_LIMITS.iter().map(|(key, value)| (*key, json!(value))).collect();
     all.insert("max-tries", 2.into());
     all.extend(settings);
     // Strings, numbers, booleans and lists of them are the same in TOML and JSON.
@@ -170,7 +171,7 @@ fn crawl(
             let _ = sender.send(line);
         }
     });
-    let (deadline, mut peak, mut records) = (Instant::now() + PATIENCE, 0, Vec::new());
+    let (deadline, mut peak, mut records) = (Instant::now() + TIMEOUT, 0, Vec::new());
     loop {
         match lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
             Ok(line) => {
@@ -185,7 +186,7 @@ fn crawl(
             Err(mpsc::RecvTimeoutError::Timeout) => {
                 let _ = child.kill();
                 let _ = child.wait();
-                return Err(format!("not over after {PATIENCE:?}; the last record: {:?}", records.last()));
+                return Err(format!("not over after {TIMEOUT:?}; the last record: {:?}", records.last()));
             }
         }
     }

@@ -13,11 +13,11 @@ pub fn run(script: &str, arguments: &[&Path]) {
     let python = environment().expect("a virtual environment with the packages");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/readers").join(script);
     let output = Command::new(python).arg(&script).args(arguments).output().expect("Python runs");
-    let (said, complained) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{}:\n{said}\n{complained}", script.display());
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{}:\n{stdout}\n{stderr}", script.display());
 }
 
-/// The Python of the virtual environment.
+/// The Python of the virtual environment, which is created if needed.
 fn environment() -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("readers");
     let python = folder.join("bin/python");
@@ -25,12 +25,13 @@ fn environment() -> Option<PathBuf> {
     // Tests run in several processes: the first one creates the environment, the others wait.
     let lock = std::fs::File::create(folder.with_extension("lock")).ok()?;
     lock.lock().ok()?;
-    let made = folder.join("packages");
-    if std::fs::read_to_string(&made).is_ok_and(|packages| packages == PACKAGES.join(" ")) {
+    // Lists the installed packages; written last.
+    let marker = folder.join("packages");
+    if std::fs::read_to_string(&marker).is_ok_and(|packages| packages == PACKAGES.join(" ")) {
         return Some(python);
     }
-    let ran = |command: &mut Command| command.output().is_ok_and(|output| output.status.success());
-    let ready = ran(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))
-        && ran(Command::new(&python).args(["-m", "pip", "install", "--quiet", "--no-input"]).args(PACKAGES));
-    (ready && std::fs::write(&made, PACKAGES.join(" ")).is_ok()).then_some(python)
+    let succeeds = |command: &mut Command| command.output().is_ok_and(|output| output.status.success());
+    let is_ready = succeeds(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))
+        && succeeds(Command::new(&python).args(["-m", "pip", "install", "--quiet", "--no-input"]).args(PACKAGES));
+    (is_ready && std::fs::write(&marker, PACKAGES.join(" ")).is_ok()).then_some(python)
 }

@@ -183,7 +183,7 @@ pub(super) fn cases() -> Vec<Case> {
             "the crawl directory is removed during the crawl",
             Expect::error("internal"),
             "crates/cli/tests/directory_faults.rs",
-            "a_folder_that_goes_away_is_noticed",
+            "a_crawl_directory_that_is_renamed_stops_the_crawl",
         ),
     ]
 }

@@ -155,7 +155,7 @@ fn unusual() -> Vec<Case> {
             "304 with other validators",
             Expect::Ok,
             "crates/cli/tests/directory_recrawl.rs",
-            "a_304_brings_new_validators_and_no_digest",
+            "a_304_updates_the_etag_and_keeps_the_digest",
         ),
         Case::new("STA12", "invalid modification dates", Expect::Ok, |case| {
             let dated = |value: &str| Response::html("page").header("Last-Modified", value);
