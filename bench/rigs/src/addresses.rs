@@ -14,24 +14,24 @@ pub struct AddressGenerator {
 }
 
 impl AddressGenerator {
-    /// Generates `distinct` URLs, each `times` times on average, on a tenth as many hosts.
+    /// Generates `distinct` URLs on a tenth as many hosts. Each is offered `times` times on average.
     pub fn new(distinct: u64, times: u64) -> Self {
         let via = Url::parse("https://a.page.example/with/links?in=it").expect("an address");
         Self { distinct, hosts: (distinct / 10).max(1), times, via }
     }
 
-    /// Offers every URL once, in order, and earlier ones again in between.
+    /// Calls `offer` with every URL in order. After each new URL, random earlier ones are offered again.
     pub fn each<E>(&self, mut offer: impl FnMut(LinkRef<'_>) -> Result<(), E>) -> Result<(), E> {
         let mut text = String::with_capacity(96);
         for number in 0..self.distinct {
-            for again in 0..self.times {
-                let which = match again {
+            for repetition in 0..self.times {
+                let page = match repetition {
                     0 => number,
-                    _ => below(mix(number * self.times + again), number + 1),
+                    _ => below(mix(number * self.times + repetition), number + 1),
                 };
-                self.write(which, &mut text);
+                self.write(page, &mut text);
                 let url = UrlRef::from_normal(&text).expect("an address");
-                let depth = 1 + (which * 4 / self.distinct.max(1)) as u32;
+                let depth = 1 + (page * 4 / self.distinct.max(1)) as u32;
                 let kind = LinkKind::Anchor;
                 offer(LinkRef { url, via: Some(&self.via), depth, redirects: 10, tries: 0, kind, request: None })?;
             }
@@ -39,8 +39,9 @@ impl AddressGenerator {
         Ok(())
     }
 
-    fn write(&self, which: u64, text: &mut String) {
-        let random = mix(which);
+    /// Writes the URL with this number.
+    fn write(&self, page: u64, text: &mut String) {
+        let random = mix(page);
         // The host of rank r is chosen in proportion to 1/r.
         let host = (self.hosts as f64).powf((random >> 11) as f64 / (1_u64 << 53) as f64) as u64;
         text.clear();
@@ -49,12 +50,12 @@ impl AddressGenerator {
         text.push_str(".example/section-");
         push_number(random % 100, text);
         text.push_str("/page-");
-        push_number(which, text);
+        push_number(page, text);
         text.push_str(".html");
     }
 }
 
-/// SplitMix64's last step.
+/// A hash of a number: the SplitMix64 generator seeded with it.
 fn mix(number: u64) -> u64 {
     let z = number.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -62,6 +63,7 @@ fn mix(number: u64) -> u64 {
     z ^ (z >> 31)
 }
 
+/// Scales a random number to one below `bound`.
 fn below(random: u64, bound: u64) -> u64 {
     ((u128::from(random) * u128::from(bound)) >> 64) as u64
 }
@@ -77,7 +79,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn all_addresses_are_offered_and_most_of_them_again() {
+    fn every_url_is_offered_and_most_of_them_repeatedly() {
         let (mut offers, mut known) = (0, HashSet::new());
         let each = |link: LinkRef<'_>| -> Result<(), ()> {
             offers += 1;

@@ -7,5 +7,5 @@ mod tags;
 mod writer;
 
 pub use addresses::AddressGenerator;
-pub use tags::Tags;
+pub use tags::TagCounter;
 pub use writer::Writer;

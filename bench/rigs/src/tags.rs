@@ -1,12 +1,12 @@
-//! [`Tags`]: a minimal handler for the tokenizer.
+//! [`TagCounter`]: a minimal handler for the tokenizer.
 
 use argiope_core::page::examine::tokenizer::{Tag, TextMode, TokenHandler};
 
-/// Tells the tokenizer the text mode after each tag, and counts tags and bytes of text.
+/// Counts start tags and bytes of text, in one number.
 #[derive(Default)]
-pub struct Tags(pub u64);
+pub struct TagCounter(pub u64);
 
-impl TokenHandler for Tags {
+impl TokenHandler for TagCounter {
     fn start(&mut self, tag: &Tag<'_>) -> TextMode {
         self.0 += 1;
         match tag.name {

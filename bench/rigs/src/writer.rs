@@ -9,14 +9,15 @@ use std::time::{Duration, Instant};
 /// A writer thread. The caller continues to use the frontier while it writes.
 pub struct Writer {
     batches: Option<mpsc::SyncSender<CommitBatch>>,
+    /// Receives the batches that are durable.
     done: mpsc::Receiver<CommitBatch>,
     thread: Option<std::thread::JoinHandle<Result<Duration, StoreError>>>,
     /// Commits that were sent and are not acknowledged.
-    under_way: usize,
-    /// The longest time that sealing a commit took. The keeper of a crawl would be blocked for that time.
+    in_progress: usize,
+    /// The longest time that preparing a commit took. In a crawl, the keeper is blocked for that time.
     pub longest: Duration,
     /// The same in CPU time.
-    pub longest_processor: Duration,
+    pub longest_cpu: Duration,
 }
 
 impl Writer {
@@ -29,24 +30,24 @@ impl Writer {
                 let started = Instant::now();
                 log.write(&batch)?;
                 longest = longest.max(started.elapsed());
-                // The receiver is gone at the very end.
+                // At the end, the receiver is dropped before the last batch is acknowledged.
                 let _ = acknowledge.send(batch.without_portion());
             }
             Ok(longest)
         });
-        let [longest, longest_processor] = [Duration::ZERO; 2];
-        Self { batches: Some(batches), done, thread: Some(thread), under_way: 0, longest, longest_processor }
+        let [longest, longest_cpu] = [Duration::ZERO; 2];
+        Self { batches: Some(batches), done, thread: Some(thread), in_progress: 0, longest, longest_cpu }
     }
 
     /// Makes a commit, and acknowledges those that are durable by now.
     pub fn commit(&mut self, frontier: &mut DiskFrontier) -> Result<(), StoreError> {
-        let (started, used) = (Instant::now(), kernel::thread_time());
+        let (started, cpu_before) = (Instant::now(), kernel::thread_time());
         let batch = frontier.commit(&[])?;
         self.longest = self.longest.max(started.elapsed());
-        self.longest_processor = self.longest_processor.max(kernel::thread_time() - used);
+        self.longest_cpu = self.longest_cpu.max(kernel::thread_time() - cpu_before);
         self.send(batch);
         while let Ok(batch) = self.done.try_recv() {
-            self.under_way -= 1;
+            self.in_progress -= 1;
             frontier.acknowledge(&batch)?;
         }
         Ok(())
@@ -63,16 +64,16 @@ impl Writer {
     fn send(&mut self, batch: Option<CommitBatch>) {
         if let (Some(batches), Some(batch)) = (&self.batches, batch) {
             // If the writer has ended, `end` returns its error.
-            self.under_way += usize::from(batches.send(batch).is_ok());
+            self.in_progress += usize::from(batches.send(batch).is_ok());
         }
     }
 
     /// Waits until all commits are on the disk.
     pub fn wait(&mut self, frontier: &mut DiskFrontier) -> Result<(), StoreError> {
-        while self.under_way > 0
+        while self.in_progress > 0
             && let Ok(batch) = self.done.recv()
         {
-            self.under_way -= 1;
+            self.in_progress -= 1;
             frontier.acknowledge(&batch)?;
         }
         Ok(())
@@ -81,7 +82,7 @@ impl Writer {
     /// Ends the thread; returns its error, or how long the slowest commit took to become durable.
     pub fn end(mut self) -> Result<Duration, StoreError> {
         self.batches = None;
-        let nothing = || Ok(Duration::ZERO);
-        self.thread.take().map_or_else(nothing, |thread| thread.join().unwrap_or_else(|_| nothing()))
+        let zero = || Ok(Duration::ZERO);
+        self.thread.take().map_or_else(zero, |thread| thread.join().unwrap_or_else(|_| zero()))
     }
 }

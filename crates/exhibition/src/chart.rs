@@ -6,20 +6,20 @@ use std::fmt::Write as _;
 
 use argiope_core::rules::EngineName;
 
-use super::memory::Crowd;
-use super::race::{EngineComparison, EngineResult};
+use super::comparison::{EngineComparison, EngineResult};
+use super::memory::CrowdResult;
 
 const WIDTH: f64 = 720.0;
 /// Where the bars begin.
-const LEFT: f64 = 110.0;
+const BARS_LEFT: f64 = 110.0;
 /// The length of the longest bar.
-const LONGEST: f64 = 430.0;
+const MAX_BAR_LENGTH: f64 = 430.0;
 /// The height of a bar.
-const BAR: f64 = 16.0;
+const BAR_HEIGHT: f64 = 16.0;
 /// The distance between the tops of two bars.
-const STEP: f64 = 22.0;
+const ROW_HEIGHT: f64 = 22.0;
 /// The height of a heading.
-const HEADING: f64 = 34.0;
+const HEADING_HEIGHT: f64 = 34.0;
 
 const STYLE: &str = "
   text { font: 13px system-ui, sans-serif; fill: #1f2328 }
@@ -33,7 +33,7 @@ const STYLE: &str = "
   }";
 
 /// One group of bars.
-struct Row {
+struct BarGroup {
     heading: &'static str,
     /// For each engine: its name, its figure, and the label of the bar.
     bars: Vec<(&'static str, f64, String)>,
@@ -41,125 +41,128 @@ struct Row {
     ideal: Option<f64>,
 }
 
-/// Draws the comparison of a race.
-pub fn svg(race: &EngineComparison, results: &[EngineResult]) -> String {
+/// Draws the comparison of the engines.
+pub fn svg(comparison: &EngineComparison, results: &[EngineResult]) -> String {
     let web = format!(
         "{} hosts, {} pages each, {:.1} to {:.1} s for an answer, {} fetches in flight",
-        race.web.hosts,
-        race.web.pages,
-        race.web.latency.0.as_secs_f64(),
-        race.web.latency.1.as_secs_f64(),
-        race.concurrency,
+        comparison.web.hosts,
+        comparison.web.pages,
+        comparison.web.latency.0.as_secs_f64(),
+        comparison.web.latency.1.as_secs_f64(),
+        comparison.concurrency,
     );
-    chart("Four engines on the same slow web", "Four ways to wait", &web, &rows(results))
+    chart("Four engines on the same slow web", "Four ways to wait", &web, &groups(results))
 }
 
-/// Draws the figures of many fetches that wait at the same time and are then answered.
-pub fn crowd_svg(crowds: &[(EngineName, Crowd)]) -> String {
-    let each = |bytes: u64, crowd: &Crowd| bytes as f64 / crowd.in_flight.max(1) as f64;
-    let row = |heading, figure: &dyn Fn(&Crowd) -> (f64, String)| {
-        let bar = |(engine, crowd): &(EngineName, Crowd)| {
-            let (length, words) = figure(crowd);
-            (engine.as_str(), length, words)
+/// Draws the results of `--crowd`: many fetches that wait at the same time.
+pub fn crowd_svg(crowds: &[(EngineName, CrowdResult)]) -> String {
+    let per_fetch = |bytes: u64, crowd: &CrowdResult| bytes as f64 / crowd.in_flight.max(1) as f64;
+    let group = |heading, figure: &dyn Fn(&CrowdResult) -> (f64, String)| {
+        let bar = |(engine, crowd): &(EngineName, CrowdResult)| {
+            let (length, label) = figure(crowd);
+            (engine.as_str(), length, label)
         };
-        Row { heading, bars: crowds.iter().map(bar).collect(), ideal: None }
+        BarGroup { heading, bars: crowds.iter().map(bar).collect(), ideal: None }
     };
-    let mut rows = vec![
-        row("Processes", &|crowd| (crowd.processes as f64, crowd.processes.to_string())),
-        row("Memory of the processes for a fetch", &|crowd| {
-            let bytes = each(crowd.bytes, crowd);
+    let mut groups = vec![
+        group("Processes", &|crowd| (crowd.processes as f64, crowd.processes.to_string())),
+        group("Memory of the processes for a fetch", &|crowd| {
+            let bytes = per_fetch(crowd.bytes, crowd);
             (bytes, format!("{bytes:.0} bytes"))
         }),
-        row("Memory of the kernel for a fetch, both ends of its connection", &|crowd| {
-            let bytes = each(crowd.kernel_bytes, crowd);
+        group("Memory of the kernel for a fetch, both ends of its connection", &|crowd| {
+            let bytes = per_fetch(crowd.kernel_bytes, crowd);
             (bytes, format!("{:.1} KB", bytes / 1e3))
         }),
-        row("Time until all requests were sent", &|crowd| (crowd.opened, format!("{:.1} s", crowd.opened))),
-        row("Time until all responses were read", &|crowd| (crowd.answered, format!("{:.1} s", crowd.answered))),
-        row("Processor time for a fetch", &|crowd| {
+        group("Time until all requests were sent", &|crowd| (crowd.opened, format!("{:.1} s", crowd.opened))),
+        group("Time until all responses were read", &|crowd| (crowd.answered, format!("{:.1} s", crowd.answered))),
+        group("Processor time for a fetch", &|crowd| {
             let micros = crowd.cpu * 1e6 / crowd.in_flight.max(1) as f64;
             (micros, format!("{micros:.0} µs"))
         }),
     ];
-    rows.retain(|row| !row.bars.is_empty());
+    groups.retain(|group| !group.bars.is_empty());
     let fetches = crowds.iter().map(|(_, crowd)| crowd.in_flight).max().unwrap_or(0);
     let note = format!("{fetches} fetches wait at the same time, then all of them are answered");
-    chart("Engines with many waiting fetches", "Many waiting fetches", &note, &rows)
+    chart("Engines with many waiting fetches", "Many waiting fetches", &note, &groups)
 }
 
-fn chart(label: &str, title: &str, note: &str, rows: &[Row]) -> String {
-    let height = 70.0 + rows.iter().map(|row| HEADING + row.bars.len() as f64 * STEP).sum::<f64>();
+/// The SVG of these groups of bars.
+fn chart(aria_label: &str, title: &str, note: &str, groups: &[BarGroup]) -> String {
+    let height = 70.0 + groups.iter().map(|group| HEADING_HEIGHT + group.bars.len() as f64 * ROW_HEIGHT).sum::<f64>();
     let mut out = String::new();
     // Writing to a string cannot fail.
     let _ = write!(
         out,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" \
-         height=\"{height}\" role=\"img\" aria-label=\"{label}\">\n<style>{STYLE}\n</style>\n\
+         height=\"{height}\" role=\"img\" aria-label=\"{aria_label}\">\n<style>{STYLE}\n</style>\n\
          <text class=\"title\" x=\"16\" y=\"28\">{title}</text>\n\
          <text class=\"note\" x=\"16\" y=\"48\">{note}</text>\n",
     );
     let mut top = 56.0;
-    for row in rows {
-        draw(row, top, &mut out);
-        top += HEADING + row.bars.len() as f64 * STEP;
+    for group in groups {
+        draw_group(group, top, &mut out);
+        top += HEADING_HEIGHT + group.bars.len() as f64 * ROW_HEIGHT;
     }
     out.push_str("</svg>\n");
     out
 }
 
-fn rows(results: &[EngineResult]) -> Vec<Row> {
-    let row = |heading, figure: &dyn Fn(&EngineResult) -> Option<(f64, String)>| Row {
+/// The groups of bars of the comparison.
+fn groups(results: &[EngineResult]) -> Vec<BarGroup> {
+    let group = |heading, figure: &dyn Fn(&EngineResult) -> Option<(f64, String)>| BarGroup {
         heading,
         bars: results
             .iter()
-            .filter_map(|result| figure(result).map(|(length, words)| (result.engine.as_str(), length, words)))
+            .filter_map(|result| figure(result).map(|(length, label)| (result.engine.as_str(), length, label)))
             .collect(),
         ideal: None,
     };
-    let mut rows = vec![
-        row("Time (the red line is the ideal)", &|result| {
+    let mut groups = vec![
+        group("Time (the red line is the ideal)", &|result| {
             Some((result.cost.wall, format!("{:.2} s, {:.2} of the ideal", result.cost.wall, result.ratio())))
         }),
-        row("Processor time for a page", &|result| {
+        group("Processor time for a page", &|result| {
             let micros = result.cpu_per_page() * 1e6;
             Some((micros, format!("{micros:.0} µs")))
         }),
-        row("Memory for one more fetch in flight", &|result| {
+        group("Memory for one more fetch in flight", &|result| {
             let bytes = result.memory?.bytes();
             Some((bytes as f64, format!("{bytes} bytes")))
         }),
-        row("Threads", &|result| Some((result.threads as f64, result.threads.to_string()))),
-        row("Context switches for a page", &|result| {
+        group("Threads", &|result| Some((result.threads as f64, result.threads.to_string()))),
+        group("Context switches for a page", &|result| {
             let switches = result.switches_per_page();
             Some((switches, format!("{switches:.2}")))
         }),
     ];
-    if let Some(first) = rows.first_mut() {
+    if let Some(first) = groups.first_mut() {
         first.ideal = results.iter().map(|result| result.ideal).reduce(f64::min);
     }
-    rows.retain(|row| !row.bars.is_empty());
-    rows
+    groups.retain(|group| !group.bars.is_empty());
+    groups
 }
 
-fn draw(row: &Row, top: f64, out: &mut String) {
-    let most = row.bars.iter().map(|(_, length, _)| *length).chain(row.ideal).fold(0.0, f64::max);
-    let scale = if most > 0.0 && most.is_finite() { LONGEST / most } else { 0.0 };
-    let _ = writeln!(out, "<text class=\"heading\" x=\"16\" y=\"{}\">{}</text>", top + 24.0, row.heading);
-    let first = top + HEADING;
-    for (index, (name, length, words)) in row.bars.iter().enumerate() {
-        let y = first + index as f64 * STEP;
-        let long = (length * scale).max(1.0);
+/// Draws a group whose top is at this height.
+fn draw_group(group: &BarGroup, top: f64, out: &mut String) {
+    let max = group.bars.iter().map(|(_, length, _)| *length).chain(group.ideal).fold(0.0, f64::max);
+    let scale = if max > 0.0 && max.is_finite() { MAX_BAR_LENGTH / max } else { 0.0 };
+    let _ = writeln!(out, "<text class=\"heading\" x=\"16\" y=\"{}\">{}</text>", top + 24.0, group.heading);
+    let first = top + HEADING_HEIGHT;
+    for (index, (name, length, label)) in group.bars.iter().enumerate() {
+        let y = first + index as f64 * ROW_HEIGHT;
+        let bar_length = (length * scale).max(1.0);
         let _ = writeln!(
             out,
-            "<text x=\"16\" y=\"{base}\">{name}</text><rect class=\"bar\" x=\"{LEFT}\" y=\"{y}\" width=\"{long:.1}\" \
-             height=\"{BAR}\" rx=\"2\"/><text x=\"{after:.1}\" y=\"{base}\">{words}</text>",
+            "<text x=\"16\" y=\"{base}\">{name}</text><rect class=\"bar\" x=\"{BARS_LEFT}\" y=\"{y}\" width=\"{bar_length:.1}\" \
+             height=\"{BAR_HEIGHT}\" rx=\"2\"/><text x=\"{after:.1}\" y=\"{base}\">{label}</text>",
             base = y + 13.0,
-            after = LEFT + long + 8.0,
+            after = BARS_LEFT + bar_length + 8.0,
         );
     }
-    if let Some(ideal) = row.ideal {
-        let x = LEFT + ideal * scale;
-        let bottom = first + row.bars.len() as f64 * STEP - (STEP - BAR) + 3.0;
+    if let Some(ideal) = group.ideal {
+        let x = BARS_LEFT + ideal * scale;
+        let bottom = first + group.bars.len() as f64 * ROW_HEIGHT - (ROW_HEIGHT - BAR_HEIGHT) + 3.0;
         let _ =
             writeln!(out, "<line class=\"ideal\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{}\" y2=\"{bottom}\"/>", first - 3.0);
     }
@@ -176,7 +179,7 @@ mod tests {
     fn a_chart_is_valid_for_extreme_figures() {
         let latency = (Duration::ZERO, Duration::ZERO);
         let web = SlowWeb { hosts: 1, pages: 1, latency, tls: false };
-        let race = EngineComparison { web, concurrency: 1, per_host: 1, memory_fetches: None };
+        let comparison = EngineComparison { web, concurrency: 1, per_host: 1, memory_fetches: None };
         let result = EngineResult {
             engine: EngineName::Threads,
             concurrency: 1,
@@ -187,8 +190,8 @@ mod tests {
             involuntary_switches: 0,
             memory: None,
         };
-        let crowd = (EngineName::Uring, Crowd::default());
-        let charts = [svg(&race, &[]), svg(&race, &[result]), crowd_svg(&[]), crowd_svg(&[crowd])];
+        let crowd = (EngineName::Uring, CrowdResult::default());
+        let charts = [svg(&comparison, &[]), svg(&comparison, &[result]), crowd_svg(&[]), crowd_svg(&[crowd])];
         for text in charts {
             assert!(text.starts_with("<svg ") && text.ends_with("</svg>\n"));
             assert!(!text.contains("width=\"NaN\"") && !text.contains("inf"), "{text}");

@@ -1,11 +1,9 @@
 //! The chess exhibition of the article "A Web Crawler With asyncio Coroutines", in virtual time: a champion plays 24
 //! games, one after the other or all at once.
 //!
-//! The scheduler is the crawler's own [`Keeper`]. A board is a host, a pair of moves is a page that links to the next
-//! pair, the champion's move is the CPU time of a fetch, and the opponent's move is the response time of the host. Only
-//! the clock is simulated.
-//!
-//! Invariant: no real time passes, and nothing depends on it.
+//! The scheduler is the crawler's own [`Keeper`]. A board is a host, and a pair of moves is a page that links to the next
+//! pair. The champion's move is the CPU time of a fetch, and the opponent's move is the response time of the host. Only
+//! the clock is simulated, so the result does not depend on real time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -35,7 +33,7 @@ pub struct ChessExhibition {
 }
 
 impl ChessExhibition {
-    /// The original numbers.
+    /// The numbers of the article.
     pub const POLGAR: Self =
         Self { boards: 24, moves: 30, champion: Duration::from_secs(5), opponent: Duration::from_secs(55) };
 }
@@ -45,7 +43,7 @@ impl ChessExhibition {
 pub struct ChessResult {
     /// When the champion made her last move.
     pub last_move: Duration,
-    /// When the last opponent had answered it.
+    /// When the last opponent has made the last move.
     pub end: Duration,
     pub moves: u32,
     /// The largest number of games in progress at one time.
@@ -75,51 +73,51 @@ pub fn play(exhibition: ChessExhibition, at_once: usize, champions: usize) -> Re
     let mut keeper = Keeper::new(MemoryFrontier::new(0), rules, WallClock { start: 0 });
     let mut now = Time::ZERO;
     keeper.begin(now)?;
-    // When each champion is free for the next move.
-    let mut free: BinaryHeap<Reverse<Time>> = (0..champions.max(1)).map(|_| Reverse(Time::ZERO)).collect();
-    let mut replies: BinaryHeap<Reverse<PlannedMove>> = BinaryHeap::new();
-    let mut played = ChessResult { last_move: Duration::ZERO, end: Duration::ZERO, moves: 0, at_once: 0 };
+    // The times from which the champions are free for the next move.
+    let mut champions_free_at: BinaryHeap<Reverse<Time>> = (0..champions.max(1)).map(|_| Reverse(Time::ZERO)).collect();
+    let mut opponent_moves: BinaryHeap<Reverse<PlannedMove>> = BinaryHeap::new();
+    let mut result = ChessResult { last_move: Duration::ZERO, end: Duration::ZERO, moves: 0, at_once: 0 };
     loop {
         let wait = match keeper.next(now)? {
             Order::Resolve(board, _) => {
-                let anywhere = vec![IpAddr::V4(Ipv4Addr::LOCALHOST)];
-                keeper.resolved(board, Ok((anywhere, Duration::from_secs(86_400))), now);
+                let addresses = vec![IpAddr::V4(Ipv4Addr::LOCALHOST)];
+                keeper.resolved(board, Ok((addresses, Duration::from_secs(86_400))), now);
                 continue;
             }
             Order::Fetch(job) => {
-                let Reverse(idle) = free.pop().unwrap_or(Reverse(now));
-                let moved = idle.max(now) + exhibition.champion;
-                free.push(Reverse(moved));
-                played.moves += 1;
-                played.last_move = played.last_move.max(moved.since(Time::ZERO));
-                let at = moved + exhibition.opponent;
+                let Reverse(free_at) = champions_free_at.pop().unwrap_or(Reverse(now));
+                let moved_at = free_at.max(now) + exhibition.champion;
+                champions_free_at.push(Reverse(moved_at));
+                result.moves += 1;
+                result.last_move = result.last_move.max(moved_at.since(Time::ZERO));
+                let at = moved_at + exhibition.opponent;
                 let mut visit = Visit::bare(job.link, job.purpose, Outcome::Ok, at);
                 visit.message.slot = Some((job.lane, job.slot));
                 visit.facts.started = now;
                 visit.facts.timings.total = Some(at - now);
                 visit.message.found = next_move(&visit.link, exhibition.moves);
-                replies.push(Reverse(PlannedMove { at, number: played.moves, visit: Box::new(visit) }));
-                played.at_once = played.at_once.max(replies.len());
+                opponent_moves.push(Reverse(PlannedMove { at, number: result.moves, visit: Box::new(visit) }));
+                result.at_once = result.at_once.max(opponent_moves.len());
                 continue;
             }
-            Order::Done(_) => return Ok(ChessResult { end: now.since(Time::ZERO), ..played }),
+            Order::Done(_) => return Ok(ChessResult { end: now.since(Time::ZERO), ..result }),
             Order::Wait(until) => until,
         };
         keeper.take_settled();
-        match replies.pop() {
+        match opponent_moves.pop() {
             Some(Reverse(reply)) if reply.at <= wait => {
                 now = reply.at;
                 keeper.finished(reply.visit, now)?;
             }
             later => {
-                replies.extend(later);
+                opponent_moves.extend(later);
                 now = wait;
             }
         }
     }
 }
 
-/// The next page; its number is its path.
+/// The link to the next page. The path of a page is its number.
 fn next_move(link: &Link, moves: u32) -> FollowList {
     let number = link.url.target().trim_start_matches('/').parse::<u32>().unwrap_or(moves);
     let next = (number < moves).then(|| link.url.join(&format!("/{}", number + 1)).ok()).flatten();
@@ -162,33 +160,33 @@ mod tests {
 
     #[test]
     fn one_game_after_the_other_takes_twelve_hours() {
-        let played = play(POLGAR, 1, 1).unwrap();
-        assert_eq!(played.end, hours(12));
-        assert_eq!((played.moves, played.at_once), (24 * 30, 1));
+        let result = play(POLGAR, 1, 1).unwrap();
+        assert_eq!(result.end, hours(12));
+        assert_eq!((result.moves, result.at_once), (24 * 30, 1));
     }
 
     #[test]
     fn from_table_to_table_takes_one_hour() {
-        let played = play(POLGAR, 24, 1).unwrap();
-        // The last opponent still has to answer her last move.
-        assert_eq!((played.last_move, played.end), (hours(1), hours(1) + POLGAR.opponent));
-        assert_eq!((played.moves, played.at_once), (24 * 30, 24));
+        let result = play(POLGAR, 24, 1).unwrap();
+        // After her last move, the last opponent makes one more.
+        assert_eq!((result.last_move, result.end), (hours(1), hours(1) + POLGAR.opponent));
+        assert_eq!((result.moves, result.at_once), (24 * 30, 24));
     }
 
     #[test]
     fn the_opponents_alone_take_half_an_hour() {
-        let played = play(POLGAR, 24, 24).unwrap();
-        assert_eq!(played.end, hours(1) / 2);
+        let result = play(POLGAR, 24, 24).unwrap();
+        assert_eq!(result.end, hours(1) / 2);
     }
 
     #[test]
-    fn twice_as_fast_a_champion_is_as_good_as_24_of_them() {
-        let quick = ChessExhibition {
+    fn a_champion_who_is_twice_as_fast_takes_half_an_hour() {
+        let faster = ChessExhibition {
             champion: Duration::from_millis(2_500),
             opponent: Duration::from_millis(57_500),
             ..POLGAR
         };
-        let played = play(quick, 24, 1).unwrap();
-        assert_eq!(played.last_move, hours(1) / 2);
+        let result = play(faster, 24, 1).unwrap();
+        assert_eq!(result.last_move, hours(1) / 2);
     }
 }

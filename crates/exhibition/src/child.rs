@@ -3,7 +3,7 @@
 //! Separate processes keep the figures independent: memory that one engine used does not count for the next, and server
 //! and crawler have separate limits on file descriptors.
 //!
-//! Invariant: a child never outlives its handle and prints only one line of JSON on standard output.
+//! Invariant: a child never outlives its handle. It prints only one line of JSON on standard output.
 
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -27,9 +27,9 @@ pub const SERVER: &str = "exhibition-server";
 pub const CRAWLER: &str = "exhibition-crawler";
 
 /// Timeout of a fetch in the exhibition.
-const PATIENCE: Duration = Duration::from_secs(3600);
+const TIMEOUT: Duration = Duration::from_secs(3600);
 
-/// The task of a child.
+/// The task of a child, which is passed as JSON.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CrawlTask {
     pub engine: EngineName,
@@ -65,9 +65,9 @@ pub struct CrawlerProcess {
 
 impl CrawlerProcess {
     pub fn start(program: &Path, task: &CrawlTask) -> io::Result<Self> {
-        let words = serde_json::to_string(task)?;
+        let json = serde_json::to_string(task)?;
         let mut process =
-            Command::new(program).args([CRAWLER, &words]).stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+            Command::new(program).args([CRAWLER, &json]).stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
         let missing = || io::Error::other("the crawler has no standard output");
         let output = BufReader::new(process.stdout.take().ok_or_else(missing)?);
         Ok(Self { process, output })
@@ -77,23 +77,23 @@ impl CrawlerProcess {
         self.process.id()
     }
 
-    /// Whether it has ended.
-    pub fn is_over(&mut self) -> io::Result<bool> {
+    /// Whether the process has ended.
+    pub fn has_ended(&mut self) -> io::Result<bool> {
         Ok(self.process.try_wait()?.is_some())
     }
 
-    /// Waits for its end and reads its result.
+    /// Waits until the crawl ends, and reads its cost.
     pub fn cost(mut self) -> io::Result<CrawlCost> {
         let mut line = String::new();
         self.output.read_line(&mut line)?;
         let status = self.process.wait()?;
-        serde_json::from_str(&line).map_err(|_| io::Error::other(format!("the crawl did not end well ({status})")))
+        serde_json::from_str(&line).map_err(|_| io::Error::other(format!("the crawler failed ({status})")))
     }
 }
 
 impl Drop for CrawlerProcess {
     fn drop(&mut self) {
-        // The result is not needed any more.
+        // Usually it has ended. Otherwise its result is not needed.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -111,25 +111,27 @@ pub fn crawl(task: &CrawlTask) -> Result<CrawlCost, argiope_runtime::Error> {
         pace: Pace::Full,
         allow_private: true,
         ca_cert: task.ca.clone(),
-        timeout: Span(PATIENCE),
-        idle_timeout: Span(PATIENCE),
-        connect_timeout: Span(PATIENCE),
+        timeout: Span(TIMEOUT),
+        idle_timeout: Span(TIMEOUT),
+        connect_timeout: Span(TIMEOUT),
         ..Config::default()
     };
+    // Not in memory during the measurement.
     drop(text);
     let rules = Arc::new(argiope_runtime::rules(&config)?);
     drop(config);
     let clock = Clock::start();
-    let keeping = KeeperHandle::start(CrawlSetup {
+    let keeper = KeeperHandle::start(CrawlSetup {
         frontier: MemoryFrontier::new(rules.fingerprint_key),
         engine: engine_kind(task.engine),
         rules,
         clock,
         consumer: DiscardVisits,
         target: OutputTarget::default(),
+        // No links come from outside.
         open: false,
     })?;
-    let summary = keeping.join()?;
+    let summary = keeper.join()?;
     let failed = summary.tally.outcomes.get(Outcome::Failed);
     Ok(CrawlCost {
         pages: summary.tally.pages().saturating_sub(failed),

@@ -1,8 +1,7 @@
 //! The memory per fetch in flight: peak memory with n fetches minus that with n/2, divided by n/2.
 //!
-//! All hosts accept requests, but respond only after they are told to. The figure includes the URL, its entries in
-//! frontier and workbench, the connection, and what the engine needs to wait for it. It excludes the fixed cost of the
-//! program.
+//! All hosts accept requests, but respond only after a command. The figure includes the URL, its entries in frontier and
+//! workbench, the connection, and what the engine needs to wait for it. It excludes the fixed cost of the program.
 //!
 //! Invariant: memory is read only after the servers have reported the expected number of waiting requests.
 
@@ -18,15 +17,15 @@ use super::child::{CrawlTask, CrawlerProcess};
 use super::proc::{self, ProcStatus};
 use super::web::{self, ServedWeb};
 
-/// Maximum number of hosts per server. Each gets as many connections as needed.
-const HOSTS: u32 = 100;
+/// Maximum number of hosts per server. The number of connections to a host is not limited.
+const MAX_HOSTS: u32 = 100;
 /// Maximum number of fetches per server process. Each connection is a file descriptor, and these are limited per
 /// process.
-const FETCHES_PER_SERVER: usize = 18_000;
+const MAX_FETCHES_PER_SERVER: usize = 18_000;
 /// Time limit until all fetches wait.
-const PATIENCE: Duration = Duration::from_secs(120);
+const START_TIMEOUT: Duration = Duration::from_secs(120);
 /// Added to the time limit for each additional server.
-const PATIENCE_PER_SERVER: Duration = Duration::from_secs(30);
+const TIMEOUT_PER_SERVER: Duration = Duration::from_secs(30);
 /// Interval of polling the server for the number of waiting requests.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -51,7 +50,7 @@ impl MemorySlope {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryMeasurement {
     /// The median.
-    pub middle: MemorySlope,
+    pub median: MemorySlope,
     /// The smallest result, in bytes per fetch.
     pub least: u64,
     /// The largest result, in bytes per fetch.
@@ -63,7 +62,7 @@ impl MemoryMeasurement {
     fn of(mut slopes: Vec<MemorySlope>) -> Option<Self> {
         slopes.sort_by_key(MemorySlope::bytes);
         let (least, most) = (slopes.first()?.bytes(), slopes.last()?.bytes());
-        Some(Self { middle: *slopes.get(slopes.len() / 2)?, least, most })
+        Some(Self { median: *slopes.get(slopes.len() / 2)?, least, most })
     }
 }
 
@@ -81,21 +80,21 @@ pub fn measure(
 
 /// Measures an engine with `count` fetches in flight and with half as many, each in a new process.
 pub fn slope(program: &Path, engine: EngineName, count: usize, tls: bool) -> io::Result<MemorySlope> {
-    let few = waiting(program, engine, count / 2, tls)?;
-    let many = waiting(program, engine, count, tls)?;
+    let few = waiting_and_status(program, engine, count / 2, tls)?;
+    let many = waiting_and_status(program, engine, count, tls)?;
     Ok(MemorySlope { few: (few.0, few.1.peak), many: (many.0, many.1.peak), threads: many.1.threads })
 }
 
 /// The number of waiting fetches, and the crawler's status at that time.
-fn waiting(program: &Path, engine: EngineName, count: usize, tls: bool) -> io::Result<(usize, ProcStatus)> {
-    let mut waiting = WaitingCrawl::start(program, engine, count, tls)?;
-    waiting.settle(&|_| ())?;
-    Ok((waiting.count, waiting.status()?))
+fn waiting_and_status(program: &Path, engine: EngineName, count: usize, tls: bool) -> io::Result<(usize, ProcStatus)> {
+    let mut waiting_crawl = WaitingCrawl::start(program, engine, count, tls)?;
+    waiting_crawl.wait_until_waiting(&|_| ())?;
+    Ok((waiting_crawl.count, waiting_crawl.status()?))
 }
 
-/// Many fetches that wait at the same time and are then all answered.
+/// The result of `--crowd`: many fetches wait at the same time, then the servers respond to all of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Crowd {
+pub struct CrowdResult {
     /// Fetches in flight when memory was read.
     pub in_flight: usize,
     pub processes: usize,
@@ -111,7 +110,7 @@ pub struct Crowd {
     pub cpu: f64,
     /// Pages with a response.
     pub pages: u64,
-    /// Pages that should have a response and have none.
+    /// Pages that should have a response but do not.
     pub missing: u64,
 }
 
@@ -120,52 +119,53 @@ pub struct Crowd {
 pub enum CrowdProgress {
     /// This many fetches wait.
     Waiting(usize),
-    /// This many pages were answered.
+    /// This many responses were sent.
     Answered(u64),
 }
 
-/// Keeps `count` fetches in flight, then lets the servers respond to all of them. `most` is the limit of one process:
-/// an engine whose connections are file descriptors needs several processes for a large count.
+/// Keeps `count` fetches in flight, then lets the servers respond to all of them. `max_per_process` limits the fetches of
+/// one process: an engine whose connections are file descriptors needs several processes for a large count.
 pub fn measure_processes(
     program: &Path,
     engine: EngineName,
     count: usize,
-    most: usize,
+    max_per_process: usize,
     progress: &dyn Fn(CrowdProgress),
-) -> io::Result<Crowd> {
+) -> io::Result<CrowdResult> {
     let kernel_before = proc::kernel_slabs();
-    let processes = count.div_ceil(most.max(1)).max(1);
-    let mut all = Vec::new();
+    let processes = count.div_ceil(max_per_process.max(1)).max(1);
+    let mut crawls = Vec::new();
     let start = Instant::now();
     for number in 0..processes {
         // The shares differ by one at most.
         let share = count * (number + 1) / processes - count * number / processes;
-        all.push(WaitingCrawl::start(program, engine, share, false)?);
+        crawls.push(WaitingCrawl::start(program, engine, share, false)?);
     }
-    let mut crowd = Crowd { processes, ..Crowd::default() };
-    let mut settled = 0;
-    for waiting in &mut all {
-        waiting.settle(&|waits| progress(CrowdProgress::Waiting(settled + waits)))?;
-        settled += waiting.count;
+    let mut crowd = CrowdResult { processes, ..CrowdResult::default() };
+    let mut waiting_so_far = 0;
+    for waiting_crawl in &mut crawls {
+        waiting_crawl.wait_until_waiting(&|waits| progress(CrowdProgress::Waiting(waiting_so_far + waits)))?;
+        waiting_so_far += waiting_crawl.count;
     }
     crowd.opened = start.elapsed().as_secs_f64();
     crowd.kernel_bytes = proc::kernel_slabs().saturating_sub(kernel_before);
-    for waiting in &all {
-        crowd.in_flight += waiting.count;
-        crowd.bytes += waiting.status()?.peak;
+    for waiting_crawl in &crawls {
+        crowd.in_flight += waiting_crawl.count;
+        crowd.bytes += waiting_crawl.status()?.peak;
     }
     let release = Instant::now();
-    for served in all.iter_mut().flat_map(|waiting| &mut waiting.served) {
+    for served in crawls.iter_mut().flat_map(|waiting_crawl| &mut waiting_crawl.served) {
         served.server.release()?;
     }
-    for waiting in &mut all {
-        waiting.drain(&|answered| progress(CrowdProgress::Answered(crowd.pages + answered)))?;
-        crowd.pages += waiting.pages;
+    for waiting_crawl in &mut crawls {
+        waiting_crawl.wait_until_ended(&|answered| progress(CrowdProgress::Answered(crowd.pages + answered)))?;
+        crowd.pages += waiting_crawl.pages;
     }
+    // From here on the crawlers count, not the servers.
     crowd.pages = 0;
-    for waiting in all {
-        let expected = waiting.pages;
-        let cost = waiting.crawler.cost()?;
+    for waiting_crawl in crawls {
+        let expected = waiting_crawl.pages;
+        let cost = waiting_crawl.crawler.cost()?;
         crowd.cpu += cost.cpu;
         crowd.pages += cost.pages;
         crowd.missing += expected.saturating_sub(cost.pages);
@@ -187,12 +187,12 @@ struct WaitingCrawl {
 
 impl WaitingCrawl {
     fn start(program: &Path, engine: EngineName, count: usize, tls: bool) -> io::Result<Self> {
-        let servers = count.div_ceil(FETCHES_PER_SERVER).max(1);
+        let servers = count.div_ceil(MAX_FETCHES_PER_SERVER).max(1);
         let share = count.div_ceil(servers);
-        let hosts = HOSTS.min(u32::try_from(share).unwrap_or(HOSTS)).max(1);
-        let each = share.div_ceil(hosts as usize);
-        let all_pages = (each as u64 + 1) * u64::from(hosts) * servers as u64;
-        let pages = u32::try_from(each).map_err(|_| io::Error::other("that is more than a host can be asked for"))?;
+        let hosts = MAX_HOSTS.min(u32::try_from(share).unwrap_or(MAX_HOSTS)).max(1);
+        let per_host = share.div_ceil(hosts as usize);
+        let all_pages = (per_host as u64 + 1) * u64::from(hosts) * servers as u64;
+        let pages = u32::try_from(per_host).map_err(|_| io::Error::other("too many fetches for one host"))?;
         let serve = |_| web::serve_silent_hosts(program, hosts, pages, tls);
         let served = (0..servers).map(serve).collect::<io::Result<Vec<_>>>()?;
         let Some(first) = served.first() else { return Err(io::Error::other("there is no server")) };
@@ -204,41 +204,44 @@ impl WaitingCrawl {
             all_roots += &std::fs::read_to_string(&server.roots)?.replace("//127.1.", &hosts);
         }
         std::fs::write(&roots, all_roots)?;
-        let task = CrawlTask { engine, roots, ca, concurrency: count, per_host: each };
+        let task = CrawlTask { engine, roots, ca, concurrency: count, per_host: per_host };
         Ok(Self { crawler: CrawlerProcess::start(program, &task)?, served, count, pages: all_pages })
     }
 
-    /// Returns when the servers have reported all requests as waiting.
-    fn settle(&mut self, progress: &dyn Fn(usize)) -> io::Result<()> {
-        let patience = PATIENCE + PATIENCE_PER_SERVER * (self.served.len() as u32 - 1);
-        let deadline = Instant::now() + patience;
+    /// Waits until the servers report all requests as waiting. Calls `progress` with their number.
+    fn wait_until_waiting(&mut self, progress: &dyn Fn(usize)) -> io::Result<()> {
+        let timeout = START_TIMEOUT + TIMEOUT_PER_SERVER * (self.served.len() as u32 - 1);
+        let deadline = Instant::now() + timeout;
         loop {
             let (requests, answered) = self.served_so_far()?;
-            let held = requests.saturating_sub(answered) as usize;
-            if held >= self.count {
+            let waiting = requests.saturating_sub(answered) as usize;
+            if waiting >= self.count {
                 return Ok(());
             }
-            progress(held);
-            if self.crawler.is_over()? {
+            progress(waiting);
+            if self.crawler.has_ended()? {
                 return Err(io::Error::other("the crawler ended instead of waiting"));
             }
             if Instant::now() >= deadline {
-                return Err(io::Error::other(format!("only {held} of {} fetches wait after {patience:?}", self.count)));
+                return Err(io::Error::other(format!(
+                    "only {waiting} of {} fetches wait after {timeout:?}",
+                    self.count
+                )));
             }
             wait_for_next_poll();
         }
     }
 
-    /// Returns when the crawler has ended.
-    fn drain(&mut self, progress: &dyn Fn(u64)) -> io::Result<()> {
-        while !self.crawler.is_over()? {
+    /// Waits until the crawler has ended. Calls `progress` with the number of responses.
+    fn wait_until_ended(&mut self, progress: &dyn Fn(u64)) -> io::Result<()> {
+        while !self.crawler.has_ended()? {
             progress(self.served_so_far()?.1);
             wait_for_next_poll();
         }
         Ok(())
     }
 
-    /// Requests and responses of all servers.
+    /// The number of requests and the number of responses, of all servers.
     fn served_so_far(&mut self) -> io::Result<(u64, u64)> {
         let mut sums = (0, 0);
         for served in &mut self.served {
@@ -249,13 +252,13 @@ impl WaitingCrawl {
     }
 
     fn status(&self) -> io::Result<ProcStatus> {
-        proc::status(self.crawler.pid())
-            .ok_or_else(|| io::Error::other("this system does not tell what a process uses"))
+        proc::status(self.crawler.pid()).ok_or_else(|| io::Error::other("this system has no /proc/PID/status"))
     }
 }
 
-/// Waits until the server is polled again. It sends no events about the requests that it has received.
+/// Sleeps for the polling interval. The server sends no events about requests, so it must be polled.
 fn wait_for_next_poll() {
+    // Nothing is sent on this channel, so receiving from it waits for the whole interval.
     let (_never, nothing) = mpsc::channel::<()>();
     let _ = nothing.recv_timeout(POLL_INTERVAL);
 }
@@ -275,7 +278,7 @@ mod tests {
     fn the_median_is_reported() {
         let slope = |bytes: u64| MemorySlope { few: (1, 100), many: (2, 100 + bytes), threads: 1 };
         let measured = MemoryMeasurement::of(vec![slope(30), slope(10), slope(20)]);
-        assert_eq!(measured, Some(MemoryMeasurement { middle: slope(20), least: 10, most: 30 }));
+        assert_eq!(measured, Some(MemoryMeasurement { median: slope(20), least: 10, most: 30 }));
         assert_eq!(MemoryMeasurement::of(Vec::new()), None);
     }
 }

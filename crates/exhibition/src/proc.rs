@@ -19,7 +19,7 @@ pub fn status(pid: u32) -> Option<ProcStatus> {
     Some(ProcStatus { threads: field(&text, "Threads:")?, peak: field(&text, "VmHWM:")? * 1024 })
 }
 
-/// Bytes in the kernel's slabs, where sockets and files are; 0 if the system does not say.
+/// Bytes of the kernel's slab allocator, which holds sockets and files; 0 if the system does not report them.
 pub fn kernel_slabs() -> u64 {
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     field(&text, "Slab:").unwrap_or(0) * 1024
@@ -36,18 +36,18 @@ impl ContextSwitches {
         for task in tasks.flatten() {
             let Some(thread) = task.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
             let Ok(text) = fs::read_to_string(task.path().join("status")) else { continue };
-            if let (Some(voluntary_switches), Some(involuntary_switches)) =
+            if let (Some(voluntary), Some(involuntary)) =
                 (field(&text, "voluntary_ctxt_switches:"), field(&text, "nonvoluntary_ctxt_switches:"))
             {
-                self.0.insert(thread, (voluntary_switches, involuntary_switches));
+                self.0.insert(thread, (voluntary, involuntary));
             }
         }
     }
 
-    /// Voluntary and involuntary context switches.
+    /// The sums of voluntary and of involuntary context switches.
     pub fn sums(&self) -> (u64, u64) {
-        self.0.values().fold((0, 0), |(voluntary_switches, involuntary_switches), (more, also)| {
-            (voluntary_switches + more, involuntary_switches + also)
+        self.0.values().fold((0, 0), |(voluntary, involuntary), (thread_voluntary, thread_involuntary)| {
+            (voluntary + thread_voluntary, involuntary + thread_involuntary)
         })
     }
 }
@@ -64,11 +64,11 @@ mod tests {
 
     #[test]
     fn the_current_process_can_be_measured() {
-        let own = std::process::id();
-        let now = status(own).unwrap();
-        assert!(now.threads >= 1 && now.peak > 100_000, "{now:?}");
+        let pid = std::process::id();
+        let status_now = status(pid).unwrap();
+        assert!(status_now.threads >= 1 && status_now.peak > 100_000, "{status_now:?}");
         let mut switches = ContextSwitches::default();
-        switches.sample(own);
+        switches.sample(pid);
         assert!(switches.0.len() as u64 >= 1);
         assert_eq!(status(u32::MAX), None);
     }

@@ -1,8 +1,6 @@
 //! Two requests on the coroutine engine, with a log of which task runs and which waits.
 //!
-//! The executor reports what it does to an observer ([`TaskEvent`]); this module turns the events into text.
-//!
-//! Invariant: every line is an event that happened at that time.
+//! The executor reports events to an observer ([`TaskEvent`]). This module turns them into text.
 
 use std::cell::RefCell;
 use std::net::IpAddr;
@@ -27,20 +25,22 @@ pub struct TraceLine {
     /// Time since the start.
     pub at: Duration,
     /// Whether the event happened inside a running coroutine.
-    pub inside: bool,
-    pub words: String,
+    pub is_inside_task: bool,
+    pub text: String,
 }
 
-/// Fetches two pages on one thread: the first host responds after `slow`, the second after a third of it.
+/// Fetches two pages on one thread. The first host responds after `slow`, the second after a third of that time.
 pub fn trace(slow: Duration) -> Result<Vec<TraceLine>, Error> {
     let page = |title: &str| format!("<title>{title}</title>");
-    let one = Site::http("127.0.0.1:0").map_err(Error::system)?.page("/1", Response::html(page("one")).delay(slow));
-    let two = Site::http("127.0.0.1:0").map_err(Error::system)?.page("/2", Response::html(page("two")).delay(slow / 3));
-    let urls = [one.url("/1"), two.url("/2")];
-    let web = PracticeWeb::new().site(one).site(two).start().map_err(Error::system)?;
+    let slow_site =
+        Site::http("127.0.0.1:0").map_err(Error::system)?.page("/1", Response::html(page("one")).delay(slow));
+    let fast_site =
+        Site::http("127.0.0.1:0").map_err(Error::system)?.page("/2", Response::html(page("two")).delay(slow / 3));
+    let urls = [slow_site.url("/1"), fast_site.url("/2")];
+    let web = PracticeWeb::new().site(slow_site).site(fast_site).start().map_err(Error::system)?;
     let rules = Arc::new(argiope_runtime::rules(&Config { roots: urls.to_vec(), ..Config::default() })?);
     let clock = Clock::start();
-    let story = Rc::new(RefCell::new(TraceWriter::new(clock)));
+    let writer = Rc::new(RefCell::new(TraceWriter::new(clock)));
     let job_queue = JobQueue::new();
     let mut jobs = Vec::new();
     for (lane, url) in (0..).zip(&urls) {
@@ -66,46 +66,47 @@ pub fn trace(slow: Duration) -> Result<Vec<TraceLine>, Error> {
     // The worker runs on this thread, so no other thread waits for it to be ready.
     let (ready, _) = std::sync::mpsc::channel();
     let worker = Worker { rules, clock, job_queue, visit_sender, notices, file_shortage, idle_limit, ready };
-    let observer = Rc::clone(&story);
+    let observer = Rc::clone(&writer);
     run_observed(worker, Some(move |event| observer.borrow_mut().handle(event))).map_err(Error::system)?;
     web.stop().map_err(Error::system)?;
-    let mut story = story.borrow_mut();
-    story.push_line(false, "all fetches are finished: the run is over".to_owned());
-    Ok(std::mem::take(&mut story.lines))
+    let mut writer = writer.borrow_mut();
+    writer.push_line(false, "all fetches are finished: the run is over".to_owned());
+    Ok(std::mem::take(&mut writer.lines))
 }
 
 /// Turns events into lines.
 struct TraceWriter {
     clock: Clock,
-    began: Time,
+    started: Time,
     lines: Vec<TraceLine>,
     /// The fetches in the order of their start, and what each of them waits for.
     tasks: Vec<(TaskId, &'static str)>,
-    /// The engine's own tasks, spawned before the receiver first ran; they are not shown.
+    /// The engine's own tasks, which were spawned before the receiver first ran. They are not shown.
     internal_tasks: Vec<TaskId>,
     /// Whether the receiver, the first task, has run.
-    received: bool,
+    has_received: bool,
     /// Whether the thread was just woken.
-    woken: bool,
+    was_woken: bool,
 }
 
 impl TraceWriter {
     fn new(clock: Clock) -> Self {
         Self {
             clock,
-            began: clock.now(),
+            started: clock.now(),
             lines: Vec::new(),
             tasks: Vec::new(),
             internal_tasks: Vec::new(),
-            received: false,
-            woken: false,
+            has_received: false,
+            was_woken: false,
         }
     }
 
-    fn push_line(&mut self, inside: bool, words: String) {
-        self.lines.push(TraceLine { at: self.clock.now() - self.began, inside, words });
+    fn push_line(&mut self, is_inside_task: bool, text: String) {
+        self.lines.push(TraceLine { at: self.clock.now() - self.started, is_inside_task, text });
     }
 
+    /// The name of a task, and what it waits for.
     fn name(&self, id: TaskId) -> (String, &'static str) {
         match self.tasks.iter().position(|(known, _)| *known == id) {
             Some(at) => (format!("fetch {}", at + 1), self.tasks[at].1),
@@ -117,7 +118,7 @@ impl TraceWriter {
     fn is_internal(&mut self, event: TaskEvent) -> bool {
         let id = match event {
             TaskEvent::Sleeps | TaskEvent::Wakes => return false,
-            TaskEvent::Spawned(id) if !self.received => {
+            TaskEvent::Spawned(id) if !self.has_received => {
                 self.internal_tasks.push(id);
                 return true;
             }
@@ -125,7 +126,7 @@ impl TraceWriter {
             TaskEvent::Finished(id) | TaskEvent::Cancelled(id) => id,
         };
         let is_internal = self.internal_tasks.contains(&id);
-        self.received |= !is_internal;
+        self.has_received |= !is_internal;
         is_internal
     }
 
@@ -140,9 +141,9 @@ impl TraceWriter {
                 self.push_line(true, format!("starts {name}, which runs later"));
             }
             TaskEvent::Runs(id) => {
-                let (name, place) = self.name(id);
-                if std::mem::take(&mut self.woken) || place == "reading" {
-                    let event = match place {
+                let (name, waits_for) = self.name(id);
+                if std::mem::take(&mut self.was_woken) || waits_for == "reading" {
+                    let event = match waits_for {
                         "connecting" => format!("event: {name}'s socket can be written, so it is connected"),
                         "reading" => format!("event: bytes for {name}"),
                         "" => format!("{name} has its turn"),
@@ -152,19 +153,19 @@ impl TraceWriter {
                 }
                 self.push_line(false, format!("enter {name}"));
             }
-            TaskEvent::Waits(id, place) => {
+            TaskEvent::Waits(id, waits_for) => {
                 if let Some((_, known)) = self.tasks.iter_mut().find(|(known, _)| *known == id) {
-                    *known = place;
+                    *known = waits_for;
                 }
                 let (name, _) = self.name(id);
-                let awaits = match place {
+                let explanation = match waits_for {
                     "connecting" => "connect: the kernel says EINPROGRESS; await until it can be written",
                     "reading" => "the request is written; await until there is something to read",
-                    "writing" => "the socket is full; await until it takes more",
+                    "writing" => "the socket is full; await until it accepts more",
                     "idle" => "the page is complete and its visit is sent; await the next job, connection kept",
                     other => other,
                 };
-                self.push_line(true, awaits.to_owned());
+                self.push_line(true, explanation.to_owned());
                 self.push_line(false, format!("pause {name}"));
             }
             TaskEvent::Finished(id) => {
@@ -173,12 +174,12 @@ impl TraceWriter {
             }
             TaskEvent::Cancelled(id) => {
                 let (name, _) = self.name(id);
-                self.push_line(false, format!("cancel {name}: what it holds is dropped"));
+                self.push_line(false, format!("cancel {name}: its data is dropped"));
             }
             TaskEvent::Sleeps => {
                 self.push_line(false, "all tasks are paused: the thread sleeps in epoll_wait".to_owned());
             }
-            TaskEvent::Wakes => self.woken = true,
+            TaskEvent::Wakes => self.was_woken = true,
         }
     }
 }

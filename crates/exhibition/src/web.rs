@@ -22,8 +22,11 @@ pub struct SlowWeb {
 /// A server process and the files that a crawl of it needs.
 pub struct ServedWeb {
     pub server: ServerProcess,
+    /// A file of roots, one per line.
     pub roots: PathBuf,
+    /// A file with the certificate authority; `None` without TLS.
     pub ca: Option<PathBuf>,
+    /// The temporary folder with both files.
     folder: PathBuf,
 }
 
@@ -36,7 +39,7 @@ impl Drop for ServedWeb {
 
 impl SlowWeb {
     fn plan(&self) -> GraphPlan {
-        let micros = |span: Duration| u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
+        let micros = |duration: Duration| u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
         GraphPlan {
             hosts: self.hosts,
             seeds: self.hosts,
@@ -48,19 +51,19 @@ impl SlowWeb {
 
     /// Starts a server.
     pub fn serve(&self, program: &Path) -> io::Result<ServedWeb> {
-        let number = |number: u32| number.to_string();
-        let millis = |span: Duration| format!("{:.3}", span.as_secs_f64() * 1e3);
+        let text = |number: u32| number.to_string();
+        let millis = |duration: Duration| format!("{:.3}", duration.as_secs_f64() * 1e3);
         let latency = format!("{}-{}", millis(self.latency.0), millis(self.latency.1));
         let flags = [
-            ("--hosts", number(self.hosts)),
-            ("--seeds", number(self.hosts)),
-            ("--pages", number(self.pages)),
+            ("--hosts", text(self.hosts)),
+            ("--seeds", text(self.hosts)),
+            ("--pages", text(self.pages)),
             ("--latency-ms", latency),
         ];
         serve(program, &flags, self.tls)
     }
 
-    /// Requests of a crawl, including robots.txt.
+    /// The number of requests of a crawl, including those for robots.txt.
     pub fn requests(&self) -> u64 {
         u64::from(self.hosts) * (u64::from(self.pages) + 1)
     }
@@ -86,7 +89,7 @@ impl SlowWeb {
         longest.max(sum.div_f64(at_once.max(1) as f64))
     }
 
-    /// The time with one request at a time.
+    /// A lower bound for the crawl time with one request at a time.
     pub fn one_by_one(&self) -> Duration {
         self.ideal(1, 1)
     }
@@ -99,13 +102,13 @@ fn longest_chain(graph: &Graph, host: u32, pages: u32) -> Duration {
     use std::collections::{BinaryHeap, HashSet};
     let mut latest = Duration::ZERO;
     let mut known = HashSet::from([0]);
-    let mut open = BinaryHeap::from([Reverse((graph.latency(PageId { host, page: 0 }), 0))]);
-    while let Some(Reverse((finished_at, page))) = open.pop() {
+    let mut queue = BinaryHeap::from([Reverse((graph.latency(PageId { host, page: 0 }), 0))]);
+    while let Some(Reverse((finished_at, page))) = queue.pop() {
         latest = latest.max(finished_at);
         if known.len() < pages as usize {
             graph.links(PageId { host, page }, |target| {
                 if target.host == host && known.insert(target.page) {
-                    open.push(Reverse((finished_at + graph.latency(target), target.page)));
+                    queue.push(Reverse((finished_at + graph.latency(target), target.page)));
                 }
             });
         }
@@ -113,8 +116,8 @@ fn longest_chain(graph: &Graph, host: u32, pages: u32) -> Duration {
     latest
 }
 
-/// Starts a server whose hosts respond for robots.txt and their first page. All other requests wait until the server
-/// releases them.
+/// Starts a server whose hosts respond only to requests for robots.txt and their first page. All other requests wait for
+/// the command `release`.
 pub fn serve_silent_hosts(program: &Path, hosts: u32, pages: u32, tls: bool) -> io::Result<ServedWeb> {
     serve(
         program,

@@ -11,7 +11,7 @@ use std::time::Instant;
 use argiope_core::Url;
 use argiope_core::page::examine::tokenizer::{Dialect, Tokenizer};
 use argiope_core::page::examine::{ExamineLimits, Examiner};
-use argiope_rigs::{Tags, kernel};
+use argiope_rigs::{TagCounter, kernel};
 use sha2::Digest;
 
 fn main() {
@@ -28,7 +28,7 @@ fn main() {
     }
     let megabytes = pages.iter().map(Vec::len).sum::<usize>() as f64 / 1e6;
     println!("{} pages, {megabytes:.1} MB", pages.len());
-    let measure = |what: &str, work: &mut dyn FnMut(&[u8]) -> u64| {
+    let measure = |name: &str, work: &mut dyn FnMut(&[u8]) -> u64| {
         let mut best = f64::MAX;
         let mut count = 0;
         for _ in 0..5 {
@@ -39,11 +39,11 @@ fn main() {
             }
             best = best.min((kernel::thread_time() - start).as_secs_f64() / rounds);
         }
-        println!("{what:<12} {:8.0} MB/s {:8.1} us a page  {count}", megabytes / best, best * 1e6 / pages.len() as f64);
+        println!("{name:<12} {:8.0} MB/s {:8.1} us a page  {count}", megabytes / best, best * 1e6 / pages.len() as f64);
     };
     measure("digest", &mut |page| u64::from(sha2::Sha256::digest(page)[0]));
     measure("tokenizer", &mut |page| {
-        let mut tags = Tags::default();
+        let mut tags = TagCounter::default();
         let mut tokenizer = Tokenizer::new(Dialect::Html);
         page.chunks(16384).for_each(|chunk| tokenizer.feed(chunk, &mut tags));
         tags.0
@@ -51,7 +51,7 @@ fn main() {
     let address = Url::parse("http://localhost/docs/page.html").expect("an address");
     let agent: Arc<str> = Arc::from("argiope");
     measure("examiner", &mut |page| {
-        let caps = ExamineLimits {
+        let limits = ExamineLimits {
             max_links: 10_000,
             max_url: 4096,
             max_attrs: 256,
@@ -59,7 +59,7 @@ fn main() {
             assets: false,
             anchors: false,
         };
-        let mut examiner = Examiner::new(&address, Some(b"text/html; charset=utf-8"), caps);
+        let mut examiner = Examiner::new(&address, Some(b"text/html; charset=utf-8"), limits);
         page.chunks(16384).for_each(|chunk| examiner.feed(chunk));
         examiner.finish().links.len() as u64
     });

@@ -5,7 +5,7 @@
 //! `batch` (the same, 64 at a time, after a prefetch), `memory` or `disk` (the URLs are put into a frontier). ROOM
 //! limits the memory of the disk frontier, in MB.
 //!
-//! `frontier again FOLDER [ROOM]` opens the directory that `disk` wrote, takes and settles some links, and opens it
+//! `frontier reopen FOLDER [ROOM]` opens the directory that `disk` wrote, takes and settles some links, and opens it
 //! again, as after a kill. Measure one kind per process, because memory that one kind has touched would count for the
 //! next.
 
@@ -25,15 +25,15 @@ use serde_json::{Value, json};
 
 /// How many fingerprints are prefetched together.
 const BATCH: usize = 64;
-/// Offers between two commits, about the links of a few hundred pages.
-const COMMIT: u64 = 20_000;
+/// Number of offers between two commits, about the links of a few hundred pages.
+const OFFERS_PER_COMMIT: u64 = 20_000;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let said = match arguments[..] {
-        ["again", folder] => again(Path::new(folder), usize::MAX)?,
-        ["again", folder, memory_limit] => again(Path::new(folder), memory_limit.parse::<usize>()? << 20)?,
+    let figures = match arguments[..] {
+        ["again", folder] => reopen(Path::new(folder), usize::MAX)?,
+        ["again", folder, memory_limit] => reopen(Path::new(folder), memory_limit.parse::<usize>()? << 20)?,
         [kind, distinct, times, ref rest @ ..] => {
             let addresses = AddressGenerator::new(distinct.parse()?, times.parse()?);
             match (kind, rest) {
@@ -44,36 +44,37 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 _ => in_memory(kind, &addresses)?,
             }
         }
-        _ => return Err("say: frontier KIND DISTINCT TIMES [FOLDER [ROOM]], or frontier again FOLDER [ROOM]".into()),
+        _ => return Err("usage: frontier KIND DISTINCT TIMES [FOLDER [ROOM]], or frontier again FOLDER [ROOM]".into()),
     };
-    println!("{said}");
+    println!("{figures}");
     Ok(())
 }
 
 /// Measures wall time, CPU time of this thread, and growth of resident memory, from `start` to `end`.
 struct Measure {
     started: Instant,
-    used: Duration,
+    cpu_before: Duration,
     resident: u64,
 }
 
 impl Measure {
     fn start() -> Self {
-        Self { resident: kernel::resident(), used: kernel::thread_time(), started: Instant::now() }
+        Self { resident: kernel::resident(), cpu_before: kernel::thread_time(), started: Instant::now() }
     }
 
     fn end(&self) -> Value {
         json!({
             "wall": self.started.elapsed().as_secs_f64(),
-            "processor": (kernel::thread_time() - self.used).as_secs_f64(),
+            "processor": (kernel::thread_time() - self.cpu_before).as_secs_f64(),
             "resident": kernel::resident().saturating_sub(self.resident),
         })
     }
 }
 
+/// Measures a kind that does not use the disk.
 fn in_memory(kind: &str, addresses: &AddressGenerator) -> Result<Value, Box<dyn std::error::Error>> {
     let measure = Measure::start();
-    let (known, mut said) = match kind {
+    let (known, mut figures) = match kind {
         "keys" => {
             let mut length = 0;
             addresses.each(|link| {
@@ -122,8 +123,8 @@ fn in_memory(kind: &str, addresses: &AddressGenerator) -> Result<Value, Box<dyn 
         }
         _ => return Err(format!("{kind}: no such kind, or a folder is missing").into()),
     };
-    (said["kind"], said["known"]) = (kind.into(), known.into());
-    Ok(said)
+    (figures["kind"], figures["known"]) = (kind.into(), known.into());
+    Ok(figures)
 }
 
 /// Measures a disk frontier with regular commits, as in a crawl, until the last one is durable. Then measures the
@@ -137,35 +138,35 @@ fn on_disk(addresses: &AddressGenerator, folder: &Path, memory_limit: usize) -> 
     addresses.each(|link| {
         frontier.offer(link)?;
         offered += 1;
-        if offered.is_multiple_of(COMMIT) { writer.commit(&mut frontier) } else { Ok(()) }
+        if offered.is_multiple_of(OFFERS_PER_COMMIT) { writer.commit(&mut frontier) } else { Ok(()) }
     })?;
     writer.commit(&mut frontier)?;
     writer.wait(&mut frontier)?;
-    let mut said = measure.end();
+    let mut figures = measure.end();
     let started = Instant::now();
     writer.commit_at_end(&mut frontier)?;
-    said["last_commit"] = started.elapsed().as_secs_f64().into();
-    said["longest_commit"] = writer.longest.as_secs_f64().into();
-    said["longest_commit_processor"] = writer.longest_processor.as_secs_f64().into();
-    said["longest_write"] = writer.end()?.as_secs_f64().into();
+    figures["last_commit"] = started.elapsed().as_secs_f64().into();
+    figures["longest_commit"] = writer.longest.as_secs_f64().into();
+    figures["longest_commit_processor"] = writer.longest_cpu.as_secs_f64().into();
+    figures["longest_write"] = writer.end()?.as_secs_f64().into();
     let size = |path: &Path| path.metadata().map_or(0, |data| data.len());
     let logs = std::fs::read_dir(folder.join("log")).into_iter().flatten().flatten();
-    (said["kind"], said["known"]) = ("disk".into(), frontier.counts().known.into());
-    said["own"] = frontier.bytes().into();
-    said["log"] = logs.map(|file| size(&file.path())).sum::<u64>().into();
-    said["snapshot"] = size(&folder.join("snapshot")).into();
-    said["peak"] = kernel::peak().into();
-    Ok(said)
+    (figures["kind"], figures["known"]) = ("disk".into(), frontier.counts().known.into());
+    figures["own"] = frontier.bytes().into();
+    figures["log"] = logs.map(|file| size(&file.path())).sum::<u64>().into();
+    figures["snapshot"] = size(&folder.join("snapshot")).into();
+    figures["peak"] = kernel::peak().into();
+    Ok(figures)
 }
 
 /// Measures opening a directory, taking and settling links, and opening it again without a last commit.
-fn again(folder: &Path, memory_limit: usize) -> Result<Value, StoreError> {
+fn reopen(folder: &Path, memory_limit: usize) -> Result<Value, StoreError> {
     let open = || -> Result<(disk::OpenedDirectory, [f64; 2]), StoreError> {
-        let (started, used) = (Instant::now(), kernel::process_time());
+        let (started, cpu_before) = (Instant::now(), kernel::process_time());
         let opened = disk::open(folder, &CrawlSettings::new(), memory_limit)?;
-        Ok((opened, [started.elapsed(), kernel::process_time() - used].map(|time| time.as_secs_f64())))
+        Ok((opened, [started.elapsed(), kernel::process_time() - cpu_before].map(|time| time.as_secs_f64())))
     };
-    let (opened, clean) = open()?;
+    let (opened, after_end) = open()?;
     let mut frontier = opened.frontier;
     let mut writer = Writer::start(opened.writer);
     let line = [b'x'; 600];
@@ -190,12 +191,12 @@ fn again(folder: &Path, memory_limit: usize) -> Result<Value, StoreError> {
     let rate = taken as f64 / started.elapsed().as_secs_f64();
     writer.end()?;
     drop((frontier, opened.lock));
-    let (opened, killed) = open()?;
+    let (opened, after_kill) = open()?;
     let counts = opened.frontier.counts();
     Ok(json!({
         "kind": "again", "known": counts.known, "settled": counts.settled, "taken_a_second": rate,
-        "opened_after_end": {"wall": clean[0], "processor": clean[1]},
-        "opened_after_kill": {"wall": killed[0], "processor": killed[1]},
+        "opened_after_end": {"wall": after_end[0], "processor": after_end[1]},
+        "opened_after_kill": {"wall": after_kill[0], "processor": after_kill[1]},
         "peak": kernel::peak(),
     }))
 }

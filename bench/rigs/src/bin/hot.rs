@@ -1,9 +1,9 @@
 //! Runs one hot path, for counting instructions: `hot PATH ROUNDS` repeats the same work.
 //!
-//! bench/guards runs it under callgrind with two numbers of rounds. The difference of the counts is the work alone,
-//! without the start of the program. So all rounds must do the same work.
+//! bench/guards runs it under callgrind with two numbers of rounds. The difference of the two counts excludes the start of
+//! the program. Therefore all rounds must do the same work.
 
-#![allow(clippy::print_stdout, reason = "it prints what came of the work, so that the work is done")]
+#![allow(clippy::print_stdout, reason = "it prints a result, so that the compiler keeps the work")]
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -18,11 +18,11 @@ use argiope_core::schedule::job::Purpose;
 use argiope_core::schedule::workbench::{Next, Workbench};
 use argiope_core::visit::Visit;
 use argiope_core::{Frontier, LaneId, Link, LinkKind, Outcome, StoreError, Time, Url};
-use argiope_rigs::{AddressGenerator, Tags};
+use argiope_rigs::{AddressGenerator, TagCounter};
 use argiope_store::MemoryFrontier;
 
-/// A path: its name, and a function that prepares it and returns the work of one round. The returned number keeps the
-/// compiler from removing the work.
+/// A hot path: its name, and a function that prepares it and returns the work of one round. The work returns a number, so
+/// that the compiler cannot remove it.
 type Path = (&'static str, fn() -> Box<dyn FnMut() -> u64>);
 
 const PATHS: &[Path] = &[
@@ -39,7 +39,7 @@ fn main() -> Result<(), String> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let usage = || {
         let names: Vec<&str> = PATHS.iter().map(|(name, _)| *name).collect();
-        format!("say: hot PATH ROUNDS, where PATH is one of {}", names.join(" "))
+        format!("usage: hot PATH ROUNDS, where PATH is one of {}", names.join(" "))
     };
     let [name, rounds] = &arguments[..] else { return Err(usage()) };
     let rounds: u64 = rounds.parse().map_err(|_| usage())?;
@@ -50,7 +50,7 @@ fn main() -> Result<(), String> {
     Ok(())
 }
 
-const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\n\
+const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\n\
 Date: Sun, 15 Nov 2026 12:00:00 GMT\r\n\
 Server: nginx/1.27.1\r\n\
 Content-Type: text/html; charset=utf-8\r\n\
@@ -67,9 +67,9 @@ Set-Cookie: session=0123456789abcdef; Path=/; HttpOnly\r\n\
 
 /// A receiver that counts headers and bytes.
 #[derive(Default)]
-struct Count(u64);
+struct CountingReceiver(u64);
 
-impl Receiver for Count {
+impl Receiver for CountingReceiver {
     fn head(&mut self, head: &Head, _now: Time) -> Want {
         self.0 += head.len() as u64;
         Want::Body
@@ -87,14 +87,14 @@ fn head() -> Box<dyn FnMut() -> u64> {
     let limits = Arc::new(Limits::default());
     Box::new(move || {
         let now = Time::from_micros(1_000);
-        let mut count = Count::default();
+        let mut count = CountingReceiver::default();
         let mut conn = Conn::plain(Arc::clone(&limits), now);
         conn.request(b"GET / HTTP/1.1\r\nHost: h.example\r\n\r\n".to_vec(), now + limits.total, now);
         while let Step::Write(bytes) = conn.step() {
             let length = bytes.len();
             conn.wrote(length, now);
         }
-        conn.feed(ANSWER, now, &mut count);
+        conn.feed(RESPONSE, now, &mut count);
         count.0 + conn.end().bytes_wire
     })
 }
@@ -126,7 +126,7 @@ fn html() -> String {
 fn tokenizer() -> Box<dyn FnMut() -> u64> {
     let html = html();
     Box::new(move || {
-        let mut tags = Tags::default();
+        let mut tags = TagCounter::default();
         let mut tokenizer = Tokenizer::new(Dialect::Html);
         html.as_bytes().chunks(4096).for_each(|chunk| tokenizer.feed(chunk, &mut tags));
         tags.0
@@ -139,7 +139,7 @@ fn address() -> Url {
 
 /// Examines a whole page: charset, tokens, links, title, digest.
 fn page() -> Box<dyn FnMut() -> u64> {
-    examined(html())
+    examine_rounds(html())
 }
 
 /// Examines a page of links only, so that most of the work is resolving them.
@@ -147,14 +147,15 @@ fn links() -> Box<dyn FnMut() -> u64> {
     let hrefs = |html: String| -> Vec<String> {
         html.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next()).map(str::to_owned).collect()
     };
-    examined(hrefs(html()).iter().map(|href| format!("<a href=\"{href}\">")).collect())
+    examine_rounds(hrefs(html()).iter().map(|href| format!("<a href=\"{href}\">")).collect())
 }
 
-fn examined(html: String) -> Box<dyn FnMut() -> u64> {
+/// A round that examines this page.
+fn examine_rounds(html: String) -> Box<dyn FnMut() -> u64> {
     let address = address();
     let agent: Arc<str> = Arc::from("argiope");
     Box::new(move || {
-        let caps = ExamineLimits {
+        let limits = ExamineLimits {
             max_links: 10_000,
             max_url: 4096,
             max_attrs: 256,
@@ -162,7 +163,7 @@ fn examined(html: String) -> Box<dyn FnMut() -> u64> {
             assets: false,
             anchors: false,
         };
-        let mut examiner = Examiner::new(&address, Some(b"text/html; charset=utf-8"), caps);
+        let mut examiner = Examiner::new(&address, Some(b"text/html; charset=utf-8"), limits);
         html.as_bytes().chunks(4096).for_each(|chunk| examiner.feed(chunk));
         examiner.finish().links.len() as u64
     })
@@ -187,7 +188,7 @@ fn rules() -> Arc<Rules> {
         concurrency: 64,
         ..Config::default()
     };
-    Arc::new(config.compile(0).expect("settings that make sense"))
+    Arc::new(config.compile(0).expect("valid settings"))
 }
 
 /// Takes and finishes the jobs of fifty hosts with twenty links each, until none is left.

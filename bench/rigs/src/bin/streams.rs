@@ -24,28 +24,30 @@ fn main() -> Result<(), String> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let numbers: Option<Vec<usize>> = arguments.iter().map(|text| text.parse().ok()).collect();
     let Some(&[connections, streams]) = numbers.as_deref() else {
-        return Err("say: streams CONNECTIONS STREAMS".into());
+        return Err("usage: streams CONNECTIONS STREAMS".into());
     };
     let config = Config { roots: vec!["http://h.example/".into()], http: HttpVersion::Http2, ..Config::default() };
     let rules = Arc::new(config.compile(1).map_err(|fault| fault.to_string())?);
     let addresses: Arc<[IpAddr]> = [IpAddr::from([127, 0, 0, 1])].into();
     // Warm up: the first sessions make the allocator and static tables grow, which must not count.
-    let warm: Vec<Session> = (0..100).map(|n| idle(n, &rules, &addresses)).collect();
+    let warm_up: Vec<Session> = (0..100).map(|n| idle_connection(n, &rules, &addresses)).collect();
     let mut last = kernel::resident();
     let mut growth = || {
         let now = kernel::resident();
         (now - std::mem::replace(&mut last, now)) as f64
     };
-    // Allocate both lists before measuring. The first touch of their pages still counts, two words per connection.
-    let (mut quiet, mut busy) = (Vec::with_capacity(connections), Vec::with_capacity(connections));
-    quiet.extend((0..connections).map(|n| idle(n, &rules, &addresses)));
+    // Both lists are allocated before measuring. Their memory still counts when it is first used: two words per
+    // connection.
+    let (mut idle_connections, mut busy_connections) =
+        (Vec::with_capacity(connections), Vec::with_capacity(connections));
+    idle_connections.extend((0..connections).map(|n| idle_connection(n, &rules, &addresses)));
     println!("an idle connection: {:.0} bytes", growth() / connections as f64);
-    busy.extend((0..connections).map(|n| opened(n, &rules, &addresses)));
+    busy_connections.extend((0..connections).map(|n| connection_with_request(n, &rules, &addresses)));
     println!("a connection with one waiting stream: {:.0} bytes", growth() / connections as f64);
     for n in 1..streams {
-        for (at, session) in busy.iter_mut().enumerate() {
+        for (at, session) in busy_connections.iter_mut().enumerate() {
             let accepted = session.accept(job(at * streams + n, &addresses), &rules, NOW);
-            assert!(accepted.is_ok(), "there is room");
+            assert!(accepted.is_ok(), "the connection accepts another stream");
             write_all(session);
         }
     }
@@ -53,8 +55,8 @@ fn main() -> Result<(), String> {
         println!("a further stream: {:.0} bytes", growth() / (connections * (streams - 1)) as f64);
     }
     let jobs: Vec<Box<Job>> = (0..connections * 10).map(|n| job(n, &addresses)).collect();
-    println!("of that its job with the URL: {:.0} bytes", growth() / jobs.len() as f64 - size_of::<usize>() as f64);
-    drop((warm, quiet, busy, jobs));
+    println!("of that, the job with its URL: {:.0} bytes", growth() / jobs.len() as f64 - size_of::<usize>() as f64);
+    drop((warm_up, idle_connections, busy_connections, jobs));
     Ok(())
 }
 
@@ -73,7 +75,7 @@ fn job(number: usize, addresses: &Arc<[IpAddr]>) -> Box<Job> {
 }
 
 /// A connection whose settings were exchanged, with one request that was sent.
-fn opened(number: usize, rules: &Arc<Rules>, addresses: &Arc<[IpAddr]>) -> Session {
+fn connection_with_request(number: usize, rules: &Arc<Rules>, addresses: &Arc<[IpAddr]>) -> Session {
     let peer = IpAddr::from([127, 0, 0, 1]);
     let opened = Session::open(job(number, addresses), rules, NOW, peer, NOW);
     let mut session = opened.unwrap_or_else(|visit| panic!("{:?}", visit.facts.error));
@@ -87,9 +89,9 @@ fn opened(number: usize, rules: &Arc<Rules>, addresses: &Arc<[IpAddr]>) -> Sessi
     session
 }
 
-/// A connection whose only request was answered.
-fn idle(number: usize, rules: &Arc<Rules>, addresses: &Arc<[IpAddr]>) -> Session {
-    let mut session = opened(number, rules, addresses);
+/// A connection whose only request has its response.
+fn idle_connection(number: usize, rules: &Arc<Rules>, addresses: &Arc<[IpAddr]>) -> Session {
+    let mut session = connection_with_request(number, rules, addresses);
     let (mut block, mut page) = (Vec::new(), Vec::new());
     hpack::encode(&mut block, b":status", b"200");
     frame::push(&mut page, frame::kind::HEADERS, frame::flag::END_HEADERS, 1, &block);

@@ -166,8 +166,8 @@ fn show_trace() -> Result<(), String> {
         "Two requests on one thread. The first host takes 60 ms to answer, the second 20 ms.\n\n      ms\n",
     );
     for line in lines {
-        let indent = if line.inside { "    " } else { "" };
-        text += &format!("{:8.2}  {indent}{}\n", line.at.as_secs_f64() * 1e3, line.words);
+        let indent = if line.is_inside_task { "    " } else { "" };
+        text += &format!("{:8.2}  {indent}{}\n", line.at.as_secs_f64() * 1e3, line.text);
     }
     write(&text)
 }
@@ -190,7 +190,7 @@ fn show_memory(program: &Path, engines: &[EngineName], args: &ExhibitionArgs) ->
             let measured = memory::measure(program, engine, count, tls, args.runs)
                 .map_err(|error| format!("{engine}: {error}"))?;
             // `few` and `many` are pairs of the number of fetches and the peak of memory in bytes.
-            let slope = measured.middle;
+            let slope = measured.median;
             let over = if tls { "https" } else { "http" };
             if !args.json {
                 let megabytes = |bytes: u64| format!("{:.1} MB", bytes as f64 / 1e6);
@@ -257,7 +257,7 @@ fn show_crowd(program: &Path, engines: &[EngineName], count: usize, args: &Exhib
         write_svg(file, chart::crowd_svg(&crowds))?;
     }
     if args.json {
-        let row = |(engine, crowd): &(EngineName, memory::Crowd)| {
+        let row = |(engine, crowd): &(EngineName, memory::CrowdResult)| {
             let mut row = serde_json::to_value(crowd).map_err(|error| error.to_string())?;
             row["engine"] = serde_json::json!(engine);
             Ok::<_, String>(row)
@@ -271,7 +271,7 @@ fn write_svg(file: &Path, chart: String) -> Result<(), String> {
     AtomicFile::write(file, chart).map_err(|error| format!("{} cannot be written: {error}", file.display()))
 }
 
-fn crowd_row(engine: EngineName, crowd: &memory::Crowd) -> String {
+fn crowd_row(engine: EngineName, crowd: &memory::CrowdResult) -> String {
     let each = |bytes: u64| bytes / crowd.in_flight.max(1) as u64;
     format!(
         "{:<12} {:>9}   {:>5.0} MB   {:>10}   {:>11}   {:>7.1} s   {:>7.1} s   {:>5.0} µs   {:>9}",

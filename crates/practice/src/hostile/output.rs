@@ -180,7 +180,7 @@ pub(super) fn cases() -> Vec<Case> {
         }),
         Case::elsewhere(
             "OUT15",
-            "the crawl directory is removed during the crawl",
+            "the crawl directory is renamed during the crawl",
             Expect::error("internal"),
             "crates/cli/tests/directory_faults.rs",
             "a_crawl_directory_that_is_renamed_stops_the_crawl",

@@ -16,7 +16,7 @@ use super::proc::{ContextSwitches, status};
 use super::web::SlowWeb;
 use argiope_runtime::engine_kind;
 
-/// Sampling interval.
+/// Interval of sampling threads and context switches.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The parameters of the comparison.
@@ -61,6 +61,7 @@ impl EngineResult {
         self.cost.cpu / (self.cost.pages + self.cost.failed).max(1) as f64
     }
 
+    /// Context switches per page, voluntary and involuntary.
     pub fn switches_per_page(&self) -> f64 {
         (self.voluntary_switches + self.involuntary_switches) as f64
             / (self.cost.pages + self.cost.failed).max(1) as f64
@@ -73,7 +74,7 @@ impl EngineComparison {
         self.concurrency.min(engine_kind(engine).max_fetches())
     }
 
-    /// Runs one engine.
+    /// Runs one engine: crawls the web, then measures memory if requested.
     pub fn run(&self, program: &Path, engine: EngineName) -> io::Result<EngineResult> {
         let served = self.web.serve(program)?;
         let concurrency = self.max_fetches(engine);
@@ -89,9 +90,9 @@ impl EngineComparison {
         let pid = crawler.pid();
         // Nothing is sent on this channel: receiving from it waits for the sampling interval.
         let (_never, nothing) = mpsc::channel::<()>();
-        while !crawler.is_over()? {
+        while !crawler.has_ended()? {
             switches.sample(pid);
-            threads = status(pid).map_or(threads, |now| now.threads.max(threads));
+            threads = status(pid).map_or(threads, |status| status.threads.max(threads));
             let _ = nothing.recv_timeout(POLL_INTERVAL);
         }
         let cost = crawler.cost()?;
