@@ -204,7 +204,7 @@ impl WaitingCrawl {
             all_roots += &std::fs::read_to_string(&server.roots)?.replace("//127.1.", &hosts);
         }
         std::fs::write(&roots, all_roots)?;
-        let task = CrawlTask { engine, roots, ca, concurrency: count, per_host: per_host };
+        let task = CrawlTask { engine, roots, ca, concurrency: count, per_host };
         Ok(Self { crawler: CrawlerProcess::start(program, &task)?, served, count, pages: all_pages })
     }
 
