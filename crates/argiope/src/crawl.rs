@@ -97,10 +97,12 @@ impl Crawl {
         CrawlBuilder::from_config(config.clone()).start().await
     }
 
+    /// Starts a crawl in its crawl directory, or in memory.
     pub(crate) fn open(config: &Config, rules: Rules) -> Result<Self, Error> {
         Self::open_with(rules, |rules, consumer| begin(config, rules, consumer))
     }
 
+    /// Starts a crawl with a custom frontier.
     pub(crate) fn open_on<F>(config: &Config, rules: Rules, frontier: F) -> Result<Self, Error>
     where
         F: CommitFrontier + Send + 'static,
@@ -112,6 +114,7 @@ impl Crawl {
         Ok(crawl)
     }
 
+    /// Starts a crawl with `begin`, which gets the consumer that sends the pages to this stream.
     fn open_with(
         rules: Rules,
         begin: impl FnOnce(Rules, PageSender) -> Result<KeeperHandle, Error>,
@@ -212,6 +215,7 @@ impl Crawl {
         }
     }
 
+    /// Polls for the next page. All pages that were taken before count as processed.
     pub(crate) fn poll_page(&mut self, cx: &mut Context<'_>) -> Poll<Option<Page>> {
         self.processed = self.read;
         let polled = self.visits.poll_recv(cx);
@@ -292,7 +296,7 @@ fn begin_on<F: CommitFrontier + Send + 'static>(
     consumer: PageSender,
 ) -> Result<KeeperHandle, Error> {
     let (engine, rules) = (engine_kind(config.engine), Arc::new(rules));
-    KeeperHandle::start(CrawlSetup { frontier, engine, rules, clock, consumer, target, open: true })
+    KeeperHandle::start(CrawlSetup { frontier, engine, rules, clock, consumer, target, accepts_links: true })
 }
 
 /// Sends the pages to the stream. Blocks while [`MAX_UNREAD`] pages are unread.

@@ -128,8 +128,7 @@ pub fn crawl(task: &CrawlTask) -> Result<CrawlCost, argiope_runtime::Error> {
         clock,
         consumer: DiscardVisits,
         target: OutputTarget::default(),
-        // No links come from outside.
-        open: false,
+        accepts_links: false,
     })?;
     let summary = keeper.join()?;
     let failed = summary.tally.outcomes.get(Outcome::Failed);

@@ -84,7 +84,7 @@ fn crawl<F: argiope_runtime::writer_thread::CommitFrontier + Send + 'static>(
     rules: Rules,
 ) -> Result<u64, Fault> {
     let (engine, clock) = (engine_kind(config.engine), Clock::start());
-    let setup = CrawlSetup { frontier, rules: Arc::new(rules), engine, clock, consumer, target, open: false };
+    let setup = CrawlSetup { frontier, rules: Arc::new(rules), engine, clock, consumer, target, accepts_links: false };
     Ok(KeeperHandle::start(setup)?.join()?.tally.pages())
 }
 

@@ -79,6 +79,7 @@ impl Directory {
         Ok((Self::of(path, opened)?, removed))
     }
 
+    /// Checks an opened directory, and truncates its output files to the last commit.
     fn of(path: &Path, opened: disk::OpenedDirectory) -> Result<Self, StoreError> {
         let disk::OpenedDirectory { frontier, writer, resumed, upgraded, notes, lock, changes: _ } = opened;
         let files: Arc<dyn Files> = Arc::new(disk::OsFiles::new(path));

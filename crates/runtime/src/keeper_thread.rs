@@ -37,6 +37,8 @@ use crate::writer_thread::{CommitBatch, CommitFrontier, CommitQueue, OutputTarge
 const VISITS_PER_ROUND: usize = 4;
 /// How often memory use is reported to the memory budget.
 const MEMORY_CHECK_INTERVAL: Duration = Duration::from_millis(200);
+/// The average length of a link, in bytes.
+const LINK_BYTES: usize = 128;
 /// The minimum memory for host names, even if `--max-memory` is smaller.
 const MIN_HOST_BYTES: u64 = 1 << 20;
 
@@ -122,8 +124,9 @@ pub struct CrawlSetup<F, T> {
     pub clock: Clock,
     pub consumer: T,
     pub target: OutputTarget,
-    /// Whether the user of the library may add links during the crawl.
-    pub open: bool,
+    /// Whether the user of the library may add links during the crawl. The crawl then stays open until the user has
+    /// processed all pages.
+    pub accepts_links: bool,
 }
 
 impl KeeperHandle {
@@ -140,7 +143,7 @@ impl KeeperHandle {
         running.check_disk(running.clock.now());
         // The result is ignored, because the keeper's thread calls `hand_out` again.
         let _ = running.hand_out(running.clock.now())?;
-        let thread = thread::Builder::new().name("keeper".into()).spawn(move || running.keep(&messages));
+        let thread = thread::Builder::new().name("keeper".into()).spawn(move || running.run_to_end(&messages));
         Ok(Self { inbox, thread: thread.map_err(Error::no_thread)? })
     }
 
@@ -175,11 +178,11 @@ struct KeeperLoop<F> {
     /// How many pages were passed to the consumer, or are about to be.
     delivered: u64,
     /// Whether a user of the library reads the pages and may add links.
-    open: bool,
+    accepts_links: bool,
     /// One entry for each page that the reader has not processed, in order: whether the page was fetched.
     unread: VecDeque<bool>,
     /// Whether the reader takes no more pages.
-    reader_left: bool,
+    has_reader_left: bool,
     /// The number of [`KeeperMessage::Hold`]s that were not released.
     holds: usize,
     next_memory_check: Time,
@@ -207,7 +210,7 @@ fn processing_cost(visit: &Visit) -> usize {
         Some(SiteFile::Sitemap(sitemap, _)) => sitemap.entries.len() + sitemap.children.len(),
         _ => 0,
     };
-    1 + listed + visit.message.found.len().max(visit.message.found.bytes() / 128)
+    1 + listed + visit.message.found.len().max(visit.message.found.bytes() / LINK_BYTES)
 }
 
 /// The result of [`KeeperLoop::hand_out`].
@@ -220,7 +223,7 @@ enum HandedOut {
 
 impl<F: CommitFrontier> KeeperLoop<F> {
     fn new<T: VisitConsumer + 'static>(setup: CrawlSetup<F, T>, inbox: &Sender<KeeperMessage>) -> Result<Self, Error> {
-        let CrawlSetup { frontier, rules, engine, clock, consumer, mut target, open } = setup;
+        let CrawlSetup { frontier, rules, engine, clock, consumer, mut target, accepts_links } = setup;
         let to_keeper = inbox.clone();
         let reports = VisitSender::new(move |visits: &mut Vec<Box<Visit>>| {
             // Sending fails if the keeper has ended. Then the visits are not needed.
@@ -245,7 +248,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
         if let Some(folder) = &target.folder {
             keeper.resume_archive(folder.outputs.iter().map(|(name, length)| (&**name, *length)));
         }
-        if open {
+        if accepts_links {
             keeper.keep_open_after_pages();
         }
         keeper.begin(clock.now())?;
@@ -270,9 +273,9 @@ impl<F: CommitFrontier> KeeperLoop<F> {
             drain_time: rules.drain_time,
             drain_until: Time::NEVER,
             delivered: 0,
-            open,
+            accepts_links,
             unread: VecDeque::new(),
-            reader_left: false,
+            has_reader_left: false,
             holds: 0,
             next_memory_check: Time::ZERO,
             disk,
@@ -285,8 +288,8 @@ impl<F: CommitFrontier> KeeperLoop<F> {
         })
     }
 
-    /// Runs until the last commit.
-    fn keep(mut self, messages: &Receiver<KeeperMessage>) -> Result<Summary, Error> {
+    /// Runs the crawl to its end, and makes the last commit.
+    fn run_to_end(mut self, messages: &Receiver<KeeperMessage>) -> Result<Summary, Error> {
         let clock = self.clock;
         let end = self.run(messages);
         let end = end.and_then(|end| self.process_rest(messages).map(|()| end));
@@ -305,8 +308,8 @@ impl<F: CommitFrontier> KeeperLoop<F> {
         let elapsed = clock.now() - Time::ZERO;
         let end = end.and_then(|end| self.wait_for_reader(messages).map(|()| end));
         // Pages that the next run delivers again are unfinished work.
-        let is_read = self.unread.is_empty();
-        let end = end.map(|end| if end == End::Finished && !is_read { End::Interrupted } else { end });
+        let is_all_read = self.unread.is_empty();
+        let end = end.map(|end| if end == End::Finished && !is_all_read { End::Interrupted } else { end });
         let left = self.keeper.unfinished();
         let unread = self.unread.len() as u64;
         let Self { mut keeper, mut commits, tally, pool, has_run_records, .. } = self;
@@ -355,6 +358,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
                 Order::Done(end) => break HandedOut::Over(end),
             }
         };
+        // Hand out the jobs whose mark in the log is durable.
         if !self.unsent.is_empty() {
             let durable = self.keeper.frontier().durable_end();
             let (ready, waiting) = std::mem::take(&mut self.unsent).into_iter().partition(|(end, _)| *end <= durable);
@@ -413,7 +417,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
                     None => messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
                     Some(span) => messages.recv_timeout(span),
                 };
-                // The time is over: start the next round of the loop.
+                // No message arrived in time: check what is due now.
                 let Ok(first) = first else { continue };
                 if self.receive(first)? {
                     return Ok(End::Interrupted);
@@ -452,15 +456,15 @@ impl<F: CommitFrontier> KeeperLoop<F> {
     /// Delivers the last pages, and waits until the reader has processed them or has left. The last commit to the crawl
     /// directory then says which pages the next run has to deliver again.
     fn wait_for_reader(&mut self, messages: &Receiver<KeeperMessage>) -> Result<(), Error> {
-        if !self.open || !self.commits.is_durable() {
+        if !self.accepts_links || !self.commits.is_durable() {
             return Ok(());
         }
-        if !self.unread.is_empty() && !self.reader_left {
+        if !self.unread.is_empty() && !self.has_reader_left {
             self.note_unread();
             self.keeper.note_progress(self.clock.now())?;
             self.commits.send(self.keeper.frontier_mut())?;
         }
-        while !self.unread.is_empty() && !self.reader_left {
+        while !self.unread.is_empty() && !self.has_reader_left {
             let Ok(message) = messages.recv() else { break };
             self.receive(message)?;
         }
@@ -470,7 +474,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
 
     /// Passes the number of unread pages to the keeper, for the next commit.
     fn note_unread(&mut self) {
-        if self.open && self.commits.is_durable() {
+        if self.accepts_links && self.commits.is_durable() {
             let fetched = self.unread.iter().filter(|fetched| **fetched).count() as u64;
             self.keeper.set_unread(UnreadPages { pages: self.unread.len() as u64, fetched });
         }
@@ -479,8 +483,8 @@ impl<F: CommitFrontier> KeeperLoop<F> {
     /// Updates whether the crawl stays open when no work is left. It does while the reader has pages to process, and
     /// while the user holds it open.
     fn update_open(&mut self) {
-        if self.open {
-            self.keeper.set_open(self.holds > 0 || (!self.unread.is_empty() && !self.reader_left));
+        if self.accepts_links {
+            self.keeper.set_open(self.holds > 0 || (!self.unread.is_empty() && !self.has_reader_left));
         }
     }
 
@@ -521,7 +525,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
                 self.update_open();
             }
             KeeperMessage::Detach => {
-                self.reader_left = true;
+                self.has_reader_left = true;
                 self.update_open();
             }
             KeeperMessage::Durable(batch) => self.commits.mark_durable(&batch, self.keeper.frontier_mut())?,
@@ -552,7 +556,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
                 let _ = answer.send(verdict.into_result());
             }
             KeeperMessage::Leave => {
-                self.reader_left = true;
+                self.has_reader_left = true;
                 return Ok(true);
             }
             KeeperMessage::Wake => {}
@@ -571,7 +575,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
             }
             if settled.visit.is_page() {
                 self.delivered += 1;
-                if self.open {
+                if self.accepts_links {
                     self.unread.push_back(settled.visit.is_fetched_page());
                 }
             }
@@ -660,7 +664,7 @@ mod tests {
             clock: Clock::start(),
             consumer: Discard,
             target: OutputTarget::default(),
-            open: false,
+            accepts_links: false,
         };
         let mut running = KeeperLoop::new(setup, &inbox).expect("the engine starts");
         running.deadline = Time::ZERO;

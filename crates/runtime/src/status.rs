@@ -158,6 +158,7 @@ pub fn host_named<F: Frontier>(keeper: &Keeper<F>, name: &str, now: Time) -> Opt
     host_status(bench, id, now)
 }
 
+/// The state of a lane's host.
 fn host_status(bench: &Workbench, id: LaneId, now: Time) -> Option<HostStatus> {
     let lane = bench.lane(id)?;
     let wait = bench.wait_of(id, now);
@@ -189,6 +190,7 @@ fn longest_fetches<'a>(lanes: impl Iterator<Item = &'a Lane>, now: Time) -> Vec<
     oldest.iter().map(|(started, url)| CurrentFetch { url: url.as_str().into(), elapsed: now - *started }).collect()
 }
 
+/// The parts of the memory budget that are in use, in bytes.
 fn memory_parts(rules: &Rules) -> BTreeMap<MemoryPart, u64> {
     let parts = MemoryPart::ALL.into_iter().map(|part| (part, rules.budget.part(part)));
     parts.filter(|(_, bytes)| *bytes > 0).collect()

@@ -39,6 +39,7 @@ fn system_roots() -> Vec<Vec<u8>> {
     }
 }
 
+/// The time since the Unix epoch.
 fn unix_time() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }

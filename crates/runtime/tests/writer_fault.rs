@@ -31,7 +31,8 @@ fn a_panic_in_the_writer_thread_ends_the_crawl() {
     let rules = Arc::new(argiope_runtime::rules(&config).expect("the settings are valid"));
     let (frontier, engine) = (MemoryFrontier::new(rules.fingerprint_key), EngineKind::Tokio);
     let (clock, target) = (Clock::start(), OutputTarget::default());
-    let setup = CrawlSetup { frontier, rules, engine, clock, consumer: PanickingConsumer, target, open: false };
+    let setup =
+        CrawlSetup { frontier, rules, engine, clock, consumer: PanickingConsumer, target, accepts_links: false };
     let fault = KeeperHandle::start(setup).expect("it starts").join().expect_err("the panic is an error of the crawl");
     assert!(fault.is_internal() && fault.to_string().contains("while records were written"), "{fault}");
 }

@@ -37,6 +37,7 @@ impl LaneNames {
         (&self.text, &self.offsets.ends)
     }
 
+    /// Restores the names from [`LaneNames::parts`].
     pub fn from_parts(text: String, ends: Vec<u32>) -> Self {
         let mut names = Self { text, offsets: NameOffsets::from_ends(ends), ..Self::default() };
         let Self { text, offsets, by_name, hasher } = &mut names;

@@ -1,7 +1,8 @@
 //! [`MemoryFrontier`]: the frontier of a crawl that cannot be resumed.
 //!
-//! A queued link is stored as the part of its URL after the host name and a few bytes: scheme and kind, redirects,
-//! tries, and the number of the page on which it was found. A request that is not a plain GET is stored after it.
+//! A queued link is stored as a header of a few bytes and the part of its URL after the host name. The header contains
+//! scheme and kind, redirects, tries, and the number of the page on which the link was found. A request that is not a
+//! plain GET is stored after them.
 //!
 //! Invariant: a lane without queued links has no queue. A page (`via`) is stored as long as a queued link refers to it.
 

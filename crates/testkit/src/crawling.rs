@@ -59,7 +59,7 @@ pub fn crawl(config: &Config) -> Crawled {
         consumer: Collector(Arc::clone(&collected)),
         target: OutputTarget::default(),
         // No links come from outside.
-        open: false,
+        accepts_links: false,
     })
     .expect("the threads start");
     let summary = keeper.join().expect("the crawl ends");

@@ -101,7 +101,9 @@ fn run<F: CommitFrontier + Send + 'static>(
 ) -> Result<(), Error> {
     let (engine, rules) = (engine_kind(config.engine), Arc::new(rules));
     let consumer = Taker(take);
-    KeeperHandle::start(CrawlSetup { frontier, rules, engine, clock, consumer, target, open: false })?.join().map(drop)
+    KeeperHandle::start(CrawlSetup { frontier, rules, engine, clock, consumer, target, accepts_links: false })?
+        .join()
+        .map(drop)
 }
 
 struct Taker<F>(F);

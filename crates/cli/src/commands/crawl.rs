@@ -232,7 +232,7 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
         clock,
         consumer: SharedReporter(Arc::clone(&reporter)),
         target,
-        open: false,
+        accepts_links: false,
     });
     let keeper = started?;
     handle.connect(&keeper);

@@ -78,7 +78,7 @@ pub fn run(mut config: Config) -> Result<ExitCode, UsageError> {
         clock: Clock::start(),
         consumer: CollectVisits(Arc::clone(&visits)),
         target: OutputTarget::default(),
-        open: false,
+        accepts_links: false,
     });
     let ended = started.and_then(KeeperHandle::join);
     if let Err(error) = ended {

@@ -176,7 +176,7 @@ fn fetch(args: &RobotsArgs) -> Result<RobotsFile, NotFetched> {
         consumer: ForwardVisits(sender),
         target: OutputTarget::default(),
         // Without roots, the crawl would end at once. It stays open until `Leave`.
-        open: true,
+        accepts_links: true,
     })?;
     // If the keeper has ended, no visit will arrive and the loop below ends.
     let _ = keeper.inbox.send(KeeperMessage::Robots(url));

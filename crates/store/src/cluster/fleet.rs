@@ -90,7 +90,7 @@ struct FleetLane {
     count: u64,
     /// The number of links still queued in the store.
     left: u64,
-    /// What earlier owners of the bucket learned about the host (an encoded `LaneNote`).
+    /// The note about the host (an encoded `LaneNote`), which earlier owners of the bucket may have stored.
     note: Option<Vec<u8>>,
 }
 

@@ -67,7 +67,7 @@ impl LeaseTimes {
     }
 }
 
-/// What earlier owners learned about hosts, by bucket and host.
+/// The notes of earlier owners about hosts, by bucket and host.
 type HostNotes = HashMap<(u32, Box<str>), Vec<u8>>;
 
 /// The state of the lease thread.
@@ -162,6 +162,7 @@ impl LeaseThread {
         }
     }
 
+    /// The loop of the thread. Ends with a command, or when the lease is lost.
     pub fn run(mut self, commands: &Receiver<LeaseCommand>) {
         loop {
             let mut next = match commands.recv_timeout(MAX_SLEEP) {

@@ -50,6 +50,7 @@ impl RecallThread {
         Self { shared, results, segments: Vec::new(), groups, order, bytes: 0 }
     }
 
+    /// The loop of the thread: passes each host's links on, together with their earlier records.
     pub fn run(mut self, incoming: &Receiver<TakenLinks>) {
         let mut has_warned = false;
         for TakenLinks { bucket, epoch, host, note } in incoming {
@@ -121,6 +122,7 @@ impl RecallThread {
         })
     }
 
+    /// Evicts the oldest groups until the cache is within its limit.
     fn evict(&mut self) {
         while self.bytes > CACHE_BYTES
             && let Some(oldest) = self.order.pop_front()

@@ -59,6 +59,7 @@ pub struct FleetSession {
 }
 
 impl FleetSession {
+    /// Starts the threads. Returns the session and the frontier for the keeper.
     pub fn start(setup: SessionSetup) -> io::Result<(Self, FleetFrontier)> {
         let SessionSetup {
             clients: [leasing, settling],

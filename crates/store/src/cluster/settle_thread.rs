@@ -89,6 +89,7 @@ impl SettleThread {
         }
     }
 
+    /// Runs the thread. An error ends it, and is reported as the loss of the lease.
     pub fn run(mut self) {
         if let Err(why) = self.work() {
             self.shared.send_event(LeaseEvent::Lost(why));

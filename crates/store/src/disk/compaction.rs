@@ -1,8 +1,8 @@
 //! [`Compaction`]: removes rounds older than the last two from the log, and indexes its complete files.
 //!
-//! A round begins with a new file, in which every known URL is queued again. So of the files before the last two
-//! rounds, only two things are still needed: the names of the lanes, and the links of pages that were not stored again
-//! since. Compaction writes these to one new file, the base. It replaces the last of the old files and is the new
+//! A round begins with a new file, in which every known URL is queued again. So two things are still needed of
+//! the files before the last two rounds: the names of the lanes, and the links of pages whose links were not stored
+//! again since. Compaction writes these to one new file, the base. It replaces the last of the old files and is the new
 //! beginning of the log. Positions in later files do not change, so compaction may run during a crawl.
 //!
 //! A crash at any point is harmless: the new file is complete and synced before it is renamed, and the old files are

@@ -110,6 +110,7 @@ struct Builder {
 }
 
 impl Builder {
+    /// Adds the pairs of a record.
     fn add(&mut self, position: u64, record: &Record<'_>) {
         let mut push = |key: IndexKey<'_>| self.pairs.push((key.hash(), position));
         match *record {
@@ -152,6 +153,7 @@ impl Builder {
         }
     }
 
+    /// Adds the counts, and returns all pairs that were not taken, sorted.
     fn finish(mut self) -> Pairs {
         let counts = std::mem::take(&mut self.counts);
         self.pairs

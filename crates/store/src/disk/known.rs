@@ -70,6 +70,7 @@ impl Known {
         Ok(self.in_memory.contains(fingerprint) || self.is_in_a_run(as_stored(fingerprint))?)
     }
 
+    /// Whether a run contains a fingerprint, which is given as it is stored.
     fn is_in_a_run(&self, number: u64) -> Result<bool, StoreError> {
         for run in &self.runs {
             if run.contains(number).map_err(|error| self.unreadable(run.number, &error))? {

@@ -239,6 +239,7 @@ pub(super) fn remove_leftovers(files: &dyn Files) -> Result<(), StoreError> {
     remove_all(files, &[TEMPORARY_NAME])
 }
 
+/// Removes files; those that do not exist are skipped.
 fn remove_all(files: &dyn Files, names: &[&str]) -> Result<(), StoreError> {
     let mut removed = false;
     for name in names {

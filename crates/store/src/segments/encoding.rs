@@ -49,6 +49,7 @@ impl LinkOrigin {
     /// Flag in the encoded number: `has_earlier_record`.
     const HAS_EARLIER_RECORD: u16 = 0x2000;
 
+    /// The encoded number: see [`IndexEntry`].
     fn to_number(origin: Option<Self>) -> u16 {
         origin.map_or(0, |Self { kind, redirects, has_earlier_record }| {
             let flag = if has_earlier_record { Self::HAS_EARLIER_RECORD } else { 0 };
@@ -171,6 +172,7 @@ impl IndexEntry {
     }
 }
 
+/// Decompresses the part at a place of a segment.
 fn decompress_part(segment: &[u8], (offset, length): Place) -> Option<Vec<u8>> {
     let (start, end) = (usize::try_from(offset).ok()?, usize::try_from(offset.checked_add(length)?).ok()?);
     decompress(segment.get(start..end)?)

@@ -250,6 +250,7 @@ fn origin_of(uri: &Uri) -> Result<ServerKey, HttpError> {
     Ok((https, host.to_owned(), uri.port_u16().unwrap_or(if https { 443 } else { 80 })))
 }
 
+/// The head of a request whose body has this length.
 fn request_head(parts: &http::request::Parts, length: usize) -> Vec<u8> {
     let target = parts.uri.path_and_query().map_or("/", |target| target.as_str());
     let mut head = format!("{} {target} HTTP/1.1\r\n", parts.method).into_bytes();
