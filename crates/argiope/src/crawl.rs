@@ -65,7 +65,7 @@ pub struct Crawl {
     keeper: Option<KeeperHandle>,
     handle: CrawlHandle,
     /// Pages that the caller has taken.
-    read: u64,
+    taken: u64,
     /// Pages that the caller has processed: all pages that were taken before the latest request for a page.
     processed: u64,
     /// The number of processed pages that was last reported to the keeper.
@@ -76,7 +76,7 @@ pub struct Crawl {
 
 impl fmt::Debug for Crawl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Crawl").field("read", &self.read).field("handle", &self.handle).finish_non_exhaustive()
+        f.debug_struct("Crawl").field("taken", &self.taken).field("handle", &self.handle).finish_non_exhaustive()
     }
 }
 
@@ -123,7 +123,7 @@ impl Crawl {
         let max_redirects = rules.max_redirects;
         let keeper = begin(rules, PageSender(sender)).map_err(in_library_words)?;
         let handle = CrawlHandle::new(keeper.inbox.clone(), max_redirects);
-        Ok(Self { visits, keeper: Some(keeper), handle, read: 0, processed: 0, reported: 0, has_own_frontier: false })
+        Ok(Self { visits, keeper: Some(keeper), handle, taken: 0, processed: 0, reported: 0, has_own_frontier: false })
     }
 
     // anchor: crawl-feed
@@ -181,7 +181,7 @@ impl Crawl {
 
     /// Stops the crawl, and takes no more pages.
     fn detach(&mut self) -> Result<KeeperHandle, Error> {
-        self.handle.send(KeeperMessage::Read(self.read));
+        self.handle.send(KeeperMessage::Processed(self.taken));
         self.stop();
         self.handle.send(KeeperMessage::Detach);
         self.drop_unread();
@@ -207,7 +207,7 @@ impl Crawl {
 
     /// Ends the crawl at once, because the page that was taken last could not be processed.
     pub(crate) fn abandon(mut self) {
-        self.leave();
+        self.end_now();
         self.drop_unread();
         if let Some(keeper) = self.keeper.take() {
             // Ignored: the caller has an error to report that came first.
@@ -217,11 +217,11 @@ impl Crawl {
 
     /// Polls for the next page. All pages that were taken before count as processed.
     pub(crate) fn poll_page(&mut self, cx: &mut Context<'_>) -> Poll<Option<Page>> {
-        self.processed = self.read;
+        self.processed = self.taken;
         let polled = self.visits.poll_recv(cx);
         match &polled {
             Poll::Ready(Some(_)) => {
-                self.read += 1;
+                self.taken += 1;
                 if self.processed - self.reported >= REPORT_INTERVAL {
                     self.report_processed();
                 }
@@ -238,13 +238,13 @@ impl Crawl {
     /// Reports the caller's progress to the keeper.
     fn report_processed(&mut self) {
         self.reported = self.processed;
-        self.handle.send(KeeperMessage::Read(self.processed));
+        self.handle.send(KeeperMessage::Processed(self.processed));
     }
 
     /// Ends the crawl at once.
-    fn leave(&mut self) {
+    fn end_now(&mut self) {
         self.report_processed();
-        self.handle.send(KeeperMessage::Leave);
+        self.handle.send(KeeperMessage::EndNow);
     }
 }
 
@@ -259,7 +259,7 @@ impl futures_core::Stream for Crawl {
 impl Drop for Crawl {
     fn drop(&mut self) {
         if self.keeper.is_some() {
-            self.leave();
+            self.end_now();
         }
     }
 }

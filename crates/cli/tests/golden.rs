@@ -53,7 +53,7 @@ fn a_directory_of_format_1_is_resumed() {
         }
         let settings = disk::history(folder.path(), |_| Ok(())).expect("a history").settings;
         let opened = disk::open(folder.path(), &settings, usize::MAX).expect("opens");
-        assert!(opened.resumed && opened.notes.is_empty(), "{:?}", opened.notes);
+        assert!(opened.resumed && opened.messages.is_empty(), "{:?}", opened.messages);
         let mut frontier = opened.frontier;
         let counts = frontier.counts();
         assert_eq!((counts.known, counts.queued, counts.settled), (6, 1, 5));

@@ -25,7 +25,7 @@ pub struct Directory {
     /// Whether the directory already held a crawl.
     pub resumed: bool,
     /// Messages for the user about damage that was found and repaired.
-    pub notes: Vec<String>,
+    pub messages: Vec<String>,
     /// Whether scope, depth or patterns differ from those of the last run.
     pub has_changes: bool,
     /// The log, the output files and the lock, for the writer threads.
@@ -47,7 +47,7 @@ impl Directory {
         Ok(directory)
     }
 
-    /// Applies changed settings to the known links. Adds messages about the changes to `notes`.
+    /// Applies changed settings to the known links. Adds messages about the changes to `messages`.
     fn apply_changes(&mut self, rules: &Rules, config: &Config, changes: &[SettingChange]) -> Result<(), StoreError> {
         let queued = rejudge::rejudge(&self.path, &mut self.frontier, rules, config, changes)?;
         let mut progress = self.progress()?;
@@ -55,10 +55,10 @@ impl Directory {
         self.frontier.keep_note(None, &serde_json::to_vec(&progress).unwrap_or_default())?;
         let listed = |values: &[String]| if values.is_empty() { "none".to_owned() } else { values.join(" ") };
         for SettingChange { name, before, now } in changes {
-            self.notes.push(format!("--{name} is changed: it was {}, and is {}", listed(before), listed(now)));
+            self.messages.push(format!("--{name} is changed: it was {}, and is {}", listed(before), listed(now)));
         }
         self.has_changes = true;
-        self.notes.push(format!(
+        self.messages.push(format!(
             "known links are judged again: {queued} more are queued; queued ones that are out of scope now are not fetched"
         ));
         Ok(())
@@ -81,10 +81,10 @@ impl Directory {
 
     /// Checks an opened directory, and truncates its output files to the last commit.
     fn of(path: &Path, opened: disk::OpenedDirectory) -> Result<Self, StoreError> {
-        let disk::OpenedDirectory { frontier, writer, resumed, upgraded, notes, lock, changes: _ } = opened;
+        let disk::OpenedDirectory { frontier, writer, resumed, upgraded, messages, lock, changes: _ } = opened;
         let files: Arc<dyn Files> = Arc::new(disk::OsFiles::new(path));
         // A directory of an earlier format does not say whether this crawl wrote the report.
-        if !upgraded && !frontier.makes(disk::REPORT) {
+        if !upgraded && !frontier.has_created(disk::REPORT) {
             refuse_foreign_report(path)?;
         }
         let outputs = frontier.outputs().clone();
@@ -95,7 +95,7 @@ impl Directory {
             }
         }
         let folder = LockedDirectory { log: writer, files, outputs, lock };
-        Ok(Self { path: path.to_owned(), frontier, resumed, notes, has_changes: false, folder })
+        Ok(Self { path: path.to_owned(), frontier, resumed, messages, has_changes: false, folder })
     }
 
     /// Whether the directory holds an earlier crawl that has no work left.
@@ -204,7 +204,7 @@ impl Directory {
         first_line: Vec<u8>,
     ) -> Result<(DiskFrontier, OutputTarget), StoreError> {
         // From now on the report is a file of this crawl, which later runs may overwrite.
-        self.frontier.keep_made(disk::REPORT)?;
+        self.frontier.record_created(disk::REPORT)?;
         let target = OutputTarget { folder: Some(self.folder), jsonl, first_line: Some(first_line) };
         Ok((self.frontier, target))
     }

@@ -53,7 +53,7 @@ pub enum KeeperMessage {
     /// Fetch this robots.txt, but no pages of its host.
     Robots(Url),
     /// The user of the library has processed this many pages since the start.
-    Read(u64),
+    Processed(u64),
     /// Keeps the crawl open for more links, until every `Hold` is followed by a [`KeeperMessage::Release`].
     Hold,
     Release,
@@ -72,7 +72,7 @@ pub enum KeeperMessage {
     /// Apply a command of the user to the running crawl, and answer whether it was applied.
     Control(Control, Sender<Result<(), String>>),
     /// End now, without waiting for the jobs in flight.
-    Leave,
+    EndNow,
     /// Wakes the keeper, because `Frontier::news` has something to return.
     Wake,
 }
@@ -502,7 +502,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
             KeeperMessage::Resolved(DnsAnswer { lane, result }) => self.keeper.resolved(lane, result, now),
             KeeperMessage::Feed(links) => drop(self.keeper.put(links, now)?),
             KeeperMessage::Robots(url) => self.keeper.ask_robots(url, now)?,
-            KeeperMessage::Read(count) => {
+            KeeperMessage::Processed(count) => {
                 // Update `delivered` first: it must include the visits that are already settled.
                 self.collect_settled(now)?;
                 let left = usize::try_from(self.delivered.saturating_sub(count)).unwrap_or(usize::MAX);
@@ -555,7 +555,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
                 }
                 let _ = answer.send(verdict.into_result());
             }
-            KeeperMessage::Leave => {
+            KeeperMessage::EndNow => {
                 self.has_reader_left = true;
                 return Ok(true);
             }

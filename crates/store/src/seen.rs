@@ -191,15 +191,15 @@ impl Shard {
     }
 
     /// The stored part of a slot: [`GAP`] if it is empty, `None` after the last slot.
-    fn written(&self, slot: usize) -> Option<u64> {
+    fn stored_part(&self, slot: usize) -> Option<u64> {
         let Table { width, slots, .. } = &self.table;
         let bytes = slots.get(slot * width..slot * width + MAX_WIDTH)?;
         Some(u64::from_le_bytes(bytes.try_into().unwrap_or_default()) & mask(*width))
     }
 
-    /// The number in a slot; `GAP` and `None` as in [`Self::written`].
-    fn at(&self, slot: usize) -> Option<u64> {
-        let (low, mask) = (self.written(slot)?, mask(self.table.width));
+    /// The number in a slot; `GAP` and `None` as in [`Self::stored_part`].
+    fn number_at(&self, slot: usize) -> Option<u64> {
+        let (low, mask) = (self.stored_part(slot)?, mask(self.table.width));
         if low == GAP || mask == u64::MAX {
             return Some(low);
         }
@@ -217,13 +217,13 @@ impl Shard {
     }
 
     fn iter(&self) -> impl Iterator<Item = u64> + '_ {
-        (0..).map_while(|slot| self.at(slot)).filter(|number| *number != GAP)
+        (0..).map_while(|slot| self.number_at(slot)).filter(|number| *number != GAP)
     }
 
     /// `Ok(slot)` if the number is present, otherwise `Err(slot)` with the slot for its insertion.
     fn find(&self, number: u64) -> Result<usize, usize> {
         let mut slot = home(number, self.table.homes);
-        while let Some(held) = self.at(slot) {
+        while let Some(held) = self.number_at(slot) {
             if held == number {
                 return Ok(slot);
             }
@@ -246,7 +246,7 @@ impl Shard {
                 self.grow();
                 slot = self.find(number).unwrap_or_else(|slot| slot);
             }
-            run = (slot..).map_while(|slot| self.written(slot)).take_while(|held| *held != GAP).count();
+            run = (slot..).map_while(|slot| self.stored_part(slot)).take_while(|held| *held != GAP).count();
             must_grow = !self.may_move(number, slot, run);
             if !must_grow {
                 break;
@@ -274,7 +274,8 @@ impl Shard {
         // reach of the home of the new number, all of them stay within reach of theirs.
         is_within_reach(number, slot + run)
             || is_within_reach(number, slot)
-                && (slot..slot + run).all(|from| self.at(from).is_some_and(|held| is_within_reach(held, from + 1)))
+                && (slot..slot + run)
+                    .all(|from| self.number_at(from).is_some_and(|held| is_within_reach(held, from + 1)))
     }
 
     /// Grows by an eighth, with slots as narrow as possible: 80 to 90 percent of the homes are then taken.
@@ -305,7 +306,7 @@ impl Shard {
         self.table.slots.resize(length, 0);
         for slot in 0..end.max(unread) {
             if slot < unread {
-                let number = self.at(slot).unwrap_or(GAP);
+                let number = self.number_at(slot).unwrap_or(GAP);
                 self.set(slot, GAP);
                 waiting.extend((number != GAP).then_some(number));
             }

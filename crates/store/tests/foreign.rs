@@ -18,7 +18,7 @@ fn make_crawl(directory: &Path) {
     let mut opened = open_directory(directory).expect("opens");
     let root = Link::root(Url::parse("https://h.example/").expect("a URL"), 5);
     opened.frontier.put(vec![root]).expect("put");
-    opened.frontier.keep_made("report.txt").expect("keeps");
+    opened.frontier.record_created("report.txt").expect("keeps");
     let batch = opened.frontier.commit(&[("archive/00001.warc.gz", 0)]).expect("commits").expect("a batch");
     opened.writer.write(&batch).expect("writes");
 }
@@ -153,7 +153,7 @@ fn huge_sparse_files_are_refused_without_reading_them_whole() {
     let length = file.metadata().expect("metadata").len();
     file.set_len(length + (64 << 20)).expect("a sparse file");
     let opened = open_directory(folder.path()).expect("opens");
-    assert_eq!(opened.notes.len(), 1, "{:?}", opened.notes);
+    assert_eq!(opened.messages.len(), 1, "{:?}", opened.messages);
     assert_eq!(file.metadata().expect("metadata").len(), length);
 }
 

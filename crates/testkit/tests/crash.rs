@@ -59,7 +59,7 @@ fn run_history(files: &CrashFiles, history: &mut History, start: Commit, commits
     frontier.set_full_file(1_500);
     let (after, at_end_after, portion) = snapshots_of(history.seed());
     frontier.set_snapshots(after, at_end_after, portion);
-    frontier.keep_made("report.txt").expect("keeps");
+    frontier.record_created("report.txt").expect("keeps");
     let mut output = result.acknowledged.output;
     if truncate_output(files, OUTPUT, output).is_err() {
         return result;

@@ -119,7 +119,7 @@ fn a_crawl_that_is_resumed_many_times_agrees_with_the_model() {
         let mut history = History::new(seed);
         for run in 0..8 {
             let opened = open_within(Arc::new(files.clone()), &CrawlSettings::new(), memory_limit).expect("opens");
-            assert_eq!((opened.resumed, opened.notes.len()), (run > 0, 0));
+            assert_eq!((opened.resumed, opened.messages.len()), (run > 0, 0));
             let (mut frontier, mut writer) = (opened.frontier, opened.writer);
             frontier.set_full_file(2_000);
             frontier.set_snapshots(u64::MAX, 0, 1 << 20);
@@ -159,7 +159,7 @@ fn a_snapshot_taken_during_a_crawl_is_correct() {
             let files_after_kill = files.after_kill();
             let opened =
                 open_within(Arc::new(files_after_kill.clone()), &CrawlSettings::new(), memory_limit).expect("opens");
-            assert_eq!(opened.notes, [""; 0]);
+            assert_eq!(opened.messages, [""; 0]);
             let mut model = history.model.clone();
             model.restart();
             let mut copy = opened.frontier;
@@ -200,7 +200,7 @@ fn a_run_that_ends_during_a_snapshot_leaves_a_complete_one() {
         assert!(names.iter().any(|name| name == "snapshot"), "{names:?}");
         history.model.restart();
         let opened = open_within(Arc::new(files), &CrawlSettings::new(), usize::MAX).expect("opens");
-        assert_eq!(opened.notes, [""; 0]);
+        assert_eq!(opened.messages, [""; 0]);
         history.model.compare_all(&mut { opened.frontier });
     }
 }

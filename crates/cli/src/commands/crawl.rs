@@ -80,7 +80,7 @@ fn crawl_in_directory(settings: &CommandSettings, rules: Rules) -> Result<ExitCo
     for name in removed {
         print_line(messages, &format!("removed {}", path.join(name).display()));
     }
-    for note in &directory.notes {
+    for note in &directory.messages {
         print_message(messages, "note", &format!("{}: {note}", path.display()));
     }
     let counts = directory.counts();
@@ -222,7 +222,7 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
     let reporter =
         // Without a directory there is no link graph, so the reporter collects the links.
         VisitReporter::new(Arc::clone(&rules), output, verbosity, Arc::clone(&live), directory.is_none(), move || {
-            stop.send(KeeperMessage::Leave);
+            stop.send(KeeperMessage::EndNow);
         });
     let reporter = Arc::new(Mutex::new(Some(reporter)));
     let started = KeeperHandle::start(CrawlSetup {

@@ -190,7 +190,7 @@ fn fetch(args: &RobotsArgs) -> Result<RobotsFile, NotFetched> {
             break;
         }
     }
-    let _ = keeper.inbox.send(KeeperMessage::Leave);
+    let _ = keeper.inbox.send(KeeperMessage::EndNow);
     keeper.join()?;
     file.ok_or_else(|| Error::internal("the fetch ended without a result").into())
 }

@@ -141,7 +141,7 @@ pub struct CommitQueue {
     /// The output file for all records.
     jsonl: Option<OutputFile>,
     /// The length of each output file including everything collected.
-    ends: BTreeMap<Box<str>, u64>,
+    lengths: BTreeMap<Box<str>, u64>,
     /// The first commit, until [`CommitQueue::send_first_commit`] sends it.
     first_commit: Option<CommitUnit>,
     /// Whether there is a crawl directory.
@@ -166,9 +166,9 @@ impl CommitQueue {
         max_memory: Option<u64>,
     ) -> Self {
         let is_durable = target.folder.is_some();
-        let mut ends = target.folder.as_ref().map(|folder| folder.outputs.clone()).unwrap_or_default();
+        let mut lengths = target.folder.as_ref().map(|folder| folder.outputs.clone()).unwrap_or_default();
         if let Some(OutputFile { name, .. }) = &target.jsonl {
-            ends.entry(name.clone()).or_insert(0);
+            lengths.entry(name.clone()).or_insert(0);
         }
         let (to_writer, commits) = sync_channel(if is_durable { 1 } else { MAX_QUEUED });
         let (outputs, log) = target.folder.map(OutputFiles::new).unzip();
@@ -200,7 +200,7 @@ impl CommitQueue {
             in_progress: 0,
             progress: CommitProgress::default(),
             jsonl: target.jsonl,
-            ends,
+            lengths,
             first_commit: None,
             is_durable,
             compaction: None,
@@ -212,7 +212,7 @@ impl CommitQueue {
     /// after the first requests, which do not wait for it.
     pub fn prepare_first_commit<F: CommitFrontier>(&mut self, frontier: &mut F) -> Result<(), Error> {
         if self.is_durable {
-            let batch = frontier.commit(&as_pairs(&self.ends), NOT_LAST)?;
+            let batch = frontier.commit(&as_pairs(&self.lengths), NOT_LAST)?;
             self.first_commit = Some(CommitUnit { items: Vec::new(), batch });
         }
         Ok(())
@@ -253,7 +253,7 @@ impl CommitQueue {
             Item::Visit(settled) => {
                 if let Some(ArchiveChunk { file, bytes, .. }) = &settled.archive {
                     self.bytes += bytes.len();
-                    *self.ends.entry(file.clone()).or_insert(0) += bytes.len() as u64;
+                    *self.lengths.entry(file.clone()).or_insert(0) += bytes.len() as u64;
                 }
                 // The rest of the visit, mostly links.
                 self.bytes += settled.visit.message.found.bytes();
@@ -262,7 +262,7 @@ impl CommitQueue {
         };
         self.bytes += line.len();
         if let Some(OutputFile { name, hash }) = &mut self.jsonl
-            && let Some(end) = self.ends.get_mut(name)
+            && let Some(end) = self.lengths.get_mut(name)
         {
             *end += line.len() as u64;
             hash.add(line);
@@ -286,7 +286,7 @@ impl CommitQueue {
         let outstanding =
             self.items.len() + self.progress.sent_visits() + in_flight.min(max_outstanding / IN_FLIGHT_DIVISOR);
         let is_behind = self.is_durable && outstanding >= max_outstanding;
-        self.progress.hold(is_behind, now);
+        self.progress.set_held(is_behind, now);
         is_behind
     }
 
@@ -304,7 +304,7 @@ impl CommitQueue {
     /// How many commits may be in progress. A crawl without output files has one sync per commit, so a second commit
     /// would only wait.
     fn max_in_progress(&self) -> usize {
-        if self.ends.is_empty() { 1 } else { MAX_IN_PROGRESS }
+        if self.lengths.is_empty() { 1 } else { MAX_IN_PROGRESS }
     }
 
     /// Commits what was collected.
@@ -323,7 +323,7 @@ impl CommitQueue {
     /// Records that a commit is durable. Starts a compaction if one is due and none runs.
     pub fn mark_durable<F: CommitFrontier>(&mut self, batch: &CommitBatch, frontier: &mut F) -> Result<(), Error> {
         self.in_progress = self.in_progress.saturating_sub(1);
-        self.progress.durable();
+        self.progress.remove_durable();
         frontier.acknowledge(batch)?;
         if self.compaction.as_ref().is_some_and(|thread| !thread.is_finished()) {
             return Ok(());
@@ -340,7 +340,7 @@ impl CommitQueue {
     pub fn send_last<F: CommitFrontier>(&mut self, frontier: &mut F) -> Result<(), Error> {
         self.send_collected(frontier, LAST)?;
         // All pages of the run are sent. The remaining commits are portions of the snapshot.
-        while let Some(batch) = frontier.commit(&as_pairs(&self.ends), LAST)? {
+        while let Some(batch) = frontier.commit(&as_pairs(&self.lengths), LAST)? {
             self.dispatch(CommitUnit { items: Vec::new(), batch: Some(batch) }, 0)?;
         }
         Ok(())
@@ -371,7 +371,7 @@ impl CommitQueue {
         if let Some(OutputFile { name, hash }) = &self.jsonl {
             frontier.keep_output_hash(name, hash.value());
         }
-        let batch = frontier.commit(&as_pairs(&self.ends), is_last)?;
+        let batch = frontier.commit(&as_pairs(&self.lengths), is_last)?;
         self.first_event = None;
         let (items, bytes) = (std::mem::take(&mut self.items), std::mem::take(&mut self.bytes));
         self.dispatch(CommitUnit { items, batch }, bytes)
@@ -388,7 +388,7 @@ impl CommitQueue {
         };
         if commit.batch.is_some() {
             self.in_progress += 1;
-            self.progress.sent(commit.items.len(), bytes);
+            self.progress.add_sent(commit.items.len(), bytes);
         }
         if let Some(to_writer) = &self.to_writer {
             // If the writer has ended, it has reported the reason.
@@ -399,6 +399,6 @@ impl CommitQueue {
 }
 
 /// The lengths of the output files in the form that [`CommitFrontier::commit`] takes.
-fn as_pairs(ends: &BTreeMap<Box<str>, u64>) -> Vec<(&str, u64)> {
-    ends.iter().map(|(name, end)| (&**name, *end)).collect()
+fn as_pairs(lengths: &BTreeMap<Box<str>, u64>) -> Vec<(&str, u64)> {
+    lengths.iter().map(|(name, end)| (&**name, *end)).collect()
 }

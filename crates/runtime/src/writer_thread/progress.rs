@@ -15,11 +15,11 @@ const OLDER_SAMPLES: usize = 3;
 /// How fast visits arrive, and how many of them are not durable yet.
 #[derive(Default)]
 pub(super) struct CommitProgress {
-    /// Since when no request starts because of the disk.
+    /// Since when requests are held back because of the disk; `None` if they are not.
     held_since: Option<Time>,
     /// How long requests were held back in total, without the current hold.
-    held: Duration,
-    /// The current sample: its start, measured in time without `held`, and its number of visits.
+    held_total: Duration,
+    /// The current sample: its start, measured in time without `held_total`, and its number of visits.
     sample: (Duration, usize),
     /// The average number of visits that arrive in [`OUTSTANDING_TIME`].
     average: usize,
@@ -34,7 +34,7 @@ impl CommitProgress {
         if self.held_since.is_some() {
             return;
         }
-        let active = (now - Time::ZERO).saturating_sub(self.held);
+        let active = (now - Time::ZERO).saturating_sub(self.held_total);
         let span = active.saturating_sub(self.sample.0);
         if span >= OUTSTANDING_TIME {
             let visits = self.sample.1 as u128 * OUTSTANDING_TIME.as_micros() / span.as_micros().max(1);
@@ -49,12 +49,12 @@ impl CommitProgress {
     }
 
     /// Records that a commit with this many visits and bytes was sent to the writer.
-    pub fn sent(&mut self, visits: usize, bytes: usize) {
+    pub fn add_sent(&mut self, visits: usize, bytes: usize) {
         self.sent.push_back((visits, bytes));
     }
 
     /// Records that the oldest commit is durable.
-    pub fn durable(&mut self) {
+    pub fn remove_durable(&mut self) {
         self.sent.pop_front();
     }
 
@@ -74,11 +74,11 @@ impl CommitProgress {
     }
 
     /// Sets whether requests are held back.
-    pub fn hold(&mut self, is_held: bool, now: Time) {
+    pub fn set_held(&mut self, is_held: bool, now: Time) {
         match (self.held_since, is_held) {
             (None, true) => self.held_since = Some(now),
             (Some(since), false) => {
-                self.held += now - since;
+                self.held_total += now - since;
                 self.held_since = None;
             }
             (None, false) | (Some(_), true) => {}

@@ -37,9 +37,9 @@ fn the_limit_of_outstanding_visits_follows_their_rate() {
     for round in 0..20_u64 {
         let start = 2_000 + round * 200;
         (0..1_000).for_each(|number| progress.add(at(start + number / 10)));
-        progress.hold(true, at(start + 100));
+        progress.set_held(true, at(start + 100));
         (0..64).for_each(|_| progress.add(at(start + 150)));
-        progress.hold(false, at(start + 200));
+        progress.set_held(false, at(start + 200));
     }
     let most = progress.max_outstanding();
     assert!((900..=1_000).contains(&most), "the limit becomes neither lower nor higher: {most}");
@@ -50,10 +50,10 @@ fn the_limit_of_outstanding_visits_follows_their_rate() {
 #[test]
 fn visits_in_commits_count_until_these_are_durable() {
     let mut progress = CommitProgress::default();
-    progress.sent(300, 3_000);
-    progress.sent(200, 2_000);
+    progress.add_sent(300, 3_000);
+    progress.add_sent(200, 2_000);
     assert_eq!((progress.sent_visits(), progress.sent_bytes()), (500, 5_000));
-    progress.durable();
+    progress.remove_durable();
     assert_eq!((progress.sent_visits(), progress.sent_bytes()), (200, 2_000));
 }
 

@@ -88,7 +88,7 @@ pub(super) struct CrawlLog {
 pub(super) struct OutputFiles {
     files: Arc<dyn Files>,
     /// The length of each file.
-    ends: BTreeMap<Box<str>, u64>,
+    lengths: BTreeMap<Box<str>, u64>,
     /// The files that are open for writing.
     open: BTreeMap<Box<str>, Box<dyn File>>,
 }
@@ -96,7 +96,7 @@ pub(super) struct OutputFiles {
 impl OutputFiles {
     pub fn new(folder: LockedDirectory) -> (Self, CrawlLog) {
         let LockedDirectory { log, files, outputs, lock } = folder;
-        (Self { files, ends: outputs, open: BTreeMap::new() }, CrawlLog { writer: log, _lock: lock })
+        (Self { files, lengths: outputs, open: BTreeMap::new() }, CrawlLog { writer: log, _lock: lock })
     }
 
     /// Appends these items to their files and syncs them.
@@ -123,10 +123,10 @@ impl OutputFiles {
         // again when needed.
         self.open.retain(|open, _| pieces.iter().any(|(name, _)| **open == **name) || jsonl == Some(&**open));
         for (name, bytes) in pieces {
-            let end = self.ends.get(name).copied().unwrap_or(0);
+            let end = self.lengths.get(name).copied().unwrap_or(0);
             let written = self.append_to(name, &bytes, end);
             written.map_err(|error| argiope_store::disk::failed(&*self.files, name, "write to", &error))?;
-            self.ends.insert(name.into(), end + bytes.len() as u64);
+            self.lengths.insert(name.into(), end + bytes.len() as u64);
         }
         Ok(())
     }
@@ -134,7 +134,7 @@ impl OutputFiles {
     /// Checks at the end of the crawl that the files still exist. Writing to a removed file does not fail.
     pub fn check_existence(&self) -> Result<(), Error> {
         for name in self.open.keys() {
-            let end = self.ends.get(name).copied().unwrap_or(0);
+            let end = self.lengths.get(name).copied().unwrap_or(0);
             let length = self.files.open(name).and_then(|file| file.length());
             let length = length.map_err(|error| argiope_store::disk::failed(&*self.files, name, "find", &error))?;
             if length < end {

@@ -97,6 +97,9 @@ impl Unreachable {
     }
 }
 
+/// The host and port of a node.
+type NodeAddress = (String, u16);
+
 /// The result of one command.
 pub type Answer = Result<Value, Unreachable>;
 
@@ -113,15 +116,15 @@ pub struct Nodes {
     /// The addresses that the user gave.
     seeds: Vec<ConnectionInfo>,
     /// The open connections, by host and port.
-    by_address: HashMap<(String, u16), Connection>,
+    by_address: HashMap<NodeAddress, Connection>,
     /// The node of each slot. For a single server, one entry with its address.
-    slots: Vec<Option<(String, u16)>>,
+    slots: Vec<Option<NodeAddress>>,
     is_cluster: bool,
     pub traffic: Traffic,
     /// Whether the node of the last write has no replica.
     pub single_copy: bool,
     /// Nodes that have no replica, and when that was checked.
-    without_replica: HashMap<(String, u16), Instant>,
+    without_replica: HashMap<NodeAddress, Instant>,
 }
 
 impl Nodes {
@@ -151,7 +154,7 @@ impl Nodes {
     /// Reads the slots of all nodes from the first node that answers.
     fn find_topology(&mut self) -> Result<(), Unreachable> {
         let known = self.slots.iter().flatten().cloned().collect::<std::collections::BTreeSet<_>>();
-        let seeds: Vec<(String, u16)> = self.seeds.iter().filter_map(|seed| host_port(seed.addr())).collect();
+        let seeds: Vec<NodeAddress> = self.seeds.iter().filter_map(|seed| host_port(seed.addr())).collect();
         let mut fault = Unreachable::temporary("no address was given");
         for address in known.into_iter().chain(seeds) {
             match self.read_topology(&address) {
@@ -169,7 +172,7 @@ impl Nodes {
     }
 
     /// Reads the slots of all nodes from one node.
-    fn read_topology(&mut self, address: &(String, u16)) -> Result<(), Unreachable> {
+    fn read_topology(&mut self, address: &NodeAddress) -> Result<(), Unreachable> {
         let info = self.call(address, &redis::cmd("INFO").arg("cluster").get_packed_command())?;
         let text = match &info {
             Value::BulkString(text) => String::from_utf8_lossy(text).into_owned(),
@@ -209,7 +212,7 @@ impl Nodes {
     }
 
     /// Sends one command to one node.
-    fn call(&mut self, address: &(String, u16), packed: &[u8]) -> Result<Value, Unreachable> {
+    fn call(&mut self, address: &NodeAddress, packed: &[u8]) -> Result<Value, Unreachable> {
         let fail = |error: redis::RedisError| Unreachable::temporary(format!("{}:{}: {error}", address.0, address.1));
         let connection = self.connect(address)?;
         connection.send_packed_command(packed).map_err(fail)?;
@@ -223,7 +226,7 @@ impl Nodes {
     }
 
     /// The connection to a node, which is opened if there is none.
-    fn connect(&mut self, address: &(String, u16)) -> Result<&mut Connection, Unreachable> {
+    fn connect(&mut self, address: &NodeAddress) -> Result<&mut Connection, Unreachable> {
         if !self.by_address.contains_key(address) {
             let Some(seed) = self.seeds.first() else { return Err(Unreachable::temporary("no address was given")) };
             let target = match seed.addr() {
@@ -249,7 +252,7 @@ impl Nodes {
     }
 
     /// The node that holds a key.
-    fn node_of(&self, key: &str) -> Option<(String, u16)> {
+    fn node_of(&self, key: &str) -> Option<NodeAddress> {
         if self.is_cluster { self.slots.get(slot_of(key))?.clone() } else { self.slots.first()?.clone() }
     }
 
@@ -266,7 +269,7 @@ impl Nodes {
     /// Runs all commands, and repeats those that fail temporarily.
     fn run_with_retries(&mut self, commands: &[StoreCommand<'_>], replicate: bool) -> Vec<Answer> {
         let mut answers: Vec<Option<Answer>> = commands.iter().map(|_| None).collect();
-        let mut attempt = Attempt { with_source: false, ask: HashMap::new() };
+        let mut attempt = Attempt { with_source: false, ask_redirects: HashMap::new() };
         let until = Instant::now() + Self::MAX_RETRY_TIME;
         let mut last_error = String::new();
         loop {
@@ -295,9 +298,9 @@ impl Nodes {
         replicate: bool,
         last_error: &mut String,
     ) {
-        let mut groups: HashMap<(String, u16), Vec<usize>> = HashMap::new();
+        let mut groups: HashMap<NodeAddress, Vec<usize>> = HashMap::new();
         for index in unanswered {
-            let node = attempt.ask.get(index).cloned().or_else(|| self.node_of(&commands[*index].key));
+            let node = attempt.ask_redirects.get(index).cloned().or_else(|| self.node_of(&commands[*index].key));
             if let Some(node) = node {
                 groups.entry(node).or_default().push(*index);
             }
@@ -308,13 +311,13 @@ impl Nodes {
         for (node, indexes) in groups {
             let mut bytes = Vec::new();
             for index in &indexes {
-                if attempt.ask.contains_key(index) {
+                if attempt.ask_redirects.contains_key(index) {
                     bytes.extend(redis::cmd("ASKING").get_packed_command());
                 }
                 bytes.extend(commands[*index].packed(attempt.with_source));
             }
-            let wait = replicate && !self.is_without_replica(&node);
-            if wait {
+            let should_wait = replicate && !self.is_without_replica(&node);
+            if should_wait {
                 bytes.extend(wait_command());
             }
             self.traffic.commands += indexes.len() as u64;
@@ -324,7 +327,7 @@ impl Nodes {
                 connection.send_packed_command(&bytes).map_err(|error| Unreachable::temporary(error.to_string()))
             });
             match written {
-                Ok(()) => sent.push((node, indexes, wait)),
+                Ok(()) => sent.push((node, indexes, should_wait)),
                 Err(error) => {
                     *last_error = error.message;
                     self.by_address.remove(&node);
@@ -332,18 +335,20 @@ impl Nodes {
                 }
             }
         }
-        let asked = std::mem::take(&mut attempt.ask);
+        let redirected = std::mem::take(&mut attempt.ask_redirects);
         let mut should_pause = is_stale;
         attempt.with_source = false;
-        for (node, indexes, wait) in sent {
-            match self.receive(&node, &indexes, &asked, wait) {
+        for (node, indexes, should_wait) in sent {
+            match self.receive(&node, &indexes, &redirected, should_wait) {
                 Ok((values, is_replicated)) => {
                     for (index, value) in indexes.into_iter().zip(values) {
                         match value {
                             Value::ServerError(error) => match error.code() {
                                 "NOSCRIPT" => attempt.with_source = true,
                                 "ASK" => {
-                                    attempt.ask.extend(redirect_target(error.details()).map(|node| (index, node)));
+                                    attempt
+                                        .ask_redirects
+                                        .extend(redirect_target(error.details()).map(|node| (index, node)));
                                 }
                                 "MOVED" => is_stale = true,
                                 "TRYAGAIN" | "CLUSTERDOWN" | "LOADING" | "READONLY" | "MASTERDOWN" | "BUSY" | "OOM"
@@ -387,20 +392,20 @@ impl Nodes {
         }
     }
 
-    /// Reads the replies of one node, and waits for replication if `replicate` is set. Returns the replies, and whether
-    /// the writes are replicated.
+    /// Reads the replies of one node, and waits for replication if `replicate` is set. `redirected` are the commands
+    /// that were sent after `ASKING`. Returns the replies, and whether the writes are replicated.
     fn receive(
         &mut self,
-        node: &(String, u16),
+        node: &NodeAddress,
         indexes: &[usize],
-        asked: &HashMap<usize, (String, u16)>,
+        redirected: &HashMap<usize, NodeAddress>,
         replicate: bool,
     ) -> Result<(Vec<Value>, bool), Unreachable> {
         let fail = |error: redis::RedisError| Unreachable::temporary(format!("{}:{}: {error}", node.0, node.1));
         let connection = self.connect(node)?;
         let mut values = Vec::with_capacity(indexes.len());
         for index in indexes {
-            if asked.contains_key(index) {
+            if redirected.contains_key(index) {
                 // The reply to `ASKING`.
                 connection.recv_response().map_err(fail)?;
             }
@@ -435,9 +440,9 @@ impl Nodes {
     }
 
     /// Whether a node is known to have no replica, so that `WAIT` would only cost time.
-    fn is_without_replica(&mut self, node: &(String, u16)) -> bool {
+    fn is_without_replica(&mut self, node: &NodeAddress) -> bool {
         match self.without_replica.get(node) {
-            Some(seen) if seen.elapsed() < NO_REPLICA_TTL => return true,
+            Some(checked) if checked.elapsed() < NO_REPLICA_TTL => return true,
             None if self.is_cluster => return false,
             _ => {}
         }
@@ -452,7 +457,7 @@ impl Nodes {
     }
 
     /// Whether a node has no replica, or only failed ones. Sends a command to the node.
-    fn has_no_replica(&mut self, node: &(String, u16)) -> Result<bool, Unreachable> {
+    fn has_no_replica(&mut self, node: &NodeAddress) -> Result<bool, Unreachable> {
         if !self.is_cluster {
             let Value::Array(role) = self.call(node, &redis::cmd("ROLE").get_packed_command())? else {
                 return Ok(false);
@@ -477,10 +482,10 @@ impl Nodes {
 
 /// State that one attempt passes on to the next.
 struct Attempt {
-    /// Send scripts with their source, because a node did not know the digest.
+    /// Whether to send scripts with their source, because a node did not know the digest.
     with_source: bool,
     /// The node that an `ASK` redirection named, by the index of the command. Its slot is being migrated.
-    ask: HashMap<usize, (String, u16)>,
+    ask_redirects: HashMap<usize, NodeAddress>,
 }
 
 /// `WAIT` for one replica.
@@ -489,12 +494,12 @@ fn wait_command() -> Vec<u8> {
 }
 
 /// The node in the details of a redirection: `SLOT HOST:PORT`.
-fn redirect_target(details: Option<&str>) -> Option<(String, u16)> {
+fn redirect_target(details: Option<&str>) -> Option<NodeAddress> {
     let (host, port) = details?.split_whitespace().next_back()?.rsplit_once(':')?;
     Some((host.to_owned(), port.parse().ok()?))
 }
 
-fn host_port(address: &ConnectionAddr) -> Option<(String, u16)> {
+fn host_port(address: &ConnectionAddr) -> Option<NodeAddress> {
     match address {
         ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => Some((host.clone(), *port)),
         _ => None,

@@ -48,11 +48,11 @@ pub struct FleetFrontier {
     /// The number of links that are leased in advance, in all lanes.
     ahead: u64,
     /// The links of the page that is settled next.
-    links: Option<PageLinks>,
+    page_links: Option<PageLinks>,
     /// Archived exchanges whose record has not arrived yet, by archive file and offset.
     archived: HashMap<(String, u64), Vec<u8>>,
     /// In a recrawl: the previous records of the leased links, by fingerprint.
-    earlier: HashMap<u64, Box<[u8]>>,
+    earlier_records: HashMap<u64, Box<[u8]>>,
     /// With a byte limit: how many bytes this process has received.
     received: u64,
     /// How many bytes this process may receive, since it joined; `None` without a byte limit.
@@ -68,7 +68,7 @@ pub struct FleetFrontier {
     /// Whether the end of the crawl was detected.
     is_over: bool,
     /// Why this process has lost its lease, if so.
-    lost: Option<String>,
+    lease_lost: Option<String>,
 }
 
 /// The fields of a record that this frontier needs.
@@ -123,9 +123,9 @@ impl FleetFrontier {
             held: HashMap::new(),
             leased: HashMap::new(),
             ahead: 0,
-            links: None,
+            page_links: None,
             archived: HashMap::new(),
-            earlier: HashMap::new(),
+            earlier_records: HashMap::new(),
             received: 0,
             may_receive: settings.max_bytes.map(|_| 0),
             is_holding: false,
@@ -133,7 +133,7 @@ impl FleetFrontier {
             durable_marks: 0,
             totals: FleetTotals::default(),
             is_over: false,
-            lost: None,
+            lease_lost: None,
         }
     }
 
@@ -153,7 +153,7 @@ impl FleetFrontier {
 
     /// Returns an error if this process has lost its lease.
     fn check_lease(&self) -> Result<(), StoreError> {
-        if let Some(why) = &self.lost {
+        if let Some(why) = &self.lease_lost {
             return Err(StoreError::new(StoreErrorKind::LeaseLost, why.as_str()));
         }
         if self.shared.has_lease_ended() {
@@ -177,7 +177,7 @@ impl FleetFrontier {
         if let Some(held) = self.held.get_mut(&bucket) {
             held.leased = held.leased.saturating_sub(1);
         }
-        self.earlier.remove(&fingerprint);
+        self.earlier_records.remove(&fingerprint);
         Ok((fingerprint, bucket))
     }
 
@@ -205,7 +205,7 @@ impl FleetFrontier {
     fn send_record(&mut self, host: &str, link: Option<(u64, LinkOrigin)>, is_page: bool, record: &[u8]) {
         let bucket = bucket_of(host, self.buckets);
         let archive = self.exchange_of(record);
-        let links = self.links.take();
+        let links = self.page_links.take();
         // The record of a robots.txt of a host that another process owns is dropped.
         let Some(held) = self.held.get_mut(&bucket) else { return };
         held.unsettled += 1;
@@ -274,7 +274,7 @@ impl FleetFrontier {
                 self.ahead += host.links.len() as u64;
                 for (taken, record) in host.links.iter().zip(earlier) {
                     let record = record.map(|record| (taken.link.fingerprint(self.key), record));
-                    self.earlier.extend(record);
+                    self.earlier_records.extend(record);
                 }
                 for TakenLink { link, .. } in host.links {
                     entry.links.entry(link.rank()).or_default().push_back(link);
@@ -291,7 +291,7 @@ impl FleetFrontier {
                 for lane in std::mem::take(&mut held.lanes) {
                     let entry = &mut self.lanes[lane.index()];
                     for link in std::mem::take(&mut entry.links).into_values().flatten() {
-                        self.earlier.remove(&link.fingerprint(self.key));
+                        self.earlier_records.remove(&link.fingerprint(self.key));
                     }
                     self.ahead -= entry.count;
                     (entry.count, entry.left) = (0, 0);
@@ -325,7 +325,7 @@ impl FleetFrontier {
                 self.is_over = true;
                 news.extend(limit);
             }
-            LeaseEvent::Lost(why) => self.lost = Some(why),
+            LeaseEvent::Lost(why) => self.lease_lost = Some(why),
         }
     }
 }
@@ -387,7 +387,7 @@ impl Frontier for FleetFrontier {
 
     fn settle(&mut self, link: &Link, final_outcome: FinalOutcome<'_>) -> Result<(), StoreError> {
         self.check_lease()?;
-        let has_earlier_record = self.earlier.contains_key(&link.fingerprint(self.key));
+        let has_earlier_record = self.earlier_records.contains_key(&link.fingerprint(self.key));
         let (fingerprint, _) = self.end_lease(link)?;
         let origin = LinkOrigin { kind: link.kind, redirects: link.redirects, has_earlier_record };
         self.send_record(
@@ -401,7 +401,7 @@ impl Frontier for FleetFrontier {
 
     fn keep_edges(&mut self, found: &FoundEdges<'_>) -> Result<(), StoreError> {
         let FoundEdges { source, is_sitemap, links, cut } = *found;
-        self.links = Some(PageLinks { source: source.as_str().into(), is_sitemap, cut, links: links.clone() });
+        self.page_links = Some(PageLinks { source: source.as_str().into(), is_sitemap, cut, links: links.clone() });
         Ok(())
     }
 
@@ -427,7 +427,7 @@ impl Frontier for FleetFrontier {
     }
 
     fn earlier(&mut self, url: UrlRef<'_>, kind: LinkKind) -> Result<Option<Vec<u8>>, StoreError> {
-        Ok(self.earlier.get(&link_fingerprint(url, kind, self.key)).map(|record| record.to_vec()))
+        Ok(self.earlier_records.get(&link_fingerprint(url, kind, self.key)).map(|record| record.to_vec()))
     }
 
     /// Only ends the local lease. The store queues the link again when the bucket is released.
@@ -439,13 +439,13 @@ impl Frontier for FleetFrontier {
 
     /// Queues the link for its lane again. If its bucket is to be released, only ends the local lease.
     fn put_back(&mut self, link: Link) -> Result<(), StoreError> {
-        let earlier = self.earlier.remove_entry(&link.fingerprint(self.key));
+        let earlier = self.earlier_records.remove_entry(&link.fingerprint(self.key));
         let (_, bucket) = self.end_lease(&link)?;
         if self.held.get(&bucket).is_none_or(|held| held.is_leaving) {
             self.release_if_idle(bucket);
             return Ok(());
         }
-        self.earlier.extend(earlier);
+        self.earlier_records.extend(earlier);
         let lane = self.lane_of(link.url.host())?;
         let entry = &mut self.lanes[lane.index()];
         entry.links.entry(link.rank()).or_default().push_front(link);

@@ -44,8 +44,8 @@ pub struct BlockingFrontier {
 #[derive(Clone, Copy, Default)]
 struct HeldEpoch {
     epoch: u64,
-    settles: u64,
-    takes: u64,
+    last_settle: u64,
+    last_take: u64,
 }
 
 impl BlockingFrontier {
@@ -144,13 +144,13 @@ impl Frontier for BlockingFrontier {
         let token = self.token(bucket_of(&host, self.buckets))?;
         // The caller may pass `usize::MAX`, which Lua cannot represent.
         let max_links = max_links.min(1 << 20);
-        let number = self.held.get(&token.bucket).map_or(0, |held| held.takes) + 1;
+        let number = self.held.get(&token.bucket).map_or(0, |held| held.last_take) + 1;
         let request = TakeRequest { token, number, max_links, per_other_host: 0, hosts: vec![(host, max_links)] };
         let Some(Some(result)) = self.client.get_mut().take(&[request])?.into_iter().next() else {
             return Err(StoreError::new(StoreErrorKind::Locked, "the lease of a bucket has ended"));
         };
         if let Some(held) = self.held.get_mut(&token.bucket) {
-            held.takes = number;
+            held.last_take = number;
         }
         let mut links = Vec::new();
         for host in result.hosts {
@@ -166,14 +166,14 @@ impl Frontier for BlockingFrontier {
     fn settle(&mut self, link: &Link, _final_outcome: FinalOutcome<'_>) -> Result<(), StoreError> {
         let fingerprint = self.end_lease(link)?;
         let token = self.token(bucket_of(link.url.host(), self.buckets))?;
-        let sequence = self.held.get(&token.bucket).map_or(0, |held| held.settles) + 1;
+        let sequence = self.held.get(&token.bucket).map_or(0, |held| held.last_settle) + 1;
         let request =
             SettleRequest { token, sequence, pages: 1, bytes: 0, fingerprints: vec![fingerprint], notes: Vec::new() };
         if let Some(Err(why)) = self.client.get_mut().settle(&[request])?.into_iter().next() {
             return Err(StoreError::new(StoreErrorKind::Locked, format!("a settle was refused: {why}")));
         }
         if let Some(held) = self.held.get_mut(&token.bucket) {
-            held.settles = sequence;
+            held.last_settle = sequence;
         }
         self.counts.leased -= 1;
         self.counts.settled += 1;

@@ -91,9 +91,9 @@ pub struct LeaseThread {
     /// Whether the user was warned that a node has no replica.
     warned_single_copy: bool,
     /// The time of the first heartbeat that other processes could see.
-    first_beat: Option<Instant>,
-    /// The number of processes that share the limit on pages per second.
-    sharers: usize,
+    first_heartbeat: Option<Instant>,
+    /// The number of processes among which the limits were last divided; 0 before that.
+    divided_among: usize,
     /// Limit on requests in flight to one IP address, used if the settings of the crawl contain none.
     default_per_ip: Option<usize>,
     /// Times of the last heartbeats, and how many pages had been fetched then.
@@ -123,10 +123,10 @@ struct LeasedBucket {
 /// The links of a host that were leased in advance, and the number left in the store.
 #[derive(Default)]
 struct HostLeases {
-    /// Leased links that the keeper has not taken yet.
-    links: usize,
-    /// Links that are still queued in the store.
-    left: u64,
+    /// The number of leased links that the keeper has not taken yet.
+    leased: usize,
+    /// The number of links that are still queued in the store.
+    queued: u64,
     /// Whether the note about the host was read.
     has_read_note: bool,
 }
@@ -153,8 +153,8 @@ impl LeaseThread {
             outage_since: None,
             is_over: false,
             warned_single_copy: false,
-            first_beat: None,
-            sharers: 0,
+            first_heartbeat: None,
+            divided_among: 0,
             default_per_ip,
             page_samples: VecDeque::new(),
             watcher,
@@ -224,9 +224,9 @@ impl LeaseThread {
             LeaseCommand::Consumed { bucket, host, count } => {
                 let Some(held) = self.held.get_mut(&bucket) else { return };
                 let Some(ahead) = held.hosts.get_mut(&host) else { return };
-                ahead.links = ahead.links.saturating_sub(count);
+                ahead.leased = ahead.leased.saturating_sub(count);
                 self.ahead = self.ahead.saturating_sub(count);
-                held.should_take |= ahead.links < LOW_WATERMARK && ahead.left > 0;
+                held.should_take |= ahead.leased < LOW_WATERMARK && ahead.queued > 0;
             }
             LeaseCommand::Queued { bucket, queued } => {
                 if let Some(held) = self.held.get_mut(&bucket) {
@@ -235,7 +235,7 @@ impl LeaseThread {
             }
             LeaseCommand::Release { bucket } => {
                 if let Some(held) = self.held.remove(&bucket) {
-                    self.ahead = self.ahead.saturating_sub(held.hosts.values().map(|host| host.links).sum());
+                    self.ahead = self.ahead.saturating_sub(held.hosts.values().map(|host| host.leased).sum());
                     // If the release fails, the bucket becomes free when its lease expires.
                     let _ = self.client.release(&[LeaseToken { bucket, epoch: held.epoch }]);
                 }
@@ -261,13 +261,13 @@ impl LeaseThread {
     /// Renews all leases. For this process a lease starts before the renewal is sent, so it ends earlier here than in
     /// the store.
     fn renew(&mut self) -> Result<(), Unreachable> {
-        let (sent, from) = (Instant::now(), (self.shared.now)());
+        let (sent_at, lease_start) = (Instant::now(), (self.shared.now)());
         let tokens: Vec<LeaseToken> =
             self.held.iter().map(|(bucket, held)| LeaseToken { bucket: *bucket, epoch: held.epoch }).collect();
         let renewed = self.client.renew(&tokens, self.times.lease_ms())?;
         if renewed.iter().all(|held| *held) {
-            self.shared.lease.renew(from + self.times.lease, (self.shared.now)());
-            self.last_renewal = sent;
+            self.shared.lease.renew(lease_start + self.times.lease, (self.shared.now)());
+            self.last_renewal = sent_at;
         } else {
             self.shared
                 .send_event(LeaseEvent::Lost("another process has taken over some of this process's hosts".into()));
@@ -290,7 +290,7 @@ impl LeaseThread {
             }
             let token = LeaseToken { bucket: *bucket, epoch: held.epoch };
             let hosts = held.hosts.iter().map(|(host, ahead)| {
-                (host.clone(), if ahead.links < LOW_WATERMARK { MAX_AHEAD_PER_HOST - ahead.links } else { 0 })
+                (host.clone(), if ahead.leased < LOW_WATERMARK { MAX_AHEAD_PER_HOST - ahead.leased } else { 0 })
             });
             requests.push(TakeRequest {
                 token,
@@ -322,11 +322,11 @@ impl LeaseThread {
             // The limit of the take was reached: there may be more links.
             let count: usize = result.hosts.iter().map(|host| host.links.len()).sum();
             held.should_take |= count >= MAX_LINKS_PER_TAKE;
-            held.hosts.retain(|_, ahead| ahead.links > 0 || ahead.left > 0);
+            held.hosts.retain(|_, ahead| ahead.leased > 0 || ahead.queued > 0);
             for host in result.hosts {
                 let ahead = held.hosts.entry(host.host.clone()).or_default();
-                ahead.links += host.links.len();
-                ahead.left = host.left;
+                ahead.leased += host.links.len();
+                ahead.queued = host.left;
                 self.ahead += host.links.len();
                 ahead.has_read_note = true;
                 let note = notes.remove(&(bucket, host.host.clone()));
@@ -368,7 +368,7 @@ impl LeaseThread {
         let info = self.heartbeat_info();
         let settled_bytes = self.shared.settled_bytes.load(Ordering::Acquire);
         let members = Members::heartbeat(&mut self.client, info, self.times.heartbeat_timeout())?;
-        let since = *self.first_beat.get_or_insert_with(Instant::now);
+        let since = *self.first_heartbeat.get_or_insert_with(Instant::now);
         let states = self.client.survey(self.settings.buckets)?;
         let sum = |of: fn(&BucketState) -> u64| states.iter().map(of).sum::<u64>();
         let totals = FleetTotals {
@@ -404,7 +404,7 @@ impl LeaseThread {
             if members.live > 1 && since.elapsed() < self.times.survey_every() * 2 {
                 return Ok(());
             }
-            if std::mem::replace(&mut self.sharers, members.live) != members.live {
+            if std::mem::replace(&mut self.divided_among, members.live) != members.live {
                 self.send_shares(rate, per_ip, members.live);
             }
         }
@@ -559,12 +559,12 @@ impl LeaseThread {
         if free.is_empty() {
             return Ok(());
         }
-        let (sent, from) = (Instant::now(), (self.shared.now)());
+        let (sent_at, lease_start) = (Instant::now(), (self.shared.now)());
         let is_limited = self.settings.max_pages.is_some();
         let acquired = self.client.acquire(&free, self.times.lease_ms(), is_limited)?;
         if self.held.is_empty() && !acquired.is_empty() {
-            self.shared.lease.renew(from + self.times.lease, (self.shared.now)());
-            self.last_renewal = sent;
+            self.shared.lease.renew(lease_start + self.times.lease, (self.shared.now)());
+            self.last_renewal = sent_at;
         }
         for Acquired { bucket, epoch, queued, had_owner } in acquired {
             let quota = is_limited.then_some(0);
@@ -598,8 +598,8 @@ impl LeasedBucket {
     fn set_queued(&mut self, queued: u64) {
         self.queued = queued;
         // If more links are queued than these hosts have, there are queued links of other hosts.
-        let known: u64 = self.hosts.values().map(|host| host.left).sum();
-        let is_low = self.hosts.values().any(|host| host.links < LOW_WATERMARK && host.left > 0);
+        let known: u64 = self.hosts.values().map(|host| host.queued).sum();
+        let is_low = self.hosts.values().any(|host| host.leased < LOW_WATERMARK && host.queued > 0);
         self.should_take |= queued > known || (queued > 0 && is_low);
     }
 }

@@ -46,7 +46,7 @@ pub struct SettleThread {
     /// Approximate size of `records`.
     bytes: usize,
     /// When the first of `records` arrived; `None` if there are no records.
-    since: Option<Instant>,
+    first_record_at: Option<Instant>,
     /// Notes about hosts, by bucket and host. They are stored with the next settle of their bucket.
     notes: HashMap<(u32, Box<str>), Vec<u8>>,
     /// The key of the fingerprints.
@@ -80,7 +80,7 @@ impl SettleThread {
             sequences: HashMap::new(),
             records: Vec::new(),
             bytes: 0,
-            since: None,
+            first_record_at: None,
             notes: HashMap::new(),
             session,
             segments_written: 0,
@@ -102,8 +102,10 @@ impl SettleThread {
             let shared = Arc::clone(&self.shared);
             let mut outgoing = shared.outgoing();
             if outgoing.is_empty() && !outgoing.close && !outgoing.abandon {
-                let age = self.since.map_or(SEGMENT_AGE, |since| SEGMENT_AGE.saturating_sub(since.elapsed()));
-                let wait = if outgoing.flush && self.since.is_some() { Duration::ZERO } else { age };
+                let time_left = self
+                    .first_record_at
+                    .map_or(SEGMENT_AGE, |first_record_at| SEGMENT_AGE.saturating_sub(first_record_at.elapsed()));
+                let wait = if outgoing.flush && self.first_record_at.is_some() { Duration::ZERO } else { time_left };
                 outgoing = shared
                     .outgoing_changed
                     .wait_timeout(outgoing, wait.min(SEGMENT_AGE))
@@ -128,11 +130,11 @@ impl SettleThread {
             self.mark(marks)?;
             self.notes.extend(notes);
             for record in settled {
-                self.since.get_or_insert_with(Instant::now);
+                self.first_record_at.get_or_insert_with(Instant::now);
                 self.bytes += record.bytes();
                 self.records.push(record);
             }
-            let is_old = self.since.is_some_and(|since| since.elapsed() >= SEGMENT_AGE);
+            let is_old = self.first_record_at.is_some_and(|first_record_at| first_record_at.elapsed() >= SEGMENT_AGE);
             if flush || close || is_old || self.bytes >= SEGMENT_BYTES {
                 self.close_segment()?;
             }
@@ -176,7 +178,7 @@ impl SettleThread {
     /// Writes the records as one segment, and settles their links.
     fn close_segment(&mut self) -> Result<(), String> {
         let records = std::mem::take(&mut self.records);
-        (self.bytes, self.since) = (0, None);
+        (self.bytes, self.first_record_at) = (0, None);
         if records.is_empty() {
             return Ok(());
         }
@@ -197,7 +199,8 @@ impl SettleThread {
             let lines = records.iter().flat_map(|record| record.line.iter().copied()).collect();
             let graph = self.graph(&records);
             let origins = records.iter().map(|record| record.origin).collect();
-            let hosts: Vec<(u32, Box<str>)> = self.notes.keys().filter(|(of, _)| *of == bucket).cloned().collect();
+            let hosts: Vec<(u32, Box<str>)> =
+                self.notes.keys().filter(|(owner_bucket, _)| *owner_bucket == bucket).cloned().collect();
             let notes: Vec<(Box<str>, Vec<u8>)> = hosts
                 .into_iter()
                 .filter_map(|key| {
@@ -323,8 +326,9 @@ impl SettleThread {
         if close {
             self.closing_since.get_or_insert_with(Instant::now);
         }
-        let is_time_over = self.closing_since.is_some_and(|since| since.elapsed() >= MAX_CLOSE_TIME);
-        if is_time_over || abandon || self.shared.has_lease_ended() { Err(why) } else { Ok(()) }
+        let has_timed_out =
+            self.closing_since.is_some_and(|first_record_at| first_record_at.elapsed() >= MAX_CLOSE_TIME);
+        if has_timed_out || abandon || self.shared.has_lease_ended() { Err(why) } else { Ok(()) }
     }
 
     /// Ends a stall, and notifies the user.

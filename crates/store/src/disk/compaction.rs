@@ -82,7 +82,7 @@ struct BaseFile<'a> {
     file: Box<dyn File>,
     frame: Vec<u8>,
     /// The position where the current frame starts.
-    at: u64,
+    frame_start: u64,
 }
 
 impl<'a> BaseFile<'a> {
@@ -93,12 +93,12 @@ impl<'a> BaseFile<'a> {
             Ok(file)
         };
         let file = create().map_err(|error| failed(&**files, log::COMPACTION_OUTPUT, "make", &error))?;
-        Ok(Self { files: &**files, crawl, file, frame: vec![0; FRAME_HEADER], at: FILE_HEADER as u64 })
+        Ok(Self { files: &**files, crawl, file, frame: vec![0; FRAME_HEADER], frame_start: FILE_HEADER as u64 })
     }
 
     /// Adds a record; returns its position.
     fn add(&mut self, record: &Record<'_>) -> Result<u64, StoreError> {
-        let position = self.at + self.frame.len() as u64;
+        let position = self.frame_start + self.frame.len() as u64;
         record.encode(self.crawl, position, &mut self.frame);
         if self.frame.len() > FULL_FRAME {
             self.write_frame()?;
@@ -108,10 +108,10 @@ impl<'a> BaseFile<'a> {
 
     fn write_frame(&mut self) -> Result<(), StoreError> {
         if self.frame.len() > FRAME_HEADER {
-            log::seal(&mut self.frame, self.crawl, self.at);
-            let written = self.file.write_at(&self.frame, self.at);
+            log::seal(&mut self.frame, self.crawl, self.frame_start);
+            let written = self.file.write_at(&self.frame, self.frame_start);
             written.map_err(|error| failed(self.files, log::COMPACTION_OUTPUT, "write to", &error))?;
-            self.at += self.frame.len() as u64;
+            self.frame_start += self.frame.len() as u64;
             self.frame.truncate(FRAME_HEADER);
         }
         Ok(())
@@ -121,6 +121,6 @@ impl<'a> BaseFile<'a> {
     fn finish(mut self) -> Result<u64, StoreError> {
         self.write_frame()?;
         self.file.sync().map_err(|error| failed(self.files, log::COMPACTION_OUTPUT, "sync", &error))?;
-        Ok(self.at)
+        Ok(self.frame_start)
     }
 }

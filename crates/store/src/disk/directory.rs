@@ -24,7 +24,7 @@ const NAME: &str = "crawl.json";
 /// The name under which `crawl.json` is written before it is renamed.
 const TEMPORARY_NAME: &str = "crawl.json.new";
 /// The name of `crawl.json` while the crawl is being removed.
-const GONE: &str = "crawl.json.gone";
+const REMOVAL_NAME: &str = "crawl.json.gone";
 const LOCK: &str = "lock";
 /// Limit on the length of `crawl.json`. It is large because the settings contain all roots.
 const MAX_CRAWL_FILE: u64 = 1 << 30;
@@ -205,7 +205,7 @@ pub struct OpenedDirectory {
     /// The settings that differ from those of the last run.
     pub changes: Vec<SettingChange>,
     /// Messages for the user about damage that was found and repaired.
-    pub notes: Vec<String>,
+    pub messages: Vec<String>,
     /// The lock of the directory; `None` without one (see [`open_within`]).
     pub lock: Option<Lock>,
 }
@@ -223,11 +223,11 @@ pub fn open(directory: &Path, settings: &CrawlSettings, memory_limit: usize) -> 
 pub fn start_over(
     directory: &Path,
     settings: &CrawlSettings,
-    outside: Option<&str>,
+    outside_output: Option<&str>,
     memory_limit: usize,
 ) -> Result<(OpenedDirectory, Vec<String>), StoreError> {
     let (files, lock) = lock_directory(directory)?;
-    let (opened, removed) = start_over_in(files, settings, outside, memory_limit)?;
+    let (opened, removed) = start_over_in(files, settings, outside_output, memory_limit)?;
     Ok((OpenedDirectory { lock: Some(lock), ..opened }, removed))
 }
 
@@ -235,10 +235,10 @@ pub fn start_over(
 pub fn start_over_in(
     files: Arc<dyn Files>,
     settings: &CrawlSettings,
-    outside: Option<&str>,
+    outside_output: Option<&str>,
     memory_limit: usize,
 ) -> Result<(OpenedDirectory, Vec<String>), StoreError> {
-    let removed = remove_in(&files, outside)?;
+    let removed = remove_in(&files, outside_output)?;
     Ok((open_within(files, settings, memory_limit)?, removed))
 }
 
@@ -275,12 +275,12 @@ pub fn open_within(
                 found.write(&*files)?;
             }
             let recovered = DiskFrontier::open(files, found.crawl, found.key, memory_limit)?;
-            let (frontier, mut writer, notes) = (recovered.frontier, recovered.writer, recovered.notes);
+            let (frontier, mut writer, messages) = (recovered.frontier, recovered.writer, recovered.messages);
             if !changes.is_empty() {
                 found.settings.clone_from(settings);
                 writer.write_settings(found);
             }
-            Ok(OpenedDirectory { frontier, writer, resumed: true, upgraded, changes, notes, lock: None })
+            Ok(OpenedDirectory { frontier, writer, resumed: true, upgraded, changes, messages, lock: None })
         }
         None => {
             let (frontier, writer) = DiskFrontier::create(files, CrawlFile::new(settings), memory_limit)?;
@@ -290,7 +290,7 @@ pub fn open_within(
                 resumed: false,
                 upgraded: false,
                 changes: Vec::new(),
-                notes: Vec::new(),
+                messages: Vec::new(),
                 lock: None,
             })
         }
@@ -301,7 +301,7 @@ pub fn open_within(
 /// commit, a crawl leaves only a lock, a log without frames, and empty files.
 fn refuse_foreign(files: &dyn Files) -> Result<(), StoreError> {
     let names = files.list("").map_err(|error| failed_to_open(files, "", "list", &error))?;
-    if names.iter().any(|name| name == NAME || name == GONE) {
+    if names.iter().any(|name| name == NAME || name == REMOVAL_NAME) {
         return Ok(());
     }
     for name in &names {
@@ -371,32 +371,32 @@ pub fn truncate_output(files: &dyn Files, name: &str, committed: u64) -> Result<
 }
 
 /// Removes the files of a crawl, for `--fresh`; returns their names. A directory without a crawl is refused. An output
-/// outside of the directory is removed only if its path is `outside`, which the current command names, because a
+/// outside of the directory is removed only if its path is `outside_output`, which the current command names, because a
 /// manipulated log could name any file.
 ///
 /// `crawl.json` is renamed first; from then on the crawl does not exist. The renamed file is removed last. Until then,
 /// a process that opens the directory finds it and continues the removal.
-pub fn remove(directory: &Path, outside: Option<&str>) -> Result<Vec<String>, StoreError> {
+pub fn remove(directory: &Path, outside_output: Option<&str>) -> Result<Vec<String>, StoreError> {
     let files: Arc<dyn Files> = Arc::new(OsFiles::new(directory));
     refuse_foreign(&*files)?;
     let _lock = Lock::take(&directory.join(LOCK))?;
-    remove_in(&files, outside)
+    remove_in(&files, outside_output)
 }
 
 /// As [`remove`], for any implementation of [`Files`], without a lock.
-fn remove_in(files: &Arc<dyn Files>, outside: Option<&str>) -> Result<Vec<String>, StoreError> {
+fn remove_in(files: &Arc<dyn Files>, outside_output: Option<&str>) -> Result<Vec<String>, StoreError> {
     match CrawlFile::find(&**files, NAME) {
         // If `crawl.json` is damaged, a log shows that the directory belongs to a crawl.
         Err(error) if error.kind != StoreErrorKind::Damaged || !log::has_log(&**files) => return Err(error),
         Ok(None) => {}
         _ => {
-            let rename = || files.rename(NAME, GONE).and_then(|()| files.sync_folder(""));
+            let rename = || files.rename(NAME, REMOVAL_NAME).and_then(|()| files.sync_folder(""));
             rename().map_err(|error| failed(&**files, NAME, "remove", &error))?;
         }
     }
     let list = |folder| files.list(folder).map_err(|error| failed(&**files, folder, "list", &error));
     // Files other than the log and `crawl.json`.
-    let mut others = outputs_of(files, outside);
+    let mut others = outputs_of(files, outside_output);
     others.sort_unstable();
     others.dedup();
     let new = format!("{}.new", snapshot::NAME);
@@ -411,11 +411,11 @@ fn remove_in(files: &Arc<dyn Files>, outside: Option<&str>) -> Result<Vec<String
     in_log.sort_unstable_by(|one, other| other.cmp(one));
     let mut removed = Vec::new();
     // The log names the outputs, so it is removed only after their removal is durable. `crawl.json.gone` is last.
-    for names in [others, in_log.into_iter().map(log::file_name).collect(), vec![GONE.to_owned()]] {
+    for names in [others, in_log.into_iter().map(log::file_name).collect(), vec![REMOVAL_NAME.to_owned()]] {
         let removed_before = removed.len();
         for name in names {
             match files.remove(&name) {
-                Ok(()) if name == GONE => removed.push(NAME.to_owned()),
+                Ok(()) if name == REMOVAL_NAME => removed.push(NAME.to_owned()),
                 Ok(()) => removed.push(name),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(failed(&**files, &name, "remove", &error)),
@@ -433,13 +433,13 @@ fn remove_in(files: &Arc<dyn Files>, outside: Option<&str>) -> Result<Vec<String
 
 /// Whether the removal of a crawl from this directory was interrupted.
 fn is_being_removed(files: &dyn Files) -> bool {
-    files.open(GONE).is_ok()
+    files.open(REMOVAL_NAME).is_ok()
 }
 
 /// The files that the log lists as created by this crawl. If the log is damaged, files may be missing from the list.
-fn outputs_of(files: &Arc<dyn Files>, outside: Option<&str>) -> Vec<String> {
+fn outputs_of(files: &Arc<dyn Files>, outside_output: Option<&str>) -> Vec<String> {
     let mut outputs = Vec::new();
-    if let Ok(Some(crawl)) = CrawlFile::find(&**files, GONE)
+    if let Ok(Some(crawl)) = CrawlFile::find(&**files, REMOVAL_NAME)
         && let Ok((log, _)) = log::LogReader::open(Arc::clone(files), crawl.crawl)
     {
         if crawl.format < 2 {
@@ -448,7 +448,9 @@ fn outputs_of(files: &Arc<dyn Files>, outside: Option<&str>) -> Vec<String> {
         }
         let walked = log.walk(log.first(), |_, record| {
             match record {
-                Record::Output { name, .. } | Record::Made { name } if is_inside(name) || outside == Some(name) => {
+                Record::Output { name, .. } | Record::Created { name }
+                    if is_inside(name) || outside_output == Some(name) =>
+                {
                     outputs.push(name.to_owned());
                 }
                 _ => {}

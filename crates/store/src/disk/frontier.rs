@@ -88,7 +88,7 @@ pub struct DiskFrontier {
     /// Everything up to this position is on disk.
     durable: u64,
     /// Whether a log file was completed since the last compaction. An index of that file can be written.
-    file_complete: bool,
+    has_completed_file: bool,
 }
 
 /// A link that was taken and not settled. `position` is that of its record in the log.
@@ -113,38 +113,38 @@ pub(super) struct LinkChange {
 /// The last complete snapshot, the one in progress, and when the next is due.
 struct Snapshots {
     /// The end of the log when the last complete snapshot was started.
-    at: u64,
+    last_start: u64,
     /// The length of the last complete snapshot.
-    length: u64,
+    last_length: u64,
     /// The snapshot in progress.
-    taking: Option<SnapshotWriter>,
+    in_progress: Option<SnapshotWriter>,
     /// The end of the commit that completes the last snapshot, and the run files that can be deleted once it is
     /// durable.
-    pending: Option<(u64, Vec<u32>)>,
+    unacknowledged: Option<(u64, Vec<u32>)>,
     /// The growth of the log after which a snapshot is started.
-    after: u64,
+    min_growth: u64,
     /// The same for a snapshot at the end of a run.
-    at_end_after: u64,
+    min_growth_at_end: u64,
     /// Each commit carries at least this many bytes of a snapshot.
-    portion: usize,
+    min_portion: usize,
     /// See [`PORTION_PER_GROWTH`].
-    pace: u64,
+    portion_per_growth: u64,
     /// The end of the commit with the last portion, and whether that commit is still being written.
-    handed_out: (u64, bool),
+    last_portion: (u64, bool),
 }
 
 impl Snapshots {
-    fn new(at: u64, length: u64) -> Self {
+    fn new(last_start: u64, last_length: u64) -> Self {
         Self {
-            at,
-            length,
-            taking: None,
-            pending: None,
-            after: SNAPSHOT_AFTER,
-            at_end_after: MAX_REPLAY_AT_END,
-            portion: MIN_PORTION,
-            pace: PORTION_PER_GROWTH,
-            handed_out: (at, false),
+            last_start,
+            last_length,
+            in_progress: None,
+            unacknowledged: None,
+            min_growth: SNAPSHOT_AFTER,
+            min_growth_at_end: MAX_REPLAY_AT_END,
+            min_portion: MIN_PORTION,
+            portion_per_growth: PORTION_PER_GROWTH,
+            last_portion: (last_start, false),
         }
     }
 }
@@ -154,7 +154,7 @@ pub(super) struct Recovered {
     pub frontier: DiskFrontier,
     pub writer: LogWriter,
     /// Messages for the user about damage that was found and repaired.
-    pub notes: Vec<String>,
+    pub messages: Vec<String>,
 }
 
 impl DiskFrontier {
@@ -196,7 +196,7 @@ impl DiskFrontier {
             snapshots: Snapshots::new(0, 0),
             last_size_check: end,
             durable: end,
-            file_complete: false,
+            has_completed_file: false,
         }
     }
 
@@ -208,7 +208,7 @@ impl DiskFrontier {
         memory_limit: usize,
     ) -> Result<Recovered, StoreError> {
         let (log, unused) = LogReader::open(Arc::clone(&files), crawl)?;
-        let mut notes = Vec::new();
+        let mut messages = Vec::new();
         spill::remove_leftovers(&*files)?;
         let mut loaded = snapshot::read(&files, crawl, memory_limit)?;
         // An older snapshot refers to log files that were removed.
@@ -216,7 +216,7 @@ impl DiskFrontier {
         if let Some(found) = &loaded
             && !log.has_frame(found.mark.frame, found.mark.end, found.mark.checksum)?
         {
-            notes.push("the snapshot refers to commits that are not in the log; it was ignored".to_owned());
+            messages.push("the snapshot refers to commits that are not in the log; it was ignored".to_owned());
             loaded = None;
         }
         let (from, included, mut state, length) = match loaded {
@@ -232,8 +232,8 @@ impl DiskFrontier {
         let mut replay = Replay::new(&*files, key, included, from);
         let tail = log.walk(from, |position, record| replay.apply(&mut state, position, record))?;
         replay.remove_collected(&mut state)?;
-        if tail.torn > 0 {
-            notes.push(format!("{} bytes of an unfinished commit were truncated", tail.torn));
+        if tail.torn_bytes > 0 {
+            messages.push(format!("{} bytes of an unfinished commit were truncated", tail.torn_bytes));
         }
         let writer = log.writer(&tail, unused)?;
         let is_current = log.is_current();
@@ -241,7 +241,7 @@ impl DiskFrontier {
         if !is_current {
             frontier.journal.begin_file();
         }
-        frontier.file_complete = frontier.journal.has_many_files();
+        frontier.has_completed_file = frontier.journal.has_many_files();
         frontier.snapshots = Snapshots::new(from, length);
         let Counts { known, queued, settled, .. } = frontier.counts();
         if known != queued + settled {
@@ -249,7 +249,7 @@ impl DiskFrontier {
             return Err(damaged(&*frontier.files, FOLDER, &what));
         }
         frontier.recall_round()?;
-        Ok(Recovered { frontier, writer, notes })
+        Ok(Recovered { frontier, writer, messages })
     }
 
     /// The end of the log, including records that are not committed yet.
@@ -282,15 +282,15 @@ impl DiskFrontier {
         self.new_hashes.insert(name.into(), hash);
     }
 
-    /// Whether [`keep_made`](Self::keep_made) recorded a file of this name.
-    pub fn makes(&self, name: &str) -> bool {
-        self.state.made.contains(name)
+    /// Whether [`record_created`](Self::record_created) recorded a file of this name.
+    pub fn has_created(&self, name: &str) -> bool {
+        self.state.created.contains(name)
     }
 
     /// Records a file as created by this crawl, so that `--fresh` removes it.
-    pub fn keep_made(&mut self, name: &str) -> Result<(), StoreError> {
-        if self.state.made.insert(name.into()) {
-            self.journal.append(&Record::Made { name })?;
+    pub fn record_created(&mut self, name: &str) -> Result<(), StoreError> {
+        if self.state.created.insert(name.into()) {
+            self.journal.append(&Record::Created { name })?;
         }
         Ok(())
     }
@@ -324,8 +324,8 @@ impl DiskFrontier {
             let hash = self.state.output_hashes.get(name).copied();
             self.journal.append(&Record::Output { position: *position, hash, name })?;
         }
-        for name in &self.state.made {
-            self.journal.append(&Record::Made { name })?;
+        for name in &self.state.created {
+            self.journal.append(&Record::Created { name })?;
         }
         Ok(())
     }
@@ -380,26 +380,26 @@ impl DiskFrontier {
         }
         if at_end {
             // Abandon a snapshot that was started earlier: it would leave a part of the log to replay.
-            self.snapshots.taking.take_if(|taking| !taking.at_end);
+            self.snapshots.in_progress.take_if(|in_progress| !in_progress.is_at_end);
         }
         // At the end a snapshot is taken even if nothing happened, unless the last one is recent enough.
-        let is_old = self.journal.end().saturating_sub(self.snapshots.at) > self.snapshots.at_end_after;
-        let needs_snapshot = self.snapshots.taking.is_some() || is_old;
+        let is_old = self.journal.end().saturating_sub(self.snapshots.last_start) > self.snapshots.min_growth_at_end;
+        let needs_snapshot = self.snapshots.in_progress.is_some() || is_old;
         if self.journal.is_empty() && !(at_end && needs_snapshot) {
             return Ok(None);
         }
         if self.journal.end() - self.last_size_check > self.state.check_interval() {
             self.last_size_check = self.journal.end();
             let other_bytes = self.earlier.bytes() + self.requeue.bytes();
-            self.state.spill_if_full(other_bytes, self.snapshots.taking.is_some())?;
+            self.state.spill_if_full(other_bytes, self.snapshots.in_progress.is_some())?;
         }
         let (mut batch, mark) = self.journal.seal();
-        let grown = mark.end.saturating_sub(self.snapshots.at);
-        let usual_growth = self.snapshots.after.max(self.snapshots.length / 2);
-        let is_due = grown > if at_end { self.snapshots.at_end_after } else { usual_growth };
-        if is_due && self.snapshots.taking.is_none() {
-            self.snapshots.handed_out.0 = mark.end;
-            self.snapshots.taking = Some(SnapshotWriter::begin(self.crawl, mark, &self.state, at_end));
+        let grown = mark.end.saturating_sub(self.snapshots.last_start);
+        let usual_growth = self.snapshots.min_growth.max(self.snapshots.last_length / 2);
+        let is_due = grown > if at_end { self.snapshots.min_growth_at_end } else { usual_growth };
+        if is_due && self.snapshots.in_progress.is_none() {
+            self.snapshots.last_portion.0 = mark.end;
+            self.snapshots.in_progress = Some(SnapshotWriter::begin(self.crawl, mark, &self.state, at_end));
         }
         batch.snapshot = self.portion(mark)?.map(Arc::new);
         batch.completes_snapshot = batch.snapshot.as_ref().is_some_and(|portion| portion.completes.is_some());
@@ -409,19 +409,21 @@ impl DiskFrontier {
     /// The next portion of the snapshot in progress, if any. Portions are large and the disk may be slow, so only one
     /// is written at a time, except at the end of a run.
     fn portion(&mut self, mark: Mark) -> Result<Option<Portion>, StoreError> {
-        let (before, pending) = self.snapshots.handed_out;
-        let Some(taking) = self.snapshots.taking.as_mut().filter(|taking| taking.at_end || !pending) else {
+        let (before, pending) = self.snapshots.last_portion;
+        let Some(in_progress) =
+            self.snapshots.in_progress.as_mut().filter(|in_progress| in_progress.is_at_end || !pending)
+        else {
             return Ok(None);
         };
-        let wanted = mark.end.saturating_sub(before).saturating_mul(self.snapshots.pace);
-        let size = usize::try_from(wanted).unwrap_or(MAX_PORTION).min(MAX_PORTION).max(self.snapshots.portion);
-        self.snapshots.handed_out = (mark.end, true);
+        let wanted = mark.end.saturating_sub(before).saturating_mul(self.snapshots.portion_per_growth);
+        let size = usize::try_from(wanted).unwrap_or(MAX_PORTION).min(MAX_PORTION).max(self.snapshots.min_portion);
+        self.snapshots.last_portion = (mark.end, true);
         let leased = self.leased.values().map(|link| (link.lane, link.rank, link.position));
-        let portion = taking.portion(size, mark, &self.state, leased)?;
+        let portion = in_progress.portion(size, mark, &self.state, leased)?;
         if portion.completes.is_some() {
-            (self.snapshots.at, self.snapshots.length) = (taking.begun, taking.length());
-            self.snapshots.taking = None;
-            let (end, retired) = self.snapshots.pending.get_or_insert_default();
+            (self.snapshots.last_start, self.snapshots.last_length) = (in_progress.started_at, in_progress.length());
+            self.snapshots.in_progress = None;
+            let (end, retired) = self.snapshots.unacknowledged.get_or_insert_default();
             *end = mark.end;
             retired.extend(self.state.known.take_retired());
         }
@@ -430,15 +432,15 @@ impl DiskFrontier {
 
     /// Records that everything up to the end of this batch is durable.
     pub fn acknowledge(&mut self, batch: &CommitBatch) -> Result<(), StoreError> {
-        let (handed_out, pending) = &mut self.snapshots.handed_out;
-        *pending &= *handed_out > batch.end();
+        let (last_portion, pending) = &mut self.snapshots.last_portion;
+        *pending &= *last_portion > batch.end();
         let is_durable = |(end, _): &mut (u64, Vec<u32>)| batch.completes_snapshot && *end <= batch.end();
-        if let Some((_, retired)) = self.snapshots.pending.take_if(is_durable) {
+        if let Some((_, retired)) = self.snapshots.unacknowledged.take_if(is_durable) {
             // The earlier snapshot is replaced, so its run files are not needed any more.
             known::remove(&*self.files, &retired)?;
         }
         self.durable = self.durable.max(batch.end());
-        self.file_complete |= batch.begins_file.is_some();
+        self.has_completed_file |= batch.begins_file.is_some();
         self.journal.acknowledge(batch.end())
     }
 
@@ -447,7 +449,7 @@ impl DiskFrontier {
     pub fn take_compaction(&mut self) -> Option<Compaction> {
         let rounds = self.rounds.take_if(|(start, _)| self.durable > *start);
         let keep_from = rounds.map(|(_, keep_from)| keep_from).filter(|from| self.journal.needs_compaction(*from));
-        if !std::mem::take(&mut self.file_complete) && keep_from.is_none() {
+        if !std::mem::take(&mut self.has_completed_file) && keep_from.is_none() {
             return None;
         }
         if let Some(keep_from) = keep_from {
@@ -458,10 +460,10 @@ impl DiskFrontier {
 
     /// For tests: sets the log growth that starts a snapshot, during a run and at its end, and the portion size.
     #[doc(hidden)]
-    pub fn set_snapshots(&mut self, after: u64, at_end_after: u64, portion: usize) {
+    pub fn set_snapshots(&mut self, min_growth: u64, min_growth_at_end: u64, min_portion: usize) {
         let snapshots = &mut self.snapshots;
-        (snapshots.after, snapshots.at_end_after) = (after, at_end_after);
-        (snapshots.portion, snapshots.pace) = (portion, 0);
+        (snapshots.min_growth, snapshots.min_growth_at_end) = (min_growth, min_growth_at_end);
+        (snapshots.min_portion, snapshots.portion_per_growth) = (min_portion, 0);
     }
 
     /// For tests: start a new file of the log at this size.
@@ -664,7 +666,7 @@ impl Frontier for DiskFrontier {
     }
 
     fn put_back(&mut self, link: Link) -> Result<(), StoreError> {
-        if self.snapshots.taking.is_some() {
+        if self.snapshots.in_progress.is_some() {
             // The snapshot in progress may already contain the lane's queue without this link, and would lose it.
             return self.give_back(link);
         }

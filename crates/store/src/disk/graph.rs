@@ -170,9 +170,9 @@ impl LinkGraph {
         urls.sort_unstable();
         urls.dedup();
         let mut inlinks = Inlinks { key, counts: vec![0; urls.len()], urls, links: 0, pages: 0 };
-        let mut of_page = Vec::new();
+        let mut targets_of_page = Vec::new();
         self.pages(|page| {
-            of_page.clear();
+            targets_of_page.clear();
             if page.is_sitemap {
                 return Ok::<(), StoreError>(());
             }
@@ -180,11 +180,11 @@ impl LinkGraph {
             inlinks.pages += 1;
             let targets = page.edges().filter(|edge| edge.kind.is_page() && edge.target != page.source);
             let keys = targets.map(|edge| xxh3_64_with_seed(edge.target.as_bytes(), key));
-            of_page.extend(keys.filter_map(|key| inlinks.urls.binary_search(&key).ok()));
+            targets_of_page.extend(keys.filter_map(|key| inlinks.urls.binary_search(&key).ok()));
             // A page may link to a URL in several ways.
-            of_page.sort_unstable();
-            of_page.dedup();
-            for place in &of_page {
+            targets_of_page.sort_unstable();
+            targets_of_page.dedup();
+            for place in &targets_of_page {
                 if let Some(count) = inlinks.counts.get_mut(*place) {
                     *count = count.saturating_add(1);
                 }
@@ -203,15 +203,16 @@ impl LinkGraph {
         for (place, url) in urls.iter().enumerate() {
             places.entry(xxh3_64_with_seed(url.as_ref().as_bytes(), key)).or_default().push(place);
         }
-        let mut of_page: Vec<usize> = Vec::new();
+        let mut targets_of_page: Vec<usize> = Vec::new();
         self.pages(|page| {
-            of_page.clear();
+            targets_of_page.clear();
             for edge in page.edges().filter(|edge| edge.target != page.source) {
-                of_page.extend(places.get(&xxh3_64_with_seed(edge.target.as_bytes(), key)).into_iter().flatten());
+                targets_of_page
+                    .extend(places.get(&xxh3_64_with_seed(edge.target.as_bytes(), key)).into_iter().flatten());
             }
-            of_page.sort_unstable();
-            of_page.dedup();
-            for place in &of_page {
+            targets_of_page.sort_unstable();
+            targets_of_page.dedup();
+            for place in &targets_of_page {
                 let Some(referrers) = found.get_mut(*place) else { continue };
                 referrers.count += 1;
                 if referrers.first.len() < max_sources {
@@ -237,11 +238,11 @@ impl LinkGraph {
             Ok::<(), StoreError>(())
         })?;
         let Self { files, log: Some(log), chunks, .. } = self else { return Ok(Referrers::default()) };
-        let mut wanted = None;
+        let mut target_number = None;
         for position in chunks.iter() {
             let read = log.read(*position, |record| match record {
                 Record::Edges { chunk, .. } => {
-                    decoder.find_links(chunk, url, &mut wanted, |source, is_sitemap, links| {
+                    decoder.find_links(chunk, url, &mut target_number, |source, is_sitemap, links| {
                         if links || !found.sources.is_empty() {
                             found.add(source, xxh3_64_with_seed(source.as_bytes(), key) ^ u64::from(is_sitemap), links);
                         }

@@ -71,11 +71,11 @@ pub(crate) struct GraphEncoder {
     /// The key of the hashes.
     key: u64,
     /// The dictionary of the block: the number of each URL, by its hash.
-    block: KeyMap<u32>,
+    dictionary: KeyMap<u32>,
     /// Length of all URLs of the block.
-    block_text: usize,
+    dictionary_bytes: usize,
     /// How many URLs the block had before this chunk.
-    start: u32,
+    urls_before: u32,
     /// How many URLs this chunk has added.
     added: u32,
     /// The encoded URLs of this chunk.
@@ -94,9 +94,9 @@ impl GraphEncoder {
     pub fn new(key: u64) -> Self {
         Self {
             key,
-            block: KeyMap::default(),
-            block_text: 0,
-            start: 0,
+            dictionary: KeyMap::default(),
+            dictionary_bytes: 0,
+            urls_before: 0,
             added: 0,
             urls: Vec::new(),
             last_url: String::new(),
@@ -108,7 +108,7 @@ impl GraphEncoder {
 
     /// Approximate memory use in bytes.
     pub fn bytes(&self) -> usize {
-        self.block.capacity() * 18 + self.urls.capacity() + self.pages.capacity() + self.text_bytes.capacity()
+        self.dictionary.capacity() * 18 + self.urls.capacity() + self.pages.capacity() + self.text_bytes.capacity()
     }
 
     /// Adds a page. `cut` is the number of links that were dropped because of a limit. With `with_texts`, the anchor
@@ -122,9 +122,9 @@ impl GraphEncoder {
         with_texts: bool,
     ) -> Option<Vec<u8>> {
         let chunk = if self.is_full() || with_texts != self.has_texts() { self.take() } else { None };
-        if self.block.len() as u64 >= u64::from(MAX_URLS) || self.block_text >= MAX_TEXT {
-            self.block.clear();
-            (self.block_text, self.start) = (0, 0);
+        if self.dictionary.len() as u64 >= u64::from(MAX_URLS) || self.dictionary_bytes >= MAX_TEXT {
+            self.dictionary.clear();
+            (self.dictionary_bytes, self.urls_before) = (0, 0);
         }
         if with_texts && self.text_bytes.is_empty() {
             // A byte that is not stored. It makes `has_texts` true for a chunk with anchor texts.
@@ -155,8 +155,8 @@ impl GraphEncoder {
 
     fn is_full(&self) -> bool {
         self.pages.len() + self.urls.len() + self.text_bytes.len() >= MAX_CHUNK
-            || self.block.len() as u64 >= u64::from(MAX_URLS)
-            || self.block_text >= MAX_TEXT
+            || self.dictionary.len() as u64 >= u64::from(MAX_URLS)
+            || self.dictionary_bytes >= MAX_TEXT
     }
 
     fn has_texts(&self) -> bool {
@@ -165,8 +165,8 @@ impl GraphEncoder {
 
     /// The number of a URL in the block's dictionary, to which it is added if necessary.
     fn url_number(&mut self, url: &str) -> u32 {
-        let next = self.start + self.added;
-        let number = *self.block.entry(xxh3_64_with_seed(url.as_bytes(), self.key)).or_insert(next);
+        let next = self.urls_before + self.added;
+        let number = *self.dictionary.entry(xxh3_64_with_seed(url.as_bytes(), self.key)).or_insert(next);
         if number == next {
             let common = self.last_url.bytes().zip(url.bytes()).take_while(|(one, other)| one == other).count();
             let shared = url.floor_char_boundary(common);
@@ -176,7 +176,7 @@ impl GraphEncoder {
             self.last_url.clear();
             self.last_url.push_str(url);
             self.added += 1;
-            self.block_text += url.len();
+            self.dictionary_bytes += url.len();
         }
         number
     }
@@ -200,7 +200,7 @@ impl GraphEncoder {
         }
         let mut chunk = Vec::with_capacity(self.urls.len() + self.text_bytes.len() + self.pages.len() + 16);
         chunk.push(if self.has_texts() { WITH_TEXTS } else { 0 });
-        write_number(u64::from(self.start), &mut chunk);
+        write_number(u64::from(self.urls_before), &mut chunk);
         write_number(u64::from(self.added), &mut chunk);
         chunk.append(&mut self.urls);
         if let Some(texts) = self.text_bytes.get(1..) {
@@ -208,7 +208,7 @@ impl GraphEncoder {
             chunk.extend_from_slice(texts);
         }
         chunk.append(&mut self.pages);
-        self.start += self.added;
+        self.urls_before += self.added;
         self.added = 0;
         self.last_url.clear();
         self.texts.clear();
@@ -350,13 +350,14 @@ impl GraphDecoder {
     }
 
     /// For each page of a chunk, passes to `each` its source, whether it is a sitemap, and whether it links to
-    /// `target`. This is faster than looking up the URL of every link. `wanted` carries the number of the target in the
-    /// current block from call to call. Returns `None` if the chunk is malformed or does not continue the previous one.
+    /// `target`. This is faster than looking up the URL of every link. `target_number` carries the number of the target
+    /// in the current block from call to call. Returns `None` if the chunk is malformed or does not continue the
+    /// previous one.
     pub fn find_links(
         &mut self,
         chunk: &[u8],
         target: &str,
-        wanted: &mut Option<u32>,
+        target_number: &mut Option<u32>,
         mut each: impl FnMut(&str, bool, bool),
     ) -> Option<()> {
         let mut bytes = Bytes(chunk);
@@ -365,17 +366,18 @@ impl GraphDecoder {
         // A chunk that begins a block has its URLs from 0 on.
         let first = if self.is_block_start { 0 } else { urls_before };
         if first == 0 {
-            *wanted = None;
+            *target_number = None;
         }
-        if wanted.is_none() {
+        if target_number.is_none() {
             let found = (first..self.urls.ends.len()).find(|number| self.urls.get(*number) == Some(target));
-            *wanted = found.and_then(|number| u32::try_from(number).ok());
+            *target_number = found.and_then(|number| u32::try_from(number).ok());
         }
         while !bytes.0.is_empty() {
             let (source, _) = self.read_page(&mut bytes, flags)?;
             let number = u32::try_from(source >> 1).ok()?;
-            let links =
-                wanted.is_some_and(|wanted| number != wanted && self.edges.iter().any(|edge| edge.target == wanted));
+            let links = target_number.is_some_and(|target_number| {
+                number != target_number && self.edges.iter().any(|edge| edge.target == target_number)
+            });
             each(self.urls.get(number as usize)?, source & 1 == 1, links);
         }
         Some(())

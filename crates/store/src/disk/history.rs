@@ -80,7 +80,7 @@ pub fn history_in(
             // The state belongs to the crawl as a whole.
             None => Ok(()),
         },
-        Record::Output { .. } | Record::Made { .. } | Record::Edges { .. } => Ok(()),
+        Record::Output { .. } | Record::Created { .. } | Record::Edges { .. } => Ok(()),
     })?;
     Ok(crawl)
 }

@@ -36,7 +36,7 @@ const PAIRS_PER_READ: usize = 256;
 /// How many pairs are sorted in memory before they are written to the temporary file.
 const PAIRS_PER_PORTION: usize = 1 << 17;
 /// The temporary name of an index while it is written.
-const NEW: &str = "index/new";
+const TEMPORARY_NAME: &str = "index/new";
 /// The temporary file of the sorted portions.
 const PORTIONS: &str = "index/portions";
 
@@ -149,7 +149,7 @@ impl Builder {
                 }
             }
             Record::Edges { .. } => push(IndexKey::Chunk),
-            Record::Page { .. } | Record::Output { .. } | Record::Made { .. } => {}
+            Record::Page { .. } | Record::Output { .. } | Record::Created { .. } => {}
         }
     }
 
@@ -174,12 +174,12 @@ fn url_of(line: &[u8]) -> Option<&str> {
 }
 
 /// The index of one log file.
-enum Part {
+enum FileIndex {
     Memory(Pairs),
     Disk { file: Box<dyn File>, count: u64 },
 }
 
-impl Part {
+impl FileIndex {
     /// Appends the values of a key to `into`.
     fn values(&self, key: u64, into: &mut Vec<u64>) -> io::Result<()> {
         match self {
@@ -233,7 +233,7 @@ fn read_pairs(file: &dyn File, at: u64, count: usize) -> io::Result<Pairs> {
 /// The indexes of all log files.
 pub(super) struct LogIndex {
     /// One for each log file, in order.
-    parts: Vec<Part>,
+    parts: Vec<FileIndex>,
     /// Whether the first log file is the output of a compaction.
     is_compacted: bool,
 }
@@ -264,7 +264,7 @@ impl LogIndex {
                 Ok(())
             })?;
             lanes = builder.lanes;
-            parts.push(Part::Memory(builder.finish()));
+            parts.push(FileIndex::Memory(builder.finish()));
         }
         Ok(Self { parts, is_compacted: log.is_compacted })
     }
@@ -322,7 +322,7 @@ fn encode_header(log: &LogReader, number: u32, lanes: (u32, u32), count: u64, cr
 }
 
 /// Opens the index of a log file, if it exists and matches the log file. Also returns the number of lanes after it.
-fn open_index(files: &dyn Files, log: &LogReader, number: u32, lanes: u32) -> Option<(Part, u32)> {
+fn open_index(files: &dyn Files, log: &LogReader, number: u32, lanes: u32) -> Option<(FileIndex, u32)> {
     let file = files.open(&file_name(number)).ok()?;
     let mut found = [0; HEADER_BYTES];
     file.read_at(&mut found, 0).ok()?;
@@ -332,7 +332,7 @@ fn open_index(files: &dyn Files, log: &LogReader, number: u32, lanes: u32) -> Op
     let (lanes_after, count) = (u32::try_from(value(start + 8)).ok()?, value(start + 16));
     let is_whole = file.length().ok()? == HEADER_BYTES as u64 + count.checked_mul(PAIR_BYTES as u64)?;
     let expected = encode_header(log, number, (lanes, lanes_after), count, log.crawl())?;
-    (is_whole && expected == found).then_some((Part::Disk { file, count }, lanes_after))
+    (is_whole && expected == found).then_some((FileIndex::Disk { file, count }, lanes_after))
 }
 
 /// Writes missing indexes of all log files except the last. The folder is not synced: a lost index is built again.
@@ -359,10 +359,10 @@ pub(super) fn write_missing(files: &Arc<dyn Files>, crawl: u64) -> Result<(), St
             continue;
         };
         let write = || -> io::Result<()> {
-            let mut file = files.create(NEW)?;
+            let mut file = files.create(TEMPORARY_NAME)?;
             sorter.merge(&header, &mut *file)?;
             file.sync()?;
-            files.rename(NEW, &file_name(number))?;
+            files.rename(TEMPORARY_NAME, &file_name(number))?;
             files.remove(PORTIONS)
         };
         write().map_err(fail)?;
@@ -484,8 +484,9 @@ pub(super) fn names(files: &dyn Files) -> Vec<String> {
         read.is_ok_and(|read| read == 0 || start == *MAGIC)
     };
     let listed = files.list(FOLDER).unwrap_or_default().into_iter().map(|name| format!("{FOLDER}/{name}"));
-    let is_named =
-        |name: &String| name == NEW || name == PORTIONS || name.rsplit('/').next().and_then(number_of).is_some();
+    let is_named = |name: &String| {
+        name == TEMPORARY_NAME || name == PORTIONS || name.rsplit('/').next().and_then(number_of).is_some()
+    };
     listed.filter(is_named).filter(is_ours).collect()
 }
 
@@ -515,7 +516,7 @@ mod tests {
         sorter.add(&mut Pairs::new()).expect("nothing to write");
         assert_eq!(sorter.count(), 5_000);
         assert_eq!(names(&files), [PORTIONS], "it is removed with the crawl");
-        let mut file = files.create(NEW).expect("a file");
+        let mut file = files.create(TEMPORARY_NAME).expect("a file");
         sorter.merge(&[7; 10], &mut *file).expect("merged");
         all.sort_unstable();
         assert_eq!(file.length().expect("a length"), 10 + 5_000 * PAIR_BYTES as u64);

@@ -21,6 +21,7 @@ const MAX_FRAME: usize = 1 << 30;
 pub(super) struct Journal {
     files: Arc<dyn Files>,
     crawl: u64,
+    /// The frames on disk.
     disk: LogReader,
     /// Sealed frames that are not acknowledged as durable, oldest first. Their records are read from memory.
     unacknowledged: VecDeque<CommitBatch>,
@@ -31,7 +32,7 @@ pub(super) struct Journal {
     /// The number of the new log file, if the frame being built starts one.
     begins_file: Option<u32>,
     /// The last frame that was sealed since the journal was opened.
-    sealed: Option<Mark>,
+    last_sealed: Option<Mark>,
     /// The file that frames are written to, and the position of its header.
     file: (u32, u64),
     /// The size at which a new log file is started.
@@ -52,7 +53,7 @@ impl Journal {
             frame: Vec::new(),
             frame_at: end,
             begins_file: None,
-            sealed: None,
+            last_sealed: None,
             file,
             max_file_size: MAX_FILE,
             stays_in_file: false,
@@ -121,7 +122,7 @@ impl Journal {
 
     /// Seals the current frame and starts another. If nothing happened since the last commit, the batch has no frame.
     pub fn seal(&mut self) -> (CommitBatch, Mark) {
-        if let Some(mark) = self.sealed.filter(|_| self.is_empty()) {
+        if let Some(mark) = self.last_sealed.filter(|_| self.is_empty()) {
             return (CommitBatch { start: self.end(), ..CommitBatch::default() }, mark);
         }
         let mut frame = std::mem::take(&mut self.frame);
@@ -130,7 +131,7 @@ impl Journal {
         let begins_file = self.begins_file;
         let batch = CommitBatch { start: self.frame_at, frame: Arc::new(frame), begins_file, ..CommitBatch::default() };
         let mark = Mark { frame: batch.start, end: batch.end(), checksum };
-        self.sealed = Some(mark);
+        self.last_sealed = Some(mark);
         self.unacknowledged.push_back(batch.clone());
         self.begin_frame(batch.end());
         (batch, mark)

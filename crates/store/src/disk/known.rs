@@ -27,7 +27,7 @@ pub(super) struct Known {
     pub in_memory: SeenSet,
     pub runs: Vec<Run>,
     /// The number of the next run.
-    next: u32,
+    next_number: u32,
     /// Runs that were merged into others, but that the last snapshot may still list.
     retired: Vec<u32>,
     /// A direct-mapped cache of fingerprints recently found in runs. It helps because consecutive pages share most of
@@ -42,7 +42,7 @@ impl Known {
             crawl,
             in_memory: SeenSet::default(),
             runs: Vec::new(),
-            next: 1,
+            next_number: 1,
             retired: Vec::new(),
             recent: Vec::new(),
         }
@@ -135,7 +135,7 @@ impl Known {
         filters: usize,
         numbers: impl Iterator<Item = Result<u64, (u32, io::Error)>>,
     ) -> Result<(), StoreError> {
-        let number = self.next;
+        let number = self.next_number;
         let used: usize = self.runs.iter().map(Run::bytes).sum();
         let fail = |error: io::Error| failed(&*self.files, &run::file_name(number), "write", &error);
         let filter_bytes = filters.saturating_sub(used);
@@ -146,7 +146,7 @@ impl Known {
         }
         let run = writer.finish().map_err(fail)?;
         self.runs.push(run);
-        self.next = self.next.saturating_add(1);
+        self.next_number = self.next_number.saturating_add(1);
         Ok(())
     }
 
@@ -159,7 +159,7 @@ impl Known {
     pub fn open_runs(&mut self, runs: &[(u32, u64)]) -> Option<()> {
         for &(number, count) in runs {
             self.runs.push(Run::open(&*self.files, self.crawl, number, count)?);
-            self.next = self.next.max(number.checked_add(1)?);
+            self.next_number = self.next_number.max(number.checked_add(1)?);
         }
         self.reset_recent();
         Some(())
@@ -177,7 +177,7 @@ impl Known {
         let names = self.files.list(run::FOLDER).map_err(fail)?;
         for number in names.iter().filter_map(|name| run::file_number(name)) {
             // Never reuse the number of a file that exists.
-            self.next = self.next.max(number.saturating_add(1));
+            self.next_number = self.next_number.max(number.saturating_add(1));
             if !self.runs.iter().any(|run| run.number == number) {
                 remove(&*self.files, &[number])?;
             }

@@ -69,7 +69,7 @@ fn open(path: &Path, access: OFlags) -> std::io::Result<File> {
     let flags = access | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let opened = rustix::fs::open(path, flags, Mode::from_raw_mode(0o666));
     let file = File::from(opened.map_err(|error| not_followed(error, path))?);
-    OsFile::new(file)?.into_own()
+    OsFile::new(file)?.into_writable()
 }
 
 fn read_text(file: &File) -> std::io::Result<String> {

@@ -41,10 +41,10 @@ const MARK: &[u8; 4] = b"\xA7FRM";
 /// once a frame is longer than 1 GiB. The other 256 MiB are for the last record that it accepts.
 const MAX_RECORDS: usize = (1 << 30) + (256 << 20);
 /// How many bytes a scan reads at once.
-const SCAN: usize = 1 << 20;
+const SCAN_BYTES: usize = 1 << 20;
 /// How many bytes are read to get a single record. This is more than one record, because the links of a page are
 /// adjacent and are usually read together.
-const WINDOW: usize = 8 * 1024;
+const WINDOW_BYTES: usize = 8 * 1024;
 
 /// One commit: a sealed frame to be written. At the end of a run, a batch may have no frame and only a portion of a
 /// snapshot.
@@ -181,12 +181,12 @@ pub struct LogWriter {
     /// The snapshot being written.
     snapshot: SnapshotFile,
     /// Set until the first commit: the first log file is not synced, and `crawl.json` is not written yet.
-    uncommitted: Option<CrawlFile>,
+    unwritten_crawl_file: Option<CrawlFile>,
     /// `crawl.json` with changed settings. It is written after the next commit, which contains the links that the new
     /// settings admit.
-    settings: Option<CrawlFile>,
+    changed_settings: Option<CrawlFile>,
     /// The error of a failed write. The state of the disk is then unknown, so later writes fail too.
-    broken: Option<StoreError>,
+    failure: Option<StoreError>,
 }
 
 impl LogWriter {
@@ -207,15 +207,15 @@ impl LogWriter {
             name,
             base: 0,
             snapshot: SnapshotFile::default(),
-            uncommitted: Some(crawl),
-            settings: None,
-            broken: None,
+            unwritten_crawl_file: Some(crawl),
+            changed_settings: None,
+            failure: None,
         })
     }
 
     /// Changes the settings of the crawl with the next commit.
     pub(super) fn write_settings(&mut self, crawl: CrawlFile) {
-        self.settings = Some(crawl);
+        self.changed_settings = Some(crawl);
     }
 
     /// Makes the start of a new log durable, and only then writes `crawl.json`.
@@ -231,17 +231,17 @@ impl LogWriter {
 
     /// Writes a frame and returns once it is durable. The outputs that the commit refers to must already be durable.
     pub fn write(&mut self, batch: &CommitBatch) -> Result<(), StoreError> {
-        if let Some(error) = &self.broken {
+        if let Some(error) = &self.failure {
             return Err(error.clone());
         }
         let written = self.try_write(batch);
-        self.broken = written.as_ref().err().cloned();
+        self.failure = written.as_ref().err().cloned();
         written
     }
 
     /// Writes a frame, and what has to be written before and after it.
     fn try_write(&mut self, batch: &CommitBatch) -> Result<(), StoreError> {
-        if let Some(crawl) = self.uncommitted.take() {
+        if let Some(crawl) = self.unwritten_crawl_file.take() {
             self.make_durable(crawl)?;
         }
         if let Some(number) = batch.begins_file {
@@ -254,7 +254,7 @@ impl LogWriter {
             let error = |doing, error| failed(&*self.files, &self.name, doing, &error);
             self.file.write_at(&batch.frame, batch.start - self.base).map_err(|e| error("write to", e))?;
             self.file.sync().map_err(|e| error("sync", e))?;
-            if let Some(mut crawl) = self.settings.take() {
+            if let Some(mut crawl) = self.changed_settings.take() {
                 crawl.write(&*self.files)?;
             }
         }
@@ -302,7 +302,7 @@ pub(super) struct Tail {
     /// The end of the last complete frame.
     pub end: u64,
     /// The number of bytes of an incomplete frame.
-    pub torn: u64,
+    pub torn_bytes: u64,
 }
 
 impl LogReader {
@@ -430,9 +430,9 @@ impl LogReader {
         let mut records = Vec::new();
         loop {
             if at >= until {
-                return Ok(Tail { end: at, torn: 0 });
+                return Ok(Tail { end: at, torn_bytes: 0 });
             }
-            let Some((section, next)) = self.section_at(at) else { return Ok(Tail { end: at, torn: 0 }) };
+            let Some((section, next)) = self.section_at(at) else { return Ok(Tail { end: at, torn_bytes: 0 }) };
             // `at` is the end of the previous file, so `section` is the file after it. Skip its header.
             if at == section.base {
                 at += FILE_HEADER as u64;
@@ -444,7 +444,7 @@ impl LogReader {
                 // After a compacted file, there is a gap in the positions.
                 match next.filter(|next| self.is_compacted && next.base > at) {
                     Some(next) => at = next.base,
-                    None => return Ok(Tail { end: at, torn: 0 }),
+                    None => return Ok(Tail { end: at, torn_bytes: 0 }),
                 }
                 continue;
             }
@@ -461,7 +461,7 @@ impl LogReader {
                     ));
                 }
                 if !is_followed {
-                    return Ok(Tail { end: at, torn: (section.base + len).saturating_sub(at) });
+                    return Ok(Tail { end: at, torn_bytes: (section.base + len).saturating_sub(at) });
                 }
             }
             let mut rest = records.as_slice();
@@ -505,7 +505,7 @@ impl LogReader {
             return Ok(false);
         }
         // Verify the checksum before allocating memory: the length may be wrong.
-        if length > SCAN && self.hash(section, within + FRAME_HEADER as u64, length, start)? != checksum {
+        if length > SCAN_BYTES && self.hash(section, within + FRAME_HEADER as u64, length, start)? != checksum {
             return Ok(false);
         }
         records.resize(length, 0);
@@ -518,7 +518,7 @@ impl LogReader {
     fn hash(&self, section: &Section, at: u64, length: usize, start: u64) -> Result<u64, StoreError> {
         let error = |error| failed(&*self.files, &file_name(section.number), "read", &error);
         let mut hash = Xxh3::with_seed(self.crawl ^ start);
-        let mut piece = vec![0; SCAN.min(length)];
+        let mut piece = vec![0; SCAN_BYTES.min(length)];
         let mut done = 0;
         while done < length {
             let wanted = piece.len().min(length - done);
@@ -552,13 +552,13 @@ impl LogReader {
         }
         // How many more bytes the search may hash. It hashes a frame for every place that looks like a frame mark.
         let mut hash_allowance = 4 * tail + (1 << 20);
-        let mut piece = vec![0; SCAN + FRAME_HEADER];
+        let mut piece = vec![0; SCAN_BYTES + FRAME_HEADER];
         let mut at = place + 1;
         while at + (FRAME_HEADER as u64) <= len {
             let read = section.file.read_at(&mut piece, at).map_err(error)?;
             let scanned = piece.get(..read).unwrap_or_default();
             let candidates =
-                scanned.windows(FRAME_HEADER).enumerate().take(SCAN).filter(|(_, head)| head.starts_with(MARK));
+                scanned.windows(FRAME_HEADER).enumerate().take(SCAN_BYTES).filter(|(_, head)| head.starts_with(MARK));
             for (offset, head) in candidates {
                 let Some((length, checksum)) = frame_head(head) else { continue };
                 let start = at + (offset + FRAME_HEADER) as u64;
@@ -573,14 +573,14 @@ impl LogReader {
                     return Ok(true);
                 }
             }
-            at += SCAN as u64;
+            at += SCAN_BYTES as u64;
         }
         Ok(false)
     }
 
     /// Reads the record at a position that is on disk.
     pub fn read<T>(&mut self, position: u64, with: impl FnOnce(Record<'_>) -> T) -> Result<T, StoreError> {
-        let mut wanted = WINDOW;
+        let mut wanted = WINDOW_BYTES;
         // Try the buffered window first, which may be outdated. Then read it again, then read a larger one.
         for should_read in [false, true, true] {
             if should_read {
@@ -590,8 +590,8 @@ impl LogReader {
             let bytes = skip.and_then(|skip| self.window.get(skip..)).unwrap_or_default();
             match Record::decode(bytes, self.crawl, position) {
                 Ok((record, _)) => return Ok(with(record)),
-                Err(Unreadable::Short(length)) => wanted = wanted.max(length),
-                Err(Unreadable::Wrong) => {}
+                Err(Unreadable::TooShort(length)) => wanted = wanted.max(length),
+                Err(Unreadable::Invalid) => {}
             }
         }
         let (name, within) = self
@@ -607,8 +607,11 @@ impl LogReader {
             let error = |error| failed(&*self.files, &file_name(section.number), "read", &error);
             let within = position - section.base;
             // The length of a record is untrusted: check it against the file before allocating memory.
-            let left =
-                if wanted > WINDOW { section.file.length().map_err(error)?.saturating_sub(within) } else { u64::MAX };
+            let left = if wanted > WINDOW_BYTES {
+                section.file.length().map_err(error)?.saturating_sub(within)
+            } else {
+                u64::MAX
+            };
             window.resize(usize::try_from(left).unwrap_or(wanted).min(wanted), 0);
             let read = section.file.read_at(&mut window, within).map_err(error)?;
             window.truncate(read);
@@ -631,7 +634,7 @@ impl LogReader {
         let name = file_name(last.number);
         let cut = || -> io::Result<Box<dyn File>> {
             let mut file = files.open(&name)?;
-            if tail.torn > 0 {
+            if tail.torn_bytes > 0 {
                 file.set_len(tail.end - last.base)?;
                 file.sync()?;
             }
@@ -645,9 +648,9 @@ impl LogReader {
             file,
             name,
             snapshot,
-            uncommitted: None,
-            settings: None,
-            broken: None,
+            unwritten_crawl_file: None,
+            changed_settings: None,
+            failure: None,
             files,
         })
     }

@@ -45,7 +45,7 @@ impl OsFiles {
 
     /// The folder that a name is in, and the name within it. Only output files outside of the directory have absolute
     /// names.
-    fn place<'a>(&self, name: &'a str) -> io::Result<(Arc<OwnedFd>, &'a OsStr)> {
+    fn locate<'a>(&self, name: &'a str) -> io::Result<(Arc<OwnedFd>, &'a OsStr)> {
         let path = Path::new(name);
         let file = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
         let parent = path.parent().unwrap_or(Path::new(""));
@@ -68,7 +68,7 @@ impl OsFiles {
 
     /// Opens a file for this kind of access.
     fn open_as(&self, name: &str, access: OFlags) -> io::Result<OsFile> {
-        let (folder, file) = self.place(name)?;
+        let (folder, file) = self.locate(name)?;
         let opened = rustix::fs::openat(&*folder, file, FILE_FLAGS | access, Mode::from_raw_mode(0o666));
         OsFile::new(opened.map_err(|error| not_followed(error, &self.path.join(name)))?.into())
     }
@@ -109,12 +109,12 @@ impl Files for OsFiles {
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        let ((from_folder, from), (to_folder, to)) = (self.place(from)?, self.place(to)?);
+        let ((from_folder, from), (to_folder, to)) = (self.locate(from)?, self.locate(to)?);
         Ok(rustix::fs::renameat(&*from_folder, from, &*to_folder, to)?)
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        let (folder, file) = self.place(name)?;
+        let (folder, file) = self.locate(name)?;
         Ok(rustix::fs::unlinkat(&*folder, file, AtFlags::empty())?)
     }
 
@@ -206,13 +206,13 @@ impl OsFile {
     }
 
     /// The file itself; an error if it has several hard links.
-    pub fn into_own(self) -> io::Result<fs::File> {
-        self.own()?;
+    pub fn into_writable(self) -> io::Result<fs::File> {
+        self.writable()?;
         Ok(self.file)
     }
 
     /// The file for writing; an error if it has several hard links.
-    fn own(&self) -> io::Result<&fs::File> {
+    fn writable(&self) -> io::Result<&fs::File> {
         if self.is_shared {
             let why = "it has another name (a hard link), so it is not written to; replace it by a copy";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
@@ -249,11 +249,11 @@ impl File for OsFile {
     }
 
     fn write_at(&mut self, bytes: &[u8], position: u64) -> io::Result<()> {
-        self.own()?.write_all_at(bytes, position).map_err(read_only)
+        self.writable()?.write_all_at(bytes, position).map_err(read_only)
     }
 
     fn set_len(&mut self, len: u64) -> io::Result<()> {
-        self.own()?.set_len(len).map_err(read_only)
+        self.writable()?.set_len(len).map_err(read_only)
     }
 
     fn sync(&mut self) -> io::Result<()> {

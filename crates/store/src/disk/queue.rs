@@ -27,12 +27,12 @@ use std::collections::{HashSet, VecDeque};
 /// negative first rank wraps around at 32 bits.
 pub(super) enum LaneQueue {
     /// Encoded inline; initially empty.
-    Short { length: u8, bytes: [u8; MAX_INLINE] },
+    Inline { length: u8, bytes: [u8; MAX_INLINE] },
     /// Encoded in a chain.
-    Few(Chain),
+    Chained(Chain),
     #[expect(clippy::box_collection, reason = "a lane is as large as its largest form, and most lanes are short")]
     /// One entry per rank.
-    Many(Box<Vec<Level>>),
+    Leveled(Box<Vec<Level>>),
 }
 
 /// The number of bytes that are stored inline.
@@ -76,20 +76,20 @@ struct RestOfLevel {
 
 impl Default for LaneQueue {
     fn default() -> Self {
-        Self::Short { length: 0, bytes: [0; MAX_INLINE] }
+        Self::Inline { length: 0, bytes: [0; MAX_INLINE] }
     }
 }
 
 impl LaneQueue {
     pub fn is_empty(&self) -> bool {
-        matches!(self, Self::Short { length: 0, .. })
+        matches!(self, Self::Inline { length: 0, .. })
     }
 
     pub fn len(&self, chains: &Chains) -> u64 {
         match self {
-            Self::Short { length, bytes } => numbers_in(bytes.get(..usize::from(*length)).unwrap_or_default()) / 2,
-            Self::Few(chain) => chains.pieces(chain).map(numbers_in).sum::<u64>() / 2,
-            Self::Many(levels) => levels.iter().map(|level| u64::from(level.count)).sum(),
+            Self::Inline { length, bytes } => numbers_in(bytes.get(..usize::from(*length)).unwrap_or_default()) / 2,
+            Self::Chained(chain) => chains.pieces(chain).map(numbers_in).sum::<u64>() / 2,
+            Self::Leveled(levels) => levels.iter().map(|level| u64::from(level.count)).sum(),
         }
     }
 
@@ -97,31 +97,31 @@ impl LaneQueue {
     fn encoded(&self, chains: &Chains) -> Vec<u8> {
         let mut encoded = Vec::with_capacity(MAX_ENCODED + 2 * 10);
         match self {
-            Self::Short { length, bytes } => encoded.extend(bytes.iter().take(usize::from(*length))),
-            Self::Few(chain) => chains.pieces(chain).for_each(|piece| encoded.extend_from_slice(piece)),
-            Self::Many(_) => {}
+            Self::Inline { length, bytes } => encoded.extend(bytes.iter().take(usize::from(*length))),
+            Self::Chained(chain) => chains.pieces(chain).for_each(|piece| encoded.extend_from_slice(piece)),
+            Self::Leveled(_) => {}
         }
         encoded
     }
 
     /// Replaces the encoded form.
     fn set_encoded(&mut self, encoded: &[u8], chains: &mut Chains) {
-        if let Self::Few(chain) = self {
+        if let Self::Chained(chain) = self {
             chains.take(chain, usize::MAX);
         }
         let mut bytes = [0; MAX_INLINE];
         *self = match bytes.get_mut(..encoded.len()) {
             Some(place) => {
                 place.copy_from_slice(encoded);
-                Self::Short { length: encoded.len() as u8, bytes }
+                Self::Inline { length: encoded.len() as u8, bytes }
             }
-            None => Self::Few(chains.chain(encoded)),
+            None => Self::Chained(chains.chain(encoded)),
         };
     }
 
     /// Adds a link whose position is larger than all others.
     pub fn push(&mut self, rank: i32, position: u64, chains: &mut Chains) {
-        if let Self::Many(levels) = self {
+        if let Self::Leveled(levels) = self {
             return push_into(levels, rank, position, chains);
         }
         let mut encoded = self.encoded(chains);
@@ -141,16 +141,16 @@ impl LaneQueue {
                 let mut levels = Vec::with_capacity(1);
                 links(&encoded).for_each(|(rank, position)| push_into(&mut levels, rank, position, chains));
                 self.set_encoded(&[], chains);
-                *self = Self::Many(Box::new(levels));
+                *self = Self::Leveled(Box::new(levels));
             }
-            Self::Few(chain) if is_last => chains.push(chain, encoded.get(before..).unwrap_or_default()),
+            Self::Chained(chain) if is_last => chains.push(chain, encoded.get(before..).unwrap_or_default()),
             _ => self.set_encoded(&encoded, chains),
         }
     }
 
     /// Removes the next link: the first of the lowest rank.
     pub fn pop(&mut self, storage: &mut QueueStorage) -> Result<Option<(i32, u64)>, StoreError> {
-        let Self::Many(levels) = self else {
+        let Self::Leveled(levels) = self else {
             let encoded = self.encoded(&storage.chains);
             let mut links = links(&encoded);
             let popped = links.next();
@@ -173,7 +173,7 @@ impl LaneQueue {
 
     /// Prepends links. They must be in order, and belong before all links of the queue.
     fn prepend(&mut self, mut before: Vec<(i32, u64)>, chains: &mut Chains) {
-        let Self::Many(levels) = self else {
+        let Self::Leveled(levels) = self else {
             before.extend(links(&self.encoded(chains)));
             self.set_encoded(&[], chains);
             before.into_iter().for_each(|(rank, position)| self.push(rank, position, chains));
@@ -218,7 +218,7 @@ impl LaneQueue {
 
     /// Moves the middle of long queues to disk.
     pub fn spill(&mut self, storage: &mut QueueStorage) -> Result<(), StoreError> {
-        if let Self::Many(levels) = self {
+        if let Self::Leveled(levels) = self {
             levels.iter_mut().try_for_each(|level| level.spill(storage))?;
         }
         Ok(())
@@ -227,7 +227,7 @@ impl LaneQueue {
     /// Writes the queue to a snapshot.
     pub fn encode(&self, out: &mut BlockWriter, storage: &QueueStorage) -> Result<(), StoreError> {
         match self {
-            Self::Many(levels) => {
+            Self::Leveled(levels) => {
                 out.write(&[HAS_LEVELS]);
                 out.number(levels.len() as u64);
                 levels.iter().try_for_each(|level| level.encode(out, storage))?;
@@ -261,14 +261,14 @@ impl LaneQueue {
             let Some(level) = Level::decode(from, storage)? else { return Ok(None) };
             levels.push(level);
         }
-        Ok(Some(Self::Many(Box::new(levels))))
+        Ok(Some(Self::Leveled(Box::new(levels))))
     }
 
     /// Heap memory in bytes, without chains.
     pub fn bytes(&self) -> usize {
         match self {
-            Self::Short { .. } | Self::Few(_) => 0,
-            Self::Many(levels) => {
+            Self::Inline { .. } | Self::Chained(_) => 0,
+            Self::Leveled(levels) => {
                 let rest = levels.iter().filter_map(|level| level.rest.as_ref());
                 let rest =
                     rest.map(|rest| size_of::<RestOfLevel>() + rest.spilled.capacity() * size_of::<SpilledPiece>());

@@ -1,7 +1,7 @@
 //! The records of the log, and their encoding.
 //!
-//! A record is `tag (1) · length of the body (4) · check (4) · body`. The check is a hash of tag and body whose seed
-//! contains the record's position, so a single record can be read and verified on its own. Numbers in bodies are
+//! A record is `tag (1) · length of the body (4) · checksum (4) · body`. The checksum is a hash of tag and body whose
+//! seed contains the record's position, so a single record can be read and verified on its own. Numbers in bodies are
 //! varints (seven bits per byte, low first). Positions of earlier records are stored as the distance back from this
 //! record, which is a small number; zero means none.
 //!
@@ -13,7 +13,7 @@ use argiope_core::{LaneId, LinkKind, Outcome, UrlRef};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// The size of the part before the body.
-pub(super) const ENVELOPE: usize = 9;
+pub(super) const RECORD_HEADER: usize = 9;
 
 /// One entry of the crawl's log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub(super) enum Record<'a> {
     /// record.
     Output { position: u64, hash: Option<u64>, name: &'a str },
     /// The name of a file, other than an output, that this crawl created.
-    Made { name: &'a str },
+    Created { name: &'a str },
     /// Links of pages: a chunk of the link graph (see `graph_codec`), and the position of the previous chunk.
     Edges { previous: Option<u64>, chunk: &'a [u8] },
 }
@@ -97,7 +97,7 @@ const OUTPUT: u8 = 7;
 const AGAIN: u8 = 8;
 const EDGES: u8 = 9;
 const HASHED_OUTPUT: u8 = 10;
-const MADE: u8 = 11;
+const CREATED: u8 = 11;
 const REQUEST: u8 = 12;
 const ADMITTED: u8 = 13;
 
@@ -120,7 +120,7 @@ impl<'a> Record<'a> {
             Self::LaneState { .. } => LANE_STATE,
             Self::Output { hash: None, .. } => OUTPUT,
             Self::Output { hash: Some(_), .. } => HASHED_OUTPUT,
-            Self::Made { .. } => MADE,
+            Self::Created { .. } => CREATED,
             Self::Edges { .. } => EDGES,
         }
     }
@@ -132,7 +132,7 @@ impl<'a> Record<'a> {
         // The distance back to an earlier record.
         let back = |earlier: Option<u64>| earlier.map_or(0, |earlier| position - earlier);
         match *self {
-            Self::Lane { name: text } | Self::Page { url: text } | Self::Made { name: text } => {
+            Self::Lane { name: text } | Self::Page { url: text } | Self::Created { name: text } => {
                 out.extend(text.as_bytes());
             }
             Self::Link(link) => {
@@ -171,23 +171,23 @@ impl<'a> Record<'a> {
                 out.extend(chunk);
             }
         }
-        let (envelope, body) = out[start..].split_at_mut(ENVELOPE);
-        envelope[1..5].copy_from_slice(&(body.len() as u32).to_le_bytes());
-        envelope[5..9].copy_from_slice(&check(self.tag(), body, crawl, position).to_le_bytes());
+        let (header, body) = out[start..].split_at_mut(RECORD_HEADER);
+        header[1..5].copy_from_slice(&(body.len() as u32).to_le_bytes());
+        header[5..9].copy_from_slice(&checksum(self.tag(), body, crawl, position).to_le_bytes());
     }
 
     /// Reads the record at the start of `bytes`; also returns its length.
     pub fn decode(bytes: &'a [u8], crawl: u64, position: u64) -> Result<(Self, usize), Unreadable> {
-        let Some((&[tag, l0, l1, l2, l3, c0, c1, c2, c3], rest)) = bytes.split_first_chunk::<ENVELOPE>() else {
-            return Err(Unreadable::Short(ENVELOPE));
+        let Some((&[tag, l0, l1, l2, l3, c0, c1, c2, c3], rest)) = bytes.split_first_chunk::<RECORD_HEADER>() else {
+            return Err(Unreadable::TooShort(RECORD_HEADER));
         };
         let length = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
-        let body = rest.get(..length).ok_or(Unreadable::Short(ENVELOPE + length))?;
-        if check(tag, body, crawl, position) != u32::from_le_bytes([c0, c1, c2, c3]) {
-            return Err(Unreadable::Wrong);
+        let body = rest.get(..length).ok_or(Unreadable::TooShort(RECORD_HEADER + length))?;
+        if checksum(tag, body, crawl, position) != u32::from_le_bytes([c0, c1, c2, c3]) {
+            return Err(Unreadable::Invalid);
         }
-        let record = Self::decode_body(tag, body, position).ok_or(Unreadable::Wrong)?;
-        Ok((record, ENVELOPE + length))
+        let record = Self::decode_body(tag, body, position).ok_or(Unreadable::Invalid)?;
+        Ok((record, RECORD_HEADER + length))
     }
 
     fn decode_body(tag: u8, body: &'a [u8], position: u64) -> Option<Self> {
@@ -243,7 +243,7 @@ impl<'a> Record<'a> {
                 let (hash, name) = body.0.split_first_chunk()?;
                 Self::Output { position, hash: Some(u64::from_le_bytes(*hash)), name: text(name)? }
             }
-            MADE => Self::Made { name: text(body.0)? },
+            CREATED => Self::Created { name: text(body.0)? },
             EDGES => Self::Edges { previous: earlier(body.number()?)?, chunk: body.0 },
             _ => return None,
         })
@@ -254,13 +254,13 @@ impl<'a> Record<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unreadable {
     /// The input is too short: this many bytes are needed.
-    Short(usize),
-    /// The check does not match, or the body is malformed.
-    Wrong,
+    TooShort(usize),
+    /// The checksum does not match, or the body is malformed.
+    Invalid,
 }
 
-/// The check of a record.
-fn check(tag: u8, body: &[u8], crawl: u64, position: u64) -> u32 {
+/// The checksum of a record.
+fn checksum(tag: u8, body: &[u8], crawl: u64, position: u64) -> u32 {
     xxh3_64_with_seed(body, crawl ^ position ^ (u64::from(tag) << 56)) as u32
 }
 
@@ -348,7 +348,7 @@ mod tests {
             Record::LaneState { lane: LaneId(u32::MAX), state: &[0, 255] },
             Record::Output { position: u64::MAX, hash: None, name: "pages.jsonl" },
             Record::Output { position: 7, hash: Some(u64::MAX), name: "pages.jsonl" },
-            Record::Made { name: "report.txt" },
+            Record::Created { name: "report.txt" },
             Record::Edges { previous: None, chunk: &[0, 0] },
             Record::Edges { previous: Some(5), chunk: &[] },
         ]
@@ -361,8 +361,8 @@ mod tests {
             record.encode(7, 1_000_000, &mut bytes);
             let own = &bytes[6..];
             assert_eq!(Record::decode(own, 7, 1_000_000), Ok((record, own.len())));
-            assert_eq!(Record::decode(own, 7, 1_000_001), Err(Unreadable::Wrong), "{record:?}");
-            assert_eq!(Record::decode(own, 8, 1_000_000), Err(Unreadable::Wrong), "{record:?}");
+            assert_eq!(Record::decode(own, 7, 1_000_001), Err(Unreadable::Invalid), "{record:?}");
+            assert_eq!(Record::decode(own, 8, 1_000_000), Err(Unreadable::Invalid), "{record:?}");
         }
     }
 
@@ -372,7 +372,7 @@ mod tests {
             let mut bytes = Vec::new();
             record.encode(7, 1_000_000, &mut bytes);
             for at in 0..bytes.len() {
-                assert!(matches!(Record::decode(&bytes[..at], 7, 1_000_000), Err(Unreadable::Short(_))));
+                assert!(matches!(Record::decode(&bytes[..at], 7, 1_000_000), Err(Unreadable::TooShort(_))));
                 let mut other = bytes.clone();
                 other[at] ^= 0x10;
                 let read = Record::decode(&other, 7, 1_000_000);

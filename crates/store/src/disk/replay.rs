@@ -113,8 +113,8 @@ impl<'a> Replay<'a> {
                     None => state.output_hashes.remove(name),
                 };
             }
-            Record::Made { name } => {
-                state.made.insert(name.into());
+            Record::Created { name } => {
+                state.created.insert(name.into());
             }
             Record::Line { .. } => state.lines += 1,
             Record::Page { .. } | Record::Edges { .. } => {}

@@ -32,7 +32,7 @@ fn contains(record: &[u8], text: &[u8]) -> bool {
 }
 
 /// A settled link: its lane, and the position of its record.
-struct Settled {
+struct SettledLink {
     lane: LaneId,
     link: u64,
 }
@@ -149,7 +149,7 @@ impl DiskFrontier {
                     Outcome::HttpError | Outcome::Failed | Outcome::Robots | Outcome::Refused => true,
                 };
                 if contains(line, b"\"depth\":0,") {
-                    final_outcomes.push((Settled { lane, link }, is_failure));
+                    final_outcomes.push((SettledLink { lane, link }, is_failure));
                 }
             }
             Ok(())
@@ -163,9 +163,9 @@ impl DiskFrontier {
                 failed.remove(&key)
             };
         }
-        let mut failed: Vec<Settled> = failed.into_values().collect();
+        let mut failed: Vec<SettledLink> = failed.into_values().collect();
         failed.sort_unstable_by_key(|settled| settled.link);
-        for Settled { lane, link: position, .. } in &failed {
+        for SettledLink { lane, link: position, .. } in &failed {
             let link = Link { tries: 0, ..self.read_link(Some(*lane), *position)? };
             self.append_again(*lane, LinkRef::from(&link))?;
         }
@@ -185,12 +185,12 @@ impl DiskFrontier {
                 if last.len() >= count {
                     last.pop_front();
                 }
-                last.push_back(Settled { lane, link });
+                last.push_back(SettledLink { lane, link });
             }
             Ok(())
         })?;
         let (mut known, mut requeued) = (HashSet::new(), 0);
-        for Settled { lane, link: position } in last.into_iter().filter(|_| count > 0) {
+        for SettledLink { lane, link: position } in last.into_iter().filter(|_| count > 0) {
             let link = Link { tries: 0, ..self.read_link(Some(lane), position)? };
             if link.is_repeatable() && known.insert(link.fingerprint(self.key())) {
                 self.append_again(lane, LinkRef::from(&link))?;

@@ -57,7 +57,7 @@ pub(super) struct State {
     /// The hashes of the committed parts of the output files, if known.
     pub output_hashes: BTreeMap<Box<str>, u64>,
     /// The names of files, other than outputs, that this crawl created.
-    pub made: BTreeSet<Box<str>>,
+    pub created: BTreeSet<Box<str>>,
     /// The memory and the scratch file that all queues share.
     pub storage: QueueStorage,
     /// The memory limit for this state, in bytes.
@@ -75,7 +75,7 @@ impl State {
             lane_states: HashMap::new(),
             outputs: BTreeMap::new(),
             output_hashes: BTreeMap::new(),
-            made: BTreeSet::new(),
+            created: BTreeSet::new(),
             storage: QueueStorage {
                 chains: Chains::new(),
                 spill: Spill::new(Arc::clone(files), crawl, memory_limit / 16),
@@ -385,9 +385,9 @@ fn read_rest(from: &mut BlockReader, state: &mut State) -> Option<Mark> {
         }
         state.outputs.insert(name, output[0]);
     }
-    let made = from.u64()?;
-    for length in from.u64s(made)? {
-        state.made.insert(String::from_utf8(from.bytes(length)?).ok()?.into());
+    let count = from.u64()?;
+    for length in from.u64s(count)? {
+        state.created.insert(String::from_utf8(from.bytes(length)?).ok()?.into());
     }
     Some(mark)
 }

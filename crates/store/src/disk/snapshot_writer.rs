@@ -28,9 +28,9 @@ pub(super) struct SnapshotWriter {
     /// Number of bytes returned so far.
     length: u64,
     /// The end of the log when the snapshot was started.
-    pub begun: u64,
+    pub started_at: u64,
     /// Whether it is the snapshot at the end of a run.
-    pub at_end: bool,
+    pub is_at_end: bool,
 }
 
 /// The next part to write.
@@ -52,11 +52,11 @@ enum Part {
 
 impl SnapshotWriter {
     /// Starts a snapshot directly after a commit, whose frame is `start`.
-    pub fn begin(crawl: u64, start: Mark, state: &State, at_end: bool) -> Self {
+    pub fn begin(crawl: u64, start: Mark, state: &State, is_at_end: bool) -> Self {
         let (lanes, text_length) = (state.names.len(), state.names.parts().0.len());
         let mut out = BlockWriter::new(crawl);
         out.u64s([MAGIC, start.end, state.settled, state.lines, lanes as u64, text_length as u64]);
-        Self { out, next: Part::Names(0), lanes, text_length, length: 0, begun: start.end, at_end }
+        Self { out, next: Part::Names(0), lanes, text_length, length: 0, started_at: start.end, is_at_end }
     }
 
     /// Returns the next portion, of about this size. Must be called directly after a commit. The portion says whether
@@ -142,8 +142,8 @@ impl SnapshotWriter {
                     [*position, u64::from(hash.is_some()), hash.copied().unwrap_or(0), name.len() as u64]
                 }));
                 state.outputs.keys().for_each(|name| self.out.write(name.as_bytes()));
-                self.list(state.made.iter().map(|name| [name.len() as u64]));
-                state.made.iter().for_each(|name| self.out.write(name.as_bytes()));
+                self.list(state.created.iter().map(|name| [name.len() as u64]));
+                state.created.iter().for_each(|name| self.out.write(name.as_bytes()));
                 return Ok(None);
             }
         }))

@@ -195,7 +195,7 @@ fn copy_archive(directory: &mut Directory, results: &Path, target: &Path, file: 
     let content = SegmentStore::open(results).archive(file).map_err(describe)?;
     let path = target.join(file);
     std::fs::create_dir_all(path.parent().unwrap_or(target)).map_err(describe)?;
-    directory.frontier.keep_made(file)?;
+    directory.frontier.record_created(file)?;
     directory.commit()?;
     AtomicFile::write(&path, content).map_err(describe)
 }

@@ -100,9 +100,9 @@ struct StartGate {
     starts: u8,
     /// The earliest start of the next request because of the gentle pace, an earlier run, or a page with very many
     /// links.
-    pause: Time,
+    earliest_start: Time,
     /// The end of the back-off.
-    rest: Time,
+    backoff_end: Time,
 }
 
 /// The limit on requests in flight that depends on the host.
@@ -141,7 +141,7 @@ struct Health {
     /// Consecutive failures and refusals.
     failures: u8,
     /// Consecutive failures without any response.
-    silent: u8,
+    unanswered: u8,
 }
 
 impl LanePace {
@@ -160,8 +160,8 @@ impl LanePace {
                 last_start: None,
                 unsent: None,
                 starts: 0,
-                pause: Time::ZERO,
-                rest: Time::ZERO,
+                earliest_start: Time::ZERO,
+                backoff_end: Time::ZERO,
             },
             window,
             local: LocalLimit { width: ceiling, ceiling, samples: 0, host: Duration::ZERO, waited: Duration::ZERO },
@@ -181,7 +181,7 @@ impl LanePace {
             return;
         }
         (self.mode, self.window, self.local) = (new.mode, new.window, new.local);
-        self.gate.pause = match (new.mode, self.gate.last_start) {
+        self.gate.earliest_start = match (new.mode, self.gate.last_start) {
             (Pace::Gentle, Some(start)) => start + GENTLE_PAUSE,
             _ => Time::ZERO,
         };
@@ -249,27 +249,27 @@ impl LanePace {
             Window::Simple { .. } => Duration::ZERO,
         };
         let due = self.gate.last_start.map_or(Time::ZERO, |start| start + self.gate.delay.max(cap));
-        due.max(self.gate.pause).max(self.gate.rest)
+        due.max(self.gate.earliest_start).max(self.gate.backoff_end)
     }
 
     /// The end of the back-off after a refusal or a failure.
     pub fn backs_off_until(&self) -> Time {
-        self.gate.rest
+        self.gate.backoff_end
     }
 
     /// Backs off at least until this time.
-    pub fn rest_until(&mut self, time: Time) {
-        self.gate.rest = self.gate.rest.max(time);
+    pub fn back_off_until(&mut self, time: Time) {
+        self.gate.backoff_end = self.gate.backoff_end.max(time);
     }
 
     /// Starts no request before this time.
     pub fn pause_until(&mut self, time: Time) {
-        self.gate.pause = self.gate.pause.max(time);
+        self.gate.earliest_start = self.gate.earliest_start.max(time);
     }
 
     /// Delays the next request by `span`, but to at most `longest` after now.
     pub fn extend_pause(&mut self, span: Duration, longest: Duration, now: Time) {
-        let until = (self.gate.pause.max(now) + span).min(now + longest);
+        let until = (self.gate.earliest_start.max(now) + span).min(now + longest);
         self.pause_until(until);
     }
 
@@ -285,12 +285,12 @@ impl LanePace {
 
     /// Whether the host has failed or refused so often that it is given up.
     pub fn is_given_up(&self) -> bool {
-        self.health.silent >= MAX_FAILURES || self.health.failures >= MAX_REFUSALS
+        self.health.unanswered >= MAX_FAILURES || self.health.failures >= MAX_REFUSALS
     }
 
     /// Resets the failure counts.
     pub fn forget_failures(&mut self) {
-        (self.health.failures, self.health.silent) = (0, 0);
+        (self.health.failures, self.health.unanswered) = (0, 0);
     }
 
     /// The time between requests at the fastest pace allowed now. Ignores the local limit, which changes quickly and is
@@ -372,25 +372,25 @@ impl LanePace {
                 }
             }
             LoadSignal::Overload(retry_after) => {
-                self.health.silent = 0;
+                self.health.unanswered = 0;
                 let is_new = self.health.is_new(flight, now);
                 if is_new {
                     self.health.failures = self.health.failures.saturating_add(1);
                 }
                 let back_off =
                     retry_after.map_or_else(|| self.health.back_off(retry_wait), |wait| wait.max(retry_wait));
-                self.rest_until(now + back_off);
-                self.window.refused(flight, is_new, self.gate.rest, now);
+                self.back_off_until(now + back_off);
+                self.window.refused(flight, is_new, self.gate.backoff_end, now);
             }
             LoadSignal::Trouble => {
                 if self.health.is_new(flight, now) {
                     self.health.failures = self.health.failures.saturating_add(1);
-                    self.health.silent = self.health.silent.saturating_add(1);
+                    self.health.unanswered = self.health.unanswered.saturating_add(1);
                     self.window.failed(now);
                 }
                 // The first failures may be due to single pages. Their retries have their own delay.
                 if self.health.failures > MAX_PAGE_FAILURES {
-                    self.rest_until(now + self.health.back_off(retry_wait));
+                    self.back_off_until(now + self.health.back_off(retry_wait));
                 }
             }
         }

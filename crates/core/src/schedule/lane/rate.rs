@@ -35,11 +35,11 @@ pub struct RateCap {
     /// Accepted requests in the current window.
     accepted: u32,
     /// The start of the current window.
-    since: Time,
+    window_start: Time,
     /// Accepted requests in the window before.
-    earlier: u32,
+    previous_accepted: u32,
     /// The length of the window before.
-    earlier_span: Duration,
+    previous_span: Duration,
 }
 
 impl Default for RateCap {
@@ -50,9 +50,9 @@ impl Default for RateCap {
             step: FIRST_STEP,
             grows_at: Time::ZERO,
             accepted: 0,
-            since: Time::ZERO,
-            earlier: 0,
-            earlier_span: Duration::ZERO,
+            window_start: Time::ZERO,
+            previous_accepted: 0,
+            previous_span: Duration::ZERO,
         }
     }
 }
@@ -70,9 +70,9 @@ impl RateCap {
 
     /// Records that the host accepted a request.
     pub fn accepted(&mut self, now: Time) {
-        if now - self.since >= WINDOW {
-            (self.earlier, self.earlier_span) = (self.accepted, now - self.since);
-            (self.accepted, self.since) = (0, now);
+        if now - self.window_start >= WINDOW {
+            (self.previous_accepted, self.previous_span) = (self.accepted, now - self.window_start);
+            (self.accepted, self.window_start) = (0, now);
         }
         self.accepted += 1;
         let Some(rate) = self.rate else { return };
@@ -103,13 +103,13 @@ impl RateCap {
         self.step = FIRST_STEP;
         self.grows_at = now + Duration::from_secs_f32(self.hold);
         self.hold = (self.hold * 1.6).min(MAX_HOLD);
-        (self.accepted, self.since) = (0, rest.max(now));
-        (self.earlier, self.earlier_span) = (0, Duration::ZERO);
+        (self.accepted, self.window_start) = (0, rest.max(now));
+        (self.previous_accepted, self.previous_span) = (0, Duration::ZERO);
     }
 
     /// Accepted requests in the last five to ten seconds, and the length of that time in seconds.
     fn measured(&self, now: Time) -> (u32, f32) {
-        let span = self.earlier_span + (now - self.since);
-        (self.earlier + self.accepted, span.as_secs_f32().max(0.02))
+        let span = self.previous_span + (now - self.window_start);
+        (self.previous_accepted + self.accepted, span.as_secs_f32().max(0.02))
     }
 }

@@ -30,19 +30,19 @@ use std::time::Duration;
 use crate::time::Time;
 
 /// Latencies are compared as logarithms of the latency plus this many seconds, which hides the jitter of fast hosts.
-const JITTER: f32 = 0.004;
+const JITTER_SECONDS: f32 = 0.004;
 /// Number of page kinds that are tracked. The least recently used kind is evicted.
 const MAX_KINDS: usize = 8;
 /// A wider window is closed again if at least this share of its growth is wasted.
-const WASTED: f32 = 0.75;
+const MAX_WASTED_SHARE: f32 = 0.75;
 /// The same share while the host is slower than before: a narrower window is kept for a smaller gain.
-const WASTED_WHEN_SLOW: f32 = 0.15;
+const MAX_WASTED_SHARE_WHEN_SLOW: f32 = 0.15;
 /// Latencies that rose by this factor start a check (plus one standard deviation of the latencies).
-const SLOW: f32 = 1.6;
+const SLOW_FACTOR: f32 = 1.6;
 /// Latencies within this factor of their floor allow a wider window (plus half a standard deviation).
-const CALM: f32 = 1.3;
+const CALM_FACTOR: f32 = 1.3;
 /// Floors and long-term means follow a change within about this time, in seconds.
-const AGING: f32 = 150.0;
+const AGING_SECONDS: f32 = 150.0;
 /// Samples until the first experiment at the limit. An experiment costs a part of the capacity, which would not be
 /// worth it in a crawl of some 60 pages.
 const FIRST_HOLD: u16 = 54;
@@ -54,9 +54,10 @@ const SHORT_HOLD: u16 = 24;
 const FIRST_CAP_HOLD: Duration = Duration::from_secs(10);
 /// How long a width that was refused is avoided at most.
 const MAX_CAP_HOLD: Duration = Duration::from_secs(480);
-/// Windowfuls of samples before the next experiment with a wider window, after one that was wasted.
+/// The number of windowfuls of samples before the next experiment with a wider window, after a wasted one. A windowful
+/// is as many samples as the width.
 const PATIENCE_AFTER_WASTE: u16 = 8;
-/// The maximum of these windowfuls.
+/// The maximum number of windowfuls before the next experiment.
 const MAX_PATIENCE: u16 = 64;
 
 /// The reason for the current width.
@@ -112,12 +113,12 @@ pub struct WidthControl {
     ceiling: u16,
     phase: Phase,
     reason: WidthReason,
-    /// When the phase began: only requests that started later are its samples.
-    begun: Time,
+    /// When the phase began. Only requests that started later are its samples.
+    phase_start: Time,
     /// Samples of this phase.
     samples: u16,
     /// The width of the phase before, with which this one is compared.
-    other_width: u16,
+    previous_width: u16,
     /// Samples before the next experiment with a narrower window.
     hold: u16,
     /// Windowfuls of samples before the next experiment with a wider window.
@@ -140,7 +141,7 @@ pub struct WidthControl {
     /// How long a refused width is avoided.
     cap_hold: Duration,
     /// When `cap` was last raised.
-    raised: Time,
+    cap_raised_at: Time,
 }
 
 /// The phases of the table at the top of this file.
@@ -190,18 +191,18 @@ struct Difference {
 impl Difference {
     /// Whether the larger width hardly increases the throughput.
     fn is_wasted(&self) -> bool {
-        let wasted = WASTED * self.full;
+        let wasted = MAX_WASTED_SHARE * self.full;
         self.slower - 2.0 * self.error > wasted || (self.slower > wasted && self.error < 0.1 * self.full)
     }
 
     /// Whether the larger width clearly increases the throughput.
     fn is_gain(&self) -> bool {
-        self.slower + self.error < WASTED * self.full
+        self.slower + self.error < MAX_WASTED_SHARE * self.full
     }
 
     /// Whether the smaller width may be worth keeping while the host is slow.
     fn may_help(&self) -> bool {
-        self.slower + self.error > WASTED_WHEN_SLOW * self.full
+        self.slower + self.error > MAX_WASTED_SHARE_WHEN_SLOW * self.full
     }
 }
 
@@ -212,9 +213,9 @@ impl WidthControl {
             ceiling,
             phase: Phase::Ramp,
             reason: WidthReason::Opening,
-            begun: Time::ZERO,
+            phase_start: Time::ZERO,
             samples: 0,
-            other_width: 0,
+            previous_width: 0,
             hold: FIRST_HOLD,
             patience: 1,
             kinds: Vec::new(),
@@ -226,7 +227,7 @@ impl WidthControl {
             cap: ceiling,
             cap_until: Time::ZERO,
             cap_hold: FIRST_CAP_HOLD,
-            raised: Time::ZERO,
+            cap_raised_at: Time::ZERO,
         }
     }
 
@@ -243,7 +244,7 @@ impl WidthControl {
     pub fn answered(&mut self, sample: Sample, now: Time) {
         let limit = self.limit(now);
         self.width = self.width.min(limit);
-        let value = (sample.latency.as_secs_f32() + JITTER).ln();
+        let value = (sample.latency.as_secs_f32() + JITTER_SECONDS).ln();
         let kind = self.kind(sample.kind);
         self.observe_level(kind, value, now);
         if self.phase == Phase::Ramp {
@@ -256,7 +257,7 @@ impl WidthControl {
             }
             return;
         }
-        if sample.started < self.begun || sample.in_flight < self.width {
+        if sample.started < self.phase_start || sample.in_flight < self.width {
             return;
         }
         self.observe(kind, value);
@@ -266,10 +267,10 @@ impl WidthControl {
 
     /// Records that the host refused (429 or 503) a request that started with `in_flight - 1` others in flight.
     pub fn refused(&mut self, in_flight: u16, now: Time) {
-        if in_flight >= self.cap && self.raised > Time::ZERO && now - self.raised < self.cap_hold {
+        if in_flight >= self.cap && self.cap_raised_at > Time::ZERO && now - self.cap_raised_at < self.cap_hold {
             // The limit was tried again too soon.
             self.cap_hold = (self.cap_hold * 2).min(MAX_CAP_HOLD);
-            self.raised = Time::ZERO;
+            self.cap_raised_at = Time::ZERO;
         }
         self.cap = self.cap.min(in_flight.saturating_sub(1)).max(1);
         self.cap_until = now + self.cap_hold;
@@ -289,7 +290,7 @@ impl WidthControl {
         if self.cap < self.ceiling && now >= self.cap_until {
             self.cap += 1;
             self.cap_until = now + self.cap_hold;
-            self.raised = now;
+            self.cap_raised_at = now;
         }
         self.ceiling.min(self.cap)
     }
@@ -327,12 +328,13 @@ impl WidthControl {
             return;
         }
         let residual = value - kind.mean;
-        let weight = if kind.samples < 16 { 1.0 / f32::from(kind.samples) } else { (idle / AGING).min(1.0 / 16.0) };
+        let weight =
+            if kind.samples < 16 { 1.0 / f32::from(kind.samples) } else { (idle / AGING_SECONDS).min(1.0 / 16.0) };
         kind.mean += residual * weight;
         self.level += (residual - self.level) / 8.0;
         let passed = (now - self.level_updated).as_secs_f32();
         self.level_updated = now;
-        self.floor = self.level.min(self.floor + (self.level - self.floor) * (passed / AGING).min(1.0));
+        self.floor = self.level.min(self.floor + (self.level - self.floor) * (passed / AGING_SECONDS).min(1.0));
     }
 
     /// Adds a sample to the current phase.
@@ -355,15 +357,15 @@ impl WidthControl {
         let until_wider = self.width.max(4).saturating_mul(self.patience);
         let deviation = self.variance.max(0.0).sqrt();
         let rise = self.level - self.floor;
-        let is_slow = rise > SLOW.ln() + deviation;
-        let is_calm = rise < CALM.ln() + deviation / 2.0;
+        let is_slow = rise > SLOW_FACTOR.ln() + deviation;
+        let is_calm = rise < CALM_FACTOR.ln() + deviation / 2.0;
         match self.phase {
             Phase::Ramp => {}
             Phase::Hold if is_slow && self.width > 1 => {
                 for kind in &mut self.kinds {
                     kind.now = PhaseMean::default();
                 }
-                (self.phase, self.samples, self.begun) = (Phase::Check, 0, now);
+                (self.phase, self.samples, self.phase_start) = (Phase::Check, 0, now);
             }
             Phase::Hold if self.width < limit && is_calm && self.samples >= until_wider => {
                 self.begin(Phase::Wider, self.width + 1, now);
@@ -390,7 +392,7 @@ impl WidthControl {
             self.patience =
                 if self.patience > 1 { (self.patience * 2).min(MAX_PATIENCE) } else { PATIENCE_AFTER_WASTE };
             self.reason = WidthReason::NoGain;
-            self.begin(Phase::Hold, self.other_width, now);
+            self.begin(Phase::Hold, self.previous_width, now);
         } else if difference.is_gain() || self.samples >= enough.saturating_mul(4) {
             if difference.is_gain() {
                 self.patience = (self.patience / 2).max(1);
@@ -413,7 +415,7 @@ impl WidthControl {
             self.begin(Phase::Hold, self.width, now);
         } else {
             self.hold = self.hold.saturating_mul(2).min(MAX_HOLD);
-            self.begin(Phase::Hold, self.other_width, now);
+            self.begin(Phase::Hold, self.previous_width, now);
         }
     }
 
@@ -426,7 +428,7 @@ impl WidthControl {
         } else {
             // The host is slower for other reasons: this is its normal level now.
             self.floor = self.level;
-            self.begin(Phase::Hold, self.other_width, now);
+            self.begin(Phase::Hold, self.previous_width, now);
         }
     }
 
@@ -435,8 +437,8 @@ impl WidthControl {
         for kind in &mut self.kinds {
             kind.before = std::mem::take(&mut kind.now);
         }
-        self.other_width = self.width;
-        (self.phase, self.width, self.begun, self.samples) = (phase, width, now, 0);
+        self.previous_width = self.width;
+        (self.phase, self.width, self.phase_start, self.samples) = (phase, width, now, 0);
     }
 
     /// Compares this phase with the one before, within each kind of pages.
@@ -450,7 +452,7 @@ impl WidthControl {
                 sum += weight * (kind.now.mean - kind.before.mean);
             }
         }
-        let full = (f32::from(self.width.max(1)) / f32::from(self.other_width.max(1))).ln();
+        let full = (f32::from(self.width.max(1)) / f32::from(self.previous_width.max(1))).ln();
         if weights == 0.0 {
             return Difference { slower: 0.0, error: f32::INFINITY, full: full.abs() };
         }

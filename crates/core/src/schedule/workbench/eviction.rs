@@ -125,7 +125,7 @@ impl Evictable {
         self.carried_until.remove(&(until, id));
         match given_up {
             Some(given_up) => lane.addresses = Addresses::Failed { failure: given_up.0, tries: given_up.1, until },
-            None => lane.pace.rest_until(until),
+            None => lane.pace.back_off_until(until),
         }
     }
 

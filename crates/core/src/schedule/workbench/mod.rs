@@ -232,7 +232,7 @@ impl Workbench {
 
     /// Sends the host no request before `until`, as it demanded in an earlier run.
     pub fn pause_until(&mut self, id: LaneId, name: &str, until: Time) {
-        self.entry(id, name).lane.pace.rest_until(until);
+        self.entry(id, name).lane.pace.back_off_until(until);
     }
 
     /// Until when a lane backs off.
