@@ -16,7 +16,7 @@ use conn_kit::*;
 /// A response and its expected result.
 struct Case {
     name: &'static str,
-    answer: &'static str,
+    response: &'static str,
     after: After,
     status: Option<u16>,
     failure: Option<(ErrorKind, Option<Truncated>)>,
@@ -25,30 +25,30 @@ struct Case {
 }
 
 /// A complete response, after which the connection can or cannot be reused.
-const fn whole(name: &'static str, answer: &'static str, status: u16, body: &'static str, reusable: bool) -> Case {
-    Case { name, answer, after: After::Stay, status: Some(status), failure: None, body, reusable }
+const fn whole(name: &'static str, response: &'static str, status: u16, body: &'static str, reusable: bool) -> Case {
+    Case { name, response, after: After::Stay, status: Some(status), failure: None, body, reusable }
 }
 
 /// A complete response that ends with the connection.
-const fn closing(name: &'static str, answer: &'static str, status: u16, body: &'static str) -> Case {
-    Case { name, answer, after: After::Close, status: Some(status), failure: None, body, reusable: false }
+const fn closing(name: &'static str, response: &'static str, status: u16, body: &'static str) -> Case {
+    Case { name, response, after: After::Close, status: Some(status), failure: None, body, reusable: false }
 }
 
 /// An unusable response, detected before the end of the connection.
-const fn refused(name: &'static str, answer: &'static str, kind: ErrorKind) -> Case {
-    Case { name, answer, after: After::Stay, status: None, failure: Some((kind, None)), body: "", reusable: false }
+const fn refused(name: &'static str, response: &'static str, kind: ErrorKind) -> Case {
+    Case { name, response, after: After::Stay, status: None, failure: Some((kind, None)), body: "", reusable: false }
 }
 
 /// An incomplete body.
 const fn cut(
     name: &'static str,
-    answer: &'static str,
+    response: &'static str,
     after: After,
     kind: ErrorKind,
     truncated: Truncated,
     body: &'static str,
 ) -> Case {
-    Case { name, answer, after, status: Some(200), failure: Some((kind, Some(truncated))), body, reusable: false }
+    Case { name, response, after, status: Some(200), failure: Some((kind, Some(truncated))), body, reusable: false }
 }
 
 const FRAMING: &[Case] = &[
@@ -211,7 +211,7 @@ const HEADS: &[Case] = &[
     whole("a folded length", "HTTP/1.1 200 OK\r\nContent-Length:\r\n 2\r\n\r\nhi", 200, "hi", true),
     whole("an unknown status", "HTTP/1.1 999 Denied\r\nContent-Length: 2\r\n\r\nhi", 999, "hi", true),
     whole(
-        "interim answers",
+        "interim responses",
         "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: <x>\r\nContent-Length: 9\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi",
         200,
         "hi",
@@ -292,7 +292,7 @@ const KEEPING: &[Case] = &[
         false,
     ),
     whole(
-        "a second answer",
+        "a second response",
         "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhelloHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil",
         200,
         "hello",
@@ -308,7 +308,7 @@ const NOTHING: &[Case] = &[
     Case { after: After::Close, ..refused("closed in the head", "HTTP/1.1 200 OK\r\nX-A: b", Reset) },
     Case { after: After::Reset, ..refused("reset in the head", "HTTP/1.1 200 OK\r\nX-A: b", Reset) },
     refused("silence in the head", "HTTP/1.1 200 OK\r\nX-A: b", TimeoutFirstByte),
-    Case { after: After::Close, ..refused("closed after an interim answer", "HTTP/1.1 100 Continue\r\n\r\n", Reset) },
+    Case { after: After::Close, ..refused("closed after an interim response", "HTTP/1.1 100 Continue\r\n\r\n", Reset) },
     Case {
         after: After::Close,
         ..refused("closed in a head that is wrong", "HTTP/1.1 200 OK\r\nX\0A: b\r\n", Protocol)
@@ -316,49 +316,49 @@ const NOTHING: &[Case] = &[
 ];
 
 fn check(case: &Case) {
-    let seen = every_way(&limits(), case.answer.as_bytes(), case.after);
+    let result = run_with_every_split(&limits(), case.response.as_bytes(), case.after);
     let name = case.name;
-    assert_eq!((seen.kind, seen.truncated), (case.failure.map(|f| f.0), case.failure.and_then(|f| f.1)), "{name}");
-    assert_eq!(seen.status, case.status, "{name}");
-    assert_eq!(seen.body.escape_ascii().to_string(), case.body.as_bytes().escape_ascii().to_string(), "{name}");
-    assert_eq!(seen.reusable, case.reusable, "{name}");
-    if seen.kind.is_none() && case.after == After::Stay {
-        let longer = [case.answer.as_bytes(), b"HTTP/1.1 200 OK\r\n"].concat();
-        let with_more = every_way(&limits(), &longer, After::Stay);
-        assert_eq!(with_more, Seen { reusable: false, ..seen }, "{name}, with more bytes behind it");
+    assert_eq!((result.kind, result.truncated), (case.failure.map(|f| f.0), case.failure.and_then(|f| f.1)), "{name}");
+    assert_eq!(result.status, case.status, "{name}");
+    assert_eq!(result.body.escape_ascii().to_string(), case.body.as_bytes().escape_ascii().to_string(), "{name}");
+    assert_eq!(result.reusable, case.reusable, "{name}");
+    if result.kind.is_none() && case.after == After::Stay {
+        let longer = [case.response.as_bytes(), b"HTTP/1.1 200 OK\r\n"].concat();
+        let with_more = run_with_every_split(&limits(), &longer, After::Stay);
+        assert_eq!(with_more, ExchangeResult { reusable: false, ..result }, "{name}, with more bytes after it");
     }
 }
 
 #[test]
-fn framing() {
+fn bodies_are_framed_as_the_head_declares() {
     FRAMING.iter().for_each(check);
 }
 
 #[test]
-fn heads() {
+fn heads_are_accepted_or_refused() {
     HEADS.iter().for_each(check);
 }
 
 #[test]
-fn keeping_the_connection() {
+fn connections_are_reused_only_after_complete_responses() {
     KEEPING.iter().for_each(check);
 }
 
 #[test]
-fn no_answer() {
+fn connections_without_a_complete_head_fail() {
     NOTHING.iter().for_each(check);
 }
 
 #[test]
-fn broken_chunks_end_the_body_and_are_no_answer_without_good_ones_before() {
+fn broken_chunks_truncate_the_body_or_fail_without_good_ones() {
     let run = |chunks: &str| {
-        let answer = format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{chunks}");
-        every_way(&limits(), answer.as_bytes(), After::Stay)
+        let response = format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{chunks}");
+        run_with_every_split(&limits(), response.as_bytes(), After::Stay)
     };
     for (name, chunks) in BROKEN_CHUNKS {
-        let seen = run(&format!("3\r\nabc\r\n{chunks}"));
-        assert_eq!((seen.kind, seen.truncated), (Some(Protocol), Some(Truncated::Decode)), "{name}");
-        assert!(seen.body.starts_with(b"abc") && !seen.reusable, "{name}");
+        let result = run(&format!("3\r\nabc\r\n{chunks}"));
+        assert_eq!((result.kind, result.truncated), (Some(Protocol), Some(Truncated::Decode)), "{name}");
+        assert!(result.body.starts_with(b"abc") && !result.reusable, "{name}");
     }
     for chunks in ["\r\n", "banana\r\n", "0x5\r\nhello\r\n"] {
         assert_eq!((run(chunks).kind, run(chunks).truncated), (Some(Protocol), None));
@@ -366,13 +366,13 @@ fn broken_chunks_end_the_body_and_are_no_answer_without_good_ones_before() {
 }
 
 #[test]
-fn odd_fields_are_dropped_and_the_head_says_so() {
+fn malformed_fields_are_dropped_and_reported() {
     let read = |fields: &str| {
-        let mut kept = Kept::default();
-        let answer = format!("HTTP/1.1 200 OK\r\n{fields}Content-Length: 0\r\n\r\n");
-        let end = exchange(&limits(), &[answer.as_bytes()], After::Stay, &mut kept);
-        assert_eq!((end.failure, kept.wire.as_slice()), (None, answer.as_bytes()));
-        kept.head.unwrap()
+        let mut recorder = Recorder::default();
+        let response = format!("HTTP/1.1 200 OK\r\n{fields}Content-Length: 0\r\n\r\n");
+        let end = exchange(&limits(), &[response.as_bytes()], After::Stay, &mut recorder);
+        assert_eq!((end.failure, recorder.wire.as_slice()), (None, response.as_bytes()));
+        recorder.head.unwrap()
     };
     let plain = read("A: 1\r\n");
     assert!(!plain.has_dropped_fields && !plain.has_controls);
@@ -385,18 +385,18 @@ fn odd_fields_are_dropped_and_the_head_says_so() {
     assert!(!controls.has_dropped_fields && controls.has_controls);
     assert_eq!(controls.get("a"), Some(b"\x0c1\x1b[0m\x0c".as_slice()));
     let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "A b: c\r\n".repeat(257));
-    assert_eq!(once(&limits(), &[many.as_bytes()], After::Stay).kind, Some(HeaderTooLarge));
+    assert_eq!(run_exchange(&limits(), &[many.as_bytes()], After::Stay).kind, Some(HeaderTooLarge));
 }
 
 #[test]
-fn a_head_is_kept_as_received_and_read_without_its_folds() {
+fn folded_fields_are_joined_and_raw_bytes_are_kept() {
     let raw = b"HTTP/1.1 200 OK\r\nA: 1\r\nFolded: x \r\n\t y\r\n  z\r\nB:\xe9\r\na: 2\r\nContent-Length: 0\r\n\r\n";
     for pieces in [vec![raw.as_slice()], raw.chunks(1).collect()] {
-        let mut kept = Kept::default();
-        let end = exchange(&limits(), &pieces, After::Stay, &mut kept);
-        let head = kept.head.unwrap();
+        let mut recorder = Recorder::default();
+        let end = exchange(&limits(), &pieces, After::Stay, &mut recorder);
+        let head = recorder.head.unwrap();
         assert_eq!(head.raw(), raw);
-        assert_eq!(kept.wire, raw);
+        assert_eq!(recorder.wire, raw);
         assert_eq!(end.bytes_wire, raw.len() as u64);
         assert_eq!(head.get("folded"), Some(b"x y z".as_slice()));
         assert_eq!(head.get("b"), Some(b"\xe9".as_slice()));
@@ -408,72 +408,76 @@ fn a_head_is_kept_as_received_and_read_without_its_folds() {
 }
 
 #[test]
-fn limits_on_heads() {
+fn heads_beyond_a_limit_fail() {
     let limits = Limits { max_head: 100, max_headers: 3, max_1xx: 2, ..limits() };
     let fits = format!("HTTP/1.1 200 OK\r\nX: {}\r\nContent-Length: 0\r\n\r\n", "a".repeat(57));
     assert_eq!(fits.len(), 100);
-    assert_eq!(every_way(&limits, fits.as_bytes(), After::Stay).kind, None);
+    assert_eq!(run_with_every_split(&limits, fits.as_bytes(), After::Stay).kind, None);
     let over = fits.replace("a\r", "aa\r");
-    assert_eq!(every_way(&limits, over.as_bytes(), After::Stay).kind, Some(HeaderTooLarge));
+    assert_eq!(run_with_every_split(&limits, over.as_bytes(), After::Stay).kind, Some(HeaderTooLarge));
     let endless = format!("HTTP/1.1 200 OK\r\nX: {}", "a".repeat(300));
-    assert_eq!(every_way(&limits, endless.as_bytes(), After::Stay).kind, Some(HeaderTooLarge));
+    assert_eq!(run_with_every_split(&limits, endless.as_bytes(), After::Stay).kind, Some(HeaderTooLarge));
     let many = "HTTP/1.1 200 OK\r\nA:1\r\nB:1\r\nC:1\r\nContent-Length:0\r\n\r\n";
-    assert_eq!(every_way(&limits, many.as_bytes(), After::Stay).kind, Some(HeaderTooLarge));
+    assert_eq!(run_with_every_split(&limits, many.as_bytes(), After::Stay).kind, Some(HeaderTooLarge));
     let storm = "HTTP/1.1 100 Continue\r\n\r\n".repeat(3);
-    assert_eq!(every_way(&limits, storm.as_bytes(), After::Stay).kind, Some(Protocol));
+    assert_eq!(run_with_every_split(&limits, storm.as_bytes(), After::Stay).kind, Some(Protocol));
 }
 
 #[test]
-fn many_fields_are_fine() {
+fn heads_with_many_fields_are_read() {
     for count in [63, 64, 65, 150, 255] {
         let fields: String = (0..count).map(|n| format!("X-{n}: {n}\r\n")).collect();
-        let answer = format!("HTTP/1.1 200 OK\r\n{fields}Content-Length: 2\r\n\r\nhi");
-        let mut kept = Kept::default();
-        let end = exchange(&limits(), &[answer.as_bytes()], After::Stay, &mut kept);
+        let response = format!("HTTP/1.1 200 OK\r\n{fields}Content-Length: 2\r\n\r\nhi");
+        let mut recorder = Recorder::default();
+        let end = exchange(&limits(), &[response.as_bytes()], After::Stay, &mut recorder);
         assert_eq!(end.failure, None);
-        assert_eq!(kept.head.unwrap().len(), count + 1);
+        assert_eq!(recorder.head.unwrap().len(), count + 1);
     }
 }
 
 #[test]
-fn limits_on_chunks() {
+fn chunk_extensions_and_trailers_are_limited() {
     let limits = Limits { max_extensions: 10, max_trailers: 10, ..limits() };
     let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
-    let run = |chunks: &str| every_way(&limits, format!("{head}{chunks}").as_bytes(), After::Stay).kind;
+    let run = |chunks: &str| run_with_every_split(&limits, format!("{head}{chunks}").as_bytes(), After::Stay).kind;
     assert_eq!(run("1;12345\r\na\r\n1;12345\r\na\r\n0\r\n\r\n"), None);
     assert_eq!(run("1;12345\r\na\r\n1;123456\r\na\r\n0\r\n\r\n"), Some(Protocol));
     let flood = format!("{head}1;12345\r\na\r\n1;123456\r\na\r\n");
-    assert_eq!(every_way(&limits, flood.as_bytes(), After::Stay).truncated, None, "a flood is not a broken chunk");
+    assert_eq!(
+        run_with_every_split(&limits, flood.as_bytes(), After::Stay).truncated,
+        None,
+        "a flood is not a broken chunk"
+    );
     assert_eq!(run("1           \r\na\r\n0\r\n\r\n"), Some(Protocol));
     assert_eq!(run("1\r\na\r\n0\r\nA:34\r\nB:78\r\n\r\n"), None);
     assert_eq!(run("1\r\na\r\n0\r\nA:34\r\nB:78\r\nC:\r\nD\r\n\r\n"), Some(HeaderTooLarge));
 }
 
 #[test]
-fn limits_on_bodies() {
+fn bodies_beyond_the_limit_are_truncated() {
     let limits = Limits { max_body: 5, ..limits() };
     for (head, frame) in [
         ("Content-Length: 6\r\n\r\n", "abcdef"),
         ("\r\n", "abcdef"),
         ("Transfer-Encoding: chunked\r\n\r\n", "2\r\nab\r\n4\r\ncdef\r\n0\r\n\r\n"),
     ] {
-        let answer = format!("HTTP/1.1 200 OK\r\n{head}{frame}");
-        let seen = every_way(&limits, answer.as_bytes(), After::Close);
-        assert_eq!((seen.kind, seen.truncated), (Some(TooLarge), Some(Length)));
-        assert_eq!(seen.body, b"abcde");
-        assert!(!seen.reusable);
+        let response = format!("HTTP/1.1 200 OK\r\n{head}{frame}");
+        let result = run_with_every_split(&limits, response.as_bytes(), After::Close);
+        assert_eq!((result.kind, result.truncated), (Some(TooLarge), Some(Length)));
+        assert_eq!(result.body, b"abcde");
+        assert!(!result.reusable);
     }
-    let fits = every_way(&limits, b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabcde", After::Stay);
+    let fits = run_with_every_split(&limits, b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabcde", After::Stay);
     assert_eq!((fits.kind, fits.reusable), (None, true));
-    let fits = every_way(&limits, b"HTTP/1.1 200 OK\r\n\r\nabcde", After::Close);
+    let fits = run_with_every_split(&limits, b"HTTP/1.1 200 OK\r\n\r\nabcde", After::Close);
     assert_eq!(fits.kind, None);
 }
 
 #[test]
 fn an_unwanted_body_is_skipped() {
-    let run = |answer: &[u8], after| {
-        let mut kept = Kept { unwanted: true, ..Kept::default() };
-        let end = exchange(&limits(), &[answer], after, &mut kept);
+    let run = |response: &[u8], after| {
+        let mut recorder = Recorder { declines_body: true, ..Recorder::default() };
+        let end = exchange(&limits(), &[response], after, &mut recorder);
         assert_eq!((end.failure, end.truncated, end.bytes_body), (None, None, 0));
         end.reusable
     };

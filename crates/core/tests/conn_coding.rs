@@ -66,39 +66,39 @@ fn unhex(text: &str) -> Vec<u8> {
     text.as_bytes().chunks(2).map(|pair| u8::from_str_radix(str::from_utf8(pair).unwrap(), 16).unwrap()).collect()
 }
 
-fn answer(coding: &str, body: &[u8]) -> Vec<u8> {
+fn response(coding: &str, body: &[u8]) -> Vec<u8> {
     let head = format!("HTTP/1.1 200 OK\r\nContent-Encoding: {coding}\r\nContent-Length: {}\r\n\r\n", body.len());
     [head.as_bytes(), body].concat()
 }
 
-fn decode(coding: &str, body: &[u8]) -> (Seen, ExchangeEnd) {
-    let answer = answer(coding, body);
-    let mut kept = Kept::default();
-    let end = exchange(&limits(), &[&answer], After::Stay, &mut kept);
-    let bytes: Vec<&[u8]> = answer.chunks(1).collect();
-    let mut again = Kept::default();
+fn decode(coding: &str, body: &[u8]) -> (ExchangeResult, ExchangeEnd) {
+    let response = response(coding, body);
+    let mut recorder = Recorder::default();
+    let end = exchange(&limits(), &[&response], After::Stay, &mut recorder);
+    let bytes: Vec<&[u8]> = response.chunks(1).collect();
+    let mut again = Recorder::default();
     let end_again = exchange(&limits(), &bytes, After::Stay, &mut again);
     assert_eq!(end, end_again);
-    assert_eq!(kept.body, again.body);
-    assert_eq!(kept.wire, answer, "the wire is kept whatever becomes of the body");
-    (seen(kept, &end), end)
+    assert_eq!(recorder.body, again.body);
+    assert_eq!(recorder.wire, response, "the wire is recorded even if the body cannot be decoded");
+    (result_of(recorder, &end), end)
 }
 
 fn good(coding: &str, body: &[u8], expected: &[u8]) -> ExchangeEnd {
-    let (seen, end) = decode(coding, body);
-    assert_eq!((seen.kind, seen.truncated, seen.reusable), (None, None, true), "{coding}");
-    assert!(seen.body == expected, "{coding}: {}", seen.body.escape_ascii());
+    let (result, end) = decode(coding, body);
+    assert_eq!((result.kind, result.truncated, result.reusable), (None, None, true), "{coding}");
+    assert!(result.body == expected, "{coding}: {}", result.body.escape_ascii());
     end
 }
 
-fn bad(coding: &str, body: &[u8], truncated: Option<Truncated>) -> Seen {
-    let (seen, _) = decode(coding, body);
-    assert_eq!((seen.kind, seen.truncated), (Some(ErrorKind::Decode), truncated), "{coding}");
-    seen
+fn bad(coding: &str, body: &[u8], truncated: Option<Truncated>) -> ExchangeResult {
+    let (result, _) = decode(coding, body);
+    assert_eq!((result.kind, result.truncated), (Some(ErrorKind::Decode), truncated), "{coding}");
+    result
 }
 
 #[test]
-fn every_coding() {
+fn every_coding_is_decoded() {
     let text = TEXT.repeat(20);
     for data in [b"".as_slice(), b"x", TEXT, &text, &noise(100_000)] {
         good("gzip", &gzip(data), data);
@@ -113,7 +113,7 @@ fn every_coding() {
 }
 
 #[test]
-fn chains_are_undone_from_the_last() {
+fn chains_are_decoded_from_the_last_coding() {
     let data = TEXT.repeat(50);
     good("gzip, br", &brotli(&gzip(&data)), &data);
     good("zstd, deflate, gzip", &gzip(&zlib(&zstd(&data))), &data);
@@ -123,7 +123,7 @@ fn chains_are_undone_from_the_last() {
 }
 
 #[test]
-fn members_and_frames_in_a_row_are_one_body() {
+fn consecutive_members_and_frames_are_one_body() {
     good("gzip", &[gzip(b"one "), gzip(b""), gzip(b"two")].concat(), b"one two");
     good("zstd", &[zstd(b"one "), zstd(b""), zstd(b"two")].concat(), b"one two");
     let skippable = b"\x50\x2a\x4d\x18\x03\0\0\0abc";
@@ -131,14 +131,14 @@ fn members_and_frames_in_a_row_are_one_body() {
 }
 
 #[test]
-fn an_empty_body_is_an_empty_body() {
+fn an_empty_body_is_accepted_with_any_coding() {
     for coding in ["gzip", "deflate", "br", "zstd", "gzip, br", "foo"] {
         good(coding, b"", b"");
     }
 }
 
 #[test]
-fn garbage_behind_a_stream_is_ignored_and_told() {
+fn garbage_after_a_stream_is_ignored_and_reported() {
     for (coding, stream) in [("gzip", gzip(TEXT)), ("deflate", zlib(TEXT)), ("br", brotli(TEXT)), ("zstd", zstd(TEXT))]
     {
         assert!(!good(coding, &stream, TEXT).coding_defects.garbage);
@@ -149,7 +149,7 @@ fn garbage_behind_a_stream_is_ignored_and_told() {
 }
 
 #[test]
-fn plain_text_with_a_label_is_plain_text() {
+fn plain_text_with_a_coding_label_is_accepted() {
     for coding in ["gzip", "zstd"] {
         for text in [b"<!doctype html><title>x</title>".as_slice(), b"hi", "\u{feff}<p>\u{e9}".as_bytes()] {
             assert!(good(coding, text, text).coding_defects.mislabelled);
@@ -159,33 +159,33 @@ fn plain_text_with_a_label_is_plain_text() {
 
 #[test]
 fn a_chain_has_at_most_one_large_window() {
-    // A frame that declares a window of 8 MiB and holds one raw block.
+    // A frame that declares a window of 8 MiB and contains one raw block.
     let wide = |data: &[u8]| {
         let size = u32::try_from(data.len()).unwrap() << 3 | 1;
         [b"\x28\xb5\x2f\xfd\x00\x68", &size.to_le_bytes()[..3], data].concat()
     };
     good("zstd", &wide(b"hello"), b"hello");
     good("zstd, gzip", &gzip(&wide(b"hello")), b"hello");
-    let (seen, end) = decode("zstd, zstd", &wide(&wide(b"hello, hello")));
-    assert_eq!((seen.kind, seen.body.len()), (Some(ErrorKind::Decode), 0));
+    let (result, end) = decode("zstd, zstd", &wide(&wide(b"hello, hello")));
+    assert_eq!((result.kind, result.body.len()), (Some(ErrorKind::Decode), 0));
     assert!(end.failure.unwrap().message.contains("large windows"));
 }
 
 #[test]
 fn labels_that_do_not_name_a_coding_are_ignored_and_marked() {
     for label in ["none", "binary", "8bit", "7BIT", "UTF-8", "iso-8859-1", "windows-1252"] {
-        let (seen, end) = decode(label, b"hello");
-        assert_eq!((seen.kind, seen.body.as_slice()), (None, &b"hello"[..]), "{label}");
+        let (result, end) = decode(label, b"hello");
+        assert_eq!((result.kind, result.body.as_slice()), (None, &b"hello"[..]), "{label}");
         assert!(end.coding_defects.mislabelled, "{label}");
     }
-    let (seen, end) = decode("utf-8, gzip", &gzip(b"hello"));
-    assert_eq!((seen.kind, seen.body.as_slice(), end.coding_defects.mislabelled), (None, &b"hello"[..], true));
+    let (result, end) = decode("utf-8, gzip", &gzip(b"hello"));
+    assert_eq!((result.kind, result.body.as_slice(), end.coding_defects.mislabelled), (None, &b"hello"[..], true));
     assert!(!decode("identity", b"hello").1.coding_defects.mislabelled);
     assert_eq!(decode("foo", b"hello").0.kind, Some(ErrorKind::Decode));
 }
 
 #[test]
-fn a_stream_that_is_none_brings_no_body() {
+fn an_invalid_stream_has_no_body() {
     let mut wrong = gzip(TEXT);
     wrong[0] = b'X';
     wrong[1] = b'Y';
@@ -197,20 +197,20 @@ fn a_stream_that_is_none_brings_no_body() {
     bad("deflate", b"\xff\xff\xff\xff", None);
     bad("br", b"\xff\xff\xff\xff\xff\xff\xff", None);
     bad("br", &unhex(BROTLI_LARGE_WINDOW), None);
-    let seen = bad("foo", b"whatever", None);
-    assert_eq!(seen.body, b"");
-    assert!(seen.reusable, "the body was read to its end");
+    let result = bad("foo", b"whatever", None);
+    assert_eq!(result.body, b"");
+    assert!(result.reusable, "the body was read to its end");
 }
 
 #[test]
-fn a_stream_that_breaks_keeps_what_came_before() {
+fn data_before_a_broken_part_is_kept() {
     let data = noise(50_000);
     for (coding, stream) in
         [("gzip", gzip(&data)), ("deflate", zlib(&data)), ("br", brotli(&data)), ("zstd", zstd(&data))]
     {
         let cut = &stream[..stream.len() - 20];
-        let seen = bad(coding, cut, Some(Truncated::Decode));
-        assert!(data.starts_with(&seen.body) && !seen.body.is_empty(), "{coding}");
+        let result = bad(coding, cut, Some(Truncated::Decode));
+        assert!(data.starts_with(&result.body) && !result.body.is_empty(), "{coding}");
     }
     let mut sum = gzip(&data);
     let crc = sum.len() - 8;
@@ -221,21 +221,21 @@ fn a_stream_that_breaks_keeps_what_came_before() {
 }
 
 #[test]
-fn a_cut_connection_is_told_as_such() {
+fn a_closed_connection_is_a_reset_if_the_length_is_known() {
     let stream = gzip(&noise(50_000));
-    let whole = answer("gzip", &stream);
-    let seen = once(&limits(), &[&whole[..whole.len() - 100]], After::Close);
-    assert_eq!((seen.kind, seen.truncated), (Some(ErrorKind::Reset), Some(Truncated::Disconnect)));
-    assert!(seen.body.len() > 40_000);
+    let whole = response("gzip", &stream);
+    let result = run_exchange(&limits(), &[&whole[..whole.len() - 100]], After::Close);
+    assert_eq!((result.kind, result.truncated), (Some(ErrorKind::Reset), Some(Truncated::Disconnect)));
+    assert!(result.body.len() > 40_000);
     let until_close = [b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n".as_slice(), &stream[..1_000]].concat();
-    let seen = once(&limits(), &[&until_close], After::Close);
-    assert_eq!((seen.kind, seen.truncated), (Some(ErrorKind::Decode), Some(Truncated::Decode)));
+    let result = run_exchange(&limits(), &[&until_close], After::Close);
+    assert_eq!((result.kind, result.truncated), (Some(ErrorKind::Decode), Some(Truncated::Decode)));
 }
 
 #[test]
-fn bombs_stop_at_the_ceiling() {
+fn compression_bombs_stop_at_the_body_limit() {
     let zeros = vec![0; 16 << 20];
-    let ceiling = limits().max_body as usize;
+    let limit = limits().max_body as usize;
     let bombs = [
         ("gzip", gzip(&zeros)),
         ("deflate", zlib(&zeros)),
@@ -246,12 +246,12 @@ fn bombs_stop_at_the_ceiling() {
     ];
     for (coding, bomb) in bombs {
         for piece in [1, 100, usize::MAX] {
-            let answer = answer(coding, &bomb);
-            let pieces: Vec<&[u8]> = answer.chunks(piece).collect();
-            let seen = once(&limits(), &pieces, After::Stay);
-            assert_eq!((seen.kind, seen.truncated), (Some(TooLarge), Some(Truncated::Length)), "{coding}");
-            assert_eq!(seen.body.len(), ceiling, "{coding}");
-            assert!(!seen.reusable);
+            let response = response(coding, &bomb);
+            let pieces: Vec<&[u8]> = response.chunks(piece).collect();
+            let result = run_exchange(&limits(), &pieces, After::Stay);
+            assert_eq!((result.kind, result.truncated), (Some(TooLarge), Some(Truncated::Length)), "{coding}");
+            assert_eq!(result.body.len(), limit, "{coding}");
+            assert!(!result.reusable);
         }
     }
 }
@@ -268,7 +268,7 @@ fn zstd_bomb(blocks: u32) -> Vec<u8> {
 }
 
 #[test]
-fn a_bomb_goes_off_in_slices() {
+fn a_compression_bomb_is_decoded_in_slices() {
     let spaces = vec![b' '; 2 << 20];
     let cases = [
         ("br", unhex(BROTLI_BOMB), 8 << 20),
@@ -280,54 +280,54 @@ fn a_bomb_goes_off_in_slices() {
     ];
     for (coding, body, whole) in cases {
         let limits = Limits { max_body: whole, ..limits() };
-        let answer = answer(coding, &body);
-        let (mut conn, mut kept) = (Conn::plain(limits.into(), at(0)), Kept::default());
+        let response = response(coding, &body);
+        let (mut conn, mut recorder) = (Conn::plain(limits.into(), at(0)), Recorder::default());
         conn.request(REQUEST.to_vec(), at(8_000), at(0));
         conn.wrote(REQUEST.len(), at(0));
-        let (mut rest, mut most, mut slices) = (&answer[..], 0, 0);
+        let (mut rest, mut largest_slice, mut slices) = (&response[..], 0, 0);
         while !rest.is_empty() || conn.has_more() {
-            let before = kept.body.len();
-            let used = conn.feed_some(rest, at(0), &mut kept);
+            let before = recorder.body.len();
+            let used = conn.feed_some(rest, at(0), &mut recorder);
             rest = &rest[used..];
-            most = most.max(kept.body.len() - before);
+            largest_slice = largest_slice.max(recorder.body.len() - before);
             slices += 1;
         }
         assert_eq!(conn.step(), Step::Done, "{coding}");
         assert_eq!(conn.end().failure, None, "{coding}");
-        assert_eq!(kept.body.len() as u64, whole, "{coding}");
-        assert!(most <= 96 << 10, "{coding}: {most} bytes at once");
+        assert_eq!(recorder.body.len() as u64, whole, "{coding}");
+        assert!(largest_slice <= 96 << 10, "{coding}: {largest_slice} bytes at once");
         assert!(slices >= 16, "{coding}: {slices} slices");
     }
 }
 
 #[test]
-fn a_bomb_inside_a_chain_stops_too() {
+fn a_bomb_in_the_outer_layer_stops_too() {
     // The outer layer expands to sixteen megabytes of empty blocks, which the inner one decodes to nothing.
     let nothing = b"\x00\x00\x00\xff\xff".repeat(4 << 20);
-    let seen = once(&limits(), &[&answer("deflate, gzip", &gzip(&nothing))], After::Stay);
-    assert_eq!((seen.kind, seen.truncated), (Some(TooLarge), Some(Truncated::Length)));
+    let result = run_exchange(&limits(), &[&response("deflate, gzip", &gzip(&nothing))], After::Stay);
+    assert_eq!((result.kind, result.truncated), (Some(TooLarge), Some(Truncated::Length)));
 }
 
 #[test]
-fn exactly_the_ceiling_is_whole() {
+fn a_body_of_exactly_the_limit_is_complete() {
     let limits = Limits { max_body: 1_000, ..limits() };
     for (size, kind) in [(999, None), (1_000, None), (1_001, Some(TooLarge))] {
         for (coding, stream) in
             [("gzip", gzip(&noise(size))), ("zstd", zstd(&noise(size))), ("br", brotli(&noise(size)))]
         {
-            let seen = once(&limits, &[&answer(coding, &stream)], After::Stay);
-            assert_eq!((seen.kind, seen.body.len()), (kind, size.min(1_000)), "{coding}");
+            let result = run_exchange(&limits, &[&response(coding, &stream)], After::Stay);
+            assert_eq!((result.kind, result.body.len()), (kind, size.min(1_000)), "{coding}");
         }
     }
 }
 
 #[test]
-fn too_much_on_the_wire() {
+fn transferred_bytes_are_limited_too() {
     let limits = Limits { max_wire: 10_000, ..limits() };
-    let seen = once(&limits, &[&answer("gzip", &gzip(&noise(50_000)))], After::Stay);
-    assert_eq!((seen.kind, seen.truncated), (Some(TooLarge), Some(Truncated::Length)));
-    let seen = once(&limits, &[&answer("foo", &noise(50_000))], After::Stay);
-    assert_eq!((seen.kind, seen.truncated), (Some(ErrorKind::Decode), None));
+    let result = run_exchange(&limits, &[&response("gzip", &gzip(&noise(50_000)))], After::Stay);
+    assert_eq!((result.kind, result.truncated), (Some(TooLarge), Some(Truncated::Length)));
+    let result = run_exchange(&limits, &[&response("foo", &noise(50_000))], After::Stay);
+    assert_eq!((result.kind, result.truncated), (Some(ErrorKind::Decode), None));
 }
 
 #[test]
@@ -341,7 +341,7 @@ fn a_large_zstd_window_is_refused() {
 }
 
 #[test]
-fn huge_fields_in_a_gzip_header() {
+fn large_fields_in_a_gzip_header_are_accepted() {
     let data = TEXT.repeat(3);
     let mut encoder = flate2::GzBuilder::new()
         .comment(vec![b'c'; 70_000])
@@ -352,7 +352,7 @@ fn huge_fields_in_a_gzip_header() {
 }
 
 #[test]
-fn streamed_and_at_once_are_the_same() {
+fn streaming_decodes_like_decoding_at_once() {
     let data = [TEXT.repeat(300), noise(30_000)].concat();
     let at_once = |coding: &str, stream: &[u8]| {
         let mut out = Vec::new();
@@ -369,10 +369,10 @@ fn streamed_and_at_once_are_the_same() {
         [("gzip", gzip(&data)), ("deflate", zlib(&data)), ("br", brotli(&data)), ("zstd", zstd(&data))]
     {
         let expected = at_once(coding, &stream);
-        let answer = answer(coding, &stream);
+        let response = response(coding, &stream);
         for piece in [1, 2, 3, 7, 100, 1_000, 16_384, usize::MAX] {
-            let pieces: Vec<&[u8]> = answer.chunks(piece).collect();
-            assert!(once(&limits(), &pieces, After::Stay).body == expected, "{coding} in pieces of {piece}");
+            let pieces: Vec<&[u8]> = response.chunks(piece).collect();
+            assert!(run_exchange(&limits(), &pieces, After::Stay).body == expected, "{coding} in pieces of {piece}");
         }
     }
 }

@@ -24,7 +24,7 @@ enum Frame {
 
 /// A well-formed response and its body.
 #[derive(Clone, Debug)]
-struct Good {
+struct ValidResponse {
     status: u16,
     body: Vec<u8>,
     coding: &'static str,
@@ -35,7 +35,7 @@ struct Good {
     lf: bool,
 }
 
-impl Good {
+impl ValidResponse {
     fn bytes(&self) -> Vec<u8> {
         let end = if self.lf { "\n" } else { "\r\n" };
         let mut head = format!("HTTP/1.1 {} Fine{end}", self.status);
@@ -86,7 +86,7 @@ fn encode(coding: &str, body: &[u8]) -> Vec<u8> {
     }
 }
 
-fn good() -> impl Strategy<Value = Good> {
+fn valid_response() -> impl Strategy<Value = ValidResponse> {
     (
         prop_oneof![Just(200_u16), Just(404), Just(500), 600..=999_u16],
         prop::collection::vec(any::<u8>(), 0..3_000),
@@ -96,7 +96,7 @@ fn good() -> impl Strategy<Value = Good> {
         prop::collection::vec(("[a-zA-Z0-9-]{1,20}", "[ -~]{0,40}"), 0..10),
         any::<bool>(),
     )
-        .prop_map(|(status, body, coding, frame, chunk, fields, lf)| Good {
+        .prop_map(|(status, body, coding, frame, chunk, fields, lf)| ValidResponse {
             status,
             body,
             coding,
@@ -109,17 +109,17 @@ fn good() -> impl Strategy<Value = Good> {
 
 /// Splits bytes at these positions.
 fn pieces<'a>(bytes: &'a [u8], cuts: &[prop::sample::Index]) -> Vec<&'a [u8]> {
-    let mut places: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
-    places.extend([0, bytes.len()]);
-    places.sort_unstable();
-    places.windows(2).map(|pair| &bytes[pair[0]..pair[1]]).collect()
+    let mut positions: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
+    positions.extend([0, bytes.len()]);
+    positions.sort_unstable();
+    positions.windows(2).map(|pair| &bytes[pair[0]..pair[1]]).collect()
 }
 
 fn after() -> impl Strategy<Value = After> {
     prop_oneof![Just(After::Close), Just(After::Reset), Just(After::Stay)]
 }
 
-fn small() -> Limits {
+fn small_limits() -> Limits {
     Limits { max_body: 2_000, max_wire: 2_500, max_head: 300, max_headers: 8, ..limits() }
 }
 
@@ -127,44 +127,44 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(512) })]
 
     #[test]
-    fn a_good_answer_comes_back(good in good(), cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..20)) {
-        let bytes = good.bytes();
-        let seen = once(&limits(), &pieces(&bytes, &cuts), After::Close);
-        prop_assert_eq!(seen.kind, None);
-        prop_assert_eq!(seen.status, Some(good.status));
-        prop_assert!(seen.body == good.body);
-        prop_assert!(seen.wire == bytes);
+    fn a_valid_response_is_received_exactly(valid_response in valid_response(), cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..20)) {
+        let bytes = valid_response.bytes();
+        let result = run_exchange(&limits(), &pieces(&bytes, &cuts), After::Close);
+        prop_assert_eq!(result.kind, None);
+        prop_assert_eq!(result.status, Some(valid_response.status));
+        prop_assert!(result.body == valid_response.body);
+        prop_assert!(result.wire == bytes);
     }
 
     #[test]
-    fn any_bytes_end_and_any_cut_is_the_same(
+    fn any_bytes_have_the_same_result_for_any_split(
         bytes in prop::collection::vec(any::<u8>(), 0..400),
         opening in prop_oneof![Just(""), Just("HTTP/1.1 200 OK\r\n"), Just("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")],
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..20),
         after in after(),
     ) {
         let bytes = [opening.as_bytes(), &bytes].concat();
-        let whole = once(&small(), &[&bytes], after);
-        prop_assert_eq!(once(&small(), &pieces(&bytes, &cuts), after), whole);
+        let whole = run_exchange(&small_limits(), &[&bytes], after);
+        prop_assert_eq!(run_exchange(&small_limits(), &pieces(&bytes, &cuts), after), whole);
     }
 
     #[test]
-    fn a_damaged_answer_ends_within_its_limits(
-        good in good(),
+    fn a_damaged_response_stays_within_the_limits(
+        valid_response in valid_response(),
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..20),
         after in after(),
     ) {
-        let mut bytes = good.bytes();
+        let mut bytes = valid_response.bytes();
         for (place, byte) in &damage {
             let place = place.index(bytes.len());
             bytes[place] = *byte;
         }
-        let whole = once(&small(), &[&bytes], after);
-        let cut = once(&small(), &pieces(&bytes, &cuts), after);
+        let whole = run_exchange(&small_limits(), &[&bytes], after);
+        let cut = run_exchange(&small_limits(), &pieces(&bytes, &cuts), after);
         prop_assert!(whole.body.len() <= 2_000 && cut.body.len() <= 2_000);
         prop_assert_eq!((whole.status, whole.kind), (cut.status, cut.kind));
-        if good.coding.is_empty() {
+        if valid_response.coding.is_empty() {
             prop_assert_eq!(whole, cut);
         }
     }

@@ -20,20 +20,20 @@ use rustls::{HandshakeKind, ServerConfig, ServerConnection};
 use tls_kit::*;
 
 #[test]
-fn good() {
+fn valid_certificates_are_accepted() {
     let authority = Authority::new("Known");
     let server = authority.server(&["h.example", "127.0.0.1", "::1"], |_| {});
     for name in ["h.example", "127.0.0.1", "[::1]"] {
-        let (_, end, kept) = try_once(&authority.client, &server, name).unwrap();
+        let (_, end, recorder) = try_once(&authority.client, &server, name).unwrap();
         assert!(end.reusable);
         assert_eq!((end.tls_done, end.ttfb), (Some(at(10)), Some(at(10))));
         assert_eq!(end.bytes_wire, HELLO.len() as u64);
-        assert_eq!((kept.body.as_slice(), kept.wire.as_slice()), (b"hello".as_slice(), HELLO));
+        assert_eq!((recorder.body.as_slice(), recorder.wire.as_slice()), (b"hello".as_slice(), HELLO));
     }
 }
 
 #[test]
-fn both_versions() {
+fn tls_1_2_and_1_3_work() {
     let authority = Authority::new("Known");
     let key = KeyPair::generate().unwrap();
     let certificate = params(&["h.example"]).signed_by(&key, &authority.issuer).unwrap();
@@ -44,7 +44,7 @@ fn both_versions() {
 }
 
 #[test]
-fn bad_certificates_in_words() {
+fn invalid_certificates_are_described() {
     let authority = Authority::new("Known");
     let words = |server: &Arc<ServerConfig>, name: &str| {
         let failure = try_once(&authority.client, server, name).err().unwrap();
@@ -70,15 +70,15 @@ fn bad_certificates_in_words() {
         params.is_ca = is_ca;
         let own = params.self_signed(&key).unwrap();
         let self_signed = serve(own.der().clone(), &key, rustls::ALL_VERSIONS);
-        let told = words(&self_signed, "h.example");
-        assert!(told.starts_with("certificate self-signed"), "{told}");
+        let message = words(&self_signed, "h.example");
+        assert!(message.starts_with("certificate self-signed"), "{message}");
     }
 
-    let stranger = Authority::new("Stranger").server(&["h.example"], |_| {});
-    assert!(words(&stranger, "h.example").contains("unknown issuer"));
+    let other_issuer = Authority::new("Stranger").server(&["h.example"], |_| {});
+    assert!(words(&other_issuer, "h.example").contains("unknown issuer"));
 }
 
-/// Most tools make self-signed certificates that are marked as those of an authority.
+/// Most tools mark self-signed certificates as those of an authority, so both kinds are tested.
 #[test]
 fn a_self_signed_certificate_that_the_user_names_is_accepted() {
     let key = KeyPair::generate().unwrap();
@@ -101,23 +101,23 @@ fn a_self_signed_certificate_that_the_user_names_is_accepted() {
 }
 
 #[test]
-fn a_chain_of_very_many_certificates_is_none() {
+fn a_chain_of_too_many_certificates_is_refused() {
     let authority = Authority::new("Known");
-    let credulous = Trust { insecure: true, ..Trust::default() }.compile(date).unwrap().anonymous;
+    let insecure_client = Trust { insecure: true, ..Trust::default() }.compile(date).unwrap().anonymous;
     let key = KeyPair::generate().unwrap();
     let certificate = params(&["h.example"]).signed_by(&key, &authority.issuer).unwrap();
-    for (intermediates, is_taken) in [(0, true), (32, true), (33, false), (2_000, false)] {
+    for (intermediates, is_accepted) in [(0, true), (32, true), (33, false), (2_000, false)] {
         let filler = std::iter::repeat_n(CertificateDer::from(vec![0x30, 0]), intermediates);
         let chain = std::iter::once(certificate.der().clone()).chain(filler).collect();
         let server = serve_chain(chain, &key, rustls::ALL_VERSIONS);
-        for client in [&authority.client, &credulous] {
+        for client in [&authority.client, &insecure_client] {
             match try_once(client, &server, "h.example") {
-                Ok(_) => assert!(is_taken, "{intermediates} intermediates"),
+                Ok(_) => assert!(is_accepted, "{intermediates} intermediates"),
                 Err(failure) => {
                     let words = format!(
                         "the server sent {intermediates} certificates beside its own; more than 32 are refused"
                     );
-                    assert_eq!((is_taken, &*failure.message), (false, &*words));
+                    assert_eq!((is_accepted, &*failure.message), (false, &*words));
                 }
             }
         }
@@ -125,7 +125,7 @@ fn a_chain_of_very_many_certificates_is_none() {
 }
 
 #[test]
-fn names_that_are_none() {
+fn invalid_names_are_refused() {
     let authority = Authority::new("Known");
     for name in ["", "a b", "exa_mple..org"] {
         let failure = Conn::tls(Arc::clone(&authority.client), name, Arc::new(limits()), at(0)).err().unwrap();
@@ -141,7 +141,7 @@ fn sessions_are_resumed() {
     for _ in 0..3 {
         let mut conn = connect(&authority.client, "h.example");
         let mut session = ServerConnection::new(Arc::clone(&server)).unwrap();
-        talk(&mut conn, &mut session, HELLO, CloseBehaviour::Stays, usize::MAX, &mut Kept::default());
+        run_exchange_with(&mut conn, &mut session, HELLO, CloseBehaviour::Stays, usize::MAX, &mut Recorder::default());
         assert_eq!(conn.end().failure, None);
         kinds.push(session.handshake_kind());
     }
@@ -149,48 +149,48 @@ fn sessions_are_resumed() {
 }
 
 #[test]
-fn a_kept_connection_answers_again() {
+fn a_kept_connection_serves_further_requests() {
     let authority = Authority::new("Known");
     let server = authority.server(&["h.example"], |_| {});
     let mut conn = connect(&authority.client, "h.example");
     let mut session = ServerConnection::new(server).unwrap();
     for _ in 0..3 {
-        let mut kept = Kept::default();
-        talk(&mut conn, &mut session, HELLO, CloseBehaviour::Stays, usize::MAX, &mut kept);
+        let mut recorder = Recorder::default();
+        run_exchange_with(&mut conn, &mut session, HELLO, CloseBehaviour::Stays, usize::MAX, &mut recorder);
         let end = conn.end();
         assert!(end.reusable && end.failure.is_none());
-        assert_eq!(kept.body, b"hello");
+        assert_eq!(recorder.body, b"hello");
         conn.request(REQUEST.to_vec(), at(8_000), at(10));
     }
-    conn.closed(at(11), &mut Kept::default());
+    conn.closed(at(11), &mut Recorder::default());
     assert!(conn.end().stale);
 }
 
 #[test]
-fn however_the_records_are_cut() {
+fn records_may_be_split_anywhere() {
     let authority = Authority::new("Known");
     let server = authority.server(&["h.example"], |_| {});
     let body = "x".repeat(100_000);
-    let answer =
+    let response =
         format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
     for piece in [1, 2, 5, 100, 4_096, 65_536, usize::MAX] {
         let mut conn = connect(&authority.client, "h.example");
         let mut session = ServerConnection::new(Arc::clone(&server)).unwrap();
         session.set_buffer_limit(None);
-        let mut kept = Kept::default();
-        talk(&mut conn, &mut session, answer.as_bytes(), CloseBehaviour::Stays, piece, &mut kept);
+        let mut recorder = Recorder::default();
+        run_exchange_with(&mut conn, &mut session, response.as_bytes(), CloseBehaviour::Stays, piece, &mut recorder);
         let end = conn.end();
-        assert_eq!((end.failure, end.reusable, end.bytes_wire), (None, true, answer.len() as u64));
-        assert!(kept.body == body.as_bytes());
+        assert_eq!((end.failure, end.reusable, end.bytes_wire), (None, true, response.len() as u64));
+        assert!(recorder.body == body.as_bytes());
     }
 }
 
 #[test]
-fn a_body_until_close_is_whole_only_with_a_goodbye() {
+fn a_body_until_close_needs_a_close_notify() {
     let authority = Authority::new("Known");
     let server = authority.server(&["h.example"], |_| {});
     let until_close = b"HTTP/1.1 200 OK\r\n\r\nhello".as_slice();
-    for (answer, close_behaviour, truncated) in [
+    for (response, close_behaviour, truncated) in [
         (until_close, CloseBehaviour::Closes, None),
         (until_close, CloseBehaviour::HangsUp, Some(Truncated::Disconnect)),
         (HELLO, CloseBehaviour::Closes, None),
@@ -199,33 +199,33 @@ fn a_body_until_close_is_whole_only_with_a_goodbye() {
         for piece in [1, usize::MAX] {
             let mut conn = connect(&authority.client, "h.example");
             let mut session = ServerConnection::new(Arc::clone(&server)).unwrap();
-            let mut kept = Kept::default();
-            talk(&mut conn, &mut session, answer, close_behaviour, piece, &mut kept);
+            let mut recorder = Recorder::default();
+            run_exchange_with(&mut conn, &mut session, response, close_behaviour, piece, &mut recorder);
             let end = conn.end();
             assert_eq!(end.truncated, truncated);
             assert_eq!(end.failure.map(|failure| failure.kind), truncated.map(|_| ErrorKind::Reset));
             assert!(!end.reusable);
-            assert_eq!(kept.body, b"hello");
+            assert_eq!(recorder.body, b"hello");
         }
     }
 }
 
 #[test]
-fn shaking_hands_before_asking() {
+fn a_handshake_may_precede_the_request() {
     let authority = Authority::new("Known");
     let server = authority.server(&["h.example"], |_| {});
     let mut conn = Conn::tls(Arc::clone(&authority.client), "h.example", Arc::new(limits()), at(0)).unwrap();
     let mut session = ServerConnection::new(server).unwrap();
-    let mut kept = Kept::default();
-    talk(&mut conn, &mut session, HELLO, CloseBehaviour::Stays, usize::MAX, &mut kept);
+    let mut recorder = Recorder::default();
+    run_exchange_with(&mut conn, &mut session, HELLO, CloseBehaviour::Stays, usize::MAX, &mut recorder);
     assert_eq!((conn.step(), conn.deadline()), (Step::Done, argiope_core::Time::NEVER));
     conn.request(REQUEST.to_vec(), at(8_000), at(10));
-    talk(&mut conn, &mut session, HELLO, CloseBehaviour::Stays, usize::MAX, &mut kept);
+    run_exchange_with(&mut conn, &mut session, HELLO, CloseBehaviour::Stays, usize::MAX, &mut recorder);
     assert_eq!(conn.end().failure, None);
 
     let mut conn = Conn::tls(Arc::clone(&authority.client), "h.example", Arc::new(limits()), at(0)).unwrap();
     write_all(&mut conn, at(0));
-    conn.feed(b"HTTP/1.1 400 Bad\r\n\r\n", at(1), &mut kept);
+    conn.feed(b"HTTP/1.1 400 Bad\r\n\r\n", at(1), &mut recorder);
     conn.request(REQUEST.to_vec(), at(8_000), at(1));
     assert_eq!(conn.step(), Step::Done);
     assert_eq!(conn.end().failure.unwrap().kind, ErrorKind::Tls);
@@ -245,7 +245,7 @@ fn first_flight(conn: &mut Conn, server: &Arc<ServerConfig>) -> Vec<u8> {
 }
 
 #[test]
-fn a_handshake_cut_anywhere_is_a_failure_and_never_hangs() {
+fn an_incomplete_handshake_fails() {
     let authority = Authority::new("Known");
     let server = authority.server(&["h.example"], |_| {});
     let length = first_flight(&mut connect(&authority.client, "h.example"), &server).len();
@@ -253,12 +253,12 @@ fn a_handshake_cut_anywhere_is_a_failure_and_never_hangs() {
         for after in [After::Close, After::Reset, After::Stay] {
             let mut conn = connect(&authority.client, "h.example");
             let flight = first_flight(&mut conn, &server);
-            let mut kept = Kept::default();
-            conn.feed(&flight[..cut.min(flight.len() - 1)], at(1), &mut kept);
+            let mut recorder = Recorder::default();
+            conn.feed(&flight[..cut.min(flight.len() - 1)], at(1), &mut recorder);
             write_all(&mut conn, at(1));
             assert_eq!(conn.step(), Step::Read);
             assert_eq!(conn.deadline(), at(2_000));
-            let end = finish(&mut conn, &[], after, &mut kept);
+            let end = finish(&mut conn, &[], after, &mut recorder);
             let expected = if after == After::Stay { ErrorKind::ConnectTimeout } else { ErrorKind::Reset };
             assert_eq!(end.failure.map(|failure| failure.kind), Some(expected), "cut at {cut}");
             assert!(!end.reusable && !end.stale && end.tls_done.is_none());
@@ -267,24 +267,24 @@ fn a_handshake_cut_anywhere_is_a_failure_and_never_hangs() {
 }
 
 #[test]
-fn a_dripping_handshake_gains_no_time() {
+fn a_slow_handshake_does_not_extend_its_deadline() {
     let authority = Authority::new("Known");
     let server = authority.server(&["h.example"], |_| {});
     let mut conn = connect(&authority.client, "h.example");
     let flight = first_flight(&mut conn, &server);
-    let mut kept = Kept::default();
+    let mut recorder = Recorder::default();
     for (second, byte) in flight.chunks(1).enumerate().take(2) {
-        conn.feed(byte, at(second as u64 * 1_000), &mut kept);
+        conn.feed(byte, at(second as u64 * 1_000), &mut recorder);
         assert_eq!(conn.deadline(), at(2_000));
     }
-    conn.expire(at(2_000), &mut kept);
+    conn.expire(at(2_000), &mut recorder);
     assert_eq!(conn.end().failure.unwrap().kind, ErrorKind::ConnectTimeout);
 }
 
 #[test]
-fn what_is_not_tls() {
+fn other_protocols_and_alerts_are_reported() {
     let authority = Authority::new("Known");
-    for (answer, words) in [
+    for (response, words) in [
         (b"HTTP/1.1 400 Bad Request\r\n\r\n".as_slice(), "does not speak TLS"),
         (b"\x15\x03\x03\x00\x02\x02\x70", "does not know this name"),
         (b"\x15\x03\x03\x00\x02\x02\x46", "does not support TLS 1.2 or 1.3"),
@@ -292,7 +292,7 @@ fn what_is_not_tls() {
     ] {
         let mut conn = connect(&authority.client, "h.example");
         write_all(&mut conn, at(0));
-        let end = finish(&mut conn, &[answer], After::Close, &mut Kept::default());
+        let end = finish(&mut conn, &[response], After::Close, &mut Recorder::default());
         let failure = end.failure.unwrap();
         assert_eq!(failure.kind, ErrorKind::Tls);
         assert!(failure.message.contains(words), "{}", failure.message);
@@ -300,17 +300,17 @@ fn what_is_not_tls() {
 }
 
 #[test]
-fn a_broken_record_in_a_body_cuts_it() {
+fn an_invalid_record_truncates_the_body() {
     let authority = Authority::new("Known");
     let server = authority.server(&["h.example"], |_| {});
     let mut conn = connect(&authority.client, "h.example");
     let mut session = ServerConnection::new(server).unwrap();
-    let mut kept = Kept::default();
-    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nhello";
-    talk(&mut conn, &mut session, answer, CloseBehaviour::Stays, usize::MAX, &mut kept);
-    conn.feed(b"\x17\x03\x03\x00\x13nineteen bytes here", at(11), &mut kept);
+    let mut recorder = Recorder::default();
+    let response = b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nhello";
+    run_exchange_with(&mut conn, &mut session, response, CloseBehaviour::Stays, usize::MAX, &mut recorder);
+    conn.feed(b"\x17\x03\x03\x00\x13nineteen bytes here", at(11), &mut recorder);
     assert_eq!(conn.step(), Step::Done);
     let end = conn.end();
     assert_eq!((end.failure.unwrap().kind, end.truncated), (ErrorKind::Tls, Some(Truncated::Disconnect)));
-    assert_eq!(kept.body, b"hello");
+    assert_eq!(recorder.body, b"hello");
 }

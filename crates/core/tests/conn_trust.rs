@@ -26,13 +26,13 @@ fn exchange(client: &Arc<TlsConfig>, server: &Arc<ServerConfig>, name: &str) -> 
     let mut conn = connect(client, name);
     let mut session = ServerConnection::new(Arc::clone(server)).unwrap();
     session.set_buffer_limit(None);
-    talk(&mut conn, &mut session, HELLO, CloseBehaviour::Stays, usize::MAX, &mut Kept::default());
+    run_exchange_with(&mut conn, &mut session, HELLO, CloseBehaviour::Stays, usize::MAX, &mut Recorder::default());
     assert_eq!(conn.step(), Step::Done);
     (conn, session)
 }
 
 #[test]
-fn every_one_of_many_hosts_is_resumed() {
+fn sessions_of_many_hosts_are_resumed() {
     // Without verification, one certificate serves all names. Sessions are not affected.
     let authority = Authority::new("Known");
     let client = Trust { insecure: true, ..Trust::default() }.compile(date).unwrap().anonymous;
@@ -127,7 +127,7 @@ fn serve_resuming(
 }
 
 #[test]
-fn what_was_agreed_on_can_be_told() {
+fn negotiated_parameters_are_reported() {
     let authority = Authority::new("Known");
     let key = KeyPair::generate().unwrap();
     let certificate = params(&["h.example", "127.0.0.1"]).signed_by(&key, &authority.issuer).unwrap();
@@ -146,7 +146,7 @@ fn what_was_agreed_on_can_be_told() {
 }
 
 #[test]
-fn a_client_certificate_is_shown_only_where_it_is_meant() {
+fn a_client_certificate_is_sent_only_with_the_identified_config() {
     let authority = Authority::new("Known");
     let (key, client_key) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap());
     let certificate = params(&["h.example"]).signed_by(&key, &authority.issuer).unwrap();
@@ -190,7 +190,7 @@ fn unwrapped(pkcs8: &[u8]) -> &[u8] {
 }
 
 #[test]
-fn identities_of_every_form_are_read_and_garbage_is_told() {
+fn client_identities_of_every_format_are_read_and_errors_are_described() {
     let ec = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).unwrap();
     let ed = KeyPair::generate_for(&PKCS_ED25519).unwrap();
     for key in [&ec, &ed] {

@@ -1,4 +1,4 @@
-//! Proxy handshakes, byte by byte, without a proxy.
+//! Proxy handshakes with scripted replies.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "not the core, only its tests")]
 
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use argiope_core::http::conn::{Conn, Step, Tunnel};
 use argiope_core::http::proxy::Proxies;
 use argiope_core::{ErrorKind, Failure, Url};
-use conn_kit::{After, Kept, REQUEST, at, finish, limits, write_all};
+use conn_kit::{After, REQUEST, Recorder, at, finish, limits, write_all};
 
 const PAGE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi";
 
@@ -26,47 +26,51 @@ fn conn(proxy: &str, url: &str, ip: Option<&str>) -> Conn {
     conn
 }
 
-/// Feeds the replies of the proxy, byte by byte or at once; returns the bytes that were sent, and the body of the page.
-fn talk(mut conn: Conn, says: &[&[u8]], bytewise: bool) -> (Vec<u8>, Result<Vec<u8>, Failure>) {
-    let mut kept = Kept::default();
-    let mut said = write_all(&mut conn, at(0));
-    for piece in says {
-        for part in piece.chunks(if bytewise { 1 } else { piece.len().max(1) }) {
-            conn.feed(part, at(1), &mut kept);
+/// Feeds the replies of the proxy, byte by byte or at once. Returns the bytes that were sent, and the body of the page.
+fn run_handshake(mut conn: Conn, replies: &[&[u8]], is_byte_by_byte: bool) -> (Vec<u8>, Result<Vec<u8>, Failure>) {
+    let mut recorder = Recorder::default();
+    let mut sent = write_all(&mut conn, at(0));
+    for piece in replies {
+        for part in piece.chunks(if is_byte_by_byte { 1 } else { piece.len().max(1) }) {
+            conn.feed(part, at(1), &mut recorder);
         }
-        said.extend(write_all(&mut conn, at(1)));
+        sent.extend(write_all(&mut conn, at(1)));
     }
-    let end = finish(&mut conn, &[], After::Close, &mut kept);
-    (said, end.failure.map_or(Ok(kept.body), Err))
+    let end = finish(&mut conn, &[], After::Close, &mut recorder);
+    (sent, end.failure.map_or(Ok(recorder.body), Err))
 }
 
-fn both_ways(open: impl Fn() -> Conn, says: &[&[u8]]) -> (Vec<u8>, Result<Vec<u8>, Failure>) {
-    let whole = talk(open(), says, false);
-    assert_eq!(talk(open(), says, true), whole);
+fn run_both_ways(open: impl Fn() -> Conn, replies: &[&[u8]]) -> (Vec<u8>, Result<Vec<u8>, Failure>) {
+    let whole = run_handshake(open(), replies, false);
+    assert_eq!(run_handshake(open(), replies, true), whole);
     whole
 }
 
 #[test]
-fn connect_is_asked_for_and_then_it_is_the_hosts_turn() {
+fn the_request_is_sent_after_a_successful_connect() {
     let open = || conn("http://me:pw@proxy:1", "https://h.example/x", None);
     let asked = b"CONNECT h.example:443 HTTP/1.1\r\nHost: h.example:443\r\nProxy-Authorization: Basic bWU6cHc=\r\n\r\n";
-    let answer = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.0 200 Fine\r\nContent-Length: 5\r\n\r\n";
-    let (said, page) = both_ways(open, &[answer, PAGE]);
-    assert_eq!(said, [&asked[..], REQUEST].concat(), "the request waits for the proxy, and has no login in it");
+    let response = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.0 200 Fine\r\nContent-Length: 5\r\n\r\n";
+    let (sent, page) = run_both_ways(open, &[response, PAGE]);
+    assert_eq!(
+        sent,
+        [&asked[..], REQUEST].concat(),
+        "the request is sent after the reply of the proxy, without the login"
+    );
     assert_eq!(page, Ok(b"hi".to_vec()));
     // A proxy that sends the first bytes of the host with its reply.
-    let (_, page) = talk(open(), &[&[&answer[..], PAGE].concat()], false);
+    let (_, page) = run_handshake(open(), &[&[&response[..], PAGE].concat()], false);
     assert_eq!(page, Ok(b"hi".to_vec()));
 }
 
 #[test]
-fn a_whole_request_needs_no_tunnel() {
-    let (said, page) = both_ways(|| conn("http://proxy:1", "http://h.example/x", None), &[PAGE]);
-    assert_eq!((said.as_slice(), page), (REQUEST, Ok(b"hi".to_vec())));
+fn http_requests_need_no_tunnel() {
+    let (sent, page) = run_both_ways(|| conn("http://proxy:1", "http://h.example/x", None), &[PAGE]);
+    assert_eq!((sent.as_slice(), page), (REQUEST, Ok(b"hi".to_vec())));
 }
 
 #[test]
-fn socks_by_name_by_address_and_with_a_password() {
+fn socks_requests_have_a_name_or_address_and_a_login() {
     let (hello, fine, made): (&[u8], &[u8], &[u8]) = (&[5, 1, 0], &[5, 0], &[5, 0, 0, 1, 9, 9, 9, 9, 0, 80]);
     let by_name = [&[5, 1, 0, 3, 9][..], b"h.example", &[0x1f, 0x90]].concat();
     let cases: [(&str, &str, Option<&str>, Vec<u8>); 4] = [
@@ -76,23 +80,23 @@ fn socks_by_name_by_address_and_with_a_password() {
         ("socks5://p", "http://h/", Some("::1"), [&[5, 1, 0, 4][..], &[0; 15], &[1, 0, 80]].concat()),
     ];
     for (proxy, url, ip, request) in cases {
-        let (said, page) = both_ways(|| conn(proxy, url, ip), &[fine, made, PAGE]);
-        assert_eq!(said, [hello, &request, REQUEST].concat(), "{url}");
+        let (sent, page) = run_both_ways(|| conn(proxy, url, ip), &[fine, made, PAGE]);
+        assert_eq!(sent, [hello, &request, REQUEST].concat(), "{url}");
         assert_eq!(page, Ok(b"hi".to_vec()), "{url}");
     }
     let open = || conn("socks5h://me:p%3Aw@p", "http://h/", None);
     let bound_name = [&[5, 0, 0, 3, 3][..], b"abc", &[0, 80]].concat();
-    let (said, page) = both_ways(open, &[&[5, 2], &[1, 0], &bound_name, PAGE]);
+    let (sent, page) = run_both_ways(open, &[&[5, 2], &[1, 0], &bound_name, PAGE]);
     let login = [&[5, 2, 0, 2, 1, 2][..], b"me", &[3], b"p:w"].concat();
-    assert_eq!(said, [&login, &[5, 1, 0, 3, 1, b'h', 0, 80][..], REQUEST].concat());
+    assert_eq!(sent, [&login, &[5, 1, 0, 3, 1, b'h', 0, 80][..], REQUEST].concat());
     assert_eq!(page, Ok(b"hi".to_vec()));
-    // A proxy that does not ask for a login gets none.
-    let (said, _) = both_ways(open, &[fine, made, PAGE]);
-    assert!(!said.windows(3).any(|three| three == b"p:w"));
+    // A proxy that does not request a login receives none.
+    let (sent, _) = run_both_ways(open, &[fine, made, PAGE]);
+    assert!(!sent.windows(3).any(|three| three == b"p:w"));
 }
 
 #[test]
-fn what_a_proxy_refuses_is_told() {
+fn refusals_of_a_proxy_are_reported() {
     let cases: &[(&str, &[&[u8]], ErrorKind, &str)] = &[
         ("http://p", &[b"HTTP/1.1 407 No\r\n\r\n"], ErrorKind::Protocol, "407"),
         ("http://p", &[b"HTTP/1.1 403 No\r\nContent-Length: 3\r\n\r\nno!"], ErrorKind::Protocol, "403"),
@@ -110,29 +114,29 @@ fn what_a_proxy_refuses_is_told() {
         ("socks5h://p", &[&[5, 0], &[5, 0, 0, 9]], ErrorKind::Protocol, "SOCKS 5"),
         ("socks5h://p", &[&[5, 0], &[5, 0, 0, 3]], ErrorKind::Reset, "the proxy closed"),
     ];
-    for (proxy, says, kind, words) in cases {
-        let (said, page) = both_ways(|| conn(proxy, "https://h/", None), says);
-        let failure = page.expect_err(words);
+    for (proxy, replies, kind, text) in cases {
+        let (sent, page) = run_both_ways(|| conn(proxy, "https://h/", None), replies);
+        let failure = page.expect_err(text);
         assert_eq!(failure.kind, *kind, "{failure}");
-        assert!(failure.message.contains(words), "{failure}");
-        assert!(!said.ends_with(REQUEST), "the request went to the proxy");
+        assert!(failure.message.contains(text), "{failure}");
+        assert!(!sent.ends_with(REQUEST), "the request must not be sent to the proxy");
     }
 }
 
 #[test]
-fn a_proxy_has_the_time_of_a_connection_and_room_for_a_head() {
+fn replies_of_a_proxy_are_limited_in_time_and_size() {
     let mut silent = conn("http://p", "https://h/", None);
     write_all(&mut silent, at(0));
     assert_eq!((silent.step(), silent.deadline()), (Step::Read, at(2_000)));
-    silent.expire(at(2_000), &mut Kept::default());
+    silent.expire(at(2_000), &mut Recorder::default());
     assert_eq!(silent.end().failure.map(|failure| failure.kind), Some(ErrorKind::ConnectTimeout));
 
     let mut endless = conn("http://p", "https://h/", None);
     write_all(&mut endless, at(0));
     let mut fed = 0;
-    endless.feed(b"HTTP/1.1 200 OK\r\n", at(1), &mut Kept::default());
+    endless.feed(b"HTTP/1.1 200 OK\r\n", at(1), &mut Recorder::default());
     while endless.step() == Step::Read {
-        endless.feed(b"X: y\r\n", at(1), &mut Kept::default());
+        endless.feed(b"X: y\r\n", at(1), &mut Recorder::default());
         fed += 6;
     }
     assert!(fed < 17 << 10, "{fed} bytes");
@@ -140,18 +144,18 @@ fn a_proxy_has_the_time_of_a_connection_and_room_for_a_head() {
 }
 
 #[test]
-fn interim_answers_of_a_proxy_share_the_room_of_its_answer() {
+fn interim_replies_of_a_proxy_count_towards_its_limit() {
     let interim = b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n";
     let mut endless = conn("http://p", "https://h/", None);
     write_all(&mut endless, at(0));
     let mut fed = 0;
     while endless.step() == Step::Read && fed < 1 << 20 {
-        endless.feed(interim, at(1), &mut Kept::default());
+        endless.feed(interim, at(1), &mut Recorder::default());
         fed += interim.len();
     }
     assert!(fed < 17 << 10, "{fed} bytes");
     assert_eq!(endless.end().failure.map(|failure| failure.kind), Some(ErrorKind::Protocol));
     // All replies at once have the same result as one after the other.
-    let (_, page) = both_ways(|| conn("http://p", "https://h/", None), &[&interim.repeat(1_000)]);
+    let (_, page) = run_both_ways(|| conn("http://p", "https://h/", None), &[&interim.repeat(1_000)]);
     assert_eq!(page.expect_err("too long").kind, ErrorKind::Protocol);
 }

@@ -1,4 +1,4 @@
-//! Runs the fuzz corpora as regression tests.
+//! Runs the fuzz corpora as regression tests. Each test has the name of its fuzz target.
 
 #![allow(clippy::disallowed_methods, reason = "tests read files")]
 
@@ -8,7 +8,7 @@ mod properties;
 use std::path::PathBuf;
 
 /// Runs a property over all files of its corpus; there must be at least this many.
-fn run(target: &str, least: usize, property: fn(&[u8])) {
+fn run(target: &str, min_files: usize, property: fn(&[u8])) {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
     let files = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     // Also with a few random mutations, for systems without a fuzzer.
@@ -23,7 +23,7 @@ fn run(target: &str, least: usize, property: fn(&[u8])) {
         mutated(&data, rounds).iter().for_each(|data| property(data));
         count += 1;
     }
-    assert!(count >= least, "{count} files in {}", folder.display());
+    assert!(count >= min_files, "{count} files in {}", folder.display());
 }
 
 /// Mutated copies of the data, the same in every run.
@@ -39,12 +39,12 @@ fn mutated(data: &[u8], rounds: u64) -> Vec<Vec<u8>> {
     for _ in 0..rounds {
         let mut copy = data.to_vec();
         for _ in 0..=random(4) {
-            let (place, value) = (random(copy.len() + 1), u8::try_from(random(256)).unwrap_or(0));
+            let (position, value) = (random(copy.len() + 1), u8::try_from(random(256)).unwrap_or(0));
             match random(4) {
-                0 => copy.insert(place, value),
-                1 if place < copy.len() => drop(copy.remove(place)),
-                2 => copy.truncate(place),
-                _ if place < copy.len() => copy[place] ^= value,
+                0 => copy.insert(position, value),
+                1 if position < copy.len() => drop(copy.remove(position)),
+                2 => copy.truncate(position),
+                _ if position < copy.len() => copy[position] ^= value,
                 _ => copy.push(value),
             }
         }

@@ -12,7 +12,7 @@ use argiope_core::page::examine::{Directives, ExamineLimits, Examiner, Findings}
 use argiope_core::{LinkKind, Url};
 use proptest::prelude::*;
 
-fn caps() -> ExamineLimits {
+fn limits() -> ExamineLimits {
     ExamineLimits {
         max_links: 10_000,
         max_url: 4096,
@@ -25,7 +25,7 @@ fn caps() -> ExamineLimits {
 
 fn examine_as(content_type: Option<&str>, body: &[u8]) -> Findings {
     let page = Url::parse("http://h/d/p").expect("an address");
-    let mut examiner = Examiner::new(&page, content_type.map(str::as_bytes), caps());
+    let mut examiner = Examiner::new(&page, content_type.map(str::as_bytes), limits());
     examiner.feed(body);
     examiner.finish()
 }
@@ -54,7 +54,7 @@ fn assert_links(body: &str, expected: &[&str]) {
 
 /// The texts of links are read like titles. If several links lead to a URL, the first text that is not empty counts.
 #[test]
-fn texts_of_links() {
+fn the_texts_of_links_are_collected() {
     let long = "x".repeat(600);
     for (body, expected) in [
         ("<a href=/x> one\n<b>t</b>wo &amp; <i>three</i> </a> not", vec![Some("one two & three")]),
@@ -74,7 +74,7 @@ fn texts_of_links() {
 }
 
 #[test]
-fn elements_and_kinds() {
+fn the_element_determines_the_kind_of_a_link() {
     for (body, expected) in [
         ("<a href=x>", vec!["anchor /d/x"]),
         ("<A HREF='/x?a=1&amp;b=2#f'>", vec!["anchor /x?a=1&b=2"]),
@@ -115,7 +115,7 @@ fn elements_and_kinds() {
 }
 
 #[test]
-fn nofollow_is_told_and_one_free_place_is_enough() {
+fn a_link_is_nofollow_only_if_all_its_occurrences_are() {
     assert_links("<a href=/x rel='external NoFollow'>", &["anchor /x nofollow"]);
     assert_links("<area href=/x rel=nofollow>", &["anchor /x nofollow"]);
     assert_links("<a href=/x rel='ugc sponsored'>", &["anchor /x"]);
@@ -125,7 +125,7 @@ fn nofollow_is_told_and_one_free_place_is_enough() {
 }
 
 #[test]
-fn what_is_no_markup_has_no_links() {
+fn text_that_resembles_markup_has_no_links() {
     for body in [
         "<!-- <a href=x> -->",
         "<!-- > <a href=x> --!>",
@@ -163,7 +163,7 @@ fn what_is_no_markup_has_no_links() {
 }
 
 #[test]
-fn what_only_looks_like_no_markup_has_links() {
+fn markup_that_resembles_text_has_links() {
     for body in [
         "<noscript><a href=x></noscript>",
         "<!--><a href=x>-->",
@@ -205,14 +205,14 @@ fn what_only_looks_like_no_markup_has_links() {
 }
 
 #[test]
-fn links_before_what_is_never_closed_are_found() {
+fn links_before_unclosed_markup_are_found() {
     for open in ["<!--", "<script>", "<title>", "<svg><![CDATA[", "<style>", "<a href='", "<template>", "<!doctype "] {
         assert_links(&format!("<a href=/x>{open}<a href=/no>"), &["anchor /x"]);
     }
 }
 
 #[test]
-fn base() {
+fn the_first_base_element_counts() {
     assert_links("<base href=/b/><a href=x>", &["anchor /b/x"]);
     assert_links("<a href=x><base href=/b/>", &["anchor /b/x"]);
     assert_links("<base target=_top><base href=/b/><base href=/c/><a href=x>", &["anchor /b/x"]);
@@ -224,11 +224,11 @@ fn base() {
 }
 
 #[test]
-fn other_schemes_and_odd_addresses_are_counted() {
-    let zoo = "<a href=javascript:1><a href=data:,><a href=mailto:x><a href=tel:1><a href=blob:x><a href=about:blank>\
+fn other_schemes_and_malformed_urls_are_counted() {
+    let links_with_other_schemes = "<a href=javascript:1><a href=data:,><a href=mailto:x><a href=tel:1><a href=blob:x><a href=about:blank>\
                <a href=file:///etc/passwd><a href=view-source:http://h/><a href=intent:x><a href=ftp://f/>\
                <a href=' JavaScript:1'><a href='java&#10;script:1'><a href='java\nscript:1'>";
-    let found = examine(zoo);
+    let found = examine(links_with_other_schemes);
     assert_eq!((found.links.len(), found.other_schemes, found.malformed), (0, 13, 0));
     let found = examine("<a href='http://['><a href=http://h:65536/><a href=http://h:0/><a href=http://h:/>");
     assert_eq!(links(&found), ["anchor http://h:0/", "anchor /"]);
@@ -238,7 +238,7 @@ fn other_schemes_and_odd_addresses_are_counted() {
 }
 
 #[test]
-fn limits_are_told() {
+fn reached_limits_are_reported() {
     let only_x = vec!["anchor /x".to_owned()];
     let found = examine(&format!("<a href=/{}><a href=/{}><a href=/x>", "a".repeat(4096), "b".repeat(20_000)));
     assert_eq!((links(&found), found.too_long), (only_x.clone(), 2));
@@ -260,7 +260,7 @@ fn limits_are_told() {
 }
 
 #[test]
-fn titles() {
+fn the_first_title_is_found() {
     for (body, title) in [
         ("<title> A &amp; B\n\t C </title>", Some("A & B C")),
         ("<title>a</title><title>b</title>", Some("a")),
@@ -281,7 +281,7 @@ fn titles() {
 }
 
 #[test]
-fn robots_directives() {
+fn robots_directives_are_read() {
     let noindex = Directives { noindex: true, nofollow: false };
     let nofollow = Directives { noindex: false, nofollow: true };
     let both = noindex.merge(nofollow);
@@ -300,7 +300,7 @@ fn robots_directives() {
 }
 
 #[test]
-fn canonical_and_languages() {
+fn canonical_url_and_languages_are_found() {
     let found = examine(
         "<link rel=canonical href=/c1#x><link rel=canonical href=/c2><link rel=alternate hreflang=de href=/de>\
          <link rel=alternate hreflang=x-default href=/><link rel=alternate href=/f>",
@@ -312,7 +312,7 @@ fn canonical_and_languages() {
 }
 
 #[test]
-fn charsets() {
+fn the_charset_is_detected() {
     let page = |charset: &str| format!("<meta charset={charset}><title>\u{e9}</title>");
     let latin = |text: &str| encoding_rs::WINDOWS_1252.encode(text).0.into_owned();
     let utf16 = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
@@ -351,7 +351,7 @@ fn queries_are_encoded_in_the_charset_of_the_page() {
 }
 
 #[test]
-fn types() {
+fn the_media_type_decides_what_is_examined() {
     let links_of = |content_type: Option<&str>, body: &[u8]| {
         let found = examine_as(content_type, body);
         (found.links.len(), found.content_type.map(String::from), found.charset)
@@ -369,7 +369,7 @@ fn types() {
 }
 
 #[test]
-fn xml() {
+fn the_links_of_feeds_and_other_xml_are_found() {
     for (body, title, expected) in [
         (
             "<?xml version='1.0'?><!DOCTYPE rss [<!ENTITY a '>'> ]><rss><channel><title>T</title><link>http://h/l</link>\
@@ -402,7 +402,7 @@ fn xml() {
 }
 
 #[test]
-fn digest_and_size() {
+fn digest_and_size_are_computed() {
     let found = examine("abc");
     let hex: String = found.digest.iter().map(|byte| format!("{byte:02x}")).collect();
     assert_eq!(hex, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
@@ -460,7 +460,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(3000))]
 
     #[test]
-    fn chunks_do_not_matter(
+    fn the_findings_do_not_depend_on_the_chunks(
         pieces in prop::collection::vec(prop::sample::select(PIECES.to_vec()), 0..40),
         lead in 0usize..3,
         cuts in prop::collection::vec(1usize..9, 1..20),
@@ -469,11 +469,11 @@ proptest! {
             "text/html;charset=iso-2022-jp", "text/html;charset=shift_jis", "bad",
         ]),
     ) {
-        // The first kilobyte is buffered in any case, so some pages have the pieces after it.
+        // The first kilobyte is always buffered, so some pages have their pieces after it.
         let body = [vec![b' '; lead * 600], pieces.concat()].concat();
         let whole = examine_as(Some(content_type), &body);
         let page = Url::parse("http://h/d/p").expect("an address");
-        let mut examiner = Examiner::new(&page, Some(content_type.as_bytes()), caps());
+        let mut examiner = Examiner::new(&page, Some(content_type.as_bytes()), limits());
         let mut rest = body.as_slice();
         for &cut in cuts.iter().cycle() {
             if rest.is_empty() { break }
@@ -487,7 +487,7 @@ proptest! {
 }
 
 #[test]
-fn facts_that_every_record_has() {
+fn facts_for_the_record_are_collected() {
     let found = examine(
         "<!doctype html><html lang=' en-GB '><head><title>not counted</title>\
          <meta name=description content='  What &amp; why\n it is '><meta name=Description content=second>\
@@ -511,7 +511,7 @@ fn facts_that_every_record_has() {
 }
 
 #[test]
-fn headings_of_images_and_empty_headings() {
+fn the_first_heading_with_text_counts() {
     let h1 = |body: &str| examine(body).facts.and_then(|facts| facts.h1).map(String::from);
     assert_eq!(h1("<h1><a href=/><img src=l alt='The &amp;lt; logo'></a></h1>").as_deref(), Some("The &lt; logo"));
     assert_eq!(h1("<h1> </h1><h1>second</h1>").as_deref(), Some("second"));
@@ -521,7 +521,7 @@ fn headings_of_images_and_empty_headings() {
 }
 
 #[test]
-fn words_of_scripts_without_spaces() {
+fn words_are_counted_with_and_without_spaces() {
     let words = |content_type: &str, body: &[u8]| examine_as(Some(content_type), body).facts.map(|facts| facts.words);
     assert_eq!(words("text/html; charset=utf-8", "<p>日本語 and words".as_bytes()), Some(3 + 3));
     assert_eq!(words("text/html; charset=windows-1252", b"<p>\xe9t\xe9 \xe9"), Some(2));

@@ -1,7 +1,7 @@
-//! Pages that are expensive for naive parsers: each is read in linear time, also byte by byte.
+//! Pages that are expensive for naive parsers. Each is read in linear time, also in small pieces.
 //!
-//! The time that is allowed is a hundred times what reading takes; work that grows with the square of the size would
-//! take minutes.
+//! The allowed time is a hundred times what reading takes. Work that grows with the square of the size would take
+//! minutes.
 
 #![allow(
     clippy::disallowed_methods,
@@ -18,7 +18,7 @@ use argiope_core::page::examine::{ExamineLimits, Examiner, Findings};
 const SIZE: usize = 300_000;
 
 fn examine(content_type: &str, body: &[u8], piece: usize) -> Findings {
-    let caps = ExamineLimits {
+    let limits = ExamineLimits {
         max_links: 10_000,
         max_url: 4096,
         max_attrs: 256,
@@ -27,7 +27,7 @@ fn examine(content_type: &str, body: &[u8], piece: usize) -> Findings {
         anchors: true,
     };
     let page = Url::parse("http://h/").expect("an address");
-    let mut examiner = Examiner::new(&page, Some(content_type.as_bytes()), caps);
+    let mut examiner = Examiner::new(&page, Some(content_type.as_bytes()), limits);
     body.chunks(piece).for_each(|chunk| examiner.feed(chunk));
     examiner.finish()
 }

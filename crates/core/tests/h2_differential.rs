@@ -20,14 +20,15 @@ struct Page {
     fields: Vec<(String, Vec<u8>)>,
     /// Sent in these pieces.
     body: Vec<Vec<u8>>,
+    /// Whether trailers end the body.
     trailers: bool,
-    /// A reset with this code instead of the end.
+    /// The code of the reset that the server sends instead of the end.
     reset: Option<u32>,
 }
 
 /// The result of a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Seen {
+struct StreamResult {
     head: String,
     body: Vec<u8>,
     is_whole: bool,
@@ -36,32 +37,33 @@ struct Seen {
 
 #[derive(Default)]
 struct Streams {
-    seen: BTreeMap<u32, Seen>,
-    /// Bytes that are kept instead of being consumed, by stream.
-    held: BTreeMap<u32, usize>,
-    hold: bool,
+    results: BTreeMap<u32, StreamResult>,
+    /// Number of bytes that are not consumed yet, by stream.
+    unconsumed: BTreeMap<u32, usize>,
+    /// Whether bytes are consumed late instead of at once.
+    consumes_late: bool,
 }
 
 impl StreamEvents for Streams {
     fn head(&mut self, key: u32, head: &[u8], _now: Time) {
-        self.seen.entry(key).or_default().head.push_str(&String::from_utf8_lossy(head));
+        self.results.entry(key).or_default().head.push_str(&String::from_utf8_lossy(head));
     }
 
     fn data(&mut self, key: u32, bytes: &[u8], _now: Time) -> usize {
-        self.seen.entry(key).or_default().body.extend_from_slice(bytes);
-        if !self.hold {
+        self.results.entry(key).or_default().body.extend_from_slice(bytes);
+        if !self.consumes_late {
             return bytes.len();
         }
-        *self.held.entry(key).or_default() += bytes.len();
+        *self.unconsumed.entry(key).or_default() += bytes.len();
         0
     }
 
     fn end(&mut self, key: u32, _wire: u64, _now: Time) {
-        self.seen.entry(key).or_default().is_whole = true;
+        self.results.entry(key).or_default().is_whole = true;
     }
 
     fn failed(&mut self, key: u32, _wire: u64, fault: StreamFault, _now: Time) {
-        self.seen.entry(key).or_default().fault = Some(fault);
+        self.results.entry(key).or_default().fault = Some(fault);
     }
 }
 
@@ -116,7 +118,7 @@ async fn serve(io: DuplexStream, pages: Vec<Page>, max_streams: u32) {
 }
 
 /// Requests all pages over one connection, reading this many bytes at a time.
-fn fetch(pages: &[Page], piece: usize, max_streams: u32, hold: bool) -> BTreeMap<u32, Seen> {
+fn fetch(pages: &[Page], piece: usize, max_streams: u32, consumes_late: bool) -> BTreeMap<u32, StreamResult> {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     let local = tokio::task::LocalSet::new();
     let pages = pages.to_vec();
@@ -126,7 +128,7 @@ fn fetch(pages: &[Page], piece: usize, max_streams: u32, hold: bool) -> BTreeMap
         let server = tokio::task::spawn_local(serve(other, pages, max_streams));
         let limits = Arc::new(Limits::default());
         let mut conn = H2Conn::new(limits, 1 << 18, NOW);
-        let mut streams = Streams { hold, ..Streams::default() };
+        let mut streams = Streams { consumes_late, ..Streams::default() };
         for key in 0..count {
             let request = format!("GET /{key} HTTP/1.1\r\nHost: h.example\r\nUser-Agent: argiope/1\r\n\r\n");
             conn.open(key as u32, H2Request::plain(request_block(true, request.as_bytes())));
@@ -139,10 +141,10 @@ fn fetch(pages: &[Page], piece: usize, max_streams: u32, hold: bool) -> BTreeMap
                     conn.wrote(n);
                 }
                 Step::Read => {
-                    if streams.hold && !streams.held.is_empty() {
+                    if streams.consumes_late && !streams.unconsumed.is_empty() {
                         // The consumer resumes when nothing else is left to do, and takes everything at once.
                         tokio::task::yield_now().await;
-                        for (key, bytes) in std::mem::take(&mut streams.held) {
+                        for (key, bytes) in std::mem::take(&mut streams.unconsumed) {
                             conn.consumed(key, bytes);
                         }
                         if matches!(conn.step(), Step::Write(_)) {
@@ -159,24 +161,23 @@ fn fetch(pages: &[Page], piece: usize, max_streams: u32, hold: bool) -> BTreeMap
         }
         drop(io);
         server.abort();
-        streams.seen
+        streams.results
     })
 }
 
-fn expected(page: &Page) -> Seen {
+fn expected(page: &Page) -> StreamResult {
     let mut head = format!("HTTP/1.1 {} \r\n", page.status);
     for (name, value) in &page.fields {
         head.push_str(&format!("{name}: {}\r\n", String::from_utf8_lossy(value)));
     }
     head.push_str("\r\n");
-    let fault = page.reset.map(|_| ());
-    Seen { head, body: page.body.concat(), is_whole: fault.is_none(), fault: None }
+    StreamResult { head, body: page.body.concat(), is_whole: page.reset.is_none(), fault: None }
 }
 
-fn check(pages: &[Page], piece: usize, max_streams: u32, hold: bool) {
-    let seen = fetch(pages, piece, max_streams, hold);
+fn check(pages: &[Page], piece: usize, max_streams: u32, consumes_late: bool) {
+    let results = fetch(pages, piece, max_streams, consumes_late);
     for (key, page) in pages.iter().enumerate() {
-        let mut found = seen[&(key as u32)].clone();
+        let mut found = results[&(key as u32)].clone();
         if page.reset.is_some() {
             let fault = found.fault.take().expect("a fault");
             assert_eq!(fault.failure().kind, ErrorKind::Reset);
@@ -190,10 +191,10 @@ fn check(pages: &[Page], piece: usize, max_streams: u32, hold: bool) {
             lines.sort();
             lines
         };
-        let wanted = expected(page);
-        assert_eq!(sorted(&found.head), sorted(&wanted.head), "page {key}");
-        found.head.clone_from(&wanted.head);
-        assert_eq!(found, wanted, "page {key}");
+        let expected_result = expected(page);
+        assert_eq!(sorted(&found.head), sorted(&expected_result.head), "page {key}");
+        found.head.clone_from(&expected_result.head);
+        assert_eq!(found, expected_result, "page {key}");
     }
 }
 
@@ -238,12 +239,12 @@ fn a_body_larger_than_all_windows_arrives_whole() {
     let body = vec![vec![b'x'; 3 << 20], b"end".to_vec()];
     let large = Page { status: 200, fields: Vec::new(), body, trailers: false, reset: None };
     check(&[large.clone(), large.clone(), large.clone()], 65_536, 100, false);
-    // A consumer that takes everything late still gets all of it.
+    // The same with a consumer that takes everything late.
     check(&[large.clone(), large], 65_536, 100, true);
 }
 
 #[test]
-fn many_streams_beyond_the_limit_of_the_server() {
+fn streams_beyond_the_limit_of_the_server_are_served_later() {
     let small = |n: u32| Page {
         status: 200,
         fields: vec![("x-number".into(), n.to_string().into_bytes())],

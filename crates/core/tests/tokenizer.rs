@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use argiope_core::page::examine::tokenizer::{Dialect, Tokenizer};
 use proptest::prelude::*;
-use tokens::{ours, theirs};
+use tokens::{argiope_tags, html5ever_tags};
 
 #[test]
 fn real_pages_agree_with_html5ever() {
@@ -23,8 +23,8 @@ fn real_pages_agree_with_html5ever() {
             {
                 let Ok(page) = std::fs::read(&path) else { continue };
                 let page = String::from_utf8_lossy(&page);
-                let found = ours(Tokenizer::new(Dialect::Html), page.as_bytes(), 1500, true);
-                assert!(found == theirs(&page), "{}", path.display());
+                let found = argiope_tags(Tokenizer::new(Dialect::Html), page.as_bytes(), 1500, true);
+                assert!(found == html5ever_tags(&page), "{}", path.display());
                 pages += 1;
                 tags += found.len();
             }
@@ -102,18 +102,18 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(20_000))]
 
     #[test]
-    fn messy_pages_agree_with_html5ever(
+    fn malformed_pages_agree_with_html5ever(
         pieces in prop::collection::vec(prop::sample::select(PIECES.to_vec()), 0..30),
         piece in 1usize..40,
     ) {
         let input = pieces.concat();
-        let expected = theirs(&input);
-        prop_assert_eq!(&ours(Tokenizer::new(Dialect::Html), input.as_bytes(), input.len().max(1), true), &expected, "{:?}", input);
-        prop_assert_eq!(&ours(Tokenizer::new(Dialect::Html), input.as_bytes(), piece, true), &expected, "{:?}", input);
+        let expected = html5ever_tags(&input);
+        prop_assert_eq!(&argiope_tags(Tokenizer::new(Dialect::Html), input.as_bytes(), input.len().max(1), true), &expected, "{:?}", input);
+        prop_assert_eq!(&argiope_tags(Tokenizer::new(Dialect::Html), input.as_bytes(), piece, true), &expected, "{:?}", input);
     }
 
     #[test]
     fn any_text_agrees_with_html5ever(input in any::<String>(), piece in 1usize..9) {
-        prop_assert_eq!(ours(Tokenizer::new(Dialect::Html), input.as_bytes(), piece, true), theirs(&input));
+        prop_assert_eq!(argiope_tags(Tokenizer::new(Dialect::Html), input.as_bytes(), piece, true), html5ever_tags(&input));
     }
 }

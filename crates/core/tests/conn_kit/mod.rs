@@ -1,4 +1,4 @@
-//! Shared by the connection tests: a receiver that keeps everything, and ways to feed a response.
+//! Shared by the connection tests: a receiver that records everything, and functions that feed a response.
 #![allow(dead_code)]
 
 use std::sync::Arc;
@@ -26,25 +26,26 @@ pub fn limits() -> Limits {
     }
 }
 
+/// The time this many milliseconds after the start.
 pub fn at(millis: u64) -> Time {
     Time::from_micros(millis * 1_000)
 }
 
-/// Keeps all parts of a response.
+/// A receiver that records all parts of a response.
 #[derive(Default)]
-pub struct Kept {
+pub struct Recorder {
     pub head: Option<Head>,
     pub wire: Vec<u8>,
     pub body: Vec<u8>,
     /// Whether the receiver declines the body.
-    pub unwanted: bool,
+    pub declines_body: bool,
 }
 
-impl Receiver for Kept {
+impl Receiver for Recorder {
     fn head(&mut self, head: &Head, _now: Time) -> Want {
         assert!(self.head.is_none(), "two heads");
         self.head = Some(head.clone());
-        if self.unwanted { Want::Nothing } else { Want::Body }
+        if self.declines_body { Want::Nothing } else { Want::Body }
     }
 
     fn wire(&mut self, raw: &[u8]) {
@@ -60,14 +61,17 @@ impl Receiver for Kept {
 /// What the server does after its last byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum After {
+    /// Closes the connection.
     Close,
+    /// Resets the connection.
     Reset,
+    /// Leaves the connection open and sends nothing.
     Stay,
 }
 
-/// The result of a response.
+/// The result of an exchange.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct ExchangeResult {
     pub status: Option<u16>,
     pub kind: Option<ErrorKind>,
     pub truncated: Option<Truncated>,
@@ -76,72 +80,74 @@ pub struct Seen {
     pub reusable: bool,
 }
 
+/// Writes everything that the connection has to write, in several steps. Returns it.
 pub fn write_all(conn: &mut Conn, now: Time) -> Vec<u8> {
     let mut written = Vec::new();
     while let Step::Write(bytes) = conn.step() {
-        let some = bytes.len().div_ceil(2);
-        written.extend_from_slice(&bytes[..some]);
-        conn.wrote(some, now);
+        let half = bytes.len().div_ceil(2);
+        written.extend_from_slice(&bytes[..half]);
+        conn.wrote(half, now);
     }
     written
 }
 
 /// One exchange over a plain connection, with the response in these pieces.
-pub fn exchange(limits: &Limits, pieces: &[&[u8]], after: After, kept: &mut Kept) -> ExchangeEnd {
+pub fn exchange(limits: &Limits, pieces: &[&[u8]], after: After, recorder: &mut Recorder) -> ExchangeEnd {
     let now = at(0);
     let mut conn = Conn::plain(Arc::new(limits.clone()), now);
     conn.request(REQUEST.to_vec(), now + limits.total, now);
     assert_eq!(write_all(&mut conn, now), REQUEST);
-    finish(&mut conn, pieces, after, kept)
+    finish(&mut conn, pieces, after, recorder)
 }
 
 /// Feeds a response and advances the clock until the exchange ends.
-pub fn finish(conn: &mut Conn, pieces: &[&[u8]], after: After, kept: &mut Kept) -> ExchangeEnd {
+pub fn finish(conn: &mut Conn, pieces: &[&[u8]], after: After, recorder: &mut Recorder) -> ExchangeEnd {
     let now = at(1);
     for piece in pieces {
-        conn.feed(piece, now, kept);
+        conn.feed(piece, now, recorder);
     }
     match after {
-        After::Close => conn.closed(now, kept),
-        After::Reset => conn.broke(Failure::new(ErrorKind::Reset, "reset"), kept),
+        After::Close => conn.closed(now, recorder),
+        After::Reset => conn.broke(Failure::new(ErrorKind::Reset, "reset"), recorder),
         After::Stay => {}
     }
     while conn.step() != Step::Done {
         let deadline = conn.deadline();
         assert!(!deadline.is_never(), "waits without a deadline");
-        conn.expire(deadline, kept);
+        conn.expire(deadline, recorder);
     }
     conn.end()
 }
 
-pub fn seen(kept: Kept, end: &ExchangeEnd) -> Seen {
-    assert_eq!(end.bytes_body, kept.body.len() as u64);
-    assert!(end.bytes_wire >= kept.wire.len() as u64);
-    assert!(end.truncated.is_none() || end.failure.is_some(), "cut without a reason");
-    Seen {
-        status: kept.head.map(|head| head.status),
+pub fn result_of(recorder: Recorder, end: &ExchangeEnd) -> ExchangeResult {
+    assert_eq!(end.bytes_body, recorder.body.len() as u64);
+    assert!(end.bytes_wire >= recorder.wire.len() as u64);
+    assert!(end.truncated.is_none() || end.failure.is_some(), "truncated without a failure");
+    ExchangeResult {
+        status: recorder.head.map(|head| head.status),
         kind: end.failure.as_ref().map(|failure| failure.kind),
         truncated: end.truncated,
-        body: kept.body,
-        wire: kept.wire,
+        body: recorder.body,
+        wire: recorder.wire,
         reusable: end.reusable,
     }
 }
 
-pub fn once(limits: &Limits, pieces: &[&[u8]], after: After) -> Seen {
-    let mut kept = Kept::default();
-    let end = exchange(limits, pieces, after, &mut kept);
-    seen(kept, &end)
+/// Runs one exchange and returns its result.
+pub fn run_exchange(limits: &Limits, pieces: &[&[u8]], after: After) -> ExchangeResult {
+    let mut recorder = Recorder::default();
+    let end = exchange(limits, pieces, after, &mut recorder);
+    result_of(recorder, &end)
 }
 
 /// Feeds the same response at once, byte by byte, and split at every position: all must have the same result.
-pub fn every_way(limits: &Limits, answer: &[u8], after: After) -> Seen {
-    let whole = once(limits, &[answer], after);
-    let bytes: Vec<&[u8]> = answer.chunks(1).collect();
-    assert_eq!(once(limits, &bytes, after), whole, "byte by byte: {}", answer.escape_ascii());
-    for cut in 0..=answer.len() {
-        let (first, second) = answer.split_at(cut);
-        assert_eq!(once(limits, &[first, second], after), whole, "cut at {cut}: {}", answer.escape_ascii());
+pub fn run_with_every_split(limits: &Limits, response: &[u8], after: After) -> ExchangeResult {
+    let whole = run_exchange(limits, &[response], after);
+    let bytes: Vec<&[u8]> = response.chunks(1).collect();
+    assert_eq!(run_exchange(limits, &bytes, after), whole, "byte by byte: {}", response.escape_ascii());
+    for cut in 0..=response.len() {
+        let (first, second) = response.split_at(cut);
+        assert_eq!(run_exchange(limits, &[first, second], after), whole, "cut at {cut}: {}", response.escape_ascii());
     }
     whole
 }

@@ -21,6 +21,7 @@ pub fn date() -> Duration {
     Duration::from_secs(1_767_312_000)
 }
 
+/// A clock that always returns [`date`].
 #[derive(Debug)]
 pub struct Date;
 
@@ -30,6 +31,7 @@ impl TimeProvider for Date {
     }
 }
 
+/// A certificate authority, and a client that trusts it.
 pub struct Authority {
     pub issuer: Issuer<'static, KeyPair>,
     pub root: CertificateDer<'static>,
@@ -47,6 +49,7 @@ impl Authority {
         Self { issuer: Issuer::new(params, key), root, client }
     }
 
+    /// A server with a certificate of this authority for these names. `change` edits the certificate.
     pub fn server(&self, names: &[&str], change: impl FnOnce(&mut CertificateParams)) -> Arc<ServerConfig> {
         let key = KeyPair::generate().unwrap();
         let mut params = params(names);
@@ -56,6 +59,7 @@ impl Authority {
     }
 }
 
+/// The parameters of a certificate for these names.
 pub fn params(names: &[&str]) -> CertificateParams {
     CertificateParams::new(names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()).unwrap()
 }
@@ -95,20 +99,20 @@ pub enum CloseBehaviour {
 }
 
 /// Exchanges bytes between a connection and a server, in pieces of this size, until the exchange ends or both wait.
-pub fn talk(
+pub fn run_exchange_with(
     conn: &mut Conn,
     server: &mut ServerConnection,
-    answer: &[u8],
+    response: &[u8],
     close_behaviour: CloseBehaviour,
     piece: usize,
-    kept: &mut Kept,
+    recorder: &mut Recorder,
 ) {
     let now = at(10);
-    let mut asked = Vec::new();
-    let mut answered = false;
+    let mut received_request = Vec::new();
+    let mut has_responded = false;
     loop {
         let written = write_all(conn, now);
-        let mut moved = !written.is_empty();
+        let mut has_progress = !written.is_empty();
         let mut rest = written.as_slice();
         while !rest.is_empty() {
             server.read_tls(&mut rest).unwrap();
@@ -118,33 +122,34 @@ pub fn talk(
         }
         let mut buffer = [0; 1_000];
         if let Ok(count) = server.reader().read(&mut buffer) {
-            asked.extend_from_slice(&buffer[..count]);
+            received_request.extend_from_slice(&buffer[..count]);
         }
-        if asked.ends_with(b"\r\n\r\n") && !answered {
-            assert_eq!(asked, REQUEST);
-            server.writer().write_all(answer).unwrap();
+        if received_request.ends_with(b"\r\n\r\n") && !has_responded {
+            assert_eq!(received_request, REQUEST);
+            server.writer().write_all(response).unwrap();
             if close_behaviour == CloseBehaviour::Closes {
                 server.send_close_notify();
             }
-            answered = true;
+            has_responded = true;
         }
         let mut sent = Vec::new();
         while server.wants_write() {
             server.write_tls(&mut sent).unwrap();
         }
-        moved |= !sent.is_empty();
+        has_progress |= !sent.is_empty();
         for some in sent.chunks(piece) {
-            conn.feed(some, now, kept);
+            conn.feed(some, now, recorder);
         }
-        if conn.step() == Step::Done || !moved {
-            if answered && close_behaviour != CloseBehaviour::Stays {
-                conn.closed(now, kept);
+        if conn.step() == Step::Done || !has_progress {
+            if has_responded && close_behaviour != CloseBehaviour::Stays {
+                conn.closed(now, recorder);
             }
             return;
         }
     }
 }
 
+/// A connection to this name, with a request that waits to be sent.
 pub fn connect(client: &Arc<TlsConfig>, name: &str) -> Conn {
     let mut conn = Conn::tls(Arc::clone(client), name, Arc::new(limits()), at(0)).unwrap();
     conn.request(REQUEST.to_vec(), at(8_000), at(0));
@@ -153,20 +158,21 @@ pub fn connect(client: &Arc<TlsConfig>, name: &str) -> Conn {
 
 pub const HELLO: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 
+/// Runs one exchange with a server. The failure becomes the error.
 pub fn try_once(
     client: &Arc<TlsConfig>,
     server: &Arc<ServerConfig>,
     name: &str,
-) -> Result<(Conn, ExchangeEnd, Kept), Failure> {
+) -> Result<(Conn, ExchangeEnd, Recorder), Failure> {
     let mut conn = connect(client, name);
     assert!(conn.is_tls());
     let mut session = ServerConnection::new(Arc::clone(server)).unwrap();
-    let mut kept = Kept::default();
-    talk(&mut conn, &mut session, HELLO, CloseBehaviour::Stays, usize::MAX, &mut kept);
+    let mut recorder = Recorder::default();
+    run_exchange_with(&mut conn, &mut session, HELLO, CloseBehaviour::Stays, usize::MAX, &mut recorder);
     assert_eq!(conn.step(), Step::Done);
     let end = conn.end();
     match &end.failure {
         Some(failure) => Err(failure.clone()),
-        None => Ok((conn, end, kept)),
+        None => Ok((conn, end, recorder)),
     }
 }

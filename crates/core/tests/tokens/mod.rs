@@ -1,6 +1,6 @@
-//! The tags of a page according to our tokenizer and to that of html5ever.
+//! The tags of a page according to the tokenizer of this crate and to that of html5ever.
 //!
-//! Start tags with attributes and end tags are compared. Our tokenizer does not produce text tokens.
+//! Start tags with attributes and end tags are compared. Text is not.
 #![allow(dead_code, reason = "not every test compares the two")]
 
 use std::cell::RefCell;
@@ -14,7 +14,7 @@ use html5ever::tokenizer::{
 };
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Seen {
+pub enum FoundTag {
     Start { name: String, attributes: BTreeMap<String, String>, self_closing: bool },
     End(String),
 }
@@ -29,7 +29,7 @@ fn name(bytes: &[u8]) -> String {
 }
 
 /// The tokenizer state after this element, without a tree builder.
-fn content_of(name: &str) -> TextMode {
+fn mode_after(name: &str) -> TextMode {
     match name {
         "script" => TextMode::Script,
         "style" | "xmp" | "iframe" | "noembed" | "noframes" => TextMode::RawText,
@@ -40,14 +40,14 @@ fn content_of(name: &str) -> TextMode {
 }
 
 #[derive(Default)]
-struct Ours {
-    seen: Vec<Seen>,
+struct ArgiopeHandler {
+    tags: Vec<FoundTag>,
     /// Whether elements change how the text after them is read.
-    switches: bool,
+    switches_mode: bool,
     text: Vec<u8>,
 }
 
-impl TokenHandler for Ours {
+impl TokenHandler for ArgiopeHandler {
     fn start(&mut self, tag: &Tag<'_>) -> TextMode {
         let mut attributes = BTreeMap::new();
         for (attribute, value) in tag.attributes() {
@@ -57,13 +57,13 @@ impl TokenHandler for Ours {
                 .or_insert_with(|| resolve_references(&value, TextContext::Attribute).into_owned());
         }
         let name = name(tag.name);
-        let content = if self.switches { content_of(&name) } else { TextMode::Markup };
-        self.seen.push(Seen::Start { name, attributes, self_closing: tag.self_closing });
+        let content = if self.switches_mode { mode_after(&name) } else { TextMode::Markup };
+        self.tags.push(FoundTag::Start { name, attributes, self_closing: tag.self_closing });
         content
     }
 
     fn end(&mut self, tag: &[u8]) {
-        self.seen.push(Seen::End(name(tag)));
+        self.tags.push(FoundTag::End(name(tag)));
     }
 
     fn text(&mut self, text: &[u8]) {
@@ -79,28 +79,29 @@ impl TokenHandler for Ours {
     }
 }
 
-/// Runs our tokenizer over the bytes, cut into pieces of this size.
-pub fn ours(mut tokenizer: Tokenizer, input: &[u8], piece: usize, switches: bool) -> Vec<Seen> {
-    let mut sink = Ours { switches, ..Ours::default() };
-    input.chunks(piece).for_each(|chunk| tokenizer.feed(chunk, &mut sink));
-    tokenizer.finish(&mut sink);
-    sink.seen
+/// The tags that the tokenizer of this crate finds in the bytes, which are fed in pieces of this size. `switches_mode`:
+/// elements change how the text after them is read.
+pub fn argiope_tags(mut tokenizer: Tokenizer, input: &[u8], piece: usize, switches_mode: bool) -> Vec<FoundTag> {
+    let mut handler = ArgiopeHandler { switches_mode, ..ArgiopeHandler::default() };
+    input.chunks(piece).for_each(|chunk| tokenizer.feed(chunk, &mut handler));
+    tokenizer.finish(&mut handler);
+    handler.tags
 }
 
 #[derive(Default)]
-struct Theirs(RefCell<Vec<Seen>>);
+struct Html5everSink(RefCell<Vec<FoundTag>>);
 
-impl TokenSink for Theirs {
+impl TokenSink for Html5everSink {
     type Handle = ();
 
     fn process_token(&self, token: Token, _line: u64) -> TokenSinkResult<()> {
         let Token::TagToken(tag) = token else { return TokenSinkResult::Continue };
         let name = tag.name.to_string();
         if tag.kind == TagKind::EndTag {
-            self.0.borrow_mut().push(Seen::End(name));
+            self.0.borrow_mut().push(FoundTag::End(name));
             return TokenSinkResult::Continue;
         }
-        let result = match content_of(&name) {
+        let result = match mode_after(&name) {
             TextMode::Script => TokenSinkResult::RawData(ScriptData),
             TextMode::RawText | TextMode::CapturedRawText => TokenSinkResult::RawData(Rawtext),
             TextMode::RcData => TokenSinkResult::RawData(Rcdata),
@@ -108,14 +109,15 @@ impl TokenSink for Theirs {
             TextMode::Markup | TextMode::Captured => TokenSinkResult::Continue,
         };
         let attributes = tag.attrs.iter().map(|a| (a.name.local.to_string(), a.value.to_string())).collect();
-        self.0.borrow_mut().push(Seen::Start { name, attributes, self_closing: tag.self_closing });
+        self.0.borrow_mut().push(FoundTag::Start { name, attributes, self_closing: tag.self_closing });
         result
     }
 }
 
-pub fn theirs(input: &str) -> Vec<Seen> {
+/// The tags that html5ever finds.
+pub fn html5ever_tags(input: &str) -> Vec<FoundTag> {
     let tokenizer =
-        Html5everTokenizer::new(Theirs::default(), TokenizerOpts { discard_bom: false, ..Default::default() });
+        Html5everTokenizer::new(Html5everSink::default(), TokenizerOpts { discard_bom: false, ..Default::default() });
     let queue = BufferQueue::default();
     queue.push_back(input.into());
     let _ = tokenizer.feed(&queue);

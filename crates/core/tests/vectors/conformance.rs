@@ -1,4 +1,4 @@
-//! The table of docs/conformance.md: written by this test when `UPDATE_CONFORMANCE` is set, compared with it otherwise.
+//! The table of docs/conformance.md. If `UPDATE_CONFORMANCE` is set, the test writes it, otherwise it compares it.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ const END: &str = "<!-- end of core vectors -->\n";
 
 #[test]
 #[ignore = "needs vectors"]
-fn the_table_in_the_documentation_is_true() {
+fn the_table_in_the_documentation_is_current() {
     let runs: [fn() -> Tally; 13] = [
         robots::checklist,
         robots::google,

@@ -8,7 +8,7 @@ use argiope_core::page::examine::{ExamineLimits, Examiner};
 use serde_json::Value;
 
 use crate::tally::{Deviations, Tally};
-use crate::tokens::{Seen, ours};
+use crate::tokens::{FoundTag, argiope_tags};
 use crate::{read, read_bytes};
 
 const TOKENIZER_DEVIATIONS: Deviations = &[(
@@ -56,7 +56,7 @@ pub fn tokenizer() -> Tally {
             for state in case["initialStates"].as_array().unwrap_or(&default) {
                 let state = state.as_str().expect("a state's name");
                 let id = format!("{file}: {} ({state})", case["description"].as_str().unwrap_or(""));
-                tally.case(&id, is_read_right(case, state), true);
+                tally.case(&id, finds_expected_tags(case, state), true);
             }
         }
         assert_eq!(tally.total - before, count, "{file}");
@@ -64,9 +64,9 @@ pub fn tokenizer() -> Tally {
     tally.finish(7036)
 }
 
-/// Whether our tokenizer finds the expected tags, for every split of the input.
-fn is_read_right(case: &Value, state: &str) -> bool {
-    let last = case["lastStartTag"].as_str().unwrap_or("");
+/// Whether the tokenizer finds the expected tags, for several splits of the input.
+fn finds_expected_tags(case: &Value, state: &str) -> bool {
+    let last_start_tag = case["lastStartTag"].as_str().unwrap_or("");
     let escaped = case["doubleEscaped"].as_bool().unwrap_or(false);
     let input = case["input"].as_str().expect("an input");
     let input = if escaped { unescape(input) } else { Some(input.to_owned()) };
@@ -86,8 +86,8 @@ fn is_read_right(case: &Value, state: &str) -> bool {
         _ => (Dialect::Html, input),
     };
     [usize::MAX, 1, 3].into_iter().all(|piece| {
-        let tokenizer = Tokenizer::within(dialect, content, last.as_bytes());
-        ours(tokenizer, input.as_bytes(), piece, false) == expected
+        let tokenizer = Tokenizer::within(dialect, content, last_start_tag.as_bytes());
+        argiope_tags(tokenizer, input.as_bytes(), piece, false) == expected
     })
 }
 
@@ -105,12 +105,12 @@ fn unescape(text: &str) -> Option<String> {
 }
 
 /// The tags of a vector's expected output.
-fn expected(case: &Value, escaped: bool) -> Option<Vec<Seen>> {
+fn expected(case: &Value, escaped: bool) -> Option<Vec<FoundTag>> {
     let string = |value: &Value| -> Option<String> {
         let text = value.as_str()?;
         if escaped { unescape(text) } else { Some(text.to_owned()) }
     };
-    let mut seen = Vec::new();
+    let mut tags = Vec::new();
     for token in case["output"].as_array()? {
         match token[0].as_str()? {
             "StartTag" => {
@@ -118,17 +118,17 @@ fn expected(case: &Value, escaped: bool) -> Option<Vec<Seen>> {
                 let attributes: Option<_> = attributes
                     .map(|(key, value)| Some((string(&Value::from(key.as_str()))?, string(value)?)))
                     .collect();
-                seen.push(Seen::Start {
+                tags.push(FoundTag::Start {
                     name: string(&token[1])?,
                     attributes: attributes?,
                     self_closing: token[3].as_bool().unwrap_or(false),
                 });
             }
-            "EndTag" => seen.push(Seen::End(string(&token[1])?)),
+            "EndTag" => tags.push(FoundTag::End(string(&token[1])?)),
             _ => {}
         }
     }
-    Some(seen)
+    Some(tags)
 }
 
 #[test]
@@ -148,7 +148,7 @@ pub fn encoding() -> Tally {
             let expected = encoding.trim().to_ascii_lowercase();
             // Without a declaration the vectors expect windows-1252, which is also what detection finds for this text.
             let body = [data.as_bytes(), b" Das Caf\xE9 ist sch\xF6n und gro\xDF"].concat();
-            let caps = ExamineLimits {
+            let limits = ExamineLimits {
                 max_links: 10,
                 max_url: 100,
                 max_attrs: 100,
@@ -157,7 +157,7 @@ pub fn encoding() -> Tally {
                 anchors: false,
             };
             let page = Url::parse("http://h.de/").expect("an address");
-            let mut examiner = Examiner::new(&page, Some(b"text/html"), caps);
+            let mut examiner = Examiner::new(&page, Some(b"text/html"), limits);
             examiner.feed(&body);
             tally.case(data, examiner.finish().charset, Some(expected.as_str()));
         }

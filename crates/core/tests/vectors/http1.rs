@@ -3,7 +3,7 @@
 use argiope_core::ErrorKind;
 use serde_json::Value;
 
-use crate::conn_kit::{After, every_way, limits};
+use crate::conn_kit::{After, limits, run_with_every_split};
 use crate::tally::{Deviations, Tally};
 use crate::{bytes, cases, read, text};
 
@@ -58,23 +58,23 @@ pub fn wpt() -> Tally {
     let mut tally = Tally::new("wpt_http1.json", DEVIATIONS);
     for case in cases(&vectors, "content_length") {
         let input = text(case, "input");
-        let answer = format!("HTTP/1.1 200 OK\r\n{input}\r\n\r\n{}", "x".repeat(42));
-        let seen = every_way(&limits(), answer.as_bytes(), After::Close);
-        let got = if seen.kind.is_none() { Some(seen.body.len() as u64) } else { None };
-        assert!(matches!(seen.kind, None | Some(ErrorKind::Protocol)), "{input:?}: {:?}", seen.kind);
+        let response = format!("HTTP/1.1 200 OK\r\n{input}\r\n\r\n{}", "x".repeat(42));
+        let result = run_with_every_split(&limits(), response.as_bytes(), After::Close);
+        let got = if result.kind.is_none() { Some(result.body.len() as u64) } else { None };
+        assert!(matches!(result.kind, None | Some(ErrorKind::Protocol)), "{input:?}: {:?}", result.kind);
         tally.case(&input.escape_debug().to_string(), got, case["output"].as_u64());
     }
     for case in cases(&vectors, "h1_parsing") {
-        head(&mut tally, case, &bytes(case, "response"));
+        check_head(&mut tally, case, &bytes(case, "response"));
     }
     for case in cases(&vectors, "lone_cr") {
-        head(&mut tally, case, text(case, "response").as_bytes());
+        check_head(&mut tally, case, text(case, "response").as_bytes());
     }
     tally.finish(147)
 }
 
-fn head(tally: &mut Tally, case: &Value, answer: &[u8]) {
-    let seen = every_way(&limits(), answer, After::Close);
-    assert!(matches!(seen.kind, None | Some(ErrorKind::Protocol)), "{}: {:?}", answer.escape_ascii(), seen.kind);
-    tally.case(text(case, "id"), seen.kind.is_none(), text(case, "expected") == "ok");
+fn check_head(tally: &mut Tally, case: &Value, response: &[u8]) {
+    let result = run_with_every_split(&limits(), response, After::Close);
+    assert!(matches!(result.kind, None | Some(ErrorKind::Protocol)), "{}: {:?}", response.escape_ascii(), result.kind);
+    tally.case(text(case, "id"), result.kind.is_none(), text(case, "expected") == "ok");
 }

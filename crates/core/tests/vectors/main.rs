@@ -1,7 +1,7 @@
 //! The public test vectors, run case by case, and the table of docs/conformance.md that comes from them.
 //!
-//! The files are not part of this repository: `ARGIOPE_VECTORS` names their folder. `./test` skips these tests where it is
-//! not set; the crate's own tests have cases for every rule.
+//! The files are not part of this repository: `ARGIOPE_VECTORS` names their folder. `./test` skips these tests if it is
+//! not set. The other tests of the crate have cases for every rule.
 
 #![allow(clippy::disallowed_methods, reason = "tests read files")]
 

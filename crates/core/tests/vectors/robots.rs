@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use argiope_core::page::robots::{
-    Robots, RobotsAnswer, RobotsField, RobotsLines, RobotsPattern, is_product_token, prepare, product_token, target_of,
+    Robots, RobotsAnswer, RobotsField, RobotsLine, RobotsLines, RobotsPattern, is_product_token, prepare,
+    product_token, target_of,
 };
 use argiope_core::schedule::{lane, workbench};
 use argiope_core::{ErrorKind, Url};
@@ -102,7 +103,7 @@ pub fn commons() -> Tally {
     tally.finish(563)
 }
 
-/// Our verdict on one check, in the terms of the file.
+/// The result of one check, in the terms of the file.
 fn check(case: &Value) -> Value {
     if let Some(status) = case["http_status"].as_u64() {
         let answer = RobotsAnswer::from_status(u16::try_from(status).unwrap(), b"", "argiope");
@@ -128,38 +129,40 @@ fn check(case: &Value) -> Value {
         "warnings" => {
             let file = prepare(&file);
             // Fields of enabled extensions cause no warning.
-            let asked: Vec<&str> = match &case["extensions_enabled"] {
+            let enabled: Vec<&str> = match &case["extensions_enabled"] {
                 Value::String(_) => vec!["llm-policy", "content-signals"],
                 names => names.as_array().into_iter().flatten().filter_map(Value::as_str).collect(),
             };
-            let is_asked = |name: &[u8]| asked.iter().any(|asked| name.eq_ignore_ascii_case(asked.as_bytes()));
-            let odd = RobotsLines::new(&file).filter(|line| line.field == RobotsField::Unknown && !is_asked(line.name));
-            odd.count().into()
+            let is_enabled = |name: &[u8]| enabled.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()));
+            let is_unknown = |line: &RobotsLine<'_>| line.field == RobotsField::Unknown && !is_enabled(line.name);
+            RobotsLines::new(&file).filter(is_unknown).count().into()
         }
         "defer" => false.into(),
         question => extension(case, question, &file),
     }
 }
 
-/// Fields that are not in the standard; crawler-commons reads them only as an option.
+/// The result of a check about fields that are not in the standard. crawler-commons reads them only as an option.
 fn extension(case: &Value, question: &str, file: &[u8]) -> Value {
     let enabled = case.get("extensions_enabled").is_some();
     let agent = case["agents"][0].as_str().unwrap_or("");
-    let said = if enabled { Robots::other_records(file, agent) } else { Vec::new() };
+    let records = if enabled { Robots::other_records(file, agent) } else { Vec::new() };
     let arg = &case["arg"];
     let name = arg["ext"].as_str().or(arg.as_str()).unwrap_or("").to_ascii_lowercase();
-    let values: Vec<&str> = said.iter().filter(|(said, _)| *said == name).map(|(_, value)| value.as_str()).collect();
+    let values: Vec<&str> =
+        records.iter().filter(|(known, _)| *known == name).map(|(_, value)| value.as_str()).collect();
     match question {
         "ext" => values.first().copied().into(),
-        "exts_empty" => said.is_empty().into(),
-        "exts_count" => said.len().into(),
+        "exts_empty" => records.is_empty().into(),
+        "exts_count" => records.len().into(),
         "ext_values_count" => values.len().into(),
         "ext_values_at" => values.get(usize::try_from(arg["index"].as_u64().unwrap()).unwrap()).copied().into(),
         _ => panic!("unknown check {question}"),
     }
 }
 
-/// A crawler with several names applies the groups of all of them: a URL is disallowed if one of the names is disallowed.
+/// Whether a crawler with several names may fetch a target. A target is disallowed if it is disallowed for one of the
+/// names.
 fn allows(file: &[u8], agents: &Value, target: &str) -> bool {
     let agents: Vec<&str> = agents.as_array().unwrap().iter().filter_map(Value::as_str).collect();
     let names: Vec<&str> = match agents.as_slice() {
@@ -174,7 +177,8 @@ fn allows(file: &[u8], agents: &Value, target: &str) -> bool {
     named.iter().all(|robots| robots.allows(target))
 }
 
-/// crawler-commons accepts several names, separated by white space or commas: the first one that has a group counts.
+/// The rules for a crawler with several names, separated by white space or commas. As in crawler-commons, the first name
+/// that has a group counts.
 fn parse_for(file: &[u8], agents: &Value) -> Robots {
     let agents: Vec<&str> = agents.as_array().unwrap().iter().filter_map(Value::as_str).collect();
     let names: Vec<&str> = match agents.as_slice() {
@@ -192,7 +196,7 @@ fn robots_conflicts() {
     conflicts();
 }
 
-/// Where the two sets of vectors contradict each other, the file proposes a behaviour, which we follow.
+/// Checks the cases in which the two sets of vectors contradict each other. The file proposes a behaviour for each.
 pub fn conflicts() -> Tally {
     let vectors = read("robots_conflicts.json");
     let mut tally = Tally::new("robots_conflicts.json", &[]);
@@ -221,7 +225,7 @@ fn rfc9309_checklist() {
     checklist();
 }
 
-/// The core's verdict on each point. Crawls test that it is obeyed (see docs/conformance.md).
+/// Checks what the core decides for each requirement. Tests with crawls check that it is obeyed (docs/conformance.md).
 pub fn checklist() -> Tally {
     let vectors = read("rfc9309_checklist.json");
     let mut tally = Tally::new("rfc9309_checklist.json", &[]);
@@ -231,6 +235,7 @@ pub fn checklist() -> Tally {
     tally.finish(22)
 }
 
+/// Whether a requirement of RFC 9309 is met. The numbers are those of the file.
 fn is_met(point: &str) -> bool {
     let origin = |url: &str| Url::parse(url).unwrap().origin();
     let allows = |file: &str, target: &str| Robots::parse(file.as_bytes(), "argiope").allows(target);

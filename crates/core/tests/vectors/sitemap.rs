@@ -55,15 +55,15 @@ pub fn commons() -> Tally {
     tally.finish(86)
 }
 
-/// Compares one document with its expected contents; the error names the difference.
+/// Compares one document with its expected contents. The error names the difference.
 fn document(case: &Value) -> Result<(), String> {
     let (options, expect) = (&case["options"], &case["expect"]);
     let sitemap_url = text(case, "sitemap_url");
     let reach = if options["strict_location"] == true { SitemapReach::Directory } else { SitemapReach::Any };
     let sitemap = read_whole(sitemap_url, &bytes(case, "content"), SitemapBounds { reach, ..SitemapBounds::default() });
-    let same = |what: &str, right: bool| if right { Ok(()) } else { Err(format!("{what}: {sitemap:?}")) };
+    let check_that = |what: &str, is_right: bool| if is_right { Ok(()) } else { Err(format!("{what}: {sitemap:?}")) };
     let list = if sitemap.format == Some(SitemapFormat::Index) { &sitemap.children } else { &sitemap.entries };
-    let named = |loc: &str| list.iter().find(|entry| entry.url.as_str() == loc);
+    let find = |loc: &str| list.iter().find(|entry| entry.url.as_str() == loc);
 
     let kind = match sitemap.format {
         _ if text(expect, "kind") == "error" && sitemap.fault.is_some() => "error",
@@ -74,12 +74,12 @@ fn document(case: &Value) -> Result<(), String> {
         Some(SitemapFormat::Text) => "text",
         None => "none",
     };
-    same("kind", kind == text(expect, "kind"))?;
+    check_that("kind", kind == text(expect, "kind"))?;
     if kind == "error" {
         return Ok(());
     }
     for (key, expected) in expect.as_object().unwrap() {
-        let right = match key.as_str() {
+        let is_right = match key.as_str() {
             "count" => Some(list.len() as u64) == expected.as_u64(),
             "url_elements" => Some(list.len() as u64 + u64::from(sitemap.skipped)) == expected.as_u64(),
             "urls" | "sitemaps" => {
@@ -87,10 +87,10 @@ fn document(case: &Value) -> Result<(), String> {
                 entries.len() == list.len()
                     && entries.iter().zip(list).all(|(expected, entry)| is_same(expected, entry))
             }
-            "contains" => expected.as_array().unwrap().iter().all(|loc| named(loc.as_str().unwrap()).is_some()),
+            "contains" => expected.as_array().unwrap().iter().all(|loc| find(loc.as_str().unwrap()).is_some()),
             "lastmod_null" => {
                 let mut locs = expected.as_array().unwrap().iter();
-                locs.all(|loc| named(loc.as_str().unwrap()).is_some_and(|entry| entry.lastmod.is_none()))
+                locs.all(|loc| find(loc.as_str().unwrap()).is_some_and(|entry| entry.lastmod.is_none()))
             }
             "truncated" => sitemap.fault.is_some(),
             "flagged_invalid" => {
@@ -104,7 +104,7 @@ fn document(case: &Value) -> Result<(), String> {
             "kind" | "must_not_read" | "why" => true,
             _ => panic!("unknown expectation {key}"),
         };
-        same(key, right)?;
+        check_that(key, is_right)?;
     }
     Ok(())
 }
@@ -134,10 +134,10 @@ fn priority(entry: &SitemapEntry) -> Option<f64> {
 fn read_whole(sitemap: &str, document: &[u8], bounds: SitemapBounds) -> Sitemap {
     let mut whole = SitemapReader::new(&url(sitemap), bounds.clone());
     whole.feed(document);
-    let mut bit_by_bit = SitemapReader::new(&url(sitemap), bounds);
-    document.iter().for_each(|byte| bit_by_bit.feed(std::slice::from_ref(byte)));
+    let mut byte_by_byte = SitemapReader::new(&url(sitemap), bounds);
+    document.iter().for_each(|byte| byte_by_byte.feed(std::slice::from_ref(byte)));
     let sitemap = whole.finish();
-    assert_eq!(sitemap, bit_by_bit.finish(), "bytes one by one");
+    assert_eq!(sitemap, byte_by_byte.finish(), "bytes one by one");
     sitemap
 }
 

@@ -27,7 +27,7 @@ fn wpt_urltestdata() {
     wpt();
 }
 
-/// Every http or https URL must be normalized as the standard says, without fragment and user information; every other
+/// Every http or https URL must be normalized as the standard says, without fragment and user information. Every other
 /// input must be refused.
 pub fn wpt() -> Tally {
     let vectors = read("wpt_url/urltestdata.json");
@@ -38,7 +38,8 @@ pub fn wpt() -> Tally {
             None => Url::parse(input),
             Some(base) => match Url::parse(base) {
                 Ok(base) => base.join(input),
-                Err(_) => Url::parse(input), // a base that is not of the web: only an absolute address can be one of ours
+                // The base is neither http nor https, so only an absolute URL can be accepted.
+                Err(_) => Url::parse(input),
             },
         };
         tally.case(input, got.ok().map(|url| url.to_string()), expected(case));
@@ -46,6 +47,7 @@ pub fn wpt() -> Tally {
     tally.finish(891)
 }
 
+/// The expected URL of a case without fragment and user information; `None` if it is neither http nor https.
 fn expected(case: &Value) -> Option<String> {
     let href = case["href"].as_str().filter(|_| matches!(case["protocol"].as_str(), Some("http:" | "https:")))?;
     let (scheme, rest) = href.split_once("//")?;
