@@ -1,5 +1,5 @@
-/* Makes every sync of a file take 50 ms longer, like that of a slow disk: bench/run and bench/slow_disk load it with
- * LD_PRELOAD. SLOW_DISK_MS changes the time. */
+/* Makes every sync of a file take 50 ms longer, as on a slow disk. bench/slow_disk loads it with LD_PRELOAD. The
+ * environment variable SLOW_DISK_MS changes the time. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdlib.h>

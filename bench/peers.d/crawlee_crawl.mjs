@@ -1,4 +1,4 @@
-// Crawlee as a peer: `crawl.mjs ROOTS CONNECTIONS` crawls the hosts of all roots with Cheerio and keeps nothing.
+// Crawlee as a peer: `crawl.mjs ROOTS CONNECTIONS` crawls the hosts of all roots with Cheerio and discards the pages.
 import { readFileSync } from 'node:fs';
 import { CheerioCrawler, Configuration, LogLevel, log } from '@crawlee/cheerio';
 

@@ -1,4 +1,4 @@
-"""Scrapy as a peer: `scrapy_crawl.py ROOTS CONNECTIONS` crawls the hosts of all roots and keeps nothing."""
+"""Scrapy as a peer: `scrapy_crawl.py ROOTS CONNECTIONS` crawls the hosts of all roots and discards the pages."""
 
 import sys
 from urllib.parse import urlsplit

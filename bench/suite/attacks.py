@@ -1,4 +1,4 @@
-"""A server of responses that need much memory: `python3 -m suite.attacks KIND` prints its port and serves all of 127.0.0.0/8.
+"""Serves responses that need much memory. `python3 -m suite.attacks KIND` prints its port and listens on all of 127.0.0.0/8.
 
 hosts     every page is short
 names     every page of 127.0.0.1 names 1,000 new hosts (127.x.y.z), 1,000 pages of it; names10: 10,000 pages
@@ -18,8 +18,8 @@ import subprocess
 import sys
 
 PAUSE = 2.0
-numbers = itertools.count(1)
-made = {}
+page_numbers = itertools.count(1)
+cached = {}
 
 
 def address(number):
@@ -32,7 +32,7 @@ def head(length, more=b"", kind=b"text/html"):
     return b"HTTP/1.1 200 OK\r\nContent-Type: %s\r\nContent-Length: %d\r\n%s\r\n" % (kind, length, more)
 
 
-def coded(names, body):
+def encoded_response(names, body):
     return head(len(body), b"Content-Encoding: %s\r\n" % names) + body
 
 
@@ -60,36 +60,36 @@ def brotli():
     return subprocess.run(["brotli", "-w", "24", "-c"], input=b" " * (9 << 20), capture_output=True, check=True).stdout
 
 
-def once(name, make):
-    """Makes a response once."""
-    if name not in made:
-        made[name] = make()
-    return made[name]
+def make_once(name, make):
+    """The response of this name, which is made at the first call."""
+    if name not in cached:
+        cached[name] = make()
+    return cached[name]
 
 
 def link_page():
-    # As short on the wire as possible: a long base and short links.
+    """A page that is short when compressed: a long base URL and short links."""
     links = b"".join(b"<a href=%d>" % n for n in range(1_040))
     body = gzip.compress(b"<base href='/%s/'>%s" % (b"b" * 3_980, links))
-    return coded(b"gzip", body)
+    return encoded_response(b"gzip", body)
 
 
-def answer(kind, path, port):
-    """Pieces of a response, with pauses between them."""
+def response_pieces(kind, path, port):
+    """The response as a list of pieces of bytes, and pauses in seconds between them."""
     page = b"<p>hello " * 30
     if path == "/robots.txt":
         return [b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"]
     if kind in ("names", "names10"):
         count = 1_000 if path.startswith("/n") or path == "/" else 0
-        first = next(numbers) * 1_000 if count else 0
+        first = next(page_numbers) * 1_000 if count else 0
         body = b"".join(b"<a href=http://%s:%d/>x</a>" % (address(first + n).encode(), port) for n in range(count))
         if path == "/":
             body += b"".join(b"<a href=/n%d>x</a>" % n for n in range(10_000 if kind == "names10" else 1_000)) if first == 1_000 else b""
         return [head(len(body)) + body]
     if kind == "invented":
-        first = next(numbers) * 9_980
+        first = next(page_numbers) * 9_980
         body = b"".join(b"<a href=http://%s:%d/>" % (address(first + n).encode(), port) for n in range(9_980))
-        return [coded(b"gzip", gzip.compress(body + b"<a href=/p%d>" % first, 1))]
+        return [encoded_response(b"gzip", gzip.compress(body + b"<a href=/p%d>" % first, 1))]
     if kind in ("zstd", "zstd3", "brotli"):
         body = {
             "zstd": zstd_full,
@@ -97,19 +97,19 @@ def answer(kind, path, port):
             "brotli": brotli,
         }[kind]
         names = {"zstd": b"zstd", "zstd3": b"zstd, zstd, zstd", "brotli": b"br"}[kind]
-        whole = once(kind, lambda: coded(names, body()))
-        return [whole[:-4], PAUSE, whole[-4:]]
+        response = make_once(kind, lambda: encoded_response(names, body()))
+        return [response[:-4], PAUSE, response[-4:]]
     if kind == "links":
-        return [once(kind, link_page)]
+        return [make_once(kind, link_page)]
     if kind == "heads":
         fields = b"".join(b"X-%d: %s\r\n" % (n, b"h" * 4_000) for n in range(60))
-        whole = once(kind, lambda: head(len(page), fields) + page)
-        return [whole[:120_000], 0.2, whole[120_000:]]
+        response = make_once(kind, lambda: head(len(page), fields) + page)
+        return [response[:120_000], 0.2, response[120_000:]]
     if kind == "cookies":
         fields = b"".join(b"Set-Cookie: c%d=%s\r\n" % (n, b"v" * 4_000) for n in range(50))
-        return [once(kind, lambda: head(len(page), fields) + page)]
+        return [make_once(kind, lambda: head(len(page), fields) + page)]
     if kind == "etags":
-        return [once(kind, lambda: head(len(page), b'ETag: "%s"\r\n' % (b"e" * 1_000)) + page)]
+        return [make_once(kind, lambda: head(len(page), b'ETag: "%s"\r\n' % (b"e" * 1_000)) + page)]
     return [head(len(page)) + page]
 
 
@@ -119,7 +119,7 @@ async def serve(kind, port, reader, writer):
             path = line.split(b" ")[1].decode()
             while (await reader.readline()).strip():
                 pass
-            for piece in answer(kind, path, port[0]):
+            for piece in response_pieces(kind, path, port[0]):
                 if isinstance(piece, float):
                     await asyncio.sleep(piece)
                 else:

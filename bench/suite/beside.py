@@ -1,4 +1,4 @@
-"""The effect of hostile hosts on others: a control host, alone and beside all hostile cases."""
+"""Measures the effect of hostile hosts on others: crawls a control host alone and together with hostile hosts."""
 
 import contextlib
 import os
@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 from . import process
-from .programs import Argiope, Task, sampled
+from .programs import Argiope, Task, make_sample
 from .result import Measure, ratio
 
 
@@ -16,13 +16,13 @@ def s13(suite):
     # At most six connections and 10 ms per response: like a typical crawl, it mostly waits.
     flags = ["--hosts", 1, "--pages", pages, "--size", 10240, "--links", 20, "--latency-ms", 10]
     task = Task(256, 120)
-    count = [0]
+    hostile_roots = [0]
 
     def visit(beside):
         def run():
             with contextlib.ExitStack() as stack:
                 roots = stack.enter_context(hostile(suite.server)) if beside else []
-                count[0] = max(count[0], len(roots))
+                hostile_roots[0] = max(hostile_roots[0], len(roots))
                 web, work = stack.enter_context(suite.web(flags))
                 sample = Control(suite.binary, roots).visit(web, work, task)
                 if sample.pages != web.pages and not sample.void:
@@ -35,7 +35,7 @@ def s13(suite):
     rates = {name: [speed(run) for run in runs] for name, runs in samples.items()}
     values = ratio(rates["beside hostile hosts"], rates["alone"])
     measures = [Measure("control host's pages a second beside hostile hosts / alone", values, 0.9, 1.0)]
-    notes = [f"{count[0]} hostile roots at once, all that need no name server of their own. Pages a second as the "
+    notes = [f"{hostile_roots[0]} hostile roots at once, all that need no name server of their own. Pages a second as the "
              "control host saw them, from its first request to its last; the crawl of the other hosts continues after that."]
     return measures, samples, notes
 
@@ -70,7 +70,8 @@ def s13b(suite):
 
 @contextlib.contextmanager
 def neighbours(kind):
-    """The hosts of `neighbours.py`, on the server's core but behind the control host: gives their roots."""
+    """Serves the hosts of `neighbours.py` on the server's core, at a lower priority than the control host. Returns their
+    roots."""
     def prepare():
         process.prepare(process.SERVER_CORE)()
         os.nice(19)
@@ -101,7 +102,7 @@ class Control(Argiope):
     def visit(self, web, work, task):
         with open(web.roots_file, "a") as file:
             file.writelines(f"{root}\n" for root in self.roots)
-        return sampled(process.run(self.command(web, work, task), work, timeout=task.timeout), web.stats())
+        return make_sample(process.run(self.command(web, work, task), work, timeout=task.timeout), web.stats())
 
 
 @contextlib.contextmanager
@@ -112,8 +113,8 @@ def hostile(server):
 
     def prepare():
         process.prepare(process.SERVER_CORE)()
-        # The two servers must not compete for the core. If the kernel groups processes by
-        # session, niceness applies within a session only, and the session has its own.
+        # The two servers must not compete for the core. If the kernel groups processes by session (autogroup), niceness
+        # applies only within a session, and the session has a niceness of its own.
         os.nice(19)
         with contextlib.suppress(OSError), open("/proc/self/autogroup", "w") as group:
             group.write("19")
@@ -121,7 +122,7 @@ def hostile(server):
     child = subprocess.Popen([server, "hostile"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                              stderr=subprocess.DEVNULL, start_new_session=True, preexec_fn=prepare)
     try:
-        yield roots(child.stdout, last)
+        yield read_roots(child.stdout, last)
     finally:
         process.kill_group(child.pid)
         child.wait()
@@ -129,8 +130,8 @@ def hostile(server):
         child.stdout.close()
 
 
-def roots(lines, last):
-    """The roots of the cases that do not need a name server."""
+def read_roots(lines, last):
+    """The roots of the cases that do not need a name server. `last` is the name of the last case."""
     found = []
     for line in lines:
         name, _, _, urls, dns, *_ = line.decode().rstrip("\n").split("\t")

@@ -22,6 +22,7 @@ def crawl(suite, flags, program, task, expected=None):
 
 
 def add_limit(suite, entries, flags, task, urls):
+    """Adds wrk, the limit, if it is installed."""
     limit = Wrk(1 if suite.quick else 3)
     if not limit.installed():
         return
@@ -34,11 +35,12 @@ def add_limit(suite, entries, flags, task, urls):
 
 
 def limit_of(samples):
+    """The rates of wrk, the limit."""
     return [run.rate for run in samples.get(Wrk.name, [])]
 
 
 def best_peer(suite, samples, ours, bar, goal):
-    """Compared with the best peer whose runs are valid."""
+    """The measure of Argiope's rate against that of the best peer whose runs are valid."""
     names = [peer.name for peer in suite.peers("S2")]
     rates = {name: median([run.rate for run in samples[name]]) for name in names if name in samples}
     rates = {name: rate for name, rate in rates.items() if rate}
@@ -48,9 +50,9 @@ def best_peer(suite, samples, ours, bar, goal):
     return Measure(f"pages per CPU second / the best peer's ({best})", ratio(ours, [rates[best]] * len(ours)), bar, goal)
 
 
-def less_notes(suite, scenario, total):
-    """Slow peers get fewer pages."""
-    few = [f"{peer.name} {peer.most[scenario]:,}" for peer in suite.peers(scenario) if peer.most.get(scenario, total) < total]
-    if not few:
+def smaller_web_notes(suite, scenario, total):
+    """A note about the peers that crawl fewer pages, because they are slow."""
+    smaller = [f"{peer.name} {peer.max_pages[scenario]:,}" for peer in suite.peers(scenario) if peer.max_pages.get(scenario, total) < total]
+    if not smaller:
         return []
-    return ["Slow peers crawl a smaller web of the same kind, which favours them: " + ", ".join(few) + " pages."]
+    return ["Slow peers crawl a smaller web of the same kind, which favours them: " + ", ".join(smaller) + " pages."]

@@ -13,15 +13,16 @@ def describe(root):
         "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1),
         "kernel": f"{platform.system()} {platform.release()}",
         "libc": " ".join(platform.libc_ver()),
-        "rustc": said(["rustc", "--version"]),
-        "commit": said(["git", "-C", root, "rev-parse", "--short=12", "HEAD"])
-        + ("" if not said(["git", "-C", root, "status", "--porcelain"]) else " with changes"),
+        "rustc": output_of(["rustc", "--version"]),
+        "commit": output_of(["git", "-C", root, "rev-parse", "--short=12", "HEAD"])
+        + ("" if not output_of(["git", "-C", root, "status", "--porcelain"]) else " with changes"),
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         "load": round(os.getloadavg()[0], 2),
     }
 
 
 def cpu():
+    """The model of the processor."""
     try:
         with open("/proc/cpuinfo") as file:
             for line in file:
@@ -32,7 +33,8 @@ def cpu():
     return platform.machine()
 
 
-def said(command):
+def output_of(command):
+    """The standard output of a command; empty if it fails to run."""
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=30).stdout.strip()
     except (OSError, subprocess.TimeoutExpired):

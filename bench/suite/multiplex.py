@@ -1,4 +1,4 @@
-"""HTTP/2 against HTTP/1.1: nginx with TLS as the server, and slow hosts of the practice web."""
+"""Compares HTTP/2 with HTTP/1.1: nginx with TLS as the server, and slow hosts of the practice web."""
 
 import contextlib
 import hashlib
@@ -25,40 +25,40 @@ def s14(suite):
     if not os.path.exists(nginx):
         raise RuntimeError("nginx is not installed")
     webs = {"one host": (1, 500 if suite.quick else 5_000), "100 hosts": (10 if suite.quick else 100, 50)}
-    measures, everything = [], {}
-    with suite.folder() as place:
-        certify(place, max(hosts for hosts, _ in webs.values()))
+    measures, all_samples = [], {}
+    with suite.folder() as setup_folder:
+        make_certificates(setup_folder, max(hosts for hosts, _ in webs.values()))
         for name, (hosts, pages) in webs.items():
-            content(place, hosts, pages)
+            write_site(setup_folder, hosts, pages)
             entries = {}
             for client in clients(suite):
                 def visit(client=client, hosts=hosts, pages=pages):
                     with suite.folder() as work:
-                        return one_run(nginx, place, work, client, hosts, pages)
+                        return one_run(nginx, setup_folder, work, client, hosts, pages)
 
                 entries[f"{name}, {client.name}"] = visit
             samples = suite.rounds(entries)
-            count_packets(suite, nginx, place, hosts, pages, name, samples)
-            everything |= samples
-            measures += compared(name, samples)
+            count_packets(suite, nginx, setup_folder, hosts, pages, name, samples)
+            all_samples |= samples
+            measures += measures_of(name, samples)
     notes = [
         "Six requests at a time to a host, as connections or as streams of one connection. curl fetches a list of the URLs "
         "(`--parallel`, at most 6 or 300 transfers at a time) and ignores their contents; it and wget2 ignore robots.txt. "
         "Handshakes are connections in nginx's log. Packets are those of both directions with an MTU of 1,500 bytes and "
         "without segmentation offload, from one more run of each program in a network namespace."
     ]
-    return measures, everything, notes
+    return measures, all_samples, notes
 
 
-def compared(name, samples):
+def measures_of(name, samples):
     def of(client):
         return samples.get(f"{name}, {client}", [])
 
     new, old = of("argiope, HTTP/2"), of("argiope, HTTP/1.1")
     measures = [
         Measure(f"{name}: CPU per page, HTTP/2 / HTTP/1.1", ratio(costs(new), costs(old)), 1.0, 0.8, False),
-        Measure(f"{name}: handshakes, HTTP/2 / HTTP/1.1", shares(new, old, "handshakes"), 1 / 3, 1 / 6, False),
-        Measure(f"{name}: packets, HTTP/2 / HTTP/1.1", shares(new, old, "packets"), None, None, False),
+        Measure(f"{name}: handshakes, HTTP/2 / HTTP/1.1", ratio_of(new, old, "handshakes"), 1 / 3, 1 / 6, False),
+        Measure(f"{name}: packets, HTTP/2 / HTTP/1.1", ratio_of(new, old, "packets"), None, None, False),
     ]
     for peer in ("curl, HTTP/2", "wget2, HTTP/2"):
         if of(peer):
@@ -67,10 +67,12 @@ def compared(name, samples):
 
 
 def costs(runs):
+    """CPU seconds per page of each run."""
     return [run.cost for run in runs]
 
 
-def shares(new, old, key):
+def ratio_of(new, old, key):
+    """The quotients of a count per round."""
     return ratio(*[[run.more.get(key) if not run.void else None for run in runs] for runs in (new, old)])
 
 
@@ -83,40 +85,40 @@ class Client:
 
 def clients(suite):
     def argiope(version):
-        def command(place, work, hosts, _pages):
+        def command(setup_folder, work, hosts, _pages):
             roots = os.path.join(work, "roots.txt")
             with open(roots, "w") as file:
                 file.writelines(f"https://{host_name(host)}:{PORT}/\n" for host in range(hosts))
             return [
                 suite.binary, "crawl", "-i", roots, "-q", "--pace", "full", "--per-host", 6, "-c", 600, "--http", version,
                 "-d", os.path.join(work, "x.crawl"), "--jsonl", os.path.join(work, "pages.jsonl"),
-                "--ca-cert", os.path.join(place, "ca.pem"),
+                "--ca-cert", os.path.join(setup_folder, "ca.pem"),
             ]  # fmt: skip
 
         return command
 
     def curl(version):
-        def command(place, work, hosts, pages):
-            listed = os.path.join(work, "urls.txt")
-            with open(listed, "w") as file:
-                # The hosts in turns: a crawl does not fetch them one after the other either.
+        def command(setup_folder, work, hosts, pages):
+            list_file = os.path.join(work, "urls.txt")
+            with open(list_file, "w") as file:
+                # The hosts in turns, as in a crawl.
                 for page in range(pages):
                     for host in range(hosts):
                         path = f"p{page}.html" if page else ""
                         file.write(f"url = https://{host_name(host)}:{PORT}/{path}\noutput = /dev/null\n")
             at_once = min(6 * hosts, 300)
-            return ["curl", "-s", version, "--parallel", "--parallel-max", at_once, "--cacert", os.path.join(place, "ca.pem"), "-K", listed]
+            return ["curl", "-s", version, "--parallel", "--parallel-max", at_once, "--cacert", os.path.join(setup_folder, "ca.pem"), "-K", list_file]
 
         return command
 
     def wget2(switch):
-        def command(place, work, hosts, _pages):
+        def command(setup_folder, work, hosts, _pages):
             roots = os.path.join(work, "roots.txt")
             with open(roots, "w") as file:
                 file.writelines(f"https://{host_name(host)}:{PORT}/\n" for host in range(hosts))
             return [
                 "wget2", "-q", "-r", "-l", "inf", "--robots=off", f"--max-threads={6 * hosts}", "--delete-after", switch,
-                "--no-compression", "--tries=1", f"--ca-certificate={os.path.join(place, 'ca.pem')}", "-P", work, "-i", roots,
+                "--no-compression", "--tries=1", f"--ca-certificate={os.path.join(setup_folder, 'ca.pem')}", "-P", work, "-i", roots,
             ]  # fmt: skip
 
         return command
@@ -133,11 +135,11 @@ def host_name(host):
     return f"127.1.{host // 250}.{host % 250 + 1}"
 
 
-def certify(place, hosts):
-    """An authority, and a certificate for each host."""
+def make_certificates(setup_folder, hosts):
+    """Makes an authority, and a certificate for each host."""
 
     def openssl(*words):
-        subprocess.run(["openssl", *words], cwd=place, check=True, capture_output=True)
+        subprocess.run(["openssl", *words], cwd=setup_folder, check=True, capture_output=True)
 
     openssl("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", "ca.key")
     openssl("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", "host.key")
@@ -151,9 +153,9 @@ def certify(place, hosts):
         )  # fmt: skip
 
 
-def content(place, hosts, pages):
-    """Pages of 10 KB with twenty links; all hosts serve the same ones."""
-    folder = os.path.join(place, "site")
+def write_site(setup_folder, hosts, pages):
+    """Writes pages of 10 KB with twenty links. All hosts serve the same pages."""
+    folder = os.path.join(setup_folder, "site")
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
     filler = "<p>All work and no play makes a page of ten kilobytes.</p>\n" * 200
@@ -168,10 +170,10 @@ def content(place, hosts, pages):
 
 
 @contextlib.contextmanager
-def serving(nginx, place, work, hosts, inside):
-    """nginx without worker processes, on its own core."""
+def serving(nginx, setup_folder, work, hosts, in_namespace):
+    """Runs nginx in one process on its own core. `in_namespace` is a prefix of commands, or empty."""
     servers = "\n".join(
-        f"server {{ listen {host_name(host)}:{PORT} ssl http2; ssl_certificate {place}/{host_name(host)}.pem; root {place}/site; }}"
+        f"server {{ listen {host_name(host)}:{PORT} ssl http2; ssl_certificate {setup_folder}/{host_name(host)}.pem; root {setup_folder}/site; }}"
         for host in range(hosts)
     )
     temporary = " ".join(f"{kind}_temp_path {work}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
@@ -181,19 +183,19 @@ def serving(nginx, place, work, hosts, inside):
             f"daemon off; master_process off; pid {work}/pid; error_log {work}/error.log; worker_rlimit_nofile 20000;\n"
             f"events {{ worker_connections 10000; }}\nhttp {{ include /etc/nginx/mime.types; {temporary}\n"
             f"log_format counted '{LOG}'; access_log {work}/access.log counted;\n"
-            f"keepalive_requests 1000000; ssl_certificate_key {place}/host.key; ssl_session_cache shared:all:10m;\n{servers}\n}}\n"
+            f"keepalive_requests 1000000; ssl_certificate_key {setup_folder}/host.key; ssl_session_cache shared:all:10m;\n{servers}\n}}\n"
         )
     child = subprocess.Popen(
-        [*inside, nginx, "-e", f"{work}/error.log", "-c", settings],
+        [*in_namespace, nginx, "-e", f"{work}/error.log", "-c", settings],
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         start_new_session=True, preexec_fn=process.prepare(process.SERVER_CORE),
     )  # fmt: skip
     try:
         deadline = time.monotonic() + 20
-        while not listens(inside, host_name(hosts - 1)):
+        while not listens(in_namespace, host_name(hosts - 1)):
             if child.poll() is not None or time.monotonic() > deadline:
                 with open(f"{work}/error.log") as file:
-                    raise RuntimeError(f"nginx does not answer: {file.read()[-300:]}")
+                    raise RuntimeError(f"nginx does not respond: {file.read()[-300:]}")
             time.sleep(0.02)
         yield
     finally:
@@ -201,21 +203,21 @@ def serving(nginx, place, work, hosts, inside):
         child.wait()
 
 
-def listens(inside, address):
-    if inside:
+def listens(in_namespace, address):
+    if in_namespace:
         test = f"import socket; socket.create_connection(('{address}', {PORT}), 1)"
-        return subprocess.run([*inside, "python3", "-c", test], capture_output=True).returncode == 0
+        return subprocess.run([*in_namespace, "python3", "-c", test], capture_output=True).returncode == 0
     with contextlib.suppress(OSError), socket.create_connection((address, PORT), 1):
         return True
     return False
 
 
-def one_run(nginx, place, work, client, hosts, pages, inside=()):
-    with serving(nginx, place, work, hosts, inside):
-        before = packets(inside)
-        command = [*inside, *client.command(place, work, hosts, pages)]
+def one_run(nginx, setup_folder, work, client, hosts, pages, in_namespace=()):
+    with serving(nginx, setup_folder, work, hosts, in_namespace):
+        before = packets(in_namespace)
+        command = [*in_namespace, *client.command(setup_folder, work, hosts, pages)]
         outcome = process.run(command, work, timeout=300)
-        sent = packets(inside) - before
+        sent = packets(in_namespace) - before
     fetched, connections, resumed = set(), set(), set()
     versions = set()
     with open(os.path.join(work, "access.log")) as file:
@@ -230,53 +232,53 @@ def one_run(nginx, place, work, client, hosts, pages, inside=()):
     digest = hashlib.sha256("\n".join(sorted(fetched)).encode()).hexdigest()[:16]
     sample = Sample(pages=len(fetched), wall=outcome.wall, cpu=outcome.cpu, peak=outcome.peak)
     sample.more = {"digest": digest, "web": f"{hosts} {pages}", "handshakes": len(connections), "resumed": len(resumed)}
-    if inside:
+    if in_namespace:
         sample.more["packets"] = sent
-    wanted = "HTTP/2.0" if client.name.endswith("HTTP/2") else "HTTP/1.1"
+    expected = "HTTP/2.0" if client.name.endswith("HTTP/2") else "HTTP/1.1"
     if outcome.timed_out:
         sample.void = "took too long"
     elif len(fetched) != hosts * pages:
-        sample.void = f"{len(fetched)} of {hosts * pages} pages, exit code {outcome.code}: {outcome.said.strip()[-120:]}"
-    elif versions != {wanted}:
-        sample.void = f"spoke {', '.join(sorted(versions))}"
+        sample.void = f"{len(fetched)} of {hosts * pages} pages, exit code {outcome.code}: {outcome.output.strip()[-120:]}"
+    elif versions != {expected}:
+        sample.void = f"used {', '.join(sorted(versions))}"
     return sample
 
 
-def count_packets(suite, nginx, place, hosts, pages, name, samples):
-    """One more run of each client in a network namespace, for the packets alone: its times are not used."""
+def count_packets(suite, nginx, setup_folder, hosts, pages, name, samples):
+    """Runs each client once more in a network namespace, to count packets. The times of these runs are not used."""
     try:
-        with namespace() as inside:
+        with namespace() as in_namespace:
             for client in clients(suite):
                 with suite.folder() as work:
-                    run = one_run(nginx, place, work, client, hosts, pages, inside)
+                    run = one_run(nginx, setup_folder, work, client, hosts, pages, in_namespace)
                 if run.void:
-                    suite.say(f"packets, {name}, {client.name}: VOID: {run.void}")
+                    suite.print_progress(f"packets, {name}, {client.name}: VOID: {run.void}")
                     continue
-                suite.say(f"packets, {name}, {client.name}: {run.more['packets']:,}")
+                suite.print_progress(f"packets, {name}, {client.name}: {run.more['packets']:,}")
                 for sample in samples[f"{name}, {client.name}"]:
                     sample.more["packets"] = run.more["packets"]
     except (OSError, subprocess.CalledProcessError) as fault:
-        suite.say(f"packets cannot be counted: {fault}")
+        suite.print_progress(f"packets cannot be counted: {fault}")
 
 
 @contextlib.contextmanager
 def namespace():
-    """A network of its own whose loopback device sends packets of 1,500 bytes, one at a time."""
-    inside = ["ip", "netns", "exec", NAMESPACE]
+    """A network namespace whose loopback device sends packets of 1,500 bytes, one at a time."""
+    in_namespace = ["ip", "netns", "exec", NAMESPACE]
     subprocess.run(["ip", "netns", "add", NAMESPACE], check=True, capture_output=True)
     try:
         device = ["ip", "link", "set", "lo", "mtu", "1500", "gso_max_segs", "1", "up"]
-        subprocess.run(inside + device, check=True, capture_output=True)
-        yield inside
+        subprocess.run(in_namespace + device, check=True, capture_output=True)
+        yield in_namespace
     finally:
         subprocess.run(["ip", "netns", "del", NAMESPACE], capture_output=True)
 
 
-def packets(inside):
+def packets(in_namespace):
     """Packets of the loopback device, each counted once."""
-    if not inside:
+    if not in_namespace:
         return 0
-    text = subprocess.run([*inside, "cat", "/proc/net/dev"], check=True, capture_output=True, text=True).stdout
+    text = subprocess.run([*in_namespace, "cat", "/proc/net/dev"], check=True, capture_output=True, text=True).stdout
     line = next(line for line in text.splitlines() if line.strip().startswith("lo:"))
     return int(line.split()[2])
 

@@ -14,27 +14,28 @@ MISSING = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
 CHILDREN = 20_000
 
 
-def answer(kind, base, path):
-    """The response to a request, and how it is written: at once, or 8 bytes every 100 ms."""
+def response(kind, base, path):
+    """The response to a request, and whether it drips: 8 bytes every 100 ms."""
     if kind == "sitemaps":
         if path == "/robots.txt":
-            return plain(b"text/plain", b"Sitemap: %s/0.xml\n" % base)
+            return complete(b"text/plain", b"Sitemap: %s/0.xml\n" % base)
         if path.endswith(".xml"):
             name = path[1:-4].encode()
             listed = b"".join(b"<sitemap><loc>%s/%s-%d.xml</loc></sitemap>" % (base, name, n) for n in range(CHILDREN))
-            return plain(b"application/xml", b"<sitemapindex>%s</sitemapindex>" % listed)
-        return plain(b"text/html", b"".join(b"<a href=/%d>%d</a>" % (n, n) for n in range(4)))
+            return complete(b"application/xml", b"<sitemapindex>%s</sitemapindex>" % listed)
+        return complete(b"text/html", b"".join(b"<a href=/%d>%d</a>" % (n, n) for n in range(4)))
     if path == "/robots.txt":
         return MISSING, False
     if kind == "links":
         page = path.strip("/").replace("/", "-")[-12:].encode()
         links = b"".join(b"<a href=%s-%d>x</a>" % (page, n) for n in range(1_040))
-        return plain(b"text/html", b"<base href='%s/%s/'>%s" % (base, b"b" * 3_900, links))
+        return complete(b"text/html", b"<base href='%s/%s/'>%s" % (base, b"b" * 3_900, links))
     text = b"<p>%s</p>" % (b"drip " * 2_000)
-    return plain(b"text/html", b"".join(b"<a href=%s%d>x</a>" % (path.encode(), n) for n in range(8)) + text)[0], True
+    return complete(b"text/html", b"".join(b"<a href=%s%d>x</a>" % (path.encode(), n) for n in range(8)) + text)[0], True
 
 
-def plain(kind, body):
+def complete(kind, body):
+    """A response that does not drip."""
     return HEAD % (kind, len(body)) + body, False
 
 
@@ -45,7 +46,7 @@ async def serve(kind, reader, writer):
             while (field := await reader.readline()).strip():
                 if field.lower().startswith(b"host:"):
                     host = field[5:].strip()
-            data, drips = answer(kind, b"http://" + host, path)
+            data, drips = response(kind, b"http://" + host, path)
             while drips and data:
                 writer.write(data[:8])
                 data = data[8:]

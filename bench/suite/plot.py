@@ -25,11 +25,12 @@ def measures_svg(result):
 
 
 def row(line, y):
-    marks = [value for value in (line["bar"], line["goal"], *line["values"]) if value is not None]
-    most = max(marks) * 1.08 or 1.0
+    """The chart of one measure at this height."""
+    values = [value for value in (line["bar"], line["goal"], *line["values"]) if value is not None]
+    largest = max(values) * 1.08 or 1.0
 
     def x(value):
-        return LEFT + (WIDTH - LEFT - RIGHT) * value / most
+        return LEFT + (WIDTH - LEFT - RIGHT) * value / largest
 
     arrow = "more is better" if line["higher_is_better"] else "less is better"
     parts = [
@@ -44,10 +45,10 @@ def row(line, y):
         parts.append(f'<circle cx="{x(value):.1f}" cy="{y}" r="4" fill="{OURS}" fill-opacity="0.6"/>')
     median = x(line["median"])
     parts.append(f'<line x1="{median:.1f}" y1="{y - 8}" x2="{median:.1f}" y2="{y + 8}" stroke="{INK}" stroke-width="3"/>')
-    words = f'{line["median"]:.3g}{" " + line["unit"] if line["unit"] else ""}, {line["verdict"]}'
-    parts.append(f'<text x="{WIDTH - RIGHT + 8}" y="{y + 4}" font-size="11">{escape(shorten(words, 30))}</text>')
+    text = f'{line["median"]:.3g}{" " + line["unit"] if line["unit"] else ""}, {line["verdict"]}'
+    parts.append(f'<text x="{WIDTH - RIGHT + 8}" y="{y + 4}" font-size="11">{escape(shorten(text, 30))}</text>')
     return parts
 
 
-def shorten(text, most):
-    return text if len(text) <= most else text[: most - 1] + "…"
+def shorten(text, max_length):
+    return text if len(text) <= max_length else text[: max_length - 1] + "…"

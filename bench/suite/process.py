@@ -1,7 +1,6 @@
 """Runs a program and measures wall time, CPU time (rusage) and peak memory (VmHWM).
 
-A program runs in a session of its own and dies with this process. When its time is over, it is killed with all its
-children, so that no process is left behind.
+A program runs in its own session, and is killed if this process ends. After the timeout it is killed with its children.
 """
 
 import ctypes
@@ -15,14 +14,14 @@ from dataclasses import dataclass
 PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
 
-# Client and server each have a core, where there are two.
+# Client and server have different cores, if there are two.
 CORES = sorted(os.sched_getaffinity(0))
 CLIENT_CORE = CORES[0]
 SERVER_CORE = CORES[1] if len(CORES) > 1 else CORES[0]
 
 
 def prepare(core):
-    """Runs in the child before exec."""
+    """A function that the child calls before exec: it pins the child to a core, and ends it with this process."""
 
     def work():
         _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -40,7 +39,7 @@ class Outcome:
     peak: int  # bytes
     code: int
     timed_out: bool
-    said: str  # the end of what was printed
+    output: str  # the end of standard output and standard error
 
     @property
     def cpu(self):
@@ -52,7 +51,7 @@ class Outcome:
 
 
 def peak_memory(pid):
-    """Peak resident memory in bytes. The kernel's own maximum would include the memory of the parent process."""
+    """Peak resident memory in bytes. `ru_maxrss` would include the memory of the parent process."""
     try:
         with open(f"/proc/{pid}/status", "rb") as status:
             for line in status:
@@ -63,10 +62,10 @@ def peak_memory(pid):
     return 0
 
 
-def run(command, work, core=CLIENT_CORE, timeout=120.0, environment=None, glance=0.02):
+def run(command, work, core=CLIENT_CORE, timeout=120.0, environment=None, poll_interval=0.02):
     """Runs a command to its end in the folder `work`. Its output goes to a file there."""
-    told = os.path.join(work, "output.txt")
-    with open(told, "wb") as output:
+    output_file = os.path.join(work, "output.txt")
+    with open(output_file, "wb") as output:
         started = time.monotonic()
         child = subprocess.Popen(
             [str(word) for word in command],
@@ -78,15 +77,15 @@ def run(command, work, core=CLIENT_CORE, timeout=120.0, environment=None, glance
             start_new_session=True,
             preexec_fn=prepare(core),
         )
-    seen = {"peak": 0, "timed_out": False}
-    over = threading.Event()
+    state = {"peak": 0, "timed_out": False}
+    ended = threading.Event()
 
     def watch():
         # The peak only grows, so the last value before the end is the result.
-        while not over.wait(glance):
-            seen["peak"] = max(seen["peak"], peak_memory(child.pid))
+        while not ended.wait(poll_interval):
+            state["peak"] = max(state["peak"], peak_memory(child.pid))
             if time.monotonic() - started > timeout:
-                seen["timed_out"] = True
+                state["timed_out"] = True
                 kill_group(child.pid)
                 return
 
@@ -97,11 +96,11 @@ def run(command, work, core=CLIENT_CORE, timeout=120.0, environment=None, glance
         wall = time.monotonic() - started
         child.returncode = os.waitstatus_to_exitcode(status)
     finally:
-        over.set()
+        ended.set()
         watcher.join()
         kill_group(child.pid)
     return Outcome(
-        wall, usage.ru_utime, usage.ru_stime, seen["peak"], child.returncode, seen["timed_out"], tail(told)
+        wall, usage.ru_utime, usage.ru_stime, state["peak"], child.returncode, state["timed_out"], tail(output_file)
     )
 
 

@@ -1,7 +1,7 @@
 """Argiope, the limit (wrk) and the peers: their commands, with the best settings for each task.
 
-A peer is compared only if it fetched exactly the pages that Argiope fetched. The server decides that by the number of pages
-and a digest of their set. Peers do not request robots.txt; Argiope does, and obeys it.
+A peer is compared only if it fetched the same pages as Argiope, according to the server: it counts the pages and computes
+a digest of their set. Peers do not request robots.txt; Argiope does, and obeys it.
 """
 
 import json
@@ -26,7 +26,7 @@ class Task:
 
 
 class Argiope:
-    """The command, with records as JSONL and a crawl directory: everything on."""
+    """The command, with a crawl directory, and records as JSONL."""
 
     name = "argiope"
 
@@ -50,7 +50,7 @@ class Argiope:
     def visit(self, web, work, task):
         outcome = process.run(self.command(web, work, task), work, timeout=task.timeout)
         stats = web.stats()
-        sample = sampled(outcome, stats)
+        sample = make_sample(outcome, stats)
         if self.jsonl and not sample.void:
             records = count_ok(os.path.join(work, "pages.jsonl"))
             if records != stats["pages"]:
@@ -73,7 +73,7 @@ def ok_urls(path):
         return [json.loads(line)["url"] for line in file if b'"outcome":"ok"' in line]
 
 
-def sampled(outcome, stats):
+def make_sample(outcome, stats):
     """The result of a run, with the number of pages that the server counted."""
     sample = Sample(pages=stats["pages"], wall=outcome.wall, cpu=outcome.cpu, peak=outcome.peak)
     sample.more = {
@@ -87,7 +87,7 @@ def sampled(outcome, stats):
     if outcome.timed_out:
         sample.void = "took too long"
     elif outcome.code != 0:
-        sample.void = f"exit code {outcome.code}: {outcome.said.strip()[-200:]}"
+        sample.void = f"exit code {outcome.code}: {outcome.output.strip()[-200:]}"
     return sample
 
 
@@ -116,24 +116,24 @@ end
         return shutil.which("wrk")
 
     def visit(self, web, work, task, urls):
-        """`urls` as paths with host and port; a port of an earlier server is replaced."""
-        listed, script = os.path.join(work, "urls.txt"), os.path.join(work, "urls.lua")
-        with open(listed, "w") as file:
+        """Requests `urls` repeatedly. Their port is replaced by that of the web."""
+        url_file, script = os.path.join(work, "urls.txt"), os.path.join(work, "urls.lua")
+        with open(url_file, "w") as file:
             file.writelines(with_port(url, web.port) + "\n" for url in urls)
         with open(script, "w") as file:
             file.write(self.SCRIPT)
         scheme = "https" if web.ca else "http"
         command = ["wrk", "-t1", f"-c{task.connections}", f"-d{self.seconds}s", "--timeout", "20s", "-s", script]
         command += [f"{scheme}://{with_port(urls[0], web.port).split('/')[2]}/"]
-        outcome = process.run(command, work, timeout=self.seconds + 30, environment={"WRK_URLS": listed})
+        outcome = process.run(command, work, timeout=self.seconds + 30, environment={"WRK_URLS": url_file})
         stats = web.stats()
-        sample = sampled(outcome, stats)
+        sample = make_sample(outcome, stats)
         # It requests pages repeatedly: every response counts.
         sample.pages = stats["answered"]
         sample.more["bytes"] = stats["bytes_sent"]
-        if "Non-2xx" in outcome.said or "Socket errors" in outcome.said:
-            trouble = [line.strip() for line in outcome.said.splitlines() if "Non-2xx" in line or "Socket errors" in line]
-            sample.void = "; ".join(trouble)
+        if "Non-2xx" in outcome.output or "Socket errors" in outcome.output:
+            errors = [line.strip() for line in outcome.output.splitlines() if "Non-2xx" in line or "Socket errors" in line]
+            sample.void = "; ".join(errors)
         return sample
 
 
@@ -143,11 +143,11 @@ def with_port(url, port):
 
 
 class Peer:
-    """Another crawler. `rounds` is how often a slow one is run at most, `most` how many pages it is given at most."""
+    """Another crawler. `rounds` limits the runs of a slow one, `max_pages` its pages per scenario (0: it is left out)."""
 
     name = ""
     rounds = 99
-    most = {}
+    max_pages = {}
 
     def installed(self):
         raise NotImplementedError
@@ -157,15 +157,15 @@ class Peer:
 
     def visit(self, web, work, task):
         outcome = process.run(self.command(web, work, task), work, timeout=task.timeout, environment=self.environment())
-        if self.fine(outcome):
+        if self.is_success(outcome):
             outcome.code = 0
-        return sampled(outcome, web.stats())
+        return make_sample(outcome, web.stats())
 
     def environment(self):
         return {}
 
-    def fine(self, outcome):
-        """Some exit with a code other than 0 after a 404."""
+    def is_success(self, outcome):
+        """Whether the exit code means success. Some programs exit with another code than 0 after a 404."""
         return False
 
 
@@ -181,14 +181,14 @@ class Wget2(Peer):
             "--no-compression", "--tries=1", "--ignore-tags=img,link,script", "-P", work, "-i", web.roots_file,
         ]  # fmt: skip
 
-    def fine(self, outcome):
+    def is_success(self, outcome):
         return outcome.code in (0, 8)
 
 
 class Httrack(Peer):
     name = "httrack"
     rounds = 2
-    most = {"S2": 8_000}
+    max_pages = {"S2": 8_000}
 
     def installed(self):
         return shutil.which("httrack")
@@ -205,7 +205,7 @@ class Spider(Peer):
     """The crate in our own program: see peers.d/spider."""
 
     name = "spider"
-    most = {"S2": 50_000}
+    max_pages = {"S2": 50_000}
 
     def path(self):
         return os.path.join(PEERS, "bin", "spider-bench")
@@ -220,7 +220,7 @@ class Spider(Peer):
 class Siteone(Peer):
     name = "siteone-crawler"
     rounds = 2
-    most = {"S2": 4_000}
+    max_pages = {"S2": 4_000}
 
     def path(self):
         return os.path.join(PEERS, "bin", "siteone-crawler")
@@ -241,7 +241,7 @@ class Siteone(Peer):
 class Scrapy(Peer):
     name = "scrapy"
     rounds = 2
-    most = {"S2": 800, "S3 openjdk": 0}
+    max_pages = {"S2": 800, "S3 openjdk": 0}
 
     def path(self):
         return os.path.join(PEERS, "scrapy", "bin", "python")
@@ -256,7 +256,7 @@ class Scrapy(Peer):
 class Crawlee(Peer):
     name = "crawlee"
     rounds = 2
-    most = {"S2": 800, "S3 openjdk": 0}
+    max_pages = {"S2": 800, "S3 openjdk": 0}
 
     def installed(self):
         folder = os.path.join(PEERS, "crawlee", "node_modules", "@crawlee", "cheerio")

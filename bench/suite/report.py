@@ -112,27 +112,28 @@ def machine_words(machine):
 BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
 
 
-# What the README shows.
+# The scenarios in the README.
 HEADLINES = ("S1", "S2", "S3", "S4", "S5", "S7")
 
 
 def document(results, root):
-    """Writes the tables between the markers of docs/performance.md and of the README, where it has them."""
+    """Writes the tables between the markers of docs/performance.md, and of the README if it has markers."""
     if not results:
         raise SystemExit("bench/results has no results: run bench/run first")
     replace(os.path.join(root, "docs", "performance.md"), generated(results), True)
     replace(os.path.join(root, "README.md"), headlines(results), False)
 
 
-def replace(path, words, needed):
+def replace(path, text, required):
+    """Replaces the text between the markers of a file."""
     with open(path) as file:
-        before, begun, rest = file.read().partition(BEGIN)
-    _, ended, after = rest.partition(END)
-    if begun and ended:
+        before, begin_mark, rest = file.read().partition(BEGIN)
+    _, end_mark, after = rest.partition(END)
+    if begin_mark and end_mark:
         with open(path, "w") as file:
-            file.write(f"{before}{BEGIN}\n{words}\n{END}{after}")
-    elif needed:
-        raise SystemExit(f"{path}: the markers {BEGIN} and {END} are not there")
+            file.write(f"{before}{BEGIN}\n{text}\n{END}{after}")
+    elif required:
+        raise SystemExit(f"{path}: the markers {BEGIN} and {END} are missing")
 
 
 def headlines(results):
@@ -140,8 +141,8 @@ def headlines(results):
     for result in results:
         if result["scenario"] in HEADLINES:
             for line in result["measures"]:
-                name, bar, _, middle, spread, fate = measure_row(line)
-                rows.append([f"{result['scenario']} {name}", bar, middle, fate])
+                name, bar, _, median, spread, verdict = measure_row(line)
+                rows.append([f"{result['scenario']} {name}", bar, median, verdict])
     machine = results[0]["machine"]
     words = f"Medians of {results[0]['rounds']} rounds on {machine['cores']} cores of {machine['cpu']}, {machine['date'].split()[0]}."
     link = "All scenarios, and those not measured yet: [docs/performance.md](docs/performance.md)."

@@ -1,4 +1,4 @@
-"""Samples and measures: what was measured, against which bar, and whether it is reached."""
+"""Samples (one run of one program) and measures (a figure per round, with a bar to reach and a goal)."""
 
 import statistics
 from dataclasses import dataclass, field
@@ -17,12 +17,12 @@ class Sample:
 
     @property
     def rate(self):
-        """Pages per second of processor time."""
+        """Pages per second of CPU time."""
         return self.pages / self.cpu if self.cpu and not self.void else None
 
     @property
     def cost(self):
-        """Seconds of processor time a page."""
+        """Seconds of CPU time per page."""
         return self.cpu / self.pages if self.pages and not self.void else None
 
 
@@ -74,12 +74,12 @@ def verdict(value, bar, goal, higher):
 
 
 def round_to(value, digits=5):
-    """Rounded for a table, deterministically."""
+    """Rounds to this number of significant digits."""
     return float(f"{value:.{digits}g}") if value else value
 
 
 def ratio(above, below):
-    """The quotient per round; skips rounds in which one of the two is invalid."""
+    """The quotient per round; None for a round in which one of the two is invalid."""
     return [a / b if a is not None and b else None for a, b in zip(above, below)]
 
 

@@ -1,13 +1,13 @@
-"""How fast: throughput, real documentation, TLS, large pages, growth.
+"""Scenarios of speed: throughput, real documentation, TLS, large pages, growth.
 
 Every scenario is a function that takes a `Suite` and returns measures, samples and notes. Sizes are those of the table in
-docs/performance.md. `quick` makes them small, to test that all of it works; its figures are not measurements.
+docs/performance.md. With `quick` they are small, to test the suite itself; its figures are not measurements.
 """
 
 import math
 
 from . import programs
-from .entries import add_limit, best_peer, crawl, less_notes, limit_of
+from .entries import add_limit, best_peer, crawl, smaller_web_notes, limit_of
 from .programs import Argiope, Task, Wrk
 from .result import Measure, median, ratio
 
@@ -25,14 +25,14 @@ def s2(suite):
     urls = [f"http://127.1.0.{1 + n % 16}:80/p{1 + n // 16 % (total // 16 - 1)}" for n in range(0, total, 7)]
     add_limit(suite, entries, flags(total), task, urls)
     for peer in suite.peers("S2"):
-        entries[peer.name] = crawl(suite, flags(min(total, peer.most.get("S2", total))), peer, task)
+        entries[peer.name] = crawl(suite, flags(min(total, peer.max_pages.get("S2", total))), peer, task)
     samples = suite.rounds(entries)
     ours = [run.rate for run in samples["argiope"]]
     measures = [
         Measure("pages per CPU second / wrk's requests per CPU second", ratio(ours, limit_of(samples)), 0.25, 0.45),
         best_peer(suite, samples, ours, 3, 5),
     ]
-    notes = less_notes(suite, "S2", total)
+    notes = smaller_web_notes(suite, "S2", total)
     return measures, samples, notes
 
 
@@ -77,7 +77,7 @@ def documentation(suite, key, package, folder):
     entries = {"argiope": ours}
     add_limit(suite, entries, flags, task, urls)
     for peer in suite.peers(f"S3 {key}"):
-        if peer.most.get(f"S3 {key}") != 0:
+        if peer.max_pages.get(f"S3 {key}") != 0:
             entries[peer.name] = crawl(suite, flags, peer, task)
     samples = suite.rounds(entries)
     costs = [run.cost for run in samples["argiope"]]
@@ -88,13 +88,13 @@ def documentation(suite, key, package, folder):
         floors.append(run.cost + run.more["bytes"] / run.pages / 1e9 if valid else None)
     measures = [Measure(f"{package}: CPU per page / (wrk's + bytes at 1 GB/s)", ratio(costs, floors), 2.5, 1.5, False)]
     for name, bar, goal in (("wget2", 3, 5), ("scrapy", 50, None)):
-        theirs = samples.get(name)
+        peer_runs = samples.get(name)
         if name == "scrapy" and key == "openjdk":
             continue
-        values = ratio(rates, [median([run.rate for run in theirs])] * len(rates)) if theirs else []
+        values = ratio(rates, [median([run.rate for run in peer_runs])] * len(rates)) if peer_runs else []
         measures.append(Measure(f"{package}: pages per CPU second / {name}'s", values, bar, goal))
     notes = [f"{package}: {peer.name} is left out, a run would take more than ten minutes."
-             for peer in suite.peers(f"S3 {key}") if peer.most.get(f"S3 {key}") == 0]
+             for peer in suite.peers(f"S3 {key}") if peer.max_pages.get(f"S3 {key}") == 0]
     return (measures, samples), notes
 
 
@@ -115,15 +115,15 @@ def s8(suite):
     }
     samples = suite.rounds(entries)
 
-    def shakes(name, work):
+    def handshakes(name, work):
         return [work(run.more["full"], run.more["resumed"]) if not run.void else None for run in samples[name]]
 
     def speeds(name, by):
         return [run.pages / getattr(run, by) if not run.void else None for run in samples[name]]
 
-    reconnects = shakes("closing servers", lambda full, again: again / max(1, full + again - closing_hosts))
+    reconnects = handshakes("closing servers", lambda full, again: again / max(1, full + again - closing_hosts))
     measures = [
-        Measure("full handshakes per host", shakes("many hosts", lambda full, _: full / hosts), 1, 1, False),
+        Measure("full handshakes per host", handshakes("many hosts", lambda full, _: full / hosts), 1, 1, False),
         Measure(
             "pages per CPU second / plain HTTP's", ratio(speeds("one host, TLS", "cpu"), speeds("one host, plain", "cpu")), 0.7, 0.85
         ),
@@ -141,10 +141,10 @@ def s11(suite):
     task = Task(16, 300)
     entries = {}
 
-    def sized(megabytes, packed):
+    def sized(megabytes, is_gzip):
         digits = len(str(counts[megabytes])) - 1
         copies = f"([0-9]{{1,{digits}}}|1[0-5][0-9]{{{digits - 1}}})$"
-        path = f"/{megabytes}{'[.]gz' if packed else ''}[?]{copies}"
+        path = f"/{megabytes}{'[.]gz' if is_gzip else ''}[?]{copies}"
         program = Argiope(suite.binary, ["--max-size", "128M", "--include", path, "--timeout", "5m"])
 
         def visit():
@@ -168,19 +168,19 @@ def s11(suite):
     samples = suite.rounds(entries)
     measures = []
     for megabytes in sizes:
-        theirs = samples.get(f"{megabytes} MB, {Wrk.name}", [])
-        rates = [run.more["bytes"] / run.wall if not run.void else None for run in theirs]
-        for packed in ("", ", gzip"):
-            ours = [run.more["body_bytes"] / run.wall if not run.void else None for run in samples[f"{megabytes} MB{packed}"]]
-            name = f"{megabytes} MB{packed}: bytes of pages per second / wrk's, plain"
+        wrk_runs = samples.get(f"{megabytes} MB, {Wrk.name}", [])
+        rates = [run.more["bytes"] / run.wall if not run.void else None for run in wrk_runs]
+        for suffix in ("", ", gzip"):
+            ours = [run.more["body_bytes"] / run.wall if not run.void else None for run in samples[f"{megabytes} MB{suffix}"]]
+            name = f"{megabytes} MB{suffix}: bytes of pages per second / wrk's, plain"
             measures.append(Measure(name, ratio(ours, rates), 0.25, 0.5))
-    for packed in ("", ", gzip"):
-        small, large = samples[f"1 MB{packed}"], samples[f"100 MB{packed}"]
+    for suffix in ("", ", gzip"):
+        small, large = samples[f"1 MB{suffix}"], samples[f"100 MB{suffix}"]
         growth = [
             max(0.0, (a.peak - b.peak) / 1e6 / task.connections) if not a.void and not b.void else None
             for a, b in zip(large, small)
         ]
-        measures.append(Measure(f"memory per page in flight, 100 MB less 1 MB{packed}", growth, 4, 0.25, False, "MB"))
+        measures.append(Measure(f"memory per page in flight, 100 MB less 1 MB{suffix}", growth, 4, 0.25, False, "MB"))
     notes = [
         "Wall time is the process's, its start and end included. For gzip, the bytes are those of the unpacked page, and "
         "wrk's are those of the plain page: it does not unpack."
@@ -216,7 +216,7 @@ def s12(suite):
 
 
 def slope(points):
-    """The slope of the straight line through the logarithms, by least squares."""
+    """The slope of the line of least squares through the logarithms of the points."""
     logs = [(math.log(x), math.log(y)) for x, y in points]
     mean_x = sum(x for x, _ in logs) / len(logs)
     mean_y = sum(y for _, y in logs) / len(logs)

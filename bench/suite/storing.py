@@ -6,7 +6,7 @@ import subprocess
 
 from . import process
 from .entries import crawl
-from .programs import Argiope, Task, sampled
+from .programs import Argiope, Task, make_sample
 from .result import Measure, Sample, ratio
 
 
@@ -30,17 +30,17 @@ def s6(suite):
         runs = zip(samples[f"{kind}, {distinct:,}"], samples[f"keys, {distinct:,}"])
         return [(run.wall - keys.wall) / (10 * distinct) if not (run.void or keys.void) else None for run, keys in runs]
 
-    def weight(kind):
+    def bytes_per_url(kind):
         return [run.more["resident"] / large if not run.void else None for run in samples[f"{kind}, {large:,}"]]
 
     bare = cost("bare", large)
     measures = [
         Measure("frontier on disk: time / a bare set of fingerprints", ratio(cost("disk", large), bare), 3, 1.5, False),
-        Measure("frontier on disk: memory per URL", weight("disk"), 16, 9, False, "bytes"),
+        Measure("frontier on disk: memory per URL", bytes_per_url("disk"), 16, 9, False, "bytes"),
         Measure("frontier on disk: cost at 10 M / at 1 M", ratio(cost("disk", large), cost("disk", small)), 1.3, 1.1, False),
         Measure("frontier in memory: time / a bare set of fingerprints", ratio(cost("memory", large), bare), None, None, False),
-        Measure("frontier in memory: memory per URL", weight("memory"), None, None, False, "bytes"),
-        Measure("a bare set of fingerprints: time per offer", [scaled(value) for value in bare], None, None, False, "ns"),
+        Measure("frontier in memory: memory per URL", bytes_per_url("memory"), None, None, False, "bytes"),
+        Measure("a bare set of fingerprints: time per offer", [nanoseconds(value) for value in bare], None, None, False, "ns"),
     ]
     notes = [
         "Each kind in a process of its own, ten offers for every address. Time is wall time, less that of making the same "
@@ -49,11 +49,12 @@ def s6(suite):
     return measures, samples, notes
 
 
-def scaled(value):
+def nanoseconds(value):
     return None if value is None else 1e9 * value
 
 
 def offer(suite, kind, distinct):
+    """Offers URLs to a frontier of this kind (see bench/rigs/src/bin/frontier.rs), each ten times."""
     with suite.folder() as work:
         folder = os.path.join(work, "frontier")
         os.mkdir(folder)
@@ -62,13 +63,13 @@ def offer(suite, kind, distinct):
         outcome = process.run(command, work, core=None, timeout=600)
         sample = Sample(wall=outcome.wall, cpu=outcome.cpu, peak=outcome.peak)
         if not outcome.ok:
-            sample.void = f"exit code {outcome.code}: {outcome.said.strip()[-200:]}"
+            sample.void = f"exit code {outcome.code}: {outcome.output.strip()[-200:]}"
             return sample
-        said = json.loads(outcome.said.strip().splitlines()[-1])
-        if kind != "keys" and said["known"] != distinct:
-            sample.void = f"{said['known']} of {distinct} addresses known"
-        sample.wall = said["wall"]
-        sample.more = {"resident": said["resident"]}
+        figures = json.loads(outcome.output.strip().splitlines()[-1])
+        if kind != "keys" and figures["known"] != distinct:
+            sample.void = f"{figures['known']} of {distinct} addresses known"
+        sample.wall = figures["wall"]
+        sample.more = {"resident": figures["resident"]}
         return sample
 
 
@@ -79,7 +80,7 @@ def s10(suite):
     task = Task(64, 300)
     entries = {
         "with both": crawl(suite, flags, Argiope(suite.binary), task),
-        "with neither": crawl(suite, flags, Bare(suite.binary), task),
+        "with neither": crawl(suite, flags, WithoutStorage(suite.binary), task),
     }
     samples = suite.rounds(entries)
 
@@ -93,8 +94,8 @@ def s10(suite):
     return measures, samples, ["Without: the crawler of `argiope exhibition`, which keeps its frontier in memory and writes nothing."]
 
 
-class Bare:
-    """The same program with its frontier in memory, and no records."""
+class WithoutStorage:
+    """The same program with its frontier in memory and without records."""
 
     name = "argiope, nothing kept"
 
@@ -102,9 +103,9 @@ class Bare:
         self.binary = binary
 
     def visit(self, web, work, task):
-        order = {
+        task_json = {
             "engine": "tokio", "roots": web.roots_file, "ca": None,
             "concurrency": task.connections, "per_host": task.connections,
         }  # fmt: skip
-        outcome = process.run([self.binary, "exhibition-crawler", json.dumps(order)], work, timeout=task.timeout)
-        return sampled(outcome, web.stats())
+        outcome = process.run([self.binary, "exhibition-crawler", json.dumps(task_json)], work, timeout=task.timeout)
+        return make_sample(outcome, web.stats())

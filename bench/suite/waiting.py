@@ -1,4 +1,4 @@
-"""Waiting: time compared with the ideal given by the delays of the servers, and the cost of waiting."""
+"""Scenarios of waiting: the time compared with the ideal, which the delays of the servers determine, and the cost."""
 
 import contextlib
 import json
@@ -15,7 +15,7 @@ from . import process
 from . import web as practice
 from .entries import crawl
 from .programs import Argiope, Task
-from .result import Measure, Sample, median, ratio
+from .result import Measure, Sample, ratio
 
 
 def s1(suite):
@@ -73,7 +73,7 @@ def s5(suite):
     bars = {"tokio": (1600, 1300), "callbacks": (1000, 448), "coroutines": (1000, 448)}
     entries = {}
     for engine in bars:
-        entries[engine] = lambda engine=engine: weigh(suite, engine, few, many)
+        entries[engine] = lambda engine=engine: memory_slope(suite, engine, few, many)
     samples = suite.rounds(entries)
     measures = [
         Measure(f"{engine}: bytes per fetch in flight", [run.more.get("slope") for run in samples[engine]], bar, goal, False, "bytes")
@@ -86,7 +86,8 @@ def s5(suite):
     return measures, samples, notes
 
 
-def weigh(suite, engine, few, many):
+def memory_slope(suite, engine, few, many):
+    """Bytes per fetch in flight, from the peaks with two numbers of fetches."""
     few, many = peak_with(suite, engine, few), peak_with(suite, engine, many)
     return Sample(peak=many[1], more={"slope": (many[1] - few[1]) / (many[0] - few[0]), "in_flight": many[0]})
 
@@ -122,7 +123,7 @@ def s7(suite):
     ideal = practice.ideal(suite.server, flags, at_once=64, per_host=2, delay_ms=100)
     program = Argiope(suite.binary, ["--per-host", 2, "--delay", "100ms", "--scope", "any", "--allow-private"])
     visit = crawl(suite, flags + ["--min-gap-ms", 100], program, Task(64, 120 + 2 * ideal["ideal"]))
-    runs = side_by_side(suite, visit)
+    runs = run_in_parallel(suite, visit)
     etas = [ideal["ideal"] / run.wall if not run.void else None for run in runs]
     violations = [run.more["violations"] if not run.void else None for run in runs]
     measures = [
@@ -137,7 +138,7 @@ def s7(suite):
     return measures, {"argiope": runs}, notes
 
 
-def side_by_side(suite, visit):
+def run_in_parallel(suite, visit):
     """Runs all rounds in parallel, for tasks that mostly wait."""
     runs = [Sample(void="did not run")] * suite.runs
 
@@ -147,7 +148,7 @@ def side_by_side(suite, visit):
         except Exception as fault:
             runs[turn] = Sample(void=f"{type(fault).__name__}: {fault}"[:200])
         run = runs[turn]
-        suite.say(f"run {turn + 1}: " + (f"VOID: {run.void}" if run.void else f"{run.pages:,} pages in {run.wall:.2f} s"))
+        suite.print_progress(f"run {turn + 1}: " + (f"VOID: {run.void}" if run.void else f"{run.pages:,} pages in {run.wall:.2f} s"))
 
     threads = []
     for turn in range(suite.runs):
@@ -174,7 +175,7 @@ def s9(suite):
             ours.append(statistics.median(round_ours))
             theirs.append(statistics.median(round_theirs))
             ratios.append(ours[-1] / theirs[-1])
-            suite.say(f"round {turn + 1}: {1e3 * ours[-1]:.2f} ms against {1e3 * theirs[-1]:.2f} ms")
+            suite.print_progress(f"round {turn + 1}: {1e3 * ours[-1]:.2f} ms against {1e3 * theirs[-1]:.2f} ms")
     measures = [
         Measure("time to the first byte / time of /bin/true", ratios, 3, 1.5, False),
         Measure("time to the first byte", [1e3 * value for value in ours], None, None, False, "ms"),
@@ -191,6 +192,7 @@ def listening():
 
 
 def spawn_true():
+    """The time of running /bin/true."""
     started = time.perf_counter()
     pid = os.posix_spawn("/bin/true", ["/bin/true"], os.environ)
     os.waitpid(pid, 0)
@@ -198,6 +200,7 @@ def spawn_true():
 
 
 def first_byte(binary, url, folder, server):
+    """The time from the start of a crawl to the first byte at the server."""
     command = [binary, "crawl", url, "-q", "-d", folder + ".crawl", "--jsonl", folder + ".jsonl"]
     silent = os.open(os.devnull, os.O_RDWR)
     started = time.perf_counter()

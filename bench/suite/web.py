@@ -11,7 +11,7 @@ from . import process
 
 
 class Web:
-    """A web that is served for one run, with counts that start at zero. Use it in a `with` statement."""
+    """A web for one run; its counts start at zero. Use it in a `with` statement."""
 
     def __init__(self, server, flags, work, core=process.SERVER_CORE):
         self.roots_file = os.path.join(work, "roots.txt")
@@ -20,17 +20,17 @@ class Web:
         if self.ca:
             command += ["--ca-out", self.ca]
         # Errors go to a file: a pipe that is not read would fill up.
-        self.faults = tempfile.TemporaryFile()
+        self.stderr = tempfile.TemporaryFile()
         self.child = subprocess.Popen(
             [str(word) for word in command],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self.faults,
+            stderr=self.stderr,
             start_new_session=True,
             preexec_fn=process.prepare(core),
         )
         self.unread = b""
-        ready = self.line(60)
+        ready = self.read_line(60)
         self.pages = ready["pages"]
         self.roots = ready["roots"]
         self.address = ready["addresses"][0]
@@ -47,24 +47,24 @@ class Web:
             process.kill_group(self.child.pid)
             self.child.wait()
         self.child.stdout.close()
-        self.faults.close()
+        self.stderr.close()
 
     def stats(self):
         self.child.stdin.write(b"stats\n")
         self.child.stdin.flush()
-        return self.line(30)
+        return self.read_line(30)
 
-    def line(self, patience):
-        """The next line of JSON."""
-        deadline = time.monotonic() + patience
+    def read_line(self, timeout):
+        """Reads the next line of JSON."""
+        deadline = time.monotonic() + timeout
         while b"\n" not in self.unread:
             ready, _, _ = select.select([self.child.stdout], [], [], max(0.0, deadline - time.monotonic()))
             piece = os.read(self.child.stdout.fileno(), 1 << 20) if ready else b""
             if not piece:
-                self.faults.seek(0)
-                words = self.faults.read().decode("utf-8", "replace").strip()
+                self.stderr.seek(0)
+                errors = self.stderr.read().decode("utf-8", "replace").strip()
                 process.kill_group(self.child.pid)
-                raise RuntimeError(f"the practice web says nothing: {words}")
+                raise RuntimeError(f"the practice web printed nothing: {errors}")
             self.unread += piece
         line, _, self.unread = self.unread.partition(b"\n")
         return json.loads(line)
