@@ -7,6 +7,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// Collects the ids and names of a document's elements.
 pub(crate) trait AnchorCollector {
+    /// Adds an id or a name.
     fn add(&mut self, id: &str);
 }
 
@@ -22,7 +23,7 @@ impl AnchorCollector for () {
     fn add(&mut self, _id: &str) {}
 }
 
-/// The anchors of a document as sorted 64-bit hashes: 8 bytes per anchor of any length.
+/// The anchors of a document as sorted 64-bit hashes, which take 8 bytes per anchor.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AnchorSet(Box<[u64]>);
 
@@ -69,6 +70,7 @@ pub(crate) struct FragmentId<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct FragmentHash {
     encoded: u64,
+    /// Equal to `encoded` if the decoded form does not differ.
     decoded: u64,
 }
 
@@ -82,8 +84,8 @@ impl<'a> Fragment<'a> {
         if written.is_empty() {
             return Self::Page;
         }
-        let plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'%' | b'"' | b'<' | b'>' | b'`');
-        if written.bytes().all(plain) {
+        let needs_no_encoding = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'%' | b'"' | b'<' | b'>' | b'`');
+        if written.bytes().all(needs_no_encoding) {
             return Self::Element(FragmentId { encoded: Cow::Borrowed(written), decoded: None });
         }
         let encoded: Cow<'_, str> = utf8_percent_encode(written, FRAGMENT_ENCODE_SET).into();
@@ -103,11 +105,12 @@ impl FragmentId<'_> {
         self.text().eq_ignore_ascii_case("top")
     }
 
-    /// Whether it is probably interpreted by a script and not an anchor: `#/route` and `#!route`.
+    /// Whether a script of the page probably interprets the fragment, as with `#/route` and `#!route`.
     pub fn is_route(&self) -> bool {
         self.text().starts_with(['/', '!'])
     }
 
+    /// The hashes of both forms.
     pub fn hash(&self) -> FragmentHash {
         let encoded = xxh3_64(self.encoded.as_bytes());
         FragmentHash { encoded, decoded: self.decoded.as_ref().map_or(encoded, |text| xxh3_64(text.as_bytes())) }
@@ -115,11 +118,11 @@ impl FragmentId<'_> {
 }
 
 impl AnchorSet {
-    /// Whether the document has the element. Like a browser, compares the fragment as it is, then percent-decoded, both
-    /// case-sensitively.
+    /// Whether the document has the element. As in a browser, the fragment is compared as it is, then percent-decoded, both
+    /// with case.
     pub fn has(&self, fragment: FragmentHash) -> bool {
-        let has = |hash: u64| self.0.binary_search(&hash).is_ok();
-        has(fragment.encoded) || (fragment.decoded != fragment.encoded && has(fragment.decoded))
+        let contains = |hash: u64| self.0.binary_search(&hash).is_ok();
+        contains(fragment.encoded) || (fragment.decoded != fragment.encoded && contains(fragment.decoded))
     }
 }
 
@@ -128,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fragments_are_compared_as_browsers_do() {
+    fn a_fragment_matches_an_anchor_as_it_is_or_decoded() {
         let mut hashes = AnchorHashes::default();
         for id in ["a", "Straße", "100%25", "with space", "x:y"] {
             hashes.add(id);

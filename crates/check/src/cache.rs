@@ -1,7 +1,7 @@
 //! [`CheckCache`]: successful external results that later checks reuse.
 //!
-//! The cache is a text file that CI can keep: one line per URL, with the time of its last success in seconds since
-//! 1970. Failures are not stored, so they are requested again.
+//! The cache is a text file that CI systems can keep. It has one line per URL, with the time of its last success in seconds
+//! since 1970. Failures are not stored, so the URLs are requested again.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,8 +16,11 @@ const HEADER: &str = "# argiope check cache 1";
 /// Successful external results of earlier checks.
 #[derive(Clone, Debug)]
 pub struct CheckCache {
+    /// The time of the last success of each URL, in seconds since the Unix epoch.
     good: BTreeMap<String, u64>,
+    /// The time of this check.
     now: u64,
+    /// Seconds for which a success is reused.
     lifetime: u64,
 }
 
@@ -40,28 +43,29 @@ impl CheckCache {
             return Err(io::Error::other("it is not a cache of argiope check"));
         }
         for line in lines {
-            if let Some((seconds, address)) = line.split_once(' ')
+            if let Some((seconds, url)) = line.split_once(' ')
                 && let Ok(seconds) = seconds.parse::<u64>()
-                // A time in the future is invalid.
+                // Entries with a time in the future are ignored.
                 && seconds <= now
                 && now - seconds <= cache.lifetime
             {
-                cache.good.insert(address.to_owned(), seconds);
+                cache.good.insert(url.to_owned(), seconds);
             }
         }
         Ok(cache)
     }
 
     /// Whether a URL was good within the lifetime of the cache.
-    pub fn is_good(&self, address: &str) -> bool {
-        self.good.contains_key(address)
+    pub fn is_good(&self, url: &str) -> bool {
+        self.good.contains_key(url)
     }
 
-    pub(crate) fn set(&mut self, address: &str, is_good: bool) {
-        if is_good && !address.contains(['\n', '\r']) {
-            self.good.insert(address.to_owned(), self.now);
+    /// Stores a success. A failure removes an earlier success.
+    pub(crate) fn set(&mut self, url: &str, is_good: bool) {
+        if is_good && !url.contains(['\n', '\r']) {
+            self.good.insert(url.to_owned(), self.now);
         } else {
-            self.good.remove(address);
+            self.good.remove(url);
         }
     }
 
@@ -72,8 +76,8 @@ impl CheckCache {
     /// The file cannot be written.
     pub fn write(&self, path: &Path) -> io::Result<()> {
         let mut text = format!("{HEADER}\n");
-        for (address, seconds) in &self.good {
-            text.push_str(&format!("{seconds} {address}\n"));
+        for (url, seconds) in &self.good {
+            text.push_str(&format!("{seconds} {url}\n"));
         }
         AtomicFile::write(path, text)
     }
@@ -84,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn good_results_are_kept_for_their_lifetime() {
+    fn good_results_are_reused_within_the_lifetime() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("cache");
         let hour = Duration::from_secs(3600);

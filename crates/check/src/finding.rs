@@ -1,4 +1,4 @@
-//! The result of a check: findings with the places where they occur, and a summary.
+//! The result of a check: findings with their occurrences, and a summary.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -20,7 +20,7 @@ pub enum FaultKind {
     HttpError,
     /// No response, or one that could not be read.
     Failed,
-    /// The page exists, but the element does not.
+    /// The page exists, but it has no element with the id that the fragment names.
     Fragment,
     /// Not a valid address.
     Malformed,
@@ -44,6 +44,7 @@ impl FaultKind {
         Self::PrivateAddress,
     ];
 
+    /// The name in machine-readable output.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::HttpError => "http_error",
@@ -60,7 +61,7 @@ impl FaultKind {
     /// A description, for output formats that describe their rules.
     pub fn description(self) -> &'static str {
         match self {
-            Self::HttpError => "The server answers with an error",
+            Self::HttpError => "The server responds with an error",
             Self::Failed => "The server gives no usable response",
             Self::Fragment => "The page exists, but not the part of it that the link names",
             Self::Malformed => "The address is not valid",
@@ -125,6 +126,7 @@ pub struct LinkFinding {
     /// The URL, or the path for files. Includes the fragment if the fragment is the fault.
     pub url: String,
     pub fault: Fault,
+    /// Every place that references the target.
     pub on: Vec<Occurrence>,
 }
 
@@ -145,6 +147,7 @@ pub struct CheckSummary {
     pub broken: u64,
     /// Targets that could not be checked.
     pub unknown: u64,
+    /// Duration of the whole check.
     pub milliseconds: u64,
 }
 
@@ -159,35 +162,38 @@ pub struct CheckReport {
 }
 
 impl CheckReport {
-    /// Adds the findings of another part of the same check.
+    /// Adds the findings of another part of the same check. Occurrences of the same target are joined.
     pub fn merge(&mut self, other: Self) {
         let mut index: HashMap<(String, FaultKind), usize> = HashMap::new();
-        for (place, finding) in self.findings.iter().enumerate() {
-            index.insert((finding.url.clone(), finding.fault.kind), place);
+        for (position, finding) in self.findings.iter().enumerate() {
+            index.insert((finding.url.clone(), finding.fault.kind), position);
         }
         for finding in other.findings {
-            match index.get(&(finding.url.clone(), finding.fault.kind)).and_then(|place| self.findings.get_mut(*place))
+            match index
+                .get(&(finding.url.clone(), finding.fault.kind))
+                .and_then(|position| self.findings.get_mut(*position))
             {
                 Some(known) => known.on.extend(finding.on),
                 None => self.findings.push(finding),
             }
         }
         self.notes.extend(other.notes);
-        let (own, more) = (&mut self.summary, other.summary);
-        own.pages += more.pages;
-        own.links += more.links;
-        own.not_checked += more.not_checked;
-        own.ignored += more.ignored;
-        self.count();
+        let (own, added) = (&mut self.summary, other.summary);
+        own.pages += added.pages;
+        own.links += added.links;
+        own.not_checked += added.not_checked;
+        own.ignored += added.ignored;
+        self.update_counts();
     }
 
-    /// Counts the findings for the summary.
-    pub fn count(&mut self) {
+    /// Sets the numbers of broken and unknown targets in the summary.
+    pub fn update_counts(&mut self) {
         let count = |verdict| self.findings.iter().filter(|finding| finding.fault.verdict == verdict).count() as u64;
         (self.summary.broken, self.summary.unknown) = (count(Verdict::Broken), count(Verdict::Unknown));
     }
 
-    pub fn is_broken(&self) -> bool {
+    /// Whether at least one target is broken.
+    pub fn has_broken(&self) -> bool {
         self.summary.broken > 0
     }
 }

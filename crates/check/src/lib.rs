@@ -3,14 +3,14 @@
 //! | step | module |
 //! |---|---|
 //! | sources: a folder is walked, a site is crawled | `folder`, `web` |
-//! | documents: HTML and Markdown to references and anchors, with positions | `document`, `anchors` |
-//! | targets: a reference as written to a file, a URL, or what is wrong with it | `target`, `mail` |
+//! | documents: references and anchors of HTML and Markdown, with positions | `document`, `anchors` |
+//! | targets: a reference is resolved to a file or a URL, or is malformed | `target`, `mail` |
 //! | verdicts: good, broken or unknown, each with a reason | `folder`, `web`, `suggest` |
 //! | output: findings grouped by target, in seven formats | `finding`, `output` |
 //!
-//! Folders are read in two passes. The first pass collects what exists and what is referenced (8 bytes per anchor, no
-//! positions). The second pass reads only the pages with faults that the first pass could not detect, to find lines,
-//! columns and link texts. So a link takes at most a few bytes of memory.
+//! Folders are read in two passes. The first pass collects which files and anchors exist and which are referenced, without
+//! positions. The second pass reads only the pages with faults that the first pass could not detect, to find lines, columns
+//! and link texts. So a link takes at most a few bytes of memory.
 
 mod anchors;
 mod cache;

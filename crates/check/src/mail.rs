@@ -2,19 +2,22 @@
 
 use percent_encoding::percent_decode_str;
 
-/// What is wrong with the part of a link after `mailto:`.
+/// Maximum characters of an address in a message.
+const MAX_SHOWN: usize = 60;
+
+/// A message if the part of a link after `mailto:` is not valid.
 pub(crate) fn fault(written: &str) -> Option<String> {
     let (addresses, fields) = written.split_once('?').unwrap_or((written, ""));
-    let has_recipient = fields.split('&').any(|field| {
+    let has_known_field = fields.split('&').any(|field| {
         let name = field.split('=').next().unwrap_or("");
         ["to", "cc", "bcc", "subject", "body"].iter().any(|known| name.eq_ignore_ascii_case(known))
     });
     if addresses.trim().is_empty() {
-        return (!has_recipient).then(|| "no mail address".to_owned());
+        return (!has_known_field).then(|| "no mail address".to_owned());
     }
     let decoded = percent_decode_str(addresses).decode_utf8_lossy();
     decoded.split(',').map(str::trim).find(|address| !is_address(address)).map(|address| {
-        let shown: String = address.chars().take(60).collect();
+        let shown: String = address.chars().take(MAX_SHOWN).collect();
         format!("{shown:?} is not a mail address")
     })
 }
@@ -23,7 +26,7 @@ pub(crate) fn fault(written: &str) -> Option<String> {
 fn is_address(address: &str) -> bool {
     let Some((local, domain)) = address.rsplit_once('@') else { return false };
     let is_quoted = local.len() > 2 && local.starts_with('"') && local.ends_with('"');
-    let is_local = |c: char| c.is_alphanumeric() || ".!#$%&'*+/=?^_`{|}~-".contains(c);
+    let is_local_char = |c: char| c.is_alphanumeric() || ".!#$%&'*+/=?^_`{|}~-".contains(c);
     let is_label = |label: &str| {
         !label.is_empty()
             && label.chars().count() <= 63
@@ -31,8 +34,9 @@ fn is_address(address: &str) -> bool {
             && !label.ends_with('-')
             && label.chars().all(|c| c.is_alphanumeric() || c == '-')
     };
-    let is_literal = domain.starts_with('[') && domain.ends_with(']');
-    (is_quoted || (!local.is_empty() && local.chars().all(is_local))) && (is_literal || domain.split('.').all(is_label))
+    let is_address_literal = domain.starts_with('[') && domain.ends_with(']');
+    (is_quoted || (!local.is_empty() && local.chars().all(is_local_char)))
+        && (is_address_literal || domain.split('.').all(is_label))
 }
 
 #[cfg(test)]
@@ -40,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mail_addresses() {
+    fn valid_mail_links_have_no_fault_and_others_do() {
         for good in [
             "a@b.example",
             "a.b+c@b.example?subject=Hi",

@@ -17,7 +17,7 @@ pub struct CheckOptions {
     pub assets: bool,
     /// References to skip. Matched against both the reference as written and its resolved URL.
     pub ignore: RegexSet,
-    /// The folder that references with a leading `/` resolve against; `None`: the checked folder.
+    /// The folder to which references with a leading `/` are relative. `None` means the checked folder.
     pub root_dir: Option<PathBuf>,
     /// The public URL of the root folder.
     pub base_url: Option<Url>,
@@ -42,7 +42,7 @@ impl Default for CheckOptions {
     }
 }
 
-/// A set of status codes: `200..=299,403`.
+/// A set of status codes, such as `200..=299,403`, as inclusive ranges.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatusRanges(Vec<(u16, u16)>);
 
@@ -61,16 +61,16 @@ impl std::str::FromStr for StatusRanges {
     type Err = BadStatusRanges;
 
     fn from_str(text: &str) -> Result<Self, BadStatusRanges> {
-        let code = |text: &str| text.trim().parse().ok().filter(|code| (100..=999).contains(code));
+        let parse_code = |text: &str| text.trim().parse().ok().filter(|code| (100..=999).contains(code));
         let ranges = text.split(',').map(|part| {
             let (first, last) = match part.split_once("..") {
                 Some((first, last)) => match last.strip_prefix('=') {
-                    Some(last) => (code(first)?, code(last)?),
-                    None => (code(first)?, code(last)? - 1),
+                    Some(last) => (parse_code(first)?, parse_code(last)?),
+                    None => (parse_code(first)?, parse_code(last)? - 1),
                 },
                 None => match part.split_once('-') {
-                    Some((first, last)) => (code(first)?, code(last)?),
-                    None => (code(part)?, code(part)?),
+                    Some((first, last)) => (parse_code(first)?, parse_code(last)?),
+                    None => (parse_code(part)?, parse_code(part)?),
                 },
             };
             (first <= last).then_some((first, last))
@@ -80,6 +80,7 @@ impl std::str::FromStr for StatusRanges {
 }
 
 impl StatusRanges {
+    /// Whether the set contains a status.
     pub fn contains(&self, status: u16) -> bool {
         self.0.iter().any(|&(first, last)| (first..=last).contains(&status))
     }
@@ -95,10 +96,12 @@ pub struct CheckProgress {
 }
 
 impl CheckProgress {
+    /// Pages read plus URLs requested so far.
     pub fn done(&self) -> u64 {
         self.done.load(Ordering::Relaxed)
     }
 
+    /// The total known so far.
     pub fn total(&self) -> u64 {
         self.total.load(Ordering::Relaxed)
     }
@@ -116,12 +119,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn status_ranges() {
+    fn ranges_are_parsed_and_invalid_ones_are_refused() {
         let set: StatusRanges = "200..=299, 403,500..502,600-610".parse().expect("ranges");
-        for (status, is_in) in
+        for (status, is_contained) in
             [(200, true), (299, true), (300, false), (403, true), (501, true), (502, false), (605, true)]
         {
-            assert_eq!(set.contains(status), is_in, "{status}");
+            assert_eq!(set.contains(status), is_contained, "{status}");
         }
         for bad in ["", "x", "20", "300..=200", "200..=", "200..200"] {
             assert!(bad.parse::<StatusRanges>().is_err(), "{bad}");

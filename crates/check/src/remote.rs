@@ -1,4 +1,4 @@
-//! Targets on the web, for folder checks and site checks.
+//! Targets on the web, which folder checks and site checks share.
 
 use std::collections::HashMap;
 
@@ -18,12 +18,12 @@ pub struct RemoteTarget {
 pub struct RemoteFaults {
     pub faults: HashMap<RemoteTarget, Fault>,
     /// Distinct URLs that were requested or found in the cache.
-    pub asked: u64,
+    pub requested: u64,
 }
 
 impl RemoteTarget {
     /// The URL with its fragment.
-    pub fn address(&self) -> String {
+    pub fn full_url(&self) -> String {
         match &self.fragment {
             Some(fragment) => format!("{}#{fragment}", self.url),
             None => self.url.clone(),

@@ -5,21 +5,21 @@ use strsim::damerau_levenshtein;
 /// Maximum number of candidates compared by edit distance; more would take too long.
 const MAX_COMPARED: usize = 20_000;
 
-/// The candidate that is most similar to `word`: equal except for case, or with a few different letters.
+/// The candidate that is max_distance similar to `word`: equal except for case, or with a few different letters.
 pub(crate) fn similar<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let length = word.chars().count();
     // For very short words, only the case may differ.
-    let most = if length < 4 { 0 } else { (length / 4).clamp(1, 4) };
+    let max_distance = if length < 4 { 0 } else { (length / 4).clamp(1, 4) };
     let mut best: Option<(usize, &str)> = None;
     for candidate in candidates.take(MAX_COMPARED) {
         if candidate.eq_ignore_ascii_case(word) {
             return Some(candidate);
         }
-        if candidate.chars().count().abs_diff(length) > most {
+        if candidate.chars().count().abs_diff(length) > max_distance {
             continue;
         }
         let distance = damerau_levenshtein(&candidate.to_lowercase(), &word.to_lowercase());
-        if distance <= most && best.is_none_or(|(least, _)| distance < least) {
+        if distance <= max_distance && best.is_none_or(|(best_distance, _)| distance < best_distance) {
             best = Some((distance, candidate));
         }
     }
@@ -32,28 +32,29 @@ pub(crate) fn similar_path<'a>(missing: &str, paths: impl Iterator<Item = &'a st
     let missing = missing.trim_end_matches('/');
     let (folder, name) = missing.rsplit_once('/')?;
     let siblings = paths.clone().filter_map(|path| {
-        let (its_folder, its_name) = path.rsplit_once('/')?;
-        (its_folder == folder).then_some(its_name)
+        let (other_folder, other_name) = path.rsplit_once('/')?;
+        (other_folder == folder).then_some(other_name)
     });
     let (stem, extension) = split_name(name);
-    let alike = siblings.clone().filter(|other| split_name(other).1.eq_ignore_ascii_case(extension));
-    let misspelled = similar(stem, alike.map(|other| split_name(other).0));
+    let same_extension = siblings.clone().filter(|other| split_name(other).1.eq_ignore_ascii_case(extension));
+    let misspelled = similar(stem, same_extension.map(|other| split_name(other).0));
     let sibling = misspelled
         .and_then(|found| siblings.clone().find(|other| split_name(other).0 == found))
         // The same name with another extension: `page.md` for `page.html`.
         .or_else(|| siblings.clone().find(|other| split_name(other).0 == stem));
     if let Some(sibling) = sibling {
         return paths.clone().find(|path| {
-            path.rsplit_once('/').is_some_and(|(its_folder, its_name)| its_folder == folder && its_name == sibling)
+            path.rsplit_once('/')
+                .is_some_and(|(other_folder, other_name)| other_folder == folder && other_name == sibling)
         });
     }
-    let mut elsewhere = paths.clone().filter(|path| path.rsplit('/').next().is_some_and(|other| other == name));
-    let only = elsewhere.next();
-    if only.is_some() && elsewhere.next().is_none() && !matches!(name, "index.html" | "README.md" | "index.md") {
+    let mut same_name = paths.clone().filter(|path| path.rsplit('/').next().is_some_and(|other| other == name));
+    let only = same_name.next();
+    if only.is_some() && same_name.next().is_none() && !matches!(name, "index.html" | "README.md" | "index.md") {
         return only;
     }
-    // A misspelled folder. Only files of the same name are compared: a long path may differ in several letters, so it
-    // would be similar to unrelated files.
+    // The folder may be misspelled. Only files of the same name are compared, because several letters of a long path may
+    // differ, and it would then be similar to unrelated files.
     similar(missing, paths.filter(|path| path.rsplit('/').next() == Some(name)))
 }
 
@@ -67,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn misspellings_are_recognised() {
+    fn a_misspelled_word_gets_the_similar_candidate() {
         let ids = ["installation", "usage", "license"];
         assert_eq!(similar("instalation", ids.into_iter()), Some("installation"));
         assert_eq!(similar("Usage", ids.into_iter()), Some("usage"));
@@ -75,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_moved_are_found() {
+    fn a_missing_path_gets_the_moved_or_misspelled_file() {
         let paths = ["/s/guide/start.html", "/s/about.html", "/s/a/index.html", "/s/b/index.html", "/s/notes.md"];
         let suggest = |missing: &str| similar_path(missing, paths.into_iter());
         assert_eq!(suggest("/s/abuot.html"), Some("/s/about.html"));

@@ -8,12 +8,12 @@ use encoding_rs::Encoding;
 
 use crate::mail;
 
-/// The kind of target, before any lookup. The URL itself is in the caller's buffer.
+/// The kind of target, by syntax alone. The URL itself is in a buffer of the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     /// An http or https URL.
     Web,
-    /// Syntactically wrong; the text says why.
+    /// Not valid, for the given reason.
     Malformed(String),
     /// A syntactically valid mail address.
     Mail,
@@ -80,7 +80,7 @@ mod tests {
     use argiope_core::Url;
 
     #[test]
-    fn references_are_classified() {
+    fn a_reference_is_resolved_or_classified_by_its_scheme() {
         let base = BaseUrl::new(&Url::parse("https://h.example/a/b").expect("a URL"));
         let mut out = String::new();
         let mut target = |href: &str| {

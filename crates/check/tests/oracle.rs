@@ -1,4 +1,4 @@
-//! Real documentation, checked by this crate and by an independent oracle: html5ever builds a tree of each page, the
+//! Real documentation is checked by this crate and by an independent oracle: html5ever builds a tree of each page, the
 //! `url` crate resolves its references, and the file system shows which files exist. Both must find the same faults.
 
 use std::borrow::Cow;
@@ -49,6 +49,7 @@ impl Tree {
         nodes.len() - 1
     }
 
+    /// Adds a node without a name.
     fn nameless(&self) -> usize {
         self.add(QualName::new(None, Namespace::from(""), LocalName::from("")), HashMap::new())
     }
@@ -64,7 +65,8 @@ impl Tree {
     }
 }
 
-fn map(attributes: Vec<Attribute>) -> HashMap<String, String> {
+/// Attributes by name, with the prefix of the namespace.
+fn attribute_map(attributes: Vec<Attribute>) -> HashMap<String, String> {
     let name = |attribute: &Attribute| match &attribute.name.prefix {
         Some(prefix) => format!("{prefix}:{}", attribute.name.local),
         None => attribute.name.local.to_string(),
@@ -96,7 +98,7 @@ impl TreeSink for Tree {
 
     fn create_element(&self, name: QualName, attributes: Vec<Attribute>, flags: ElementFlags) -> usize {
         self.get_document();
-        let node = self.add(name, map(attributes));
+        let node = self.add(name, attribute_map(attributes));
         if flags.template {
             let content = self.nameless();
             self.0.borrow_mut()[node].content = Some(content);
@@ -142,7 +144,7 @@ impl TreeSink for Tree {
 
     fn add_attrs_if_missing(&self, target: &usize, attributes: Vec<Attribute>) {
         let node = &mut self.0.borrow_mut()[*target];
-        for (name, value) in map(attributes) {
+        for (name, value) in attribute_map(attributes) {
             node.attributes.entry(name).or_insert(value);
         }
     }
@@ -178,15 +180,15 @@ impl OraclePage {
             ..ParseOpts::default()
         };
         let nodes = parse_document(Tree::default(), options).one(StrTendril::from(&*String::from_utf8_lossy(&bytes)));
-        let mut is_shown = vec![false; nodes.len()];
+        let mut is_in_document = vec![false; nodes.len()];
         let mut todo = vec![0];
         while let Some(node) = todo.pop() {
-            is_shown[node] = true;
+            is_in_document[node] = true;
             todo.extend(nodes[node].children.iter().filter(|child| nodes[**child].parent == Some(node)));
         }
         let mut page = Self::default();
-        for (node, is_shown) in nodes.iter().zip(is_shown) {
-            if is_shown {
+        for (node, is_in_document) in nodes.iter().zip(is_in_document) {
+            if is_in_document {
                 page.add(&node.name.local, &node.attributes);
             }
         }
@@ -261,7 +263,7 @@ fn is_page(path: &Path) -> bool {
 }
 
 /// Whether a path is a folder, and the page that it leads to.
-fn place(path: &Path, has_slash: bool) -> (bool, Option<PathBuf>) {
+fn page_of(path: &Path, has_slash: bool) -> (bool, Option<PathBuf>) {
     let with = |end: &&str| PathBuf::from(format!("{}{end}", path.display()));
     let is_folder = path.is_dir();
     let ends: &[&str] = match (is_folder, has_slash) {
@@ -276,7 +278,7 @@ fn place(path: &Path, has_slash: bool) -> (bool, Option<PathBuf>) {
 fn oracle(folder: &Path) -> (BTreeSet<OracleFault>, BTreeMap<PathBuf, u64>) {
     let paths: Vec<PathBuf> = files(folder).into_iter().filter(|path| is_page(path)).collect();
     let pages: HashMap<PathBuf, OraclePage> = paths.iter().map(|path| (path.clone(), OraclePage::read(path))).collect();
-    let mut places: HashMap<String, (bool, Option<PathBuf>)> = HashMap::new();
+    let mut path_targets: HashMap<String, (bool, Option<PathBuf>)> = HashMap::new();
     let mut faults = BTreeSet::new();
     let mut counts = BTreeMap::new();
     for (path, page) in &pages {
@@ -317,7 +319,8 @@ fn oracle(folder: &Path) -> (BTreeSet<OracleFault>, BTreeMap<PathBuf, u64>) {
             let file = target.to_file_path().expect("a path");
             let slash = if target.path().ends_with('/') && !file.to_string_lossy().ends_with('/') { "/" } else { "" };
             let shown = format!("{}{slash}", file.display());
-            let (is_folder, found) = places.entry(shown.clone()).or_insert_with(|| place(&file, !slash.is_empty()));
+            let (is_folder, found) =
+                path_targets.entry(shown.clone()).or_insert_with(|| page_of(&file, !slash.is_empty()));
             match (found.as_ref(), fragment) {
                 (None, _) if *is_folder => {}
                 (None, _) => {
@@ -342,6 +345,7 @@ fn oracle(folder: &Path) -> (BTreeSet<OracleFault>, BTreeMap<PathBuf, u64>) {
     (faults, counts)
 }
 
+/// Checks a folder, and asserts that the result is that of the oracle.
 fn compare(folder: &str) {
     let folder = std::fs::canonicalize(folder).expect("the documentation is installed");
     let (expected, counts) = oracle(&folder);
@@ -360,8 +364,8 @@ fn compare(folder: &str) {
         })
         .collect();
     let missed: Vec<_> = expected.difference(&found).take(20).collect();
-    let invented: Vec<_> = found.difference(&expected).take(20).collect();
-    assert!(missed.is_empty() && invented.is_empty(), "missed: {missed:#?}\ninvented: {invented:#?}");
+    let unexpected: Vec<_> = found.difference(&expected).take(20).collect();
+    assert!(missed.is_empty() && unexpected.is_empty(), "missed: {missed:#?}\ninvented: {unexpected:#?}");
     if report.summary.links == counts.values().sum::<u64>() {
         return;
     }

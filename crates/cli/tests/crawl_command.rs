@@ -185,7 +185,7 @@ fn a_second_interrupt_ends_the_process_at_once() {
     let started = std::time::Instant::now();
     let code = loop {
         rustix::process::kill_process(id, rustix::process::Signal::TERM).expect("the signal is sent");
-        if let Some(status) = child.try_wait().expect("it can be requested") {
+        if let Some(status) = child.try_wait().expect("the state of the process can be read") {
             break status.code();
         }
         std::thread::yield_now();

@@ -12,30 +12,32 @@ use argiope_core::page::link::LinkKind;
 use super::{DocumentReferences, Reference, ReferenceKind, ReferenceText};
 use crate::anchors::AnchorCollector;
 
-/// Reads HTML, or XHTML if `xml`.
-pub(super) fn read<'a>(text: &'a str, xml: bool, anchors: &mut impl AnchorCollector) -> DocumentReferences<'a> {
+/// Reads HTML, or XHTML if `is_xml`.
+pub(super) fn read<'a>(text: &'a str, is_xml: bool, anchors: &mut impl AnchorCollector) -> DocumentReferences<'a> {
     let mut reader = HtmlReader {
         text,
-        xml,
+        is_xml,
         found: DocumentReferences::default(),
         anchors,
         foreign: ForeignStack::default(),
-        templates: 0,
+        template_depth: 0,
     };
-    let mut tokenizer = Tokenizer::new(if xml { Dialect::Xml } else { Dialect::Html });
+    let mut tokenizer = Tokenizer::new(if is_xml { Dialect::Xml } else { Dialect::Html });
     // One chunk, so that every tag is a slice of `text` and has an offset in it.
     tokenizer.feed(text.as_bytes(), &mut reader);
     reader.found
 }
 
+/// Collects references and anchors from the tokens of a document.
 struct HtmlReader<'a, 'b, A> {
     text: &'a str,
-    xml: bool,
+    is_xml: bool,
     found: DocumentReferences<'a>,
     anchors: &'b mut A,
+    /// The open elements of SVG and MathML.
     foreign: ForeignStack,
-    /// The number of open `template` elements. Their content is not part of the page.
-    templates: u32,
+    /// The number of open `template` elements. Their content is not displayed.
+    template_depth: u32,
 }
 
 /// The values of one tag's attributes that contain a reference or determine its kind.
@@ -61,7 +63,7 @@ struct AttributeValues<'t> {
 }
 
 /// A `meta` element whose `property` or `name` is one of these has the URL of an image, video or audio as content.
-const META_ADDRESSES: [&[u8]; 10] = [
+const META_URL_NAMES: [&[u8]; 10] = [
     b"og:image",
     b"og:image:url",
     b"og:image:secure_url",
@@ -81,6 +83,7 @@ impl<'a, A: AnchorCollector> HtmlReader<'a, '_, A> {
         Some((self.text.get(offset..offset.checked_add(bytes.len())?)?, offset))
     }
 
+    /// Adds a reference. `written` is the attribute value, a slice of `self.text`.
     fn add(&mut self, written: Option<&[u8]>, kind: ReferenceKind, text: ReferenceText<'a>) {
         let Some((written, offset)) = written.and_then(|written| self.locate(written)) else { return };
         let href = resolve_references(written, TextContext::Attribute);
@@ -98,14 +101,16 @@ impl<'a, A: AnchorCollector> HtmlReader<'a, '_, A> {
         }
     }
 
+    /// Adds the images of a `srcset` attribute.
     fn add_srcset(&mut self, written: Option<&[u8]>) {
         for source in srcset_candidates(written.unwrap_or(&[])) {
             self.add_asset(Some(source), None);
         }
     }
 
-    /// Reads all attributes of a tag. The first of duplicate attributes wins.
-    fn values<'t>(&mut self, tag: &Tag<'t>, is_anchor: bool) -> AttributeValues<'t> {
+    /// Reads the attributes of a tag, and adds its id as an anchor. With `name_is_anchor`, adds its name too. Of duplicate
+    /// attributes, the first is used.
+    fn read_attributes<'t>(&mut self, tag: &Tag<'t>, name_is_anchor: bool) -> AttributeValues<'t> {
         const ID: u64 = const_key(b"id");
         const NAME: u64 = const_key(b"name");
         const ALT: u64 = const_key(b"alt");
@@ -122,7 +127,7 @@ impl<'a, A: AnchorCollector> HtmlReader<'a, '_, A> {
         let mut values = AttributeValues::default();
         let mut id = None;
         for (name, value) in tag.attributes() {
-            let slot = match key(name) {
+            let value_slot = match key(name) {
                 ID => &mut id,
                 NAME => &mut values.name,
                 ALT => &mut values.alt,
@@ -143,15 +148,16 @@ impl<'a, A: AnchorCollector> HtmlReader<'a, '_, A> {
                 0 if name.eq_ignore_ascii_case(b"xlink:href") => &mut values.xlink,
                 _ => continue,
             };
-            slot.get_or_insert(value);
+            value_slot.get_or_insert(value);
         }
         self.add_anchor(id);
-        if is_anchor && values.name != id {
+        if name_is_anchor && values.name != id {
             self.add_anchor(values.name);
         }
         values
     }
 
+    /// Adds an id or name as a possible target of fragments.
     fn add_anchor(&mut self, written: Option<&[u8]>) {
         if let Some((written, _)) = written.and_then(|written| self.locate(written))
             && !written.is_empty()
@@ -166,10 +172,11 @@ impl<'a, A: AnchorCollector> HtmlReader<'a, '_, A> {
         self.add_anchor(id.map(|(_, value)| value));
     }
 
-    fn html(&mut self, element: u64, tag: &Tag<'_>) {
+    /// Reads the start tag of an HTML element.
+    fn read_html_tag(&mut self, element: u64, tag: &Tag<'_>) {
         match element {
             names::A | names::AREA => {
-                let values = self.values(tag, element == names::A);
+                let values = self.read_attributes(tag, element == names::A);
                 let text = match (element, values.alt) {
                     (names::A, _) => ReferenceText::Content(self.name_end(tag)),
                     (_, Some(alt)) => match self.locate(alt) {
@@ -180,10 +187,10 @@ impl<'a, A: AnchorCollector> HtmlReader<'a, '_, A> {
                 };
                 self.add(values.href, ReferenceKind::Link, text);
             }
-            names::LINK => self.link(tag),
-            names::META => self.meta(tag),
+            names::LINK => self.read_link(tag),
+            names::META => self.read_meta(tag),
             names::BASE => {
-                let values = self.values(tag, false);
+                let values = self.read_attributes(tag, false);
                 if self.found.base.is_none()
                     && let Some((href, _)) = values.href.and_then(|href| self.locate(href))
                 {
@@ -191,42 +198,43 @@ impl<'a, A: AnchorCollector> HtmlReader<'a, '_, A> {
                 }
             }
             names::FRAME | names::IFRAME | names::SCRIPT | names::EMBED | names::TRACK | names::AUDIO => {
-                let values = self.values(tag, false);
+                let values = self.read_attributes(tag, false);
                 self.add_asset(values.src, None);
                 self.add_asset(values.data_src, None);
             }
             names::VIDEO => {
-                let values = self.values(tag, false);
+                let values = self.read_attributes(tag, false);
                 self.add_asset(values.src, None);
                 self.add_asset(values.poster, None);
             }
             names::IMG | names::IMAGE | names::SOURCE => {
-                let values = self.values(tag, false);
+                let values = self.read_attributes(tag, false);
                 self.add_asset(values.src, values.alt);
                 self.add_asset(values.data_src, values.alt);
                 self.add_srcset(values.srcset);
                 self.add_srcset(values.data_srcset);
             }
             names::OBJECT => {
-                let values = self.values(tag, false);
+                let values = self.read_attributes(tag, false);
                 self.add_asset(values.data, None);
             }
             names::INPUT => {
-                let values = self.values(tag, false);
+                let values = self.read_attributes(tag, false);
                 if values.kind.is_some_and(|kind| kind.eq_ignore_ascii_case(b"image")) {
                     self.add_asset(values.src, values.alt);
                 }
             }
             names::BODY => {
-                let values = self.values(tag, false);
+                let values = self.read_attributes(tag, false);
                 self.add_asset(values.background, None);
             }
             _ => self.read_id(tag),
         }
     }
 
-    fn link(&mut self, tag: &Tag<'_>) {
-        let values = self.values(tag, false);
+    /// Reads a `link` element.
+    fn read_link(&mut self, tag: &Tag<'_>) {
+        let values = self.read_attributes(tag, false);
         self.add_srcset(values.imagesrcset);
         // Preconnect and DNS prefetch hints contain hosts, not pages.
         let is_hint = ["preconnect", "dns-prefetch"].iter().any(|word| has_word(values.rel, word));
@@ -237,8 +245,9 @@ impl<'a, A: AnchorCollector> HtmlReader<'a, '_, A> {
         }
     }
 
-    fn meta(&mut self, tag: &Tag<'_>) {
-        let values = self.values(tag, false);
+    /// Reads a `meta` element: a refresh, or the URL of an image, video or audio.
+    fn read_meta(&mut self, tag: &Tag<'_>) {
+        let values = self.read_attributes(tag, false);
         let Some(content) = values.content else { return };
         if values.http_equiv.is_some_and(|pragma| pragma.eq_ignore_ascii_case(b"refresh")) {
             if let Some((written, _)) = self.locate(content)
@@ -248,21 +257,21 @@ impl<'a, A: AnchorCollector> HtmlReader<'a, '_, A> {
             }
             return;
         }
-        let is_address = |name: &[u8]| META_ADDRESSES.iter().any(|known| name.eq_ignore_ascii_case(known));
-        if values.property.or(values.name).is_some_and(is_address) && !content.trim_ascii().is_empty() {
+        let has_url = |name: &[u8]| META_URL_NAMES.iter().any(|known| name.eq_ignore_ascii_case(known));
+        if values.property.or(values.name).is_some_and(has_url) && !content.trim_ascii().is_empty() {
             self.add(Some(content), ReferenceKind::Meta, ReferenceText::None);
         }
     }
 
-    /// Elements of SVG and MathML.
-    fn foreign(&mut self, element: u64, tag: &Tag<'_>) {
+    /// Reads the start tag of an element of SVG or MathML.
+    fn read_foreign_tag(&mut self, element: u64, tag: &Tag<'_>) {
         match element {
             names::A => {
-                let values = self.values(tag, false);
+                let values = self.read_attributes(tag, false);
                 self.add(values.href.or(values.xlink), ReferenceKind::Link, ReferenceText::Content(self.name_end(tag)));
             }
             names::IMAGE | names::USE | names::FEIMAGE | names::SCRIPT => {
-                let values = self.values(tag, false);
+                let values = self.read_attributes(tag, false);
                 self.add_asset(values.href.or(values.xlink), None);
                 self.add_asset(values.src, None);
             }
@@ -289,20 +298,20 @@ const fn const_key(name: &[u8]) -> u64 {
 impl<A: AnchorCollector> TokenHandler for HtmlReader<'_, '_, A> {
     fn start(&mut self, tag: &Tag<'_>) -> TextMode {
         let element = key(tag.name);
-        let is_foreign = !self.xml && self.foreign.start(element, tag);
-        if element == names::TEMPLATE && !is_foreign && !self.xml {
-            if self.templates == 0 {
+        let is_foreign = !self.is_xml && self.foreign.start(element, tag);
+        if element == names::TEMPLATE && !is_foreign && !self.is_xml {
+            if self.template_depth == 0 {
                 self.read_id(tag);
             }
-            self.templates += 1;
+            self.template_depth += 1;
         }
-        if self.templates == 0 {
+        if self.template_depth == 0 {
             match is_foreign {
-                true => self.foreign(element, tag),
-                false => self.html(element, tag),
+                true => self.read_foreign_tag(element, tag),
+                false => self.read_html_tag(element, tag),
             }
         }
-        if is_foreign || self.xml {
+        if is_foreign || self.is_xml {
             return TextMode::Markup;
         }
         match element {
@@ -315,10 +324,10 @@ impl<A: AnchorCollector> TokenHandler for HtmlReader<'_, '_, A> {
     }
 
     fn end(&mut self, name: &[u8]) {
-        if !self.xml {
+        if !self.is_xml {
             self.foreign.end(name);
-            if self.templates > 0 && key(name) == names::TEMPLATE && !self.foreign.is_inside() {
-                self.templates -= 1;
+            if self.template_depth > 0 && key(name) == names::TEMPLATE && !self.foreign.is_inside() {
+                self.template_depth -= 1;
             }
         }
     }
@@ -344,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_a_page_points_to_is_found() {
+    fn references_and_anchors_of_all_elements_are_found() {
         let (references, anchors) = all(r#"<html id=top><link rel=canonical href=/c><link rel=preconnect href=//no>
             <meta property="og:image" content="og.png"><meta http-equiv=refresh content="5; url=r.html">
             <a href="a?x=1&amp;y=2" name=n1>x</a><A HREF=b id=i1 name=n2>y</A><img src=i.png srcset="j.png 2x, k.png 3x" data-src=l.png>

@@ -22,27 +22,30 @@ pub(super) fn read<'a>(text: &'a str, anchors: &mut impl AnchorCollector) -> Doc
         | Options::ENABLE_PLUSES_DELIMITED_METADATA_BLOCKS;
     let mut document = DocumentReferences::default();
     let mut slugs = Slugs::default();
-    // Open links and images, as indices of `document.references`: their texts are appended as they arrive.
-    let mut open: Vec<usize> = Vec::new();
+    // The open links and images, as indices of `document.references`. Their texts arrive in pieces.
+    let mut open_links: Vec<usize> = Vec::new();
+    // The id and the title of the open heading.
     let mut heading: Option<(Option<String>, String)> = None;
+    // The HTML of the document, with everything else replaced by spaces, so that offsets stay the same.
     let mut markup: Option<Vec<u8>> = None;
     let mut in_front_matter = false;
     let mut in_code_block = false;
-    // The end of the last bare URL. The parser splits texts at characters such as `_`, which may be part of it.
+    // The end of the last URL that is not marked as a link. The parser splits texts at characters such as `_`, which may be
+    // part of a URL, so the next piece may begin within this one.
     let mut bare_end = 0;
     for (event, range) in Parser::new_ext(text, options).into_offset_iter() {
         match event {
             Event::Start(Tag::Link { link_type, dest_url, .. }) => {
                 let href = if link_type == LinkType::Email { format!("mailto:{dest_url}").into() } else { dest_url };
-                open.push(document.references.len());
+                open_links.push(document.references.len());
                 document.references.push(reference(href.into_string(), ReferenceKind::Link, range.start));
             }
             Event::Start(Tag::Image { dest_url, .. }) => {
-                open.push(document.references.len());
+                open_links.push(document.references.len());
                 document.references.push(reference(dest_url.into_string(), ReferenceKind::Asset, range.start));
             }
             Event::End(TagEnd::Link | TagEnd::Image) => {
-                open.pop();
+                open_links.pop();
             }
             Event::Start(Tag::Heading { id, .. }) => heading = Some((id.map(|id| id.into_string()), String::new())),
             Event::End(TagEnd::Heading(_)) => {
@@ -61,7 +64,7 @@ pub(super) fn read<'a>(text: &'a str, anchors: &mut impl AnchorCollector) -> Doc
             Event::End(TagEnd::CodeBlock) => in_code_block = false,
             Event::Text(piece) | Event::Code(piece) if !in_front_matter => {
                 let is_code = in_code_block || text.as_bytes().get(range.start) == Some(&b'`');
-                if open.is_empty() && !is_code {
+                if open_links.is_empty() && !is_code {
                     for bare in bare_urls(text, range) {
                         if bare.start >= bare_end {
                             bare_end = bare.end;
@@ -77,7 +80,7 @@ pub(super) fn read<'a>(text: &'a str, anchors: &mut impl AnchorCollector) -> Doc
                         }
                     }
                 }
-                for &index in &open {
+                for &index in &open_links {
                     if let Some(Reference { text: ReferenceText::Given(text), .. }) = document.references.get_mut(index)
                     {
                         text.to_mut().push_str(&piece);
@@ -88,7 +91,7 @@ pub(super) fn read<'a>(text: &'a str, anchors: &mut impl AnchorCollector) -> Doc
                 }
             }
             Event::SoftBreak | Event::HardBreak => {
-                for &index in &open {
+                for &index in &open_links {
                     if let Some(Reference { text: ReferenceText::Given(text), .. }) = document.references.get_mut(index)
                     {
                         text.to_mut().push(' ');
@@ -96,18 +99,17 @@ pub(super) fn read<'a>(text: &'a str, anchors: &mut impl AnchorCollector) -> Doc
                 }
             }
             Event::Html(_) | Event::InlineHtml(_) => {
-                // A copy of the document with everything except HTML replaced by spaces, so that offsets stay the same.
                 let markup = markup.get_or_insert_with(|| vec![b' '; text.len()]);
-                if let (Some(to), Some(from)) = (markup.get_mut(range.clone()), text.as_bytes().get(range)) {
-                    to.copy_from_slice(from);
+                if let (Some(copy), Some(original)) = (markup.get_mut(range.clone()), text.as_bytes().get(range)) {
+                    copy.copy_from_slice(original);
                 }
             }
             _ => {}
         }
     }
     if let Some(markup) = markup.and_then(|markup| String::from_utf8(markup).ok()) {
-        let inner = html::read(&markup, false, anchors);
-        let references = inner.references.into_iter().map(|reference| Reference {
+        let embedded = html::read(&markup, false, anchors);
+        let references = embedded.references.into_iter().map(|reference| Reference {
             href: Cow::Owned(reference.href.into_owned()),
             text: match reference.text {
                 ReferenceText::Given(text) => ReferenceText::Given(Cow::Owned(text.into_owned())),
@@ -135,7 +137,7 @@ fn bare_urls(text: &str, range: Range<usize>) -> impl Iterator<Item = Range<usiz
         let rest = text.get(start..)?;
         let end = rest.find(|c: char| c.is_whitespace() || matches!(c, '<' | '>' | '`' | '|' | '"' | ']' | '\\'));
         let mut url = rest.get(..end.unwrap_or(rest.len()))?;
-        // Punctuation at the end belongs to the sentence, and a parenthesis that was opened before the URL is not part of it.
+        // Punctuation at the end is not part of the URL, nor is a closing parenthesis that was opened before the URL.
         loop {
             let trimmed = url.trim_end_matches(['?', '!', '.', ',', ':', ';', '*', '_', '~', '\'']);
             let is_unbalanced = trimmed.ends_with(')') && trimmed.matches('(').count() < trimmed.matches(')').count();
@@ -149,6 +151,7 @@ fn bare_urls(text: &str, range: Range<usize>) -> impl Iterator<Item = Range<usiz
     })
 }
 
+/// A link or image whose text is still empty.
 fn reference<'a>(href: String, kind: ReferenceKind, offset: usize) -> Reference<'a> {
     Reference { href: Cow::Owned(href), kind, offset, text: ReferenceText::Given(Cow::Owned(String::new())) }
 }
@@ -156,10 +159,12 @@ fn reference<'a>(href: String, kind: ReferenceKind, offset: usize) -> Reference<
 /// The heading ids that GitHub, GitLab and mdBook generate.
 #[derive(Default)]
 struct Slugs {
+    /// How often each slug was used.
     used: HashMap<String, u32>,
 }
 
 impl Slugs {
+    /// The id of the next heading. Repeated titles get a number.
     fn next(&mut self, title: &str) -> String {
         let mut slug = String::with_capacity(title.len());
         for c in title.trim().chars().flat_map(char::to_lowercase) {

@@ -1,8 +1,7 @@
 //! The references and anchors of a document.
 //!
-//! The core's tokenizer (HTML) or pulldown-cmark (Markdown) reads the document in one pass, without building a tree.
-//! The result borrows from the text, and positions are byte offsets: line, column and link text are computed only for
-//! the few references that turn out to be broken.
+//! The core's tokenizer (HTML) or pulldown-cmark (Markdown) reads the document in one pass, without building a tree. The
+//! result borrows from the text. Positions are byte offsets; line, column and link text are computed from them when needed.
 
 mod html;
 mod markdown;
@@ -28,12 +27,12 @@ impl DocumentType {
     /// The format by the extension of a file name.
     pub fn of_name(name: &str) -> Option<Self> {
         let (_, extension) = name.rsplit_once('.')?;
-        let is = |one: &&str| extension.eq_ignore_ascii_case(one);
-        if ["html", "htm"].iter().any(is) {
+        let is_extension = |known: &&str| extension.eq_ignore_ascii_case(known);
+        if ["html", "htm"].iter().any(is_extension) {
             Some(Self::Html)
-        } else if ["xhtml", "xht"].iter().any(is) {
+        } else if ["xhtml", "xht"].iter().any(is_extension) {
             Some(Self::Xhtml)
-        } else if ["md", "markdown"].iter().any(is) {
+        } else if ["md", "markdown"].iter().any(is_extension) {
             Some(Self::Markdown)
         } else {
             None
@@ -88,13 +87,13 @@ pub(crate) struct DecodedText<'a> {
 }
 
 impl<'a> DecodedText<'a> {
-    /// Decodes the bytes of a file.
+    /// Decodes the bytes of a file, without its byte order mark.
     pub fn of_file(bytes: &'a [u8], kind: DocumentType) -> Self {
-        let (encoding, mark) = match kind {
+        let (encoding, mark_length) = match kind {
             DocumentType::Markdown => (encoding_rs::UTF_8, usize::from(bytes.starts_with(b"\xef\xbb\xbf")) * 3),
             DocumentType::Html | DocumentType::Xhtml => charset_of_page(bytes),
         };
-        let bytes = bytes.get(mark..).unwrap_or(&[]);
+        let bytes = bytes.get(mark_length..).unwrap_or(&[]);
         Self { text: encoding.decode_without_bom_handling(bytes).0, encoding }
     }
 }

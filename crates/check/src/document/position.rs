@@ -7,7 +7,7 @@ use super::ReferenceText;
 
 /// Maximum number of characters shown of a link's text.
 const MAX_TEXT: usize = 80;
-/// Number of bytes after a tag that are searched for its text.
+/// The text of a link is searched for in at most this many bytes after its tag.
 const MAX_SEARCH: usize = 4096;
 
 /// Computes lines and columns, both counted from 1. Columns count characters.
@@ -15,6 +15,7 @@ const MAX_SEARCH: usize = 4096;
 /// Each call continues where the previous one ended, so that the positions of all links of a page take linear time.
 pub(crate) struct LineCounter<'a> {
     text: &'a str,
+    /// The offset of `line` and `column`.
     offset: usize,
     line: u32,
     column: u32,
@@ -25,6 +26,7 @@ impl<'a> LineCounter<'a> {
         Self { text, offset: 0, line: 1, column: 1 }
     }
 
+    /// The whole text.
     pub fn text(&self) -> &'a str {
         self.text
     }
@@ -35,30 +37,30 @@ impl<'a> LineCounter<'a> {
             *self = Self::new(self.text);
         }
         let passed = self.text.get(self.offset..offset).unwrap_or_default();
-        let mut start = None;
+        let mut line_start = None;
         for end in memchr_iter(b'\n', passed.as_bytes()) {
             self.line = self.line.saturating_add(1);
-            start = Some(end + 1);
+            line_start = Some(end + 1);
         }
-        let first = if start.is_some() { 1 } else { self.column };
-        let characters = passed.get(start.unwrap_or(0)..).unwrap_or_default().chars().count();
-        self.column = first.saturating_add(u32::try_from(characters).unwrap_or(u32::MAX));
+        let first_column = if line_start.is_some() { 1 } else { self.column };
+        let characters = passed.get(line_start.unwrap_or(0)..).unwrap_or_default().chars().count();
+        self.column = first_column.saturating_add(u32::try_from(characters).unwrap_or(u32::MAX));
         self.offset = offset;
         (self.line, self.column)
     }
 }
 
 /// The text of a reference as a reader sees it, with white space collapsed.
-pub(crate) fn link_text(text: &str, place: &ReferenceText<'_>) -> String {
-    match place {
+pub(crate) fn link_text(text: &str, source: &ReferenceText<'_>) -> String {
+    match source {
         ReferenceText::None => String::new(),
         ReferenceText::Given(text) => shorten(text),
-        ReferenceText::Content(offset) => shorten(&content(text.get(*offset..).unwrap_or(""))),
+        ReferenceText::Content(offset) => shorten(&element_text(text.get(*offset..).unwrap_or(""))),
     }
 }
 
-/// The text between the tag whose attributes begin here and the next `</a`.
-fn content(from: &str) -> String {
+/// The text from the end of the tag whose attributes begin here to the next `</a`.
+fn element_text(from: &str) -> String {
     let mut from = from.get(..from.floor_char_boundary(MAX_SEARCH)).unwrap_or(from);
     let mut shown = String::new();
     // Skips the rest of the tag, then alternates between text and tags.
@@ -102,6 +104,7 @@ fn tag_end(tag: &str) -> Option<usize> {
     None
 }
 
+/// Collapses white space and limits the length.
 fn shorten(text: &str) -> String {
     let mut shown = String::new();
     for word in text.split_whitespace() {
@@ -140,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_of_a_link_is_what_readers_see() {
+    fn the_text_of_a_link_is_its_visible_text() {
         let text = |html: &str| link_text(html, &ReferenceText::Content(2));
         assert_eq!(text("<a href=x>a &amp; b</a> c"), "a & b");
         assert_eq!(text("<a href=x><img src=i alt='A picture'></a>"), "A picture");

@@ -1,4 +1,4 @@
-//! The end of a folder check: faults become findings. Documents with faults that the first pass could not detect are
+//! The end of a folder check: turns faults into findings. Documents with faults that the first pass could not detect are
 //! read again.
 
 use std::sync::{OnceLock, PoisonError};
@@ -6,17 +6,18 @@ use std::sync::{OnceLock, PoisonError};
 use hashbrown::HashMap;
 
 use super::tree::FileId;
-use super::{FolderCheck, Judged, OpenDocument, PendingFragment, parallel, read_file};
+use super::{FolderCheck, OpenDocument, PendingFragment, ReferenceVerdict, parallel, read_file};
 use crate::document::{self, DecodedText, LineCounter, Reference, link_text};
 use crate::finding::{CheckReport, Fault, FaultKind, LinkFinding, Occurrence};
 use crate::remote::{RemoteFaults, RemoteTarget};
 use crate::suggest;
 
-/// Maximum number of findings that get a suggestion: if a folder has more faults, spelling is not the cause.
+/// Maximum number of findings that get a suggestion. If a folder has more faults, they are probably not misspellings.
 const MAX_SUGGESTED: usize = 500;
 
 /// A fault and where it occurs.
 pub(super) struct FoundFault {
+    /// The target, as the output names it.
     url: String,
     fault: Fault,
     hint: Hint,
@@ -37,7 +38,7 @@ impl FoundFault {
     }
 }
 
-/// What a suggestion can be made from.
+/// The data from which a suggestion can be made.
 pub(super) enum Hint {
     None,
     /// The path, and the index of the given path whose document references it.
@@ -49,26 +50,31 @@ pub(super) enum Hint {
 impl FolderCheck<'_> {
     /// Ends the check, given the faults of remote URLs.
     pub fn finish(mut self, remote: &RemoteFaults) -> CheckReport {
-        let is_bad = {
+        let is_faulty_target = {
             let table = self.remote.get_mut().unwrap_or_else(PoisonError::into_inner);
             table.targets.iter().map(|target| remote.faults.contains_key(target)).collect::<Vec<bool>>()
         };
-        let mut faulty: Vec<FileId> = Vec::new();
+        let mut to_reread: Vec<FileId> = Vec::new();
         let mut found: Vec<(FileId, Vec<FoundFault>)> = Vec::new();
         for scan in std::mem::take(&mut self.scans) {
-            let lacks = |pending: &PendingFragment| {
+            let is_missing = |pending: &PendingFragment| {
                 let anchors = self.anchors.get(pending.file as usize).and_then(OnceLock::get);
                 anchors.is_some_and(|anchors| !anchors.has(pending.fragment))
             };
-            let has_bad = || scan.remote.iter().any(|id| is_bad.get(*id as usize).copied().unwrap_or(false));
-            if scan.pending.iter().any(lacks) || has_bad() {
-                faulty.push(scan.document);
+            let has_faulty_target =
+                || scan.remote.iter().any(|id| is_faulty_target.get(*id as usize).copied().unwrap_or(false));
+            if scan.pending.iter().any(is_missing) || has_faulty_target() {
+                to_reread.push(scan.document);
             } else if !scan.faults.is_empty() {
                 found.push((scan.document, scan.faults));
             }
         }
         let check = &self;
-        found.extend(parallel(&faulty, || (), |id, buffer, ()| Some((*id, check.read_again(*id, buffer, remote)))));
+        found.extend(parallel(
+            &to_reread,
+            || (),
+            |id, buffer, ()| Some((*id, check.find_all_faults(*id, buffer, remote))),
+        ));
         let rank: HashMap<FileId, usize> = self.documents.iter().enumerate().map(|(rank, id)| (*id, rank)).collect();
         let mut found: Vec<(usize, Vec<FoundFault>)> =
             found.into_iter().map(|(id, faults)| (rank.get(&id).copied().unwrap_or(0), faults)).collect();
@@ -79,33 +85,36 @@ impl FolderCheck<'_> {
         let mut index: HashMap<(String, FaultKind), usize> = HashMap::new();
         for FoundFault { url, fault, hint, occurrence } in found.into_iter().flat_map(|(_, faults)| faults) {
             let next = report.findings.len();
-            let place = *index.entry((url.clone(), fault.kind)).or_insert(next);
-            if place == next {
+            let position = *index.entry((url.clone(), fault.kind)).or_insert(next);
+            if position == next {
                 report.findings.push(LinkFinding { url, fault, on: Vec::new() });
                 hints.push(hint);
             }
-            if let Some(finding) = report.findings.get_mut(place) {
+            if let Some(finding) = report.findings.get_mut(position) {
                 finding.on.push(occurrence);
             }
         }
         self.suggest(&mut report.findings, &hints);
-        report.count();
+        report.update_counts();
         report
     }
 
-    /// The fault of a reference to a file or to an element of it; `None` also if the document with the element was not
-    /// read yet.
+    /// The fault of a reference to a file or to an element of it. `None` if there is none, or if the document with the element
+    /// was not read yet.
     pub(super) fn fault_of(
         &self,
-        judged: Judged<'_>,
+        verdict: ReferenceVerdict<'_>,
         open: &OpenDocument<'_>,
         source: usize,
     ) -> Option<(String, Fault, Hint)> {
-        match judged {
-            Judged::Good | Judged::NotChecked | Judged::Ignored | Judged::Remote(_) => None,
-            Judged::Fault(url, fault, None) => Some((url, fault, Hint::None)),
-            Judged::Fault(url, fault, Some(path)) => Some((url, fault, Hint::MissingPath(path, source))),
-            Judged::Element(file, element) => {
+        match verdict {
+            ReferenceVerdict::Good
+            | ReferenceVerdict::NotChecked
+            | ReferenceVerdict::Ignored
+            | ReferenceVerdict::Remote(_) => None,
+            ReferenceVerdict::Fault(url, fault, None) => Some((url, fault, Hint::None)),
+            ReferenceVerdict::Fault(url, fault, Some(path)) => Some((url, fault, Hint::MissingPath(path, source))),
+            ReferenceVerdict::Element(file, element) => {
                 let anchors = self.anchors.get(file as usize).and_then(OnceLock::get);
                 if anchors.is_none_or(|anchors| anchors.has(element.hash())) {
                     return None;
@@ -119,7 +128,7 @@ impl FolderCheck<'_> {
     }
 
     /// Reads a document with faults again, and finds all its faults with their positions.
-    fn read_again(&self, id: FileId, buffer: &mut Vec<u8>, remote: &RemoteFaults) -> Vec<FoundFault> {
+    fn find_all_faults(&self, id: FileId, buffer: &mut Vec<u8>, remote: &RemoteFaults) -> Vec<FoundFault> {
         let mut found = Vec::new();
         let Some(entry) = self.entry(id) else { return found };
         let Some(kind) = entry.kind else { return found };
@@ -131,23 +140,24 @@ impl FolderCheck<'_> {
         let Some(mut open) = self.open(id, entry, kind, document.base.as_deref(), decoded.encoding) else {
             return found;
         };
-        let page = self.shown(&entry.path, entry.source);
+        let page = self.shown_path(&entry.path, entry.source);
         let mut lines = LineCounter::new(&decoded.text);
         for reference in &document.references {
             let fault = match self.judge(&mut open, reference) {
-                Judged::Remote(fragment) => {
+                ReferenceVerdict::Remote(fragment) => {
                     let target = RemoteTarget { url: open.url.clone(), fragment: fragment.map(str::to_owned) };
                     let Some(fault) = remote.faults.get(&target) else { continue };
-                    let url = if fault.kind == FaultKind::Fragment { target.address() } else { target.url };
+                    let url = if fault.kind == FaultKind::Fragment { target.full_url() } else { target.url };
                     Some((url, fault.clone(), Hint::None))
                 }
-                judged => self.fault_of(judged, &open, entry.source),
+                verdict => self.fault_of(verdict, &open, entry.source),
             };
             found.extend(fault.map(|fault| FoundFault::new(fault, &page, &mut lines, reference)));
         }
         found
     }
 
+    /// Adds suggestions to the findings.
     fn suggest(&self, findings: &mut [LinkFinding], hints: &[Hint]) {
         // Every missing element of a document needs the document's ids: read them once.
         let mut ids: HashMap<FileId, Vec<String>> = HashMap::new();
@@ -157,7 +167,7 @@ impl FolderCheck<'_> {
                 Hint::None => continue,
                 Hint::MissingPath(path, source) => {
                     let similar = suggest::similar_path(path, self.tree.paths());
-                    similar.map(|path| format!("did you mean {}?", self.shown(path, *source)))
+                    similar.map(|path| format!("did you mean {}?", self.shown_path(path, *source)))
                 }
                 Hint::MissingElement(file, fragment) => {
                     let ids = ids.entry(*file).or_insert_with(|| self.ids_of(*file, &mut buffer));
@@ -168,6 +178,7 @@ impl FolderCheck<'_> {
         }
     }
 
+    /// The ids and names in a document.
     fn ids_of(&self, file: FileId, buffer: &mut Vec<u8>) -> Vec<String> {
         let mut ids = Vec::new();
         if let Some(entry) = self.entry(file)

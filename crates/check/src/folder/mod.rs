@@ -1,12 +1,12 @@
 //! [`FolderCheck`]: checks folders and files without a network.
 //!
-//! The first pass over all documents collects anchors and checks what can be checked at once: whether files exist, and
-//! whether elements exist in documents that were read before. Other references, to elements of documents that are read
-//! later and to remote URLs, are stored in a few bytes each. [`FolderCheck::finish`] checks them, and reads the
-//! documents with faults again to find lines, columns and link texts.
+//! The first pass over all documents collects anchors. It also checks whether referenced files exist, and whether elements
+//! exist in documents that were read before. References to elements of documents that are read later, and to remote URLs,
+//! are stored in a few bytes each. [`FolderCheck::finish`] checks them, and reads the documents with such faults again to find
+//! lines, columns and link texts.
 
 mod faults;
-mod space;
+mod folder_urls;
 mod tree;
 
 use std::borrow::Cow;
@@ -27,13 +27,14 @@ use crate::options::{CheckOptions, CheckProgress};
 use crate::remote::RemoteTarget;
 use crate::target::{self, Target};
 use faults::FoundFault;
-use space::AddressSpace;
-use tree::{FileEntry, FileId, FileTree, Place};
+use folder_urls::FolderUrls;
+use tree::{FileEntry, FileId, FileTree, PathTarget};
 
 /// A check of folders and files.
 pub struct FolderCheck<'a> {
     options: &'a CheckOptions,
     tree: FileTree,
+    /// The paths that the user gave.
     sources: Vec<FolderSource>,
     /// The current folder; paths are shown relative to it.
     current: String,
@@ -41,6 +42,7 @@ pub struct FolderCheck<'a> {
     anchors: Vec<OnceLock<AnchorSet>>,
     /// The documents in output order.
     documents: Vec<FileId>,
+    /// The results of the first pass.
     scans: Vec<PageScan>,
     remote: Mutex<RemoteTable>,
     summary: CheckSummary,
@@ -49,11 +51,12 @@ pub struct FolderCheck<'a> {
 
 /// A path that the user gave.
 struct FolderSource {
-    /// As the user wrote it.
+    /// The path as the user wrote it.
     shown: String,
-    /// Absolute.
+    /// The absolute path.
     path: String,
-    space: AddressSpace,
+    /// Maps the files below it to URLs.
+    urls: FolderUrls,
 }
 
 /// The distinct remote URLs that documents reference, with their indices.
@@ -71,11 +74,12 @@ struct PageScan {
     pending: Vec<PendingFragment>,
     /// Indices of remote URLs.
     remote: Vec<u32>,
-    /// What is known to be wrong already.
+    /// Faults that were found in the first pass.
     faults: Vec<FoundFault>,
     links: u64,
     not_checked: u64,
     ignored: u64,
+    /// A note for the user, if the document could not be read.
     unreadable: Option<String>,
 }
 
@@ -93,13 +97,14 @@ struct OpenDocument<'a> {
     kind: DocumentType,
     base: BaseUrl,
     encoding: &'static Encoding,
-    /// The URL of the current reference, and its path.
+    /// The URL of the current reference.
     url: String,
+    /// The path of the file that `url` maps to.
     path: String,
 }
 
 /// The result of checking a reference against the file system.
-enum Judged<'a> {
+enum ReferenceVerdict<'a> {
     Good,
     NotChecked,
     Ignored,
@@ -119,19 +124,19 @@ impl<'a> FolderCheck<'a> {
     /// The current folder cannot be determined.
     pub fn scan(paths: &[PathBuf], options: &'a CheckOptions, progress: &CheckProgress) -> std::io::Result<Self> {
         let current = std::env::current_dir()?;
-        let absolute: Vec<PathBuf> = paths.iter().map(|path| normal(&current.join(path))).collect();
-        let root_dir = options.root_dir.as_ref().map(|root| normal(&current.join(root)));
+        let absolute: Vec<PathBuf> = paths.iter().map(|path| normalize(&current.join(path))).collect();
+        let root_dir = options.root_dir.as_ref().map(|root| normalize(&current.join(root)));
         let mut sources = Vec::new();
         for (path, given) in absolute.iter().zip(paths) {
             let root = root_dir.as_deref().unwrap_or(if path.is_dir() { path } else { &current });
             sources.push(FolderSource {
                 shown: given.to_string_lossy().into_owned(),
                 path: path.to_string_lossy().into_owned(),
-                space: AddressSpace::new(root, options.base_url.as_ref()),
+                urls: FolderUrls::new(root, options.base_url.as_ref()),
             });
         }
         let mut tree = FileTree::walk(&absolute);
-        let notes = std::mem::take(&mut tree.faults);
+        let notes = std::mem::take(&mut tree.unreadable);
         let numbered = tree.entries().iter().enumerate().filter(|(_, entry)| entry.kind.is_some());
         let mut documents: Vec<FileId> = numbered.filter_map(|(id, _)| FileId::try_from(id).ok()).collect();
         documents.sort_by(|a, b| {
@@ -162,19 +167,19 @@ impl<'a> FolderCheck<'a> {
         self.remote.lock().unwrap_or_else(PoisonError::into_inner).targets.clone()
     }
 
-    /// References of the documents, checked or not.
+    /// The number of references in the documents, checked or not.
     pub fn links(&self) -> u64 {
         self.summary.links
     }
 
-    /// The first pass.
+    /// Runs the first pass over all documents.
     fn read_all(&mut self, progress: &CheckProgress) {
-        // Large documents first, so that no thread processes one alone at the end.
+        // Large documents come first, so that no thread still reads a large one when the others have finished.
         let mut order = self.documents.clone();
         order.sort_by_key(|id| std::cmp::Reverse(self.entry(*id).map_or(0, |entry| entry.size)));
         let check = &*self;
         let mut scans = parallel(&order, AnchorHashes::default, |id, buffer, hashes| {
-            let scan = check.read_first(*id, buffer, hashes);
+            let scan = check.scan_document(*id, buffer, hashes);
             progress.done.fetch_add(1, Ordering::Relaxed);
             Some(scan)
         });
@@ -190,19 +195,20 @@ impl<'a> FolderCheck<'a> {
         self.scans = scans;
     }
 
-    /// The first pass over one document.
-    fn read_first(&self, id: FileId, buffer: &mut Vec<u8>, hashes: &mut AnchorHashes) -> PageScan {
+    /// Runs the first pass over one document.
+    fn scan_document(&self, id: FileId, buffer: &mut Vec<u8>, hashes: &mut AnchorHashes) -> PageScan {
         let mut scan = PageScan { document: id, ..PageScan::default() };
         let Some(entry) = self.entry(id) else { return scan };
         let Some(kind) = entry.kind else { return scan };
         if let Err(error) = read_file(entry, buffer) {
-            scan.unreadable = Some(format!("{}: {error}", self.shown(&entry.path, entry.source)));
+            scan.unreadable = Some(format!("{}: {error}", self.shown_path(&entry.path, entry.source)));
             return scan;
         }
         let decoded = DecodedText::of_file(buffer, kind);
         let document = document::read(&decoded.text, kind, hashes);
-        if let Some(own) = self.anchors.get(id as usize) {
-            let _ = own.set(hashes.take());
+        if let Some(anchors) = self.anchors.get(id as usize) {
+            // Ignored: each document is read once, so the anchors are not set yet.
+            let _ = anchors.set(hashes.take());
         }
         let Some(mut open) = self.open(id, entry, kind, document.base.as_deref(), decoded.encoding) else {
             return scan;
@@ -211,21 +217,21 @@ impl<'a> FolderCheck<'a> {
         for reference in &document.references {
             scan.links += 1;
             match self.judge(&mut open, reference) {
-                Judged::Good => {}
-                Judged::NotChecked => scan.not_checked += 1,
-                Judged::Ignored => scan.ignored += 1,
-                Judged::Element(file, fragment)
+                ReferenceVerdict::Good => {}
+                ReferenceVerdict::NotChecked => scan.not_checked += 1,
+                ReferenceVerdict::Ignored => scan.ignored += 1,
+                ReferenceVerdict::Element(file, fragment)
                     if self.anchors.get(file as usize).and_then(OnceLock::get).is_none() =>
                 {
                     scan.pending.push(PendingFragment { file, fragment: fragment.hash() });
                 }
-                Judged::Remote(fragment) => {
+                ReferenceVerdict::Remote(fragment) => {
                     let fragment = fragment.map(str::to_owned);
                     scan.remote.push(self.remote_id(RemoteTarget { url: open.url.clone(), fragment }));
                 }
-                judged @ (Judged::Fault(..) | Judged::Element(..)) => {
-                    if let Some(fault) = self.fault_of(judged, &open, entry.source) {
-                        let page = self.shown(&entry.path, entry.source);
+                verdict @ (ReferenceVerdict::Fault(..) | ReferenceVerdict::Element(..)) => {
+                    if let Some(fault) = self.fault_of(verdict, &open, entry.source) {
+                        let page = self.shown_path(&entry.path, entry.source);
                         scan.faults.push(FoundFault::new(fault, &page, &mut lines, reference));
                     }
                 }
@@ -257,6 +263,7 @@ impl<'a> FolderCheck<'a> {
         }
     }
 
+    /// The index of a remote URL in the table; adds it if it is new.
     fn remote_id(&self, target: RemoteTarget) -> u32 {
         let mut table = self.remote.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(&id) = table.index.get(&target) {
@@ -272,6 +279,7 @@ impl<'a> FolderCheck<'a> {
         self.tree.entries().get(id as usize)
     }
 
+    /// Prepares a document whose references are to be checked.
     fn open<'s>(
         &'s self,
         id: FileId,
@@ -281,58 +289,58 @@ impl<'a> FolderCheck<'a> {
         encoding: &'static Encoding,
     ) -> Option<OpenDocument<'s>> {
         let source = self.sources.get(entry.source)?;
-        let base = source.space.base_of(&entry.path, base, encoding)?;
+        let base = source.urls.base_of(&entry.path, base, encoding)?;
         Some(OpenDocument { id, source, kind, base, encoding, url: String::new(), path: String::new() })
     }
 
     /// Checks a reference against the file system.
-    fn judge<'r>(&self, open: &mut OpenDocument<'_>, reference: &'r Reference<'_>) -> Judged<'r> {
+    fn judge<'r>(&self, open: &mut OpenDocument<'_>, reference: &'r Reference<'_>) -> ReferenceVerdict<'r> {
         if reference.kind == ReferenceKind::Asset && !self.options.assets {
-            return Judged::NotChecked;
+            return ReferenceVerdict::NotChecked;
         }
-        let has_ignores = !self.options.ignore.is_empty();
-        if has_ignores && self.options.ignore.is_match(&reference.href) {
-            return Judged::Ignored;
+        let has_ignore_patterns = !self.options.ignore.is_empty();
+        if has_ignore_patterns && self.options.ignore.is_match(&reference.href) {
+            return ReferenceVerdict::Ignored;
         }
         let (address, fragment) = target::split_fragment(&reference.href);
-        let rooted = open.source.space.rooted(address);
+        let rooted = open.source.urls.rooted(address);
         match target::resolve(&rooted, &open.base, open.encoding, &mut open.url) {
             Target::Web => {}
-            Target::Mail => return Judged::Good,
-            Target::NotChecked => return Judged::NotChecked,
+            Target::Mail => return ReferenceVerdict::Good,
+            Target::NotChecked => return ReferenceVerdict::NotChecked,
             Target::Malformed(message) => {
                 let fault = Fault::broken(FaultKind::Malformed, message);
-                return Judged::Fault(reference.href.trim().to_owned(), fault, None);
+                return ReferenceVerdict::Fault(reference.href.trim().to_owned(), fault, None);
             }
         }
-        if has_ignores && self.options.ignore.is_match(&open.url) {
-            return Judged::Ignored;
+        if has_ignore_patterns && self.options.ignore.is_match(&open.url) {
+            return ReferenceVerdict::Ignored;
         }
         let element = match fragment.map(Fragment::parse) {
             Some(Fragment::Element(id)) if self.options.fragments => Some(id),
             _ => None,
         };
         let OpenDocument { url, path, source, .. } = open;
-        let Some(path) = source.space.path(url, path) else {
+        let Some(path) = source.urls.path(url, path) else {
             if !self.options.external {
-                return Judged::NotChecked;
+                return ReferenceVerdict::NotChecked;
             }
-            return Judged::Remote(fragment.filter(|_| element.is_some()));
+            return ReferenceVerdict::Remote(fragment.filter(|_| element.is_some()));
         };
         let from_markdown = open.kind == DocumentType::Markdown;
         match self.tree.find(path, from_markdown) {
-            Some(Place::File(file)) => match element {
+            Some(PathTarget::File(file)) => match element {
                 Some(element) if !element.is_top() && self.has_anchors(file) => self.judge_element(open, file, element),
-                _ => Judged::Good,
+                _ => ReferenceVerdict::Good,
             },
-            Some(Place::Folder) if from_markdown => Judged::Good,
-            Some(Place::Folder) => {
+            Some(PathTarget::Folder) if from_markdown => ReferenceVerdict::Good,
+            Some(PathTarget::Folder) => {
                 let message = "the folder has no index.html: whether a server lists it is not known";
-                Judged::Fault(self.name(path, source), Fault::unknown(FaultKind::MissingFile, message), None)
+                ReferenceVerdict::Fault(self.name(path, source), Fault::unknown(FaultKind::MissingFile, message), None)
             }
             None => {
                 let fault = Fault::broken(FaultKind::MissingFile, "no such file");
-                Judged::Fault(self.name(path, source), fault, Some(path.to_owned()))
+                ReferenceVerdict::Fault(self.name(path, source), fault, Some(path.to_owned()))
             }
         }
     }
@@ -347,27 +355,32 @@ impl<'a> FolderCheck<'a> {
     }
 
     /// Checks a fragment. If scripts probably interpret it, it is unknown unless an anchor of this document matches.
-    fn judge_element<'r>(&self, open: &OpenDocument<'_>, file: FileId, element: FragmentId<'r>) -> Judged<'r> {
+    fn judge_element<'r>(
+        &self,
+        open: &OpenDocument<'_>,
+        file: FileId,
+        element: FragmentId<'r>,
+    ) -> ReferenceVerdict<'r> {
         if !element.is_route() {
-            return Judged::Element(file, element);
+            return ReferenceVerdict::Element(file, element);
         }
         if file == open.id
             && self.anchors.get(file as usize).and_then(OnceLock::get).is_some_and(|a| a.has(element.hash()))
         {
-            return Judged::Good;
+            return ReferenceVerdict::Good;
         }
         let name = format!("{}#{}", self.name(&open.path, open.source), element.text());
         let message = "scripts of the page interpret this fragment: whether it leads anywhere is not known";
-        Judged::Fault(name, Fault::unknown(FaultKind::Fragment, message), None)
+        ReferenceVerdict::Fault(name, Fault::unknown(FaultKind::Fragment, message), None)
     }
 
     /// The name of a target in the output: its URL if the site has a base URL, otherwise its path.
     fn name(&self, path: &str, source: &FolderSource) -> String {
-        source.space.public_url(path).unwrap_or_else(|| self.shown_below(path, source).into_owned())
+        source.urls.public_url(path).unwrap_or_else(|| self.shown_below(path, source).into_owned())
     }
 
-    /// A path relative to the current folder.
-    fn shown(&self, path: &str, source: usize) -> String {
+    /// A path as the output shows it. `source` is the index of the given path below which the file was found.
+    fn shown_path(&self, path: &str, source: usize) -> String {
         match self.sources.get(source) {
             Some(source) => self.shown_below(path, source).into_owned(),
             None => path.to_owned(),
@@ -394,6 +407,7 @@ impl<'a> FolderCheck<'a> {
     }
 }
 
+/// Reads a file into the buffer.
 fn read_file(entry: &FileEntry, buffer: &mut Vec<u8>) -> std::io::Result<()> {
     buffer.clear();
     buffer.reserve(usize::try_from(entry.size).unwrap_or(0).saturating_add(1));
@@ -403,14 +417,14 @@ fn read_file(entry: &FileEntry, buffer: &mut Vec<u8>) -> std::io::Result<()> {
 /// Applies `work` to all items on all cores. Each thread has its own buffer and state.
 fn parallel<I: Sync, S, R: Send>(
     items: &[I],
-    state: impl Fn() -> S + Sync,
+    new_state: impl Fn() -> S + Sync,
     work: impl Fn(&I, &mut Vec<u8>, &mut S) -> Option<R> + Sync,
 ) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let run = || {
-        let (mut buffer, mut own, mut results) = (Vec::new(), state(), Vec::new());
+        let (mut buffer, mut state, mut results) = (Vec::new(), new_state(), Vec::new());
         while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
-            results.extend(work(item, &mut buffer, &mut own));
+            results.extend(work(item, &mut buffer, &mut state));
         }
         results
     };
@@ -420,13 +434,13 @@ fn parallel<I: Sync, S, R: Send>(
     }
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..threads).map(|_| scope.spawn(run)).collect();
-        // A thread panics only through a defect in this crate; its documents are then missing from the count.
+        // A thread panics only because of a bug in this crate. Its results are then missing.
         threads.into_iter().flat_map(|thread| thread.join().unwrap_or_default()).collect()
     })
 }
 
 /// An absolute path without `.` and `..`. Symbolic links are not resolved, because `..` in a URL ignores them too.
-fn normal(path: &Path) -> PathBuf {
+fn normalize(path: &Path) -> PathBuf {
     let mut normal = PathBuf::new();
     for part in path.components() {
         match part {

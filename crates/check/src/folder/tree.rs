@@ -29,25 +29,26 @@ pub(crate) struct FileEntry {
 /// The files of the checked folders, and referenced files outside of them.
 pub(crate) struct FileTree {
     entries: Vec<FileEntry>,
+    /// The number of each file, by path.
     index: HashMap<Box<str>, FileId>,
     folders: HashSet<Box<str>>,
     /// Files that walking did not find: hidden files, and files outside of the folders.
-    outside: Mutex<Outside>,
-    /// Files and folders that could not be read.
-    pub faults: Vec<String>,
+    outside: Mutex<OutsideFiles>,
+    /// Notes for the user about files and folders that were not read.
+    pub unreadable: Vec<String>,
 }
 
 /// The results of lookups in the file system.
 #[derive(Default)]
-struct Outside {
+struct OutsideFiles {
     entries: Vec<FileEntry>,
     /// `None` if the path does not exist.
-    known: HashMap<Box<str>, Option<Place>>,
+    known: HashMap<Box<str>, Option<PathTarget>>,
 }
 
 /// The target of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum PathTarget {
     File(FileId),
     /// A folder without an index page.
     Folder,
@@ -61,7 +62,7 @@ impl FileTree {
             index: HashMap::new(),
             folders: HashSet::new(),
             outside: Mutex::default(),
-            faults: Vec::new(),
+            unreadable: Vec::new(),
         };
         for (source, path) in paths.iter().enumerate() {
             match fs::metadata(path) {
@@ -69,25 +70,26 @@ impl FileTree {
                 Ok(metadata) => {
                     let name = path.to_string_lossy();
                     if DocumentType::of_name(&name).is_none() {
-                        tree.faults.push(format!("{name}: neither HTML nor Markdown by its name; not read"));
+                        tree.unreadable.push(format!("{name}: neither HTML nor Markdown by its name; not read"));
                     }
                     tree.add_file(path, metadata.len(), source);
                 }
-                Err(error) => tree.faults.push(format!("{}: {error}", path.display())),
+                Err(error) => tree.unreadable.push(format!("{}: {error}", path.display())),
             }
         }
         tree
     }
 
+    /// Adds all files below a folder, except hidden ones and `node_modules`.
     fn add_folder(&mut self, top: &Path, source: usize) {
         let mut todo = vec![top.to_path_buf()];
-        // Symbolic links may form loops.
+        // Device and inode of each folder, because symbolic links may form loops.
         let mut visited = HashSet::new();
         while let Some(folder) = todo.pop() {
             let entries = match fs::read_dir(&folder) {
                 Ok(entries) => entries,
                 Err(error) => {
-                    self.faults.push(format!("{}: {error}", folder.display()));
+                    self.unreadable.push(format!("{}: {error}", folder.display()));
                     continue;
                 }
             };
@@ -139,16 +141,17 @@ impl FileTree {
         self.entries.iter().map(|entry| entry.path.as_str())
     }
 
-    /// The target of an absolute path: the file itself, the index page of a folder, or `page.html` for `page`.
-    pub fn find(&self, path: &str, from_markdown: bool) -> Option<Place> {
+    /// The target of an absolute path: the file itself, the index page of a folder, or `page.html` for `page`. References in
+    /// Markdown (`from_markdown`) may also mean `page.md` or the `README.md` of a folder.
+    pub fn find(&self, path: &str, from_markdown: bool) -> Option<PathTarget> {
         if let Some(&id) = self.index.get(path) {
-            return Some(Place::File(id));
+            return Some(PathTarget::File(id));
         }
         self.find_clean(path, from_markdown).or_else(|| self.find_outside(path, from_markdown))
     }
 
     /// Finds the file of a clean URL (without `.html` or `index.html`) among the files that were found by walking.
-    fn find_clean(&self, path: &str, from_markdown: bool) -> Option<Place> {
+    fn find_clean(&self, path: &str, from_markdown: bool) -> Option<PathTarget> {
         let folder = path.trim_end_matches('/');
         let mut name = String::with_capacity(path.len() + 12);
         let mut file = |base: &str, end: &str| {
@@ -159,25 +162,25 @@ impl FileTree {
         };
         let page = if path.ends_with('/') { None } else { extensions(from_markdown).find_map(|end| file(path, end)) };
         if !self.folders.contains(folder) {
-            return page.map(Place::File);
+            return page.map(PathTarget::File);
         }
         let index = index_pages(from_markdown).find_map(|end| file(folder, end));
-        Some(index.or(page).map_or(Place::Folder, Place::File))
+        Some(index.or(page).map_or(PathTarget::Folder, PathTarget::File))
     }
 
     /// Looks a path up in the file system, once per path.
-    fn find_outside(&self, path: &str, from_markdown: bool) -> Option<Place> {
+    fn find_outside(&self, path: &str, from_markdown: bool) -> Option<PathTarget> {
         let mut outside = self.outside.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = outside.known.get(path) {
             return *known;
         }
-        let place = self.find_on_disk(path, from_markdown, &mut outside);
-        outside.known.insert(path.into(), place);
-        place
+        let target = self.find_on_disk(path, from_markdown, &mut outside);
+        outside.known.insert(path.into(), target);
+        target
     }
 
     /// Finds the file of a path, which may be a clean URL, in the file system.
-    fn find_on_disk(&self, path: &str, from_markdown: bool, outside: &mut Outside) -> Option<Place> {
+    fn find_on_disk(&self, path: &str, from_markdown: bool, outside: &mut OutsideFiles) -> Option<PathTarget> {
         let metadata = fs::metadata(path).ok();
         if let Some(metadata) = &metadata
             && metadata.is_file()
@@ -197,12 +200,13 @@ impl FileTree {
             let metadata = fs::metadata(candidate).ok().filter(fs::Metadata::is_file)?;
             self.add_outside(candidate, metadata.len(), outside)
         });
-        file.or(is_folder.then_some(Place::Folder))
+        file.or(is_folder.then_some(PathTarget::Folder))
     }
 
-    fn add_outside(&self, path: &str, size: u64, outside: &mut Outside) -> Option<Place> {
+    /// Adds a file that walking did not find, unless it is known.
+    fn add_outside(&self, path: &str, size: u64, outside: &mut OutsideFiles) -> Option<PathTarget> {
         if let Some(&id) = self.index.get(path) {
-            return Some(Place::File(id));
+            return Some(PathTarget::File(id));
         }
         if let Some(Some(known)) = outside.known.get(path) {
             return Some(*known);
@@ -210,8 +214,8 @@ impl FileTree {
         let id = FileId::try_from(self.entries.len() + outside.entries.len()).ok()?;
         let kind = DocumentType::of_name(path);
         outside.entries.push(FileEntry { path: path.to_owned(), kind, size, source: 0 });
-        outside.known.insert(path.into(), Some(Place::File(id)));
-        Some(Place::File(id))
+        outside.known.insert(path.into(), Some(PathTarget::File(id)));
+        Some(PathTarget::File(id))
     }
 }
 
@@ -231,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clean_urls_lead_to_files() {
+    fn a_clean_url_is_found_as_a_page_or_an_index_page() {
         let folder = tempfile::tempdir().expect("a folder");
         let root = folder.path().join("public");
         for file in ["public/index.html", "public/page.html", "public/dir/index.html", "public/empty/x.png", "out.html"]
@@ -242,10 +246,10 @@ mod tests {
         }
         let mut tree = FileTree::walk(std::slice::from_ref(&root));
         assert_eq!(tree.entries().len(), 4);
-        let name = |place: Option<Place>| match place {
+        let name = |target: Option<PathTarget>| match target {
             None => "missing".to_owned(),
-            Some(Place::Folder) => "folder".to_owned(),
-            Some(Place::File(id)) => match tree.entries().get(id as usize) {
+            Some(PathTarget::Folder) => "folder".to_owned(),
+            Some(PathTarget::File(id)) => match tree.entries().get(id as usize) {
                 Some(entry) => entry.path.rsplit('/').take(2).collect::<Vec<_>>().join(" of "),
                 None => "outside".to_owned(),
             },

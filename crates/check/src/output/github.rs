@@ -1,17 +1,17 @@
-//! GitHub Actions annotations: faults are shown next to the lines of a pull request.
+//! GitHub Actions annotations: GitHub shows the findings next to the lines of a pull request.
 
 use std::fmt::Write as _;
 
 use argiope_core::output::escape::visible;
 
-use super::{by_page, message};
+use super::{findings_by_page, message};
 use crate::finding::{CheckReport, Verdict};
 use crate::target::scheme;
 
 /// One workflow command for each occurrence.
 pub fn annotations(report: &CheckReport) -> String {
     let mut out = String::new();
-    for (page, list) in by_page(report) {
+    for (page, list) in findings_by_page(report) {
         for (on, finding) in list {
             let (level, title) = match finding.fault.verdict {
                 Verdict::Broken => ("error", "Broken link"),
@@ -22,7 +22,7 @@ pub fn annotations(report: &CheckReport) -> String {
             let _ = if scheme(page).is_some() || page == "-" {
                 writeln!(out, "::{level} title={title}::{}", escape(&format!("{}: {text}", visible(page))))
             } else {
-                let (file, line, column) = (property(&visible(page)), on.line, on.column);
+                let (file, line, column) = (escape_property(&visible(page)), on.line, on.column);
                 writeln!(out, "::{level} file={file},line={line},col={column},title={title}::{}", escape(&text))
             };
         }
@@ -36,6 +36,6 @@ fn escape(text: &str) -> String {
 }
 
 /// Escapes a property of a workflow command.
-fn property(text: &str) -> String {
+fn escape_property(text: &str) -> String {
     escape(text).replace(':', "%3A").replace(',', "%2C")
 }

@@ -4,14 +4,14 @@ use std::fmt::Write as _;
 
 use argiope_core::output::escape::visible;
 
-use super::{by_page, message};
+use super::{findings_by_page, message};
 use crate::finding::{CheckReport, Verdict};
 
 /// Broken links become failures, unknown ones skipped tests. Without findings, one passing test is written.
 pub fn junit(report: &CheckReport) -> String {
-    let pages = by_page(report);
-    let count = |wanted: Verdict| {
-        pages.iter().flat_map(|(_, list)| list).filter(|(_, finding)| finding.fault.verdict == wanted).count()
+    let pages = findings_by_page(report);
+    let count = |verdict: Verdict| {
+        pages.iter().flat_map(|(_, list)| list).filter(|(_, finding)| finding.fault.verdict == verdict).count()
     };
     let (failures, skipped) = (count(Verdict::Broken), count(Verdict::Unknown));
     let seconds = seconds(report);
@@ -50,11 +50,13 @@ pub fn junit(report: &CheckReport) -> String {
     out
 }
 
+/// The duration of the check in seconds.
 fn seconds(report: &CheckReport) -> String {
     let milliseconds = report.summary.milliseconds;
     format!("{}.{:03}", milliseconds / 1000, milliseconds % 1000)
 }
 
+/// Escapes text for XML.
 fn escape(text: &str) -> String {
     let text = visible(text);
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")

@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use argiope_core::output::escape::visible;
 
-use super::{by_page, summary_line};
+use super::{findings_by_page, summary_line};
 use crate::finding::{CheckReport, Verdict};
 
-/// Maximum number of findings listed: GitHub rejects long comments.
+/// Maximum number of findings listed, because GitHub rejects long comments.
 const MAX_LISTED: usize = 500;
 
 /// The findings as one table for each page.
@@ -15,16 +15,16 @@ pub fn markdown(report: &CheckReport) -> String {
     let mut out = String::from("# Links\n\n");
     let _ = writeln!(out, "{}", summary_line(&report.summary));
     let mut listed = 0;
-    let mut hidden = 0;
-    for (page, list) in by_page(report) {
+    let mut omitted = 0;
+    for (page, list) in findings_by_page(report) {
         if listed >= MAX_LISTED {
-            hidden += list.len();
+            omitted += list.len();
             continue;
         }
         let _ = write!(out, "\n## {}\n\n| line | link | text | problem |\n|---|---|---|---|\n", escape(page));
         for (on, finding) in list {
             if listed >= MAX_LISTED {
-                hidden += 1;
+                omitted += 1;
                 continue;
             }
             listed += 1;
@@ -35,8 +35,8 @@ pub fn markdown(report: &CheckReport) -> String {
             let _ = writeln!(out, "| {} | {} | {} | {problem} |", on.line, escape(&finding.url), escape(&on.text));
         }
     }
-    if hidden > 0 {
-        let _ = writeln!(out, "\n... and {hidden} more; --format json lists all");
+    if omitted > 0 {
+        let _ = writeln!(out, "\n... and {omitted} more; --format json lists all");
     }
     out
 }

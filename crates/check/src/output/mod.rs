@@ -1,6 +1,6 @@
 //! The formats in which findings are written.
 //!
-//! Text from pages cannot inject anything: control characters and the special characters of each format are escaped.
+//! Control characters and the special characters of each format are escaped, so that text from pages cannot become markup.
 
 mod github;
 mod json;
@@ -26,16 +26,16 @@ fn message(finding: &LinkFinding) -> String {
 }
 
 /// The findings by page, in page order; within a page, in line order.
-fn by_page(report: &CheckReport) -> Vec<(&str, Vec<(&Occurrence, &LinkFinding)>)> {
+fn findings_by_page(report: &CheckReport) -> Vec<(&str, Vec<(&Occurrence, &LinkFinding)>)> {
     let mut pages: Vec<(&str, Vec<(&Occurrence, &LinkFinding)>)> = Vec::new();
     let mut index = std::collections::HashMap::new();
     for finding in &report.findings {
         for on in &finding.on {
-            let place = *index.entry(on.page.as_str()).or_insert_with(|| {
+            let position = *index.entry(on.page.as_str()).or_insert_with(|| {
                 pages.push((on.page.as_str(), Vec::new()));
                 pages.len() - 1
             });
-            if let Some((_, list)) = pages.get_mut(place) {
+            if let Some((_, list)) = pages.get_mut(position) {
                 list.push((on, finding));
             }
         }

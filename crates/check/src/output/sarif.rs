@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{by_page, message};
+use super::{findings_by_page, message};
 use crate::finding::{CheckReport, FaultKind, Verdict};
 use crate::target::scheme;
 
@@ -13,7 +13,7 @@ pub fn sarif(report: &CheckReport) -> Value {
         .map(|kind| json!({ "id": kind.as_str(), "shortDescription": { "text": kind.description() } }))
         .collect();
     let mut results = Vec::new();
-    for (page, list) in by_page(report) {
+    for (page, list) in findings_by_page(report) {
         for (on, finding) in list {
             let level = if finding.fault.verdict == Verdict::Broken { "error" } else { "note" };
             results.push(json!({

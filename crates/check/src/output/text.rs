@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use argiope_core::output::escape::visible;
 
-use super::by_page;
+use super::findings_by_page;
 use crate::finding::{CheckReport, CheckSummary, LinkFinding, Occurrence, Verdict};
 
-/// Colours of the text.
+/// The escape sequences before each part of the text; empty without colours.
 struct Style {
     page: &'static str,
     broken: &'static str,
@@ -24,7 +24,7 @@ const PLAIN: Style = Style { page: "", broken: "", unknown: "", faint: "", plain
 pub fn text(report: &CheckReport, coloured: bool) -> String {
     let style = if coloured { COLOURED } else { PLAIN };
     let mut out = String::new();
-    for (page, list) in by_page(report) {
+    for (page, list) in findings_by_page(report) {
         let _ = writeln!(out, "{}{}{}", style.page, visible(page), style.plain);
         for (on, finding) in list {
             write_line(&mut out, &style, on, finding);
@@ -34,10 +34,11 @@ pub fn text(report: &CheckReport, coloured: bool) -> String {
     out
 }
 
+/// Writes one occurrence of a finding.
 fn write_line(out: &mut String, style: &Style, on: &Occurrence, LinkFinding { url, fault, .. }: &LinkFinding) {
     let colour = if fault.verdict == Verdict::Broken { style.broken } else { style.unknown };
-    let place = if on.line > 0 { format!("{}:{}", on.line, on.column) } else { "-".to_owned() };
-    let _ = write!(out, "  {place:<8} {colour}{:<7}{} {}", fault.verdict.as_str(), style.plain, visible(url));
+    let position = if on.line > 0 { format!("{}:{}", on.line, on.column) } else { "-".to_owned() };
+    let _ = write!(out, "  {position:<8} {colour}{:<7}{} {}", fault.verdict.as_str(), style.plain, visible(url));
     let _ = write!(out, "  {}", visible(&fault.message));
     if !on.text.is_empty() {
         let _ = write!(out, "  {}\"{}\"{}", style.faint, visible(&on.text), style.plain);

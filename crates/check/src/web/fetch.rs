@@ -12,27 +12,28 @@ use argiope_runtime::keeper_thread::{Clock, CrawlSetup, KeeperHandle, MemoryFron
 use argiope_runtime::writer_thread::{CommitFrontier, OutputTarget};
 use argiope_runtime::{Error, engine_kind, run_lines};
 
-/// A placeholder root for rules that need one although it is never fetched. `invalid` is reserved (RFC 2606).
+/// A placeholder for the roots, without which the settings are not valid. It is never fetched. `invalid` is reserved
+/// (RFC 2606).
 const NO_ROOT: &str = "https://folder.invalid/";
 /// Maximum bytes of a body that is fetched only for its status.
 const MAX_STATUS_BODY: u64 = 64 << 10;
 
-/// What URLs are requested for.
+/// The purpose of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FetchGoal {
-    /// For the status alone: HEAD first, GET where the answer to HEAD is not good.
+    /// Only the status. HEAD is sent first, and GET if the response to HEAD is not good.
     Status,
-    /// The page, for its anchors.
+    /// The page with its anchors.
     Page,
 }
 
-/// Crawls a site and passes every visit to `take`.
-pub(super) fn crawl(config: &Config, take: impl FnMut(&mut Visit) + Send + 'static) -> Result<(), Error> {
+/// Crawls a site and passes every visit to `handle`.
+pub(super) fn crawl(config: &Config, handle: impl FnMut(&mut Visit) + Send + 'static) -> Result<(), Error> {
     let mut rules = argiope_runtime::rules(config)?;
     rules.bodies.delivered = DeliveredBodies::Html;
     let Some(path) = &config.out else {
         let frontier = MemoryFrontier::new(rules.fingerprint_key);
-        return run(config, rules, Clock::start(), frontier, OutputTarget::default(), take);
+        return run(config, rules, Clock::start(), frontier, OutputTarget::default(), handle);
     };
     let directory = match config.fresh {
         true => Directory::start_over(path, &rules, config)?.0,
@@ -41,16 +42,17 @@ pub(super) fn crawl(config: &Config, take: impl FnMut(&mut Visit) + Send + 'stat
     let clock = Clock::start();
     let first_line = run_lines::first(config, &wall_clock(&clock).text(Time::ZERO));
     let (frontier, target) = directory.into_parts(None, first_line)?;
-    run(config, rules, clock, frontier, target, take)
+    run(config, rules, clock, frontier, target, handle)
 }
 
-/// Requests each URL once, follows only redirects, and passes every visit to `take`.
-pub(super) fn ask(
+/// Requests each URL once, follows only redirects, and passes every visit to `handle`. `per_host` limits the requests in
+/// flight per host.
+pub(super) fn request(
     config: &Config,
     urls: Vec<Url>,
     goal: FetchGoal,
     per_host: Option<usize>,
-    take: impl FnMut(&mut Visit) + Send + 'static,
+    handle: impl FnMut(&mut Visit) + Send + 'static,
 ) -> Result<(), Error> {
     let mut config = Config {
         scope: ScopeKind::Any,
@@ -79,7 +81,7 @@ pub(super) fn ask(
     if goal == FetchGoal::Status {
         config.max_size.0 = config.max_size.0.min(MAX_STATUS_BODY);
     }
-    // Compiled with the user's roots: only they may be private and receive headers and logins.
+    // The rules are compiled with the roots of the user, because only these may be private and get headers and logins.
     let mut rules = argiope_runtime::rules(&config)?;
     rules.roots = urls.into_iter().map(|url| Root { candidates: vec![url], requests: Vec::new() }).collect();
     rules.head_first = goal == FetchGoal::Status;
@@ -88,7 +90,7 @@ pub(super) fn ask(
         FetchGoal::Page => DeliveredBodies::Html,
     };
     let frontier = MemoryFrontier::new(rules.fingerprint_key);
-    run(&config, rules, Clock::start(), frontier, OutputTarget::default(), take)
+    run(&config, rules, Clock::start(), frontier, OutputTarget::default(), handle)
 }
 
 fn run<F: CommitFrontier + Send + 'static>(
@@ -97,18 +99,19 @@ fn run<F: CommitFrontier + Send + 'static>(
     clock: Clock,
     frontier: F,
     target: OutputTarget,
-    take: impl FnMut(&mut Visit) + Send + 'static,
+    handle: impl FnMut(&mut Visit) + Send + 'static,
 ) -> Result<(), Error> {
     let (engine, rules) = (engine_kind(config.engine), Arc::new(rules));
-    let consumer = Taker(take);
+    let consumer = VisitHandler(handle);
     KeeperHandle::start(CrawlSetup { frontier, rules, engine, clock, consumer, target, accepts_links: false })?
         .join()
         .map(drop)
 }
 
-struct Taker<F>(F);
+/// Passes pages to a closure, but not site files.
+struct VisitHandler<F>(F);
 
-impl<F: FnMut(&mut Visit) + Send> VisitConsumer for Taker<F> {
+impl<F: FnMut(&mut Visit) + Send> VisitConsumer for VisitHandler<F> {
     fn take(&mut self, mut settled: Settled) {
         if settled.visit.is_page() && settled.visit.link.kind != LinkKind::SitemapFile {
             (self.0)(&mut settled.visit);

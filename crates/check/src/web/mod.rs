@@ -1,7 +1,8 @@
 //! [`WebCheck`]: checks sites and URLs on the web, with the crawler.
 //!
-//! A site is crawled as by `argiope crawl`, and its pages are read as they arrive. All other targets of references are
-//! requested once: resources and unfollowed pages of the site, and external URLs over one connection per host.
+//! A site is crawled as by `argiope crawl`, and its pages are read as they arrive. All other targets of references are then
+//! requested once: resources of the site, its pages that were not crawled, and external URLs. External hosts get one request
+//! at a time.
 
 mod fetch;
 mod results;
@@ -33,8 +34,8 @@ use fetch::FetchGoal;
 use results::WebResults;
 use spool::{ReferenceSpool, SpooledReference};
 
-/// Maximum number of rounds of requests. Each round requests the redirect targets that the previous one found. Longer
-/// redirect chains get no verdict.
+/// Maximum number of rounds of requests. Each round requests the redirect targets that the previous round found. Targets with
+/// longer redirect chains get no verdict.
 const MAX_ROUNDS: usize = 12;
 /// The document name of a list of URLs from standard input.
 pub const LIST_NAME: &str = "-";
@@ -45,6 +46,7 @@ pub struct WebCheck {
     options: CheckOptions,
     progress: Arc<CheckProgress>,
     site: Arc<Mutex<SiteReader>>,
+    /// The hosts of the sites, without `www.`.
     hosts: HashSet<String>,
 }
 
@@ -52,15 +54,17 @@ pub struct WebCheck {
 struct SiteReader {
     options: CheckOptions,
     results: WebResults,
+    /// A buffer for the anchors of the current page.
     hashes: AnchorHashes,
     /// The URLs of pages, by the numbers that the spool uses.
     pages: Vec<Box<str>>,
     /// The distinct targets, by the numbers that the spool uses.
     targets: Vec<SiteTarget>,
-    index: HashMap<SiteTarget, u32>,
+    /// The number of each target.
+    target_numbers: HashMap<SiteTarget, u32>,
     spool: ReferenceSpool,
     /// The first error of writing to the spool.
-    fault: Option<io::Error>,
+    spool_error: Option<io::Error>,
     summary: CheckSummary,
     notes: Vec<String>,
 }
@@ -99,7 +103,7 @@ impl WebCheck {
         let urls = rules.roots.iter().flat_map(|root| &root.candidates);
         self.hosts.extend(urls.map(|url| without_www(url.host()).to_owned()));
         let mut site = self.site.lock().unwrap_or_else(PoisonError::into_inner);
-        site.fault.take().map_or(Ok(()), |error| Err(Error::system(error)))
+        site.spool_error.take().map_or(Ok(()), |error| Err(Error::system(error)))
     }
 
     /// Adds a list of URLs, one per line, as a document that links to them.
@@ -112,13 +116,14 @@ impl WebCheck {
         site.read_list(text)
     }
 
-    /// Requests all targets that were not requested yet: those of the site's pages and lists, and `more`.
+    /// Requests all targets that were not requested yet: those of the pages and lists, and `others`. Good results of `cache`
+    /// are reused, and the new results are stored in it.
     ///
     /// # Errors
     ///
     /// As [`WebCheck::crawl`].
-    pub fn ask(&self, more: &[RemoteTarget], cache: Option<&mut CheckCache>) -> Result<RemoteFaults, Error> {
-        let mut targets: Vec<RemoteTarget> = more.to_vec();
+    pub fn request(&self, others: &[RemoteTarget], cache: Option<&mut CheckCache>) -> Result<RemoteFaults, Error> {
+        let mut targets: Vec<RemoteTarget> = others.to_vec();
         {
             let site = self.site.lock().unwrap_or_else(PoisonError::into_inner);
             targets.extend(site.targets.iter().filter_map(|target| match target {
@@ -128,61 +133,60 @@ impl WebCheck {
         }
         targets.sort_unstable();
         targets.dedup();
-        let is_wanted = |target: &RemoteTarget| self.options.external || self.is_of_site(&target.url);
-        targets.retain(is_wanted);
-        let is_external: HashSet<&str> =
+        targets.retain(|target| self.options.external || self.is_of_site(&target.url));
+        let external_urls: HashSet<&str> =
             targets.iter().map(|target| target.url.as_str()).filter(|url| !self.is_of_site(url)).collect();
-        let asked = is_external.len() as u64;
+        let requested = external_urls.len() as u64;
         let mut uncached = targets.clone();
         if let Some(cache) = &cache {
-            uncached.retain(|target| self.is_of_site(&target.url) || !cache.is_good(&target.address()));
+            uncached.retain(|target| self.is_of_site(&target.url) || !cache.is_good(&target.full_url()));
         }
-        self.ask_in_rounds(&uncached)?;
+        self.request_in_rounds(&uncached)?;
         let site = self.site.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut faults = RemoteFaults { asked, ..RemoteFaults::default() };
+        let mut faults = RemoteFaults { requested, ..RemoteFaults::default() };
         for target in &uncached {
-            match site.results.fault(target, &self.options) {
-                Some(fault) => {
-                    faults.faults.insert(target.clone(), fault);
-                }
-                None => continue,
+            if let Some(fault) = site.results.fault(target, &self.options) {
+                faults.faults.insert(target.clone(), fault);
             }
         }
         if let Some(cache) = cache {
             for target in uncached.iter().filter(|target| !self.is_of_site(&target.url)) {
-                let is_known = site.results.unasked(target).is_none();
-                cache.set(&target.address(), is_known && !faults.faults.contains_key(target));
+                let is_known = site.results.missing_url(target).is_none();
+                cache.set(&target.full_url(), is_known && !faults.faults.contains_key(target));
             }
         }
         Ok(faults)
     }
 
     /// Requests the targets, then their redirect targets, until all are known.
-    fn ask_in_rounds(&self, targets: &[RemoteTarget]) -> Result<(), Error> {
+    fn request_in_rounds(&self, targets: &[RemoteTarget]) -> Result<(), Error> {
         for _ in 0..MAX_ROUNDS {
-            let mut wanted: HashMap<String, FetchGoal> = HashMap::new();
+            let mut goals: HashMap<String, FetchGoal> = HashMap::new();
             {
                 let site = self.site.lock().unwrap_or_else(PoisonError::into_inner);
                 for target in targets {
-                    let Some(url) = site.results.unasked(target) else { continue };
+                    let Some(url) = site.results.missing_url(target) else { continue };
                     let is_page = target.fragment.is_some() && self.options.fragments;
-                    let goal = wanted.entry_ref(url).or_insert(FetchGoal::Status);
+                    let goal = goals.entry_ref(url).or_insert(FetchGoal::Status);
                     if is_page {
                         *goal = FetchGoal::Page;
                     }
                 }
             }
-            if wanted.is_empty() {
+            if goals.is_empty() {
                 return Ok(());
             }
-            self.progress.total.fetch_add(wanted.len() as u64, Ordering::Relaxed);
+            self.progress.total.fetch_add(goals.len() as u64, Ordering::Relaxed);
             for goal in [FetchGoal::Status, FetchGoal::Page] {
                 for is_of_site in [true, false] {
-                    let urls = wanted.iter().filter(|(url, how)| **how == goal && self.is_of_site(url) == is_of_site);
+                    let urls =
+                        goals.iter().filter(|(url, url_goal)| **url_goal == goal && self.is_of_site(url) == is_of_site);
                     let mut urls: Vec<Url> = urls.filter_map(|(url, _)| Url::parse(url).ok()).collect();
                     urls.sort_unstable();
                     if !urls.is_empty() {
-                        self.ask_for(urls, goal, (!is_of_site).then_some(1))?;
+                        // External hosts get one request at a time.
+                        let per_host = (!is_of_site).then_some(1);
+                        self.request_urls(urls, goal, per_host)?;
                     }
                 }
             }
@@ -191,9 +195,9 @@ impl WebCheck {
     }
 
     /// Requests these URLs and adds their results.
-    fn ask_for(&self, urls: Vec<Url>, goal: FetchGoal, per_host: Option<usize>) -> Result<(), Error> {
+    fn request_urls(&self, urls: Vec<Url>, goal: FetchGoal, per_host: Option<usize>) -> Result<(), Error> {
         let (site, progress) = (Arc::clone(&self.site), Arc::clone(&self.progress));
-        fetch::ask(&self.config, urls, goal, per_host, move |visit| {
+        fetch::request(&self.config, urls, goal, per_host, move |visit| {
             progress.done.fetch_add(1, Ordering::Relaxed);
             let mut site = site.lock().unwrap_or_else(PoisonError::into_inner);
             let SiteReader { results, hashes, .. } = &mut *site;
@@ -206,6 +210,7 @@ impl WebCheck {
         })
     }
 
+    /// Whether a URL is on a host of the crawled sites.
     fn is_of_site(&self, url: &str) -> bool {
         if self.hosts.is_empty() {
             return false;
@@ -241,6 +246,7 @@ fn html_of(visit: &mut Visit) -> Option<(String, &'static Encoding)> {
 }
 
 impl SiteReader {
+    /// A reader that has read no pages.
     fn empty(options: &CheckOptions) -> io::Result<Self> {
         Ok(Self {
             options: options.clone(),
@@ -248,9 +254,9 @@ impl SiteReader {
             hashes: AnchorHashes::default(),
             pages: Vec::new(),
             targets: Vec::new(),
-            index: HashMap::new(),
+            target_numbers: HashMap::new(),
             spool: ReferenceSpool::new()?,
-            fault: None,
+            spool_error: None,
             summary: CheckSummary::default(),
             notes: Vec::new(),
         })
@@ -263,7 +269,7 @@ impl SiteReader {
             let read = self.read_page(&visit.link.url, &text, encoding);
             anchors = Some(self.hashes.take());
             if let Err(error) = read {
-                self.fault.get_or_insert(error);
+                self.spool_error.get_or_insert(error);
             }
         }
         if visit.link.kind == LinkKind::Root && visit.facts.outcome != Outcome::Ok && visit.facts.redirect.is_none() {
@@ -271,14 +277,16 @@ impl SiteReader {
             let error = visit.facts.error.as_ref().map_or_else(String::new, |error| format!(": {error}"));
             self.notes.push(format!("{}: {}{status}{error}", visit.link.url, visit.facts.outcome));
         }
+        // The crawl fetches whole pages.
         self.results.add(visit, anchors, true);
     }
 
+    /// Adds the references of a page to the spool, and its anchors to `hashes`.
     fn read_page(&mut self, url: &Url, text: &str, encoding: &'static Encoding) -> io::Result<()> {
         let page = self.add_page(url.as_str());
         let document = document::read(text, DocumentType::Html, &mut self.hashes);
-        let own = BaseUrl::new(url);
-        let base = document.base.as_deref().and_then(|base| own.rebased(base, encoding)).unwrap_or(own);
+        let page_url = BaseUrl::new(url);
+        let base = document.base.as_deref().and_then(|base| page_url.rebased(base, encoding)).unwrap_or(page_url);
         let mut out = String::new();
         let mut lines = LineCounter::new(text);
         for reference in &document.references {
@@ -287,7 +295,7 @@ impl SiteReader {
                 self.summary.not_checked += 1;
                 continue;
             }
-            let Some(target) = self.target(&reference.href, &base, encoding, &mut out) else { continue };
+            let Some(target) = self.target_number(&reference.href, &base, encoding, &mut out) else { continue };
             let (line, column) = lines.at(reference.offset);
             let text = link_text(text, &reference.text);
             self.spool.add(&SpooledReference { page, target, line, column, text })?;
@@ -295,14 +303,21 @@ impl SiteReader {
         Ok(())
     }
 
+    /// Adds a page or list. Returns its number.
     fn add_page(&mut self, name: &str) -> u32 {
         self.summary.pages += 1;
         self.pages.push(name.into());
         u32::try_from(self.pages.len() - 1).unwrap_or(u32::MAX)
     }
 
-    /// The index in `targets` of a reference's target; `None` if it is not checked.
-    fn target(&mut self, href: &str, base: &BaseUrl, encoding: &'static Encoding, out: &mut String) -> Option<u32> {
+    /// The number of a reference's target; `None` if the reference is not checked.
+    fn target_number(
+        &mut self,
+        href: &str,
+        base: &BaseUrl,
+        encoding: &'static Encoding,
+        out: &mut String,
+    ) -> Option<u32> {
         if self.options.ignore.is_match(href) {
             self.summary.ignored += 1;
             return None;
@@ -325,17 +340,19 @@ impl SiteReader {
                 SiteTarget::Url(RemoteTarget { url: out.clone(), fragment })
             }
         };
-        if let Some(&known) = self.index.get(&target) {
+        if let Some(&known) = self.target_numbers.get(&target) {
             return Some(known);
         }
         let number = u32::try_from(self.targets.len()).ok()?;
         self.targets.push(target.clone());
-        self.index.insert(target, number);
+        self.target_numbers.insert(target, number);
         Some(number)
     }
 
+    /// Reads a list of URLs, one per line, as the references of a document.
     fn read_list(&mut self, text: &str) -> io::Result<()> {
         let page = self.add_page(LIST_NAME);
+        // All addresses of a list are absolute, so the base is never used.
         let Ok(placeholder) = Url::parse("https://list.invalid/") else { return Ok(()) };
         let base = BaseUrl::new(&placeholder);
         let mut out = String::new();
@@ -347,7 +364,7 @@ impl SiteReader {
             self.summary.links += 1;
             let address =
                 if target::scheme(written).is_some() { written.to_owned() } else { format!("https://{written}") };
-            let Some(target) = self.target(&address, &base, encoding_rs::UTF_8, &mut out) else { continue };
+            let Some(target) = self.target_number(&address, &base, encoding_rs::UTF_8, &mut out) else { continue };
             let column = u32::try_from(line.len() - line.trim_start().len() + 1).unwrap_or(1);
             let line = u32::try_from(index + 1).unwrap_or(u32::MAX);
             self.spool.add(&SpooledReference { page, target, line, column, text: String::new() })?;
@@ -355,6 +372,7 @@ impl SiteReader {
         Ok(())
     }
 
+    /// Turns the references with faults into findings.
     fn finish(self, faults: &RemoteFaults) -> io::Result<CheckReport> {
         let mut report = CheckReport { summary: self.summary, notes: self.notes, ..CheckReport::default() };
         let mut index: HashMap<(String, FaultKind), usize> = HashMap::new();
@@ -366,7 +384,7 @@ impl SiteReader {
                 }
                 Some(SiteTarget::Url(target)) => {
                     let Some(fault) = faults.faults.get(target) else { return };
-                    let url = if fault.kind == FaultKind::Fragment { target.address() } else { target.url.clone() };
+                    let url = if fault.kind == FaultKind::Fragment { target.full_url() } else { target.url.clone() };
                     (url, fault.clone())
                 }
                 None => return,
@@ -374,11 +392,11 @@ impl SiteReader {
             let page = pages.get(reference.page as usize).map_or_else(String::new, ToString::to_string);
             let on = Occurrence { page, line: reference.line, column: reference.column, text: reference.text };
             let next = report.findings.len();
-            let place = *index.entry((url.clone(), fault.kind)).or_insert(next);
-            if place == next {
+            let position = *index.entry((url.clone(), fault.kind)).or_insert(next);
+            if position == next {
                 report.findings.push(LinkFinding { url, fault, on: Vec::new() });
             }
-            if let Some(finding) = report.findings.get_mut(place) {
+            if let Some(finding) = report.findings.get_mut(position) {
                 finding.on.push(on);
             }
         })?;

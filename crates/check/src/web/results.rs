@@ -12,8 +12,8 @@ use crate::finding::{Fault, FaultKind};
 use crate::options::CheckOptions;
 use crate::remote::RemoteTarget;
 
-/// Maximum number of redirects followed from one URL. The crawler stops earlier.
-const MAX_HOPS: usize = 50;
+/// Limit on the redirects from one URL, as a safeguard: the crawler stops earlier.
+const MAX_REDIRECTS: usize = 50;
 
 /// The result of one URL.
 #[derive(Debug)]
@@ -25,9 +25,9 @@ pub(super) struct VisitedUrl {
     /// The anchors of an HTML page, if its body was requested.
     anchors: Option<AnchorSet>,
     /// Whether the body was truncated.
-    is_cut: bool,
+    is_truncated: bool,
     /// Whether the body was requested.
-    is_read: bool,
+    has_body: bool,
 }
 
 /// The results of all visited URLs.
@@ -37,7 +37,7 @@ pub(super) struct WebResults {
 }
 
 /// The end of a redirect chain.
-enum Chain<'a> {
+enum ChainEnd<'a> {
     /// The result of the last URL.
     End(&'a VisitedUrl),
     Loop,
@@ -46,11 +46,13 @@ enum Chain<'a> {
 }
 
 impl WebResults {
-    pub fn add(&mut self, visit: &Visit, anchors: Option<AnchorSet>, is_read: bool) {
+    /// Adds the result of a visit. `has_body`: the body was requested.
+    pub fn add(&mut self, visit: &Visit, anchors: Option<AnchorSet>, has_body: bool) {
         let facts = &visit.facts;
         let url = visit.link.url.as_str();
-        if !is_read && self.visited.get(url).is_some_and(|known| known.is_read) {
-            return; // the anchors are known; this visit came through a redirect
+        if !has_body && self.visited.get(url).is_some_and(|known| known.has_body) {
+            // The anchors are known. This visit followed a redirect from a URL that was requested for its status.
+            return;
         }
         let visited = VisitedUrl {
             outcome: facts.outcome,
@@ -58,57 +60,59 @@ impl WebResults {
             error: facts.error.as_ref().map(|error| (error.kind, error.message.clone())),
             redirect: facts.redirect.as_ref().map(|url| url.as_str().into()),
             anchors,
-            is_cut: facts.truncated.is_some(),
-            is_read,
+            is_truncated: facts.truncated.is_some(),
+            has_body,
         };
         self.visited.insert(url.into(), visited);
     }
 
-    /// Follows redirects.
-    fn chain<'a>(&'a self, url: &'a str) -> Chain<'a> {
+    /// Follows the redirects from a URL.
+    fn follow<'a>(&'a self, url: &'a str) -> ChainEnd<'a> {
         let mut url = url;
         let mut seen = HashSet::new();
         loop {
-            let Some(visited) = self.visited.get(url) else { return Chain::Unknown(url) };
-            let leads_on = visited.outcome == Outcome::Redirect
+            let Some(visited) = self.visited.get(url) else { return ChainEnd::Unknown(url) };
+            let is_followed = visited.outcome == Outcome::Redirect
                 && visited.error.as_ref().is_none_or(|(kind, _)| *kind == ErrorKind::RedirectLoop);
             match &visited.redirect {
-                Some(target) if leads_on => {
-                    if !seen.insert(url) || seen.len() > MAX_HOPS {
-                        return Chain::Loop;
+                Some(target) if is_followed => {
+                    if !seen.insert(url) || seen.len() > MAX_REDIRECTS {
+                        return ChainEnd::Loop;
                     }
                     url = target;
                 }
-                _ => return Chain::End(visited),
+                _ => return ChainEnd::End(visited),
             }
         }
     }
 
-    /// The URL that must be requested before the target can be checked.
-    pub fn unasked<'a>(&'a self, target: &'a RemoteTarget) -> Option<&'a str> {
-        match self.chain(&target.url) {
-            Chain::Unknown(url) => Some(url),
-            Chain::End(_) | Chain::Loop => None,
+    /// The URL that must be requested before the target can be checked: the target, or a redirect target. `None` if all are
+    /// known.
+    pub fn missing_url<'a>(&'a self, target: &'a RemoteTarget) -> Option<&'a str> {
+        match self.follow(&target.url) {
+            ChainEnd::Unknown(url) => Some(url),
+            ChainEnd::End(_) | ChainEnd::Loop => None,
         }
     }
 
     /// The fault of a target; `None` if it is good or was not requested.
     pub fn fault(&self, target: &RemoteTarget, options: &CheckOptions) -> Option<Fault> {
         let first = self.visited.get(target.url.as_str())?;
+        // With `--accept 302`, for example, the redirect itself is good.
         if first.status.is_some_and(|status| options.accept.contains(status)) && first.outcome == Outcome::Redirect {
             return None;
         }
-        let visited = match self.chain(&target.url) {
-            Chain::Unknown(_) => return None,
-            Chain::Loop => {
+        let visited = match self.follow(&target.url) {
+            ChainEnd::Unknown(_) => return None,
+            ChainEnd::Loop => {
                 let fault = Fault::broken(FaultKind::RedirectLoop, "the redirects form a loop");
                 return Some(Fault { status: first.status, ..fault });
             }
-            Chain::End(visited) => visited,
+            ChainEnd::End(visited) => visited,
         };
         let mut fault = visited.fault(options).or_else(|| {
             let Some(Fragment::Element(id)) = target.fragment.as_deref().map(Fragment::parse) else { return None };
-            visited.lacks(&id)
+            visited.missing_element(&id)
         })?;
         if let (Some(301 | 308), Some(moved)) = (first.status, &first.redirect) {
             fault.suggestion = Some(format!("moved permanently to {moved}"));
@@ -116,7 +120,7 @@ impl WebResults {
         Some(fault)
     }
 
-    /// The URLs without faults, for suggestions.
+    /// The URLs that were fetched successfully, for suggestions.
     pub fn good_urls(&self) -> impl Iterator<Item = &str> + Clone {
         self.visited.iter().filter(|(_, visited)| visited.outcome == Outcome::Ok).map(|(url, _)| &**url)
     }
@@ -144,10 +148,13 @@ impl VisitedUrl {
             }
             (Outcome::Redirect, Some(kind)) => Fault::broken(FaultKind::Failed, format!("{kind}: {message}")),
             _ => match self.status {
+                // Some sites respond with 429 or 999 to requests that do not come from a browser.
                 Some(status @ (429 | 999)) => {
                     Fault::unknown(FaultKind::HttpError, format!("{status}: the host refuses to be checked now"))
                 }
-                Some(status) => Fault::broken(FaultKind::HttpError, format!("{status} {}", reason(status)).trim_end()),
+                Some(status) => {
+                    Fault::broken(FaultKind::HttpError, format!("{status} {}", reason_phrase(status)).trim_end())
+                }
                 None => Fault::broken(FaultKind::Failed, message),
             },
         };
@@ -155,18 +162,18 @@ impl VisitedUrl {
     }
 
     /// The fault if the page does not contain the element.
-    fn lacks(&self, element: &FragmentId<'_>) -> Option<Fault> {
-        let anchors = self.anchors.as_ref().filter(|_| self.is_read)?;
-        // GitHub prefixes the ids in user content and resolves links to them with a script.
-        let prefixed = format!("user-content-{}", element.text());
+    fn missing_element(&self, element: &FragmentId<'_>) -> Option<Fault> {
+        let anchors = self.anchors.as_ref().filter(|_| self.has_body)?;
+        // GitHub adds a prefix to ids in user content, and a script resolves links to them.
+        let github_id = format!("user-content-{}", element.text());
         let has = |text: &str| matches!(Fragment::parse(text), Fragment::Element(id) if anchors.has(id.hash()));
-        if element.is_top() || anchors.has(element.hash()) || has(&prefixed) {
+        if element.is_top() || anchors.has(element.hash()) || has(&github_id) {
             return None;
         }
         Some(if element.is_route() {
             let message = "scripts of the page interpret this fragment: whether it leads anywhere is not known";
             Fault::unknown(FaultKind::Fragment, message)
-        } else if self.is_cut {
+        } else if self.is_truncated {
             let message = format!("the page was not read to its end; its first part has no id {:?}", element.text());
             Fault::unknown(FaultKind::Fragment, message)
         } else {
@@ -188,7 +195,7 @@ fn is_timeout(kind: ErrorKind) -> bool {
 }
 
 /// The standard reason phrase of a status.
-fn reason(status: u16) -> &'static str {
+fn reason_phrase(status: u16) -> &'static str {
     match status {
         400 => "Bad Request",
         401 => "Unauthorized",

@@ -1,11 +1,11 @@
 //! [`ReferenceSpool`]: the references of a site's pages, in a temporary file until the verdicts are known.
 //!
-//! A site has far more references than faults. A file keeps them out of memory, however large the site is.
+//! A site has far more references than faults, and only those with faults are needed later. So they are not kept in memory.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 
-/// A reference on a page.
+/// A reference on a page, with its position and its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SpooledReference {
     /// The number of the page.
@@ -28,6 +28,7 @@ impl ReferenceSpool {
         Ok(Self { file: BufWriter::new(tempfile::tempfile()?) })
     }
 
+    /// Appends a reference.
     pub fn add(&mut self, reference: &SpooledReference) -> io::Result<()> {
         let SpooledReference { page, target, line, column, text } = reference;
         let text = text.as_bytes();
@@ -37,8 +38,8 @@ impl ReferenceSpool {
         self.file.write_all(text)
     }
 
-    /// Passes every reference to `take`, in the order of `add`.
-    pub fn read(self, mut take: impl FnMut(SpooledReference)) -> io::Result<()> {
+    /// Calls `each` with every reference, in the order in which they were added.
+    pub fn read(self, mut each: impl FnMut(SpooledReference)) -> io::Result<()> {
         let mut file = self.file.into_inner().map_err(io::IntoInnerError::into_error)?;
         let length = file.stream_position()?;
         file.seek(SeekFrom::Start(0))?;
@@ -57,7 +58,7 @@ impl ReferenceSpool {
             let mut text = vec![0; length as usize];
             file.read_exact(&mut text)?;
             let text = String::from_utf8(text).unwrap_or_default();
-            take(SpooledReference { page, target, line, column, text });
+            each(SpooledReference { page, target, line, column, text });
         }
     }
 }

@@ -249,12 +249,12 @@ fn check(
     if !targets.sites.is_empty() {
         web.crawl()?;
     }
-    let faults = web.ask(&remote, cache)?;
+    let faults = web.request(&remote, cache)?;
     if let Some(folders) = folders {
         report.merge(folders.finish(&faults));
     }
     report.merge(web.finish(&faults).map_err(Error::system)?);
-    report.summary.external = faults.asked;
+    report.summary.external = faults.requested;
     Ok(report)
 }
 
@@ -387,7 +387,7 @@ fn write_report(args: &CheckArgs, report: &CheckReport) -> ExitCode {
     if !args.quiet && !has_summary {
         let _ = writeln!(std::io::stderr(), "{summary}");
     }
-    if report.is_broken() {
+    if report.has_broken() {
         ExitCode::from(BROKEN)
     } else if report.summary.pages == 0 {
         print_error("nothing could be checked: no page was read");

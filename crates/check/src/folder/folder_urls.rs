@@ -1,4 +1,4 @@
-//! [`AddressSpace`]: maps the files of a folder to URLs and back.
+//! [`FolderUrls`]: maps the files of a folder to URLs and back.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -31,7 +31,7 @@ const PATH_ENCODE_SET: &AsciiSet = &CONTROLS
 
 /// Maps the files of one checked folder to URLs and back.
 #[derive(Debug)]
-pub(crate) struct AddressSpace {
+pub(crate) struct FolderUrls {
     /// The URL prefix of files in `folder`; ends with a slash.
     prefix: String,
     /// The folder that `prefix` maps to; ends with a slash.
@@ -41,16 +41,16 @@ pub(crate) struct AddressSpace {
     root: Option<String>,
 }
 
-impl AddressSpace {
+impl FolderUrls {
     pub fn new(root: &Path, base_url: Option<&Url>) -> Self {
         let root = root.to_string_lossy();
         let root = root.trim_end_matches('/');
         match base_url {
             None => Self { prefix: FILE_PREFIX.to_owned(), folder: "/".to_owned(), root: Some(encode(root)) },
             Some(url) => {
-                let own = url.as_str();
-                let own = own.split('?').next().unwrap_or(own).trim_end_matches('/');
-                Self { prefix: format!("{own}/"), folder: format!("{root}/"), root: None }
+                let base = url.as_str();
+                let base = base.split('?').next().unwrap_or(base).trim_end_matches('/');
+                Self { prefix: format!("{base}/"), folder: format!("{root}/"), root: None }
             }
         }
     }
@@ -64,11 +64,11 @@ impl AddressSpace {
         Url::parse(&url).ok()
     }
 
-    /// The base URL of a document's references.
+    /// The URL that the references of a document are relative to. `base` is the `href` of its `base` element.
     pub fn base_of(&self, path: &str, base: Option<&str>, encoding: &'static Encoding) -> Option<BaseUrl> {
-        let own = BaseUrl::new(&self.url(path)?);
-        let rebased = base.and_then(|base| own.rebased(&self.rooted(base), encoding));
-        Some(rebased.unwrap_or(own))
+        let page_url = BaseUrl::new(&self.url(path)?);
+        let rebased = base.and_then(|base| page_url.rebased(&self.rooted(base), encoding));
+        Some(rebased.unwrap_or(page_url))
     }
 
     /// Prepends the root folder to a reference with a single leading `/`.
@@ -110,16 +110,16 @@ fn encode(path: &str) -> String {
 mod tests {
     use super::*;
 
-    fn leads_to(space: &AddressSpace, page: &str, base: Option<&str>, href: &str) -> String {
-        let base = space.base_of(page, base, encoding_rs::UTF_8).expect("a base");
+    fn target_of(urls: &FolderUrls, page: &str, base: Option<&str>, href: &str) -> String {
+        let base = urls.base_of(page, base, encoding_rs::UTF_8).expect("a base");
         let (mut url, mut path) = (String::new(), String::new());
-        base.resolve(&space.rooted(href), encoding_rs::UTF_8, &mut url).expect("a URL");
-        space.path(&url, &mut path).map_or_else(|| url.clone(), str::to_owned)
+        base.resolve(&urls.rooted(href), encoding_rs::UTF_8, &mut url).expect("a URL");
+        urls.path(&url, &mut path).map_or_else(|| url.clone(), str::to_owned)
     }
 
     #[test]
-    fn references_lead_to_files() {
-        let space = AddressSpace::new(Path::new("/s/my site"), None);
+    fn references_are_mapped_to_files() {
+        let urls = FolderUrls::new(Path::new("/s/my site"), None);
         let page = "/s/my site/a/b#1.html";
         for (href, path) in [
             ("c.html", "/s/my site/a/c.html"),
@@ -131,16 +131,16 @@ mod tests {
             ("//h.example/x", "https://h.example/x"),
             ("http://h.example", "http://h.example/"),
         ] {
-            assert_eq!(leads_to(&space, page, None, href), path, "{href}");
+            assert_eq!(target_of(&urls, page, None, href), path, "{href}");
         }
-        assert_eq!(leads_to(&space, page, Some("/"), "x"), "/s/my site/x");
-        assert_eq!(leads_to(&space, page, Some("https://h.example/y/"), "x"), "https://h.example/y/x");
+        assert_eq!(target_of(&urls, page, Some("/"), "x"), "/s/my site/x");
+        assert_eq!(target_of(&urls, page, Some("https://h.example/y/"), "x"), "https://h.example/y/x");
     }
 
     #[test]
-    fn a_site_with_a_name_has_urls_of_its_own() {
+    fn with_a_base_url_its_urls_are_mapped_to_files() {
         let url = Url::parse("https://h.example/docs").expect("a URL");
-        let space = AddressSpace::new(Path::new("/s"), Some(&url));
+        let urls = FolderUrls::new(Path::new("/s"), Some(&url));
         for (href, path) in [
             ("b.html", "/s/b.html"),
             ("/docs/b.html", "/s/b.html"),
@@ -149,8 +149,8 @@ mod tests {
             ("/other", "https://h.example/other"),
             ("../x", "https://h.example/x"),
         ] {
-            assert_eq!(leads_to(&space, "/s/a.html", None, href), path, "{href}");
+            assert_eq!(target_of(&urls, "/s/a.html", None, href), path, "{href}");
         }
-        assert_eq!(space.public_url("/s/a b.html").as_deref(), Some("https://h.example/docs/a%20b.html"));
+        assert_eq!(urls.public_url("/s/a b.html").as_deref(), Some("https://h.example/docs/a%20b.html"));
     }
 }
