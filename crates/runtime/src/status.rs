@@ -109,6 +109,7 @@ pub fn compute<F: Frontier>(keeper: &Keeper<F>, tally: &mut CrawlTally, rules: &
         if in_flight == 0 && queued == 0 {
             continue;
         }
+        // Ordered by requests in flight, then by queued links.
         keep_top(&mut busiest, MAX_BUSIEST, ((in_flight, queued), id));
         if let Some(typical) = lane.pace.typical().filter(|_| in_flight > 0) {
             keep_top(&mut slowest, MAX_SLOWEST, (typical, id));

@@ -328,12 +328,12 @@ impl LogReader {
     /// Opens the log files with these numbers.
     fn open_listed(files: &Arc<dyn Files>, crawl: u64, listed: &[u32]) -> Result<(Self, Option<String>), StoreError> {
         let last = listed.last().copied().unwrap_or(0);
-        let begins = |number: &&u32| {
+        let is_compacted = |number: &&u32| {
             let mut found = [0; FILE_HEADER];
             let read = files.open(&file_name(**number)).and_then(|file| file.read_at(&mut found, 0));
             read.is_ok() && found == compacted_header(**number, crawl)
         };
-        let compacted_file = listed.iter().rev().find(begins).copied();
+        let compacted_file = listed.iter().rev().find(is_compacted).copied();
         let mut reader = Self {
             files: Arc::clone(files),
             crawl,

@@ -35,6 +35,9 @@ pub(super) enum LaneQueue {
     Leveled(Box<Vec<Level>>),
 }
 
+/// A queued link: its rank, and the position of its record in the log.
+type QueuedPosition = (i32, u64);
+
 /// The number of bytes that are stored inline.
 const MAX_INLINE: usize = 22;
 /// The maximum length of the encoded form. Longer queues have levels.
@@ -149,7 +152,7 @@ impl LaneQueue {
     }
 
     /// Removes the next link: the first of the lowest rank.
-    pub fn pop(&mut self, storage: &mut QueueStorage) -> Result<Option<(i32, u64)>, StoreError> {
+    pub fn pop(&mut self, storage: &mut QueueStorage) -> Result<Option<QueuedPosition>, StoreError> {
         let Self::Leveled(levels) = self else {
             let encoded = self.encoded(&storage.chains);
             let mut links = links(&encoded);
@@ -172,7 +175,7 @@ impl LaneQueue {
     }
 
     /// Prepends links. They must be in order, and belong before all links of the queue.
-    fn prepend(&mut self, mut before: Vec<(i32, u64)>, chains: &mut Chains) {
+    fn prepend(&mut self, mut before: Vec<QueuedPosition>, chains: &mut Chains) {
         let Self::Leveled(levels) = self else {
             before.extend(links(&self.encoded(chains)));
             self.set_encoded(&[], chains);
@@ -188,7 +191,7 @@ impl LaneQueue {
     }
 
     /// Adds links at any place, optimized for places near the front.
-    pub fn insert(&mut self, mut links: Vec<(i32, u64)>, storage: &mut QueueStorage) -> Result<(), StoreError> {
+    pub fn insert(&mut self, mut links: Vec<QueuedPosition>, storage: &mut QueueStorage) -> Result<(), StoreError> {
         let Some(&last) = links.iter().max() else { return Ok(()) };
         while let Some(front) = self.pop(storage)? {
             links.push(front);
@@ -425,7 +428,7 @@ fn numbers_in(encoded: &[u8]) -> u64 {
 }
 
 /// The links of the encoded form.
-fn links(encoded: &[u8]) -> impl Iterator<Item = (i32, u64)> {
+fn links(encoded: &[u8]) -> impl Iterator<Item = QueuedPosition> {
     let mut bytes = Bytes(encoded);
     let (mut rank, mut position) = (0_i32, 0);
     std::iter::from_fn(move || {
@@ -439,7 +442,7 @@ fn links(encoded: &[u8]) -> impl Iterator<Item = (i32, u64)> {
 }
 
 /// Encodes links.
-fn encode_links(links: impl Iterator<Item = (i32, u64)>) -> Vec<u8> {
+fn encode_links(links: impl Iterator<Item = QueuedPosition>) -> Vec<u8> {
     let mut encoded = Vec::with_capacity(MAX_ENCODED + 2 * 10);
     let mut before = (0, 0);
     for link in links {
@@ -450,7 +453,7 @@ fn encode_links(links: impl Iterator<Item = (i32, u64)>) -> Vec<u8> {
 }
 
 /// Encodes one link, relative to the one before it.
-fn encode_link(before: (i32, u64), (rank, position): (i32, u64), out: &mut Vec<u8>) {
+fn encode_link(before: QueuedPosition, (rank, position): QueuedPosition, out: &mut Vec<u8>) {
     write_number(u64::from(rank.wrapping_sub(before.0) as u32), out);
     write_number(if rank == before.0 { position - before.1 } else { position }, out);
 }
@@ -470,7 +473,7 @@ mod tests {
         (folder, files, storage)
     }
 
-    fn drain(queue: &mut LaneQueue, storage: &mut QueueStorage) -> Vec<(i32, u64)> {
+    fn drain(queue: &mut LaneQueue, storage: &mut QueueStorage) -> Vec<QueuedPosition> {
         std::iter::from_fn(|| queue.pop(storage).expect("reads")).collect()
     }
 
@@ -507,7 +510,8 @@ mod tests {
         let lengths = (0..120).chain([2_000, 30_000]);
         for (length, max_level_bytes) in lengths.flat_map(|length| [(length, usize::MAX), (length, 100)]) {
             let (_folder, files, mut storage) = files(max_level_bytes);
-            let links: Vec<(i32, u64)> = (0..length).map(|i| ((i * i * 7 % 11 % 3) as i32 - 1, 40 + i * 131)).collect();
+            let links: Vec<QueuedPosition> =
+                (0..length).map(|i| ((i * i * 7 % 11 % 3) as i32 - 1, 40 + i * 131)).collect();
             let mut queue = LaneQueue::default();
             for (number, (rank, position)) in links.iter().enumerate() {
                 queue.push(*rank, *position, &mut storage.chains);
@@ -525,10 +529,11 @@ mod tests {
                 assert!(bytes < 60_000 + 20_000, "{bytes}");
             }
             // Remove every other link of the first half, and insert these links again below.
-            let gone: Vec<(i32, u64)> = sorted.iter().copied().take(length as usize / 2).step_by(2).collect();
+            let gone: Vec<QueuedPosition> = sorted.iter().copied().take(length as usize / 2).step_by(2).collect();
             let positions: HashSet<u64> = gone.iter().map(|link| link.1).collect();
             queue.remove(positions.clone(), &mut storage).expect("reads");
-            let left: Vec<(i32, u64)> = sorted.iter().copied().filter(|link| !positions.contains(&link.1)).collect();
+            let left: Vec<QueuedPosition> =
+                sorted.iter().copied().filter(|link| !positions.contains(&link.1)).collect();
             assert_eq!(queue.len(&storage.chains), left.len() as u64);
             assert_eq!(drain(&mut copy(&queue, &*files, &mut storage), &mut storage), left);
             queue.insert(gone.into_iter().rev().collect(), &mut storage).expect("reads");

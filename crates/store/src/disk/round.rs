@@ -59,6 +59,7 @@ impl EarlierOutcomes {
         (Self(final_outcomes), superseded)
     }
 
+    /// The position of the outcome of the link with this fingerprint.
     fn find(&self, key: u64) -> Option<u64> {
         let place = self.0.binary_search_by_key(&key, |(key, _)| *key).ok()?;
         self.0.get(place).map(|(_, position)| *position)

@@ -132,6 +132,7 @@ impl Settled {
 #[derive(Debug)]
 pub enum Order {
     Fetch(Job),
+    /// Look up the addresses of this host name, and call [`Keeper::resolved`].
     Resolve(LaneId, Arc<str>),
     /// Wait until this time or until the next event.
     Wait(Time),
@@ -305,7 +306,7 @@ impl<F: Frontier> Keeper<F> {
             if self.ended.is_none() && !self.leaving.contains(&lane) {
                 self.bench.retry(lane, link, purpose, now + wait, now);
             } else if !matches!(purpose, Purpose::Robots(_)) {
-                self.frontier.give_back(not_begun(link))?;
+                self.frontier.give_back(reset_tries(link))?;
             }
             return Ok(());
         }
@@ -503,7 +504,7 @@ impl<F: Frontier> Keeper<F> {
     /// Returns leased links that are not in flight to their queues.
     fn give_back(&mut self) -> Result<(), StoreError> {
         for link in self.bench.take_back() {
-            self.frontier.give_back(not_begun(link))?;
+            self.frontier.give_back(reset_tries(link))?;
         }
         Ok(())
     }
@@ -528,7 +529,7 @@ impl<F: Frontier> Keeper<F> {
                 FrontierNews::Leaving(lane) => {
                     self.leaving.insert(lane);
                     for link in self.bench.withdraw(lane, now) {
-                        self.frontier.give_back(not_begun(link))?;
+                        self.frontier.give_back(reset_tries(link))?;
                     }
                 }
                 FrontierNews::MaxPages => self.stop(End::MaxPages),
@@ -625,7 +626,7 @@ impl<F: Frontier> Keeper<F> {
 
 /// Resets the tries of a link that goes back to its queue, so that the run that takes it next counts it towards
 /// `--max-pages`. A link keeps [`ALREADY_SENT`] if its request must not be sent twice.
-fn not_begun(link: Link) -> Link {
+fn reset_tries(link: Link) -> Link {
     let tries = if link.tries == ALREADY_SENT && !link.is_repeatable() { ALREADY_SENT } else { 0 };
     Link { tries, ..link }
 }

@@ -272,6 +272,7 @@ impl FleetClient {
             })
             .collect();
         let answers = self.nodes.run_replicated(&commands);
+        // `lua/acquire.lua` describes the reply. The same holds for the other scripts.
         let mut acquired = Vec::new();
         for (bucket, answer) in buckets.iter().zip(answers) {
             let reply = array(answer?);

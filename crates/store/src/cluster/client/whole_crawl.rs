@@ -8,6 +8,7 @@ use redis::Value;
 use super::super::connection::Unreachable;
 use super::values::{array, bytes, integer, pairs};
 use super::{BucketState, FleetClient, plain};
+use crate::segments::Position;
 
 /// How many buckets one pipeline removes or copies.
 const BUCKETS_PER_PIPELINE: usize = 512;
@@ -85,8 +86,8 @@ impl FleetClient {
         Ok(states)
     }
 
-    /// The last settled sequence number of every token: bucket, epoch, owner, number.
-    pub fn positions(&mut self, buckets: u32) -> Result<Vec<(u32, u64, String, u64)>, Unreachable> {
+    /// The last settled sequence number of every lease.
+    pub fn positions(&mut self, buckets: u32) -> Result<Vec<Position>, Unreachable> {
         let commands: Vec<_> = (0..buckets)
             .map(|bucket| {
                 let key = format!("{{{}:{bucket}}}head", self.name);
@@ -96,6 +97,7 @@ impl FleetClient {
         let answers = self.nodes.run(&commands);
         let mut positions = Vec::new();
         for (bucket, answer) in (0..).zip(answers) {
+            // The fields `e<epoch>:<owner>`, see `lua/prelude.lua`.
             for (field, value) in pairs(answer?) {
                 let field = String::from_utf8_lossy(&field).into_owned();
                 let Some((epoch, owner)) = field.strip_prefix('e').and_then(|rest| rest.split_once(':')) else {
