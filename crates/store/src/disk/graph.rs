@@ -53,7 +53,7 @@ pub struct LinkGraph {
     round: Option<u64>,
     /// Whether a source may have several entries, because there was a recrawl or pages were fetched again. Only the
     /// last entry counts.
-    has_rounds: bool,
+    may_repeat_sources: bool,
     /// With more than one round: the number of the entry that counts, by source. Computed when it is first needed.
     latest: Option<KeyMap<u64>>,
 }
@@ -69,6 +69,7 @@ pub struct Referrers {
 
 /// How many pages link to each URL of a given set. Uses twelve bytes per URL.
 pub struct Inlinks {
+    /// The key of the hashes.
     key: u64,
     /// The hashes of the URLs, sorted.
     urls: Vec<u64>,
@@ -83,8 +84,8 @@ pub struct Inlinks {
 impl Inlinks {
     /// How many other pages link to this URL; `None` if it is not in the set.
     pub fn of(&self, url: &str) -> Option<u32> {
-        let place = self.urls.binary_search(&xxh3_64_with_seed(url.as_bytes(), self.key)).ok()?;
-        self.counts.get(place).copied()
+        let index_of_url = self.urls.binary_search(&xxh3_64_with_seed(url.as_bytes(), self.key)).ok()?;
+        self.counts.get(index_of_url).copied()
     }
 }
 
@@ -96,11 +97,11 @@ impl LinkGraph {
         if crate::segments::SegmentStore::has_results(directory) {
             let (directory, key) = (directory.to_owned(), RandomState::new().hash_one(0));
             let rounds = crate::segments::SegmentStore::open(&directory).rounds();
-            let rounds = rounds.map_err(|error| segment_fault(&directory, &error))?;
+            let rounds = rounds.map_err(|error| segment_error(&directory, &error))?;
             let last_read = if round == GraphRound::Previous && rounds > 1 { rounds - 1 } else { rounds };
             let (chunks, latest) = (Vec::new(), None);
-            let (round, has_rounds) = (Some(u64::from(last_read)), rounds > 1);
-            return Ok(Self { files, key, log: None, directory, chunks, round, has_rounds, latest });
+            let (round, may_repeat_sources) = (Some(u64::from(last_read)), rounds > 1);
+            return Ok(Self { files, key, log: None, directory, chunks, round, may_repeat_sources, latest });
         }
         Self::open_in(files, round)
     }
@@ -128,15 +129,15 @@ impl LinkGraph {
             chunks.retain(|position| *position < start);
         }
         let is_refetched = !index.values(&*files, IndexKey::Note(REFETCH_NOTE.0))?.is_empty();
-        let (log, directory, has_rounds) = (Some(log), PathBuf::new(), last_round.is_some() || is_refetched);
+        let (log, directory, may_repeat_sources) = (Some(log), PathBuf::new(), last_round.is_some() || is_refetched);
         let round = last_round.filter(|_| round == GraphRound::Previous);
-        Ok(Self { files, key, log, directory, chunks, round, has_rounds, latest: None })
+        Ok(Self { files, key, log, directory, chunks, round, may_repeat_sources, latest: None })
     }
 
     /// The number of the entry that counts, by source; `None` if each source has only one.
     fn take_latest(&mut self) -> Result<Option<KeyMap<u64>>, StoreError> {
         match self.latest.take() {
-            None if self.has_rounds => self.latest_entries().map(Some),
+            None if self.may_repeat_sources => self.latest_entries().map(Some),
             latest => Ok(latest),
         }
     }
@@ -184,8 +185,8 @@ impl LinkGraph {
             // A page may link to a URL in several ways.
             targets_of_page.sort_unstable();
             targets_of_page.dedup();
-            for place in &targets_of_page {
-                if let Some(count) = inlinks.counts.get_mut(*place) {
+            for index_of_url in &targets_of_page {
+                if let Some(count) = inlinks.counts.get_mut(*index_of_url) {
                     *count = count.saturating_add(1);
                 }
             }
@@ -199,21 +200,21 @@ impl LinkGraph {
     pub fn referrers<T: AsRef<str>>(&mut self, urls: &[T], max_sources: usize) -> Result<Vec<Referrers>, StoreError> {
         let key = self.key;
         let mut found = vec![Referrers::default(); urls.len()];
-        let mut places: KeyMap<Vec<usize>> = KeyMap::default();
-        for (place, url) in urls.iter().enumerate() {
-            places.entry(xxh3_64_with_seed(url.as_ref().as_bytes(), key)).or_default().push(place);
+        let mut indexes: KeyMap<Vec<usize>> = KeyMap::default();
+        for (index_of_url, url) in urls.iter().enumerate() {
+            indexes.entry(xxh3_64_with_seed(url.as_ref().as_bytes(), key)).or_default().push(index_of_url);
         }
         let mut targets_of_page: Vec<usize> = Vec::new();
         self.pages(|page| {
             targets_of_page.clear();
             for edge in page.edges().filter(|edge| edge.target != page.source) {
                 targets_of_page
-                    .extend(places.get(&xxh3_64_with_seed(edge.target.as_bytes(), key)).into_iter().flatten());
+                    .extend(indexes.get(&xxh3_64_with_seed(edge.target.as_bytes(), key)).into_iter().flatten());
             }
             targets_of_page.sort_unstable();
             targets_of_page.dedup();
-            for place in &targets_of_page {
-                let Some(referrers) = found.get_mut(*place) else { continue };
+            for index_of_url in &targets_of_page {
+                let Some(referrers) = found.get_mut(*index_of_url) else { continue };
                 referrers.count += 1;
                 if referrers.first.len() < max_sources {
                     referrers.first.push(page.source.to_owned());
@@ -408,11 +409,11 @@ fn segment_entries<E: From<StoreError>>(
         read = read.and_then(|()| results.of_round(u32::try_from(round).unwrap_or(1)).read_items(&mut take));
     }
     ended?;
-    read.map_err(|error| segment_fault(directory, &error).into())
+    read.map_err(|error| segment_error(directory, &error).into())
 }
 
 #[cfg(feature = "fleet")]
-fn segment_fault(directory: &Path, error: &std::io::Error) -> StoreError {
+fn segment_error(directory: &Path, error: &std::io::Error) -> StoreError {
     StoreError::new(argiope_core::StoreErrorKind::File, format!("{}: {error}", directory.display()))
 }
 

@@ -106,7 +106,7 @@ struct Builder {
     /// The numbers of links, by lane and by what is counted.
     counts: BTreeMap<(u32, LaneCount), u64>,
     /// Whether the last records are links that a round queues again.
-    in_round: bool,
+    is_in_round: bool,
 }
 
 impl Builder {
@@ -125,23 +125,23 @@ impl Builder {
                     (Some(_), _) if link.was_deferred => LaneCount::New,
                     (Some(_), _) => return,
                     (None, false) => LaneCount::New,
-                    (None, true) if self.in_round => LaneCount::Round,
+                    (None, true) if self.is_in_round => LaneCount::Round,
                     (None, true) => LaneCount::Again,
                 };
                 *self.counts.entry((link.lane.0, count)).or_default() += 1;
             }
             Record::FinalOutcome { lane, link, .. } => {
                 push(IndexKey::FinalOutcome(link));
-                self.in_round = false;
+                self.is_in_round = false;
                 *self.counts.entry((lane.0, LaneCount::Settled)).or_default() += 1;
             }
             Record::LaneState { lane: ROUND_NOTE, .. } => {
                 push(IndexKey::Round);
-                self.in_round = true;
+                self.is_in_round = true;
             }
             Record::LaneState { lane, .. } => push(IndexKey::Note(lane.0)),
             Record::Line { line } => {
-                self.in_round = false;
+                self.is_in_round = false;
                 if line.starts_with(br#"{"v":1,"type":"run""#) {
                     self.pairs.push((IndexKey::Run.hash(), position));
                 } else if let Some(url) = url_of(line) {
@@ -282,7 +282,7 @@ impl LogIndex {
     /// How many URLs of a lane are known, and how many of them are settled.
     pub fn counts(&self, files: &dyn Files, lane: u32) -> Result<(u64, u64), StoreError> {
         let (mut known, mut settled) = (0_u64, 0_u64);
-        for (place, part) in self.parts.iter().enumerate() {
+        for (part_number, part) in self.parts.iter().enumerate() {
             let count = |count| -> Result<u64, StoreError> {
                 let mut values = Vec::new();
                 let read = part.values(IndexKey::Count(lane, count).hash(), &mut values);
@@ -293,7 +293,7 @@ impl LogIndex {
             settled += count(LaneCount::Settled)?;
             let (round, again) = (count(LaneCount::Round)?, count(LaneCount::Again)?);
             // In the first log file after a compaction, the URLs that a round queues again count as new.
-            if self.is_compacted && place == 1 {
+            if self.is_compacted && part_number == 1 {
                 known += round;
             } else {
                 settled = settled.saturating_sub(round);

@@ -50,7 +50,7 @@ pub struct LanePace {
     fastest: Option<Duration>,
     /// Exponential moving average of response times, with weight 1/8.
     typical: Option<Duration>,
-    /// Moving average of the time for which requests held their slots, including failures.
+    /// Moving average of the times for which requests held their slots. Failed requests are included.
     slot_time: Option<Duration>,
     /// Whether the last page held its slot for a short time.
     is_quick: bool,
@@ -82,7 +82,7 @@ pub enum LoadSignal {
     /// 429 or 503, with Retry-After if it was sent.
     Overload(Option<Duration>),
     /// No response: a reset, a timeout or a refused connection.
-    Trouble,
+    NoResponse,
 }
 
 /// When the next request may start.
@@ -91,11 +91,11 @@ struct StartGate {
     /// Minimum time from one start to the next.
     delay: Duration,
     /// Whether robots.txt has a Crawl-delay. Then requests are sent one at a time.
-    crawl_delay: bool,
+    has_crawl_delay: bool,
     /// When the last request was sent; until that is reported, when its slot was taken.
     last_start: Option<Time>,
     /// The slot whose request was handed out but not sent yet. With a delay, no other request starts before it is sent.
-    unsent: Option<u16>,
+    unsent_slot: Option<u16>,
     /// Requests so far, up to 255.
     starts: u8,
     /// The earliest start of the next request because of the gentle pace, an earlier run, or a page with very many
@@ -112,7 +112,14 @@ enum Window {
     /// responses since the last change.
     Simple { width: u16, ceiling: u16, credit: u16 },
     /// `steady`.
-    Adaptive(Box<(WidthControl, RateCap)>),
+    Adaptive(Box<AdaptiveWindow>),
+}
+
+/// The two limits of `--pace steady`.
+#[derive(Debug)]
+struct AdaptiveWindow {
+    width: WidthControl,
+    rate: RateCap,
 }
 
 /// The limit on requests in flight that depends on this machine.
@@ -150,15 +157,21 @@ impl LanePace {
         let (ceiling, window) = match rules.pace {
             Pace::Gentle => (1, Window::Simple { width: 1, ceiling: 1, credit: 0 }),
             Pace::Full => (ceiling, Window::Simple { width: ceiling, ceiling, credit: 0 }),
-            Pace::Steady => (ceiling, Window::Adaptive(Box::new((WidthControl::new(ceiling), RateCap::default())))),
+            Pace::Steady => (
+                ceiling,
+                Window::Adaptive(Box::new(AdaptiveWindow {
+                    width: WidthControl::new(ceiling),
+                    rate: RateCap::default(),
+                })),
+            ),
         };
         Self {
             mode: rules.pace,
             gate: StartGate {
                 delay: rules.delay,
-                crawl_delay: false,
+                has_crawl_delay: false,
                 last_start: None,
-                unsent: None,
+                unsent_slot: None,
                 starts: 0,
                 earliest_start: Time::ZERO,
                 backoff_end: Time::ZERO,
@@ -189,12 +202,12 @@ impl LanePace {
 
     /// How many requests may be in flight.
     pub fn width(&self) -> usize {
-        if self.gate.crawl_delay { 1 } else { usize::from(self.window.width().min(self.local.width)) }
+        if self.gate.has_crawl_delay { 1 } else { usize::from(self.window.width().min(self.local.width)) }
     }
 
     /// Why the lane has this width, as text for users.
     pub fn width_reason(&self) -> &'static str {
-        if self.gate.crawl_delay {
+        if self.gate.has_crawl_delay {
             return "Crawl-delay: one request at a time";
         }
         match &self.window {
@@ -202,14 +215,14 @@ impl LanePace {
             Window::Simple { .. } if self.mode == Pace::Gentle => "--pace gentle",
             Window::Simple { width, ceiling, .. } if width < ceiling => WidthReason::Errors.as_str(),
             Window::Simple { .. } => WidthReason::Limit.as_str(),
-            Window::Adaptive(adaptive) => adaptive.0.reason().as_str(),
+            Window::Adaptive(adaptive) => adaptive.width.reason().as_str(),
         }
     }
 
     /// The limit on requests per second, if the host refused a higher rate.
     pub fn rate_cap(&self) -> Option<f32> {
         match &self.window {
-            Window::Adaptive(adaptive) => adaptive.1.rate(),
+            Window::Adaptive(adaptive) => adaptive.rate.rate(),
             Window::Simple { .. } => None,
         }
     }
@@ -241,14 +254,14 @@ impl LanePace {
 
     /// The earliest start of the next request; [`Time::NEVER`] while the last request is not sent yet.
     pub fn due(&self) -> Time {
-        if self.gate.unsent.is_some() {
+        if self.gate.unsent_slot.is_some() {
             return Time::NEVER;
         }
-        let cap = match &self.window {
-            Window::Adaptive(adaptive) => adaptive.1.spacing(),
+        let min_spacing = match &self.window {
+            Window::Adaptive(adaptive) => adaptive.rate.spacing(),
             Window::Simple { .. } => Duration::ZERO,
         };
-        let due = self.gate.last_start.map_or(Time::ZERO, |start| start + self.gate.delay.max(cap));
+        let due = self.gate.last_start.map_or(Time::ZERO, |start| start + self.gate.delay.max(min_spacing));
         due.max(self.gate.earliest_start).max(self.gate.backoff_end)
     }
 
@@ -274,7 +287,7 @@ impl LanePace {
     }
 
     pub fn has_crawl_delay(&self) -> bool {
-        self.gate.crawl_delay
+        self.gate.has_crawl_delay
     }
 
     /// Requests so far, up to 255. With fewer than two (robots.txt, one page) the amount of work at the host is
@@ -296,7 +309,7 @@ impl LanePace {
     /// The time between requests at the fastest pace allowed now. Ignores the local limit, which changes quickly and is
     /// unrelated to the work that the host has.
     pub fn spacing(&self) -> Duration {
-        let width = if self.gate.crawl_delay { 1 } else { u32::from(self.window.width().max(1)) };
+        let width = if self.gate.has_crawl_delay { 1 } else { u32::from(self.window.width().max(1)) };
         self.gate.delay.max(self.fastest.unwrap_or_default().max(JITTER) / width)
     }
 
@@ -305,12 +318,13 @@ impl LanePace {
         let typical = self.typical.unwrap_or_default();
         let spacing = match (&self.window, self.mode) {
             (_, Pace::Gentle) => typical + typical.saturating_mul(GENTLE_FACTOR).max(GENTLE_PAUSE),
-            (Window::Adaptive(adaptive), _) => (typical / self.width_divisor()).max(adaptive.1.spacing()),
+            (Window::Adaptive(adaptive), _) => (typical / self.width_divisor()).max(adaptive.rate.spacing()),
             (Window::Simple { .. }, _) => typical / self.width_divisor(),
         };
         spacing.max(self.gate.delay)
     }
 
+    /// The width as a divisor, at least one.
     fn width_divisor(&self) -> u32 {
         u32::try_from(self.width()).unwrap_or(u32::MAX).max(1)
     }
@@ -318,7 +332,7 @@ impl LanePace {
     /// Applies a Crawl-delay, which counts from the request for robots.txt itself.
     pub fn obey_crawl_delay(&mut self, delay: Duration) {
         if !delay.is_zero() {
-            self.gate.crawl_delay = true;
+            self.gate.has_crawl_delay = true;
             self.gate.delay = self.gate.delay.max(delay);
         }
     }
@@ -331,14 +345,14 @@ impl LanePace {
 
     /// With a delay: no other request starts before the worker has reported that the request of this slot was sent.
     pub fn await_send(&mut self, slot: u16) {
-        self.gate.unsent = Some(slot);
+        self.gate.unsent_slot = Some(slot);
     }
 
     /// Records when the request of this slot was sent; `None` if it ended unsent. `--delay` and Crawl-delay count from
     /// here.
     pub fn sent(&mut self, slot: u16, at: Option<Time>) {
-        if self.gate.unsent == Some(slot) {
-            self.gate.unsent = None;
+        if self.gate.unsent_slot == Some(slot) {
+            self.gate.unsent_slot = None;
         }
         self.gate.last_start = self.gate.last_start.max(at);
     }
@@ -346,17 +360,16 @@ impl LanePace {
     /// Records the end of a request.
     pub fn ended(&mut self, signal: LoadSignal, flight: Flight, retry_wait: Duration, now: Time) {
         let slot_time = now - flight.started;
-        self.slot_time =
-            Some(self.slot_time.map_or(slot_time, |mean| mean.saturating_mul(7).saturating_add(slot_time) / 8));
+        self.slot_time = Some(moving_average(self.slot_time, slot_time));
         match signal {
             LoadSignal::Answer { kind: None, .. } | LoadSignal::Overload(_) => {}
             LoadSignal::Answer { .. } => self.is_quick = slot_time <= SLOW_SLOT,
-            LoadSignal::Trouble => self.is_quick &= slot_time <= SLOW_SLOT,
+            LoadSignal::NoResponse => self.is_quick &= slot_time <= SLOW_SLOT,
         }
         if self.mode == Pace::Gentle {
             let pause = match signal {
                 LoadSignal::Answer { whole, .. } => whole.saturating_mul(GENTLE_FACTOR).max(GENTLE_PAUSE),
-                LoadSignal::Overload(_) | LoadSignal::Trouble => GENTLE_PAUSE,
+                LoadSignal::Overload(_) | LoadSignal::NoResponse => GENTLE_PAUSE,
             };
             self.pause_until(now + pause);
         }
@@ -364,8 +377,7 @@ impl LanePace {
             LoadSignal::Answer { first, whole, waited, kind } => {
                 self.forget_failures();
                 self.fastest = Some(self.fastest.map_or(first, |fastest| fastest.min(first)));
-                let typical = |typical: Duration| typical.saturating_mul(7).saturating_add(first) / 8;
-                self.typical = Some(self.typical.map_or(first, typical));
+                self.typical = Some(moving_average(self.typical, first));
                 self.window.answered(first, kind, flight, now);
                 if self.mode == Pace::Steady {
                     self.local.observe(whole, waited, self.window.width());
@@ -382,7 +394,7 @@ impl LanePace {
                 self.back_off_until(now + back_off);
                 self.window.refused(flight, is_new, self.gate.backoff_end, now);
             }
-            LoadSignal::Trouble => {
+            LoadSignal::NoResponse => {
                 if self.health.is_new(flight, now) {
                     self.health.failures = self.health.failures.saturating_add(1);
                     self.health.unanswered = self.health.unanswered.saturating_add(1);
@@ -397,11 +409,16 @@ impl LanePace {
     }
 }
 
+/// Adds a sample to an exponential moving average, with weight 1/8. The first sample is the average itself.
+fn moving_average(mean: Option<Duration>, sample: Duration) -> Duration {
+    mean.map_or(sample, |mean| mean.saturating_mul(7).saturating_add(sample) / 8)
+}
+
 impl Window {
     fn width(&self) -> u16 {
         match self {
             Self::Simple { width, .. } => *width,
-            Self::Adaptive(adaptive) => adaptive.0.width(),
+            Self::Adaptive(adaptive) => adaptive.width.width(),
         }
     }
 
@@ -416,10 +433,10 @@ impl Window {
                 }
             }
             Self::Adaptive(adaptive) => {
-                adaptive.1.accepted(now);
+                adaptive.rate.accepted(now);
                 if let Some(kind) = kind {
                     let Flight { started, in_flight } = flight;
-                    adaptive.0.answered(Sample { latency, kind, in_flight, started }, now);
+                    adaptive.width.answered(Sample { latency, kind, in_flight, started }, now);
                 }
             }
         }
@@ -431,9 +448,9 @@ impl Window {
             Self::Simple { .. } if is_new => self.failed(now),
             Self::Simple { .. } => {}
             Self::Adaptive(adaptive) => {
-                adaptive.0.refused(flight.in_flight, now);
+                adaptive.width.refused(flight.in_flight, now);
                 if is_new {
-                    adaptive.1.refused(now, rest);
+                    adaptive.rate.refused(now, rest);
                 }
             }
         }
@@ -443,7 +460,7 @@ impl Window {
     fn failed(&mut self, now: Time) {
         match self {
             Self::Simple { width, credit, .. } => (*width, *credit) = ((*width / 2).max(1), 0),
-            Self::Adaptive(adaptive) => adaptive.0.failed(now),
+            Self::Adaptive(adaptive) => adaptive.width.failed(now),
         }
     }
 }

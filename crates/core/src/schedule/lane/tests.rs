@@ -139,7 +139,7 @@ fn a_full_window_grows_again_after_failures() {
     let mut pace = lane(Pace::Full, |config| config.per_host = Some(8)).pace;
     assert_eq!(pace.width(), 8);
     for _ in 0..8 {
-        end(&mut pace, LoadSignal::Trouble, at(0), at(10));
+        end(&mut pace, LoadSignal::NoResponse, at(0), at(10));
     }
     assert_eq!(pace.width(), 4, "eight concurrent failures count as one");
     for moment in 0..40 {
@@ -157,7 +157,7 @@ fn the_gentle_pause_is_five_response_times_and_at_least_a_second() {
     pace.started(at(2_000));
     end(&mut pace, slow(), at(2_000), at(7_000));
     assert_eq!(pace.due(), at(32_000));
-    end(&mut pace, LoadSignal::Trouble, at(40_000), at(40_000));
+    end(&mut pace, LoadSignal::NoResponse, at(40_000), at(40_000));
     assert_eq!(pace.due(), at(41_000));
 }
 
@@ -207,16 +207,16 @@ fn retry_after_is_obeyed_and_overload_without_it_backs_off_twice_as_long_each_ti
 fn repeated_failures_back_off_and_then_give_up_the_host() {
     let mut pace = lane(Pace::Steady, |_| {}).pace;
     for moment in 0..3 {
-        end(&mut pace, LoadSignal::Trouble, at(moment), at(moment));
+        end(&mut pace, LoadSignal::NoResponse, at(moment), at(moment));
     }
     assert_eq!(pace.backs_off_until(), Time::ZERO);
-    end(&mut pace, LoadSignal::Trouble, at(3), at(3));
+    end(&mut pace, LoadSignal::NoResponse, at(3), at(3));
     assert_eq!(pace.backs_off_until(), at(8_003));
     for moment in 4..9 {
-        end(&mut pace, LoadSignal::Trouble, at(moment), at(moment));
+        end(&mut pace, LoadSignal::NoResponse, at(moment), at(moment));
     }
     assert!(!pace.is_given_up());
-    end(&mut pace, LoadSignal::Trouble, at(9), at(9));
+    end(&mut pace, LoadSignal::NoResponse, at(9), at(9));
     assert!(pace.is_given_up());
     end(&mut pace, LoadSignal::Overload(None), at(10), at(10));
     assert!(!pace.is_given_up(), "a host that refuses requests is reachable");
@@ -229,9 +229,13 @@ fn huge_settings_and_times_do_not_overflow() {
     pace.started(now);
     let endless =
         LoadSignal::Answer { first: Duration::MAX, whole: Duration::MAX, waited: Duration::MAX, kind: Some(1) };
-    for signal in
-        [endless, LoadSignal::Trouble, LoadSignal::Overload(None), LoadSignal::Overload(Some(Duration::MAX)), endless]
-    {
+    for signal in [
+        endless,
+        LoadSignal::NoResponse,
+        LoadSignal::Overload(None),
+        LoadSignal::Overload(Some(Duration::MAX)),
+        endless,
+    ] {
         end(&mut pace, signal, now, now);
     }
     assert_eq!(pace.due(), Time::NEVER);

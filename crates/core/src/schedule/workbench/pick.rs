@@ -254,7 +254,7 @@ pub(super) fn load_signal(visit: &Visit, taken: Duration) -> LoadSignal {
     // A response that is cut off concerns the page: the host accepted the connection and answered.
     let is_cut_off = visit.facts.status.is_some();
     match visit.facts.error.as_ref().map(|failure| failure.kind) {
-        Some(K::Reset) if !is_cut_off => LoadSignal::Trouble,
+        Some(K::Reset) if !is_cut_off => LoadSignal::NoResponse,
         Some(
             K::EmptyReply
             | K::TimeoutFirstByte
@@ -264,7 +264,7 @@ pub(super) fn load_signal(visit: &Visit, taken: Duration) -> LoadSignal {
             | K::ConnectRefused
             | K::ConnectTimeout
             | K::Unreachable,
-        ) => LoadSignal::Trouble,
+        ) => LoadSignal::NoResponse,
         _ => {
             let timings = &visit.facts.timings;
             let setup = timings.connect.unwrap_or_default() + timings.tls.unwrap_or_default();

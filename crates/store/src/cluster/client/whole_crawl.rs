@@ -10,6 +10,8 @@ use super::values::{array, bytes, integer, pairs};
 use super::{BucketState, FleetClient, plain};
 use crate::segments::Position;
 
+/// How many buckets are enough to reach every node of a usual cluster.
+const SAMPLED_BUCKETS: u32 = 64;
 /// How many buckets one pipeline removes or copies.
 const BUCKETS_PER_PIPELINE: usize = 512;
 
@@ -29,20 +31,20 @@ impl FleetClient {
         let mut states = Vec::with_capacity(answers.len());
         for answer in answers {
             let reply = array(answer?);
-            let at = |index: usize| reply.get(index).map_or(0, integer);
+            let number_at = |index: usize| reply.get(index).map_or(0, integer);
             states.push(BucketState {
                 owner: reply
                     .first()
                     .map(|owner| String::from_utf8_lossy(&bytes(owner)).into_owned())
                     .unwrap_or_default(),
-                epoch: at(1),
-                until: at(2),
-                known: at(3),
-                queued: at(4),
-                leased: at(5),
-                settled: at(6),
-                pages: at(7),
-                bytes: at(8),
+                epoch: number_at(1),
+                until: number_at(2),
+                known: number_at(3),
+                queued: number_at(4),
+                leased: number_at(5),
+                settled: number_at(6),
+                pages: number_at(7),
+                bytes: number_at(8),
             });
         }
         Ok(states)
@@ -50,8 +52,7 @@ impl FleetClient {
 
     /// Used memory and memory limit of each node that holds buckets, in bytes. A limit of 0 means that there is none.
     pub fn memory(&mut self, buckets: u32) -> Result<Vec<(u64, u64)>, Unreachable> {
-        // 64 buckets are enough to reach every node of a usual cluster.
-        let commands: Vec<_> = (0..buckets.min(64))
+        let commands: Vec<_> = (0..buckets.min(SAMPLED_BUCKETS))
             .map(|bucket| {
                 let key = format!("{{{}:{bucket}}}head", self.name);
                 plain(&key, vec![b"INFO".to_vec()])
@@ -79,8 +80,9 @@ impl FleetClient {
         let mut states = Vec::with_capacity(answers.len());
         for answer in answers {
             let reply = array(answer?);
-            let at = |index: usize| reply.get(index).map_or(0, integer);
-            let [known, queued, leased, settled, pages, bytes] = [at(0), at(1), at(2), at(3), at(4), at(5)];
+            let number_at = |index: usize| reply.get(index).map_or(0, integer);
+            let [known, queued, leased, settled, pages, bytes] =
+                [number_at(0), number_at(1), number_at(2), number_at(3), number_at(4), number_at(5)];
             states.push(BucketState { known, queued, leased, settled, pages, bytes, ..BucketState::default() });
         }
         Ok(states)
