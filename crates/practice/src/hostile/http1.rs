@@ -261,6 +261,6 @@ fn unexpected_bodies() -> Vec<Case> {
             });
             Ok(())
         })
-        .also("crates/core/tests/conn.rs", "keeping_the_connection"),
+        .also("crates/core/tests/conn.rs", "connections_are_reused_only_after_complete_responses"),
     ]
 }
