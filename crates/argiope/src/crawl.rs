@@ -279,7 +279,7 @@ fn begin(config: &Config, rules: Rules, consumer: PageSender) -> Result<KeeperHa
     if config.recrawl && directory.is_finished() {
         directory.begin_round()?;
     }
-    let jsonl = config.jsonl.as_deref().map(|jsonl| directory.take_output(jsonl)).transpose()?;
+    let jsonl = config.jsonl.as_deref().map(|jsonl| directory.open_output(jsonl)).transpose()?;
     let clock = Clock::start();
     let first_line = run_lines::first(config, &wall_clock(&clock).text(Time::ZERO));
     let (frontier, target) = directory.into_parts(jsonl, first_line)?;

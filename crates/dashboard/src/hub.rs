@@ -21,6 +21,7 @@ const MAX_SAMPLES: usize = 1_440;
 /// One point of the charts on the page.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct HistorySample {
+    /// The time since the start of the run.
     pub at_seconds: f64,
     pub pages: u64,
     pub pages_per_second: f64,
@@ -128,6 +129,7 @@ impl Hub {
         let mut samples = self.samples();
         let at_seconds = status.elapsed.as_secs_f64();
         let is_due = samples.back().is_none_or(|last| {
+            // Intervals are not exact, so a tenth less is enough.
             at_seconds < last.at_seconds || at_seconds - last.at_seconds >= SLOW_INTERVAL.as_secs_f64() * 0.9
         });
         if !is_due {

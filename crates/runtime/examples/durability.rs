@@ -71,7 +71,7 @@ fn in_memory(config: &Config, folder: &Path) -> Result<u64, Fault> {
 fn durable(config: &Config, folder: &Path) -> Result<u64, Fault> {
     let rules = argiope_runtime::rules(config)?;
     let directory = Directory::open(&folder.join("d.crawl"), &rules, config)?;
-    let jsonl = directory.take_output(&folder.join("pages.jsonl"))?;
+    let jsonl = directory.open_output(&folder.join("pages.jsonl"))?;
     let (frontier, target) = directory.into_parts(Some(jsonl), b"{}\n".to_vec())?;
     crawl(config, frontier, target, Lines(None), rules)
 }

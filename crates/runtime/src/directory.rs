@@ -73,9 +73,9 @@ impl Directory {
     /// Like [`Self::open`], after removing the files of an earlier crawl; returns their names.
     pub fn start_over(path: &Path, rules: &Rules, config: &Config) -> Result<(Self, Vec<String>), StoreError> {
         check_is_directory(path)?;
-        let records = config.jsonl.as_deref().and_then(|jsonl| output_name(path, jsonl).ok());
+        let records_name = config.jsonl.as_deref().and_then(|jsonl| output_name(path, jsonl).ok());
         let (opened, removed) =
-            disk::start_over(path, &settings(rules, config), records.as_deref(), frontier_memory(rules))?;
+            disk::start_over(path, &settings(rules, config), records_name.as_deref(), frontier_memory(rules))?;
         Ok((Self::of(path, opened)?, removed))
     }
 
@@ -157,7 +157,7 @@ impl Directory {
 
     /// Opens the output file for all records. A file written by this crawl is continued, unless its committed part was
     /// changed; any other non-empty file is refused.
-    pub fn take_output(&self, path: &Path) -> Result<OutputFile, StoreError> {
+    pub fn open_output(&self, path: &Path) -> Result<OutputFile, StoreError> {
         let fail = |error: &io::Error| {
             StoreError::new(StoreErrorKind::File, format!("{} cannot be written: {error}", path.display()))
         };
@@ -197,7 +197,8 @@ impl Directory {
         Ok(())
     }
 
-    /// The frontier, and the target of all outputs.
+    /// Splits the directory into the frontier and the target of all outputs. `jsonl` is the file for all records,
+    /// `first_line` the first record of the run.
     pub fn into_parts(
         mut self,
         jsonl: Option<OutputFile>,

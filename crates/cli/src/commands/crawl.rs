@@ -118,7 +118,7 @@ fn crawl_in_directory(settings: &CommandSettings, rules: Rules) -> Result<ExitCo
             Ok(output) => (Some(output), None),
             Err(why) => return Ok(fail(messages, &why)),
         },
-        Some(jsonl) => (None, Some(directory.take_output(jsonl)?)),
+        Some(jsonl) => (None, Some(directory.open_output(jsonl)?)),
     };
     // At this point, a finished crawl begins a new round, or its failed roots are queued again. The report of a new round
     // does not include earlier rounds.

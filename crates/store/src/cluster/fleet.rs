@@ -56,9 +56,8 @@ pub struct FleetFrontier {
     /// With a byte limit: how many bytes this process has received.
     received: u64,
     /// How many bytes this process may receive, since it joined; `None` without a byte limit.
-    may_receive: Option<u64>,
-    /// Whether the keeper was told by [`FrontierNews::Hold`] to start no requests, because this process has received
-    /// `may_receive` bytes.
+    max_received: Option<u64>,
+    /// Whether [`FrontierNews::Hold`] stops requests, because this process has received `max_received` bytes.
     is_holding: bool,
     /// How many links were marked as sent.
     marks: u64,
@@ -127,7 +126,7 @@ impl FleetFrontier {
             archived: HashMap::new(),
             earlier_records: HashMap::new(),
             received: 0,
-            may_receive: settings.max_bytes.map(|_| 0),
+            max_received: settings.max_bytes.map(|_| 0),
             is_holding: false,
             marks: 0,
             durable_marks: 0,
@@ -211,7 +210,7 @@ impl FleetFrontier {
         held.unsettled += 1;
         let line = [record, b"\n"].concat();
         let mut received = 0;
-        if self.may_receive.is_some() {
+        if self.max_received.is_some() {
             let outline = serde_json::from_slice::<RecordOutline<'_>>(record).ok();
             received = outline.and_then(|record| record.bytes_wire).unwrap_or(0);
             self.received += received;
@@ -219,7 +218,7 @@ impl FleetFrontier {
         if is_page {
             self.shared.pages.fetch_add(1, Ordering::Relaxed);
         }
-        let is_over_share = self.may_receive.is_some_and(|limit| self.received >= limit);
+        let is_over_share = self.max_received.is_some_and(|limit| self.received >= limit);
         let is_idle = self.leased.is_empty() && self.ahead == 0;
         let mut outgoing = self.shared.outgoing();
         let (fingerprint, origin) = link.unzip();
@@ -313,8 +312,8 @@ impl FleetFrontier {
             LeaseEvent::Totals(totals) => self.totals = totals,
             LeaseEvent::Rate(rate) => news.push(FrontierNews::Rate(rate)),
             LeaseEvent::PerIp(limit) => news.push(FrontierNews::PerIp(limit)),
-            LeaseEvent::MayReceive(limit) => {
-                self.may_receive = Some(limit);
+            LeaseEvent::MaxReceived(limit) => {
+                self.max_received = Some(limit);
                 if self.received >= limit {
                     // The shares of the other processes depend on what this process has settled.
                     self.shared.outgoing().flush = true;
@@ -513,7 +512,7 @@ impl Frontier for FleetFrontier {
         for event in self.shared.take_events() {
             self.apply_event(event, &mut news);
         }
-        let is_over_share = self.may_receive.is_some_and(|limit| self.received >= limit);
+        let is_over_share = self.max_received.is_some_and(|limit| self.received >= limit);
         if std::mem::replace(&mut self.is_holding, is_over_share) != is_over_share {
             news.push(FrontierNews::Hold(is_over_share));
         }

@@ -384,7 +384,7 @@ impl LeaseThread {
             // The remaining bytes are divided equally. They include bytes that this process has received but not
             // settled.
             let share = max_bytes.saturating_sub(sum(|state| state.bytes)).div_ceil(members.live as u64);
-            self.shared.send_event(LeaseEvent::MayReceive(settled_bytes.saturating_add(share)));
+            self.shared.send_event(LeaseEvent::MaxReceived(settled_bytes.saturating_add(share)));
         }
         for (bucket, held) in &mut self.held {
             if let Some(state) = states.get(*bucket as usize) {

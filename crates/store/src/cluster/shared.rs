@@ -148,7 +148,7 @@ pub enum LeaseEvent {
     /// This process's share of the limit on requests in flight to one IP address.
     PerIp(usize),
     /// This process may receive this many bytes in total, counted since it joined.
-    MayReceive(u64),
+    MaxReceived(u64),
     /// The crawl is over. The news names the limit that ended it, if one did.
     Over(Option<FrontierNews>),
     /// The lease is lost, and why.

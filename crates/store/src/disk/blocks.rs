@@ -12,7 +12,7 @@ const BLOCK: usize = 1 << 20;
 /// Length of a block's header.
 const HEAD: usize = 12;
 /// The maximum length of a varint.
-const MAX_VARINT: usize = 10;
+pub(super) const MAX_VARINT: usize = 10;
 
 /// Builds a file block by block. The caller takes the blocks out in portions and writes them.
 ///
@@ -196,8 +196,8 @@ impl BlockReader {
             return Some(number);
         }
         // The varint crosses into the next block, or is invalid.
-        let mut written = Vec::with_capacity(10);
-        while written.last().is_none_or(|byte| byte & 0x80 != 0) && written.len() < 10 {
+        let mut written = Vec::with_capacity(MAX_VARINT);
+        while written.last().is_none_or(|byte| byte & 0x80 != 0) && written.len() < MAX_VARINT {
             written.push(self.byte()?);
         }
         Bytes(&written).number()

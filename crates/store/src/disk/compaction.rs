@@ -47,7 +47,7 @@ impl Compaction {
     /// Writes the new first file and replaces the old files by it.
     fn write(&self, keep_from: u64) -> Result<(), StoreError> {
         let (log, _) = LogReader::open(Arc::clone(&self.files), self.crawl)?;
-        let Some(number) = log.needs_compaction(keep_from) else { return Ok(()) };
+        let Some(number) = log.compaction_number(keep_from) else { return Ok(()) };
         let mut base = BaseFile::create(&self.files, self.crawl, number)?;
         log.walk_until(log.first(), keep_from, |_, record| match record {
             Record::Lane { .. } => base.add(&record).map(drop),

@@ -45,7 +45,7 @@ pub fn history_in(
     let crawl = CrawlFile::read(&*files)?;
     let (log, _) = LogReader::open(files, crawl.crawl)?;
     // In a compacted log, the first round queues URLs again whose first record was removed. Such a link counts as new.
-    let mut is_first_round = log.is_compacted;
+    let mut is_requeued_new = log.is_compacted;
     let mut names = LaneNames::default();
     // Position and URL of the last page record. The links after it refer to it.
     let mut page = (0, String::new());
@@ -63,15 +63,15 @@ pub fn history_in(
             text.push_str(link.rest);
             let via = link.via.filter(|via| *via == page.0).map(|_| page.1.as_str());
             let (depth, tries, kind) = (link.depth, link.tries, link.kind);
-            let again = link.replaces.is_some() || (link.again && !is_first_round);
+            let again = link.replaces.is_some() || (link.again && !is_requeued_new);
             each(HistoryEvent::Link { url: &text, via, depth, tries, kind, again })
         }
         Record::FinalOutcome { outcome, status, line, .. } => {
-            is_first_round = false;
+            is_requeued_new = false;
             each(HistoryEvent::FinalOutcome { outcome, status, line })
         }
         Record::Line { line } => {
-            is_first_round = false;
+            is_requeued_new = false;
             each(HistoryEvent::Line { line })
         }
         Record::LaneState { lane: ROUND_NOTE, .. } => each(HistoryEvent::Round),

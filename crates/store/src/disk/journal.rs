@@ -154,7 +154,7 @@ impl Journal {
 
     /// Whether a compaction can remove files before a position.
     pub fn needs_compaction(&self, keep_from: u64) -> bool {
-        self.disk.needs_compaction(keep_from).is_some()
+        self.disk.compaction_number(keep_from).is_some()
     }
 
     /// Closes the files before a position, which are not referenced any more.

@@ -1,8 +1,8 @@
 //! [`Known`]: the fingerprints of all known URLs, in memory while they fit, then on disk.
 //!
 //! New fingerprints go to a table in memory, like an LSM tree's memtable. When the frontier runs out of memory, the
-//! table becomes a sorted [`Run`] on disk and starts empty. Compaction merges runs so that each is more than twice as
-//! long as the next. So the number of runs is logarithmic, and so is the number of times that a fingerprint is
+//! table becomes a sorted [`Run`] on disk and starts empty. Runs are merged so that each is more than twice as long as
+//! the next. So the number of runs is logarithmic, and so is the number of times that a fingerprint is
 //! rewritten.
 //!
 //! Invariants: each fingerprint is stored once, in the table or in one run. A run that the current snapshot lists is
@@ -109,11 +109,13 @@ impl Known {
         self.in_memory.bytes() + self.recent.capacity() * 8 + self.runs.iter().map(Run::bytes).sum::<usize>()
     }
 
-    /// Flushes the table in memory to disk and empties it. The filters of all runs use at most `filters` bytes.
-    pub fn spill(&mut self, filters: usize) -> Result<(), StoreError> {
+    /// Flushes the table in memory to disk and empties it. The filters of all runs use at most `max_filter_bytes`
+    /// bytes.
+    pub fn spill(&mut self, max_filter_bytes: usize) -> Result<(), StoreError> {
         self.files.make_folder(run::FOLDER).map_err(|error| failed(&*self.files, run::FOLDER, "make", &error))?;
         let in_memory = std::mem::take(&mut self.in_memory);
         // Merge every run that is at most twice as long as everything after it.
+        // Runs from this index on are merged.
         let (mut from, mut merged_count) = (self.runs.len(), in_memory.len());
         while let Some(before) = from.checked_sub(1).and_then(|before| self.runs.get(before))
             && before.count <= merged_count * 2
@@ -122,23 +124,24 @@ impl Known {
             from -= 1;
         }
         let merging = self.runs.split_off(from);
-        self.write_run(merged_count, filters, Merge::of(&in_memory, &merging))?;
+        self.write_run(merged_count, max_filter_bytes, Merge::of(&in_memory, &merging))?;
         self.retired.extend(merging.iter().map(|run| run.number));
         self.reset_recent();
         Ok(())
     }
 
-    /// Writes these fingerprints, in ascending order, as a new run. All filters together use at most `filters` bytes.
+    /// Writes these fingerprints, in ascending order, as a new run. All filters together use at most `max_filter_bytes`
+    /// bytes.
     fn write_run(
         &mut self,
         count: u64,
-        filters: usize,
+        max_filter_bytes: usize,
         numbers: impl Iterator<Item = Result<u64, (u32, io::Error)>>,
     ) -> Result<(), StoreError> {
         let number = self.next_number;
-        let used: usize = self.runs.iter().map(Run::bytes).sum();
+        let used_bytes: usize = self.runs.iter().map(Run::bytes).sum();
         let fail = |error: io::Error| failed(&*self.files, &run::file_name(number), "write", &error);
-        let filter_bytes = filters.saturating_sub(used);
+        let filter_bytes = max_filter_bytes.saturating_sub(used_bytes);
         let mut writer = RunWriter::begin(&*self.files, self.crawl, number, count, filter_bytes).map_err(fail)?;
         for fingerprint in numbers {
             let fingerprint = fingerprint.map_err(|(number, error)| self.unreadable(number, &error))?;

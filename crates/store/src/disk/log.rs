@@ -27,6 +27,8 @@ pub(super) const VERSION: u32 = 2;
 /// Length of a file's header:
 /// `magic (8) · version (4) · number of the file (4) · id of the crawl (8) · position of the header (8) · checksum (8)`.
 pub(super) const FILE_HEADER: usize = 40;
+/// Where the position of the header is in a file's header.
+const POSITION_FIELD: std::ops::Range<usize> = 24..32;
 /// Flag in the version field of a file that begins the log: a compaction has replaced all earlier files. After a crash,
 /// earlier files may still exist.
 const BEGINS_LOG: u32 = 1 << 31;
@@ -345,16 +347,17 @@ impl LogReader {
         let mut base = 0;
         for number in compacted_file.unwrap_or(1)..=last.max(1) {
             let name = file_name(number);
-            let error = |error: io::Error| match error.kind() {
+            let read_error = |error: io::Error| match error.kind() {
                 io::ErrorKind::NotFound => damaged(&**files, &name, "it is missing"),
                 _ => failed(&**files, &name, "read", &error),
             };
-            let file = files.open(&name).map_err(error)?;
+            let file = files.open(&name).map_err(read_error)?;
             let mut found = [0; FILE_HEADER];
-            let read = file.read_at(&mut found, 0).map_err(error)?;
+            let read = file.read_at(&mut found, 0).map_err(read_error)?;
             // A compacted file ends before the position of the next file. So this position is read from the header.
             if compacted_file.is_some_and(|first| number == first + 1) {
-                let position = found.get(24..32).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes);
+                let position =
+                    found.get(POSITION_FIELD).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes);
                 base = base.max(position);
             }
             let versions =
@@ -368,7 +371,7 @@ impl LogReader {
                 }
                 return Err(damaged(&**files, &name, "its header does not match the log"));
             };
-            let len = file.length().map_err(error)?;
+            let len = file.length().map_err(read_error)?;
             reader.sections.push(Section { number, version: version & !BEGINS_LOG, base, file });
             base += len;
         }
@@ -390,7 +393,7 @@ impl LogReader {
 
     /// Returns the number of the file that replaces all files before `keep_from`. Returns `None` if no file starts at
     /// `keep_from`, or if there is nothing to compact before it.
-    pub fn needs_compaction(&self, keep_from: u64) -> Option<u32> {
+    pub fn compaction_number(&self, keep_from: u64) -> Option<u32> {
         let place = self.sections.iter().position(|section| section.base == keep_from)?;
         let kept = self.sections.get(place)?.number;
         (place > usize::from(self.is_compacted)).then(|| kept - 1)
@@ -495,35 +498,35 @@ impl LogReader {
 
     /// Reads the records of the frame at a position; `false` if it is incomplete.
     fn read_frame(&self, section: &Section, start: u64, records: &mut Vec<u8>) -> Result<bool, StoreError> {
-        let error = |error| failed(&*self.files, &file_name(section.number), "read", &error);
+        let read_error = |error| failed(&*self.files, &file_name(section.number), "read", &error);
         let mut head = [0; FRAME_HEADER];
-        let within = start - section.base;
-        let read = section.file.read_at(&mut head, within).map_err(error)?;
+        let offset = start - section.base;
+        let read = section.file.read_at(&mut head, offset).map_err(read_error)?;
         let Some((length, checksum)) = frame_head(&head).filter(|_| read == FRAME_HEADER) else { return Ok(false) };
-        let left = section.file.length().map_err(error)?.saturating_sub(within + FRAME_HEADER as u64);
+        let left = section.file.length().map_err(read_error)?.saturating_sub(offset + FRAME_HEADER as u64);
         if length as u64 > left || length > MAX_RECORDS {
             return Ok(false);
         }
         // Verify the checksum before allocating memory: the length may be wrong.
-        if length > SCAN_BYTES && self.hash(section, within + FRAME_HEADER as u64, length, start)? != checksum {
+        if length > SCAN_BYTES && self.hash(section, offset + FRAME_HEADER as u64, length, start)? != checksum {
             return Ok(false);
         }
         records.resize(length, 0);
-        let read = section.file.read_at(records, within + FRAME_HEADER as u64).map_err(error)?;
+        let read = section.file.read_at(records, offset + FRAME_HEADER as u64).map_err(read_error)?;
         Ok(read == length && xxh3_64_with_seed(records, self.crawl ^ start) == checksum)
     }
 
     /// The checksum of the records at the offset `at` of a file, which are not in memory. `start` is the position of
     /// their frame.
     fn hash(&self, section: &Section, at: u64, length: usize, start: u64) -> Result<u64, StoreError> {
-        let error = |error| failed(&*self.files, &file_name(section.number), "read", &error);
+        let read_error = |error| failed(&*self.files, &file_name(section.number), "read", &error);
         let mut hash = Xxh3::with_seed(self.crawl ^ start);
         let mut piece = vec![0; SCAN_BYTES.min(length)];
         let mut done = 0;
         while done < length {
             let wanted = piece.len().min(length - done);
             let read = section.file.read_at(piece.get_mut(..wanted).unwrap_or_default(), at + done as u64);
-            let read = read.map_err(error)?;
+            let read = read.map_err(read_error)?;
             if read == 0 {
                 break;
             }
@@ -539,8 +542,8 @@ impl LogReader {
     /// damage.
     fn has_frame_after(&self, section: &Section, place: u64) -> Result<bool, StoreError> {
         let name = file_name(section.number);
-        let error = |error| failed(&*self.files, &name, "read", &error);
-        let len = section.file.length().map_err(error)?;
+        let read_error = |error| failed(&*self.files, &name, "read", &error);
+        let len = section.file.length().map_err(read_error)?;
         let tail = len.saturating_sub(place);
         let refuse = |why: &str| {
             let what =
@@ -555,7 +558,7 @@ impl LogReader {
         let mut piece = vec![0; SCAN_BYTES + FRAME_HEADER];
         let mut at = place + 1;
         while at + (FRAME_HEADER as u64) <= len {
-            let read = section.file.read_at(&mut piece, at).map_err(error)?;
+            let read = section.file.read_at(&mut piece, at).map_err(read_error)?;
             let scanned = piece.get(..read).unwrap_or_default();
             let candidates =
                 scanned.windows(FRAME_HEADER).enumerate().take(SCAN_BYTES).filter(|(_, head)| head.starts_with(MARK));
@@ -594,26 +597,26 @@ impl LogReader {
                 Err(Unreadable::Invalid) => {}
             }
         }
-        let (name, within) = self
+        let (name, offset) = self
             .section_at(position)
             .map_or((FOLDER.to_owned(), position), |(section, _)| (file_name(section.number), position - section.base));
-        Err(damaged(&*self.files, &name, &format!("no record at byte {within}")))
+        Err(damaged(&*self.files, &name, &format!("no record at byte {offset}")))
     }
 
     /// Reads `wanted` bytes at a position into the window.
     fn fill_window(&mut self, position: u64, wanted: usize) -> Result<(), StoreError> {
         let mut window = std::mem::take(&mut self.window);
         if let Some((section, _)) = self.section_at(position) {
-            let error = |error| failed(&*self.files, &file_name(section.number), "read", &error);
-            let within = position - section.base;
+            let read_error = |error| failed(&*self.files, &file_name(section.number), "read", &error);
+            let offset = position - section.base;
             // The length of a record is untrusted: check it against the file before allocating memory.
             let left = if wanted > WINDOW_BYTES {
-                section.file.length().map_err(error)?.saturating_sub(within)
+                section.file.length().map_err(read_error)?.saturating_sub(offset)
             } else {
                 u64::MAX
             };
             window.resize(usize::try_from(left).unwrap_or(wanted).min(wanted), 0);
-            let read = section.file.read_at(&mut window, within).map_err(error)?;
+            let read = section.file.read_at(&mut window, offset).map_err(read_error)?;
             window.truncate(read);
         }
         (self.window, self.window_at) = (window, position);

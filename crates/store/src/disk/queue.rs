@@ -13,7 +13,7 @@
 //! Invariant: there is one level per rank. Levels are in order of rank, none is empty, and the positions of a level
 //! ascend.
 
-use super::blocks::{BlockReader, BlockWriter};
+use super::blocks::{BlockReader, BlockWriter, MAX_VARINT};
 use super::chains::{Chain, Chains};
 use super::record::{Bytes, write_number};
 use super::spill::{PIECE, Spill, SpilledPiece};
@@ -98,7 +98,7 @@ impl LaneQueue {
 
     /// The encoded form. Empty for a queue that has levels.
     fn encoded(&self, chains: &Chains) -> Vec<u8> {
-        let mut encoded = Vec::with_capacity(MAX_ENCODED + 2 * 10);
+        let mut encoded = Vec::with_capacity(MAX_ENCODED + 2 * MAX_VARINT);
         match self {
             Self::Inline { length, bytes } => encoded.extend(bytes.iter().take(usize::from(*length))),
             Self::Chained(chain) => chains.pieces(chain).for_each(|piece| encoded.extend_from_slice(piece)),
@@ -114,8 +114,8 @@ impl LaneQueue {
         }
         let mut bytes = [0; MAX_INLINE];
         *self = match bytes.get_mut(..encoded.len()) {
-            Some(place) => {
-                place.copy_from_slice(encoded);
+            Some(inline) => {
+                inline.copy_from_slice(encoded);
                 Self::Inline { length: encoded.len() as u8, bytes }
             }
             None => Self::Chained(chains.chain(encoded)),
@@ -129,15 +129,15 @@ impl LaneQueue {
         }
         let mut encoded = self.encoded(chains);
         let last = links(&encoded).last().unwrap_or_default();
-        let before = encoded.len();
-        let is_last = before == 0 || last.0 <= rank;
+        let old_length = encoded.len();
+        let is_last = old_length == 0 || last.0 <= rank;
         if is_last {
             encode_link(last, (rank, position), &mut encoded);
         } else {
             // Insert the link after the links of its rank and before those of higher ranks.
-            let shallow = links(&encoded).take_while(|link| link.0 <= rank);
-            let deep = links(&encoded).skip_while(|link| link.0 <= rank);
-            encoded = encode_links(shallow.chain([(rank, position)]).chain(deep));
+            let links_before = links(&encoded).take_while(|link| link.0 <= rank);
+            let links_after = links(&encoded).skip_while(|link| link.0 <= rank);
+            encoded = encode_links(links_before.chain([(rank, position)]).chain(links_after));
         }
         match self {
             _ if encoded.len() > MAX_ENCODED => {
@@ -146,7 +146,7 @@ impl LaneQueue {
                 self.set_encoded(&[], chains);
                 *self = Self::Leveled(Box::new(levels));
             }
-            Self::Chained(chain) if is_last => chains.push(chain, encoded.get(before..).unwrap_or_default()),
+            Self::Chained(chain) if is_last => chains.push(chain, encoded.get(old_length..).unwrap_or_default()),
             _ => self.set_encoded(&encoded, chains),
         }
     }
@@ -205,11 +205,11 @@ impl LaneQueue {
     }
 
     /// Removes the links with these positions, optimized for positions near the front.
-    pub fn remove(&mut self, mut gone: HashSet<u64>, storage: &mut QueueStorage) -> Result<(), StoreError> {
+    pub fn remove(&mut self, mut positions: HashSet<u64>, storage: &mut QueueStorage) -> Result<(), StoreError> {
         let mut kept = Vec::new();
-        while !gone.is_empty() {
+        while !positions.is_empty() {
             let Some(link) = self.pop(storage)? else { break };
-            if !gone.remove(&link.1) {
+            if !positions.remove(&link.1) {
                 kept.push(link);
             }
         }
@@ -291,8 +291,9 @@ impl Level {
         self.rest.as_mut().map_or(&mut self.steps, |rest| &mut rest.tail)
     }
 
+    /// Adds a link whose position is larger than all others.
     fn push(&mut self, position: u64, chains: &mut Chains) {
-        let mut step = Vec::with_capacity(10);
+        let mut step = Vec::with_capacity(MAX_VARINT);
         write_number(position.saturating_sub(self.last), &mut step);
         chains.push(self.end(), &step);
         self.last = position;
@@ -313,7 +314,7 @@ impl Level {
                 }
             }
         }
-        let mut step = Vec::with_capacity(10);
+        let mut step = Vec::with_capacity(MAX_VARINT);
         while let Some(byte) = chains.pop(&mut self.steps) {
             step.push(byte);
             if byte & 0x80 == 0 {
@@ -327,6 +328,7 @@ impl Level {
     fn spill(&mut self, storage: &mut QueueStorage) -> Result<(), StoreError> {
         let QueueStorage { chains, spill } = storage;
         if self.rest.is_none() {
+            // Two pieces stay in memory, so a shorter level has nothing to move.
             if self.steps.len() < 3 * PIECE {
                 return Ok(());
             }
@@ -443,7 +445,7 @@ fn links(encoded: &[u8]) -> impl Iterator<Item = QueuedPosition> {
 
 /// Encodes links.
 fn encode_links(links: impl Iterator<Item = QueuedPosition>) -> Vec<u8> {
-    let mut encoded = Vec::with_capacity(MAX_ENCODED + 2 * 10);
+    let mut encoded = Vec::with_capacity(MAX_ENCODED + 2 * MAX_VARINT);
     let mut before = (0, 0);
     for link in links {
         encode_link(before, link, &mut encoded);

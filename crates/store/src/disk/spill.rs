@@ -15,11 +15,14 @@ pub(super) const NAME: &str = "spill/queues";
 /// The maximum length of a piece.
 pub(super) const PIECE: usize = 4 * 1024;
 /// The size of a slot: checksum and piece.
-const SLOT_BYTES: usize = 8 + PIECE;
+const SLOT_BYTES: usize = CHECKSUM_BYTES + PIECE;
+/// The size of the checksum of a piece.
+const CHECKSUM_BYTES: usize = 8;
 
 /// The scratch file, which is created when it is first needed.
 pub(super) struct Spill {
     files: Arc<dyn Files>,
+    /// The id of the crawl.
     crawl: u64,
     file: Option<Box<dyn File>>,
     /// Number of slots in the file.
@@ -64,14 +67,14 @@ impl Spill {
 
     /// Reads a piece without freeing its slot.
     pub fn read(&self, spilled: SpilledPiece) -> Result<Vec<u8>, StoreError> {
-        let mut bytes = vec![0; 8 + spilled.length as usize];
+        let mut bytes = vec![0; CHECKSUM_BYTES + spilled.length as usize];
         let read = self
             .file
             .as_ref()
             .map_or(Ok(0), |file| file.read_at(&mut bytes, u64::from(spilled.slot) * SLOT_BYTES as u64));
         let read = read.map_err(|error| failed(&*self.files, NAME, "read", &error))?;
-        let piece = bytes.split_off(8);
-        if read < 8 + piece.len()
+        let piece = bytes.split_off(CHECKSUM_BYTES);
+        if read < CHECKSUM_BYTES + piece.len()
             || xxh3_64_with_seed(&piece, self.crawl ^ u64::from(spilled.slot)).to_le_bytes() != bytes.as_slice()
         {
             return Err(damaged(&*self.files, NAME, &format!("slot {} is not what was written", spilled.slot)));

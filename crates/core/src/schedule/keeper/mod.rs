@@ -608,7 +608,7 @@ impl<F: Frontier> Keeper<F> {
     /// whether it was new.
     fn put_all(&mut self, links: &[Link], now: Time) -> Result<Vec<bool>, StoreError> {
         let mut new = Vec::with_capacity(links.len());
-        self.note_requests(links);
+        self.limit_for_large_requests(links);
         // The frontier takes ownership; in portions, because the list of roots may be long.
         for portion in links.chunks(PUT_PORTION) {
             let put = self.frontier.put(portion.to_vec())?;

@@ -16,8 +16,8 @@ use crate::time::Time;
 
 /// Limit on patterns that are excluded while a crawl is running: every URL is matched against all of them.
 const MAX_EXCLUDES: usize = 1_000;
-/// How many excluded links are removed from a queue before other work continues.
-const MAX_DISMISSED_PER_CALL: usize = 4_096;
+/// How many links of a queue are skipped before other work continues.
+const MAX_SKIPPED_PER_CALL: usize = 4_096;
 /// A request of this size, in bytes, is large. Then lanes hold fewer links.
 const LARGE_REQUEST: usize = 64 << 10;
 /// Maximum bytes of the requests of a lane, unless a single request is larger.
@@ -71,7 +71,7 @@ impl<F: Frontier> Keeper<F> {
         let excludes = self.excludes.clone();
         let is_excluded = |link: &Link| excludes.as_ref().is_some_and(|set| scope::matches(set, link.url.as_str()));
         for link in self.bench.remove(is_excluded, now) {
-            self.dismiss(&link, ScopeRule::Exclude.as_str())?;
+            self.skip(&link, ScopeRule::Exclude.as_str())?;
         }
         Ok(ControlVerdict::Done)
     }
@@ -83,7 +83,7 @@ impl<F: Frontier> Keeper<F> {
         let is_of_site = |link: &Link| link.kind == LinkKind::SitemapFile && scope::domain_key(link.url.host()) == site;
         for link in self.bench.remove(is_of_site, now) {
             let rule = self.traps.drop_sitemap(link.url.as_ref());
-            self.dismiss(&link, rule.as_str())?;
+            self.skip(&link, rule.as_str())?;
         }
         Ok(())
     }
@@ -124,6 +124,7 @@ impl<F: Frontier> Keeper<F> {
         self.excludes = scope::compile_patterns(&steering.excludes).unwrap_or_default();
     }
 
+    /// Whether the user excluded a URL while the crawl was running.
     pub(super) fn is_excluded(&self, url: &str) -> bool {
         self.excludes.as_ref().is_some_and(|set| scope::matches(set, url))
     }
@@ -132,11 +133,11 @@ impl<F: Frontier> Keeper<F> {
     /// the queue without being fetched.
     pub(super) fn take_included(&mut self, lane: LaneId, max_links: usize) -> Result<Vec<Link>, StoreError> {
         let mut links = self.frontier.take(lane, max_links)?;
-        let mut dismissed = 0;
+        let mut skipped = 0;
         loop {
             // Without excludes and a changed scope, only sitemaps need a check.
-            let is_plain = |link: &Link| link.kind != LinkKind::SitemapFile;
-            if self.excludes.is_none() && !self.progress.scope_changed && links.iter().all(is_plain) {
+            let is_not_sitemap = |link: &Link| link.kind != LinkKind::SitemapFile;
+            if self.excludes.is_none() && !self.progress.scope_changed && links.iter().all(is_not_sitemap) {
                 return Ok(links);
             }
             let taken = links.len();
@@ -145,12 +146,12 @@ impl<F: Frontier> Keeper<F> {
                 match self.skip_rule(&link) {
                     None => included.push(link),
                     Some(rule) => {
-                        self.dismiss(&link, rule)?;
-                        dismissed += 1;
+                        self.skip(&link, rule)?;
+                        skipped += 1;
                     }
                 }
             }
-            if !included.is_empty() || taken < max_links || dismissed >= MAX_DISMISSED_PER_CALL {
+            if !included.is_empty() || taken < max_links || skipped >= MAX_SKIPPED_PER_CALL {
                 return Ok(included);
             }
             links = self.frontier.take(lane, max_links)?;
@@ -169,7 +170,7 @@ impl<F: Frontier> Keeper<F> {
             return Ok(Vec::new());
         }
         let mut links = self.take_included(lane, max_links)?;
-        self.note_requests(&links);
+        self.limit_for_large_requests(&links);
         // The first large requests of a resumed crawl are found only now.
         if let Some(limit) = self.max_lane_links.filter(|&limit| links.len() > limit) {
             for link in links.split_off(limit).into_iter().rev() {
@@ -180,7 +181,7 @@ impl<F: Frontier> Keeper<F> {
     }
 
     /// Limits how many links a lane holds, if one of these requests is large.
-    pub(super) fn note_requests(&mut self, links: &[Link]) {
+    pub(super) fn limit_for_large_requests(&mut self, links: &[Link]) {
         let sizes = links.iter().filter_map(|link| Some(link.request.as_ref()?.bytes()));
         if let Some(largest) = sizes.max().filter(|&bytes| bytes >= LARGE_REQUEST) {
             let limit = (MAX_LANE_REQUEST_BYTES / largest).max(1);
@@ -197,8 +198,8 @@ impl<F: Frontier> Keeper<F> {
         links.filter_map(|link| Some(link.request.as_ref()?.bytes())).sum()
     }
 
-    /// Removes a link from its queue without a page record. The frontier keeps the rule for `explain`.
-    fn dismiss(&mut self, link: &Link, rule: &str) -> Result<(), StoreError> {
+    /// Settles a link without fetching it. Its record has the rule, for `explain`.
+    fn skip(&mut self, link: &Link, rule: &str) -> Result<(), StoreError> {
         let mut line = Vec::new();
         let via = link.via.as_ref().map_or("", |via| via.as_str());
         record::encode_skip(link.url.as_str(), rule, via, &mut line);
