@@ -32,10 +32,10 @@ def row(line, y):
     def x(value):
         return LEFT + (WIDTH - LEFT - RIGHT) * value / largest
 
-    arrow = "more is better" if line["higher_is_better"] else "less is better"
+    direction = "more is better" if line["higher_is_better"] else "less is better"
     parts = [
         f'<text x="12" y="{y}">{escape(shorten(line["name"], 58))}</text>',
-        f'<text x="12" y="{y + 14}" font-size="10" fill="#888">{arrow}</text>',
+        f'<text x="12" y="{y + 14}" font-size="10" fill="#888">{direction}</text>',
         f'<line x1="{LEFT}" y1="{y}" x2="{WIDTH - RIGHT}" y2="{y}" stroke="{FAINT}"/>',
     ]
     for value, colour in ((line["bar"], BAR), (line["goal"], GOAL)):

@@ -39,6 +39,7 @@ def read_all(folder):
 
 
 def number(value, unit=""):
+    """A number with three significant digits, or more if it is large; "-" for none."""
     if value is None:
         return "-"
     if abs(value) >= 100 or value == int(value):
@@ -51,6 +52,7 @@ def number(value, unit=""):
 
 
 def measure_row(line):
+    """The cells of a measure."""
     sign = "≥" if line["higher_is_better"] else "≤"
     bar = f"{sign} {number(line['bar'])}" if line["bar"] is not None else ""
     goal = f"{sign} {number(line['goal'])}" if line["goal"] is not None else ""
@@ -59,6 +61,7 @@ def measure_row(line):
 
 
 def program_row(line):
+    """The cells of a program."""
     if not line["valid"]:
         return [line["name"], f"0 of {line['runs']}", "-", "-", "-", "-", "VOID: " + "; ".join(line.get("void", []))]
     words = "" if "void" not in line else "some runs void: " + "; ".join(line["void"])
@@ -86,6 +89,7 @@ def grid(head, rows):
 
 
 def markdown(head, rows):
+    """A Markdown table."""
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
 
@@ -103,6 +107,7 @@ def text(result):
 
 
 def machine_words(machine):
+    """A description of the machine."""
     return (
         f"{machine['cores']} cores of {machine['cpu']}, {machine['memory_gb']:g} GB, {machine['kernel']}, "
         f"{machine['libc']}, {machine['rustc']}"
@@ -137,6 +142,7 @@ def replace(path, text, required):
 
 
 def headlines(results):
+    """The table of the README."""
     rows = []
     for result in results:
         if result["scenario"] in HEADLINES:
@@ -150,6 +156,7 @@ def headlines(results):
 
 
 def generated(results):
+    """The generated part of docs/performance.md."""
     parts = ["The table is written by `bench/run --document` from `bench/results`.", ""]
     rows = []
     for result in results:

@@ -41,8 +41,8 @@ pub struct MemorySlope {
 impl MemorySlope {
     /// Bytes per additional fetch in flight.
     pub fn bytes(&self) -> u64 {
-        let (few, many) = (self.few, self.many);
-        many.1.saturating_sub(few.1) / (many.0.saturating_sub(few.0)).max(1) as u64
+        let ((few, few_bytes), (many, many_bytes)) = (self.few, self.many);
+        many_bytes.saturating_sub(few_bytes) / many.saturating_sub(few).max(1) as u64
     }
 }
 
@@ -80,15 +80,15 @@ pub fn measure(
 
 /// Measures an engine with `count` fetches in flight and with half as many, each in a new process.
 pub fn slope(program: &Path, engine: EngineName, count: usize, tls: bool) -> io::Result<MemorySlope> {
-    let few = waiting_and_status(program, engine, count / 2, tls)?;
-    let many = waiting_and_status(program, engine, count, tls)?;
-    Ok(MemorySlope { few: (few.0, few.1.peak), many: (many.0, many.1.peak), threads: many.1.threads })
+    let (few, few_status) = waiting_and_status(program, engine, count / 2, tls)?;
+    let (many, many_status) = waiting_and_status(program, engine, count, tls)?;
+    Ok(MemorySlope { few: (few, few_status.peak), many: (many, many_status.peak), threads: many_status.threads })
 }
 
 /// The number of waiting fetches, and the crawler's status at that time.
 fn waiting_and_status(program: &Path, engine: EngineName, count: usize, tls: bool) -> io::Result<(usize, ProcStatus)> {
     let mut waiting_crawl = WaitingCrawl::start(program, engine, count, tls)?;
-    waiting_crawl.wait_until_waiting(&|_| ())?;
+    waiting_crawl.wait_until_all_wait(&|_| ())?;
     Ok((waiting_crawl.count, waiting_crawl.status()?))
 }
 
@@ -144,7 +144,7 @@ pub fn measure_processes(
     let mut crowd = CrowdResult { processes, ..CrowdResult::default() };
     let mut waiting_so_far = 0;
     for waiting_crawl in &mut crawls {
-        waiting_crawl.wait_until_waiting(&|waits| progress(CrowdProgress::Waiting(waiting_so_far + waits)))?;
+        waiting_crawl.wait_until_all_wait(&|waits| progress(CrowdProgress::Waiting(waiting_so_far + waits)))?;
         waiting_so_far += waiting_crawl.count;
     }
     crowd.opened = start.elapsed().as_secs_f64();
@@ -158,10 +158,10 @@ pub fn measure_processes(
         served.server.release()?;
     }
     for waiting_crawl in &mut crawls {
-        waiting_crawl.wait_until_ended(&|answered| progress(CrowdProgress::Answered(crowd.pages + answered)))?;
+        waiting_crawl.wait_for_end(&|answered| progress(CrowdProgress::Answered(crowd.pages + answered)))?;
         crowd.pages += waiting_crawl.pages;
     }
-    // From here on the crawlers count, not the servers.
+    // The exact numbers are those of the crawlers.
     crowd.pages = 0;
     for waiting_crawl in crawls {
         let expected = waiting_crawl.pages;
@@ -191,6 +191,7 @@ impl WaitingCrawl {
         let share = count.div_ceil(servers);
         let hosts = MAX_HOSTS.min(u32::try_from(share).unwrap_or(MAX_HOSTS)).max(1);
         let per_host = share.div_ceil(hosts as usize);
+        // Each host has one more page, the first one, which lists the others.
         let all_pages = (per_host as u64 + 1) * u64::from(hosts) * servers as u64;
         let pages = u32::try_from(per_host).map_err(|_| io::Error::other("too many fetches for one host"))?;
         let serve = |_| web::serve_silent_hosts(program, hosts, pages, tls);
@@ -209,7 +210,7 @@ impl WaitingCrawl {
     }
 
     /// Waits until the servers report all requests as waiting. Calls `progress` with their number.
-    fn wait_until_waiting(&mut self, progress: &dyn Fn(usize)) -> io::Result<()> {
+    fn wait_until_all_wait(&mut self, progress: &dyn Fn(usize)) -> io::Result<()> {
         let timeout = START_TIMEOUT + TIMEOUT_PER_SERVER * (self.served.len() as u32 - 1);
         let deadline = Instant::now() + timeout;
         loop {
@@ -233,7 +234,7 @@ impl WaitingCrawl {
     }
 
     /// Waits until the crawler has ended. Calls `progress` with the number of responses.
-    fn wait_until_ended(&mut self, progress: &dyn Fn(u64)) -> io::Result<()> {
+    fn wait_for_end(&mut self, progress: &dyn Fn(u64)) -> io::Result<()> {
         while !self.crawler.has_ended()? {
             progress(self.served_so_far()?.1);
             wait_for_next_poll();

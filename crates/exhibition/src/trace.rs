@@ -70,7 +70,7 @@ pub fn trace(slow: Duration) -> Result<Vec<TraceLine>, Error> {
     run_observed(worker, Some(move |event| observer.borrow_mut().handle(event))).map_err(Error::system)?;
     web.stop().map_err(Error::system)?;
     let mut writer = writer.borrow_mut();
-    writer.push_line(false, "all fetches are finished: the run is over".to_owned());
+    writer.push_executor_line("all fetches are finished: the run is over".to_owned());
     Ok(std::mem::take(&mut writer.lines))
 }
 
@@ -100,6 +100,16 @@ impl TraceWriter {
             has_received: false,
             was_woken: false,
         }
+    }
+
+    /// Adds a line about what a running task does.
+    fn push_task_line(&mut self, text: String) {
+        self.push_line(true, text);
+    }
+
+    /// Adds a line about what happens between the tasks.
+    fn push_executor_line(&mut self, text: String) {
+        self.push_line(false, text);
     }
 
     fn push_line(&mut self, is_inside_task: bool, text: String) {
@@ -138,7 +148,7 @@ impl TraceWriter {
             TaskEvent::Spawned(id) => {
                 self.tasks.push((id, ""));
                 let (name, _) = self.name(id);
-                self.push_line(true, format!("starts {name}, which runs later"));
+                self.push_task_line(format!("starts {name}, which runs later"));
             }
             TaskEvent::Runs(id) => {
                 let (name, waits_for) = self.name(id);
@@ -149,9 +159,9 @@ impl TraceWriter {
                         "" => format!("{name} has its turn"),
                         _ => format!("event for {name}"),
                     };
-                    self.push_line(false, event);
+                    self.push_executor_line(event);
                 }
-                self.push_line(false, format!("enter {name}"));
+                self.push_executor_line(format!("enter {name}"));
             }
             TaskEvent::Waits(id, waits_for) => {
                 if let Some((_, known)) = self.tasks.iter_mut().find(|(known, _)| *known == id) {
@@ -165,19 +175,19 @@ impl TraceWriter {
                     "idle" => "the page is complete and its visit is sent; await the next job, connection kept",
                     other => other,
                 };
-                self.push_line(true, explanation.to_owned());
-                self.push_line(false, format!("pause {name}"));
+                self.push_task_line(explanation.to_owned());
+                self.push_executor_line(format!("pause {name}"));
             }
             TaskEvent::Finished(id) => {
                 let (name, _) = self.name(id);
-                self.push_line(false, format!("finish {name}"));
+                self.push_executor_line(format!("finish {name}"));
             }
             TaskEvent::Cancelled(id) => {
                 let (name, _) = self.name(id);
-                self.push_line(false, format!("cancel {name}: its data is dropped"));
+                self.push_executor_line(format!("cancel {name}: its data is dropped"));
             }
             TaskEvent::Sleeps => {
-                self.push_line(false, "all tasks are paused: the thread sleeps in epoll_wait".to_owned());
+                self.push_executor_line("all tasks are paused: the thread sleeps in epoll_wait".to_owned());
             }
             TaskEvent::Wakes => self.was_woken = true,
         }

@@ -75,6 +75,7 @@ pub const AUDIT_CASES: &[AuditCase] = &[
     AuditCase { id: "image-alt", faulty: &["/alt/missing"], clean: &["/alt/given"] },
 ];
 
+/// A description of the length that search engines show.
 const DESCRIPTION: &str = "This sentence describes the page in about as many words as a search result shows.";
 
 /// Forty paragraphs about `hero`, and a last one that mentions `other`. Two stories about one hero are near duplicates.
@@ -108,6 +109,7 @@ pub fn audit_sites() -> io::Result<[Site; 2]> {
     ];
     let entries: String = sitemap_paths.iter().map(|path| format!("<url><loc>{}</loc></url>", here(path))).collect();
     let sitemap = format!("<urlset xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\">{entries}</urlset>");
+    // The misspelled directive is the fault of `robots-fault`.
     let robots = format!("User-agent: *\nDissalow: /typo\nSitemap: {}\n", here("/sitemap.xml"));
     let long_title = "A title that goes on and on, far beyond what any search result has room for on its line";
 
@@ -202,6 +204,7 @@ fn page(title: &str, head: &str, body: &str) -> Response {
     ))
 }
 
+/// A page with this description.
 fn page_with_description(title: &str, description: &str) -> Response {
     Response::html(format!(
         "<!doctype html><title>{title}</title><meta name=description content=\"{description}\"><h1>{title}</h1>"

@@ -11,7 +11,7 @@
 use crate::filler;
 use crate::graph::{Graph, PageId, PageKind, ROBOTS};
 use crate::http2::{self, HandedOver};
-use crate::log::{HostState, LogIndex, RequestLog};
+use crate::log::{HostState, LogIndex, RequestEnd, RequestLog};
 use crate::request::{ParsedRequest, Request, parse};
 use crate::script::{Script, Step};
 use crate::site::{ResponseSource, SiteContent};
@@ -355,15 +355,15 @@ impl ClientConnection {
                 }
                 Progress::Finished if response.close_after => {
                     self.close_gracefully();
-                    self.log.end(&response.host, self.site, response.log_index, true, Instant::now());
+                    self.log.end(&response.host, self.site, response.log_index, RequestEnd::Complete, Instant::now());
                     return Ok(PlaybackState::Closed);
                 }
                 Progress::Finished => {
-                    self.log.end(&response.host, self.site, response.log_index, true, context.now);
+                    self.log.end(&response.host, self.site, response.log_index, RequestEnd::Complete, context.now);
                     return Ok(PlaybackState::Complete);
                 }
                 Progress::Closed => {
-                    self.log.end(&response.host, self.site, response.log_index, true, Instant::now());
+                    self.log.end(&response.host, self.site, response.log_index, RequestEnd::Complete, Instant::now());
                     return Ok(PlaybackState::Closed);
                 }
             }
@@ -475,7 +475,7 @@ impl ClientConnection {
 impl Drop for ClientConnection {
     fn drop(&mut self) {
         if let Some(response) = self.response.take() {
-            self.log.end(&response.host, self.site, response.log_index, false, Instant::now());
+            self.log.end(&response.host, self.site, response.log_index, RequestEnd::Incomplete, Instant::now());
         }
         if self.stream.is_some() {
             self.log.count_closed(self.site);

@@ -29,11 +29,17 @@ pub fn web() -> io::Result<(PracticeWeb, Vec<String>)> {
 /// Number of hosts.
 const HOSTS: usize = 8;
 
+// Positions of hosts among the roots.
+const JOURNAL: usize = 0;
+const FIELD_GUIDE: usize = 1;
+const MONASTERY: usize = 6;
+
 fn sites() -> io::Result<Vec<Site>> {
     let mut sites = Vec::new();
     for host in 1..=HOSTS {
         let address = format!("127.20.0.{host}:0");
         sites.push(match host {
+            // The library and the monastery.
             3 | 7 => Site::https(&address, CertificateKind::Good)?,
             _ => Site::http(&address)?,
         });
@@ -85,10 +91,10 @@ const ENDS: [&str; 8] = [
     "because nothing is lost that is still attached.",
 ];
 
-/// Sentences that depend only on host and page.
+/// Sentences that depend only on host and page. Each consists of three parts that a hash of host and page chooses.
 fn prose(host: &str, page: u64, sentences: u64) -> String {
-    let part =
-        |list: &[&'static str; 8], n: u64| list[(pick(host, page, 0, u64::MAX - 1).rotate_left(n as u32) % 8) as usize];
+    let hash = pick(host, page, 0, u64::MAX - 1);
+    let part = |list: &[&'static str; 8], bits: u64| list[(hash.rotate_left(bits as u32) % 8) as usize];
     let sentence =
         |n: u64| format!("{} {} {}", part(&OPENINGS, 3 * n), part(&MIDDLES, 5 * n + 1), part(&ENDS, 7 * n + 2));
     (1..=sentences).map(sentence).collect::<Vec<_>>().join(" ")
@@ -165,7 +171,7 @@ fn field_guide(mut site: Site, roots: &[String]) -> Site {
     let mut links: Vec<_> = families.iter().map(|family| link(format!("/family/{family}"), *family)).collect();
     links.push(link("/family/unknown-spider", "unknown"));
     links.push(link("/plate.png", "The coloured plate"));
-    links.push(link(roots[0].as_str(), "The journal that began it all"));
+    links.push(link(roots[JOURNAL].as_str(), "The journal that began it all"));
     site = site.page("/", Response::html(page(NAME, &prose(NAME, 0, 3), &links)).delay(millis(40)));
     site = site.page("/plate.png", Response::bytes(PIXEL).content_type("image/png").delay(millis(30)));
     for (f, family) in families.iter().enumerate() {
@@ -194,7 +200,7 @@ fn field_guide(mut site: Site, roots: &[String]) -> Site {
 fn library(mut site: Site, roots: &[String]) -> Site {
     const NAME: &str = "The Library of Silk";
     let mut links: Vec<_> = (1..=5).map(|shelf| link(format!("/shelf/{shelf}"), format!("Shelf {shelf}"))).collect();
-    links.push(link(roots[6].as_str(), "The monastery, where the oldest volumes are"));
+    links.push(link(roots[MONASTERY].as_str(), "The monastery, where the oldest volumes are"));
     site = site.page("/", Response::html(page(NAME, &prose(NAME, 0, 3), &links)).delay(millis(70)));
     for shelf in 1..=5u64 {
         let books: Vec<_> =
@@ -348,7 +354,7 @@ fn warehouse(mut site: Site, roots: &[String]) -> Site {
     links.push(link("/bale", "A bale of three megabytes"));
     links.push(link("/rope", "A rope that ends where it ends"));
     links.push(link("/list.json", "The list"));
-    links.push(link(roots[1].as_str(), "What lives between the crates"));
+    links.push(link(roots[FIELD_GUIDE].as_str(), "What lives between the crates"));
     site = site.page("/", Response::html(page(NAME, &prose(NAME, 0, 3), &links)).delay(millis(50)));
     for crate_ in 1..=40 {
         let html = page(&format!("Crate {crate_}"), &prose(NAME, crate_, 150), &[home()]);

@@ -137,6 +137,15 @@ pub(crate) struct HostState {
     violations: AtomicU64,
 }
 
+/// How a request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RequestEnd {
+    /// The response was sent as scripted.
+    Complete,
+    /// The connection or the stream ended before.
+    Incomplete,
+}
+
 /// The index of a request in the list; `None` if the list is disabled.
 pub(crate) type LogIndex = Option<usize>;
 
@@ -316,20 +325,20 @@ impl RequestLog {
         index
     }
 
-    /// Records the end of a request: its response was sent as scripted (`is_complete`), or the connection has ended.
-    pub(crate) fn end(&self, host: &HostState, site: usize, index: LogIndex, is_complete: bool, now: Instant) {
+    /// Records the end of a request.
+    pub(crate) fn end(&self, host: &HostState, site: usize, index: LogIndex, end: RequestEnd, now: Instant) {
         host.in_flight.fetch_sub(1, Relaxed);
         self.at_once.decrease();
         if let Some(site) = self.sites.get(site) {
             site.at_once.decrease();
         }
-        if is_complete {
-            let end = now.saturating_duration_since(self.started);
-            self.last_end.fetch_max(end.as_nanos() as u64, Relaxed);
+        if end == RequestEnd::Complete {
+            let end_time = now.saturating_duration_since(self.started);
+            self.last_end.fetch_max(end_time.as_nanos() as u64, Relaxed);
             if let Some(index) = index
                 && let Some(entry) = locked(&self.entries).get_mut(index)
             {
-                entry.end = Some(end);
+                entry.end = Some(end_time);
             }
             self.answered.fetch_add(1, SeqCst);
         }

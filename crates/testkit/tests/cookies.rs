@@ -12,6 +12,8 @@ use argiope_core::visit::Visit;
 use argiope_core::{Outcome, Time, Url};
 use argiope_store::MemoryFrontier;
 
+const FINGERPRINT_KEY: u64 = 1;
+
 const CLOCK: WallClock = WallClock { start: 1_800_000_000_000_000 };
 
 /// The path and cookies of a request.
@@ -20,8 +22,8 @@ type PathAndCookies = (String, String);
 /// Runs a crawl in which `fill_in` changes each visit. Returns all requests, and the outcome and number of tries of each
 /// settled visit, in order.
 fn crawl(config: &Config, fill_in: impl Fn(&mut Visit)) -> (Vec<PathAndCookies>, Vec<(Outcome, u8)>) {
-    let rules = Arc::new(config.compile(1).expect("the settings are valid"));
-    let mut keeper = Keeper::new(MemoryFrontier::new(1), rules, CLOCK);
+    let rules = Arc::new(config.compile(FINGERPRINT_KEY).expect("the settings are valid"));
+    let mut keeper = Keeper::new(MemoryFrontier::new(FINGERPRINT_KEY), rules, CLOCK);
     let (mut now, mut requests, mut settled) = (Time::ZERO, Vec::new(), Vec::new());
     keeper.begin(now).expect("the crawl begins");
     loop {

@@ -13,6 +13,8 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 
 const OUTPUT: &str = "pages.jsonl";
+/// A memory limit with which the frontier keeps as little as possible in memory.
+const NO_MEMORY: usize = 0;
 
 /// A commit: the state of the frontier, and the length of the output.
 #[derive(Clone, Default)]
@@ -36,8 +38,8 @@ struct HistoryResult {
 /// Snapshot settings: a snapshot is written only at the end of a run, in one portion.
 const SNAPSHOT_AT_END: (u64, u64, usize) = (u64::MAX, 0, 1 << 20);
 
-/// The snapshot settings of a seed. They are the number of bytes in the log after which a snapshot starts, that number at
-/// the end of a run, and the size of a portion. The four variants are: only at the end of a run, always, sometimes, never.
+/// The snapshot settings of a seed: the growth of the log after which a snapshot starts, the same at the end of a run, and
+/// the minimum size of a portion. The four variants are: only at the end of a run, always, sometimes, never.
 fn snapshots_of(seed: u64) -> (u64, u64, usize) {
     [SNAPSHOT_AT_END, (0, 0, 200), (2_000, 1_500, 500), (u64::MAX, u64::MAX, 0)][seed as usize % 4]
 }
@@ -57,8 +59,8 @@ fn run_history(files: &CrashFiles, history: &mut History, start: Commit, commits
     let Ok(opened) = open_within(Arc::new(files.clone()), &CrawlSettings::new(), memory_limit) else { return result };
     let (mut frontier, mut writer) = (opened.frontier, opened.writer);
     frontier.set_full_file(1_500);
-    let (after, at_end_after, portion) = snapshots_of(history.seed());
-    frontier.set_snapshots(after, at_end_after, portion);
+    let (min_growth, min_growth_at_end, min_portion) = snapshots_of(history.seed());
+    frontier.set_snapshots(min_growth, min_growth_at_end, min_portion);
     frontier.record_created("report.txt").expect("keeps");
     let mut output = result.acknowledged.output;
     if truncate_output(files, OUTPUT, output).is_err() {
@@ -222,7 +224,8 @@ fn a_changed_byte_is_detected() {
         let opened = open_within(Arc::new(files.clone()), &CrawlSettings::new(), 2_500).expect("opens");
         let (mut frontier, mut writer) = (opened.frontier, opened.writer);
         frontier.set_full_file(2_500);
-        frontier.set_snapshots(SNAPSHOT_AT_END.0, SNAPSHOT_AT_END.1, SNAPSHOT_AT_END.2);
+        let (min_growth, min_growth_at_end, min_portion) = SNAPSHOT_AT_END;
+        frontier.set_snapshots(min_growth, min_growth_at_end, min_portion);
         history.model.restart();
         history.run(&mut frontier, 12);
         let positions = [(OUTPUT, number + 1)];
@@ -287,9 +290,10 @@ fn compare_or_refuse(model: FrontierModel, frontier: &mut argiope_store::disk::D
 fn a_damaged_run_file_is_named_and_rebuilt() {
     let files = CrashFiles::default();
     let mut history = History::new(5);
-    let opened = open_within(Arc::new(files.clone()), &CrawlSettings::new(), 0).expect("opens");
+    let opened = open_within(Arc::new(files.clone()), &CrawlSettings::new(), NO_MEMORY).expect("opens");
     let (mut frontier, mut writer) = (opened.frontier, opened.writer);
-    frontier.set_snapshots(SNAPSHOT_AT_END.0, SNAPSHOT_AT_END.1, SNAPSHOT_AT_END.2);
+    let (min_growth, min_growth_at_end, min_portion) = SNAPSHOT_AT_END;
+    frontier.set_snapshots(min_growth, min_growth_at_end, min_portion);
     for _ in 0..2 {
         history.run(&mut frontier, 30);
         let batch = frontier.commit_at_end(&[]).expect("commits").expect("a batch");
@@ -302,12 +306,12 @@ fn a_damaged_run_file_is_named_and_rebuilt() {
     files.tamper(&runs[0], |bytes| bytes[100] ^= 1);
     let mut model = history.model.clone();
     model.restart();
-    let opened = open_within(Arc::new(files.clone()), &CrawlSettings::new(), 0)
+    let opened = open_within(Arc::new(files.clone()), &CrawlSettings::new(), NO_MEMORY)
         .expect("opening does not read the pages of the run");
     let error = model.knows_all_urls(&opened.frontier).expect_err("damaged");
     assert_eq!(error.kind, StoreErrorKind::Damaged);
     assert!(error.message.contains("000001.run") && error.message.contains("same command again"), "{error}");
-    let opened = open_within(Arc::new(files.clone()), &CrawlSettings::new(), 0).expect("opens");
+    let opened = open_within(Arc::new(files.clone()), &CrawlSettings::new(), NO_MEMORY).expect("opens");
     let mut frontier = opened.frontier;
     model.compare_all(&mut frontier);
 }
@@ -321,17 +325,18 @@ fn starting_over_may_be_interrupted_at_any_call() {
     before.create("report.txt").and_then(|mut file| file.write_at(b"a report", 0)).expect("writes");
     before.sync_folder("").expect("syncs");
     let start = before.after_kill();
-    let (_, removed) = start_over_in(Arc::new(start.clone()), &CrawlSettings::new(), None, 0).expect("starts over");
+    let (_, removed) =
+        start_over_in(Arc::new(start.clone()), &CrawlSettings::new(), None, NO_MEMORY).expect("starts over");
     assert!(removed.len() > 5 && removed.iter().any(|name| name == OUTPUT), "{removed:?}");
     let (first, last) = (before.calls(), start.calls());
     let mut resumed = 0;
     for (call, seed) in (first..last).flat_map(|call| (0..4).map(move |seed| (call, seed))) {
         let files = before.after_kill();
         files.plan(call, InjectedFault::PowerCut);
-        assert!(start_over_in(Arc::new(files.clone()), &CrawlSettings::new(), None, 0).is_err());
+        assert!(start_over_in(Arc::new(files.clone()), &CrawlSettings::new(), None, NO_MEMORY).is_err());
         let mut random = History::new(seed);
         let remaining = if seed == 0 { files.after_kill() } else { files.after_power_cut(|bound| random.below(bound)) };
-        let opened = open_within(Arc::new(remaining.clone()), &CrawlSettings::new(), 0).expect("opens");
+        let opened = open_within(Arc::new(remaining.clone()), &CrawlSettings::new(), NO_MEMORY).expect("opens");
         let names: Vec<String> = remaining.names().into_iter().map(|(name, _)| name).collect();
         assert_eq!(opened.resumed, names.iter().any(|name| name == OUTPUT), "{names:?}");
         if opened.resumed {

@@ -28,10 +28,10 @@ fn crawl(frontier: DiskFrontier, is_full_of_hosts: bool) -> (Keeper<DiskFrontier
         allow_private: true,
         ..Config::default()
     };
-    let rules = Arc::new(config.compile(1).expect("the settings are right"));
+    let rules = Arc::new(config.compile(1).expect("the settings are valid"));
     let mut keeper = Keeper::new(frontier, rules, WallClock { start: 0 });
     let (mut now, mut fetched) = (Time::ZERO, BTreeSet::new());
-    keeper.begin(now).expect("it begins");
+    keeper.begin(now).expect("the crawl begins");
     keeper.set_full_of_hosts(is_full_of_hosts);
     let end = loop {
         match keeper.next(now).expect("the frontier works") {

@@ -18,6 +18,9 @@ use argiope_testkit::redis_cluster::RedisCluster;
 
 const BUCKETS: u32 = 16;
 const LEASE_MS: u64 = 30_000;
+/// Whether the crawl has a limit on pages, so that a bucket needs quota.
+const LIMITED: bool = true;
+const UNLIMITED: bool = false;
 
 fn client(cluster: &RedisCluster, name: &str, owner: &str) -> FleetClient {
     FleetClient::new(Nodes::open(&cluster.address(), None).expect("the cluster responds"), name, owner)
@@ -141,7 +144,7 @@ fn a_lost_reply_changes_neither_new_nor_leased_links() {
     let repeated = client_one.put_exactly(&[(bucket, links(2))]).expect("put");
     assert!(!proxy.lose_next.load(Ordering::SeqCst), "a reply was lost");
     assert_eq!(repeated[0].new, [false, true, true], "a repeated put gets the same reply as the first attempt");
-    let epoch = client_one.acquire(&[bucket], LEASE_MS, false).expect("acquire")[0].epoch;
+    let epoch = client_one.acquire(&[bucket], LEASE_MS, UNLIMITED).expect("acquire")[0].epoch;
     let token = LeaseToken { bucket, epoch };
     let take_request = |number| TakeRequest { token, number, max_links: 2, per_other_host: 9, hosts: Vec::new() };
     let paths = |taken: &[Option<TakeResult>]| -> Vec<String> {
@@ -193,7 +196,7 @@ fn the_first_of_equal_links_is_queued(cluster: &RedisCluster) {
     let at_depth = |address: &str, rank| QueuedLink { rank, ..queued_link(address) };
     let links = vec![at_depth("https://h.example/a", 2), at_depth("https://h.example/a", 1)];
     assert_eq!(client_one.put_exactly(&[(bucket, links)]).expect("put")[0].new, [true, false]);
-    let epoch = client_one.acquire(&[bucket], LEASE_MS, false).expect("acquire")[0].epoch;
+    let epoch = client_one.acquire(&[bucket], LEASE_MS, UNLIMITED).expect("acquire")[0].epoch;
     let token = LeaseToken { bucket, epoch };
     let take_request = TakeRequest { token, number: 1, max_links: 9, per_other_host: 9, hosts: Vec::new() };
     let taken = client_one.take(&[take_request]).expect("take")[0].clone().expect("the bucket is leased");
@@ -208,9 +211,9 @@ fn leases_epochs_and_fencing(cluster: &RedisCluster) {
     let repeated = client_two.put(&[(bucket, links)]).expect("put");
     assert!(repeated[0].new.iter().all(|new| !new), "put is idempotent");
     let token = |epoch| LeaseToken { bucket, epoch };
-    let first = client_one.acquire(&[bucket], LEASE_MS, false).expect("acquire")[0].clone();
+    let first = client_one.acquire(&[bucket], LEASE_MS, UNLIMITED).expect("acquire")[0].clone();
     assert!(!first.had_owner);
-    assert!(client_two.acquire(&[bucket], LEASE_MS, false).expect("acquire").is_empty(), "a bucket has one owner");
+    assert!(client_two.acquire(&[bucket], LEASE_MS, UNLIMITED).expect("acquire").is_empty(), "a bucket has one owner");
     let take_request =
         |epoch, number| TakeRequest { token: token(epoch), number, max_links: 2, per_other_host: 9, hosts: Vec::new() };
     let taken =
@@ -240,7 +243,7 @@ fn leases_epochs_and_fencing(cluster: &RedisCluster) {
     assert_eq!(client_one.renew(&[token(first.epoch)], 0).expect("renew"), [true]);
     let deadline = std::time::Instant::now() + Duration::from_secs(10);
     let second = loop {
-        if let Some(acquired) = client_two.acquire(&[bucket], LEASE_MS, false).expect("acquire").first() {
+        if let Some(acquired) = client_two.acquire(&[bucket], LEASE_MS, UNLIMITED).expect("acquire").first() {
             break acquired.clone();
         }
         assert!(std::time::Instant::now() < deadline, "an expired lease is not acquired");
@@ -261,7 +264,7 @@ fn leases_epochs_and_fencing(cluster: &RedisCluster) {
     assert_eq!(positions, [(bucket, first.epoch, "one".to_owned(), 1)]);
     client_two.release(&[token(second.epoch)]).expect("release");
     assert_eq!(
-        client_one.acquire(&[bucket], LEASE_MS, false).expect("acquire").len(),
+        client_one.acquire(&[bucket], LEASE_MS, UNLIMITED).expect("acquire").len(),
         1,
         "a released bucket is free at once"
     );
@@ -277,7 +280,7 @@ fn the_next_owner_learns_that_a_request_was_sent(cluster: &RedisCluster) {
         .put(&[(bucket, vec![QueuedLink::new(LinkRef::from(&form), 7), queued_link("https://h.example/")])])
         .expect("put");
     let token = |epoch| LeaseToken { bucket, epoch };
-    let first = client_one.acquire(&[bucket], LEASE_MS, false).expect("acquire")[0].epoch;
+    let first = client_one.acquire(&[bucket], LEASE_MS, UNLIMITED).expect("acquire")[0].epoch;
     let take_request =
         |epoch| TakeRequest { token: token(epoch), number: 1, max_links: 9, per_other_host: 9, hosts: Vec::new() };
     client_one.take(&[take_request(first)]).expect("take");
@@ -286,7 +289,7 @@ fn the_next_owner_learns_that_a_request_was_sent(cluster: &RedisCluster) {
     assert!(client_one.mark(token(first), std::slice::from_ref(&sent)).expect("mark"));
     client_one.release(&[token(first)]).expect("release");
     assert!(!client_one.mark(token(first), &[sent]).expect("mark"), "an old epoch marks nothing");
-    let second = client_two.acquire(&[bucket], LEASE_MS, false).expect("acquire")[0].epoch;
+    let second = client_two.acquire(&[bucket], LEASE_MS, UNLIMITED).expect("acquire")[0].epoch;
     let taken = client_two.take(&[take_request(second)]).expect("take")[0].clone().expect("the bucket is leased");
     let mut tries: Vec<(bool, u8)> =
         taken.hosts[0].links.iter().map(|taken| (taken.link.request.is_some(), taken.link.tries)).collect();
@@ -301,7 +304,7 @@ fn a_quota_is_moved_and_never_exceeded(cluster: &RedisCluster) {
     let bucket = bucket_of("h.example", BUCKETS);
     let links = (0..9).map(|n| queued_link(&format!("https://h.example/{n}"))).collect();
     client_one.put(&[(bucket, links)]).expect("put");
-    let epoch = client_one.acquire(&[bucket], LEASE_MS, true).expect("acquire")[0].epoch;
+    let epoch = client_one.acquire(&[bucket], LEASE_MS, LIMITED).expect("acquire")[0].epoch;
     let token = LeaseToken { bucket, epoch };
     assert_eq!(client_one.grant(bucket, 2).expect("grant"), 2);
     let take_request = |number| TakeRequest { token, number, max_links: 9, per_other_host: 9, hosts: Vec::new() };

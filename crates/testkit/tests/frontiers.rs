@@ -10,8 +10,11 @@ argiope_testkit::frontier_suite!(memory, argiope_store::MemoryFrontier::new);
 argiope_testkit::frontier_suite!(disk_never_committed, |_| super::Committing::new(usize::MAX, usize::MAX));
 argiope_testkit::frontier_suite!(disk_committed_at_each_call, |_| super::Committing::new(1, usize::MAX));
 argiope_testkit::frontier_suite!(disk_committed_now_and_then, |_| super::Committing::new(7, usize::MAX));
-argiope_testkit::frontier_suite!(disk_without_memory, |_| super::Committing::new(1, 0));
+argiope_testkit::frontier_suite!(disk_without_memory, |_| super::Committing::new(1, super::NO_MEMORY));
 argiope_testkit::frontier_suite!(disk_with_little_memory, |_| super::Committing::new(3, 4_000));
+
+/// A memory limit with which the frontier keeps as little as possible in memory.
+const NO_MEMORY: usize = 0;
 
 /// A frontier on disk that commits regularly, so that links are read from the disk, from unacknowledged commits and
 /// from the current frame.
@@ -122,6 +125,7 @@ fn a_crawl_that_is_resumed_many_times_agrees_with_the_model() {
             assert_eq!((opened.resumed, opened.messages.len()), (run > 0, 0));
             let (mut frontier, mut writer) = (opened.frontier, opened.writer);
             frontier.set_full_file(2_000);
+            // A snapshot only at the end of a run, in one portion.
             frontier.set_snapshots(u64::MAX, 0, 1 << 20);
             history.model.restart();
             history.run(&mut frontier, 60);
@@ -149,6 +153,7 @@ fn a_snapshot_taken_during_a_crawl_is_correct() {
         let opened = open_within(Arc::new(files.clone()), &CrawlSettings::new(), memory_limit).expect("opens");
         let (mut frontier, mut writer) = (opened.frontier, opened.writer);
         frontier.set_full_file(4_000);
+        // A snapshot whenever possible, in small portions.
         frontier.set_snapshots(0, 0, 60 + 80 * seed as usize);
         for _ in 0..50 {
             history.run(&mut frontier, 8);
@@ -181,6 +186,7 @@ fn a_run_that_ends_during_a_snapshot_leaves_a_complete_one() {
         let mut history = History::new(7);
         let opened = open_within(Arc::new(files.clone()), &CrawlSettings::new(), usize::MAX).expect("opens");
         let (mut frontier, mut writer) = (opened.frontier, opened.writer);
+        // A snapshot whenever possible, in small portions.
         frontier.set_snapshots(0, 0, 50);
         history.run(&mut frontier, 60);
         frontier.keep_line(b"{}").expect("keeps");

@@ -13,6 +13,8 @@ use argiope_core::visit::Visit;
 use argiope_core::{Outcome, Time, Url};
 use argiope_store::MemoryFrontier;
 
+const FINGERPRINT_KEY: u64 = 1;
+
 const BODY_BYTES: usize = 1 << 20;
 const FORMS: usize = 60;
 
@@ -25,8 +27,8 @@ fn a_lane_holds_few_large_requests_and_all_are_sent() {
         per_host: Some(1),
         ..Config::default()
     };
-    let rules = Arc::new(config.compile(1).expect("the settings are valid"));
-    let mut keeper = Keeper::new(MemoryFrontier::new(1), rules, WallClock { start: 0 });
+    let rules = Arc::new(config.compile(FINGERPRINT_KEY).expect("the settings are valid"));
+    let mut keeper = Keeper::new(MemoryFrontier::new(FINGERPRINT_KEY), rules, WallClock { start: 0 });
     let mut now = Time::ZERO;
     keeper.begin(now).expect("the crawl begins");
     for number in 0..FORMS {

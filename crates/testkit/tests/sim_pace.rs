@@ -16,6 +16,10 @@ use argiope_core::schedule::job::{Job, Purpose};
 use argiope_core::{LinkKind, LinkList, Time};
 use argiope_testkit::sim::{ResolveResult, Sim, SimReply, SimReport, SimResponse, SimWeb};
 
+/// The links of the simulated pages may be followed.
+const NOFOLLOW: bool = false;
+const FINGERPRINT_KEY: u64 = 7;
+
 const MAX_WIDTH: usize = 6;
 
 /// A server: maps the page number, the time and the number of requests in flight (including this one) to a response.
@@ -48,7 +52,7 @@ impl SimWeb for SingleHost {
         if job.link.url.target() == "/" {
             let mut links = LinkList::default();
             for path in &self.paths {
-                links.push(&format!("http://h.example{path}"), LinkKind::Anchor, false);
+                links.push(&format!("http://h.example{path}"), LinkKind::Anchor, NOFOLLOW);
             }
             return SimReply::new(Duration::from_millis(5), ip, SimResponse::Page(links));
         }
@@ -69,7 +73,7 @@ fn crawl(paths: Vec<String>, server: Server, pace: Pace, per_host: usize) -> Sim
     let count = paths.len();
     let mut config = Config { roots: vec!["http://h.example/".into()], pace, ..Config::default() };
     (config.per_host, config.max_tries) = (Some(per_host), 50);
-    let rules = Arc::new(config.compile(7).expect("valid settings"));
+    let rules = Arc::new(config.compile(FINGERPRINT_KEY).expect("valid settings"));
     let mut sim = Sim::new(rules, SingleHost { paths, server, ends: BinaryHeap::new() });
     let report = sim.run().expect("a crawl that ends");
     assert_eq!(sim.politeness.violations(), [] as [String; 0]);

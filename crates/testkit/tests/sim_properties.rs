@@ -10,6 +10,8 @@ use argiope_testkit::sim::model::{ExpectedCrawl, WebModel, WebPlan};
 use argiope_testkit::sim::{Sim, SimReport};
 use proptest::prelude::*;
 
+const FINGERPRINT_KEY: u64 = 42;
+
 const MAX_TRIES: u8 = 4;
 
 fn plans() -> impl Strategy<Value = WebPlan> {
@@ -20,10 +22,11 @@ fn plans() -> impl Strategy<Value = WebPlan> {
 fn settings() -> impl Strategy<Value = Config> {
     let pace = prop_oneof![Just(Pace::Gentle), Just(Pace::Steady), Just(Pace::Full)];
     let delay = prop_oneof![3 => Just(0), 1 => Just(100), 1 => Just(1_500)];
-    let widths = (1..24usize, prop::option::of(1..8usize), prop::option::of(0..5usize));
+    // `concurrency`, `per_host`, `per_ip`.
+    let limits = (1..24usize, prop::option::of(1..8usize), prop::option::of(0..5usize));
     let robots = prop_oneof![4 => Just(RobotsPolicy::Obey), 1 => Just(RobotsPolicy::Ignore)];
     let rate = prop::option::weighted(0.2, 1..50u32);
-    (pace, delay, widths, robots, rate).prop_map(|(pace, delay, (concurrency, per_host, per_ip), robots, rate)| {
+    (pace, delay, limits, robots, rate).prop_map(|(pace, delay, (concurrency, per_host, per_ip), robots, rate)| {
         Config {
             scope: ScopeKind::Any,
             exclude: WebModel::exclude(),
@@ -57,7 +60,7 @@ struct Crawled {
 
 fn rules(config: &Config, model: &WebModel) -> Arc<Rules> {
     let config = Config { roots: model.roots(), ..config.clone() };
-    Arc::new(config.compile(42).expect("valid settings"))
+    Arc::new(config.compile(FINGERPRINT_KEY).expect("valid settings"))
 }
 
 fn crawl(plan: &WebPlan, config: &Config) -> Crawled {
@@ -83,6 +86,7 @@ fn records(report: &SimReport) -> HashMap<Url, ExpectedCrawl> {
         // The order of fetches decides which member of a redirect loop gets this error, so it is not compared.
         let error =
             visit.facts.error.as_ref().map(|failure| failure.kind).filter(|kind| *kind != ErrorKind::RedirectLoop);
+        // A record does not say whether the URL was requested.
         let record = ExpectedCrawl { outcome: visit.facts.outcome, error, is_requested: false };
         assert!(records.insert(visit.link.url.clone(), record).is_none(), "{} was settled twice", visit.link.url);
     }
@@ -201,7 +205,7 @@ proptest! {
         let model = WebModel::new(plan, MAX_TRIES);
         let rules = rules(&config, &model);
         let expected = model.oracle(&rules).len();
-        let mut sim = Sim::new(rules, model).begin_at(Time::from_micros(start / 2));
+        let mut sim = Sim::new(rules, model).begin_at(Time::from_micros(start / 2)); // half, so that later times do not overflow
         let report = sim.run().expect("a crawl that ends");
         prop_assert_eq!(records(&report).len(), expected);
     }

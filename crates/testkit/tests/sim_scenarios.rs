@@ -10,6 +10,10 @@ use argiope_core::schedule::keeper::End;
 use argiope_core::{ErrorKind, Failure, Link, LinkKind, LinkList, Outcome, Time, Url};
 use argiope_testkit::sim::{ResolveResult, Sim, SimFetch, SimReply, SimReport, SimResponse, SimWeb};
 
+/// The links of the simulated pages may be followed.
+const NOFOLLOW: bool = false;
+const FINGERPRINT_KEY: u64 = 7;
+
 /// A scripted web. `respond` is called with the request, the number of the attempt and the time.
 struct Script<F> {
     latency: Duration,
@@ -38,7 +42,7 @@ impl<F: FnMut(&Job, u32, Time) -> SimResponse> SimWeb for Script<F> {
 fn sim<F: FnMut(&Job, u32, Time) -> SimResponse>(change: impl FnOnce(&mut Config), respond: F) -> Sim<Script<F>> {
     let mut config = Config { roots: vec!["http://h.example/0".into()], scope: ScopeKind::Any, ..Config::default() };
     change(&mut config);
-    let rules = Arc::new(config.compile(7).expect("valid settings"));
+    let rules = Arc::new(config.compile(FINGERPRINT_KEY).expect("valid settings"));
     Sim::new(rules, Script { latency: Duration::from_millis(100), requests: Default::default(), respond })
 }
 
@@ -52,7 +56,7 @@ fn run<F: FnMut(&Job, u32, Time) -> SimResponse>(sim: &mut Sim<Script<F>>) -> Si
 fn links(urls: &[&str]) -> SimResponse {
     let mut links = LinkList::default();
     for url in urls {
-        links.push(url, LinkKind::Anchor, false);
+        links.push(url, LinkKind::Anchor, NOFOLLOW);
     }
     SimResponse::Page(links)
 }
@@ -348,7 +352,7 @@ fn slow_hosts_do_not_hold_all_slots() {
             ..Config::default()
         };
         let pages = (1..=400).map(|page| format!("/{page}")).collect();
-        let mut sim = Sim::new(Arc::new(config.compile(7).expect("valid settings")), SlowHosts { pages });
+        let mut sim = Sim::new(Arc::new(config.compile(FINGERPRINT_KEY).expect("valid settings")), SlowHosts { pages });
         let report = sim.run().expect("a crawl that ends");
         let quick_fetches = report.fetches.iter().filter(|fetched| fetched.url.host() == "quick.example");
         let page_ends: Vec<Time> = quick_fetches.map(|fetched| fetched.end).collect();

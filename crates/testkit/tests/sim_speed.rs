@@ -10,6 +10,8 @@ use argiope_core::schedule::keeper::End;
 use argiope_testkit::sim::broad::BroadWeb;
 use argiope_testkit::sim::{Sim, SimReport};
 
+const FINGERPRINT_KEY: u64 = 3;
+
 /// The full size if `ARGIOPE_LONG` is set, otherwise a fraction of it.
 fn size(full: usize, divisor: usize) -> usize {
     if std::env::var_os("ARGIOPE_LONG").is_some() { full } else { full / divisor }
@@ -19,7 +21,7 @@ fn size(full: usize, divisor: usize) -> usize {
 fn crawl(web: &BroadWeb, config: Config) -> (SimReport, f64) {
     let (delay, concurrency) = (config.delay.0, config.concurrency);
     let config = Config { roots: web.roots(), scope: ScopeKind::Any, ..config };
-    let rules = Arc::new(config.compile(3).expect("valid settings"));
+    let rules = Arc::new(config.compile(FINGERPRINT_KEY).expect("valid settings"));
     let mut sim = Sim::new(rules, web.clone());
     let report = sim.run().expect("a crawl that ends");
     assert_eq!(sim.politeness.violations(), [] as [String; 0]);

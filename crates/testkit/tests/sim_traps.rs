@@ -14,6 +14,10 @@ use argiope_core::schedule::trap::TrapRule;
 use argiope_core::{LinkKind, LinkList, Outcome, Time, Url};
 use argiope_testkit::sim::{ResolveResult, Sim, SimReply, SimReport, SimResponse, SimWeb};
 
+/// The links of the simulated pages may be followed.
+const NOFOLLOW: bool = false;
+const FINGERPRINT_KEY: u64 = 3;
+
 const ORDINARY_PAGES: usize = 300;
 
 /// An ordinary host, and a host whose replies come from this function.
@@ -50,7 +54,7 @@ fn ordinary(path: &str) -> SimResponse {
 fn page(text: &str, links: impl IntoIterator<Item = String>) -> SimResponse {
     let mut list = LinkList::default();
     for link in links {
-        list.push(&link, LinkKind::Anchor, false);
+        list.push(&link, LinkKind::Anchor, NOFOLLOW);
     }
     SimResponse::Text(list, text.to_owned())
 }
@@ -75,7 +79,7 @@ fn crawl(
         ..Config::default()
     };
     change(&mut config);
-    let rules = Arc::new(config.compile(3).expect("valid settings"));
+    let rules = Arc::new(config.compile(FINGERPRINT_KEY).expect("valid settings"));
     let mut sim = Sim::new(rules, OrdinaryAndTrap(respond));
     let report = sim.run().expect("a crawl that ends");
     assert_eq!(sim.politeness.violations(), [] as [String; 0]);

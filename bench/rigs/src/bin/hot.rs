@@ -50,6 +50,7 @@ fn main() -> Result<(), String> {
     Ok(())
 }
 
+/// A response with usual headers.
 const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\n\
 Date: Sun, 15 Nov 2026 12:00:00 GMT\r\n\
 Server: nginx/1.27.1\r\n\
@@ -123,6 +124,7 @@ fn html() -> String {
     html + "</body></html>\n"
 }
 
+/// Splits a page into tags and text.
 fn tokenizer() -> Box<dyn FnMut() -> u64> {
     let html = html();
     Box::new(move || {
@@ -179,6 +181,7 @@ fn put() -> Box<dyn FnMut() -> u64> {
     })
 }
 
+/// Settings without robots.txt and delays.
 fn rules() -> Arc<Rules> {
     let config = Config {
         roots: vec!["http://h0.example/".into()],
@@ -198,6 +201,8 @@ fn next_finish() -> Box<dyn FnMut() -> u64> {
     let url = |lane: u32, page: u32| Url::parse(&format!("http://h{lane}.example/{page}")).expect("an address");
     let links: Vec<Vec<Url>> = (0..LANES).map(|lane| (0..20).map(|page| url(lane, page)).collect()).collect();
     let ips: Vec<IpAddr> = (0..LANES as u8).map(|lane| IpAddr::from([93, 184, 216, lane])).collect();
+    // All links of a lane are given to the workbench, so none is left in a frontier.
+    let backlog = 0;
     Box::new(move || {
         let mut now = Time::from_micros(1_000);
         let mut bench = Workbench::new(Arc::clone(&rules));
@@ -211,8 +216,8 @@ fn next_finish() -> Box<dyn FnMut() -> u64> {
                 kind: LinkKind::Anchor,
                 request: None,
             };
-            bench.set_backlog(LaneId(id), &format!("h{id}.example"), 0, now);
-            bench.add_links(LaneId(id), urls.iter().map(link).collect(), 0, now);
+            bench.set_backlog(LaneId(id), &format!("h{id}.example"), backlog, now);
+            bench.add_links(LaneId(id), urls.iter().map(link).collect(), backlog, now);
         }
         let mut fetched = 0;
         loop {
@@ -254,10 +259,11 @@ fn encode() -> Box<dyn FnMut() -> u64> {
     visit.findings.digest = Some([0xAB; 32]);
     visit.facts.etag = Some("\"5f2c7a1b-2e10\"".into());
     let clock = WallClock { start: 1_767_323_045_678_000 };
+    let (fingerprint_key, warc_location) = (0, None);
     let mut out = Vec::new();
     Box::new(move || {
         out.clear();
-        record::encode(&visit, clock, 0, None, &mut out);
+        record::encode(&visit, clock, fingerprint_key, warc_location, &mut out);
         out.len() as u64
     })
 }

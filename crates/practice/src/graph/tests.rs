@@ -27,6 +27,11 @@ fn plans() -> impl Strategy<Value = GraphPlan> {
     )
 }
 
+/// A graph without TLS.
+fn graph(plan: GraphPlan) -> Graph {
+    Graph::new(plan, 80, false)
+}
+
 fn body(response: &[u8]) -> &str {
     let at = response.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
     std::str::from_utf8(&response[at..]).unwrap()
@@ -79,7 +84,7 @@ proptest! {
 
 #[test]
 fn many_hosts_have_distinct_addresses() {
-    let graph = Graph::new(GraphPlan { hosts: 200_000, ..GraphPlan::default() }, 80, false);
+    let graph = graph(GraphPlan { hosts: 200_000, ..GraphPlan::default() });
     let all: BTreeSet<Ipv4Addr> = (0..200_000).map(|host| graph.address_of(host)).collect();
     assert_eq!(all.len(), 200_000);
     assert!((0..200_000).step_by(997).all(|host| graph.host_at(&graph.address_of(host).to_string()) == Some(host)));
@@ -89,7 +94,7 @@ fn many_hosts_have_distinct_addresses() {
 
 #[test]
 fn posts_of_a_blog_link_to_their_neighbours_and_archives_to_posts() {
-    let graph = Graph::new(GraphPlan { shape: Shape::Blog, pages: 1500, ..GraphPlan::default() }, 80, false);
+    let graph = graph(GraphPlan { shape: Shape::Blog, pages: 1500, ..GraphPlan::default() });
     let links = |page| {
         let mut links = Vec::new();
         graph.links(PageId { host: 0, page }, |to| links.push(to.page));
@@ -103,7 +108,7 @@ fn posts_of_a_blog_link_to_their_neighbours_and_archives_to_posts() {
 
 #[test]
 fn rendering_a_large_page_returns_the_length_of_its_filler() {
-    let graph = Graph::new(GraphPlan { size: 100 << 20, ..GraphPlan::default() }, 80, false);
+    let graph = graph(GraphPlan { size: 100 << 20, ..GraphPlan::default() });
     let mut response = Vec::new();
     let fill = graph.render(PageId { host: 0, page: 0 }, &mut response);
     assert_eq!(body(&response).len() as u64 + fill, 100 << 20);
@@ -112,7 +117,7 @@ fn rendering_a_large_page_returns_the_length_of_its_filler() {
 
 #[test]
 fn with_zipf_few_hosts_have_most_pages() {
-    let graph = Graph::new(GraphPlan { hosts: 1000, pages: 50, zipf: 1.1, ..GraphPlan::default() }, 80, false);
+    let graph = graph(GraphPlan { hosts: 1000, pages: 50, zipf: 1.1, ..GraphPlan::default() });
     let total = graph.total_pages();
     assert!((45_000..55_000).contains(&total), "{total}");
     assert!(graph.pages_of(0) > 5_000 && graph.pages_of(999) < 20);
@@ -120,7 +125,7 @@ fn with_zipf_few_hosts_have_most_pages() {
 
 #[test]
 fn a_share_of_the_hosts_is_dead_but_never_the_first() {
-    let graph = Graph::new(GraphPlan { hosts: 2000, dead: 50, seeds: 2000, ..GraphPlan::default() }, 80, false);
+    let graph = graph(GraphPlan { hosts: 2000, dead: 50, seeds: 2000, ..GraphPlan::default() });
     let dead = (0..2000).filter(|&host| graph.kind(PageId { host, page: 0 }) == PageKind::Dead).count();
     assert!((60..140).contains(&dead), "{dead}");
     assert_eq!(graph.kind(PageId { host: 0, page: 5 }), PageKind::Page);
@@ -128,7 +133,7 @@ fn a_share_of_the_hosts_is_dead_but_never_the_first() {
 
 #[test]
 fn the_oracle_stays_on_the_root_hosts_if_required() {
-    let graph = Graph::new(GraphPlan { hosts: 5, cross: 500, pages: 10, ..GraphPlan::default() }, 80, false);
+    let graph = graph(GraphPlan { hosts: 5, cross: 500, pages: 10, ..GraphPlan::default() });
     let found = graph.reachable(graph.roots(), CrawlReach::RootHosts);
     assert_eq!(found.len(), 10);
     assert!(found.keys().all(|url| url.starts_with("http://127.1.0.1:80/")));

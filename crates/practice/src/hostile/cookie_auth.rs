@@ -75,15 +75,16 @@ pub(super) fn cases() -> Vec<Case> {
             Ok(())
         }),
         Case::new("SEC10", "secure cookies over http, invalid cookie prefixes", Expect::Ok, |case| {
-            let lines = ["a=1; Secure", "__Host-b=1", "__Host-c=1; Secure; Path=/", "__Secure-d=1", "=__Host-e=1"];
-            cookie_case(case, "a.test", &lines, &[])?;
+            let cookies = ["a=1; Secure", "__Host-b=1", "__Host-c=1; Secure; Path=/", "__Secure-d=1", "=__Host-e=1"];
+            cookie_case(case, "a.test", &cookies, &[])?;
             case.check("none of them is kept", |report| expect_cookie(report, "a.test", Some("own=1")));
             Ok(())
         }),
         Case::new("SEC11", "ten thousand cookies at once", Expect::Ok, |case| {
-            let lines: Vec<String> = (0..10_000).map(|n| format!("n{n:05}=1")).collect();
-            cookie_case(case, "a.test", &lines.iter().map(String::as_str).collect::<Vec<_>>(), &[])?;
-            // Set-Cookie lines do not count as header fields; they have their own limit of 50.
+            let cookies: Vec<String> = (0..10_000).map(|n| format!("n{n:05}=1")).collect();
+            cookie_case(case, "a.test", &cookies.iter().map(String::as_str).collect::<Vec<_>>(), &[])?;
+            // The head is larger than the usual limit. Set-Cookie lines do not count as header fields; they have a limit of
+            // their own, which is 50.
             case.set("max-head", "512K");
             case.check("few are kept", |report| {
                 let header = cookie_sent(report, "a.test").ok_or("the page was not requested")?.unwrap_or_default();
@@ -94,19 +95,19 @@ pub(super) fn cases() -> Vec<Case> {
         }),
         Case::new("SEC12", "a cookie of 1 MiB", Expect::Ok, |case| {
             cookie_case(case, "a.test", &[&format!("a={}", "x".repeat(1 << 20))], &[])?;
-            // The usual limit rejects the whole response.
+            // With the usual limit, the whole response would be rejected.
             case.set("max-head", "2M");
             case.check("it is dropped", |report| expect_cookie(report, "a.test", Some("own=1")));
             Ok(())
         }),
         Case::new("SEC13", "a Max-Age above 64 bits", Expect::Ok, |case| {
-            let lines = [
+            let cookies = [
                 "a=1; Max-Age=99999999999999999999",
                 "b=1; Expires=Fri, 31 Dec 9999 23:59:59 GMT",
                 "c=1; Max-Age=-99999999999999999999",
-                "d=1; Expires=Fri, 31 Dec 99999999999999999999 23:59:59 GMT", // not a date
+                "d=1; Expires=Fri, 31 Dec 99999999999999999999 23:59:59 GMT", // an invalid date is ignored
             ];
-            cookie_case(case, "a.test", &lines, &[])?;
+            cookie_case(case, "a.test", &cookies, &[])?;
             case.check("the cookie is kept for long, or has expired", |report| {
                 expect_cookie(report, "a.test", Some("own=1; a=1; b=1; d=1"))
             });

@@ -86,6 +86,8 @@ const MAX_UDP_REPLY: usize = 1232;
 const A: u16 = 1;
 const CNAME: u16 = 5;
 const AAAA: u16 = 28;
+/// The time to live of most records.
+const TTL_SECONDS: u32 = 60;
 // Response codes.
 const SERVFAIL: u8 = 2;
 const NXDOMAIN: u8 = 3;
@@ -188,10 +190,10 @@ impl NameServerState {
             Some((_, DnsReply::Failure)) => reply.code(SERVFAIL),
             Some((_, DnsReply::Silence)) => return None,
             Some((_, DnsReply::Packet(make))) => return Some(make(packet)),
-            Some((_, DnsReply::Alias(name))) => reply.record(CNAME, 60, &labels(name)),
+            Some((_, DnsReply::Alias(name))) => reply.record(CNAME, TTL_SECONDS, &labels(name)),
             Some((_, DnsReply::Addresses(addresses))) => {
                 for address in addresses {
-                    reply.address(question.kind, 60, *address);
+                    reply.address(question.kind, TTL_SECONDS, *address);
                 }
             }
             Some((key, DnsReply::InTurn(addresses))) if question.kind == A => {
@@ -253,6 +255,7 @@ impl Message {
         self.bytes[3] |= code;
     }
 
+    /// Adds the address, if it has the type of the query.
     fn address(&mut self, query_kind: u16, seconds: u32, address: IpAddr) {
         match address {
             IpAddr::V4(v4) if query_kind == A => self.record(A, seconds, &v4.octets()),

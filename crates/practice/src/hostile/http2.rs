@@ -27,13 +27,19 @@ const WINDOW_UPDATE: u8 = 8;
 const CONTINUATION: u8 = 9;
 
 // Flags.
+const NO_FLAGS: u8 = 0;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 const PADDED: u8 = 8;
 
+/// The stream number of frames that belong to the connection.
+const CONNECTION: u32 = 0;
+/// In GOAWAY: no stream was handled.
+const NO_STREAM: u32 = 0;
 /// A parameter of SETTINGS.
 const MAX_CONCURRENT_STREAMS: u16 = 3;
 // Error codes.
+const NO_ERROR: u32 = 0;
 const CANCEL: u32 = 8;
 const REFUSED_STREAM: u32 = 7;
 const ENHANCE_YOUR_CALM: u32 = 11;
@@ -82,7 +88,7 @@ fn catalogue_cases() -> Vec<Case> {
             let connections = serve_http2(case, |peer| {
                 if peer.number == 0 {
                     peer.settings(&[])?;
-                    peer.goaway(0, 0)?;
+                    peer.goaway(NO_STREAM, NO_ERROR)?;
                     return peer.wait_until_closed();
                 }
                 peer.serve_pages()
@@ -94,7 +100,7 @@ fn catalogue_cases() -> Vec<Case> {
             let connections = serve_http2(case, |peer| {
                 peer.settings(&[])?;
                 peer.request()?;
-                peer.goaway(0, 0)?;
+                peer.goaway(NO_STREAM, NO_ERROR)?;
                 peer.wait_until_closed()
             })?;
             case.check("the number of connections is limited", move |_| expect_count(&connections, 2..=8));
@@ -104,7 +110,7 @@ fn catalogue_cases() -> Vec<Case> {
             let connections = serve_http2(case, |peer| {
                 peer.settings(&[])?;
                 while let Some(stream) = peer.request()? {
-                    peer.frame(RST_STREAM, 0, stream, &CANCEL.to_be_bytes())?;
+                    peer.frame(RST_STREAM, NO_FLAGS, stream, &CANCEL.to_be_bytes())?;
                 }
                 Ok(())
             })?;
@@ -118,7 +124,7 @@ fn catalogue_cases() -> Vec<Case> {
                 peer.settings(&[])?;
                 while let Some(stream) = peer.request()? {
                     if refused.fetch_add(1, SeqCst) < 3 {
-                        peer.frame(RST_STREAM, 0, stream, &REFUSED_STREAM.to_be_bytes())?;
+                        peer.frame(RST_STREAM, NO_FLAGS, stream, &REFUSED_STREAM.to_be_bytes())?;
                     } else {
                         peer.send_page(stream)?;
                     }
@@ -129,14 +135,14 @@ fn catalogue_cases() -> Vec<Case> {
         }),
         Case::new("H206", "CONTINUATION without end", Expect::error("header_too_large"), |case| {
             on_request(case, |peer, stream| {
-                peer.frame(HEADERS, 0, stream, &[STATUS_200])?;
-                peer.forever(|peer| peer.frame(CONTINUATION, 0, stream, &field("x", &"v".repeat(1_000))))
+                peer.frame(HEADERS, NO_FLAGS, stream, &[STATUS_200])?;
+                peer.forever(|peer| peer.frame(CONTINUATION, NO_FLAGS, stream, &field("x", &"v".repeat(1_000))))
             })
         }),
         Case::new("H207", "empty DATA without end", PROTOCOL, |case| {
             on_request(case, |peer, stream| {
-                peer.head(stream, 0, &HTML)?;
-                peer.forever(|peer| peer.frame(DATA, 0, stream, b""))
+                peer.head(stream, NO_FLAGS, &HTML)?;
+                peer.forever(|peer| peer.frame(DATA, NO_FLAGS, stream, b""))
             })
         }),
         Case::new(
@@ -163,7 +169,7 @@ fn catalogue_cases() -> Vec<Case> {
         Case::new("H209", "100,000 PING and SETTINGS", PROTOCOL, |case| {
             on_request(case, |peer, _| {
                 for _ in 0..50_000 {
-                    peer.frame(PING, 0, 0, &[0; 8])?;
+                    peer.frame(PING, NO_FLAGS, CONNECTION, &[0; 8])?;
                     peer.settings(&[])?;
                 }
                 peer.wait_until_closed()
@@ -172,11 +178,11 @@ fn catalogue_cases() -> Vec<Case> {
         Case::new("H210", "one byte, then only PING", Expect::truncated("time", "timeout_idle"), |case| {
             case.set("max-tries", 1);
             on_request(case, |peer, stream| {
-                peer.head(stream, 0, &HTML)?;
-                peer.frame(DATA, 0, stream, b"x")?;
+                peer.head(stream, NO_FLAGS, &HTML)?;
+                peer.frame(DATA, NO_FLAGS, stream, b"x")?;
                 peer.forever(|peer| {
                     std::thread::sleep(Duration::from_millis(100));
-                    peer.frame(PING, 0, 0, &[0; 8])
+                    peer.frame(PING, NO_FLAGS, CONNECTION, &[0; 8])
                 })
             })
         }),
@@ -189,7 +195,7 @@ fn catalogue_cases() -> Vec<Case> {
         }),
         Case::new("H212", "less than the content-length", Expect::truncated("disconnect", "protocol"), |case| {
             on_request(case, |peer, stream| {
-                peer.head(stream, 0, &[(":status", "200"), ("content-length", "10")])?;
+                peer.head(stream, NO_FLAGS, &[(":status", "200"), ("content-length", "10")])?;
                 peer.frame(DATA, END_STREAM, stream, b"12345")?;
                 peer.wait_until_closed()
             })
@@ -205,7 +211,7 @@ fn catalogue_cases() -> Vec<Case> {
             let invalid = [("Content-Type", "text/html"), ("connection", "close"), ("transfer-encoding", "chunked")];
             on_request(case, move |peer, stream| {
                 let field = invalid[turn.fetch_add(1, SeqCst) % invalid.len()];
-                peer.head(stream, 0, &[(":status", "200"), field])?;
+                peer.head(stream, NO_FLAGS, &[(":status", "200"), field])?;
                 peer.wait_until_closed()
             })
         })
@@ -213,7 +219,7 @@ fn catalogue_cases() -> Vec<Case> {
         Case::new("H215", "10,000 interim heads", PROTOCOL, |case| {
             on_request(case, |peer, stream| {
                 for _ in 0..10_000 {
-                    peer.head(stream, 0, &[(":status", "103"), ("link", "</a>; rel=preload")])?;
+                    peer.head(stream, NO_FLAGS, &[(":status", "103"), ("link", "</a>; rel=preload")])?;
                 }
                 peer.wait_until_closed()
             })
@@ -243,7 +249,11 @@ fn catalogue_cases() -> Vec<Case> {
             });
             let service = format!("h2=\"{internal}\"; ma=86400, h3=\"{internal}\"; ma=86400");
             on_request(case, move |peer, stream| {
-                peer.head(stream, 0, &[(":status", "200"), ("content-type", "text/html"), ("alt-svc", &service)])?;
+                peer.head(
+                    stream,
+                    NO_FLAGS,
+                    &[(":status", "200"), ("content-type", "text/html"), ("alt-svc", &service)],
+                )?;
                 peer.frame(DATA, END_STREAM, stream, b"<title>here</title>")?;
                 peer.wait_until_closed()
             })
@@ -255,16 +265,18 @@ fn catalogue_cases() -> Vec<Case> {
 fn more_framing() -> Vec<Case> {
     vec![
         Case::new("H2X01", "SETTINGS of seven bytes", PROTOCOL, |case| {
-            on_request(case, |peer, _| send_and_wait(peer, SETTINGS, 0, 0, &[0; 7]))
+            on_request(case, |peer, _| send_and_wait(peer, SETTINGS, NO_FLAGS, CONNECTION, &[0; 7]))
         }),
         Case::new("H2X02", "a frame that is longer than allowed", PROTOCOL, |case| {
-            on_request(case, |peer, _| send_and_wait(peer, 0xaa, 0, 0, &[0; 20_000]))
+            on_request(case, |peer, _| send_and_wait(peer, 0xaa, NO_FLAGS, CONNECTION, &[0; 20_000]))
         }),
         Case::new("H2X03", "a window that overflows", PROTOCOL, |case| {
-            on_request(case, |peer, _| send_and_wait(peer, WINDOW_UPDATE, 0, 0, &[0x7f, 0xff, 0xff, 0xff]))
+            on_request(case, |peer, _| {
+                send_and_wait(peer, WINDOW_UPDATE, NO_FLAGS, CONNECTION, &[0x7f, 0xff, 0xff, 0xff])
+            })
         }),
         Case::new("H2X04", "a window update of 0", PROTOCOL, |case| {
-            on_request(case, |peer, stream| send_and_wait(peer, WINDOW_UPDATE, 0, stream, &[0; 4]))
+            on_request(case, |peer, stream| send_and_wait(peer, WINDOW_UPDATE, NO_FLAGS, stream, &[0; 4]))
         }),
         Case::new("H2X05", "a stream of the server's own", PROTOCOL, |case| {
             on_request(case, |peer, _| send_and_wait(peer, HEADERS, END_HEADERS, 2, &[STATUS_200]))
@@ -277,8 +289,8 @@ fn more_framing() -> Vec<Case> {
         }),
         Case::new("H2X08", "PING in the middle of a header block", PROTOCOL, |case| {
             on_request(case, |peer, stream| {
-                peer.frame(HEADERS, 0, stream, &[STATUS_200])?;
-                send_and_wait(peer, PING, 0, 0, &[0; 8])
+                peer.frame(HEADERS, NO_FLAGS, stream, &[STATUS_200])?;
+                send_and_wait(peer, PING, NO_FLAGS, CONNECTION, &[0; 8])
             })
         }),
         Case::new("H2X09", "a reference to a dynamic entry", PROTOCOL, |case| {
@@ -310,14 +322,14 @@ fn more_framing() -> Vec<Case> {
             })
         }),
         Case::new("H2X14", "unknown frames without end", PROTOCOL, |case| {
-            on_request(case, |peer, _| peer.forever(|peer| peer.frame(0xbb, 0, 0, b"?")))
+            on_request(case, |peer, _| peer.forever(|peer| peer.frame(0xbb, NO_FLAGS, CONNECTION, b"?")))
         }),
         Case::new("H2X15", "PRIORITY without end", PROTOCOL, |case| {
-            on_request(case, |peer, stream| peer.forever(|peer| peer.frame(PRIORITY, 0, stream, &[0; 5])))
+            on_request(case, |peer, stream| peer.forever(|peer| peer.frame(PRIORITY, NO_FLAGS, stream, &[0; 5])))
         }),
         Case::new("H2X16", "nothing but padding without end", PROTOCOL, |case| {
             on_request(case, |peer, stream| {
-                peer.head(stream, 0, &HTML)?;
+                peer.head(stream, NO_FLAGS, &HTML)?;
                 let padding = [&[255][..], &[0; 255]].concat();
                 peer.forever(|peer| peer.frame(DATA, PADDED, stream, &padding))
             })
@@ -325,25 +337,27 @@ fn more_framing() -> Vec<Case> {
         Case::new("H2X17", "more than 5,000 fields", Expect::error("header_too_large"), |case| {
             on_request(case, |peer, stream| {
                 let fields: Vec<u8> = (0..5_000).flat_map(|n| field(&format!("x-{n}"), "1")).collect();
-                peer.frame(HEADERS, 0, stream, &[STATUS_200])?;
+                peer.frame(HEADERS, NO_FLAGS, stream, &[STATUS_200])?;
                 for piece in fields.chunks(16_000) {
-                    peer.frame(CONTINUATION, 0, stream, piece)?;
+                    peer.frame(CONTINUATION, NO_FLAGS, stream, piece)?;
                 }
                 send_and_wait(peer, CONTINUATION, END_HEADERS | END_STREAM, stream, b"")
             })
         }),
         Case::new("H2X18", "RST_STREAM without end", Expect::error("reset"), |case| {
             on_request(case, |peer, stream| {
-                peer.forever(|peer| peer.frame(RST_STREAM, 0, stream, &CANCEL.to_be_bytes()))
+                peer.forever(|peer| peer.frame(RST_STREAM, NO_FLAGS, stream, &CANCEL.to_be_bytes()))
             })
         }),
         Case::new("H2X19", "WINDOW_UPDATE without end", PROTOCOL, |case| {
-            on_request(case, |peer, stream| peer.forever(|peer| peer.frame(WINDOW_UPDATE, 0, stream, &[0, 0, 0, 1])))
+            on_request(case, |peer, stream| {
+                peer.forever(|peer| peer.frame(WINDOW_UPDATE, NO_FLAGS, stream, &[0, 0, 0, 1]))
+            })
         }),
         Case::new("H2X20", "empty CONTINUATION without end", PROTOCOL, |case| {
             on_request(case, |peer, stream| {
-                peer.frame(HEADERS, 0, stream, &[STATUS_200])?;
-                peer.forever(|peer| peer.frame(CONTINUATION, 0, stream, b""))
+                peer.frame(HEADERS, NO_FLAGS, stream, &[STATUS_200])?;
+                peer.forever(|peer| peer.frame(CONTINUATION, NO_FLAGS, stream, b""))
             })
         }),
     ]
@@ -354,13 +368,13 @@ fn more_streams() -> Vec<Case> {
     vec![
         Case::new("H2X21", "more than the content-length", Expect::truncated("disconnect", "protocol"), |case| {
             on_request(case, |peer, stream| {
-                peer.head(stream, 0, &[(":status", "200"), ("content-length", "5")])?;
+                peer.head(stream, NO_FLAGS, &[(":status", "200"), ("content-length", "5")])?;
                 send_and_wait(peer, DATA, END_STREAM, stream, b"1234567890")
             })
         }),
         Case::new("H2X22", "HTTP_1_1_REQUIRED", Expect::Ok, |case| {
             let connections = on_request_counted(case, |peer, stream| {
-                send_and_wait(peer, RST_STREAM, 0, stream, &HTTP_1_1_REQUIRED.to_be_bytes())
+                send_and_wait(peer, RST_STREAM, NO_FLAGS, stream, &HTTP_1_1_REQUIRED.to_be_bytes())
             })?;
             case.check("HTTP/1.1 from then on", move |report| {
                 expect_count(&connections, 2..=2)?;
@@ -375,53 +389,53 @@ fn more_streams() -> Vec<Case> {
                 }
                 peer.settings(&[])?;
                 peer.request()?;
-                peer.goaway(0, ENHANCE_YOUR_CALM)?;
+                peer.goaway(NO_STREAM, ENHANCE_YOUR_CALM)?;
                 peer.wait_until_closed()
             })
             .map(|_| ())
         }),
         Case::new("H2X24", "a second head that does not end the stream", PROTOCOL, |case| {
             on_request(case, |peer, stream| {
-                peer.head(stream, 0, &HTML)?;
-                peer.head(stream, 0, &HTML)?;
+                peer.head(stream, NO_FLAGS, &HTML)?;
+                peer.head(stream, NO_FLAGS, &HTML)?;
                 peer.wait_until_closed()
             })
         }),
         Case::new("H2X25", "the connection ends in a body", Expect::truncated("disconnect", "reset"), |case| {
             on_request(case, |peer, stream| {
-                peer.head(stream, 0, &HTML)?;
-                peer.frame(DATA, 0, stream, b"<title>half</title>")?;
+                peer.head(stream, NO_FLAGS, &HTML)?;
+                peer.frame(DATA, NO_FLAGS, stream, b"<title>half</title>")?;
                 Err(io::ErrorKind::ConnectionAborted.into())
             })
         }),
         Case::new("H2X26", "a reset after the end", Expect::Ok, |case| {
             on_request(case, |peer, stream| {
                 peer.send_page(stream)?;
-                send_and_wait(peer, RST_STREAM, 0, stream, &[0; 4])
+                send_and_wait(peer, RST_STREAM, NO_FLAGS, stream, &[0; 4])
             })
         }),
         Case::new("H2X27", "all optional parts of a response", Expect::Ok, |case| {
             on_request(case, |peer, stream| {
                 peer.frame(0xcc, 0xff, stream, b"unknown")?;
-                peer.frame(PRIORITY, 0, stream, &[0, 0, 0, 0, 7])?;
-                peer.frame(SETTINGS, 0, 0, &[0xf0, 0x0d, 1, 2, 3, 4])?;
-                peer.head(stream, 0, &[(":status", "103"), ("link", "</a>")])?;
+                peer.frame(PRIORITY, NO_FLAGS, stream, &[0, 0, 0, 0, 7])?;
+                peer.frame(SETTINGS, NO_FLAGS, CONNECTION, &[0xf0, 0x0d, 1, 2, 3, 4])?;
+                peer.head(stream, NO_FLAGS, &[(":status", "103"), ("link", "</a>")])?;
                 let block = [&[0x20][..], &field(":status", "200"), &field("content-type", "text/html")].concat();
                 let (first, rest) = block.split_at(5);
                 peer.frame(HEADERS, PADDED | 0x20, stream, &[&[2, 0, 0, 0, 0, 9][..], first, &[0; 2]].concat())?;
                 peer.frame(CONTINUATION, END_HEADERS, stream, rest)?;
                 peer.frame(DATA, PADDED, stream, b"\x05<title>here</title>.....")?;
-                peer.frame(PING, 0, 0, b"12345678")?;
+                peer.frame(PING, NO_FLAGS, CONNECTION, b"12345678")?;
                 peer.head(stream, END_STREAM, &[("x-checksum", "1")])?;
                 peer.wait_until_closed()
             })
         }),
         Case::new("H2X28", "more than the window", Expect::truncated("disconnect", "protocol"), |case| {
             on_request(case, |peer, stream| {
-                peer.head(stream, 0, &HTML)?;
+                peer.head(stream, NO_FLAGS, &HTML)?;
                 // Sends the whole body limit at once, ignoring the flow-control window.
                 for _ in 0..400 {
-                    peer.frame(DATA, 0, stream, &[b'x'; 16_384])?;
+                    peer.frame(DATA, NO_FLAGS, stream, &[b'x'; 16_384])?;
                 }
                 peer.wait_until_closed()
             })
@@ -433,10 +447,10 @@ fn more_streams() -> Vec<Case> {
         Case::new("H2X30", "a body that drips", Expect::truncated("time", "too_slow"), |case| {
             case.set("max-tries", 1);
             on_request(case, |peer, stream| {
-                peer.head(stream, 0, &HTML)?;
+                peer.head(stream, NO_FLAGS, &HTML)?;
                 peer.forever(|peer| {
                     std::thread::sleep(Duration::from_millis(200));
-                    peer.frame(DATA, 0, stream, b"x")
+                    peer.frame(DATA, NO_FLAGS, stream, b"x")
                 })
             })
         }),
@@ -445,7 +459,7 @@ fn more_streams() -> Vec<Case> {
                 peer.settings(&[])?;
                 if let Some(stream) = peer.request()? {
                     peer.send_page(stream)?;
-                    peer.goaway(stream, 0)?;
+                    peer.goaway(stream, NO_ERROR)?;
                 }
                 Ok(())
             })
@@ -585,12 +599,12 @@ impl Peer<'_> {
     fn settings(&mut self, settings: &[(u16, u32)]) -> io::Result<()> {
         let payload: Vec<u8> =
             settings.iter().flat_map(|(id, value)| [&id.to_be_bytes()[..], &value.to_be_bytes()].concat()).collect();
-        self.frame(SETTINGS, 0, 0, &payload)
+        self.frame(SETTINGS, NO_FLAGS, CONNECTION, &payload)
     }
 
     /// Sends GOAWAY with the last handled stream and an error code.
     fn goaway(&mut self, last: u32, code: u32) -> io::Result<()> {
-        self.frame(GOAWAY, 0, 0, &[last.to_be_bytes(), code.to_be_bytes()].concat())
+        self.frame(GOAWAY, NO_FLAGS, CONNECTION, &[last.to_be_bytes(), code.to_be_bytes()].concat())
     }
 
     /// Sends HEADERS with these fields.
@@ -601,7 +615,7 @@ impl Peer<'_> {
 
     /// Sends an ordinary page.
     fn send_page(&mut self, stream: u32) -> io::Result<()> {
-        self.head(stream, 0, &HTML)?;
+        self.head(stream, NO_FLAGS, &HTML)?;
         self.frame(DATA, END_STREAM, stream, b"<title>here</title>")
     }
 

@@ -13,7 +13,7 @@ mod play;
 mod stream;
 
 use crate::connection::{Source, select};
-use crate::log::{HostState, LogIndex, RequestLog};
+use crate::log::{HostState, LogIndex, RequestEnd, RequestLog};
 use crate::request::{ParsedRequest, parse};
 use crate::web::WebState;
 use bytes::Bytes;
@@ -120,12 +120,12 @@ struct LoggedRequest {
     host: Arc<HostState>,
     site: usize,
     log_index: LogIndex,
-    is_complete: bool,
+    end: RequestEnd,
 }
 
 impl Drop for LoggedRequest {
     fn drop(&mut self) {
-        self.log.end(&self.host, self.site, self.log_index, self.is_complete, Instant::now());
+        self.log.end(&self.host, self.site, self.log_index, self.end, Instant::now());
     }
 }
 
@@ -149,7 +149,7 @@ async fn handle_request(
     let (source, status, is_forbidden) = select(&open_site.content, &parsed);
     let host = shared.log.host(parsed.host_name());
     let log_index = shared.log.begin(&host, &parsed, (id, site), (status, is_forbidden), Instant::now());
-    let mut logged = LoggedRequest { log: Arc::clone(&shared.log), host, site, log_index, is_complete: false };
+    let mut logged = LoggedRequest { log: Arc::clone(&shared.log), host, site, log_index, end: RequestEnd::Incomplete };
     let head_only = parsed.method == "HEAD";
     let steps = match source {
         Source::Full(script) => script.steps.clone(),
@@ -157,7 +157,9 @@ async fn handle_request(
         Source::Unchanged(script) => script.unchanged.clone(),
         Source::Page(page) => page.steps(),
     };
-    logged.is_complete = play::play(&steps, respond, head_only).await;
+    if play::play(&steps, respond, head_only).await {
+        logged.end = RequestEnd::Complete;
+    }
 }
 
 /// The request in HTTP/1.1 syntax, for looking up its script.

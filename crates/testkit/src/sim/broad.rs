@@ -68,16 +68,16 @@ impl BroadWeb {
     }
 
     fn links(&self, host: usize, number: u32) -> LinkList {
-        let mut links = LinkList::default();
+        let (mut links, nofollow) = (LinkList::default(), false);
         let size = self.sizes.get(host).copied().unwrap_or(1);
         if number == 0 {
             for other in 1..size {
-                links.push(&page(host, other), LinkKind::Anchor, false);
+                links.push(&page(host, other), LinkKind::Anchor, nofollow);
             }
         }
         if number + 1 == size && self.is_root(host) {
             for late_host in (host + 1..self.sizes.len()).take_while(|late_host| !self.is_root(*late_host)) {
-                links.push(&page(late_host, 0), LinkKind::Anchor, false);
+                links.push(&page(late_host, 0), LinkKind::Anchor, nofollow);
             }
         }
         links
