@@ -73,7 +73,7 @@ pub struct Table {
 
 impl Table {
     /// Whether the fields are consistent.
-    fn is_sound(&self) -> bool {
+    fn is_consistent(&self) -> bool {
         let Self { homes, width, len, slots } = self;
         let min_length = homes.checked_mul(*width).and_then(|bytes| bytes.checked_add(MAX_WIDTH - MIN_WIDTH));
         (MIN_WIDTH..=MAX_WIDTH).contains(width)
@@ -104,6 +104,7 @@ impl SeenSet {
         if self.bytes() < MIN_PREFETCHED {
             return;
         }
+        // The sum depends on all loads, so that the compiler does not remove them.
         let mut sum = 0_u8;
         for fingerprint in fingerprints {
             let number = as_stored(fingerprint);
@@ -133,7 +134,7 @@ impl SeenSet {
 
     /// Builds a set from its tables; `None` if they are inconsistent. The caller must have verified their checksums.
     pub fn from_tables(tables: Vec<Table>) -> Option<Self> {
-        if tables.len() != Self::SHARDS || !tables.iter().all(Table::is_sound) {
+        if tables.len() != Self::SHARDS || !tables.iter().all(Table::is_consistent) {
             return None;
         }
         let len = tables.iter().map(|table| table.len as u64).sum();
@@ -173,7 +174,7 @@ fn mask(width: usize) -> u64 {
 /// The maximum distance from home at which the stored bytes still identify the number.
 fn reach(homes: usize, width: usize) -> usize {
     match (64 - SHARD_BITS as usize).checked_sub(8 * width) {
-        Some(hidden) => (homes >> hidden).saturating_sub(2),
+        Some(implied_bits) => (homes >> implied_bits).saturating_sub(2),
         None => usize::MAX,
     }
 }

@@ -349,16 +349,16 @@ impl LeaseThread {
         requests: &[TakeRequest],
     ) -> Result<(Vec<Option<TakeResult>>, HostNotes), Unreachable> {
         let results = self.client.take(requests)?;
-        let mut wanted = Vec::new();
+        let mut hosts_without_note = Vec::new();
         for (request, result) in requests.iter().zip(&results) {
             let bucket = request.token.bucket;
             let Some(held) = self.held.get(&bucket) else { continue };
             let hosts = result.iter().flat_map(|result| &result.hosts).map(|host| &host.host);
             let has_read_note = |host: &str| held.hosts.get(host).is_some_and(|ahead| ahead.has_read_note);
-            wanted.extend(hosts.filter(|host| !has_read_note(host)).map(|host| (bucket, host.clone())));
+            hosts_without_note.extend(hosts.filter(|host| !has_read_note(host)).map(|host| (bucket, host.clone())));
         }
-        let notes = self.client.notes(&wanted)?;
-        let notes = wanted.into_iter().zip(notes).filter_map(|(host, note)| Some((host, note?))).collect();
+        let notes = self.client.notes(&hosts_without_note)?;
+        let notes = hosts_without_note.into_iter().zip(notes).filter_map(|(host, note)| Some((host, note?))).collect();
         Ok((results, notes))
     }
 
@@ -368,9 +368,9 @@ impl LeaseThread {
         let info = self.heartbeat_info();
         let settled_bytes = self.shared.settled_bytes.load(Ordering::Acquire);
         let members = Members::heartbeat(&mut self.client, info, self.times.heartbeat_timeout())?;
-        let since = *self.first_heartbeat.get_or_insert_with(Instant::now);
+        let joined_at = *self.first_heartbeat.get_or_insert_with(Instant::now);
         let states = self.client.survey(self.settings.buckets)?;
-        let sum = |of: fn(&BucketState) -> u64| states.iter().map(of).sum::<u64>();
+        let sum = |field: fn(&BucketState) -> u64| states.iter().map(field).sum::<u64>();
         let totals = FleetTotals {
             known: sum(|state| state.known),
             queued: sum(|state| state.queued),
@@ -401,7 +401,7 @@ impl LeaseThread {
         // hosts only after the other processes have read its heartbeat and lowered their own limits.
         let FleetSettings { rate, per_ip, max_bytes, .. } = self.settings;
         if rate.is_some() || per_ip.or(self.default_per_ip.map(|limit| limit as u64)).is_some() || max_bytes.is_some() {
-            if members.live > 1 && since.elapsed() < self.times.survey_every() * 2 {
+            if members.live > 1 && joined_at.elapsed() < self.times.survey_every() * 2 {
                 return Ok(());
             }
             if std::mem::replace(&mut self.divided_among, members.live) != members.live {
@@ -439,8 +439,8 @@ impl LeaseThread {
             .front()
             .map_or(0.0, |(at, before)| (pages - before) as f64 / now.duration_since(*at).as_secs_f64().max(0.1));
         self.page_samples.push_back((now, pages));
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
-        let (resting, longest_rest) = self.shared.hosts_in_backoff(i64::try_from(wall).unwrap_or(i64::MAX));
+        let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
+        let (resting, longest_rest) = self.shared.hosts_in_backoff(i64::try_from(now_ms).unwrap_or(i64::MAX));
         MemberInfo {
             buckets: self.held.len(),
             pages_per_second: (pages_per_second * 10.0).round() / 10.0,

@@ -103,9 +103,9 @@ pub struct Keeper<F> {
     /// Limit on the number of links in one lane of the workbench. It limits memory, because each link holds the body of
     /// its request. `None` until the first large request.
     max_lane_links: Option<usize>,
-    /// Whether the user of the library may still add links.
-    open: bool,
-    /// Whether each settled page sets `open`, because the user of the library may respond to the page with links.
+    /// Whether the crawl waits for links of the library's user when no work is left.
+    is_open: bool,
+    /// Whether each settled page sets `is_open`, because the user of the library may respond to the page with links.
     reopens_after_pages: bool,
 }
 
@@ -146,8 +146,11 @@ pub enum Order {
 pub enum End {
     /// No work is left.
     Finished,
+    /// `--max-pages`.
     MaxPages,
+    /// `--max-bytes`.
     MaxBytes,
+    /// `--max-time`.
     MaxTime,
     /// `--max-disk`.
     MaxDisk,
@@ -211,7 +214,7 @@ impl<F: Frontier> Keeper<F> {
             excludes: None,
             is_full_of_hosts: false,
             max_lane_links: None,
-            open: false,
+            is_open: false,
             reopens_after_pages: false,
         }
     }
@@ -223,10 +226,10 @@ impl<F: Frontier> Keeper<F> {
         self.recall_steering(now);
         self.recall_traps()?;
         let rules = Arc::clone(&self.rules);
-        let preferred = || rules.roots.iter().filter_map(|root| root.candidates.first());
+        let first_candidates = || rules.roots.iter().filter_map(|root| root.candidates.first());
         if rules.robots == RobotsPolicy::Ignore && rules.sitemaps == Sitemaps::NamedAndDefault {
             // Without robots.txt files, no sitemap is known by name. This adds `/sitemap.xml` of each root's origin.
-            for url in preferred() {
+            for url in first_candidates() {
                 self.put_sitemaps(&url.origin(), &Robots::default(), now)?;
             }
         }
@@ -267,12 +270,12 @@ impl<F: Frontier> Keeper<F> {
     /// [`Keeper::set_open`] closes it when the user has processed all pages.
     pub fn keep_open_after_pages(&mut self) {
         self.reopens_after_pages = true;
-        self.open = true;
+        self.is_open = true;
     }
 
-    /// While open, the crawl waits for added links when no work is left.
-    pub fn set_open(&mut self, open: bool) {
-        self.open = open;
+    /// Sets whether the crawl waits for links of the library's user when no work is left.
+    pub fn set_open(&mut self, is_open: bool) {
+        self.is_open = is_open;
     }
 
     /// The answer to [`Order::Resolve`]: addresses and their time to live.
@@ -489,11 +492,11 @@ impl<F: Frontier> Keeper<F> {
     /// Why the crawl is over; `None` if it continues.
     fn end_reason(&self, now: Time) -> Option<End> {
         if self.unfinished() == 0 && self.bench.held() == 0 {
-            return if self.open { self.ended } else { Some(End::Finished) };
+            return if self.is_open { self.ended } else { Some(End::Finished) };
         }
         let are_only_deferred_left = self.is_full_of_hosts && self.unfinished() == self.frontier.deferred();
         if are_only_deferred_left && self.bench.held() == 0 {
-            return if self.open { self.ended } else { Some(self.ended.unwrap_or(End::MaxMemory)) };
+            return if self.is_open { self.ended } else { Some(self.ended.unwrap_or(End::MaxMemory)) };
         }
         if self.bench.in_flight() > 0 && now < self.deadline {
             return None;
@@ -599,7 +602,7 @@ impl<F: Frontier> Keeper<F> {
             record::encode_skip(url, reason, visit.link.url.as_str(), &mut line);
         }
         // The user of the library may add links in response to the page.
-        self.open |= self.reopens_after_pages && visit.is_page();
+        self.is_open |= self.reopens_after_pages && visit.is_page();
         self.settled.push(Settled { visit, line, archive, change });
         self.release_hosts(now)
     }

@@ -60,6 +60,21 @@ const PATIENCE_AFTER_WASTE: u16 = 8;
 /// The maximum number of windowfuls before the next experiment.
 const MAX_PATIENCE: u16 = 64;
 
+/// A phase with an experiment has at least this many samples, or the width if that is more.
+const MIN_SAMPLES: u16 = 6;
+/// A windowful has at least this many samples.
+const MIN_WINDOWFUL: u16 = 4;
+/// An experiment with a narrower window has at least this many samples, or twice the width if that is more.
+const MIN_NARROWER_SAMPLES: u16 = 8;
+/// An experiment with a wider window without a clear result ends after this many times its samples.
+const MAX_WIDER_EXTENSION: u16 = 4;
+/// The long-term mean of a kind is a plain mean up to this many samples. Later samples weigh at most as much.
+const MEAN_SAMPLES: u16 = 16;
+/// Number of samples over which the level is averaged.
+const LEVEL_SAMPLES: f32 = 8.0;
+/// Number of samples over which the variance is averaged.
+const MAX_VARIANCE_SAMPLES: u8 = 64;
+
 /// The reason for the current width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WidthReason {
@@ -126,7 +141,7 @@ pub struct WidthControl {
     kinds: Vec<Kind>,
     /// Variance of the logarithms within one kind and phase.
     variance: f32,
-    /// The number of samples in `variance`, up to 64.
+    /// The number of samples in `variance`, up to [`MAX_VARIANCE_SAMPLES`].
     variance_samples: u8,
     /// Mean of the recent latencies relative to the long-term means of their kinds.
     level: f32,
@@ -242,11 +257,11 @@ impl WidthControl {
 
     /// Adds the response to a page.
     pub fn answered(&mut self, sample: Sample, now: Time) {
-        let limit = self.limit(now);
+        let limit = self.update_limit(now);
         self.width = self.width.min(limit);
-        let value = (sample.latency.as_secs_f32() + JITTER_SECONDS).ln();
-        let kind = self.kind(sample.kind);
-        self.observe_level(kind, value, now);
+        let log_latency = (sample.latency.as_secs_f32() + JITTER_SECONDS).ln();
+        let kind = self.index_of_kind(sample.kind);
+        self.observe_level(kind, log_latency, now);
         if self.phase == Phase::Ramp {
             if self.width < limit {
                 self.width += 1;
@@ -260,7 +275,7 @@ impl WidthControl {
         if sample.started < self.phase_start || sample.in_flight < self.width {
             return;
         }
-        self.observe(kind, value);
+        self.observe(kind, log_latency);
         self.samples = self.samples.saturating_add(1);
         self.decide(limit, now);
     }
@@ -285,8 +300,8 @@ impl WidthControl {
         self.begin(Phase::Hold, (self.width / 2).max(1), now);
     }
 
-    /// The widest window that is allowed now.
-    fn limit(&mut self, now: Time) -> u16 {
+    /// Raises the cap if its time is over. Returns the widest window that is allowed now.
+    fn update_limit(&mut self, now: Time) -> u16 {
         if self.cap < self.ceiling && now >= self.cap_until {
             self.cap += 1;
             self.cap_until = now + self.cap_hold;
@@ -296,11 +311,11 @@ impl WidthControl {
     }
 
     /// The index of a kind of pages in `kinds`. A new kind replaces the least recently used one if there are too many.
-    fn kind(&mut self, id: u16) -> usize {
+    fn index_of_kind(&mut self, id: u16) -> usize {
         if let Some(index) = self.kinds.iter().position(|kind| kind.id == id) {
             return index;
         }
-        let fresh = Kind {
+        let new_kind = Kind {
             id,
             samples: 0,
             mean: 0.0,
@@ -309,52 +324,55 @@ impl WidthControl {
             before: PhaseMean::default(),
         };
         if self.kinds.len() < MAX_KINDS {
-            self.kinds.push(fresh);
+            self.kinds.push(new_kind);
             return self.kinds.len() - 1;
         }
         let oldest = (0..self.kinds.len()).min_by_key(|index| self.kinds[*index].updated).unwrap_or(0);
-        self.kinds[oldest] = fresh;
+        self.kinds[oldest] = new_kind;
         oldest
     }
 
     /// Tracks the latencies relative to the long-term means of their kinds.
-    fn observe_level(&mut self, index: usize, value: f32, now: Time) {
+    fn observe_level(&mut self, index: usize, log_latency: f32, now: Time) {
         let Some(kind) = self.kinds.get_mut(index) else { return };
-        let idle = (now - kind.updated).as_secs_f32();
+        let since_last_sample = (now - kind.updated).as_secs_f32();
         kind.updated = now;
         kind.samples = kind.samples.saturating_add(1);
         if kind.samples == 1 {
-            kind.mean = value;
+            kind.mean = log_latency;
             return;
         }
-        let residual = value - kind.mean;
-        let weight =
-            if kind.samples < 16 { 1.0 / f32::from(kind.samples) } else { (idle / AGING_SECONDS).min(1.0 / 16.0) };
+        let residual = log_latency - kind.mean;
+        let weight = if kind.samples < MEAN_SAMPLES {
+            1.0 / f32::from(kind.samples)
+        } else {
+            (since_last_sample / AGING_SECONDS).min(1.0 / f32::from(MEAN_SAMPLES))
+        };
         kind.mean += residual * weight;
-        self.level += (residual - self.level) / 8.0;
+        self.level += (residual - self.level) / LEVEL_SAMPLES;
         let passed = (now - self.level_updated).as_secs_f32();
         self.level_updated = now;
         self.floor = self.level.min(self.floor + (self.level - self.floor) * (passed / AGING_SECONDS).min(1.0));
     }
 
     /// Adds a sample to the current phase.
-    fn observe(&mut self, index: usize, value: f32) {
+    fn observe(&mut self, index: usize, log_latency: f32) {
         let Some(kind) = self.kinds.get_mut(index) else { return };
-        let cell = &mut kind.now;
-        cell.samples = cell.samples.saturating_add(1);
-        let deviation = value - cell.mean;
-        cell.mean += deviation / f32::from(cell.samples);
-        if cell.samples > 1 {
-            self.variance_samples = self.variance_samples.saturating_add(1).min(64);
-            let squared = deviation * (value - cell.mean);
+        let phase_mean = &mut kind.now;
+        phase_mean.samples = phase_mean.samples.saturating_add(1);
+        let deviation = log_latency - phase_mean.mean;
+        phase_mean.mean += deviation / f32::from(phase_mean.samples);
+        if phase_mean.samples > 1 {
+            self.variance_samples = self.variance_samples.saturating_add(1).min(MAX_VARIANCE_SAMPLES);
+            let squared = deviation * (log_latency - phase_mean.mean);
             self.variance += (squared - self.variance) / f32::from(self.variance_samples);
         }
     }
 
     /// Ends the current phase if it has enough samples: see the table at the top of this file.
     fn decide(&mut self, limit: u16, now: Time) {
-        let enough = self.width.max(6);
-        let until_wider = self.width.max(4).saturating_mul(self.patience);
+        let enough = self.width.max(MIN_SAMPLES);
+        let until_wider = self.width.max(MIN_WINDOWFUL).saturating_mul(self.patience);
         let deviation = self.variance.max(0.0).sqrt();
         let rise = self.level - self.floor;
         let is_slow = rise > SLOW_FACTOR.ln() + deviation;
@@ -379,8 +397,12 @@ impl WidthControl {
             Phase::Check if is_slow => self.begin(Phase::Backoff, (self.width / 2).max(1), now),
             Phase::Check => self.phase = Phase::Hold,
             Phase::Wider if self.samples >= enough => self.judge_wider(limit, enough, now),
-            Phase::Narrower if self.samples >= self.width.saturating_mul(2).max(8) => self.judge_narrower(now),
-            Phase::Backoff if self.samples >= self.width.saturating_mul(2).max(8) => self.judge_backoff(now),
+            Phase::Narrower if self.samples >= self.width.saturating_mul(2).max(MIN_NARROWER_SAMPLES) => {
+                self.judge_narrower(now)
+            }
+            Phase::Backoff if self.samples >= self.width.saturating_mul(2).max(MIN_NARROWER_SAMPLES) => {
+                self.judge_backoff(now)
+            }
             Phase::Wider | Phase::Narrower | Phase::Backoff => {}
         }
     }
@@ -393,7 +415,7 @@ impl WidthControl {
                 if self.patience > 1 { (self.patience * 2).min(MAX_PATIENCE) } else { PATIENCE_AFTER_WASTE };
             self.reason = WidthReason::NoGain;
             self.begin(Phase::Hold, self.previous_width, now);
-        } else if difference.is_gain() || self.samples >= enough.saturating_mul(4) {
+        } else if difference.is_gain() || self.samples >= enough.saturating_mul(MAX_WIDER_EXTENSION) {
             if difference.is_gain() {
                 self.patience = (self.patience / 2).max(1);
             }

@@ -55,28 +55,29 @@ struct Scripts {
 
 impl Scripts {
     fn new() -> Self {
-        let of_bucket =
+        // Scripts on the keys of a bucket start with the prelude.
+        let bucket_script =
             |source: &str| Script::new([RUNS_WHEN_FULL, include_str!("../lua/prelude.lua"), source].concat());
-        let of_pool = |source: &str| Script::new([RUNS_WHEN_FULL, source].concat());
+        let crawl_script = |source: &str| Script::new([RUNS_WHEN_FULL, source].concat());
         Self {
-            acquire: of_bucket(include_str!("../lua/acquire.lua")),
-            renew: of_bucket(include_str!("../lua/renew.lua")),
-            release: of_bucket(include_str!("../lua/release.lua")),
+            acquire: bucket_script(include_str!("../lua/acquire.lua")),
+            renew: bucket_script(include_str!("../lua/renew.lua")),
+            release: bucket_script(include_str!("../lua/release.lua")),
             put: Script::new([include_str!("../lua/prelude.lua"), include_str!("../lua/put.lua")].concat()),
-            take: of_bucket(include_str!("../lua/take.lua")),
-            settle: of_bucket(include_str!("../lua/settle.lua")),
-            give_back: of_bucket(include_str!("../lua/give_back.lua")),
-            mark: of_bucket(include_str!("../lua/mark.lua")),
-            known: of_bucket(include_str!("../lua/known.lua")),
-            confirm: of_bucket(include_str!("../lua/confirm.lua")),
-            credit: of_bucket(include_str!("../lua/credit.lua")),
-            refund: of_bucket(include_str!("../lua/refund.lua")),
-            refunded: of_bucket(include_str!("../lua/refunded.lua")),
-            grant: of_pool(include_str!("../lua/grant.lua")),
-            granted: of_pool(include_str!("../lua/granted.lua")),
-            accept: of_pool(include_str!("../lua/accept.lua")),
-            keep: of_pool(include_str!("../lua/keep.lua")),
-            raise: of_pool(include_str!("../lua/raise.lua")),
+            take: bucket_script(include_str!("../lua/take.lua")),
+            settle: bucket_script(include_str!("../lua/settle.lua")),
+            give_back: bucket_script(include_str!("../lua/give_back.lua")),
+            mark: bucket_script(include_str!("../lua/mark.lua")),
+            known: bucket_script(include_str!("../lua/known.lua")),
+            confirm: bucket_script(include_str!("../lua/confirm.lua")),
+            credit: bucket_script(include_str!("../lua/credit.lua")),
+            refund: bucket_script(include_str!("../lua/refund.lua")),
+            refunded: bucket_script(include_str!("../lua/refunded.lua")),
+            grant: crawl_script(include_str!("../lua/grant.lua")),
+            granted: crawl_script(include_str!("../lua/granted.lua")),
+            accept: crawl_script(include_str!("../lua/accept.lua")),
+            keep: crawl_script(include_str!("../lua/keep.lua")),
+            raise: crawl_script(include_str!("../lua/raise.lua")),
         }
     }
 }
@@ -262,12 +263,12 @@ impl FleetClient {
     /// `is_limited`, pages are leased only from the quota of the bucket.
     pub fn acquire(&mut self, buckets: &[u32], lease_ms: u64, is_limited: bool) -> Result<Vec<Acquired>, Unreachable> {
         let scripts = Arc::clone(&self.scripts);
-        let until = number(store_lease_ms(lease_ms));
+        let duration = number(store_lease_ms(lease_ms));
         let commands: Vec<_> = buckets
             .iter()
             .map(|bucket| {
                 let limited = number(u64::from(is_limited));
-                let arguments = vec![self.owner.clone().into_bytes(), until.clone(), limited];
+                let arguments = vec![self.owner.clone().into_bytes(), duration.clone(), limited];
                 self.script(&scripts.acquire, *bucket, arguments)
             })
             .collect();
@@ -291,11 +292,11 @@ impl FleetClient {
     /// Renews leases. Returns for each whether this process still has it.
     pub fn renew(&mut self, tokens: &[LeaseToken], lease_ms: u64) -> Result<Vec<bool>, Unreachable> {
         let scripts = Arc::clone(&self.scripts);
-        let until = number(store_lease_ms(lease_ms));
+        let duration = number(store_lease_ms(lease_ms));
         let commands: Vec<_> = tokens
             .iter()
             .map(|token| {
-                let arguments = [self.token_arguments(*token), vec![until.clone()]].concat();
+                let arguments = [self.token_arguments(*token), vec![duration.clone()]].concat();
                 self.script(&scripts.renew, token.bucket, arguments)
             })
             .collect();
