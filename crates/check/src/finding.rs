@@ -178,11 +178,11 @@ impl CheckReport {
             }
         }
         self.notes.extend(other.notes);
-        let (own, added) = (&mut self.summary, other.summary);
-        own.pages += added.pages;
-        own.links += added.links;
-        own.not_checked += added.not_checked;
-        own.ignored += added.ignored;
+        let (summary, added) = (&mut self.summary, other.summary);
+        summary.pages += added.pages;
+        summary.links += added.links;
+        summary.not_checked += added.not_checked;
+        summary.ignored += added.ignored;
         self.update_counts();
     }
 

@@ -183,7 +183,7 @@ pub fn walk(
     // `StoreError` stops the walk.
     let mut stopped = None;
     let walked = disk::history(directory, |event| {
-        each(event).map_err(|fault| match fault {
+        each(event).map_err(|error| match error {
             ReadError::Store(error) => error,
             other => {
                 let error = StoreError::new(StoreErrorKind::Misuse, "");
@@ -193,7 +193,7 @@ pub fn walk(
         })
     });
     match stopped {
-        Some(fault) => Err(fault),
+        Some(error) => Err(error),
         None => Ok(walked?),
     }
 }

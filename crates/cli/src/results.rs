@@ -43,46 +43,46 @@ pub struct CrawlEnd {
 
 impl CrawlStart {
     /// Reads the description of a round.
-    pub fn read(place: &Path, round: &SegmentStore) -> Result<Self, StoreError> {
-        let about = round.about().map_err(|error| store_error(place, &error))?;
-        serde_json::from_str(&about).map_err(|error| store_error(place, &error))
+    pub fn read(location: &Path, round: &SegmentStore) -> Result<Self, StoreError> {
+        let about = round.about().map_err(|error| store_error(location, &error))?;
+        serde_json::from_str(&about).map_err(|error| store_error(location, &error))
     }
 
     /// The settings of the crawl.
-    pub fn config(&self, place: &Path) -> Result<Config, StoreError> {
-        serde_json::from_str(&self.config).map_err(|error| store_error(place, &error))
+    pub fn config(&self, location: &Path) -> Result<Config, StoreError> {
+        serde_json::from_str(&self.config).map_err(|error| store_error(location, &error))
     }
 }
 
-fn store_error(place: &Path, error: &dyn std::fmt::Display) -> StoreError {
-    StoreError::new(StoreErrorKind::File, format!("{}: {error}", redacted_place(place)))
+fn store_error(location: &Path, error: &dyn std::fmt::Display) -> StoreError {
+    StoreError::new(StoreErrorKind::File, format!("{}: {error}", redacted_place(location)))
 }
 
 /// Calls `each` with the events of all rounds of a fleet. Each round is presented as one run, with one first and one last
 /// record. Segments contain no link events, so a `HistoryEvent::Link` is made from each record.
 pub fn walk(
-    place: &Path,
+    location: &Path,
     mut each: impl FnMut(HistoryEvent<'_>) -> Result<(), ReadError>,
 ) -> Result<CrawlFile, ReadError> {
-    let store = SegmentStore::open(place);
-    let rounds = store.rounds().map_err(|error| store_error(place, &error))?;
+    let store = SegmentStore::open(location);
+    let rounds = store.rounds().map_err(|error| store_error(location, &error))?;
     for round in 1..=rounds.max(1) {
         if round > 1 {
             each(HistoryEvent::Round)?;
         }
-        walk_round(place, &store.of_round(round), &mut each)?;
+        walk_round(location, &store.of_round(round), &mut each)?;
     }
     Ok(CrawlFile::without_directory())
 }
 
 /// Calls `each` with the events of one round.
 pub fn walk_round(
-    place: &Path,
+    location: &Path,
     store: &SegmentStore,
     mut each: impl FnMut(HistoryEvent<'_>) -> Result<(), ReadError>,
 ) -> Result<(), ReadError> {
-    let start = CrawlStart::read(place, store)?;
-    let first = run_lines::first(&start.config(place)?, &start.started);
+    let start = CrawlStart::read(location, store)?;
+    let first = run_lines::first(&start.config(location)?, &start.started);
     each(HistoryEvent::Line { line: first.strip_suffix(b"\n").unwrap_or(&first) })?;
     let (mut stopped, mut outcomes, mut bytes_wire) = (None, OutcomeCounts::default(), 0);
     let read = store.read_items(|item| {
@@ -105,9 +105,9 @@ pub fn walk_round(
     if let Some(error) = stopped {
         return Err(error);
     }
-    read.map_err(|error| store_error(place, &error))?;
-    if let Some(end) = store.end().map_err(|error| store_error(place, &error))? {
-        let end: CrawlEnd = serde_json::from_str(&end).map_err(|error| store_error(place, &error))?;
+    read.map_err(|error| store_error(location, &error))?;
+    if let Some(end) = store.end().map_err(|error| store_error(location, &error))? {
+        let end: CrawlEnd = serde_json::from_str(&end).map_err(|error| store_error(location, &error))?;
         let reason = End::from_name(&end.reason).unwrap_or(End::Interrupted);
         let elapsed = std::time::Duration::try_from_secs_f64(end.seconds).unwrap_or_default();
         let last = run_lines::last(&outcomes, end.queued, bytes_wire, reason, elapsed, None, Vec::new());

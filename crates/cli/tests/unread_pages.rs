@@ -11,14 +11,16 @@ fn url(page: usize) -> Url {
     Url::parse(&format!("https://h.example/{page}")).expect("an address")
 }
 
+/// Commits everything to the log.
 fn commit(frontier: &mut DiskFrontier, writer: &mut LogWriter) {
-    while let Some(batch) = frontier.commit_at_end(&[]).expect("sealed") {
+    while let Some(batch) = frontier.commit_at_end(&[]).expect("a commit") {
         writer.write(&batch).expect("written");
-        frontier.acknowledge(&batch.without_portion()).expect("known");
+        frontier.acknowledge(&batch.without_portion()).expect("acknowledged");
     }
 }
 
-/// Settles all queued pages with this title. Every page links to the first one and to one that is not fetched.
+/// Settles all queued pages with this title, and returns their number. Every page links to the first page and to one that is
+/// not fetched.
 fn settle(frontier: &mut DiskFrontier, title: &str) -> usize {
     let lane = frontier.lane_of("h.example").expect("a lane");
     let links = frontier.take(lane, 100).expect("taken");

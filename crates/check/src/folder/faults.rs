@@ -25,7 +25,7 @@ pub(super) struct FoundFault {
 }
 
 impl FoundFault {
-    /// A fault of a reference in a page.
+    /// A fault of a reference in a page: the name of the target, the fault, and the data for a suggestion.
     pub fn new(
         (url, fault, hint): (String, Fault, Hint),
         page: &str,
@@ -70,11 +70,11 @@ impl FolderCheck<'_> {
             }
         }
         let check = &self;
-        found.extend(parallel(
-            &to_reread,
-            || (),
-            |id, buffer, ()| Some((*id, check.find_all_faults(*id, buffer, remote))),
-        ));
+        let no_state = || ();
+        found.extend(parallel(&to_reread, no_state, |id, buffer, ()| {
+            Some((*id, check.find_all_faults(*id, buffer, remote)))
+        }));
+        // The position of each document in the output.
         let rank: HashMap<FileId, usize> = self.documents.iter().enumerate().map(|(rank, id)| (*id, rank)).collect();
         let mut found: Vec<(usize, Vec<FoundFault>)> =
             found.into_iter().map(|(id, faults)| (rank.get(&id).copied().unwrap_or(0), faults)).collect();
@@ -136,6 +136,7 @@ impl FolderCheck<'_> {
             return found;
         }
         let decoded = DecodedText::of_file(buffer, kind);
+        // The anchors are known from the first pass.
         let document = document::read(&decoded.text, kind, &mut ());
         let Some(mut open) = self.open(id, entry, kind, document.base.as_deref(), decoded.encoding) else {
             return found;

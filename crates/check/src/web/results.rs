@@ -72,6 +72,7 @@ impl WebResults {
         let mut seen = HashSet::new();
         loop {
             let Some(visited) = self.visited.get(url) else { return ChainEnd::Unknown(url) };
+            // The redirect that closes a loop has an error, but also a target.
             let is_followed = visited.outcome == Outcome::Redirect
                 && visited.error.as_ref().is_none_or(|(kind, _)| *kind == ErrorKind::RedirectLoop);
             match &visited.redirect {
@@ -127,6 +128,7 @@ impl WebResults {
 }
 
 impl VisitedUrl {
+    /// The fault of this URL itself, without fragment; `None` if its status is accepted.
     fn fault(&self, options: &CheckOptions) -> Option<Fault> {
         if self.status.is_some_and(|status| options.accept.contains(status)) {
             return None;
@@ -166,8 +168,8 @@ impl VisitedUrl {
         let anchors = self.anchors.as_ref().filter(|_| self.has_body)?;
         // GitHub adds a prefix to ids in user content, and a script resolves links to them.
         let github_id = format!("user-content-{}", element.text());
-        let has = |text: &str| matches!(Fragment::parse(text), Fragment::Element(id) if anchors.has(id.hash()));
-        if element.is_top() || anchors.has(element.hash()) || has(&github_id) {
+        let has_id = |text: &str| matches!(Fragment::parse(text), Fragment::Element(id) if anchors.has(id.hash()));
+        if element.is_top() || anchors.has(element.hash()) || has_id(&github_id) {
             return None;
         }
         Some(if element.is_route() {

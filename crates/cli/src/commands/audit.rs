@@ -70,7 +70,7 @@ pub fn run(args: &AuditArgs) -> Result<ExitCode, UsageError> {
         let is_severity = args.fail_on.contains(id) && matches!(id.as_str(), "error" | "warning" | "notice");
         if catalogue::find(id).is_none() && !is_severity {
             let names: Vec<&str> = CATALOGUE.iter().map(|kind| kind.id).collect();
-            return Err(UsageError(format!("unknown finding {id:?}; known are {}", names.join(", "))));
+            return Err(UsageError(format!("unknown finding {id:?}; the known findings are {}", names.join(", "))));
         }
     }
     if args.list {
@@ -80,6 +80,7 @@ pub fn run(args: &AuditArgs) -> Result<ExitCode, UsageError> {
         }
         return Ok(write_output(args, &text));
     }
+    // Always set here: it may be absent only with `--list`.
     let directory = args.directory.as_deref().unwrap_or(Path::new("."));
     // Formats for programs list all pages of a finding, formats for people only the first ones. To subtract a baseline, all
     // pages are needed in any format.
@@ -219,10 +220,10 @@ fn render_text(audit: &Audit, directory: &str) -> String {
             let gap = if detail.is_empty() { "" } else { "  " };
             let _ = writeln!(text, "    {}{gap}{}", visible(url), visible(detail));
         }
-        let hidden = total.saturating_sub(MAX_TEXT_PAGES as u64);
-        if hidden > 0 {
+        let omitted = total.saturating_sub(MAX_TEXT_PAGES as u64);
+        if omitted > 0 {
             let all = format!("argiope audit {} --only {} --format csv", visible(directory), kind.id);
-            let _ = writeln!(text, "    ... and {} more: {all}", wording::count(hidden));
+            let _ = writeln!(text, "    ... and {} more: {all}", wording::count(omitted));
         }
     }
     if !audit.unjudged.is_empty() {
@@ -260,9 +261,9 @@ fn render_markdown(audit: &Audit) -> String {
         for page in pages.iter().take(MAX_MARKDOWN_PAGES) {
             let _ = writeln!(text, "| {} | {} |", escape_markdown(&page.url), escape_markdown(&page.detail));
         }
-        let hidden = total.saturating_sub(MAX_MARKDOWN_PAGES as u64);
-        if hidden > 0 {
-            let _ = writeln!(text, "\n... and {} more", wording::count(hidden));
+        let omitted = total.saturating_sub(MAX_MARKDOWN_PAGES as u64);
+        if omitted > 0 {
+            let _ = writeln!(text, "\n... and {} more", wording::count(omitted));
         }
     }
     if !audit.unjudged.is_empty() {

@@ -356,10 +356,10 @@ fn options(args: &CheckArgs) -> Result<CheckOptions, UsageError> {
 fn ignore_error(patterns: &[String], flag_count: usize, set_error: &regex::Error) -> String {
     let faulty = patterns.iter().enumerate().find_map(|(at, pattern)| Some((at, pattern, Regex::new(pattern).err()?)));
     let Some((at, pattern, error)) = faulty else { return format!("--ignore: {set_error}") };
-    let place = if at < flag_count { "--ignore" } else { IGNORE_FILE };
+    let source = if at < flag_count { "--ignore" } else { IGNORE_FILE };
     let error = error.to_string();
     let cause = error.lines().last().unwrap_or_default().trim_start_matches("error: ");
-    format!("{place}: {pattern:?} is not a regular expression: {cause}")
+    format!("{source}: {pattern:?} is not a regular expression: {cause}")
 }
 
 /// Writes the report and returns the exit code.

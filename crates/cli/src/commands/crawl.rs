@@ -17,7 +17,7 @@ use argiope_runtime::writer_thread::{CommitFrontier, OutputTarget};
 use argiope_runtime::{Error, content_reader, engine_kind, run_lines};
 
 use super::control_socket::ControlSocket;
-use super::handle::{CrawlControl, SharedFleet};
+use super::crawl_control::{CrawlControl, SharedFleet};
 use super::interrupt::Interrupt;
 use super::record_stream::{RecordStream, RecordStreamFault};
 use super::serve::ServeError;
@@ -89,7 +89,7 @@ fn crawl_in_directory(settings: &CommandSettings, rules: Rules) -> Result<ExitCo
         // Exit codes describe the state of the crawl directory, not of this run.
         let report = match CrawlReport::from_directory(&path) {
             Ok(report) => report,
-            Err(fault) => return Ok(fail(messages, &fault.to_string())),
+            Err(error) => return Ok(fail(messages, &error.to_string())),
         };
         let requeued = if report.has_root_page { 0 } else { directory.requeue_failed_roots()? };
         if requeued == 0 {

@@ -9,7 +9,7 @@ use argiope_runtime::keeper_thread::{Clock, KeeperHandle, MemoryFrontier};
 use argiope_runtime::writer_thread::OutputTarget;
 
 use super::crawl::{CrawlParts, crawl, fail, fail_with, first_line};
-use super::handle::SharedFleet;
+use super::crawl_control::SharedFleet;
 use super::record_stream::RecordStream;
 use crate::flags::config_file::UsageError;
 use crate::flags::settings::CommandSettings;

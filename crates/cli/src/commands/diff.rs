@@ -79,15 +79,15 @@ pub fn run(args: &DiffArgs) -> Result<ExitCode, UsageError> {
     match written {
         Ok(totals) if args.fail_on.is_some() && totals.changes.newly_broken > 0 => Ok(ExitCode::from(FINDINGS)),
         Ok(_) => Ok(ExitCode::SUCCESS),
-        Err(fault) if fault.is_broken_pipe() => Ok(ExitCode::SUCCESS),
+        Err(error) if error.is_broken_pipe() => Ok(ExitCode::SUCCESS),
         Err(ReadError::Usage(why)) => Err(UsageError(why)),
-        Err(fault) => {
-            let why = match fault {
+        Err(error) => {
+            let why = match error {
                 ReadError::Output(error) => {
                     let name = file.map_or("standard output".into(), |path| path.display().to_string());
                     format!("{name} cannot be written: {error}")
                 }
-                fault => fault.to_string(),
+                error => error.to_string(),
             };
             print_error(&visible(&why));
             Ok(ExitCode::from(FAILED))

@@ -40,8 +40,8 @@ pub fn run(args: &ExplainArgs) -> Result<ExitCode, UsageError> {
         }
         Err(ExplainError::Url(..)) if args.url.is_empty() => Err(UsageError("the URL is empty".into())),
         Err(error @ ExplainError::Url(..)) => Err(UsageError(visible(&error.to_string()).into_owned())),
-        Err(ExplainError::Records(fault)) => {
-            print_error(&visible(&fault.to_string()));
+        Err(ExplainError::Records(error)) => {
+            print_error(&visible(&error.to_string()));
             Ok(ExitCode::from(FAILED))
         }
     }
@@ -110,38 +110,39 @@ fn state(state: &UrlState) -> String {
         }
         UrlState::Queued { tries: 0 } => "queued: found, not requested yet".into(),
         UrlState::Queued { tries } => format!("queued: requested {}, to be retried", times((*tries).into())),
-        UrlState::Settled(line, _) if line.is_skip() => match line.reason.as_deref() {
+        UrlState::Settled(record, _) if record.is_skip() => match record.reason.as_deref() {
             None | Some("exclude") => "excluded while the crawl was running: found, not fetched".into(),
             Some(rule) => format!("found, not fetched: out of scope since the settings were changed (rule {rule})"),
         },
-        UrlState::Settled(line, records) => {
-            let mut text = settled(line);
-            if *records > 1 {
-                let _ = write!(text, "; the last of {records} records");
+        UrlState::Settled(record, count) => {
+            let mut text = settled(record);
+            if *count > 1 {
+                let _ = write!(text, "; the last of {count} records");
             }
             text
         }
     }
 }
 
-fn settled(line: &StoredRecord) -> String {
-    let mut text = line.outcome.map_or_else(String::new, |outcome| wording::outcome(outcome).to_owned());
-    if let Some(status) = line.status {
+/// The outcome of a finished URL.
+fn settled(record: &StoredRecord) -> String {
+    let mut text = record.outcome.map_or_else(String::new, |outcome| wording::outcome(outcome).to_owned());
+    if let Some(status) = record.status {
         let _ = write!(text, ", {status} {}", wording::reason_phrase(status));
     }
-    if let Some(to) = &line.redirect {
+    if let Some(to) = &record.redirect {
         let _ = write!(text, " to {}", visible(to));
     }
-    if let Some(error) = &line.error {
+    if let Some(error) = &record.error {
         let _ = write!(text, " ({}: {})", error.kind, visible(&error.message));
     }
-    if let Some(truncated) = line.truncated {
+    if let Some(truncated) = record.truncated {
         let _ = write!(text, ", truncated ({truncated})");
     }
-    if line.tries > 0 {
-        let _ = write!(text, "; requested {}", times(line.tries.into()));
+    if record.tries > 0 {
+        let _ = write!(text, "; requested {}", times(record.tries.into()));
     }
-    if let Some(started) = &line.started {
+    if let Some(started) = &record.started {
         let _ = write!(text, ", last at {}", visible(started));
     }
     text
@@ -152,13 +153,13 @@ fn times(number: u64) -> String {
 }
 
 fn scope(explanation: &Explanation) -> String {
-    let answer = &explanation.scope;
-    let pattern = answer.pattern.as_deref().map(|pattern| format!(": {}", visible(pattern))).unwrap_or_default();
-    match answer.rejected {
-        // Roots and URLs that the user feeds are always in scope.
-        None if answer.kind == LinkKind::Root => "in scope: it is a root".into(),
-        None if answer.pattern.is_some() => format!("in scope (--scope {}), by --include{pattern}", answer.scope_kind),
-        None => format!("in scope (--scope {})", answer.scope_kind),
+    let scope = &explanation.scope;
+    let pattern = scope.pattern.as_deref().map(|pattern| format!(": {}", visible(pattern))).unwrap_or_default();
+    match scope.rejected {
+        // Roots are always in scope, and so are URLs that a program with the library adds.
+        None if scope.kind == LinkKind::Root => "in scope: it is a root".into(),
+        None if scope.pattern.is_some() => format!("in scope (--scope {}), by --include{pattern}", scope.scope_kind),
+        None => format!("in scope (--scope {})", scope.scope_kind),
         Some(rule) => format!("out of scope, rule {}: {rule}{pattern}; {}", rule.as_str(), rule.advice()),
     }
 }
@@ -212,16 +213,16 @@ fn host(explanation: &Explanation) -> String {
 
 /// Describes one step of the path on which a URL was found: a page, and how it links to the next page.
 fn found(step: &DiscoveryStep, next: Option<&DiscoveryStep>) -> String {
-    let how = match step.kind {
+    let root = match step.kind {
         LinkKind::Root => "a root, ".to_owned(),
         _ => String::new(),
     };
-    let leads = match next.map(|next| next.kind) {
+    let link = match next.map(|next| next.kind) {
         None => "this URL".to_owned(),
         Some(LinkKind::Redirect) => "redirects to".to_owned(),
         Some(LinkKind::Sitemap) => "lists".to_owned(),
         Some(LinkKind::SitemapFile) => "names the sitemap".to_owned(),
         Some(kind) => format!("links ({}) to", kind.as_str()),
     };
-    format!("{}: {how}{leads}", visible(&step.url))
+    format!("{}: {root}{link}", visible(&step.url))
 }

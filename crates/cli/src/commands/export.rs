@@ -101,17 +101,17 @@ pub fn run(args: &ExportArgs) -> Result<ExitCode, UsageError> {
         _ => {
             let opened = super::standard_output::open().map_err(ReadError::Output);
             let written = opened.and_then(|out| write(args, rules, None, &mut BufWriter::with_capacity(BUFFER, out)));
-            written.map_err(|fault| (fault, "standard output".to_owned()))
+            written.map_err(|error| (error, "standard output".to_owned()))
         }
     };
     match exported {
         Ok(()) => Ok(ExitCode::SUCCESS),
-        Err((fault, _)) if fault.is_broken_pipe() => Ok(ExitCode::SUCCESS),
+        Err((error, _)) if error.is_broken_pipe() => Ok(ExitCode::SUCCESS),
         Err((ReadError::Usage(why), _)) => Err(UsageError(why)),
-        Err((fault, name)) => {
-            let why = match fault {
+        Err((error, name)) => {
+            let why = match error {
                 ReadError::Output(error) => format!("{name} cannot be written: {error}"),
-                fault => fault.to_string(),
+                error => error.to_string(),
             };
             print_error(&visible(&why));
             Ok(ExitCode::from(FAILED))
@@ -128,7 +128,7 @@ fn export_to_file(args: &ExportArgs, rules: Option<&Extraction>, path: &Path) ->
         let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
         Ok(file.rename_into_place()?)
     };
-    export().map_err(|fault| (fault, path.display().to_string()))
+    export().map_err(|error| (error, path.display().to_string()))
 }
 
 /// The form of the main text, for the formats that contain only that.
@@ -149,7 +149,7 @@ fn is_folder(path: &Path) -> bool {
 fn export_to_folder(args: &ExportArgs, folder: &Path) -> Result<(), (ReadError, String)> {
     let Some(form) = text_form(args.format) else { return Ok(()) };
     let written = export::text_files(&args.directory, form, folder);
-    let count = written.map_err(|fault| (fault, folder.display().to_string()))?;
+    let count = written.map_err(|error| (error, folder.display().to_string()))?;
     // Ignored: if standard error is closed, the message has no reader.
     let _ = writeln!(io::stderr(), "{}: {}", visible(&folder.display().to_string()), wording::plural(count, "file"));
     Ok(())
@@ -158,7 +158,7 @@ fn export_to_folder(args: &ExportArgs, folder: &Path) -> Result<(), (ReadError, 
 /// Writes a folder that opens in a browser.
 fn export_site(args: &ExportArgs, folder: &Path) -> Result<(), (ReadError, String)> {
     let name = folder.display().to_string();
-    let count = export::site(&args.directory, folder).map_err(|fault| (fault, name.clone()))?;
+    let count = export::site(&args.directory, folder).map_err(|error| (error, name.clone()))?;
     let mut message = format!("{}: {}", visible(&name), wording::plural(count.files, "file"));
     if count.missing > 0 {
         let are = if count.missing == 1 { "is" } else { "are" };

@@ -95,7 +95,7 @@ pub fn run(mut config: Config) -> Result<ExitCode, UsageError> {
     Ok(if has_response { code } else { ExitCode::from(FAILED) })
 }
 
-/// Collects the visits of the crawl: one, or one for each redirect and its target.
+/// Collects the visits of the crawl.
 struct CollectVisits(Arc<Mutex<Vec<Settled>>>);
 
 impl VisitConsumer for CollectVisits {
@@ -129,7 +129,7 @@ impl ExchangeView {
             tls_info: wire.and_then(|wire| wire.tls_info.clone()),
             insecure: visit.facts.insecure,
             request: sent.map(|wire| wire.request.clone()).unwrap_or_default(),
-            head: wire.map(|wire| wire.parts().0.to_vec()).unwrap_or_default(),
+            head: wire.map(|wire| wire.parts()).map(|(head, _body)| head.to_vec()).unwrap_or_default(),
             is_http2: visit.facts.http == Some("2"),
             times: Times {
                 dns: timings.dns,

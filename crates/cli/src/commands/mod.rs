@@ -9,6 +9,7 @@ pub mod audit;
 pub mod check;
 mod control_socket;
 mod crawl;
+mod crawl_control;
 pub mod ctl;
 #[cfg(feature = "demo")]
 mod demo;
@@ -19,7 +20,6 @@ pub mod explain;
 pub mod export;
 mod fetch;
 pub mod fleet;
-mod handle;
 mod interrupt;
 mod man;
 mod record_stream;

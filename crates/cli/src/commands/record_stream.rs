@@ -65,15 +65,16 @@ impl RecordStream {
 
     /// Writes one record, which ends with a line feed.
     pub fn write(&mut self, line: &[u8]) -> Result<(), RecordStreamFault> {
-        self.writer.write_all(line).map_err(|error| self.fault(&error))
+        self.writer.write_all(line).map_err(|error| self.fault_of(&error))
     }
 
     /// Flushes the buffer, for readers that follow the output.
     pub fn flush(&mut self) -> Result<(), RecordStreamFault> {
-        self.writer.flush().map_err(|error| self.fault(&error))
+        self.writer.flush().map_err(|error| self.fault_of(&error))
     }
 
-    fn fault(&self, error: &io::Error) -> RecordStreamFault {
+    /// Classifies a write error.
+    fn fault_of(&self, error: &io::Error) -> RecordStreamFault {
         match error.kind() {
             io::ErrorKind::BrokenPipe => RecordStreamFault::PipeClosed,
             _ => RecordStreamFault::Failed(format!("{} cannot be written: {error}", self.name)),

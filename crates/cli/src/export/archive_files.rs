@@ -17,7 +17,7 @@ const WINDOW: u64 = 1 << 20;
 /// The files of an archive. The last used file stays open.
 pub struct ArchiveFiles {
     /// The crawl directory, or the prefix in object storage.
-    place: PathBuf,
+    location: PathBuf,
     /// Set if the archive is in object storage.
     objects: Option<SegmentStore>,
     /// The file that was read last, with its name.
@@ -27,16 +27,16 @@ pub struct ArchiveFiles {
 }
 
 impl ArchiveFiles {
-    pub fn new(place: &Path) -> Self {
-        let objects = is_object_storage(place).then(|| SegmentStore::open(place));
-        Self { place: place.to_owned(), objects, open: None, window: None }
+    pub fn new(location: &Path) -> Self {
+        let objects = is_object_storage(location).then(|| SegmentStore::open(location));
+        Self { location: location.to_owned(), objects, open: None, window: None }
     }
 
     /// Whether there are no files.
     pub fn is_empty(&self) -> Result<bool, ReadError> {
         match &self.objects {
             Some(objects) => Ok(objects.archives().map_err(|error| self.read_error("archive", &error))?.is_empty()),
-            None => Ok(!std::fs::read_dir(self.place.join("archive")).is_ok_and(|mut files| files.next().is_some())),
+            None => Ok(!std::fs::read_dir(self.location.join("archive")).is_ok_and(|mut files| files.next().is_some())),
         }
     }
 
@@ -53,7 +53,7 @@ impl ArchiveFiles {
     /// Opens a whole file. An object is copied to a temporary file first.
     pub fn open_whole(&self, file: &str) -> Result<File, ReadError> {
         let opened = match &self.objects {
-            None => open_inside(&self.place, file),
+            None => open_inside(&self.location, file),
             Some(objects) => objects.archive(file).and_then(|content| {
                 let mut copy = tempfile::tempfile()?;
                 copy.write_all(&content)?;
@@ -67,7 +67,7 @@ impl ArchiveFiles {
     fn read_file(&mut self, name: &str, offset: u64, length: u64) -> io::Result<Vec<u8>> {
         let file = match self.open.take() {
             Some((open, file)) if open == name => file,
-            _ => open_inside(&self.place, name)?,
+            _ => open_inside(&self.location, name)?,
         };
         let mut part = vec![0; usize::try_from(length).map_err(io::Error::other)?];
         file.read_exact_at(&mut part, offset)?;
@@ -98,8 +98,8 @@ impl ArchiveFiles {
     }
 
     fn read_error(&self, file: &str, error: &io::Error) -> StoreError {
-        let place = redacted_place(&self.place.join(file));
-        StoreError::new(StoreErrorKind::File, format!("{place} cannot be read: {error}"))
+        let name = redacted_place(&self.location.join(file));
+        StoreError::new(StoreErrorKind::File, format!("{name} cannot be read: {error}"))
     }
 }
 

@@ -153,8 +153,8 @@ fn read_map(directory: &Path) -> Result<SiteMap, ReadError> {
 /// a suitable extension, or if the type is unknown.
 fn extension(url: &Url, record: &StoredRecord) -> Option<&'static str> {
     let name = url.path().rsplit('/').next().unwrap_or("");
-    let own = name.rsplit_once('.').map(|(_, end)| end.to_ascii_lowercase());
-    let own = own.as_deref().filter(|_| url.query().is_none());
+    let url_extension = name.rsplit_once('.').map(|(_, end)| end.to_ascii_lowercase());
+    let url_extension = url_extension.as_deref().filter(|_| url.query().is_none());
     // Browsers do not recognize these types by content, so the file needs one of these extensions.
     let (extension, others): (&str, &[&str]) = match record.content_type.as_deref()? {
         "text/html" => ("html", &["htm"]),
@@ -183,10 +183,14 @@ fn extension(url: &Url, record: &StoredRecord) -> Option<&'static str> {
                 _ => return None,
             };
             // Browsers recognize these types by content, so any extension of the URL is kept.
-            return if own.is_some() { None } else { Some(extension) };
+            return if url_extension.is_some() { None } else { Some(extension) };
         }
     };
-    if own.is_some_and(|own| own == extension || others.contains(&own)) { None } else { Some(extension) }
+    if url_extension.is_some_and(|url_extension| url_extension == extension || others.contains(&url_extension)) {
+        None
+    } else {
+        Some(extension)
+    }
 }
 
 /// The bytes of a file, with its URLs replaced.
@@ -319,14 +323,14 @@ impl Progress {
         Self { next: Instant::now() + PROGRESS_INTERVAL, is_shown: false }
     }
 
-    fn show(&mut self, done: u64, all: u64) {
+    fn show(&mut self, written: u64, total: u64) {
         if Instant::now() < self.next || !io::stderr().is_terminal() {
             return;
         }
         self.next = Instant::now() + PROGRESS_INTERVAL;
         self.is_shown = true;
         // Ignored: if standard error is closed, the message has no reader.
-        let _ = write!(io::stderr(), "\r{done} of {all} files");
+        let _ = write!(io::stderr(), "\r{written} of {total} files");
     }
 
     fn end(&self) {

@@ -368,8 +368,9 @@ impl CrawlReport {
     /// Completes the report: sets duration, queued URLs and reason of the end, and finds the pages with broken links.
     pub fn close(&mut self, elapsed: Duration, queued: u64, end: End) {
         (self.elapsed, self.queued, self.end) = (elapsed, queued, end);
-        let wanted: Vec<u64> = self.broken.iter().map(|broken| Backlinks::fingerprint_of_text(&broken.url)).collect();
-        let pages = self.backlinks.pages_with(&wanted);
+        let fingerprints: Vec<u64> =
+            self.broken.iter().map(|broken| Backlinks::fingerprint_of_text(&broken.url)).collect();
+        let pages = self.backlinks.pages_with(&fingerprints);
         for (broken, mut pages) in self.broken.iter_mut().zip(pages) {
             pages.retain(|page| broken.on_pages.iter().all(|known| &**known != *page));
             let free = MAX_REFERRERS.saturating_sub(broken.on_pages.len());

@@ -123,9 +123,9 @@ fn outcome_colour(outcome: Outcome) -> &'static str {
 /// A progress bar of the known URLs, or of the page limit if that is lower: the finished URLs in the colours of their
 /// outcomes, then the unfinished ones.
 fn bar(status: &Status, paint: impl Fn(&str, &str) -> String) -> String {
-    let done = status.outcomes.total();
-    let known = done + status.queued + status.in_flight as u64;
-    let total = status.max_pages.map_or(known, |limit| known.min(limit.max(done))).max(1);
+    let finished = status.outcomes.total();
+    let known = finished + status.queued + status.in_flight as u64;
+    let total = status.max_pages.map_or(known, |limit| known.min(limit.max(finished))).max(1);
     let mut bar = String::new();
     let (mut counted, mut drawn) = (0, 0);
     for colour in [GREEN, YELLOW, RED] {
@@ -142,7 +142,7 @@ fn bar(status: &Status, paint: impl Fn(&str, &str) -> String) -> String {
         }
     }
     bar += &paint(DIM, &"░".repeat(BAR_WIDTH - drawn));
-    format!("{bar}  {} of {}", wording::count(done), wording::plural(total, "URL"))
+    format!("{bar}  {} of {}", wording::count(finished), wording::plural(total, "URL"))
 }
 
 /// Renders the full status for `argiope ctl DIR status`.
@@ -263,16 +263,16 @@ fn waiting(waiting: &HostWait) -> String {
 /// Estimates the remaining time, if possible. New links may still be found, so the known URLs give only a lower bound. A
 /// limit gives an upper bound.
 fn estimate(status: &Status) -> Option<String> {
-    let done = status.outcomes.fetched();
+    let finished = status.outcomes.fetched();
     let unfinished = status.queued + status.in_flight as u64;
     let is_reliable = status.elapsed >= MIN_ESTIMATE_TIME && status.state == CrawlState::Running;
     let time_left = status.max_time.map(|limit| limit.saturating_sub(status.elapsed));
     let is_within_limit = |time: Duration| time_left.is_none_or(|left| time <= left);
 
     if let Some(limit) = status.max_pages
-        && done + unfinished >= limit
+        && finished + unfinished >= limit
     {
-        let pages = limit.saturating_sub(done);
+        let pages = limit.saturating_sub(finished);
         let time = least_time(status, pages).filter(|time| is_reliable && is_within_limit(*time));
         let pages_left = format!("{} of {}", wording::plural(pages, "page"), wording::count(limit));
         return Some(time.map_or(pages_left.clone(), |time| format!("{pages_left}, about {}", wording::span(time))));

@@ -63,7 +63,7 @@ impl From<ReadError> for FleetCommandError {
 fn merge_results(args: &MergeArgs) -> Result<u64, FleetCommandError> {
     let MergeArgs { results, directory: target } = args;
     if !SegmentStore::has_results(results) {
-        let why = format!("{} does not hold the results of many machines", results.display());
+        let why = format!("{} does not contain the results of many machines", results.display());
         return Err(FleetCommandError::Failed(why));
     }
     if target.exists() {
@@ -123,9 +123,9 @@ fn merge_results(args: &MergeArgs) -> Result<u64, FleetCommandError> {
 
 /// The last round that is finished, or the only one.
 fn last_finished(results: &Path) -> Result<SegmentStore, FleetCommandError> {
-    let fault = |error: std::io::Error| FleetCommandError::Failed(format!("{}: {error}", redacted_place(results)));
-    let latest = SegmentStore::latest(results).map_err(fault)?;
-    if latest.round() == 1 || latest.is_final().map_err(fault)? {
+    let describe = |error: std::io::Error| FleetCommandError::Failed(format!("{}: {error}", redacted_place(results)));
+    let latest = SegmentStore::latest(results).map_err(describe)?;
+    if latest.round() == 1 || latest.is_final().map_err(describe)? {
         return Ok(latest);
     }
     let round = latest.round() - 1;
@@ -161,7 +161,7 @@ fn add_record(
     directory: &mut Directory,
     line: &[u8],
     kind: LinkKind,
-    redirects: u8,
+    max_redirects: u8,
 ) -> Result<Vec<String>, StoreError> {
     let record = StoredRecord::read(line)?;
     let archived = record.warc.as_ref();
@@ -176,7 +176,8 @@ fn add_record(
         return Ok(files);
     };
     let via = record.via.as_deref().and_then(|via| Url::parse(via).ok());
-    let link = Link { url, via, depth: record.depth, redirects, tries: record.tries, kind, request: None };
+    let link =
+        Link { url, via, depth: record.depth, redirects: max_redirects, tries: record.tries, kind, request: None };
     let Some(lane) = frontier.offer(LinkRef::from(&link))? else {
         return Err(StoreError::new(StoreErrorKind::Damaged, format!("{} has two records", record.url)));
     };

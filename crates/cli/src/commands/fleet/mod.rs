@@ -28,7 +28,7 @@ use status::{FleetRemoval, FleetStatusArgs};
 
 /// Connection attempts are repeated for this long.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Pause before the next attempt, of whatever is repeated.
+/// Pause between two attempts.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
 #[derive(Args, Debug, Clone, Default)]
@@ -100,7 +100,7 @@ enum FleetAction {
     Remove(FleetRemoval),
 }
 
-/// Where a shared crawl is stored.
+// Where a shared crawl is stored. Not a doc comment: clap would use it as the description of the commands.
 #[derive(Args, Debug)]
 pub struct FleetLocation {
     /// The servers, as for --frontier
@@ -169,7 +169,7 @@ fn connect(address: &str, name: &str, owner: &str, ca_cert: Option<&Path>) -> Re
     loop {
         match Nodes::open(address, ca_pem.as_deref()) {
             Ok(nodes) => return Ok(FleetClient::new(nodes, name, owner)),
-            Err(fault) if fault.is_final || Instant::now() >= deadline => return Err(fault.into()),
+            Err(error) if error.is_final || Instant::now() >= deadline => return Err(error.into()),
             Err(_) => std::thread::sleep(RETRY_PAUSE),
         }
     }

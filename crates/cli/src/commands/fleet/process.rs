@@ -26,7 +26,7 @@ use super::settings::{join_settings, shared_config};
 use super::{FleetCommandError, FleetFlags, RETRY_PAUSE, connect, finish};
 use crate::commands::USAGE;
 use crate::commands::crawl::{self as local_crawl, CrawlParts};
-use crate::commands::handle::SharedFleet;
+use crate::commands::crawl_control::SharedFleet;
 use crate::commands::interrupt::Interrupt;
 use crate::flags::config_file::UsageError;
 use crate::flags::settings::{CommandSettings, MessageSettings};
@@ -71,19 +71,19 @@ pub fn crawl(settings: &CommandSettings, flags: &FleetFlags) -> Result<ExitCode,
 
 /// Joins the shared crawl and runs sessions until the crawl ends or a signal arrives.
 fn crawl_in_fleet(
-    own: &CommandSettings,
+    own_settings: &CommandSettings,
     address: &str,
     name: &str,
     flags: &FleetFlags,
 ) -> Result<ExitCode, FleetCommandError> {
-    let CommandSettings { crawl: config, messages } = own;
+    let CommandSettings { crawl: config, messages } = own_settings;
     let ca_cert = config.ca_cert.as_deref().filter(|_| address.starts_with("rediss://"));
     // 48 random bits: the identity of this process in the store.
     let owner = format!("{:012x}", argiope_runtime::unpredictable() >> 16);
     let client = connect(address, name, &owner, ca_cert)?;
-    let mut client = join_round(own, client, name)?;
+    let mut client = join_round(own_settings, client, name)?;
     // The settings of the first process apply to all processes. Only `messages` come from this process.
-    let settings = join_settings(own, &mut client, flags, name)?;
+    let settings = join_settings(own_settings, &mut client, flags, name)?;
     let shared = CommandSettings { crawl: shared_config(config, &settings)?, messages: *messages };
     let segments = open_results(name, &settings)?;
     let signals = Interrupt::listen()
@@ -142,26 +142,26 @@ impl Participant<'_> {
         &self,
         client: &mut FleetClient,
         segments: &SegmentStore,
-        times: LeaseTimes,
+        lease_times: LeaseTimes,
         sessions: &mut u64,
     ) -> Result<Option<ExitCode>, FleetCommandError> {
         let Participant { shared, settings, name, .. } = self;
         let state = FleetState::read(client)?;
         if state.is_over() {
             finish(client, settings, segments)?;
-            let why = match state {
+            let end = match state {
                 FleetState::MaxPages => "at its limit of pages",
                 FleetState::MaxBytes => "at its limit of bytes",
                 _ => "finished",
             };
             local_crawl::print_line(
                 shared.messages,
-                &format!("{name}: this crawl is {why}; argiope report {}", settings.out),
+                &format!("{name}: this crawl is {end}; argiope report {}", settings.out),
             );
             return self.final_exit_code().map(Some);
         }
         let number = *sessions + 1;
-        match self.run_session(segments.clone(), times, number, sessions)? {
+        match self.run_session(segments.clone(), lease_times, number, sessions)? {
             SessionEnd::Exit(code) => {
                 if FleetState::read(client)?.is_over() {
                     finish(client, settings, segments)?;
@@ -183,7 +183,7 @@ impl Participant<'_> {
     fn run_session(
         &self,
         segments: SegmentStore,
-        times: LeaseTimes,
+        lease_times: LeaseTimes,
         session: u64,
         sessions: &mut u64,
     ) -> Result<SessionEnd, FleetCommandError> {
@@ -191,11 +191,12 @@ impl Participant<'_> {
         let mut rules = shared.rules().map_err(|error| FleetCommandError::Usage(error.to_string()))?;
         rules.fingerprint_key = settings.key;
         let mut client = self.client()?;
-        if settings.round > 1 && FleetState::read(&mut client)? == FleetState::Created {
+        let is_new = FleetState::read(&mut client)? == FleetState::Created;
+        if is_new && settings.round > 1 {
             if let Some(code) = self.requeue(&mut client, &segments, rules.max_redirects)? {
                 return Ok(SessionEnd::Exit(code));
             }
-        } else if FleetState::read(&mut client)? == FleetState::Created {
+        } else if is_new {
             let roots = rules.roots.iter().filter_map(|root| root.candidates.first());
             let links = roots.map(|url| Link::root(url.clone(), rules.max_redirects));
             let batches: Vec<(u32, Vec<QueuedLink>)> = links
@@ -216,7 +217,7 @@ impl Participant<'_> {
             rules.max_time = Some(left);
         }
         let clock = Clock::start();
-        rules.lease = Lease::until(Time::ZERO + times.lease);
+        rules.lease = Lease::until(Time::ZERO + lease_times.lease);
         rules.archive_segments = true;
         let archive_rules = Arc::new(rules.clone());
         let (quiet, json) = (shared.messages.quiet, shared.messages.log_json);
@@ -226,7 +227,7 @@ impl Participant<'_> {
             clients: [client, self.client()?],
             settings: (*settings).clone(),
             segments,
-            times,
+            times: lease_times,
             session,
             now: Box::new(move || clock.now()),
             lease: rules.lease.clone(),
@@ -259,8 +260,8 @@ impl Participant<'_> {
         };
         // `--fail-on` applies to the results of all processes, so `final_exit_code` evaluates it.
         let messages = MessageSettings { fail_on: None, ..shared.messages };
-        let own = CommandSettings { crawl: shared.crawl.clone(), messages };
-        let ended = local_crawl::crawl(&own, rules, clock, parts);
+        let settings = CommandSettings { crawl: shared.crawl.clone(), messages };
+        let ended = local_crawl::crawl(&settings, rules, clock, parts);
         Ok(match ended {
             Ok(code) => {
                 session.close();
@@ -306,6 +307,7 @@ impl Participant<'_> {
         }
         let report = CrawlReport::from_directory(Path::new(&self.settings.out));
         let mut report = report.map_err(|error| FleetCommandError::Failed(error.to_string()))?;
+        // Exit code 4, for roots without a page, does not exist in a fleet.
         report.has_root_page = true;
         Ok(local_crawl::state_code(self.shared.messages, &report))
     }

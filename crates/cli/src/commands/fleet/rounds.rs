@@ -17,12 +17,16 @@ use crate::results::{CrawlEnd, CrawlStart};
 
 /// Returns the client for the round that this process takes part in: the current one. With `--recrawl`, begins the next
 /// round if the current one is finished. `first` is the client of the first round.
-pub fn join_round(own: &CommandSettings, mut first: FleetClient, name: &str) -> Result<FleetClient, FleetCommandError> {
-    if !own.crawl.recrawl {
+pub fn join_round(
+    own_settings: &CommandSettings,
+    mut first: FleetClient,
+    name: &str,
+) -> Result<FleetClient, FleetCommandError> {
+    if !own_settings.crawl.recrawl {
         let round = CrawlRound::read(&mut first)?;
         return Ok(first.with_name(CrawlRound::store_name(name, round)));
     }
-    let out = results_location(&own.crawl)?;
+    let out = results_location(&own_settings.crawl)?;
     let failed = |error: std::io::Error| FleetCommandError::Failed(format!("{}: {error}", redacted_place(&out)));
     let results = SegmentStore::open(&out);
     let rounds = results.rounds().map_err(failed)?;
@@ -54,14 +58,14 @@ pub fn join_round(own: &CommandSettings, mut first: FleetClient, name: &str) -> 
         let why = format!("{name}: the crawl ended with {queued} queued URLs; a finished crawl can be recrawled");
         return Err(FleetCommandError::Failed(why));
     }
-    let next = next_round(&own.crawl, &settings)?;
+    let next = next_round(&own_settings.crawl, &settings)?;
     let next = FleetSettings { created: FleetSettings::store_time(&mut client)?, ..next };
     let begun = latest.of_round(next.round).begin_round(&round_description(name, &next)).map_err(failed)?;
     let begun: CrawlStart = serde_json::from_str(&begun).map_err(|_| damaged())?;
     let begun = begun.settings.ok_or_else(damaged)?;
     // Equal settings mean that this process began the round, and not another one at the same time.
     if begun == next {
-        print_line(own.messages, &format!("{name}: recrawling, round {}", next.round));
+        print_line(own_settings.messages, &format!("{name}: recrawling, round {}", next.round));
         // The notes about hosts (Retry-After, robots.txt) still apply. The URLs of the previous round are in its
         // segments, so its buckets can be removed from the store.
         client.copy_notes(settings.buckets, &CrawlRound::store_name(name, next.round))?;

@@ -44,12 +44,12 @@ const LOCAL_SETTINGS: &[&str] = &[
 /// The settings of the shared crawl. A process with roots stores its own settings if there are none yet. A process without
 /// roots waits until another process has stored them.
 pub fn join_settings(
-    own: &CommandSettings,
+    own_settings: &CommandSettings,
     client: &mut FleetClient,
     flags: &FleetFlags,
     name: &str,
 ) -> Result<FleetSettings, FleetCommandError> {
-    let config = &own.crawl;
+    let config = &own_settings.crawl;
     let own_out = results_location(config)?.display().to_string();
     let found = if config.roots.is_empty() && config.input.is_none() {
         let deadline = Instant::now() + JOIN_TIMEOUT;
@@ -66,7 +66,7 @@ pub fn join_settings(
             if !std::mem::replace(&mut is_announced, true) {
                 let seconds = JOIN_TIMEOUT.as_secs();
                 crawl::print_line(
-                    own.messages,
+                    own_settings.messages,
                     &format!("{name}: waiting up to {seconds} s for another process to start this crawl"),
                 );
             }
@@ -174,9 +174,10 @@ pub fn shared_config(config: &Config, settings: &FleetSettings) -> Result<Config
     for (key, value) in own.as_object().into_iter().flatten() {
         let is_default = default.get(key) == Some(value);
         if !is_default && first.get(key) != Some(value) {
-            let theirs = first.get(key).map_or("its default".to_owned(), ToString::to_string);
+            let first_value = first.get(key).map_or("its default".to_owned(), ToString::to_string);
             let flag = if key == "roots" { "its roots are".to_owned() } else { format!("--{key} is") };
-            let why = format!("the crawl was started with other settings: {flag} {theirs} there, and {value} here");
+            let why =
+                format!("the crawl was started with other settings: {flag} {first_value} there, and {value} here");
             return Err(FleetCommandError::Usage(why));
         }
     }

@@ -37,6 +37,7 @@ pub struct FleetRemoval {
 
 /// Connects to the current round of a shared crawl and reads its settings.
 fn open(location: &FleetLocation) -> Result<(FleetClient, FleetSettings), FleetCommandError> {
+    // This command owns no hosts, so any name will do.
     let mut client = connect(&location.address, &location.name, "status", location.ca_cert.as_deref())?;
     let round = CrawlRound::read(&mut client)?;
     let mut client = client.with_name(CrawlRound::store_name(&location.name, round));
@@ -46,7 +47,7 @@ fn open(location: &FleetLocation) -> Result<(FleetClient, FleetSettings), FleetC
     }
 }
 
-/// What the user should know: the crawl makes no progress, or soon may not.
+/// A reason why the crawl makes no progress, or may soon make none.
 #[derive(Debug, Serialize)]
 struct FleetWarning {
     /// A fixed word for programs.
@@ -63,8 +64,9 @@ const NEARLY_FULL_PERCENT: u64 = 90;
 struct FleetView {
     state: FleetState,
     buckets: Vec<BucketState>,
+    /// The processes of the fleet.
     members: Vec<MemberInfo>,
-    /// The time of the store, in milliseconds.
+    /// The time by the clock of the store, in milliseconds since the Unix epoch.
     now: u64,
     /// Used memory and memory limit of each node, in bytes; the limit is 0 if there is none.
     memory: Vec<(u64, u64)>,
@@ -81,18 +83,19 @@ impl FleetView {
         })
     }
 
+    /// The sum of a count over all buckets.
     fn sum(&self, count: impl Fn(&BucketState) -> u64) -> u64 {
         self.buckets.iter().map(count).sum()
     }
 
     /// URLs that a process has leased.
     fn leased_by(&self, id: &str) -> u64 {
-        self.buckets.iter().filter(|state| state.owner == id).map(|state| state.leased).sum()
+        self.buckets.iter().filter(|bucket| bucket.owner == id).map(|bucket| bucket.leased).sum()
     }
 
     /// Whether a bucket has no owner, or its lease has expired.
-    fn is_free(&self, state: &BucketState) -> bool {
-        state.owner.is_empty() || state.until <= self.now
+    fn is_free(&self, bucket: &BucketState) -> bool {
+        bucket.owner.is_empty() || bucket.until <= self.now
     }
 
     /// Milliseconds since the last heartbeat of a process.
@@ -100,7 +103,7 @@ impl FleetView {
         self.now.saturating_sub(member.at)
     }
 
-    /// What keeps the crawl from making progress, or soon may.
+    /// The reasons why the crawl makes no progress, or may soon make none.
     fn warnings(&self) -> Vec<FleetWarning> {
         let mut warnings = Vec::new();
         let mut add = |kind, message| warnings.push(FleetWarning { kind, message });
@@ -117,14 +120,14 @@ impl FleetView {
             return warnings;
         }
         let free: Vec<&BucketState> =
-            self.buckets.iter().filter(|state| self.is_free(state) && state.queued > 0).collect();
-        let queued: u64 = free.iter().map(|state| state.queued).sum();
+            self.buckets.iter().filter(|bucket| self.is_free(bucket) && bucket.queued > 0).collect();
+        let queued: u64 = free.iter().map(|bucket| bucket.queued).sum();
         if !free.is_empty() {
             let buckets = wording::plural(free.len() as u64, "bucket");
             add("no_owner", format!("{buckets} with {} queued have no owner", wording::plural(queued, "URL")));
         }
         let first_lease_end =
-            |id: &str| self.buckets.iter().filter(|state| state.owner == id).map(|state| state.until).min();
+            |id: &str| self.buckets.iter().filter(|bucket| bucket.owner == id).map(|bucket| bucket.until).min();
         let seconds = |ms: u64| ms.div_ceil(1_000);
         for member in &self.members {
             let id = &member.id;
@@ -141,16 +144,17 @@ impl FleetView {
             if let Some(why) = &member.stalled {
                 add("results_stalled", format!("process {id}: {why}"));
             }
-            if let Some((host, ms)) = &member.longest_rest {
+            if let Some((host, wait_ms)) = &member.longest_rest {
                 let hosts = wording::plural(member.resting as u64, "host");
-                let wait = seconds(*ms);
+                let wait = seconds(*wait_ms);
                 add("resting_hosts", format!("process {id}: {hosts} in back-off; {host} waits {wait} s more"));
             }
         }
-        let has_gone_owner =
-            |state: &&BucketState| !self.is_free(state) && !self.members.iter().any(|member| member.id == state.owner);
+        let has_gone_owner = |bucket: &&BucketState| {
+            !self.is_free(bucket) && !self.members.iter().any(|member| member.id == bucket.owner)
+        };
         let abandoned: Vec<&BucketState> = self.buckets.iter().filter(has_gone_owner).collect();
-        if let Some(last) = abandoned.iter().map(|state| state.until).max() {
+        if let Some(last) = abandoned.iter().map(|bucket| bucket.until).max() {
             let buckets = wording::plural(abandoned.len() as u64, "bucket");
             let wait = seconds(last.saturating_sub(self.now));
             add("owner_gone", format!("{buckets} belong to a process that is gone, for {wait} s more"));
@@ -176,7 +180,7 @@ pub fn status(args: &FleetStatusArgs) -> Result<ExitCode, FleetCommandError> {
     let (mut client, settings) = open(location)?;
     let view = FleetView::read(&mut client, &settings)?;
     let warnings = view.warnings();
-    let owned = view.buckets.iter().filter(|state| !view.is_free(state)).count();
+    let owned = view.buckets.iter().filter(|bucket| !view.is_free(bucket)).count();
     // Not `sum`, which returns -0.0 for an empty iterator.
     let rate = view.members.iter().fold(0.0, |sum, member| sum + member.pages_per_second);
     if args.json {
@@ -205,11 +209,11 @@ pub fn status(args: &FleetStatusArgs) -> Result<ExitCode, FleetCommandError> {
             "name": location.name,
             "round": settings.round,
             "state": state_words(view.state),
-            "known": view.sum(|state| state.known),
-            "queued": view.sum(|state| state.queued),
-            "leased": view.sum(|state| state.leased),
-            "settled": view.sum(|state| state.settled),
-            "pages": view.sum(|state| state.pages),
+            "known": view.sum(|bucket| bucket.known),
+            "queued": view.sum(|bucket| bucket.queued),
+            "leased": view.sum(|bucket| bucket.leased),
+            "settled": view.sum(|bucket| bucket.settled),
+            "pages": view.sum(|bucket| bucket.pages),
             "pages_per_second": rate,
             "buckets": settings.buckets,
             "owned": owned,
@@ -227,11 +231,11 @@ pub fn status(args: &FleetStatusArgs) -> Result<ExitCode, FleetCommandError> {
     let mut text = format!("{}{round}: {}\n", location.name, state_words(view.state));
     text += &format!(
         "URLs: {} known, {} queued, {} leased, {} settled, {} of them pages; {rate:.1} pages a second\n",
-        view.sum(|state| state.known),
-        view.sum(|state| state.queued),
-        view.sum(|state| state.leased),
-        view.sum(|state| state.settled),
-        view.sum(|state| state.pages)
+        view.sum(|bucket| bucket.known),
+        view.sum(|bucket| bucket.queued),
+        view.sum(|bucket| bucket.leased),
+        view.sum(|bucket| bucket.settled),
+        view.sum(|bucket| bucket.pages)
     );
     text += &format!("buckets: {owned} of {} have an owner\nresults: {}\n", settings.buckets, settings.out);
     for member in &view.members {

@@ -34,8 +34,15 @@ struct Shared {
     directory: Option<PathBuf>,
     state: Mutex<State>,
     fleet: SharedFleet,
-    /// The last status, and when memory and disk were measured for it.
-    last: Mutex<(Status, Option<Instant>)>,
+    last: Mutex<LastStatus>,
+}
+
+/// The last known status.
+#[derive(Default)]
+struct LastStatus {
+    status: Status,
+    /// When its memory and disk usage were measured.
+    measured: Option<Instant>,
 }
 
 enum State {
@@ -74,7 +81,7 @@ impl CrawlControl {
 
     /// The status for the live view; the last known one if the keeper does not respond within [`LIVE_VIEW_TIMEOUT`].
     pub fn status_or_last(&self) -> Status {
-        self.request_status(LIVE_VIEW_TIMEOUT).unwrap_or_else(|| self.last().0.clone())
+        self.request_status(LIVE_VIEW_TIMEOUT).unwrap_or_else(|| self.last().status.clone())
     }
 
     /// How many requests are in flight now; 0 if the crawl has ended.
@@ -93,22 +100,22 @@ impl CrawlControl {
         }
         let status = match response.recv_timeout(timeout) {
             Ok(status) => status,
-            Err(std::sync::mpsc::RecvTimeoutError::Timeout) => return Some(self.last().0.clone()),
+            Err(std::sync::mpsc::RecvTimeoutError::Timeout) => return Some(self.last().status.clone()),
             Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => return None,
         };
         let mut last = self.last();
         // The keeper does not measure memory and disk: keep the last values.
-        let (memory, disk) = (last.0.memory_bytes, last.0.disk_bytes);
+        let (memory, disk) = (last.status.memory_bytes, last.status.disk_bytes);
         let fleet = self.0.fleet.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        last.0 = Status { memory_bytes: memory, disk_bytes: disk, fleet, ..status };
-        Some(last.0.clone())
+        last.status = Status { memory_bytes: memory, disk_bytes: disk, fleet, ..status };
+        Some(last.status.clone())
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn last(&self) -> MutexGuard<'_, (Status, Option<Instant>)> {
+    fn last(&self) -> MutexGuard<'_, LastStatus> {
         self.0.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -117,11 +124,11 @@ impl CrawlSource for CrawlControl {
     fn status(&self) -> Option<Status> {
         self.request_status(RESPONSE_TIMEOUT)?;
         let mut last = self.last();
-        if last.1.is_none_or(|measured| measured.elapsed() >= MEASURE_INTERVAL) {
-            status::measure(&mut last.0, self.0.directory.as_deref());
-            last.1 = Some(Instant::now());
+        if last.measured.is_none_or(|measured| measured.elapsed() >= MEASURE_INTERVAL) {
+            status::measure(&mut last.status, self.0.directory.as_deref());
+            last.measured = Some(Instant::now());
         }
-        Some(last.0.clone())
+        Some(last.status.clone())
     }
 
     fn host(&self, name: &str) -> Option<HostStatus> {
