@@ -44,7 +44,7 @@ pub(crate) struct ConnectionContext<'a> {
 pub(crate) enum Disposition {
     Keep,
     Drop,
-    /// The client speaks HTTP/2: see [`ClientConnection::hand_over`].
+    /// The client uses HTTP/2: see [`ClientConnection::hand_over`].
     HandOver,
 }
 
@@ -58,18 +58,18 @@ pub(crate) struct ClientConnection {
     site: usize,
     /// Received bytes that are not processed yet.
     input: Vec<u8>,
-    response: Option<Playback>,
+    response: Option<ActiveResponse>,
     /// The counters of the host of the last request. The next request is usually for the same host.
     host: Option<Arc<HostState>>,
     log: Arc<RequestLog>,
-    /// The time of the next call to `timer_expired`.
+    /// The time of the next call to `on_timer`.
     pub(crate) wake_at: Option<Instant>,
     /// Whether bytes wait for the socket to become writable.
     pub(crate) is_blocked: bool,
 }
 
 /// A response in progress.
-struct Playback {
+struct ActiveResponse {
     source: Source,
     /// The index of the current step.
     step: usize,
@@ -114,6 +114,7 @@ enum Action<'a> {
     Fill(u64),
     /// Send these bytes in pieces of this size, with this time between them.
     Drip(&'a [u8], usize, Duration),
+    /// Wait this long.
     Wait(Duration),
     /// Render a generated page.
     Render,
@@ -126,11 +127,12 @@ enum Action<'a> {
     Hang,
     /// Wait until the web is released.
     Hold,
+    /// The response has no further steps.
     Done,
 }
 
 /// The state of a response.
-enum PlaybackState {
+enum ResponseState {
     /// Complete; the connection is free for the next request.
     Complete,
     /// It waits: for the timer, for a writable socket, for the release of the web, or for the client to disconnect.
@@ -194,8 +196,8 @@ impl ClientConnection {
                     && http2::PREFACE.starts_with(&bytes[..bytes.len().min(http2::PREFACE.len())])))
     }
 
-    /// The socket is readable, or the client has closed it.
-    pub(crate) fn readable(&mut self, context: &mut ConnectionContext<'_>) -> Disposition {
+    /// Reads from the socket, which is readable or was closed by the client.
+    pub(crate) fn on_readable(&mut self, context: &mut ConnectionContext<'_>) -> Disposition {
         let mut decrypted = Vec::new();
         let Some(stream) = &mut self.stream else { return Disposition::Drop };
         let (received, handshake) = stream.receive(context.buffer, &mut decrypted);
@@ -221,13 +223,13 @@ impl ClientConnection {
         }
     }
 
-    /// The socket is writable again.
-    pub(crate) fn writable(&mut self, context: &mut ConnectionContext<'_>) -> Disposition {
+    /// Continues when the socket is writable again.
+    pub(crate) fn on_writable(&mut self, context: &mut ConnectionContext<'_>) -> Disposition {
         self.proceed(context, &[])
     }
 
-    /// The timer expired.
-    pub(crate) fn timer_expired(&mut self, context: &mut ConnectionContext<'_>) -> Disposition {
+    /// Continues when the timer has expired.
+    pub(crate) fn on_timer(&mut self, context: &mut ConnectionContext<'_>) -> Disposition {
         self.wake_at = None;
         if let Some(response) = &mut self.response {
             response.timer_expired = true;
@@ -235,8 +237,8 @@ impl ClientConnection {
         self.proceed(context, &[])
     }
 
-    /// The web was released: a held response continues.
-    pub(crate) fn released(&mut self, context: &mut ConnectionContext<'_>) -> Disposition {
+    /// Continues a held response when the web is released.
+    pub(crate) fn on_released(&mut self, context: &mut ConnectionContext<'_>) -> Disposition {
         if self.response.is_some() { self.proceed(context, &[]) } else { Disposition::Keep }
     }
 
@@ -250,7 +252,7 @@ impl ClientConnection {
             input.extend_from_slice(received);
             rest = &input;
         }
-        // Only before the first request.
+        // A client chooses HTTP/2 with its first bytes.
         if self.host.is_none() && self.uses_http2(rest, context) {
             self.input = rest.to_vec();
             return Disposition::HandOver;
@@ -258,9 +260,9 @@ impl ClientConnection {
         loop {
             if self.response.is_some() {
                 match self.continue_response(context) {
-                    Ok(PlaybackState::Complete) => {}
-                    Ok(PlaybackState::Waiting) => break,
-                    Ok(PlaybackState::Closed) | Err(_) => return Disposition::Drop,
+                    Ok(ResponseState::Complete) => {}
+                    Ok(ResponseState::Waiting) => break,
+                    Ok(ResponseState::Closed) | Err(_) => return Disposition::Drop,
                 }
             }
             if rest.is_empty() {
@@ -307,7 +309,7 @@ impl ClientConnection {
         let (source, status, is_forbidden) = select(&context.shared.sites[self.site].content, request);
         let log_index = self.log.begin(&host, request, (self.id, self.site), (status, is_forbidden), context.now);
         self.host = Some(Arc::clone(&host));
-        self.response = Some(Playback {
+        self.response = Some(ActiveResponse {
             source,
             step: 0,
             sent: 0,
@@ -319,8 +321,8 @@ impl ClientConnection {
     }
 
     /// Continues the response, as far as possible without blocking.
-    fn continue_response(&mut self, context: &mut ConnectionContext<'_>) -> io::Result<PlaybackState> {
-        let Some(mut response) = self.response.take() else { return Ok(PlaybackState::Complete) };
+    fn continue_response(&mut self, context: &mut ConnectionContext<'_>) -> io::Result<ResponseState> {
+        let Some(mut response) = self.response.take() else { return Ok(ResponseState::Complete) };
         loop {
             let progress = match self.do_next_action(&mut response, context) {
                 Ok(progress) => progress,
@@ -339,7 +341,7 @@ impl ClientConnection {
                     response.sent += sent;
                     self.is_blocked = true;
                     self.response = Some(response);
-                    return Ok(PlaybackState::Waiting);
+                    return Ok(ResponseState::Waiting);
                 }
                 Progress::Sleep(sent, duration) => {
                     response.sent += sent;
@@ -347,31 +349,35 @@ impl ClientConnection {
                     // If the timer is already set, bytes from the client caused this call: keep the deadline.
                     self.wake_at.get_or_insert(context.now + duration);
                     self.response = Some(response);
-                    return Ok(PlaybackState::Waiting);
+                    return Ok(ResponseState::Waiting);
                 }
                 Progress::Stalled => {
                     self.response = Some(response);
-                    return Ok(PlaybackState::Waiting);
+                    return Ok(ResponseState::Waiting);
                 }
                 Progress::Finished if response.close_after => {
                     self.close_gracefully();
                     self.log.end(&response.host, self.site, response.log_index, RequestEnd::Complete, Instant::now());
-                    return Ok(PlaybackState::Closed);
+                    return Ok(ResponseState::Closed);
                 }
                 Progress::Finished => {
                     self.log.end(&response.host, self.site, response.log_index, RequestEnd::Complete, context.now);
-                    return Ok(PlaybackState::Complete);
+                    return Ok(ResponseState::Complete);
                 }
                 Progress::Closed => {
                     self.log.end(&response.host, self.site, response.log_index, RequestEnd::Complete, Instant::now());
-                    return Ok(PlaybackState::Closed);
+                    return Ok(ResponseState::Closed);
                 }
             }
         }
     }
 
     /// Performs the next action of the response, as far as possible without blocking.
-    fn do_next_action(&mut self, response: &mut Playback, context: &mut ConnectionContext<'_>) -> io::Result<Progress> {
+    fn do_next_action(
+        &mut self,
+        response: &mut ActiveResponse,
+        context: &mut ConnectionContext<'_>,
+    ) -> io::Result<Progress> {
         // Not in the `match`, because `render` changes the response.
         if matches!(response.next_action(), Action::Render) {
             return self.render(response, context);
@@ -436,7 +442,7 @@ impl ClientConnection {
 
     /// Renders a page into the thread's buffer and sends it from there. Only bytes that the socket does not accept are
     /// copied into the response.
-    fn render(&mut self, response: &mut Playback, context: &mut ConnectionContext<'_>) -> io::Result<Progress> {
+    fn render(&mut self, response: &mut ActiveResponse, context: &mut ConnectionContext<'_>) -> io::Result<Progress> {
         let Source::Page(page) = &mut response.source else { return Ok(Progress::Next) };
         context.page.clear();
         page.fill = page.graph.render(page.id, context.page);
@@ -483,7 +489,7 @@ impl Drop for ClientConnection {
     }
 }
 
-impl Playback {
+impl ActiveResponse {
     fn next_action(&self) -> Action<'_> {
         let steps = match &self.source {
             Source::Full(script) => &script.steps,

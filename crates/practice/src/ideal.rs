@@ -39,7 +39,7 @@ pub struct CrawlerLimits {
 /// The lower bounds, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Ideal {
-    /// The largest of the bounds.
+    /// The largest of the three bounds, which the module documentation explains.
     pub ideal: f64,
     pub depth: f64,
     pub host: f64,
@@ -61,12 +61,12 @@ impl Graph {
         let by_host = earliest_fetches(self, limits);
         let mut ideal = Ideal::default();
         let mut all = Vec::new();
-        for (host, (robots, fetches)) in by_host {
+        for (host, HostFetches { robots, pages }) in by_host {
             let is_dead = self.kind(PageId { host, page: 0 }) == PageKind::Dead;
-            ideal.pages += if is_dead { 0 } else { fetches.len() as u64 };
+            ideal.pages += if is_dead { 0 } else { pages.len() as u64 };
             all.extend(robots);
-            all.extend(&fetches);
-            ideal.host = ideal.host.max(lower_bound(fetches, limits.delay, |late| late.min_time_on_host(limits)));
+            all.extend(&pages);
+            ideal.host = ideal.host.max(lower_bound(pages, limits.delay, |late| late.min_time_on_host(limits)));
         }
         ideal.depth = all.iter().map(|fetch| fetch.start + fetch.duration).fold(0.0, f64::max);
         ideal.at_once = lower_bound(all, Duration::ZERO, |late| late.min_time(limits.at_once));
@@ -85,8 +85,15 @@ impl Graph {
     }
 }
 
-/// For every host, the fetch of its robots.txt and the fetches of its pages.
-type ByHost = HashMap<u32, (Option<Fetch>, Vec<Fetch>)>;
+/// The fetches of each host.
+type ByHost = HashMap<u32, HostFetches>;
+
+/// The fetches of one host.
+#[derive(Default)]
+struct HostFetches {
+    robots: Option<Fetch>,
+    pages: Vec<Fetch>,
+}
 
 /// The earliest fetch of every page, by Dijkstra's algorithm.
 fn earliest_fetches(graph: &Graph, limits: CrawlerLimits) -> ByHost {
@@ -94,6 +101,7 @@ fn earliest_fetches(graph: &Graph, limits: CrawlerLimits) -> ByHost {
     let mut by_host = ByHost::new();
     // The time from which pages of a host may be requested: the host is known, and its robots.txt was read.
     let mut open_from: HashMap<u32, f64> = HashMap::new();
+    // The earliest start of each page found so far.
     let mut best: HashMap<PageId, f64> = HashMap::new();
     let mut queue = BinaryHeap::new();
     // Adds a page to the queue. A link to it is found at `found`; the delay of its host allows the request at `allowed`.
@@ -104,7 +112,7 @@ fn earliest_fetches(graph: &Graph, limits: CrawlerLimits) -> ByHost {
                 return found;
             }
             let robots = Fetch { start: found, duration: graph.fetch_duration(graph.robots_of(id.host), limits) };
-            host.0 = Some(robots);
+            host.robots = Some(robots);
             found + robots.duration
         });
         let start = allowed.max(open);
@@ -125,7 +133,7 @@ fn earliest_fetches(graph: &Graph, limits: CrawlerLimits) -> ByHost {
         let (start, end) = (start.seconds(), end.seconds());
         // The crawl waits for the timeout of a dead host's robots.txt, and then requests none of its pages.
         if !(limits.robots && graph.kind(id) == PageKind::Dead) {
-            by_host.entry(id.host).or_default().1.push(Fetch { start, duration: end - start });
+            by_host.entry(id.host).or_default().pages.push(Fetch { start, duration: end - start });
         }
         graph.links(id, |target| {
             let allowed = if target.host == id.host { end.max(start + delay) } else { end };
@@ -171,6 +179,7 @@ impl LateFetches {
     /// The minimum time for them on one host.
     fn min_time_on_host(self, limits: CrawlerLimits) -> f64 {
         let delay = limits.delay.as_secs_f64();
+        // The delays between all starts, and the last response.
         let starts = (self.count - 1) as f64 * delay + self.shortest;
         // One at a time: each start waits for the delay and for the previous response. After the last one there is no
         // delay.
@@ -181,6 +190,7 @@ impl LateFetches {
 
 /// The largest lower bound over all times `t`: `t` plus the minimum time of the fetches that cannot start before `t`.
 fn lower_bound(mut fetches: Vec<Fetch>, delay: Duration, min_time: impl Fn(LateFetches) -> f64) -> f64 {
+    // From the latest start to the earliest: with each fetch, `t` becomes its start.
     fetches.sort_by(|a, b| b.start.total_cmp(&a.start));
     let mut late = LateFetches { count: 0, sum: 0.0, spaced_sum: 0.0, shortest: f64::INFINITY };
     let mut latest: f64 = 0.0;

@@ -162,24 +162,24 @@ impl ServerThread {
         let connection = ClientConnection::new(ClientStream::new(socket, tls), index, &context.shared.log);
         entry.insert(Slot { connection, generation: self.generation, deadline: None, watched: EventFlags::IN });
         // Most clients have already sent their request. If not, epoll reports it later.
-        self.run_connection(token, context, |connection, context| connection.readable(context));
+        self.run_connection(token, context, |connection, context| connection.on_readable(context));
         Ok(())
     }
 
     /// Handles the event of a connection.
     fn on_event(&mut self, token: u64, flags: EventFlags, context: &mut ConnectionContext<'_>) {
         if flags.intersects(EventFlags::OUT) {
-            self.run_connection(token, context, |connection, context| connection.writable(context));
+            self.run_connection(token, context, |connection, context| connection.on_writable(context));
         }
         if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR) {
-            self.run_connection(token, context, |connection, context| connection.readable(context));
+            self.run_connection(token, context, |connection, context| connection.on_readable(context));
         }
     }
 
     fn release(&mut self, context: &mut ConnectionContext<'_>) {
         let tokens: Vec<_> = self.slots.iter().map(|(key, slot)| token(slot.generation, key)).collect();
         for token in tokens {
-            self.run_connection(token, context, |connection, context| connection.released(context));
+            self.run_connection(token, context, |connection, context| connection.on_released(context));
         }
     }
 
@@ -187,7 +187,7 @@ impl ServerThread {
         if let Some(slot) = self.slots.get_mut(slot_of(token)) {
             slot.deadline = None;
         }
-        self.run_connection(token, context, |connection, context| connection.timer_expired(context));
+        self.run_connection(token, context, |connection, context| connection.on_timer(context));
     }
 
     /// Calls `work` with a connection, then registers what the connection waits for, or drops it.

@@ -13,6 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+/// What a server does with each connection.
 type Behaviour = dyn Fn(&mut RawConnection) -> io::Result<()> + Send + Sync;
 
 /// One client connection. It is closed when the behaviour returns.
@@ -21,6 +22,7 @@ pub struct RawConnection {
     stream: Arc<TcpStream>,
     number: usize,
     shared: Arc<RawServerState>,
+    /// Received bytes that were not parsed yet.
     input: Vec<u8>,
 }
 
@@ -126,6 +128,7 @@ struct RawServerState {
     requests: Mutex<Vec<SeenRequest>>,
     /// Every connection and its thread; `None` while the server is being stopped.
     open: Mutex<Option<Vec<OpenConnection>>>,
+    /// Notified when the server is being stopped.
     stopped: Condvar,
 }
 

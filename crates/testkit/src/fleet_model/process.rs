@@ -12,39 +12,35 @@ use super::{FleetProtocol, LEASE_TICKS};
 /// The task of a process that a message belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
+    /// Works on this bucket.
     Work(usize),
+    /// Renews the lease of this bucket.
     Renew(usize),
+    /// Detects the end of the crawl.
     End,
 }
 
 /// The effect of a step on the world.
 pub enum Effect {
+    /// A request is sent to the store.
     Send {
         task: Task,
+        /// The number of the call.
         call: u64,
         request: ModelRequest,
     },
     /// A request to a host of the bucket goes out.
-    Start {
-        bucket: usize,
-        token: ModelToken,
-    },
+    Start { bucket: usize, token: ModelToken },
     /// Links are put for the first time.
-    BeginPut {
-        pages: Vec<ModelPage>,
-    },
+    BeginPut { pages: Vec<ModelPage> },
     /// A record becomes durable.
-    Write {
-        bucket: usize,
-        token: ModelToken,
-        number: u32,
-        page: ModelPage,
-    },
+    Write { bucket: usize, token: ModelToken, number: u32, page: ModelPage },
 }
 
 /// Input and output of a step.
 pub struct Turn<'a> {
     pub now: u64,
+    /// The links of each page.
     pub links: &'a [Vec<ModelPage>],
     pub protocol: FleetProtocol,
     pub max_pages: Option<u32>,
@@ -77,7 +73,7 @@ struct BucketTasks {
     renewal: Option<Renewal>,
     renewal_call: Option<(u64, ModelRequest)>,
     /// Release the bucket when nothing is in progress.
-    release: bool,
+    should_release: bool,
     /// Number of takes with a reply.
     replied_takes: u32,
 }
@@ -88,9 +84,9 @@ struct OwnedBucket {
     /// When the lease expires.
     until: u64,
     /// The number of the last settle.
-    number: u32,
+    last_settle: u32,
     /// The number of the last take with a reply.
-    takes: u32,
+    last_take: u32,
     /// Leased pages that are not fetched yet.
     taken: VecDeque<ModelPage>,
 }
@@ -136,7 +132,8 @@ enum Step {
         page: ModelPage,
         targets: Vec<(usize, Vec<ModelPage>)>,
         number: Option<u32>,
-        reply_flags: Vec<bool>,
+        /// For each page, whether it is new.
+        is_new: Vec<bool>,
         version: ModelVersion,
     },
     Write(ModelPage),
@@ -172,6 +169,7 @@ struct EndDetection {
     first: Vec<BucketCounts>,
     /// The counts of the second pass.
     second: Vec<BucketCounts>,
+    /// The write of the second pass that must be replicated next.
     version: Option<ModelVersion>,
     is_found: bool,
 }
@@ -191,9 +189,10 @@ impl Process {
     pub fn release_soon(&mut self) {
         // A pseudorandom choice.
         let at = self.calls as usize % self.tasks.len();
-        self.tasks[at].release = true;
+        self.tasks[at].should_release = true;
     }
 
+    /// Sends a request for a task, and remembers it until the reply arrives.
     fn send(&mut self, task: Task, request: ModelRequest, turn: &mut Turn<'_>) {
         self.calls += 1;
         let call = Some((self.calls, request.clone()));
@@ -216,6 +215,7 @@ impl Process {
         }
     }
 
+    /// Makes one step of the working task of a bucket.
     fn step_work(&mut self, bucket: usize, resend: bool, turn: &mut Turn<'_>) {
         let (task, buckets) = (Task::Work(bucket), self.tasks.len());
         let tasks = &mut self.tasks[bucket];
@@ -252,7 +252,7 @@ impl Process {
         };
         let token = owned.token;
         match tasks.step.clone() {
-            Step::Idle if owned.taken.is_empty() && tasks.release => {
+            Step::Idle if owned.taken.is_empty() && tasks.should_release => {
                 tasks.step = Step::Release;
                 self.send(task, ModelRequest::Release { bucket, token }, turn);
             }
@@ -263,7 +263,7 @@ impl Process {
                 }
                 None => {
                     tasks.step = Step::Take;
-                    let number = owned.takes + 1;
+                    let number = owned.last_take + 1;
                     self.send(task, ModelRequest::Take { bucket, token, number }, turn);
                 }
             },
@@ -288,19 +288,19 @@ impl Process {
                 self.send(task, ModelRequest::Wait { bucket: *target, version }, turn);
             }
             Step::Write(page) => {
-                owned.number += 1;
-                let number = owned.number;
+                owned.last_settle += 1;
+                let number = owned.last_settle;
                 if turn.protocol.record_first {
                     turn.effects.push(Effect::Write { bucket, token, number, page });
                 }
                 tasks.step = Step::Settle(page);
             }
             Step::Settle(page) => {
-                let number = owned.number;
+                let number = owned.last_settle;
                 self.send(task, ModelRequest::Settle { bucket, token, number, page }, turn);
             }
             Step::LateWrite(page) => {
-                let number = owned.number;
+                let number = owned.last_settle;
                 turn.effects.push(Effect::Write { bucket, token, number, page });
                 tasks.step = if turn.protocol.links_first { Step::Idle } else { Step::Fetched(page) };
             }
@@ -328,6 +328,7 @@ impl Process {
         }
     }
 
+    /// Makes one step of the task that renews the lease of a bucket.
     fn step_renewal(&mut self, bucket: usize, resend: bool, turn: &mut Turn<'_>) {
         let task = Task::Renew(bucket);
         let tasks = &mut self.tasks[bucket];
@@ -347,6 +348,7 @@ impl Process {
         }
     }
 
+    /// Makes one step of the task that detects the end.
     fn step_end(&mut self, resend: bool, turn: &mut Turn<'_>) {
         let buckets = self.tasks.len();
         if self.end.call.is_some() {
@@ -423,8 +425,8 @@ impl EndDetection {
 impl BucketTasks {
     /// Discards all state of the bucket. Acquiring it again requeues the leased links.
     fn forget(&mut self) {
-        let release = self.release;
-        *self = Self { release, ..Self::default() };
+        let should_release = self.should_release;
+        *self = Self { should_release, ..Self::default() };
     }
 
     /// The step that puts the links of a page, grouped by bucket.
@@ -479,15 +481,15 @@ impl BucketTasks {
                 }
             }
             (Step::TakeWait { pages, .. }, _) if is_replicated => self.taken(pages),
-            (Step::Put { page, targets, number }, Reply::Put(reply_flags, version)) => {
+            (Step::Put { page, targets, number }, Reply::Put(is_new, version)) => {
                 if protocol.wait {
-                    Step::PutWait { page, targets, number, reply_flags, version }
+                    Step::PutWait { page, targets, number, is_new, version }
                 } else {
-                    next_target(page, targets, &reply_flags, put_replies)
+                    next_target(page, targets, &is_new, put_replies)
                 }
             }
-            (Step::PutWait { page, targets, reply_flags, .. }, _) if is_replicated => {
-                next_target(page, targets, &reply_flags, put_replies)
+            (Step::PutWait { page, targets, is_new, .. }, _) if is_replicated => {
+                next_target(page, targets, &is_new, put_replies)
             }
             (Step::PutWait { page, targets, number, .. }, _) => Step::Put { page, targets, number },
             (Step::Settle(page), Reply::Done(version)) => {
@@ -502,7 +504,7 @@ impl BucketTasks {
             (Step::Quota(_), Reply::Refused) => return self.forget(),
             (Step::Quota(quota), reply) => quota.receive(&reply, protocol.wait).map_or(Step::Idle, Step::Quota),
             _ => {
-                self.release &= self.owned.is_none();
+                self.should_release &= self.owned.is_none();
                 self.forget();
                 return;
             }
@@ -511,15 +513,20 @@ impl BucketTasks {
 
     /// The step after the bucket was acquired.
     fn acquired(&mut self, token: ModelToken, sent: u64) -> Step {
-        self.owned =
-            Some(OwnedBucket { token, until: sent + LEASE_TICKS, number: 0, takes: 0, taken: VecDeque::new() });
+        self.owned = Some(OwnedBucket {
+            token,
+            until: sent + LEASE_TICKS,
+            last_settle: 0,
+            last_take: 0,
+            taken: VecDeque::new(),
+        });
         Step::Idle
     }
 
     /// The step after a take. If no links were taken, the bucket may need quota, or have quota that it does not need.
     fn taken(&mut self, pages: Vec<ModelPage>) -> Step {
         let Some(owned) = &mut self.owned else { return Step::Idle };
-        owned.takes += 1;
+        owned.last_take += 1;
         owned.taken.extend(pages);
         self.replied_takes += 1;
         match owned.taken.is_empty() {
@@ -534,11 +541,11 @@ impl BucketTasks {
 fn next_target(
     page: ModelPage,
     mut targets: Vec<(usize, Vec<ModelPage>)>,
-    reply_flags: &[bool],
+    is_new: &[bool],
     put_replies: &mut Vec<(ModelPage, bool)>,
 ) -> Step {
     let (_, pages) = targets.remove(0);
-    put_replies.extend(pages.into_iter().zip(reply_flags.iter().copied()));
+    put_replies.extend(pages.into_iter().zip(is_new.iter().copied()));
     Step::Put { page, targets, number: None }
 }
 

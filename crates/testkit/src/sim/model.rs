@@ -50,6 +50,7 @@ struct ModelHost {
     addresses: Vec<IpAddr>,
     /// How often the name fails to resolve before it succeeds.
     dns: Failing<ErrorKind>,
+    /// How long the addresses may be cached.
     ttl: Duration,
     /// If the host never responds: how requests fail.
     dead: Option<ErrorKind>,
@@ -70,10 +71,11 @@ struct Failing<T> {
 /// A failed attempt: no response, or a status with the seconds of its Retry-After.
 #[derive(Clone, Copy)]
 enum FailedAttempt {
-    Silent(ErrorKind),
+    NoResponse(ErrorKind),
     Status(u16, Option<u64>),
 }
 
+/// A robots.txt of the model.
 struct ModelRobots {
     failing: Failing<FailedAttempt>,
     behaviour: RobotsBehaviour,
@@ -84,18 +86,24 @@ struct ModelRobots {
 enum RobotsBehaviour {
     /// A robots.txt with these rules.
     Rules {
+        /// Whether `/no` is disallowed.
         forbids: bool,
+        /// In seconds.
         crawl_delay: Option<u64>,
+        /// The pages that the sitemap lists; without pages there is no sitemap.
         sitemap: Vec<Url>,
     },
+    /// A 404.
     Missing,
     /// A chain of redirects, starting at this URL.
     Hops(Url),
 }
 
+/// A page of the model.
 struct ModelPageScript {
     failing: Failing<FailedAttempt>,
     behaviour: PageBehaviour,
+    /// Its size on the wire.
     bytes: u64,
 }
 
@@ -115,6 +123,8 @@ pub struct ExpectedCrawl {
     pub is_requested: bool,
 }
 
+/// The initial value of [`ModelHost::failures_left`].
+const MAX_FAILURES_PER_HOST: u32 = 9;
 /// A number of failures that never ends.
 const FOREVER: u32 = u32::MAX;
 /// URLs that contain this are out of scope: see [`WebModel::exclude`].
@@ -131,6 +141,7 @@ impl WebModel {
             pages: HashMap::new(),
             roots: Vec::new(),
             request_counts: HashMap::new(),
+            // For latencies and the choice of addresses, which do not affect the records.
             rng: SimRng::new(plan.seed ^ 1),
             plan,
         };
@@ -138,8 +149,9 @@ impl WebModel {
         let mut urls = Vec::new();
         for origin in &origins {
             let is_dead = model.hosts.get(&*origin.host).is_some_and(|host| host.dead.is_some());
-            let most = if is_dead { 2 } else { model.plan.pages };
-            for number in 0..1 + rng.below(most) {
+            let max_pages = if is_dead { 2 } else { model.plan.pages };
+            for number in 0..1 + rng.below(max_pages) {
+                // Some robots.txt disallow `/no`, and `/outside` is out of scope.
                 let folder = rng.one_of(&["", "", "", "", "/no", "/outside"]).unwrap_or_default();
                 urls.push(url(&format!("{origin}{folder}/p{number}")));
             }
@@ -148,15 +160,15 @@ impl WebModel {
             let robots = model.make_robots(&mut rng, max_tries, origin, &urls);
             model.robots.insert(origin.clone(), robots);
         }
-        for at in &urls {
-            let page = model.make_page(&mut rng, max_tries, at, &urls);
-            model.pages.insert(at.clone(), page);
+        for page_url in &urls {
+            let page = model.make_page(&mut rng, max_tries, page_url, &urls);
+            model.pages.insert(page_url.clone(), page);
         }
         let first = origins.first().map(|origin| url(&format!("{origin}/p0")));
         model.roots.extend(first);
         for origin in origins.iter().take(4).skip(1) {
             if rng.chance(50) {
-                model.roots.extend(urls.iter().find(|at| at.origin() == *origin).cloned());
+                model.roots.extend(urls.iter().find(|page_url| page_url.origin() == *origin).cloned());
             }
         }
         // All roots get public addresses. A private address is allowed for a root, which the oracle does not model.
@@ -168,6 +180,7 @@ impl WebModel {
         model
     }
 
+    /// Makes all hosts, and returns their origins.
     fn make_hosts(&mut self, rng: &mut SimRng, max_tries: u8) -> Vec<Origin> {
         let trouble = self.plan.trouble;
         let mut origins = Vec::new();
@@ -207,7 +220,8 @@ impl WebModel {
                     origins.push(url(&format!("{scheme}{name}{port}/")).origin());
                 }
             }
-            self.hosts.insert(name, ModelHost { addresses, dns, ttl, dead, latency, failures_left: 9 });
+            self.hosts
+                .insert(name, ModelHost { addresses, dns, ttl, dead, latency, failures_left: MAX_FAILURES_PER_HOST });
         }
         origins
     }
@@ -218,7 +232,7 @@ impl WebModel {
             0 => {
                 let kinds =
                     [ErrorKind::Reset, ErrorKind::TimeoutIdle, ErrorKind::EmptyReply, ErrorKind::ConnectTimeout];
-                FailedAttempt::Silent(rng.one_of(&kinds).unwrap_or(ErrorKind::Reset))
+                FailedAttempt::NoResponse(rng.one_of(&kinds).unwrap_or(ErrorKind::Reset))
             }
             1 => FailedAttempt::Status(rng.one_of(&[500, 502, 408]).unwrap_or(500), None),
             _ => {
@@ -230,7 +244,7 @@ impl WebModel {
         if rng.chance(self.plan.trouble) {
             times = if rng.chance(30) { FOREVER } else { rng.below(max_tries.into()) as u32 };
         }
-        if let (FailedAttempt::Silent(_), Some(host)) = (kind, self.hosts.get_mut(host)) {
+        if let (FailedAttempt::NoResponse(_), Some(host)) = (kind, self.hosts.get_mut(host)) {
             let attempts = times.min(max_tries.into());
             if attempts > host.failures_left {
                 kind = FailedAttempt::Status(500, None);
@@ -247,8 +261,8 @@ impl WebModel {
             0..3 => RobotsBehaviour::Missing,
             3 => {
                 let target = rng.below(urls.len());
-                let at = urls.get(target).map_or_else(|| origin.clone(), Url::origin);
-                RobotsBehaviour::Hops(url(&format!("{at}/hops/{}", rng.below(8))))
+                let page_url = urls.get(target).map_or_else(|| origin.clone(), Url::origin);
+                RobotsBehaviour::Hops(url(&format!("{page_url}/hops/{}", rng.below(8))))
             }
             _ => {
                 let listed = (0..rng.below(4)).filter_map(|_| urls.get(rng.below(urls.len())).cloned()).collect();
@@ -262,8 +276,8 @@ impl WebModel {
         ModelRobots { failing, behaviour }
     }
 
-    fn make_page(&mut self, rng: &mut SimRng, max_tries: u8, at: &Url, urls: &[Url]) -> ModelPageScript {
-        let failing = self.make_failing(rng, max_tries, at.host());
+    fn make_page(&mut self, rng: &mut SimRng, max_tries: u8, page_url: &Url, urls: &[Url]) -> ModelPageScript {
+        let failing = self.make_failing(rng, max_tries, page_url.host());
         let target = |rng: &mut SimRng| urls.get(rng.below(urls.len())).map_or("/", Url::as_str).to_owned();
         let behaviour = match rng.below(20) {
             0 => PageBehaviour::Status(404),
@@ -296,13 +310,13 @@ impl WebModel {
         let mut known: HashSet<Url> = self.roots.iter().cloned().collect();
         let mut queue: VecDeque<Url> = self.roots.iter().cloned().collect();
         let mut origins = HashSet::new();
-        while let Some(at) = queue.pop_front() {
+        while let Some(page_url) = queue.pop_front() {
             let mut found = Vec::new();
-            if origins.insert(at.origin()) && rules.robots == RobotsPolicy::Obey {
-                found.extend(self.listed(&at.origin()));
+            if origins.insert(page_url.origin()) && rules.robots == RobotsPolicy::Obey {
+                found.extend(self.listed(&page_url.origin()));
             }
-            let (result, links) = self.expected_result(&at, rules);
-            expected.insert(at.clone(), result);
+            let (result, links) = self.expected_result(&page_url, rules);
+            expected.insert(page_url.clone(), result);
             found.extend(links);
             for link in found {
                 let verdict = rules.scope.judge(link.as_ref(), 1, LinkKind::Anchor);
@@ -315,29 +329,29 @@ impl WebModel {
     }
 
     /// The expected result of a URL, and the links on its page.
-    fn expected_result(&self, at: &Url, rules: &Rules) -> (ExpectedCrawl, Vec<Url>) {
+    fn expected_result(&self, page_url: &Url, rules: &Rules) -> (ExpectedCrawl, Vec<Url>) {
         let not_requested = |outcome, error| (ExpectedCrawl { outcome, error, is_requested: false }, Vec::new());
-        if let Some((outcome, kind)) = self.out_of_reach(at) {
+        if let Some((outcome, kind)) = self.out_of_reach(page_url) {
             return not_requested(outcome, Some(kind));
         }
         if rules.robots == RobotsPolicy::Obey {
-            match self.robots_result(&at.origin()) {
+            match self.robots_result(&page_url.origin()) {
                 Err((outcome, kind)) => return not_requested(outcome, Some(kind)),
-                Ok(RobotsBehaviour::Rules { forbids: true, .. }) if at.path().starts_with("/no") => {
+                Ok(RobotsBehaviour::Rules { forbids: true, .. }) if page_url.path().starts_with("/no") => {
                     return not_requested(Outcome::Robots, None);
                 }
                 Ok(_) => {}
             }
         }
         let requested = |outcome, error| ExpectedCrawl { outcome, error, is_requested: true };
-        if let Some(kind) = self.hosts.get(at.host()).and_then(|host| host.dead) {
+        if let Some(kind) = self.hosts.get(page_url.host()).and_then(|host| host.dead) {
             return (requested(Outcome::Failed, Some(kind)), Vec::new());
         }
-        let Some(page) = self.pages.get(at) else {
+        let Some(page) = self.pages.get(page_url) else {
             return (requested(Outcome::HttpError, None), Vec::new());
         };
         match (page.failing, &page.behaviour) {
-            (Failing { times: FOREVER, kind: FailedAttempt::Silent(kind) }, _) => {
+            (Failing { times: FOREVER, kind: FailedAttempt::NoResponse(kind) }, _) => {
                 (requested(Outcome::Failed, Some(kind)), Vec::new())
             }
             (Failing { times: FOREVER, .. }, _) => (requested(Outcome::HttpError, None), Vec::new()),
@@ -354,11 +368,11 @@ impl WebModel {
     }
 
     /// The reason why no request can reach this URL, if there is one.
-    fn out_of_reach(&self, at: &Url) -> Option<(Outcome, ErrorKind)> {
-        if at.port() == 25 {
+    fn out_of_reach(&self, page_url: &Url) -> Option<(Outcome, ErrorKind)> {
+        if page_url.port() == 25 {
             return Some((Outcome::Refused, ErrorKind::BlockedPort));
         }
-        let Some(host) = self.hosts.get(at.host()) else {
+        let Some(host) = self.hosts.get(page_url.host()) else {
             return Some((Outcome::Failed, ErrorKind::DnsNxdomain));
         };
         if host.dns.times == FOREVER {
@@ -378,7 +392,7 @@ impl WebModel {
             return Ok(RobotsBehaviour::Missing);
         };
         match robots.failing {
-            Failing { times: FOREVER, kind: FailedAttempt::Silent(kind) } => return Err((Outcome::Failed, kind)),
+            Failing { times: FOREVER, kind: FailedAttempt::NoResponse(kind) } => return Err((Outcome::Failed, kind)),
             Failing { times: FOREVER, kind: FailedAttempt::Status(408, _) } => return Ok(RobotsBehaviour::Missing),
             Failing { times: FOREVER, .. } => return Err(unreachable),
             _ => {}
@@ -410,31 +424,31 @@ impl WebModel {
     }
 
     /// The reply to the next request for a URL: its content, its Retry-After in seconds, and its size.
-    fn next_response(&mut self, at: &Url) -> (SimResponse, Option<u64>, u64) {
-        let count = self.request_counts.entry(at.as_str().into()).or_default();
+    fn next_response(&mut self, page_url: &Url) -> (SimResponse, Option<u64>, u64) {
+        let count = self.request_counts.entry(page_url.as_str().into()).or_default();
         let earlier_requests = *count;
         *count += 1;
-        if let Some(kind) = self.hosts.get(at.host()).and_then(|host| host.dead) {
+        if let Some(kind) = self.hosts.get(page_url.host()).and_then(|host| host.dead) {
             return (SimResponse::Nothing(kind), None, 0);
         }
-        if at.path().starts_with("/hops/") {
-            return (hop(at), None, 300);
+        if page_url.path().starts_with("/hops/") {
+            return (hop(page_url), None, 300);
         }
         let fails = |failing: Failing<FailedAttempt>| match failing.kind {
             _ if earlier_requests >= failing.times => None,
-            FailedAttempt::Silent(kind) => Some((SimResponse::Nothing(kind), None, 0)),
+            FailedAttempt::NoResponse(kind) => Some((SimResponse::Nothing(kind), None, 0)),
             FailedAttempt::Status(status, retry_after) => Some((SimResponse::Status(status), retry_after, 150)),
         };
-        let origin = at.origin();
+        let origin = page_url.origin();
         let robots = self.robots.get(&origin);
-        if at.path() == "/robots.txt" {
+        if page_url.path() == "/robots.txt" {
             let Some(robots) = robots else {
                 return (SimResponse::Status(404), None, 100);
             };
             return fails(robots.failing).unwrap_or_else(|| (robots.behaviour.response(), None, 200));
         }
         if let ("/sitemap.xml", Some(ModelRobots { behaviour: RobotsBehaviour::Rules { sitemap, .. }, .. })) =
-            (at.path(), robots)
+            (page_url.path(), robots)
         {
             let entries = sitemap
                 .iter()
@@ -442,7 +456,7 @@ impl WebModel {
                 .collect();
             return (SimResponse::Sitemap(Sitemap { entries, ..Sitemap::default() }), None, 400);
         }
-        let Some(page) = self.pages.get(at) else {
+        let Some(page) = self.pages.get(page_url) else {
             return (SimResponse::Status(404), None, 100);
         };
         fails(page.failing).unwrap_or_else(|| {
@@ -470,11 +484,11 @@ impl SimWeb for WebModel {
     }
 
     fn reply(&mut self, job: &Job, _now: Time) -> SimReply {
-        let at = &job.link.url;
-        let latency = self.hosts.get(at.host()).map_or(1, |host| host.latency);
+        let page_url = &job.link.url;
+        let latency = self.hosts.get(page_url.host()).map_or(1, |host| host.latency);
         let after = Duration::from_millis(latency + self.rng.between(0, latency));
         let ip = self.rng.one_of(&job.addresses);
-        let (response, retry_after, bytes) = self.next_response(at);
+        let (response, retry_after, bytes) = self.next_response(page_url);
         SimReply { after, ip, response, retry_after: retry_after.map(Duration::from_secs), bytes }
     }
 }
@@ -502,8 +516,8 @@ impl RobotsBehaviour {
 }
 
 /// The number of redirects that follow `/hops/n`.
-fn hops_left(at: &Url) -> u32 {
-    at.path().rsplit('/').next().and_then(|number| number.parse().ok()).unwrap_or(0)
+fn hops_left(page_url: &Url) -> u32 {
+    page_url.path().rsplit('/').next().and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
 /// The robots.txt at the end of a chain of redirects.
@@ -512,8 +526,8 @@ fn hops_end() -> RobotsBehaviour {
 }
 
 /// `/hops/3` leads to `/hops/2`, and so on; `/hops/0` is a robots.txt.
-fn hop(at: &Url) -> SimResponse {
-    match hops_left(at) {
+fn hop(page_url: &Url) -> SimResponse {
+    match hops_left(page_url) {
         0 => hops_end().response(),
         left => SimResponse::Redirect(format!("/hops/{}", left - 1)),
     }

@@ -51,7 +51,7 @@ struct HostRequests {
     last_start: Option<Time>,
     /// The largest Crawl-delay of the host's origins.
     crawl_delay: Option<Duration>,
-    /// No request before this time, because of a pause or a Retry-After.
+    /// No request before this time, because of the pace or a Retry-After.
     not_before: Time,
 }
 
@@ -119,6 +119,7 @@ impl PolitenessChecker {
         let host = self.hosts.entry(url.host().into()).or_default();
         host.in_flight += 1;
         host.max_in_flight = host.max_in_flight.max(host.in_flight);
+        // With a Crawl-delay, requests to a host are sent one at a time.
         let width = if host.crawl_delay.is_some() { 1 } else { self.rules.per_host };
         if host.in_flight > width {
             violations.push(format!("{} in flight at the host", host.in_flight));
@@ -149,6 +150,7 @@ impl PolitenessChecker {
                 violations.push("one page too many".to_owned());
             }
             if let (Some(last), Some(rate)) = (self.last_page, self.rules.rate)
+                // Times are rounded to microseconds.
                 && now + Duration::from_micros(1) < last + Duration::from_secs_f64(1.0 / rate)
             {
                 violations.push("faster than the rate".to_owned());
@@ -182,6 +184,7 @@ impl PolitenessChecker {
         let host = self.hosts.entry(visit.link.url.host().into()).or_default();
         host.in_flight -= 1;
         let mut pause = Duration::ZERO;
+        // `--pace gentle` waits at least a second, and five times as long as the response took.
         if self.rules.pace == Pace::Gentle {
             pause = Duration::from_secs(1);
             if visit.facts.status.is_some_and(|status| !matches!(status, 429 | 503)) {
@@ -193,6 +196,7 @@ impl PolitenessChecker {
         }
         host.not_before = host.not_before.max(now + pause);
         let retry_after = visit.message.retry_after.map(|delay| delay.min(MAX_RETRY_AFTER));
+        // Doubled with each attempt.
         let backoff = wait.saturating_mul(1 << u32::from(visit.link.tries.clamp(1, 17) - 1));
         if !matches!(visit.purpose, Purpose::Robots(_)) {
             self.retry_not_before.insert(visit.link.url.clone(), now + retry_after.unwrap_or(backoff));
@@ -202,9 +206,11 @@ impl PolitenessChecker {
         }
     }
 
+    /// Stores the rules of a robots.txt that was fetched.
     fn record_robots(&mut self, origin: &Origin, visit: &Visit, now: Time) {
         let robots = match (visit.message.site_file.as_deref(), visit.facts.status) {
             (Some(SiteFile::Robots(bytes)), _) => Robots::parse(bytes, &self.rules.agent_token),
+            // Any 4xx but 429 means that there are no rules.
             (_, Some(400..=428 | 430..=499)) => Robots::default(),
             _ => {
                 // If the last attempt to renew the file has failed, the earlier rules may be used for a while.
