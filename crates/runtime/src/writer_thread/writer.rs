@@ -105,6 +105,7 @@ impl OutputFiles {
             // The commit has only a portion of a snapshot. Keep the output files open for `check_existence`.
             return Ok(());
         }
+        // The bytes for each file.
         let mut pieces: Vec<(&str, Vec<u8>)> = Vec::new();
         for item in items {
             let (line, chunk) = match item {
@@ -114,7 +115,7 @@ impl OutputFiles {
             let chunk = chunk.map(|ArchiveChunk { file, bytes, .. }| (&**file, bytes));
             for (name, bytes) in jsonl.map(|name| (name, line)).into_iter().chain(chunk) {
                 match pieces.iter_mut().find(|(known, _)| *known == name) {
-                    Some((_, gathered)) => gathered.extend_from_slice(bytes),
+                    Some((_, collected)) => collected.extend_from_slice(bytes),
                     None => pieces.push((name, bytes.clone())),
                 }
             }
@@ -123,10 +124,10 @@ impl OutputFiles {
         // again when needed.
         self.open.retain(|open, _| pieces.iter().any(|(name, _)| **open == **name) || jsonl == Some(&**open));
         for (name, bytes) in pieces {
-            let end = self.lengths.get(name).copied().unwrap_or(0);
-            let written = self.append_to(name, &bytes, end);
+            let length = self.lengths.get(name).copied().unwrap_or(0);
+            let written = self.append_to(name, &bytes, length);
             written.map_err(|error| argiope_store::disk::failed(&*self.files, name, "write to", &error))?;
-            self.lengths.insert(name.into(), end + bytes.len() as u64);
+            self.lengths.insert(name.into(), length + bytes.len() as u64);
         }
         Ok(())
     }
@@ -134,10 +135,10 @@ impl OutputFiles {
     /// Checks at the end of the crawl that the files still exist. Writing to a removed file does not fail.
     pub fn check_existence(&self) -> Result<(), Error> {
         for name in self.open.keys() {
-            let end = self.lengths.get(name).copied().unwrap_or(0);
+            let committed = self.lengths.get(name).copied().unwrap_or(0);
             let length = self.files.open(name).and_then(|file| file.length());
             let length = length.map_err(|error| argiope_store::disk::failed(&*self.files, name, "find", &error))?;
-            if length < end {
+            if length < committed {
                 let message = format!("{} was changed by another program", self.files.describe(name));
                 return Err(StoreError::new(StoreErrorKind::File, message).into());
             }
@@ -145,13 +146,13 @@ impl OutputFiles {
         Ok(())
     }
 
-    /// Appends bytes to a file, which is created if its committed length `end` is zero, and syncs it.
-    fn append_to(&mut self, name: &str, bytes: &[u8], end: u64) -> std::io::Result<()> {
+    /// Appends bytes to a file and syncs it. The file is created if its committed length is zero.
+    fn append_to(&mut self, name: &str, bytes: &[u8], committed: u64) -> std::io::Result<()> {
         let file = match self.open.entry(name.into()) {
             Entry::Occupied(open) => open.into_mut(),
             Entry::Vacant(place) => {
                 let folder = name.rsplit_once('/').map_or("", |(folder, _)| folder);
-                let file = if end == 0 {
+                let file = if committed == 0 {
                     self.files.make_folder(folder)?;
                     // Uncommitted bytes of this crawl were truncated when the directory was opened, so any content was
                     // written by another program.
@@ -168,7 +169,7 @@ impl OutputFiles {
                 place.insert(file)
             }
         };
-        file.write_at(bytes, end)?;
+        file.write_at(bytes, committed)?;
         file.sync()
     }
 }

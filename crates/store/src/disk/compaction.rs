@@ -53,6 +53,7 @@ impl Compaction {
             Record::Lane { .. } => base.add(&record).map(drop),
             _ => Ok(()),
         })?;
+        // The position of the previous chunk of the link graph.
         let mut previous = None;
         let mut graph = LinkGraph::open_in(Arc::clone(&self.files), GraphRound::Previous)?;
         graph.encode_again(keep_from, |chunk| {
@@ -80,6 +81,7 @@ struct BaseFile<'a> {
     files: &'a dyn Files,
     crawl: u64,
     file: Box<dyn File>,
+    /// The frame being built.
     frame: Vec<u8>,
     /// The position where the current frame starts.
     frame_start: u64,
@@ -106,6 +108,7 @@ impl<'a> BaseFile<'a> {
         Ok(position)
     }
 
+    /// Writes the frame being built, if it has records, and starts the next one.
     fn write_frame(&mut self) -> Result<(), StoreError> {
         if self.frame.len() > FRAME_HEADER {
             log::seal(&mut self.frame, self.crawl, self.frame_start);

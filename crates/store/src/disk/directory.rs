@@ -314,7 +314,7 @@ fn refuse_foreign(files: &dyn Files) -> Result<(), StoreError> {
             ARCHIVE | run::FOLDER | index::FOLDER => {
                 foreign_in(files, name, |inner| is_empty(files, &format!("{name}/{inner}")))?
             }
-            TEMPORARY_NAME => (!is_begun(files, TEMPORARY_NAME)).then(|| TEMPORARY_NAME.to_owned()),
+            TEMPORARY_NAME => (!may_be_crawl_file(files, TEMPORARY_NAME)).then(|| TEMPORARY_NAME.to_owned()),
             other => (!is_empty(files, other)).then(|| other.to_owned()),
         };
         if let Some(foreign) = foreign {
@@ -339,7 +339,7 @@ fn is_empty(files: &dyn Files, name: &str) -> bool {
 }
 
 /// Whether a file may be the beginning of `crawl.json`.
-fn is_begun(files: &dyn Files, name: &str) -> bool {
+fn may_be_crawl_file(files: &dyn Files, name: &str) -> bool {
     const START: &[u8] = b"{\n  \"format\": ";
     let mut found = [0; START.len()];
     let read = files.open(name).and_then(|file| file.read_at(&mut found, 0));
@@ -402,7 +402,7 @@ fn remove_in(files: &Arc<dyn Files>, outside_output: Option<&str>) -> Result<Vec
     let new = format!("{}.new", snapshot::NAME);
     let snapshots = [snapshot::NAME, &new].into_iter().filter(|name| snapshot::is_ours(&**files, name));
     others.extend(snapshots.map(str::to_owned));
-    others.extend(is_begun(&**files, TEMPORARY_NAME).then(|| TEMPORARY_NAME.to_owned()));
+    others.extend(may_be_crawl_file(&**files, TEMPORARY_NAME).then(|| TEMPORARY_NAME.to_owned()));
     others.extend([spill::NAME, log::COMPACTION_OUTPUT].map(str::to_owned));
     others.extend(index::names(&**files));
     others.extend(list(run::FOLDER)?.iter().filter_map(|name| run::file_number(name)).map(run::file_name));

@@ -33,6 +33,9 @@ const MAX_TEXT: usize = 4 << 20;
 /// A chunk ends with the page that reaches this many bytes.
 const MAX_CHUNK: usize = 4 << 20;
 
+/// Memory of an entry of the dictionary, in bytes.
+const DICTIONARY_ENTRY: usize = 18;
+
 /// Flag of a chunk: its edges have anchor texts.
 const WITH_TEXTS: u8 = 1;
 
@@ -108,7 +111,10 @@ impl GraphEncoder {
 
     /// Approximate memory use in bytes.
     pub fn bytes(&self) -> usize {
-        self.dictionary.capacity() * 18 + self.urls.capacity() + self.pages.capacity() + self.text_bytes.capacity()
+        self.dictionary.capacity() * DICTIONARY_ENTRY
+            + self.urls.capacity()
+            + self.pages.capacity()
+            + self.text_bytes.capacity()
     }
 
     /// Adds a page. `cut` is the number of links that were dropped because of a limit. With `with_texts`, the anchor
@@ -134,17 +140,18 @@ impl GraphEncoder {
         write_number(u64::from(source) << 1 | u64::from(is_sitemap), &mut self.pages);
         write_number(u64::from(cut), &mut self.pages);
         write_number(edges.len() as u64, &mut self.pages);
-        let (mut before, mut kind_before) = (source, LinkKind::Anchor as u8);
+        let (mut previous_target, mut kind_before) = (source, LinkKind::Anchor as u8);
         for edge in edges {
             let target = self.url_number(edge.target);
-            let step = i64::from(target) - i64::from(before);
+            let step = i64::from(target) - i64::from(previous_target);
             let zigzag = (step << 1 ^ step >> 63) as u64;
+            // The high bit of the kind is nofollow.
             let kind = edge.kind as u8 | u8::from(edge.nofollow) << 7;
             write_number(zigzag << 1 | u64::from(kind != kind_before), &mut self.pages);
             if kind != kind_before {
                 self.pages.push(kind);
             }
-            (before, kind_before) = (target, kind);
+            (previous_target, kind_before) = (target, kind);
             if with_texts {
                 let text = edge.anchor.map_or(0, |text| self.text_number(text));
                 write_number(text, &mut self.pages);
@@ -153,6 +160,7 @@ impl GraphEncoder {
         chunk
     }
 
+    /// Whether the next page begins a new chunk.
     fn is_full(&self) -> bool {
         self.pages.len() + self.urls.len() + self.text_bytes.len() >= MAX_CHUNK
             || self.dictionary.len() as u64 >= u64::from(MAX_URLS)
@@ -231,6 +239,7 @@ impl TextTable {
         self.ends.clear();
     }
 
+    /// The string with this number.
     fn get(&self, number: usize) -> Option<&str> {
         let start = number.checked_sub(1).map_or(Some(0), |before| self.ends.get(before).copied())?;
         self.text.get(start as usize..*self.ends.get(number)? as usize)

@@ -34,7 +34,7 @@ fn contains(record: &[u8], text: &[u8]) -> bool {
 /// A settled link: its lane, and the position of its record.
 struct SettledLink {
     lane: LaneId,
-    link: u64,
+    position: u64,
 }
 
 /// The log positions of the outcomes of the previous round: sorted pairs of a link's fingerprint and a position. A hash
@@ -43,8 +43,8 @@ struct SettledLink {
 pub(super) struct EarlierOutcomes(Vec<(u64, u64)>);
 
 impl EarlierOutcomes {
-    /// Takes pairs of a link's fingerprint and the position of an outcome, in any order. Keeps the last outcome of each
-    /// link. Also returns the positions of the other outcomes, in ascending order.
+    /// Takes pairs in any order: the fingerprint of a link and the position of an outcome of it. Keeps the last outcome
+    /// of each link. Also returns the positions of the other outcomes, in ascending order.
     fn of(mut final_outcomes: Vec<(u64, u64)>) -> (Self, Vec<u64>) {
         // The last outcome of a link comes first, so that `dedup_by` drops the others.
         final_outcomes.sort_unstable_by_key(|(key, final_outcome)| (*key, Reverse(*final_outcome)));
@@ -71,7 +71,8 @@ impl EarlierOutcomes {
     }
 }
 
-/// The links of a round that are not queued again yet: positions of links and of their outcomes, in descending order.
+/// The links of a round that are not queued again yet: the position of each link, and that of its outcome. Sorted in
+/// descending order.
 #[derive(Default)]
 pub(super) struct Requeue(Vec<(u64, u64)>);
 
@@ -92,13 +93,13 @@ impl DiskFrontier {
         // A round has its own files, so that earlier ones can be compacted.
         self.journal.begin_file();
         let start = self.journal.end();
-        let previous = self.round_note()?.map_or(0, |(start, _)| start);
-        self.recall_earlier(previous, start)?;
+        let previous_start = self.round_note()?.map_or(0, |(start, _)| start);
+        self.recall_earlier(previous_start, start)?;
         let count = self.requeue.0.len() as u64;
-        self.keep_lane_state(ROUND_NOTE, &[start.to_le_bytes(), previous.to_le_bytes()].concat())?;
+        self.keep_lane_state(ROUND_NOTE, &[start.to_le_bytes(), previous_start.to_le_bytes()].concat())?;
         self.keep_lane_state(REQUEUE_NOTE, &0_u64.to_le_bytes())?;
         self.rewrite_state()?;
-        self.rounds = Some((start, previous));
+        self.rounds = Some((start, previous_start));
         self.is_recrawl = true;
         Ok(count)
     }
@@ -150,13 +151,13 @@ impl DiskFrontier {
                     Outcome::HttpError | Outcome::Failed | Outcome::Robots | Outcome::Refused => true,
                 };
                 if contains(line, b"\"depth\":0,") {
-                    final_outcomes.push((SettledLink { lane, link }, is_failure));
+                    final_outcomes.push((SettledLink { lane, position: link }, is_failure));
                 }
             }
             Ok(())
         })?;
         for (settled, is_failure) in final_outcomes {
-            let link = self.read_link(Some(settled.lane), settled.link)?;
+            let link = self.read_link(Some(settled.lane), settled.position)?;
             let key = link.fingerprint(self.key());
             if is_failure && link.is_repeatable() {
                 failed.insert(key, settled)
@@ -165,8 +166,8 @@ impl DiskFrontier {
             };
         }
         let mut failed: Vec<SettledLink> = failed.into_values().collect();
-        failed.sort_unstable_by_key(|settled| settled.link);
-        for SettledLink { lane, link: position, .. } in &failed {
+        failed.sort_unstable_by_key(|settled| settled.position);
+        for SettledLink { lane, position } in &failed {
             let link = Link { tries: 0, ..self.read_link(Some(*lane), *position)? };
             self.append_again(*lane, LinkRef::from(&link))?;
         }
@@ -186,12 +187,12 @@ impl DiskFrontier {
                 if last.len() >= count {
                     last.pop_front();
                 }
-                last.push_back(SettledLink { lane, link });
+                last.push_back(SettledLink { lane, position: link });
             }
             Ok(())
         })?;
         let (mut known, mut requeued) = (HashSet::new(), 0);
-        for SettledLink { lane, link: position } in last.into_iter().filter(|_| count > 0) {
+        for SettledLink { lane, position } in last.into_iter().filter(|_| count > 0) {
             let link = Link { tries: 0, ..self.read_link(Some(lane), position)? };
             if link.is_repeatable() && known.insert(link.fingerprint(self.key())) {
                 self.append_again(lane, LinkRef::from(&link))?;
@@ -226,26 +227,26 @@ impl DiskFrontier {
             return Ok(0);
         }
         // Some of them were queued again later: keep those whose last outcome is a skip.
-        let (mut positions, mut is_skipped, mut text) = (HashMap::new(), HashMap::new(), String::new());
+        let (mut positions, mut last_outcome_is_skip, mut text) = (HashMap::new(), HashMap::new(), String::new());
         self.journal.walk(|position, record| {
             match record {
                 Record::Link(link) => {
                     let key = link.fingerprint(self.lane_name(link.lane).unwrap_or(""), self.key(), &mut text);
                     if let Some(key) = key.filter(|key| found.contains_key(key)) {
                         positions.insert(position, key);
-                        is_skipped.insert(key, false);
+                        last_outcome_is_skip.insert(key, false);
                     }
                 }
                 Record::FinalOutcome { link, line, .. } => {
                     if let Some(key) = positions.get(&link) {
-                        is_skipped.insert(*key, line.starts_with(SKIP));
+                        last_outcome_is_skip.insert(*key, line.starts_with(SKIP));
                     }
                 }
                 _ => {}
             }
             Ok(())
         })?;
-        found.retain(|key, (_, link)| is_skipped.get(key) == Some(&true) && qualifies(link));
+        found.retain(|key, (_, link)| last_outcome_is_skip.get(key) == Some(&true) && qualifies(link));
         let mut links: Vec<(LaneId, Link)> = found.into_values().collect();
         links.sort_unstable_by(|(_, one), (_, other)| one.url.as_str().cmp(other.url.as_str()));
         for (lane, link) in &links {
@@ -256,16 +257,16 @@ impl DiskFrontier {
 
     /// Restores the earlier outcomes after a restart during a round, and the links that are still to be queued.
     pub(super) fn recall_round(&mut self) -> Result<(), StoreError> {
-        let Some((start, previous)) = self.round_note()? else { return Ok(()) };
+        let Some((start, previous_start)) = self.round_note()? else { return Ok(()) };
         self.is_recrawl = true;
-        self.rounds = Some((start, previous));
+        self.rounds = Some((start, previous_start));
         // Earlier versions queued all links in one commit, without a note.
-        let queued = self.lane_state(REQUEUE_NOTE)?.and_then(|note| note.try_into().ok());
-        let queued = queued.map_or(ALL_QUEUED, u64::from_le_bytes);
-        if queued != ALL_QUEUED || !self.is_done() {
-            self.recall_earlier(previous, start)?;
+        let last_queued = self.lane_state(REQUEUE_NOTE)?.and_then(|note| note.try_into().ok());
+        let last_queued = last_queued.map_or(ALL_QUEUED, u64::from_le_bytes);
+        if last_queued != ALL_QUEUED || !self.is_done() {
+            self.recall_earlier(previous_start, start)?;
         }
-        self.requeue.0.retain(|(link, _)| *link > queued);
+        self.requeue.0.retain(|(link, _)| *link > last_queued);
         if self.requeue.0.is_empty() {
             self.requeue = Requeue::default();
         }
@@ -277,6 +278,7 @@ impl DiskFrontier {
     fn recall_earlier(&mut self, start: u64, end: u64) -> Result<(), StoreError> {
         // Most links have one outcome, so this capacity is enough, and the list does not grow by doubling.
         let count = usize::try_from(self.counts().settled).unwrap_or(0);
+        // The position of each link, and that of an outcome of it.
         let mut links: Vec<(u64, u64)> = Vec::with_capacity(count);
         self.journal.walk(|position, record| {
             if let Record::FinalOutcome { link, .. } = record

@@ -73,7 +73,7 @@ impl Run {
             return None;
         }
         let (firsts, filter) = tail.split_at_checked(usize::try_from(pages).ok()?.checked_mul(8)?)?;
-        Some(Self { number, count, file, seed, firsts: numbers_of(firsts), filter: Filter::decode(filter) })
+        Some(Self { number, count, file, seed, firsts: numbers_in(firsts), filter: Filter::decode(filter) })
     }
 
     /// Whether the run contains a fingerprint.
@@ -87,8 +87,8 @@ impl Run {
         let mut bytes = [0; PAGE];
         self.read_pages(page, &mut bytes)?;
         let number_at =
-            |place: usize| u64::from_le_bytes(bytes[place * 8..place * 8 + 8].try_into().unwrap_or_default());
-        // A page that is not full is padded with zeros.
+            |index: usize| u64::from_le_bytes(bytes[index * 8..index * 8 + 8].try_into().unwrap_or_default());
+        // Binary search. The number at index 0 is the checksum. A page that is not full is padded with zeros.
         let (mut low, mut high) = (1, PER_PAGE + 1);
         while low < high {
             let middle = usize::midpoint(low, high);
@@ -124,9 +124,10 @@ impl Run {
                 Ok(()) => (None, bytes),
                 Err(error) => (Some(Err(error)), Vec::new()),
             };
-            let fingerprints = (0..bytes.len() / 8).filter(|place| place % (PER_PAGE + 1) != 0);
+            // The first number of each page is its checksum.
+            let fingerprints = (0..bytes.len() / 8).filter(|index| index % (PER_PAGE + 1) != 0);
             let fingerprints = fingerprints
-                .map(move |place| u64::from_le_bytes(bytes[place * 8..place * 8 + 8].try_into().unwrap_or_default()));
+                .map(move |index| u64::from_le_bytes(bytes[index * 8..index * 8 + 8].try_into().unwrap_or_default()));
             fault.into_iter().chain(fingerprints.filter(|fingerprint| *fingerprint != 0).map(Ok))
         })
     }
@@ -148,10 +149,10 @@ pub(super) struct RunWriter {
 }
 
 impl RunWriter {
-    /// Starts a run of about `count` fingerprints, with a filter of at most `max_bytes` bytes.
-    pub fn begin(files: &dyn Files, crawl: u64, number: u32, count: u64, max_bytes: usize) -> io::Result<Self> {
+    /// Starts a run of about `count` fingerprints, with a filter of at most `max_filter_bytes` bytes.
+    pub fn begin(files: &dyn Files, crawl: u64, number: u32, count: u64, max_filter_bytes: usize) -> io::Result<Self> {
         let (file, seed) = (files.create(&file_name(number))?, seed(crawl, number));
-        let filter = Filter::for_count(count, max_bytes);
+        let filter = Filter::for_count(count, max_filter_bytes);
         let run = Run { number, count: 0, file, seed, firsts: Vec::new(), filter };
         Ok(Self { run, pages: Vec::with_capacity(PAGES_AT_ONCE * PAGE), in_page: PER_PAGE })
     }
@@ -201,8 +202,8 @@ impl RunWriter {
         run.filter.encode(&mut tail);
         let blocks = run.filter.bytes() / BLOCK;
         let mut trailer = [0; TRAILER];
-        for (place, number) in trailer.chunks_exact_mut(8).zip([run.count, run.firsts.len() as u64, blocks as u64]) {
-            place.copy_from_slice(&number.to_le_bytes());
+        for (field, number) in trailer.chunks_exact_mut(8).zip([run.count, run.firsts.len() as u64, blocks as u64]) {
+            field.copy_from_slice(&number.to_le_bytes());
         }
         let sum = tail_sum(&tail, &trailer, run.seed);
         trailer[TRAILER - 8..].copy_from_slice(&sum.to_le_bytes());
@@ -226,7 +227,7 @@ fn numbers(bytes: &[u8]) -> impl Iterator<Item = u64> {
     bytes.chunks_exact(8).map(|chunk| u64::from_le_bytes(chunk.try_into().unwrap_or_default()))
 }
 
-fn numbers_of(bytes: &[u8]) -> Vec<u64> {
+fn numbers_in(bytes: &[u8]) -> Vec<u64> {
     numbers(bytes).collect()
 }
 
@@ -242,8 +243,8 @@ mod tests {
         files.make_folder(FOLDER).expect("a folder");
         // No fingerprint, less than a page, one page, one more, the pages that are written at once, one more, many.
         for count in [0, 7, 511, 512, 511 * 64, 511 * 64 + 1, 100_000_u64] {
-            for max_bytes in [0, usize::MAX] {
-                let mut writer = RunWriter::begin(&files, 9, 3, count, max_bytes).expect("begins");
+            for max_filter_bytes in [0, usize::MAX] {
+                let mut writer = RunWriter::begin(&files, 9, 3, count, max_filter_bytes).expect("begins");
                 (1..=count).try_for_each(|number| writer.push(number << 32)).expect("writes");
                 let written = writer.finish().expect("finishes");
                 let opened = Run::open(&files, 9, 3, count).expect("whole");

@@ -31,6 +31,9 @@ pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"ARGSNAP5");
 /// The file is synced after this many bytes, because a sync of more would delay a commit for too long.
 const SYNC_AFTER: usize = 8 << 20;
 
+/// Memory of an entry of [`State::lane_states`]: key, value and the overhead of the hash table.
+const LANE_STATE_BYTES: usize = 17;
+
 /// Identifies a frame of the log: where it starts, where it ends, and its checksum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Mark {
@@ -93,7 +96,7 @@ impl State {
     /// The part of [`Self::bytes`] that grows with the number of hosts and cannot be moved to disk.
     pub fn host_bytes(&self) -> usize {
         let queues = self.queues.capacity() * size_of::<LaneQueue>();
-        self.names.bytes() + queues + self.lane_states.capacity() * 17
+        self.names.bytes() + queues + self.lane_states.capacity() * LANE_STATE_BYTES
     }
 
     /// By how much the log may grow before memory use is checked again.

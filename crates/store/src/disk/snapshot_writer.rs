@@ -127,8 +127,8 @@ impl SnapshotWriter {
             }
             Part::Queues(from) => {
                 let to = self.queues(from, size, mark, state)?;
-                let here = from..to;
-                let leased: Vec<Lease> = leased.filter(|(lane, ..)| here.contains(&lane.index())).collect();
+                let group = from..to;
+                let leased: Vec<Lease> = leased.filter(|(lane, ..)| group.contains(&lane.index())).collect();
                 self.list(
                     leased.iter().map(|(lane, rank, position)| [lane.0.into(), (*rank as u32).into(), *position]),
                 );
@@ -150,12 +150,13 @@ impl SnapshotWriter {
     }
 
     /// Adds a group of queues in their state after this commit; returns the first lane of the next group. A group has
-    /// an eighth of the usual bytes, because reading queues, which are scattered in memory, takes longer per byte.
+    /// an eighth of the usual bytes. Queues are scattered in memory, so reading them takes longer per byte.
     fn queues(&mut self, from: usize, size: usize, mark: Mark, state: &State) -> Result<usize, StoreError> {
         self.out.u64s([mark.end]);
         let mut lane = from;
         while lane < self.lanes && (lane == from || self.out.len() < size / 8) {
             if let Some(queue) = state.queues.get(lane).filter(|queue| !queue.is_empty()) {
+                // Lanes are counted from one, because a zero ends the list of queues.
                 self.out.number(lane as u64 + 1);
                 queue.encode(&mut self.out, &state.storage)?;
             }

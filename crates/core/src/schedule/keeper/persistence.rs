@@ -145,6 +145,7 @@ impl<F: Frontier> Keeper<F> {
         Ok(note.and_then(|note| serde_json::from_slice(&note).ok()))
     }
 
+    /// Stores the note about a lane's host.
     pub(super) fn keep_lane_note(&mut self, lane: LaneId, note: &LaneNote) -> Result<(), StoreError> {
         self.frontier.keep_note(Some(lane), &serde_json::to_vec(note).unwrap_or_default())
     }
