@@ -121,7 +121,9 @@ impl Gauge {
 #[derive(Debug, Default)]
 struct SiteState {
     requests: AtomicU64,
+    /// Open connections.
     open: Gauge,
+    /// Requests in flight.
     at_once: Gauge,
 }
 
@@ -163,11 +165,16 @@ pub(crate) struct RequestLog {
     /// Number of threads in `wait`.
     waiters: AtomicUsize,
     wait_lock: Mutex<()>,
+    /// Notified after every event, if a thread waits.
     changed: Condvar,
     requests: AtomicU64,
+    /// Responses that were sent completely.
     answered: AtomicU64,
+    /// Accepted connections.
     connections: AtomicU64,
+    /// Requests in flight.
     at_once: Gauge,
+    /// Open connections.
     open: Gauge,
     sites: Vec<SiteState>,
     pub(crate) handshakes_full: AtomicU64,
@@ -252,6 +259,7 @@ impl RequestLog {
         id
     }
 
+    /// Counts a closed connection to this site.
     pub(crate) fn count_closed(&self, site: usize) {
         self.open.decrease();
         if let Some(site) = self.sites.get(site) {
@@ -265,6 +273,7 @@ impl RequestLog {
         &self,
         host: &HostState,
         request: &Request<'_>,
+        // The number of the connection, and the index of its site.
         (connection, site): (u64, usize),
         (status, is_forbidden): (u16, bool),
         now: Instant,

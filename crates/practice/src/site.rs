@@ -8,7 +8,7 @@
 
 use crate::certificate::CertificateKind;
 use crate::graph::{Graph, PageId};
-use crate::http2::Http2;
+use crate::http2::{DEFAULT_MAX_STREAMS, Http2};
 use crate::request::Request;
 use crate::response::Response;
 use crate::script::Script;
@@ -116,13 +116,13 @@ impl Site {
 
     /// Offers HTTP/2: as TLS negotiates it (ALPN), or in clear text to clients that start with its preface.
     pub fn http2(mut self) -> Site {
-        self.http2 = Some(Http2 { allows_http1: true, max_streams: 100 });
+        self.http2 = Some(Http2 { allows_http1: true, max_streams: DEFAULT_MAX_STREAMS });
         self
     }
 
     /// Accepts only HTTP/2.
     pub fn only_http2(mut self) -> Site {
-        self.http2 = Some(Http2 { allows_http1: false, max_streams: 100 });
+        self.http2 = Some(Http2 { allows_http1: false, max_streams: DEFAULT_MAX_STREAMS });
         self
     }
 

@@ -69,9 +69,11 @@ impl SimWeb for SingleHost {
     }
 }
 
+/// Crawls a server, and checks that all pages are settled politely.
 fn crawl(paths: Vec<String>, server: Server, pace: Pace, per_host: usize) -> SimReport {
     let count = paths.len();
     let mut config = Config { roots: vec!["http://h.example/".into()], pace, ..Config::default() };
+    // Many tries, because a server may refuse a page repeatedly.
     (config.per_host, config.max_tries) = (Some(per_host), 50);
     let rules = Arc::new(config.compile(FINGERPRINT_KEY).expect("valid settings"));
     let mut sim = Sim::new(rules, SingleHost { paths, server, ends: BinaryHeap::new() });
@@ -81,11 +83,12 @@ fn crawl(paths: Vec<String>, server: Server, pace: Pace, per_host: usize) -> Sim
     report
 }
 
+/// The time of a crawl.
 fn seconds(report: &SimReport) -> f64 {
     (report.last_event - Time::ZERO).as_secs_f64()
 }
 
-/// A number between 0 and 1 that depends only on its arguments.
+/// A number between 0 and 1 that depends only on its arguments. Different values of `salt` give independent numbers.
 fn noise(number: u32, salt: u32) -> f64 {
     let mut x = u64::from(number) << 32 | u64::from(salt);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -108,14 +111,13 @@ fn latency_per_page(latency: impl Fn(u32) -> f64 + 'static) -> Server {
     Box::new(move |number, _, _| ServerResponse::Page(secs(latency(number))))
 }
 
-/// A server with one queue for all workers. Each page occupies one of them for `service` seconds, three times as long during
-/// `slow`.
-fn queue(workers: usize, service: f64, slow: std::ops::Range<f64>) -> Server {
+/// A server with one queue for all workers. Each page occupies one of them for about `service` seconds.
+fn queue(workers: usize, service: f64) -> Server {
+    // When each worker is free.
     let mut free: BinaryHeap<Reverse<Time>> = (0..workers).map(|_| Reverse(Time::ZERO)).collect();
     Box::new(move |number, now, _| {
-        let factor = if slow.contains(&(now - Time::ZERO).as_secs_f64()) { 3.0 } else { 1.0 };
         let Reverse(begin) = free.pop().expect("a worker");
-        let end = begin.max(now) + secs(service * factor * (0.9 + 0.2 * noise(number, 3)));
+        let end = begin.max(now) + secs(service * (0.9 + 0.2 * noise(number, 3)));
         free.push(Reverse(end));
         ServerResponse::Page(end - now + Duration::from_millis(5))
     })
@@ -138,7 +140,7 @@ fn rate_limit(rate: f64, burst: f64, latency: f64) -> Server {
 /// A server that is shared with other clients. These keep `others` requests in its queue from the first to the second
 /// minute.
 fn shared_queue(workers: f64, service: f64, others: f64) -> Server {
-    let mut alone = queue(workers as usize, service, 0.0..0.0);
+    let mut alone = queue(workers as usize, service);
     Box::new(move |number, now, in_flight| {
         if (60.0..120.0).contains(&(now - Time::ZERO).as_secs_f64()) {
             return ServerResponse::Page(secs((others + in_flight as f64) / workers * service));
@@ -255,7 +257,7 @@ fn rate_and_refused_share(report: &SimReport) -> (f64, f64) {
 #[test]
 fn the_width_stays_near_the_number_of_workers_of_a_server() {
     for (workers, service, range) in [(2, 0.2, 2.0..4.0), (2, 0.02, 2.0..4.0), (1, 0.3, 1.0..2.0)] {
-        let report = crawl(paths(1_000, |_| "page".into()), queue(workers, service, 0.0..0.0), Pace::Steady, MAX_WIDTH);
+        let report = crawl(paths(1_000, |_| "page".into()), queue(workers, service), Pace::Steady, MAX_WIDTH);
         let widths = widths(&report);
         let last = *widths.keys().last().expect("pages");
         let width = mean(&widths, last / 2..last);

@@ -53,6 +53,7 @@ impl Zone {
         self.names.is_empty()
     }
 
+    /// The reply for a name, and the entry that it comes from: the name itself, or a wildcard.
     fn find(&self, name: &str) -> Option<(&str, &DnsReply)> {
         if let Some((name, reply)) = self.names.get_key_value(name) {
             return Some((name, reply));
@@ -72,10 +73,12 @@ pub struct NameServer {
     threads: Vec<JoinHandle<()>>,
 }
 
+/// The state that the threads share.
 struct NameServerState {
     zone: Zone,
     /// For each name, the number of replies from [`DnsReply::InTurn`].
     turns: HashMap<String, AtomicUsize>,
+    /// The name of every query.
     queried: Mutex<Vec<String>>,
     stop: AtomicBool,
 }
@@ -199,6 +202,7 @@ impl NameServerState {
             Some((key, DnsReply::InTurn(addresses))) if question.kind == A => {
                 let turn = self.turns.get(key).map_or(0, |turn| turn.fetch_add(1, SeqCst));
                 if let Some(address) = addresses.get(turn).or(addresses.last()) {
+                    // TTL 0, so that the next query gets the next address.
                     reply.address(question.kind, 0, *address);
                 }
             }
@@ -251,6 +255,7 @@ impl Message {
         Message { bytes }
     }
 
+    /// Sets the response code.
     fn code(&mut self, code: u8) {
         self.bytes[3] |= code;
     }
@@ -269,10 +274,12 @@ impl Message {
         // A pointer to the name in the question.
         self.bytes.extend_from_slice(&[0xc0, 12]);
         self.bytes.extend_from_slice(&kind.to_be_bytes());
+        // Class IN.
         self.bytes.extend_from_slice(&[0, 1]);
         self.bytes.extend_from_slice(&seconds.to_be_bytes());
         self.bytes.extend_from_slice(&u16::try_from(data.len()).unwrap_or(u16::MAX).to_be_bytes());
         self.bytes.extend_from_slice(data);
+        // The number of records in the answer section.
         let count = u16::from_be_bytes([self.bytes[6], self.bytes[7]]).wrapping_add(1);
         self.bytes[6..8].copy_from_slice(&count.to_be_bytes());
     }
@@ -283,6 +290,7 @@ impl Message {
             self.bytes.truncate(question_end);
             // TC, truncated.
             self.bytes[2] |= 2;
+            // No records.
             self.bytes[6..8].copy_from_slice(&[0, 0]);
         }
         self.bytes

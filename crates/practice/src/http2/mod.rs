@@ -29,6 +29,9 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 /// The connection preface: the first bytes of an HTTP/2 client.
 pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
+/// Maximum number of concurrent streams of a connection, unless a site sets another.
+pub(crate) const DEFAULT_MAX_STREAMS: u32 = 100;
+
 /// The HTTP/2 settings of a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Http2 {
@@ -81,10 +84,11 @@ fn run(shared: Arc<WebState>, mut inbox: UnboundedReceiver<HandedOver>) -> io::R
             if shared.stop.load(std::sync::atomic::Ordering::SeqCst) {
                 break;
             }
+            // The task runs on; only its handle is dropped.
             drop(tokio::task::spawn_local(serve(Arc::clone(&shared), connection)));
         }
     });
-    // Dropping the tasks closes their connections.
+    // The end of the runtime drops the tasks, which closes their connections.
     Ok(())
 }
 
@@ -104,7 +108,8 @@ impl Drop for OpenConnection {
 async fn serve(shared: Arc<WebState>, connection: HandedOver) {
     let HandedOver { socket, tls, input, id, site } = connection;
     let _open = OpenConnection { log: Arc::clone(&shared.log), site };
-    let max_streams = shared.sites.get(site).and_then(|site| site.http2).map_or(100, |http2| http2.max_streams);
+    let max_streams =
+        shared.sites.get(site).and_then(|site| site.http2).map_or(DEFAULT_MAX_STREAMS, |http2| http2.max_streams);
     let Ok(stream) = TlsOrPlain::new(socket, tls, input, Arc::clone(&shared.log)) else { return };
     let mut builder = h2::server::Builder::new();
     builder.max_concurrent_streams(max_streams).max_send_buffer_size(64 << 10);
