@@ -174,7 +174,8 @@ impl Page {
 
     /// The parsed page. Parsing happens once.
     pub fn document(&self) -> &Document {
-        self.document.get_or_init(|| Document::parse(self.html()).with_url(self.url()))
+        self.document
+            .get_or_init(|| Document::parse(self.html()).with_charset(self.visit.findings.charset).with_url(self.url()))
     }
 
     /// All elements that a CSS selector matches.

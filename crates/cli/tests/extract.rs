@@ -256,3 +256,43 @@ fn a_missing_directory_is_reported_for_every_format() {
         assert_eq!(output.status.code(), Some(1), "{format}: {stderr}");
     }
 }
+
+/// The queries of links are encoded in the charset of their page, as the crawler and browsers do.
+#[test]
+fn links_have_the_urls_that_are_requested_whatever_the_charset() {
+    let page = b"<title>t</title><article><p>A text with a link that is long enough to be a text, <a href=\"caf\xe9.html?q=\xe9\">\
+                 a page</a> and more words after the link.</p></article>";
+    let site = Site::http("127.5.1.9:0").expect("a loopback address");
+    let root = site.url("/");
+    let site = site
+        .page("/", Response::html(page.to_vec()).charset("iso-8859-1"))
+        .page("/caf%C3%A9.html?q=%E9", Response::html("<h1>found</h1>"))
+        .fallback(Response::status(404));
+    let _web = PracticeWeb::new().site(site).start().expect("the web is served");
+    let folder = tempfile::tempdir().expect("a folder");
+    let directory = folder.path().join("c");
+    let target = format!("{root}caf%C3%A9.html?q=%E9");
+    let crawl = ["crawl", &root, "-d", text(&directory), "-q", "--warc", "--jsonl", "-", "--extract", "a=a@href"];
+    let records = pages(&stdout(&[&crawl[..], &["--markdown", "--extract", "b=article:has(a) a@href"]].concat()));
+    assert!(records.iter().any(|record| record["url"] == target && record["outcome"] == "ok"), "{records:?}");
+    let first = records.iter().find(|record| record["url"] == root).expect("the root");
+    assert_eq!((&first["data"]["a"], &first["data"]["b"]), (&json!(target), &json!(target)), "{first}");
+    assert!(first["markdown"].as_str().expect("Markdown").contains(&format!("]({target})")), "{first}");
+    let markdown = stdout(&["export", text(&directory), "--format", "markdown"]);
+    assert!(markdown.contains(&target), "{markdown}");
+    let csv = stdout(&["export", text(&directory), "--format", "csv", "--extract", "link=a@href"]);
+    assert!(csv.contains(&target), "{csv}");
+    let out = folder.path().join("site");
+    stdout(&["export", text(&directory), "--format", "site", "-o", &format!("{}/", text(&out))]);
+    let list = std::fs::read_to_string(out.join("argiope-site.jsonl")).expect("the list of files");
+    let file_of = |url: &str| {
+        let entry = list.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        entry.into_iter().find(|entry| entry["url"] == url).expect("a file")["file"]
+            .as_str()
+            .expect("a name")
+            .to_owned()
+    };
+    let copy = std::fs::read_to_string(out.join(file_of(&root))).expect("the root");
+    let name = file_of(&target).rsplit('/').next().expect("a name").replace('%', "%25");
+    assert!(copy.contains(&format!("href=\"{name}\"")), "{name}: {copy}");
+}

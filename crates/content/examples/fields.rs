@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             data = if with_tree {
                 rules.apply(&Document::parse(html.as_str()).with_url(&url), url.as_str(), &mut tally).data
             } else {
-                rules.read(&html, &url, &mut tally).data
+                rules.read(&html, &url, None, &mut tally).data
             };
         }
         println!("{}", serde_json::Value::Object(data));

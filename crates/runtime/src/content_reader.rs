@@ -58,16 +58,16 @@ impl PageReader for ContentReader {
         self.text || self.markdown || self.extraction.concerns(url.as_str())
     }
 
-    fn read(&self, url: &Url, html: &str) -> PageContent {
+    fn read(&self, url: &Url, html: &str, charset: Option<&str>) -> PageContent {
         let mut content = PageContent::default();
         // Parse the document only for the main text. Extracting fields usually does not need the tree.
-        let page = (self.text || self.markdown).then(|| Document::parse(html).with_url(url));
+        let page = (self.text || self.markdown).then(|| Document::parse(html).with_charset(charset).with_url(url));
         content.limited = page.as_ref().and_then(Document::truncated);
         if self.extraction.concerns(url.as_str()) {
             let mut tally = self.extraction.tally();
             let extracted = match &page {
                 Some(page) => self.extraction.apply(page, url.as_str(), &mut tally),
-                None => self.extraction.read(html, url, &mut tally),
+                None => self.extraction.read(html, url, charset, &mut tally),
             };
             self.tally.lock().unwrap_or_else(PoisonError::into_inner).add(&tally);
             content.limited = content.limited.or(extracted.limited);

@@ -109,7 +109,7 @@ fn extract(
         return Ok(None);
     }
     let Some(page) = archive.page(record)?.filter(|page| page.is_html()) else { return Ok(None) };
-    let data = rules.read(&page.text(), &page.url, &mut rules.tally()).data;
+    let data = rules.read(&page.text(), &page.url, page.charset, &mut rules.tally()).data;
     Ok(Some(data).filter(|data| !data.is_empty()))
 }
 

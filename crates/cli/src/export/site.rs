@@ -200,7 +200,9 @@ fn rewrite(
     file: &str,
     missing: &mut std::collections::HashSet<Box<str>>,
 ) -> Vec<u8> {
-    let mut rewriter = SiteRewriter { page: page.url.clone(), base: page.url.clone(), map, file, missing };
+    // The queries of links are in the charset of the page. Style sheets always use UTF-8.
+    let charset = page.charset.filter(|_| page.content_type.as_deref() != Some("text/css"));
+    let mut rewriter = SiteRewriter { page: page.url.clone(), base: page.url.clone(), charset, map, file, missing };
     let (text, needs_mark_in_utf8) = match page.content_type.as_deref() {
         Some("text/html") => (rewrite_page(&page.text(), Dialect::Html, POLICY, &mut rewriter), true),
         Some("application/xhtml+xml") => {
@@ -230,6 +232,7 @@ struct SiteRewriter<'a> {
     page: Url,
     /// The URL that relative URLs refer to: that of the page, or of its `<base>`.
     base: Url,
+    charset: Option<&'static str>,
     map: &'a SiteMap,
     /// The file that is written.
     file: &'a str,
@@ -245,7 +248,7 @@ impl PageRewriter for SiteRewriter<'_> {
             return Replacement::Keep;
         }
         // Other schemes, such as `mailto:`, are kept.
-        let Ok(url) = self.base.join(reference) else { return Replacement::Keep };
+        let Ok(url) = self.base.join_in_charset(reference, self.charset) else { return Replacement::Keep };
         if reference.is_empty() && use_as != ReferenceUse::Link {
             return Replacement::Keep;
         }
@@ -269,7 +272,7 @@ impl PageRewriter for SiteRewriter<'_> {
     }
 
     fn base(&mut self, href: &str) {
-        if let Ok(base) = self.page.join(href.trim()) {
+        if let Ok(base) = self.page.join_in_charset(href.trim(), self.charset) {
             self.base = base;
         }
     }

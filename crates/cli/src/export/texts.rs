@@ -74,7 +74,7 @@ pub fn text_files(directory: &Path, form: TextForm, folder: &Path) -> Result<u64
 
 /// Title and main text of a page. Control characters are removed from the text.
 fn title_and_text(page: &ArchivedPage, form: TextForm) -> (Option<String>, String) {
-    let document = Document::parse(page.text()).with_url(&page.url);
+    let document = Document::parse(page.text()).with_charset(page.charset).with_url(&page.url);
     let article = Article::of(&document);
     let content = match form {
         TextForm::Text => article.text(),

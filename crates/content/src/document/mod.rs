@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use argiope_core::page::examine::{BaseUrl, TextContext, resolve_references};
 use argiope_core::page::url::{MAX_URL_LEN, Url};
-use encoding_rs::UTF_8;
+use encoding_rs::{Encoding, UTF_8};
 
 pub(crate) mod build;
 pub(crate) mod names;
@@ -136,6 +136,7 @@ pub struct Document {
     tree: Tree,
     truncated: Option<&'static str>,
     base: Option<Url>,
+    encoding: &'static Encoding,
 }
 
 impl Document {
@@ -148,7 +149,14 @@ impl Document {
     pub fn parse_within(html: impl Into<Box<str>>, limits: &ParseLimits) -> Self {
         let html = html.into();
         let (tree, truncated) = build::build(&html, limits);
-        Self { html, tree, truncated, base: None }
+        Self { html, tree, truncated, base: None, encoding: UTF_8 }
+    }
+
+    /// Sets the charset of the page, which is used for the queries of its references. The default is UTF-8. Called before
+    /// [`Document::with_url`].
+    pub fn with_charset(mut self, charset: Option<&str>) -> Self {
+        self.encoding = encoding_of(charset);
+        self
     }
 
     /// Sets the address of the page, against which its references are resolved. A `base` element is respected.
@@ -164,7 +172,8 @@ impl Document {
     pub fn with_url(mut self, page: &Url) -> Self {
         let declared =
             self.elements().find(|element| element.name_id() == names::BASE && element.attribute("href").is_some());
-        let base = declared.and_then(|base| page.join(base.attribute("href")?.trim()).ok());
+        let charset = Some(self.encoding.name());
+        let base = declared.and_then(|base| page.join_in_charset(base.attribute("href")?.trim(), charset).ok());
         self.base = Some(base.unwrap_or_else(|| page.clone()));
         self
     }
@@ -211,7 +220,7 @@ impl Document {
 
     /// Resolves a reference of the page. `None` unless the result is an http or https URL.
     pub fn resolve(&self, reference: &str) -> Option<Url> {
-        self.base.as_ref()?.join(reference.trim()).ok()
+        self.base.as_ref()?.join_in_charset(reference.trim(), Some(self.encoding.name())).ok()
     }
 
     pub(crate) fn node(&self, id: NodeId) -> Option<&Node> {
@@ -241,11 +250,16 @@ impl Document {
     }
 }
 
-/// The absolute URL of a reference, with its fragment. `None` unless it is http or https.
-pub(crate) fn resolve_with(base: &BaseUrl, reference: &str) -> Option<String> {
+/// The encoding with this label; UTF-8 if there is none.
+pub(crate) fn encoding_of(charset: Option<&str>) -> &'static Encoding {
+    charset.and_then(|label| Encoding::for_label(label.as_bytes())).unwrap_or(UTF_8)
+}
+
+/// The absolute URL of a reference in a page of this encoding, with its fragment. `None` unless it is http or https.
+pub(crate) fn resolve_with(base: &BaseUrl, reference: &str, encoding: &'static Encoding) -> Option<String> {
     let reference = reference.trim();
     let mut out = String::new();
-    if reference.len() > MAX_URL_LEN || base.resolve(reference, UTF_8, &mut out).is_err() {
+    if reference.len() > MAX_URL_LEN || base.resolve(reference, encoding, &mut out).is_err() {
         return None;
     }
     if let Some((_, fragment)) = reference.split_once('#') {
@@ -329,7 +343,7 @@ impl<'a> Element<'a> {
     /// The absolute URL of an attribute, resolved against the page, with its fragment. `None` if it is missing or not http or https.
     pub fn url(&self, name: &str) -> Option<String> {
         let value = self.attribute(name)?;
-        resolve_with(&BaseUrl::new(self.document.base.as_ref()?), &value)
+        resolve_with(&BaseUrl::new(self.document.base.as_ref()?), &value, self.document.encoding)
     }
 
     /// The text that a reader sees: white space collapsed, blocks separated by a space, without scripts and styles.

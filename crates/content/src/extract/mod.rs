@@ -226,16 +226,16 @@ impl Extraction {
 
     /// Extracts the fields of a page that is not parsed yet. Gives what [`Extraction::apply`] gives for the parsed
     /// page, and builds no tree unless a rule needs one: `@html`, microdata, and selectors that look ahead, such as
-    /// `:has()`.
-    pub fn read(&self, html: &str, url: &Url, tally: &mut Tally) -> Extracted {
+    /// `:has()`. `charset` is that of the page; its links need it for their queries.
+    pub fn read(&self, html: &str, url: &Url, charset: Option<&str>, tally: &mut Tally) -> Extracted {
         if !self.urls.accepts(url.as_str()) {
             return Extracted::default();
         }
         let plan = self.plan.get_or_init(|| StreamPlan::of(&self.fields));
         let applies = |field: &Field| field.urls.accepts(url.as_str());
-        match plan.as_ref().and_then(|plan| plan.read(&self.fields, applies, html, url)) {
+        match plan.as_ref().and_then(|plan| plan.read(&self.fields, applies, html, (url, charset))) {
             Some(mut finder) => values::read_fields(&mut finder, &self.fields, url.as_str(), tally),
-            None => self.apply(&Document::parse(html).with_url(url), url.as_str(), tally),
+            None => self.apply(&Document::parse(html).with_charset(charset).with_url(url), url.as_str(), tally),
         }
     }
 }

@@ -19,9 +19,10 @@ use super::values::{
 use super::{Field, Source, Take};
 use crate::document::build::{NodeSink, walk, within_limits};
 use crate::document::names::{self, Name, OwnNames};
-use crate::document::{NodeId, ParseLimits, breaks_words, is_hidden, push_collapsed, resolve_with};
+use crate::document::{NodeId, ParseLimits, breaks_words, encoding_of, is_hidden, push_collapsed, resolve_with};
 use crate::select::{BitMatcher, MatchState, Selector, Subject};
 use crate::structured::{is_json_ld, meta_names, parse_blocks};
+use encoding_rs::Encoding;
 
 /// The number of nested matches whose text is read at the same time.
 const MAX_OPEN: usize = 32;
@@ -152,7 +153,7 @@ impl StreamPlan {
         fields: &'a [Field],
         applies: impl Fn(&Field) -> bool,
         html: &'a str,
-        url: &Url,
+        (url, charset): (&Url, Option<&str>),
     ) -> Option<StreamFinder<'a>> {
         let limits = ParseLimits::default();
         let (html, cut) = within_limits(html, &limits);
@@ -162,7 +163,7 @@ impl StreamPlan {
             return None;
         }
         sink.values.iter_mut().for_each(|values| values.sort_by_key(|found| found.node));
-        let base = sink.base.as_deref().and_then(|href| url.join(href).ok());
+        let base = sink.base.as_deref().and_then(|href| url.join_in_charset(href, charset).ok());
         Some(StreamFinder {
             plan: self,
             json_ld: OnceCell::new(),
@@ -171,10 +172,16 @@ impl StreamPlan {
             slots: sink.values,
             counts: sink.matched.iter().map(|(count, _)| *count as usize).collect(),
             items: sink.items,
-            base: BaseUrl::new(base.as_ref().unwrap_or(url)),
+            base: PageBase { url: BaseUrl::new(base.as_ref().unwrap_or(url)), encoding: encoding_of(charset) },
             values: ValueReader::new(full.or(cut)),
         })
     }
+}
+
+/// What the references of a page are resolved with.
+struct PageBase {
+    url: BaseUrl,
+    encoding: &'static Encoding,
 }
 
 /// The text or attribute value of a match.
@@ -186,8 +193,8 @@ struct TakenText<'a> {
 }
 
 impl TakenText<'_> {
-    fn resolved(&self, base: &BaseUrl) -> String {
-        let absolute = self.is_address.then(|| resolve_with(base, &self.text)).flatten();
+    fn resolved(&self, base: &PageBase) -> String {
+        let absolute = self.is_address.then(|| resolve_with(&base.url, &self.text, base.encoding)).flatten();
         absolute.unwrap_or_else(|| (*self.text).to_owned())
     }
 }
@@ -595,7 +602,7 @@ pub(super) struct StreamFinder<'a> {
     /// The number of matches of each slot.
     counts: Vec<usize>,
     items: Vec<Item>,
-    base: BaseUrl,
+    base: PageBase,
     values: ValueReader,
 }
 

@@ -18,7 +18,7 @@ fn both(rules: &Extraction, html: &str) -> Option<[(Extracted, Tally); 2]> {
     let url = Url::parse(URL).expect("an address");
     let applies = |field: &Field| field.urls.accepts(URL);
     let plan = StreamPlan::of(&rules.fields)?;
-    let mut finder = plan.read(&rules.fields, applies, html, &url)?;
+    let mut finder = plan.read(&rules.fields, applies, html, (&url, None))?;
     let [mut streamed, mut with_tree] = [rules.tally(), rules.tally()];
     let first = read_fields(&mut finder, &rules.fields, URL, &mut streamed);
     let page = Document::parse(html).with_url(&url);
@@ -267,7 +267,7 @@ fn pages_that_change_what_has_passed_need_the_tree() {
     assert!(both(&rules, "<p>a</p><body class=late>").is_none());
     assert!(both(&rules, &"<div>x".repeat(100)).is_none(), "a hundred open texts");
     let url = Url::parse(URL).expect("an address");
-    let data = rules.read("<p>a</p><body class=late>", &url, &mut rules.tally()).data;
+    let data = rules.read("<p>a</p><body class=late>", &url, None, &mut rules.tally()).data;
     assert_eq!(data.get("p"), Some(&serde_json::json!(["a"])));
 }
 

@@ -44,8 +44,8 @@ pub trait PageReader: Debug + Send + Sync {
     /// Whether the page at this address is read. If not, its body is not held.
     fn should_read(&self, url: &Url) -> bool;
 
-    /// Reads a page, decoded to text.
-    fn read(&self, url: &Url, html: &str) -> PageContent;
+    /// Reads a page, decoded to text. `charset` is that of the page; its links need it for their queries.
+    fn read(&self, url: &Url, html: &str, charset: Option<&str>) -> PageContent;
 
     /// How often each field was looked for and found, for the report.
     fn counts(&self) -> Vec<FieldCount> {
@@ -222,7 +222,7 @@ impl BodyRules {
             return None;
         }
         let html = decode(&body.bytes, charset);
-        let read = catch_unwind(AssertUnwindSafe(|| reader.read(url, &html)));
+        let read = catch_unwind(AssertUnwindSafe(|| reader.read(url, &html, charset)));
         let mut content = read.unwrap_or_else(|_| PageContent {
             limited: Some("a fault in Argiope while it read the content"),
             ..PageContent::default()

@@ -9,7 +9,7 @@ use encoding_rs::{EncoderResult, Encoding, UTF_8};
 use memchr::memchr;
 use std::cell::OnceCell;
 
-use crate::page::url::{BadUrl, Url, without_extra_slashes};
+use crate::page::url::{BadUrl, MAX_URL_LEN, Url, without_extra_slashes};
 
 /// The base URL of a page.
 pub struct BaseUrl {
@@ -67,6 +67,23 @@ impl BaseUrl {
         let url = Url::from_parsed(parse(href, base, encoding).map_err(|_| BadUrl::Syntax)?)?;
         out.push_str(url.as_str());
         Ok(())
+    }
+}
+
+/// The encoding with this label; UTF-8 if there is none.
+fn encoding_of(charset: Option<&str>) -> &'static Encoding {
+    charset.and_then(|label| Encoding::for_label(label.as_bytes())).unwrap_or(UTF_8)
+}
+
+impl Url {
+    /// Like [`Url::join`], for a link of a page in this charset. The charset is used for the query, as in browsers.
+    pub fn join_in_charset(&self, href: &str, charset: Option<&str>) -> Result<Self, BadUrl> {
+        let encoding = encoding_of(charset).output_encoding();
+        if encoding == UTF_8 || href.len() > MAX_URL_LEN {
+            return self.join(href);
+        }
+        let base = url::Url::parse(self.as_str()).map_err(|_| BadUrl::Syntax)?;
+        Self::from_parsed(parse(href, &base, encoding).map_err(|_| BadUrl::Syntax)?)
     }
 }
 
