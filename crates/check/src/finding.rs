@@ -141,8 +141,10 @@ pub struct CheckSummary {
     pub not_checked: u64,
     /// References that `--ignore` excludes.
     pub ignored: u64,
-    /// External URLs that were requested or found in the cache.
+    /// External URLs that were requested.
     pub external: u64,
+    /// External URLs that were not requested, because the cache has them.
+    pub cached: u64,
     /// Broken targets.
     pub broken: u64,
     /// Targets that could not be checked.
@@ -190,6 +192,13 @@ impl CheckReport {
     pub fn update_counts(&mut self) {
         let count = |verdict| self.findings.iter().filter(|finding| finding.fault.verdict == verdict).count() as u64;
         (self.summary.broken, self.summary.unknown) = (count(Verdict::Broken), count(Verdict::Unknown));
+    }
+
+    /// Whether no reference could be checked: there are some, and the target of each is unknown.
+    pub fn is_all_unknown(&self) -> bool {
+        let CheckSummary { links, not_checked, ignored, broken, .. } = self.summary;
+        let unknown: u64 = self.findings.iter().map(|finding| finding.on.len() as u64).sum();
+        broken == 0 && unknown > 0 && unknown >= links.saturating_sub(not_checked + ignored)
     }
 
     /// Whether at least one target is broken.

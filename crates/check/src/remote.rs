@@ -17,8 +17,10 @@ pub struct RemoteTarget {
 #[derive(Clone, Debug, Default)]
 pub struct RemoteFaults {
     pub faults: HashMap<RemoteTarget, Fault>,
-    /// Distinct URLs that were requested or found in the cache.
+    /// Distinct external URLs that were requested.
     pub requested: u64,
+    /// Distinct external URLs that were not requested, because the cache has them.
+    pub cached: u64,
 }
 
 impl RemoteTarget {

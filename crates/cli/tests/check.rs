@@ -323,10 +323,17 @@ fn a_list_of_urls_is_checked_and_good_results_are_cached() {
         let requested = |path: &str| web.log().iter().filter(|request| request.path == path).count();
         assert_eq!(requested("/a"), 1, "good results are reused in round {round}");
         assert!(requested("/b") > round, "failures are requested again");
+        let expected_requests = 2 - round;
+        let (external, cached) = (&document["summary"]["external"], &document["summary"]["cached"]);
+        assert_eq!((external, cached), (&expected_requests.into(), &round.into()), "{document}");
+        let plural = if expected_requests == 1 { "" } else { "s" };
+        let summary = text(&output.stderr);
+        assert!(summary.contains(&format!("{expected_requests} external URL{plural} requested")), "{summary}");
+        assert_eq!(summary.contains("1 cached"), round == 1, "{summary}");
     }
-    // A private address that the user did not allow is unknown.
+    // A private address that the user did not allow is unknown. If all are, nothing was checked.
     let output = argiope(folder.path(), &["-", "--format", "json"], &bad);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert_eq!(output.status.code(), Some(4), "{}", text(&output.stderr));
     assert_eq!(findings(&output), expected(&[("unknown", "private_address", &bad)]));
 }
 
@@ -438,4 +445,20 @@ fn the_twelve_faults_of_the_tutorial_are_found() {
     let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let with_advice = document["findings"].as_array().expect("findings").iter().filter(|f| f["suggestion"].is_string());
     assert!(with_advice.count() >= 5, "{document:#}");
+}
+
+#[test]
+fn files_whose_names_are_not_utf8_are_checked() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let folder = tempfile::tempdir().expect("a folder");
+    let name = |bytes: &[u8]| folder.path().join(std::ffi::OsStr::from_bytes(bytes));
+    std::fs::write(name(b"b\xff.html"), "<a href=gone.html>x</a>").expect("a file");
+    std::fs::write(name(b"index.html"), "<a href=\"b%FF.html\">x</a><a href=\"bb.html\">y</a>").expect("a file");
+    let output = argiope(folder.path(), &[".", "--format", "json"], "");
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+    let missing = expected(&[("broken", "missing_file", "bb.html"), ("broken", "missing_file", "gone.html")]);
+    assert_eq!(findings(&output), missing, "{}", text(&output.stdout));
+    let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert!(document["notes"].is_null(), "{document}");
+    assert!(!text(&output.stdout).contains("did you mean b\u{fffd}"), "{}", text(&output.stdout));
 }

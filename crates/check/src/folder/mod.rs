@@ -411,7 +411,7 @@ impl<'a> FolderCheck<'a> {
 fn read_file(entry: &FileEntry, buffer: &mut Vec<u8>) -> std::io::Result<()> {
     buffer.clear();
     buffer.reserve(usize::try_from(entry.size).unwrap_or(0).saturating_add(1));
-    File::open(&entry.path)?.read_to_end(buffer).map(drop)
+    File::open(entry.raw_path.as_deref().unwrap_or(Path::new(&entry.path)))?.read_to_end(buffer).map(drop)
 }
 
 /// Applies `work` to all items on all cores. Each thread has its own buffer and state.

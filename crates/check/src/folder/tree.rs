@@ -17,8 +17,10 @@ pub(crate) type FileId = u32;
 /// One file.
 #[derive(Debug)]
 pub(crate) struct FileEntry {
-    /// Absolute, without `.` and `..`.
+    /// Absolute, without `.` and `..`. Bytes that are not UTF-8 are replaced.
     pub path: String,
+    /// The path to open, if it differs from `path` because it is not UTF-8.
+    pub raw_path: Option<PathBuf>,
     /// `None` for files that are not parsed.
     pub kind: Option<DocumentType>,
     pub size: u64,
@@ -117,12 +119,13 @@ impl FileTree {
     }
 
     fn add_file(&mut self, path: &Path, size: u64, source: usize) {
+        let raw_path = path.to_str().is_none().then(|| path.to_path_buf());
         let path = path.to_string_lossy().into_owned();
         let kind = DocumentType::of_name(&path);
         let Ok(id) = FileId::try_from(self.entries.len()) else { return };
         if let hashbrown::hash_map::Entry::Vacant(vacant) = self.index.entry(path.as_str().into()) {
             vacant.insert(id);
-            self.entries.push(FileEntry { path, kind, size, source });
+            self.entries.push(FileEntry { path, raw_path, kind, size, source });
         }
     }
 
@@ -136,9 +139,9 @@ impl FileTree {
         &self.outside.get_mut().unwrap_or_else(PoisonError::into_inner).entries
     }
 
-    /// The paths of all files that were found by walking.
+    /// The paths of all files that were found by walking and whose names are UTF-8.
     pub fn paths(&self) -> impl Iterator<Item = &str> + Clone {
-        self.entries.iter().map(|entry| entry.path.as_str())
+        self.entries.iter().filter(|entry| entry.raw_path.is_none()).map(|entry| entry.path.as_str())
     }
 
     /// The target of an absolute path: the file itself, the index page of a folder, or `page.html` for `page`. References in
@@ -213,7 +216,7 @@ impl FileTree {
         }
         let id = FileId::try_from(self.entries.len() + outside.entries.len()).ok()?;
         let kind = DocumentType::of_name(path);
-        outside.entries.push(FileEntry { path: path.to_owned(), kind, size, source: 0 });
+        outside.entries.push(FileEntry { path: path.to_owned(), raw_path: None, kind, size, source: 0 });
         outside.known.insert(path.into(), Some(PathTarget::File(id)));
         Some(PathTarget::File(id))
     }

@@ -56,7 +56,9 @@ pub fn summary_line(summary: &CheckSummary) -> String {
     if summary.external > 0 {
         let _ = write!(line, ", {} requested", plural(summary.external, "external URL"));
     }
-    for (count, what) in [(summary.not_checked, "not checked"), (summary.ignored, "ignored")] {
+    for (count, what) in
+        [(summary.cached, "cached"), (summary.not_checked, "not checked"), (summary.ignored, "ignored")]
+    {
         if count > 0 {
             let _ = write!(line, ", {count} {what}");
         }

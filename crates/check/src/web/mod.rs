@@ -134,16 +134,19 @@ impl WebCheck {
         targets.sort_unstable();
         targets.dedup();
         targets.retain(|target| self.options.external || self.is_of_site(&target.url));
-        let external_urls: HashSet<&str> =
-            targets.iter().map(|target| target.url.as_str()).filter(|url| !self.is_of_site(url)).collect();
-        let requested = external_urls.len() as u64;
+        let external = |targets: &[RemoteTarget]| {
+            let urls = targets.iter().map(|target| target.url.as_str()).filter(|url| !self.is_of_site(url));
+            urls.collect::<HashSet<&str>>().len() as u64
+        };
         let mut uncached = targets.clone();
         if let Some(cache) = &cache {
             uncached.retain(|target| self.is_of_site(&target.url) || !cache.is_good(&target.full_url()));
         }
+        let requested = external(&uncached);
+        let cached = external(&targets).saturating_sub(requested);
         self.request_in_rounds(&uncached)?;
         let site = self.site.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut faults = RemoteFaults { requested, ..RemoteFaults::default() };
+        let mut faults = RemoteFaults { requested, cached, ..RemoteFaults::default() };
         for target in &uncached {
             if let Some(fault) = site.results.fault(target, &self.options) {
                 faults.faults.insert(target.clone(), fault);

@@ -254,7 +254,7 @@ fn check(
         report.merge(folders.finish(&faults));
     }
     report.merge(web.finish(&faults).map_err(Error::system)?);
-    report.summary.external = faults.requested;
+    (report.summary.external, report.summary.cached) = (faults.requested, faults.cached);
     Ok(report)
 }
 
@@ -391,6 +391,9 @@ fn write_report(args: &CheckArgs, report: &CheckReport) -> ExitCode {
         ExitCode::from(BROKEN)
     } else if report.summary.pages == 0 {
         print_error("nothing could be checked: no page was read");
+        ExitCode::from(NOTHING_CHECKED)
+    } else if args.targets.iter().all(|target| target == LIST_NAME) && report.is_all_unknown() {
+        print_error("nothing could be checked: all URLs of the list are unknown");
         ExitCode::from(NOTHING_CHECKED)
     } else {
         ExitCode::SUCCESS
