@@ -2,7 +2,8 @@
 
 mod readers;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -206,6 +207,23 @@ fn markdown(directory: &Path) -> Vec<(String, String)> {
     pages
 }
 
+/// The entries of a ZIP file without compression, by name.
+fn zip_entries(bytes: &[u8]) -> BTreeMap<String, Vec<u8>> {
+    let number = |at: usize, length: usize| {
+        bytes[at..at + length].iter().rev().fold(0_u64, |number, byte| number << 8 | u64::from(*byte)) as usize
+    };
+    let (mut at, mut entries) = (0, BTreeMap::new());
+    while bytes[at..].starts_with(b"PK\x03\x04") {
+        let (name, extra) = (at + 30, at + 30 + number(at + 26, 2));
+        // The sizes are in the ZIP64 field.
+        let content = extra + number(at + 28, 2);
+        let end = content + number(extra + 4, 8);
+        entries.insert(String::from_utf8_lossy(&bytes[name..extra]).into_owned(), bytes[content..end].to_vec());
+        at = end;
+    }
+    entries
+}
+
 #[test]
 fn zstd_archives_are_exported_like_gzip_archives() {
     let (_web, root, _) = web();
@@ -236,11 +254,29 @@ fn zstd_archives_are_exported_like_gzip_archives() {
     for ((name, first), (_, second)) in pairs {
         assert!(first == second, "{}: {}", name.display(), String::from_utf8_lossy(second));
     }
-    for format in ["wacz", "cdxj"] {
+    let export = |directory: &Path, format: &str| {
         let out = folder.path().join(format);
-        succeed(&["export", text(&zstd), "--format", format, "-o", text(&out)]);
-        let bytes = std::fs::read(&out).expect("a file");
-        assert!(bytes.windows(14).any(|window| window == b"00001.warc.zst"), "{format}");
+        succeed(&["export", text(directory), "--format", format, "-o", text(&out)]);
+        std::fs::read(&out).expect("a file")
+    };
+    assert!(export(&zstd, "cdxj").windows(14).any(|window| window == b"00001.warc.zst"));
+    // Replay programs read gzip only, so the records of a WACZ are gzip members, and its index has their places.
+    let wacz = export(&zstd, "wacz");
+    let has = |what: &[u8]| wacz.windows(what.len()).any(|window| window == what);
+    assert!(has(b"archive/00001-zst.warc.gz") && !has(b"00001.warc.zst"));
+    let mut zip = zip_entries(&wacz);
+    let archive = zip.remove("archive/00001-zst.warc.gz").expect("the archive");
+    let index = String::from_utf8(zip.remove("indexes/index.cdx").expect("the index")).expect("UTF-8");
+    assert!(index.lines().count() > 10, "{index}");
+    for line in index.lines() {
+        let entry: Value = serde_json::from_str(line.splitn(3, ' ').nth(2).expect("three parts")).expect("JSON");
+        let number = |key: &str| entry[key].as_str().expect("text").parse::<usize>().expect("a number");
+        let member = &archive[number("offset")..][..number("length")];
+        let mut record = Vec::new();
+        flate2::read::GzDecoder::new(member).read_to_end(&mut record).expect("gzip");
+        let record = String::from_utf8_lossy(&record);
+        let target = format!("WARC-Target-URI: {}\r\n", entry["url"].as_str().expect("a URL"));
+        assert!(record.starts_with("WARC/1.1\r\n") && record.contains(&target), "{line}: {record}");
     }
     let table = succeed(&["export", text(&zstd), "--format", "csv", "--extract", "heading=h2"]);
     assert!(String::from_utf8_lossy(&table.stdout).contains(",caf\u{e9}\r\n"));

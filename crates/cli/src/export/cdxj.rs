@@ -32,6 +32,15 @@ struct Entry<'a> {
 
 /// Writes one line per response in the archive.
 pub fn cdxj(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
+    cdxj_moved(directory, out, |_| None)
+}
+
+/// The index of an archive some of whose records were moved. `moved` gives their new places.
+pub fn cdxj_moved(
+    directory: &Path,
+    out: &mut dyn Write,
+    moved: impl Fn(&WarcLocation) -> Option<WarcLocation>,
+) -> Result<(), ReadError> {
     let mut sorted = Sorted::default();
     let mut archive = ArchiveFiles::new(directory);
     records::lines(directory, |line| {
@@ -50,6 +59,7 @@ pub fn cdxj(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
             // `2026-01-02T03:04:05Z` becomes `20260102030405`.
             let time: String = date.chars().filter(char::is_ascii_digit).take(14).collect();
             let mime = head.content_type().or(record.content_type.as_deref()).unwrap_or("unk");
+            let location = moved(&location).unwrap_or(location);
             let entry = Entry {
                 url: target,
                 mime: if is_revisit { "warc/revisit" } else { mime },

@@ -1,11 +1,15 @@
 //! A crawl as WACZ 1.1.1: archives, index and list of pages in one ZIP file, for replay in a browser.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
-use std::io::{self, BufWriter, Read, Seek, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, Write};
 use std::path::{Component, Path};
 
 use argiope_core::output::escape::write_json;
+use argiope_core::output::record::WarcLocation;
+use flate2::Compression;
+use flate2::bufread::GzDecoder;
+use flate2::write::GzEncoder;
 use serde_json::json;
 
 use super::archive_files::ArchiveFiles;
@@ -33,13 +37,24 @@ pub fn wacz(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
         zip.add(path, digest, content)
     };
     let files = ArchiveFiles::new(directory);
+    let mut moved = HashMap::new();
     for (file, length) in archives(directory)? {
         let mut content = files.open_whole(&file)?;
         let name = file.rsplit('/').next().unwrap_or(&file);
-        add(&mut zip, &format!("archive/{name}"), &mut content, length)?;
+        match file.strip_suffix(".warc.zst") {
+            None => add(&mut zip, &format!("archive/{name}"), &mut content, length)?,
+            // Replay programs read gzip only.
+            Some(stem) => {
+                let gzip_name = format!("{stem}-zst.warc.gz");
+                let (mut copy, places) = recompressed(content.take(length), &gzip_name)?;
+                moved.extend(places.into_iter().map(|(offset, place)| ((file.clone(), offset), place)));
+                let name = gzip_name.rsplit('/').next().unwrap_or(&gzip_name);
+                add(&mut zip, &format!("archive/{name}"), &mut copy, u64::MAX)?;
+            }
+        }
     }
     let mut index = BufWriter::new(tempfile::tempfile()?);
-    super::cdxj(directory, &mut index)?;
+    super::cdxj::cdxj_moved(directory, &mut index, |place| moved.get(&(place.file.clone(), place.offset)).cloned())?;
     let (mut pages, started) = pages(directory)?;
     let mut index = index.into_inner().map_err(io::IntoInnerError::into_error)?;
     add(&mut zip, "indexes/index.cdx", &mut index, u64::MAX)?;
@@ -61,6 +76,62 @@ pub fn wacz(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
     zip.add("datapackage-digest.json", EntryDigest::of(package_digest.as_slice())?, package_digest.as_slice())?;
     zip.finish()?;
     Ok(())
+}
+
+/// Copies an archive to a temporary file in which every record is a gzip member. Returns the file, and for each offset of
+/// a record in the original its place in the file, which has this name.
+fn recompressed(archive: impl Read, name: &str) -> io::Result<(File, HashMap<u64, WarcLocation>)> {
+    let mut archive = CountingReader { inner: BufReader::new(archive), count: 0 };
+    let mut out = BufWriter::new(tempfile::tempfile()?);
+    let (mut places, mut end) = (HashMap::new(), 0);
+    loop {
+        let start = archive.count;
+        let is_zstd = match archive.fill_buf()? {
+            [] => break,
+            // The first byte of a zstd frame; a gzip member begins with another one.
+            [first, ..] => *first == 0x28,
+        };
+        let mut member = GzEncoder::new(Vec::new(), Compression::default());
+        if is_zstd {
+            io::copy(&mut zstd::stream::read::Decoder::with_buffer(&mut archive)?.single_frame(), &mut member)?;
+        } else {
+            io::copy(&mut GzDecoder::new(&mut archive), &mut member)?;
+        }
+        let member = member.finish()?;
+        if archive.count == start {
+            return Err(io::Error::other(format!("no record at byte {start}")));
+        }
+        let length = member.len() as u64;
+        places.insert(start, WarcLocation { file: name.to_owned(), offset: end, length, payload: None });
+        end += length;
+        out.write_all(&member)?;
+    }
+    Ok((out.into_inner().map_err(io::IntoInnerError::into_error)?, places))
+}
+
+/// Counts the bytes that are consumed from a reader.
+struct CountingReader<R> {
+    inner: R,
+    count: u64,
+}
+
+impl<R: BufRead> Read for CountingReader<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.inner.read(buffer)?;
+        self.count += count as u64;
+        Ok(count)
+    }
+}
+
+impl<R: BufRead> BufRead for CountingReader<R> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        self.inner.fill_buf()
+    }
+
+    fn consume(&mut self, amount: usize) {
+        self.count += amount as u64;
+        self.inner.consume(amount);
+    }
 }
 
 /// The archive files, and how many bytes of each are exported: up to the end of the last record that is committed. A running
