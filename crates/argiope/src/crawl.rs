@@ -278,6 +278,8 @@ fn begin(config: &Config, rules: Rules, consumer: PageSender) -> Result<KeeperHa
     directory.requeue_unread()?;
     if config.recrawl && directory.is_finished() {
         directory.begin_round()?;
+    } else {
+        directory.requeue_unreached()?;
     }
     let jsonl = config.jsonl.as_deref().map(|jsonl| directory.open_output(jsonl)).transpose()?;
     let clock = Clock::start();

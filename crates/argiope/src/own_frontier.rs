@@ -62,6 +62,10 @@ impl<F: Frontier> Frontier for OwnFrontier<F> {
         self.0.keep_edges(edges)
     }
 
+    fn note_retried_bytes(&mut self, bytes: u64) {
+        self.0.note_retried_bytes(bytes);
+    }
+
     fn news(&mut self) -> Result<Vec<FrontierNews>, StoreError> {
         self.0.news()
     }

@@ -313,6 +313,14 @@ pub fn take_latest_pages(
     directory: &Path,
     mut each: impl FnMut(StoredRecord) -> Result<(), ReadError>,
 ) -> Result<CrawlFile, ReadError> {
+    latest(directory, |record| if record.is_page() { each(record) } else { Ok(()) })
+}
+
+/// Calls `each` with all records of the latest round, also those of robots.txt files, sitemaps and runs.
+pub fn latest(
+    directory: &Path,
+    mut each: impl FnMut(StoredRecord) -> Result<(), ReadError>,
+) -> Result<CrawlFile, ReadError> {
     let mut rounds_left = 0_u64;
     walk(directory, |event| {
         rounds_left += u64::from(event == HistoryEvent::Round);
@@ -324,8 +332,7 @@ pub fn take_latest_pages(
             Ok(())
         }
         HistoryEvent::FinalOutcome { line, .. } | HistoryEvent::Line { line } if rounds_left == 0 => {
-            let record = StoredRecord::read(line)?;
-            if record.is_page() { each(record) } else { Ok(()) }
+            each(StoredRecord::read(line)?)
         }
         _ => Ok(()),
     })

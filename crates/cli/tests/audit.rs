@@ -152,3 +152,60 @@ fn text_csv_and_markdown_list_the_findings() {
         text(&argiope(folder.path(), &["audit", "d.crawl", "--only", "title-missing", "--format", "csv"]).stdout);
     assert_eq!(only.lines().count(), 2, "{only}");
 }
+
+/// All entries of sitemaps are in the link graph, and faulty sitemaps are in report and audit.
+#[test]
+fn sitemaps_are_in_the_link_graph_and_their_faults_are_reported() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let site = Site::http("127.0.0.1:0").expect("a socket");
+    let (root, at) = (site.url("/"), |path: &str| site.url(path));
+    let index = format!(
+        "<sitemapindex><sitemap><loc>{}</loc></sitemap><sitemap><loc>{}</loc></sitemap></sitemapindex>",
+        at("/good.xml"),
+        at("/cut.xml")
+    );
+    let good =
+        format!("<urlset><url><loc>{}</loc></url><url><loc>http://other.invalid/x</loc></url></urlset>", at("/listed"));
+    let cut = format!("<urlset><url><loc>{}</loc></url><url><loc>http:", at("/part"));
+    let xml = |text: String| Response::bytes(text.into_bytes()).content_type("application/xml");
+    let rows = [
+        format!("{},{},sitemap_file,false", at("/sitemap.xml"), at("/good.xml")),
+        format!("{},{},sitemap,false", at("/good.xml"), at("/listed")),
+        format!("{},http://other.invalid/x,sitemap,false", at("/good.xml")),
+        format!("{},{},sitemap,false", at("/cut.xml"), at("/part")),
+    ];
+    let cut_url = at("/cut.xml");
+    let site = site
+        .page("/", Response::html("<title>A root</title>"))
+        .page("/listed", Response::html("<title>A page of the sitemap</title>"))
+        .page("/part", Response::html("<title>A page of the other one</title>"))
+        .page("/sitemap.xml", xml(index))
+        .page("/good.xml", xml(good))
+        .page("/cut.xml", xml(cut))
+        .fallback(Response::status(404));
+    let web = PracticeWeb::new().site(site).start().expect("a server");
+    let crawl = ["crawl", &root, "-d", "d.crawl", "--sitemap", "--with", "links", "--jsonl", "-"];
+    let done = argiope(folder.path(), &crawl);
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    let told = format!("Sitemaps with faults (1)\n  {cut_url}: ");
+    assert!(text(&done.stderr).contains(&told), "{}", text(&done.stderr));
+    let records = text(&done.stdout);
+    let good = records.lines().find(|line| line.contains("good.xml\",\"status\"")).expect("a record");
+    assert!(good.contains("http://other.invalid/x"), "{good}");
+    let links = text(&argiope(folder.path(), &["export", "d.crawl", "--format", "links"]).stdout);
+    for row in rows {
+        assert!(links.contains(&row), "{row} is missing:\n{links}");
+    }
+    let report = text(&argiope(folder.path(), &["report", "d.crawl"]).stdout);
+    assert!(report.contains(&told), "{report}");
+    let found = audit(folder.path(), &["--only", "sitemap-fault"]);
+    let pages = found["findings"][0]["pages"].as_array().expect("pages");
+    let urls: Vec<&str> = pages.iter().filter_map(|page| page["url"].as_str()).collect();
+    assert_eq!(urls, [cut_url.as_str()], "{found}");
+    // Another scope does not let a sitemap add pages of other sites.
+    let requests = web.requests();
+    let more = ["crawl", &root, "-d", "d.crawl", "--sitemap", "--scope", "any", "--retry-wait", "1ms"];
+    let said = text(&argiope(folder.path(), &more).stderr);
+    assert!(said.contains("0 more are queued"), "{said}");
+    assert_eq!(web.requests(), requests);
+}

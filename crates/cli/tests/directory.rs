@@ -27,7 +27,7 @@ fn a_finished_crawl_is_reported_and_not_changed() {
     }
     let (before, requests) = (fs::read(fixture.path("p.jsonl")).expect("records"), practice.web.requests());
     let stderr = fixture.succeed(&[]);
-    assert!(stderr.contains("d.crawl: this crawl is finished, with 60 URLs"), "{stderr}");
+    assert!(stderr.contains("d.crawl: this crawl is finished, with 60 pages"), "{stderr}");
     assert_eq!(fs::read(fixture.path("p.jsonl")).expect("records"), before);
     assert_eq!(practice.web.requests(), requests);
 }

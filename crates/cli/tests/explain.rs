@@ -89,6 +89,44 @@ fn an_explanation_has_all_its_parts() {
     assert!(String::from_utf8_lossy(&nowhere.stderr).contains("is not a crawl directory"));
 }
 
+/// Why links are not followed, at which depth, and where redirects lead.
+#[test]
+fn nofollow_depth_and_redirect_loops_are_explained() {
+    let site = Site::http("127.0.0.1:0").expect("a socket");
+    let root = site.url("/");
+    let site = site
+        .page(
+            "/",
+            Response::html("<a href=/one>1</a><a rel=nofollow href=/shy>2</a><img src=/pic.png><a href=/a>l</a>"),
+        )
+        .page("/one", Response::html("<a href=/two>2</a>"))
+        .page("/two", Response::html("<a href=/three>3</a>"))
+        .redirect("/a", "/b", 302)
+        .redirect("/b", "/c", 302)
+        .redirect("/c", "/a", 302)
+        .fallback(Response::status(404));
+    let _web = PracticeWeb::new().site(site).start().expect("the web is served");
+    let folder = tempfile::tempdir().expect("a folder");
+    let directory = as_text(folder.path());
+    argiope(&["crawl", &root, "-d", directory, "-q", "--depth", "2"]);
+    let explain = |url: &str| stdout(&["explain", directory, url]);
+    let deep = explain("/three");
+    assert!(deep.contains("verdict     out_of_scope\n") && deep.contains("rule depth"), "{deep}");
+    let shy = explain("/shy");
+    assert!(
+        shy.contains("verdict     never_seen\n") && shy.contains("links       not followed: marked nofollow;"),
+        "{shy}"
+    );
+    let image = explain("/pic.png");
+    assert!(image.contains("not followed: images") && image.contains("--assets"), "{image}");
+    let unlinked = explain("/nowhere");
+    assert!(!unlinked.contains("not followed:"), "{unlinked}");
+    let first = explain("/a");
+    let base = root.trim_end_matches('/');
+    let words = format!("redirects   to {base}/b, then to {base}/c, and back to {base}/a: a loop");
+    assert!(first.contains(&words), "{first}");
+}
+
 #[test]
 fn the_report_can_be_printed_again_as_text_and_html() {
     let (_web, root) = web();
@@ -135,6 +173,9 @@ fn the_pace_of_any_host_of_a_running_crawl_is_explained() {
         .expect("the command was built");
     // robots.txt, the root and two pages of each busy host; robots.txt and the root of the other one.
     assert!(web.wait_requests(60 * 4 + 2, Duration::from_secs(20)), "{} requests", web.requests());
+    // The first commit creates the directory.
+    let is_committed = || folder.path().join("crawl.json").exists();
+    assert!(web.wait_until(Duration::from_secs(20), |_| is_committed()), "nothing was committed");
     let explanation = stdout(&["explain", directory, &quiet_root]);
     crawl.kill().expect("the process is killed");
     crawl.wait().expect("the process ends");

@@ -79,6 +79,52 @@ fn roots_that_all_failed_give_exit_code_4_and_are_queued_again() {
     assert!(String::from_utf8_lossy(&report.stdout).contains("1 page from 1 host"), "{report:?}");
 }
 
+/// A host that is down during one run: the next run requests its URLs again.
+#[test]
+fn urls_of_a_host_that_stopped_responding_are_requested_by_the_next_run() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pages: Vec<String> = (0..30).map(|page| format!("/{page}")).collect();
+    let site_at = |address: &str| {
+        let site = Site::http(address).expect("the port is free").page("/", Response::links(&pages));
+        pages.iter().fold(site, |site, page| site.page(page, Response::html("a page")))
+    };
+    let site = site_at("127.6.9.7:0");
+    let (root, address) = (site.url("/"), site.url("/").replace("http://", "").replace('/', ""));
+    let run = |more: &[&str]| {
+        let mut command = argiope(folder.path());
+        command.args(["crawl", &root, "-d", "crawl", "--retry-wait", "1ms", "--jsonl", "all.jsonl"]).args(more);
+        let output = command.output().expect("the binary runs");
+        assert_eq!(output.status.code(), Some(0), "{}", stderr_of(&output));
+        stderr_of(&output)
+    };
+    let web = serve(site);
+    run(&["--max-pages", "1"]);
+    drop(web);
+    let said = run(&[]);
+    assert!(said.contains("Hosts that stopped responding\n  127.6.9.7: 30 URLs not fetched"), "{said}");
+    assert!(said.contains("to request the URLs of hosts that stopped responding"), "{said}");
+    let explained =
+        argiope(folder.path()).args(["explain", "crawl", &format!("{root}29")]).output().expect("the binary runs");
+    let explained = String::from_utf8_lossy(&explained.stdout).into_owned();
+    assert!(explained.contains("run the same command"), "{explained}");
+
+    let web = serve(site_at(&address));
+    let said = run(&["--max-pages", "31"]);
+    assert!(said.contains("30 URLs of hosts that stopped responding queued again"), "{said}");
+    assert!(said.contains("Finished after") && said.contains("31 pages from 1 host"), "{said}");
+    assert!(!said.contains("Hosts that stopped responding"), "{said}");
+    let export =
+        argiope(folder.path()).args(["export", "crawl", "--format", "jsonl"]).output().expect("the binary runs");
+    let text = String::from_utf8(export.stdout).expect("UTF-8");
+    let records: Vec<&str> = text.lines().filter(|line| line.contains("\"type\":\"page\"")).collect();
+    assert_eq!(records.len(), 31, "{text}");
+    assert!(records.iter().all(|record| record.contains("\"outcome\":\"ok\"")), "{text}");
+    let requests = web.requests();
+    let said = run(&[]);
+    assert!(said.contains("this crawl is finished, with 31 pages"), "{said}");
+    assert_eq!(web.requests(), requests);
+}
+
 #[test]
 fn a_crawl_whose_reader_closed_the_pipe_ends_silently_and_resumes() {
     let folder = tempfile::tempdir().expect("a folder");

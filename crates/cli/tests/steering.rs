@@ -179,6 +179,28 @@ fn a_signal_prints_a_status_line_and_the_dashboard_is_served() {
     ctl_succeeds(&fixture, &["stop"]);
     assert!(wait(&mut crawl).success());
     assert!(TcpStream::connect(&address).is_err());
+    // Not "interrupted": a person stopped it, and the exit code is 0.
+    let report: Vec<String> = lines.collect();
+    assert!(report.iter().any(|line| line.starts_with("Stopped on request after ")), "{report:?}");
+    assert!(report.iter().any(|line| line.contains("run the same command")), "{report:?}");
+    let end = fixture.records().into_iter().rfind(|record| record["type"] == "run").expect("the last record");
+    assert_eq!(end["reason"], "stopped", "{end}");
+}
+
+/// `--quiet` prints the address of the dashboard only if the system chose its port.
+#[test]
+fn a_quiet_crawl_prints_only_an_address_that_users_cannot_know() {
+    let practice = GraphWeb::serve(plan(20));
+    let port =
+        std::net::TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port").port();
+    for (address, is_told) in [(format!("127.0.0.1:{port}"), false), ("127.0.0.1:0".to_owned(), true)] {
+        let fixture = CrawlFixture::new(&practice.roots, &["-q"]);
+        let output = fixture.command(&["--serve", &address]).output().expect("the command was built");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{stderr}");
+        assert_eq!(stderr.contains("serving http://127.0.0.1:"), is_told, "{stderr}");
+        assert_eq!(stderr.is_empty(), !is_told, "{stderr}");
+    }
 }
 
 #[test]

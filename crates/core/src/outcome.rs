@@ -132,6 +132,11 @@ names! {
     }
 }
 
+/// The beginning of the message of URLs whose host stopped responding.
+pub(crate) const HOST_GIVEN_UP: &str = "the host was given up on";
+/// The beginning of the message of URLs whose robots.txt could not be fetched.
+pub(crate) const ROBOTS_NOT_FETCHED: &str = "robots.txt could not be fetched";
+
 /// Maximum length of a failure's message in bytes.
 pub(crate) const MAX_MESSAGE: usize = 1_000;
 
@@ -152,6 +157,18 @@ impl Failure {
         }
         let cut = message.get(..message.floor_char_boundary(MAX_MESSAGE)).unwrap_or_default();
         Self { kind, message: format!("{cut}…").into() }
+    }
+
+    /// Whether the URL failed because its host could not be reached for now, and not because of the URL itself.
+    pub fn concerns_host(&self) -> bool {
+        self.is_given_up()
+            || self.message.starts_with(ROBOTS_NOT_FETCHED)
+            || matches!(self.kind, ErrorKind::DnsServfail | ErrorKind::DnsTimeout | ErrorKind::RobotsUnreachable)
+    }
+
+    /// Whether the URL failed because its host stopped responding.
+    pub fn is_given_up(&self) -> bool {
+        self.message.starts_with(HOST_GIVEN_UP)
     }
 }
 

@@ -34,6 +34,7 @@ pub const AUDIT_CASES: &[AuditCase] = &[
     AuditCase { id: "canonical-chain", faulty: &["/canonical-chain/bad"], clean: &["/canonical-chain/middle"] },
     AuditCase { id: "canonical-conflict", faulty: &["/canonical-conflict/bad"], clean: &["/canonical-broken/good"] },
     AuditCase { id: "sitemap-error", faulty: &["/sitemap-error/gone"], clean: &["/sitemap-error/here"] },
+    AuditCase { id: "sitemap-fault", faulty: &["/sitemap-cut.xml", "/sitemap-gone.xml"], clean: &["/sitemap.xml"] },
     AuditCase { id: "sitemap-noindex", faulty: &["/sitemap-noindex/bad"], clean: &["/sitemap-noindex/good"] },
     AuditCase { id: "sitemap-canonical", faulty: &["/sitemap-canonical/bad"], clean: &["/sitemap-error/here"] },
     AuditCase { id: "orphan", faulty: &["/orphan/lonely"], clean: &["/orphan/linked"] },
@@ -109,8 +110,11 @@ pub fn audit_sites() -> io::Result<[Site; 2]> {
     ];
     let entries: String = sitemap_paths.iter().map(|path| format!("<url><loc>{}</loc></url>", here(path))).collect();
     let sitemap = format!("<urlset xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\">{entries}</urlset>");
+    let cut = format!("<urlset><url><loc>{}</loc></url><url><loc>", here("/orphan/linked"));
+    let sitemaps = ["/sitemap.xml", "/sitemap-cut.xml", "/sitemap-gone.xml"];
+    let sitemaps: String = sitemaps.iter().map(|path| format!("Sitemap: {}\n", here(path))).collect();
     // The misspelled directive is the fault of `robots-fault`.
-    let robots = format!("User-agent: *\nDissalow: /typo\nSitemap: {}\n", here("/sitemap.xml"));
+    let robots = format!("User-agent: *\nDissalow: /typo\n{sitemaps}");
     let long_title = "A title that goes on and on, far beyond what any search result has room for on its line";
 
     let mut pages: Vec<(&'static str, Response)> = vec![
@@ -190,6 +194,7 @@ pub fn audit_sites() -> io::Result<[Site; 2]> {
     }
     site = site
         .robots(&robots)
+        .page("/sitemap-cut.xml", Response::bytes(cut.into_bytes()).content_type("application/xml"))
         .page("/sitemap.xml", Response::bytes(sitemap.into_bytes()).content_type("application/xml"));
     for (path, response) in pages {
         site = site.page(path, response);

@@ -135,6 +135,34 @@ impl Directory {
         self.frontier.requeue_failed_roots()
     }
 
+    /// Queues the links again that failed because their host stopped responding; returns how many. In a recrawl, the next
+    /// round requests them again, so that each page is compared once in a round.
+    pub fn requeue_unreached(&mut self) -> Result<u64, StoreError> {
+        let progress = self.progress()?;
+        if progress.unreached == 0 || self.frontier.is_recrawl() {
+            return Ok(0);
+        }
+        let mut unreached = self.frontier.unreached_links()?;
+        let (count, fetched) = (unreached.len() as u64, unreached.fetched);
+        while self.frontier.requeue_unreached(&mut unreached)? {
+            // The last portion is committed later, together with the note.
+            if !unreached.is_empty()
+                && let Some(batch) = self.frontier.commit(&[])?
+            {
+                self.folder.log.write(&batch)?;
+                self.frontier.acknowledge(&batch.without_portion())?;
+            }
+        }
+        let progress = Progress { unreached: 0, pages: progress.pages.saturating_sub(fetched), ..progress };
+        self.frontier.keep_note(None, &serde_json::to_vec(&progress).unwrap_or_default())?;
+        Ok(count)
+    }
+
+    /// How many pages earlier runs of this round fetched.
+    pub fn pages(&mut self) -> Result<u64, StoreError> {
+        Ok(self.progress()?.pages)
+    }
+
     /// Queues the pages again that the user of the library had not processed when an earlier run ended; returns how
     /// many. They do not count twice towards the limit on pages.
     pub fn requeue_unread(&mut self) -> Result<u64, StoreError> {

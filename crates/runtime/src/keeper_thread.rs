@@ -543,7 +543,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
             }
             KeeperMessage::Control(Control::Stop, answer) => {
                 let _ = answer.send(Ok(()));
-                return self.receive(KeeperMessage::Stop(End::Interrupted));
+                return self.receive(KeeperMessage::Stop(End::Stopped));
             }
             KeeperMessage::Control(control, answer) => {
                 let verdict = self.keeper.control(&control, now)?;

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use argiope_core::page::scope::ScopeVerdict;
+use argiope_core::page::sitemap::SitemapBounds;
 use argiope_core::rules::{Config, Rules};
 use argiope_core::schedule::frontier::{Frontier as _, LinkRef, StoreError};
 use argiope_core::{LinkKind, Url, UrlRef};
@@ -37,18 +38,24 @@ pub fn rejudge(
     let mut queued = frontier.requeue_skipped(|link| is_admitted(rules, link.url.as_ref(), link.depth, link.kind))?;
     // Only the scope of the old rules is used, so any fingerprint key will do.
     let Ok(old) = settings_before(config, changes).compile(0) else { return Ok(queued) };
-    let depths = depths(directory, rules)?;
+    let KnownPages { depths, sitemaps } = known_pages(directory, rules)?;
     LinkGraph::open(directory, GraphRound::Latest)?.pages(|page| {
         let Ok(source) = Url::parse(page.source) else { return Ok(()) };
         let depth = if page.is_sitemap { Some(0) } else { depths.get(&fingerprint(&source, rules)).copied() };
         // A page without a depth forbids following its links.
         let Some(depth) = depth else { return Ok(()) };
+        let vouched = sitemaps.get(&fingerprint(&source, rules)).cloned();
+        let bounds = SitemapBounds { vouched: vouched.into_iter().collect(), ..SitemapBounds::default() };
         for edge in page.edges() {
             let is_followed = edge.kind.is_page() || (rules.assets && edge.kind == LinkKind::Asset);
             if !is_followed || (edge.nofollow && !rules.follow_nofollow) {
                 continue;
             }
             let Some(target) = UrlRef::from_normal(edge.target) else { continue };
+            // A sitemap cannot add pages of other sites, whatever the scope.
+            if page.is_sitemap && edge.kind == LinkKind::Sitemap && !bounds.admits(&source, &target.to_url()) {
+                continue;
+            }
             let is_redirect = edge.kind == LinkKind::Redirect;
             let stripped = if is_redirect { None } else { rules.strip_params.strip(target) };
             let url = stripped.as_ref().map_or(target, Url::as_ref);
@@ -85,11 +92,24 @@ fn settings_before(config: &Config, changes: &[SettingChange]) -> Config {
     config
 }
 
-/// The depth of each page whose links may be followed, by fingerprint.
-fn depths(directory: &Path, rules: &Rules) -> Result<HashMap<u64, u32>, StoreError> {
-    let mut depths = HashMap::new();
+/// What is known about the pages whose links may be followed, by fingerprint.
+#[derive(Default)]
+struct KnownPages {
+    depths: HashMap<u64, u32>,
+    /// For each sitemap, the host of the file that names it.
+    sitemaps: HashMap<u64, Box<str>>,
+}
+
+fn known_pages(directory: &Path, rules: &Rules) -> Result<KnownPages, StoreError> {
+    let mut known = KnownPages::default();
     disk::history(directory, |event| {
+        let KnownPages { depths, sitemaps } = &mut known;
         match event {
+            HistoryEvent::Link { url, via: Some(via), kind: LinkKind::SitemapFile, .. } => {
+                if let (Some(url), Some(via)) = (UrlRef::from_normal(url), UrlRef::from_normal(via)) {
+                    sitemaps.entry(url.fingerprint(rules.fingerprint_key)).or_insert_with(|| via.host().into());
+                }
+            }
             HistoryEvent::Link { url, depth, kind, .. } if kind != LinkKind::SitemapFile => {
                 if let Some(url) = UrlRef::from_normal(url) {
                     depths.entry(url.fingerprint(rules.fingerprint_key)).or_insert(depth);
@@ -106,7 +126,7 @@ fn depths(directory: &Path, rules: &Rules) -> Result<HashMap<u64, u32>, StoreErr
         }
         Ok(())
     })?;
-    Ok(depths)
+    Ok(known)
 }
 
 /// Whether the record may have `"nofollow":true`. Avoids parsing most records.

@@ -64,6 +64,7 @@ catalogue! {
     MixedContent "mixed-content" Error "Mixed content" "A page served over https loads files over http: browsers block or warn." "Reference the files over https.";
     CanonicalBroken "canonical-broken" Error "Canonical points to a page that is not 200" "Search engines are told to index a URL that has no page." "Point the canonical to a page that answers 200.";
     SitemapError "sitemap-error" Error "Sitemap lists URLs that are not 200" "Search engines waste requests and trust the sitemap less." "List only pages that answer 200 directly.";
+    SitemapFault "sitemap-fault" Error "Sitemaps that cannot be read" "Search engines miss the pages that only the sitemap lists." "Correct the file, or the URL in robots.txt or in the sitemap index.";
     RobotsFault "robots-fault" Error "Faults in robots.txt" "Crawlers may ignore the faulty lines, or stay away from the whole site." "Correct the line that is named.";
     TitleMissing "title-missing" Warning "Pages without a title" "Search results and browser tabs show the URL instead." "Give every page a title of its own.";
     TitleDuplicate "title-duplicate" Warning "Titles used by several pages" "Visitors cannot tell the pages apart in search results." "Write a title that says what is special about each page.";

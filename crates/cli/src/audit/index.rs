@@ -11,6 +11,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::near_duplicates::{self, TextSketch};
 use crate::records::{self, ReadError, StoredRecord};
+use crate::report::SitemapNote;
 
 /// The hash that stands for a URL or a text.
 pub fn text_hash(text: &str) -> u64 {
@@ -74,6 +75,8 @@ pub struct SiteIndex {
     /// The texts of robots.txt files, by URL. The URLs always contain the port.
     pub robots: HashMap<String, String>,
     pub html_pages: u64,
+    /// Sitemaps that could not be read to their end, and why.
+    pub faulty_sitemaps: Vec<SitemapNote>,
     /// The settings of the last run; `None` if they cannot be read.
     pub rules: Option<Rules>,
 }
@@ -91,6 +94,15 @@ fn is_ok(record: &StoredRecord) -> bool {
 /// The canonical URL, if it differs from the URL of the page.
 pub fn foreign_canonical(record: &StoredRecord) -> Option<&str> {
     record.canonical.as_deref().filter(|canonical| *canonical != record.url)
+}
+
+/// Whether a robots.txt names this sitemap, by its whole URL or by its path.
+fn names_sitemap(robots: &str, url: &str) -> bool {
+    let named = robots.lines().filter_map(|line| line.split_once(':'));
+    named.filter(|(field, _)| field.trim().eq_ignore_ascii_case("sitemap")).any(|(_, value)| {
+        let value = value.split('#').next().unwrap_or(value).trim();
+        value == url || (value.starts_with('/') && url.ends_with(value))
+    })
 }
 
 impl SiteIndex {
@@ -125,10 +137,19 @@ impl SiteIndex {
             }
             Ok(())
         })?;
-        records::latest_pages(directory, |record| {
-            index.add(record);
+        records::latest(directory, |record| {
+            if record.is_page() {
+                index.add(&record);
+            } else {
+                index.faulty_sitemaps.extend(SitemapNote::of(&record));
+            }
             Ok(())
         })?;
+        // `--sitemap` also tries /sitemap.xml of sites that do not name it.
+        let robots = &index.robots;
+        index
+            .faulty_sitemaps
+            .retain(|note| !note.may_be_guess || robots.values().any(|text| names_sitemap(text, &note.url)));
         index.near_duplicates = near_duplicates::pairs(std::mem::take(&mut index.sketches));
         let mut graph = LinkGraph::open(directory, GraphRound::Latest)?;
         graph.pages(|page| {
@@ -181,6 +202,9 @@ impl SiteIndex {
         let is_secure = page.source.starts_with("https://");
         let host = UrlRef::from_normal(page.source).map_or("", UrlRef::host);
         for edge in page.edges() {
+            if page.is_sitemap && edge.kind == LinkKind::SitemapFile {
+                continue;
+            }
             if page.is_sitemap {
                 self.has_sitemap = true;
                 self.pages.entry(text_hash(edge.target)).or_default().is_in_sitemap = true;

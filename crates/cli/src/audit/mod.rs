@@ -87,6 +87,7 @@ impl Audit {
         let mut judge = Judge { index: &index, options, findings: Vec::new(), near_duplicate_urls: HashMap::new() };
         judge.findings.resize_with(CATALOGUE.len(), Default::default);
         judge.judge_robots_files();
+        judge.judge_sitemaps();
         judge.judge_insecure_links();
         records::latest_pages(directory, |record| {
             judge.judge_page(record);
@@ -173,6 +174,12 @@ impl Judge<'_> {
             for fault in robots_lint::faults(text) {
                 self.add_finding(FindingId::RobotsFault, &shown, fault);
             }
+        }
+    }
+
+    fn judge_sitemaps(&mut self) {
+        for note in &self.index.faulty_sitemaps {
+            self.add_finding(FindingId::SitemapFault, &note.url, note.words());
         }
     }
 

@@ -83,9 +83,10 @@ fn crawl_in_directory(settings: &CommandSettings, rules: Rules) -> Result<ExitCo
     for note in &directory.messages {
         print_message(messages, "note", &format!("{}: {note}", path.display()));
     }
-    let counts = directory.counts();
     let is_finished = directory.is_finished();
-    if is_finished && !config.recrawl {
+    let unreached = if is_finished && config.recrawl { 0 } else { directory.requeue_unreached()? };
+    let (counts, pages) = (directory.counts(), directory.pages()?);
+    if is_finished && !config.recrawl && unreached == 0 {
         // Exit codes describe the state of the crawl directory, not of this run.
         let report = match CrawlReport::from_directory(&path) {
             Ok(report) => report,
@@ -93,9 +94,9 @@ fn crawl_in_directory(settings: &CommandSettings, rules: Rules) -> Result<ExitCo
         };
         let requeued = if report.has_root_page { 0 } else { directory.requeue_failed_roots()? };
         if requeued == 0 {
-            let settled = wording::plural(counts.settled, "URL");
+            let pages = wording::plural(pages, "page");
             let hint = "use --recrawl to check for changes, or --fresh to start over";
-            print_line(messages, &format!("{}: this crawl is finished, with {settled}; {hint}", path.display()));
+            print_line(messages, &format!("{}: this crawl is finished, with {pages}; {hint}", path.display()));
             if directory.has_changes {
                 directory.commit()?;
             }
@@ -103,12 +104,16 @@ fn crawl_in_directory(settings: &CommandSettings, rules: Rules) -> Result<ExitCo
         }
         let roots = wording::plural(requeued, "failed root");
         print_line(messages, &format!("{}: this crawl is finished; {roots} queued again", path.display()));
-    } else if is_finished {
+    } else if is_finished && config.recrawl {
         let urls = wording::plural(directory.begin_round()?, "URL");
         print_line(messages, &format!("{}: recrawling {urls}", path.display()));
     } else if directory.resumed {
-        let (settled, queued) = (wording::plural(counts.settled, "URL"), wording::count(counts.queued));
-        print_line(messages, &format!("{}: resuming, {settled} finished, {queued} queued", path.display()));
+        let (pages, queued) = (wording::plural(pages, "page"), wording::plural(counts.queued, "URL"));
+        print_line(messages, &format!("{}: resuming, {pages} fetched, {queued} queued", path.display()));
+    }
+    if unreached > 0 {
+        let urls = wording::plural(unreached, "URL");
+        print_line(messages, &format!("{}: {urls} of hosts that stopped responding queued again", path.display()));
     }
     // A regular file is written by the writer thread and truncated to the last commit on resume. Standard output, devices
     // and pipes cannot be truncated, so they get only records that are durable.
@@ -214,7 +219,9 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
             }
         }
     };
-    if let Some(server) = &server {
+    // With --quiet, only a port that the system chose is printed: users cannot know it.
+    let is_told = !messages.quiet || config.serve.is_some_and(|address| address.port() == 0);
+    if let Some(server) = server.as_ref().filter(|_| is_told) {
         live.print_line(format_message(messages, "", &serve::address_line(server)));
     }
     let stop = handle.clone();
@@ -373,7 +380,7 @@ fn exit_code(messages: MessageSettings, report: &CrawlReport, end: End, interrup
     {
         return ExitCode::from(code);
     }
-    if end == End::Interrupted {
+    if matches!(end, End::Interrupted | End::Stopped) {
         return ExitCode::SUCCESS;
     }
     state_code(messages, report)

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use crate::explain::{DiscoveryStep, ExplainError, Explanation, RobotsExplanation, UrlState, explain};
+use crate::explain::{DiscoveryStep, ExplainError, Explanation, RedirectPath, RobotsExplanation, UrlState, explain};
 use crate::records::StoredRecord;
 use argiope_core::LinkKind;
 use argiope_store::disk::Referrers;
@@ -78,11 +78,18 @@ pub fn render(explanation: &Explanation) -> String {
     };
     line("url", visible(explanation.url.as_str()).into_owned());
     line("verdict", explanation.verdict());
-    line("state", state(&explanation.url_state));
+    let again = if explanation.is_requested_again { "; run the same command to request it again" } else { "" };
+    line("state", format!("{}{again}", state(&explanation.url_state)));
+    if let Some(path) = redirects(&explanation.redirects) {
+        line("redirects", path);
+    }
     line("scope", scope(explanation));
     for cut in &explanation.cuts {
         let place = format!("{}, rule {}: {}", visible(&cut.at), cut.rule.as_str(), cut.rule.words());
         line("endless", format!("similar links were skipped: {place}; to follow them: {}", cut.rule.advice()));
+    }
+    for reason in &explanation.unfollowed {
+        line("links", format!("not followed: {}", reason.words()));
     }
     line("robots", robots(explanation));
     line("host", host(explanation));
@@ -121,6 +128,20 @@ fn state(state: &UrlState) -> String {
             }
             text
         }
+    }
+}
+
+/// The redirects after the first, and whether they form a loop.
+fn redirects(path: &RedirectPath) -> Option<String> {
+    let urls: Vec<_> = path.urls.iter().map(|url| visible(url)).collect();
+    match &path.back_to {
+        Some(back) if urls.is_empty() => Some(format!("to itself, {}: a loop, which counts as broken", visible(back))),
+        Some(back) => {
+            let all = urls.join(", then to ");
+            Some(format!("to {all}, and back to {}: a loop, which counts as broken", visible(back)))
+        }
+        None if urls.len() > 1 => Some(format!("to {}", urls.join(", then to "))),
+        None => None,
     }
 }
 

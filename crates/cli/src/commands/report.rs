@@ -130,6 +130,8 @@ fn json_document(directory: &Path) -> Result<Value, ReadError> {
         "broken": report.broken_total,
         "broken_links": report.broken.iter().map(broken_value).collect::<Vec<_>>(),
         "failures": failures_value(&report),
+        "lost_hosts": report.lost_hosts().map(|(host, sum)| json!({ "host": host, "urls": sum.failed })).collect::<Vec<_>>(),
+        "sitemaps_with_faults": sitemaps_value(&report),
         "duplicates": duplicates_value(&report),
         "changes": report.changes.as_ref().map(changes_value),
         "links": links_value(&LinkFacts::of_directory(directory)?),
@@ -157,6 +159,15 @@ fn broken_value(link: &BrokenLink) -> Value {
 fn failures_value(report: &CrawlReport) -> Value {
     let groups = report.failures.iter();
     groups.map(|(kind, group)| (kind.to_string(), json!({ "urls": group.count, "first": group.urls }))).collect()
+}
+
+fn sitemaps_value(report: &CrawlReport) -> Value {
+    let notes: Vec<Value> = report
+        .sitemaps
+        .iter()
+        .map(|note| json!({ "url": note.url, "fault": note.words(), "used": note.is_used }))
+        .collect();
+    json!({ "total": report.sitemaps_total, "first": notes })
 }
 
 fn duplicates_value(report: &CrawlReport) -> Value {
@@ -195,7 +206,9 @@ pub fn render(report: &CrawlReport, all: bool) -> String {
     append_outcomes(&mut text, report);
     append_changes(&mut text, report);
     append_roots(&mut text, report);
+    append_sitemaps(&mut text, report, long_list);
     append_cuts(&mut text, report, long_list);
+    append_lost_hosts(&mut text, report, long_list);
     append_failures(&mut text, report, short_list);
     append_broken(&mut text, report, long_list);
     append_redirects(&mut text, report, short_list);
@@ -254,10 +267,14 @@ pub fn next_steps(report: &CrawlReport, directory: &Path) -> String {
     let mut step = |command: String, what: &str| {
         let _ = writeln!(text, "  {command:<48}  {what}");
     };
+    let has_lost_hosts = report.lost_hosts().next().is_some();
     match report.end {
-        End::Interrupted => step("run the same command".to_owned(), "to resume"),
+        End::Interrupted | End::Stopped => step("run the same command".to_owned(), "to resume"),
         End::MaxPages | End::MaxBytes | End::MaxTime | End::MaxMemory if report.queued > 0 => {
             step("run the same command with a higher limit".to_owned(), "to continue");
+        }
+        End::Finished if has_lost_hosts && report.changes.is_none() => {
+            step("run the same command".to_owned(), "to request the URLs of hosts that stopped responding");
         }
         _ => {}
     }
@@ -375,6 +392,7 @@ pub fn headline(report: &CrawlReport) -> String {
         End::MaxTime => "Stopped at the time limit",
         End::MaxDisk => "Stopped at the disk limit",
         End::MaxMemory => "Stopped at the memory limit",
+        End::Stopped => "Stopped on request",
         _ => "Interrupted",
     };
     let hosts = report.hosts.len() as u64;
@@ -444,6 +462,19 @@ fn append_roots(text: &mut String, report: &CrawlReport) {
     }
 }
 
+/// Sitemaps that could not be read to their end.
+fn append_sitemaps(text: &mut String, report: &CrawlReport, max_entries: usize) {
+    if report.sitemaps_total == 0 {
+        return;
+    }
+    let _ = writeln!(text, "\nSitemaps with faults ({})", wording::count(report.sitemaps_total));
+    for note in report.sitemaps.iter().take(max_entries) {
+        let used = if note.is_used { "; the part before it was used" } else { "" };
+        let _ = writeln!(text, "  {}: {}{used}", visible(&note.url), reason_words(&note.fault));
+    }
+    append_omitted_entries(text, report.sitemaps_total, report.sitemaps.len().min(max_entries));
+}
+
 /// Links that were skipped because they are part of an endless structure, with advice.
 fn append_cuts(text: &mut String, report: &CrawlReport, max_entries: usize) {
     if report.cuts.is_empty() {
@@ -456,6 +487,19 @@ fn append_cuts(text: &mut String, report: &CrawlReport, max_entries: usize) {
         let _ = writeln!(text, "      for example {}; to follow them: {}", visible(&cut.example), cut.rule.advice());
     }
     append_omitted_entries(text, report.cuts.len() as u64, report.cuts.len().min(max_entries));
+}
+
+/// Hosts that responded first and could not be reached later.
+fn append_lost_hosts(text: &mut String, report: &CrawlReport, max_entries: usize) {
+    let hosts: Vec<(&str, &HostTotals)> = report.lost_hosts().collect();
+    if hosts.is_empty() {
+        return;
+    }
+    text.push_str("\nHosts that stopped responding\n");
+    for (host, sum) in hosts.iter().take(max_entries) {
+        let _ = writeln!(text, "  {}: {} not fetched", visible(host), wording::plural(sum.failed, "URL"));
+    }
+    append_omitted_entries(text, hosts.len() as u64, hosts.len().min(max_entries));
 }
 
 fn append_failures(text: &mut String, report: &CrawlReport, max_entries: usize) {

@@ -9,8 +9,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::report::{Backlinks, CrawlReport, End, PageSummary};
+use crate::report::{Backlinks, CrawlReport, End, PageSummary, SitemapNote};
 use argiope_core::rules::Rules;
+use argiope_core::schedule::job::Purpose;
 use argiope_core::schedule::keeper::Settled;
 use argiope_core::visit::Visit;
 
@@ -80,6 +81,9 @@ impl VisitReporter {
 
     fn report_visit(&mut self, visit: &Visit, line: &[u8]) {
         self.write_line(line);
+        if visit.purpose == Purpose::Sitemap {
+            SitemapNote::of_visit(visit).into_iter().for_each(|note| self.report.add_sitemap(note));
+        }
         if !visit.is_page() {
             return;
         }

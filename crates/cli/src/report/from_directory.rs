@@ -11,7 +11,7 @@ use argiope_store::disk::{self, HistoryEvent};
 use argiope_store::segments::SegmentStore;
 
 use super::detail::{self, ReportDetail};
-use super::{ChangeList, CrawlReport, End, LoopMember, PageSummary, RedirectLoops};
+use super::{ChangeList, CrawlReport, End, LoopMember, PageSummary, RedirectLoops, SitemapNote};
 use crate::records::{self, ReadError, StoredRecord};
 
 /// One run of the crawl, according to its records.
@@ -152,6 +152,7 @@ impl CrawlReport {
                         began.zip(started_millis(&record)).and_then(|(began, at)| u64::try_from(at - began).ok());
                     add(&page, millis.map(|millis| earlier_runs + Duration::from_millis(millis)), &members);
                 }
+                "aux" => SitemapNote::of(&record).into_iter().for_each(|note| report.add_sitemap(note)),
                 _ => {}
             }
             Ok(())

@@ -10,6 +10,7 @@ mod duplicates;
 mod from_directory;
 mod link_facts;
 mod redirect_loops;
+mod sitemap_notes;
 mod top;
 mod url_list;
 
@@ -33,6 +34,7 @@ pub use detail::ReportDetail;
 pub use duplicates::Duplicates;
 pub use link_facts::LinkFacts;
 pub use redirect_loops::{LoopMember, RedirectLoops};
+pub use sitemap_notes::SitemapNote;
 pub use top::Top;
 
 /// Broken links that are listed.
@@ -41,6 +43,8 @@ const MAX_BROKEN: usize = 1_000;
 const MAX_REDIRECTS: usize = 100;
 /// Roots with a problem that are listed.
 const MAX_ROOTS: usize = 100;
+/// Sitemaps with a problem that are listed.
+const MAX_SITEMAPS: usize = 100;
 /// Slowest and largest pages listed.
 const MAX_TOP_PAGES: usize = 10;
 /// Hosts counted separately.
@@ -213,6 +217,18 @@ pub struct HostTotals {
     pub broken: u64,
     /// Sum of all response times.
     pub time: Duration,
+    /// URLs without a response, for reasons of their own or because the host could not be reached.
+    pub failed: u64,
+    pub has_responded: bool,
+    /// Whether the host could not be reached at some time.
+    pub was_lost: bool,
+}
+
+impl HostTotals {
+    /// Whether the host responded first and could not be reached later.
+    pub fn stopped_responding(&self) -> bool {
+        self.has_responded && self.was_lost
+    }
 }
 
 /// The results of a crawl.
@@ -241,6 +257,10 @@ pub struct CrawlReport {
     pub slowest: Top<Duration>,
     pub largest: Top<u64>,
     pub roots: Vec<RootNote>,
+    /// Sitemaps that could not be read to their end.
+    pub sitemaps: Vec<SitemapNote>,
+    /// The exact number, including those not listed.
+    pub sitemaps_total: u64,
     /// Whether at least one root gave a page, directly or after redirects.
     pub has_root_page: bool,
     /// Pages whose body is identical to another page's.
@@ -281,6 +301,8 @@ impl Default for CrawlReport {
             slowest: Top::new(MAX_TOP_PAGES),
             largest: Top::new(MAX_TOP_PAGES),
             roots: Vec::new(),
+            sitemaps: Vec::new(),
+            sitemaps_total: 0,
             has_root_page: false,
             duplicates: Duplicates::default(),
             changes: None,
@@ -359,6 +381,17 @@ impl CrawlReport {
         members
     }
 
+    /// Adds a sitemap that could not be read to its end, unless it may not exist.
+    pub fn add_sitemap(&mut self, note: SitemapNote) {
+        if note.may_be_guess {
+            return;
+        }
+        self.sitemaps_total += 1;
+        if self.sitemaps.len() < MAX_SITEMAPS {
+            self.sitemaps.push(note);
+        }
+    }
+
     /// Adds the links of a page, so that all pages with a broken link can be listed without a crawl directory. Links are
     /// fingerprints made with [`Backlinks::fingerprint`].
     pub fn add_links(&mut self, page: &str, links: impl IntoIterator<Item = u64>) {
@@ -412,6 +445,11 @@ impl CrawlReport {
         }
     }
 
+    /// The hosts that responded first and could not be reached later.
+    pub fn lost_hosts(&self) -> impl Iterator<Item = (&str, &HostTotals)> {
+        self.hosts.iter().filter(|(_, sum)| sum.stopped_responding()).map(|(host, sum)| (&**host, sum))
+    }
+
     /// Pages per second over the whole crawl.
     pub fn pages_per_second(&self) -> f64 {
         let seconds = self.elapsed.as_secs_f64();
@@ -428,6 +466,13 @@ impl CrawlReport {
         totals.bytes += page.bytes_wire;
         totals.broken += u64::from(page.is_broken());
         totals.time += page.total.unwrap_or_default();
+        let is_response =
+            matches!(page.outcome, Outcome::Ok | Outcome::Redirect | Outcome::NotModified | Outcome::HttpError);
+        totals.has_responded |= is_response;
+        if let (Outcome::Failed | Outcome::Robots, Some(error)) = (page.outcome, page.error) {
+            totals.failed += 1;
+            totals.was_lost |= error.concerns_host();
+        }
     }
 
     fn add_broken(&mut self, page: &PageSummary<'_>) {

@@ -45,7 +45,9 @@ fn outcomes_statuses_and_failures_are_counted() {
     let urls = vec!["http://h/r".into()];
     assert_eq!(report.failures.get(&ErrorKind::Reset), Some(&FailureGroup { count: 1, urls }));
     assert_eq!((report.bytes_wire, report.bytes_body, report.retries, report.broken_total), (30, 60, 3, 2));
-    assert_eq!(report.hosts["h"], HostTotals { pages: 3, bytes: 30, broken: 2, time: Duration::from_millis(15) });
+    let time = Duration::from_millis(15);
+    let totals = HostTotals { pages: 3, bytes: 30, broken: 2, time, failed: 1, has_responded: true, was_lost: false };
+    assert_eq!(report.hosts["h"], totals);
     assert!((report.pages_per_second() - 1.5).abs() < 1e-9);
 }
 

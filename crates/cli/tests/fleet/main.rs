@@ -235,6 +235,16 @@ fn the_limit_on_pages_is_exact_over_all_processes() {
 
 #[test]
 #[ignore = "needs redis-server"]
+fn a_signal_ends_a_process_that_waits_for_a_crawl() {
+    let mut fleet = Fleet::new(RedisCluster::single());
+    let mut waiting = fleet.spawn(&[]);
+    fleet.wait_for_log("waiting up to 60 s");
+    signal(&waiting, Signal::INT);
+    assert_eq!(wait(&mut waiting).code(), Some(130), "{}", fleet.logs());
+}
+
+#[test]
+#[ignore = "needs redis-server"]
 fn another_process_continues_after_one_is_interrupted() {
     let cluster = RedisCluster::single();
     let practice = GraphWeb::serve_with_headers(GraphPlan { latency_us: (20_000, 60_000), ..plan(6, 20, 20) });

@@ -36,6 +36,10 @@ pub struct Progress {
     /// Whether scope, depth or patterns were changed. Queued links are then judged again when they are taken.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub scope_changed: bool,
+    /// Links of this round that failed because their host could not be reached. The next run queues those again whose
+    /// host had responded before.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub unreached: u64,
     /// How many of the pages that were settled last the user of the library has not processed.
     #[serde(skip_serializing_if = "UnreadPages::is_none")]
     pub unread: UnreadPages,

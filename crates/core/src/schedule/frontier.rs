@@ -210,6 +210,10 @@ pub trait Frontier {
         Ok(())
     }
 
+    /// Called with the bytes received by an attempt that is retried. No record has them, so a frontier that divides a
+    /// byte limit among processes counts them here.
+    fn note_retried_bytes(&mut self, _bytes: u64) {}
+
     /// Returns a leased link to its place in its queue; no request was sent for it. Unlike [`Frontier::give_back`] this
     /// writes nothing in a durable frontier, where leases are not stored.
     fn put_back(&mut self, link: Link) -> Result<(), StoreError> {

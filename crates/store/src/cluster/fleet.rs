@@ -57,6 +57,8 @@ pub struct FleetFrontier {
     received: u64,
     /// How many bytes this process may receive, since it joined; `None` without a byte limit.
     max_received: Option<u64>,
+    /// How many of these bytes no settled record has: those of attempts that were retried.
+    retried: u64,
     /// Whether [`FrontierNews::Hold`] stops requests, because this process has received `max_received` bytes.
     is_holding: bool,
     /// How many links were marked as sent.
@@ -126,6 +128,7 @@ impl FleetFrontier {
             archived: HashMap::new(),
             earlier_records: HashMap::new(),
             received: 0,
+            retried: 0,
             max_received: settings.max_bytes.map(|_| 0),
             is_holding: false,
             marks: 0,
@@ -212,8 +215,9 @@ impl FleetFrontier {
         let mut received = 0;
         if self.max_received.is_some() {
             let outline = serde_json::from_slice::<RecordOutline<'_>>(record).ok();
-            received = outline.and_then(|record| record.bytes_wire).unwrap_or(0);
-            self.received += received;
+            let own = outline.and_then(|record| record.bytes_wire).unwrap_or(0);
+            self.received += own;
+            received = own + std::mem::take(&mut self.retried);
         }
         if is_page {
             self.shared.pages.fetch_add(1, Ordering::Relaxed);
@@ -408,6 +412,13 @@ impl Frontier for FleetFrontier {
         self.archived.insert((place.file.clone(), place.offset), std::mem::take(&mut chunk.bytes));
     }
 
+    fn note_retried_bytes(&mut self, bytes: u64) {
+        if self.max_received.is_some() {
+            self.received += bytes;
+            self.retried += bytes;
+        }
+    }
+
     fn mark_sent(&mut self, link: &Link) -> Result<(), StoreError> {
         let bucket = bucket_of(link.url.host(), self.buckets);
         let Some(held) = self.held.get(&bucket) else {
@@ -531,22 +542,43 @@ mod tests {
     use super::super::client::TakenHost;
     use super::*;
 
-    #[test]
-    fn links_that_are_put_back_can_be_taken_again() {
-        let settings = FleetSettings {
+    fn settings(max_bytes: Option<u64>) -> FleetSettings {
+        FleetSettings {
             version: String::new(),
             key: 7,
             round: 1,
             buckets: 1,
             max_pages: None,
-            max_bytes: None,
+            max_bytes,
             rate: None,
             per_ip: None,
             max_pages_per_host: None,
             created: 0,
             out: String::new(),
             config: String::new(),
-        };
+        }
+    }
+
+    #[test]
+    fn bytes_of_retried_attempts_count_for_the_byte_limit() {
+        let (to_leases, _commands) = channel();
+        let lease = Lease::until(Time::NEVER);
+        let shared = Shared::new(Box::new(|| Time::ZERO), lease, to_leases, Box::new(|_| ()));
+        let mut frontier = FleetFrontier::new(Arc::clone(&shared), &settings(Some(10_000)));
+        let mut news = Vec::new();
+        frontier.apply_event(LeaseEvent::Acquired { bucket: 0, epoch: 1, had_owner: false }, &mut news);
+        frontier.apply_event(LeaseEvent::MaxReceived(10_000), &mut news);
+        frontier.note_retried_bytes(6_000);
+        frontier.send_record("h.example", None, true, br#"{"url":"http://h.example/","bytes_wire":3000}"#);
+        assert_eq!(shared.outgoing().settled.first().map(|record| record.received), Some(9_000));
+        assert!(frontier.news().expect("news").is_empty());
+        frontier.note_retried_bytes(1_000);
+        assert!(matches!(frontier.news().expect("news")[..], [FrontierNews::Hold(true)]));
+    }
+
+    #[test]
+    fn links_that_are_put_back_can_be_taken_again() {
+        let settings = settings(None);
         let (to_leases, commands) = channel();
         let lease = Lease::until(Time::NEVER);
         let shared = Shared::new(Box::new(|| Time::ZERO), lease, to_leases, Box::new(|_| ()));

@@ -69,4 +69,5 @@ pub use lock::Lock;
 pub use log::{CommitBatch, LogWriter};
 pub use os_files::{OsFiles, folder_size};
 pub use output_hash::OutputHash;
+pub use round::UnreachedLinks;
 pub use trace::{HostTrace, TracedLink, UrlTrace, UrlTracer};

@@ -11,7 +11,7 @@
 use super::frontier::{DiskFrontier, REFETCH_NOTE, REQUEUE_NOTE, ROUND_NOTE};
 use super::record::Record;
 use argiope_core::schedule::frontier::link_fingerprint;
-use argiope_core::{Frontier, LaneId, Link, LinkKind, LinkRef, Outcome, StoreError, StoreErrorKind, UrlRef};
+use argiope_core::{Failure, Frontier, LaneId, Link, LinkKind, LinkRef, Outcome, StoreError, StoreErrorKind, UrlRef};
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -25,6 +25,34 @@ const PAGE: &[u8] = br#"{"v":1,"type":"page""#;
 const REQUEUE_PORTION: u64 = 1 << 20;
 /// The content of [`REQUEUE_NOTE`] when all links of the round are queued.
 const ALL_QUEUED: u64 = u64::MAX;
+
+/// The fields of a record that say why its link failed.
+#[derive(serde::Deserialize)]
+struct FailureRecord {
+    #[serde(default)]
+    tries: u32,
+    error: Option<Failure>,
+}
+
+/// Links whose host stopped responding.
+#[derive(Debug, Default)]
+pub struct UnreachedLinks {
+    /// Lanes and positions of the links that are not queued again yet.
+    links: Vec<(LaneId, u64)>,
+    /// How many of them were requested and count for `--max-pages`.
+    pub fetched: u64,
+}
+
+impl UnreachedLinks {
+    /// How many links are not queued again yet.
+    pub fn len(&self) -> usize {
+        self.links.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.links.is_empty()
+    }
+}
 
 /// Whether a record contains this text.
 fn contains(record: &[u8], text: &[u8]) -> bool {
@@ -205,6 +233,102 @@ impl DiskFrontier {
         Ok(requeued)
     }
 
+    /// The links of the current round to request again because their host stopped responding: all that failed of a host
+    /// that responded before.
+    pub fn unreached_links(&mut self) -> Result<UnreachedLinks, StoreError> {
+        let start = self.rounds.map_or(0, |(start, _)| start);
+        let (mut failed, mut responding, mut lost) = (Vec::new(), HashSet::new(), HashSet::new());
+        let mut fetched_failures = HashSet::new();
+        self.journal.walk(|position, record| {
+            let Record::FinalOutcome { lane, link, outcome, line, .. } = record else { return Ok(()) };
+            match outcome {
+                Outcome::Ok | Outcome::Redirect | Outcome::NotModified | Outcome::HttpError
+                    if line.starts_with(PAGE) =>
+                {
+                    responding.insert(lane);
+                }
+                Outcome::Failed | Outcome::Robots if position >= start => {
+                    let Ok(record) = serde_json::from_slice::<FailureRecord>(line) else { return Ok(()) };
+                    let Some(error) = record.error else { return Ok(()) };
+                    if error.concerns_host() {
+                        lost.insert(lane);
+                    }
+                    let is_fetched = !error.concerns_host() || (error.is_given_up() && record.tries > 0);
+                    if is_fetched && line.starts_with(PAGE) {
+                        fetched_failures.insert(link);
+                    }
+                    failed.push((link, lane));
+                }
+                _ => {}
+            }
+            Ok(())
+        })?;
+        failed.retain(|(_, lane)| lost.contains(lane) && responding.contains(lane));
+        let is_failed = |outcome, line: &[u8]| match outcome {
+            Outcome::Failed => true,
+            Outcome::Robots => contains(line, br#""error":{"#),
+            _ => false,
+        };
+        let mut links: Vec<(LaneId, u64)> = self.still(failed, is_failed)?.into_values().collect();
+        // In descending order: portions are taken from the end.
+        links.sort_unstable_by_key(|(_, position)| Reverse(*position));
+        let fetched = links.iter().filter(|(_, position)| fetched_failures.contains(position)).count() as u64;
+        Ok(UnreachedLinks { links, fetched })
+    }
+
+    /// Queues a portion of these links. The caller then commits it. Returns `false` if none was left.
+    pub fn requeue_unreached(&mut self, unreached: &mut UnreachedLinks) -> Result<bool, StoreError> {
+        let start = self.journal.appended_end();
+        let is_left = !unreached.links.is_empty();
+        while self.journal.appended_end() - start < REQUEUE_PORTION {
+            let Some((lane, position)) = unreached.links.pop() else { break };
+            let link = Link { tries: 0, ..self.read_link(Some(lane), position)? };
+            if link.is_repeatable() {
+                self.append_again(lane, LinkRef::from(&link))?;
+            }
+        }
+        Ok(is_left)
+    }
+
+    /// Of these settled links, those whose last outcome satisfies `is_wanted`: others were queued again later. The key
+    /// is the fingerprint of the link, the value its lane and position.
+    fn still(
+        &mut self,
+        mut settled: Vec<(u64, LaneId)>,
+        is_wanted: impl Fn(Outcome, &[u8]) -> bool,
+    ) -> Result<HashMap<u64, (LaneId, u64)>, StoreError> {
+        settled.sort_unstable();
+        let mut found: HashMap<u64, (LaneId, u64)> = HashMap::new();
+        for (position, lane) in settled {
+            let link = self.read_link(Some(lane), position)?;
+            found.insert(link.fingerprint(self.key()), (lane, position));
+        }
+        if found.is_empty() {
+            return Ok(found);
+        }
+        let (mut positions, mut is_still, mut text) = (HashMap::new(), HashMap::new(), String::new());
+        self.journal.walk(|position, record| {
+            match record {
+                Record::Link(link) => {
+                    let key = link.fingerprint(self.lane_name(link.lane).unwrap_or(""), self.key(), &mut text);
+                    if let Some(key) = key.filter(|key| found.contains_key(key)) {
+                        positions.insert(position, key);
+                        is_still.insert(key, false);
+                    }
+                }
+                Record::FinalOutcome { link, outcome, line, .. } => {
+                    if let Some(key) = positions.get(&link) {
+                        is_still.insert(*key, is_wanted(outcome, line));
+                    }
+                }
+                _ => {}
+            }
+            Ok(())
+        })?;
+        found.retain(|key, _| is_still.get(key) == Some(&true));
+        Ok(found)
+    }
+
     /// Queues those links again that were skipped without a fetch and for which `qualifies` is true. Returns the number
     /// of links.
     pub fn requeue_skipped(&mut self, mut qualifies: impl FnMut(&Link) -> bool) -> Result<u64, StoreError> {
@@ -217,37 +341,13 @@ impl DiskFrontier {
             }
             Ok(())
         })?;
-        skipped.sort_unstable();
-        let mut found: HashMap<u64, (LaneId, Link)> = HashMap::new();
-        for (position, lane) in skipped {
+        let mut links = Vec::new();
+        for (lane, position) in self.still(skipped, |_, line| line.starts_with(SKIP))?.into_values() {
             let link = self.read_link(Some(lane), position)?;
-            found.insert(link.fingerprint(self.key()), (lane, link));
-        }
-        if found.is_empty() {
-            return Ok(0);
-        }
-        // Some of them were queued again later: keep those whose last outcome is a skip.
-        let (mut positions, mut last_outcome_is_skip, mut text) = (HashMap::new(), HashMap::new(), String::new());
-        self.journal.walk(|position, record| {
-            match record {
-                Record::Link(link) => {
-                    let key = link.fingerprint(self.lane_name(link.lane).unwrap_or(""), self.key(), &mut text);
-                    if let Some(key) = key.filter(|key| found.contains_key(key)) {
-                        positions.insert(position, key);
-                        last_outcome_is_skip.insert(key, false);
-                    }
-                }
-                Record::FinalOutcome { link, line, .. } => {
-                    if let Some(key) = positions.get(&link) {
-                        last_outcome_is_skip.insert(*key, line.starts_with(SKIP));
-                    }
-                }
-                _ => {}
+            if qualifies(&link) {
+                links.push((lane, link));
             }
-            Ok(())
-        })?;
-        found.retain(|key, (_, link)| last_outcome_is_skip.get(key) == Some(&true) && qualifies(link));
-        let mut links: Vec<(LaneId, Link)> = found.into_values().collect();
+        }
         links.sort_unstable_by(|(_, one), (_, other)| one.url.as_str().cmp(other.url.as_str()));
         for (lane, link) in &links {
             self.append_again(*lane, LinkRef::from(&Link { tries: 0, ..link.clone() }))?;

@@ -121,6 +121,8 @@ pub enum FleetCommandError {
     /// The store does not respond now; a later attempt may succeed.
     Unreachable(String),
     Usage(String),
+    /// A signal ended the process, which has this exit code.
+    Interrupted(u8),
 }
 
 impl From<Unreachable> for FleetCommandError {
@@ -142,6 +144,7 @@ impl FleetCommandError {
         let (why, code) = match self {
             Self::Failed(why) | Self::Unreachable(why) => (why, FAILED),
             Self::Usage(why) => (why, USAGE),
+            Self::Interrupted(code) => return ExitCode::from(code),
         };
         print_error(&visible(&why));
         ExitCode::from(code)

@@ -62,6 +62,7 @@ pub fn crawl(settings: &CommandSettings, flags: &FleetFlags) -> Result<ExitCode,
         Err(FleetCommandError::Failed(why) | FleetCommandError::Unreachable(why)) => {
             Ok(local_crawl::fail(*messages, &why))
         }
+        Err(FleetCommandError::Interrupted(code)) => Ok(ExitCode::from(code)),
         Err(FleetCommandError::Usage(why)) => {
             local_crawl::fail(*messages, &why);
             Ok(ExitCode::from(USAGE))
@@ -82,12 +83,14 @@ fn crawl_in_fleet(
     let owner = format!("{:012x}", argiope_runtime::unpredictable() >> 16);
     let client = connect(address, name, &owner, ca_cert)?;
     let mut client = join_round(own_settings, client, name)?;
+    // From here on, the process may wait for others.
+    let mut signals = Interrupt::listen()
+        .map_err(|error| FleetCommandError::Failed(format!("signals could not be watched: {error}")))?;
     // The settings of the first process apply to all processes. Only `messages` come from this process.
-    let settings = join_settings(own_settings, &mut client, flags, name)?;
+    let settings =
+        join_settings(own_settings, &mut client, flags, name, || Interrupt::pending_exit_code(&mut signals))?;
     let shared = CommandSettings { crawl: shared_config(config, &settings)?, messages: *messages };
     let segments = open_results(name, &settings)?;
-    let signals = Interrupt::listen()
-        .map_err(|error| FleetCommandError::Failed(format!("signals could not be watched: {error}")))?;
     let signals = RefCell::new(signals);
     let participant =
         Participant { shared: &shared, address, name, owner: &owner, ca_cert, settings: &settings, signals: &signals };

@@ -42,12 +42,13 @@ const LOCAL_SETTINGS: &[&str] = &[
 ];
 
 /// The settings of the shared crawl. A process with roots stores its own settings if there are none yet. A process without
-/// roots waits until another process has stored them.
+/// roots waits until another process has stored them, unless `interrupted` returns an exit code.
 pub fn join_settings(
     own_settings: &CommandSettings,
     client: &mut FleetClient,
     flags: &FleetFlags,
     name: &str,
+    mut interrupted: impl FnMut() -> Option<u8>,
 ) -> Result<FleetSettings, FleetCommandError> {
     let config = &own_settings.crawl;
     let own_out = results_location(config)?.display().to_string();
@@ -57,6 +58,9 @@ pub fn join_settings(
         loop {
             if let Some(found) = FleetSettings::read(client)? {
                 break found;
+            }
+            if let Some(code) = interrupted() {
+                return Err(FleetCommandError::Interrupted(code));
             }
             if Instant::now() >= deadline {
                 return Err(FleetCommandError::Failed(format!(

@@ -40,6 +40,8 @@ pub struct Sitemap {
     pub entries: Vec<SitemapEntry>,
     /// The listed sitemaps. The scope decides whether they are fetched.
     pub children: Vec<SitemapEntry>,
+    /// Listed pages of other sites. They are not followed, but they are links of the sitemap.
+    pub foreign: Vec<Url>,
     /// When the whole list changed. Only feeds have this.
     pub lastmod: Option<Timestamp>,
     /// Number of entries that are not URLs, are too long, or belong to other sites.
@@ -434,9 +436,15 @@ impl EntryCollector {
 
     /// Adds a page.
     fn add_page(&mut self, draft: Draft, relative: AllowRelative) -> Result<(), Fault> {
-        let entry = self.parse_entry(&draft, relative);
-        match entry.filter(|entry| self.bounds.admits(&self.url, &entry.url)) {
+        match self.parse_entry(&draft, relative) {
             None => self.sitemap.skipped = self.sitemap.skipped.saturating_add(1),
+            Some(entry) if !self.bounds.admits(&self.url, &entry.url) => {
+                self.sitemap.skipped = self.sitemap.skipped.saturating_add(1);
+                if self.sitemap.entries.len() + self.sitemap.foreign.len() < self.bounds.max_entries {
+                    self.weight += entry.weight();
+                    self.sitemap.foreign.push(entry.url);
+                }
+            }
             Some(_) if self.sitemap.entries.len() >= self.bounds.max_entries => return Err(self.too_many()),
             Some(entry) => {
                 self.weight += entry.weight();

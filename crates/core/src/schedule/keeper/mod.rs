@@ -156,6 +156,9 @@ pub enum End {
     MaxDisk,
     /// `--max-memory`: only deferred links are left, and memory has no room for their hosts.
     MaxMemory,
+    /// A user stopped it with `argiope ctl` or in the dashboard.
+    Stopped,
+    /// A signal ended it, or the process died.
     Interrupted,
 }
 
@@ -168,20 +171,14 @@ impl End {
             Self::MaxTime => "max_time",
             Self::MaxDisk => "max_disk",
             Self::MaxMemory => "max_memory",
+            Self::Stopped => "stopped",
             Self::Interrupted => "interrupted",
         }
     }
 
     pub fn from_name(name: &str) -> Option<Self> {
-        let all = [
-            Self::Finished,
-            Self::MaxPages,
-            Self::MaxBytes,
-            Self::MaxTime,
-            Self::MaxDisk,
-            Self::MaxMemory,
-            Self::Interrupted,
-        ];
+        let limits = [Self::MaxPages, Self::MaxBytes, Self::MaxTime, Self::MaxDisk, Self::MaxMemory];
+        let all = [Self::Finished, Self::Stopped, Self::Interrupted].into_iter().chain(limits);
         all.into_iter().find(|end| end.as_str() == name)
     }
 }
@@ -305,6 +302,7 @@ impl<F: Frontier> Keeper<F> {
             retry::judge(&visit, visit.link.tries, self.rules.max_tries, self.rules.retry_wait)
         };
         if let (Some((lane, _)), RetryVerdict::After(wait)) = (visit.message.slot, verdict) {
+            self.frontier.note_retried_bytes(visit.facts.bytes_wire);
             let Visit { link, purpose, .. } = *visit;
             if self.ended.is_none() && !self.leaving.contains(&lane) {
                 self.bench.retry(lane, link, purpose, now + wait, now);
@@ -325,8 +323,12 @@ impl<F: Frontier> Keeper<F> {
             (Purpose::Sitemap, Some(SiteFile::Sitemap(sitemap, _memory_charge))) => {
                 self.read_sitemap(&visit, &sitemap, now)?;
                 let mut list = LinkList::default();
+                let pages = sitemap.entries.iter().map(|entry| &entry.url).chain(&sitemap.foreign);
+                let files = sitemap.children.iter().map(|child| &child.url);
+                let all =
+                    pages.map(|url| (url, LinkKind::Sitemap)).chain(files.map(|url| (url, LinkKind::SitemapFile)));
                 // The last argument: no entry of a sitemap is `nofollow`.
-                sitemap.entries.iter().for_each(|entry| list.push(entry.url.as_str(), LinkKind::Sitemap, false));
+                all.for_each(|(url, kind)| list.push(url.as_str(), kind, false));
                 let list = Box::new(list);
                 visit.findings.all_links = self.rules.with_links.then(|| list.clone());
                 visit.findings.edges = Some(list);
@@ -530,6 +532,8 @@ impl<F: Frontier> Keeper<F> {
                     self.bench.keep_initial_delay(lane, Duration::ZERO, now);
                 }
                 FrontierNews::Leaving(lane) => {
+                    // Lanes that left earlier and have no request in flight are not needed any more.
+                    self.leaving.retain(|lane| self.bench.lane(*lane).is_some_and(|lane| lane.in_flight() > 0));
                     self.leaving.insert(lane);
                     for link in self.bench.withdraw(lane, now) {
                         self.frontier.give_back(reset_tries(link))?;
@@ -561,6 +565,8 @@ impl<F: Frontier> Keeper<F> {
             self.announce_lane(lane, now);
         }
         self.progress.pages += u64::from(visit.is_fetched_page());
+        let is_unreached = visit.facts.error.as_ref().is_some_and(Failure::concerns_host);
+        self.progress.unreached += u64::from(is_unreached && !matches!(visit.purpose, Purpose::Robots(_)));
         if visit.link.kind == LinkKind::Root
             && visit.facts.outcome == Outcome::Failed
             && let Some(second) = self.fallbacks.remove(&visit.link.url)

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Keeper, MAX_SITEMAP_DEPTH};
-use crate::outcome::{ErrorKind, Failure, Outcome};
+use crate::outcome::{ErrorKind, Failure, Outcome, ROBOTS_NOT_FETCHED};
 use crate::page::link::{Link, LinkKind};
 use crate::page::robots::{Robots, RobotsAnswer};
 use crate::page::scope::ScopeVerdict;
@@ -80,7 +80,7 @@ impl<F: Frontier> Keeper<F> {
                 let mut failure = visit.facts.error.clone().unwrap_or_else(unknown);
                 let is_refused = outcome == Outcome::Refused;
                 if !is_refused {
-                    failure.message = format!("robots.txt could not be fetched: {}", failure.message).into();
+                    failure.message = format!("{ROBOTS_NOT_FETCHED}: {}", failure.message).into();
                 }
                 let outcome = if is_refused { Outcome::Refused } else { Outcome::Failed };
                 workbench::robots_failed(failure, outcome, tries, now)

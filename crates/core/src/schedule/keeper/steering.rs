@@ -29,7 +29,7 @@ impl<F: Frontier> Keeper<F> {
         match control {
             Control::Pause => self.bench.set_paused(true),
             Control::Resume => self.bench.set_paused(false),
-            Control::Stop => self.stop(End::Interrupted),
+            Control::Stop => self.stop(End::Stopped),
             Control::Pace { pace } => {
                 self.progress.steering.pace = Some((self.rules.pace, *pace));
                 self.bench.set_pace(*pace, now);

@@ -52,7 +52,7 @@ pub(crate) use self::eviction::{IDLE_LANES, MAX_ROBOTS_MEMORY};
 use self::lane_queues::LaneQueues;
 use self::pick::Update;
 use self::queues::WaitState;
-use crate::outcome::{ErrorKind, Failure, Outcome};
+use crate::outcome::{ErrorKind, Failure, HOST_GIVEN_UP, Outcome};
 use crate::page::link::Link;
 use crate::page::robots::Robots;
 use crate::page::url::Origin;
@@ -379,10 +379,10 @@ impl Workbench {
         if lane.pace.is_given_up() {
             lane.pace.forget_failures();
             let failure = match (&visit.facts.error, visit.facts.status) {
-                (Some(last), _) => Failure::new(last.kind, format!("the host was given up on: {}", last.message)),
+                (Some(last), _) => Failure::new(last.kind, format!("{HOST_GIVEN_UP}: {}", last.message)),
                 (None, status) => {
                     let status = status.unwrap_or_default();
-                    let message = format!("the host was given up on: it answers nothing but {status}");
+                    let message = format!("{HOST_GIVEN_UP}: it answers nothing but {status}");
                     Failure::new(ErrorKind::Unreachable, message)
                 }
             };

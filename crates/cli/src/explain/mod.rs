@@ -3,6 +3,8 @@
 //! The log has an index, which gives the positions of the records of a URL. The results of a fleet have none. They are read
 //! from front to back, once for the URL itself and once for each page on the discovery path to it.
 
+mod links;
+
 use std::path::Path;
 
 use argiope_core::page::robots::{Robots, RobotsVerdict};
@@ -19,9 +21,13 @@ use argiope_store::segments::SegmentStore;
 use regex::Regex;
 use serde::Deserialize;
 
+pub use links::UnfollowedReason;
+
 use crate::flags::settings::crawl_settings_of_record;
 use crate::records::{self, ReadError, StoredRecord};
 
+/// Redirects that are followed and shown.
+const MAX_HOPS: usize = 20;
 /// How many of the pages that link to the URL are named.
 const MAX_REFERRERS: usize = 10;
 
@@ -42,6 +48,12 @@ pub struct Explanation {
     pub crawled_by: Option<String>,
     /// The traps at which similar links were skipped, if the URL was never seen.
     pub cuts: Vec<Cut>,
+    /// If the URL was never seen: why the links to it are not followed, as far as the pages named in `referrers` tell.
+    pub unfollowed: Vec<UnfollowedReason>,
+    /// The redirects that follow that of the URL.
+    pub redirects: RedirectPath,
+    /// Whether the next run requests the URL again, because its host stopped responding.
+    pub is_requested_again: bool,
 }
 
 /// Whether the URL is in scope.
@@ -108,6 +120,15 @@ pub enum UrlState {
     Settled(Box<StoredRecord>, u64),
 }
 
+/// The redirects that follow that of a URL.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct RedirectPath {
+    /// The URLs in order, without the one that is explained.
+    pub urls: Vec<String>,
+    /// The URL to which the last one redirects, if it was there before: the redirects form a loop.
+    pub back_to: Option<String>,
+}
+
 /// Why a URL cannot be explained: it is invalid, or the crawl directory cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ExplainError {
@@ -128,9 +149,8 @@ pub fn explain(directory: &Path, text: &str) -> Result<Explanation, ExplainError
     let mut found = source.search(candidates)?;
     let config = found.config.take().unwrap_or_default();
     let rules = config.compile(0).ok();
-    // A URL that was never seen is judged as a link on the page of a root.
     let kind = found.first_step.as_ref().map_or(LinkKind::Anchor, |step| step.kind);
-    let depth = found.first_step.as_ref().map_or(1, |step| step.depth);
+    let known_depth = found.first_step.as_ref().map(|step| step.depth);
     let note: LaneNote = found.note.and_then(|note| serde_json::from_slice(&note).ok()).unwrap_or_default();
     let (robots, crawl_delay) = robots(&found.url, &note, rules.as_ref());
     let url_state = match (found.record, &found.first_step) {
@@ -143,13 +163,40 @@ pub fn explain(directory: &Path, text: &str) -> Result<Explanation, ExplainError
         None => Vec::new(),
     };
     let host = HostExplanation { backoff_until: note.rest, crawl_delay, ..found.host };
-    let scope = scope(&found.url, kind, depth, &config, rules.as_ref());
+    let redirects = match &url_state {
+        UrlState::Settled(line, _) => source.redirects(found.url.as_str(), line)?,
+        _ => RedirectPath::default(),
+    };
+    let is_given_up = |line: &StoredRecord| line.error.as_ref().is_some_and(argiope_core::Failure::is_given_up);
+    let is_requested_again =
+        matches!((&source, &url_state), (Source::Directory(_), UrlState::Settled(line, _)) if is_given_up(line));
     let mut graph = source.into_graph()?;
     let referrers = graph.referrers_of(found.url.as_str(), MAX_REFERRERS).map_err(ReadError::from)?;
+    let (mut depth, mut unfollowed) = (known_depth.unwrap_or(1), Vec::new());
+    if known_depth.is_none() && !referrers.first.is_empty() {
+        let pages = links::linking_pages(directory, &referrers.first)?;
+        // The depth that the link would have had: pages are crawled from the root outwards.
+        depth = pages.values().map(|page| page.depth.saturating_add(1)).min().unwrap_or(1);
+        unfollowed = links::unfollowed(&mut graph, found.url.as_str(), &pages, rules.as_ref())?;
+    }
+    let scope = scope(&found.url, kind, depth, &config, rules.as_ref());
     let crawled_by = disk::crawled_by(directory);
     let mut cuts = found.cuts;
     cuts.retain(|cut| url_state == UrlState::NeverSeen && cut.covers(found.url.as_ref()));
-    Ok(Explanation { url: found.url, scope, robots, host, chain, url_state, referrers, crawled_by, cuts })
+    Ok(Explanation {
+        url: found.url,
+        scope,
+        robots,
+        host,
+        chain,
+        url_state,
+        referrers,
+        crawled_by,
+        cuts,
+        unfollowed,
+        redirects,
+        is_requested_again,
+    })
 }
 
 /// The URLs that the text may stand for: one, or https and http if it has no scheme, as with roots.
@@ -197,6 +244,25 @@ impl<'a> Source<'a> {
             Self::Directory(tracer) => search_index(tracer, candidates),
             Self::Segments(directory) => search_segments(directory, candidates),
         }
+    }
+
+    /// Follows the redirect of a record as far as the crawl knows it. The results of many machines have no index, so
+    /// only the first redirect is known there.
+    fn redirects(&mut self, url: &str, line: &StoredRecord) -> Result<RedirectPath, ReadError> {
+        let mut path = RedirectPath::default();
+        let (Self::Directory(tracer), Some(mut next)) = (self, line.redirect.clone()) else { return Ok(path) };
+        while path.urls.len() < MAX_HOPS {
+            if next == url || path.urls.contains(&next) {
+                path.back_to = Some(next);
+                break;
+            }
+            let records = tracer.url(&next)?.records;
+            path.urls.push(next);
+            let last = records.last().map(|record| StoredRecord::read(record)).transpose()?;
+            let Some(target) = last.and_then(|record| record.redirect) else { break };
+            next = target;
+        }
+        Ok(path)
     }
 
     /// The discovery path from a root to `last`.

@@ -1,0 +1,105 @@
+//! Why the links to a URL were not followed, from the link graph and the records of the linking pages.
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
+
+use argiope_core::rules::Rules;
+use argiope_store::disk::{HistoryEvent, LinkGraph, UrlTracer};
+use argiope_store::segments::SegmentStore;
+
+use crate::records::{self, ReadError, StoredRecord};
+
+/// Why a link is not followed, apart from scope and traps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum UnfollowedReason {
+    /// The link, or its whole page, is marked nofollow.
+    Nofollow,
+    /// It is an image, a style, a script or the like.
+    Asset,
+    /// It is a canonical link, a form or another link that does not lead to a page.
+    OnlyRecorded,
+    /// It is the entry of a sitemap of another site.
+    OtherSite,
+}
+
+impl UnfollowedReason {
+    /// What the user reads.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Nofollow => "marked nofollow; --follow-nofollow follows them, in a new crawl directory",
+            Self::Asset => "images, styles, scripts or media; --assets fetches them, in a new crawl directory",
+            Self::OnlyRecorded => "canonical or alternate links, forms or the like, which are only recorded",
+            Self::OtherSite => "entries of a sitemap of another site, which cannot add pages here",
+        }
+    }
+}
+
+/// A page that links to the URL.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LinkingPage {
+    pub depth: u32,
+    /// The page forbids following its links.
+    pub nofollow: bool,
+}
+
+/// The depth of these pages, and whether they forbid following their links.
+pub fn linking_pages(directory: &Path, urls: &[String]) -> Result<HashMap<String, LinkingPage>, ReadError> {
+    let mut pages: HashMap<String, LinkingPage> = HashMap::new();
+    if SegmentStore::has_results(directory) {
+        records::walk(directory, |event| {
+            match event {
+                HistoryEvent::Link { url, depth, .. } if urls.iter().any(|known| known == url) => {
+                    pages.entry(url.to_owned()).or_insert(LinkingPage { depth, nofollow: false });
+                }
+                HistoryEvent::FinalOutcome { line, .. } => {
+                    let record = StoredRecord::read(line)?;
+                    if let Some(page) = pages.get_mut(&record.url) {
+                        page.nofollow = record.nofollow;
+                    }
+                }
+                _ => {}
+            }
+            Ok(())
+        })?;
+        return Ok(pages);
+    }
+    let mut tracer = UrlTracer::open(directory)?;
+    for url in urls {
+        let trace = tracer.url(url)?;
+        let record = trace.records.last().map(|record| StoredRecord::read(record)).transpose()?;
+        let depth = trace.links.first().map_or(0, |link| link.depth);
+        pages.insert(url.clone(), LinkingPage { depth, nofollow: record.is_some_and(|record| record.nofollow) });
+    }
+    Ok(pages)
+}
+
+/// Why the links of these pages to the URL are not followed. Empty if one of them is of a kind that is followed: then
+/// another rule decided, such as the scope.
+pub fn unfollowed(
+    graph: &mut LinkGraph,
+    url: &str,
+    pages: &HashMap<String, LinkingPage>,
+    rules: Option<&Rules>,
+) -> Result<Vec<UnfollowedReason>, ReadError> {
+    let follows_nofollow = rules.is_some_and(|rules| rules.follow_nofollow);
+    let (mut reasons, mut has_followed) = (BTreeSet::new(), false);
+    graph.pages(|page| {
+        let Some(linking) = pages.get(page.source) else { return Ok::<(), ReadError>(()) };
+        for edge in page.edges().filter(|edge| edge.target == url) {
+            let is_asset = edge.kind == argiope_core::LinkKind::Asset;
+            if page.is_sitemap {
+                reasons.insert(UnfollowedReason::OtherSite);
+            } else if (edge.nofollow || linking.nofollow) && !follows_nofollow {
+                reasons.insert(UnfollowedReason::Nofollow);
+            } else if is_asset && !rules.is_some_and(|rules| rules.assets) {
+                reasons.insert(UnfollowedReason::Asset);
+            } else if edge.kind.is_page() || is_asset {
+                has_followed = true;
+            } else {
+                reasons.insert(UnfollowedReason::OnlyRecorded);
+            }
+        }
+        Ok(())
+    })?;
+    Ok(if has_followed { Vec::new() } else { reasons.into_iter().collect() })
+}

@@ -1,0 +1,53 @@
+//! [`SitemapNote`]: a sitemap that could not be read to its end, for reports and audits.
+
+use argiope_core::visit::Visit;
+use argiope_core::{Failure, Outcome, UrlRef};
+
+use super::BrokenReason;
+use crate::records::StoredRecord;
+
+/// A sitemap that could not be read to its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SitemapNote {
+    pub url: Box<str>,
+    pub fault: BrokenReason,
+    /// Whether a part of it was used.
+    pub is_used: bool,
+    /// Whether it may not exist: with `--sitemap`, `/sitemap.xml` is tried even if no robots.txt names it.
+    pub may_be_guess: bool,
+}
+
+impl SitemapNote {
+    /// The note about a sitemap; `None` if it was read to its end, or if this is not a sitemap.
+    pub fn of(record: &StoredRecord) -> Option<Self> {
+        let is_sitemap = record.r#type == "aux" && record.r#for.as_deref() == Some("sitemap");
+        let outcome = record.outcome.filter(|_| is_sitemap)?;
+        Self::new(&record.url, outcome, record.status, record.error.as_ref())
+    }
+
+    /// The same for a visit of the crawl that is running.
+    pub fn of_visit(visit: &Visit) -> Option<Self> {
+        let facts = &visit.facts;
+        Self::new(visit.link.url.as_str(), facts.outcome, facts.status, facts.error.as_ref())
+    }
+
+    fn new(url: &str, outcome: Outcome, status: Option<u16>, error: Option<&Failure>) -> Option<Self> {
+        let fault = match (outcome, error, status) {
+            (Outcome::NotModified, ..) | (Outcome::Ok | Outcome::Redirect | Outcome::Robots, None, _) => return None,
+            (_, Some(error), _) => BrokenReason::Failure(error.clone()),
+            (_, None, status) => BrokenReason::Status(status.unwrap_or_default()),
+        };
+        let is_missing = outcome == Outcome::HttpError && matches!(status, Some(404 | 410));
+        let may_be_guess = is_missing && UrlRef::from_normal(url).is_some_and(|url| url.target() == "/sitemap.xml");
+        Some(Self { url: url.into(), fault, is_used: outcome == Outcome::Ok, may_be_guess })
+    }
+
+    /// What is wrong, in a few words.
+    pub fn words(&self) -> String {
+        let fault = match &self.fault {
+            BrokenReason::Status(status) => status.to_string(),
+            BrokenReason::Failure(failure) => failure.to_string(),
+        };
+        if self.is_used { format!("{fault}; read up to there") } else { fault }
+    }
+}
