@@ -56,13 +56,13 @@ def measures_of(name, samples):
 
     new, old = of("argiope, HTTP/2"), of("argiope, HTTP/1.1")
     measures = [
-        Measure(f"{name}: CPU per page, HTTP/2 / HTTP/1.1", ratio(costs(new), costs(old)), 1.0, 0.8, False),
-        Measure(f"{name}: handshakes, HTTP/2 / HTTP/1.1", ratio_of(new, old, "handshakes"), 1 / 3, 1 / 6, False),
-        Measure(f"{name}: packets, HTTP/2 / HTTP/1.1", ratio_of(new, old, "packets"), None, None, False),
+        Measure(f"{name}: CPU per page, HTTP/2 / HTTP/1.1", ratio(costs(new), costs(old)), 1.0, 0.8, higher=False),
+        Measure(f"{name}: handshakes, HTTP/2 / HTTP/1.1", ratio_of(new, old, "handshakes"), 1 / 3, 1 / 6, higher=False),
+        Measure(f"{name}: packets, HTTP/2 / HTTP/1.1", ratio_of(new, old, "packets"), None, None, higher=False),
     ]
     for peer in ("curl, HTTP/2", "wget2, HTTP/2"):
         if of(peer):
-            measures.append(Measure(f"{name}: CPU per page / that of {peer}", ratio(costs(new), costs(of(peer))), None, None, False))
+            measures.append(Measure(f"{name}: CPU per page / that of {peer}", ratio(costs(new), costs(of(peer))), None, None, higher=False))
     return measures
 
 
@@ -299,8 +299,8 @@ def s15(suite):
     measures = [
         Measure("ideal / wall, HTTP/2", etas["HTTP/2"], 0.95, 0.98),
         Measure("ideal / wall, HTTP/1.1", etas["HTTP/1.1"]),
-        Measure("wall time, HTTP/2 / HTTP/1.1", ratio(etas["HTTP/1.1"], etas["HTTP/2"]), 1.02, 1.0, False),
-        Measure("CPU per page, HTTP/2 / HTTP/1.1", ratio(costs(samples["HTTP/2"]), costs(samples["HTTP/1.1"])), None, None, False),
+        Measure("wall time, HTTP/2 / HTTP/1.1", ratio(etas["HTTP/1.1"], etas["HTTP/2"]), 1.02, 1.0, higher=False),
+        Measure("CPU per page, HTTP/2 / HTTP/1.1", ratio(costs(samples["HTTP/2"]), costs(samples["HTTP/1.1"])), None, None, higher=False),
     ]
     notes = [f"Ideal: {ideal['ideal']:.2f} s, robots.txt included. The crate `h2` serves HTTP/2. One request at a time to a host, as in S4."]
     return measures, samples, notes

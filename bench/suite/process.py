@@ -33,6 +33,8 @@ def prepare(core):
 
 @dataclass
 class Outcome:
+    """The result of a program. Times are in seconds."""
+
     wall: float
     user: float
     system: float

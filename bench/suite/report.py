@@ -125,8 +125,8 @@ def document(results, root):
     """Writes the tables between the markers of docs/performance.md, and of the README if it has markers."""
     if not results:
         raise SystemExit("bench/results has no results: run bench/run first")
-    replace(os.path.join(root, "docs", "performance.md"), generated(results), True)
-    replace(os.path.join(root, "README.md"), headlines(results), False)
+    replace(os.path.join(root, "docs", "performance.md"), generated(results), required=True)
+    replace(os.path.join(root, "README.md"), headlines(results), required=False)
 
 
 def replace(path, text, required):

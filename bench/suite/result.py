@@ -9,11 +9,11 @@ class Sample:
     """One run of one program."""
 
     pages: int = 0
-    wall: float = 0.0
-    cpu: float = 0.0
-    peak: int = 0
+    wall: float = 0.0  # seconds
+    cpu: float = 0.0  # seconds
+    peak: int = 0  # bytes
     void: str | None = None  # why this run does not count
-    more: dict = field(default_factory=dict)
+    more: dict = field(default_factory=dict)  # other figures, by name
 
     @property
     def rate(self):

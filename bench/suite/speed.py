@@ -86,7 +86,7 @@ def documentation(suite, key, package, folder):
     for run in samples.get(Wrk.name, []):
         valid = run.cost and run.more["bytes"]
         floors.append(run.cost + run.more["bytes"] / run.pages / 1e9 if valid else None)
-    measures = [Measure(f"{package}: CPU per page / (wrk's + bytes at 1 GB/s)", ratio(costs, floors), 2.5, 1.5, False)]
+    measures = [Measure(f"{package}: CPU per page / (wrk's + bytes at 1 GB/s)", ratio(costs, floors), 2.5, 1.5, higher=False)]
     for name, bar, goal in (("wget2", 3, 5), ("scrapy", 50, None)):
         peer_runs = samples.get(name)
         if name == "scrapy" and key == "openjdk":
@@ -115,15 +115,17 @@ def s8(suite):
     }
     samples = suite.rounds(entries)
 
-    def handshakes(name, work):
-        return [work(run.more["full"], run.more["resumed"]) if not run.void else None for run in samples[name]]
+    def handshakes(name, figure):
+        """A figure per run, from the numbers of full and of resumed handshakes."""
+        return [figure(run.more["full"], run.more["resumed"]) if not run.void else None for run in samples[name]]
 
     def speeds(name, by):
+        """Pages per second of wall or CPU time."""
         return [run.pages / getattr(run, by) if not run.void else None for run in samples[name]]
 
-    reconnects = handshakes("closing servers", lambda full, again: again / max(1, full + again - closing_hosts))
+    reconnects = handshakes("closing servers", lambda full, resumed: resumed / max(1, full + resumed - closing_hosts))
     measures = [
-        Measure("full handshakes per host", handshakes("many hosts", lambda full, _: full / hosts), 1, 1, False),
+        Measure("full handshakes per host", handshakes("many hosts", lambda full, _: full / hosts), 1, 1, higher=False),
         Measure(
             "pages per CPU second / plain HTTP's", ratio(speeds("one host, TLS", "cpu"), speeds("one host, plain", "cpu")), 0.7, 0.85
         ),
@@ -142,6 +144,7 @@ def s11(suite):
     entries = {}
 
     def sized(megabytes, is_gzip):
+        # Matches the numbers below the count, which is 16, 160 or 1600.
         digits = len(str(counts[megabytes])) - 1
         copies = f"([0-9]{{1,{digits}}}|1[0-5][0-9]{{{digits - 1}}})$"
         path = f"/{megabytes}{'[.]gz' if is_gzip else ''}[?]{copies}"
@@ -160,8 +163,8 @@ def s11(suite):
     sizes = (1, 10, 100)
     limit = Wrk(1 if suite.quick else 3)
     for megabytes in sizes:
-        entries[f"{megabytes} MB"] = sized(megabytes, False)
-        entries[f"{megabytes} MB, gzip"] = sized(megabytes, True)
+        entries[f"{megabytes} MB"] = sized(megabytes, is_gzip=False)
+        entries[f"{megabytes} MB, gzip"] = sized(megabytes, is_gzip=True)
         if limit.installed():
             urls = [f"http://127.0.0.1:80/{megabytes}?{copy}" for copy in range(counts[megabytes])]
             entries[f"{megabytes} MB, {Wrk.name}"] = lambda urls=urls: wrk_large(suite, flags, limit, task, urls)
@@ -180,7 +183,7 @@ def s11(suite):
             max(0.0, (a.peak - b.peak) / 1e6 / task.connections) if not a.void and not b.void else None
             for a, b in zip(large, small)
         ]
-        measures.append(Measure(f"memory per page in flight, 100 MB less 1 MB{suffix}", growth, 4, 0.25, False, "MB"))
+        measures.append(Measure(f"memory per page in flight, 100 MB less 1 MB{suffix}", growth, 4, 0.25, higher=False, unit="MB"))
     notes = [
         "Wall time is the process's, its start and end included. For gzip, the bytes are those of the unpacked page, and "
         "wrk's are those of the plain page: it does not unpack."
@@ -201,15 +204,15 @@ def s12(suite):
         flags = ["--pages", pages, "--size", 2048, "--links", 20]
         entries[f"{pages:,} pages"] = crawl(suite, flags, Argiope(suite.binary), Task(64, 600))
     samples = suite.rounds(entries)
-    least, most = (samples[f"{pages:,} pages"] for pages in (sizes[0], sizes[-1]))
+    smallest, largest = (samples[f"{pages:,} pages"] for pages in (sizes[0], sizes[-1]))
     exponents = []
     for turn in range(suite.runs):
         runs = [samples[f"{pages:,} pages"][turn] for pages in sizes]
         exponents.append(None if any(run.void for run in runs) else slope([(run.pages, run.cpu) for run in runs]))
-    rates = ratio([run.pages / run.wall if not run.void else None for run in most],
-                  [run.pages / run.wall if not run.void else None for run in least])
+    rates = ratio([run.pages / run.wall if not run.void else None for run in largest],
+                  [run.pages / run.wall if not run.void else None for run in smallest])
     measures = [
-        Measure("exponent of CPU time over pages", exponents, 1.03, 1.01, False),
+        Measure("exponent of CPU time over pages", exponents, 1.03, 1.01, higher=False),
         Measure(f"pages per second, {sizes[-1]:,} pages / {sizes[0]:,} pages", rates, 0.9, 0.97),
     ]
     return measures, samples, []

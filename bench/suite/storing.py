@@ -35,12 +35,12 @@ def s6(suite):
 
     bare = cost("bare", large)
     measures = [
-        Measure("frontier on disk: time / a bare set of fingerprints", ratio(cost("disk", large), bare), 3, 1.5, False),
-        Measure("frontier on disk: memory per URL", bytes_per_url("disk"), 16, 9, False, "bytes"),
-        Measure("frontier on disk: cost at 10 M / at 1 M", ratio(cost("disk", large), cost("disk", small)), 1.3, 1.1, False),
-        Measure("frontier in memory: time / a bare set of fingerprints", ratio(cost("memory", large), bare), None, None, False),
-        Measure("frontier in memory: memory per URL", bytes_per_url("memory"), None, None, False, "bytes"),
-        Measure("a bare set of fingerprints: time per offer", [nanoseconds(value) for value in bare], None, None, False, "ns"),
+        Measure("frontier on disk: time / a bare set of fingerprints", ratio(cost("disk", large), bare), 3, 1.5, higher=False),
+        Measure("frontier on disk: memory per URL", bytes_per_url("disk"), 16, 9, higher=False, unit="bytes"),
+        Measure("frontier on disk: cost at 10 M / at 1 M", ratio(cost("disk", large), cost("disk", small)), 1.3, 1.1, higher=False),
+        Measure("frontier in memory: time / a bare set of fingerprints", ratio(cost("memory", large), bare), None, None, higher=False),
+        Measure("frontier in memory: memory per URL", bytes_per_url("memory"), None, None, higher=False, unit="bytes"),
+        Measure("a bare set of fingerprints: time per offer", [nanoseconds(value) for value in bare], None, None, higher=False, unit="ns"),
     ]
     notes = [
         "Each kind in a process of its own, ten offers for every address. Time is wall time, less that of making the same "
@@ -88,8 +88,8 @@ def s10(suite):
         return [getattr(run, by) if not run.void else None for run in samples[name]]
 
     measures = [
-        Measure("wall time, with / without", ratio(column("with both", "wall"), column("with neither", "wall")), 1.05, 1.02, False),
-        Measure("CPU time, with / without", ratio(column("with both", "cpu"), column("with neither", "cpu")), 1.05, 1.02, False),
+        Measure("wall time, with / without", ratio(column("with both", "wall"), column("with neither", "wall")), 1.05, 1.02, higher=False),
+        Measure("CPU time, with / without", ratio(column("with both", "cpu"), column("with neither", "cpu")), 1.05, 1.02, higher=False),
     ]
     return measures, samples, ["Without: the crawler of `argiope exhibition`, which keeps its frontier in memory and writes nothing."]
 

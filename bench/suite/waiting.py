@@ -61,7 +61,7 @@ def s4(suite):
         runs = samples[name]
         etas = [ideals[name] / run.wall if not run.void else None for run in runs]
         measures.append(Measure(f"{name}: ideal / wall", etas, 0.95, 0.98))
-        measures.append(Measure(f"{name}: CPU per page / S2's", ratio([run.cost for run in runs], costs), 1.3, 1.1, False))
+        measures.append(Measure(f"{name}: CPU per page / S2's", ratio([run.cost for run in runs], costs), 1.3, 1.1, higher=False))
     words = ", ".join(f"{name} {ideals[name]:.2f} s" for name in variants)
     notes = [f"Ideal, with one request at a time to a host and robots.txt first: {words}. Pages are like those of S2."]
     return measures, samples, notes
@@ -76,7 +76,7 @@ def s5(suite):
         entries[engine] = lambda engine=engine: memory_slope(suite, engine, few, many)
     samples = suite.rounds(entries)
     measures = [
-        Measure(f"{engine}: bytes per fetch in flight", [run.more.get("slope") for run in samples[engine]], bar, goal, False, "bytes")
+        Measure(f"{engine}: bytes per fetch in flight", [run.more.get("slope") for run in samples[engine]], bar, goal, higher=False, unit="bytes")
         for engine, (bar, goal) in bars.items()
     ]
     notes = [
@@ -128,7 +128,7 @@ def s7(suite):
     violations = [run.more["violations"] if not run.void else None for run in runs]
     measures = [
         Measure("ideal / wall", etas, 0.95, 0.99),
-        Measure("violations as the server counts", violations, 0, 0, False),
+        Measure("violations as the server counts", violations, 0, 0, higher=False),
     ]
     notes = [
         f"Ideal: {ideal['ideal']:.1f} s, of which the largest host alone needs {ideal['host']:.1f} s; latency 20 to 200 ms, at "
@@ -177,9 +177,9 @@ def s9(suite):
             ratios.append(ours[-1] / theirs[-1])
             suite.print_progress(f"round {turn + 1}: {1e3 * ours[-1]:.2f} ms against {1e3 * theirs[-1]:.2f} ms")
     measures = [
-        Measure("time to the first byte / time of /bin/true", ratios, 3, 1.5, False),
-        Measure("time to the first byte", [1e3 * value for value in ours], None, None, False, "ms"),
-        Measure("time of /bin/true", [1e3 * value for value in theirs], None, None, False, "ms"),
+        Measure("time to the first byte / time of /bin/true", ratios, 3, 1.5, higher=False),
+        Measure("time to the first byte", [1e3 * value for value in ours], None, None, higher=False, unit="ms"),
+        Measure("time of /bin/true", [1e3 * value for value in theirs], None, None, higher=False, unit="ms"),
     ]
     return measures, {}, [f"Medians of {times} starts of each in turns; every start makes a new crawl directory."]
 

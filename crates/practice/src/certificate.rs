@@ -1,7 +1,7 @@
 //! Certificates: a private authority created when a web starts, and valid and invalid certificates for its sites.
 //!
-//! Nothing is stored, and only clients that get [`TestAuthority::pem`] trust it. All certificates of an authority share one
-//! key pair; they differ in names and dates, which is what clients check.
+//! The authority is never stored. Only clients that get [`TestAuthority::pem`] trust it. All certificates of an authority
+//! share one key pair; they differ in names and dates, which is what clients check.
 //!
 //! Invariant: only `CertificateKind::Good` verifies against the authority, for the names and address of its site.
 
@@ -75,6 +75,7 @@ impl TestAuthority {
         Ok((certificate.pem(), self.key.serialize_pem()))
     }
 
+    /// A certificate of this kind for a site with these names.
     fn certificate(&self, kind: CertificateKind, names: Vec<String>) -> io::Result<CertificateDer<'static>> {
         let names = if kind == CertificateKind::WrongName { vec!["another-name.test".to_owned()] } else { names };
         let mut params = CertificateParams::new(names).map_err(other_error)?;
@@ -99,6 +100,7 @@ impl TestAuthority {
         Ok(certificate.map_err(other_error)?.der().clone())
     }
 
+    /// A resolver that always presents such a certificate.
     fn resolver(&self, kind: CertificateKind, names: Vec<String>) -> io::Result<Arc<dyn ResolvesServerCert>> {
         let chain = vec![self.certificate(kind, names)?];
         let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(self.key.serialize_der()));

@@ -27,8 +27,9 @@ impl<F: FnMut(&Job, u32, Time) -> SimResponse> SimWeb for Script<F> {
         if host.starts_with("nowhere") {
             return (Duration::ZERO, Err(Failure::new(ErrorKind::DnsNxdomain, "no such name")));
         }
-        let last = host.bytes().fold(0, u8::wrapping_add);
-        (Duration::from_millis(5), Ok((vec![IpAddr::from([93, 184, 216, last])], Duration::from_secs(60))))
+        // Hosts have different addresses.
+        let last_byte = host.bytes().fold(0, u8::wrapping_add);
+        (Duration::from_millis(5), Ok((vec![IpAddr::from([93, 184, 216, last_byte])], Duration::from_secs(60))))
     }
 
     fn reply(&mut self, job: &Job, now: Time) -> SimReply {
@@ -53,6 +54,7 @@ fn run<F: FnMut(&Job, u32, Time) -> SimResponse>(sim: &mut Sim<Script<F>>) -> Si
     report
 }
 
+/// A page with links to these URLs.
 fn links(urls: &[&str]) -> SimResponse {
     let mut links = LinkList::default();
     for url in urls {
@@ -230,7 +232,8 @@ fn redirects_are_followed_up_to_the_limit() {
 #[test]
 fn an_open_crawl_takes_links_while_it_runs_and_ends_when_it_is_closed() {
     let mut sim = sim(|_| {}, |job, _, _| if is_robots(job) { SimResponse::Status(404) } else { chain(job, 1) });
-    let root = |text: &str| Link::root(Url::parse(text).expect("an address"), 10);
+    let max_redirects = 10;
+    let root = |text: &str| Link::root(Url::parse(text).expect("an address"), max_redirects);
     let hour = Time::ZERO + Duration::from_secs(3_600);
     sim.feed_at(hour, vec![root("http://other.example/0"), root("http://h.example/0")]);
     sim.feed_at(hour + Duration::from_millis(150), vec![root("http://other.example/9")]);
@@ -320,7 +323,7 @@ fn slow_hosts_do_not_hold_all_slots() {
 
     impl SimWeb for SlowHosts {
         fn resolve(&mut self, host: &str, _now: Time) -> (Duration, ResolveResult) {
-            let number = host.trim_matches(|c: char| !c.is_ascii_digit()).parse().unwrap_or(200);
+            let number = host.trim_matches(|c: char| !c.is_ascii_digit()).parse().unwrap_or(200); // the fast host
             (Duration::from_millis(5), Ok((vec![IpAddr::from([93, 184, 216, number])], Duration::from_secs(3_600))))
         }
 

@@ -24,7 +24,8 @@ fn encoded_page(label: &str, bytes: impl Into<Vec<u8>>) -> Response {
 
 /// A megabyte of zeros, compressed to deflate blocks that can be repeated.
 fn compressed_megabyte() -> Vec<u8> {
-    let mut compress = Compress::new(Compression::best(), false);
+    let has_zlib_header = false;
+    let mut compress = Compress::new(Compression::best(), has_zlib_header);
     let mut out = Vec::with_capacity(8 << 10);
     let _ = compress.compress_vec(&vec![0; 1 << 20], &mut out, FlushCompress::Full);
     out
@@ -44,11 +45,14 @@ fn bomb(conn: &mut RawConnection, label: &str, header: &[u8], megabyte: &[u8], t
 }
 
 const GZIP_HEADER: &[u8] = &[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
+const ZLIB_HEADER: &[u8] = &[0x78, 0x9c];
+/// The page is truncated at the size limit.
 const TOO_LARGE: Expect = Expect::truncated("length", "too_large");
 
 /// 512 MiB as one zstd frame: RLE blocks of 128 KiB, four bytes each.
 fn zstd_bomb() -> Vec<u8> {
     const BLOCK: u32 = 128 << 10;
+    // The header of an RLE block: size, type 1, and whether it is the last.
     let block = |last: u32| (BLOCK << 3 | 1 << 1 | last).to_le_bytes();
     // The magic number, no options, a window of 128 KiB.
     let mut bytes = vec![0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x38];
@@ -79,7 +83,7 @@ fn bombs() -> Vec<Case> {
         }),
         Case::new("ENC04", "a bomb of deflate", TOO_LARGE, |case| {
             case.raise_timeout();
-            case.raw_page(|conn, _| bomb(conn, "deflate", &[0x78, 0x9c], &compressed_megabyte(), 10_000))
+            case.raw_page(|conn, _| bomb(conn, "deflate", ZLIB_HEADER, &compressed_megabyte(), 10_000))
         }),
         Case::new("ENC21", "a slow bomb", Expect::truncated("time", "too_slow"), |case| {
             case.raw_page(|conn, _| {
@@ -97,6 +101,7 @@ fn bombs() -> Vec<Case> {
 
 /// Broken compressed streams.
 fn broken() -> Vec<Case> {
+    /// The decoded part is kept.
     const DECODE: Expect = Expect::truncated("decode", "decode");
     vec![
         Case::new("ENC08", "garbage after gzip", Expect::Ok, |case| {
@@ -119,8 +124,9 @@ fn broken() -> Vec<Case> {
         }),
         Case::new("ENC11", "gzip with a wrong checksum", DECODE, |case| {
             let mut bytes = gzip(PAGE);
-            let at = bytes.len() - 8;
-            bytes[at] ^= 0xff;
+            // The last eight bytes are the checksum and the length.
+            let checksum = bytes.len() - 8;
+            bytes[checksum] ^= 0xff;
             case.page(encoded_page("gzip", bytes))
         })
         .choosing("a wrong checksum is a broken body: the decoded part is kept, and the record says so"),

@@ -215,6 +215,7 @@ impl NameServerState {
 /// The question of a packet.
 struct Question {
     name: String,
+    /// The type of the requested records.
     kind: u16,
     /// Its end within the packet.
     end: usize,
@@ -238,6 +239,7 @@ impl Question {
             at += length;
         }
         let kind = u16::from_be_bytes([*packet.get(at)?, *packet.get(at + 1)?]);
+        // Type and class follow the name.
         Some(Question { name, kind, end: at + 4 })
     }
 }

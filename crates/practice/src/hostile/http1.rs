@@ -201,6 +201,7 @@ fn fields() -> Vec<Case> {
             case.page(page_with_fields(&format!("{}Content-Length: 5\r\n", "A: b\r\n".repeat(10_000)), "hello"))
         }),
         Case::new("H135", "150 and 256 fields", Expect::Ok, |case| {
+            // Content-Type and Content-Length are two of them.
             let many = |count: usize| {
                 page_with_fields(&format!("{}Content-Length: 5\r\n", "A: b\r\n".repeat(count - 2)), "hello")
             };
