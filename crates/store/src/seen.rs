@@ -19,8 +19,6 @@
 //! Invariant: in each shard the numbers ascend, all slots between a number's home and its slot are taken, and the slot
 //! is within `reach` of the home.
 
-use std::collections::VecDeque;
-
 /// The value of an empty slot. A number whose stored part would be zero is stored as the next number, which is as
 /// unlikely to cause a false match as any hash collision.
 const GAP: u64 = 0;
@@ -37,6 +35,13 @@ const MIN_WIDTH: usize = 5;
 const MAX_WIDTH: usize = 8;
 /// Sets with fewer bytes than this are not prefetched, because they fit into the cache.
 const MIN_PREFETCHED: usize = 2 << 20;
+/// How many slots are loaded at a time.
+const PREFETCHED: usize = 64;
+/// The cache lines that most searches and insertions read.
+const SEARCHED_LINES: usize = 3;
+const CACHE_LINE: usize = 64;
+/// How many slots are copied at a time when the table grows.
+const BLOCK: usize = 256;
 /// Slots are wide enough for a reach of at least this.
 const MIN_REACH: usize = 64;
 
@@ -80,6 +85,51 @@ impl Table {
             && (*homes == 0 || min_length.is_some_and(|min_length| slots.len() >= min_length))
             && *len <= slots.len() / width
     }
+
+    fn slot_count(&self) -> usize {
+        self.slots.len().saturating_sub(MAX_WIDTH - self.width) / self.width
+    }
+
+    /// The stored part of a slot: [`GAP`] if it is empty, `None` after the last slot.
+    #[inline]
+    fn stored_part(&self, slot: usize) -> Option<u64> {
+        let bytes = self.slots.get(slot * self.width..slot * self.width + MAX_WIDTH)?;
+        Some(u64::from_le_bytes(bytes.try_into().unwrap_or_default()) & mask(self.width))
+    }
+
+    /// The number of slots from this one to the next gap.
+    fn run_at(&self, slot: usize) -> usize {
+        let (mut slots, mut run) = (self.slots.get(slot * self.width..).unwrap_or_default(), 0);
+        while let Some(bytes) = slots.first_chunk()
+            && u64::from_le_bytes(*bytes) & mask(self.width) != GAP
+        {
+            slots = &slots[self.width.min(MAX_WIDTH)..];
+            run += 1;
+        }
+        run
+    }
+
+    /// Stores the low bytes of a number in a slot.
+    #[inline]
+    fn set(&mut self, slot: usize, number: u64) {
+        let mask = mask(self.width);
+        if let Some(bytes) = self.bytes_mut(slot) {
+            *bytes = (u64::from_le_bytes(*bytes) & !mask | number & mask).to_le_bytes();
+        }
+    }
+
+    /// Stores the low bytes of a number in a slot, and clears the start of the next slot.
+    #[inline]
+    fn put(&mut self, slot: usize, low: u64) {
+        if let Some(bytes) = self.bytes_mut(slot) {
+            *bytes = low.to_le_bytes();
+        }
+    }
+
+    #[inline]
+    fn bytes_mut(&mut self, slot: usize) -> Option<&mut [u8; MAX_WIDTH]> {
+        self.slots.get_mut(slot * self.width..)?.first_chunk_mut()
+    }
 }
 
 impl Default for SeenSet {
@@ -98,18 +148,31 @@ impl SeenSet {
         new
     }
 
-    /// Loads the slots at which searches for these fingerprints start, so that later searches find them in the cache.
+    /// Loads the slots from which searches for these fingerprints start, so that later searches find them in the cache.
     /// The loads do not depend on each other, so the processor overlaps their cache misses.
-    pub fn prefetch(&self, fingerprints: impl Iterator<Item = u64>) {
+    pub fn prefetch(&self, mut fingerprints: impl Iterator<Item = u64>) {
         if self.bytes() < MIN_PREFETCHED {
             return;
         }
         // The sum depends on all loads, so that the compiler does not remove them.
-        let mut sum = 0_u8;
-        for fingerprint in fingerprints {
-            let number = as_stored(fingerprint);
-            let Table { homes, width, slots, .. } = &self.shards[shard_of(number)].table;
-            sum ^= slots.get(home(number, *homes) * width).copied().unwrap_or(0);
+        let (mut numbers, mut sum) = ([0; PREFETCHED], 0_u8);
+        loop {
+            // Computing a fingerprint takes too many instructions for the loads to overlap, so that comes first.
+            let mut count = 0;
+            for (place, fingerprint) in numbers.iter_mut().zip(&mut fingerprints) {
+                *place = as_stored(fingerprint);
+                count += 1;
+            }
+            for &number in numbers.iter().take(count) {
+                let Table { homes, width, slots, .. } = &self.shards[shard_of(number)].table;
+                let first = home(number, *homes) * width;
+                for line in 0..SEARCHED_LINES {
+                    sum ^= slots.get(first + line * CACHE_LINE).copied().unwrap_or(0);
+                }
+            }
+            if count < PREFETCHED {
+                break;
+            }
         }
         std::hint::black_box(sum);
     }
@@ -185,36 +248,21 @@ impl Shard {
         Self { first, step: step(table.homes), table }
     }
 
-    /// The number of slots, without the padding.
-    fn slot_count(&self) -> usize {
-        let Table { width, slots, .. } = &self.table;
-        slots.len().saturating_sub(MAX_WIDTH - width) / width
-    }
-
-    /// The stored part of a slot: [`GAP`] if it is empty, `None` after the last slot.
-    fn stored_part(&self, slot: usize) -> Option<u64> {
-        let Table { width, slots, .. } = &self.table;
-        let bytes = slots.get(slot * width..slot * width + MAX_WIDTH)?;
-        Some(u64::from_le_bytes(bytes.try_into().unwrap_or_default()) & mask(*width))
-    }
-
-    /// The number in a slot; `GAP` and `None` as in [`Self::stored_part`].
+    /// The number in a slot: [`GAP`] if it is empty, `None` after the last slot.
+    #[inline]
     fn number_at(&self, slot: usize) -> Option<u64> {
-        let (low, mask) = (self.stored_part(slot)?, mask(self.table.width));
-        if low == GAP || mask == u64::MAX {
-            return Some(low);
-        }
+        let low = self.table.stored_part(slot)?;
+        Some(if low == GAP { GAP } else { self.number_of(low, slot) })
+    }
+
+    /// The number whose low bytes are `low`, in a slot.
+    #[inline]
+    fn number_of(&self, low: u64, slot: usize) -> u64 {
         // The home of a number is not after its slot, so no number in this slot is above `upper_bound`. The number is
         // the largest one up to `upper_bound` that ends with the stored bytes.
         let upper_bound = (slot as u64 + 1).saturating_mul(self.step).saturating_add(self.table.homes as u64 + 1);
         let upper_bound = self.first | (upper_bound >> SHARD_BITS);
-        Some(upper_bound.wrapping_sub(upper_bound.wrapping_sub(low) & mask))
-    }
-
-    /// Stores the low bytes of a number in a slot.
-    fn set(&mut self, slot: usize, number: u64) {
-        let width = self.table.width;
-        self.table.slots[slot * width..(slot + 1) * width].copy_from_slice(&number.to_le_bytes()[..width]);
+        upper_bound.wrapping_sub(upper_bound.wrapping_sub(low) & mask(self.table.width))
     }
 
     fn iter(&self) -> impl Iterator<Item = u64> + '_ {
@@ -247,7 +295,7 @@ impl Shard {
                 self.grow();
                 slot = self.find(number).unwrap_or_else(|slot| slot);
             }
-            run = (slot..).map_while(|slot| self.stored_part(slot)).take_while(|held| *held != GAP).count();
+            run = self.table.run_at(slot);
             must_grow = !self.may_move(number, slot, run);
             if !must_grow {
                 break;
@@ -255,12 +303,12 @@ impl Shard {
         }
         // The rest of the run moves up by one, into the gap after it.
         let width = self.table.width;
-        if slot + run == self.slot_count() {
+        if self.table.stored_part(slot + run).is_none() {
             self.table.slots.reserve_exact(SLACK * width);
             self.table.slots.resize(self.table.slots.len() + width, 0);
         }
         self.table.slots.copy_within(slot * width..(slot + run) * width, (slot + 1) * width);
-        self.set(slot, number);
+        self.table.set(slot, number);
         self.table.len += 1;
         true
     }
@@ -280,44 +328,83 @@ impl Shard {
     }
 
     /// Grows by an eighth, with slots as narrow as possible: 80 to 90 percent of the homes are then taken.
-    ///
-    /// Works in place, to avoid a second table and heap fragmentation. The loop goes from front to back. It reads a
-    /// slot before it overwrites it, and buffers the numbers whose new slot comes later. Only a few are buffered at a
-    /// time.
     fn grow(&mut self) {
         let homes = (self.table.homes + self.table.homes / 8).max(self.table.homes + FIRST_HOMES);
+        let narrower = (MIN_WIDTH..self.table.width).find(|width| reach(homes, *width) > MIN_REACH);
+        match narrower.and_then(|narrower| self.narrowest(homes, narrower)) {
+            None => self.spread(homes),
+            Some(width) => self.rebuild(homes, width),
+        }
+        self.table.homes = homes;
+        self.step = step(homes);
+    }
+
+    /// The narrowest slots from `least` on, narrower than now, that can hold all numbers in a table with this many
+    /// homes.
+    fn narrowest(&self, homes: usize, least: usize) -> Option<usize> {
         let (mut end, mut farthest) = (0, 0);
         for number in self.iter() {
             let home = home(number, homes);
             farthest = farthest.max(end.max(home) - home);
             end = end.max(home) + 1;
         }
-        let is_enough = |width: &usize| reach(homes, *width) > farthest.max(MIN_REACH);
-        let width = (MIN_WIDTH..MAX_WIDTH).find(is_enough).unwrap_or(MAX_WIDTH);
-        let (mut waiting, mut unread) = (VecDeque::new(), self.slot_count());
-        if width != self.table.width {
-            // Very rare: buffer all numbers.
-            waiting.extend(self.iter());
-            unread = 0;
-            self.table.slots.clear();
-            self.table.width = width;
-        }
-        let length = ((homes + SLACK).max(end) * width + (MAX_WIDTH - width)).max(self.table.slots.len());
+        (least..self.table.width).find(|width| reach(homes, *width) > farthest)
+    }
+
+    /// Rearranges the slots for more homes.
+    ///
+    /// Works in place, to avoid a second table and heap fragmentation. The slots are moved to the end of the longer
+    /// table. Then the numbers are read from there in order, and written to their new slots. A number moves up by at
+    /// most the added homes and one more slot, since its home moves up by no more than that, and so do the homes of the
+    /// numbers before it. So no unread slot is overwritten. A number's distance from its home grows by at most one,
+    /// which is less than the growth of the reach.
+    fn spread(&mut self, homes: usize) {
+        let (width, old_slots) = (self.table.width, self.table.slot_count());
+        let ahead = homes - self.table.homes + 2;
+        let length = (homes + SLACK).max(old_slots + ahead) * width + (MAX_WIDTH - width);
         self.table.slots.reserve_exact(length - self.table.slots.len());
         self.table.slots.resize(length, 0);
-        for slot in 0..end.max(unread) {
-            if slot < unread {
-                let number = self.number_at(slot).unwrap_or(GAP);
-                self.set(slot, GAP);
-                waiting.extend((number != GAP).then_some(number));
-            }
-            if let Some(number) = waiting.pop_front_if(|number: &mut u64| home(*number, homes) <= slot) {
-                self.set(slot, number);
+        self.table.slots.copy_within(..old_slots * width, ahead * width);
+        self.table.slots[..ahead * width].fill(0);
+        let mut block = [0; (BLOCK + 1) * MAX_WIDTH];
+        let mut end = 0;
+        for first in (0..old_slots).step_by(BLOCK) {
+            let count = BLOCK.min(old_slots - first);
+            let unread = &mut self.table.slots[(first + ahead) * width..][..count * width];
+            block[..unread.len()].copy_from_slice(unread);
+            unread.fill(0);
+            // Without branches that depend on the numbers, which would be mispredicted.
+            for old in first..first + count {
+                let low = read(&block, (old - first) * width) & mask(width);
+                let is_number = low != GAP;
+                let home = home(self.number_of(low, old), homes);
+                let slot = if is_number { end.max(home) } else { end };
+                self.table.put(slot, low);
+                end = slot + usize::from(is_number);
             }
         }
-        self.table.homes = homes;
-        self.step = step(homes);
+        self.table.slots.truncate((homes + SLACK).max(end) * width + (MAX_WIDTH - width));
     }
+
+    /// Replaces the table by one with this many homes and narrower slots, which is very rare.
+    fn rebuild(&mut self, homes: usize, width: usize) {
+        let numbers: Vec<u64> = self.iter().collect();
+        let mut end = 0;
+        let slots = numbers.iter().map(|number| {
+            end = home(*number, homes).max(end) + 1;
+            end - 1
+        });
+        let slots: Vec<usize> = slots.collect();
+        self.table.width = width;
+        self.table.slots.clear();
+        self.table.slots.resize((homes + SLACK).max(end) * width + (MAX_WIDTH - width), 0);
+        slots.into_iter().zip(numbers).for_each(|(slot, number)| self.table.set(slot, number));
+    }
+}
+
+/// The eight bytes at an offset of a block.
+fn read(block: &[u8; (BLOCK + 1) * MAX_WIDTH], offset: usize) -> u64 {
+    block.get(offset..).and_then(|rest| rest.first_chunk()).map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
 /// See [`Shard::step`].
