@@ -33,7 +33,8 @@ impl AddressGenerator {
                 let url = UrlRef::from_normal(&text).expect("an address");
                 let depth = 1 + (page * 4 / self.distinct.max(1)) as u32;
                 let kind = LinkKind::Anchor;
-                offer(LinkRef { url, via: Some(&self.via), depth, redirects: 10, tries: 0, kind, request: None })?;
+                let via = Some(&self.via);
+                offer(LinkRef { url, via, depth, redirects: 10, tries: 0, kind, request: None, hash: None })?;
             }
         }
         Ok(())

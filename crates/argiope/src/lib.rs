@@ -78,7 +78,7 @@ pub mod frontier {
     pub use argiope_core::page::url::UrlRef;
     pub use argiope_core::schedule::frontier::{
         ALREADY_SENT, Counts, FinalOutcome, FoundEdges, FrontierNews, FrontierWaker, LaneId, LinkRef, Put, StoreError,
-        StoreErrorKind,
+        StoreErrorKind, UrlHash,
     };
 }
 

@@ -121,7 +121,7 @@ pub fn play(exhibition: ChessExhibition, at_once: usize, champions: usize) -> Re
 fn next_move(link: &Link, moves: u32) -> FollowList {
     let number = link.url.target().trim_start_matches('/').parse::<u32>().unwrap_or(moves);
     let next = (number < moves).then(|| link.url.join(&format!("/{}", number + 1)).ok()).flatten();
-    let mut found = FollowList::with_capacity(link.depth + 1, 0, 1, 0);
+    let mut found = FollowList::new(0, link.depth + 1, 0);
     if let Some(next) = next {
         found.push(next.as_ref(), LinkKind::Anchor);
     }

@@ -64,7 +64,8 @@ pub fn rejudge(
                 continue;
             }
             let (via, kind) = (Some(&source), edge.kind);
-            let link = LinkRef { url, via, depth, redirects: rules.max_redirects, tries: 0, kind, request: None };
+            let redirects = rules.max_redirects;
+            let link = LinkRef { url, via, depth, redirects, tries: 0, kind, request: None, hash: None };
             // `offer` returns a lane if the URL was not known.
             queued += u64::from(frontier.offer(link)?.is_some());
         }

@@ -68,7 +68,7 @@ pub fn run(settings: &CommandSettings) -> Result<ExitCode, UsageError> {
 }
 
 /// Opens the crawl directory and crawls in it, or reports that the crawl is finished.
-fn crawl_in_directory(settings: &CommandSettings, rules: Rules) -> Result<ExitCode, Error> {
+fn crawl_in_directory(settings: &CommandSettings, mut rules: Rules) -> Result<ExitCode, Error> {
     let CommandSettings { crawl: config, messages } = settings;
     let messages = *messages;
     let path = directory::directory_path(config, &rules);
@@ -130,6 +130,8 @@ fn crawl_in_directory(settings: &CommandSettings, rules: Rules) -> Result<ExitCo
     let settled_before = if is_finished && config.recrawl { 0 } else { counts.settled };
     let clock = Clock::start();
     let first_line = first_line(settings, &clock);
+    // With the same key, the frontier uses the fingerprints that the workers compute.
+    rules.fingerprint_key = directory.frontier.key();
     let (frontier, target) = directory.into_parts(jsonl, first_line)?;
     let on_start = Box::new(|_: &KeeperHandle| ());
     crawl(

@@ -57,8 +57,8 @@ pub fn judge_links(visit: &mut Visit, links: &LinkList, nofollow: bool, rules: &
     }
     let mut seen = HashSet::with_capacity(links.len());
     let depth = visit.link.depth.saturating_add(1);
-    visit.message.found =
-        FollowList::with_capacity(depth, rules.max_redirects, links.len(), links.bytes().min(MAX_FOLLOW_BYTES));
+    visit.message.found = FollowList::new(rules.fingerprint_key, depth, rules.max_redirects);
+    visit.message.found.reserve(links.len(), links.bytes().min(MAX_FOLLOW_BYTES));
     let mut judging = rules.scope.host_caching_judge();
     // The resources of an embedded page are not followed: they could be on any host. Only HTML pages have `facts`.
     let is_embedded = visit.link.kind == LinkKind::Asset && visit.findings.facts.is_some();
@@ -74,7 +74,8 @@ pub fn judge_links(visit: &mut Visit, links: &LinkList, nofollow: bool, rules: &
         }
         let stripped = rules.strip_params.strip(link.url);
         let url = stripped.as_ref().map_or(link.url, Url::as_ref);
-        if !seen.insert(url.fingerprint(rules.fingerprint_key)) {
+        let fingerprint = url.fingerprint(rules.fingerprint_key);
+        if !seen.insert(fingerprint) {
             continue;
         }
         match judging.judge(url, depth, link.kind) {
@@ -88,7 +89,7 @@ pub fn judge_links(visit: &mut Visit, links: &LinkList, nofollow: bool, rules: &
                     visit.findings.links_cut = visit.findings.links_cut.saturating_add(1);
                     continue;
                 }
-                visit.message.found.push(url, link.kind);
+                visit.message.found.push_hashed(url, link.kind, fingerprint);
             }
             ScopeVerdict::Reject(rule) => {
                 count_rejection(&mut visit.findings.rejected, rule, url);
@@ -162,8 +163,7 @@ pub fn judge_redirect(visit: &mut Visit, location: &[u8], rules: &Rules) {
     let judged_as = if visit.link.kind == LinkKind::Asset { LinkKind::Asset } else { LinkKind::Redirect };
     match rules.scope.judge(target.as_ref(), visit.link.depth, judged_as) {
         ScopeVerdict::Follow => {
-            visit.message.found =
-                FollowList::with_capacity(visit.link.depth, visit.link.redirects - 1, 1, target.as_str().len());
+            visit.message.found = FollowList::new(rules.fingerprint_key, visit.link.depth, visit.link.redirects - 1);
             visit.message.found.push(target.as_ref(), LinkKind::Redirect);
         }
         ScopeVerdict::Reject(rule) => {

@@ -8,7 +8,7 @@
 
 use crate::page::link::LinkKind;
 use crate::page::url::{Url, UrlOffsets, UrlRef};
-use crate::schedule::frontier::LinkRef;
+use crate::schedule::frontier::{LinkRef, UrlHash};
 
 /// Links to follow, all from one page.
 #[derive(Clone, Debug, Default)]
@@ -20,6 +20,8 @@ pub struct FollowList {
     depth: u32,
     /// How many more redirects each link may follow.
     redirects: u8,
+    /// The key of the fingerprints.
+    key: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -28,19 +30,33 @@ struct Item {
     end: u32,
     kind: LinkKind,
     offsets: UrlOffsets,
+    /// Computed here, because the keeper, which needs it, is a single thread.
+    fingerprint: u64,
 }
 
 impl FollowList {
-    /// An empty list for links of this depth and redirect allowance, with capacity for this many links and bytes.
-    pub fn with_capacity(depth: u32, redirects: u8, links: usize, bytes: usize) -> Self {
-        Self { text: String::with_capacity(bytes), items: Vec::with_capacity(links), depth, redirects }
+    /// An empty list for links of this depth and redirect allowance. `key` is the key of their fingerprints.
+    pub fn new(key: u64, depth: u32, redirects: u8) -> Self {
+        Self { text: String::new(), items: Vec::new(), depth, redirects, key }
     }
 
-    /// Adds a link. Links beyond 4 GB of text are dropped; [`crate::page::follow`] keeps the list far below that.
+    /// Reserves memory for this many links with this many bytes.
+    pub fn reserve(&mut self, links: usize, bytes: usize) {
+        self.items.reserve_exact(links);
+        self.text.reserve_exact(bytes);
+    }
+
+    /// Adds a link, and computes its fingerprint.
     pub fn push(&mut self, url: UrlRef<'_>, kind: LinkKind) {
+        self.push_hashed(url, kind, url.fingerprint(self.key));
+    }
+
+    /// Adds a link whose fingerprint is known. Links beyond 4 GB of text are dropped; [`crate::page::follow`] keeps the
+    /// list far below that.
+    pub(crate) fn push_hashed(&mut self, url: UrlRef<'_>, kind: LinkKind, fingerprint: u64) {
         if let Ok(end) = u32::try_from(self.text.len() + url.as_str().len()) {
             self.text.push_str(url.as_str());
-            self.items.push(Item { end, kind, offsets: url.offsets() });
+            self.items.push(Item { end, kind, offsets: url.offsets(), fingerprint });
         }
     }
 
@@ -75,8 +91,8 @@ impl FollowList {
 
     /// The links, as found on `page`.
     pub fn links<'a>(&'a self, page: &'a Url) -> impl Iterator<Item = LinkRef<'a>> {
-        let (depth, redirects) = (self.depth, self.redirects);
-        self.iter().map(move |(url, kind)| LinkRef {
+        let (key, depth, redirects) = (self.key, self.depth, self.redirects);
+        self.iter().zip(&self.items).map(move |((url, kind), item)| LinkRef {
             url,
             via: Some(page),
             depth,
@@ -84,6 +100,7 @@ impl FollowList {
             tries: 0,
             kind,
             request: None,
+            hash: Some(UrlHash { key, fingerprint: item.fingerprint }),
         })
     }
 }
@@ -97,9 +114,12 @@ mod tests {
         let url = |text: &str| Url::parse(text).expect("an address");
         let urls = ["http://h/", "https://[::1]:81/p?q=é", "http://h:8080/a/b"].map(url);
         let page = url("http://page/");
-        let mut found = FollowList::with_capacity(3, 5, 1, 1);
+        let mut found = FollowList::new(7, 3, 5);
         for (address, kind) in urls.iter().zip([LinkKind::Anchor, LinkKind::Frame, LinkKind::Asset]) {
             found.push(address.as_ref(), kind);
+        }
+        for (link, url) in found.links(&page).zip(&urls) {
+            assert_eq!((link.fingerprint(7), link.fingerprint(8)), (url.fingerprint(7), url.fingerprint(8)));
         }
         let links: Vec<_> = found.links(&page).map(|link| link.to_link()).collect();
         assert_eq!(links.iter().map(|link| &link.url).collect::<Vec<_>>(), urls.iter().collect::<Vec<_>>());

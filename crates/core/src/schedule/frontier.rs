@@ -40,6 +40,15 @@ pub struct LinkRef<'a> {
     pub tries: u8,
     pub kind: LinkKind,
     pub request: Option<&'a Arc<CustomRequest>>,
+    /// The fingerprint of the URL, if it is known.
+    pub hash: Option<UrlHash>,
+}
+
+/// The fingerprint of a URL for one key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UrlHash {
+    pub key: u64,
+    pub fingerprint: u64,
 }
 
 impl<'a> From<&'a Link> for LinkRef<'a> {
@@ -53,6 +62,7 @@ impl<'a> From<&'a Link> for LinkRef<'a> {
             tries: *tries,
             kind: *kind,
             request: request.as_ref(),
+            hash: None,
         }
     }
 }
@@ -77,7 +87,11 @@ impl LinkRef<'_> {
 
     /// Its fingerprint, by which the frontier recognises it. `key` is the key of the hash.
     pub fn fingerprint(&self, key: u64) -> u64 {
-        link_fingerprint(self.url, self.kind, key) ^ self.request.map_or(0, |request| request.identity(key))
+        let url = match self.hash {
+            Some(hash) if hash.key == key => hash.fingerprint,
+            _ => self.url.fingerprint(key),
+        };
+        of_kind(url, self.kind) ^ self.request.map_or(0, |request| request.identity(key))
     }
 }
 
@@ -321,12 +335,14 @@ pub const ALREADY_SENT: u8 = u8::MAX;
 /// The fingerprint of a plain GET request, by which the frontier recognises it. `key` is the key of the hash. A sitemap
 /// file and a page at the same URL have different fingerprints.
 pub fn link_fingerprint(url: UrlRef<'_>, kind: LinkKind, key: u64) -> u64 {
+    of_kind(url.fingerprint(key), kind)
+}
+
+/// The fingerprint of a link of this kind, from that of its URL.
+fn of_kind(url: u64, kind: LinkKind) -> u64 {
     /// A random number.
     const SITEMAP_FILE: u64 = 0x517E_3A9F_1E00_C0DE;
-    match kind {
-        LinkKind::SitemapFile => url.fingerprint(key) ^ SITEMAP_FILE,
-        _ => url.fingerprint(key),
-    }
+    if kind == LinkKind::SitemapFile { url ^ SITEMAP_FILE } else { url }
 }
 
 /// A failure of the store, which stops the crawl. The message names the file, what is wrong with it, and what to do.
