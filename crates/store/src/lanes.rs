@@ -15,6 +15,8 @@ pub(crate) struct LaneNames {
     offsets: NameOffsets,
     /// The numbers of the names, by the hash of the name.
     by_name: HashTable<u32>,
+    /// The lane that was looked up last. The links of a page are mostly to one host.
+    latest: u32,
     hasher: DefaultHashBuilder,
 }
 
@@ -40,7 +42,7 @@ impl LaneNames {
     /// Restores the names from [`LaneNames::parts`].
     pub fn from_parts(text: String, ends: Vec<u32>) -> Self {
         let mut names = Self { text, offsets: NameOffsets::from_ends(ends), ..Self::default() };
-        let Self { text, offsets, by_name, hasher } = &mut names;
+        let Self { text, offsets, by_name, hasher, .. } = &mut names;
         let hash = |lane: &u32| hasher.hash_one(name_at(text, offsets, *lane as usize).unwrap_or(""));
         by_name.reserve(offsets.ends.len(), hash);
         for lane in (0..).take(offsets.ends.len()) {
@@ -58,14 +60,20 @@ impl LaneNames {
 
     /// Returns the number of a name, and whether it is new.
     pub fn intern(&mut self, name: &str) -> Result<(LaneId, bool), StoreError> {
+        let latest = LaneId(self.latest);
+        if self.name(latest) == Some(name) {
+            return Ok((latest, false));
+        }
         if let Some(lane) = self.find(name) {
+            self.latest = lane.0;
             return Ok((lane, false));
         }
         let full = |_| StoreError::new(StoreErrorKind::Full, "more host names than one crawl can number");
         let number = u32::try_from(self.len()).map_err(full)?;
         self.text.push_str(name);
         self.offsets.push(self.text.len() as u64);
-        let Self { text, offsets, by_name, hasher } = self;
+        self.latest = number;
+        let Self { text, offsets, by_name, hasher, .. } = self;
         let rehash = |lane: &u32| hasher.hash_one(name_at(text, offsets, *lane as usize).unwrap_or(""));
         by_name.insert_unique(hasher.hash_one(name), number, rehash);
         Ok((LaneId(number), true))

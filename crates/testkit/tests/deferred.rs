@@ -46,7 +46,7 @@ fn crawl(frontier: DiskFrontier, is_full_of_hosts: bool) -> (Keeper<DiskFrontier
                 visit.facts.status = Some(200);
                 visit.link.tries += 1;
                 if visit.link.url.as_str() == ROOT {
-                    let mut found = FollowList::with_capacity(1, 10, LINKS.len(), 100);
+                    let mut found = FollowList::new(0, 1, 10);
                     for link in LINKS {
                         found.push(Url::parse(link).expect("a URL").as_ref(), LinkKind::Anchor);
                     }

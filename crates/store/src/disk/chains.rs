@@ -78,8 +78,9 @@ impl Chains {
 
     /// Appends bytes.
     pub fn push(&mut self, chain: &mut Chain, bytes: &[u8]) {
-        for byte in bytes {
-            let place = (usize::from(chain.read) + chain.len()) % CHUNK;
+        let mut place = (usize::from(chain.read) + chain.len()) % CHUNK;
+        let mut bytes = bytes.iter();
+        while bytes.len() > 0 {
             if chain.is_empty() {
                 let number = self.allocate(NONE);
                 (chain.head, chain.tail) = (number, number);
@@ -88,8 +89,11 @@ impl Chains {
                 self.chunks[chain.tail as usize].next = number;
                 chain.tail = number;
             }
-            self.chunks[chain.tail as usize].bytes[place] = *byte;
-            chain.length += 1;
+            for (free, byte) in self.chunks[chain.tail as usize].bytes[place..].iter_mut().zip(&mut bytes) {
+                *free = *byte;
+                chain.length += 1;
+            }
+            place = 0;
         }
     }
 

@@ -15,7 +15,7 @@
 
 use super::blocks::{BlockReader, BlockWriter, MAX_VARINT};
 use super::chains::{Chain, Chains};
-use super::record::{Bytes, write_number};
+use super::record::{Bytes, varint, write_number};
 use super::spill::{PIECE, Spill, SpilledPiece};
 use argiope_core::StoreError;
 use std::collections::{HashSet, VecDeque};
@@ -293,9 +293,8 @@ impl Level {
 
     /// Adds a link whose position is larger than all others.
     fn push(&mut self, position: u64, chains: &mut Chains) {
-        let mut step = Vec::with_capacity(MAX_VARINT);
-        write_number(position.saturating_sub(self.last), &mut step);
-        chains.push(self.end(), &step);
+        let step = position.saturating_sub(self.last);
+        chains.push(self.end(), varint(step, &mut [0; MAX_VARINT]));
         self.last = position;
         self.count += 1;
     }

@@ -7,6 +7,7 @@
 //!
 //! Decoding is total: any input yields a record or an error, never a panic.
 
+use super::blocks::MAX_VARINT;
 use argiope_core::page::custom_request::{CustomRequest, rank_of_encoded};
 use argiope_core::schedule::frontier::link_fingerprint;
 use argiope_core::{LaneId, LinkKind, Outcome, UrlRef};
@@ -271,6 +272,20 @@ pub(super) fn write_number(mut number: u64, out: &mut Vec<u8>) {
         number >>= 7;
     }
     out.push(number as u8);
+}
+
+/// The bytes of a varint, in a buffer of the caller.
+pub(super) fn varint(mut number: u64, buffer: &mut [u8; MAX_VARINT]) -> &[u8] {
+    let mut length = 0;
+    for byte in buffer.iter_mut() {
+        *byte = number as u8 | 0x80;
+        (number, length) = (number >> 7, length + 1);
+        if number == 0 {
+            *byte &= 0x7F;
+            break;
+        }
+    }
+    &buffer[..length]
 }
 
 /// A cursor over bytes.

@@ -17,14 +17,13 @@ const PREFETCHED: usize = 64;
 impl<F: Frontier> Keeper<F> {
     /// Adds the links of a page that the trap budgets allow. Returns the lanes that got work.
     pub(super) fn admit(&mut self, visit: &mut Visit) -> Result<Vec<LaneId>, StoreError> {
-        let mut lanes = Vec::new();
+        let (mut lanes, mut new_links) = (Vec::new(), 0_u32);
         if visit.message.found.is_empty() && !visit.is_page() {
             return Ok(lanes);
         }
         let redirected = redirected_request(visit);
         // The state of the trap budgets for the links of this page.
         let mut judging = self.traps.open(visit);
-        let mut deferred = 0;
         let found = std::mem::take(&mut visit.message.found);
         // The same links, read ahead for prefetching.
         let mut ahead = found.links(&visit.link.url);
@@ -57,17 +56,20 @@ impl<F: Frontier> Keeper<F> {
             if lacks_lane {
                 if self.frontier.defer(link)? {
                     Traps::entered(&mut judging, link);
-                    deferred += 1;
+                    new_links = new_links.saturating_add(1);
                 }
             } else if let Some(lane) = self.frontier.offer(link)? {
                 Traps::entered(&mut judging, link);
                 self.note_pages(lane, link.url.host())?;
-                lanes.push(lane);
+                new_links = new_links.saturating_add(1);
+                if lanes.last() != Some(&lane) {
+                    lanes.push(lane);
+                }
             }
         }
         drop(ahead);
         visit.message.found = found;
-        visit.findings.new_links = u32::try_from(lanes.len() + deferred).unwrap_or(u32::MAX);
+        visit.findings.new_links = new_links;
         self.traps.close(&judging);
         lanes.sort_unstable();
         lanes.dedup();

@@ -247,6 +247,8 @@ pub struct Judging {
     host: Url,
     lane: Option<LaneId>,
     novelty: Novelty,
+    /// Whether the link that was judged last is to the page's own host.
+    is_here: bool,
     /// Number of links to the page's own host, and how many of them were unknown.
     links: u32,
     unknown: u32,
@@ -367,6 +369,7 @@ impl Traps {
             host: visit.link.url.clone(),
             lane,
             novelty: Novelty::New,
+            is_here: false,
             links: 0,
             unknown: 0,
             log_paid: 0,
@@ -437,6 +440,7 @@ impl Traps {
     ) -> Result<Option<TrapRule>, E> {
         let url = link.url;
         let is_here = url.host() == judging.host.host();
+        judging.is_here = is_here;
         judging.links += u32::from(is_here);
         let Some(budgets) = self.budgets else {
             let Some(most) = self.max_pages_per_host else { return Ok(None) };
@@ -470,9 +474,9 @@ impl Traps {
         Ok(objection)
     }
 
-    /// Counts a new link that entered the frontier.
+    /// Counts the link that was judged last: it was new and entered the frontier.
     pub fn entered(judging: &mut Judging, link: LinkRef<'_>) {
-        judging.unknown += u32::from(link.url.host() == judging.host.host());
+        judging.unknown += u32::from(judging.is_here);
         judging.log_spent += costs::of_link(link.url.as_str());
     }
 
