@@ -53,6 +53,7 @@ pub(crate) struct Script {
 }
 
 impl Script {
+    /// Compiles a response.
     pub(crate) fn of(response: &Response) -> Script {
         let closing = closing(response);
         let mut steps = Vec::new();
@@ -108,7 +109,7 @@ fn push_bytes(steps: &mut Vec<Step>, response: &Response, head: Vec<u8>) {
         body.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
         fill = fill.min(limit.saturating_sub(body.len() as u64));
     }
-    let drip = |steps: &mut Vec<Step>, bytes: Vec<u8>| match response.drip {
+    let push_timed = |steps: &mut Vec<Step>, bytes: Vec<u8>| match response.drip {
         Some(drip) => steps.push(Step::Drip(bytes.into(), drip.bytes, drip.every)),
         None => steps.push(Step::Send(bytes.into())),
     };
@@ -118,10 +119,10 @@ fn push_bytes(steps: &mut Vec<Step>, response: &Response, head: Vec<u8>) {
             steps.push(Step::Wait(response.body_delay));
         }
         if !body.is_empty() {
-            drip(steps, body);
+            push_timed(steps, body);
         }
     } else {
-        drip(steps, [head, body].concat());
+        push_timed(steps, [head, body].concat());
     }
     if fill > 0 {
         steps.push(Step::Fill(fill));

@@ -111,7 +111,7 @@ pub(super) fn cases() -> Vec<Case> {
             let site = case.site()?.page("/", Response::html("here"));
             let good = site.address().ip();
             // Nothing listens at the other addresses.
-            let dead = |n: u32| IpAddr::from((0x7f63_0000 + 2 + n).to_be_bytes());
+            let dead = |n: u32| IpAddr::from((0x7f63_0000 + 2 + n).to_be_bytes()); // from 127.99.0.2 on
             let addresses = [dead(0), dead(1), good].into_iter().chain((2..999).map(dead)).collect();
             case.name("many.test", DnsReply::Addresses(addresses));
             case.root(site.url_as("many.test", "/"));
@@ -223,6 +223,7 @@ pub(super) fn cases() -> Vec<Case> {
             case.set("trap-budget", 64 * 8);
             let address = trap::add_wildcard_hosts(case, 10)?;
             case.root(format!("http://trap.test:{}/", address.port()));
+            // The root host and the eight free hosts.
             trap::check_hosts_at_most(case, 1 + 8);
             Ok(())
         }),
@@ -235,6 +236,7 @@ fn packet(question: &[u8], record: &[u8]) -> Vec<u8> {
     let end = 12 + question.get(12..).and_then(|rest| rest.iter().position(|byte| *byte == 0)).unwrap_or(0) + 5;
     let mut packet = question.get(..end).unwrap_or(question).to_vec();
     if let Some(flags) = packet.get_mut(2..12) {
+        // An authoritative reply with recursion available, one question, one record.
         flags.copy_from_slice(&[0x85, 0x80, 0, 1, 0, 1, 0, 0, 0, 0]);
     }
     packet.extend_from_slice(record);
@@ -256,13 +258,13 @@ fn links_to_private_addresses(
         })?
     };
     case.name("inside.test", DnsReply::address(private_server.ip()));
-    let inside = format!("http://inside.test:{}/", private_server.port());
-    let links = targets.iter().map(|(link, _)| *link).chain([inside.as_str()]);
+    let private_url = format!("http://inside.test:{}/", private_server.port());
+    let links = targets.iter().map(|(link, _)| *link).chain([private_url.as_str()]);
     let site = case.site()?.page("/", Response::links(links));
     case.set("scope", "any");
     case.root(site.url("/"));
     case.add_site(site);
-    let urls: Vec<String> = targets.iter().map(|(_, url)| (*url).to_owned()).chain([inside]).collect();
+    let urls: Vec<String> = targets.iter().map(|(_, url)| (*url).to_owned()).chain([private_url]).collect();
     for url in &urls {
         case.judge(url.as_str());
     }

@@ -39,23 +39,27 @@ pub(super) fn cases() -> Vec<Case> {
         }),
         Case::new("TLS04", "an untrusted authority", TLS, |case| {
             let stranger = CaseAuthority::new("Stranger")?;
-            expect_rejected_chain(case, "unknown issuer", move |site| Ok((vec![stranger.leaf(site)?], stranger.leaf_key()?)))
+            expect_rejected_chain(case, "unknown issuer", move |site| {
+                Ok((vec![stranger.leaf(site)?], stranger.leaf_key()?))
+            })
         }),
         Case::new("TLS05", "a certificate that was revoked", Expect::Ok, |case| {
             let (connections, authority) = (Arc::new(AtomicUsize::new(0)), CaseAuthority::new("Known")?);
-            let list = {
+            let crl_server = {
                 let connections = Arc::clone(&connections);
                 case.raw(move |conn| {
                     connections.fetch_add(1, SeqCst);
                     conn.wait_until_closed()
                 })?
             };
-            case.check("the revocation list is not fetched", move |_| demand(connections.load(SeqCst) == 0, "it was fetched"));
+            case.check("the revocation list is not fetched", move |_| {
+                demand(connections.load(SeqCst) == 0, "it was fetched")
+            });
             case.trust(authority.root.pem());
             let address = serve_tls(case, move |site| {
                 let mut params = authority.params(site)?;
                 params.crl_distribution_points =
-                    vec![CrlDistributionPoint { uris: vec![format!("http://{list}/crl")] }];
+                    vec![CrlDistributionPoint { uris: vec![format!("http://{crl_server}/crl")] }];
                 Ok((vec![authority.sign(&params)?], authority.leaf_key()?))
             })?;
             case.root(format!("https://{address}/"));
@@ -94,7 +98,7 @@ pub(super) fn cases() -> Vec<Case> {
             let address = serve_tls(case, move |site| {
                 let mut params = authority.params(site)?;
                 for n in 0..9_999u32 {
-                    // As small as possible, because a handshake message has at most 64 KiB.
+                    // Addresses, which are shorter than host names: a handshake message has at most 64 KiB.
                     let [_, a, b, c] = n.to_be_bytes();
                     params.subject_alt_names.push(SanType::IpAddress(IpAddr::from([198, 18 + a, b, c])));
                 }
@@ -120,6 +124,7 @@ pub(super) fn cases() -> Vec<Case> {
         }),
         Case::new("TLS14", "a handshake that drips", CONNECT_TIMEOUT, |case| {
             let address = case.raw(|conn| {
+                // The start of a ServerHello.
                 for byte in [0x16, 3, 3, 0, 90, 2, 0, 0, 86, 3, 3, 1, 2, 3, 4, 5, 6, 7, 8, 9] {
                     conn.send([byte])?;
                     conn.pause(Duration::from_millis(500))?;
@@ -148,11 +153,11 @@ pub(super) fn cases() -> Vec<Case> {
             case.trust(authority.root.pem());
             let address = serve_tls(case, move |site| Ok((vec![authority.leaf(site)?], authority.leaf_key()?)))?;
             case.root(format!("https://{address}/until-close"));
-            let whole = format!("https://{address}/");
+            let with_length = format!("https://{address}/");
             case.judge(format!("https://{address}/until-close"));
-            case.root(whole.as_str());
+            case.root(with_length.as_str());
             case.check("a body with a length is complete without close_notify", move |report| {
-                report.judge(&whole, Expect::Ok)
+                report.judge(&with_length, Expect::Ok)
             });
             Ok(())
         })
@@ -162,13 +167,15 @@ pub(super) fn cases() -> Vec<Case> {
         ),
         Case::new("TLS19", "a certificate chain with many paths", TLS, |case| {
             let authority = CaseAuthority::new("Maze")?;
-            expect_rejected_chain(case, "", move |site| {
+            let any_message = "";
+            expect_rejected_chain(case, any_message, move |site| {
                 // Forty authorities with the same name and key, so that each could have signed every other.
                 let mut chain = vec![authority.leaf(site)?];
                 for number in 0..40u64 {
                     let mut params = authority_params("Maze");
                     params.serial_number = Some(SerialNumber::from(number + 1));
-                    chain.push(params.signed_by(authority.root.key(), &authority.root).map_err(other_error)?.der().clone());
+                    let certificate = params.signed_by(authority.root.key(), &authority.root).map_err(other_error)?;
+                    chain.push(certificate.der().clone());
                 }
                 Ok((chain, authority.leaf_key()?))
             })
@@ -252,12 +259,12 @@ fn serve_tls(
             }
         }
         let body = "<title>here</title>";
-        let length = if request.starts_with(b"GET /until-close ") {
+        let framing = if request.starts_with(b"GET /until-close ") {
             "Connection: close\r\n".to_owned()
         } else {
             format!("Content-Length: {}\r\n", body.len())
         };
-        stream.write_all(format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n{length}\r\n{body}").as_bytes())?;
+        stream.write_all(format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n{framing}\r\n{body}").as_bytes())?;
         stream.flush()
     })
 }
@@ -268,6 +275,7 @@ pub(super) struct CaseAuthority {
     key: KeyPair,
 }
 
+/// Parameters of an authority's certificate.
 fn authority_params(name: &str) -> CertificateParams {
     let mut params = CertificateParams::default();
     params.distinguished_name.push(DnType::CommonName, name);
@@ -280,6 +288,7 @@ impl CaseAuthority {
         CaseAuthority::with_key(name, KeyPair::generate().map_err(other_error)?)
     }
 
+    /// An authority that signs with this key.
     fn with_key(name: &str, key: KeyPair) -> io::Result<CaseAuthority> {
         let root = CertifiedIssuer::self_signed(authority_params(name), key).map_err(other_error)?;
         Ok(CaseAuthority { root, key: KeyPair::generate().map_err(other_error)? })
@@ -300,10 +309,12 @@ impl CaseAuthority {
         Ok(params.signed_by(&self.key, issuer).map_err(other_error)?.der().clone())
     }
 
+    /// A certificate for a server at this address.
     pub(super) fn leaf(&self, site: IpAddr) -> io::Result<CertificateDer<'static>> {
         self.sign(&self.params(site)?)
     }
 
+    /// The private key of all leaf certificates.
     pub(super) fn leaf_key(&self) -> io::Result<PrivateKeyDer<'static>> {
         Ok(PrivateKeyDer::from(PrivatePkcs8KeyDer::from(self.key.serialize_der())))
     }
@@ -319,6 +330,7 @@ fn with_sha1(certificate: &CertificateDer<'_>) -> CertificateDer<'static> {
     let mut der = certificate.to_vec();
     for at in 0..der.len().saturating_sub(SHA256_WITH_RSA.len()) {
         if der[at..].starts_with(&SHA256_WITH_RSA) {
+            // The last byte of the identifier is 5 for SHA-1.
             der[at + SHA256_WITH_RSA.len() - 1] = 5;
         }
     }

@@ -214,11 +214,11 @@ pub(super) fn add_wildcard_hosts(case: &mut CaseBuilder, links: u64) -> io::Resu
 }
 
 /// Checks that at most this many hosts were contacted.
-pub(super) fn check_hosts_at_most(case: &mut CaseBuilder, most: usize) {
+pub(super) fn check_hosts_at_most(case: &mut CaseBuilder, max: usize) {
     case.check("the number of hosts is limited", move |report| {
         let hosts: std::collections::BTreeSet<&str> =
             report.requests.iter().map(|request| request.host.as_str()).collect();
-        demand(hosts.len() <= most, format!("{} hosts", hosts.len()))
+        demand(hosts.len() <= max, format!("{} hosts", hosts.len()))
     });
     check_rule(case, "domain_hosts");
 }
@@ -274,10 +274,10 @@ fn check_rule(case: &mut CaseBuilder, rule: &'static str) {
 }
 
 /// Checks that at most this many pages were requested.
-fn check_pages_at_most(case: &mut CaseBuilder, most: usize) {
+fn check_pages_at_most(case: &mut CaseBuilder, max: usize) {
     case.check("the crawl has an end", move |report| {
         let count = report.requests.iter().filter(|request| request.path != "/robots.txt").count();
-        demand(count <= most, format!("{count} requests"))
+        demand(count <= max, format!("{count} requests"))
     });
 }
 

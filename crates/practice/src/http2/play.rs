@@ -12,6 +12,10 @@ use std::future::poll_fn;
 /// The error of a script: the client disconnected, or HTTP/2 cannot express the response.
 struct Aborted;
 
+/// The connection of the script is closed with close_notify, or stays open.
+const CLEANLY: bool = true;
+const NOT_CLEANLY: bool = false;
+
 /// Runs the steps. Returns whether the response was sent as scripted. `head_only`: the request is HEAD.
 pub(super) async fn play(steps: &[Step], respond: SendResponse<Bytes>, head_only: bool) -> bool {
     let mut reply =
@@ -46,8 +50,8 @@ async fn run(steps: &[Step], reply: &mut Reply) -> Result<(), Aborted> {
                 }
             }
             Step::Wait(span) => tokio::time::sleep(*span).await,
-            Step::Close => return reply.finish(true).await,
-            Step::SilentClose => return reply.finish(false).await,
+            Step::Close => return reply.finish(CLEANLY).await,
+            Step::SilentClose => return reply.finish(NOT_CLEANLY).await,
             Step::Reset => {
                 reply.flush().await;
                 reply.reset(Reason::CANCEL);
@@ -63,7 +67,7 @@ async fn run(steps: &[Step], reply: &mut Reply) -> Result<(), Aborted> {
             }
         }
     }
-    reply.finish(true).await
+    reply.finish(CLEANLY).await
 }
 
 /// The remaining part of a body.
@@ -107,11 +111,13 @@ impl Reply {
             let Some(end) = memchr::memmem::find(&self.head, b"\r\n\r\n") else { return Ok(()) };
             rest = &rest[end + 4 - before..];
             let head = std::mem::take(&mut self.head);
+            // Without the empty line.
             self.send_head(&head[..end + 2])?;
         }
         if !rest.is_empty() && !self.is_ended { self.send_body(rest).await } else { Ok(()) }
     }
 
+    /// Sends a HEADERS frame with the status and fields of an HTTP/1.1 head.
     fn send_head(&mut self, head: &[u8]) -> Result<(), Aborted> {
         let mut lines = head.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
         let first = lines.next().unwrap_or_default();
@@ -146,6 +152,7 @@ impl Reply {
         Ok(())
     }
 
+    /// Sends bytes of the body, without the framing of HTTP/1.1.
     async fn send_body(&mut self, bytes: &[u8]) -> Result<(), Aborted> {
         let mut rest = bytes;
         while !rest.is_empty() {

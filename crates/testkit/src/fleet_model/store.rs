@@ -39,7 +39,7 @@ pub struct Bucket {
     pub quota: u32,
     /// The number of the last transfer of quota that was credited.
     pub credited: u32,
-    /// Quota in transit back to the pool, with the number of the transfer.
+    /// The number and the amount of a refund, while quota is in transit back to the pool.
     pub refund: Option<(u32, u32)>,
     /// The number of the last refund.
     pub last_refund: u32,
@@ -316,6 +316,7 @@ impl Store {
                         return repeated.map(|(page, _)| *page).collect();
                     }
                     bucket.taken = number;
+                    // A take returns at most two pages.
                     let free_quota = (bucket.quota as usize).saturating_sub(bucket.leased.len()).min(2);
                     let count = free_quota.min(bucket.queued.len());
                     let taken: Vec<ModelPage> = bucket.queued.drain(..count).collect();
@@ -362,6 +363,7 @@ impl Store {
                     if let Some(transfer) = pool.transfers.get(&bucket) {
                         return *transfer;
                     }
+                    // A transfer moves at most two pages.
                     let amount = pool.left.min(2);
                     pool.left -= amount;
                     let number = pool.last_transfer.entry(bucket).or_default();
@@ -427,6 +429,7 @@ impl Store {
 }
 
 impl Bucket {
+    /// Whether this token holds the lease; always true without the rule `fence`.
     fn is_held_by(&self, token: ModelToken, protocol: FleetProtocol) -> bool {
         !protocol.fence || (self.owner == Some(token.owner) && self.epoch == token.epoch)
     }
