@@ -4,6 +4,8 @@ use percent_encoding::percent_decode_str;
 
 /// Maximum characters of an address in a message.
 const MAX_SHOWN: usize = 60;
+/// Maximum length of a label of a domain name.
+const MAX_LABEL: usize = 63;
 
 /// A message if the part of a link after `mailto:` is not valid.
 pub(crate) fn fault(written: &str) -> Option<String> {
@@ -29,7 +31,7 @@ fn is_address(address: &str) -> bool {
     let is_local_char = |c: char| c.is_alphanumeric() || ".!#$%&'*+/=?^_`{|}~-".contains(c);
     let is_label = |label: &str| {
         !label.is_empty()
-            && label.chars().count() <= 63
+            && label.chars().count() <= MAX_LABEL
             && !label.starts_with('-')
             && !label.ends_with('-')
             && label.chars().all(|c| c.is_alphanumeric() || c == '-')

@@ -17,6 +17,11 @@ use serde::Deserialize;
 use crate::flags::settings::crawl_settings_of_record;
 use crate::results;
 
+/// How many bytes of a record an error message contains.
+const MAX_SHOWN_BYTES: usize = 80;
+/// The key of fingerprints in commands that read results. They are never compared with those of the crawl, so any key works.
+pub const ANY_FINGERPRINT_KEY: u64 = 0;
+
 /// A parsed record. Fields that are absent from the record have their default value.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
@@ -45,7 +50,7 @@ pub struct StoredRecord {
     pub lang: Option<String>,
     pub meta_robots: Vec<String>,
     pub hreflang: BTreeMap<String, String>,
-    /// Present if facts of HTML pages were recorded.
+    /// The number of words. Present if facts of HTML pages were recorded.
     pub words: Option<u64>,
     pub images_without_alt: Option<u32>,
     pub minhash: Option<String>,
@@ -88,7 +93,7 @@ fn settings<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<
     Ok(settings.map(|settings| crawl_settings_of_record(settings).unwrap_or_default()))
 }
 
-/// The duration of each phase.
+/// The duration of each phase of a request, in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct StoredTimings {
@@ -112,7 +117,7 @@ impl StoredRecord {
     /// Parses a record. The error message contains its beginning.
     pub fn read(bytes: &[u8]) -> Result<Self, StoreError> {
         serde_json::from_slice(bytes).map_err(|error| {
-            let start = String::from_utf8_lossy(bytes.get(..80).unwrap_or(bytes)).into_owned();
+            let start = String::from_utf8_lossy(bytes.get(..MAX_SHOWN_BYTES).unwrap_or(bytes)).into_owned();
             StoreError::new(StoreErrorKind::Damaged, format!("a record cannot be read ({error}): {start:?}"))
         })
     }
@@ -288,6 +293,7 @@ fn has_depth_zero(line: &[u8]) -> bool {
     line.windows(DEPTH_ZERO.len()).any(|window| window == DEPTH_ZERO)
 }
 
+/// How the program writes the depth of a root.
 const DEPTH_ZERO: &[u8] = b"\"depth\":0,";
 
 /// Calls `each` with every record of a crawl directory, in order.

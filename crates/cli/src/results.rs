@@ -110,7 +110,8 @@ pub fn walk_round(
         let end: CrawlEnd = serde_json::from_str(&end).map_err(|error| store_error(location, &error))?;
         let reason = End::from_name(&end.reason).unwrap_or(End::Interrupted);
         let elapsed = std::time::Duration::try_from_secs_f64(end.seconds).unwrap_or_default();
-        let last = run_lines::last(&outcomes, end.queued, bytes_wire, reason, elapsed, None, Vec::new());
+        let (changes, traps) = (None, Vec::new());
+        let last = run_lines::last(&outcomes, end.queued, bytes_wire, reason, elapsed, changes, traps);
         each(HistoryEvent::Line { line: last.strip_suffix(b"\n").unwrap_or(&last) })?;
     }
     Ok(())

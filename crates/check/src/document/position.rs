@@ -7,6 +7,8 @@ use super::ReferenceText;
 
 /// Maximum number of characters shown of a link's text.
 const MAX_TEXT: usize = 80;
+/// Maximum number of bytes of a character in UTF-8.
+const MAX_CHARACTER_BYTES: usize = 4;
 /// The text of a link is searched for in at most this many bytes after its tag.
 const MAX_SEARCH: usize = 4096;
 
@@ -70,7 +72,7 @@ fn element_text(from: &str) -> String {
         let (text, rest) = from.split_at(next);
         shown.push_str(&resolve_references(text, TextContext::Text));
         let is_end = rest.get(..3).is_some_and(|tag| tag.eq_ignore_ascii_case("</a"));
-        if rest.is_empty() || is_end || shown.len() > 4 * MAX_TEXT {
+        if rest.is_empty() || is_end || shown.len() > MAX_CHARACTER_BYTES * MAX_TEXT {
             break;
         }
         if let Some(alt) = alt_of(rest) {
@@ -149,6 +151,6 @@ mod tests {
         assert_eq!(text("<a href=x><img src=i alt='A picture'></a>"), "A picture");
         assert_eq!(text("<a href=x>never closed"), "never closed");
         assert_eq!(text("<a href=x"), "");
-        assert_eq!(text(&format!("<a>{}</a>", "word ".repeat(100))).chars().count(), 80);
+        assert_eq!(text(&format!("<a>{}</a>", "word ".repeat(100))).chars().count(), MAX_TEXT);
     }
 }

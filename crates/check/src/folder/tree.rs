@@ -11,6 +11,9 @@ use hashbrown::HashMap;
 
 use crate::document::DocumentType;
 
+/// The longest ending that the search for a file appends to a path.
+const LONGEST_INDEX_PAGE: &str = "/index.xhtml";
+
 /// The number of a file.
 pub(crate) type FileId = u32;
 
@@ -24,7 +27,7 @@ pub(crate) struct FileEntry {
     /// `None` for files that are not parsed.
     pub kind: Option<DocumentType>,
     pub size: u64,
-    /// The index of the given path below which the file was found.
+    /// The index of the given path below which the file was found; 0 for files outside of the given paths.
     pub source: usize,
 }
 
@@ -156,18 +159,19 @@ impl FileTree {
     /// Finds the file of a clean URL (without `.html` or `index.html`) among the files that were found by walking.
     fn find_clean(&self, path: &str, from_markdown: bool) -> Option<PathTarget> {
         let folder = path.trim_end_matches('/');
-        let mut name = String::with_capacity(path.len() + 12);
-        let mut file = |base: &str, end: &str| {
+        let mut name = String::with_capacity(path.len() + LONGEST_INDEX_PAGE.len());
+        let mut file = |base: &str, ending: &str| {
             name.clear();
             name.push_str(base);
-            name.push_str(end);
+            name.push_str(ending);
             self.index.get(name.as_str()).copied()
         };
-        let page = if path.ends_with('/') { None } else { extensions(from_markdown).find_map(|end| file(path, end)) };
+        let page =
+            if path.ends_with('/') { None } else { extensions(from_markdown).find_map(|ending| file(path, ending)) };
         if !self.folders.contains(folder) {
             return page.map(PathTarget::File);
         }
-        let index = index_pages(from_markdown).find_map(|end| file(folder, end));
+        let index = index_pages(from_markdown).find_map(|ending| file(folder, ending));
         Some(index.or(page).map_or(PathTarget::Folder, PathTarget::File))
     }
 
@@ -193,11 +197,11 @@ impl FileTree {
         let is_folder = metadata.is_some_and(|metadata| metadata.is_dir());
         let folder = path.trim_end_matches('/');
         let candidates: Vec<String> = if is_folder {
-            index_pages(from_markdown).map(|end| format!("{folder}{end}")).collect()
+            index_pages(from_markdown).map(|ending| format!("{folder}{ending}")).collect()
         } else if path.ends_with('/') {
             Vec::new()
         } else {
-            extensions(from_markdown).map(|end| format!("{path}{end}")).collect()
+            extensions(from_markdown).map(|ending| format!("{path}{ending}")).collect()
         };
         let file = candidates.iter().find_map(|candidate| {
             let metadata = fs::metadata(candidate).ok().filter(fs::Metadata::is_file)?;
@@ -224,13 +228,14 @@ impl FileTree {
 
 /// The extensions that clean URLs omit.
 fn extensions(from_markdown: bool) -> impl Iterator<Item = &'static str> {
-    [".html", ".htm", ".md"].into_iter().take(if from_markdown { 3 } else { 2 })
+    let markdown: &[&str] = if from_markdown { &[".md"] } else { &[] };
+    [".html", ".htm"].into_iter().chain(markdown.iter().copied())
 }
 
 /// The index pages of a folder.
 fn index_pages(from_markdown: bool) -> impl Iterator<Item = &'static str> {
-    let all = ["/index.html", "/index.htm", "/index.xhtml", "/README.md", "/index.md", "/_index.md"];
-    all.into_iter().take(if from_markdown { 6 } else { 3 })
+    let markdown: &[&str] = if from_markdown { &["/README.md", "/index.md", "/_index.md"] } else { &[] };
+    ["/index.html", "/index.htm", LONGEST_INDEX_PAGE].into_iter().chain(markdown.iter().copied())
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use argiope_store::disk::{GraphRound, HistoryEvent, LinkGraph, PageEdges};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::near_duplicates::{self, TextSketch};
-use crate::records::{self, ReadError, StoredRecord};
+use crate::records::{self, ANY_FINGERPRINT_KEY, ReadError, StoredRecord};
 use crate::report::SitemapNote;
 
 /// The hash that stands for a URL or a text.
@@ -130,7 +130,9 @@ impl SiteIndex {
                     }
                 }
                 HistoryEvent::Line { line } => {
-                    let rules = StoredRecord::read(line)?.settings.and_then(|settings| settings.compile(0).ok());
+                    let rules = StoredRecord::read(line)?
+                        .settings
+                        .and_then(|settings| settings.compile(ANY_FINGERPRINT_KEY).ok());
                     index.rules = rules.or(index.rules.take());
                 }
                 HistoryEvent::FinalOutcome { .. } | HistoryEvent::Round => {}

@@ -26,6 +26,10 @@ const ENGINES: [EngineName; 5] =
 
 /// Upper limit of every flag that counts something.
 const MAX_COUNT: usize = 1_000_000;
+/// Maximum of `--latency`. Slower servers would keep the comparison running for hours.
+const MAX_LATENCY: Duration = Duration::from_secs(60 * 60);
+/// Response time of the slower host of `--trace`.
+const TRACE_LATENCY: Duration = Duration::from_millis(60);
 /// How often a long measurement prints its progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
 /// The engine `threads` needs much memory, so it is measured with at most this many fetches.
@@ -161,9 +165,11 @@ fn engines(requested: &[EngineName]) -> Result<Vec<EngineName>, String> {
 }
 
 fn show_trace() -> Result<(), String> {
-    let lines = trace::trace(Duration::from_millis(60)).map_err(|error| error.to_string())?;
-    let mut text = String::from(
-        "Two requests on one thread. The first host takes 60 ms to answer, the second 20 ms.\n\n      ms\n",
+    let lines = trace::trace(TRACE_LATENCY).map_err(|error| error.to_string())?;
+    let slow = TRACE_LATENCY.as_millis();
+    let mut text = format!(
+        "Two requests on one thread. The first host takes {slow} ms to answer, the second {} ms.\n\n      ms\n",
+        slow / 3
     );
     for line in lines {
         let indent = if line.is_inside_task { "    " } else { "" };
@@ -310,7 +316,7 @@ fn show_comparison(program: &Path, engines: &[EngineName], args: &ExhibitionArgs
         let max_fetches = comparison.max_fetches(engine);
         if max_fetches < comparison.concurrency {
             print_note(&format!(
-                "{engine}: the system has room for {max_fetches} fetches in flight, not {}",
+                "{engine}: the system allows {max_fetches} fetches in flight, not {}",
                 comparison.concurrency
             ));
         }
@@ -335,8 +341,9 @@ fn show_comparison(program: &Path, engines: &[EngineName], args: &ExhibitionArgs
 fn show_chess() -> Result<(), String> {
     let polgar = ChessExhibition::POLGAR;
     let play = |at_once, champions| chess::play(polgar, at_once, champions).map_err(|error| error.to_string());
-    // One game at a time; one champion at 24 boards; 24 champions.
-    let (single, round, many) = (play(1, 1)?, play(24, 1)?, play(24, 24)?);
+    let boards = polgar.boards as usize;
+    // One game at a time; one champion at all boards; a champion at each board.
+    let (single, round, many) = (play(1, 1)?, play(boards, 1)?, play(boards, boards)?);
     write(&format!(
         "The chess exhibition: {} boards, {} moves each, {} s for her move, {} s for theirs\n\n  \
          one game after the other   {:>9}\n  \
@@ -420,8 +427,7 @@ fn parse_latency(text: &str) -> Result<Latency, String> {
         Some((least, greatest)) => Latency(span(least)?, span(greatest)?),
         None => Latency(span(text)?, span(text)?),
     };
-    // Servers that take longer would keep the comparison running for hours.
-    if latency.1.0 > Duration::from_secs(3600) {
+    if latency.1.0 > MAX_LATENCY {
         return Err("write at most 1h".to_owned());
     }
     Ok(latency)

@@ -24,7 +24,7 @@ use serde::Deserialize;
 pub use links::UnfollowedReason;
 
 use crate::flags::settings::crawl_settings_of_record;
-use crate::records::{self, ReadError, StoredRecord};
+use crate::records::{self, ANY_FINGERPRINT_KEY, ReadError, StoredRecord};
 
 /// Redirects that are followed and shown.
 const MAX_HOPS: usize = 20;
@@ -71,7 +71,7 @@ pub struct ScopeExplanation {
     pub scope_kind: &'static str,
 }
 
-/// What robots.txt says about the URL.
+/// What robots.txt determines for the URL.
 #[derive(Debug, PartialEq, Eq)]
 pub enum RobotsExplanation {
     /// The crawl ignores robots.txt.
@@ -148,7 +148,7 @@ pub fn explain(directory: &Path, text: &str) -> Result<Explanation, ExplainError
     let candidates = candidates.map_err(|bad| ExplainError::Url(text.to_owned(), bad))?;
     let mut found = source.search(candidates)?;
     let config = found.config.take().unwrap_or_default();
-    let rules = config.compile(0).ok();
+    let rules = config.compile(ANY_FINGERPRINT_KEY).ok();
     let kind = found.first_step.as_ref().map_or(LinkKind::Anchor, |step| step.kind);
     let known_depth = found.first_step.as_ref().map(|step| step.depth);
     let note: LaneNote = found.note.and_then(|note| serde_json::from_slice(&note).ok()).unwrap_or_default();
@@ -226,6 +226,7 @@ impl<'a> Source<'a> {
         match self {
             Self::Directory(tracer) => {
                 let first = tracer.roots().first().map_or("", String::as_str);
+                // A root that was given without a scheme is stored as "https://… or http://…".
                 Ok(first.split(" or ").filter_map(|url| Url::parse(url).ok()).collect())
             }
             Self::Segments(directory) => first_roots_in_segments(directory),
@@ -273,7 +274,7 @@ impl<'a> Source<'a> {
         };
         let mut chain = vec![last];
         while let Some(via) = chain.last().and_then(|step| step.via.clone()) {
-            // A redirect may lead back to its origin.
+            // The path may form a cycle: with a redirect, two pages can each have been found through the other.
             if chain.iter().any(|step| step.url == via) {
                 break;
             }
@@ -390,6 +391,7 @@ struct SearchResult {
 
 /// Finds everything about a URL by reading all results of a fleet.
 fn search_segments(directory: &Path, mut candidates: Vec<Url>) -> Result<SearchResult, ReadError> {
+    /// The fields that are read of every record. Only the records of the URL are read completely.
     #[derive(Deserialize)]
     struct Head<'a> {
         #[serde(borrow, default)]
@@ -466,6 +468,7 @@ fn search_segments(directory: &Path, mut candidates: Vec<Url>) -> Result<SearchR
     Ok(found)
 }
 
+/// The host of a normalized URL, or an empty string if it cannot be parsed.
 fn host_of(url: &str) -> &str {
     UrlRef::from_normal(url).map_or("", |url| url.host())
 }
@@ -474,7 +477,7 @@ fn host_of(url: &str) -> &str {
 fn path_in_segments(directory: &Path, last: DiscoveryStep) -> Result<Vec<DiscoveryStep>, ReadError> {
     let mut chain = vec![last];
     while let Some(via) = chain.last().and_then(|step| step.via.clone()) {
-        // A redirect may lead back to its origin.
+        // The path may form a cycle: with a redirect, two pages can each have been found through the other.
         if chain.iter().any(|step| step.url == via) {
             break;
         }
@@ -507,18 +510,18 @@ fn scope(url: &Url, kind: LinkKind, depth: u32, config: &Config, rules: Option<&
         ScopeVerdict::Reject(rule) => Some(rule),
     });
     let decoded = percent_decoded(url.as_str());
-    let matching = |patterns: &[String]| {
-        let matches = |text: &&String| {
+    let first_match = |patterns: &[String]| {
+        let is_match = |text: &&String| {
             let pattern = Regex::new(text).ok();
             pattern.is_some_and(|pattern| {
                 pattern.is_match(url.as_str()) || decoded.as_ref().is_some_and(|decoded| pattern.is_match(decoded))
             })
         };
-        patterns.iter().find(matches).cloned()
+        patterns.iter().find(is_match).cloned()
     };
     let pattern = match rejected {
-        Some(ScopeRule::Exclude) => matching(&config.exclude),
-        None => matching(&config.include),
+        Some(ScopeRule::Exclude) => first_match(&config.exclude),
+        None => first_match(&config.include),
         Some(_) => None,
     };
     ScopeExplanation { rejected, pattern, kind, depth, scope_kind: rules.map_or("", |rules| rules.scope_kind.as_str()) }

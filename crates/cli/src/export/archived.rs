@@ -17,7 +17,7 @@ use argiope_core::{Link, StoreError, StoreErrorKind, Time, Url};
 use flate2::read::MultiGzDecoder;
 
 use super::archive_files::ArchiveFiles;
-use crate::records::{self, ReadError, StoredRecord};
+use crate::records::{self, ANY_FINGERPRINT_KEY, ReadError, StoredRecord};
 
 /// Maximum number of bytes read from a decompressed WARC record.
 const MAX_RECORD_BYTES: u64 = 1 << 30;
@@ -65,7 +65,7 @@ impl ArchivedPages {
         }
         let config =
             Config { roots: vec!["http://localhost/".into()], max_size: Size(MAX_RECORD_BYTES), ..Config::default() };
-        let mut rules = config.compile(0).map_err(|error| ReadError::Refused(error.to_string()))?;
+        let mut rules = config.compile(ANY_FINGERPRINT_KEY).map_err(|error| ReadError::Refused(error.to_string()))?;
         rules.bodies.delivered = DeliveredBodies::All;
         Ok(Self { directory: directory.to_owned(), files, rules: Arc::new(rules), originals: None })
     }

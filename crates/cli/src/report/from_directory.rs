@@ -12,7 +12,7 @@ use argiope_store::segments::SegmentStore;
 
 use super::detail::{self, ReportDetail};
 use super::{ChangeList, CrawlReport, End, LoopMember, PageSummary, RedirectLoops, SitemapNote};
-use crate::records::{self, ReadError, StoredRecord};
+use crate::records::{self, ANY_FINGERPRINT_KEY, ReadError, StoredRecord};
 
 /// One run of the crawl, according to its records.
 #[derive(Default)]
@@ -53,6 +53,7 @@ impl CrawlReport {
             detail.add(page, page.depth, since_start);
             members.iter().for_each(|member| detail.add_loop_member(member));
         };
+        // Each round replaces the details of the one before.
         let report = Self::build(directory, add, || drop(detail.take()))?;
         Ok((report, detail.into_inner()))
     }
@@ -67,8 +68,10 @@ impl CrawlReport {
         let mut rules: Option<Rules> = None;
         records::walk(directory, |event| {
             if let HistoryEvent::Line { line } = event {
-                rules =
-                    StoredRecord::read(line)?.settings.and_then(|settings| settings.compile(0).ok()).or(rules.take());
+                rules = StoredRecord::read(line)?
+                    .settings
+                    .and_then(|settings| settings.compile(ANY_FINGERPRINT_KEY).ok())
+                    .or(rules.take());
             }
             Ok(())
         })?;
@@ -130,7 +133,7 @@ impl CrawlReport {
                     if let Some(settings) = &record.settings {
                         runs.push(Run { began: started_millis(&record), ..Run::default() });
                         // If settings of another version cannot be read, every redirect counts as in scope.
-                        rules = settings.compile(0).ok();
+                        rules = settings.compile(ANY_FINGERPRINT_KEY).ok();
                     } else if let Some(run) = runs.last_mut() {
                         run.end = record.reason.as_deref().and_then(End::from_name);
                         run.seconds = record.seconds.unwrap_or_default();

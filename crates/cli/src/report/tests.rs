@@ -1,4 +1,5 @@
 use super::*;
+use crate::records::ANY_FINGERPRINT_KEY;
 
 fn page(url: &str) -> PageSummary<'_> {
     PageSummary {
@@ -124,7 +125,7 @@ fn roots_that_gave_no_page_are_listed_with_the_reason() {
 #[test]
 fn a_visit_is_converted_with_the_scope_of_its_redirect() {
     let config = argiope_core::rules::Config { roots: vec!["https://h.example/".into()], ..Default::default() };
-    let rules = config.compile(0).unwrap();
+    let rules = config.compile(ANY_FINGERPRINT_KEY).unwrap();
     let link = argiope_core::Link::root(Url::parse("https://h.example/").unwrap(), 10);
     let mut visit = Visit::not_fetched(link, Outcome::Redirect, None, argiope_core::Time::ZERO);
     for (to, in_scope) in [("https://www.h.example/x", true), ("https://elsewhere.example/", false)] {

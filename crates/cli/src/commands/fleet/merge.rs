@@ -176,6 +176,7 @@ fn add_record(
         return Ok(files);
     };
     let via = record.via.as_deref().and_then(|via| Url::parse(via).ok());
+    // The record does not contain how many redirects the link may still follow, and a settled link does not need it.
     let link =
         Link { url, via, depth: record.depth, redirects: max_redirects, tries: record.tries, kind, request: None };
     let Some(lane) = frontier.offer(LinkRef::from(&link))? else {
