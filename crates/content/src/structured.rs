@@ -14,6 +14,10 @@ const MAX_MICRODATA: usize = 10_000;
 const MAX_NESTING: usize = 32;
 /// Maximum number of values that one path visits.
 const MAX_VISITS: usize = 200_000;
+/// Maximum depth at which objects of a type are searched for.
+const MAX_TYPE_DEPTH: usize = 64;
+/// Maximum nesting of arrays around top-level objects.
+const MAX_ARRAY_DEPTH: usize = 4;
 
 impl Document {
     /// The JSON-LD blocks of the page that can be parsed, in order.
@@ -35,7 +39,7 @@ impl Document {
     /// The contents of all `meta` elements with this name.
     pub fn metas<'a>(&'a self, name: &'a str) -> impl Iterator<Item = String> + 'a {
         self.elements().filter(|element| element.name_id() == names::META).filter_map(move |element| {
-            let content = element.attribute("content").filter(|_| meta_names(|key| element.attribute(key), name))?;
+            let content = element.attribute("content").filter(|_| has_meta_name(|key| element.attribute(key), name))?;
             Some(content.trim().to_owned()).filter(|content| !content.is_empty())
         })
     }
@@ -43,10 +47,10 @@ impl Document {
     /// The top-level microdata items: `{"@type": ..., property: value}`. A property with several values is an array.
     pub fn microdata(&self) -> Vec<Value> {
         let mut left = MAX_MICRODATA;
-        let scoped = |element: &Element<'_>| element.raw_attribute("itemscope").is_some();
-        let top = self.elements().filter(scoped).filter(|item| item.raw_attribute("itemprop").is_none());
+        let is_item = |element: &Element<'_>| element.raw_attribute("itemscope").is_some();
+        let top_items = self.elements().filter(is_item).filter(|item| item.raw_attribute("itemprop").is_none());
         let mut items = Vec::new();
-        for item in top {
+        for item in top_items {
             if left == 0 {
                 break;
             }
@@ -57,7 +61,7 @@ impl Document {
 }
 
 /// Whether a `meta` element with these attributes has this name.
-pub(crate) fn meta_names<'a>(attribute: impl Fn(&str) -> Option<Cow<'a, str>>, name: &str) -> bool {
+pub(crate) fn has_meta_name<'a>(attribute: impl Fn(&str) -> Option<Cow<'a, str>>, name: &str) -> bool {
     let is = |key| attribute(key).is_some_and(|value| value.trim().eq_ignore_ascii_case(name));
     ["name", "property", "http-equiv", "itemprop"].into_iter().any(is)
 }
@@ -95,11 +99,12 @@ fn parse_lenient(text: &str) -> Option<Value> {
     if let Ok(value) = serde_json::from_str(inner) {
         return Some(value);
     }
-    // Line breaks within strings are the most frequent error.
+    // The most frequent error is a line break within a string.
     let cleaned: String = inner.chars().map(|character| if character.is_control() { ' ' } else { character }).collect();
     serde_json::from_str(&cleaned).ok()
 }
 
+/// A microdata item with its properties. `left` is the number of properties that may still be read.
 fn microdata_item(item: Element<'_>, left: &mut usize, depth: usize) -> Value {
     let mut properties = Map::new();
     if let Some(kind) = item.attribute("itemtype") {
@@ -111,13 +116,14 @@ fn microdata_item(item: Element<'_>, left: &mut usize, depth: usize) -> Value {
         let element = item.document.element(next);
         next += 1;
         let property = element.attribute("itemprop");
-        let scope = element.raw_attribute("itemscope").is_some();
-        if scope {
+        let is_item = element.raw_attribute("itemscope").is_some();
+        if is_item {
+            // The properties within this item belong to it.
             next = element.end().max(next);
         }
         let Some(property) = property else { continue };
         *left -= 1;
-        let value = if !scope {
+        let value = if !is_item {
             microdata_value(element)
         } else if depth < MAX_NESTING {
             microdata_item(element, left, depth + 1)
@@ -158,7 +164,9 @@ fn microdata_value(element: Element<'_>) -> Value {
 /// Arrays are searched element by element, unless a part has an index in brackets.
 #[derive(Clone, Debug)]
 pub struct DataPath {
+    /// The type of the objects at which the path starts; `None` for the top-level objects.
     kind: Option<Box<str>>,
+    /// Name and index of each part.
     parts: Vec<(Box<str>, Option<usize>)>,
 }
 
@@ -197,8 +205,8 @@ impl DataPath {
         let mut current = Vec::new();
         for root in roots {
             match &self.kind {
-                Some(kind) => of_type(root, kind, &mut current, &mut visits, 0),
-                None => top_level_objects(root, &mut current, 0),
+                Some(kind) => push_objects_of_type(root, kind, &mut current, &mut visits, 0),
+                None => push_top_level_objects(root, &mut current, 0),
             }
         }
         for (name, index) in &self.parts {
@@ -217,7 +225,7 @@ impl DataPath {
     }
 }
 
-/// Adds the members of an array, or the value itself.
+/// Adds the members of an array, or the value itself if it is not an array.
 fn flatten<'v>(value: &'v Value, out: &mut Vec<&'v Value>, visits: &mut usize) {
     match value {
         Value::Array(values) => {
@@ -233,41 +241,47 @@ fn flatten<'v>(value: &'v Value, out: &mut Vec<&'v Value>, visits: &mut usize) {
     }
 }
 
-/// The top-level objects of a block: the block itself, the members of an array, and those of `@graph`.
-fn top_level_objects<'v>(value: &'v Value, out: &mut Vec<&'v Value>, depth: usize) {
+/// Adds the top-level objects of a block: the block itself, the members of an array, and those of `@graph`.
+fn push_top_level_objects<'v>(value: &'v Value, out: &mut Vec<&'v Value>, depth: usize) {
     match value {
-        Value::Array(values) if depth < 4 => values.iter().for_each(|value| top_level_objects(value, out, depth + 1)),
+        Value::Array(values) if depth < MAX_ARRAY_DEPTH => {
+            values.iter().for_each(|value| push_top_level_objects(value, out, depth + 1));
+        }
         Value::Object(object) => {
             out.push(value);
             if let Some(graph) = object.get("@graph") {
-                top_level_objects(graph, out, depth + 1);
+                push_top_level_objects(graph, out, depth + 1);
             }
         }
         _ => {}
     }
 }
 
-fn of_type<'v>(value: &'v Value, kind: &str, out: &mut Vec<&'v Value>, visits: &mut usize, depth: usize) {
-    if *visits == 0 || depth > 64 {
+/// Adds the objects of this type, at any depth. `visits` is the number of values that may still be visited.
+fn push_objects_of_type<'v>(value: &'v Value, kind: &str, out: &mut Vec<&'v Value>, visits: &mut usize, depth: usize) {
+    if *visits == 0 || depth > MAX_TYPE_DEPTH {
         return;
     }
     *visits -= 1;
     match value {
-        Value::Array(values) => values.iter().for_each(|value| of_type(value, kind, out, visits, depth + 1)),
+        Value::Array(values) => {
+            values.iter().for_each(|value| push_objects_of_type(value, kind, out, visits, depth + 1));
+        }
         Value::Object(object) => {
-            let is = |found: &Value| {
+            // A type may be a URL or have a prefix: `https://schema.org/Product`, `schema:Product`.
+            let is_kind = |found: &Value| {
                 let last = found.as_str().and_then(|text| text.rsplit(['/', '#', ':']).next());
                 last.is_some_and(|last| last.eq_ignore_ascii_case(kind))
             };
-            let matches = match object.get("@type") {
-                Some(Value::Array(kinds)) => kinds.iter().any(is),
-                Some(found) => is(found),
+            let has_kind = match object.get("@type") {
+                Some(Value::Array(kinds)) => kinds.iter().any(is_kind),
+                Some(found) => is_kind(found),
                 None => false,
             };
-            if matches {
+            if has_kind {
                 out.push(value);
             }
-            object.values().for_each(|value| of_type(value, kind, out, visits, depth + 1));
+            object.values().for_each(|value| push_objects_of_type(value, kind, out, visits, depth + 1));
         }
         _ => {}
     }

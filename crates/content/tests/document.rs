@@ -19,7 +19,7 @@ fn optional_tags_are_implied() {
 }
 
 #[test]
-fn misnested_elements_do_not_swallow_the_page() {
+fn misnested_elements_end_with_their_container() {
     assert_eq!(texts("<div><b>a</div><p>b</p>", "body > p"), ["b"]);
     assert_eq!(texts("<b><div>a</b>b</div><p>c", "body p"), ["c"]);
     assert_eq!(texts("<a href=1>a<a href=2>b</a>", "body > a"), ["a", "b"]);
@@ -28,7 +28,7 @@ fn misnested_elements_do_not_swallow_the_page() {
 }
 
 #[test]
-fn text_is_what_a_reader_sees() {
+fn text_omits_invisible_content_and_collapses_white_space() {
     assert_eq!(texts("<p>a &amp; b<script>no</script> <b>c</b>d<br>e <!-- x -->f</p>", "p"), ["a & b cd e f"]);
     assert_eq!(texts("<div><p>a</p><p>b</p></div>", "div"), ["a b"]);
     assert_eq!(texts("<p>1 < 2 && 3 <<4", "p"), ["1 < 2 && 3 <<4"]);
@@ -39,7 +39,7 @@ fn text_is_what_a_reader_sees() {
 }
 
 #[test]
-fn markup_is_written_back() {
+fn elements_are_serialized_as_html() {
     let page = Document::parse("<div class='a&quot;b'><p>x &lt; y<br>z<script>1<2</script></div>");
     let div = page.select("div").unwrap()[0].html();
     assert_eq!(div, "<div class=\"a&quot;b\"><p>x &lt; y<br>z<script>1<2</script></p></div>");
@@ -73,7 +73,7 @@ fn selectors_of_every_kind_match() {
 }
 
 #[test]
-fn a_wrong_selector_names_the_place() {
+fn the_error_of_a_selector_has_its_position() {
     for (css, message) in [
         ("div >", "expected a selector, found the end at character 6 of the selector \"div >\""),
         ("a[href", "expected an operator such as = or ^= or a closing ] at character 7 of the selector \"a[href\""),
@@ -162,7 +162,7 @@ fn hostile_selectors_cost_bounded_work() {
     let selector = Selector::parse(costly).unwrap();
     let mut steps = argiope_content::Steps::new(1_000_000);
     selector.find(page.root(), usize::MAX, &mut steps);
-    assert!(steps.exhausted());
+    assert!(steps.is_exhausted());
     let nested = format!("{}p{}", ":not(".repeat(100), ")".repeat(100));
     assert!(Selector::parse(&nested).unwrap_err().message.contains("nested"));
     assert!(Selector::parse(&"a ".repeat(100_000)).unwrap_err().message.contains("longer"));

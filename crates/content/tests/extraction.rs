@@ -18,7 +18,7 @@ fn data(rules: &Extraction) -> Value {
 }
 
 #[test]
-fn rules_of_the_command_line() {
+fn rules_in_command_line_syntax_extract_fields() {
     let rules = Extraction::from_rules([
         "title=title",
         "names[]=h3",
@@ -90,7 +90,7 @@ fields.slug = { select = "a@href", regex = '/p/(\d+)' }
 }
 
 #[test]
-fn a_wrong_rule_names_its_place() {
+fn the_error_of_a_rule_quotes_the_rule() {
     for (rule, message) in [
         ("title", r#"rule "title": expected NAME=SELECTOR, such as price=.price"#),
         ("a b=h1", r#"rule "a b=h1": "a b" is not a field name: letters, digits, _ and - are allowed"#),
@@ -106,7 +106,7 @@ fn a_wrong_rule_names_its_place() {
 }
 
 #[test]
-fn a_wrong_file_names_line_and_field() {
+fn the_error_of_a_rules_file_names_line_and_field() {
     for (text, message) in [
         (
             "[fields]\n\nprice = { select = \".p\", typ = \"number\" }",
@@ -179,7 +179,7 @@ fn numbers_and_dates_are_coerced() {
 }
 
 #[test]
-fn huge_data_is_bounded() {
+fn large_data_is_limited() {
     let block = format!("{{\"@type\":\"Product\",\"name\":\"{}\"}}", "x".repeat(6 << 20));
     let page = Document::parse(format!("<script type=application/ld+json>{block}</script><h1>t</h1>"));
     let rules = Extraction::from_rules(["name=jsonld:Product.name", "t=h1"]).unwrap();

@@ -104,7 +104,7 @@ fn questions_that_are_links_within_headings_are_kept() {
 }
 
 #[test]
-fn a_rule_at_the_end_is_left_out() {
+fn a_horizontal_rule_at_the_end_is_omitted() {
     let items: String = (0..50).map(|number| format!("<li><a href='d{number}/'>d{number}/</a></li>\n")).collect();
     let text = markdown(&format!("<title>Directory listing</title><h1>Directory listing</h1><hr><ul>{items}</ul><hr>"));
     assert!(text.ends_with("- [d49/](https://example.com/t/d49/)\n"), "{text}");

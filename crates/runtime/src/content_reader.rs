@@ -55,7 +55,7 @@ pub fn extraction(rules: &[String], file: Option<&Path>) -> Result<Extraction, C
 
 impl PageReader for ContentReader {
     fn should_read(&self, url: &Url) -> bool {
-        self.text || self.markdown || self.extraction.concerns(url.as_str())
+        self.text || self.markdown || self.extraction.applies_to(url.as_str())
     }
 
     fn read(&self, url: &Url, html: &str, charset: Option<&str>) -> PageContent {
@@ -63,7 +63,7 @@ impl PageReader for ContentReader {
         // Parse the document only for the main text. Extracting fields usually does not need the tree.
         let page = (self.text || self.markdown).then(|| Document::parse(html).with_charset(charset).with_url(url));
         content.limited = page.as_ref().and_then(Document::truncated);
-        if self.extraction.concerns(url.as_str()) {
+        if self.extraction.applies_to(url.as_str()) {
             let mut tally = self.extraction.tally();
             let extracted = match &page {
                 Some(page) => self.extraction.apply(page, url.as_str(), &mut tally),

@@ -105,7 +105,7 @@ fn extract(
     archive: &mut ArchivedPages,
     record: &StoredRecord,
 ) -> Result<Option<Map<String, Value>>, ReadError> {
-    if !rules.concerns(&record.url) || !record.is_success() {
+    if !rules.applies_to(&record.url) || !record.is_success() {
         return Ok(None);
     }
     let Some(page) = archive.page(record)?.filter(|page| page.is_html()) else { return Ok(None) };

@@ -6,11 +6,11 @@
 //! It follows the HTML standard where pages depend on it: implied `html`, `head`, `body`, `tbody` and `tr`, optional
 //! end tags, void elements, raw text. It differs where the standard rearranges the tree, because that can take
 //! quadratic time: misnested formatting elements are closed instead of cloned, and content that is misplaced in a table
-//! stays there. Nodes are only ever appended to the innermost open element, so a subtree is a range of indices.
+//! is left there. Nodes are only appended to the innermost open element, so a subtree is a range of indexes.
 
 use argiope_core::page::examine::tokenizer::{Dialect, Tag, TextMode, TokenHandler, Tokenizer};
 
-use super::names::{self, BARRIER, BLOCK, HEAD, INLINE, Name, OwnNames, RAW, VOID};
+use super::names::{self, BARRIER, BLOCK, CustomNames, HEAD, INLINE, Name, RAW, VOID};
 use super::{Attribute, Node, NodeId, ParseLimits, Tree};
 
 /// The maximum nesting depth. Deeper elements become siblings at this depth.
@@ -23,12 +23,12 @@ pub(crate) const MAX_ATTRIBUTES: usize = 256;
 pub(crate) trait NodeSink {
     /// An element begins within the innermost open element, and is open until [`NodeSink::close`]. Elements that the
     /// page implies have no tag.
-    fn open(&mut self, node: NodeId, name: Name, tag: Option<&Tag<'_>>, names: &OwnNames);
+    fn open(&mut self, node: NodeId, name: Name, tag: Option<&Tag<'_>>, names: &CustomNames);
     /// The innermost open element ends. `nodes` is the number of nodes up to here.
     fn close(&mut self, name: Name, nodes: NodeId);
-    /// A piece of text from `start` to `end` of the page; `joined` if it continues the last piece.
+    /// A piece of text from `start` to `end` of the page. With `joined`, it continues the last piece.
     fn text(&mut self, node: NodeId, start: usize, end: usize, joined: bool);
-    /// A second tag of the root (node 0) or of the body, whose attributes count if the first had none.
+    /// A second tag of the root (node 0) or of the body. Its attributes count if the first tag had none.
     fn merge(&mut self, node: NodeId, tag: &Tag<'_>);
     /// Whether the rest of the page is not needed.
     fn is_done(&self) -> bool;
@@ -47,48 +47,51 @@ pub(crate) fn within_limits<'a>(html: &'a str, limits: &ParseLimits) -> (&'a str
 }
 
 /// Passes the nodes of a page to `sink`. Returns the names, and the reason if a limit was reached.
-pub(crate) fn walk<S: NodeSink>(html: &str, max_nodes: usize, sink: &mut S) -> (OwnNames, Option<&'static str>) {
+pub(crate) fn walk<S: NodeSink>(html: &str, max_nodes: usize, sink: &mut S) -> (CustomNames, Option<&'static str>) {
     let mut builder = Builder {
         html: html.as_bytes(),
         sink,
-        names: OwnNames::default(),
+        names: CustomNames::default(),
         open: Vec::with_capacity(64),
         nodes: 0,
         max_nodes,
-        full: false,
+        is_full: false,
         text_end: None,
         open_paragraphs: 0,
         open_links: 0,
         raw_start: None,
-        head: false,
+        has_head: false,
         body: None,
     };
     builder.open_element(names::HTML, None, false);
     let mut tokenizer = Tokenizer::within(Dialect::Html, TextMode::Markup, b"");
     tokenizer.feed(html.as_bytes(), &mut builder);
-    let reason = builder.full.then_some("the page has more elements than are parsed");
+    let reason = builder.is_full.then_some("the page has more elements than are parsed");
     builder.finish();
     (builder.names, reason)
 }
 
+/// Builds the tree of a page. Also returns the reason if the tree is incomplete.
 pub(super) fn build(html: &str, limits: &ParseLimits) -> (Tree, Option<&'static str>) {
-    let (kept, cut) = within_limits(html, limits);
+    let (kept, cut_reason) = within_limits(html, limits);
     let mut sink =
         TreeSink { html: kept.as_bytes(), tree: Tree::with_capacity(kept.len()), open: Vec::with_capacity(64) };
-    let (names, full) = walk(kept, limits.max_nodes, &mut sink);
+    let (names, full_reason) = walk(kept, limits.max_nodes, &mut sink);
     sink.tree.names = names;
-    (sink.tree, full.or(cut))
+    (sink.tree, full_reason.or(cut_reason))
 }
 
-/// Stores the nodes.
+/// A sink that stores the nodes as a tree.
 struct TreeSink<'a> {
     html: &'a [u8],
     tree: Tree,
+    /// The open elements, innermost last.
     open: Vec<NodeId>,
 }
 
 impl TreeSink<'_> {
-    fn attributes_of(&mut self, tag: Option<&Tag<'_>>) -> (u32, u16) {
+    /// Stores the attributes of a tag. Returns the index of the first one and their number.
+    fn push_attributes(&mut self, tag: Option<&Tag<'_>>) -> (u32, u16) {
         let first = self.tree.attributes.len();
         for (name, value) in tag.into_iter().flat_map(|tag| tag.attributes()) {
             let (Some(name_at), Some(value_at)) = (position(self.html, name), position(self.html, value).or(Some(0)))
@@ -109,8 +112,8 @@ impl TreeSink<'_> {
 }
 
 impl NodeSink for TreeSink<'_> {
-    fn open(&mut self, _node: NodeId, name: Name, tag: Option<&Tag<'_>>, _names: &OwnNames) {
-        let attributes = self.attributes_of(tag);
+    fn open(&mut self, _node: NodeId, name: Name, tag: Option<&Tag<'_>>, _names: &CustomNames) {
+        let attributes = self.push_attributes(tag);
         let parent = self.open.last().copied().unwrap_or(0);
         self.open.push(self.tree.append(parent, Node::element(name, attributes)));
     }
@@ -123,7 +126,7 @@ impl NodeSink for TreeSink<'_> {
 
     fn text(&mut self, _node: NodeId, start: usize, end: usize, joined: bool) {
         if joined && let Some(last) = self.tree.nodes.last_mut() {
-            last.b = end as u32;
+            last.end = end as u32;
             return;
         }
         let parent = self.open.last().copied().unwrap_or(0);
@@ -131,11 +134,11 @@ impl NodeSink for TreeSink<'_> {
     }
 
     fn merge(&mut self, node: NodeId, tag: &Tag<'_>) {
-        let attributes = self.attributes_of(Some(tag));
+        let attributes = self.push_attributes(Some(tag));
         if let Some(node) = self.tree.nodes.get_mut(node as usize)
             && node.attributes == 0
         {
-            node.a = attributes.0;
+            node.first = attributes.0;
             node.attributes = attributes.1;
         }
     }
@@ -156,28 +159,33 @@ pub(crate) fn position(html: &[u8], slice: &[u8]) -> Option<usize> {
 struct OpenElement {
     node: NodeId,
     name: Name,
-    /// The element is one of SVG or MathML.
-    foreign: bool,
+    /// Whether the element is one of SVG or MathML.
+    is_foreign: bool,
 }
 
+/// Converts tags to nodes.
 struct Builder<'a, S> {
     html: &'a [u8],
     sink: &'a mut S,
-    names: OwnNames,
+    names: CustomNames,
+    /// The open elements, innermost last.
     open: Vec<OpenElement>,
+    /// The number of nodes so far.
     nodes: NodeId,
     max_nodes: usize,
-    /// The maximum number of nodes was reached.
-    full: bool,
+    /// Whether the maximum number of nodes was reached.
+    is_full: bool,
     /// The end of the text that is the last node; `None` if the last node is an element.
     text_end: Option<usize>,
-    /// Numbers of open `p` and `a` elements: without one, the stack need not be searched for it.
+    /// The number of open `p` elements. At zero, the stack need not be searched for one.
     open_paragraphs: u32,
+    /// The number of open `a` elements.
     open_links: u32,
     /// The start of raw text whose end tag was not found yet.
     raw_start: Option<usize>,
     /// Whether a `head` was opened.
-    head: bool,
+    has_head: bool,
+    /// The `body`, once it was opened.
     body: Option<NodeId>,
 }
 
@@ -188,7 +196,7 @@ impl<S: NodeSink> Builder<'_, S> {
 
     /// The name of the innermost open element, and whether it is one of SVG or MathML.
     fn top(&self) -> (Name, bool) {
-        self.open.last().map_or((names::HTML, false), |element| (element.name, element.foreign))
+        self.open.last().map_or((names::HTML, false), |element| (element.name, element.is_foreign))
     }
 
     fn top_name(&self) -> Name {
@@ -197,7 +205,7 @@ impl<S: NodeSink> Builder<'_, S> {
 
     /// Whether the rest of the page is skipped.
     fn is_ended(&self) -> bool {
-        self.full || self.sink.is_done()
+        self.is_full || self.sink.is_done()
     }
 
     fn next_node(&mut self) -> NodeId {
@@ -206,7 +214,8 @@ impl<S: NodeSink> Builder<'_, S> {
         self.nodes - 1
     }
 
-    fn open_element(&mut self, name: Name, tag: Option<&Tag<'_>>, foreign: bool) -> NodeId {
+    /// Opens an element. Implied elements have no tag. `is_foreign`: it belongs to SVG or MathML.
+    fn open_element(&mut self, name: Name, tag: Option<&Tag<'_>>, is_foreign: bool) -> NodeId {
         if self.open.len() >= MAX_DEPTH {
             self.pop();
         }
@@ -217,7 +226,7 @@ impl<S: NodeSink> Builder<'_, S> {
             names::A => self.open_links += 1,
             _ => {}
         }
-        self.open.push(OpenElement { node, name, foreign });
+        self.open.push(OpenElement { node, name, is_foreign });
         node
     }
 
@@ -228,6 +237,7 @@ impl<S: NodeSink> Builder<'_, S> {
         }
     }
 
+    /// Closes the innermost open element.
     fn pop_any(&mut self) {
         let Some(element) = self.open.pop() else { return };
         match element.name {
@@ -246,10 +256,10 @@ impl<S: NodeSink> Builder<'_, S> {
         }
     }
 
-    /// The innermost open element that matches `wanted`, unless an element further in matches `stop`.
+    /// The depth of the innermost open element that matches `wanted`, unless an element inside it matches `stop`.
     fn find_open(&self, wanted: impl Fn(Name) -> bool, stop: impl Fn(Name) -> bool) -> Option<usize> {
         for (depth, element) in self.open.iter().enumerate().rev() {
-            if wanted(element.name) && !element.foreign {
+            if wanted(element.name) && !element.is_foreign {
                 return Some(depth);
             }
             if stop(element.name) {
@@ -259,22 +269,24 @@ impl<S: NodeSink> Builder<'_, S> {
         None
     }
 
+    /// Closes the element that [`Builder::find_open`] finds, if any.
     fn close_if_open(&mut self, wanted: impl Fn(Name) -> bool, stop: impl Fn(Name) -> bool) {
         if let Some(depth) = self.find_open(wanted, stop) {
             self.close_from(depth);
         }
     }
 
-    /// Opens an implied body before content.
-    fn need_body(&mut self) {
+    /// Opens an implied body unless there is one.
+    fn ensure_body(&mut self) {
         if self.body.is_none() {
             self.close_from(1);
             self.body = Some(self.open_element(names::BODY, None, false));
         }
     }
 
+    /// Adds the text from `start` to `end` of the page.
     fn text_range(&mut self, start: usize, end: usize) {
-        if start >= end || self.full {
+        if start >= end || self.is_full {
             return;
         }
         if self.body.is_none() {
@@ -284,13 +296,13 @@ impl<S: NodeSink> Builder<'_, S> {
                 if text.iter().all(u8::is_ascii_whitespace) {
                     return;
                 }
-                self.need_body();
+                self.ensure_body();
             }
         }
         let joined = self.text_end == Some(start);
         if !joined {
             if self.nodes as usize >= self.max_nodes {
-                self.full = true;
+                self.is_full = true;
                 return;
             }
             self.next_node();
@@ -299,7 +311,7 @@ impl<S: NodeSink> Builder<'_, S> {
         self.sink.text(self.nodes - 1, start, end, joined);
     }
 
-    /// The start of a run of `<` that ends at `at`. The tokenizer does not report `<` characters that are text.
+    /// The start of the `<` characters right before `at`. They are text, which the tokenizer does not report.
     fn angle_start(&self, at: usize) -> usize {
         let before = self.html.get(..at).unwrap_or(&[]);
         if before.last() != Some(&b'<') {
@@ -308,8 +320,8 @@ impl<S: NodeSink> Builder<'_, S> {
         at - before.iter().rev().take_while(|byte| **byte == b'<').count()
     }
 
-    /// Adds the `<` that are text before the tag whose `<` is at `at`.
-    fn flush_angles(&mut self, at: usize) {
+    /// Adds the `<` characters right before `at` as text.
+    fn push_angles(&mut self, at: usize) {
         let start = self.angle_start(at);
         if start < at {
             self.text_range(start, at);
@@ -322,10 +334,11 @@ impl<S: NodeSink> Builder<'_, S> {
 
     /// Closes and opens the elements that the start tag `name` implies.
     fn imply(&mut self, name: Name) {
-        let list = |name: Name| matches!(name, names::UL | names::OL | names::MENU | names::DIR) || name.has(BARRIER);
-        let table = |name: Name| matches!(name, names::TABLE | names::TEMPLATE | names::HTML);
+        let stops_list =
+            |name: Name| matches!(name, names::UL | names::OL | names::MENU | names::DIR) || name.has(BARRIER);
+        let stops_table = |name: Name| matches!(name, names::TABLE | names::TEMPLATE | names::HTML);
         match name {
-            names::LI => self.close_if_open(|open| open == names::LI, list),
+            names::LI => self.close_if_open(|open| open == names::LI, stops_list),
             names::DT | names::DD => {
                 let stop = |name: Name| name == names::DL || name.has(BARRIER);
                 self.close_if_open(|open| matches!(open, names::DT | names::DD), stop);
@@ -348,8 +361,8 @@ impl<S: NodeSink> Builder<'_, S> {
                 self.close_if_open(|open| open == name, |open| open.has(BARRIER));
             }
             names::TD | names::TH => {
-                self.close_if_open(|open| matches!(open, names::TD | names::TH | names::CAPTION), table);
-                self.close_to(|open| matches!(open, names::TR | names::TEMPLATE), table);
+                self.close_if_open(|open| matches!(open, names::TD | names::TH | names::CAPTION), stops_table);
+                self.close_to(|open| matches!(open, names::TR | names::TEMPLATE), stops_table);
                 if matches!(self.top_name(), names::TBODY | names::THEAD | names::TFOOT) {
                     self.open_element(names::TR, None, false);
                 } else if self.top_name() == names::TABLE {
@@ -358,9 +371,9 @@ impl<S: NodeSink> Builder<'_, S> {
                 }
             }
             names::TR => {
-                self.close_if_open(|open| matches!(open, names::TR | names::CAPTION | names::COLGROUP), table);
-                let group = |open| matches!(open, names::TBODY | names::THEAD | names::TFOOT | names::TEMPLATE);
-                self.close_to(group, table);
+                self.close_if_open(|open| matches!(open, names::TR | names::CAPTION | names::COLGROUP), stops_table);
+                let is_group = |open| matches!(open, names::TBODY | names::THEAD | names::TFOOT | names::TEMPLATE);
+                self.close_to(is_group, stops_table);
                 if self.top_name() == names::TABLE {
                     self.open_element(names::TBODY, None, false);
                 }
@@ -376,9 +389,9 @@ impl<S: NodeSink> Builder<'_, S> {
         }
     }
 
-    /// Closes the elements within the innermost element that matches `wanted`, or within the surrounding table.
-    fn close_to(&mut self, wanted: impl Fn(Name) -> bool, table: impl Fn(Name) -> bool) {
-        if let Some(depth) = self.find_open(|open| wanted(open) || table(open), |_| false)
+    /// Closes the elements within the innermost element that matches `wanted` or `stops_table`.
+    fn close_to(&mut self, wanted: impl Fn(Name) -> bool, stops_table: impl Fn(Name) -> bool) {
+        if let Some(depth) = self.find_open(|open| wanted(open) || stops_table(open), |_| false)
             && depth > 0
         {
             self.close_from(depth + 1);
@@ -402,29 +415,30 @@ impl<S: NodeSink> TokenHandler for Builder<'_, S> {
             return TextMode::PlainText;
         }
         if let Some(at) = self.position(tag.name) {
-            self.flush_angles(at.saturating_sub(1));
+            self.push_angles(at.saturating_sub(1));
         }
+        // A start tag adds at most four nodes: up to three implied elements, and its own.
         if self.nodes as usize + 4 >= self.max_nodes {
-            self.full = true;
+            self.is_full = true;
             return TextMode::PlainText;
         }
         let name = self.name_of(tag.name);
-        let mut foreign = self.is_in_foreign();
-        if foreign && (name.has(BLOCK) || breaks_out(name)) {
+        let mut is_in_foreign = self.is_in_foreign();
+        if is_in_foreign && (name.has(BLOCK) || breaks_out(name)) {
             // An HTML element closes the SVG or MathML around it.
-            let outer = self.open.iter().rposition(|element| !element.foreign).unwrap_or(0);
+            let outer = self.open.iter().rposition(|element| !element.is_foreign).unwrap_or(0);
             self.close_from(outer + 1);
-            foreign = false;
+            is_in_foreign = false;
         }
-        if !foreign {
+        if !is_in_foreign {
             match name {
                 names::HTML => {
                     self.sink.merge(0, tag);
                     return TextMode::Markup;
                 }
                 names::HEAD_ELEMENT => {
-                    if !self.head && self.body.is_none() {
-                        self.head = true;
+                    if !self.has_head && self.body.is_none() {
+                        self.has_head = true;
                         self.open_element(name, Some(tag), false);
                     }
                     return TextMode::Markup;
@@ -443,14 +457,14 @@ impl<S: NodeSink> TokenHandler for Builder<'_, S> {
                 _ if self.body.is_none() => {
                     let inside = matches!(self.top_name(), names::NOSCRIPT | names::TEMPLATE | names::FRAMESET);
                     if name.has(HEAD) || name == names::NOSCRIPT {
-                        if !self.head {
-                            self.head = true;
+                        if !self.has_head {
+                            self.has_head = true;
                             self.open_element(names::HEAD_ELEMENT, None, false);
                         }
                     } else if !inside
                         || !self.open.iter().any(|open| matches!(open.name, names::TEMPLATE | names::FRAMESET))
                     {
-                        self.need_body();
+                        self.ensure_body();
                     }
                 }
                 _ => {}
@@ -459,10 +473,10 @@ impl<S: NodeSink> TokenHandler for Builder<'_, S> {
         }
         let is_foreign = match name {
             names::SVG | names::MATH => true,
-            _ => foreign,
+            _ => is_in_foreign,
         };
-        let void = if foreign { tag.self_closing } else { name.has(VOID) || (is_foreign && tag.self_closing) };
-        if void {
+        let is_void = if is_in_foreign { tag.self_closing } else { name.has(VOID) || (is_foreign && tag.self_closing) };
+        if is_void {
             let node = self.next_node();
             self.sink.open(node, name, Some(tag), &self.names);
             self.sink.close(name, node + 1);
@@ -478,7 +492,7 @@ impl<S: NodeSink> TokenHandler for Builder<'_, S> {
         {
             self.raw_start = Some(start + tag.attributes().remainder().len());
         }
-        raw_content(name)
+        raw_text_mode(name)
     }
 
     fn end(&mut self, written: &[u8]) {
@@ -490,7 +504,7 @@ impl<S: NodeSink> TokenHandler for Builder<'_, S> {
             if let Some(start) = self.raw_start.take() {
                 self.text_range(start, at);
             } else {
-                self.flush_angles(at);
+                self.push_angles(at);
             }
         }
         let name = self.name_of(written);
@@ -521,7 +535,7 @@ impl<S: NodeSink> TokenHandler for Builder<'_, S> {
                 } else {
                     element.name.has(BARRIER)
                 };
-                if stops && !element.foreign {
+                if stops && !element.is_foreign {
                     break;
                 }
             }
@@ -551,12 +565,13 @@ impl<S: NodeSink> TokenHandler for Builder<'_, S> {
 
     fn is_in_foreign(&self) -> bool {
         self.open.last().is_some_and(|element| {
-            element.foreign && !matches!(element.name, names::TITLE) && !self.names.is(element.name, "foreignobject")
+            element.is_foreign && !matches!(element.name, names::TITLE) && !self.names.is(element.name, "foreignobject")
         })
     }
 }
 
-fn raw_content(name: Name) -> TextMode {
+/// The mode of the text in a raw element.
+fn raw_text_mode(name: Name) -> TextMode {
     match name {
         names::TITLE | names::TEXTAREA => TextMode::RcData,
         names::SCRIPT => TextMode::Script,
@@ -564,7 +579,7 @@ fn raw_content(name: Name) -> TextMode {
     }
 }
 
-/// Elements, in addition to blocks, that close SVG and MathML.
+/// Whether an element closes SVG and MathML, although it is not a block.
 fn breaks_out(name: Name) -> bool {
     matches!(
         name,

@@ -12,11 +12,12 @@ pub(crate) mod names;
 mod serialize;
 
 use crate::select::{SelectError, Selector};
-use names::{Name, OwnNames};
+use names::{CustomNames, Name};
 pub(crate) use serialize::{breaks_words, is_hidden, push_collapsed};
 
 /// The index of a node in document order.
 pub(crate) type NodeId = u32;
+/// Stands for a missing parent, child or sibling.
 pub(crate) const NONE: NodeId = u32::MAX;
 /// The name of text nodes.
 pub(crate) const TEXT: Name = Name(u16::MAX);
@@ -47,19 +48,22 @@ pub(crate) struct Attribute {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Node {
     pub(crate) parent: NodeId,
+    /// The previous sibling.
     pub(crate) previous: NodeId,
+    /// The next sibling.
     pub(crate) next: NodeId,
     last_child: NodeId,
     pub(crate) name: Name,
     /// The number of attributes.
     attributes: u16,
-    /// Element: its first attribute. Text: where it begins in the page.
-    a: u32,
+    /// Element: the index of its first attribute. Text: where it begins in the page.
+    first: u32,
     /// Element: the node after its subtree. Text: where it ends in the page.
-    b: u32,
+    end: u32,
 }
 
 impl Node {
+    /// An element. `attributes` are the index of its first attribute and their number.
     fn element(name: Name, attributes: (u32, u16)) -> Self {
         Self {
             parent: NONE,
@@ -68,37 +72,52 @@ impl Node {
             last_child: NONE,
             name,
             attributes: attributes.1,
-            a: attributes.0,
-            b: 0,
+            first: attributes.0,
+            end: 0,
         }
     }
 
     fn text(start: u32, end: u32) -> Self {
-        Self { parent: NONE, previous: NONE, next: NONE, last_child: NONE, name: TEXT, attributes: 0, a: start, b: end }
+        Self {
+            parent: NONE,
+            previous: NONE,
+            next: NONE,
+            last_child: NONE,
+            name: TEXT,
+            attributes: 0,
+            first: start,
+            end,
+        }
     }
 }
 
+/// The nodes of a page in document order.
 #[derive(Debug)]
 struct Tree {
     nodes: Vec<Node>,
     attributes: Vec<Attribute>,
-    names: OwnNames,
+    names: CustomNames,
 }
 
 impl Tree {
     fn with_capacity(bytes: usize) -> Self {
         let nodes = (bytes / 40).clamp(16, 16 * 1024);
-        Self { nodes: Vec::with_capacity(nodes), attributes: Vec::with_capacity(nodes / 2), names: OwnNames::default() }
+        Self {
+            nodes: Vec::with_capacity(nodes),
+            attributes: Vec::with_capacity(nodes / 2),
+            names: CustomNames::default(),
+        }
     }
 
+    /// Adds a node as the last child of `parent`. The first node, the root, has no parent.
     fn append(&mut self, parent: NodeId, mut node: Node) -> NodeId {
         let id = self.nodes.len() as NodeId;
         if id > 0
-            && let Some(above) = self.nodes.get_mut(parent as usize)
+            && let Some(parent_node) = self.nodes.get_mut(parent as usize)
         {
             node.parent = parent;
-            node.previous = above.last_child;
-            above.last_child = id;
+            node.previous = parent_node.last_child;
+            parent_node.last_child = id;
             let previous = node.previous;
             if let Some(previous) = self.nodes.get_mut(previous as usize) {
                 previous.next = id;
@@ -108,10 +127,11 @@ impl Tree {
         id
     }
 
+    /// Ends the subtree of an element after the last node.
     fn close(&mut self, node: NodeId) {
         let end = self.nodes.len() as u32;
         if let Some(node) = self.nodes.get_mut(node as usize) {
-            node.b = end;
+            node.end = end;
         }
     }
 }
@@ -140,7 +160,7 @@ pub struct Document {
 }
 
 impl Document {
-    /// Parses a page, with the usual limits.
+    /// Parses a page with the default limits.
     pub fn parse(html: impl Into<Box<str>>) -> Self {
         Self::parse_within(html, &ParseLimits::default())
     }
@@ -159,11 +179,11 @@ impl Document {
         self
     }
 
-    /// Sets the address of the page, against which its references are resolved. A `base` element is respected.
+    /// Sets the URL of the page, against which its references are resolved. A `base` element changes it.
     ///
     /// # Errors
     ///
-    /// `address` is not an http or https address.
+    /// `address` is not an http or https URL.
     pub fn with_base(self, address: &str) -> Result<Self, argiope_core::page::url::BadUrl> {
         Ok(self.with_url(&Url::parse(address)?))
     }
@@ -178,7 +198,7 @@ impl Document {
         self
     }
 
-    /// Why the tree is incomplete; `None` if it holds the whole page.
+    /// Why the tree is incomplete; `None` if it contains the whole page.
     pub fn truncated(&self) -> Option<&'static str> {
         self.truncated
     }
@@ -212,9 +232,10 @@ impl Document {
         Ok(self.all(&Selector::parse(css)?))
     }
 
-    /// The content of `title`, white space collapsed.
+    /// The content of `title`, with white space collapsed.
     pub fn title(&self) -> Option<String> {
-        let title = self.elements().find(|element| element.name_id() == names::TITLE && !element.within(names::SVG))?;
+        let title =
+            self.elements().find(|element| element.name_id() == names::TITLE && !element.is_within(names::SVG))?;
         Some(title.text()).filter(|text| !text.is_empty())
     }
 
@@ -237,7 +258,7 @@ impl Document {
 
     /// The raw text of a text node, with its character references.
     pub(crate) fn raw_text(&self, node: &Node) -> &str {
-        self.html.get(node.a as usize..node.b as usize).unwrap_or("")
+        self.html.get(node.first as usize..node.end as usize).unwrap_or("")
     }
 
     /// The text of a text node.
@@ -268,7 +289,7 @@ pub(crate) fn resolve_with(base: &BaseUrl, reference: &str, encoding: &'static E
     Some(out)
 }
 
-/// Appends a fragment as the URL standard writes it. URLs that are crawled have none.
+/// Appends a fragment, percent-encoded as in the URL standard. The core does not do this, because it drops fragments.
 fn push_fragment(out: &mut String, fragment: &str) {
     out.push('#');
     for byte in fragment.bytes() {
@@ -307,19 +328,21 @@ impl<'a> Element<'a> {
     }
 
     /// The attributes, as positions in the page.
-    fn written(&self) -> &'a [Attribute] {
+    fn raw_attributes(&self) -> &'a [Attribute] {
         let Some(node) = self.document.node(self.node) else { return &[] };
-        let first = node.a as usize;
+        let first = node.first as usize;
         self.document.tree.attributes.get(first..first + usize::from(node.attributes)).unwrap_or(&[])
     }
 
-    fn slice(&self, at: (u32, u32)) -> &'a str {
-        self.document.html.get(at.0 as usize..(at.0 as usize).saturating_add(at.1 as usize)).unwrap_or("")
+    /// A part of the page by position and length.
+    fn slice(&self, (start, length): (u32, u32)) -> &'a str {
+        let start = start as usize;
+        self.document.html.get(start..start.saturating_add(length as usize)).unwrap_or("")
     }
 
     /// The value of an attribute as it is written, with its character references.
     pub(crate) fn raw_attribute(&self, name: &str) -> Option<&'a str> {
-        let found = self.written().iter().find(|attribute| {
+        let found = self.raw_attributes().iter().find(|attribute| {
             usize::from(attribute.name.1) == name.len()
                 && self.slice((attribute.name.0, attribute.name.1.into())).eq_ignore_ascii_case(name)
         })?;
@@ -334,19 +357,20 @@ impl<'a> Element<'a> {
     /// Names (as written) and values of all attributes.
     pub fn attributes(&self) -> impl Iterator<Item = (&'a str, Cow<'a, str>)> {
         let element = *self;
-        self.written().iter().map(move |attribute| {
+        self.raw_attributes().iter().map(move |attribute| {
             let name = element.slice((attribute.name.0, attribute.name.1.into()));
             (name, resolve_references(element.slice(attribute.value), TextContext::Attribute))
         })
     }
 
-    /// The absolute URL of an attribute, resolved against the page, with its fragment. `None` if it is missing or not http or https.
+    /// The absolute URL of an attribute, resolved against the page, with its fragment. `None` if the attribute is missing
+    /// or the URL is neither http nor https.
     pub fn url(&self, name: &str) -> Option<String> {
         let value = self.attribute(name)?;
         resolve_with(&BaseUrl::new(self.document.base.as_ref()?), &value, self.document.encoding)
     }
 
-    /// The text that a reader sees: white space collapsed, blocks separated by a space, without scripts and styles.
+    /// The visible text: white space is collapsed, blocks are separated by a space, scripts and styles are omitted.
     pub fn text(&self) -> String {
         serialize::text(*self)
     }
@@ -386,8 +410,8 @@ impl<'a> Element<'a> {
     pub(crate) fn children_nodes(&self) -> impl Iterator<Item = NodeId> + use<'a> {
         let document = self.document;
         let first = self.node + 1;
-        let has = document.node(first).is_some_and(|node| node.parent == self.node);
-        std::iter::successors(has.then_some(first), move |&id| {
+        let has_child = document.node(first).is_some_and(|node| node.parent == self.node);
+        std::iter::successors(has_child.then_some(first), move |&id| {
             let next = document.node(id)?.next;
             (next != NONE).then_some(next)
         })
@@ -395,7 +419,7 @@ impl<'a> Element<'a> {
 
     /// The node after the subtree.
     pub(crate) fn end(&self) -> NodeId {
-        self.document.node(self.node).map_or(0, |node| node.b)
+        self.document.node(self.node).map_or(0, |node| node.end)
     }
 
     /// All descendants in document order, without the contents of `template`.
@@ -412,7 +436,7 @@ impl<'a> Element<'a> {
                     continue;
                 }
                 if node.name == names::TEMPLATE {
-                    next = node.b.max(next);
+                    next = node.end.max(next);
                 }
                 return Some(Element { document, node: id });
             }
@@ -421,7 +445,7 @@ impl<'a> Element<'a> {
     }
 
     /// Whether an ancestor has this name.
-    pub(crate) fn within(&self, name: Name) -> bool {
+    pub(crate) fn is_within(&self, name: Name) -> bool {
         std::iter::successors(self.parent(), Element::parent).any(|element| element.name_id() == name)
     }
 

@@ -1,11 +1,11 @@
-//! Element names as numbers, and the properties of each that the tree builder needs.
+//! Element names as numbers, and the properties of each element that the tree builder needs.
 
 use std::collections::HashMap;
 
 use argiope_core::page::examine::names::key;
 
-/// The maximum number of distinct custom names. Further elements get the last name.
-const MAX_OWN_NAMES: usize = 4096;
+/// The maximum number of distinct custom names of a page. Elements with further names have the last of these.
+const MAX_CUSTOM_NAMES: usize = 4096;
 
 /// The name of an element: a number for an HTML element, or an index into a document's custom names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -24,6 +24,7 @@ pub(super) const INLINE: u16 = 16;
 /// The content is text up to the end tag.
 pub(super) const RAW: u16 = 32;
 
+/// Defines a constant for each name, and the tables of texts and flags.
 macro_rules! names {
     ($($constant:ident $text:literal $flags:expr;)*) => {
         #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
@@ -107,7 +108,7 @@ impl Name {
         loop {
             match KEYS[slot % SLOTS] {
                 (0, _) => return None,
-                // A NUL byte in a name has the key of a shorter name.
+                // A name with a NUL byte at its end has the key of a shorter name.
                 (found, number) if found == key => {
                     return Some(Self(number)).filter(|known| known.length() == name.len());
                 }
@@ -152,15 +153,17 @@ impl Name {
     }
 }
 
-/// The names of a page that are not HTML names.
+/// The custom names of a page: those that are not HTML names.
 #[derive(Debug, Default)]
-pub(crate) struct OwnNames {
+pub(crate) struct CustomNames {
+    /// The names in lower case.
     texts: Vec<Box<str>>,
-    numbers: HashMap<Box<str>, u16>,
+    /// The index of each name in `texts`.
+    indexes: HashMap<Box<str>, u16>,
 }
 
-impl OwnNames {
-    /// The number of a name that is not an HTML name.
+impl CustomNames {
+    /// The number of a custom name, which is added if it is new.
     pub(super) fn number(&mut self, written: &[u8]) -> Name {
         let mut buffer = [0; 64];
         let text = match buffer.get_mut(..written.len()) {
@@ -171,12 +174,12 @@ impl OwnNames {
             }
             None => String::from_utf8_lossy(written).to_ascii_lowercase().into(),
         };
-        let index = match self.numbers.get(&*text) {
+        let index = match self.indexes.get(&*text) {
             Some(&index) => index,
-            None if self.texts.len() < MAX_OWN_NAMES => {
+            None if self.texts.len() < MAX_CUSTOM_NAMES => {
                 let index = self.texts.len() as u16;
                 self.texts.push((*text).into());
-                self.numbers.insert((*text).into(), index);
+                self.indexes.insert((*text).into(), index);
                 index
             }
             None => self.texts.len() as u16 - 1,
@@ -192,6 +195,7 @@ impl OwnNames {
         })
     }
 
+    /// Whether `name` is the custom name `text`.
     pub(super) fn is(&self, name: Name, text: &str) -> bool {
         name.0 >= Name::count() && self.text(name) == text
     }

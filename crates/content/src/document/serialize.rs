@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::names::{self, Name, RAW};
 use super::{Element, TEXT};
 
-/// Whether the element's text is not shown.
+/// Whether the text of the element is not visible.
 pub(crate) fn is_hidden(name: Name) -> bool {
     matches!(
         name,
@@ -24,8 +24,8 @@ pub(crate) fn breaks_words(name: Name) -> bool {
     name.is_block() || matches!(name, names::BR | names::TD | names::TH)
 }
 
-/// Appends `text` with every run of white space collapsed to one space; leading white space is dropped if `out` is
-/// empty.
+/// Appends `text` with every run of white space collapsed to one space. Leading white space is dropped if `out` is empty
+/// or ends in white space.
 pub(crate) fn push_collapsed(out: &mut String, text: &str) {
     for (index, word) in text.split(|character: char| character.is_whitespace()).enumerate() {
         if index > 0 && !out.is_empty() && !out.ends_with([' ', '\n']) {
@@ -50,10 +50,10 @@ pub(super) fn text(element: Element<'_>) -> String {
         if node.name == TEXT {
             push_collapsed(&mut out, &document.text_of(node));
         } else if is_hidden(node.name) {
-            id = node.b.max(id);
+            id = node.end.max(id);
         } else if breaks_words(node.name) {
             push_collapsed(&mut out, " ");
-            block_ends.push(node.b);
+            block_ends.push(node.end);
         }
     }
     let length = out.trim_end().len();
@@ -61,7 +61,8 @@ pub(super) fn text(element: Element<'_>) -> String {
     out
 }
 
-fn escape(text: &str, quote: bool) -> Cow<'_, str> {
+/// Escapes text, or the value of an attribute in double quotes.
+fn escape(text: &str, is_attribute: bool) -> Cow<'_, str> {
     if !text.contains(['&', '<', '>', '"', '\u{a0}']) {
         return Cow::Borrowed(text);
     }
@@ -70,9 +71,9 @@ fn escape(text: &str, quote: bool) -> Cow<'_, str> {
         match character {
             '&' => out.push_str("&amp;"),
             '\u{a0}' => out.push_str("&nbsp;"),
-            '<' if !quote => out.push_str("&lt;"),
-            '>' if !quote => out.push_str("&gt;"),
-            '"' if quote => out.push_str("&quot;"),
+            '<' if !is_attribute => out.push_str("&lt;"),
+            '>' if !is_attribute => out.push_str("&gt;"),
+            '"' if is_attribute => out.push_str("&quot;"),
             other => out.push(other),
         }
     }
@@ -82,20 +83,21 @@ fn escape(text: &str, quote: bool) -> Cow<'_, str> {
 pub(super) fn html(element: Element<'_>) -> String {
     let document = element.document;
     let mut out = String::new();
+    // The end and the name of each open element.
     let mut open: Vec<(u32, Name)> = Vec::new();
     let (mut id, end) = (element.node, element.end());
     while id < end {
         let Some(node) = document.node(id) else { break };
-        while let Some(&(close, name)) = open.last()
-            && close <= id
+        while let Some(&(element_end, name)) = open.last()
+            && element_end <= id
         {
             open.pop();
-            end_tag(&mut out, document.name_text(name));
+            push_end_tag(&mut out, document.name_text(name));
         }
         if node.name == TEXT {
-            let raw =
+            let is_raw =
                 open.last().is_some_and(|(_, name)| name.has(RAW) && !matches!(*name, names::TITLE | names::TEXTAREA));
-            if raw {
+            if is_raw {
                 out.push_str(document.raw_text(node));
             } else {
                 out.push_str(&escape(&document.text_of(node), false));
@@ -112,18 +114,18 @@ pub(super) fn html(element: Element<'_>) -> String {
             }
             out.push('>');
             if !node.name.is_void() {
-                open.push((node.b, node.name));
+                open.push((node.end, node.name));
             }
         }
         id += 1;
     }
     while let Some((_, name)) = open.pop() {
-        end_tag(&mut out, document.name_text(name));
+        push_end_tag(&mut out, document.name_text(name));
     }
     out
 }
 
-fn end_tag(out: &mut String, name: &str) {
+fn push_end_tag(out: &mut String, name: &str) {
     out.push_str("</");
     out.push_str(name);
     out.push('>');

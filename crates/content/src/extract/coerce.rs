@@ -4,6 +4,7 @@ use jiff::civil::{Date, DateTime};
 use jiff::fmt::strtime;
 use serde_json::{Number, Value};
 
+/// The type of a field's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Coercion {
     Text,
@@ -14,6 +15,7 @@ pub(super) enum Coercion {
 }
 
 impl Coercion {
+    /// The value of a text; `None` if it does not have this type.
     pub(super) fn apply(&self, text: &str) -> Option<Value> {
         match self {
             Self::Text => Some(Value::String(text.to_owned())),
@@ -25,17 +27,18 @@ impl Coercion {
 
 /// Parses the first number in a text: `1,299.00 EUR` and `1.299,00` are 1299.
 ///
-/// If both separators occur, the last one is the decimal separator. A comma before exactly three digits groups
-/// thousands; a dot is decimal unless it occurs more than once.
+/// If both a dot and a comma occur, the last one is the decimal separator. A comma before exactly three digits groups
+/// thousands. A dot is the decimal separator unless it occurs more than once.
 pub(super) fn number(text: &str, decimal: Option<char>) -> Option<Number> {
     let start = text.find(|next: char| next.is_ascii_digit())?;
-    let separator = |next: char| matches!(next, '.' | ',' | '\'' | '\u{2019}' | '\u{a0}' | '\u{202f}' | ' ');
+    let is_separator = |next: char| matches!(next, '.' | ',' | '\'' | '\u{2019}' | '\u{a0}' | '\u{202f}' | ' ');
+    // The digits and separators of the number; grouping separators other than dots and commas become apostrophes.
     let mut run = String::new();
     let mut rest = text.get(start..)?.chars().peekable();
     while let Some(next) = rest.next() {
         if next.is_ascii_digit() {
             run.push(next);
-        } else if separator(next) && rest.peek().is_some_and(char::is_ascii_digit) && run.len() < 64 {
+        } else if is_separator(next) && rest.peek().is_some_and(char::is_ascii_digit) && run.len() < 64 {
             // A space groups exactly three digits: `5 000`, but not `3 of 5`.
             let digits = rest.clone().take_while(char::is_ascii_digit).count();
             if next.is_whitespace() && digits != 3 {
@@ -46,7 +49,7 @@ pub(super) fn number(text: &str, decimal: Option<char>) -> Option<Number> {
             break;
         }
     }
-    let point = decimal.or_else(|| {
+    let decimal = decimal.or_else(|| {
         let count = |wanted: char| run.chars().filter(|&next| next == wanted).count();
         match (run.rfind('.'), run.rfind(',')) {
             (Some(dot), Some(comma)) => Some(if dot > comma { '.' } else { ',' }),
@@ -57,17 +60,17 @@ pub(super) fn number(text: &str, decimal: Option<char>) -> Option<Number> {
     });
     let mut plain = String::with_capacity(run.len() + 1);
     let before = text.get(..start).unwrap_or("").trim_end_matches(|next: char| !matches!(next, '-' | '\u{2212}'));
-    // A sign counts only if nothing but a currency symbol is between it and the digits.
+    // A sign counts only if there are at most symbols, such as that of a currency, between it and the digits.
     let between = text.get(before.len()..start).unwrap_or("");
-    let signed = before.ends_with(['-', '\u{2212}'])
+    let is_negative = before.ends_with(['-', '\u{2212}'])
         && between.chars().all(|next| !next.is_alphanumeric() && !next.is_whitespace())
         && !before.trim_end_matches(['-', '\u{2212}']).ends_with(|next: char| next.is_alphanumeric());
-    if signed {
+    if is_negative {
         plain.push('-');
     }
     plain.extend(run.chars().filter_map(|next| match next {
         digit if digit.is_ascii_digit() => Some(digit),
-        next if Some(next) == point => Some('.'),
+        next if Some(next) == decimal => Some('.'),
         _ => None,
     }));
     if plain.contains('.') {
@@ -90,6 +93,7 @@ const DATES: &[&str] = &[
     "%A, %d %B %Y",
 ];
 
+/// Formats with a time that are tried if the rule names none.
 const DATE_TIMES: &[&str] =
     &["%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%d.%m.%Y %H:%M", "%d %B %Y %H:%M", "%B %d, %Y %H:%M"];
 
@@ -105,8 +109,8 @@ pub(super) fn date(text: &str, format: Option<&str>) -> Option<String> {
         if let Ok(stamp) = parsed.to_timestamp() {
             return Some(stamp.to_string());
         }
-        let shows_time = ["%H", "%I", "%T", "%R"].iter().any(|part| format.contains(part));
-        return if shows_time {
+        let has_time = ["%H", "%I", "%T", "%R"].iter().any(|part| format.contains(part));
+        return if has_time {
             parsed.to_datetime().ok().map(|time| time.to_string())
         } else {
             parsed.to_date().ok().map(|date| date.to_string())
@@ -128,7 +132,7 @@ pub(super) fn date(text: &str, format: Option<&str>) -> Option<String> {
     {
         return Some(time.to_string());
     }
-    // Handles `1st of March`.
+    // `1st of March` becomes `1 March`.
     let plain: String = text.replace(" of ", " ");
     let words: Vec<&str> = plain
         .split(' ')

@@ -1,10 +1,10 @@
 //! Rules files.
 //!
 //! ```toml
-//! urls = ["/catalogue/"]                       # only pages whose address matches one of these
+//! urls = ["/catalogue/"]                       # only pages whose URL matches one of these
 //!
 //! [fields]
-//! title = "h1"                                 # what stands after NAME= on the command line
+//! title = "h1"                                 # the same as `title=h1` on the command line
 //! price = { select = ".price", type = "number" }
 //! posted = { select = "time@datetime", type = "date" }
 //! stock = { select = ".stock", regex = '(\d+) available', type = "number" }
@@ -24,10 +24,11 @@ use super::rule::{check_name, parse_source};
 use super::{Extraction, Field, RuleError, Source, Take, UrlFilter};
 
 /// Maximum bytes of a rules file.
-const LARGEST: usize = 1 << 20;
+const MAX_FILE_BYTES: usize = 1 << 20;
 
 struct Reader<'a> {
     text: &'a str,
+    /// The name of the file in error messages.
     name: &'a str,
 }
 
@@ -36,8 +37,8 @@ type Entry<'t> = (&'t str, usize, &'t DeValue<'t>);
 
 pub(super) fn parse(text: &str, name: &str) -> Result<Extraction, RuleError> {
     let reader = Reader { text, name };
-    if text.len() > LARGEST {
-        return Err(reader.error(0, "", format!("a rules file has at most {LARGEST} bytes")));
+    if text.len() > MAX_FILE_BYTES {
+        return Err(reader.error(0, "", format!("a rules file has at most {MAX_FILE_BYTES} bytes")));
     }
     let table = DeTable::parse(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
@@ -67,19 +68,21 @@ fn entries<'t>(table: &'t DeTable<'t>) -> Vec<Entry<'t>> {
 }
 
 impl Reader<'_> {
+    /// An error at this position of the file. `field` is the name of the field, or empty.
     fn error(&self, at: usize, field: &str, message: String) -> RuleError {
         let line = self.text.get(..at).unwrap_or("").matches('\n').count() + 1;
         let field = if field.is_empty() { String::new() } else { format!(", field `{field}`") };
         RuleError { place: format!("{} line {line}{field}", self.name), message }
     }
 
-    fn fields(&self, table: &DeTable<'_>, around: &str) -> Result<Vec<Field>, RuleError> {
+    /// Parses the fields of a table. `outer` is the name of the field whose items have these fields, or empty.
+    fn fields(&self, table: &DeTable<'_>, outer: &str) -> Result<Vec<Field>, RuleError> {
         let mut fields = Vec::new();
         for (key, at, value) in entries(table) {
             let (name, many) = key.strip_suffix("[]").map_or((key, false), |name| (name, true));
-            let full = if around.is_empty() { name.to_owned() } else { format!("{around}.{name}") };
+            let full = if outer.is_empty() { name.to_owned() } else { format!("{outer}.{name}") };
             check_name(name).map_err(|message| self.error(at, "", message))?;
-            let mut field = self.field(value, at, &full, !around.is_empty())?;
+            let mut field = self.field(value, at, &full, !outer.is_empty())?;
             field.name = name.to_owned();
             field.many |= many;
             fields.push(field);
@@ -87,6 +90,7 @@ impl Reader<'_> {
         Ok(fields)
     }
 
+    /// The text of a value; an error if the value is not a text.
     fn text<'v>(&self, value: &'v DeValue<'_>, at: usize, field: &str, key: &str) -> Result<&'v str, RuleError> {
         match value {
             DeValue::String(text) => Ok(text.as_ref()),
@@ -94,7 +98,8 @@ impl Reader<'_> {
         }
     }
 
-    fn field(&self, value: &DeValue<'_>, at: usize, name: &str, inner: bool) -> Result<Field, RuleError> {
+    /// Parses a field. `is_inner`: it is a field of an item.
+    fn field(&self, value: &DeValue<'_>, at: usize, name: &str, is_inner: bool) -> Result<Field, RuleError> {
         let mut field = Field {
             name: String::new(),
             many: false,
@@ -136,9 +141,9 @@ impl Reader<'_> {
                     DeValue::Boolean(truth) => many = Some(*truth),
                     _ => return Err(self.error(at, name, "`many` is true or false".to_owned())),
                 },
-                "urls" if !inner => field.urls = self.patterns(at, name, value)?,
+                "urls" if !is_inner => field.urls = self.patterns(at, name, value)?,
                 "fields" => match value {
-                    DeValue::Table(_) if inner => {
+                    DeValue::Table(_) if is_inner => {
                         return Err(self.error(at, name, "items within items are not supported".to_owned()));
                     }
                     DeValue::Table(table) => items = Some((self.fields(table, name)?, at)),
@@ -212,7 +217,7 @@ impl Reader<'_> {
         })
     }
 
-    /// One pattern, or an array of them.
+    /// Parses one pattern, or an array of them.
     fn patterns(&self, at: usize, field: &str, value: &DeValue<'_>) -> Result<UrlFilter, RuleError> {
         let patterns = match value {
             DeValue::String(pattern) => vec![self.pattern(pattern, at, field)?],

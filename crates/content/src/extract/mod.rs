@@ -1,7 +1,7 @@
 //! [`Extraction`]: rules that extract named fields from pages.
 //!
-//! A rule is `NAME=SELECTOR` on the command line or an entry of a rules file (TOML); both become the same [`Field`].
-//! All errors of a rule are detected when it is parsed, before the first request.
+//! A rule is `NAME=SELECTOR` on the command line or an entry of a rules file (TOML). Both become a [`Field`]. All errors
+//! of a rule are detected when it is parsed, before the first request.
 
 use std::sync::OnceLock;
 
@@ -40,8 +40,9 @@ use stream::StreamPlan;
 #[derive(Clone, Debug, Default)]
 pub struct Extraction {
     fields: Vec<Field>,
+    /// The pages that the rules apply to.
     urls: UrlFilter,
-    /// How the fields are found without building a tree. Set on first use, to `None` if the rules need a tree.
+    /// How the fields are found without a tree. It is computed on first use, and is `None` if the rules need a tree.
     plan: OnceLock<Option<StreamPlan>>,
 }
 
@@ -61,7 +62,7 @@ pub struct RuleError {
 pub struct Extracted {
     /// Fields that matched.
     pub data: Map<String, Value>,
-    /// The limit that was reached, if any; values may be missing.
+    /// The limit that was reached, if any. Then values may be missing.
     pub limited: Option<&'static str>,
 }
 
@@ -95,18 +96,23 @@ struct Field {
     /// Whether the value is a list of all matches instead of the first one.
     many: bool,
     source: Source,
+    /// The value is the first group of its first match, or the whole match without groups.
     regex: Option<Regex>,
     coercion: Coercion,
+    /// The pages that the rule applies to.
     urls: UrlFilter,
 }
 
+/// Where the values of a field come from.
 #[derive(Clone, Debug)]
 enum Source {
-    /// An empty selector means the current element: the page, or the item.
+    /// Elements. Without a selector, the current element: the page, or the item.
     Css(Option<Selector>, Take),
     JsonLd(DataPath),
     Microdata(DataPath),
+    /// `meta` elements with this name.
     Meta(String),
+    /// Each selected element is an item, which becomes an object with these fields.
     Items(Selector, Vec<Field>),
 }
 
@@ -168,6 +174,7 @@ impl Extraction {
         Ok(())
     }
 
+    /// Adds a field. `place` is where an error says that the field comes from.
     fn add(&mut self, field: Field, place: &str) -> Result<(), RuleError> {
         if self.fields.iter().any(|known| known.name == field.name) {
             let message = format!("the name `{}` is used twice", field.name);
@@ -212,7 +219,7 @@ impl Extraction {
     }
 
     /// Whether any rule applies to a page with this URL.
-    pub fn concerns(&self, url: &str) -> bool {
+    pub fn applies_to(&self, url: &str) -> bool {
         self.urls.accepts(url) && self.fields.iter().any(|field| field.urls.accepts(url))
     }
 
@@ -224,9 +231,9 @@ impl Extraction {
         values::read_fields(&mut values::TreeFinder::new(page), &self.fields, url, tally)
     }
 
-    /// Extracts the fields of a page that is not parsed yet. Gives what [`Extraction::apply`] gives for the parsed
-    /// page, and builds no tree unless a rule needs one: `@html`, microdata, and selectors that look ahead, such as
-    /// `:has()`. `charset` is that of the page; its links need it for their queries.
+    /// Extracts the fields of a page that is not parsed yet. The result is that of [`Extraction::apply`] for the parsed
+    /// page. A tree is built only if a rule needs one: `@html`, microdata, and selectors that look ahead, such as
+    /// `:has()`. `charset` is that of the page, in which the queries of its links are encoded.
     pub fn read(&self, html: &str, url: &Url, charset: Option<&str>, tally: &mut Tally) -> Extracted {
         if !self.urls.accepts(url.as_str()) {
             return Extracted::default();

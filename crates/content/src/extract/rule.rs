@@ -5,8 +5,14 @@ use super::{Field, RuleError, Source, Take, UrlFilter};
 use crate::select::Selector;
 use crate::structured::DataPath;
 
+/// Limit on the bytes of a field name.
+const MAX_NAME: usize = 100;
+/// Limit on the characters of a rule in an error message.
+const MAX_SHOWN: usize = 100;
+
+/// Parses a rule.
 pub(super) fn parse_rule(rule: &str) -> Result<Field, RuleError> {
-    let shown: String = rule.chars().take(100).collect();
+    let shown: String = rule.chars().take(MAX_SHOWN).collect();
     let error = |message: String| RuleError { place: format!("rule {shown:?}"), message };
     let Some((name, source)) = rule.split_once('=') else {
         return Err(error("expected NAME=SELECTOR, such as price=.price".to_owned()));
@@ -17,9 +23,10 @@ pub(super) fn parse_rule(rule: &str) -> Result<Field, RuleError> {
     Ok(Field { name: name.to_owned(), many, source, regex: None, coercion: Coercion::Text, urls: UrlFilter::default() })
 }
 
+/// Checks the name of a field. The error is a message.
 pub(super) fn check_name(name: &str) -> Result<(), String> {
-    let valid = |next: char| next.is_alphanumeric() || matches!(next, '_' | '-');
-    if name.is_empty() || !name.chars().all(valid) || name.len() > 100 {
+    let is_valid = |next: char| next.is_alphanumeric() || matches!(next, '_' | '-');
+    if name.is_empty() || !name.chars().all(is_valid) || name.len() > MAX_NAME {
         return Err(format!("{name:?} is not a field name: letters, digits, _ and - are allowed"));
     }
     Ok(())
@@ -53,7 +60,7 @@ pub(super) fn parse_source(source: &str) -> Result<Source, String> {
     Ok(Source::Css(selector, take))
 }
 
-/// Splits `SELECTOR@ATTR`: at the last `@` outside of brackets and quotes.
+/// Splits `SELECTOR@ATTRIBUTE` at the last `@` outside of brackets and quotes.
 fn split_take(source: &str) -> Result<(&str, Take), String> {
     let (mut brackets, mut quote, mut last) = (0i32, None, None);
     for (at, next) in source.char_indices() {
@@ -70,12 +77,12 @@ fn split_take(source: &str) -> Result<(&str, Take), String> {
     let Some(at) = last else { return Ok((source, Take::Text)) };
     let (css, attribute) = source.split_at(at);
     let attribute = attribute.get(1..).unwrap_or("").trim();
-    let valid = |next: char| next.is_ascii_alphanumeric() || matches!(next, '-' | '_' | ':' | '.');
+    let is_valid = |next: char| next.is_ascii_alphanumeric() || matches!(next, '-' | '_' | ':' | '.');
     match attribute {
         "html" => Ok((css, Take::Html)),
         "text" => Ok((css, Take::Text)),
         "" => Err("an attribute name is missing after @".to_owned()),
-        name if name.chars().all(valid) => Ok((css, Take::Attribute(name.to_ascii_lowercase()))),
+        name if name.chars().all(is_valid) => Ok((css, Take::Attribute(name.to_ascii_lowercase()))),
         name => Err(format!("{name:?} after @ is not an attribute name")),
     }
 }

@@ -1,8 +1,8 @@
 //! Extraction without a tree: selectors are matched while the page is tokenized, and only the selected texts are kept.
 //!
-//! Rules that need the tree (`@html`, microdata, selectors that look ahead) have no [`StreamPlan`]. A page that the
-//! plan cannot process is read again with the tree: a late tag may change an element that was already matched, or
-//! matches may be nested too deeply. Both ways give the same result.
+//! Rules that need the tree (`@html`, microdata, selectors that look ahead) have no [`StreamPlan`]. Some pages need the
+//! tree too: a late tag may change an element that was already matched, or matches may be nested too deeply. Such a page
+//! is read again with the tree. Both ways give the same result.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -13,40 +13,43 @@ use argiope_core::page::url::Url;
 use serde_json::Value;
 
 use super::values::{
-    Found, MAX_DATA, MAX_MATCHES, MAX_VALUE, Seen, TOO_MANY, TextFinder, ValueReader, data_values, is_address,
-    match_limit, rows, usable,
+    FieldValue, InnerResult, MAX_DATA, MAX_MATCHES, MAX_VALUE, TOO_MANY_MATCHES, TextFinder, ValueReader, data_values,
+    is_url_attribute, match_limit, rows, to_value,
 };
 use super::{Field, Source, Take};
 use crate::document::build::{NodeSink, walk, within_limits};
-use crate::document::names::{self, Name, OwnNames};
+use crate::document::names::{self, CustomNames, Name};
 use crate::document::{NodeId, ParseLimits, breaks_words, encoding_of, is_hidden, push_collapsed, resolve_with};
 use crate::select::{BitMatcher, MatchState, Selector, Subject};
-use crate::structured::{is_json_ld, meta_names, parse_blocks};
+use crate::structured::{has_meta_name, is_json_ld, parse_blocks};
 use encoding_rs::Encoding;
 
-/// The number of nested matches whose text is read at the same time.
-const MAX_OPEN: usize = 32;
+/// Limit on nested matches whose text is read at the same time. A page with more needs the tree.
+const MAX_OPEN_MATCHES: usize = 32;
 
 /// The selectors of all fields, and what is taken from their matches.
 #[derive(Clone, Debug)]
 pub(super) struct StreamPlan {
     matcher: BitMatcher,
     slots: Vec<Slot>,
-    /// For each field, the slot of its own selector and the first slot of its inner fields.
+    /// The slots of each field.
     fields: Vec<FieldSlots>,
     /// Whether a field reads JSON-LD.
-    json_ld: bool,
+    reads_json_ld: bool,
     /// Whether a field is a URL, which a `base` element affects.
-    addresses: bool,
+    reads_urls: bool,
 }
 
+/// The numbers of a field's slots.
 #[derive(Clone, Copy, Debug, Default)]
 struct FieldSlots {
+    /// The slot of the field's own selector.
     own: Option<u8>,
-    inner: u8,
+    /// The first slot of its inner fields.
+    first_inner: u8,
 }
 
-/// One selector.
+/// One selector, or one attribute of items.
 #[derive(Clone, Debug)]
 struct Slot {
     /// The index of the field.
@@ -61,12 +64,12 @@ struct Slot {
 /// What is read from the matches of a slot.
 #[derive(Clone, Debug)]
 enum SlotKind {
-    /// The matches are items; their attributes are values of these slots.
+    /// The matches are items. The named attributes of an item are the values of the slots with these numbers.
     Items(Vec<(u8, String)>),
     Text,
     Attribute(String),
-    /// An attribute of the item itself; it has no selector.
-    OfItem,
+    /// An attribute of the item itself. The slot has no selector.
+    ItemAttribute,
 }
 
 impl StreamPlan {
@@ -76,8 +79,8 @@ impl StreamPlan {
             matcher: BitMatcher::default(),
             slots: Vec::new(),
             fields: Vec::new(),
-            json_ld: false,
-            addresses: false,
+            reads_json_ld: false,
+            reads_urls: false,
         };
         for (index, field) in fields.iter().enumerate() {
             let index = u8::try_from(index).ok().filter(|&index| index < 64)?;
@@ -87,11 +90,11 @@ impl StreamPlan {
                     let kind = plan.kind_of(take)?;
                     slots.own = Some(plan.add(selector.as_ref()?, index, None, kind)?);
                 }
-                Source::JsonLd(_) => plan.json_ld = true,
+                Source::JsonLd(_) => plan.reads_json_ld = true,
                 Source::Meta(_) => {}
                 Source::Items(selector, inner) => {
                     let own = plan.add(selector, index, None, SlotKind::Items(Vec::new()))?;
-                    slots = FieldSlots { own: Some(own), inner: own + 1 };
+                    slots = FieldSlots { own: Some(own), first_inner: own + 1 };
                     for (position, field) in inner.iter().enumerate() {
                         let Source::Css(selector, take) = &field.source else { return None };
                         let position = Some(u8::try_from(position).ok()?);
@@ -101,7 +104,7 @@ impl StreamPlan {
                                 plan.add(selector, index, position, kind)?;
                             }
                             (None, SlotKind::Attribute(name)) => {
-                                let slot = plan.push(index, position, SlotKind::OfItem)?;
+                                let slot = plan.push(index, position, SlotKind::ItemAttribute)?;
                                 if let Some(Slot { kind: SlotKind::Items(own), .. }) =
                                     plan.slots.get_mut(usize::from(own))
                                 {
@@ -125,29 +128,32 @@ impl StreamPlan {
         Some(plan)
     }
 
+    /// The kind of slot for what is taken from a match; `None` if that needs the tree.
     fn kind_of(&mut self, take: &Take) -> Option<SlotKind> {
         match take {
             Take::Text => Some(SlotKind::Text),
             Take::Html => None,
             Take::Attribute(name) => {
-                self.addresses |= is_address(name);
+                self.reads_urls |= is_url_attribute(name);
                 Some(SlotKind::Attribute(name.clone()))
             }
         }
     }
 
+    /// Adds a slot without a selector. Returns its number; `None` if there are too many slots.
     fn push(&mut self, field: u8, inner: Option<u8>, kind: SlotKind) -> Option<u8> {
         let number = u8::try_from(self.slots.len()).ok()?;
         self.slots.push(Slot { field, inner, kind, bits: 0 });
         Some(number)
     }
 
+    /// Adds a slot with a selector. Returns its number; `None` if the selector needs the tree.
     fn add(&mut self, selector: &Selector, field: u8, inner: Option<u8>, kind: SlotKind) -> Option<u8> {
         let number = self.push(field, inner, kind)?;
         self.matcher.add(selector, number).then_some(number)
     }
 
-    /// Reads a page. `applies` tells which fields are wanted. `None` if the page must be read with the tree.
+    /// Reads a page. `applies` says whether a field applies to it. `None` if the page must be read with the tree.
     pub(super) fn read<'a>(
         &'a self,
         fields: &'a [Field],
@@ -156,10 +162,10 @@ impl StreamPlan {
         (url, charset): (&Url, Option<&str>),
     ) -> Option<StreamFinder<'a>> {
         let limits = ParseLimits::default();
-        let (html, cut) = within_limits(html, &limits);
+        let (html, cut_reason) = within_limits(html, &limits);
         let mut sink = StreamSink::new(self, fields, applies, html);
-        let (_, full) = walk(html, limits.max_nodes, &mut sink);
-        if sink.refused {
+        let (_, full_reason) = walk(html, limits.max_nodes, &mut sink);
+        if sink.needs_tree {
             return None;
         }
         sink.values.iter_mut().for_each(|values| values.sort_by_key(|found| found.node));
@@ -173,7 +179,7 @@ impl StreamPlan {
             counts: sink.matched.iter().map(|(count, _)| *count as usize).collect(),
             items: sink.items,
             base: PageBase { url: BaseUrl::new(base.as_ref().unwrap_or(url)), encoding: encoding_of(charset) },
-            values: ValueReader::new(full.or(cut)),
+            values: ValueReader::new(full_reason.or(cut_reason)),
         })
     }
 }
@@ -188,13 +194,14 @@ struct PageBase {
 struct TakenText<'a> {
     node: NodeId,
     text: Cow<'a, str>,
-    /// The text is a reference that is resolved against the base of the page.
-    is_address: bool,
+    /// Whether the text is a reference that is resolved against the base of the page.
+    is_url_attribute: bool,
 }
 
 impl TakenText<'_> {
+    /// The text, or the absolute URL if it is a reference.
     fn resolved(&self, base: &PageBase) -> String {
-        let absolute = self.is_address.then(|| resolve_with(&base.url, &self.text, base.encoding)).flatten();
+        let absolute = self.is_url_attribute.then(|| resolve_with(&base.url, &self.text, base.encoding)).flatten();
         absolute.unwrap_or_else(|| (*self.text).to_owned())
     }
 }
@@ -220,8 +227,8 @@ struct Item {
 #[derive(Clone, Copy, Default)]
 struct Frame {
     state: MatchState,
-    /// A text or an item ends with this element.
-    ends: bool,
+    /// Whether a text or an item ends with this element.
+    has_ends: bool,
 }
 
 /// Matches the selectors of a plan and collects the texts of the matches.
@@ -232,41 +239,51 @@ struct StreamSink<'a> {
     /// The bits of the selectors that may still add values. A field with a single value loses its bits when it has one.
     live: u64,
     frames: Vec<Frame>,
-    /// The attributes of the root are not known before the first node within it.
+    /// Whether the root is not matched yet. Its attributes are not known before the first node within it.
     root_pending: bool,
-    /// Whether the root and the body have no attributes so far.
-    root_bare: bool,
-    body_bare: bool,
-    /// The depths of open elements whose text is not shown, and of the outermost open `template`.
+    /// Whether the root has no attributes so far.
+    is_root_bare: bool,
+    /// Whether the body has no attributes so far.
+    is_body_bare: bool,
+    /// The depths of the open elements whose text is not visible.
     hidden: Vec<usize>,
+    /// The depth of the outermost open `template`.
     template: Option<usize>,
     open_texts: Vec<OpenText>,
     open_items: Vec<Item>,
+    /// For each slot, the texts that were taken.
     values: Vec<Vec<TakenText<'a>>>,
+    /// The items that have ended.
     items: Vec<Item>,
     /// For each slot, the number of matched elements (not counted for inner fields), and the last of them.
     matched: Vec<(u32, NodeId)>,
-    /// For each field, the contents of `meta` elements; whether it is still searched for.
+    /// For each field, the contents of its `meta` elements.
     metas: Vec<Vec<String>>,
+    /// For each field, whether its `meta` elements are still searched for.
     meta_live: Vec<bool>,
+    /// The number of fields for which `meta_live` is true.
     metas_left: usize,
     /// The JSON-LD script that was opened last, until its text arrives.
     script: Option<NodeId>,
+    /// The texts of JSON-LD scripts.
     scripts: Vec<&'a str>,
+    /// The `href` of the first `base` element.
     base: Option<String>,
     /// The memory that the collected values take.
     bytes: usize,
-    /// The page must be read with the tree.
-    refused: bool,
+    /// Whether the page must be read with the tree.
+    needs_tree: bool,
 }
 
 impl<'a> StreamSink<'a> {
     fn new(plan: &'a StreamPlan, fields: &'a [Field], applies: impl Fn(&Field) -> bool, html: &'a str) -> Self {
-        let wanted: Vec<bool> = fields.iter().map(applies).collect();
-        let is_wanted = |index: usize| wanted.get(index).copied().unwrap_or(false);
-        let live = plan.slots.iter().filter(|slot| is_wanted(slot.field.into())).fold(0, |bits, slot| bits | slot.bits);
-        let meta = |(index, field): (usize, &Field)| matches!(field.source, Source::Meta(_)) && is_wanted(index);
-        let meta_live: Vec<bool> = fields.iter().enumerate().map(meta).collect();
+        let applicable: Vec<bool> = fields.iter().map(applies).collect();
+        let is_applicable = |index: usize| applicable.get(index).copied().unwrap_or(false);
+        let live_slots = plan.slots.iter().filter(|slot| is_applicable(slot.field.into()));
+        let live = live_slots.fold(0, |bits, slot| bits | slot.bits);
+        let reads_meta =
+            |(index, field): (usize, &Field)| matches!(field.source, Source::Meta(_)) && is_applicable(index);
+        let meta_live: Vec<bool> = fields.iter().enumerate().map(reads_meta).collect();
         Self {
             plan,
             fields,
@@ -274,8 +291,8 @@ impl<'a> StreamSink<'a> {
             live,
             frames: Vec::with_capacity(64),
             root_pending: true,
-            root_bare: true,
-            body_bare: true,
+            is_root_bare: true,
+            is_body_bare: true,
             hidden: Vec::new(),
             template: None,
             open_texts: Vec::new(),
@@ -290,10 +307,11 @@ impl<'a> StreamSink<'a> {
             scripts: Vec::new(),
             base: None,
             bytes: 0,
-            refused: false,
+            needs_tree: false,
         }
     }
 
+    /// The field or inner field of a slot.
     fn field(&self, slot: &Slot) -> Option<&'a Field> {
         let field = self.fields.get(usize::from(slot.field))?;
         match (slot.inner, &field.source) {
@@ -303,10 +321,10 @@ impl<'a> StreamSink<'a> {
         }
     }
 
-    /// Matches the root. Called when its tag was read or the first node within it begins.
-    fn match_root(&mut self, tag: Option<&Tag<'_>>, names: &OwnNames) {
+    /// Matches the root. Called after its tag, or without a tag at the first node within it.
+    fn match_root(&mut self, tag: Option<&Tag<'_>>, names: &CustomNames) {
         self.root_pending = false;
-        self.root_bare = is_bare(tag);
+        self.is_root_bare = is_bare(tag);
         let subject = Subject { html: self.html, name: names::HTML, tag, names, is_root: true };
         let (state, bits) = self.plan.matcher.enter(&mut MatchState::default(), self.live, &subject);
         if let Some(root) = self.frames.first_mut() {
@@ -330,7 +348,8 @@ impl<'a> StreamSink<'a> {
                 continue;
             }
             if slot.inner.is_some() {
-                // The first match within an item is also the first match within the items around it.
+                // If only the first match within an item counts and the innermost item has one, so have the items around
+                // it, and this match is not needed.
                 let Some(item) = self.open_items.iter().rev().find(|item| item.field == slot.field) else { continue };
                 let Some(field) = self.field(slot) else { continue };
                 let first_only = matches!(slot.kind, SlotKind::Text) && match_limit(field, &Take::Text) == 1;
@@ -343,10 +362,10 @@ impl<'a> StreamSink<'a> {
                 *matched = (matched.0 + 1, node);
             }
             match &slot.kind {
-                SlotKind::Items(of_item) => self.open_item(slot, of_item, subject, node, depth),
+                SlotKind::Items(attributes) => self.open_item(slot, attributes, subject, node, depth),
                 SlotKind::Text => self.open_text(number, slot, node, depth),
                 SlotKind::Attribute(name) => self.take_attribute(number, slot, name, subject, node),
-                SlotKind::OfItem => {}
+                SlotKind::ItemAttribute => {}
             }
         }
     }
@@ -354,39 +373,39 @@ impl<'a> StreamSink<'a> {
     fn open_item(
         &mut self,
         slot: &Slot,
-        of_item: &[(u8, String)],
+        attributes: &[(u8, String)],
         subject: &Subject<'a, '_>,
         node: NodeId,
         depth: usize,
     ) {
-        for (inner, name) in of_item {
+        for (inner, name) in attributes {
             if let Some(inner_slot) = self.plan.slots.get(usize::from(*inner)) {
                 self.take_attribute(*inner, inner_slot, name, subject, node);
             }
         }
         self.open_items.push(Item { field: slot.field, node, end: NodeId::MAX, depth });
-        self.ends_here(depth);
-        self.refused |= self.open_items.len() > MAX_OPEN;
+        self.mark_end(depth);
+        self.needs_tree |= self.open_items.len() > MAX_OPEN_MATCHES;
         if self.field(slot).is_some_and(|field| !field.many) {
-            // Only the first item is wanted. Its inner fields are searched for until it ends.
+            // Only the first item counts. Its inner fields are searched for until it ends.
             self.live &= !slot.bits;
         }
     }
 
     fn open_text(&mut self, number: u8, slot: &Slot, node: NodeId, depth: usize) {
         self.open_texts.push(OpenText { slot: number, node, depth, text: String::new() });
-        self.ends_here(depth);
-        self.refused |= self.open_texts.len() > MAX_OPEN;
-        let only = self.field(slot).is_some_and(|field| match_limit(field, &Take::Text) == 1);
-        if only && slot.inner.is_none() {
+        self.mark_end(depth);
+        self.needs_tree |= self.open_texts.len() > MAX_OPEN_MATCHES;
+        let is_first_enough = self.field(slot).is_some_and(|field| match_limit(field, &Take::Text) == 1);
+        if is_first_enough && slot.inner.is_none() {
             self.live &= !slot.bits;
         }
     }
 
-    /// Notes that a text or an item ends with the open element at this depth.
-    fn ends_here(&mut self, depth: usize) {
+    /// Records that a text or an item ends with the open element at this depth.
+    fn mark_end(&mut self, depth: usize) {
         if let Some(frame) = self.frames.get_mut(depth) {
-            frame.ends = true;
+            frame.has_ends = true;
         }
     }
 
@@ -396,21 +415,21 @@ impl<'a> StreamSink<'a> {
             Cow::Borrowed(value) => Cow::Borrowed(value.trim()),
             Cow::Owned(value) => Cow::Owned(value.trim().to_owned()),
         };
-        let is_address = is_address(name);
+        let is_url_attribute = is_url_attribute(name);
         self.bytes += text.len() + size_of::<TakenText<'_>>();
         let field = self.field(slot).filter(|field| slot.inner.is_none() && !field.many);
         if let Some(field) = field {
-            let found = if is_address {
-                super::values::plain(field) && !text.is_empty()
+            let is_usable = if is_url_attribute {
+                super::values::accepts_any_text(field) && !text.is_empty()
             } else {
-                usable(field, (*text).to_owned()).is_some()
+                to_value(field, (*text).to_owned()).is_some()
             };
-            if found {
+            if is_usable {
                 self.live &= !slot.bits;
             }
         }
         if let Some(values) = self.values.get_mut(usize::from(number)) {
-            values.push(TakenText { node, text, is_address });
+            values.push(TakenText { node, text, is_url_attribute });
         }
     }
 
@@ -422,20 +441,21 @@ impl<'a> StreamSink<'a> {
             && let Some(field) = self.field(slot)
             && !field.many
             && match_limit(field, &Take::Text) > 1
-            && usable(field, text.clone()).is_some()
+            && to_value(field, text.clone()).is_some()
         {
             self.live &= !slot.bits;
         }
         self.bytes += size_of::<TakenText<'_>>();
         if let Some(values) = self.values.get_mut(usize::from(closed.slot)) {
-            values.push(TakenText { node: closed.node, text: text.into(), is_address: false });
+            values.push(TakenText { node: closed.node, text: text.into(), is_url_attribute: false });
         }
     }
 
-    /// Appends text to the open texts, except to those in which the current position is hidden.
+    /// Appends text to the open texts, except to those that contain the hidden element around it.
     fn push_text(&mut self, text: &str) {
-        let hidden = self.hidden.last().copied().unwrap_or(0);
-        for open in self.open_texts.iter_mut().filter(|open| hidden <= open.depth) {
+        let hidden_depth = self.hidden.last().copied().unwrap_or(0);
+        for open in self.open_texts.iter_mut().filter(|open| hidden_depth <= open.depth) {
+            // A few bytes more than the limit, so that the text is still cut to the limit later.
             if open.text.len() <= MAX_VALUE + 4 {
                 let before = open.text.len();
                 push_collapsed(&mut open.text, text);
@@ -452,11 +472,11 @@ impl<'a> StreamSink<'a> {
         }
         for (index, field) in self.fields.iter().enumerate() {
             let Source::Meta(name) = &field.source else { continue };
-            if self.meta_live.get(index) != Some(&true) || !meta_names(|key| subject.attribute(key), name) {
+            if self.meta_live.get(index) != Some(&true) || !has_meta_name(|key| subject.attribute(key), name) {
                 continue;
             }
             self.bytes += content.len() + size_of::<String>();
-            if !field.many && usable(field, content.to_owned()).is_some() {
+            if !field.many && to_value(field, content.to_owned()).is_some() {
                 self.metas_left -= 1;
                 if let Some(live) = self.meta_live.get_mut(index) {
                     *live = false;
@@ -468,11 +488,11 @@ impl<'a> StreamSink<'a> {
         }
     }
 
-    /// Reads the elements that matter without a selector: `meta`, JSON-LD scripts and `base`.
+    /// Reads the elements that are used without a selector: `meta`, JSON-LD scripts and `base`.
     fn take_special(&mut self, subject: &Subject<'a, '_>, node: NodeId) {
         match subject.name {
             names::META if self.metas_left > 0 => self.take_meta(subject),
-            names::SCRIPT if self.plan.json_ld => {
+            names::SCRIPT if self.plan.reads_json_ld => {
                 let is_data = subject.attribute("type").is_some_and(|kind| is_json_ld(&kind));
                 self.script = is_data.then_some(node);
             }
@@ -484,12 +504,13 @@ impl<'a> StreamSink<'a> {
     }
 }
 
+/// Whether there is no tag, or a tag without attributes.
 fn is_bare(tag: Option<&Tag<'_>>) -> bool {
     tag.is_none_or(|tag| tag.attributes().next().is_none())
 }
 
 impl NodeSink for StreamSink<'_> {
-    fn open(&mut self, node: NodeId, name: Name, tag: Option<&Tag<'_>>, names: &OwnNames) {
+    fn open(&mut self, node: NodeId, name: Name, tag: Option<&Tag<'_>>, names: &CustomNames) {
         let depth = self.frames.len();
         if node == 0 {
             self.frames.push(Frame::default());
@@ -499,7 +520,7 @@ impl NodeSink for StreamSink<'_> {
             self.match_root(None, names);
         }
         if name == names::BODY {
-            self.body_bare &= is_bare(tag);
+            self.is_body_bare &= is_bare(tag);
         }
         if !self.open_texts.is_empty() {
             if is_hidden(name) {
@@ -519,7 +540,7 @@ impl NodeSink for StreamSink<'_> {
         let plan = self.plan;
         let Some(parent) = self.frames.last_mut() else { return };
         let (state, bits) = plan.matcher.enter(&mut parent.state, self.live, &subject);
-        self.frames.push(Frame { state, ends: false });
+        self.frames.push(Frame { state, has_ends: false });
         if bits != 0 {
             self.take(bits, &subject, node, depth);
         }
@@ -534,7 +555,7 @@ impl NodeSink for StreamSink<'_> {
         if self.template == Some(depth) {
             self.template = None;
         }
-        if frame.ends {
+        if frame.has_ends {
             while let Some(item) = self.open_items.pop_if(|item| item.depth == depth) {
                 self.items.push(Item { end: nodes, ..item });
             }
@@ -550,12 +571,12 @@ impl NodeSink for StreamSink<'_> {
         if self.open_texts.is_empty() {
             self.hidden.clear();
         }
-        self.refused |= self.bytes > MAX_DATA;
+        self.needs_tree |= self.bytes > MAX_DATA;
     }
 
     fn text(&mut self, node: NodeId, start: usize, end: usize, _joined: bool) {
         if self.root_pending {
-            self.match_root(None, &OwnNames::default());
+            self.match_root(None, &CustomNames::default());
         }
         if self.open_texts.is_empty() && self.script.is_none() {
             return;
@@ -573,22 +594,22 @@ impl NodeSink for StreamSink<'_> {
 
     fn merge(&mut self, node: NodeId, tag: &Tag<'_>) {
         if node == 0 && self.root_pending {
-            self.match_root(Some(tag), &OwnNames::default());
+            self.match_root(Some(tag), &CustomNames::default());
             return;
         }
         // The attributes of a late tag could change earlier matches.
-        let bare = if node == 0 { self.root_bare } else { self.body_bare };
-        self.refused |= bare && !is_bare(Some(tag));
+        let was_bare = if node == 0 { self.is_root_bare } else { self.is_body_bare };
+        self.needs_tree |= was_bare && !is_bare(Some(tag));
     }
 
     fn is_done(&self) -> bool {
-        self.refused
+        self.needs_tree
             || (self.live == 0
                 && self.metas_left == 0
                 && self.open_texts.is_empty()
                 && self.open_items.is_empty()
-                && !self.plan.json_ld
-                && (!self.plan.addresses || self.base.is_some()))
+                && !self.plan.reads_json_ld
+                && (!self.plan.reads_urls || self.base.is_some()))
     }
 }
 
@@ -598,6 +619,7 @@ pub(super) struct StreamFinder<'a> {
     json_ld: OnceCell<Vec<Value>>,
     scripts: Vec<&'a str>,
     metas: Vec<Vec<String>>,
+    /// The texts of each slot.
     slots: Vec<Vec<TakenText<'a>>>,
     /// The number of matches of each slot.
     counts: Vec<usize>,
@@ -607,16 +629,16 @@ pub(super) struct StreamFinder<'a> {
 }
 
 impl TextFinder for StreamFinder<'_> {
-    fn field(&mut self, index: usize, field: &Field, seen: &mut [Seen]) -> Found {
+    fn field(&mut self, index: usize, field: &Field, seen: &mut [InnerResult]) -> FieldValue {
         let slots = self.plan.fields.get(index).copied().unwrap_or_default();
         match &field.source {
             Source::Css(_, take) => {
                 let own = usize::from(slots.own.unwrap_or(u8::MAX));
-                let Some(found) = self.slots.get(own) else { return Found::Nothing };
+                let Some(found) = self.slots.get(own) else { return FieldValue::Nothing };
                 let texts = found.iter().take(match_limit(field, take)).map(|taken| taken.resolved(&self.base));
                 let value = self.values.collect(field, texts);
                 if self.counts.get(own).is_some_and(|&count| count >= MAX_MATCHES) {
-                    self.values.limit(TOO_MANY);
+                    self.values.limit(TOO_MANY_MATCHES);
                 }
                 value
             }
@@ -626,7 +648,7 @@ impl TextFinder for StreamFinder<'_> {
             }
             Source::JsonLd(path) => {
                 let found = path.find(self.json_ld.get_or_init(|| parse_blocks(self.scripts.iter().copied())));
-                self.values.data(field, data_values(found))
+                self.values.collect_data(field, data_values(found))
             }
             Source::Items(_, inner) => {
                 let mut items: Vec<Item> =
@@ -634,22 +656,24 @@ impl TextFinder for StreamFinder<'_> {
                 items.sort_by_key(|item| item.node);
                 let (plan, base, values, found) = (self.plan, &self.base, &mut self.values, &self.slots);
                 rows(items.into_iter(), (inner, field.many), seen, |item, position, field| {
-                    let number = usize::from(slots.inner) + position;
-                    let Some(found) = found.get(number) else { return (Found::Nothing, false) };
-                    let of_item = matches!(plan.slots.get(number), Some(Slot { kind: SlotKind::OfItem, .. }));
-                    let (first, end) = if of_item { (item.node, item.node + 1) } else { (item.node + 1, item.end) };
+                    let number = usize::from(slots.first_inner) + position;
+                    let Some(found) = found.get(number) else { return (FieldValue::Nothing, false) };
+                    let is_item_attribute =
+                        matches!(plan.slots.get(number), Some(Slot { kind: SlotKind::ItemAttribute, .. }));
+                    let (first, end) =
+                        if is_item_attribute { (item.node, item.node + 1) } else { (item.node + 1, item.end) };
                     let from = found.partition_point(|taken| taken.node < first);
                     let to = found.partition_point(|taken| taken.node < end);
                     let within = found.get(from..to).unwrap_or(&[]);
                     let limit = if let Source::Css(_, take) = &field.source { match_limit(field, take) } else { 0 };
                     let value = values.collect(field, within.iter().take(limit).map(|taken| taken.resolved(base)));
                     if within.len() >= MAX_MATCHES {
-                        values.limit(TOO_MANY);
+                        values.limit(TOO_MANY_MATCHES);
                     }
                     (value, values.is_full())
                 })
             }
-            Source::Microdata(_) => Found::Nothing,
+            Source::Microdata(_) => FieldValue::Nothing,
         }
     }
 

@@ -1,4 +1,4 @@
-//! Extraction without a tree gives the same results as extraction from the tree.
+//! Tests that extraction without a tree gives the same results as extraction from the tree.
 
 use std::sync::LazyLock;
 
@@ -13,8 +13,8 @@ use crate::document::Document;
 
 const URL: &str = "https://example.com/shop/list?page=2";
 
-/// Both results and both tallies; `None` if the page or the rules need the tree.
-fn both(rules: &Extraction, html: &str) -> Option<[(Extracted, Tally); 2]> {
+/// The results and tallies without and with the tree; `None` if the page or the rules need the tree.
+fn run_both(rules: &Extraction, html: &str) -> Option<[(Extracted, Tally); 2]> {
     let url = Url::parse(URL).expect("an address");
     let applies = |field: &Field| field.urls.accepts(URL);
     let plan = StreamPlan::of(&rules.fields)?;
@@ -27,7 +27,7 @@ fn both(rules: &Extraction, html: &str) -> Option<[(Extracted, Tally); 2]> {
 }
 
 fn assert_same(rules: &Extraction, html: &str) {
-    let [streamed, tree] = both(rules, html).expect("the page needs no tree");
+    let [streamed, tree] = run_both(rules, html).expect("the page needs no tree");
     assert!(streamed.0.data == tree.0.data, "{:.200}", html);
     assert_eq!(streamed.0.limited, tree.0.limited, "{:.200}", html);
     assert_eq!(streamed.1, tree.1, "{:.200}", html);
@@ -166,7 +166,7 @@ proptest! {
         prop_assert!(StreamPlan::of(&rules.fields).is_some());
         let head = if page { "<!doctype html><html lang=de><head><title>T</title></head><body>" } else { "" };
         let html = format!("{head}{}", parts.concat());
-        if let Some([streamed, tree]) = both(rules, &html) {
+        if let Some([streamed, tree]) = run_both(rules, &html) {
             prop_assert_eq!(streamed.0.data, tree.0.data);
             prop_assert_eq!(streamed.0.limited, tree.0.limited);
             prop_assert_eq!(streamed.1, tree.1);
@@ -174,7 +174,7 @@ proptest! {
     }
 }
 
-/// Rules that match no inline elements but links in cells.
+/// Rules that match no inline elements except links in table cells.
 const BLOCKS: &str = r#"
 [fields]
 heading = "h1"
@@ -218,11 +218,11 @@ fn inline_pieces() -> Vec<&'static str> {
 
 proptest! {
     #[test]
-    fn inline_elements_are_those_of_the_tree(
+    fn streaming_equals_the_tree_for_inline_elements(
         parts in proptest::collection::vec(select([pieces(), inline_pieces(), inline_pieces()].concat()), 0..40),
     ) {
         static RULES: LazyLock<Extraction> = LazyLock::new(|| Extraction::from_toml(BLOCKS, "f").expect("rules"));
-        if let Some([streamed, tree]) = both(&RULES, &parts.concat()) {
+        if let Some([streamed, tree]) = run_both(&RULES, &parts.concat()) {
             prop_assert_eq!(streamed.0.data, tree.0.data);
             prop_assert_eq!(streamed.0.limited, tree.0.limited);
             prop_assert_eq!(streamed.1, tree.1);
@@ -244,7 +244,7 @@ fn ordinary_pages_need_no_tree() {
 }
 
 #[test]
-fn limits_are_those_of_the_tree() {
+fn streaming_has_the_limits_of_the_tree() {
     let rules = Extraction::from_rules(["p[]=p", "b=b@class", "t=h1"]).expect("rules");
     assert_same(&rules, &"<p>0123456789".repeat(20_000));
     assert_same(&rules, &format!("<h1>{}</h1>", "word ".repeat(300_000)));
@@ -262,10 +262,10 @@ fn limits_are_those_of_the_tree() {
 }
 
 #[test]
-fn pages_that_change_what_has_passed_need_the_tree() {
+fn pages_with_late_attributes_or_deeply_nested_matches_need_the_tree() {
     let rules = Extraction::from_rules(["p[]=body.late p", "t[]=div"]).expect("rules");
-    assert!(both(&rules, "<p>a</p><body class=late>").is_none());
-    assert!(both(&rules, &"<div>x".repeat(100)).is_none(), "a hundred open texts");
+    assert!(run_both(&rules, "<p>a</p><body class=late>").is_none());
+    assert!(run_both(&rules, &"<div>x".repeat(100)).is_none(), "a hundred open texts");
     let url = Url::parse(URL).expect("an address");
     let data = rules.read("<p>a</p><body class=late>", &url, None, &mut rules.tally()).data;
     assert_eq!(data.get("p"), Some(&serde_json::json!(["a"])));

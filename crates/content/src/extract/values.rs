@@ -16,10 +16,10 @@ pub(super) const MAX_VALUE: usize = 1 << 20;
 /// Maximum bytes of all values of a page.
 pub(super) const MAX_DATA: usize = 8 << 20;
 
-pub(super) const TOO_MANY: &str = "a rule matched more elements than are read";
+pub(super) const TOO_MANY_MATCHES: &str = "a rule matched more elements than are read";
 
 /// Attributes whose values are URLs.
-const ADDRESSES: &[&str] = &[
+const URL_ATTRIBUTES: &[&str] = &[
     "href",
     "src",
     "action",
@@ -36,39 +36,44 @@ const ADDRESSES: &[&str] = &[
     "data-original",
 ];
 
-/// Turns texts into the values of fields, within the limits of a page.
+/// Converts texts to the values of fields, within the limits of a page.
 pub(super) struct ValueReader {
     /// Bytes of values that may still be kept.
     left: usize,
+    /// The first limit that was reached.
     pub(super) limited: Option<&'static str>,
 }
 
 /// The result of one field on a page or in an item.
-pub(super) enum Found {
+pub(super) enum FieldValue {
+    /// No element or data matched.
     Nothing,
-    /// Something matched, but not in the form that the rule requires.
+    /// Something matched, but it does not have the form or type that the rule requires.
     Unusable,
     Value(Value),
 }
 
 /// The results of one inner field over all items of a page.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Seen {
+pub(super) struct InnerResult {
+    /// Whether the field has a value in some item.
     matched: bool,
+    /// Whether a match in some item was not usable.
     unusable: bool,
 }
 
-impl Seen {
-    fn add(&mut self, found: &Found) {
-        self.matched |= matches!(found, Found::Value(_));
-        self.unusable |= matches!(found, Found::Unusable);
+impl InnerResult {
+    fn add(&mut self, found: &FieldValue) {
+        self.matched |= matches!(found, FieldValue::Value(_));
+        self.unusable |= matches!(found, FieldValue::Unusable);
     }
 }
 
-/// Finds the values of fields in a page. One implementation uses the tree, the other matches without a tree.
+/// Finds the values of fields in a page. One implementation uses the tree, the other works without a tree.
 pub(super) trait TextFinder {
-    /// The value of a field of the page. `seen` has one entry per field of its items.
-    fn field(&mut self, index: usize, field: &Field, seen: &mut [Seen]) -> Found;
+    /// The value of a field of the page. The results of its inner fields are added to `seen`, which has one entry for
+    /// each.
+    fn field(&mut self, index: usize, field: &Field, seen: &mut [InnerResult]) -> FieldValue;
     /// The limit that was reached, if any.
     fn limited(&self) -> Option<&'static str>;
 }
@@ -84,64 +89,65 @@ pub(super) fn read_fields(finder: &mut impl TextFinder, fields: &[Field], url: &
         if !field.urls.accepts(url) {
             continue;
         }
-        let mut seen = vec![Seen::default(); inner];
+        let mut seen = vec![InnerResult::default(); inner];
         let found = finder.field(position, field, &mut seen);
         if let Some([count, inner_counts @ ..]) = counts {
             count.tried += 1;
-            count.matched += u64::from(matches!(found, Found::Value(_)));
-            count.unusable += u64::from(matches!(found, Found::Unusable));
+            count.matched += u64::from(matches!(found, FieldValue::Value(_)));
+            count.unusable += u64::from(matches!(found, FieldValue::Unusable));
             for (count, seen) in inner_counts.iter_mut().zip(seen) {
-                count.tried += u64::from(matches!(found, Found::Value(_)));
+                count.tried += u64::from(matches!(found, FieldValue::Value(_)));
                 count.matched += u64::from(seen.matched);
                 count.unusable += u64::from(seen.unusable && !seen.matched);
             }
         }
-        if let Found::Value(value) = found {
+        if let FieldValue::Value(value) = found {
             data.insert(field.name.clone(), value);
         }
     }
     Extracted { data, limited: finder.limited() }
 }
 
-/// Builds the rows of items. `read` gives the value of an inner field of an item, and whether the limit of all values
-/// was reached.
+/// Builds the objects of items. `inner` are the fields of an item, and `many` says whether all items are wanted. `read`
+/// returns the value of an inner field of an item, and whether the limit of all values was reached.
 pub(super) fn rows<T>(
     items: impl Iterator<Item = T>,
     (inner, many): (&[Field], bool),
-    seen: &mut [Seen],
-    mut read: impl FnMut(&T, usize, &Field) -> (Found, bool),
-) -> Found {
+    seen: &mut [InnerResult],
+    mut read: impl FnMut(&T, usize, &Field) -> (FieldValue, bool),
+) -> FieldValue {
     let mut rows = Vec::new();
     for item in items {
         let mut row = Map::new();
-        let mut exhausted = false;
+        let mut is_limit_reached = false;
         for (position, field) in inner.iter().enumerate() {
-            let (found, out_of_room) = read(&item, position, field);
-            exhausted |= out_of_room;
+            let (found, is_full) = read(&item, position, field);
+            is_limit_reached |= is_full;
             if let Some(seen) = seen.get_mut(position) {
                 seen.add(&found);
             }
-            if let Found::Value(value) = found {
+            if let FieldValue::Value(value) = found {
                 row.insert(field.name.clone(), value);
             }
         }
         if !row.is_empty() {
             rows.push(Value::Object(row));
         }
-        if exhausted {
+        if is_limit_reached {
             break;
         }
     }
     match (rows.is_empty(), many) {
-        (true, _) => Found::Nothing,
-        (false, true) => Found::Value(Value::Array(rows)),
-        (false, false) => rows.into_iter().next().map_or(Found::Nothing, Found::Value),
+        (true, _) => FieldValue::Nothing,
+        (false, true) => FieldValue::Value(Value::Array(rows)),
+        (false, false) => rows.into_iter().next().map_or(FieldValue::Nothing, FieldValue::Value),
     }
 }
 
 /// Finds texts in the tree.
 pub(super) struct TreeFinder<'a> {
     page: &'a Document,
+    /// The budget of all selectors. It is lent to the iterator of each match.
     steps: Steps,
     values: ValueReader,
     json_ld: OnceCell<Vec<Value>>,
@@ -160,19 +166,19 @@ impl<'a> TreeFinder<'a> {
     }
 
     /// The value of a field in the page, or in an item.
-    fn read(&mut self, field: &Field, item: Option<Element<'a>>, seen: &mut [Seen]) -> Found {
+    fn read(&mut self, field: &Field, item: Option<Element<'a>>, seen: &mut [InnerResult]) -> FieldValue {
         let page = self.page;
         match &field.source {
             Source::Items(selector, inner) => {
-                let most = if field.many { MAX_MATCHES } else { 1 };
-                let items = self.find(selector, item, most);
+                let max_items = if field.many { MAX_MATCHES } else { 1 };
+                let items = self.find(selector, item, max_items);
                 rows(items.into_iter(), (inner, field.many), seen, |&item, _, field| {
                     (self.read(field, Some(item), &mut []), self.values.is_full())
                 })
             }
             Source::Css(selector, take) => {
                 let Some(selector) = selector else {
-                    let text = taken(item.unwrap_or(page.root()), take);
+                    let text = take_text(item.unwrap_or(page.root()), take);
                     return self.values.collect(field, text.into_iter());
                 };
                 let mut matches = match item {
@@ -183,53 +189,53 @@ impl<'a> TreeFinder<'a> {
                 let mut count = 0;
                 let limit = match_limit(field, take);
                 let texts = matches.by_ref().take(limit).inspect(|_| count += 1);
-                let found = self.values.collect(field, texts.filter_map(|element| taken(element, take)));
+                let found = self.values.collect(field, texts.filter_map(|element| take_text(element, take)));
                 matches.swap_steps(&mut self.steps);
                 if count == MAX_MATCHES {
-                    self.values.limit(TOO_MANY);
+                    self.values.limit(TOO_MANY_MATCHES);
                 }
                 found
             }
             Source::Meta(name) => self.values.collect(field, page.metas(name)),
             Source::JsonLd(path) => {
                 let found = path.find(self.json_ld.get_or_init(|| page.json_ld()));
-                self.values.data(field, data_values(found))
+                self.values.collect_data(field, data_values(found))
             }
             Source::Microdata(path) => {
                 let found = path.find(self.microdata.get_or_init(|| page.microdata()));
-                self.values.data(field, data_values(found))
+                self.values.collect_data(field, data_values(found))
             }
         }
     }
 
-    fn find(&mut self, selector: &Selector, item: Option<Element<'a>>, most: usize) -> Vec<Element<'a>> {
+    fn find(&mut self, selector: &Selector, item: Option<Element<'a>>, max_matches: usize) -> Vec<Element<'a>> {
         let mut matches = match item {
             None => selector.matches_of(self.page),
             Some(item) => selector.matches_within(item),
         };
         matches.swap_steps(&mut self.steps);
-        let found = matches.by_ref().take(most).collect();
+        let found = matches.by_ref().take(max_matches).collect();
         matches.swap_steps(&mut self.steps);
         found
     }
 }
 
 impl TextFinder for TreeFinder<'_> {
-    fn field(&mut self, _index: usize, field: &Field, seen: &mut [Seen]) -> Found {
+    fn field(&mut self, _index: usize, field: &Field, seen: &mut [InnerResult]) -> FieldValue {
         self.read(field, None, seen)
     }
 
     fn limited(&self) -> Option<&'static str> {
-        let exhausted = self.steps.exhausted().then_some("the selectors cost too much on this page");
-        self.values.limited.or(exhausted)
+        let steps_reason = self.steps.is_exhausted().then_some("the selectors cost too much on this page");
+        self.values.limited.or(steps_reason)
     }
 }
 
-/// The number of matches that are read. The first match may lack the attribute or the required form, so further
+/// The number of matches that are read. If the first match may not have the attribute or the required form, further
 /// matches are tried.
 pub(super) fn match_limit(field: &Field, take: &Take) -> usize {
-    let first = !field.many && plain(field) && matches!(take, Take::Text | Take::Html);
-    if first { 1 } else { MAX_MATCHES }
+    let is_first_enough = !field.many && accepts_any_text(field) && matches!(take, Take::Text | Take::Html);
+    if is_first_enough { 1 } else { MAX_MATCHES }
 }
 
 impl ValueReader {
@@ -237,7 +243,7 @@ impl ValueReader {
         Self { left: MAX_DATA, limited }
     }
 
-    /// Notes a limit that was reached; the first one is reported.
+    /// Records a limit that was reached. Only the first one is reported.
     pub(super) fn limit(&mut self, reason: &'static str) {
         self.limited.get_or_insert(reason);
     }
@@ -247,9 +253,9 @@ impl ValueReader {
         self.left == 0
     }
 
-    /// Values of structured data keep their type unless the rule sets one.
-    pub(super) fn data(&mut self, field: &Field, values: Vec<Value>) -> Found {
-        if !plain(field) {
+    /// The value of a field from values of structured data. They keep their type unless the rule sets one.
+    pub(super) fn collect_data(&mut self, field: &Field, values: Vec<Value>) -> FieldValue {
+        if !accepts_any_text(field) {
             let texts = values.into_iter().filter_map(|value| match value {
                 Value::String(text) => Some(text),
                 Value::Number(number) => Some(number.to_string()),
@@ -263,9 +269,9 @@ impl ValueReader {
             let size = match &value {
                 Value::String(text) => text.len(),
                 Value::Array(_) | Value::Object(_) => value.to_string().len(),
-                _ => 8,
+                _ => size_of::<f64>(),
             };
-            if !self.account(size) {
+            if !self.charge(size) {
                 break;
             }
             kept.push(value);
@@ -273,20 +279,21 @@ impl ValueReader {
                 break;
             }
         }
-        finish(field, kept, false)
+        to_field_value(field, kept, false)
     }
 
-    pub(super) fn collect(&mut self, field: &Field, texts: impl Iterator<Item = String>) -> Found {
+    /// The value of a field from texts.
+    pub(super) fn collect(&mut self, field: &Field, texts: impl Iterator<Item = String>) -> FieldValue {
         let mut values = Vec::new();
-        let mut unusable = false;
+        let mut has_unusable = false;
         for text in texts {
-            let text = cut(text);
+            let text = truncate(text);
             let length = text.len();
-            let Some(value) = usable(field, text) else {
-                unusable = true;
+            let Some(value) = to_value(field, text) else {
+                has_unusable = true;
                 continue;
             };
-            if !self.account(length) {
+            if !self.charge(length) {
                 break;
             }
             values.push(value);
@@ -294,11 +301,11 @@ impl ValueReader {
                 break;
             }
         }
-        finish(field, values, unusable)
+        to_field_value(field, values, has_unusable)
     }
 
-    /// Charges bytes to the limit of the page; returns whether they fit.
-    fn account(&mut self, bytes: usize) -> bool {
+    /// Charges bytes to the limit of the page. Returns whether they fit.
+    fn charge(&mut self, bytes: usize) -> bool {
         let fits = bytes <= self.left;
         self.left = self.left.saturating_sub(bytes);
         if !fits {
@@ -309,38 +316,40 @@ impl ValueReader {
 }
 
 /// Whether the rule has neither a regular expression nor a type, so that any text is a value.
-pub(super) fn plain(field: &Field) -> bool {
+pub(super) fn accepts_any_text(field: &Field) -> bool {
     field.regex.is_none() && field.coercion == Coercion::Text
 }
 
-fn finish(field: &Field, mut values: Vec<Value>, unusable: bool) -> Found {
+/// The result of a field with these values. `has_unusable`: a match was not usable.
+fn to_field_value(field: &Field, mut values: Vec<Value>, has_unusable: bool) -> FieldValue {
     match (values.is_empty(), field.many) {
-        (true, _) if unusable => Found::Unusable,
-        (true, _) => Found::Nothing,
-        (false, true) => Found::Value(Value::Array(values)),
-        (false, false) => Found::Value(values.swap_remove(0)),
+        (true, _) if has_unusable => FieldValue::Unusable,
+        (true, _) => FieldValue::Nothing,
+        (false, true) => FieldValue::Value(Value::Array(values)),
+        (false, false) => FieldValue::Value(values.swap_remove(0)),
     }
 }
 
-fn taken(element: Element<'_>, take: &Take) -> Option<String> {
+/// The text that a rule takes from an element; `None` if the attribute is missing.
+fn take_text(element: Element<'_>, take: &Take) -> Option<String> {
     match take {
         Take::Text => Some(element.text()),
         Take::Html => Some(element.html()),
         Take::Attribute(name) => {
             let value = element.attribute(name)?;
-            let absolute = is_address(name).then(|| element.url(name)).flatten();
+            let absolute = is_url_attribute(name).then(|| element.url(name)).flatten();
             Some(absolute.unwrap_or_else(|| value.trim().to_owned()))
         }
     }
 }
 
 /// Whether the values of the attribute are URLs.
-pub(super) fn is_address(name: &str) -> bool {
-    ADDRESSES.contains(&name)
+pub(super) fn is_url_attribute(name: &str) -> bool {
+    URL_ATTRIBUTES.contains(&name)
 }
 
 /// Truncates a text to [`MAX_VALUE`].
-fn cut(mut text: String) -> String {
+fn truncate(mut text: String) -> String {
     if text.len() > MAX_VALUE {
         let mut end = MAX_VALUE;
         while !text.is_char_boundary(end) {
@@ -351,9 +360,9 @@ fn cut(mut text: String) -> String {
     text
 }
 
-/// The value of a text after the regular expression and the coercion. An empty text is not a value.
-pub(super) fn usable(field: &Field, text: String) -> Option<Value> {
-    if plain(field) {
+/// The value of a text after the regular expression and the coercion; `None` if it does not match or is empty.
+pub(super) fn to_value(field: &Field, text: String) -> Option<Value> {
+    if accepts_any_text(field) {
         return if text.trim().is_empty() { None } else { Some(Value::String(text)) };
     }
     let text = match &field.regex {
@@ -366,6 +375,7 @@ pub(super) fn usable(field: &Field, text: String) -> Option<Value> {
     if text.trim().is_empty() { None } else { field.coercion.apply(text) }
 }
 
+/// The found values without nulls, up to the limit.
 pub(super) fn data_values(found: Vec<&Value>) -> Vec<Value> {
     found.into_iter().filter(|value| !value.is_null()).take(MAX_MATCHES).cloned().collect()
 }

@@ -128,12 +128,12 @@ pub(super) fn words_of(element: Element<'_>) -> String {
     let mut words = String::new();
     for name in ["class", "id", "data-testid", "data-component"] {
         let Some(value) = element.raw_attribute(name) else { continue };
-        let mut lower = false;
+        let mut is_after_lower = false;
         for character in value.chars().take(400) {
-            if character.is_ascii_uppercase() && lower {
+            if character.is_ascii_uppercase() && is_after_lower {
                 words.push('-');
             }
-            lower = character.is_ascii_lowercase();
+            is_after_lower = character.is_ascii_lowercase();
             words.push(character.to_ascii_lowercase());
         }
         words.push(' ');
@@ -146,6 +146,7 @@ pub(super) fn indicates_content(words: &str) -> bool {
     CONTENT.is_match(words)
 }
 
+/// Whether attributes say that the element is not visible.
 fn is_hidden(element: Element<'_>) -> bool {
     if element.raw_attribute("hidden").is_some() {
         return true;
@@ -184,8 +185,7 @@ fn is_boilerplate_role(element: Element<'_>) -> bool {
 /// Sets the flag in `removed` of each boilerplate element. The flags of its descendants are not set. Boilerplate is
 /// detected by element name, by role and by whether the element is hidden; with `by_name` also by class and id.
 pub(super) fn mark(page: &Document, by_name: bool, removed: &mut [bool]) {
-    let empty = vec![false; 0];
-    let measure = Measure::of(page, &empty);
+    let measure = Measure::of(page, &[]);
     let all = measure.text(page.root()).max(1);
     let mut next = 1u32;
     let count = page.len() as u32;
@@ -224,18 +224,18 @@ fn holds_content(element: Element<'_>, measure: &Measure, all: u32) -> bool {
     if text < 250 || measure.link_density(element) > 0.3 {
         return false;
     }
-    let declares = |inner: Element<'_>| {
+    let is_declared_content = |inner: Element<'_>| {
         matches!(inner.name_id(), names::MAIN)
             || inner.raw_attribute("itemprop").is_some_and(|property| property.contains("articleBody"))
             || (matches!(inner.name_id(), names::DIV | names::SECTION) && indicates_content(words_of(inner).trim()))
     };
-    if element.descendants().take(2000).any(declares) {
+    if element.descendants().take(2000).any(is_declared_content) {
         return true;
     }
     text * 4 >= all && !LONG_BOILERPLATE.is_match(words_of(element).trim())
 }
 
-/// Whether an element never holds content, because of its type or because it is hidden.
+/// Whether an element never contains content, because of its name or because it is hidden.
 fn is_noise(element: Element<'_>, name: names::Name) -> bool {
     match name {
         names::HEAD_ELEMENT
@@ -248,7 +248,7 @@ fn is_noise(element: Element<'_>, name: names::Name) -> bool {
         names::EMBED | names::CANVAS | names::SVG | names::MAP | names::AUDIO | names::VIDEO | names::NOFRAMES => true,
         names::BUTTON | names::SELECT | names::TEXTAREA | names::INPUT | names::DATALIST | names::DIALOG => true,
         names::FIGURE => {
-            // Figures often contain listings and tables; figures with only images are not text.
+            // Figures may contain listings and tables, which are content. Figures with only images are not.
             !element
                 .descendants()
                 .any(|inner| matches!(inner.name_id(), names::PRE | names::TABLE | names::BLOCKQUOTE | names::CODE))
@@ -262,15 +262,15 @@ fn looks_like_boilerplate(element: Element<'_>, name: names::Name, by_name: bool
     match name {
         names::NAV | names::FOOTER | names::ASIDE | names::MENU => return true,
         names::HEADER => {
-            // The header of an article contains its headline; the header of a page contains navigation.
-            return !element.within(names::ARTICLE) && !element.within(names::MAIN);
+            // The header of an article contains its headline. The header of a page contains navigation.
+            return !element.is_within(names::ARTICLE) && !element.is_within(names::MAIN);
         }
         names::P | names::PRE | names::CODE | names::TD | names::TH | names::TR | names::ARTICLE | names::MAIN => {
             return false;
         }
         names::EM | names::STRONG | names::B | names::I | names::TBODY => return false,
-        // A heading may be a link to the table of contents, with a class to match. The mark for a link to the heading
-        // itself is not text.
+        // The text of a heading may be a link to the table of contents, with a class such as `toc`: it is content. The
+        // symbol that links to the heading itself is not.
         names::A if element.parent().is_some_and(|parent| parent.name_id().is_heading()) => {
             return by_name && words_of(element).split_ascii_whitespace().any(|word| word == "headerlink");
         }

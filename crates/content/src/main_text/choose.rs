@@ -4,68 +4,74 @@ use super::boilerplate::{indicates_content, words_of};
 use super::measure::Measure;
 use crate::document::{Document, Element, TEXT, names};
 
-/// The maximum number of elements that the search for teaser lists visits, because nested lists are visited repeatedly.
+/// The maximum number of elements that the search for teaser lists visits. The elements of nested lists are visited
+/// repeatedly.
 const MAX_TEASER_WORK: usize = 200_000;
 
 /// Content with fewer characters is not treated as an article.
-const SHORTEST_ARTICLE: u32 = 200;
+const MIN_ARTICLE: u32 = 200;
 
-/// The elements with the main content, in the order of the page. Marks more nodes within them as removed.
+/// The nodes of the elements with the main content, in the order of the page. Also flags nodes within them in `removed`.
 pub(super) fn choose(page: &Document, measure: &Measure, removed: &mut [bool]) -> Vec<u32> {
     let body = page.root().children().find(|element| element.name_id() == names::BODY).unwrap_or(page.root());
     let all = measure.text(body);
-    if let Some(declared) = declared(page, measure, removed, all) {
-        prune(declared, measure, removed);
-        return vec![declared.node];
+    if let Some(article) = declared_article(page, measure, removed, all) {
+        prune(article, measure, removed);
+        return vec![article.node];
     }
-    let roots = scored(body, measure, removed);
+    let roots = best_scored(body, measure, removed);
     let found: u32 = roots.iter().map(|&root| measure.text(page.element(root))).sum();
     // If sentences are a small part of the page, it is an index or a shop: keep everything except boilerplate.
     let commas: u32 = roots.iter().map(|&root| measure.commas(page.element(root))).sum();
     let is_article = found >= 500 && commas >= 4 && found * 10 >= all;
-    if is_article || (found >= SHORTEST_ARTICLE && found * 5 >= all * 2) {
+    if is_article || (found >= MIN_ARTICLE && found * 5 >= all * 2) {
         for &root in &roots {
             prune(page.element(root), measure, removed);
         }
         return roots;
     }
     let main = page.root().descendants().find(|element| {
-        let main = element.name_id() == names::MAIN || element.attribute("role").is_some_and(|role| &*role == "main");
-        main && !is_removed(*element, removed) && measure.text(*element) * 3 >= all
+        let is_main =
+            element.name_id() == names::MAIN || element.attribute("role").is_some_and(|role| &*role == "main");
+        is_main && !is_removed(*element, removed) && measure.text(*element) * 3 >= all
     });
     vec![main.unwrap_or(body).node]
 }
 
+/// Whether the element or one of its ancestors is flagged.
 fn is_removed(element: Element<'_>, removed: &[bool]) -> bool {
     std::iter::successors(Some(element), Element::parent)
         .any(|element| removed.get(element.node as usize) == Some(&true))
 }
 
-/// The element that the page declares as its article.
-fn declared<'a>(page: &'a Document, measure: &Measure, removed: &[bool], all: u32) -> Option<Element<'a>> {
+/// The element that the page declares as its article, by its name, class or `itemprop`. It must have a large share of
+/// the text of the page, which has `all` characters.
+fn declared_article<'a>(page: &'a Document, measure: &Measure, removed: &[bool], all: u32) -> Option<Element<'a>> {
     let mut best: Option<(u32, Element<'a>)> = None;
     let mut articles: Vec<Element<'a>> = Vec::new();
     let mut candidates: Vec<Element<'a>> = Vec::new();
     for element in page.root().descendants() {
         let property = element.attribute("itemprop");
-        let body = property.is_some_and(|property| property.split_ascii_whitespace().any(|name| name == "articleBody"));
-        let named = matches!(element.name_id(), names::DIV | names::SECTION | names::ARTICLE)
+        let is_article_body =
+            property.is_some_and(|property| property.split_ascii_whitespace().any(|name| name == "articleBody"));
+        let has_content_name = matches!(element.name_id(), names::DIV | names::SECTION | names::ARTICLE)
             && indicates_content(words_of(element).trim());
         if element.name_id() == names::ARTICLE {
             articles.push(element);
         }
-        if !(body || named) || is_removed(element, removed) {
+        if !(is_article_body || has_content_name) || is_removed(element, removed) {
             continue;
         }
         let text = measure.text(element);
-        if text < SHORTEST_ARTICLE || measure.link_density(element) > 0.4 {
+        if text < MIN_ARTICLE || measure.link_density(element) > 0.4 {
             continue;
         }
         candidates.push(element);
-        let weight = if body { text * 2 } else { text };
-        if best
-            .is_none_or(|(known, inner)| weight > known && !(element.node < inner.end() && element.node > inner.node))
-        {
+        let weight = if is_article_body { text * 2 } else { text };
+        let is_better = |(best_weight, outer): (u32, Element<'_>)| {
+            weight > best_weight && !(element.node < outer.end() && element.node > outer.node)
+        };
+        if best.is_none_or(is_better) {
             best = Some((weight, element));
         }
     }
@@ -74,8 +80,9 @@ fn declared<'a>(page: &'a Document, measure: &Measure, removed: &[bool], all: u3
             return Some(thread);
         }
         let is_body = element.raw_attribute("itemprop").is_some_and(|property| property.contains("articleBody"));
-        let share = if is_body { 8 } else { 3 };
-        if measure.text(element) * share >= all {
+        // The least share of the text is an eighth or a third.
+        let divisor = if is_body { 8 } else { 3 };
+        if measure.text(element) * divisor >= all {
             return Some(element);
         }
     }
@@ -87,11 +94,11 @@ fn declared<'a>(page: &'a Document, measure: &Measure, removed: &[bool], all: u3
         .collect();
     let largest = outer.iter().max_by_key(|article| measure.text(**article))?;
     let text = measure.text(*largest);
-    let share = if outer.len() == 1 { 3 } else { 2 };
-    (text >= SHORTEST_ARTICLE && text * share >= all && measure.link_density(*largest) < 0.4).then_some(*largest)
+    let divisor = if outer.len() == 1 { 3 } else { 2 };
+    (text >= MIN_ARTICLE && text * divisor >= all && measure.link_density(*largest) < 0.4).then_some(*largest)
 }
 
-/// The element around all posts of a thread, if `post` is one: other elements of the same class hold text too.
+/// The element around all posts of a thread, if `post` is one of them: other elements of the same class contain text too.
 fn thread<'a>(post: Element<'a>, candidates: &[Element<'a>], measure: &Measure) -> Option<Element<'a>> {
     let class = post.raw_attribute("class")?;
     let is_apart = |other: &Element<'_>| other.end() <= post.node || other.node >= post.end();
@@ -108,6 +115,7 @@ fn thread<'a>(post: Element<'a>, candidates: &[Element<'a>], measure: &Measure) 
     (text * 2 >= measure.text(around)).then_some(around)
 }
 
+/// The score of an element before points are added.
 fn starting_score(element: Element<'_>) -> f32 {
     match element.name_id() {
         names::ARTICLE | names::MAIN => 10.0,
@@ -122,7 +130,7 @@ fn starting_score(element: Element<'_>) -> f32 {
 /// Finds the content by score, like Mozilla's Readability. Every paragraph adds points to the elements around it. The
 /// content is the element with the best score, together with those of its siblings that have a good score or are
 /// paragraphs of text.
-fn scored(body: Element<'_>, measure: &Measure, removed: &[bool]) -> Vec<u32> {
+fn best_scored(body: Element<'_>, measure: &Measure, removed: &[bool]) -> Vec<u32> {
     let page = body.document;
     let mut scores: Vec<f32> = vec![f32::NAN; page.len()];
     let mut next = body.node + 1;
@@ -160,13 +168,13 @@ fn scored(body: Element<'_>, measure: &Measure, removed: &[bool]) -> Vec<u32> {
             }
         }
     }
-    let scaled = |id: u32| {
+    let scaled_score = |id: u32| {
         let score = scores.get(id as usize).copied().unwrap_or(f32::NAN);
         score * (1.0 - measure.link_density(page.element(id)))
     };
     let mut top: Option<(u32, f32)> = None;
     for id in body.node..body.end() {
-        let score = scaled(id);
+        let score = scaled_score(id);
         if !score.is_nan() && top.is_none_or(|(_, best)| score > best) {
             top = Some((id, score));
         }
@@ -178,9 +186,9 @@ fn scored(body: Element<'_>, measure: &Measure, removed: &[bool]) -> Vec<u32> {
         if parent.node <= body.node || matches!(chosen.name_id(), names::BODY) {
             break;
         }
-        let score = scaled(parent.node);
-        let alone = parent.children().count() == 1;
-        if alone || (!score.is_nan() && score >= top_score * 0.75 && measure.link_density(parent) < 0.3) {
+        let score = scaled_score(parent.node);
+        let is_only_child = parent.children().count() == 1;
+        if is_only_child || (!score.is_nan() && score >= top_score * 0.75 && measure.link_density(parent) < 0.3) {
             chosen = parent;
         } else {
             break;
@@ -193,14 +201,14 @@ fn scored(body: Element<'_>, measure: &Measure, removed: &[bool]) -> Vec<u32> {
         if removed.get(sibling.node as usize) == Some(&true) {
             continue;
         }
-        let joins = sibling.node == chosen.node || scaled(sibling.node) >= threshold || {
+        let belongs = sibling.node == chosen.node || scaled_score(sibling.node) >= threshold || {
             let length = measure.text(sibling);
             let density = measure.link_density(sibling);
             sibling.name_id() == names::P
                 && ((length > 80 && density < 0.25)
                     || (length > 0 && length <= 80 && density == 0.0 && sibling.text().contains(". ")))
         };
-        if joins {
+        if belongs {
             roots.push(sibling.node);
         }
     }
@@ -214,19 +222,19 @@ fn is_paragraph(element: Element<'_>, measure: &Measure) -> bool {
         names::LI => measure.text(element) > 80,
         names::DIV | names::SECTION | names::ARTICLE => {
             let page = element.document;
-            let own: usize = element
+            let direct_text: usize = element
                 .children_nodes()
                 .filter_map(|id| page.node(id))
                 .filter(|node| node.name == TEXT)
                 .map(|node| page.raw_text(node).trim().len())
                 .sum();
-            own > 80
+            direct_text > 80
         }
         _ => false,
     }
 }
 
-/// Removes blocks of links and the like from the content.
+/// Flags blocks of links and lists of teasers within the content.
 fn prune(root: Element<'_>, measure: &Measure, removed: &mut [bool]) {
     let page = root.document;
     let all = measure.text(root).max(1);
@@ -248,10 +256,11 @@ fn prune(root: Element<'_>, measure: &Measure, removed: &mut [bool]) {
     }
 }
 
-/// Whether the element lists other pages: headings that are links, each with a few words. `Read also`, `More stories`.
+/// Whether the element lists other pages, as under `Read also` or `More stories`: headings that are links, each with a few
+/// words. `work` is the number of elements that may still be visited.
 fn is_teaser_list(element: Element<'_>, measure: &Measure, all: u32, work: &mut usize) -> bool {
     let is_list = matches!(element.name_id(), names::DIV | names::SECTION | names::UL | names::OL);
-    // What is left must still be an article.
+    // The text without the list must still be an article.
     let text = measure.text(element);
     if !is_list || text + 500 > all {
         return false;
@@ -265,26 +274,27 @@ fn is_teaser_list(element: Element<'_>, measure: &Measure, all: u32, work: &mut 
         }
         headings += 1;
         let length = measure.text(inner);
-        links += u32::from(length >= 15 && measure.link_density(inner) > 0.9 && !links_to_itself(inner));
+        links += u32::from(length >= 15 && measure.link_density(inner) > 0.9 && !links_to_same_page(inner));
     }
-    // Sections of an article may link their headings too, and then have much more text.
+    // The headings of an article's sections may be links too. But then each has much more text.
     links >= 3 && links * 10 >= headings * 8 && text / links < 600
 }
 
-/// Whether a link in the heading leads to a place on the same page, such as the table of contents.
-fn links_to_itself(heading: Element<'_>) -> bool {
+/// Whether a link in the heading leads to the same page, for example to the table of contents.
+fn links_to_same_page(heading: Element<'_>) -> bool {
     heading.descendants().any(|inner| {
         inner.name_id() == names::A && inner.raw_attribute("href").is_some_and(|href| href.trim().starts_with('#'))
     })
 }
 
+/// Whether the element consists mainly of links and is a small part of the content, which has `all` characters.
 fn is_link_block(element: Element<'_>, measure: &Measure, all: u32) -> bool {
     let text = measure.text(element);
     let density = measure.link_density(element);
     match element.name_id() {
         names::UL | names::OL | names::DL => density > 0.6 && text * 3 < all,
         names::DIV | names::SECTION | names::TABLE | names::FORM | names::HEADER => density > 0.5 && text * 3 < all,
-        // A paragraph that is nothing but one link leads elsewhere: `Read also: ...`.
+        // A paragraph that is only a link leads to another article: `Read also: ...`.
         names::P => density > 0.9 && text > 15 && text * 4 < all,
         _ => false,
     }

@@ -7,7 +7,7 @@ pub(super) struct Measure {
     /// Numbers of characters.
     text: Vec<u32>,
     /// Numbers of characters within links.
-    links: Vec<u32>,
+    link_text: Vec<u32>,
     /// Numbers of commas.
     commas: Vec<u32>,
 }
@@ -19,14 +19,15 @@ impl Measure {
         let count = page.len();
         let mut measure = Self {
             text: Vec::with_capacity(count + 1),
-            links: Vec::with_capacity(count + 1),
+            link_text: Vec::with_capacity(count + 1),
             commas: Vec::with_capacity(count + 1),
         };
-        let (mut text, mut links, mut commas) = (0u32, 0u32, 0u32);
+        let (mut text, mut link_text, mut commas) = (0u32, 0u32, 0u32);
+        // The ends of the current link and of the current subtree that is not counted.
         let (mut link_end, mut skip_end) = (0u32, 0u32);
         for id in 0..count as u32 {
             measure.text.push(text);
-            measure.links.push(links);
+            measure.link_text.push(link_text);
             measure.commas.push(commas);
             let Some(node) = page.node(id) else { break };
             if id < skip_end {
@@ -37,7 +38,7 @@ impl Measure {
                 text = text.saturating_add(length);
                 commas = commas.saturating_add(found);
                 if id < link_end {
-                    links = links.saturating_add(length);
+                    link_text = link_text.saturating_add(length);
                 }
             } else if is_never_shown(node.name) || removed.get(id as usize) == Some(&true) {
                 skip_end = page.element(id).end();
@@ -46,33 +47,34 @@ impl Measure {
             }
         }
         measure.text.push(text);
-        measure.links.push(links);
+        measure.link_text.push(link_text);
         measure.commas.push(commas);
         measure
     }
 
-    fn over(sums: &[u32], element: Element<'_>) -> u32 {
+    /// The sum over the subtree of an element.
+    fn sum_over(sums: &[u32], element: Element<'_>) -> u32 {
         let at = |id: u32| sums.get(id as usize).copied().unwrap_or(0);
         at(element.end()).saturating_sub(at(element.node))
     }
 
     /// The approximate number of characters, with every run of white space counted as one.
     pub(super) fn text(&self, element: Element<'_>) -> u32 {
-        Self::over(&self.text, element)
+        Self::sum_over(&self.text, element)
     }
 
     pub(super) fn commas(&self, element: Element<'_>) -> u32 {
-        Self::over(&self.commas, element)
+        Self::sum_over(&self.commas, element)
     }
 
     /// The proportion of text that is within links.
     pub(super) fn link_density(&self, element: Element<'_>) -> f32 {
         let text = self.text(element);
-        if text == 0 { 0.0 } else { Self::over(&self.links, element) as f32 / text as f32 }
+        if text == 0 { 0.0 } else { Self::sum_over(&self.link_text, element) as f32 / text as f32 }
     }
 }
 
-/// Elements whose text is not content.
+/// Whether the text of an element is never content.
 fn is_never_shown(name: names::Name) -> bool {
     matches!(
         name,
@@ -89,22 +91,22 @@ fn is_never_shown(name: names::Name) -> bool {
 
 /// Counts characters after collapsing white space, and commas of any script.
 fn count_text(text: &str) -> (u32, u32) {
-    let (mut length, mut commas, mut space) = (0u32, 0u32, true);
+    let (mut length, mut commas, mut is_after_space) = (0u32, 0u32, true);
     for character in text.chars() {
         if character.is_whitespace() {
-            if !space {
+            if !is_after_space {
                 length += 1;
             }
-            space = true;
+            is_after_space = true;
             continue;
         }
-        space = false;
+        is_after_space = false;
         length += 1;
         if matches!(character, ',' | '\u{3001}' | '\u{ff0c}' | '\u{60c}') {
             commas += 1;
         }
     }
-    if space && length > 0 {
+    if is_after_space && length > 0 {
         length -= 1;
     }
     (length, commas)

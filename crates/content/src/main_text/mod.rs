@@ -1,8 +1,8 @@
 //! The main content of a page as text and Markdown: the article without navigation, footers and banners.
 //!
-//! Three steps over one tree: `boilerplate` marks what surrounds the content, `choose` finds the elements that hold it,
-//! `render` writes them. The rules are general (common class names, link density, positions of sentences); none is
-//! specific to a site.
+//! Three steps over one tree: `boilerplate` marks what surrounds the content, `choose` finds the elements that contain
+//! it, `render` writes them. `measure` counts characters for the first two. The rules are heuristics (common class names,
+//! link density, positions of sentences), and so are their numbers. None is specific to a site.
 
 use crate::document::{Document, Element, names};
 
@@ -12,6 +12,7 @@ mod measure;
 mod render;
 
 use measure::Measure;
+use render::Format;
 
 /// The main content of a page.
 ///
@@ -31,7 +32,9 @@ pub struct Article<'a> {
     page: &'a Document,
     /// The main heading of the page, or its title.
     pub title: Option<String>,
+    /// The nodes of the elements with the content.
     roots: Vec<u32>,
+    /// A flag for each node. The subtree of a flagged node is omitted.
     removed: Vec<bool>,
     /// The node of the heading that is used as the title.
     headline: Option<u32>,
@@ -40,14 +43,14 @@ pub struct Article<'a> {
 impl<'a> Article<'a> {
     /// Finds the main content of a page.
     pub fn of(page: &'a Document) -> Self {
-        let (mut roots, mut removed) = selection(page, true);
-        let found = length(page, &roots, &removed);
-        if found < SHORTEST {
+        let (mut roots, mut removed) = select_content(page, ClassNames::Considered);
+        let found = text_length(page, &roots, &removed);
+        if found < MIN_LENGTH {
             // Class names can mislead: some sites call the wrapper of an article `modal` or `overlay`.
-            let (other_roots, other_removed) = selection(page, false);
+            let (other_roots, other_removed) = select_content(page, ClassNames::Ignored);
             let measure = Measure::of(page, &other_removed);
             let is_prose = other_roots.iter().all(|&root| measure.link_density(page.element(root)) < 0.3);
-            if is_prose && length(page, &other_roots, &other_removed) >= SHORTEST.max(found * 2) {
+            if is_prose && text_length(page, &other_roots, &other_removed) >= MIN_LENGTH.max(found * 2) {
                 (roots, removed) = (other_roots, other_removed);
             }
         }
@@ -57,12 +60,12 @@ impl<'a> Article<'a> {
 
     /// The content as plain text, one line per block, without the heading that is the title.
     pub fn text(&self) -> String {
-        render::render(self.page, &self.roots, &self.removed, self.headline, false)
+        render::render(self.page, &self.roots, &self.removed, self.headline, Format::Text)
     }
 
     /// The content as Markdown, the title as its first heading. Links are absolute.
     pub fn markdown(&self) -> String {
-        let body = render::render(self.page, &self.roots, &self.removed, self.headline, true);
+        let body = render::render(self.page, &self.roots, &self.removed, self.headline, Format::Markdown);
         match &self.title {
             Some(title) => format!("# {}\n\n{body}", render::escape_line(title)),
             None => body,
@@ -70,19 +73,27 @@ impl<'a> Article<'a> {
     }
 }
 
-/// If the content is shorter, a second selection without class names is tried.
-const SHORTEST: u32 = 250;
+/// If the content has fewer characters, a second selection without class names is tried.
+const MIN_LENGTH: u32 = 250;
 
-/// The elements with the content, and a flag per node that is left out. With `by_name`, classes and ids are considered.
-fn selection(page: &Document, by_name: bool) -> (Vec<u32>, Vec<bool>) {
+/// Whether classes and ids are considered when the content is selected.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ClassNames {
+    Considered,
+    Ignored,
+}
+
+/// The elements with the content, and a flag for each node, as in [`Article`].
+fn select_content(page: &Document, class_names: ClassNames) -> (Vec<u32>, Vec<bool>) {
     let mut removed = vec![false; page.len()];
-    boilerplate::mark(page, by_name, &mut removed);
+    boilerplate::mark(page, class_names == ClassNames::Considered, &mut removed);
     let measure = Measure::of(page, &removed);
     let roots = choose::choose(page, &measure, &mut removed);
     (roots, removed)
 }
 
-fn length(page: &Document, roots: &[u32], removed: &[bool]) -> u32 {
+/// The number of characters in these elements.
+fn text_length(page: &Document, roots: &[u32], removed: &[bool]) -> u32 {
     let measure = Measure::of(page, removed);
     roots.iter().map(|&root| measure.text(page.element(root))).sum()
 }
@@ -90,23 +101,23 @@ fn length(page: &Document, roots: &[u32], removed: &[bool]) -> u32 {
 /// The title and the node of the heading that it comes from. That is the first `h1` that the `title` element contains,
 /// else the first one within the content, else the only one. Without such a heading, the `title` element is used.
 fn title(page: &Document, roots: &[u32]) -> (Option<String>, Option<u32>) {
-    let written = page.title();
+    let title_element = page.title();
     let headings: Vec<_> = page.elements().filter(|element| element.name_id() == names::H1).take(20).collect();
-    let inside = |id: u32| roots.iter().any(|&root| id >= root && id < page.element(root).end());
-    let confirmed = |text: &str| written.as_ref().is_some_and(|title| title.contains(text));
+    let is_in_content = |id: u32| roots.iter().any(|&root| id >= root && id < page.element(root).end());
+    let is_in_title = |text: &str| title_element.as_ref().is_some_and(|title| title.contains(text));
     let text = |heading: &Element<'_>| {
-        // The marks of links to the heading itself.
+        // Without the symbols that link to the heading itself.
         heading.text().trim_end_matches(['\u{b6}', '\u{1f517}', ' ']).to_owned()
     };
-    let named: Vec<(u32, String)> =
+    let with_text: Vec<(u32, String)> =
         headings.iter().map(|heading| (heading.node, text(heading))).filter(|(_, text)| !text.is_empty()).collect();
-    let chosen = named
+    let chosen = with_text
         .iter()
-        .find(|(_, text)| confirmed(text))
-        .or_else(|| named.iter().find(|(id, _)| inside(*id)))
-        .or(if named.len() == 1 { named.first() } else { None });
+        .find(|(_, text)| is_in_title(text))
+        .or_else(|| with_text.iter().find(|(id, _)| is_in_content(*id)))
+        .or(if with_text.len() == 1 { with_text.first() } else { None });
     match chosen {
         Some((id, text)) if text.len() <= 300 => (Some(text.clone()), Some(*id)),
-        _ => (written, None),
+        _ => (title_element, None),
     }
 }

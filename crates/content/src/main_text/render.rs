@@ -5,20 +5,29 @@ use crate::document::{Document, Element, Node, TEXT, names};
 /// Tables with more cells are rendered as paragraphs.
 const MAX_TABLE_CELLS: usize = 50_000;
 
+/// The format of the result.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Format {
+    Text,
+    Markdown,
+}
+
+/// Renders the elements `roots`, without the flagged nodes and without the node `headline`.
 pub(super) fn render(
     page: &Document,
     roots: &[u32],
     removed: &[bool],
     headline: Option<u32>,
-    markdown: bool,
+    format: Format,
 ) -> String {
-    let mut writer = Writer::new(page, removed, headline, markdown);
+    let is_markdown = format == Format::Markdown;
+    let mut writer = Writer::new(page, removed, headline, is_markdown);
     for &root in roots {
         writer.element(page.element(root));
         writer.flush();
     }
-    // A rule at the end separates the content from what was left out.
-    while markdown && let Some(rest) = writer.out.strip_suffix("\n\n---") {
+    // A rule at the end separates the content from what was omitted.
+    while is_markdown && let Some(rest) = writer.out.strip_suffix("\n\n---") {
         writer.out.truncate(rest.len());
     }
     if !writer.out.is_empty() {
@@ -27,7 +36,7 @@ pub(super) fn render(
     writer.out
 }
 
-/// Escapes text so that it stays on one line and is not Markdown markup.
+/// Escapes text so that it has no Markdown markup.
 pub(super) fn escape_line(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     push_escaped(&mut out, text);
@@ -38,49 +47,52 @@ struct Writer<'a> {
     page: &'a Document,
     removed: &'a [bool],
     headline: Option<u32>,
-    markdown: bool,
+    is_markdown: bool,
     out: String,
     /// The paragraph that is being collected; `\n` is a line break.
     line: String,
-    /// The prefixes of each line, for quotes and lists.
-    prefix: Vec<&'static str>,
-    /// The marker of the next paragraph, which replaces the last prefix on its first line.
+    /// The prefixes of each line, for quotes and lists, outermost first.
+    prefixes: Vec<&'static str>,
+    /// The list marker or the hashes of a heading for the first line of the next paragraph. A list marker replaces the
+    /// last prefix there.
     marker: Option<String>,
-    /// The next paragraph follows without a blank line.
-    tight: bool,
+    /// Whether the next paragraph follows without a blank line.
+    is_tight: bool,
     /// The number of paragraphs written.
-    flushes: usize,
+    paragraphs: usize,
     in_code: bool,
     in_link: bool,
 }
 
 impl<'a> Writer<'a> {
-    fn new(page: &'a Document, removed: &'a [bool], headline: Option<u32>, markdown: bool) -> Self {
+    fn new(page: &'a Document, removed: &'a [bool], headline: Option<u32>, is_markdown: bool) -> Self {
         Self {
             page,
             removed,
             headline,
-            markdown,
+            is_markdown,
             out: String::new(),
             line: String::new(),
-            prefix: Vec::new(),
+            prefixes: Vec::new(),
             marker: None,
-            tight: false,
-            flushes: 0,
+            is_tight: false,
+            paragraphs: 0,
             in_code: false,
             in_link: false,
         }
     }
 
+    /// Ends the line before a paragraph, and adds a blank line unless the paragraph is tight.
     fn begin_block(&mut self) {
         if self.out.is_empty() {
             return;
         }
         self.out.push('\n');
-        if !self.tight {
-            let quoted = self.prefix.iter().rposition(|prefix| prefix.starts_with('>'));
-            if let Some(last) = quoted {
-                let quote = self.prefix.get(..=last).unwrap_or(&[]).concat();
+        if !self.is_tight {
+            // In a quote, the blank line has the prefixes up to the quote.
+            let innermost_quote = self.prefixes.iter().rposition(|prefix| prefix.starts_with('>'));
+            if let Some(last) = innermost_quote {
+                let quote = self.prefixes.get(..=last).unwrap_or(&[]).concat();
                 self.out.push_str(quote.trim_end());
             }
             self.out.push('\n');
@@ -97,27 +109,27 @@ impl<'a> Writer<'a> {
             }
             match (&marker, index) {
                 (Some(marker), 0) => {
-                    let outer = self.prefix.len().saturating_sub(usize::from(!marker.starts_with('#')));
-                    self.out.push_str(&self.prefix.get(..outer).unwrap_or(&[]).concat());
+                    let outer = self.prefixes.len().saturating_sub(usize::from(!marker.starts_with('#')));
+                    self.out.push_str(&self.prefixes.get(..outer).unwrap_or(&[]).concat());
                     self.out.push_str(marker);
                 }
-                _ if line.is_empty() => self.out.push_str(self.prefix.concat().trim_end()),
-                _ => self.out.push_str(&self.prefix.concat()),
+                _ if line.is_empty() => self.out.push_str(self.prefixes.concat().trim_end()),
+                _ => self.out.push_str(&self.prefixes.concat()),
             }
             self.out.push_str(line);
         }
-        self.tight = false;
-        self.flushes += 1;
+        self.is_tight = false;
+        self.paragraphs += 1;
     }
 
-    /// Ends the paragraph.
+    /// Writes the collected paragraph, if it is not empty.
     fn flush(&mut self) {
         let line = std::mem::take(&mut self.line);
         let text = line.trim();
         if text.is_empty() {
             return;
         }
-        if !self.markdown {
+        if !self.is_markdown {
             self.write_lines(text);
             return;
         }
@@ -149,14 +161,14 @@ impl<'a> Writer<'a> {
     fn text(&mut self, node: &Node) {
         let text = self.page.text_of(node);
         let mut collapsed = String::new();
-        let ends = self.line.is_empty() || self.line.ends_with([' ', '\n']);
-        if !ends {
+        let is_after_space = self.line.is_empty() || self.line.ends_with([' ', '\n']);
+        if !is_after_space {
             // A placeholder, so that leading white space collapses to one space.
             collapsed.push('x');
         }
         crate::document::push_collapsed(&mut collapsed, &text);
-        let new = if ends { collapsed.as_str() } else { collapsed.get(1..).unwrap_or("") };
-        if self.markdown && !self.in_code {
+        let new = if is_after_space { collapsed.as_str() } else { collapsed.get(1..).unwrap_or("") };
+        if self.is_markdown && !self.in_code {
             push_escaped(&mut self.line, new);
         } else {
             self.line.push_str(new);
@@ -177,19 +189,19 @@ impl<'a> Writer<'a> {
             }
             names::HR => {
                 self.flush();
-                if self.markdown && !self.out.is_empty() {
+                if self.is_markdown && !self.out.is_empty() {
                     self.write_lines("---");
                 }
             }
             names::IMG => self.image(element),
             names::PRE => self.listing(element),
             names::UL | names::OL | names::MENU => self.list(element, name == names::OL),
-            names::BLOCKQUOTE => self.within("> ", element),
+            names::BLOCKQUOTE => self.with_prefix("> ", element),
             names::TABLE => self.table(element),
             names::A => self.link(element),
-            names::STRONG | names::B => self.wrapped("**", element),
-            names::EM | names::I | names::CITE => self.wrapped("*", element),
-            names::DEL | names::S | names::STRIKE => self.wrapped("~~", element),
+            names::STRONG | names::B => self.emphasis("**", element),
+            names::EM | names::I | names::CITE => self.emphasis("*", element),
+            names::DEL | names::S | names::STRIKE => self.emphasis("~~", element),
             names::CODE | names::KBD | names::SAMP | names::TT => self.inline_code(element),
             _ if name.is_heading() => self.heading(element),
             _ if name.is_block() => {
@@ -205,39 +217,40 @@ impl<'a> Writer<'a> {
         self.flush();
         let level = element.name().get(1..).and_then(|digit| digit.parse::<usize>().ok()).unwrap_or(2);
         let before = self.out.len();
-        let outer = self.marker.take();
-        if self.markdown {
-            self.marker = Some(format!("{}{} ", outer.as_deref().unwrap_or(""), "#".repeat(level)));
+        let list_marker = self.marker.take();
+        if self.is_markdown {
+            self.marker = Some(format!("{}{} ", list_marker.as_deref().unwrap_or(""), "#".repeat(level)));
         }
         self.children(element);
         self.line = self.line.replace('\n', " ");
         self.flush();
         if self.out.len() == before {
-            self.marker = outer;
+            // The heading is empty, so the marker belongs to the next paragraph.
+            self.marker = list_marker;
         }
     }
 
     /// Renders the children with this prefix before each line.
-    fn within(&mut self, prefix: &'static str, element: Element<'a>) {
+    fn with_prefix(&mut self, prefix: &'static str, element: Element<'a>) {
         self.flush();
-        if self.markdown {
+        if self.is_markdown {
             // A list marker comes before the quote.
             if let Some(marker) = self.marker.take() {
                 self.marker = Some(format!("{marker}{prefix}"));
             }
-            self.prefix.push(prefix);
+            self.prefixes.push(prefix);
         }
         self.children(element);
         self.flush();
-        if self.markdown {
-            self.prefix.pop();
+        if self.is_markdown {
+            self.prefixes.pop();
         }
     }
 
-    fn list(&mut self, element: Element<'a>, ordered: bool) {
+    fn list(&mut self, element: Element<'a>, is_ordered: bool) {
         self.flush();
         let mut number = element.attribute("start").and_then(|start| start.trim().parse::<u32>().ok()).unwrap_or(1);
-        let mut first = true;
+        let mut is_first = true;
         for id in element.children_nodes() {
             let Some(node) = self.page.node(id) else { break };
             if node.name == TEXT {
@@ -251,33 +264,33 @@ impl<'a> Writer<'a> {
                 self.element(item);
                 continue;
             }
-            let before = self.flushes;
+            let before = self.paragraphs;
             // Items follow each other without blank lines, and so does a list within an item.
-            self.tight = !first || self.prefix.last().is_some_and(|prefix| prefix.trim().is_empty());
-            if self.markdown {
-                self.marker = Some(if ordered { format!("{number}. ") } else { "- ".to_owned() });
-                self.prefix.push(if ordered { "   " } else { "  " });
+            self.is_tight = !is_first || self.prefixes.last().is_some_and(|prefix| prefix.trim().is_empty());
+            if self.is_markdown {
+                self.marker = Some(if is_ordered { format!("{number}. ") } else { "- ".to_owned() });
+                self.prefixes.push(if is_ordered { "   " } else { "  " });
             }
             self.children(item);
             self.flush();
-            if self.markdown {
-                self.prefix.pop();
+            if self.is_markdown {
+                self.prefixes.pop();
                 self.marker = None;
             }
-            if self.flushes > before {
-                first = false;
+            if self.paragraphs > before {
+                is_first = false;
                 number = number.saturating_add(1);
             }
-            self.tight = false;
+            self.is_tight = false;
         }
     }
 
     /// Renders the children, then replaces their text with the result of `finish`, if they did not start a new
     /// paragraph.
     fn inline(&mut self, element: Element<'a>, finish: impl FnOnce(&str) -> String) {
-        let (start, flushes) = (self.line.len(), self.flushes);
+        let (start, paragraphs) = (self.line.len(), self.paragraphs);
         self.children(element);
-        if self.flushes != flushes {
+        if self.paragraphs != paragraphs {
             return;
         }
         let Some(inner) = self.line.get(start..) else { return };
@@ -285,21 +298,21 @@ impl<'a> Writer<'a> {
         if trimmed.is_empty() {
             return;
         }
-        let (lead, trail) = (inner.starts_with([' ', '\n']), inner.ends_with([' ', '\n']));
-        let made = finish(trimmed);
+        let (has_leading, has_trailing) = (inner.starts_with([' ', '\n']), inner.ends_with([' ', '\n']));
+        let finished = finish(trimmed);
         self.line.truncate(start);
-        if lead {
+        if has_leading {
             self.line.push(' ');
         }
-        self.line.push_str(&made);
-        if trail {
+        self.line.push_str(&finished);
+        if has_trailing {
             self.line.push(' ');
         }
     }
 
     /// Renders the children between two marks, such as `**`.
-    fn wrapped(&mut self, mark: &str, element: Element<'a>) {
-        if !self.markdown || self.in_code {
+    fn emphasis(&mut self, mark: &str, element: Element<'a>) {
+        if !self.is_markdown || self.in_code {
             return self.children(element);
         }
         self.inline(element, |inner| {
@@ -312,12 +325,12 @@ impl<'a> Writer<'a> {
     }
 
     fn inline_code(&mut self, element: Element<'a>) {
-        if !self.markdown || self.in_code {
+        if !self.is_markdown || self.in_code {
             return self.children(element);
         }
         self.in_code = true;
         self.inline(element, |inner| {
-            let fence = "`".repeat(longest_run(inner) + 1);
+            let fence = "`".repeat(longest_backtick_run(inner) + 1);
             let space = if inner.starts_with('`') || inner.ends_with('`') { " " } else { "" };
             format!("{fence}{space}{}{space}{fence}", inner.replace('\n', " "))
         });
@@ -325,26 +338,26 @@ impl<'a> Writer<'a> {
     }
 
     fn link(&mut self, element: Element<'a>) {
-        let target = if self.markdown && !self.in_link { element.url("href") } else { None };
+        let target = if self.is_markdown && !self.in_link { element.url("href") } else { None };
         let Some(target) = target else { return self.children(element) };
         self.in_link = true;
-        self.inline(element, |inner| format!("[{}]({})", inner.replace('\n', " "), address(&target)));
+        self.inline(element, |inner| format!("[{}]({})", inner.replace('\n', " "), escape_url(&target)));
         self.in_link = false;
     }
 
     fn image(&mut self, element: Element<'a>) {
-        if !self.markdown || self.in_code {
+        if !self.is_markdown || self.in_code {
             return;
         }
         let alt = element.attribute("alt").unwrap_or_default();
         if let (false, Some(source)) = (alt.trim().is_empty(), element.url("src")) {
             self.line.push_str("![");
             push_escaped(&mut self.line, &alt.split_whitespace().collect::<Vec<_>>().join(" "));
-            self.line.push_str(&format!("]({})", address(&source)));
+            self.line.push_str(&format!("]({})", escape_url(&source)));
         }
     }
 
-    /// Preformatted text, as a fenced block.
+    /// Renders preformatted text. In Markdown it is a fenced block.
     fn listing(&mut self, element: Element<'a>) {
         self.flush();
         let mut code = String::new();
@@ -365,10 +378,10 @@ impl<'a> Writer<'a> {
         if code.trim().is_empty() {
             return;
         }
-        if !self.markdown {
+        if !self.is_markdown {
             return self.write_lines(code);
         }
-        let fence = "`".repeat(longest_run(code).max(2) + 1);
+        let fence = "`".repeat(longest_backtick_run(code).max(2) + 1);
         self.write_lines(&format!("{fence}{}\n{code}\n{fence}", language(element)));
     }
 
@@ -384,13 +397,13 @@ impl<'a> Writer<'a> {
             .collect();
         let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
         let cells: usize = rows.iter().map(Vec::len).sum();
-        let nested = table.descendants().any(|inner| inner.name_id() == names::TABLE);
+        let has_nested_table = table.descendants().any(|inner| inner.name_id() == names::TABLE);
         let blocks = table.descendants().filter(|inner| {
             matches!(inner.name_id(), names::UL | names::OL | names::PRE | names::BLOCKQUOTE)
                 || inner.name_id().is_heading()
         });
-        if columns < 2 || nested || cells > MAX_TABLE_CELLS || rows.len() < 2 || blocks.count() > rows.len() {
-            // A layout table: render its cells as blocks.
+        if columns < 2 || has_nested_table || cells > MAX_TABLE_CELLS || rows.len() < 2 || blocks.count() > rows.len() {
+            // The table is used for layout. Its cells are rendered as blocks.
             for row in rows {
                 for cell in row {
                     self.children(cell);
@@ -409,7 +422,7 @@ impl<'a> Writer<'a> {
             if texts.iter().all(String::is_empty) {
                 continue;
             }
-            if self.markdown {
+            if self.is_markdown {
                 let missing = columns - texts.len();
                 lines.push(format!("| {} |{}", texts.join(" | "), "  |".repeat(missing)));
                 if lines.len() == 1 {
@@ -424,13 +437,13 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// A cell on one line.
+    /// Renders a cell on one line.
     fn cell(&self, cell: Element<'a>) -> String {
-        let mut inner = Writer::new(self.page, self.removed, self.headline, self.markdown);
+        let mut inner = Writer::new(self.page, self.removed, self.headline, self.is_markdown);
         inner.children(cell);
         inner.flush();
         let text = inner.out.split_whitespace().collect::<Vec<_>>().join(" ");
-        if self.markdown { text.replace('|', "\\|") } else { text }
+        if self.is_markdown { text.replace('|', "\\|") } else { text }
     }
 }
 
@@ -440,22 +453,23 @@ fn table_of(row: Element<'_>) -> Option<Element<'_>> {
 }
 
 /// Escapes characters of a URL that would end it in Markdown.
-fn address(url: &str) -> String {
+fn escape_url(url: &str) -> String {
     url.replace('(', "%28").replace(')', "%29").replace(' ', "%20")
 }
 
+/// Appends text with its Markdown markup escaped.
 fn push_escaped(out: &mut String, text: &str) {
     let mut previous = out.chars().next_back().unwrap_or(' ');
     let mut rest = text.chars().peekable();
     while let Some(character) = rest.next() {
-        let special = match character {
+        let is_markup = match character {
             '\\' | '*' | '`' | '[' | ']' => true,
             '<' => rest.peek().is_some_and(|next| next.is_ascii_alphabetic() || matches!(next, '/' | '!')),
             // Within a word, an underscore is not markup.
             '_' => !(previous.is_alphanumeric() && rest.peek().is_some_and(|next| next.is_alphanumeric())),
             _ => false,
         };
-        if special {
+        if is_markup {
             out.push('\\');
         }
         out.push(character);
@@ -474,7 +488,7 @@ fn begins_block(line: &str) -> bool {
 }
 
 /// The length of the longest run of backticks.
-fn longest_run(text: &str) -> usize {
+fn longest_backtick_run(text: &str) -> usize {
     text.split(|character| character != '`').map(str::len).max().unwrap_or(0)
 }
 
@@ -484,8 +498,8 @@ fn language(element: Element<'_>) -> String {
     for element in near {
         let class = element.attribute("class").unwrap_or_default();
         for word in class.split_ascii_whitespace() {
-            let named = ["language-", "lang-", "highlight-source-", "highlight-", "brush:"];
-            let Some(name) = named.iter().find_map(|prefix| word.strip_prefix(prefix)) else { continue };
+            let prefixes = ["language-", "lang-", "highlight-source-", "highlight-", "brush:"];
+            let Some(name) = prefixes.iter().find_map(|prefix| word.strip_prefix(prefix)) else { continue };
             if !name.is_empty()
                 && name.len() <= 20
                 && name.chars().all(|next| next.is_ascii_alphanumeric() || "+#-".contains(next))

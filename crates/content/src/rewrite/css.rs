@@ -1,4 +1,4 @@
-//! Replacing the URLs of style sheets.
+//! Replaces the URLs of style sheets.
 
 use argiope_core::page::examine::{CssReader, CssUrl, CssUse, unescape_css};
 
@@ -17,7 +17,7 @@ pub fn rewrite_css(css: &str, mut replace: impl FnMut(&str, ReferenceUse) -> Opt
         };
         let Some(new) = replace(&unescape_css(&written), use_as) else { return };
         out.push_str(css.get(done..url.start).unwrap_or(""));
-        // Single quotes, because the sheet may be within a `style` attribute in double quotes.
+        // Single quotes, because the style sheet may be a `style` attribute in double quotes.
         out.push('\'');
         for next in new.chars() {
             match next {
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn replacing() {
+    fn the_urls_of_a_style_sheet_are_replaced() {
         let new = rewrite_css("@import 'a.css';b{c:url(d.png)/*url(e)*/;f:url( \"g\" )}", |url, use_as| match url {
             "a.css" if use_as == ReferenceUse::Style => Some("x/it's.css".into()),
             "d.png" | "g" => Some("y.png".into()),

@@ -1,4 +1,4 @@
-//! Rewrites pages: every URL that a browser would load or follow can be replaced; all other bytes are kept.
+//! Rewrites pages: every URL that a browser would load or follow can be replaced. All other bytes are kept.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -45,46 +45,50 @@ pub trait PageRewriter {
     fn base(&mut self, _href: &str) {}
 }
 
-/// Rewrites an HTML or XML page. `insert` is put at the beginning of its head.
+/// Rewrites an HTML or XML page. `insert` is inserted at the beginning of its head.
 ///
 /// Attributes that would stop browsers from loading the changed files (`integrity`, `crossorigin`, a
 /// Content-Security-Policy in a meta element) are renamed to `data-...`. Takes linear time.
 pub fn rewrite_page(page: &str, dialect: Dialect, insert: &str, rewriter: &mut dyn PageRewriter) -> String {
-    let mut reading = Reading {
+    let mut editor = PageEditor {
         page,
         rewriter,
         edits: Vec::new(),
         foreign: 0,
-        style_from: None,
+        style_start: None,
         has_base: false,
-        head: None,
+        after_head: None,
         first_tag: None,
     };
-    // A `base` applies to references before it too, so find it first.
+    // A `base` also applies to the references before it, so it is needed first.
     if let Some(base) = find_base(page, dialect) {
-        reading.rewriter.base(&base);
+        editor.rewriter.base(&base);
     }
     let mut tokenizer = Tokenizer::new(dialect);
-    tokenizer.feed(page.as_bytes(), &mut reading);
-    let Reading { mut edits, head, first_tag, .. } = reading;
+    tokenizer.feed(page.as_bytes(), &mut editor);
+    let PageEditor { mut edits, after_head, first_tag, .. } = editor;
     if !insert.is_empty() {
-        let at = head.or(first_tag).unwrap_or(0);
+        let at = after_head.or(first_tag).unwrap_or(0);
         edits.push((at..at, insert.to_owned()));
     }
-    edits.sort_by_key(|(place, _)| place.start);
+    edits.sort_by_key(|(range, _)| range.start);
     let mut out = String::with_capacity(page.len() + page.len() / 8 + insert.len());
-    let mut done = 0;
-    for (place, new) in edits {
-        if place.start >= done {
-            out.push_str(page.get(done..place.start).unwrap_or(""));
+    let mut copied = 0;
+    for (range, new) in edits {
+        if range.start >= copied {
+            out.push_str(page.get(copied..range.start).unwrap_or(""));
             out.push_str(&new);
-            done = place.end;
+            copied = range.end;
         }
     }
-    out.push_str(page.get(done..).unwrap_or(""));
+    out.push_str(page.get(copied..).unwrap_or(""));
     out
 }
 
+/// The bytes of a page that are searched for a `base`.
+const MAX_BASE_SEARCH: usize = 256 << 10;
+
+/// The `href` of the first `base` of a page.
 fn find_base(page: &str, dialect: Dialect) -> Option<String> {
     struct Search(Option<String>);
     impl TokenHandler for Search {
@@ -92,7 +96,7 @@ fn find_base(page: &str, dialect: Dialect) -> Option<String> {
             if self.0.is_none() && tag.name.eq_ignore_ascii_case(b"base") {
                 self.0 = attribute(tag, "href").map(|(value, _)| text(value));
             }
-            mode(tag, false)
+            mode_after(tag, false)
         }
         fn end(&mut self, _name: &[u8]) {}
         fn text(&mut self, _text: &[u8]) {}
@@ -103,7 +107,7 @@ fn find_base(page: &str, dialect: Dialect) -> Option<String> {
     }
     let mut search = Search(None);
     // `base` belongs to the head, so only the start of a large page is searched.
-    let mut end = page.len().min(256 << 10);
+    let mut end = page.len().min(MAX_BASE_SEARCH);
     while !page.is_char_boundary(end) {
         end -= 1;
     }
@@ -111,10 +115,10 @@ fn find_base(page: &str, dialect: Dialect) -> Option<String> {
     search.0
 }
 
-/// The text mode after a start tag.
-fn mode(tag: &Tag<'_>, foreign: bool) -> TextMode {
+/// The text mode after a start tag. `is_in_foreign`: it is within SVG or MathML.
+fn mode_after(tag: &Tag<'_>, is_in_foreign: bool) -> TextMode {
     let is = |name: &str| tag.name.eq_ignore_ascii_case(name.as_bytes());
-    if foreign && (tag.self_closing || !(is("script") || is("style"))) {
+    if is_in_foreign && (tag.self_closing || !(is("script") || is("style"))) {
         TextMode::Markup
     } else if is("script") {
         TextMode::Script
@@ -129,7 +133,7 @@ fn mode(tag: &Tag<'_>, foreign: bool) -> TextMode {
     }
 }
 
-/// Value and name of an attribute.
+/// The value of an attribute, and its name as written.
 fn attribute<'a>(tag: &Tag<'a>, name: &str) -> Option<(&'a [u8], &'a [u8])> {
     let found = tag.attributes().take(MAX_ATTRIBUTES).find(|(key, _)| key.eq_ignore_ascii_case(name.as_bytes()));
     found.map(|(key, value)| (value, key))
@@ -138,37 +142,40 @@ fn attribute<'a>(tag: &Tag<'a>, name: &str) -> Option<(&'a [u8], &'a [u8])> {
 /// The maximum number of attributes of a tag that are read.
 const MAX_ATTRIBUTES: usize = 1024;
 
+/// The value of an attribute with its character references resolved.
 fn text(value: &[u8]) -> String {
     resolve_references(&String::from_utf8_lossy(value), TextContext::Attribute).into_owned()
 }
 
 /// Collects the edits of a page while it is tokenized.
-struct Reading<'a> {
+struct PageEditor<'a> {
     page: &'a str,
     rewriter: &'a mut dyn PageRewriter,
+    /// Ranges of the page, and the text that replaces each.
     edits: Vec<(Range<usize>, String)>,
-    /// Open `svg` and `math` elements.
+    /// The number of open `svg` and `math` elements.
     foreign: u32,
-    /// The start of the content of a `style` element.
-    style_from: Option<usize>,
+    /// The start of the content of the open `style` element.
+    style_start: Option<usize>,
+    /// Whether a `base` with an `href` occurred.
     has_base: bool,
     /// The position after the start tag of `head`.
-    head: Option<usize>,
+    after_head: Option<usize>,
     /// The position of the first tag that is neither `html` nor `head`.
     first_tag: Option<usize>,
 }
 
-impl Reading<'_> {
+impl PageEditor<'_> {
     /// The range of a slice within the page; `None` for bytes that the tokenizer generated.
-    fn place(&self, slice: &[u8]) -> Option<Range<usize>> {
+    fn range_of(&self, slice: &[u8]) -> Option<Range<usize>> {
         let offset = slice.as_ptr().addr().wrapping_sub(self.page.as_ptr().addr());
         (offset <= self.page.len() && slice.len() <= self.page.len() - offset).then(|| offset..offset + slice.len())
     }
 
     /// Replaces the value of an attribute.
-    fn set(&mut self, value: &[u8], new: &str) {
-        let Some(place) = self.place(value) else { return };
-        let quote = place.start.checked_sub(1).and_then(|before| self.page.as_bytes().get(before)).copied();
+    fn set_value(&mut self, value: &[u8], new: &str) {
+        let Some(range) = self.range_of(value) else { return };
+        let quote = range.start.checked_sub(1).and_then(|before| self.page.as_bytes().get(before)).copied();
         let mut escaped = String::with_capacity(new.len() + 2);
         for next in new.chars() {
             match next {
@@ -182,24 +189,24 @@ impl Reading<'_> {
         if !matches!(quote, Some(b'"' | b'\'')) {
             escaped = format!("\"{escaped}\"");
         }
-        self.edits.push((place, escaped));
+        self.edits.push((range, escaped));
     }
 
     /// Renames an attribute so that browsers ignore it.
     fn disable(&mut self, name: &[u8]) {
-        if let Some(place) = self.place(name) {
-            self.edits.push((place.start..place.start, "data-".to_owned()));
+        if let Some(range) = self.range_of(name) {
+            self.edits.push((range.start..range.start, "data-".to_owned()));
         }
     }
 
-    fn url(&mut self, value: &[u8], use_as: ReferenceUse) {
+    fn rewrite_url(&mut self, value: &[u8], use_as: ReferenceUse) {
         let url = text(value);
         if let Replacement::With(new) = self.rewriter.replace(url.trim(), use_as) {
-            self.set(value, &new);
+            self.set_value(value, &new);
         }
     }
 
-    fn srcset(&mut self, value: &[u8], use_as: ReferenceUse) {
+    fn rewrite_srcset(&mut self, value: &[u8], use_as: ReferenceUse) {
         let written = text(value);
         let mut new = String::with_capacity(written.len());
         let mut changed = false;
@@ -236,11 +243,12 @@ impl Reading<'_> {
             rest = after;
         }
         if changed {
-            self.set(value, &new);
+            self.set_value(value, &new);
         }
     }
 
-    fn css(&mut self, css: &str) -> Option<String> {
+    /// The rewritten style sheet; `None` if nothing changes.
+    fn rewrite_style(&mut self, css: &str) -> Option<String> {
         let mut changed = false;
         let new = rewrite_css(css, |url, use_as| match self.rewriter.replace(url, use_as) {
             Replacement::Keep => None,
@@ -252,7 +260,7 @@ impl Reading<'_> {
         changed.then_some(new)
     }
 
-    fn meta(&mut self, tag: &Tag<'_>) {
+    fn rewrite_meta(&mut self, tag: &Tag<'_>) {
         let Some((pragma, name)) = attribute(tag, "http-equiv") else { return };
         if pragma.trim_ascii().to_ascii_lowercase().starts_with(b"content-security-policy") {
             self.disable(name);
@@ -265,38 +273,38 @@ impl Reading<'_> {
             {
                 let delay: String =
                     written.trim_start().chars().take_while(|next| !matches!(next, ';' | ',')).collect();
-                self.set(content, &format!("{}; url={new}", delay.trim()));
+                self.set_value(content, &format!("{}; url={new}", delay.trim()));
             }
         }
     }
 
-    fn attributes(&mut self, tag: &Tag<'_>) {
+    fn rewrite_attributes(&mut self, tag: &Tag<'_>) {
         let name = tag.name.to_ascii_lowercase();
         let name = String::from_utf8_lossy(&name);
         // XML namespace prefixes are ignored: `svg:image` is read as `image`.
         let name = name.rsplit(':').next().unwrap_or("");
         if name == "meta" {
-            return self.meta(tag);
+            return self.rewrite_meta(tag);
         }
         let rel = attribute(tag, "rel").map(|(rel, _)| text(rel).to_ascii_lowercase());
         for (key, value) in tag.attributes().take(MAX_ATTRIBUTES) {
-            let key_text = key.to_ascii_lowercase();
-            let key_name: Cow<'_, str> = String::from_utf8_lossy(&key_text);
+            let key_bytes = key.to_ascii_lowercase();
+            let key_name: Cow<'_, str> = String::from_utf8_lossy(&key_bytes);
             if name == "base" {
                 if key_name == "href" && !self.has_base {
                     self.has_base = true;
-                    self.set(value, "");
+                    self.set_value(value, "");
                 }
                 continue;
             }
             match use_of(name, &key_name, rel.as_deref()) {
-                Some(AttributeUse::Url(use_as)) if !value.trim_ascii().is_empty() => self.url(value, use_as),
+                Some(AttributeUse::Url(use_as)) if !value.trim_ascii().is_empty() => self.rewrite_url(value, use_as),
                 Some(AttributeUse::Url(_)) => {}
-                Some(AttributeUse::Srcset(use_as)) => self.srcset(value, use_as),
+                Some(AttributeUse::Srcset(use_as)) => self.rewrite_srcset(value, use_as),
                 Some(AttributeUse::Style) => {
                     let css = text(value);
-                    if let Some(new) = self.css(&css) {
-                        self.set(value, &new);
+                    if let Some(new) = self.rewrite_style(&css) {
+                        self.set_value(value, &new);
                     }
                 }
                 Some(AttributeUse::Disabled) => self.disable(key),
@@ -306,14 +314,16 @@ impl Reading<'_> {
     }
 }
 
+/// How an attribute is rewritten.
 enum AttributeUse {
     Url(ReferenceUse),
     Srcset(ReferenceUse),
     Style,
+    /// Renamed, so that browsers ignore it.
     Disabled,
 }
 
-/// How the value of an attribute is used.
+/// How an attribute is rewritten; `None` if it is kept.
 fn use_of(element: &str, attribute: &str, rel: Option<&str>) -> Option<AttributeUse> {
     use AttributeUse::{Disabled, Srcset, Style, Url};
     use ReferenceUse::{Data, Frame, Hint, Image, Link, Media, Script};
@@ -352,24 +362,23 @@ fn use_of_rel(rel: &str) -> ReferenceUse {
     }
 }
 
-impl TokenHandler for Reading<'_> {
+impl TokenHandler for PageEditor<'_> {
     fn start(&mut self, tag: &Tag<'_>) -> TextMode {
         let is = |name: &str| tag.name.eq_ignore_ascii_case(name.as_bytes());
         if is("head") {
-            // The first attribute or the end of the tag follows the name.
-            let name_end = self.place(tag.name).map(|place| place.end);
+            let name_end = self.range_of(tag.name).map(|range| range.end);
             let end = name_end.and_then(|from| tag_end(self.page, from, tag));
-            self.head = self.head.or(end);
+            self.after_head = self.after_head.or(end);
         } else if !is("html") && self.first_tag.is_none() {
-            self.first_tag = self.place(tag.name).map(|place| place.start.saturating_sub(1));
+            self.first_tag = self.range_of(tag.name).map(|range| range.start.saturating_sub(1));
         }
-        self.attributes(tag);
+        self.rewrite_attributes(tag);
         if (is("svg") || is("math")) && !tag.self_closing {
             self.foreign += 1;
         }
-        let mode = mode(tag, self.foreign > 0);
+        let mode = mode_after(tag, self.foreign > 0);
         if is("style") && mode == TextMode::RawText {
-            self.style_from = self.place(tag.name).and_then(|place| tag_end(self.page, place.end, tag));
+            self.style_start = self.range_of(tag.name).and_then(|range| tag_end(self.page, range.end, tag));
         }
         mode
     }
@@ -378,11 +387,11 @@ impl TokenHandler for Reading<'_> {
         if name.eq_ignore_ascii_case(b"svg") || name.eq_ignore_ascii_case(b"math") {
             self.foreign = self.foreign.saturating_sub(1);
         }
-        if let Some(from) = self.style_from.take()
-            && let Some(place) = self.place(name)
-            && let Some(end) = place.start.checked_sub(2)
+        if let Some(from) = self.style_start.take()
+            && let Some(range) = self.range_of(name)
+            && let Some(end) = range.start.checked_sub(2)
             && let Some(css) = self.page.get(from..end)
-            && let Some(new) = self.css(css)
+            && let Some(new) = self.rewrite_style(css)
         {
             self.edits.push((from..end, new));
         }
@@ -434,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn urls_of_pages() {
+    fn the_urls_of_a_page_are_replaced() {
         for (page, expected) in [
             ("<a href=x>t</a>", "<a href=\"link:x\">t</a>"),
             ("<A HREF='x?a&amp;b' id=i>", "<A HREF='link:x?a&amp;b' id=i>"),
@@ -478,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_inserted_comes_first_in_the_head() {
+    fn inserted_text_comes_first_in_the_head() {
         let with = |page: &str| rewrite_page(page, Dialect::Html, "[I]", &mut Prefix);
         assert_eq!(
             with("<!doctype html><html><head lang='>'><title>"),
@@ -490,7 +499,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_not_replaced_stays(page in "[<>a-c='\" /!é-]{0,80}") {
+        fn a_page_without_replacements_is_unchanged(page in "[<>a-c='\" /!é-]{0,80}") {
             struct Keep;
             impl PageRewriter for Keep {
                 fn replace(&mut self, _url: &str, _use_as: ReferenceUse) -> Replacement {

@@ -1,9 +1,9 @@
 //! [`BitMatcher`]: matches several selectors at once while a page is tokenized, without a tree.
 //!
-//! Every compound of every selector has a bit. An element's bits say which compounds match it together with all
-//! compounds to their left. Bits of a selector are adjacent, so the candidates for an element are the bits of its
-//! parent, ancestors and preceding siblings, shifted by one and masked by combinator, and the leftmost compounds. Of
-//! these, only compounds that fit the name of the element are tested. Most elements have none.
+//! Every compound of every selector has a bit. An element has the bit of a compound if the compound matches it and the
+//! compounds to the left match related elements. The bits of a selector are adjacent. So the candidates for an element
+//! are the leftmost compounds, and the bits of its parent, ancestors and preceding siblings, shifted by one and masked by
+//! combinator. Of these, only compounds that fit the name of the element are tested. Most elements have none.
 //!
 //! Selectors that look ahead (`:has()`, `:contains()`, `:empty`, positions from the end) need the tree.
 
@@ -15,7 +15,7 @@ use argiope_core::page::examine::{TextContext, resolve_references};
 use super::matching::{compare, has_word};
 use super::{AttributeTest, Combinator, Complex, Compound, Selector, Simple};
 use crate::document::build::{MAX_ATTRIBUTES, position};
-use crate::document::names::{Name, OwnNames};
+use crate::document::names::{CustomNames, Name};
 
 /// The maximum number of compounds, all selectors together.
 pub(crate) const MAX_COMPOUNDS: usize = 56;
@@ -26,11 +26,15 @@ pub(crate) struct BitMatcher {
     compounds: Vec<Compound>,
     /// For each bit, the selector whose rightmost compound it is.
     ends: Vec<Option<u8>>,
-    /// The leftmost compounds, and the compounds by the combinator to their left.
+    /// The bits of the leftmost compounds.
     first: u64,
+    /// The bits of the compounds after a child combinator.
     child: u64,
+    /// The bits of the compounds after a descendant combinator.
     descendant: u64,
+    /// The bits of the compounds after a next-sibling combinator.
     next: u64,
+    /// The bits of the compounds after a later-sibling combinator.
     later: u64,
     /// The compounds that can match an element, by its name. The last entry is for all custom names.
     by_name: Vec<u64>,
@@ -39,22 +43,25 @@ pub(crate) struct BitMatcher {
 /// The bits of an open element, and of its children so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct MatchState {
+    /// The bits of the element.
     own: u64,
     /// The bits of the element and its ancestors.
     inherited: u64,
-    /// The bits of its last child, and of all children.
+    /// The bits of its last child.
     last_child: u64,
+    /// The bits of all its children.
     children: u64,
     /// The number of its children.
-    count: u32,
+    child_count: u32,
 }
 
 /// An element that is tested.
 pub(crate) struct Subject<'a, 't> {
     pub(crate) html: &'a str,
     pub(crate) name: Name,
+    /// Its start tag; `None` for an implied element.
     pub(crate) tag: Option<&'t Tag<'t>>,
-    pub(crate) names: &'t OwnNames,
+    pub(crate) names: &'t CustomNames,
     pub(crate) is_root: bool,
 }
 
@@ -83,13 +90,12 @@ impl BitMatcher {
         if complex.leading.is_some() || self.compounds.len() + complex.compounds.len() > MAX_COMPOUNDS {
             return false;
         }
-        let mut left = None;
         for (compound, combinator) in complex.compounds.iter().rev() {
             if !compound.simple.iter().all(is_immediate) {
                 return false;
             }
             let bit = 1 << self.compounds.len();
-            // A compound has the combinator to its left; the list runs from right to left.
+            // The combinator of a compound is the one to its left.
             match combinator {
                 None => self.first |= bit,
                 Some(Combinator::Child) => self.child |= bit,
@@ -99,18 +105,17 @@ impl BitMatcher {
             }
             let known = compound.name.as_ref().map(|name| name.known);
             for (name, bits) in self.by_name.iter_mut().enumerate() {
-                let can = match known {
+                let may_match = match known {
                     None => true,
                     Some(Some(known)) => usize::from(known.0) == name,
                     Some(None) => name == usize::from(Name::count()),
                 };
-                *bits |= if can { bit } else { 0 };
+                *bits |= if may_match { bit } else { 0 };
             }
             self.compounds.push(compound.clone());
             self.ends.push(None);
-            left = Some(bit);
         }
-        if let Some(end) = self.ends.last_mut().filter(|_| left.is_some()) {
+        if let Some(end) = self.ends.last_mut().filter(|_| !complex.compounds.is_empty()) {
             *end = Some(number);
         }
         true
@@ -119,12 +124,13 @@ impl BitMatcher {
     /// The bits of the compounds that belong to the selector `number`, for [`BitMatcher::enter`].
     pub(crate) fn bits_of(&self, number: u8) -> u64 {
         let mut bits = 0;
-        let mut own = 0;
+        // The bits of one alternative of a selector.
+        let mut alternative = 0;
         for (index, end) in self.ends.iter().enumerate() {
-            own |= 1 << index;
+            alternative |= 1 << index;
             if let Some(end) = end {
-                bits |= if *end == number { own } else { 0 };
-                own = 0;
+                bits |= if *end == number { alternative } else { 0 };
+                alternative = 0;
             }
         }
         bits
@@ -134,9 +140,9 @@ impl BitMatcher {
     /// element, and the bits that [`BitMatcher::ends_of`] converts to selectors.
     #[inline]
     pub(crate) fn enter(&self, parent: &mut MatchState, live: u64, subject: &Subject<'_, '_>) -> (MatchState, u64) {
-        parent.count += 1;
-        let kind = usize::from(subject.name.0.min(Name::count()));
-        let possible = live & self.by_name.get(kind).copied().unwrap_or(0);
+        parent.child_count += 1;
+        let name_index = usize::from(subject.name.0.min(Name::count()));
+        let possible = live & self.by_name.get(name_index).copied().unwrap_or(0);
         if possible == 0 {
             parent.last_child = 0;
             return (MatchState { inherited: parent.inherited, ..MatchState::default() }, 0);
@@ -146,13 +152,13 @@ impl BitMatcher {
             | ((parent.inherited << 1) & self.descendant)
             | ((parent.last_child << 1) & self.next)
             | ((parent.children << 1) & self.later);
-        let mut left = enabled & possible;
+        let mut untested = enabled & possible;
         let mut own = 0;
-        while left != 0 {
-            let bit = left.trailing_zeros();
-            left &= left - 1;
+        while untested != 0 {
+            let bit = untested.trailing_zeros();
+            untested &= untested - 1;
             let compound = self.compounds.get(bit as usize);
-            if compound.is_some_and(|compound| compound.accepts_subject(subject, parent.count)) {
+            if compound.is_some_and(|compound| compound.accepts_subject(subject, parent.child_count)) {
                 own |= 1 << bit;
             }
         }
@@ -181,7 +187,7 @@ fn is_immediate(simple: &Simple) -> bool {
     match simple {
         Simple::Id(_) | Simple::Class(_) | Simple::Attribute { .. } | Simple::Root => true,
         Simple::Nth { from_end, of_type, .. } => !from_end && !of_type,
-        Simple::Is(list, _) => list.iter().all(|complex| match complex.compounds.as_slice() {
+        Simple::Is { list, .. } => list.iter().all(|complex| match complex.compounds.as_slice() {
             [(compound, None)] => complex.leading.is_none() && compound.simple.iter().all(is_immediate),
             _ => false,
         }),
@@ -191,7 +197,7 @@ fn is_immediate(simple: &Simple) -> bool {
 
 impl<'a> Subject<'a, '_> {
     /// The value of an attribute as it is written.
-    fn written(&self, name: &str) -> Option<&'a str> {
+    fn raw_attribute(&self, name: &str) -> Option<&'a str> {
         let mut attributes = self.tag?.attributes().take(MAX_ATTRIBUTES);
         let (_, value) = attributes.find(|(found, _)| found.eq_ignore_ascii_case(name.as_bytes()))?;
         let start = position(self.html.as_bytes(), value)?;
@@ -200,19 +206,19 @@ impl<'a> Subject<'a, '_> {
 
     /// The value of an attribute.
     pub(crate) fn attribute(&self, name: &str) -> Option<Cow<'a, str>> {
-        self.written(name).map(|value| resolve_references(value, TextContext::Attribute))
+        self.raw_attribute(name).map(|value| resolve_references(value, TextContext::Attribute))
     }
 }
 
 impl Compound {
-    /// `position` is the position among the children of the parent, from 1 on.
+    /// Whether an element matches. `position` is its position among the children of its parent, from 1.
     fn accepts_subject(&self, subject: &Subject<'_, '_>, position: u32) -> bool {
         if let Some(name) = &self.name {
-            let is = match name.known {
+            let has_name = match name.known {
                 Some(known) => subject.name == known,
                 None => subject.names.text(subject.name) == &*name.text,
             };
-            if !is {
+            if !has_name {
                 return false;
             }
         }
@@ -225,7 +231,7 @@ impl Simple {
         match self {
             Self::Id(id) => subject.attribute("id").is_some_and(|value| *value == **id),
             Self::Class(class) => {
-                let Some(written) = subject.written("class") else { return false };
+                let Some(written) = subject.raw_attribute("class") else { return false };
                 if written.len() < class.len() {
                     return false;
                 }
@@ -240,19 +246,19 @@ impl Simple {
             }
             Self::Nth { step, offset, .. } => is_at(i64::from(position), *step, *offset),
             Self::Root => subject.is_root,
-            Self::Is(list, negated) => {
-                let one = |complex: &Complex| match complex.compounds.as_slice() {
+            Self::Is { list, is_negated } => {
+                let accepts = |complex: &Complex| match complex.compounds.as_slice() {
                     [(compound, None)] => compound.accepts_subject(subject, position),
                     _ => false,
                 };
-                list.iter().any(one) != *negated
+                list.iter().any(accepts) != *is_negated
             }
             Self::Empty | Self::Has(_) | Self::Contains(_) => false,
         }
     }
 }
 
-/// Whether `position` is one of `step * n + offset`.
+/// Whether `position` is `step * n + offset` for some n from 0 on.
 pub(super) fn is_at(position: i64, step: i32, offset: i32) -> bool {
     let distance = position - i64::from(offset);
     match i64::from(step) {

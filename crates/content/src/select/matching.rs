@@ -4,6 +4,13 @@ use super::bits::is_at;
 use super::{AttributeTest, Combinator, Complex, Compound, Selector, Simple};
 use crate::document::{Document, Element, NONE, TEXT};
 
+/// The default budget of matching steps.
+const DEFAULT_STEPS: u64 = 50_000_000;
+/// A step compares about this many bytes of an attribute.
+const BYTES_PER_STEP: u64 = 16;
+/// The most nodes before an element that `:has(+ ...)` visits to find the previous element.
+const MAX_PREVIOUS_NODES: u64 = 1000;
+
 /// The budget of matching steps. Once it is used up, nothing matches any more.
 #[derive(Clone, Debug)]
 pub struct Steps {
@@ -12,7 +19,7 @@ pub struct Steps {
 
 impl Default for Steps {
     fn default() -> Self {
-        Self { left: 50_000_000 }
+        Self { left: DEFAULT_STEPS }
     }
 }
 
@@ -23,23 +30,27 @@ impl Steps {
     }
 
     /// Whether the budget was used up, so that matches may be missing.
-    pub fn exhausted(&self) -> bool {
+    pub fn is_exhausted(&self) -> bool {
         self.left == 0
     }
 
+    /// Takes steps from the budget. Returns whether there are steps left.
     pub(crate) fn spend(&mut self, count: u64) -> bool {
         self.left = self.left.saturating_sub(count);
         self.left > 0
     }
 }
 
-/// The result of matching a compound. A failure says which other candidates can still match: later siblings,
-/// descendants or none. Backtracking skips the others, which keeps matching polynomial.
+/// The result of matching the compounds of a selector from right to left. A failure says which other candidates can
+/// still match. Backtracking skips the others, which keeps matching polynomial.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Matched,
+    /// The next candidate of any combinator may match.
     TryLaterSibling,
+    /// Only the next candidate of a descendant combinator may match.
     TryDescendant,
+    /// No other candidate matches.
     Never,
 }
 
@@ -71,7 +82,7 @@ impl<'a> Iterator for Matches<'a, '_> {
             if self.selector.accepts(element, self.scope, &mut self.steps) {
                 return Some(element);
             }
-            if self.steps.exhausted() {
+            if self.steps.is_exhausted() {
                 return None;
             }
         }
@@ -98,11 +109,11 @@ impl Selector {
         Matches { selector: self, scope, next: scope.node, end: scope.end(), steps: Steps::default() }
     }
 
-    /// The elements within `scope` that match, at most `most`, within the budget `steps`.
-    pub fn find<'a>(&self, scope: Element<'a>, most: usize, steps: &mut Steps) -> Vec<Element<'a>> {
+    /// The elements within `scope` that match, at most `max_matches`, within the budget `steps`.
+    pub fn find<'a>(&self, scope: Element<'a>, max_matches: usize, steps: &mut Steps) -> Vec<Element<'a>> {
         let mut matches = self.matches_within(scope);
         matches.swap_steps(steps);
-        let found = matches.by_ref().take(most).collect();
+        let found = matches.by_ref().take(max_matches).collect();
         *steps = matches.steps;
         found
     }
@@ -131,7 +142,7 @@ impl Complex {
         if !compound.accepts(element, scope, steps) {
             return Verdict::TryLaterSibling;
         }
-        let Some(combinator) = *combinator else { return self.leads(element, scope) };
+        let Some(combinator) = *combinator else { return self.judge_leading(element, scope) };
         let mut element = element;
         loop {
             let next = match combinator {
@@ -155,19 +166,23 @@ impl Complex {
         }
     }
 
-    /// In `:has()`, whether the leftmost compound has the required relation to the anchor element.
-    fn leads(&self, leftmost: Element<'_>, scope: Element<'_>) -> Verdict {
-        let stands = match self.leading {
+    /// In `:has()`, whether the element of the leftmost compound has the required relation to `scope`, the element with
+    /// the `:has()`.
+    fn judge_leading(&self, leftmost: Element<'_>, scope: Element<'_>) -> Verdict {
+        let has_relation = match self.leading {
             None => true,
             Some(Combinator::Descendant) => leftmost.node > scope.node && leftmost.node < scope.end(),
             Some(Combinator::Child) => leftmost.parent() == Some(scope),
-            Some(Combinator::NextSibling) => previous_element(leftmost, &mut Steps::new(1000)) == Some(scope),
+            Some(Combinator::NextSibling) => {
+                previous_element(leftmost, &mut Steps::new(MAX_PREVIOUS_NODES)) == Some(scope)
+            }
             Some(Combinator::LaterSibling) => leftmost.parent() == scope.parent() && leftmost.node > scope.node,
         };
-        if stands { Verdict::Matched } else { Verdict::TryLaterSibling }
+        if has_relation { Verdict::Matched } else { Verdict::TryLaterSibling }
     }
 }
 
+/// The previous sibling that is an element.
 fn previous_element<'a>(element: Element<'a>, steps: &mut Steps) -> Option<Element<'a>> {
     let document = element.document;
     let mut id = document.node(element.node)?.previous;
@@ -184,11 +199,11 @@ fn previous_element<'a>(element: Element<'a>, steps: &mut Steps) -> Option<Eleme
 impl Compound {
     fn accepts(&self, element: Element<'_>, scope: Element<'_>, steps: &mut Steps) -> bool {
         if let Some(name) = &self.name {
-            let is = match name.known {
+            let has_name = match name.known {
                 Some(known) => element.name_id() == known,
                 None => element.name() == &*name.text,
             };
-            if !is {
+            if !has_name {
                 return false;
             }
         }
@@ -202,7 +217,7 @@ impl Simple {
             Self::Id(id) => element.attribute("id").is_some_and(|value| *value == **id),
             Self::Class(class) => {
                 let Some(written) = element.raw_attribute("class") else { return false };
-                steps.spend(written.len() as u64 / 16);
+                steps.spend(written.len() as u64 / BYTES_PER_STEP);
                 if written.len() < class.len() {
                     return false;
                 }
@@ -213,7 +228,7 @@ impl Simple {
             }
             Self::Attribute { name, test, value, ignore_case } => {
                 let Some(found) = element.attribute(name) else { return false };
-                steps.spend(found.len() as u64 / 16);
+                steps.spend(found.len() as u64 / BYTES_PER_STEP);
                 *test == AttributeTest::Present || compare(&found, value, *test, *ignore_case)
             }
             Self::Nth { step, offset, from_end, of_type } => {
@@ -227,18 +242,20 @@ impl Simple {
                     .is_none_or(|node| node.name == TEXT && element.document.raw_text(node).is_empty())
             }),
             Self::Root => element.parent().is_none(),
-            Self::Is(list, negated) => list.iter().any(|complex| complex.accepts(element, scope, steps)) != *negated,
+            Self::Is { list, is_negated } => {
+                list.iter().any(|complex| complex.accepts(element, scope, steps)) != *is_negated
+            }
             Self::Has(list) => list.iter().any(|complex| has(complex, element, steps)),
             Self::Contains(text) => {
-                let seen = element.text();
-                steps.spend(seen.len() as u64);
-                seen.contains(&**text)
+                let visible = element.text();
+                steps.spend(visible.len() as u64);
+                visible.contains(&**text)
             }
         }
     }
 }
 
-/// Whether some element relative to `element` matches.
+/// Whether `complex`, a selector in `:has()`, matches some element relative to `element`.
 fn has(complex: &Complex, element: Element<'_>, steps: &mut Steps) -> bool {
     match complex.leading {
         Some(Combinator::NextSibling | Combinator::LaterSibling) => {
@@ -254,10 +271,12 @@ fn has(complex: &Complex, element: Element<'_>, steps: &mut Steps) -> bool {
     }
 }
 
+/// Whether a list of words contains this word.
 pub(super) fn has_word(value: &str, word: &str) -> bool {
     value.split_ascii_whitespace().any(|found| found == word)
 }
 
+/// Whether the value `found` of an attribute passes the test with `value`.
 pub(super) fn compare(found: &str, value: &str, test: AttributeTest, ignore_case: bool) -> bool {
     if ignore_case {
         return compare(&found.to_ascii_lowercase(), &value.to_ascii_lowercase(), test, false);
@@ -275,7 +294,7 @@ pub(super) fn compare(found: &str, value: &str, test: AttributeTest, ignore_case
     }
 }
 
-/// The position among the siblings, from 1 on.
+/// The position among the siblings, from 1. `of_type`: only siblings with the same name count.
 fn position(element: Element<'_>, from_end: bool, of_type: bool, steps: &mut Steps) -> i64 {
     let document = element.document;
     let name = element.name_id();

@@ -15,6 +15,7 @@ pub use matching::{Matches, Steps};
 /// `:where()`, `:has()`, and `:contains("text")`, which is not part of CSS but used by most scraping tools.
 #[derive(Clone, Debug)]
 pub struct Selector {
+    /// The selectors of the list. One of them must match.
     alternatives: Vec<Complex>,
 }
 
@@ -36,7 +37,7 @@ impl Selector {
     ///
     /// # Errors
     ///
-    /// The text is not a selector; the error says where.
+    /// The text is not a selector. The error has the position.
     pub fn parse(css: &str) -> Result<Self, SelectError> {
         Ok(Self { alternatives: parse::parse(css)? })
     }
@@ -65,9 +66,12 @@ struct Compound {
     simple: Vec<Simple>,
 }
 
+/// The element name in a compound selector.
 #[derive(Clone, Debug)]
 struct TypeName {
+    /// The number of an HTML name; `None` for a custom name.
     known: Option<crate::document::names::Name>,
+    /// The name in lower case.
     text: Box<str>,
 }
 
@@ -82,20 +86,29 @@ enum Simple {
         value: Box<str>,
         ignore_case: bool,
     },
+    /// The position among the siblings is `step * n + offset` for some n from 0 on.
     Nth {
         step: i32,
         offset: i32,
+        /// Whether positions are counted from the last sibling.
         from_end: bool,
+        /// Whether only siblings with the same name are counted.
         of_type: bool,
     },
     Empty,
     Root,
-    /// Matches if one of the selectors does; if the flag is set, matches if none does.
-    Is(Vec<Complex>, bool),
+    /// One of the selectors matches, or none of them if `is_negated`.
+    Is {
+        list: Vec<Complex>,
+        is_negated: bool,
+    },
+    /// One of the selectors matches an element relative to this one.
     Has(Vec<Complex>),
+    /// The visible text contains this text.
     Contains(Box<str>),
 }
 
+/// The operator of an attribute selector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AttributeTest {
     Present,

@@ -4,14 +4,14 @@ use super::{AttributeTest, Combinator, Complex, Compound, SelectError, Simple, T
 use crate::document::names::Name;
 
 /// Maximum bytes of a selector.
-const LONGEST: usize = 64 * 1024;
+const MAX_SELECTOR_BYTES: usize = 64 * 1024;
 /// Maximum nesting of `:not(:is(...))`.
-const DEEPEST: usize = 16;
+const MAX_NESTING: usize = 16;
 
 pub(super) fn parse(css: &str) -> Result<Vec<Complex>, SelectError> {
     let mut parser = Parser { css, at: 0 };
-    if css.len() > LONGEST {
-        return Err(parser.error(format!("the selector is longer than {LONGEST} bytes")));
+    if css.len() > MAX_SELECTOR_BYTES {
+        return Err(parser.error(format!("the selector is longer than {MAX_SELECTOR_BYTES} bytes")));
     }
     let list = parser.list(false, 0)?;
     if parser.peek().is_some() {
@@ -22,6 +22,7 @@ pub(super) fn parse(css: &str) -> Result<Vec<Complex>, SelectError> {
 
 struct Parser<'a> {
     css: &'a str,
+    /// The position of the next byte.
     at: usize,
 }
 
@@ -46,6 +47,7 @@ impl Parser<'_> {
         Some(next)
     }
 
+    /// Skips the next character if it is the expected one. Returns whether it is.
     fn eat(&mut self, expected: char) -> bool {
         let found = self.peek() == Some(expected);
         if found {
@@ -62,8 +64,8 @@ impl Parser<'_> {
         Err(self.error(format!("expected {expected:?}, found {found}")))
     }
 
-    /// Skips white space; returns whether there was any.
-    fn space(&mut self) -> bool {
+    /// Skips white space. Returns whether there was any.
+    fn skip_space(&mut self) -> bool {
         let before = self.at;
         while self.peek().is_some_and(|next| next.is_ascii_whitespace()) {
             self.take();
@@ -71,34 +73,36 @@ impl Parser<'_> {
         self.at > before
     }
 
-    fn list(&mut self, relative: bool, depth: usize) -> Result<Vec<Complex>, SelectError> {
-        if depth > DEEPEST {
+    /// Parses a list of selectors. `is_relative`: each may start with a combinator, as in `:has()`.
+    fn list(&mut self, is_relative: bool, depth: usize) -> Result<Vec<Complex>, SelectError> {
+        if depth > MAX_NESTING {
             return Err(self.error("too many nested parentheses"));
         }
-        let mut list = vec![self.complex(relative, depth)?];
+        let mut list = vec![self.complex(is_relative, depth)?];
         while self.eat(',') {
-            list.push(self.complex(relative, depth)?);
+            list.push(self.complex(is_relative, depth)?);
         }
         Ok(list)
     }
 
+    /// Parses a combinator; `None` at the end of a selector.
     fn combinator(&mut self) -> Option<Combinator> {
-        let space = self.space();
+        let has_space = self.skip_space();
         let found = match self.peek() {
             Some('>') => Combinator::Child,
             Some('+') => Combinator::NextSibling,
             Some('~') => Combinator::LaterSibling,
             None | Some(',' | ')') => return None,
-            Some(_) => return space.then_some(Combinator::Descendant),
+            Some(_) => return has_space.then_some(Combinator::Descendant),
         };
         self.take();
-        self.space();
+        self.skip_space();
         Some(found)
     }
 
-    fn complex(&mut self, relative: bool, depth: usize) -> Result<Complex, SelectError> {
-        self.space();
-        let leading = if relative { Some(self.combinator().unwrap_or(Combinator::Descendant)) } else { None };
+    fn complex(&mut self, is_relative: bool, depth: usize) -> Result<Complex, SelectError> {
+        self.skip_space();
+        let leading = if is_relative { Some(self.combinator().unwrap_or(Combinator::Descendant)) } else { None };
         let mut compounds = vec![(self.compound(depth)?, None)];
         while let Some(combinator) = self.combinator() {
             compounds.push((self.compound(depth)?, Some(combinator)));
@@ -109,13 +113,13 @@ impl Parser<'_> {
 
     fn compound(&mut self, depth: usize) -> Result<Compound, SelectError> {
         let mut compound = Compound::default();
-        let mut empty = true;
+        let mut is_empty = true;
         if self.eat('*') {
-            empty = false;
+            is_empty = false;
         } else if self.peek().is_some_and(begins_identifier) {
             let text = self.identifier()?.to_ascii_lowercase();
             compound.name = Some(TypeName { known: Name::known(text.as_bytes()), text: text.into() });
-            empty = false;
+            is_empty = false;
         }
         loop {
             let simple = match self.peek() {
@@ -129,13 +133,13 @@ impl Parser<'_> {
                 }
                 Some('[') => self.attribute()?,
                 Some(':') => self.pseudo(depth)?,
-                _ if empty => {
+                _ if is_empty => {
                     let found = self.peek().map_or("the end".to_owned(), |found| format!("{found:?}"));
                     return Err(self.error(format!("expected a selector, found {found}")));
                 }
                 _ => return Ok(compound),
             };
-            empty = false;
+            is_empty = false;
             compound.simple.push(simple);
         }
     }
@@ -194,9 +198,9 @@ impl Parser<'_> {
 
     fn attribute(&mut self) -> Result<Simple, SelectError> {
         self.expect('[')?;
-        self.space();
+        self.skip_space();
         let name = self.identifier()?.to_ascii_lowercase().into_boxed_str();
-        self.space();
+        self.skip_space();
         if self.eat(']') {
             return Ok(Simple::Attribute { name, test: AttributeTest::Present, value: "".into(), ignore_case: false });
         }
@@ -214,9 +218,9 @@ impl Parser<'_> {
             }
             _ => return Err(self.error("expected an operator such as = or ^= or a closing ]")),
         };
-        self.space();
+        self.skip_space();
         let value = self.string_or_identifier()?.into_boxed_str();
-        self.space();
+        self.skip_space();
         let ignore_case = match self.peek() {
             Some('i' | 'I') => {
                 self.take();
@@ -229,7 +233,7 @@ impl Parser<'_> {
             // HTML compares the values of these attributes without regard to case.
             _ => matches!(&*name, "type" | "rel" | "lang" | "method" | "media" | "charset" | "http-equiv"),
         };
-        self.space();
+        self.skip_space();
         self.expect(']')?;
         Ok(Simple::Attribute { name, test, value, ignore_case })
     }
@@ -247,8 +251,8 @@ impl Parser<'_> {
             "last-child" => nth(0, 1, true, false),
             "first-of-type" => nth(0, 1, false, true),
             "last-of-type" => nth(0, 1, true, true),
-            "only-child" => Simple::Is(vec![only(false)], false),
-            "only-of-type" => Simple::Is(vec![only(true)], false),
+            "only-child" => Simple::Is { list: vec![only(false)], is_negated: false },
+            "only-of-type" => Simple::Is { list: vec![only(true)], is_negated: false },
             "empty" => Simple::Empty,
             "root" => Simple::Root,
             "nth-child" | "nth-last-child" | "nth-of-type" | "nth-last-of-type" => {
@@ -260,17 +264,17 @@ impl Parser<'_> {
             "not" | "is" | "where" | "matches" | "any" | "has" => {
                 self.expect('(')?;
                 let list = self.list(name == "has", depth + 1)?;
-                self.space();
+                self.skip_space();
                 self.expect(')')?;
                 match name.as_str() {
                     "has" => Simple::Has(list),
-                    "not" => Simple::Is(list, true),
-                    _ => Simple::Is(list, false),
+                    "not" => Simple::Is { list, is_negated: true },
+                    _ => Simple::Is { list, is_negated: false },
                 }
             }
             "contains" | "-soup-contains" => {
                 self.expect('(')?;
-                self.space();
+                self.skip_space();
                 let text = if matches!(self.peek(), Some('"' | '\'')) {
                     self.string_or_identifier()?
                 } else {
@@ -280,7 +284,7 @@ impl Parser<'_> {
                     }
                     text.trim().to_owned()
                 };
-                self.space();
+                self.skip_space();
                 self.expect(')')?;
                 Simple::Contains(text.into())
             }
@@ -292,7 +296,7 @@ impl Parser<'_> {
         Ok(simple)
     }
 
-    /// `odd`, `even`, `3`, `2n`, `-n+3`.
+    /// Parses step and offset of a formula: `odd`, `even`, `3`, `2n`, `-n+3`.
     fn formula(&mut self) -> Result<(i32, i32), SelectError> {
         let start = self.at;
         while self.peek().is_some_and(|next| next != ')') {
@@ -324,7 +328,7 @@ impl Parser<'_> {
     }
 }
 
-/// `:only-child` and `:only-of-type`: the first from both ends.
+/// The selector of `:only-child` or `:only-of-type`: the element is the first from both ends.
 fn only(of_type: bool) -> Complex {
     let both = [false, true].map(|from_end| Simple::Nth { step: 0, offset: 1, from_end, of_type });
     Complex { compounds: vec![(Compound { name: None, simple: both.into() }, None)], leading: None }
