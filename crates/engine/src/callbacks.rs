@@ -4,9 +4,9 @@
 //! with the function that continues from there, and returns. When the kernel reports that the socket is ready, or a
 //! deadline passes, that function is called with the token, finds its state in the table, and continues.
 //!
-//! This is cheap: a waiting fetch costs only its state, without a stack or a task. The drawback is readability. One
-//! function with local variables becomes several functions with a struct between them. The code does not show the order
-//! in which they run, and a stack trace does not show the history, because it always ends in the loop. The `coroutines`
+//! This is cheap: a waiting fetch takes only its state, without a stack or a task. The drawback is readability. One
+//! function with local variables becomes several functions that share a struct. The code does not show the order in which
+//! they run, and a stack trace does not show the steps before, because it always starts in the loop. The `coroutines`
 //! engine costs the same and keeps the order visible.
 //!
 //! Invariant: an entry of the table holds the whole state of its connection and exactly one callback that continues it.
@@ -36,10 +36,10 @@ pub fn run(worker: Worker) -> io::Result<()> {
     table.worker.report_ready();
     let (mut events, mut late, mut jobs) = (Vec::new(), Vec::new(), Vec::new());
     loop {
-        // 1. All that can be done without waiting is done. Send the results to the keeper, then wait.
+        // 1. Everything that can be done without waiting is done. Send the visits to the keeper, then wait.
         table.worker.visit_sender.send();
-        let next = table.alarms.first().map_or(Time::NEVER, |(time, _)| *time);
-        let timeout = table.resources.before_wait(next, std::mem::take(&mut table.has_more));
+        let next_alarm = table.alarms.first().map_or(Time::NEVER, |(time, _)| *time);
+        let timeout = table.resources.before_wait(next_alarm, std::mem::take(&mut table.has_more));
         table.poller.wait(&mut events, timeout)?;
 
         // 2. Sockets that are ready: continue where each of them stopped.
@@ -56,8 +56,8 @@ pub fn run(worker: Worker) -> io::Result<()> {
         }
         table.evict_if_short(now);
 
-        // 4. New jobs. They come last, so that a new connection does not get the token of an event that step 2 has yet
-        //    to handle. (A retry during step 2 can get one. The event is then spurious, which is harmless.)
+        // 4. New jobs. They come after step 2, so that a new connection does not get the token of an event that is not
+        //    handled yet. (A retry during step 2 can get such a token. The event is then spurious, which is harmless.)
         let stop = table.worker.job_queue.take(&mut jobs);
         if stop == Some(StopMode::Now) {
             return Ok(());
@@ -78,8 +78,8 @@ pub fn run(worker: Worker) -> io::Result<()> {
 /// Why a callback is called.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Cause {
-    /// A direct call from this engine, without an event.
-    Own,
+    /// The engine calls it directly, without an event.
+    Direct,
     /// The socket is ready.
     Ready,
     /// The alarm has passed.
@@ -101,7 +101,7 @@ struct Entry {
 
 /// The state of a connection.
 enum State {
-    /// Large and short-lived, so boxed to keep the other states small.
+    /// Boxed to keep the other states small: this state is large, and it does not last long.
     Connecting(Box<Connecting<TcpStream>>),
     Open(Open),
     /// Only while a callback holds the state.
@@ -129,7 +129,7 @@ struct Table {
     resources: Resources<usize>,
     /// Jobs without a visit yet.
     in_flight: usize,
-    /// A read filled the buffer, so more bytes are available.
+    /// A read filled the buffer, so more bytes are available. The next wait must not sleep.
     has_more: bool,
     buffer: Box<[u8]>,
 }
@@ -166,11 +166,11 @@ impl Table {
         {
             open.pooled = None;
             match open.session.accept(job, &self.worker.rules, now) {
-                Ok(()) => return self.drive(token, Cause::Own),
+                Ok(()) => return self.drive(token, Cause::Direct),
                 Err(refused) => job = refused,
             }
-            // The session refused the job: it has another origin, or it was closed while it tried to accept. Close it
-            // unless other jobs still use it.
+            // The session refused the job: it has another origin, it has no room, or it was closed. Close it unless other
+            // jobs still use it.
             if open.session.is_idle() || open.session.slot().is_none() {
                 self.remove(token);
             }
@@ -178,13 +178,13 @@ impl Table {
         let Some(job) = self.resources.wait_for_connection(job) else { return };
         let state = State::Connecting(Box::new(Connecting::new(&self.worker, job, now)));
         let token = self.entries.insert(Entry { callback: Self::connect, state, alarm: Time::NEVER });
-        self.connect(token, Cause::Own);
+        self.connect(token, Cause::Direct);
     }
 
-    /// Called when the job starts, when a connection attempt has ended, and when the next address is due. The function
-    /// checks which of these is the case.
+    /// Called when the job starts, when a connection attempt has ended, and when the next attempt may start.
+    /// [`Connecting::step`] detects which of these is the case.
     fn connect(&mut self, token: usize, _cause: Cause) {
-        let Some(State::Connecting(mut connecting)) = self.take(token) else { return };
+        let Some(State::Connecting(mut connecting)) = self.take_state(token) else { return };
         let Self { worker, poller, resources, entries, alarms, .. } = self;
         let open = |address| {
             let stream = socket::begin_connect(address)?;
@@ -192,13 +192,13 @@ impl Table {
             Ok(stream)
         };
         let evict = || {
-            let oldest = resources.pool().oldest(|token| is_idle(entries, *token));
+            let oldest = resources.pool().next_to_evict(|token| is_idle(entries, *token));
             let idle = oldest.and_then(|slot| resources.pool().remove(slot));
             idle.inspect(|token| remove(entries, alarms, *token)).is_some()
         };
         match connecting.step(worker, open, socket::connected, evict) {
             ConnectStep::Wait(until) => {
-                self.put(token, State::Connecting(connecting), Self::connect);
+                self.put_state(token, State::Connecting(connecting), Self::connect);
                 self.set_alarm(token, until);
             }
             ConnectStep::Connected(peer, stream) => {
@@ -207,8 +207,8 @@ impl Table {
                 match session {
                     Ok(session) => {
                         let open = Open { stream, interest: Some(Interest::Writable), session, pooled: None };
-                        self.put(token, State::Open(open), Self::drive);
-                        self.drive(token, Cause::Own);
+                        self.put_state(token, State::Open(open), Self::drive);
+                        self.drive(token, Cause::Direct);
                     }
                     Err(visit) => self.fail(token, vec![visit]),
                 }
@@ -225,12 +225,12 @@ impl Table {
     // anchor: callbacks-drive
     /// Does what the session needs, as far as possible without waiting, then arranges to be called again.
     fn drive(&mut self, token: usize, cause: Cause) {
-        let Some(State::Open(mut open)) = self.take(token) else { return };
+        let Some(State::Open(mut open)) = self.take_state(token) else { return };
         let now = self.worker.clock.now();
         let Open { stream, interest, session, pooled } = &mut open;
         // One read per event. epoll reports the remaining bytes again, and other connections are served in between.
-        let mut readable = cause != Cause::Own && *interest == Some(Interest::Readable);
-        let mut late = cause == Cause::Late;
+        let mut is_readable = cause != Cause::Direct && *interest == Some(Interest::Readable);
+        let mut is_late = cause == Cause::Late;
         let wanted = loop {
             while let Some(completed) = session.finished(now) {
                 self.deliver(completed);
@@ -248,16 +248,16 @@ impl Table {
                         continue;
                     }
                 },
-                Step::Read if !readable => Some(Interest::Readable),
+                Step::Read if !is_readable => Some(Interest::Readable),
                 Step::Read => {
                     match stream.read(&mut self.buffer) {
                         Ok(0) => session.closed(now),
                         Ok(count) => {
-                            readable = false;
+                            is_readable = false;
                             self.has_more |= count == READ_BUFFER_SIZE;
                             session.feed(&self.buffer[..count], now);
                         }
-                        Err(error) if error.kind() == ErrorKind::WouldBlock => readable = false,
+                        Err(error) if error.kind() == ErrorKind::WouldBlock => is_readable = false,
                         Err(error) if error.kind() == ErrorKind::Interrupted => {}
                         Err(error) => session.broke(socket::broken(&error)),
                     }
@@ -266,12 +266,12 @@ impl Table {
                 Step::Pause => None,
                 Step::Done => return self.close(token, *pooled),
             };
-            if !late {
+            if !is_late {
                 break waits_for;
             }
             // Check the deadline only after reading: bytes that arrived while this thread was busy with another page
             // must not count as a timeout.
-            late = false;
+            is_late = false;
             session.expire(now);
             session.resume(now);
         };
@@ -280,28 +280,28 @@ impl Table {
             return self.drive_again(token, open);
         }
         let deadline = session.deadline();
-        let deadline = if wanted.is_none() { deadline.min(now + session.pause()) } else { deadline };
+        let deadline = if wanted.is_none() { deadline.min(now + session.pause_duration()) } else { deadline };
         if session.free_capacity() == 0 {
             // The session has no more room, so it leaves the pool.
             if let Some(slot) = pooled.take() {
                 self.resources.pool().remove(slot);
             }
-        } else if !self.offer(token, session, pooled, now) {
+        } else if !self.add_to_pool(token, session, pooled, now) {
             return self.close(token, *pooled);
         }
-        self.put(token, State::Open(open), Self::drive);
+        self.put_state(token, State::Open(open), Self::drive);
         self.set_alarm(token, deadline);
     }
     // end: callbacks-drive
 
     /// Continues a session whose socket can no longer be registered.
     fn drive_again(&mut self, token: usize, open: Open) {
-        self.put(token, State::Open(open), Self::drive);
-        self.drive(token, Cause::Own);
+        self.put_state(token, State::Open(open), Self::drive);
+        self.drive(token, Cause::Direct);
     }
 
     /// Adds a session with room to the pool, unless it is there already. Returns whether the connection stays open.
-    fn offer(&mut self, token: usize, session: &Session, pooled: &mut Option<SlotKey>, now: Time) -> bool {
+    fn add_to_pool(&mut self, token: usize, session: &Session, pooled: &mut Option<SlotKey>, now: Time) -> bool {
         let Some(slot) = session.slot().filter(|_| pooled.is_none()) else { return pooled.is_some() };
         if !self.resources.may_keep(slot, now) {
             return !session.is_idle();
@@ -326,7 +326,7 @@ impl Table {
 
     fn report(&mut self, visit: Box<Visit>) {
         self.in_flight -= 1;
-        self.resources.note(&visit, self.in_flight);
+        self.resources.record_fetch(&visit, self.in_flight);
         self.worker.visit_sender.push(visit);
     }
 
@@ -336,7 +336,7 @@ impl Table {
         visits.into_iter().for_each(|visit| self.report(visit));
     }
 
-    /// Removes an entry. Its socket is closed when the caller drops it.
+    /// Removes an entry, also from the pool. The socket is closed when the caller drops it.
     fn close(&mut self, token: usize, pooled: Option<SlotKey>) {
         if let Some(slot) = pooled {
             self.resources.pool().remove(slot);
@@ -344,12 +344,12 @@ impl Table {
         self.remove(token);
     }
 
-    /// Takes the state out of an entry, for the time of a callback. [`Self::put`] stores it again.
-    fn take(&mut self, token: usize) -> Option<State> {
+    /// Takes the state out of an entry, for the time of a callback. [`Self::put_state`] stores it again.
+    fn take_state(&mut self, token: usize) -> Option<State> {
         self.entries.get_mut(token).map(|entry| std::mem::replace(&mut entry.state, State::Taken))
     }
 
-    fn put(&mut self, token: usize, state: State, callback: Callback) {
+    fn put_state(&mut self, token: usize, state: State, callback: Callback) {
         if let Some(entry) = self.entries.get_mut(token) {
             entry.state = state;
             entry.callback = callback;
@@ -360,9 +360,9 @@ impl Table {
         remove(&mut self.entries, &mut self.alarms, token);
     }
 
-    /// Sets the alarm of an entry, or moves it to an earlier time. It is never moved to a later time: an early alarm is
+    /// Sets the alarm of an entry, or moves it to an earlier time. It is never moved to a later time. An early alarm is
     /// harmless, because the callback checks the deadline and sets the alarm again. So a busy connection, whose
-    /// deadline moves with every byte, causes no timer work.
+    /// deadline moves with every byte, needs no timer work.
     fn set_alarm(&mut self, token: usize, time: Time) {
         if let Some(entry) = self.entries.get_mut(token)
             && time < entry.alarm
@@ -403,7 +403,7 @@ fn remove(entries: &mut Slab<Entry>, alarms: &mut BTreeSet<(Time, usize)>, token
     }
 }
 
-/// Tells the kernel what to report about a stream, if that has changed.
+/// Registers the wanted event of a stream with the kernel, if it has changed.
 fn register(
     poller: &Poller,
     stream: &TcpStream,

@@ -1,18 +1,18 @@
-//! The channels between the keeper and a worker: [`JobQueue`] one way, [`VisitSender`] the other.
+//! The channels between the keeper and a worker: [`JobQueue`] from the keeper, [`VisitSender`] to the keeper.
 //!
-//! Invariant: a lock is taken once per batch, never per job or per byte, and the receiver is woken once per batch. Each
-//! engine sleeps in its own way, so each sets its own waker: a write to an eventfd, a `Notify` of tokio, or a condition
-//! variable.
+//! Invariant: a lock is taken once per batch, never per job or per byte. The receiver is woken once per batch. Each
+//! engine sleeps in its own way, so each sets its own waker: a write to an eventfd, or a `Notify` of tokio. The `threads`
+//! engine waits on a condition variable of the queue.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use argiope_core::schedule::job::Job;
 use argiope_core::visit::Visit;
 
-/// How a worker is asked to stop.
+/// How a worker stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StopMode {
-    /// No more jobs will come: finish those in flight, then return.
+    /// Finish the jobs that were sent, then return.
     Drain,
     /// Drop everything and return.
     Now,
@@ -26,13 +26,13 @@ pub struct JobQueue<J = Job> {
 /// The part of a queue that both sides share.
 struct Shared<J> {
     queued: Mutex<Queued<J>>,
-    /// For engines that block on it ([`JobQueue::wait`]).
+    /// Wakes an engine that blocks in [`JobQueue::wait`].
     arrived: Condvar,
-    /// For engines that sleep elsewhere.
+    /// Wakes an engine that sleeps elsewhere, see [`JobQueue::set_waker`].
     wake: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
-/// What the worker has not taken yet.
+/// What the keeper has sent and the worker has not taken yet.
 struct Queued<J> {
     jobs: Vec<J>,
     stop: Option<StopMode>,
@@ -56,7 +56,7 @@ impl<J> JobQueue<J> {
         Self { shared: Arc::new(Shared { queued, arrived: Condvar::new(), wake: OnceLock::new() }) }
     }
 
-    /// Hands over a batch. The vector is left empty and keeps its capacity.
+    /// Sends a batch. The vector is left empty and keeps its capacity.
     pub fn send(&self, jobs: &mut Vec<J>) {
         if jobs.is_empty() {
             return;
@@ -71,8 +71,8 @@ impl<J> JobQueue<J> {
         }
     }
 
-    /// Asks the worker to stop. `Now` replaces `Drain`; `Drain` does not replace `Now`.
-    pub fn end(&self, mode: StopMode) {
+    /// Makes the worker stop. `Now` replaces `Drain`; `Drain` does not replace `Now`.
+    pub fn stop(&self, mode: StopMode) {
         let mut queued = self.lock();
         queued.stop = queued.stop.max(Some(mode));
         drop(queued);
@@ -81,38 +81,39 @@ impl<J> JobQueue<J> {
 
     /// Sets the function that wakes the worker. It is called at once if something is queued already.
     pub fn set_waker(&self, wake: impl Fn() + Send + Sync + 'static) {
-        // Called once, when the worker starts. If it were called twice, the first waker would stay.
+        // This is called once, when the worker starts. A second waker would be ignored.
         let _ = self.shared.wake.set(Box::new(wake));
         let queued = self.lock();
-        let waiting = !queued.jobs.is_empty() || queued.stop.is_some();
+        let has_message = !queued.jobs.is_empty() || queued.stop.is_some();
         drop(queued);
-        if waiting {
+        if has_message {
             self.wake();
         }
     }
 
-    /// Takes what is queued, without waiting. Jobs are appended to `into`. Returns how to stop, if the worker was asked
-    /// to.
+    /// Takes the queued jobs, without waiting, and appends them to `into`. Returns how to stop; `None` if the worker must
+    /// not stop.
     pub fn take(&self, into: &mut Vec<J>) -> Option<StopMode> {
         let mut queued = self.lock();
-        Self::empty(&mut queued, into)
+        Self::move_jobs(&mut queued, into)
     }
 
-    /// Like [`take`](Self::take), but waits until something is queued, for `timeout` at most.
+    /// Like [`take`](Self::take), but waits until a job or a stop is queued, for `timeout` at most.
     pub fn wait(&self, into: &mut Vec<J>, timeout: Option<std::time::Duration>) -> Option<StopMode> {
-        let quiet = |queued: &mut Queued<J>| queued.jobs.is_empty() && queued.stop.is_none();
+        let is_empty = |queued: &mut Queued<J>| queued.jobs.is_empty() && queued.stop.is_none();
         let queued = self.lock();
         let mut queued = match timeout {
-            None => self.shared.arrived.wait_while(queued, quiet).unwrap_or_else(PoisonError::into_inner),
+            None => self.shared.arrived.wait_while(queued, is_empty).unwrap_or_else(PoisonError::into_inner),
             Some(span) => {
-                self.shared.arrived.wait_timeout_while(queued, span, quiet).unwrap_or_else(PoisonError::into_inner).0
+                let waited = self.shared.arrived.wait_timeout_while(queued, span, is_empty);
+                waited.unwrap_or_else(PoisonError::into_inner).0
             }
         };
-        Self::empty(&mut queued, into)
+        Self::move_jobs(&mut queued, into)
     }
 
-    /// Moves all queued jobs to `into`. Returns how to stop, if the worker was asked to.
-    fn empty(queued: &mut Queued<J>, into: &mut Vec<J>) -> Option<StopMode> {
+    /// Moves all queued jobs to `into`. Returns how to stop; `None` if the worker must not stop.
+    fn move_jobs(queued: &mut Queued<J>, into: &mut Vec<J>) -> Option<StopMode> {
         if into.is_empty() {
             // The usual case: swap the two vectors, so that both keep their capacity.
             std::mem::swap(&mut queued.jobs, into);
@@ -123,7 +124,7 @@ impl<J> JobQueue<J> {
     }
 
     fn lock(&self) -> MutexGuard<'_, Queued<J>> {
-        // The vector is consistent between any two statements, so a panic elsewhere cannot have left it half-changed.
+        // The queue is consistent after every statement, so a panic under the lock does not leave it half-changed.
         self.shared.queued.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -136,13 +137,13 @@ impl<J> JobQueue<J> {
     }
 }
 
-/// A worker's visits for the keeper, sent in batches: `push` as they come, `send` before going to sleep.
+/// Sends a worker's visits to the keeper in batches: `push` adds a visit, `send` is called before the worker sleeps.
 pub struct VisitSender<R = Box<Visit>> {
     batch: Vec<R>,
     deliver: Arc<Deliver<R>>,
 }
 
-/// Takes what is in the vector and leaves it empty.
+/// Takes the contents of the vector and leaves it empty.
 type Deliver<R> = dyn Fn(&mut Vec<R>) + Send + Sync;
 
 /// A batch of this size is sent at once.
@@ -156,13 +157,13 @@ impl<R> Clone for VisitSender<R> {
 }
 
 impl<R> VisitSender<R> {
-    /// `deliver` takes what is in the vector and leaves it empty. It is called on the workers' threads.
+    /// `deliver` takes the contents of the vector and leaves it empty. It is called on the workers' threads.
     pub fn new(deliver: impl Fn(&mut Vec<R>) + Send + Sync + 'static) -> Self {
         Self { batch: Vec::new(), deliver: Arc::new(deliver) }
     }
 
-    pub fn push(&mut self, report: R) {
-        self.batch.push(report);
+    pub fn push(&mut self, visit: R) {
+        self.batch.push(visit);
         if self.batch.len() >= FULL_BATCH {
             self.send();
         }
@@ -184,29 +185,29 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn a_batch_is_announced_once_until_it_is_taken() {
+    fn the_worker_is_woken_once_until_it_takes_the_jobs() {
         let job_queue = JobQueue::new();
-        let rings = Arc::new(AtomicUsize::new(0));
-        let bell = Arc::clone(&rings);
+        let wakes = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&wakes);
         job_queue.set_waker(move || {
-            bell.fetch_add(1, Ordering::SeqCst);
+            counter.fetch_add(1, Ordering::SeqCst);
         });
-        assert_eq!(rings.load(Ordering::SeqCst), 0);
+        assert_eq!(wakes.load(Ordering::SeqCst), 0);
         let mut batch = vec![1, 2];
         job_queue.send(&mut batch);
         assert!(batch.is_empty());
         job_queue.send(&mut vec![3]);
         job_queue.send(&mut Vec::new());
-        assert_eq!(rings.load(Ordering::SeqCst), 1);
-        let mut got = Vec::new();
-        assert_eq!(job_queue.take(&mut got), None);
-        assert_eq!(got, [1, 2, 3]);
+        assert_eq!(wakes.load(Ordering::SeqCst), 1);
+        let mut received = Vec::new();
+        assert_eq!(job_queue.take(&mut received), None);
+        assert_eq!(received, [1, 2, 3]);
         job_queue.send(&mut vec![4]);
-        assert_eq!(rings.load(Ordering::SeqCst), 2);
+        assert_eq!(wakes.load(Ordering::SeqCst), 2);
     }
 
     #[test]
-    fn messages_sent_before_the_waker_is_set_wake_it() {
+    fn jobs_sent_before_the_waker_is_set_wake_the_worker() {
         let job_queue = JobQueue::<u8>::new();
         job_queue.send(&mut vec![1]);
         let (sender, receiver) = std::sync::mpsc::channel();
@@ -215,28 +216,28 @@ mod tests {
     }
 
     #[test]
-    fn waiting_ends_with_mail_or_with_time() {
+    fn waiting_ends_with_a_job_or_at_the_timeout() {
         let job_queue = JobQueue::new();
-        let mut got = Vec::new();
-        assert_eq!(job_queue.wait(&mut got, Some(Duration::from_millis(1))), None);
-        assert!(got.is_empty());
+        let mut received = Vec::new();
+        assert_eq!(job_queue.wait(&mut received, Some(Duration::from_millis(1))), None);
+        assert!(received.is_empty());
         let sender = job_queue.clone();
         let other = thread::spawn(move || sender.send(&mut vec![7]));
-        assert_eq!(job_queue.wait(&mut got, None), None);
-        assert_eq!(got, [7]);
+        assert_eq!(job_queue.wait(&mut received, None), None);
+        assert_eq!(received, [7]);
         other.join().unwrap();
     }
 
     #[test]
     fn immediate_stop_overrides_drain() {
         let job_queue = JobQueue::<u8>::new();
-        job_queue.end(StopMode::Now);
-        job_queue.end(StopMode::Drain);
+        job_queue.stop(StopMode::Now);
+        job_queue.stop(StopMode::Drain);
         assert_eq!(job_queue.wait(&mut Vec::new(), None), Some(StopMode::Now));
     }
 
     #[test]
-    fn reports_go_out_in_batches() {
+    fn visits_are_sent_in_batches() {
         let sizes = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&sizes);
         let mut visit_sender = VisitSender::new(move |batch: &mut Vec<u8>| seen.lock().unwrap().push(batch.len()));

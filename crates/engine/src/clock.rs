@@ -10,34 +10,36 @@ use argiope_core::Time;
 /// The monotonic clock since the crawl started, and the wall clock at that instant. Cheap to copy.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
-    began: Instant,
-    wall: SystemTime,
+    /// The monotonic clock at [`Time::ZERO`].
+    start: Instant,
+    /// The wall clock at [`Time::ZERO`].
+    wall_start: SystemTime,
 }
 
 impl Clock {
     /// The crawl starts now.
     pub fn start() -> Self {
-        Self { began: Instant::now(), wall: SystemTime::now() }
+        Self { start: Instant::now(), wall_start: SystemTime::now() }
     }
 
     pub fn now(&self) -> Time {
-        Time::ZERO + self.began.elapsed()
+        Time::ZERO + self.start.elapsed()
     }
 
-    /// The wall clock at [`Time::ZERO`]. Times are shown to users as this plus the time since then, so they stay in
-    /// order even if the machine's clock is set while the crawl runs.
+    /// The wall clock at [`Time::ZERO`]. Times for users are this time plus the monotonic time since then. So they stay
+    /// in order even if the machine's clock is changed while the crawl runs.
     pub fn wall_start(&self) -> SystemTime {
-        self.wall
+        self.wall_start
     }
 
-    /// How long until `moment`; zero if it has passed, none for [`Time::NEVER`].
-    pub fn until(&self, moment: Time) -> Option<Duration> {
-        (!moment.is_never()).then(|| moment.since(self.now()))
+    /// How long until `time`: zero if it has passed, `None` for [`Time::NEVER`].
+    pub fn until(&self, time: Time) -> Option<Duration> {
+        (!time.is_never()).then(|| time.since(self.now()))
     }
 
-    /// The same moment on the machine's clock; none for [`Time::NEVER`].
-    pub fn instant(&self, moment: Time) -> Option<Instant> {
-        if moment.is_never() { None } else { self.began.checked_add(moment.since(Time::ZERO)) }
+    /// `time` on the machine's monotonic clock; `None` for [`Time::NEVER`].
+    pub fn instant(&self, time: Time) -> Option<Instant> {
+        if time.is_never() { None } else { self.start.checked_add(time.since(Time::ZERO)) }
     }
 }
 
@@ -46,14 +48,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clock_advances_and_never_has_no_timeout() {
+    fn the_clock_does_not_go_back_and_never_has_no_timeout() {
         let clock = Clock::start();
         let first = clock.now();
         assert!(clock.now() >= first);
         assert_eq!(clock.until(Time::ZERO), Some(Duration::ZERO));
         assert_eq!(clock.until(Time::NEVER), None);
         assert_eq!(clock.instant(Time::NEVER), None);
-        assert_eq!(clock.instant(Time::from_micros(5)), Some(clock.began + Duration::from_micros(5)));
+        assert_eq!(clock.instant(Time::from_micros(5)), Some(clock.start + Duration::from_micros(5)));
         assert!(clock.wall_start() <= SystemTime::now());
     }
 }

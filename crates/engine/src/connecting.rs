@@ -1,8 +1,7 @@
-//! [`Connecting`]: a job without a connection yet. It runs the race between the host's addresses for every engine.
+//! [`Connecting`]: the opening of a connection for a job, with a race between the addresses of the host.
 //!
-//! Engines differ in how they open a socket and how they wait for several of them; the rest is the same and is
-//! implemented here. A shortage of file descriptors is not the host's fault: the race starts again when one may be
-//! free.
+//! Engines differ in how they open a socket and how they wait for several of them. The rest is the same and is
+//! implemented here. A shortage of file descriptors is not the host's fault, so the race starts again later.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,7 +15,7 @@ use argiope_core::{Failure, Race, RaceStep, Time};
 use crate::socket::{self, Attempts};
 use crate::worker::Worker;
 
-/// How long a fetch waits when no file descriptor is left for its socket.
+/// How long a fetch waits if no file descriptor is left for its socket.
 const SHORTAGE_RETRY: Duration = Duration::from_millis(250);
 
 /// How long the fetch waits after an idle connection was evicted for it. The task that owns that connection must run
@@ -26,7 +25,7 @@ const EVICTION_RETRY: Duration = Duration::from_millis(1);
 /// A job whose connection is being established. `S` is the engine's socket.
 pub struct Connecting<S> {
     job: Box<Job>,
-    /// When the race began. It begins again after a shortage of file descriptors.
+    /// When the race began. After a shortage of file descriptors, when it begins again.
     started: Time,
     race: Race,
     attempts: Attempts<S>,
@@ -47,8 +46,8 @@ impl<S> Connecting<S> {
         Self { job, started: now, race, attempts: Attempts::default() }
     }
 
-    /// Makes as much progress as possible without waiting. `open` starts a non-blocking connect, `connected` returns
-    /// its state, and `evict` closes an idle connection, if any.
+    /// Makes as much progress as possible without waiting. `open` starts a non-blocking connect. `connected` returns
+    /// whether it has succeeded. `evict` closes an idle connection and returns whether there was one.
     pub fn step(
         &mut self,
         worker: &Worker,
@@ -57,7 +56,7 @@ impl<S> Connecting<S> {
         mut evict: impl FnMut() -> bool,
     ) -> ConnectStep<S> {
         let now = worker.clock.now();
-        if let Some((peer, socket)) = self.attempts.winner(&mut self.race, now, connected) {
+        if let Some((peer, socket)) = self.attempts.take_winner(&mut self.race, now, connected) {
             return ConnectStep::Connected(peer, socket);
         }
         loop {
@@ -65,7 +64,7 @@ impl<S> Connecting<S> {
                 RaceStep::Connect(address) => match open(address) {
                     Ok(socket) => self.attempts.push(address, socket),
                     Err(error) if socket::is_shortage(&error) && self.attempts.is_empty() => {
-                        worker.out_of_files(now);
+                        worker.report_file_shortage(now);
                         self.started = now + if evict() { EVICTION_RETRY } else { SHORTAGE_RETRY };
                         self.race = session::race(&self.job, &worker.rules, self.started);
                     }
@@ -87,8 +86,8 @@ impl<S> Connecting<S> {
         session::slot_key(&self.job)
     }
 
-    /// The session over the connection to `peer`. It takes over jobs that wait for it; those without room stay in
-    /// `waiting`. The error is the job's visit.
+    /// The session over the connection to `peer`. It accepts the jobs in `waiting`; those that it refuses stay there. The
+    /// error is the visit of the job.
     pub fn into_session(
         self,
         worker: &Worker,
@@ -102,7 +101,8 @@ impl<S> Connecting<S> {
         Ok(session)
     }
 
-    /// The visits of the job for which no connection could be established, and of those that wait for it.
+    /// The failed visits of the job for which no connection could be opened, and of the jobs that wait for the
+    /// connection.
     pub fn into_failures(self, worker: &Worker, failure: &Failure, waiting: Vec<Box<Job>>) -> Vec<Box<Visit>> {
         let (now, started) = (worker.clock.now(), self.started);
         let jobs = std::iter::once(self.job).chain(waiting);

@@ -1,9 +1,10 @@
 //! Readiness of many sockets at once: epoll, and the eventfd that interrupts it.
 //!
-//! Invariant: this is the only file that names epoll. The `callbacks` and the `coroutines` engine are built on it.
+//! Invariant: this is the only file that uses epoll. The `callbacks` and `coroutines` engines are built on it.
 //!
 //! Registration is level-triggered: while a socket has bytes to read, every `wait` reports it again. So an engine may
-//! read once per event and leave the rest for the next one. A socket that nothing waits for is removed from the set.
+//! read once per event and leave the rest for the next event. While an engine does not wait for a socket, it must remove
+//! the socket from the set.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,7 +16,7 @@ use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 
 /// Maximum number of events that one `wait` returns. The next call returns the others.
-const EVENTS_AT_ONCE: usize = 1024;
+const MAX_EVENTS: usize = 1024;
 
 /// The token of the wake-up eventfd; it never reaches the engine.
 const WAKE: u64 = u64::MAX;
@@ -27,7 +28,7 @@ pub enum Interest {
     Writable,
 }
 
-/// What happened to a socket. An error or a hang-up counts as both: the next read or write returns it.
+/// An event of a socket. After an error or a hang-up both flags are set, and the next read or write returns the error.
 #[derive(Clone, Copy, Debug)]
 pub struct Event {
     pub token: u64,
@@ -48,7 +49,7 @@ impl Poller {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let waker = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         epoll::add(&epoll, &waker, EventData::new_u64(WAKE), EventFlags::IN)?;
-        Ok(Self { epoll, waker: Arc::new(waker), raw: Vec::with_capacity(EVENTS_AT_ONCE) })
+        Ok(Self { epoll, waker: Arc::new(waker), raw: Vec::with_capacity(MAX_EVENTS) })
     }
 
     pub fn add(&self, source: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
@@ -84,11 +85,11 @@ impl Poller {
                 let _ = rustix::io::read(&*self.waker, &mut count);
                 continue;
             }
-            let broken = flags.intersects(EventFlags::ERR | EventFlags::HUP);
+            let has_ended = flags.intersects(EventFlags::ERR | EventFlags::HUP);
             into.push(Event {
                 token,
-                readable: broken || flags.contains(EventFlags::IN),
-                writable: broken || flags.contains(EventFlags::OUT),
+                readable: has_ended || flags.contains(EventFlags::IN),
+                writable: has_ended || flags.contains(EventFlags::OUT),
             });
         }
         Ok(())
@@ -146,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_announced_until_they_are_read() {
+    fn unread_bytes_are_reported_by_every_wait() {
         let (mut near, mut far) = pair();
         let mut poller = Poller::new().unwrap();
         poller.add(&near, 7, Interest::Readable).unwrap();
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_waker_interrupts_once_and_is_not_forgotten() {
+    fn a_waker_interrupts_the_current_or_the_next_wait_once() {
         let mut poller = Poller::new().unwrap();
         let waker = poller.waker();
         waker.wake();
@@ -178,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_left_is_readable() {
+    fn a_socket_is_readable_after_the_peer_has_closed() {
         let (near, far) = pair();
         let mut poller = Poller::new().unwrap();
         poller.add(&near, 1, Interest::Readable).unwrap();

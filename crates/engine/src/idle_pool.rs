@@ -3,8 +3,8 @@
 //! Eviction is LRU: a connection that was just used is likely to be used again soon. If a full pool refused new
 //! connections instead, a host whose connection does not fit would reconnect for every request.
 //!
-//! Invariant: each entry is in `order` once under its own number, unless it was already returned for eviction. Numbers
-//! of removed entries are skipped. They are deleted when they outnumber the entries.
+//! Invariant: each entry is in `order` once under its own number, unless it was already returned for eviction. `order`
+//! may also contain the numbers of removed entries. They are skipped, and deleted when they outnumber the entries.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -12,14 +12,14 @@ use argiope_core::http::session::SlotKey;
 
 use crate::worker::IdleLimit;
 
-/// Limit on the entries that one search skips because they must not be evicted.
+/// Limit on the entries that one search skips because they may not be evicted.
 const MAX_SKIPPED: usize = 64;
 
 /// Entries by slot, with the order in which they were inserted.
 pub struct IdlePool<T> {
-    /// Each with the number of its insertion.
+    /// The entries, each with the number of its insertion.
     entries: HashMap<SlotKey, (u64, T)>,
-    /// In the order of insertion.
+    /// Numbers and slots in the order of insertion.
     order: VecDeque<(u64, SlotKey)>,
     /// Number of the last insertion.
     insertions: u64,
@@ -69,19 +69,20 @@ impl<T> IdlePool<T> {
         Some(entry)
     }
 
-    /// The least recently used entry that may be evicted. Each entry is returned at most once. An entry that must not
-    /// be evicted counts as used: it is checked again after the others.
-    pub fn oldest(&mut self, may_leave: impl Fn(&T) -> bool) -> Option<SlotKey> {
-        let mut busy = 0;
-        while busy < MAX_SKIPPED
+    /// The slot of the least recently used entry that may be evicted. Each entry is returned at most once. An entry that
+    /// may not be evicted counts as used: it is checked again after the others.
+    pub fn next_to_evict(&mut self, may_evict: impl Fn(&T) -> bool) -> Option<SlotKey> {
+        let mut skipped = 0;
+        while skipped < MAX_SKIPPED
             && let Some((number, slot)) = self.order.pop_front()
         {
             match self.entries.get(&slot).filter(|(own, _)| *own == number) {
-                Some((_, entry)) if may_leave(entry) => return Some(slot),
+                Some((_, entry)) if may_evict(entry) => return Some(slot),
                 Some(_) => {
                     self.order.push_back((number, slot));
-                    busy += 1;
+                    skipped += 1;
                 }
+                // The entry was removed.
                 None => {}
             }
         }
@@ -114,11 +115,11 @@ mod tests {
 
     fn pool() -> IdlePool<u32> {
         let config = Config { roots: vec!["http://h/".into()], ..Config::default() };
-        IdlePool::new(IdleLimit::new(&config.compile(0).expect("settings that make sense")))
+        IdlePool::new(IdleLimit::new(&config.compile(0).expect("valid settings")))
     }
 
     #[test]
-    fn the_least_recently_used_one_leaves_first() {
+    fn the_least_recently_used_entry_is_evicted_first() {
         let mut pool = pool();
         for number in 0..4 {
             assert_eq!(pool.insert(slot(number), number), None);
@@ -126,22 +127,22 @@ mod tests {
         // Used again: it is the most recent one now.
         assert_eq!(pool.remove(slot(0)), Some(0));
         assert_eq!(pool.insert(slot(0), 0), None);
-        assert_eq!(pool.oldest(|entry| *entry != 1), Some(slot(2)));
+        assert_eq!(pool.next_to_evict(|entry| *entry != 1), Some(slot(2)));
         assert_eq!(pool.remove(slot(2)), Some(2));
-        assert_eq!(pool.oldest(|_| true), Some(slot(3)), "an entry that must stay is skipped");
-        assert_eq!(pool.oldest(|_| true), Some(slot(0)));
-        assert_eq!(pool.oldest(|_| true), Some(slot(1)), "it is asked again after the others");
-        assert_eq!(pool.oldest(|_| true), None, "each is named once");
+        assert_eq!(pool.next_to_evict(|_| true), Some(slot(3)), "an entry that must stay is skipped");
+        assert_eq!(pool.next_to_evict(|_| true), Some(slot(0)));
+        assert_eq!(pool.next_to_evict(|_| true), Some(slot(1)), "it is checked again after the others");
+        assert_eq!(pool.next_to_evict(|_| true), None, "each entry is returned once");
         assert_eq!((pool.entries.len(), pool.get_mut(slot(1))), (3, Some(&mut 1)));
     }
 
     #[test]
-    fn idle_connections_leave_files_for_fetches() {
+    fn the_idle_limit_leaves_sockets_for_fetches() {
         let config = Config { roots: vec!["http://h/".into()], concurrency: 1_000, ..Config::default() };
-        let rules = config.compile(0).expect("settings that make sense");
-        for (sockets, most) in [(100_000, 1_000), (1_500, 500), (1_000, 32)] {
+        let rules = config.compile(0).expect("valid settings");
+        for (sockets, expected) in [(100_000, 1_000), (1_500, 500), (1_000, 32)] {
             let limit = IdleLimit::new(&rules).within(sockets, &rules);
-            limit.add(most - 1);
+            limit.add(expected - 1);
             assert!(!limit.is_full());
             limit.add(1);
             assert!(limit.is_full(), "{sockets} sockets");
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_that_is_used_again_and_again_takes_no_room() {
+    fn reusing_a_slot_does_not_grow_the_pool() {
         let mut pool = pool();
         for round in 0..10_000 {
             pool.insert(slot(round % 8), round);

@@ -2,7 +2,7 @@
 //!
 //! Reading order: [`worker`] (how an engine is structured), then the engines in the order of their history:
 //! [`threads`], [`callbacks`], [`coroutines`], [`tokio`], [`uring`]. They have the same functions in the same order:
-//! `run` (receives jobs), `start` (a job starts), `connect` (the race between addresses), `drive` (the session).
+//! `run` receives jobs, `start` starts one job, `connect` runs the race between addresses, `drive` serves the session.
 
 pub mod callbacks;
 pub mod channel;

@@ -1,7 +1,7 @@
-//! The resolver: host names in, addresses out, on its own thread.
+//! The resolver: looks up the addresses of host names, on its own thread.
 //!
-//! Invariant: every query gets exactly one answer. IP literals are answered immediately, and names given with
-//! `--resolve` never get here. The thread, its runtime and hickory start with the first name that needs a name server.
+//! Invariant: every query gets exactly one answer. IP literals are answered immediately. Names given with `--resolve` are
+//! not passed to the resolver. The thread, its runtime and hickory start with the first name that needs a name server.
 //!
 //! Whether an address may be connected to is decided in the core (`address`).
 
@@ -27,7 +27,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::LocalSet;
 use tokio::time::{sleep, timeout};
 
-/// Bounds of an answer's time to live. With a shorter one, every page would need a query; with a longer one, addresses
+/// Bounds of an answer's time to live. With a shorter time, every page would need a query. With a longer time, addresses
 /// would be outdated.
 const MIN_TTL: Duration = Duration::from_secs(5);
 const MAX_TTL: Duration = Duration::from_secs(24 * 60 * 60);
@@ -35,10 +35,10 @@ const MAX_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 /// How long to wait for the second address family once the first has answered (the delay of RFC 8305, section 3).
 const SECOND_FAMILY_DELAY: Duration = Duration::from_millis(50);
 
-/// Names being resolved at the same time. Each needs two sockets; further ones queue.
+/// How many names are resolved at the same time. Each needs two sockets. Further names wait.
 const MAX_IN_FLIGHT: usize = 1_000;
 
-/// How names are looked up.
+/// The settings of name lookups.
 #[derive(Clone, Debug, Default)]
 pub struct ResolverSettings {
     /// The limit for one name (`--connect-timeout`).
@@ -67,53 +67,59 @@ pub type DnsResult = Result<(Vec<IpAddr>, Duration), Failure>;
 /// Accepts queries. Dropping it ends the thread.
 pub struct Resolver {
     settings: ResolverSettings,
-    answers: Arc<dyn Fn(DnsAnswer) + Send + Sync>,
+    /// Receives the answers.
+    on_answer: Arc<OnAnswer>,
     /// The sender to the thread, once it runs.
-    service: Mutex<Option<mpsc::UnboundedSender<DnsQuery>>>,
+    thread_sender: Mutex<Option<mpsc::UnboundedSender<DnsQuery>>>,
 }
 
+/// A function that receives answers.
+type OnAnswer = dyn Fn(DnsAnswer) + Send + Sync;
+
 impl Resolver {
-    /// `answers` is called on the caller's thread for IP literals, and on the resolver's thread otherwise.
-    pub fn start(rules: &Rules, answers: impl Fn(DnsAnswer) + Send + Sync + 'static) -> Self {
+    /// `on_answer` is called on the caller's thread for IP literals, and on the resolver's thread otherwise.
+    pub fn start(rules: &Rules, on_answer: impl Fn(DnsAnswer) + Send + Sync + 'static) -> Self {
         let settings = ResolverSettings { timeout: rules.connect_timeout, server: rules.dns };
-        Self::with(settings, answers)
+        Self::with(settings, on_answer)
     }
 
-    pub fn with(settings: ResolverSettings, answers: impl Fn(DnsAnswer) + Send + Sync + 'static) -> Self {
-        Self { settings, answers: Arc::new(answers), service: Mutex::new(None) }
+    /// Like [`Resolver::start`], with these settings.
+    pub fn with(settings: ResolverSettings, on_answer: impl Fn(DnsAnswer) + Send + Sync + 'static) -> Self {
+        Self { settings, on_answer: Arc::new(on_answer), thread_sender: Mutex::new(None) }
     }
 
-    pub fn ask(&self, query: DnsQuery) {
+    /// Starts to resolve a name. The answer is passed to `on_answer`.
+    pub fn query(&self, query: DnsQuery) {
         match Self::parse_literal(&query.host) {
-            Some(found) => (self.answers)(DnsAnswer { lane: query.lane, result: Ok(found) }),
-            None => self.ask_service(query),
+            Some(found) => (self.on_answer)(DnsAnswer { lane: query.lane, result: Ok(found) }),
+            None => self.send_to_thread(query),
         }
     }
 
-    /// The address if the host is an IP literal.
+    /// The address of an IP literal, with an unlimited time to live; `None` for a name.
     pub fn parse_literal(host: &str) -> Option<(Vec<IpAddr>, Duration)> {
         let literal = without_trailing_dot(host).trim_start_matches('[').trim_end_matches(']');
         literal.parse().ok().map(|address| (vec![address], Duration::MAX))
     }
 
     /// Sends a query to the resolver's thread, which is started if it does not run.
-    fn ask_service(&self, query: DnsQuery) {
-        let mut service = self.service.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(sender) = &*service
+    fn send_to_thread(&self, query: DnsQuery) {
+        let mut thread_sender = self.thread_sender.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(sender) = &*thread_sender
             && sender.send(query.clone()).is_ok()
         {
             return;
         }
         let (sender, receiver) = mpsc::unbounded_channel();
-        let (settings, answers) = (self.settings.clone(), Arc::clone(&self.answers));
-        let serve = move || serve(&settings, answers, receiver);
+        let (settings, on_answer) = (self.settings.clone(), Arc::clone(&self.on_answer));
+        let serve = move || serve(&settings, on_answer, receiver);
         match thread::Builder::new().name("resolver".to_owned()).spawn(serve) {
             Ok(_) => {
                 // The receiver lives as long as the thread, which has just started.
                 let _ = sender.send(query);
-                *service = Some(sender);
+                *thread_sender = Some(sender);
             }
-            Err(error) => (self.answers)(DnsAnswer { lane: query.lane, result: Err(cannot_start(&error)) }),
+            Err(error) => (self.on_answer)(DnsAnswer { lane: query.lane, result: Err(cannot_start(&error)) }),
         }
     }
 }
@@ -133,17 +139,13 @@ fn cannot_start(error: &std::io::Error) -> Failure {
     Failure::new(ErrorKind::Internal, format!("the resolver cannot be started: {error}"))
 }
 
-/// The resolver's thread: many names at once on one current-thread runtime.
-fn serve(
-    settings: &ResolverSettings,
-    answers: Arc<dyn Fn(DnsAnswer) + Send + Sync>,
-    mut queries: mpsc::UnboundedReceiver<DnsQuery>,
-) {
+/// The resolver's thread. It resolves many names at once on one current-thread runtime.
+fn serve(settings: &ResolverSettings, on_answer: Arc<OnAnswer>, mut queries: mpsc::UnboundedReceiver<DnsQuery>) {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
             while let Some(query) = queries.blocking_recv() {
-                answers(DnsAnswer { lane: query.lane, result: Err(cannot_start(&error)) });
+                on_answer(DnsAnswer { lane: query.lane, result: Err(cannot_start(&error)) });
             }
             return;
         }
@@ -151,7 +153,7 @@ fn serve(
     LocalSet::new().block_on(&runtime, async move {
         let sources = Rc::new(NameSources::open(settings));
         let waiting = WaitingLanes::default();
-        let room = Rc::new(Semaphore::new(MAX_IN_FLIGHT));
+        let permits = Rc::new(Semaphore::new(MAX_IN_FLIGHT));
         while let Some(query) = queries.recv().await {
             let name: Box<str> = query.name().to_ascii_lowercase().into();
             if let Some(others) = waiting.borrow_mut().get_mut(&name) {
@@ -159,31 +161,33 @@ fn serve(
                 continue;
             }
             waiting.borrow_mut().insert(name.clone(), vec![query.lane]);
-            let (waiting, answers) = (Rc::clone(&waiting), Arc::clone(&answers));
-            let pending = PendingName { name, waiting, answers, result: None };
-            let (sources, room) = (Rc::clone(&sources), Rc::clone(&room));
+            let (waiting, on_answer) = (Rc::clone(&waiting), Arc::clone(&on_answer));
+            let pending = PendingName { name, waiting, on_answer, result: None };
+            let (sources, permits) = (Rc::clone(&sources), Rc::clone(&permits));
             tokio::task::spawn_local(async move {
-                let _permit = room.acquire().await;
+                let _permit = permits.acquire().await;
                 let result = sources.look_up(&pending.name).await;
-                pending.end(result);
+                pending.finish(result);
             });
         }
     });
 }
 
-/// The lanes that wait for a name: a second query for a name being resolved joins the first.
+/// The lanes that wait for each name. A second query for a name that is being resolved only adds its lane.
 type WaitingLanes = Rc<RefCell<HashMap<Box<str>, Vec<LaneId>>>>;
 
-/// One name being resolved. Dropping it sends the answer, so even a panic in a library leaves no lane waiting.
+/// One name being resolved. Dropping it sends the answer. So even after a panic in a library no lane waits forever.
 struct PendingName {
     name: Box<str>,
     waiting: WaitingLanes,
-    answers: Arc<dyn Fn(DnsAnswer) + Send + Sync>,
+    on_answer: Arc<OnAnswer>,
+    /// `None` until the lookup has ended.
     result: Option<DnsResult>,
 }
 
 impl PendingName {
-    fn end(mut self, result: DnsResult) {
+    /// Sends the result.
+    fn finish(mut self, result: DnsResult) {
         self.result = Some(result);
     }
 }
@@ -191,10 +195,11 @@ impl PendingName {
 impl Drop for PendingName {
     fn drop(&mut self) {
         let result = self.result.take();
-        let result = result.unwrap_or_else(|| Err(Failure::new(ErrorKind::Internal, "the resolver gave up")));
+        let result =
+            result.unwrap_or_else(|| Err(Failure::new(ErrorKind::Internal, "the lookup ended without a result")));
         let lanes = self.waiting.borrow_mut().remove(&self.name);
         for lane in lanes.unwrap_or_default() {
-            (self.answers)(DnsAnswer { lane, result: result.clone() });
+            (self.on_answer)(DnsAnswer { lane, result: result.clone() });
         }
     }
 }
@@ -203,22 +208,24 @@ impl Drop for PendingName {
 struct NameSources {
     timeout: Duration,
     hosts: Hosts,
+    /// The client for the name servers; an error if it could not be created.
     servers: Result<TokioResolver, NetError>,
 }
 
 impl NameSources {
     fn open(settings: &ResolverSettings) -> Self {
-        Self { timeout: settings.timeout, hosts: Hosts::from_system().unwrap_or_default(), servers: servers(settings) }
+        let hosts = Hosts::from_system().unwrap_or_default();
+        Self { timeout: settings.timeout, hosts, servers: name_servers(settings) }
     }
 
-    /// Resolves a name with the hosts file, or else with the name servers.
+    /// Resolves a name with the hosts file. If the name is not there, uses the name servers.
     async fn look_up(&self, host: &str) -> DnsResult {
         let failed = |kind, message: String| Err(Failure::new(kind, message));
         let name = match complete_name(host) {
             Ok(name) => name,
             Err(error) => return failed(ErrorKind::DnsInvalid, format!("{host} is not a valid name: {error}")),
         };
-        // A name in the hosts file is answered from there alone, as the system's resolver does.
+        // For a name in the hosts file, name servers are not used, as in the system's resolver.
         let listed: Vec<_> = [RecordType::AAAA, RecordType::A]
             .into_iter()
             .filter_map(|kind| self.hosts.lookup_static_host(&Query::query(name.clone(), kind)))
@@ -239,7 +246,7 @@ impl NameSources {
                 failed(ErrorKind::DnsInvalid, format!("{host} has an endless chain of aliases (CNAME)"))
             }
             Ok(Err(error)) => {
-                let (kind, message) = meaning(&error);
+                let (kind, message) = explain(&error);
                 failed(kind, format!("{host} {message}"))
             }
             Err(_) => failed(ErrorKind::DnsTimeout, format!("no answer about {host} in {:?}", self.timeout)),
@@ -247,15 +254,15 @@ impl NameSources {
     }
 }
 
-/// Whether a name has no address because its aliases (CNAME) form an endless chain. If so, the last name to which the
-/// resolver followed the chain is an alias too.
+/// Whether a name has no address because its aliases (CNAME) form an endless chain. The resolver follows a chain to a
+/// limited length. If the chain is endless, the last name that it reached is an alias too.
 async fn has_endless_aliases(servers: &TokioResolver, name: &Name, error: &NetError, limit: Duration) -> bool {
-    let NetError::Dns(DnsError::NoRecordsFound(none)) = error else { return false };
-    let last = none.query.name();
-    if error.is_nx_domain() || last == name {
+    let NetError::Dns(DnsError::NoRecordsFound(no_records)) = error else { return false };
+    let last_name = no_records.query.name();
+    if error.is_nx_domain() || last_name == name {
         return false;
     }
-    let alias = timeout(limit, servers.lookup(last.clone(), RecordType::CNAME)).await;
+    let alias = timeout(limit, servers.lookup(last_name.clone(), RecordType::CNAME)).await;
     alias.is_ok_and(|found| found.is_ok_and(|found| !found.answers().is_empty()))
 }
 
@@ -267,12 +274,12 @@ fn combine(lookups: &[Lookup]) -> Option<(Vec<IpAddr>, Duration)> {
         return None;
     }
     let now = Instant::now();
-    let lifetime = lookups.iter().map(|lookup| lookup.valid_until().saturating_duration_since(now)).min();
-    Some((addresses, lifetime.unwrap_or(MIN_TTL).clamp(MIN_TTL, MAX_TTL)))
+    let ttl = lookups.iter().map(|lookup| lookup.valid_until().saturating_duration_since(now)).min();
+    Some((addresses, ttl.unwrap_or(MIN_TTL).clamp(MIN_TTL, MAX_TTL)))
 }
 
-/// A name with a dot is fully qualified. Only single labels use the system's search list: a crawl must not query
-/// `example.com.my.office` whenever example.com is down.
+/// Parses a host name. A name with a dot is fully qualified. Only single labels use the system's search list: a crawl must
+/// not query `example.com.my.office` if the lookup of example.com fails.
 fn complete_name(host: &str) -> Result<Name, NetError> {
     let mut name = Name::from_ascii(host)?;
     name.set_fqdn(host.contains('.'));
@@ -280,13 +287,13 @@ fn complete_name(host: &str) -> Result<Name, NetError> {
 }
 
 /// The client for the name servers of the settings or of the system.
-fn servers(settings: &ResolverSettings) -> Result<TokioResolver, NetError> {
+fn name_servers(settings: &ResolverSettings) -> Result<TokioResolver, NetError> {
     let (config, mut options) = match settings.server {
-        Some(address) => (ResolverConfig::from_name_servers(vec![server(address)]), ResolverOpts::default()),
-        // Without a readable resolv.conf the system's resolver uses localhost; so do we.
+        Some(address) => (ResolverConfig::from_name_servers(vec![name_server(address)]), ResolverOpts::default()),
+        // Without a readable resolv.conf, localhost is used, as in the system's resolver.
         None => hickory_resolver::system_conf::read_system_conf().unwrap_or_else(|_| {
-            let own = server(SocketAddr::from((Ipv4Addr::LOCALHOST, 53)));
-            (ResolverConfig::from_name_servers(vec![own]), ResolverOpts::default())
+            let local = name_server(SocketAddr::from((Ipv4Addr::LOCALHOST, 53)));
+            (ResolverConfig::from_name_servers(vec![local]), ResolverOpts::default())
         }),
     };
     // Leaves time to repeat a query whose packet was lost.
@@ -298,7 +305,7 @@ fn servers(settings: &ResolverSettings) -> Result<TokioResolver, NetError> {
     builder.build()
 }
 
-fn server(address: SocketAddr) -> NameServerConfig {
+fn name_server(address: SocketAddr) -> NameServerConfig {
     let connections = [ConnectionConfig::udp(), ConnectionConfig::tcp()]
         .into_iter()
         .map(|mut connection| {
@@ -306,21 +313,23 @@ fn server(address: SocketAddr) -> NameServerConfig {
             connection
         })
         .collect();
-    NameServerConfig::new(address.ip(), true, connections)
+    let trust_negative_responses = true;
+    NameServerConfig::new(address.ip(), trust_negative_responses, connections)
 }
 
 /// Queries IPv6 and IPv4 addresses in parallel. A family that fails, or is much slower than the other, is left out.
 async fn both_families(servers: &TokioResolver, name: Name) -> Result<Vec<Lookup>, NetError> {
-    let mut six = std::pin::pin!(servers.lookup(name.clone(), RecordType::AAAA));
-    let mut four = std::pin::pin!(servers.lookup(name, RecordType::A));
+    let mut ipv6 = std::pin::pin!(servers.lookup(name.clone(), RecordType::AAAA));
+    let mut ipv4 = std::pin::pin!(servers.lookup(name, RecordType::A));
+    // After a success, the other family has a short time. After a failure, it is awaited.
     let (first, second) = tokio::select! {
-        six = &mut six => match six {
-            Ok(six) => (Ok(six), timeout_or_none(&mut four).await),
-            Err(error) => (Err(error), Some(four.await)),
+        first = &mut ipv6 => match first {
+            Ok(found) => (Ok(found), result_in_time(&mut ipv4).await),
+            Err(error) => (Err(error), Some(ipv4.await)),
         },
-        four = &mut four => match four {
-            Ok(four) => (Ok(four), timeout_or_none(&mut six).await),
-            Err(error) => (Err(error), Some(six.await)),
+        first = &mut ipv4 => match first {
+            Ok(found) => (Ok(found), result_in_time(&mut ipv6).await),
+            Err(error) => (Err(error), Some(ipv6.await)),
         },
     };
     match (first, second) {
@@ -336,17 +345,17 @@ async fn both_families(servers: &TokioResolver, name: Name) -> Result<Vec<Lookup
 }
 
 /// The result of a future, or `None` if it takes longer than [`SECOND_FAMILY_DELAY`].
-async fn timeout_or_none<T>(future: impl Future<Output = T>) -> Option<T> {
+async fn result_in_time<T>(future: impl Future<Output = T>) -> Option<T> {
     tokio::select! {
         done = future => Some(done),
         () = sleep(SECOND_FAMILY_DELAY) => None,
     }
 }
 
-/// Which of two errors decides if the families fail differently. A temporary failure outranks NXDOMAIN: as long as one
-/// family could not be looked up, it is not known that the name has no address.
+/// If the families fail differently, the error with the higher severity is reported. A temporary failure outranks
+/// NXDOMAIN: as long as one family could not be looked up, it is not known that the name has no address.
 fn severity(error: &NetError) -> u8 {
-    match meaning(error).0 {
+    match explain(error).0 {
         ErrorKind::DnsServfail => 4,
         ErrorKind::DnsTimeout => 3,
         ErrorKind::DnsInvalid => 2,
@@ -356,10 +365,10 @@ fn severity(error: &NetError) -> u8 {
 }
 
 /// The kind of a DNS error, and a message that follows the host name.
-fn meaning(error: &NetError) -> (ErrorKind, String) {
+fn explain(error: &NetError) -> (ErrorKind, String) {
     match error {
         error if error.is_nx_domain() => (ErrorKind::DnsNxdomain, "does not exist".to_owned()),
-        NetError::Dns(DnsError::NoRecordsFound(none)) if none.response_code == ResponseCode::NoError => {
+        NetError::Dns(DnsError::NoRecordsFound(no_records)) if no_records.response_code == ResponseCode::NoError => {
             (ErrorKind::DnsNxdomain, "has no address".to_owned())
         }
         NetError::Dns(DnsError::ResponseCode(ResponseCode::FormErr | ResponseCode::BADNAME)) | NetError::Proto(_) => {

@@ -1,6 +1,4 @@
-//! [`Resources`]: keeps a worker with many connections within the machine's limits, separate from the engines' loops.
-//!
-//! It handles four concerns for all engines:
+//! [`Resources`]: the limits on a worker's connections, and the reuse of connections, for all engines:
 //!
 //! - **Idle pool.** Connections with room for another job, by slot ([`IdlePool`]). All workers together have at most
 //!   `max(256, --concurrency)`, or fewer if memory or file descriptors are short. At the limit, a worker evicts its
@@ -56,8 +54,9 @@ impl<C> Resources<C> {
         &mut self.pool
     }
 
-    /// Makes a job wait for the connection that is being opened in its slot. Returns the job if there is none, or if it
-    /// cannot share a connection. The caller then opens a connection for it, and calls [`Resources::end_connecting`].
+    /// Makes a job wait for the connection that is being opened in its slot. Returns the job if there is no such
+    /// connection, or if the job cannot share one. The caller then opens a connection for the job, and calls
+    /// [`Resources::end_connecting`].
     pub fn wait_for_connection(&mut self, job: Box<Job>) -> Option<Box<Job>> {
         if !job.shares_connection() {
             return Some(job);
@@ -67,14 +66,14 @@ impl<C> Resources<C> {
                 waiting.get_mut().push(job);
                 None
             }
-            Entry::Vacant(place) => {
-                place.insert(Vec::new());
+            Entry::Vacant(vacant) => {
+                vacant.insert(Vec::new());
                 Some(job)
             }
         }
     }
 
-    /// Reports that the connection of a slot was opened, or could not be. Returns the jobs that waited for it.
+    /// Reports that the connection of a slot was opened or has failed. Returns the jobs that waited for it.
     pub fn end_connecting(&mut self, slot: SlotKey) -> Vec<Box<Job>> {
         self.connecting.remove(&slot).unwrap_or_default()
     }
@@ -85,32 +84,32 @@ impl<C> Resources<C> {
     }
 
     /// The connection to evict before another is kept, if all workers together have reached the limit.
-    pub fn evict_if_full(&mut self, may_leave: impl Fn(&C) -> bool) -> Option<SlotKey> {
-        if self.idle_limit.is_full() { self.pool.oldest(may_leave) } else { None }
+    pub fn evict_if_full(&mut self, may_evict: impl Fn(&C) -> bool) -> Option<SlotKey> {
+        if self.idle_limit.is_full() { self.pool.next_to_evict(may_evict) } else { None }
     }
 
     /// The next connection to evict while file descriptors are short.
-    pub fn evict_if_short(&mut self, now: Time, may_leave: impl Fn(&C) -> bool) -> Option<SlotKey> {
-        if self.file_shortage.is_active(now) { self.pool.oldest(may_leave) } else { None }
+    pub fn evict_if_short(&mut self, now: Time, may_evict: impl Fn(&C) -> bool) -> Option<SlotKey> {
+        if self.file_shortage.is_active(now) { self.pool.next_to_evict(may_evict) } else { None }
     }
 
     /// Records the end of a fetch while `in_flight` others are in progress.
-    pub fn note(&mut self, visit: &Visit, in_flight: usize) {
-        self.wake_batcher.note(visit, in_flight, self.clock.now());
+    pub fn record_fetch(&mut self, visit: &Visit, in_flight: usize) {
+        self.wake_batcher.record_fetch(visit, in_flight, self.clock.now());
     }
 
-    /// The handle that delays wake-ups, for engines that wait in another place.
+    /// The handle that delays wake-ups, for engines that do not call [`Resources::before_wait`].
     pub fn wake_delay(&self) -> WakeDelay {
         self.wake_batcher.wake_delay()
     }
 
-    /// Coalesces wake-ups unless something is `ready`, then returns how long to wait for sockets: until the `next`
-    /// deadline or the next check for a file shortage.
-    pub fn before_wait(&self, next: Time, ready: bool) -> Option<Duration> {
-        if !ready {
-            self.wake_batcher.delay(self.clock, next);
+    /// Sleeps to coalesce wake-ups, unless a socket is already known to be ready. Then returns how long to wait for
+    /// sockets: until the next deadline or the next check for a file shortage. `None`: without a limit.
+    pub fn before_wait(&self, next_deadline: Time, is_ready: bool) -> Option<Duration> {
+        if !is_ready {
+            self.wake_batcher.delay(self.clock, next_deadline);
         }
-        let check = (!self.pool.is_empty()).then_some(IDLE_CHECK_INTERVAL);
-        self.clock.until(next).into_iter().chain(check).min()
+        let check_interval = (!self.pool.is_empty()).then_some(IDLE_CHECK_INTERVAL);
+        self.clock.until(next_deadline).into_iter().chain(check_interval).min()
     }
 }

@@ -1,4 +1,4 @@
-//! Socket functions of all engines: non-blocking connect, and the meaning of system errors.
+//! Socket functions for all engines: non-blocking connect, and the translation of system errors to failures.
 //!
 //! Invariant: `EINPROGRESS` is not an error. It is the usual result of a non-blocking connect.
 
@@ -13,13 +13,13 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, connect, recv, socket_with, sockopt};
 
 // anchor: begin-connect
-/// Starts to connect and returns at once; the socket is non-blocking. It becomes writable when the attempt has ended:
-/// then [`connected`] says how.
+/// Starts to connect and returns at once; the socket is non-blocking. It becomes writable when the attempt has ended. Then
+/// [`connected`] returns the result.
 pub fn begin_connect(address: SocketAddr) -> io::Result<TcpStream> {
     let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = socket_with(family, SocketType::STREAM, flags, None)?;
-    // A request is written in one piece: Nagle's algorithm would only delay it.
+    // A request is written in one piece, so Nagle's algorithm would only delay it.
     sockopt::set_tcp_nodelay(&socket, true)?;
     match connect(&socket, &address) {
         Ok(()) | Err(Errno::INPROGRESS) => Ok(TcpStream::from(socket)),
@@ -48,35 +48,33 @@ pub fn connected(socket: &TcpStream) -> io::Result<bool> {
 
 /// The connection attempts of one race. Usually there is only one, which needs no allocation.
 pub struct Attempts<S> {
-    /// The latest attempt.
-    one: Option<(SocketAddr, S)>,
-    /// Earlier attempts, if there are several.
-    more: Vec<(SocketAddr, S)>,
+    latest: Option<(SocketAddr, S)>,
+    earlier: Vec<(SocketAddr, S)>,
 }
 
 impl<S> Default for Attempts<S> {
     fn default() -> Self {
-        Self { one: None, more: Vec::new() }
+        Self { latest: None, earlier: Vec::new() }
     }
 }
 
 impl<S> Attempts<S> {
     pub fn push(&mut self, address: SocketAddr, socket: S) {
-        if let Some(before) = self.one.replace((address, socket)) {
-            self.more.push(before);
+        if let Some(before) = self.latest.replace((address, socket)) {
+            self.earlier.push(before);
         }
     }
 
     pub fn is_empty(&self) -> bool {
-        self.one.is_none()
+        self.latest.is_none()
     }
 
     pub fn sockets(&self) -> impl Iterator<Item = &S> {
-        self.one.iter().chain(&self.more).map(|(_, socket)| socket)
+        self.latest.iter().chain(&self.earlier).map(|(_, socket)| socket)
     }
 
-    /// The attempt that has succeeded, if any. Failed attempts are removed and reported to the race.
-    pub fn winner(
+    /// Removes and returns an attempt that has succeeded, if any. Failed attempts are removed and reported to the race.
+    pub fn take_winner(
         &mut self,
         race: &mut Race,
         now: Time,
@@ -84,7 +82,7 @@ impl<S> Attempts<S> {
     ) -> Option<(SocketAddr, S)> {
         let attempts = std::mem::take(self);
         let mut winner = None;
-        for (address, socket) in attempts.one.into_iter().chain(attempts.more) {
+        for (address, socket) in attempts.latest.into_iter().chain(attempts.earlier) {
             match if winner.is_none() { connected(&socket) } else { Ok(false) } {
                 Ok(true) => winner = Some((address, socket)),
                 Ok(false) => self.push(address, socket),
@@ -104,26 +102,19 @@ pub fn wait_writable<'a>(sockets: impl Iterator<Item = &'a TcpStream>, timeout: 
     }
 }
 
-/// Whether nothing has arrived on an idle connection. Unsolicited bytes, or the end of the stream, make it unusable.
-pub fn is_quiet(socket: impl AsFd) -> bool {
-    must_be_quiet(socket).is_err_and(|error| error.kind() == Io::WouldBlock)
+/// Whether an idle connection can be used again: neither bytes nor the end of the stream have arrived.
+pub fn is_reusable(socket: impl AsFd) -> bool {
+    recv(socket, &mut [0; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT).is_err_and(|error| error == Errno::WOULDBLOCK)
 }
 
-/// Like [`is_quiet`], as a system result: `WouldBlock` if nothing has arrived.
-pub fn must_be_quiet(socket: impl AsFd) -> io::Result<()> {
-    let flags = rustix::net::RecvFlags::PEEK | rustix::net::RecvFlags::DONTWAIT;
-    rustix::net::recv(socket, &mut [0; 1], flags)?;
-    Ok(())
-}
-
-/// Whether the system ran out of a resource that our other connections hold, usually file descriptors. The fetch is
-/// then postponed and does not fail.
+/// Whether the system ran out of a resource that our other connections use, usually file descriptors. The fetch is then
+/// postponed and does not fail.
 pub fn is_shortage(error: &io::Error) -> bool {
-    let short = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
-    short.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+    let shortages = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
+    shortages.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
-/// Why an attempt to connect failed, as an outcome.
+/// The failure of an attempt to connect.
 pub fn connect_failure(address: SocketAddr, error: &io::Error) -> Failure {
     let (kind, message) = match error.kind() {
         Io::ConnectionRefused => (ErrorKind::ConnectRefused, "refused the connection"),
@@ -134,11 +125,11 @@ pub fn connect_failure(address: SocketAddr, error: &io::Error) -> Failure {
     Failure::new(kind, format!("{address} {message}"))
 }
 
-/// Why an established connection broke, as an outcome.
+/// The failure of an established connection.
 pub fn broken(error: &io::Error) -> Failure {
     let message = match error.kind() {
         Io::ConnectionReset | Io::ConnectionAborted => "the peer reset the connection".to_owned(),
-        Io::BrokenPipe => "the peer closed the connection while we were writing".to_owned(),
+        Io::BrokenPipe => "the peer closed the connection while the request was being sent".to_owned(),
         _ => format!("the connection broke: {error}"),
     };
     Failure::new(ErrorKind::Reset, message)
@@ -151,17 +142,17 @@ mod tests {
     use std::net::TcpListener;
 
     #[test]
-    fn a_connection_in_progress_ends_connected() {
+    fn a_non_blocking_connect_succeeds() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let socket = begin_connect(listener.local_addr().unwrap()).unwrap();
         wait_writable([&socket].into_iter(), Duration::from_secs(5)).unwrap();
         assert!(connected(&socket).unwrap());
-        assert!(is_quiet(&socket));
+        assert!(is_reusable(&socket));
         let mut far = listener.accept().unwrap().0;
         far.write_all(b"!").unwrap();
         socket.set_nonblocking(false).unwrap();
         socket.peek(&mut [0]).unwrap();
-        assert!(!is_quiet(&socket));
+        assert!(!is_reusable(&socket));
     }
 
     #[test]
@@ -178,18 +169,18 @@ mod tests {
                 2 => Err(Io::ConnectionRefused.into()),
                 _ => Ok(true),
             };
-            assert_eq!(attempts.winner(&mut race, Time::ZERO, state), Some((address(3), 3)));
-            assert_eq!(attempts.winner(&mut race, Time::ZERO, state), None);
+            assert_eq!(attempts.take_winner(&mut race, Time::ZERO, state), Some((address(3), 3)));
+            assert_eq!(attempts.take_winner(&mut race, Time::ZERO, state), None);
             assert!(attempts.sockets().all(|number| *number == 1));
             assert_eq!(attempts.sockets().count(), 1);
         }
         let mut none = Attempts::<u16>::default();
         let mut race = Race::new([].into(), 0, Time::ZERO, Duration::from_secs(1));
-        assert!(none.is_empty() && none.winner(&mut race, Time::ZERO, |_| Ok(true)).is_none());
+        assert!(none.is_empty() && none.take_winner(&mut race, Time::ZERO, |_| Ok(true)).is_none());
     }
 
     #[test]
-    fn a_closed_port_refuses() {
+    fn a_closed_port_refuses_the_connection() {
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let failure = match begin_connect(address) {
             Err(error) => connect_failure(address, &error),
@@ -202,16 +193,16 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_left_is_not_quiet() {
+    fn a_connection_that_the_peer_closed_is_not_reusable() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         drop(listener.accept().unwrap());
         socket.peek(&mut [0]).unwrap();
-        assert!(!is_quiet(&socket));
+        assert!(!is_reusable(&socket));
     }
 
     #[test]
-    fn running_out_of_files_is_a_shortage() {
+    fn running_out_of_file_descriptors_is_a_shortage() {
         assert!(is_shortage(&Errno::MFILE.into()));
         assert!(!is_shortage(&Errno::CONNREFUSED.into()));
     }

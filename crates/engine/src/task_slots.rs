@@ -1,7 +1,7 @@
-//! [`TaskSlots`]: how a job reaches the task that owns a connection with room for it.
+//! [`TaskSlots`]: the hand-over of a job to the task that owns a connection with room for it.
 //!
-//! Shared by `coroutines`, `uring` and `tokio`: all have one task per connection, and a task can only be reached
-//! through its waker.
+//! Used by the engines `coroutines`, `uring` and `tokio`. They have one task per connection, and only a waker to reach a
+//! task.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -19,28 +19,28 @@ use crate::worker::Worker;
 /// The connections with room for a job, each owned by a task.
 pub struct TaskSlots(RefCell<Resources<TaskSlot>>);
 
-/// A connection with room, as seen by tasks that do not own it.
+/// A connection with room, for tasks that do not own it.
 struct TaskSlot {
     waker: Waker,
     key: ConnKey,
     /// How many jobs the session had room for when its owner last polled.
     free_capacity: usize,
-    /// Handed to the owner, which has not taken them yet.
+    /// Jobs that were handed over, and that the owner has not taken yet.
     jobs: VecDeque<Box<Job>>,
     is_idle: bool,
-    /// The owner must close the connection, unless it got a job meanwhile.
-    evicted: bool,
+    /// The owner must close the connection when it runs next, unless it has received a job meanwhile.
+    is_evicted: bool,
 }
 
 impl TaskSlot {
     /// Whether the connection may be evicted.
-    fn may_leave(&self) -> bool {
-        self.is_idle && self.jobs.is_empty() && !self.evicted
+    fn may_evict(&self) -> bool {
+        self.is_idle && self.jobs.is_empty() && !self.is_evicted
     }
 
     /// Makes the owner close its connection when it runs next.
     fn evict(&mut self) {
-        self.evicted = true;
+        self.is_evicted = true;
         self.waker.wake_by_ref();
     }
 }
@@ -62,20 +62,20 @@ impl TaskSlots {
     }
 
     /// Records the end of a fetch while `in_flight` others are in progress.
-    pub fn note(&self, visit: &Visit, in_flight: usize) {
-        self.0.borrow_mut().note(visit, in_flight);
+    pub fn record_fetch(&self, visit: &Visit, in_flight: usize) {
+        self.0.borrow_mut().record_fetch(visit, in_flight);
     }
 
-    /// Hands a job to the task whose connection has room for it. Returns the job if there is none.
-    pub fn give(&self, job: Box<Job>) -> Result<(), Box<Job>> {
+    /// Hands a job over to the task whose connection has room for it. Returns the job if there is no such task.
+    pub fn hand_over(&self, job: Box<Job>) -> Result<(), Box<Job>> {
         let mut resources = self.0.borrow_mut();
         let Some(slot) = resources.pool().get_mut(slot_key(&job)) else { return Err(job) };
-        if slot.evicted || slot.jobs.len() >= slot.free_capacity {
+        if slot.is_evicted || slot.jobs.len() >= slot.free_capacity {
             return Err(job);
         }
         if slot.key != ConnKey::of(&job) {
             // The host's requests go to another port now, so the old connection is not needed any more.
-            if slot.may_leave() {
+            if slot.may_evict() {
                 slot.evict();
             }
             return Err(job);
@@ -97,29 +97,29 @@ impl TaskSlots {
     }
 
     /// For the owner of a session that has room or is in the pool: ready when a job was handed over or the connection
-    /// was evicted. The first call adds the session to the pool and stores its slot in `entered`.
+    /// was evicted. The first call adds the session to the pool and stores its slot in `pooled`.
     pub fn poll(
         &self,
         session: &Session,
-        entered: &mut Option<SlotKey>,
+        pooled: &mut Option<SlotKey>,
         now: Time,
         cx: &Context<'_>,
     ) -> Poll<SlotEvent> {
         let (Some(key), Some(slot)) = (session.key(), session.slot()) else { return Poll::Pending };
         let mut resources = self.0.borrow_mut();
-        if entered.is_none() {
+        if pooled.is_none() {
             if !resources.may_keep(slot, now) {
                 return if session.is_idle() { Poll::Ready(SlotEvent::Evicted) } else { Poll::Pending };
             }
-            let oldest = resources.evict_if_full(TaskSlot::may_leave);
+            let oldest = resources.evict_if_full(TaskSlot::may_evict);
             if let Some(oldest) = oldest.and_then(|oldest| resources.pool().get_mut(oldest)) {
                 oldest.evict();
             }
             let waker = cx.waker().clone();
             let jobs = VecDeque::new();
-            let own = TaskSlot { waker, key, free_capacity: 0, jobs, is_idle: false, evicted: false };
+            let own = TaskSlot { waker, key, free_capacity: 0, jobs, is_idle: false, is_evicted: false };
             resources.pool().insert(slot, own);
-            *entered = Some(slot);
+            *pooled = Some(slot);
         }
         let Some(own) = resources.pool().get_mut(slot) else { return Poll::Pending };
         if let Some(job) = own.jobs.pop_front() {
@@ -128,39 +128,39 @@ impl TaskSlots {
             return Poll::Ready(SlotEvent::Job(job));
         }
         own.is_idle = session.is_idle();
-        if own.evicted && own.is_idle {
+        if own.is_evicted && own.is_idle {
             return Poll::Ready(SlotEvent::Evicted);
         }
-        own.evicted = false;
+        own.is_evicted = false;
         own.free_capacity = session.free_capacity();
         Poll::Pending
     }
 
-    /// Another job that was handed to the owner of this slot already.
-    pub fn next_job(&self, entered: Option<SlotKey>) -> Option<Box<Job>> {
+    /// Another job that was already handed over to the owner of this slot.
+    pub fn next_job(&self, pooled: Option<SlotKey>) -> Option<Box<Job>> {
         let mut resources = self.0.borrow_mut();
-        let slot = resources.pool().get_mut(entered?)?;
+        let slot = resources.pool().get_mut(pooled?)?;
         slot.is_idle = false;
         slot.jobs.pop_front()
     }
 
     /// Removes a session from the pool because it is full or closed. Returns the jobs that it has not accepted.
-    pub fn leave(&self, entered: &mut Option<SlotKey>) -> VecDeque<Box<Job>> {
-        let slot = entered.take().and_then(|slot| self.0.borrow_mut().pool().remove(slot));
+    pub fn remove(&self, pooled: &mut Option<SlotKey>) -> VecDeque<Box<Job>> {
+        let slot = pooled.take().and_then(|slot| self.0.borrow_mut().pool().remove(slot));
         slot.map(|slot| slot.jobs).unwrap_or_default()
     }
 
     /// Makes the task of the least recently used idle connection close it. Returns whether there is one.
     pub fn evict(&self) -> bool {
         let mut resources = self.0.borrow_mut();
-        let oldest = resources.pool().oldest(TaskSlot::may_leave);
+        let oldest = resources.pool().next_to_evict(TaskSlot::may_evict);
         oldest.and_then(|slot| resources.pool().get_mut(slot)).map(TaskSlot::evict).is_some()
     }
 
     /// Evicts idle connections while file descriptors are short, so that other workers can open sockets.
     pub fn evict_if_short(&self, now: Time) {
         let mut resources = self.0.borrow_mut();
-        while let Some(slot) = resources.evict_if_short(now, TaskSlot::may_leave) {
+        while let Some(slot) = resources.evict_if_short(now, TaskSlot::may_evict) {
             if let Some(slot) = resources.pool().get_mut(slot) {
                 slot.evict();
             }
@@ -227,7 +227,7 @@ mod tests {
     fn idle_session(worker: &Worker, lane: u32) -> Session {
         let peer = IpAddr::from([192, 0, 2, 1]);
         let opened = Session::open(job(lane, 80), &worker.rules, Time::ZERO, peer, Time::ZERO);
-        let Ok(mut session) = opened else { panic!("plain HTTP needs nothing") };
+        let Ok(mut session) = opened else { panic!("a session over plain HTTP cannot fail to open") };
         while let Step::Write(bytes) = session.step() {
             let count = bytes.len();
             session.wrote(count, Time::ZERO);
@@ -242,63 +242,63 @@ mod tests {
         let (worker, wakes) = (worker(), Arc::new(Wakes::default()));
         let (slots, waker) = (TaskSlots::new(&worker), Waker::from(Arc::clone(&wakes)));
         let cx = Context::from_waker(&waker);
-        let (session, mut entered) = (idle_session(&worker, 1), None);
-        assert!(slots.give(job(1, 80)).is_err(), "it is not in the pool yet");
-        assert!(slots.poll(&session, &mut entered, Time::ZERO, &cx).is_pending());
-        assert!(slots.give(job(2, 80)).is_err(), "another host's");
-        assert!(slots.give(job(1, 80)).is_ok());
+        let (session, mut pooled) = (idle_session(&worker, 1), None);
+        assert!(slots.hand_over(job(1, 80)).is_err(), "the connection is not in the pool yet");
+        assert!(slots.poll(&session, &mut pooled, Time::ZERO, &cx).is_pending());
+        assert!(slots.hand_over(job(2, 80)).is_err(), "the job is for another host");
+        assert!(slots.hand_over(job(1, 80)).is_ok());
         assert_eq!(wakes.0.load(Ordering::SeqCst), 1);
-        assert!(slots.give(job(1, 80)).is_err(), "there is room for one");
-        let event = slots.poll(&session, &mut entered, Time::ZERO, &cx);
+        assert!(slots.hand_over(job(1, 80)).is_err(), "there is room for one");
+        let event = slots.poll(&session, &mut pooled, Time::ZERO, &cx);
         assert!(matches!(event, Poll::Ready(SlotEvent::Job(_))));
-        assert!(slots.leave(&mut entered).is_empty() && entered.is_none());
+        assert!(slots.remove(&mut pooled).is_empty() && pooled.is_none());
     }
 
     #[test]
-    fn jobs_that_were_not_accepted_come_back() {
+    fn jobs_that_were_not_accepted_are_returned() {
         let worker = worker();
         let (slots, cx) = (TaskSlots::new(&worker), Context::from_waker(Waker::noop()));
-        let (session, mut entered) = (idle_session(&worker, 1), None);
-        assert!(slots.poll(&session, &mut entered, Time::ZERO, &cx).is_pending());
-        assert!(slots.give(job(1, 80)).is_ok());
-        assert_eq!(slots.leave(&mut entered).len(), 1);
+        let (session, mut pooled) = (idle_session(&worker, 1), None);
+        assert!(slots.poll(&session, &mut pooled, Time::ZERO, &cx).is_pending());
+        assert!(slots.hand_over(job(1, 80)).is_ok());
+        assert_eq!(slots.remove(&mut pooled).len(), 1);
     }
 
     #[test]
-    fn a_connection_whose_owner_has_just_got_a_job_is_not_evicted() {
+    fn a_connection_whose_owner_has_just_received_a_job_is_not_evicted() {
         let worker = worker();
         let (slots, cx) = (TaskSlots::new(&worker), Context::from_waker(Waker::noop()));
-        let (session, mut entered) = (idle_session(&worker, 1), None);
-        assert!(slots.poll(&session, &mut entered, Time::ZERO, &cx).is_pending());
-        assert!(slots.give(job(1, 80)).is_ok());
-        assert!(matches!(slots.poll(&session, &mut entered, Time::ZERO, &cx), Poll::Ready(SlotEvent::Job(_))));
+        let (session, mut pooled) = (idle_session(&worker, 1), None);
+        assert!(slots.poll(&session, &mut pooled, Time::ZERO, &cx).is_pending());
+        assert!(slots.hand_over(job(1, 80)).is_ok());
+        assert!(matches!(slots.poll(&session, &mut pooled, Time::ZERO, &cx), Poll::Ready(SlotEvent::Job(_))));
         assert!(!slots.evict(), "the owner may wait for its write before it polls again");
-        assert!(slots.poll(&session, &mut entered, Time::ZERO, &cx).is_pending());
+        assert!(slots.poll(&session, &mut pooled, Time::ZERO, &cx).is_pending());
         assert!(slots.evict(), "idle again");
     }
 
     #[test]
-    fn a_connection_to_another_port_is_evicted() {
+    fn an_idle_connection_is_evicted_by_a_job_for_another_port() {
         let worker = worker();
         let (slots, cx) = (TaskSlots::new(&worker), Context::from_waker(Waker::noop()));
-        let (session, mut entered) = (idle_session(&worker, 1), None);
-        assert!(slots.poll(&session, &mut entered, Time::ZERO, &cx).is_pending());
-        assert!(slots.give(job(1, 81)).is_err());
-        let event = slots.poll(&session, &mut entered, Time::ZERO, &cx);
+        let (session, mut pooled) = (idle_session(&worker, 1), None);
+        assert!(slots.poll(&session, &mut pooled, Time::ZERO, &cx).is_pending());
+        assert!(slots.hand_over(job(1, 81)).is_err());
+        let event = slots.poll(&session, &mut pooled, Time::ZERO, &cx);
         assert!(matches!(event, Poll::Ready(SlotEvent::Evicted)));
         assert!(!slots.evict(), "it is already being evicted");
     }
 
     #[test]
-    fn the_least_recently_used_connection_makes_room() {
+    fn the_least_recently_used_connection_is_evicted_at_the_limit() {
         let worker = worker();
         let (slots, cx) = (TaskSlots::new(&worker), Context::from_waker(Waker::noop()));
         // With one fetch at a time there is room for 256 idle connections.
         let mut all: Vec<_> = (0..257).map(|lane| (idle_session(&worker, lane), None)).collect();
-        for (session, entered) in &mut all {
-            assert!(slots.poll(session, entered, Time::ZERO, &cx).is_pending());
+        for (session, pooled) in &mut all {
+            assert!(slots.poll(session, pooled, Time::ZERO, &cx).is_pending());
         }
-        let evicted = all.iter_mut().map(|(session, entered)| slots.poll(session, entered, Time::ZERO, &cx).is_ready());
+        let evicted = all.iter_mut().map(|(session, pooled)| slots.poll(session, pooled, Time::ZERO, &cx).is_ready());
         assert_eq!(evicted.collect::<Vec<_>>(), (0..257).map(|lane| lane == 0).collect::<Vec<_>>());
     }
 
@@ -310,32 +310,32 @@ mod tests {
         let cx = Context::from_waker(Waker::noop());
         let enter = |slots: &TaskSlots, worker: &Worker, lanes: std::ops::Range<u32>| -> Vec<_> {
             let mut all: Vec<_> = lanes.map(|lane| (idle_session(worker, lane), None)).collect();
-            for (session, entered) in &mut all {
-                assert!(slots.poll(session, entered, Time::ZERO, &cx).is_pending());
+            for (session, pooled) in &mut all {
+                assert!(slots.poll(session, pooled, Time::ZERO, &cx).is_pending());
             }
             all
         };
         let _kept = enter(&slots, &busy, 0..200);
         let mut all = enter(&others, &other, 0..60);
-        let evicted = all.iter_mut().filter_map(|(session, entered)| {
-            others.poll(session, entered, Time::ZERO, &cx).is_ready().then(|| others.leave(entered))
+        let evicted = all.iter_mut().filter_map(|(session, pooled)| {
+            others.poll(session, pooled, Time::ZERO, &cx).is_ready().then(|| others.remove(pooled))
         });
-        assert_eq!(evicted.count(), 4, "256 in all");
+        assert_eq!(evicted.count(), 4, "256 in total");
         assert!(busy.idle_limit.is_full());
         drop((slots, others));
         assert_eq!(busy.idle_limit.bytes(), 0);
     }
 
     #[test]
-    fn nothing_is_kept_while_files_are_short() {
+    fn no_connection_is_kept_while_file_descriptors_are_short() {
         let worker = worker();
         let (slots, cx) = (TaskSlots::new(&worker), Context::from_waker(Waker::noop()));
-        let (kept, mut entered) = (idle_session(&worker, 1), None);
-        assert!(slots.poll(&kept, &mut entered, Time::ZERO, &cx).is_pending());
-        worker.out_of_files(Time::ZERO);
+        let (kept, mut pooled) = (idle_session(&worker, 1), None);
+        assert!(slots.poll(&kept, &mut pooled, Time::ZERO, &cx).is_pending());
+        worker.report_file_shortage(Time::ZERO);
         slots.evict_if_short(Time::ZERO);
-        assert!(matches!(slots.poll(&kept, &mut entered, Time::ZERO, &cx), Poll::Ready(SlotEvent::Evicted)));
-        let (late, mut entered) = (idle_session(&worker, 2), None);
-        assert!(matches!(slots.poll(&late, &mut entered, Time::ZERO, &cx), Poll::Ready(SlotEvent::Evicted)));
+        assert!(matches!(slots.poll(&kept, &mut pooled, Time::ZERO, &cx), Poll::Ready(SlotEvent::Evicted)));
+        let (late, mut pooled) = (idle_session(&worker, 2), None);
+        assert!(matches!(slots.poll(&late, &mut pooled, Time::ZERO, &cx), Poll::Ready(SlotEvent::Evicted)));
     }
 }

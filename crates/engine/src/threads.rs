@@ -1,8 +1,8 @@
 //! The `threads` engine: one thread per fetch in flight, on blocking sockets.
 //!
-//! The simplest engine: a call that must wait blocks. The state of a fetch is the stack of its thread, and the
-//! backtrace of an error shows its whole history. The cost: a stack and an entry in the kernel's scheduler for every
-//! fetch that only waits, and a limit on the number of threads. State that the threads share is behind a lock.
+//! This is the simplest engine: a call that must wait blocks. The state of a fetch is the stack of its thread, so a
+//! backtrace shows all steps that led to an error. Every waiting fetch takes a stack and an entry in the kernel's
+//! scheduler, and the system limits the number of threads. State that the threads share is behind a lock.
 //!
 //! Invariant: a thread has one job at a time, and so does a session here. The number of threads follows the number of
 //! jobs and is bounded only by the system.
@@ -30,13 +30,13 @@ use crate::worker::Worker;
 
 /// Stack size of a thread, in bytes: enough for a TLS handshake and the examination of a page. The memory is only
 /// reserved; pages of the stack that are never touched cost nothing.
-const STACK: usize = 256 << 10;
+const STACK_SIZE: usize = 256 << 10;
 
-/// Size of a read buffer, in bytes. Every thread has its own, because a blocking read holds it while it waits.
-const BUFFER: usize = 16 << 10;
+/// Size of a read buffer, in bytes. Every thread has its own, because a blocking read uses it while it waits.
+const BUFFER_SIZE: usize = 16 << 10;
 
 /// A thread ends after this time without a job.
-const THREAD_IDLE: Duration = Duration::from_secs(10);
+const MAX_THREAD_IDLE: Duration = Duration::from_secs(10);
 
 /// Runs a worker until it is told to stop.
 pub fn run(worker: Worker) -> io::Result<()> {
@@ -53,7 +53,7 @@ pub fn run(worker: Worker) -> io::Result<()> {
             for job in jobs.drain(..) {
                 start(&state, scope, Box::new(job));
             }
-            if stop == Some(StopMode::Drain) && state.wait_for_the_last() {
+            if stop == Some(StopMode::Drain) && state.wait_until_finished() {
                 return state.drop_everything();
             }
         }
@@ -65,59 +65,61 @@ pub fn run(worker: Worker) -> io::Result<()> {
 struct WorkerState {
     worker: Worker,
     locked: Mutex<Locked>,
-    /// Signals a change: a job arrived, the last one ended, or all jobs are dropped.
+    /// Signals that a job arrived, that the last job ended, or that the worker stops.
     changed: Condvar,
 }
 
 /// The part of the shared state that is behind the lock.
 struct Locked {
+    /// Jobs that no thread has taken yet.
     jobs: VecDeque<Box<Job>>,
     /// Jobs without a visit yet.
     unfinished: usize,
+    /// The number of threads.
     threads: usize,
     /// How many of them wait for a job.
     idle_threads: usize,
     resources: Resources<(Transport, Session)>,
-    /// The sockets in use, to shut them down at the end: a thread that blocks on one cannot be reached otherwise.
-    open: Slab<Arc<TcpStream>>,
-    stopped: bool,
-    /// A thread panicked and its job is lost. The worker ends: the crawl would wait for that job forever.
+    /// All open sockets. At the end they are shut down, which is the only way to interrupt a thread that blocks on one.
+    open_sockets: Slab<Arc<TcpStream>>,
+    is_stopped: bool,
+    /// A thread panicked and its job is lost. The worker ends, because the crawl would wait for that job forever.
     panicked: bool,
 }
 
 /// The socket of a session.
 struct Transport {
     stream: Arc<TcpStream>,
-    /// Its key in the table of open sockets.
+    /// The key of the socket in the table of open sockets.
     key: usize,
 }
 
 // anchor: threads-start
-/// Starts a job: on a thread that has none, or on a new thread.
+/// Starts a job: on an idle thread, or on a new thread.
 fn start<'scope>(state: &'scope WorkerState, scope: &'scope Scope<'scope, '_>, job: Box<Job>) {
     let mut locked = state.lock();
     locked.jobs.push_back(job);
     locked.unfinished += 1;
     if locked.jobs.len() <= locked.idle_threads {
         drop(locked);
-        // `notify_one` is enough: only idle threads wait for this signal while jobs arrive, and any of them can take
-        // the job.
+        // `notify_one` is enough, because only idle threads wait for this signal while jobs arrive, and any of them can
+        // take the job.
         return state.changed.notify_one();
     }
     locked.threads += 1;
     drop(locked);
-    let spawned = thread::Builder::new().stack_size(STACK).spawn_scoped(scope, || serve(state));
+    let spawned = thread::Builder::new().stack_size(STACK_SIZE).spawn_scoped(scope, || serve(state));
     if let Err(error) = spawned {
         let mut locked = state.lock();
         locked.threads -= 1;
         let count = locked.threads;
         drop(locked);
-        state.worker.notices.say("threads", || {
-            format!("the system grants no more than {count} threads ({error}): the crawl continues with those it has")
+        state.worker.notices.add("threads", || {
+            format!("the system allows no more than {count} threads ({error}): the crawl continues with these")
         });
         if count == 0 {
             // No thread can be started, so this thread does the work.
-            serve_once(state, &mut vec![0; BUFFER]);
+            serve_once(state, &mut vec![0; BUFFER_SIZE]);
         }
     }
 }
@@ -125,7 +127,7 @@ fn start<'scope>(state: &'scope WorkerState, scope: &'scope Scope<'scope, '_>, j
 
 /// The body of a thread: serves one job after the other.
 fn serve(state: &WorkerState) {
-    let mut buffer = vec![0; BUFFER];
+    let mut buffer = vec![0; BUFFER_SIZE];
     // Panics while a response is read are caught in the core. This catches all others.
     let served = catch_unwind(AssertUnwindSafe(|| while serve_once(state, &mut buffer) {}));
     if served.is_err() {
@@ -145,13 +147,13 @@ fn serve_once(state: &WorkerState, buffer: &mut [u8]) -> bool {
             },
         };
         let completed = drive(state, &transport.stream, &mut session, buffer);
-        state.keep(transport, session);
+        state.keep_or_close(transport, session);
         match completed {
             Some(Completed::Visit(visit)) => return state.report(visit),
             // The fetch failed because `drop_everything` shut its socket down: do not retry it.
-            Some(Completed::Retry(_)) if state.lock().stopped => return false,
-            Some(Completed::Retry(same)) => job = same,
-            // A session returns every job before it closes. If one did not, the job would be lost: stop the worker.
+            Some(Completed::Retry(_)) if state.lock().is_stopped => return false,
+            Some(Completed::Retry(same_job)) => job = same_job,
+            // A session returns every job before it closes. If it did not, the job would be lost, so stop the worker.
             None => {
                 state.lock().panicked = true;
                 return false;
@@ -160,8 +162,8 @@ fn serve_once(state: &WorkerState, buffer: &mut [u8]) -> bool {
     }
 }
 
-/// Runs the race between the host's addresses. This is the one place where a thread must wait for several things at
-/// once, and a blocking call waits for one: so the sockets are non-blocking here, and `poll` waits for all of them.
+/// Runs the race between the host's addresses. Only here must a thread wait for several sockets at once, which a blocking
+/// call cannot do. So the sockets are non-blocking here, and `poll` waits for all of them.
 fn connect(state: &WorkerState, job: Box<Job>) -> Result<(Transport, Session), Box<Visit>> {
     let worker = &state.worker;
     let mut connecting = Connecting::new(worker, job, state.now());
@@ -172,7 +174,7 @@ fn connect(state: &WorkerState, job: Box<Job>) -> Result<(Transport, Session), B
                     // No other jobs wait for this connection, because a session has one job here.
                     return connecting
                         .into_session(worker, peer, &mut Vec::new())
-                        .map(|session| (state.open(stream), session));
+                        .map(|session| (state.add_socket(stream), session));
                 }
                 Err(error) => break socket::connect_failure(peer, &error),
             },
@@ -182,7 +184,7 @@ fn connect(state: &WorkerState, job: Box<Job>) -> Result<(Transport, Session), B
                 if let Err(error) = socket::wait_writable(connecting.sockets(), span) {
                     break socket::broken(&error);
                 }
-                if state.lock().stopped {
+                if state.lock().is_stopped {
                     break Failure::new(argiope_core::ErrorKind::Internal, "the crawl was stopped");
                 }
             }
@@ -200,14 +202,15 @@ fn drive(state: &WorkerState, mut stream: &TcpStream, session: &mut Session, buf
         if completed.is_some() {
             return completed;
         }
-        let left = session.deadline().since(state.now()).max(Duration::from_millis(1));
-        let done = match session.step() {
+        // A timeout of zero would mean no timeout.
+        let timeout = session.deadline().since(state.now()).max(Duration::from_millis(1));
+        let result = match session.step() {
             Step::Write(bytes) => {
-                let wrote = stream.set_write_timeout(Some(left)).and_then(|()| stream.write(bytes));
-                wrote.map(|count| session.wrote(count, state.now()))
+                let written = stream.set_write_timeout(Some(timeout)).and_then(|()| stream.write(bytes));
+                written.map(|count| session.wrote(count, state.now()))
             }
             Step::Read => {
-                let read = stream.set_read_timeout(Some(left)).and_then(|()| stream.read(buffer));
+                let read = stream.set_read_timeout(Some(timeout)).and_then(|()| stream.read(buffer));
                 read.map(|count| match buffer.get(..count) {
                     None | Some([]) => session.closed(state.now()),
                     Some(bytes) => {
@@ -219,17 +222,17 @@ fn drive(state: &WorkerState, mut stream: &TcpStream, session: &mut Session, buf
                 })
             }
             Step::Pause => {
-                thread::sleep(session.pause().min(left));
+                thread::sleep(session.pause_duration().min(timeout));
                 session.expire(state.now());
                 session.resume(state.now());
                 Ok(())
             }
             Step::Done => return None,
         };
-        match done {
+        match result {
             Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            // This is how a blocking socket reports its timeout.
+            // A blocking socket reports its timeout with these errors.
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                 session.expire(state.now());
             }
@@ -247,8 +250,8 @@ impl WorkerState {
             threads: 0,
             idle_threads: 0,
             resources: Resources::new(&worker),
-            open: Slab::new(),
-            stopped: false,
+            open_sockets: Slab::new(),
+            is_stopped: false,
             panicked: false,
         };
         Self { worker, locked: Mutex::new(locked), changed: Condvar::new() }
@@ -263,22 +266,23 @@ impl WorkerState {
         self.locked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the next job; `None` if the thread must end. A thread that ends because it was idle is removed from
-    /// the count `threads`, so that [`start`] does not rely on it for the next job.
+    /// Waits for the next job; `None` if the thread must end. If it ends because it was idle, the count `threads` is
+    /// lowered here.
     fn next_job(&self) -> Option<Box<Job>> {
         let mut locked = self.lock();
         loop {
-            if locked.stopped {
+            if locked.is_stopped {
                 return None;
             }
             if let Some(job) = locked.jobs.pop_front() {
                 return Some(job);
             }
             locked.idle_threads += 1;
-            let (back, waited) = self.changed.wait_timeout(locked, THREAD_IDLE).unwrap_or_else(PoisonError::into_inner);
-            locked = back;
+            let waited = self.changed.wait_timeout(locked, MAX_THREAD_IDLE);
+            let (relocked, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+            locked = relocked;
             locked.idle_threads -= 1;
-            if waited.timed_out() && locked.jobs.is_empty() {
+            if timeout.timed_out() && locked.jobs.is_empty() {
                 locked.threads = locked.threads.saturating_sub(1);
                 return None;
             }
@@ -290,63 +294,61 @@ impl WorkerState {
         let mut visit_sender = self.worker.visit_sender.clone();
         let mut locked = self.lock();
         locked.unfinished -= 1;
-        let (stopped, last) = (locked.stopped, locked.unfinished == 0);
+        let (is_stopped, is_last) = (locked.is_stopped, locked.unfinished == 0);
         drop(locked);
-        if !stopped {
+        if !is_stopped {
             visit_sender.push(visit);
             visit_sender.send();
         }
-        if last {
+        if is_last {
             self.changed.notify_all();
         }
-        !stopped
+        !is_stopped
     }
 
     /// Adds a socket to the table of open ones, so that `drop_everything` can shut it down.
-    fn open(&self, stream: TcpStream) -> Transport {
+    fn add_socket(&self, stream: TcpStream) -> Transport {
         let stream = Arc::new(stream);
         let mut locked = self.lock();
-        if locked.stopped {
+        if locked.is_stopped {
             // All other sockets have been shut down already.
             let _ = stream.shutdown(Shutdown::Both);
         }
-        let key = locked.open.insert(Arc::clone(&stream));
+        let key = locked.open_sockets.insert(Arc::clone(&stream));
         Transport { stream, key }
     }
 
-    /// Keeps an idle connection for the next job of its slot, or closes it.
-    fn keep(&self, transport: Transport, session: Session) {
+    /// Puts an idle connection into the pool for the next job of its slot, or closes it.
+    fn keep_or_close(&self, transport: Transport, session: Session) {
         let now = self.now();
         let mut locked = self.lock();
-        let Locked { resources, open, .. } = &mut *locked;
+        let Locked { resources, open_sockets, .. } = &mut *locked;
         match session.slot().filter(|slot| session.is_idle() && resources.may_keep(*slot, now)) {
             Some(slot) => {
                 let oldest = resources.evict_if_full(|_| true).and_then(|slot| resources.pool().remove(slot));
                 if let Some((evicted, _)) = oldest {
-                    open.try_remove(evicted.key);
+                    open_sockets.try_remove(evicted.key);
                 }
                 resources.pool().insert(slot, (transport, session));
             }
             None => {
-                open.try_remove(transport.key);
+                open_sockets.try_remove(transport.key);
             }
         }
     }
 
-    /// Starts a job on the idle connection in its slot, if that leads to the same origin and the server has not closed
-    /// it. Otherwise returns the job.
+    /// Passes a job to the idle connection in its slot. Returns the job if there is none, if it is for another origin, or
+    /// if the server has closed it.
     fn take_idle(&self, job: Box<Job>) -> Result<(Transport, Session), Box<Job>> {
         let mut locked = self.lock();
         let Some((transport, mut session)) = locked.resources.pool().remove(slot_key(&job)) else { return Err(job) };
         // On an idle HTTP/2 connection, unread bytes are normal: the server may send frames such as PING.
-        let accepted = match session.is_http2() || socket::is_quiet(&transport.stream) {
-            true => session.accept(job, &self.worker.rules, self.now()),
-            false => Err(job),
-        };
+        let is_usable = session.is_http2() || socket::is_reusable(&transport.stream);
+        let accepted = if is_usable { session.accept(job, &self.worker.rules, self.now()) } else { Err(job) };
         match accepted {
             Ok(()) => Ok((transport, session)),
             Err(job) => {
-                locked.open.try_remove(transport.key);
+                locked.open_sockets.try_remove(transport.key);
                 Err(job)
             }
         }
@@ -357,40 +359,41 @@ impl WorkerState {
     fn close_dead_connections(&self) {
         let now = self.now();
         let mut locked = self.lock();
-        let Locked { resources, open, .. } = &mut *locked;
+        let Locked { resources, open_sockets, .. } = &mut *locked;
         resources.pool().retain(|(transport, session)| {
-            let keep = now < session.deadline() && (session.is_http2() || socket::is_quiet(&transport.stream));
-            if !keep {
-                open.try_remove(transport.key);
+            let is_usable = session.is_http2() || socket::is_reusable(&transport.stream);
+            let is_alive = is_usable && now < session.deadline();
+            if !is_alive {
+                open_sockets.try_remove(transport.key);
             }
-            keep
+            is_alive
         });
     }
 
     /// Closes the least recently used idle connection. Returns whether there was one.
     fn evict(&self) -> bool {
         let mut locked = self.lock();
-        let Locked { resources, open, .. } = &mut *locked;
-        let oldest = resources.pool().oldest(|_| true).and_then(|slot| resources.pool().remove(slot));
-        oldest.inspect(|(transport, _)| drop(open.try_remove(transport.key))).is_some()
+        let Locked { resources, open_sockets, .. } = &mut *locked;
+        let oldest = resources.pool().next_to_evict(|_| true).and_then(|slot| resources.pool().remove(slot));
+        oldest.inspect(|(transport, _)| drop(open_sockets.try_remove(transport.key))).is_some()
     }
 
     /// Waits for a limited time until no job is left. Returns whether none is left.
-    fn wait_for_the_last(&self) -> bool {
+    fn wait_until_finished(&self) -> bool {
         let locked = self.lock();
-        let busy = |locked: &mut Locked| locked.unfinished > 0;
-        let waited = self.changed.wait_timeout_while(locked, IDLE_CHECK_INTERVAL, busy);
+        let has_unfinished = |locked: &mut Locked| locked.unfinished > 0;
+        let waited = self.changed.wait_timeout_while(locked, IDLE_CHECK_INTERVAL, has_unfinished);
         waited.unwrap_or_else(PoisonError::into_inner).0.unfinished == 0
     }
 
-    /// Makes every blocking call return: threads that wait for a job see that the worker has stopped, and all others
-    /// see that their socket is shut down.
+    /// Makes every blocking call return. Threads that wait for a job see that the worker has stopped. The sockets of all
+    /// others are shut down.
     fn drop_everything(&self) {
         let mut locked = self.lock();
-        locked.stopped = true;
+        locked.is_stopped = true;
         locked.jobs.clear();
         locked.resources.pool().clear();
-        for (_, stream) in &locked.open {
+        for (_, stream) in &locked.open_sockets {
             // This fails if the socket is already closed.
             let _ = stream.shutdown(Shutdown::Both);
         }

@@ -1,8 +1,8 @@
-//! [`Timers`]: deadlines of waiting coroutines. Shared by the engines that wait with futures.
+//! [`Timers`]: deadlines of waiting coroutines, for the engines that wait with futures.
 //!
-//! Invariant: at most one entry per [`Alarm`]. A fetch moves its deadline with every byte, and the alarm follows
-//! lazily: it keeps its time while the deadline moves later, wakes its coroutine too early once, and is then set again.
-//! So a busy connection costs no timer work.
+//! Invariant: at most one entry per [`Alarm`]. Every received byte moves the deadline of a fetch to a later time, and the
+//! alarm follows lazily. It keeps its earlier time, wakes its coroutine too early once, and is then set again. So a busy
+//! connection needs no timer work.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -15,9 +15,9 @@ use argiope_core::Time;
 #[derive(Default)]
 pub struct Timers {
     /// The wakers of set alarms, by time and serial number of the alarm.
-    table: RefCell<BTreeMap<(Time, u64), Waker>>,
+    alarms: RefCell<BTreeMap<(Time, u64), Waker>>,
     /// The serial number of the next alarm.
-    serial: Cell<u64>,
+    next_serial: Cell<u64>,
     /// The task that sleeps until the next alarm and must be woken for an earlier one.
     sleeper: RefCell<Option<Waker>>,
 }
@@ -25,17 +25,17 @@ pub struct Timers {
 impl Timers {
     /// When the next alarm fires; [`Time::NEVER`] if none is set.
     pub fn next(&self) -> Time {
-        self.table.borrow().first_key_value().map_or(Time::NEVER, |((time, _), _)| *time)
+        self.alarms.borrow().first_key_value().map_or(Time::NEVER, |((time, _), _)| *time)
     }
 
-    /// Wakes every coroutine that is due. Returns how many there were.
+    /// Wakes every coroutine whose alarm time has come. Returns how many there were.
     pub fn fire(&self, now: Time) -> usize {
         let mut fired = 0;
         loop {
             // The borrow ends before the call: the woken coroutine may set its next alarm at once.
-            let mut table = self.table.borrow_mut();
-            let due = table.first_entry().filter(|entry| entry.key().0 <= now).map(|entry| entry.remove());
-            drop(table);
+            let mut alarms = self.alarms.borrow_mut();
+            let due = alarms.first_entry().filter(|entry| entry.key().0 <= now).map(|entry| entry.remove());
+            drop(alarms);
             match due {
                 Some(waker) => waker.wake(),
                 None => return fired,
@@ -51,14 +51,14 @@ impl Timers {
 
     fn insert(&self, time: Time, serial: u64, waker: &Waker) {
         let is_first = time < self.next();
-        self.table.borrow_mut().insert((time, serial), waker.clone());
+        self.alarms.borrow_mut().insert((time, serial), waker.clone());
         if is_first && let Some(sleeper) = &*self.sleeper.borrow() {
             sleeper.wake_by_ref();
         }
     }
 
     pub fn is_empty(&self) -> bool {
-        self.table.borrow().is_empty()
+        self.alarms.borrow().is_empty()
     }
 }
 
@@ -66,14 +66,14 @@ impl Timers {
 pub struct Alarm {
     timers: Rc<Timers>,
     serial: u64,
-    /// When it fires; [`Time::NEVER`] if it is not set.
+    /// When the alarm fires; [`Time::NEVER`] if it is not set.
     set_for: Time,
 }
 
 impl Alarm {
     pub fn new(timers: &Rc<Timers>) -> Self {
-        let serial = timers.serial.get();
-        timers.serial.set(serial + 1);
+        let serial = timers.next_serial.get();
+        timers.next_serial.set(serial + 1);
         Self { timers: Rc::clone(timers), serial, set_for: Time::NEVER }
     }
 
@@ -82,9 +82,9 @@ impl Alarm {
         if now >= deadline {
             return Poll::Ready(());
         }
-        // An alarm whose time has passed has fired.
-        let still_set = self.set_for > now && self.set_for <= deadline;
-        if !still_set && !deadline.is_never() {
+        // If its time has passed, the alarm has fired.
+        let is_set_early_enough = self.set_for > now && self.set_for <= deadline;
+        if !is_set_early_enough && !deadline.is_never() {
             self.unset();
             self.timers.insert(deadline, self.serial, cx.waker());
             self.set_for = deadline;
@@ -94,7 +94,7 @@ impl Alarm {
 
     fn unset(&mut self) {
         if !self.set_for.is_never() {
-            self.timers.table.borrow_mut().remove(&(self.set_for, self.serial));
+            self.timers.alarms.borrow_mut().remove(&(self.set_for, self.serial));
             self.set_for = Time::NEVER;
         }
     }
@@ -133,7 +133,7 @@ mod tests {
         let cx = Context::from_waker(&waker);
         let mut alarm = Alarm::new(&timers);
         assert!(alarm.poll(at(10), at(0), &cx).is_pending());
-        // Later: the entry stays. Earlier: it moves.
+        // A later deadline does not move the alarm. An earlier one does.
         assert!(alarm.poll(at(30), at(1), &cx).is_pending());
         assert_eq!(timers.next(), at(10));
         assert!(alarm.poll(at(5), at(2), &cx).is_pending());
@@ -141,7 +141,7 @@ mod tests {
         assert_eq!(timers.fire(at(4)), 0);
         assert_eq!(timers.fire(at(5)), 1);
         assert_eq!(count.0.load(Ordering::SeqCst), 1);
-        // Woken too early: set again. Then in time.
+        // The coroutine was woken too early, so the alarm is set again.
         assert!(alarm.poll(at(30), at(5), &cx).is_pending());
         assert_eq!(timers.next(), at(30));
         timers.fire(at(30));
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dropped_alarm_leaves_nothing_behind() {
+    fn a_dropped_alarm_is_removed() {
         let timers = Rc::new(Timers::default());
         let cx = Context::from_waker(Waker::noop());
         let mut alarms: Vec<_> = (0..3).map(|_| Alarm::new(&timers)).collect();

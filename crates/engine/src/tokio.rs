@@ -1,16 +1,16 @@
 //! The `tokio` engine, the default: the coroutines of the `coroutines` engine on a production runtime.
 //!
 //! Each worker has a current-thread runtime, so tasks do not move between threads and the data path takes no locks. Two
-//! things differ from most programs on tokio, so that a waiting fetch costs little more than its state. No task owns a
-//! read buffer: a socket that is ready is read into the worker's buffer. No task owns a tokio timer: all deadlines of a
-//! worker are in one [`Timers`], served by a single [`Sleep`].
+//! things differ from most programs on tokio, so that a waiting fetch takes little more memory than its state. No task
+//! owns a read buffer: a socket that is ready is read into the worker's buffer. No task owns a tokio timer: all deadlines
+//! of a worker are in one [`Timers`], which uses a single [`Sleep`].
 //!
-//! Shared with the `coroutines` engine on purpose: timers and job hand-over (`task_slots`). Different on purpose:
-//! tokio's sockets read and report readiness in one call (`poll_read`), the runtime does not report where an error
-//! happened, and it does not propagate panics of tasks (`PanicGuard`).
+//! Shared with the `coroutines` engine: timers, and the hand-over of jobs to tasks (`task_slots`). Different: tokio's
+//! sockets report readiness and read in one call (`poll_read`), errors do not say what the connection was doing, and the
+//! runtime does not propagate panics of tasks (`PanicGuard`).
 //!
-//! Invariant: this is the only file that names tokio's networking. One task per connection; while the connection is
-//! idle, so is its task.
+//! Invariant: this is the only file that uses tokio's networking. There is one task per connection. While the connection
+//! is idle, its task waits.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -56,7 +56,7 @@ pub fn run(worker: Worker) -> io::Result<()> {
         .build()?;
     worker.report_ready();
     let state = Rc::new(WorkerState::new(worker, slots));
-    // What is unfinished when `receive` returns is dropped with its sockets.
+    // Tasks that are unfinished when `receive` returns are dropped with their sockets.
     LocalSet::new().block_on(&runtime, receive(Rc::clone(&state)));
     if state.panicked.get() { Err(io::Error::other("a fault in Argiope: a job was lost")) } else { Ok(()) }
 }
@@ -67,6 +67,7 @@ struct WorkerState {
     worker: Worker,
     timers: Rc<Timers>,
     visit_sender: RefCell<VisitSender>,
+    /// The number of jobs without a visit yet.
     unfinished: Cell<usize>,
     /// Tasks whose connection has room for a job.
     slots: TaskSlots,
@@ -74,7 +75,7 @@ struct WorkerState {
     buffer: RefCell<Box<[u8]>>,
     /// Wakes `receive`.
     receiver: Arc<Notify>,
-    /// A task panicked and its job is lost. The worker ends: the crawl would wait for that job forever.
+    /// A task panicked and its job is lost. The worker ends, because the crawl would wait for that job forever.
     panicked: Cell<bool>,
 }
 
@@ -128,19 +129,19 @@ async fn receive(state: Rc<WorkerState>) {
     }
 }
 
-/// Starts a job: with the task whose connection has room for it, or with a new one.
+/// Starts a job: in the task whose connection has room for it, or in a new task.
 fn start(state: &Rc<WorkerState>, job: Box<Job>) {
-    if let Err(job) = state.slots.give(job)
+    if let Err(job) = state.slots.hand_over(job)
         && let Some(job) = state.slots.wait_for_connection(job)
     {
-        // Boxed: the runtime rounds tasks up to multiples of 128 bytes, and this one would take three of them.
+        // Boxed, because the runtime rounds tasks up to multiples of 128 bytes, and this one would take 384.
         drop(spawn_local(Box::pin(serve(Rc::clone(state), job))));
     }
 }
 
 /// Serves one connection: connects, then drives the session until it closes.
 ///
-/// A task is as large as the state it holds across its largest `await`, so large values are boxed here.
+/// A task is as large as the largest state that it holds across an `await`, so large values are boxed here.
 async fn serve(state: Rc<WorkerState>, job: Box<Job>) {
     let _guard = PanicGuard(&state);
     let (mut transport, mut session) = match Box::pin(connect(&state, job)).await {
@@ -156,7 +157,7 @@ async fn connect(state: &Rc<WorkerState>, job: Box<Job>) -> Result<(Transport, S
     let worker = &state.worker;
     let mut alarm = Alarm::new(&state.timers);
     let mut connecting = Connecting::new(worker, job, state.now());
-    // The socket is opened as in the other engines; tokio only polls it.
+    // The socket is opened as in the other engines. Only the waiting is tokio's.
     let open = |address| socket::begin_connect(address).and_then(TcpStream::from_std);
     loop {
         match connecting.step(worker, open, connected, || state.slots.evict()) {
@@ -186,7 +187,8 @@ async fn connect(state: &Rc<WorkerState>, job: Box<Job>) -> Result<(Transport, S
     }
 }
 
-/// Whether a connection attempt has succeeded. After a spurious readiness event, `WouldBlock` makes tokio wait again.
+/// Whether a connection attempt has succeeded. After a spurious readiness event, the closure returns `WouldBlock`, so that
+/// tokio waits for the next event.
 fn connected(stream: &TcpStream) -> io::Result<bool> {
     let ended = stream.try_io(tokio::io::Interest::WRITABLE, || match (stream.take_error()?, stream.peer_addr()) {
         (Some(error), _) => Err(error),
@@ -207,7 +209,7 @@ async fn drive(state: &Rc<WorkerState>, transport: &mut Transport, session: &mut
         if session.free_capacity() == 0 {
             state.leave_pool(transport);
         }
-        // Convert the step to a bool, because a task is as large as everything that it holds across an `await`.
+        // Keep only a bool of the step, because a task is as large as everything that it holds across an `await`.
         let waits_to_write = match session.step() {
             Step::Write(bytes) => match transport.stream.try_write(bytes) {
                 Ok(count) => {
@@ -224,7 +226,7 @@ async fn drive(state: &Rc<WorkerState>, transport: &mut Transport, session: &mut
             Step::Read => false,
             Step::Pause => {
                 yield_now().await;
-                let until = session.deadline().min(state.now() + session.pause());
+                let until = session.deadline().min(state.now() + session.pause_duration());
                 poll_fn(|cx| transport.alarm.poll(until, state.now(), cx)).await;
                 session.expire(state.now());
                 session.resume(state.now());
@@ -298,7 +300,8 @@ impl WorkerState {
         self.worker.clock.now()
     }
 
-    /// Wakes the tasks whose deadline has passed, and schedules a wake-up of this task at the next deadline.
+    /// Wakes the tasks whose deadline has passed, and sets `alarm_clock`, which wakes the calling task at the next
+    /// deadline.
     fn poll_alarms(&self, mut alarm_clock: Pin<&mut Sleep>, cx: &mut Context<'_>) {
         self.timers.watch(cx.waker());
         loop {
@@ -313,7 +316,7 @@ impl WorkerState {
         }
     }
 
-    /// Passes on completed jobs of the session: visits to the keeper, jobs to retry to a new connection.
+    /// Takes the completed jobs of the session. Sends visits to the keeper, and starts jobs to retry.
     fn deliver(self: &Rc<Self>, session: &mut Session) {
         while let Some(completed) = session.finished(self.now()) {
             match completed {
@@ -323,8 +326,8 @@ impl WorkerState {
         }
     }
 
-    /// Gives the session a job, and all others that were handed to it meanwhile, so that their requests are written
-    /// together.
+    /// Passes a job to the session, and all others that were handed over to its task meanwhile, so that their requests
+    /// are written together.
     fn accept(self: &Rc<Self>, transport: &mut Transport, session: &mut Session, job: Box<Job>) {
         let mut next = Some(job);
         while let Some(job) = next {
@@ -339,9 +342,9 @@ impl WorkerState {
         }
     }
 
-    /// Takes the connection out of the pool. Jobs that were handed to it and not accepted start elsewhere.
+    /// Takes the connection out of the pool. Jobs that were handed over to it and not accepted start elsewhere.
     fn leave_pool(self: &Rc<Self>, transport: &mut Transport) {
-        self.start_all(self.slots.leave(&mut transport.pooled));
+        self.start_all(self.slots.remove(&mut transport.pooled));
     }
 
     fn start_all(self: &Rc<Self>, jobs: impl IntoIterator<Item = Box<Job>>) {
@@ -383,8 +386,8 @@ impl WorkerState {
     }
     // end: tokio-poll-read
 
-    /// Feeds the bytes in the worker's buffer, which no other task has overwritten since. Returns whether more bytes
-    /// are available.
+    /// Feeds the first `count` bytes of the worker's buffer. No other task has run since they were read. Returns whether
+    /// more bytes are available.
     fn feed(&self, count: usize, session: &mut Session) -> bool {
         match count {
             0 => session.closed(self.now()),
@@ -394,7 +397,7 @@ impl WorkerState {
     }
 
     /// Reads once more at the deadline, because bytes may have arrived while the thread was busy with another page. The
-    /// runtime has not seen them yet, so this reads from the socket directly.
+    /// runtime has not polled the socket since then, so this reads from the socket directly.
     fn read_now(&self, transport: &Transport, session: &mut Session) {
         let mut buffer = self.buffer.borrow_mut();
         match socket::read_now(&transport.stream, &mut buffer) {
@@ -407,9 +410,9 @@ impl WorkerState {
 
     fn report(&self, visit: Box<Visit>) {
         self.unfinished.set(self.unfinished.get() - 1);
-        self.slots.note(&visit, self.unfinished.get());
+        self.slots.record_fetch(&visit, self.unfinished.get());
         self.visit_sender.borrow_mut().push(visit);
-        // `receive` sends it, together with the visits of all tasks that run before `receive`.
+        // `receive` sends it, together with the visits of all tasks that run before `receive` does.
         self.receiver.notify_one();
     }
 }
@@ -427,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_waits_is_small() {
+    fn a_waiting_task_is_small() {
         let served = |state: Rc<WorkerState>, job: Box<Job>, (): ()| serve(state, job);
         assert!(future_size(served) <= 232, "{} bytes", future_size(served));
         assert!(future_size(drive) <= 112, "{} bytes", future_size(drive));
@@ -454,7 +457,7 @@ mod tests {
             let task = Rc::clone(&state);
             drop(spawn_local(async move {
                 let _guard = PanicGuard(&task);
-                panic!("a fault of ours, on purpose");
+                panic!("a deliberate panic");
             }));
             receive(Rc::clone(&state)).await;
         });

@@ -5,8 +5,8 @@
 //! fastest response takes a second, a delay of a millisecond does not matter. So a worker with many fetches in flight
 //! first sleeps for a small fraction of the response time. Then it waits for sockets and serves all that are ready.
 //!
-//! Invariant: the delay is at most a 512th of the fastest response of the last second, and a worker that has something
-//! to do never sleeps. An engine that knows its next deadline does not sleep past it.
+//! Invariant: the delay is at most a 512th of the time of the fastest response in the last second. A worker with work
+//! does not sleep. An engine that passes its next deadline does not sleep past it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,12 +32,11 @@ const WINDOW: Duration = Duration::from_secs(1);
 /// Computes the delay from the response times of one worker.
 #[derive(Debug, Default)]
 pub struct WakeBatcher {
-    /// The fastest response since `since`.
+    /// The time of the fastest response in the current window.
     fastest: Option<Duration>,
-    /// The fastest response of the previous window.
-    previous: Option<Duration>,
-    /// Start of the current window.
-    since: Time,
+    /// The time of the fastest response in the previous window.
+    previous_fastest: Option<Duration>,
+    window_start: Time,
     delay: WakeDelay,
 }
 
@@ -49,27 +48,27 @@ pub struct WakeDelay(Arc<SharedDelay>);
 struct SharedDelay {
     /// The delay in microseconds; zero if wake-ups are not coalesced.
     micros: AtomicU64,
-    /// When `delay` was last called, in microseconds.
-    last: AtomicU64,
+    /// When [`WakeDelay::delay`] last returned, in microseconds.
+    last_call: AtomicU64,
 }
 
 impl WakeBatcher {
     /// Records the end of a fetch while `in_flight` others are in progress. The duration of a failed fetch is ignored:
     /// a refused connection, for example, fails much faster than a server responds.
-    pub fn note(&mut self, visit: &Visit, in_flight: usize, now: Time) {
-        let took = visit.facts.timings.total.filter(|_| visit.facts.error.is_none());
-        self.remember(took, in_flight, now);
+    pub fn record_fetch(&mut self, visit: &Visit, in_flight: usize, now: Time) {
+        let response_time = visit.facts.timings.total.filter(|_| visit.facts.error.is_none());
+        self.update_delay(response_time, in_flight, now);
     }
 
     /// Adds a response time to the current window, and computes the delay from the fastest of the last two windows.
-    fn remember(&mut self, took: Option<Duration>, in_flight: usize, now: Time) {
-        if now >= self.since + WINDOW {
-            let is_recent = now < self.since + 2 * WINDOW;
-            self.previous = self.fastest.take().filter(|_| is_recent);
-            self.since = now;
+    fn update_delay(&mut self, response_time: Option<Duration>, in_flight: usize, now: Time) {
+        if now >= self.window_start + WINDOW {
+            let is_recent = now < self.window_start + 2 * WINDOW;
+            self.previous_fastest = self.fastest.take().filter(|_| is_recent);
+            self.window_start = now;
         }
-        self.fastest = self.fastest.into_iter().chain(took).min();
-        let fastest = self.fastest.into_iter().chain(self.previous).min();
+        self.fastest = self.fastest.into_iter().chain(response_time).min();
+        let fastest = self.fastest.into_iter().chain(self.previous_fastest).min();
         let delay = fastest.map_or(Duration::ZERO, |fastest| delay_for(fastest, in_flight));
         self.delay.0.micros.store(u64::try_from(delay.as_micros()).unwrap_or(0), Ordering::Relaxed);
     }
@@ -79,8 +78,8 @@ impl WakeBatcher {
     }
 
     /// See [`WakeDelay::delay`].
-    pub fn delay(&self, clock: Clock, next: Time) -> bool {
-        self.delay.delay(clock, next)
+    pub fn delay(&self, clock: Clock, next_deadline: Time) -> bool {
+        self.delay.delay(clock, next_deadline)
     }
 }
 
@@ -91,26 +90,26 @@ fn delay_for(fastest: Duration, in_flight: usize) -> Duration {
 }
 
 impl WakeDelay {
-    /// Sleeps before the worker waits for sockets, but not past the `next` deadline. If the last call is longer ago
-    /// than the delay, wake-ups are already rare enough, and this does not sleep. Returns whether it slept.
-    pub fn delay(&self, clock: Clock, next: Time) -> bool {
-        let delay = self.0.micros.load(Ordering::Relaxed);
-        if delay == 0 {
+    /// Sleeps before the worker waits for sockets, but not past the next deadline. If the last call is longer ago than
+    /// the delay, wake-ups are already rare enough, and this does not sleep. Returns whether it slept.
+    pub fn delay(&self, clock: Clock, next_deadline: Time) -> bool {
+        let micros = self.0.micros.load(Ordering::Relaxed);
+        if micros == 0 {
             return false;
         }
-        let span = self.span(delay, clock.now(), next);
-        if let Some(span) = span {
-            thread::sleep(span);
+        let sleep_time = self.sleep_time(micros, clock.now(), next_deadline);
+        if let Some(sleep_time) = sleep_time {
+            thread::sleep(sleep_time);
         }
-        self.0.last.store(clock.now().as_micros(), Ordering::Relaxed);
-        span.is_some()
+        self.0.last_call.store(clock.now().as_micros(), Ordering::Relaxed);
+        sleep_time.is_some()
     }
 
-    /// How long to sleep now, if at all.
-    fn span(&self, delay: u64, now: Time, next: Time) -> Option<Duration> {
-        let since_last = now.as_micros().saturating_sub(self.0.last.load(Ordering::Relaxed));
-        let span = Duration::from_micros(delay).min(next.since(now));
-        (since_last < delay && !span.is_zero()).then_some(span)
+    /// How long to sleep now; `None` if not at all.
+    fn sleep_time(&self, micros: u64, now: Time, next_deadline: Time) -> Option<Duration> {
+        let since_last_call = now.as_micros().saturating_sub(self.0.last_call.load(Ordering::Relaxed));
+        let sleep_time = Duration::from_micros(micros).min(next_deadline.since(now));
+        (since_last_call < micros && !sleep_time.is_zero()).then_some(sleep_time)
     }
 }
 
@@ -134,27 +133,27 @@ mod tests {
     }
 
     #[test]
-    fn the_delay_is_slept_and_its_end_remembered() {
+    fn the_worker_sleeps_for_the_delay_and_stores_its_end() {
         let (clock, delay) = (Clock::start(), WakeDelay::default());
         assert!(!delay.delay(clock, Time::NEVER), "there is no delay yet");
         delay.0.micros.store(2_000, Ordering::Relaxed);
         // A time in the future, so that no time has passed since then, however slow the machine is.
-        delay.0.last.store(u64::MAX, Ordering::Relaxed);
+        delay.0.last_call.store(u64::MAX, Ordering::Relaxed);
         let before = clock.now();
         assert!(delay.delay(clock, Time::NEVER));
         assert!(clock.now() >= before + MAX_DELAY);
-        assert!(delay.0.last.load(Ordering::Relaxed) >= before.as_micros() + 2_000);
+        assert!(delay.0.last_call.load(Ordering::Relaxed) >= before.as_micros() + 2_000);
     }
 
     #[test]
-    fn a_worker_does_not_sleep_past_a_deadline_or_after_a_long_time() {
+    fn a_worker_does_not_sleep_past_a_deadline_or_long_after_the_last_call() {
         let delay = WakeDelay::default();
-        delay.0.last.store(1_000, Ordering::Relaxed);
-        let span = |now, next| delay.span(2_000, at(now), next);
-        assert_eq!(span(1_500, Time::NEVER), Some(Duration::from_millis(2)));
-        assert_eq!(span(2_999, at(3_099)), Some(Duration::from_micros(100)), "no further than to the deadline");
-        assert_eq!(span(1_500, at(1_500)), None, "something is due");
-        assert_eq!(span(3_000, Time::NEVER), None, "the last time is long ago");
+        delay.0.last_call.store(1_000, Ordering::Relaxed);
+        let sleep_time = |now, next| delay.sleep_time(2_000, at(now), next);
+        assert_eq!(sleep_time(1_500, Time::NEVER), Some(Duration::from_millis(2)));
+        assert_eq!(sleep_time(2_999, at(3_099)), Some(Duration::from_micros(100)), "no further than to the deadline");
+        assert_eq!(sleep_time(1_500, at(1_500)), None, "a deadline has been reached");
+        assert_eq!(sleep_time(3_000, Time::NEVER), None, "the last call is long ago");
     }
 
     #[test]
@@ -162,7 +161,7 @@ mod tests {
         let mut batcher = WakeBatcher::default();
         let delay = batcher.wake_delay();
         let mut micros = |took: u64, millis: u64| {
-            batcher.remember(Some(Duration::from_millis(took)), MIN_IN_FLIGHT, at(millis * 1_000));
+            batcher.update_delay(Some(Duration::from_millis(took)), MIN_IN_FLIGHT, at(millis * 1_000));
             delay.0.micros.load(Ordering::Relaxed)
         };
         assert_eq!(micros(2_000, 2_000), 2_000);

@@ -5,24 +5,25 @@
 //! An engine drives [sessions](argiope_core::http::session): connections that accept jobs while they have room and
 //! yield visits. All engines have the same parts in the same order:
 //!
-//! - `run`: takes jobs from the keeper until it is told to stop;
-//! - `start`: hands a job to a connection with room, or starts a new connection;
+//! - `run`: takes jobs from the keeper until the worker must stop;
+//! - `start`: passes a job to a connection with room, or opens a new connection;
 //! - `connect`: runs the race between the host's addresses ([`Connecting`](crate::connecting::Connecting));
-//! - `drive`: asks the session for its next step and waits for the socket, the deadline or the next job.
+//! - `drive`: does the next step of the session, and waits for the socket, the deadline or the next job.
 //!
-//! `drive` serves idle connections too: an idle session waits for the server to close it, for its keep-alive deadline,
-//! or for a job. Nothing in an engine depends on how many jobs a session carries at once. The pool of connections with
-//! room lists a session while its [`Session::free_capacity`] is above zero, and the engine takes the session for the
-//! next job from this pool. The results of several jobs are collected in one call. The `threads` engine is an exception
-//! by design: a thread that blocks on a socket cannot take a second job, so each of its sessions has one job at a time,
-//! with every protocol.
+//! `drive` serves idle connections too. It then waits until the server closes the connection, for the keep-alive
+//! deadline, or for a job.
+//!
+//! Engines do not depend on how many jobs a session carries at once. While its [`Session::free_capacity`] is above zero,
+//! a session is in the pool of connections with room, from which the engine takes the session for the next job. The
+//! `threads` engine is an exception by design: a thread that blocks on a socket cannot take a second job, so each of its
+//! sessions has one job at a time, also with HTTP/2.
 //!
 //! The idle pool, file shortages and wake-up coalescing are handled in [`resources`](crate::resources).
 //!
 //! [`Session::free_capacity`]: argiope_core::http::session::Session::free_capacity
 //!
-//! Invariant: every job that a worker was given comes back as exactly one visit, unless the worker is told to drop
-//! everything.
+//! Invariant: a worker returns exactly one visit for every job, unless it is stopped with
+//! [`StopMode::Now`](crate::StopMode::Now).
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -34,13 +35,13 @@ use argiope_core::rules::Rules;
 
 use crate::{Clock, JobQueue, VisitSender};
 
-/// Size of the read buffer. There is one per worker: a waiting session owns none.
+/// Size of the read buffer. There is one per worker, and none per session.
 pub const READ_BUFFER_SIZE: usize = 64 << 10;
 
-/// How many jobs a worker's receive buffer keeps capacity for after a large batch.
+/// The capacity to which a worker's receive buffer shrinks after a large batch of jobs.
 pub const JOB_BUFFER_CAPACITY: usize = 64;
 
-/// How long workers close idle connections after the process ran out of file descriptors.
+/// For how long workers close idle connections after the process ran out of file descriptors.
 const SHORTAGE_DURATION: Duration = Duration::from_secs(1);
 
 /// The input of a worker.
@@ -64,9 +65,9 @@ impl Worker {
     }
 
     /// Records that a socket was refused because no file descriptor is left.
-    pub fn out_of_files(&self, now: Time) {
+    pub fn report_file_shortage(&self, now: Time) {
         self.file_shortage.report(now);
-        self.notices.say("files", || {
+        self.notices.add("files", || {
             "the system has no more files for sockets: fetches wait until others end \
              (raise `ulimit -n`, or lower --concurrency)"
                 .to_owned()
@@ -74,8 +75,8 @@ impl Worker {
     }
 }
 
-/// Whether the process has recently run out of file descriptors. They are shared by all workers: a worker with idle
-/// connections must close them for another that needs a socket.
+/// Whether the process has recently run out of file descriptors. All workers share them, so a worker closes its idle
+/// connections if another one needs a socket. The value is the time in microseconds at which the shortage ends.
 #[derive(Clone, Default)]
 pub struct FileShortage(Arc<AtomicU64>);
 
@@ -92,42 +93,41 @@ impl FileShortage {
 /// The number of idle connections of all workers, and its limit.
 #[derive(Clone)]
 pub struct IdleLimit {
+    /// The number of idle connections of all workers.
     count: Arc<AtomicUsize>,
-    /// The limit.
-    most: usize,
+    limit: usize,
 }
 
-/// The limit on idle connections is at least this, unless memory or file descriptors are short. Fetches alternate
-/// between hosts. If the limit were as low as a small `--concurrency`, a connection would often be closed just before
-/// its host is due again.
+/// The limit on idle connections is at least this, unless memory or file descriptors are short. If the limit were as low
+/// as a small `--concurrency`, a connection would often be closed just before the next request to its host, because
+/// fetches alternate between hosts.
 const MIN_IDLE: usize = 256;
 /// The limit is at least this, even if memory or file descriptors are short.
 const MIN_IDLE_IF_SHORT: usize = 32;
 /// Estimated size of an idle connection in bytes, mostly its TLS session with buffers.
 const IDLE_BYTES: usize = 10 << 10;
-/// Idle connections may use `--max-memory` divided by this.
-const IDLE_PART: u64 = 16;
+/// Idle connections may take one part of `--max-memory`, divided into this many.
+const IDLE_DIVISOR: u64 = 16;
 
 impl IdleLimit {
     pub fn new(rules: &Rules) -> Self {
-        // The memory for idle connections in bytes, and the number of connections that it has room for.
-        let room = rules.max_memory.and_then(|limit| usize::try_from(limit / IDLE_PART).ok());
-        let max_connections = room.map_or(usize::MAX, |room| room / IDLE_BYTES).max(MIN_IDLE_IF_SHORT);
-        Self { count: Arc::default(), most: rules.concurrency.max(MIN_IDLE).min(max_connections) }
+        let max_bytes = rules.max_memory.and_then(|limit| usize::try_from(limit / IDLE_DIVISOR).ok());
+        let max_connections = max_bytes.map_or(usize::MAX, |bytes| bytes / IDLE_BYTES).max(MIN_IDLE_IF_SHORT);
+        Self { count: Arc::default(), limit: rules.concurrency.max(MIN_IDLE).min(max_connections) }
     }
 
-    /// Lowers the limit to the number of sockets that the fetches do not need. The process may have `sockets` in total.
+    /// Lowers the limit to the number of sockets that the fetches leave over. The process may open `sockets` in total.
     #[must_use]
     pub fn within(self, sockets: usize, rules: &Rules) -> Self {
         let spare = sockets.saturating_sub(rules.concurrency).max(MIN_IDLE_IF_SHORT);
-        Self { most: self.most.min(spare), ..self }
+        Self { limit: self.limit.min(spare), ..self }
     }
 
     pub fn is_full(&self) -> bool {
-        self.count.load(Ordering::Relaxed) >= self.most
+        self.count.load(Ordering::Relaxed) >= self.limit
     }
 
-    /// The memory of all idle connections, in bytes: an estimate.
+    /// The estimated memory of all idle connections, in bytes.
     pub fn bytes(&self) -> usize {
         self.count.load(Ordering::Relaxed).saturating_mul(IDLE_BYTES)
     }
@@ -141,27 +141,28 @@ impl IdleLimit {
     }
 }
 
-/// Messages for the user about the engine. Each topic is reported once, by the first worker that encounters it.
+/// Messages of workers for the user. There is at most one message per topic, whichever worker adds it.
 #[derive(Clone, Default)]
 pub struct Notices(Arc<Mutex<NoticeLog>>);
 
 #[derive(Default)]
 struct NoticeLog {
     /// The topics of all messages so far.
-    given: HashSet<&'static str>,
+    topics: HashSet<&'static str>,
+    /// Messages that [`Notices::take`] has not returned yet.
     unread: Vec<String>,
 }
 
 impl Notices {
-    /// Adds a message unless one on the same `topic` was given before.
-    pub fn say(&self, topic: &'static str, message: impl FnOnce() -> String) {
+    /// Adds a message unless there was one on the same `topic`.
+    pub fn add(&self, topic: &'static str, message: impl FnOnce() -> String) {
         let mut log = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if log.given.insert(topic) {
+        if log.topics.insert(topic) {
             log.unread.push(message());
         }
     }
 
-    /// The messages since the last call.
+    /// Returns the messages since the last call.
     pub fn take(&self) -> Vec<String> {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner).unread)
     }

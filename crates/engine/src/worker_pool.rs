@@ -17,13 +17,14 @@ use crate::epoll::Poller;
 use crate::worker::{FileShortage, IdleLimit};
 use crate::{Clock, JobQueue, Notices, StopMode, VisitSender, Worker};
 
-/// File descriptors that a crawl needs besides its sockets: outputs, event loops, the resolver's.
+/// File descriptors that a crawl needs besides its sockets: for outputs, event loops and the resolver.
 const OTHER_FILES: usize = 128;
 
-/// Limit on parallel fetches of the `uring` engine. The limit on open files does not apply to it; this stands for the
+/// Limit on parallel fetches of the `uring` engine. The limit on open files does not apply to it. This limit bounds the
 /// memory of the kernel.
-const URING_SOCKETS: usize = 2_000_000;
+const MAX_URING_FETCHES: usize = 2_000_000;
 
+/// The advice in messages about a system without io_uring.
 const OTHER_ENGINES: &str = "--engine tokio, coroutines, callbacks and threads work without it";
 
 /// The engines.
@@ -50,8 +51,8 @@ impl EngineKind {
         }
     }
 
-    /// The function that runs one worker until it is told to stop.
-    fn run(self) -> fn(Worker) -> io::Result<()> {
+    /// The function that runs one worker until it must stop.
+    fn run_function(self) -> fn(Worker) -> io::Result<()> {
         match self {
             Self::Tokio => crate::tokio::run,
             Self::Coroutines => crate::coroutines::run,
@@ -64,8 +65,8 @@ impl EngineKind {
         }
     }
 
-    /// One worker per core. The `threads` engine has a single worker that starts many threads.
-    fn workers(self, rules: &Rules) -> usize {
+    /// How many workers are started: one per core. The `threads` engine has a single worker, which starts many threads.
+    fn worker_count(self, rules: &Rules) -> usize {
         match self {
             Self::Threads => 1,
             _ => thread::available_parallelism().map_or(1, usize::from).min(rules.concurrency).max(1),
@@ -77,7 +78,7 @@ impl EngineKind {
     pub fn max_fetches(self) -> usize {
         let limit = getrlimit(Resource::Nofile);
         if limit.current < limit.maximum {
-            // If that is refused, the old limit stays.
+            // If the system refuses this, the old limit stays.
             let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
         }
         let files = getrlimit(Resource::Nofile).current.map_or(usize::MAX, |files| files.min(1 << 32) as usize);
@@ -85,12 +86,12 @@ impl EngineKind {
         match self {
             Self::Threads => sockets.min(max_threads()),
             Self::Tokio | Self::Coroutines | Self::Callbacks => sockets,
-            // Its sockets are in tables of the rings.
-            Self::Uring => URING_SOCKETS,
+            // The sockets of this engine are not file descriptors of the process.
+            Self::Uring => MAX_URING_FETCHES,
         }
     }
 
-    /// Whether this system can run it. The error says what is missing and which engines work without it.
+    /// Whether this system can run the engine. The error says what is missing and which engines work without it.
     pub fn check(self) -> io::Result<()> {
         match self {
             Self::Threads => Ok(()),
@@ -142,6 +143,7 @@ pub struct WorkerPool {
     /// One receiver per worker, for the message that it has started.
     ready: Vec<mpsc::Receiver<()>>,
     notices: Notices,
+    /// How many fetches the system's limits allow at once.
     capacity: usize,
     idle_limit: IdleLimit,
 }
@@ -166,25 +168,25 @@ impl WorkerPool {
                 ready,
             };
             let thread = thread::Builder::new().name(format!("{kind}-{}", pool.workers.len()));
-            pool.workers.push((job_queue, thread.spawn(move || (kind.run())(worker))?));
+            pool.workers.push((job_queue, thread.spawn(move || (kind.run_function())(worker))?));
             pool.ready.push(ready_signal);
             Ok(())
         };
         // The first worker starts before the number of cores is determined, which takes time.
         spawn()?;
-        for _ in 1..kind.workers(rules) {
+        for _ in 1..kind.worker_count(rules) {
             spawn()?;
         }
         Ok(pool)
     }
 
-    /// Waits until all workers run. Call it before the first jobs are sent: they may use up files or memory that a
-    /// worker still needs to start.
+    /// Waits until all workers run. Call it before the first jobs are sent, because these may use up files or memory that
+    /// a worker still needs to start.
     pub fn wait_ready(&mut self) -> io::Result<()> {
         if self.ready.drain(..).all(|ready| ready.recv().is_ok()) {
             return Ok(());
         }
-        self.end(StopMode::Now);
+        self.stop(StopMode::Now);
         let fault = self.join();
         self.kind.check()?;
         Err(fault.unwrap_or_else(|| io::Error::other(format!("a worker of the {} engine did not start", self.kind))))
@@ -195,7 +197,7 @@ impl WorkerPool {
         self.capacity
     }
 
-    /// The memory of idle connections, in bytes: an estimate.
+    /// The estimated memory of idle connections, in bytes.
     pub fn idle_bytes(&self) -> usize {
         self.idle_limit.bytes()
     }
@@ -208,7 +210,7 @@ impl WorkerPool {
         self.workers.is_empty()
     }
 
-    /// Hands a batch to one of the workers. The vector is left empty.
+    /// Sends a batch to one of the workers. The vector is left empty.
     pub fn send(&self, worker: usize, jobs: &mut Vec<Job>) {
         if let Some((job_queue, _)) = self.workers.get(worker) {
             job_queue.send(jobs);
@@ -220,21 +222,21 @@ impl WorkerPool {
         self.notices.take()
     }
 
-    pub fn end(&self, mode: StopMode) {
+    pub fn stop(&self, mode: StopMode) {
         for (job_queue, _) in &self.workers {
-            job_queue.end(mode);
+            job_queue.stop(mode);
         }
     }
 
-    /// Whether a worker has ended without being told to: its jobs will not come back.
+    /// Whether a worker has ended, although no stop was sent. Its jobs will not be returned.
     pub fn has_dead_worker(&self) -> bool {
         self.workers.iter().any(|(_, thread)| thread.is_finished())
     }
 
-    /// Stops the pool. Workers that drain are waited for. Workers that drop everything are not: one may be in the
-    /// middle of a huge page whose result is no longer needed.
+    /// Stops the pool. With [`StopMode::Drain`], waits for the workers. With [`StopMode::Now`], does not wait, because a
+    /// worker may be busy with a huge page whose result is no longer needed.
     pub fn shut_down(mut self, mode: StopMode) {
-        self.end(mode);
+        self.stop(mode);
         match mode {
             StopMode::Drain => drop(self.join()),
             StopMode::Now => self.workers.clear(),
@@ -243,18 +245,18 @@ impl WorkerPool {
 
     /// Waits until all workers have ended. Returns the first error among them.
     pub fn join(&mut self) -> Option<io::Error> {
-        let ends: Vec<_> = self.workers.drain(..).map(|(_, thread)| thread.join()).collect();
-        ends.into_iter().find_map(|end| match end {
-            Ok(end) => end.err(),
+        let results: Vec<_> = self.workers.drain(..).map(|(_, thread)| thread.join()).collect();
+        results.into_iter().find_map(|result| match result {
+            Ok(result) => result.err(),
             Err(_) => Some(io::Error::other("a worker panicked")),
         })
     }
 }
 
 impl Drop for WorkerPool {
-    /// The workers' results have no receiver any more: they drop everything and end.
+    /// Stops the workers, because their visits have no receiver any more.
     fn drop(&mut self) {
-        self.end(StopMode::Now);
+        self.stop(StopMode::Now);
     }
 }
 

@@ -1,5 +1,5 @@
-//! What every engine does with its sockets, as a server sees it. How pages are examined is tested elsewhere, because it
-//! does not depend on the engine.
+//! Tests of how each engine uses its sockets, from the side of the server. How pages are examined is tested elsewhere,
+//! because it does not depend on the engine.
 
 mod kit;
 
@@ -17,7 +17,7 @@ use argiope_engine::{EngineKind, StopMode};
 use kit::{Bench, Server, job, job_at, page, rules};
 
 /// A timeout that no test reaches.
-const FOREVER: Duration = Duration::from_secs(3_600);
+const UNREACHED_TIMEOUT: Duration = Duration::from_secs(3_600);
 
 /// Generates every case for every engine.
 macro_rules! every_engine {
@@ -40,20 +40,20 @@ macro_rules! every_engine {
 
 every_engine! {
     a_page_is_fetched
-    a_connection_is_used_again
-    a_connection_leads_to_one_port
-    a_connection_that_was_closed_is_replaced_in_silence
-    a_resting_connection_is_closed_when_the_host_closes_it
-    a_closed_port_is_refused
-    the_second_address_is_tried
-    a_host_that_never_answers_is_late
-    a_drip_is_read_to_its_end
+    an_idle_connection_is_reused
+    a_connection_is_not_reused_for_another_port
+    a_closed_idle_connection_is_replaced_without_another_attempt
+    an_idle_connection_is_closed_when_the_host_closes_it
+    a_closed_port_is_reported_as_refused
+    the_second_address_is_tried_after_the_first
+    a_host_that_never_responds_times_out
+    a_trickle_is_read_to_its_end
     a_large_page_is_read_whole
     many_fetches_wait_at_once
     bodies_wait_for_the_budget
-    the_last_jobs_end_before_the_crew_does
-    everything_can_be_dropped_at_once
-    a_reset_is_told
+    draining_finishes_the_jobs_in_flight
+    an_immediate_stop_closes_all_connections
+    a_body_cut_off_by_the_server_is_reported
 }
 
 fn a_page_is_fetched(kind: EngineKind) {
@@ -66,7 +66,7 @@ fn a_page_is_fetched(kind: EngineKind) {
     assert!(visit.facts.timings.connect.is_some() && visit.facts.timings.total.is_some());
 }
 
-fn a_connection_is_used_again(kind: EngineKind) {
+fn an_idle_connection_is_reused(kind: EngineKind) {
     let server = Server::start(|_, stream| page(stream, "x"));
     let bench = Bench::new(kind, rules(|_| {}));
     for number in 0..20 {
@@ -77,7 +77,7 @@ fn a_connection_is_used_again(kind: EngineKind) {
     assert_eq!(server.connections(), 1);
 }
 
-fn a_connection_leads_to_one_port(kind: EngineKind) {
+fn a_connection_is_not_reused_for_another_port(kind: EngineKind) {
     let servers = [Server::start(|_, stream| page(stream, "a")), Server::start(|_, stream| page(stream, "bb"))];
     let bench = Bench::new(kind, rules(|_| {}));
     for (server, length) in servers.iter().zip([1, 2]) {
@@ -85,7 +85,7 @@ fn a_connection_leads_to_one_port(kind: EngineKind) {
     }
 }
 
-fn a_connection_that_was_closed_is_replaced_in_silence(kind: EngineKind) {
+fn a_closed_idle_connection_is_replaced_without_another_attempt(kind: EngineKind) {
     // The server offers keep-alive and then closes the connection.
     let server = Server::start(|_, stream| {
         page(stream, "x");
@@ -99,14 +99,14 @@ fn a_connection_that_was_closed_is_replaced_in_silence(kind: EngineKind) {
     }
 }
 
-fn a_resting_connection_is_closed_when_the_host_closes_it(kind: EngineKind) {
+fn an_idle_connection_is_closed_when_the_host_closes_it(kind: EngineKind) {
     let (sender, closed) = mpsc::channel();
     let server = Server::start(move |_, stream| {
         page(stream, "x");
         stream.shutdown(std::net::Shutdown::Write).unwrap();
         // The read ends with 0 bytes when the client has closed the connection.
-        let left = stream.read(&mut [0; 64]);
-        sender.send(matches!(left, Ok(0))).unwrap();
+        let read = stream.read(&mut [0; 64]);
+        sender.send(matches!(read, Ok(0))).unwrap();
         false
     });
     let bench = Bench::new(kind, rules(|_| {}));
@@ -114,7 +114,7 @@ fn a_resting_connection_is_closed_when_the_host_closes_it(kind: EngineKind) {
     assert!(closed.recv_timeout(Duration::from_secs(10)).unwrap());
 }
 
-fn a_closed_port_is_refused(kind: EngineKind) {
+fn a_closed_port_is_reported_as_refused(kind: EngineKind) {
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let bench = Bench::new(kind, rules(|_| {}));
     let visit = bench.fetch(job(1, address, "/"));
@@ -123,7 +123,7 @@ fn a_closed_port_is_refused(kind: EngineKind) {
     assert_eq!(visit.message.slot, Some((argiope_core::schedule::job::LaneId(1), 0)));
 }
 
-fn the_second_address_is_tried(kind: EngineKind) {
+fn the_second_address_is_tried_after_the_first(kind: EngineKind) {
     let server = Server::start(|_, stream| page(stream, "x"));
     let bench = Bench::new(kind, rules(|_| {}));
     // No server listens at these addresses. One refuses at once, the other may be silent; the next address is tried.
@@ -134,22 +134,22 @@ fn the_second_address_is_tried(kind: EngineKind) {
     }
 }
 
-fn a_host_that_never_answers_is_late(kind: EngineKind) {
+fn a_host_that_never_responds_times_out(kind: EngineKind) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let bench = Bench::new(
         kind,
         rules(|config| {
             config.idle_timeout = Span(Duration::from_millis(300));
-            config.timeout = Span(FOREVER);
+            config.timeout = Span(UNREACHED_TIMEOUT);
         }),
     );
-    let begun = Instant::now();
+    let start = Instant::now();
     let visit = bench.fetch(job(1, listener.local_addr().unwrap(), "/"));
     assert_eq!(visit.facts.error.as_ref().unwrap().kind, ErrorKind::TimeoutFirstByte);
-    assert!(begun.elapsed() >= Duration::from_millis(300));
+    assert!(start.elapsed() >= Duration::from_millis(300));
 }
 
-fn a_drip_is_read_to_its_end(kind: EngineKind) {
+fn a_trickle_is_read_to_its_end(kind: EngineKind) {
     let server = Server::start(|_, stream| {
         for byte in b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n" {
             stream.write_all(&[*byte]).unwrap();
@@ -204,11 +204,11 @@ fn bodies_wait_for_the_budget(kind: EngineKind) {
         assert_eq!((visit.facts.bytes_body, visit.facts.truncated), (300_000, None));
         assert!(visit.wire.as_ref().unwrap().response.len() > 300_000);
     }
-    bench.end(StopMode::Drain);
+    bench.stop(StopMode::Drain);
     assert_eq!(budget.response_bytes(), 0);
 }
 
-fn the_last_jobs_end_before_the_crew_does(kind: EngineKind) {
+fn draining_finishes_the_jobs_in_flight(kind: EngineKind) {
     let server = Server::start(|_, stream| {
         thread::sleep(Duration::from_millis(400));
         page(stream, "x")
@@ -217,25 +217,25 @@ fn the_last_jobs_end_before_the_crew_does(kind: EngineKind) {
     for lane in 0..5 {
         bench.send(job(lane, server.address, "/"));
     }
-    bench.pool.end(StopMode::Drain);
+    bench.pool.stop(StopMode::Drain);
     assert!(bench.pool.join().is_none());
     assert_eq!(bench.visits.try_iter().filter(|visit| visit.facts.status == Some(200)).count(), 5);
 }
 
-fn everything_can_be_dropped_at_once(kind: EngineKind) {
-    let (sender, gone) = mpsc::channel();
+fn an_immediate_stop_closes_all_connections(kind: EngineKind) {
+    let (sender, closed) = mpsc::channel();
     let (arrived, arrivals) = mpsc::channel();
     let server = Server::start(move |_, stream| {
         arrived.send(()).unwrap();
-        let left = stream.read(&mut [0; 64]);
-        sender.send(left.is_ok_and(|count| count == 0)).unwrap();
+        let read = stream.read(&mut [0; 64]);
+        sender.send(read.is_ok_and(|count| count == 0)).unwrap();
         false
     });
-    let patient = rules(|config| {
-        config.idle_timeout = Span(FOREVER);
-        config.timeout = Span(FOREVER);
+    let without_timeouts = rules(|config| {
+        config.idle_timeout = Span(UNREACHED_TIMEOUT);
+        config.timeout = Span(UNREACHED_TIMEOUT);
     });
-    let bench = Bench::new(kind, patient);
+    let bench = Bench::new(kind, without_timeouts);
     for lane in 0..20 {
         bench.send(job(lane, server.address, "/"));
     }
@@ -244,13 +244,13 @@ fn everything_can_be_dropped_at_once(kind: EngineKind) {
         arrivals.recv_timeout(Duration::from_secs(30)).unwrap();
     }
     // If this waited for the server, it would take an hour.
-    bench.end(StopMode::Now);
+    bench.stop(StopMode::Now);
     for _ in 0..20 {
-        gone.recv_timeout(Duration::from_secs(10)).unwrap();
+        closed.recv_timeout(Duration::from_secs(10)).unwrap();
     }
 }
 
-fn a_reset_is_told(kind: EngineKind) {
+fn a_body_cut_off_by_the_server_is_reported(kind: EngineKind) {
     let server = Server::start(|_, stream| {
         stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf").unwrap();
         false

@@ -1,4 +1,4 @@
-//! Panics of a worker are reported, and no thread waits forever for a worker that is busy or dead.
+//! Panics of a worker are reported. A stop does not wait for a busy or dead worker.
 
 #[expect(dead_code, reason = "other tests use more of it")]
 mod kit;
@@ -10,6 +10,7 @@ use argiope_core::visit::Visit;
 use argiope_engine::{Clock, EngineKind, StopMode, VisitSender, WorkerPool};
 use kit::{Server, job, page, rules};
 
+/// A pool with one job, whose visit is passed to `deliver` on the worker's thread.
 fn pool(kind: EngineKind, deliver: impl Fn(&mut Vec<Box<Visit>>) + Send + Sync + 'static) -> (WorkerPool, Server) {
     let server = Server::start(|_, stream| page(stream, "x"));
     let mut pool =
@@ -19,35 +20,35 @@ fn pool(kind: EngineKind, deliver: impl Fn(&mut Vec<Box<Visit>>) + Send + Sync +
     (pool, server)
 }
 
-/// A job that is lost to a panic has no visit, so the crawl must learn of the panic in another way.
+/// A job that is lost to a panic has no visit, so the panic must be reported in another way.
 #[test]
-fn a_panic_on_a_worker_ends_it_and_is_seen() {
+fn a_panic_of_a_worker_ends_it_and_is_reported() {
     for kind in EngineKind::ALL.into_iter().filter(|kind| kind.check().is_ok()) {
-        let (mut pool, _server) = pool(kind, |_| panic!("a fault of ours, on purpose"));
-        let begun = Instant::now();
+        let (mut pool, _server) = pool(kind, |_| panic!("a deliberate panic"));
+        let start = Instant::now();
         while !pool.has_dead_worker() {
-            assert!(begun.elapsed() < Duration::from_secs(30), "{kind}: the fault was not reported");
+            assert!(start.elapsed() < Duration::from_secs(30), "{kind}: the fault was not reported");
             std::thread::yield_now();
         }
-        pool.end(StopMode::Now);
+        pool.stop(StopMode::Now);
         assert!(pool.join().is_some(), "{kind}");
     }
 }
 
-/// A worker that cannot be interrupted must not delay the end.
+/// A worker that cannot be interrupted must not delay the stop.
 #[test]
-fn an_immediate_stop_waits_for_no_fetch() {
+fn an_immediate_stop_does_not_wait_for_a_busy_worker() {
     for kind in EngineKind::ALL.into_iter().filter(|kind| kind.check().is_ok()) {
-        let (reached, has_reached) = mpsc::channel();
+        let (busy_sender, busy) = mpsc::channel();
         let (release, released) = mpsc::channel::<()>();
         let released = Mutex::new(released);
         let (pool, _server) = pool(kind, move |visits| {
             visits.clear();
-            let _ = reached.send(());
+            let _ = busy_sender.send(());
             // Blocks until the test drops the sender.
             let _ = released.lock().map(|released| released.recv());
         });
-        has_reached.recv_timeout(Duration::from_secs(30)).expect("the worker is busy");
+        busy.recv_timeout(Duration::from_secs(30)).expect("the worker is busy");
         pool.shut_down(StopMode::Now);
         drop(release);
     }

@@ -1,4 +1,4 @@
-//! The resolver against a small DNS server on loopback, over real sockets.
+//! Tests of the resolver with a small DNS server on loopback, over real sockets.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,34 +13,42 @@ use argiope_engine::resolver::{DnsAnswer, DnsQuery, DnsResult, Resolver, Resolve
 const A: u16 = 1;
 const AAAA: u16 = 28;
 
-/// How the scripted server answers for a name: not at all, with a response code, or with addresses and a time to live.
-enum Says {
+/// The reply of the scripted server for a name: none, a response code, or addresses and a time to live in seconds.
+enum ScriptedReply {
     Nothing,
     Code(u8),
-    Four(&'static [[u8; 4]], u32),
-    Six(Ipv6Addr, u32),
+    Ipv4(&'static [[u8; 4]], u32),
+    Ipv6(Ipv6Addr, u32),
 }
 
-fn script(name: &str, kind: u16) -> Says {
+/// Response codes (RFC 1035, 4.1.1).
+const NO_ERROR: u8 = 0;
+const FORMERR: u8 = 1;
+const SERVFAIL: u8 = 2;
+const NXDOMAIN: u8 = 3;
+const REFUSED: u8 = 5;
+
+/// The reply to a query of this record type. The first label of the name selects the case.
+fn script(name: &str, kind: u16) -> ScriptedReply {
     match (name.split('.').next().unwrap_or_default(), kind) {
-        ("four", A) => Says::Four(&[[192, 0, 2, 1], [192, 0, 2, 2]], 300),
-        ("four", _) => Says::Code(0),
-        ("both", A) => Says::Four(&[[192, 0, 2, 3]], 300),
-        ("both", AAAA) => Says::Six(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 7), 300),
-        ("brief", A) => Says::Four(&[[192, 0, 2, 4]], 0),
-        ("lasting", A) => Says::Four(&[[192, 0, 2, 5]], 4_000_000),
-        ("half", A) => Says::Four(&[[192, 0, 2, 6]], 300),
-        ("half", _) => Says::Nothing,
-        ("broken", _) => Says::Code(2),
-        ("servfail4", A) => Says::Code(2),
-        ("refused4", A) => Says::Code(5),
-        ("formerr4", A) => Says::Code(1),
-        ("silent4", A) => Says::Nothing,
-        ("servfail4" | "refused4" | "formerr4" | "silent4", _) => Says::Code(3),
-        ("missing", _) => Says::Code(3),
-        ("silent", _) => Says::Nothing,
-        (name, A) if name.starts_with("many") => Says::Four(&[[192, 0, 2, 9]], 60),
-        _ => Says::Code(0),
+        ("four", A) => ScriptedReply::Ipv4(&[[192, 0, 2, 1], [192, 0, 2, 2]], 300),
+        ("four", _) => ScriptedReply::Code(NO_ERROR),
+        ("both", A) => ScriptedReply::Ipv4(&[[192, 0, 2, 3]], 300),
+        ("both", AAAA) => ScriptedReply::Ipv6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 7), 300),
+        ("brief", A) => ScriptedReply::Ipv4(&[[192, 0, 2, 4]], 0),
+        ("lasting", A) => ScriptedReply::Ipv4(&[[192, 0, 2, 5]], 4_000_000),
+        ("half", A) => ScriptedReply::Ipv4(&[[192, 0, 2, 6]], 300),
+        ("half", _) => ScriptedReply::Nothing,
+        ("broken", _) => ScriptedReply::Code(SERVFAIL),
+        ("servfail4", A) => ScriptedReply::Code(SERVFAIL),
+        ("refused4", A) => ScriptedReply::Code(REFUSED),
+        ("formerr4", A) => ScriptedReply::Code(FORMERR),
+        ("silent4", A) => ScriptedReply::Nothing,
+        ("servfail4" | "refused4" | "formerr4" | "silent4", _) => ScriptedReply::Code(NXDOMAIN),
+        ("missing", _) => ScriptedReply::Code(NXDOMAIN),
+        ("silent", _) => ScriptedReply::Nothing,
+        (name, A) if name.starts_with("many") => ScriptedReply::Ipv4(&[[192, 0, 2, 9]], 60),
+        _ => ScriptedReply::Code(NO_ERROR),
     }
 }
 
@@ -48,40 +56,43 @@ fn script(name: &str, kind: u16) -> Says {
 fn name_server() -> (SocketAddr, Arc<AtomicUsize>) {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap();
-    let questions = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&questions);
+    let queries = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&queries);
     thread::spawn(move || {
         let mut packet = [0; 1_500];
-        while let Ok((length, asker)) = socket.recv_from(&mut packet) {
-            if let Some(reply) = answer(&packet[..length], &count) {
-                socket.send_to(&reply, asker).unwrap();
+        while let Ok((length, client)) = socket.recv_from(&mut packet) {
+            if let Some(reply) = reply_to(&packet[..length], &count) {
+                socket.send_to(&reply, client).unwrap();
             }
         }
     });
-    (address, questions)
+    (address, queries)
 }
 
-fn answer(question: &[u8], count: &AtomicUsize) -> Option<Vec<u8>> {
+/// The reply to a packet with one query, according to the script. Counts queries for IPv4 addresses.
+fn reply_to(query: &[u8], count: &AtomicUsize) -> Option<Vec<u8>> {
+    // The header takes 12 bytes.
     let (mut name, mut at) = (String::new(), 12);
-    while question[at] != 0 {
-        let label = &question[at + 1..][..usize::from(question[at])];
+    while query[at] != 0 {
+        let label = &query[at + 1..][..usize::from(query[at])];
         name.push_str(std::str::from_utf8(label).unwrap());
         name.push('.');
         at += 1 + label.len();
     }
-    let kind = u16::from_be_bytes([question[at + 1], question[at + 2]]);
+    let kind = u16::from_be_bytes([query[at + 1], query[at + 2]]);
     if kind == A {
         count.fetch_add(1, Ordering::SeqCst);
     }
     let (code, ttl, records): (u8, u32, Vec<Vec<u8>>) = match script(&name, kind) {
-        Says::Nothing => return None,
-        Says::Code(code) => (code, 0, Vec::new()),
-        Says::Four(addresses, ttl) => (0, ttl, addresses.iter().map(|address| address.to_vec()).collect()),
-        Says::Six(address, ttl) => (0, ttl, vec![address.octets().to_vec()]),
+        ScriptedReply::Nothing => return None,
+        ScriptedReply::Code(code) => (code, 0, Vec::new()),
+        ScriptedReply::Ipv4(addresses, ttl) => (0, ttl, addresses.iter().map(|address| address.to_vec()).collect()),
+        ScriptedReply::Ipv6(address, ttl) => (0, ttl, vec![address.octets().to_vec()]),
     };
-    let mut reply = question[..at + 5].to_vec();
+    let mut reply = query[..at + 5].to_vec();
     reply[2..12].copy_from_slice(&[0x81, 0x80 | code, 0, 1, 0, records.len() as u8, 0, 0, 0, 0]);
     for record in records {
+        // A pointer to the name of the query, the record type, and the class IN.
         reply.extend([0xc0, 12]);
         reply.extend(kind.to_be_bytes());
         reply.extend([0, 1]);
@@ -105,33 +116,33 @@ fn bench(server: SocketAddr, timeout: Duration) -> Bench {
 }
 
 impl Bench {
-    fn ask(&self, host: &str) -> DnsResult {
-        self.resolver.ask(DnsQuery { host: host.into(), lane: LaneId(42) });
-        let answer = self.answers.recv_timeout(Duration::from_secs(20)).expect("every question has an answer");
+    fn resolve(&self, host: &str) -> DnsResult {
+        self.resolver.query(DnsQuery { host: host.into(), lane: LaneId(42) });
+        let answer = self.answers.recv_timeout(Duration::from_secs(20)).expect("every query has an answer");
         assert_eq!(answer.lane, LaneId(42));
         answer.result
     }
 
     fn addresses(&self, host: &str) -> Vec<String> {
-        self.ask(host).unwrap().0.iter().map(ToString::to_string).collect()
+        self.resolve(host).unwrap().0.iter().map(ToString::to_string).collect()
     }
 
-    fn lifetime(&self, host: &str) -> u64 {
-        self.ask(host).unwrap().1.as_secs_f64().round() as u64
+    fn ttl_seconds(&self, host: &str) -> u64 {
+        self.resolve(host).unwrap().1.as_secs_f64().round() as u64
     }
 
     fn failure(&self, host: &str) -> ErrorKind {
-        self.ask(host).unwrap_err().kind
+        self.resolve(host).unwrap_err().kind
     }
 }
 
 #[test]
-fn literals_need_no_server() {
+fn ip_literals_are_resolved_without_a_server() {
     // There is no server: a query would fail.
     let bench = bench(SocketAddr::from((Ipv4Addr::LOCALHOST, 1)), Duration::from_millis(200));
     assert_eq!(bench.addresses("192.0.2.8"), ["192.0.2.8"]);
     assert_eq!(bench.addresses("[2001:db8::5]"), ["2001:db8::5"]);
-    assert!(bench.ask("other.test").is_err());
+    assert!(bench.resolve("other.test").is_err());
 }
 
 #[test]
@@ -142,15 +153,15 @@ fn addresses_of_both_families_come_with_ipv6_first() {
 }
 
 #[test]
-fn answers_live_as_long_as_the_server_says_within_bounds() {
+fn the_time_to_live_is_that_of_the_server_within_bounds() {
     let bench = bench(name_server().0, Duration::from_secs(10));
-    assert_eq!(bench.lifetime("four.test"), 300);
-    assert_eq!(bench.lifetime("brief.test"), 5);
-    assert_eq!(bench.lifetime("lasting.test"), 86_400);
+    assert_eq!(bench.ttl_seconds("four.test"), 300);
+    assert_eq!(bench.ttl_seconds("brief.test"), 5);
+    assert_eq!(bench.ttl_seconds("lasting.test"), 86_400);
 }
 
 #[test]
-fn failures_are_told_apart() {
+fn each_kind_of_failure_is_recognised() {
     let bench = bench(name_server().0, Duration::from_millis(600));
     assert_eq!(bench.failure("missing.test"), ErrorKind::DnsNxdomain);
     assert_eq!(bench.failure("empty.test"), ErrorKind::DnsNxdomain);
@@ -170,30 +181,30 @@ fn a_temporary_failure_of_one_family_outranks_nxdomain_of_the_other() {
 }
 
 #[test]
-fn a_family_that_stays_silent_does_not_hold_up_the_other() {
+fn a_family_without_a_reply_does_not_delay_the_other() {
     // If the resolver waited for the silent family, this would take an hour.
     let bench = bench(name_server().0, Duration::from_secs(3_600));
     assert_eq!(bench.addresses("half.test"), ["192.0.2.6"]);
 }
 
 #[test]
-fn a_name_that_is_under_way_is_not_asked_for_again() {
-    let (server, questions) = name_server();
+fn a_name_that_is_being_resolved_is_not_queried_again() {
+    let (server, queries) = name_server();
     let bench = bench(server, Duration::from_secs(10));
     for lane in 0..100 {
-        bench.resolver.ask(DnsQuery { host: "four.test".into(), lane: LaneId(lane) });
+        bench.resolver.query(DnsQuery { host: "four.test".into(), lane: LaneId(lane) });
     }
     let mut lanes: Vec<u32> = (0..100).map(|_| bench.answers.recv().unwrap().lane.0).collect();
     lanes.sort_unstable();
     assert!(lanes.into_iter().eq(0..100));
-    assert_eq!(questions.load(Ordering::SeqCst), 1);
+    assert_eq!(queries.load(Ordering::SeqCst), 1);
 }
 
 #[test]
-fn thousands_of_names_are_in_flight_at_once() {
+fn thousands_of_names_can_be_queried_at_once() {
     let bench = bench(name_server().0, Duration::from_secs(30));
     for lane in 0..3_000 {
-        bench.resolver.ask(DnsQuery { host: format!("many{lane}.test").into(), lane: LaneId(lane) });
+        bench.resolver.query(DnsQuery { host: format!("many{lane}.test").into(), lane: LaneId(lane) });
     }
     for _ in 0..3_000 {
         let answer = bench.answers.recv_timeout(Duration::from_secs(30)).unwrap();
@@ -202,7 +213,7 @@ fn thousands_of_names_are_in_flight_at_once() {
 }
 
 #[test]
-fn the_hosts_file_knows_localhost() {
+fn localhost_is_resolved_from_the_hosts_file() {
     let bench = bench(name_server().0, Duration::from_secs(10));
-    assert!(bench.ask("localhost").unwrap().0.iter().all(IpAddr::is_loopback));
+    assert!(bench.resolve("localhost").unwrap().0.iter().all(IpAddr::is_loopback));
 }

@@ -1,7 +1,7 @@
-//! Fewer file descriptors than fetches: every fetch still succeeds, and the user is told once. The limit holds for the
-//! whole process. The server therefore runs in another process, which has enough descriptors.
+//! With fewer file descriptors than fetches, every fetch still succeeds, and the user gets one notice. The limit applies
+//! to the whole process, so the server runs in another process, which has enough descriptors.
 
-// Each test uses a part of it.
+// Each test file uses a part of the kit.
 #[allow(dead_code)]
 mod kit;
 
@@ -14,13 +14,14 @@ use kit::{Bench, Server, job, page, rules};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 const FETCHES: u32 = 300;
-const ROLE: &str = "ARGIOPE_TEST_SERVES";
+/// The environment variable that makes [`serve`] run the server.
+const SERVER_VARIABLE: &str = "ARGIOPE_TEST_SERVES";
 
-/// The server: the test below starts this program again as a child process. Returns at once if the test runner calls
-/// it.
+/// The server. The test below starts this program again, as a child process that runs only this function. It returns at
+/// once if the test runner calls it.
 #[test]
 fn serve() {
-    if std::env::var_os(ROLE).is_none() {
+    if std::env::var_os(SERVER_VARIABLE).is_none() {
         return;
     }
     let server = Server::start(|_, stream| {
@@ -34,23 +35,27 @@ fn serve() {
 }
 
 /// A child process that is killed when the value is dropped.
-struct Leaves(Child);
+struct KillOnDrop(Child);
 
-impl Drop for Leaves {
+impl Drop for KillOnDrop {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
 #[test]
-fn fetches_wait_for_files() {
+fn fetches_wait_for_free_file_descriptors() {
     let mut server = Command::new(std::env::current_exe().unwrap());
-    server.args(["--exact", "serve", "--nocapture"]).env(ROLE, "1").stdout(Stdio::null()).stderr(Stdio::piped());
-    let mut server = Leaves(server.spawn().unwrap());
-    let words = BufReader::new(server.0.stderr.take().unwrap());
-    let address = words.lines().find_map(|line| line.unwrap().parse().ok()).expect("the server says where it is");
+    server
+        .args(["--exact", "serve", "--nocapture"])
+        .env(SERVER_VARIABLE, "1")
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    let mut server = KillOnDrop(server.spawn().unwrap());
+    let stderr = BufReader::new(server.0.stderr.take().unwrap());
+    let address = stderr.lines().find_map(|line| line.unwrap().parse().ok()).expect("the server prints its address");
     let before = getrlimit(Resource::Nofile);
     for kind in EngineKind::ALL.into_iter().filter(|kind| kind.check().is_ok()) {
         setrlimit(Resource::Nofile, before).unwrap();
@@ -69,6 +74,6 @@ fn fetches_wait_for_files() {
         let is_short = kind != EngineKind::Uring;
         assert_eq!(notices.len(), usize::from(is_short), "{kind}: {notices:?}");
         assert!(notices.iter().all(|notice| notice.contains("ulimit")), "{kind}: {notices:?}");
-        bench.end(StopMode::Now);
+        bench.stop(StopMode::Now);
     }
 }

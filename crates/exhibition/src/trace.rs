@@ -59,7 +59,7 @@ pub fn trace(slow: Duration) -> Result<Vec<TraceLine>, Error> {
         });
     }
     job_queue.send(&mut jobs);
-    job_queue.end(StopMode::Drain);
+    job_queue.stop(StopMode::Drain);
     let visit_sender = VisitSender::new(|_: &mut Vec<Box<Visit>>| {});
     let (notices, file_shortage) = (Notices::default(), FileShortage::default());
     let idle_limit = IdleLimit::new(&rules);

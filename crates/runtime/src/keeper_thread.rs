@@ -295,7 +295,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
         let end = end.and_then(|end| self.process_rest(messages).map(|()| end));
         let mode = if matches!(end, Ok(End::Finished)) { StopMode::Drain } else { StopMode::Now };
         if mode == StopMode::Now {
-            self.pool.end(mode);
+            self.pool.stop(mode);
         }
         // Requests that were not sent are queued again, without a try, so that the next run sends them.
         let unsent = std::mem::take(&mut self.unsent).into_iter();
@@ -324,7 +324,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
             Ok(end)
         });
         // Close connections in parallel with the last writes.
-        pool.end(mode);
+        pool.stop(mode);
         // The error of the crawl takes precedence, but the writer must be ended in any case.
         let written = commits.end();
         let notices = pool.notices();
@@ -352,7 +352,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
                 }
                 Order::Resolve(lane, host) => match Resolver::parse_literal(&host) {
                     Some(found) => self.keeper.resolved(lane, Ok(found), now),
-                    None => self.resolver.ask(DnsQuery { lane, host }),
+                    None => self.resolver.query(DnsQuery { lane, host }),
                 },
                 Order::Wait(until) => break HandedOut::WaitUntil(until),
                 Order::Done(end) => break HandedOut::Over(end),

@@ -2,14 +2,14 @@
 //!
 //! Invariant: a coroutine is polled only after something has woken it, and a wake-up is never lost.
 //!
-//! What an `await` is made of:
-//! - a **future** is a state machine that the compiler makes of an `async fn`; `poll` runs it to its next `await`;
-//! - a **task** is a future that the executor owns, in a slab, under an id;
-//! - a **waker** is a handle with that id. The source of the event that the task waits for keeps the handle (the
-//!   reactor for a socket, the timers for a deadline, a queue for an item) and uses it when the wait is over: the id
-//!   goes into the run queue;
-//! - to **cancel** a task is to drop its future: everything that the future holds is dropped with it, and its sockets
-//!   are closed. Waking a task that is gone has no effect.
+//! The terms:
+//! - A **future** is a state machine that the compiler makes of an `async fn`. `poll` runs it to its next `await`.
+//! - A **task** is a future that the executor owns, in a slab, under an id.
+//! - A **waker** is a handle with that id. The source of the event that the task waits for keeps the handle: the reactor
+//!   for a socket, the timers for a deadline, a queue for an item. When the event occurs, the source uses the waker,
+//!   which pushes the id to the run queue.
+//! - To **cancel** a task is to drop its future. Everything that the future holds is dropped with it, and its sockets are
+//!   closed. Waking a task that no longer exists has no effect.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -42,17 +42,18 @@ impl TaskId {
     const MAIN: Self = Self { index: u32::MAX, serial: u32::MAX };
 }
 
-/// An event of the executor, for an observer.
+/// An event of the executor, for its observer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskEvent {
     Spawned(TaskId),
     Runs(TaskId),
-    /// The task awaits something. The text is its last [mark](Executor::mark).
+    /// The task awaits something. The text is its last [mark](Executor::set_mark).
     Waits(TaskId, &'static str),
     Finished(TaskId),
     Cancelled(TaskId),
-    /// No task can make progress: the thread sleeps until something happens.
+    /// No task can make progress: the thread goes to sleep.
     Sleeps,
+    /// The thread has slept.
     Wakes,
 }
 
@@ -61,11 +62,11 @@ type Observer = Box<dyn Fn(TaskEvent)>;
 /// A spawned future.
 struct Task {
     serial: u32,
-    /// Taken out while it is being polled.
+    /// `None` while it is being polled.
     future: Option<Pin<Box<dyn Future<Output = ()>>>>,
-    ticket: Arc<Ticket>,
-    /// The last [mark](Executor::mark) of the task.
-    place: &'static str,
+    waker: Arc<TaskWaker>,
+    /// The last [mark](Executor::set_mark) of the task.
+    mark: &'static str,
 }
 
 /// Size of a task in the slab, without its future and its waker.
@@ -75,7 +76,7 @@ pub(super) const SIZE_OF_TASK: usize = size_of::<Task>();
 /// The interface of a reactor in which the executor's thread sleeps.
 pub trait Park {
     /// Waits for an event until the timeout (`None`: no limit), and wakes the tasks that wait for the event. Calls
-    /// [`RunQueue::may_sleep`] before it sleeps, and [`RunQueue::awake`] afterwards.
+    /// [`RunQueue::may_sleep`] before it sleeps, and [`RunQueue::end_sleep`] afterwards.
     fn park(&self, timeout: Option<Duration>, run_queue: &RunQueue) -> io::Result<()>;
 
     /// A handle with which other threads interrupt `park`.
@@ -83,21 +84,24 @@ pub trait Park {
 
     /// Called before tasks are cancelled and after each `CANCEL_BATCH` of them. A reactor that queues operations
     /// submits them here, so that the queue has room for those that cancel and close.
-    fn cancelled(&self) -> io::Result<()> {
+    fn submit_queued(&self) -> io::Result<()> {
         Ok(())
     }
 }
 
-/// How many tasks are cancelled between two calls of [`Park::cancelled`].
+/// How many tasks are cancelled between two calls of [`Park::submit_queued`].
 const CANCEL_BATCH: usize = 256;
 
 /// A single-threaded executor. `P` is the reactor in which its thread sleeps.
 pub struct Executor<P = Reactor> {
     clock: Clock,
     tasks: RefCell<Slab<Task>>,
-    serial: Cell<u32>,
+    /// The serial number of the next task.
+    next_serial: Cell<u32>,
+    /// The task that is being polled.
     current: Cell<TaskId>,
-    main_place: Cell<&'static str>,
+    /// The last mark of the future given to [`Executor::run`].
+    main_mark: Cell<&'static str>,
     queue: Arc<RunQueue>,
     reactor: Rc<P>,
     timers: Rc<Timers>,
@@ -118,9 +122,9 @@ impl<P: Park> Executor<P> {
         Rc::new(Self {
             clock,
             tasks: RefCell::default(),
-            serial: Cell::new(0),
+            next_serial: Cell::new(0),
             current: Cell::new(TaskId::MAIN),
-            main_place: Cell::new(""),
+            main_mark: Cell::new(""),
             queue,
             reactor: Rc::new(reactor),
             timers: Rc::default(),
@@ -143,44 +147,44 @@ impl<P: Park> Executor<P> {
     /// Runs all tasks until the future `main` ends. Tasks that are unfinished then are cancelled.
     pub fn run<T>(&self, main: impl Future<Output = T>) -> io::Result<T> {
         let mut main = pin!(main);
-        let ticket = self.ticket(TaskId::MAIN);
-        let waker = Waker::from(Arc::clone(&ticket));
+        let task_waker = self.new_waker(TaskId::MAIN);
+        let waker = Waker::from(Arc::clone(&task_waker));
         waker.wake_by_ref();
-        let mut turn = Vec::new();
+        let mut ready = Vec::new();
         loop {
-            self.queue.take(&mut turn);
-            for id in turn.drain(..) {
+            self.queue.take(&mut ready);
+            for id in ready.drain(..) {
                 if id != TaskId::MAIN {
                     self.poll_task(id);
                     continue;
                 }
-                ticket.queued.store(false, Ordering::Release);
-                self.tell(TaskEvent::Runs(id));
+                task_waker.is_queued.store(false, Ordering::Release);
+                self.notify(TaskEvent::Runs(id));
                 self.current.set(id);
                 if let Poll::Ready(value) = main.as_mut().poll(&mut Context::from_waker(&waker)) {
                     self.cancel_all()?;
                     return Ok(value);
                 }
-                self.tell(TaskEvent::Waits(id, self.main_place.get()));
+                self.notify(TaskEvent::Waits(id, self.main_mark.get()));
             }
-            self.sleep_until_something_happens()?;
+            self.wait_for_events()?;
         }
     }
     // end: executor-run
 
     /// Spawns a task, which runs after the tasks that are already queued.
     pub fn spawn(&self, future: impl Future<Output = ()> + 'static) -> TaskId {
-        let serial = self.serial.get();
-        self.serial.set(serial.wrapping_add(1));
+        let serial = self.next_serial.get();
+        self.next_serial.set(serial.wrapping_add(1));
         let mut tasks = self.tasks.borrow_mut();
         let slot = tasks.vacant_entry();
         // The cast cannot truncate: four billion tasks do not fit into memory.
         let id = TaskId { index: slot.key() as u32, serial };
-        let ticket = self.ticket(id);
-        slot.insert(Task { serial, future: Some(Box::pin(future)), ticket: Arc::clone(&ticket), place: "" });
+        let waker = self.new_waker(id);
+        slot.insert(Task { serial, future: Some(Box::pin(future)), waker: Arc::clone(&waker), mark: "" });
         drop(tasks);
-        self.tell(TaskEvent::Spawned(id));
-        ticket.wake();
+        self.notify(TaskEvent::Spawned(id));
+        waker.wake();
         id
     }
 
@@ -195,7 +199,7 @@ impl<P: Park> Executor<P> {
         // Dropping the future may access the slab: end the borrow first.
         drop(tasks);
         drop(task);
-        self.tell(TaskEvent::Cancelled(id));
+        self.notify(TaskEvent::Cancelled(id));
         true
     }
     // end: executor-cancel
@@ -214,22 +218,22 @@ impl<P: Park> Executor<P> {
         self.current.get()
     }
 
-    /// Names what the current task is doing. The name is kept across every `await`, so an error can report where it
-    /// happened although the stack is lost at each `await`.
-    pub fn mark(&self, place: &'static str) {
+    /// Sets a text that says what the current task is doing. It is kept across every `await`, so an error can report
+    /// where it happened although the stack is lost at each `await`.
+    pub fn set_mark(&self, mark: &'static str) {
         let id = self.current.get();
         match self.tasks.borrow_mut().get_mut(id.index as usize) {
-            Some(task) if task.serial == id.serial => task.place = place,
-            _ => self.main_place.set(place),
+            Some(task) if task.serial == id.serial => task.mark = mark,
+            _ => self.main_mark.set(mark),
         }
     }
 
-    /// The activity of the current task, as last marked.
-    pub fn place(&self) -> &'static str {
+    /// The last mark of the current task.
+    pub fn mark(&self) -> &'static str {
         let id = self.current.get();
         match self.tasks.borrow().get(id.index as usize) {
-            Some(task) if task.serial == id.serial => task.place,
-            _ => self.main_place.get(),
+            Some(task) if task.serial == id.serial => task.mark,
+            _ => self.main_mark.get(),
         }
     }
 
@@ -249,36 +253,35 @@ impl<P: Park> Executor<P> {
         self.sleep_until(self.now() + span).await;
     }
 
-    pub async fn sleep_until(&self, moment: Time) {
+    pub async fn sleep_until(&self, time: Time) {
         let mut alarm = self.alarm();
-        poll_fn(|cx| alarm.poll(moment, self.now(), cx)).await;
+        poll_fn(|cx| alarm.poll(time, self.now(), cx)).await;
     }
 
-    fn ticket(&self, id: TaskId) -> Arc<Ticket> {
-        Arc::new(Ticket { id, queued: AtomicBool::new(false), queue: Arc::clone(&self.queue) })
+    fn new_waker(&self, id: TaskId) -> Arc<TaskWaker> {
+        Arc::new(TaskWaker { id, is_queued: AtomicBool::new(false), queue: Arc::clone(&self.queue) })
     }
 
     fn poll_task(&self, id: TaskId) {
         let mut tasks = self.tasks.borrow_mut();
         let found = tasks.get_mut(id.index as usize).filter(|task| task.serial == id.serial);
-        let Some((mut future, ticket)) = found.and_then(|task| Some((task.future.take()?, task.ticket.clone()))) else {
-            return;
-        };
+        let taken = found.and_then(|task| Some((task.future.take()?, Arc::clone(&task.waker))));
+        let Some((mut future, task_waker)) = taken else { return };
         drop(tasks);
         // From here on a wake-up queues the task for the next round.
-        ticket.queued.store(false, Ordering::Release);
-        self.tell(TaskEvent::Runs(id));
+        task_waker.is_queued.store(false, Ordering::Release);
+        self.notify(TaskEvent::Runs(id));
         self.current.set(id);
-        let waker = Waker::from(ticket);
+        let waker = Waker::from(task_waker);
         let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
         let mut tasks = self.tasks.borrow_mut();
         // The task may have been cancelled while it ran, even by itself. Then the slot is empty or belongs to another
         // task.
         let slot = tasks.get_mut(id.index as usize).filter(|task| task.serial == id.serial);
-        let place = match (slot, polled) {
+        let waiting_mark = match (slot, polled) {
             (Some(task), Poll::Pending) => {
                 task.future = Some(future);
-                Some(task.place)
+                Some(task.mark)
             }
             (slot, _) => {
                 let finished = slot.is_some().then(|| tasks.remove(id.index as usize));
@@ -287,50 +290,51 @@ impl<P: Park> Executor<P> {
                 None
             }
         };
-        self.tell(match place {
-            Some(place) => TaskEvent::Waits(id, place),
+        self.notify(match waiting_mark {
+            Some(mark) => TaskEvent::Waits(id, mark),
             None => TaskEvent::Finished(id),
         });
     }
 
-    fn sleep_until_something_happens(&self) -> io::Result<()> {
-        let busy = !self.queue.is_empty();
-        if !busy {
-            self.tell(TaskEvent::Sleeps);
+    /// Collects events of sockets and timers. If no task can run, sleeps until there is an event.
+    fn wait_for_events(&self) -> io::Result<()> {
+        let has_ready_task = !self.queue.is_empty();
+        if !has_ready_task {
+            self.notify(TaskEvent::Sleeps);
             self.wake_delay.borrow().delay(self.clock, self.timers.next());
         }
-        let timeout = if busy { Some(Duration::ZERO) } else { self.clock.until(self.timers.next()) };
+        let timeout = if has_ready_task { Some(Duration::ZERO) } else { self.clock.until(self.timers.next()) };
         self.reactor.park(timeout, &self.queue)?;
-        if !busy {
-            self.tell(TaskEvent::Wakes);
+        if !has_ready_task {
+            self.notify(TaskEvent::Wakes);
         }
         self.timers.fire(self.now());
         Ok(())
     }
 
     fn cancel_all(&self) -> io::Result<()> {
-        // Tasks that a dropped future spawns are dropped in the next round.
+        // A dropped future may spawn tasks. The next iteration drops them.
         while !self.is_empty() {
             let mut tasks = std::mem::take(&mut *self.tasks.borrow_mut());
             let mut all = tasks.drain();
-            // Submit the operations that the tasks have queued before.
-            self.reactor.cancelled()?;
+            // Submit the operations that the tasks have queued so far.
+            self.reactor.submit_queued()?;
             while all.by_ref().take(CANCEL_BATCH).map(drop).count() > 0 {
-                self.reactor.cancelled()?;
+                self.reactor.submit_queued()?;
             }
         }
         Ok(())
     }
 
-    fn tell(&self, event: TaskEvent) {
+    fn notify(&self, event: TaskEvent) {
         if let Some(observer) = &*self.observer.borrow() {
             observer(event);
         }
     }
 }
 
-/// The ids of the tasks that can run. Locked, because wakers may be used on other threads; the lock is held only for a
-/// push or a swap.
+/// The ids of the tasks that can run. It has a lock, because wakers may be used on other threads. The lock is held only
+/// for a push or a swap.
 pub struct RunQueue {
     ready: Mutex<Ready>,
     waker: PollWaker,
@@ -340,16 +344,16 @@ pub struct RunQueue {
 struct Ready {
     ids: Vec<TaskId>,
     /// The executor's thread sleeps in the reactor, or is about to. A push must wake it.
-    asleep: bool,
+    is_asleep: bool,
 }
 
 impl RunQueue {
     fn push(&self, id: TaskId) {
         let mut ready = self.lock();
         ready.ids.push(id);
-        let asleep = std::mem::take(&mut ready.asleep);
+        let was_asleep = std::mem::take(&mut ready.is_asleep);
         drop(ready);
-        if asleep {
+        if was_asleep {
             self.waker.wake();
         }
     }
@@ -362,16 +366,17 @@ impl RunQueue {
         self.lock().ids.is_empty()
     }
 
-    /// Whether no task can run. If so, the next push wakes the thread, until [`Self::awake`].
+    /// Whether the thread may sleep, because no task can run. If so, a push wakes the thread, until
+    /// [`Self::end_sleep`].
     pub fn may_sleep(&self) -> bool {
         let mut ready = self.lock();
-        ready.asleep = ready.ids.is_empty();
-        ready.asleep
+        ready.is_asleep = ready.ids.is_empty();
+        ready.is_asleep
     }
 
-    /// The thread runs again: tasks that it wakes from now on need no signal.
-    pub fn awake(&self) {
-        self.lock().asleep = false;
+    /// Reports that the thread runs again: from now on a push need not wake it.
+    pub fn end_sleep(&self) {
+        self.lock().is_asleep = false;
     }
 
     fn lock(&self) -> MutexGuard<'_, Ready> {
@@ -379,36 +384,36 @@ impl RunQueue {
     }
 }
 
-// anchor: executor-ticket
-/// The data behind a task's waker. `queued` prevents a second entry of the task in the run queue.
-struct Ticket {
+// anchor: executor-waker
+/// The data behind a task's waker. `is_queued` prevents a second entry of the task in the run queue.
+struct TaskWaker {
     id: TaskId,
-    queued: AtomicBool,
+    is_queued: AtomicBool,
     queue: Arc<RunQueue>,
 }
 
-impl Wake for Ticket {
+impl Wake for TaskWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        if !self.queued.swap(true, Ordering::AcqRel) {
+        if !self.is_queued.swap(true, Ordering::AcqRel) {
             self.queue.push(self.id);
         }
     }
 }
-// end: executor-ticket
+// end: executor-waker
 
 // anchor: executor-yield
 /// Yields once, so that other tasks that are ready run first.
 pub async fn yield_now() {
-    let mut yielded = false;
+    let mut has_yielded = false;
     poll_fn(|cx| {
-        if yielded {
+        if has_yielded {
             return Poll::Ready(());
         }
-        yielded = true;
+        has_yielded = true;
         cx.waker().wake_by_ref();
         Poll::Pending
     })

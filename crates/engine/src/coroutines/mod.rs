@@ -1,20 +1,19 @@
 //! The `coroutines` engine: `async fn`s on a hand-written executor.
 //!
-//! The `callbacks` engine records by hand where a fetch stopped and how it continues. Here the compiler generates this
-//! record: it is the coroutine. The code reads from top to bottom again, a connection is a local variable again, and
-//! the cost is the same. Read [`executor`] first (what a task and a waker are), then [`reactor`] (how a socket wakes a
-//! task), [`queue`] (how the end of all work is known), [`worker_state`] (how jobs arrive and visits leave), then this
+//! The `callbacks` engine stores explicitly where a fetch stopped and how it continues. Here the compiler generates this
+//! state: it is the coroutine. The code can be read from top to bottom, a connection is a local variable, and the cost is
+//! the same. Read [`executor`] first (what a task and a waker are), then [`reactor`] (how a socket wakes a task),
+//! [`queue`] (how the end of all work is detected), [`worker_state`] (how jobs arrive and visits are sent), then this
 //! file.
 //!
 //! Between two `await`s nothing else runs on this thread. So shared state needs no locks: it may be borrowed freely as
 //! long as no borrow lives across an `await`. If one did, the `RefCell` would panic at once.
 //!
-//! Invariant: one coroutine per connection. While the connection is idle, so is its coroutine: the coroutines that wait
-//! for a job are the keep-alive pool.
+//! Invariant: there is one coroutine per connection. While the connection is idle, its coroutine waits for a job.
 //!
-//! Shared with the `tokio` engine on purpose: [timers](crate::timers) (one entry per waiting coroutine) and job
-//! hand-over (`task_slots`). Different on purpose: this engine waits for readiness and reads afterwards, and its errors
-//! say what the connection was doing ([`executor::Executor::mark`]).
+//! Shared with the `tokio` engine: [timers](crate::timers), and the hand-over of jobs to tasks (`task_slots`). Different:
+//! this engine waits for readiness and reads afterwards, and its errors say what the connection was doing
+//! ([`executor::Executor::set_mark`]).
 
 pub mod executor;
 pub mod queue;
@@ -80,8 +79,8 @@ struct Transport {
 // anchor: coroutines-serve
 /// The life of a connection: connect, then drive the session until it closes.
 ///
-/// A coroutine is as large as everything it holds across its largest `await`. So large things are boxed here: the job,
-/// the fetch, and even the coroutine of the race, which is over long before the response comes.
+/// A coroutine is as large as the largest state that it holds across an `await`. So large values are boxed here: the job,
+/// the fetch, and even the coroutine of the race, which ends long before the response arrives.
 async fn serve(state: Rc<WorkerState<Reactor>>) {
     let job = state.work.get().await;
     let (mut transport, mut session) = match Box::pin(connect(&state, job)).await {
@@ -95,7 +94,7 @@ async fn serve(state: Rc<WorkerState<Reactor>>) {
 
 /// Runs the race between the host's addresses. Losing attempts are cancelled by being dropped.
 async fn connect(state: &Rc<WorkerState<Reactor>>, job: Box<Job>) -> Result<(Transport, Session), Vec<Box<Visit>>> {
-    state.executor.mark("connecting");
+    state.executor.set_mark("connecting");
     let worker = &state.worker;
     let mut alarm = state.executor.alarm();
     let mut connecting = Connecting::new(worker, job, state.now());
@@ -116,7 +115,7 @@ async fn connect(state: &Rc<WorkerState<Reactor>>, job: Box<Job>) -> Result<(Tra
             }
             ConnectStep::Wait(until) => {
                 poll_fn(|cx| {
-                    // Every attempt is polled, so that every one of them can wake this coroutine.
+                    // Poll every attempt, so that each of them can wake this coroutine.
                     let ended = |socket: &&Socket| socket.poll_ready(Interest::Writable, cx).is_ready();
                     match connecting.sockets().filter(ended).count() {
                         0 => alarm.poll(until, state.now(), cx),
@@ -152,9 +151,9 @@ async fn drive(state: &Rc<WorkerState<Reactor>>, transport: &mut Transport, sess
             },
             Step::Read => Interest::Readable,
             Step::Pause => {
-                state.executor.mark("paused");
+                state.executor.set_mark("paused");
                 yield_now().await;
-                let until = session.deadline().min(state.now() + session.pause());
+                let until = session.deadline().min(state.now() + session.pause_duration());
                 poll_fn(|cx| transport.alarm.poll(until, state.now(), cx)).await;
                 session.expire(state.now());
                 session.resume(state.now());
@@ -162,7 +161,7 @@ async fn drive(state: &Rc<WorkerState<Reactor>>, transport: &mut Transport, sess
             }
             Step::Done => return,
         };
-        state.mark(waits_for, session);
+        state.mark_wait(waits_for, session);
         let has_more = match poll_fn(|cx| state.poll_event(transport, session, waits_for, cx)).await {
             Event::Ready => waits_for == Interest::Readable && state.read(transport, session),
             Event::Late => {
@@ -194,7 +193,7 @@ async fn drive(state: &Rc<WorkerState<Reactor>>, transport: &mut Transport, sess
 
 /// Closes idle connections while file descriptors are short: another worker may need them.
 async fn evict_on_shortage(state: Rc<WorkerState<Reactor>>) {
-    state.executor.mark("checking for a file shortage");
+    state.executor.set_mark("checking for a file shortage");
     loop {
         state.executor.sleep(IDLE_CHECK_INTERVAL).await;
         state.slots.evict_if_short(state.now());
@@ -232,8 +231,8 @@ impl WorkerState<Reactor> {
         }
     }
 
-    /// Feeds the available bytes. A buffer is needed only during this call, so the thread has one for all connections.
-    /// Returns whether the buffer was filled.
+    /// Reads available bytes and feeds them to the session. The buffer is needed only during this call, so the thread has
+    /// one for all connections. Returns whether the buffer was filled.
     fn read(&self, transport: &Transport, session: &mut Session) -> bool {
         let mut buffer = self.executor.reactor().buffer();
         match transport.socket.try_io(|mut stream| stream.read(&mut buffer)) {
@@ -248,8 +247,9 @@ impl WorkerState<Reactor> {
         false
     }
 
-    fn mark(&self, waits_for: Interest, session: &Session) {
-        self.executor.mark(match waits_for {
+    /// Marks what the connection waits for.
+    fn mark_wait(&self, waits_for: Interest, session: &Session) {
+        self.executor.set_mark(match waits_for {
             Interest::Readable if session.is_idle() => "idle",
             Interest::Readable => "reading",
             Interest::Writable => "writing",
@@ -257,10 +257,10 @@ impl WorkerState<Reactor> {
     }
 
     // anchor: coroutines-broken
-    /// Adds to the message what the connection was doing, even if that began many awaits ago.
+    /// The failure of the connection, with the current mark in its message. The mark may have been set many awaits ago.
     fn broken(&self, error: &io::Error) -> Failure {
         let mut failure = socket::broken(error);
-        failure.message = format!("{} (while {})", failure.message, self.executor.place()).into();
+        failure.message = format!("{} (while {})", failure.message, self.executor.mark()).into();
         failure
     }
     // end: coroutines-broken

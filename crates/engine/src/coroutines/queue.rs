@@ -1,8 +1,8 @@
 //! [`JoinQueue`]: a queue that counts its unfinished items.
 //!
-//! Invariant: the count rises with every `put` and falls with every `done`; `join` ends exactly when it is zero. So a
-//! worker knows by a count, not by a timer, that its work is done. An empty queue is not enough: an item in progress
-//! may still put others.
+//! Invariant: every `put` adds one to the count, every `done` subtracts one, and `join` ends when the count is zero. So a
+//! worker detects the end of its work by a count, not by a timer. An empty queue is not enough, because an item in
+//! progress may still put others.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -56,7 +56,7 @@ impl<T> JoinQueue<T> {
         let mut state = self.state.borrow_mut();
         match state.items.pop_front() {
             Some(item) => {
-                // A getter that was woken and then cancelled has used up its wake-up: pass it on if items are left.
+                // A getter that was woken and then cancelled does not take its item. So if items are left, wake another.
                 let next = if state.items.is_empty() { None } else { state.getters.pop_front() };
                 drop(state);
                 if let Some(next) = next {
@@ -77,7 +77,7 @@ impl<T> JoinQueue<T> {
     /// Counts one item as finished. Call it after the puts that the item causes, or `join` may end too early.
     pub fn done(&self) {
         let mut state = self.state.borrow_mut();
-        debug_assert!(state.unfinished > 0, "more was finished than was put");
+        debug_assert!(state.unfinished > 0, "more items were finished than put");
         state.unfinished = state.unfinished.saturating_sub(1);
         let joiners = if state.unfinished == 0 { std::mem::take(&mut state.joiners) } else { Vec::new() };
         drop(state);

@@ -1,8 +1,8 @@
 //! The reactor: wakes a coroutine that awaits a socket when the kernel reports that the socket is ready.
 //!
 //! Invariant: a socket is registered with the kernel only for an event that a coroutine waits for, or has just waited
-//! for. An event without a waiting coroutine removes the registration, because a level-triggered event is reported
-//! until the socket is read.
+//! for. If an event has no waiting coroutine, the registration is removed: a level-triggered event would be reported
+//! again until the socket is read.
 
 use std::cell::{RefCell, RefMut};
 use std::io;
@@ -27,11 +27,14 @@ pub struct Reactor {
     buffer: RefCell<Box<[u8]>>,
 }
 
-/// One socket: its registration, whether it is ready, and the waker of the coroutine that waits for it.
+/// One socket.
 struct Source {
     stream: TcpStream,
+    /// The event for which the socket is registered with the kernel.
     registered: Option<Interest>,
-    ready: bool,
+    /// The event has occurred, and the coroutine has not polled since.
+    is_ready: bool,
+    /// The waker of the coroutine that waits for the event.
     waiter: Option<Waker>,
 }
 
@@ -60,19 +63,20 @@ impl Park for Reactor {
         let mut events = self.events.borrow_mut();
         let timeout = if run_queue.may_sleep() { timeout } else { Some(Duration::ZERO) };
         let waited = self.poller.borrow_mut().wait(&mut events, timeout);
-        run_queue.awake();
+        run_queue.end_sleep();
         waited?;
         let mut sources = self.sources.borrow_mut();
         for event in events.drain(..) {
-            // The socket is closed, or another one has its index: a spurious wake-up, which is harmless.
+            // The socket may be closed, and another one may have its index. Then this is a spurious wake-up, which is
+            // harmless.
             let Some(source) = sources.get_mut(event.token as usize) else { continue };
             match source.waiter.take() {
                 Some(waiter) => {
-                    source.ready = true;
+                    source.is_ready = true;
                     waiter.wake();
                 }
-                // Reported before; the coroutine that was woken has not run yet.
-                None if source.ready => {}
+                // The event was reported before, and the coroutine that was woken has not run yet.
+                None if source.is_ready => {}
                 None => {
                     source.registered = None;
                     self.poller.borrow().remove(&source.stream)?;
@@ -92,35 +96,36 @@ pub struct Socket {
 impl Socket {
     /// The stream must be non-blocking.
     pub fn new(stream: TcpStream, reactor: &Rc<Reactor>) -> Self {
-        let source = Source { stream, registered: None, ready: false, waiter: None };
+        let source = Source { stream, registered: None, is_ready: false, waiter: None };
         let key = reactor.sources.borrow_mut().insert(source);
         Self { key, reactor: Rc::clone(reactor) }
     }
 
     /// Performs a non-blocking operation on the stream.
-    pub fn try_io<T>(&self, act: impl FnOnce(&TcpStream) -> io::Result<T>) -> io::Result<T> {
+    pub fn try_io<T>(&self, operation: impl FnOnce(&TcpStream) -> io::Result<T>) -> io::Result<T> {
         let sources = self.reactor.sources.borrow();
         let source = sources.get(self.key).ok_or(io::ErrorKind::NotConnected)?;
-        act(&source.stream)
+        operation(&source.stream)
     }
 
-    /// Ready once the kernel reports it. The report may be spurious: try, and poll again on `WouldBlock`.
+    /// Ready once the kernel reports the event. The report may be spurious: the caller tries the operation, and polls
+    /// again if it returns `WouldBlock`.
     pub fn poll_ready(&self, interest: Interest, cx: &Context<'_>) -> Poll<io::Result<()>> {
         let mut sources = self.reactor.sources.borrow_mut();
         let source = sources.get_mut(self.key).ok_or(io::ErrorKind::NotConnected)?;
-        if source.ready && source.registered == Some(interest) {
-            source.ready = false;
+        if source.is_ready && source.registered == Some(interest) {
+            source.is_ready = false;
             return Poll::Ready(Ok(()));
         }
         let poller = self.reactor.poller.borrow();
         let token = self.key as u64;
         match source.registered {
-            Some(same) if same == interest => {}
+            Some(registered) if registered == interest => {}
             Some(_) => poller.modify(&source.stream, token, interest)?,
             None => poller.add(&source.stream, token, interest)?,
         }
         source.registered = Some(interest);
-        source.ready = false;
+        source.is_ready = false;
         if source.waiter.as_ref().is_none_or(|waiter| !waiter.will_wake(cx.waker())) {
             source.waiter = Some(cx.waker().clone());
         }

@@ -1,4 +1,4 @@
-//! The parts of the coroutine engine, one by one.
+//! Tests of the executor, the reactor and the queue of the `coroutines` engine.
 
 use std::cell::{Cell, RefCell};
 use std::future::{pending, poll_fn};
@@ -26,71 +26,71 @@ fn pair() -> (TcpStream, TcpStream) {
     (near, listener.accept().unwrap().0)
 }
 
-/// Records that it was dropped.
-struct Flag(Rc<Cell<bool>>);
+/// Sets the flag when it is dropped.
+struct DropFlag(Rc<Cell<bool>>);
 
-impl Drop for Flag {
+impl Drop for DropFlag {
     fn drop(&mut self) {
         self.0.set(true);
     }
 }
 
 #[test]
-fn main_ends_the_run_with_its_value() {
+fn the_run_ends_with_the_value_of_main() {
     assert_eq!(executor().run(async { 6 * 7 }).unwrap(), 42);
 }
 
 #[test]
-fn tasks_take_turns_at_every_yield() {
+fn tasks_alternate_at_every_yield() {
     let executor = executor();
     let log = Rc::new(RefCell::new(Vec::new()));
-    let left = Rc::new(JoinQueue::default());
+    let unfinished = Rc::new(JoinQueue::default());
     for name in ["a", "b"] {
-        left.put(());
+        unfinished.put(());
         // `Rc` is not `Send`: these futures never leave their thread.
-        let (log, left) = (Rc::clone(&log), Rc::clone(&left));
+        let (log, unfinished) = (Rc::clone(&log), Rc::clone(&unfinished));
         executor.spawn(async move {
             for step in 0..3 {
                 log.borrow_mut().push(format!("{name}{step}"));
                 yield_now().await;
             }
-            left.done();
+            unfinished.done();
         });
     }
-    executor.run(left.join()).unwrap();
+    executor.run(unfinished.join()).unwrap();
     assert_eq!(log.borrow().join(" "), "a0 b0 a1 b1 a2 b2");
 }
 
 #[test]
-fn sleepers_wake_in_the_order_of_their_alarms() {
+fn sleeping_tasks_wake_in_the_order_of_their_alarms() {
     let executor = executor();
     let log = Rc::new(RefCell::new(Vec::new()));
     // All times are relative to one instant, so the order holds however long the thread is delayed.
-    let begun = executor.now();
+    let start = executor.now();
     for millis in [30, 10, 20] {
         let (log, own) = (Rc::clone(&log), Rc::clone(&executor));
         executor.spawn(async move {
-            own.sleep_until(begun + Duration::from_millis(millis)).await;
+            own.sleep_until(start + Duration::from_millis(millis)).await;
             log.borrow_mut().push(millis);
         });
     }
     let own = Rc::clone(&executor);
-    executor.run(async move { own.sleep_until(begun + Duration::from_millis(40)).await }).unwrap();
+    executor.run(async move { own.sleep_until(start + Duration::from_millis(40)).await }).unwrap();
     assert_eq!(*log.borrow(), [10, 20, 30]);
-    assert!(executor.now() >= begun + Duration::from_millis(40));
+    assert!(executor.now() >= start + Duration::from_millis(40));
 }
 
 #[test]
-fn a_cancelled_task_drops_what_it_holds_and_its_wakers_are_harmless() {
+fn a_cancelled_task_drops_its_values_and_its_wakers_have_no_effect() {
     let executor = executor();
     let dropped = Rc::new(Cell::new(false));
-    let flag = Flag(Rc::clone(&dropped));
-    let kept: Rc<RefCell<Option<Waker>>> = Rc::default();
-    let keep = Rc::clone(&kept);
+    let flag = DropFlag(Rc::clone(&dropped));
+    let stored_waker: Rc<RefCell<Option<Waker>>> = Rc::default();
+    let store = Rc::clone(&stored_waker);
     let id = executor.spawn(async move {
         let _flag = flag;
         poll_fn(|cx| {
-            *keep.borrow_mut() = Some(cx.waker().clone());
+            *store.borrow_mut() = Some(cx.waker().clone());
             Poll::<()>::Pending
         })
         .await;
@@ -99,7 +99,7 @@ fn a_cancelled_task_drops_what_it_holds_and_its_wakers_are_harmless() {
     // The run above ended with its main future, and cancelled the task.
     assert!(dropped.get());
     assert!(!executor.cancel(id));
-    // Another task takes the place in the slab; the old waker must not touch it.
+    // Another task gets the same index in the slab. The old waker must not wake it.
     let polls = Rc::new(Cell::new(0));
     let count = Rc::clone(&polls);
     executor.spawn(async move {
@@ -109,7 +109,7 @@ fn a_cancelled_task_drops_what_it_holds_and_its_wakers_are_harmless() {
         })
         .await;
     });
-    let waker = kept.borrow_mut().take().unwrap();
+    let waker = stored_waker.borrow_mut().take().unwrap();
     executor
         .run(async {
             yield_now().await;
@@ -125,7 +125,7 @@ fn a_cancelled_task_drops_what_it_holds_and_its_wakers_are_harmless() {
 fn a_task_can_cancel_another_and_itself() {
     let executor = executor();
     let dropped = Rc::new(Cell::new(false));
-    let flag = Flag(Rc::clone(&dropped));
+    let flag = DropFlag(Rc::clone(&dropped));
     let victim = executor.spawn(async move {
         let _flag = flag;
         pending::<()>().await;
@@ -149,15 +149,15 @@ fn a_task_can_cancel_another_and_itself() {
 }
 
 #[test]
-fn a_task_that_was_woken_many_times_runs_once() {
+fn a_task_that_is_woken_many_times_runs_once() {
     let executor = executor();
     let polls = Rc::new(Cell::new(0));
-    let (count, kept) = (Rc::clone(&polls), Rc::new(RefCell::new(None::<Waker>)));
-    let keep = Rc::clone(&kept);
+    let (count, stored_waker) = (Rc::clone(&polls), Rc::new(RefCell::new(None::<Waker>)));
+    let store = Rc::clone(&stored_waker);
     executor.spawn(async move {
         poll_fn(|cx| {
             count.set(count.get() + 1);
-            *keep.borrow_mut() = Some(cx.waker().clone());
+            *store.borrow_mut() = Some(cx.waker().clone());
             Poll::<()>::Pending
         })
         .await;
@@ -166,7 +166,7 @@ fn a_task_that_was_woken_many_times_runs_once() {
         .run(async {
             yield_now().await;
             for _ in 0..10 {
-                kept.borrow().as_ref().unwrap().wake_by_ref();
+                stored_waker.borrow().as_ref().unwrap().wake_by_ref();
             }
             yield_now().await;
             yield_now().await;
@@ -195,7 +195,7 @@ fn another_thread_can_wake_a_sleeping_executor() {
 }
 
 #[test]
-fn a_socket_is_awaited_until_bytes_come() {
+fn a_socket_is_awaited_until_bytes_arrive() {
     let executor = executor();
     let (near, mut far) = pair();
     let socket = Socket::new(near, executor.reactor());
@@ -243,10 +243,10 @@ fn unawaited_bytes_do_not_keep_the_thread_busy() {
 }
 
 #[test]
-fn a_join_queue_ends_when_its_work_is_done() {
+fn join_ends_when_all_items_are_done() {
     let executor = executor();
     let queue = Rc::new(JoinQueue::default());
-    // Each number below 4 puts two more: 1 + 2 + 4 + 8 + 16 items in all.
+    // Each number below 4 puts two more: 1 + 2 + 4 + 8 + 16 items in total.
     queue.put(0);
     let seen = Rc::new(Cell::new(0));
     for _ in 0..3 {
@@ -266,11 +266,11 @@ fn a_join_queue_ends_when_its_work_is_done() {
     }
     executor.run(queue.join()).unwrap();
     assert_eq!((seen.get(), queue.unfinished()), (31, 0));
-    assert!(executor.is_empty(), "the three workers were cancelled with the end of the run");
+    assert!(executor.is_empty(), "the three tasks were cancelled at the end of the run");
 }
 
 #[test]
-fn an_empty_queue_is_joined_at_once() {
+fn join_on_an_empty_queue_ends_at_once() {
     executor().run(JoinQueue::<u8>::default().join()).unwrap();
 }
 
@@ -280,32 +280,32 @@ fn a_mark_survives_later_awaits() {
     let waits = Rc::new(RefCell::new(Vec::new()));
     let log = Rc::clone(&waits);
     executor.observe(move |event| {
-        if let TaskEvent::Waits(_, place) = event {
-            log.borrow_mut().push(place);
+        if let TaskEvent::Waits(_, mark) = event {
+            log.borrow_mut().push(mark);
         }
     });
     let own = Rc::clone(&executor);
     let error = Rc::new(RefCell::new(String::new()));
     let reported = Rc::clone(&error);
     executor.spawn(async move {
-        own.mark("connecting");
+        own.set_mark("connecting");
         yield_now().await;
-        own.mark("reading");
+        own.set_mark("reading");
         yield_now().await;
         yield_now().await;
-        *reported.borrow_mut() = format!("reset while {}", own.place());
+        *reported.borrow_mut() = format!("reset while {}", own.mark());
     });
     let own = Rc::clone(&executor);
     executor
         .run(async move {
-            own.mark("main");
+            own.set_mark("main");
             while !own.is_empty() {
                 yield_now().await;
             }
         })
         .unwrap();
     assert_eq!(*error.borrow(), "reset while reading");
-    waits.borrow_mut().retain(|place| *place != "main");
+    waits.borrow_mut().retain(|mark| *mark != "main");
     assert_eq!(*waits.borrow(), ["connecting", "reading", "reading"]);
 }
 

@@ -1,7 +1,7 @@
-//! State that the coroutines of one thread share: receiving jobs, starting coroutines for them, sending their visits.
+//! [`WorkerState`]: what the coroutines of one thread share. It receives jobs, starts coroutines for them, and sends their
+//! visits.
 //!
-//! The `uring` engine uses it too. The two differ only in the life of a connection, which each engine writes as
-//! [`ServeConnection::serve`].
+//! The `coroutines` and `uring` engines use it. They differ in how a connection is served ([`ServeConnection::serve`]).
 //!
 //! Invariant: a job counts as unfinished from `start` until its visit is reported.
 
@@ -21,9 +21,9 @@ use crate::channel::{StopMode, VisitSender};
 use crate::task_slots::TaskSlots;
 use crate::worker::{JOB_BUFFER_CAPACITY, Worker};
 
-/// A reactor whose engine knows how to serve a connection.
+/// A reactor with the coroutine that serves a connection on it.
 pub trait ServeConnection: Park + Sized + 'static {
-    /// The life of a connection: takes a job from [`WorkerState::work`], connects, and serves jobs until it closes.
+    /// Takes a job from [`WorkerState::work`], connects, and serves jobs until the connection closes.
     fn serve(state: Rc<WorkerState<Self>>) -> impl Future<Output = ()> + 'static;
 }
 
@@ -42,7 +42,7 @@ pub struct WorkerState<P> {
 
 /// The first coroutine: receives jobs and starts the others.
 pub async fn receive<P: ServeConnection>(state: Rc<WorkerState<P>>) {
-    state.executor.mark("waiting for jobs");
+    state.executor.set_mark("waiting for jobs");
     let mut jobs = Vec::new();
     loop {
         let stop = poll_fn(|cx| state.poll_jobs(cx, &mut jobs)).await;
@@ -78,9 +78,9 @@ impl<P: ServeConnection> WorkerState<P> {
         self.executor.now()
     }
 
-    /// Starts a job: with the coroutine whose connection has room for it, or with a new one.
+    /// Starts a job: in the coroutine whose connection has room for it, or in a new coroutine.
     pub fn start(self: &Rc<Self>, job: Box<Job>) {
-        match self.slots.give(job) {
+        match self.slots.hand_over(job) {
             Ok(()) => self.work.add_unfinished(),
             Err(job) => match self.slots.wait_for_connection(job) {
                 None => self.work.add_unfinished(),
@@ -92,18 +92,18 @@ impl<P: ServeConnection> WorkerState<P> {
         }
     }
 
-    /// Restarts jobs that are already counted.
+    /// Restarts jobs that are already counted as unfinished.
     pub fn restart_all(self: &Rc<Self>, jobs: impl IntoIterator<Item = Box<Job>>) {
         jobs.into_iter().for_each(|job| self.restart(job));
     }
 
-    /// Starts a job that is already counted: `start` counts it again, so `done` corrects the count.
+    /// Starts a job that is already counted as unfinished. `start` counts it again, so `done` corrects the count.
     fn restart(self: &Rc<Self>, job: Box<Job>) {
         self.start(job);
         self.work.done();
     }
 
-    /// Passes on completed jobs of the session: visits to the keeper, jobs to retry to a new connection.
+    /// Takes the completed jobs of the session. Sends visits to the keeper, and starts jobs to retry.
     pub fn deliver(self: &Rc<Self>, session: &mut Session) {
         while let Some(completed) = session.finished(self.now()) {
             match completed {
@@ -113,8 +113,8 @@ impl<P: ServeConnection> WorkerState<P> {
         }
     }
 
-    /// Gives the session a job, and all others that were handed to it meanwhile, so that their requests are written
-    /// together. `pooled` is the slot under which the session is in the pool.
+    /// Passes a job to the session, and all others that were handed over to its coroutine meanwhile, so that their
+    /// requests are written together. `pooled` is the slot under which the session is in the pool.
     pub fn accept(self: &Rc<Self>, pooled: &mut Option<SlotKey>, session: &mut Session, job: Box<Job>) {
         let mut next = Some(job);
         while let Some(job) = next {
@@ -127,15 +127,15 @@ impl<P: ServeConnection> WorkerState<P> {
         }
     }
 
-    /// Takes the connection out of the pool. Jobs that were handed to it and not accepted start elsewhere.
+    /// Takes the connection out of the pool. Jobs that were handed over to it and not accepted start elsewhere.
     pub fn leave_pool(self: &Rc<Self>, pooled: &mut Option<SlotKey>) {
-        self.restart_all(self.slots.leave(pooled));
+        self.restart_all(self.slots.remove(pooled));
     }
 
-    /// Sends a visit to the keeper when `receive` runs, with the visits of all coroutines that run before it.
+    /// Queues a visit for the keeper. `receive` sends it, together with the visits of all coroutines that run before.
     pub fn report(&self, visit: Box<Visit>) {
         self.work.done();
-        self.slots.note(&visit, self.work.unfinished());
+        self.slots.record_fetch(&visit, self.work.unfinished());
         self.visit_sender.borrow_mut().push(visit);
         if let Some(receiver) = &*self.receiver.borrow() {
             receiver.wake_by_ref();
@@ -154,7 +154,7 @@ impl<P: ServeConnection> WorkerState<P> {
         if jobs.is_empty() && stop.is_none() { Poll::Pending } else { Poll::Ready(stop) }
     }
 
-    /// Used while the last jobs end: ready when the worker is told to drop them too.
+    /// Used while the worker drains: ready when it must drop the remaining jobs too.
     fn poll_stop_now(&self, cx: &Context<'_>) -> Poll<()> {
         match self.poll_jobs(cx, &mut Vec::new()) {
             Poll::Ready(Some(StopMode::Now)) => Poll::Ready(()),

@@ -1,15 +1,15 @@
 //! The `uring` engine: waits for completed operations (io_uring), not for readiness. Linux only.
 //!
-//! The other engines ask the kernel *when* a socket can be read, and then read it. This one hands the kernel the whole
-//! operation and is told when it is done. One system call submits all operations that were queued since the last one
-//! and takes all results. Read the `coroutines` engine first: the executor, the timers and the shared state
-//! ([`worker_state`](crate::coroutines::worker_state)) are the same, and the functions have the same names. Three
-//! things differ, all because the kernel works independently:
+//! The other engines wait until a socket can be read, and then read it. This one submits the whole operation to the
+//! kernel and waits for its result. One system call submits all operations that were queued since the last one and takes
+//! all results. Read the `coroutines` engine first: the executor, the timers and the shared state
+//! ([`worker_state`](crate::coroutines::worker_state)) are the same, and the functions have the same names. Three things
+//! differ, all because the kernel performs operations while the thread does something else:
 //!
-//! - **Buffers.** Between submission and completion a buffer belongs to the kernel. So bytes to send are handed over by
-//!   value, and bytes that arrive are in a buffer of the ring, which the kernel chooses when they arrive ([`ring`]).
-//! - **Cancelling.** Dropping a future does not end its operation: the kernel is asked to cancel it, and the result may
-//!   still arrive. A connection with a pending receive is shut down before it is dropped.
+//! - **Buffers.** Between submission and completion a buffer belongs to the kernel. So bytes to send are passed by value.
+//!   Bytes that arrive are in a buffer of the ring, which the kernel chooses when they arrive ([`ring`]).
+//! - **Cancelling.** Dropping a future does not end its operation. It only submits a cancellation, and the result may
+//!   still arrive. So a connection with a pending receive is shut down before it is dropped.
 //! - **Descriptors.** Sockets are entries in tables of the rings, so the limit on open files does not limit fetches.
 //!
 //! Invariant: one coroutine per connection, and at most one pending receive per connection.
@@ -57,7 +57,7 @@ impl ServeConnection for Rings {
     }
 }
 
-/// A connection that is being served. One struct, so that the coroutine holds one reference to it while it waits.
+/// A connection that is being served. It is one struct, so that the coroutine holds only one reference while it waits.
 struct Serving<'a> {
     state: Rc<WorkerState<Rings>>,
     receiver: SocketReceiver<'a>,
@@ -112,7 +112,7 @@ async fn connect(
             }
             ConnectStep::Wait(until) => {
                 poll_fn(|cx| {
-                    // Every attempt is polled, so that every one of them can wake this coroutine.
+                    // Poll every attempt, so that each of them can wake this coroutine.
                     match connecting.sockets().filter(|attempt| attempt.poll(cx).is_ready()).count() {
                         0 => alarm.poll(until, state.now(), cx),
                         _ => Poll::Ready(()),
@@ -125,8 +125,8 @@ async fn connect(
 }
 
 // anchor: uring-drive
-/// Does what the session needs until it closes. Nothing here asks whether a socket is ready: it sends, it receives, and
-/// it is woken when that is done.
+/// Does what the session needs until it closes. It does not check whether a socket is ready: it sends and receives, and is
+/// woken when the operation is complete.
 async fn drive(serving: &mut Serving<'_>) {
     loop {
         serving.state.deliver(&mut serving.session);
@@ -152,7 +152,7 @@ async fn drive(serving: &mut Serving<'_>) {
             // Yield, so that other connections are served.
             Event::Fed { has_more: true } => yield_now().await,
             Event::Late => {
-                // Bytes may have arrived while this thread was busy with another page: then the host was not silent.
+                // Bytes may have arrived while this thread was busy with another page. They must not count as a timeout.
                 // Their completion is in the ring, which is polled before this coroutine runs again.
                 yield_now().await;
                 poll_fn(|cx| Poll::Ready(serving.poll_received(cx).is_ready())).await;
@@ -165,7 +165,7 @@ async fn drive(serving: &mut Serving<'_>) {
 }
 // end: uring-drive
 
-/// Sends bytes of the session. The receive of the response is handed to the kernel in the same system call.
+/// Sends bytes of the session. The receive of the response is submitted in the same system call.
 async fn send(serving: &mut Serving<'_>, bytes: Vec<u8>) {
     let Serving { state, receiver, session, alarm, .. } = serving;
     let mut sending = receiver.connection().send(bytes);
@@ -189,7 +189,7 @@ async fn send(serving: &mut Serving<'_>, bytes: Vec<u8>) {
         }
         if !session.is_http2() {
             // It is unknown how much of the request was sent.
-            return session.broke(Failure::new(ErrorKind::Reset, "the peer did not take the request"));
+            return session.broke(Failure::new(ErrorKind::Reset, "the peer did not read the request in time"));
         }
         // One of several streams has expired; the bytes being sent belong to all of them.
         state.deliver(session);
@@ -197,11 +197,11 @@ async fn send(serving: &mut Serving<'_>, bytes: Vec<u8>) {
     }
 }
 
-/// Waits until the session may read again, or only lets others run.
+/// Waits until the session may read again. If the session only yields, other tasks run first.
 async fn pause(serving: &mut Serving<'_>) {
     let Serving { state, session, alarm, .. } = serving;
     yield_now().await;
-    let until = session.deadline().min(state.now() + session.pause());
+    let until = session.deadline().min(state.now() + session.pause_duration());
     poll_fn(|cx| alarm.poll(until, state.now(), cx)).await;
     session.expire(state.now());
     session.resume(state.now());
@@ -209,7 +209,7 @@ async fn pause(serving: &mut Serving<'_>) {
 
 /// The event that wakes a waiting connection.
 enum Event {
-    /// The session got the bytes that have arrived, or heard that the connection has ended. More may be available.
+    /// The bytes that have arrived, or the end of the connection, were passed to the session.
     Fed { has_more: bool },
     /// The deadline has passed.
     Late,
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn a_waiting_connection_is_small() {
-        // The next larger size of the allocator is 224.
+        // The next larger size class of the allocator is 224 bytes.
         assert!(future_size(serve) <= 192, "{} bytes", future_size(serve));
     }
 }

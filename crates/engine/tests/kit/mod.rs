@@ -19,6 +19,7 @@ pub struct Bench {
     pub visits: mpsc::Receiver<Box<Visit>>,
 }
 
+/// The default rules, with `adapt` applied to the settings.
 pub fn rules(adapt: impl FnOnce(&mut Config)) -> Rules {
     let mut config = Config { roots: vec!["http://127.0.0.1/".into()], ..Config::default() };
     config.connect_timeout = Span(Duration::from_secs(5));
@@ -45,8 +46,9 @@ impl Bench {
         self.pool.send(job.lane.index() % self.pool.len(), &mut vec![job]);
     }
 
+    /// Waits for the next visit.
     pub fn visit(&self) -> Box<Visit> {
-        self.visits.recv_timeout(Duration::from_secs(30)).expect("every job comes back as a visit")
+        self.visits.recv_timeout(Duration::from_secs(30)).expect("every job has a visit")
     }
 
     pub fn fetch(&self, job: Job) -> Box<Visit> {
@@ -54,12 +56,13 @@ impl Bench {
         self.visit()
     }
 
-    pub fn end(mut self, mode: StopMode) {
-        self.pool.end(mode);
+    pub fn stop(mut self, mode: StopMode) {
+        self.pool.stop(mode);
         assert!(self.pool.join().is_none());
     }
 }
 
+/// A job for a page of the server at this address.
 pub fn job(lane: u32, address: SocketAddr, path: &str) -> Job {
     job_at(lane, &[address.ip()], address.port(), path)
 }
@@ -78,19 +81,19 @@ pub fn job_at(lane: u32, addresses: &[IpAddr], port: u16, path: &str) -> Job {
     }
 }
 
-/// A server that answers each request by its path, one thread per connection, and counts its connections.
+/// A server that responds to each request by its path. It has one thread per connection, and counts its connections.
 pub struct Server {
     pub address: SocketAddr,
     pub connections: Arc<AtomicUsize>,
 }
 
 impl Server {
-    /// `answer` writes the response and says whether the connection stays open.
-    pub fn start(answer: impl Fn(&str, &mut TcpStream) -> bool + Send + Sync + 'static) -> Self {
+    /// `respond` gets the path of a request, writes the response, and returns whether the connection stays open.
+    pub fn start(respond: impl Fn(&str, &mut TcpStream) -> bool + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let connections = Arc::new(AtomicUsize::new(0));
-        let (count, answer) = (Arc::clone(&connections), Arc::new(answer));
+        let (count, respond) = (Arc::clone(&connections), Arc::new(respond));
         thread::spawn(move || {
             loop {
                 // A test limits the file descriptors. If none is left, one will be closed soon.
@@ -99,8 +102,8 @@ impl Server {
                     continue;
                 };
                 count.fetch_add(1, Ordering::SeqCst);
-                let answer = Arc::clone(&answer);
-                thread::spawn(move || converse(stream, &*answer));
+                let respond = Arc::clone(&respond);
+                thread::spawn(move || serve_connection(stream, &*respond));
             }
         });
         Self { address, connections }
@@ -111,7 +114,7 @@ impl Server {
     }
 }
 
-fn converse(mut stream: TcpStream, answer: &dyn Fn(&str, &mut TcpStream) -> bool) {
+fn serve_connection(mut stream: TcpStream, respond: &dyn Fn(&str, &mut TcpStream) -> bool) {
     // The socket is not cloned, because one of the tests limits the file descriptors.
     let mut lines = Vec::new();
     loop {
@@ -125,13 +128,13 @@ fn converse(mut stream: TcpStream, answer: &dyn Fn(&str, &mut TcpStream) -> bool
         }
         let head = String::from_utf8_lossy(&lines);
         let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
-        if !answer(&path, &mut stream) {
+        if !respond(&path, &mut stream) {
             return;
         }
     }
 }
 
-/// A page with its length, on a connection that stays open.
+/// Writes a page with its length. Returns whether the connection stays open.
 pub fn page(stream: &mut TcpStream, body: &str) -> bool {
     let head = format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}\r\n\r\n", body.len());
     stream.write_all(head.as_bytes()).is_ok() && stream.write_all(body.as_bytes()).is_ok()

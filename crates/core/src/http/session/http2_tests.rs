@@ -485,7 +485,7 @@ fn an_incomplete_header_block_is_charged_and_waits_for_memory() {
     other.grow(64 << 10);
     assert!(other.try_overdraft());
     assert_eq!(session.step(), Step::Pause);
-    assert!(session.pause() > Duration::ZERO);
+    assert!(session.pause_duration() > Duration::ZERO);
     drop(other);
     assert_eq!(session.step(), Step::Read);
     more(&mut session, frame::kind::CONTINUATION);

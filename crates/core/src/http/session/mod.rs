@@ -336,10 +336,10 @@ impl Session {
     }
 
     /// How long [`Step::Pause`] lasts. Zero if the session only yields to other sessions.
-    pub fn pause(&self) -> Duration {
+    pub fn pause_duration(&self) -> Duration {
         match &self.0 {
             State::Busy(fetch) if !fetch.is_yielding() => BACKPRESSURE_POLL,
-            State::Http2(streams) => streams.pause(),
+            State::Http2(streams) => streams.pause_duration(),
             _ => Duration::ZERO,
         }
     }
@@ -540,7 +540,7 @@ mod tests {
         while !waits_for_memory {
             assert!(session.finished(now).is_none(), "a megabyte of links does not fit");
             assert_eq!(session.step(), Step::Pause);
-            waits_for_memory = session.pause() > Duration::ZERO;
+            waits_for_memory = session.pause_duration() > Duration::ZERO;
             session.resume(now);
         }
         assert!(session.finished(now).is_none());

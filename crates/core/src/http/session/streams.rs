@@ -206,7 +206,7 @@ impl Streams {
     }
 
     /// How long [`Step::Pause`] lasts.
-    pub(super) fn pause(&self) -> Duration {
+    pub(super) fn pause_duration(&self) -> Duration {
         let is_due = self.streams.resume_at.is_some_and(|at| at <= self.now);
         if is_due { Duration::ZERO } else { BACKPRESSURE_POLL }
     }

@@ -1,14 +1,14 @@
 //! [`Rings`]: connect, send and receive as io_uring operations.
 //!
-//! Invariant: this is the only file that names io_uring (through the crate `a10`, which keeps buffers alive for as long
-//! as the kernel may write to them).
+//! Invariant: this is the only file that uses io_uring. It does so through the crate `a10`, which keeps buffers alive for
+//! as long as the kernel may write to them.
 //!
 //! A socket here is a *direct descriptor*: an entry in a table of the ring, not a file descriptor of the process. The
-//! kernel limits the table of one ring to the number of open files, but not the number of rings: a worker adds rings as
-//! it needs them. It sleeps in the first one and checks the others every `RING_CHECK_INTERVAL`.
+//! kernel limits the table of one ring to the number of open files, but it does not limit the number of rings. So a
+//! worker adds rings as it needs them. It sleeps in the first one and checks the others every `RING_CHECK_INTERVAL`.
 //!
-//! No connection owns a read buffer. The rings have a few, and the kernel takes one when bytes have arrived. A receive
-//! that waits for an hour costs its entry in the kernel and a waker.
+//! No connection owns a read buffer. Each ring has a few, and the kernel takes one when bytes have arrived. A receive that
+//! waits takes only an entry in the kernel and a waker.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -30,33 +30,33 @@ use rustix::process::{Resource, getrlimit};
 use crate::coroutines::executor::{Park, RunQueue};
 use crate::epoll::PollWaker;
 
-/// Size of a submission queue. Further operations wait until the next system call has submitted these.
+/// Size of a submission queue. When it is full, further operations wait for the next system call, which submits the
+/// queued ones.
 const SUBMISSIONS: u32 = 1024;
 
 /// How many connection attempts a ring may start between two system calls. An attempt needs five operations, so the
-/// queue has room for all operations of these attempts. A full queue is avoided because of a limitation of `a10`: an
-/// operation that finds the queue full is woken after a later submission, but this wake-up can be lost if operations
-/// that wait before it are dropped.
-const STARTS: usize = SUBMISSIONS as usize * 3 / 16;
+/// queue has room for all operations of these attempts. The queue must not become full because of a limitation of `a10`:
+/// an operation that waits for room in the queue can lose its wake-up if operations that wait before it are dropped.
+const MAX_STARTS: usize = SUBMISSIONS as usize * 3 / 16;
 
-/// Size of a completion queue; the kernel stores further results itself. The kernel's hash table of pending operations,
-/// which it searches for a cancellation, grows with this size, up to 256 buckets at 8,192.
+/// Size of a completion queue. When it is full, the kernel stores further results itself. The kernel's hash table of
+/// pending operations, which it searches for each cancellation, grows with this size, up to 256 buckets at 8,192.
 const COMPLETIONS: u32 = 8192;
 
 /// Bounds of the number of connections per ring.
 const MAX_CONNECTIONS: usize = 16 << 10;
 const MIN_CONNECTIONS: usize = 512;
 
-/// The descriptor table has one spare entry per this many connections, for sockets whose task was cancelled while the
-/// kernel opened them.
-const RESERVE: usize = 8;
+/// The descriptor table has one spare entry per this many connections. The kernel needs it for sockets whose task was
+/// cancelled while they were being opened.
+const CONNECTIONS_PER_SPARE: usize = 8;
 
-/// How long a worker with several rings sleeps at most. It sleeps in the first ring, and events of the others do not
-/// end its sleep (because of deferred task work). Checking a ring takes less than a microsecond.
+/// How long a worker with several rings sleeps at most. It sleeps in the first ring, and because of deferred task work
+/// events of the other rings do not end its sleep. Checking a ring takes less than a microsecond.
 const RING_CHECK_INTERVAL: Duration = Duration::from_millis(2);
 
-/// The kernel ends at least this many cancelled operations per system call on a ring (20 since Linux 6.13, all of them
-/// in older versions).
+/// The kernel completes at least this many cancelled operations per system call on a ring: 20 since Linux 6.13, all of
+/// them in older versions.
 const CANCELLED_PER_CALL: usize = 16;
 
 /// Maximum number of rings per worker.
@@ -87,15 +87,15 @@ struct ConnectionRing {
     buffers: ReadBufPool,
     buffer_count: usize,
     /// Tasks whose bytes arrived when no read buffer was free.
-    short_of_buffers: RefCell<VecDeque<Waker>>,
-    /// Tasks that wait to connect because [`STARTS`] others have started since the last system call.
-    short_of_starts: RefCell<VecDeque<Waker>>,
-    /// Connection attempts since the last system call.
+    waiting_for_buffer: RefCell<VecDeque<Waker>>,
+    /// Tasks that wait to connect because [`MAX_STARTS`] others have started since the last system call.
+    waiting_to_start: RefCell<VecDeque<Waker>>,
+    /// Connection attempts that have started since the last system call.
     starts: Cell<usize>,
     /// Connections and attempts in this ring.
     connections: Cell<usize>,
-    /// Receives that were dropped while they were pending, since the last [`Park::cancelled`].
-    cancelled: Cell<usize>,
+    /// Receives that were dropped while they were pending, since the last [`Park::submit_queued`].
+    dropped_receives: Cell<usize>,
 }
 
 impl Rings {
@@ -103,7 +103,8 @@ impl Rings {
     pub fn new(connections: usize) -> io::Result<Self> {
         let files = getrlimit(Resource::Nofile).current.map_or(usize::MAX, |files| files.min(1 << 32) as usize);
         // The descriptor table, with its spare entries, may not be larger than the limit on open files.
-        let capacity = connections.clamp(MIN_CONNECTIONS, MAX_CONNECTIONS).min(files / (RESERVE + 1) * RESERVE).max(1);
+        let max_capacity = files / (CONNECTIONS_PER_SPARE + 1) * CONNECTIONS_PER_SPARE;
+        let capacity = connections.clamp(MIN_CONNECTIONS, MAX_CONNECTIONS).min(max_capacity).max(1);
         let (waker, file) = PollWaker::with_file()?;
         let first = ConnectionRing::new(capacity, BUFFERS)?;
         let file = AsyncFd::new(file, first.queue.clone());
@@ -121,33 +122,33 @@ impl Rings {
         })
     }
 
-    /// Ready if a connection attempt that is made now starts at once. The time limit of an attempt begins then: a wait for
-    /// our own queue says nothing about the host.
+    /// Ready if a connection attempt that is made now starts at once. Only then may the time limit of the attempt begin,
+    /// because a wait for our own queue says nothing about the host.
     pub fn poll_start(&self, cx: &Context<'_>) -> Poll<()> {
         let rings = self.rings.borrow();
         match rings.iter().rev().find(|ring| ring.connections.get() < self.capacity) {
-            Some(ring) if ring.starts.get() >= STARTS => ring.wait_for_start(cx),
-            // A new ring is made if all are full.
+            Some(ring) if ring.starts.get() >= MAX_STARTS => ring.wait_for_start(cx),
+            // If all rings are full, a new ring is created for the attempt.
             _ => Poll::Ready(()),
         }
     }
 
     /// Starts to connect.
     pub fn connect(&self, address: SocketAddr) -> io::Result<Attempt> {
-        let place = self.place()?;
+        let reservation = self.reserve()?;
         let connect = async move {
             let domain = if address.is_ipv6() { Domain::IPV6 } else { Domain::IPV4 };
-            poll_fn(|cx| place.0.poll_start(cx)).await;
-            let queue = place.0.queue.clone();
+            poll_fn(|cx| reservation.0.poll_start(cx)).await;
+            let queue = reservation.0.queue.clone();
             let fd = a10::net::socket(queue, domain, Type::STREAM, None).kind(Kind::Direct).await?;
             connect_without_delay(&fd, address).await?;
-            Ok(Connection { fd, place })
+            Ok(Connection { fd, reservation })
         };
         Ok(Attempt(RefCell::new(AttemptState::Running(Box::pin(connect)))))
     }
 
-    /// A place in a ring with room, or in a new ring.
-    fn place(&self) -> io::Result<Place> {
+    /// Reserves room for a connection in a ring, or in a new ring if all are full.
+    fn reserve(&self) -> io::Result<Reservation> {
         let mut rings = self.rings.borrow_mut();
         let ring = match rings.iter().rev().find(|ring| ring.connections.get() < self.capacity) {
             Some(ring) => Rc::clone(ring),
@@ -161,7 +162,7 @@ impl Rings {
             }
         };
         ring.connections.set(ring.connections.get() + 1);
-        Ok(Place(ring))
+        Ok(Reservation(ring))
     }
 }
 
@@ -176,22 +177,22 @@ impl Park for Rings {
         if timeout.is_some_and(|span| span.is_zero()) || !run_queue.may_sleep() {
             return Ok(());
         }
-        // Start the read of the eventfd, with which other threads end the sleep. It is started this late because the
-        // queue certainly has room now. The future never ends; polling it starts the next read.
+        // Start the read of the eventfd, with which other threads end the sleep. The queue has room for it, because the
+        // loop above has submitted all operations. The future never ends; polling it starts the next read.
         let _ = self.wakeups.borrow_mut().as_mut().poll(&mut Context::from_waker(Waker::noop()));
         let check = (rings.len() > 1).then_some(RING_CHECK_INTERVAL);
         let polled = first.poll(timeout.into_iter().chain(check).min());
-        run_queue.awake();
+        run_queue.end_sleep();
         polled
     }
 
     /// Submits the queued operations of cancelled tasks: cancellations and closes. If a queue became full, further
-    /// cancellations would be lost, and every further socket would need a separate system call to close it. Pending
-    /// operations are cancelled because the kernel takes quadratic time to drop a ring with many of them.
-    fn cancelled(&self) -> io::Result<()> {
+    /// cancellations would be lost, and every further socket would need a separate system call to close it. The kernel
+    /// also completes the cancelled operations here, because it takes quadratic time to drop a ring with many of them.
+    fn submit_queued(&self) -> io::Result<()> {
         self.rings.borrow().iter().try_for_each(|ring| {
-            let entries = 1 + ring.cancelled.take().div_ceil(CANCELLED_PER_CALL);
-            (0..entries).try_for_each(|_| ring.poll(Some(Duration::ZERO)))
+            let calls = 1 + ring.dropped_receives.take().div_ceil(CANCELLED_PER_CALL);
+            (0..calls).try_for_each(|_| ring.poll(Some(Duration::ZERO)))
         })
     }
 
@@ -201,17 +202,18 @@ impl Park for Rings {
 }
 
 impl ConnectionRing {
+    /// A ring for up to `capacity` connections, with `count` read buffers of this size.
     fn new(capacity: usize, (count, size): (u16, u32)) -> io::Result<Self> {
         // The number fits into 32 bits: `capacity` is at most `MAX_CONNECTIONS`.
-        let table = (capacity + capacity.div_ceil(RESERVE)) as u32;
-        // Only this thread uses the ring, and only when it polls. So the kernel need not interrupt it
-        // (`defer_task_run`).
+        let table_size = (capacity + capacity.div_ceil(CONNECTIONS_PER_SPARE)) as u32;
+        // Only this thread uses the ring, and only when it polls. So the kernel defers its work until then and does not
+        // interrupt the thread (`defer_task_run`).
         let ring = Ring::config()
             .with_submission_queue_size(SUBMISSIONS)
             .with_completion_queue_size(COMPLETIONS)
             .single_issuer()
             .defer_task_run()
-            .with_direct_descriptors(table)
+            .with_direct_descriptors(table_size)
             .build()?;
         let queue = ring.sq();
         let buffers = ReadBufPool::new(queue.clone(), count, size)?;
@@ -220,41 +222,42 @@ impl ConnectionRing {
             queue,
             buffers,
             buffer_count: count.into(),
-            short_of_buffers: RefCell::default(),
-            short_of_starts: RefCell::default(),
+            waiting_for_buffer: RefCell::default(),
+            waiting_to_start: RefCell::default(),
             starts: Cell::new(0),
             connections: Cell::new(0),
-            cancelled: Cell::new(0),
+            dropped_receives: Cell::new(0),
         })
     }
 
-    /// Wakes as many waiting tasks as there are buffers; all buffers are free again when the thread is about to sleep.
-    /// If all tasks were woken, most would find no buffer, and a burst of responses would take quadratic time. The same
-    /// holds for tasks that wait to connect.
+    /// Wakes as many waiting tasks as there are buffers. All buffers are free again when the thread is about to sleep.
+    /// If all tasks were woken, most would find no free buffer, and a burst of responses would take quadratic time. The
+    /// same applies to tasks that wait to connect.
     fn wake_waiting(&self) {
-        for (waiting, most) in [(&self.short_of_buffers, self.buffer_count), (&self.short_of_starts, STARTS)] {
+        for (waiting, max) in [(&self.waiting_for_buffer, self.buffer_count), (&self.waiting_to_start, MAX_STARTS)] {
             let mut waiting = waiting.borrow_mut();
-            let count = waiting.len().min(most);
+            let count = waiting.len().min(max);
             waiting.drain(..count).for_each(Waker::wake);
         }
     }
 
-    /// Ready if another connection attempt may start now.
+    /// Ready if another connection attempt may start now. If so, counts it.
     fn poll_start(&self, cx: &Context<'_>) -> Poll<()> {
-        if self.starts.get() < STARTS {
+        if self.starts.get() < MAX_STARTS {
             self.starts.set(self.starts.get() + 1);
             return Poll::Ready(());
         }
         self.wait_for_start(cx)
     }
 
-    /// Wakes this task when the kernel has been entered.
+    /// Queues this task to be woken after the next system call.
     fn wait_for_start(&self, cx: &Context<'_>) -> Poll<()> {
-        self.short_of_starts.borrow_mut().push_back(cx.waker().clone());
+        self.waiting_to_start.borrow_mut().push_back(cx.waker().clone());
         Poll::Pending
     }
 
-    /// Hands the queued operations to the kernel, waits for a result, and wakes the tasks whose operation is complete.
+    /// Submits the queued operations, waits for a result until the timeout, and wakes the tasks whose operation is
+    /// complete.
     fn poll(&self, timeout: Option<Duration>) -> io::Result<()> {
         self.starts.set(0);
         match self.ring.borrow_mut().poll(timeout) {
@@ -264,8 +267,8 @@ impl ConnectionRing {
     }
 }
 
-/// Connects, and turns off Nagle's algorithm, which would only delay requests, because each is written in one piece.
-/// Both operations are submitted together. An old kernel does not support the second; its error is ignored.
+/// Connects, and disables Nagle's algorithm. Requests are written in one piece, so the algorithm would only delay them.
+/// Both operations are submitted together. An old kernel does not support setting the option; this error is ignored.
 async fn connect_without_delay(fd: &AsyncFd, address: SocketAddr) -> io::Result<()> {
     let mut no_delay = Some(fd.set_socket_option::<option::TcpNoDelay>(true));
     let mut connect = fd.connect(address);
@@ -280,10 +283,10 @@ async fn connect_without_delay(fd: &AsyncFd, address: SocketAddr) -> io::Result<
     .await
 }
 
-/// One of the connections that a ring has room for. Dropping it frees the place.
-struct Place(Rc<ConnectionRing>);
+/// Room for one connection in a ring. Dropping it frees the room.
+struct Reservation(Rc<ConnectionRing>);
 
-impl Drop for Place {
+impl Drop for Reservation {
     fn drop(&mut self) {
         self.0.connections.set(self.0.connections.get() - 1);
     }
@@ -317,9 +320,9 @@ impl Attempt {
         match std::mem::replace(&mut *state, AttemptState::Reported) {
             AttemptState::Ended(Err(error)) => Err(error),
             other => {
-                let connected = matches!(other, AttemptState::Ended(Ok(_)));
+                let is_connected = matches!(other, AttemptState::Ended(Ok(_)));
                 *state = other;
-                Ok(connected)
+                Ok(is_connected)
             }
         }
     }
@@ -333,10 +336,10 @@ impl Attempt {
     }
 }
 
-/// An established connection. The fields are dropped in order: the descriptor is closed before the place is freed.
+/// An established connection. The fields are dropped in order: the descriptor is closed before its room is freed.
 pub struct Connection {
     fd: AsyncFd,
-    place: Place,
+    reservation: Reservation,
 }
 
 impl Connection {
@@ -359,8 +362,8 @@ impl Connection {
     }
 }
 
-/// Receives from a connection, one operation at a time. So a connection whose bytes are not taken holds one buffer at
-/// most.
+/// Receives from a connection, one operation at a time. So a connection whose bytes are not taken uses at most one
+/// buffer.
 pub struct SocketReceiver<'a> {
     connection: &'a Connection,
     running: Option<Recv<'a, ReadBuf>>,
@@ -382,20 +385,20 @@ impl<'a> SocketReceiver<'a> {
     /// Ready with the bytes that have arrived, or with no bytes if the peer has closed its side. The buffer returns to
     /// the ring when it is dropped.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<ReadBuf>> {
-        let Connection { fd, place } = self.connection;
-        let running = self.running.get_or_insert_with(|| fd.recv(place.0.buffers.get()));
+        let Connection { fd, reservation } = self.connection;
+        let running = self.running.get_or_insert_with(|| fd.recv(reservation.0.buffers.get()));
         let result = ready!(Pin::new(running).poll(cx));
         self.running = None;
         match result {
             Err(error) if error.raw_os_error() == Some(Errno::NOBUFS.raw_os_error()) => {
-                place.0.short_of_buffers.borrow_mut().push_back(cx.waker().clone());
+                reservation.0.waiting_for_buffer.borrow_mut().push_back(cx.waker().clone());
                 Poll::Pending
             }
             result => Poll::Ready(result),
         }
     }
 
-    /// Whether the kernel is receiving.
+    /// Whether a receive is pending, or its result has not been taken.
     pub fn is_running(&self) -> bool {
         self.running.is_some()
     }
@@ -403,8 +406,8 @@ impl<'a> SocketReceiver<'a> {
 
 impl Drop for SocketReceiver<'_> {
     fn drop(&mut self) {
-        let cancelled = &self.connection.place.0.cancelled;
-        cancelled.set(cancelled.get() + usize::from(self.is_running()));
+        let dropped_receives = &self.connection.reservation.0.dropped_receives;
+        dropped_receives.set(dropped_receives.get() + usize::from(self.is_running()));
     }
 }
 

@@ -1,4 +1,4 @@
-//! Rings with real sockets.
+//! Tests of the rings with real sockets.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -48,7 +48,7 @@ fn bytes_are_sent_and_received() {
 }
 
 #[test]
-fn a_closed_port_refuses() {
+fn a_closed_port_refuses_the_connection() {
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let executor = executor(1);
     let rings = Rc::clone(executor.reactor());
@@ -80,20 +80,20 @@ async fn connect_all(rings: &Rings, listener: &TcpListener, count: usize) -> (Ve
     let address = listener.local_addr().unwrap();
     let (mut connections, mut streams) = (Vec::new(), Vec::new());
     while connections.len() < count {
-        let some = (count - connections.len()).min(64);
-        let attempts: Vec<_> = (0..some).map(|_| rings.connect(address).unwrap()).collect();
+        let batch_size = (count - connections.len()).min(64);
+        let attempts: Vec<_> = (0..batch_size).map(|_| rings.connect(address).unwrap()).collect();
         poll_fn(|cx| match attempts.iter().filter(|attempt| attempt.poll(cx).is_pending()).count() {
             0 => Poll::Ready(()),
             _ => Poll::Pending,
         })
         .await;
         connections.extend(attempts.into_iter().map(|attempt| attempt.into_connection().unwrap()));
-        streams.extend((0..some).map(|_| listener.accept().unwrap().0));
+        streams.extend((0..batch_size).map(|_| listener.accept().unwrap().0));
     }
     (connections, streams)
 }
 
-/// Ready with `Some` when `poll` is, and with `None` after some seconds.
+/// Waits until `poll` is ready, and returns its value; `None` if that takes more than 20 seconds.
 async fn in_time<T>(executor: &Executor<Rings>, mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Option<T> {
     let (mut alarm, deadline) = (executor.alarm(), executor.now() + Duration::from_secs(20));
     poll_fn(|cx| match poll(cx) {
@@ -113,9 +113,9 @@ fn bytes_in_another_ring_arrive_while_the_worker_sleeps_in_the_first() {
         assert_eq!(rings.rings.borrow().len(), 2, "the last connection is in another ring");
         let mut last = streams.pop().unwrap();
         let mut receivers: Vec<_> = connections.iter().map(Connection::receiver).collect();
-        let (go, ready) = mpsc::channel::<()>();
+        let (go, wait_for_go) = mpsc::channel::<()>();
         let server = thread::spawn(move || {
-            ready.recv().unwrap();
+            wait_for_go.recv().unwrap();
             last.write_all(b"x").unwrap();
         });
         let mut go = Some(go);
@@ -179,7 +179,7 @@ fn a_wake_up_arrives_although_the_queue_was_full_before_the_sleep() {
 }
 
 #[test]
-fn attempts_that_are_given_up_do_not_block_later_ones() {
+fn cancelled_attempts_do_not_block_later_ones() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let executor = executor(4 * SUBMISSIONS as usize);
@@ -199,8 +199,8 @@ fn attempts_that_are_given_up_do_not_block_later_ones() {
             .collect();
         // All of them have begun; most of them wait for room in the queue.
         yield_now().await;
-        let (given_up, kept) = tasks.split_at(count - 50);
-        assert!(given_up.iter().all(|task| executor.cancel(*task)));
+        let (cancelled, kept) = tasks.split_at(count - 50);
+        assert!(cancelled.iter().all(|task| executor.cancel(*task)));
         let ended = in_time(&executor, |cx| {
             if finished.get() == kept.len() {
                 return Poll::Ready(());
@@ -249,7 +249,7 @@ fn the_end_of_a_worker_cancels_its_pending_receives() {
 }
 
 #[test]
-fn a_wave_larger_than_the_buffers_is_received_with_few_attempts() {
+fn a_burst_larger_than_the_buffers_is_received_with_few_polls() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let count = 20 * usize::from(BUFFERS.0);
     let executor = executor(count);
@@ -280,25 +280,25 @@ fn a_wave_larger_than_the_buffers_is_received_with_few_attempts() {
 }
 
 #[test]
-fn an_attempt_waits_for_its_start_before_its_time_begins() {
+fn attempts_beyond_the_queue_wait_for_the_next_system_call() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let executor = executor(4 * STARTS);
+    let executor = executor(4 * MAX_STARTS);
     let rings = Rc::clone(executor.reactor());
     let main = async {
         let mut is_waiting = false;
-        let attempts: Vec<_> = (0..STARTS).map(|_| rings.connect(address).unwrap()).collect();
+        let attempts: Vec<_> = (0..MAX_STARTS).map(|_| rings.connect(address).unwrap()).collect();
         let started = in_time(&executor, |cx| {
             if !is_waiting {
                 assert!(rings.poll_start(cx).is_ready());
                 attempts.iter().for_each(|attempt| assert!(attempt.poll(cx).is_pending()));
                 is_waiting = true;
-                assert!(rings.poll_start(cx).is_pending(), "as many as fit into the queue have started");
+                assert!(rings.poll_start(cx).is_pending(), "the largest number of attempts has started");
                 return Poll::Pending;
             }
             rings.poll_start(cx)
         });
-        started.await.expect("the kernel has been entered");
+        started.await.expect("an attempt may start after the next system call");
     };
     executor.run(main).unwrap();
 }
