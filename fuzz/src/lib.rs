@@ -1,7 +1,9 @@
-//! Properties that must hold for all inputs, one function per parser of data from outside.
+//! Properties that must hold for all inputs, with one function per parser of external data.
 //!
-//! A function panics if its property does not hold. Fuzz targets feed it generated inputs; an ordinary test
-//! of the core feeds it the corpora in `fuzz/corpus` as regression tests.
+//! A function panics if its property does not hold. Fuzz targets call it with generated inputs. An ordinary test of the
+//! core calls it with the corpora in `fuzz/corpus`, as regression tests.
+//!
+//! The last bytes of an input control the test case, for example how the other bytes are split into pieces.
 
 mod conn;
 mod cookies;
@@ -23,12 +25,12 @@ pub use servers::conn;
 pub use sitemaps::sitemap;
 pub use tokens::tokenizer;
 
-/// Splits off up to `most` bytes at the end, which control the test case. The others are its input.
-fn steered(data: &[u8], most: usize) -> (&[u8], &[u8]) {
-    data.split_at(data.len() - data.len().min(most))
+/// Splits the input of a test case and its control bytes, which are the last ones, at most `max_control` of them.
+fn split_control(data: &[u8], max_control: usize) -> (&[u8], &[u8]) {
+    data.split_at(data.len() - data.len().min(max_control))
 }
 
 /// The size of the pieces that an input is split into, from the first control byte.
-fn piece(steer: &[u8]) -> usize {
-    usize::from(steer.first().copied().unwrap_or(0)) % 64 + 1
+fn piece_size(control: &[u8]) -> usize {
+    usize::from(control.first().copied().unwrap_or(0)) % 64 + 1
 }

@@ -1,13 +1,13 @@
-//! Pages: compares URLs with the crate `url`, and checks charsets, with the same examiner as a crawl.
+//! Properties of URLs and pages: URLs are compared with the crate `url`. Pages are examined as in a crawl.
 
 use std::sync::Arc;
 
 use argiope_core::page::examine::{ExamineLimits, Examiner, Findings};
 use argiope_core::{Url, UrlRef};
 
-use super::{piece, steered};
+use super::{piece_size, split_control};
 
-/// Base URLs.
+/// Base URLs of pages.
 const BASES: [&str; 6] = [
     "http://h/",
     "https://example.com:8080/a/b/c.html?q=1",
@@ -17,12 +17,11 @@ const BASES: [&str; 6] = [
     "http://a.b.c/d;e/f?g=h&i",
 ];
 
-/// The normal form of a URL is stable, and links in pages resolve like with [`Url::join`], on the fast path and on the
-/// slow one.
+/// Parsing the normal form of a URL gives the same URL. A link in a page resolves to the same URL as with [`Url::join`].
 pub fn url(data: &[u8]) {
-    let (href, steer) = steered(data, 1);
+    let (href, control) = split_control(data, 1);
     let href = String::from_utf8_lossy(href);
-    let base = BASES[usize::from(steer.first().copied().unwrap_or(0)) % BASES.len()];
+    let base = BASES[usize::from(control.first().copied().unwrap_or(0)) % BASES.len()];
     let Ok(base) = Url::parse(base) else { return };
     if let Ok(absolute) = Url::parse(&href) {
         check(&absolute);
@@ -32,7 +31,8 @@ pub fn url(data: &[u8]) {
         check(joined);
     }
     if href.len() < 2_000 {
-        // Characters with a meaning in attribute values are written as character references.
+        // Characters that have a meaning in HTML are written as character references. A page cannot contain NUL and CR
+        // unchanged, so these inputs are skipped.
         let mut page = String::from("<meta charset=utf-8><a href=\"");
         for c in href.chars() {
             match c {
@@ -44,14 +44,15 @@ pub fn url(data: &[u8]) {
         page.push_str("\">");
         let findings = examine(&base, b"text/html", &[page.as_bytes()]);
         let links: Vec<&str> = findings.links.iter().map(|link| link.url.as_str()).collect();
-        let expected: Vec<&str> = joined.iter().map(Url::as_str).filter(|text| text.len() <= caps().max_url).collect();
+        let expected: Vec<&str> =
+            joined.iter().map(Url::as_str).filter(|text| text.len() <= limits().max_url).collect();
         assert_eq!(links, expected, "{href:?} at {base}");
     }
 }
 
-/// Checks that a URL is in normal form, and that the crate `url` sees the same parts.
+/// Checks that a URL is in normal form, and that the crate `url` finds the same parts.
 fn check(url: &Url) {
-    assert_eq!(Url::parse(url.as_str()).as_ref(), Ok(url), "normal form is stable");
+    assert_eq!(Url::parse(url.as_str()).as_ref(), Ok(url), "the normal form is parsed to the same URL");
     let borrowed = UrlRef::from_normal(url.as_str()).map(UrlRef::to_url);
     assert_eq!(borrowed.as_ref(), Some(url));
     let parsed = url::Url::parse(url.as_str()).ok();
@@ -75,21 +76,23 @@ pub fn charset(data: &[u8]) {
         b"text/plain",
         b"",
     ];
-    let (body, steer) = steered(data, 2);
+    let (body, control) = split_control(data, 2);
     let Ok(page) = Url::parse("http://h.example/a/b") else { return };
-    let kind = TYPES[usize::from(steer.last().copied().unwrap_or(0)) % TYPES.len()];
-    let whole = examine(&page, kind, &[body]);
-    let pieces: Vec<&[u8]> = body.chunks(piece(steer)).collect();
-    let cut = examine(&page, kind, &pieces);
-    assert_eq!(whole.charset, cut.charset);
-    assert_eq!((&whole.title, &whole.links, whole.directives), (&cut.title, &cut.links, cut.directives));
-    assert_eq!((&whole.canonical, &whole.hreflang, whole.digest), (&cut.canonical, &cut.hreflang, cut.digest));
-    for link in whole.links.iter() {
+    let content_type = TYPES[usize::from(control.last().copied().unwrap_or(0)) % TYPES.len()];
+    let at_once = examine(&page, content_type, &[body]);
+    let pieces: Vec<&[u8]> = body.chunks(piece_size(control)).collect();
+    let in_pieces = examine(&page, content_type, &pieces);
+    assert_eq!(at_once.charset, in_pieces.charset);
+    assert_eq!(at_once.title, in_pieces.title);
+    assert_eq!((&at_once.links, at_once.directives), (&in_pieces.links, in_pieces.directives));
+    assert_eq!((&at_once.canonical, &at_once.hreflang), (&in_pieces.canonical, &in_pieces.hreflang));
+    assert_eq!(at_once.digest, in_pieces.digest);
+    for link in at_once.links.iter() {
         assert!(Url::parse(link.url.as_str()).is_ok_and(|url| url.as_str() == link.url.as_str()));
     }
 }
 
-fn caps() -> ExamineLimits {
+fn limits() -> ExamineLimits {
     ExamineLimits {
         max_links: 200,
         max_url: 4096,
@@ -100,8 +103,8 @@ fn caps() -> ExamineLimits {
     }
 }
 
-fn examine(page: &Url, kind: &[u8], pieces: &[&[u8]]) -> Findings {
-    let mut examiner = Examiner::new(page, Some(kind), caps());
+fn examine(page: &Url, content_type: &[u8], pieces: &[&[u8]]) -> Findings {
+    let mut examiner = Examiner::new(page, Some(content_type), limits());
     pieces.iter().for_each(|piece| examiner.feed(piece));
     examiner.finish()
 }

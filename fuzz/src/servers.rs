@@ -1,5 +1,5 @@
-//! Tests the whole connection with arbitrary servers: bytes in any pieces, silence, end of stream, errors. It runs over
-//! TCP, over TLS with invalid bytes, and over real TLS with modified bytes.
+//! Properties of [`Conn`] with arbitrary servers: bytes in any pieces, silence, end of stream, errors. The exchanges use
+//! plain text, TLS with invalid bytes, or real TLS with modified bytes.
 
 use std::io::{Read as _, Write as _};
 use std::sync::{Arc, OnceLock};
@@ -19,13 +19,13 @@ fn limits() -> Limits {
 
 /// Counts of the parts of a response.
 #[derive(Default)]
-struct Seen {
+struct ReceivedCounts {
     heads: u32,
     wire: u64,
     body: u64,
 }
 
-impl Receiver for Seen {
+impl Receiver for ReceivedCounts {
     fn head(&mut self, head: &Head, _now: Time) -> Want {
         self.heads += 1;
         assert!((200..1000).contains(&head.status) || head.status == 101, "{} is not a final status", head.status);
@@ -44,8 +44,8 @@ impl Receiver for Seen {
     }
 }
 
-/// Plays an arbitrary server, over TCP, over invalid TLS, or over TLS with modified bytes. The exchange ends within its
-/// limits and stays ended.
+/// The exchange with an arbitrary server ends within its limits and then does not change. The first byte selects plain
+/// text, invalid TLS, or TLS with modified bytes.
 pub fn conn(data: &[u8]) {
     let Some((mode, script)) = data.split_first() else { return };
     let limits = Arc::new(limits());
@@ -63,40 +63,41 @@ pub fn conn(data: &[u8]) {
 
 /// Interprets a script: one byte selects an action, and the bytes after it may be data that the server sends.
 fn play(mut conn: Conn, script: &[u8], limits: &Limits) {
-    let (mut now, mut seen) = (Time::ZERO, Seen::default());
+    let (mut now, mut received) = (Time::ZERO, ReceivedCounts::default());
     conn.request(REQUEST.to_vec(), now + limits.total, now);
     let mut script = script.iter().copied();
-    while let Some(what) = script.next() {
-        match what >> 5 {
-            // Number of bytes of the request that are written.
+    while let Some(action) = script.next() {
+        match action >> 5 {
+            // The socket accepts up to this many bytes of the request.
             0 => {
                 if let Step::Write(bytes) = conn.step() {
-                    let count = bytes.len().min(usize::from(what & 31) + 1);
+                    let count = bytes.len().min(usize::from(action & 31) + 1);
                     conn.wrote(count, now);
                 }
             }
-            // Number of bytes of the response that arrive.
+            // This many of the next bytes of the script arrive as a part of the response.
             1..=4 => {
-                let piece: Vec<u8> = script.by_ref().take(usize::from(what - 32) + 1).collect();
-                conn.feed(&piece, now, &mut seen);
+                let piece: Vec<u8> = script.by_ref().take(usize::from(action - 32) + 1).collect();
+                conn.feed(&piece, now, &mut received);
             }
+            // Time passes.
             5 => {
-                now += Duration::from_millis(u64::from(what & 31) * 700);
-                conn.expire(now, &mut seen);
+                now += Duration::from_millis(u64::from(action & 31) * 700);
+                conn.expire(now, &mut received);
             }
-            6 => conn.set_paused(what & 1 == 1, now),
-            _ if what & 1 == 1 => conn.closed(now, &mut seen),
-            _ => conn.broke(Failure::new(ErrorKind::Reset, "the script says so"), &mut seen),
+            6 => conn.set_paused(action & 1 == 1, now),
+            _ if action & 1 == 1 => conn.closed(now, &mut received),
+            _ => conn.broke(Failure::new(ErrorKind::Reset, "a scripted failure"), &mut received),
         }
     }
     conn.set_paused(false, now);
-    finish(conn, seen, limits);
+    finish(conn, received, limits);
 }
 
-/// A deadline ends the exchange in any state, and a finished exchange does not change.
-fn finish(mut conn: Conn, mut seen: Seen, limits: &Limits) {
-    for turn in 0.. {
-        assert!(turn < 100, "time does not end it");
+/// Checks that deadlines end the exchange in any state, and that a finished exchange does not change.
+fn finish(mut conn: Conn, mut received: ReceivedCounts, limits: &Limits) {
+    for iteration in 0.. {
+        assert!(iteration < 100, "deadlines end the exchange");
         match conn.step() {
             Step::Done => break,
             Step::Write(bytes) => {
@@ -105,100 +106,102 @@ fn finish(mut conn: Conn, mut seen: Seen, limits: &Limits) {
             }
             Step::Read | Step::Pause => {
                 let deadline = conn.deadline();
-                assert!(!deadline.is_never(), "nothing would ever end it");
-                conn.expire(deadline, &mut seen);
+                assert!(!deadline.is_never(), "an exchange that is not done has a deadline");
+                conn.expire(deadline, &mut received);
             }
         }
     }
-    let before = (seen.heads, seen.body, seen.wire);
-    conn.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx", Time::ZERO, &mut seen);
-    conn.closed(Time::ZERO, &mut seen);
-    assert_eq!((seen.heads, seen.body, seen.wire), before, "what is over is over");
+    let before = (received.heads, received.body, received.wire);
+    conn.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx", Time::ZERO, &mut received);
+    conn.closed(Time::ZERO, &mut received);
+    assert_eq!((received.heads, received.body, received.wire), before, "a finished exchange does not change");
     assert!(matches!(conn.step(), Step::Done));
     let ExchangeEnd { bytes_body, failure, truncated, reusable, .. } = conn.end();
-    assert!(seen.heads <= 1, "two heads");
-    assert_eq!(bytes_body, seen.body);
-    assert!(seen.body <= limits.max_body);
-    assert!(truncated.is_none() || failure.is_some(), "cut without a reason");
-    assert!(failure.is_some() || seen.heads == 1, "nothing came, and nothing is wrong");
-    assert!(!reusable || failure.is_none(), "a connection that failed is used again");
+    assert!(received.heads <= 1, "there is only one final head");
+    assert_eq!(bytes_body, received.body);
+    assert!(received.body <= limits.max_body);
+    assert!(truncated.is_none() || failure.is_some(), "a truncated response has a failure");
+    assert!(failure.is_some() || received.heads == 1, "an exchange without a head has a failure");
+    assert!(!reusable || failure.is_none(), "a failed connection is not reusable");
 }
 
-/// A real handshake and response with bytes modified in transit: either the original response arrives, or none.
+/// A real handshake and response, with some bytes of the server modified: either the original response arrives, or none.
 fn over_tls(script: &[u8], limits: &Arc<Limits>) {
-    const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+    const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
     let now = Time::ZERO;
     let Ok(mut conn) = Conn::tls(Arc::clone(client()), "h.example", Arc::clone(limits), now) else { return };
     let Ok(mut server) = ServerConnection::new(Arc::clone(server())) else { return };
-    let mut seen = Seen::default();
+    let mut received = ReceivedCounts::default();
     conn.request(REQUEST.to_vec(), now + limits.total, now);
     // Pairs of bytes: the distance to the next modification, and its value.
     let mut changes = script.chunks_exact(2).map(|pair| (usize::from(pair[0]), pair[1]));
-    let mut next = changes.next();
-    let (mut asked, mut is_changed) = (Vec::new(), false);
+    let mut next_change = changes.next();
+    let (mut request, mut is_changed) = (Vec::new(), false);
     for _ in 0..100 {
-        let mut moved = false;
+        let mut has_progress = false;
         while let Step::Write(bytes) = conn.step() {
             let (mut rest, count) = (bytes, bytes.len());
             let _ =
                 server.read_tls(&mut rest).and_then(|_| server.process_new_packets().map_err(std::io::Error::other));
             conn.wrote(count, now);
-            moved = true;
+            has_progress = true;
         }
         let mut buffer = [0; 256];
         while let Ok(count @ 1..) = server.reader().read(&mut buffer) {
-            asked.extend_from_slice(&buffer[..count]);
-            if asked == REQUEST {
-                let _ = server.writer().write_all(ANSWER);
+            request.extend_from_slice(&buffer[..count]);
+            if request == REQUEST {
+                let _ = server.writer().write_all(RESPONSE);
             }
         }
         let mut out = Vec::new();
         while server.wants_write() && server.write_tls(&mut out).is_ok() {}
         for byte in &mut out {
-            match &mut next {
+            match &mut next_change {
                 Some((0, change)) => {
                     is_changed |= *change != 0;
                     *byte ^= *change;
-                    next = changes.next();
+                    next_change = changes.next();
                 }
-                Some((left, _)) => *left -= 1,
+                Some((distance, _)) => *distance -= 1,
                 None => {}
             }
         }
-        moved |= !out.is_empty();
+        has_progress |= !out.is_empty();
         for piece in out.chunks(97) {
-            conn.feed(piece, now, &mut seen);
+            conn.feed(piece, now, &mut received);
         }
-        if !moved || matches!(conn.step(), Step::Done) {
+        if !has_progress || matches!(conn.step(), Step::Done) {
             break;
         }
     }
-    assert!(is_changed || seen.body == 5, "an unmodified response did not arrive");
-    assert!([0, 5].contains(&seen.body), "what TLS protects was changed");
-    finish(conn, seen, limits);
+    assert!(is_changed || received.body == 5, "an unmodified response arrives");
+    assert!([0, 5].contains(&received.body), "a modified response is refused");
+    finish(conn, received, limits);
 }
 
-fn keys() -> &'static (Arc<TlsConfig>, Arc<ServerConfig>) {
-    static KEYS: OnceLock<(Arc<TlsConfig>, Arc<ServerConfig>)> = OnceLock::new();
-    KEYS.get_or_init(|| {
-        let date = || Duration::from_secs(1_767_312_000);
+/// The TLS configurations of the client and of the server, created once.
+fn tls_configs() -> &'static (Arc<TlsConfig>, Arc<ServerConfig>) {
+    static CONFIGS: OnceLock<(Arc<TlsConfig>, Arc<ServerConfig>)> = OnceLock::new();
+    CONFIGS.get_or_init(|| {
+        // Within the validity of the certificates: 2 January 2026.
+        let time_of_day = || Duration::from_secs(1_767_312_000);
         let key = rcgen::KeyPair::generate().expect("a key");
         let mut params = rcgen::CertificateParams::new(vec!["h.example".to_owned()]).expect("a name");
         params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
         let root = params.self_signed(&key).expect("a root");
         let issuer = rcgen::Issuer::new(params, key);
-        let own = rcgen::KeyPair::generate().expect("a key");
+        let server_key = rcgen::KeyPair::generate().expect("a key");
         let params = rcgen::CertificateParams::new(vec!["h.example".to_owned()]).expect("a name");
-        let certificate = params.signed_by(&own, &issuer).expect("a certificate");
+        let certificate = params.signed_by(&server_key, &issuer).expect("a certificate");
         let trust = Trust { roots: vec![root.der().to_vec()], ..Trust::default() };
-        let client = trust.compile(date).expect("a client").anonymous;
+        let client = trust.compile(time_of_day).expect("a client").anonymous;
         let server = ServerConfig::builder_with_provider(Arc::new(default_provider()))
             .with_safe_default_protocol_versions()
             .expect("versions")
             .with_no_client_auth()
             .with_single_cert(
                 vec![certificate.der().clone()],
-                PrivateKeyDer::try_from(own.serialize_der()).expect("a key"),
+                PrivateKeyDer::try_from(server_key.serialize_der()).expect("a key"),
             )
             .expect("a server");
         (client, Arc::new(server))
@@ -206,9 +209,9 @@ fn keys() -> &'static (Arc<TlsConfig>, Arc<ServerConfig>) {
 }
 
 fn client() -> &'static Arc<TlsConfig> {
-    &keys().0
+    &tls_configs().0
 }
 
 fn server() -> &'static Arc<ServerConfig> {
-    &keys().1
+    &tls_configs().1
 }

@@ -1,4 +1,4 @@
-//! Modified files of a crawl directory: they are recovered or rejected, never misread, and never cause a panic.
+//! Properties of a crawl directory with modified files: it is recovered or rejected, and never causes a panic.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -7,23 +7,25 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use argiope_core::{FinalOutcome, Frontier, Link, LinkKind, Outcome, Url};
 use argiope_store::disk::{CrawlSettings, File, Files, history_in, open_in};
 
+/// The contents of one file.
 type Bytes = Arc<Mutex<Vec<u8>>>;
 
 /// Files in memory.
 #[derive(Clone, Default)]
-struct Memory(Arc<Mutex<BTreeMap<String, Bytes>>>);
+struct MemoryFiles(Arc<Mutex<BTreeMap<String, Bytes>>>);
 
 /// An open file.
-struct Open(Bytes);
+struct MemoryFile(Bytes);
 
-impl Memory {
-    fn all<T>(&self, act: impl FnOnce(&mut BTreeMap<String, Bytes>) -> T) -> T {
-        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+impl MemoryFiles {
+    /// Calls `access` with the contents of all files by name.
+    fn with_files<T>(&self, access: impl FnOnce(&mut BTreeMap<String, Bytes>) -> T) -> T {
+        access(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// A deep copy.
     fn copy(&self) -> Self {
-        let contents = self.all(|files| {
+        let contents = self.with_files(|files| {
             let copy = |bytes: &Bytes| bytes.lock().unwrap_or_else(PoisonError::into_inner).clone();
             files.iter().map(|(name, bytes)| (name.clone(), Arc::new(Mutex::new(copy(bytes))))).collect()
         });
@@ -31,25 +33,25 @@ impl Memory {
     }
 }
 
-impl Files for Memory {
+impl Files for MemoryFiles {
     fn open(&self, name: &str) -> io::Result<Box<dyn File>> {
-        let bytes = self.all(|files| files.get(name).cloned()).ok_or(io::ErrorKind::NotFound)?;
-        Ok(Box::new(Open(bytes)))
+        let bytes = self.with_files(|files| files.get(name).cloned()).ok_or(io::ErrorKind::NotFound)?;
+        Ok(Box::new(MemoryFile(bytes)))
     }
 
     fn create(&self, name: &str) -> io::Result<Box<dyn File>> {
         let bytes = Bytes::default();
-        self.all(|files| files.insert(name.to_owned(), Arc::clone(&bytes)));
-        Ok(Box::new(Open(bytes)))
+        self.with_files(|files| files.insert(name.to_owned(), Arc::clone(&bytes)));
+        Ok(Box::new(MemoryFile(bytes)))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.all(|files| files.remove(from).map(|bytes| drop(files.insert(to.to_owned(), bytes))))
+        self.with_files(|files| files.remove(from).map(|bytes| drop(files.insert(to.to_owned(), bytes))))
             .ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        self.all(|files| files.remove(name)).map(drop).ok_or_else(|| io::ErrorKind::NotFound.into())
+        self.with_files(|files| files.remove(name)).map(drop).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
     fn make_folder(&self, _name: &str) -> io::Result<()> {
@@ -59,7 +61,7 @@ impl Files for Memory {
     fn list(&self, folder: &str) -> io::Result<Vec<String>> {
         let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
         let name = |full: &String| Some(full.strip_prefix(&prefix)?.split('/').next()?.to_owned());
-        let names: BTreeSet<String> = self.all(|files| files.keys().filter_map(name).collect());
+        let names: BTreeSet<String> = self.with_files(|files| files.keys().filter_map(name).collect());
         Ok(names.into_iter().collect())
     }
 
@@ -72,7 +74,7 @@ impl Files for Memory {
     }
 }
 
-impl File for Open {
+impl File for MemoryFile {
     fn length(&self) -> io::Result<u64> {
         Ok(self.0.lock().unwrap_or_else(PoisonError::into_inner).len() as u64)
     }
@@ -107,16 +109,16 @@ impl File for Open {
     }
 }
 
-/// A crawl directory with commits, a snapshot and later commits, and all URLs that it knows.
-fn golden() -> &'static (Memory, BTreeSet<String>) {
-    static GOLDEN: OnceLock<(Memory, BTreeSet<String>)> = OnceLock::new();
-    GOLDEN.get_or_init(|| {
-        let (files, mut all) = (Memory::default(), BTreeSet::new());
+/// An unmodified crawl directory with commits, a snapshot and later commits; and the URLs that were put into it.
+fn intact_directory() -> &'static (MemoryFiles, BTreeSet<String>) {
+    static INTACT: OnceLock<(MemoryFiles, BTreeSet<String>)> = OnceLock::new();
+    INTACT.get_or_init(|| {
+        let (files, mut all) = (MemoryFiles::default(), BTreeSet::new());
         for round in 0..3 {
             let mut opened = open_in(Arc::new(files.clone()), &CrawlSettings::new()).expect("it opens");
             let mut links = Vec::new();
             for number in 0..20 {
-                let url = Url::parse(&format!("http://h{}.example/{round}/{number}", number % 3)).expect("an address");
+                let url = Url::parse(&format!("http://h{}.example/{round}/{number}", number % 3)).expect("a valid URL");
                 all.insert(url.to_string());
                 links.push(Link {
                     url,
@@ -148,23 +150,24 @@ fn golden() -> &'static (Memory, BTreeSet<String>) {
     })
 }
 
-/// Modifies files as the input says, and opens the directory.
+/// Modifies files and opens the directory. Each five bytes of the input describe one change: file, kind of change,
+/// position (two bytes) and value. The counts of the directory must be consistent, and it must contain only known URLs.
 pub fn state(data: &[u8]) {
-    let (golden, all) = golden();
-    let files = golden.copy();
-    let names: Vec<String> = files.all(|files| files.keys().cloned().collect());
+    let (intact, all) = intact_directory();
+    let files = intact.copy();
+    let names: Vec<String> = files.with_files(|files| files.keys().cloned().collect());
     for change in data.chunks_exact(5) {
-        let [which, what, high, low, value] = [change[0], change[1], change[2], change[3], change[4]];
-        let Some(bytes) = files.all(|files| files.get(&names[usize::from(which) % names.len()]).cloned()) else {
+        let [file, kind, high, low, value] = [change[0], change[1], change[2], change[3], change[4]];
+        let Some(bytes) = files.with_files(|files| files.get(&names[usize::from(file) % names.len()]).cloned()) else {
             continue;
         };
         let mut bytes = bytes.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = usize::from(high) << 8 | usize::from(low);
-        let place = if bytes.is_empty() { 0 } else { place % bytes.len() };
-        match what % 5 {
-            0 if !bytes.is_empty() => bytes[place] ^= value,
-            1 => bytes.truncate(place),
-            2 => bytes.insert(place, value),
+        let position = usize::from(high) << 8 | usize::from(low);
+        let position = if bytes.is_empty() { 0 } else { position % bytes.len() };
+        match kind % 5 {
+            0 if !bytes.is_empty() => bytes[position] ^= value,
+            1 => bytes.truncate(position),
+            2 => bytes.insert(position, value),
             3 => bytes.extend(std::iter::repeat_n(value, usize::from(low))),
             _ => bytes.clear(),
         }
@@ -173,8 +176,8 @@ pub fn state(data: &[u8]) {
     let _ = history_in(Arc::clone(&shared), |_| Ok(()));
     let Ok(mut opened) = open_in(shared, &CrawlSettings::new()) else { return };
     let counts = opened.frontier.counts();
-    assert_eq!(counts.known, counts.queued + counts.settled, "counts that do not add up");
-    assert!(counts.known <= all.len() as u64, "more than there ever was");
+    assert_eq!(counts.known, counts.queued + counts.settled, "every known URL is queued or settled");
+    assert!(counts.known <= all.len() as u64, "not more URLs than were put");
     for lane in opened.frontier.lanes_with_work() {
         let Ok(links) = opened.frontier.take(lane, 1_000) else { continue };
         for link in links {

@@ -234,7 +234,7 @@ impl WorkerPool {
     }
 
     /// Stops the pool. With [`StopMode::Drain`], waits for the workers. With [`StopMode::Now`], does not wait, because a
-    /// worker may be busy with a huge page whose result is no longer needed.
+    /// worker may be busy with a huge page whose result is not needed any more.
     pub fn shut_down(mut self, mode: StopMode) {
         self.stop(mode);
         match mode {
