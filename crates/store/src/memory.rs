@@ -38,6 +38,8 @@ pub struct MemoryFrontier {
 
 /// Estimated size of a queue with one level, without its links, in bytes.
 const QUEUE_BYTES: usize = 400;
+/// Size of an entry of the leased links, with the overhead of the hash set.
+const LEASED_BYTES: usize = 9;
 /// Estimated size of a page on which queued links were found, in bytes.
 const PAGE_BYTES: usize = 160;
 
@@ -62,7 +64,7 @@ impl MemoryFrontier {
         let pages = (self.pages.entries.len() - self.pages.free.len()) * PAGE_BYTES;
         // Add a quarter for the unused capacity of queue segments.
         let links = self.queued_bytes / 4 * 5 + self.busy_lanes * QUEUE_BYTES;
-        self.seen.bytes() + self.host_bytes() + links + pages + self.leased.capacity() * 9
+        self.seen.bytes() + self.host_bytes() + links + pages + self.leased.capacity() * LEASED_BYTES
     }
 
     /// The part of [`Self::bytes`] that grows with the number of hosts.
@@ -120,7 +122,7 @@ impl Frontier for MemoryFrontier {
             link.via = page.and_then(|page| self.pages.release(page));
             self.leased.insert(link.fingerprint(self.key));
             self.queued -= 1;
-            let request = link.request.as_ref().map_or(0, |request| 8 + request.encode().len());
+            let request = link.request.as_ref().map_or(0, |request| REQUEST_HEAD + request.encode().len());
             // `saturating_sub`, because encoding user data with fractions again may give another length.
             let bytes = HEAD + behind_host(link.url.as_ref()).len() + request;
             self.queued_bytes = self.queued_bytes.saturating_sub(bytes);
@@ -190,14 +192,14 @@ impl Queue {
     /// Adds a link; returns its length.
     fn push(&mut self, link: LinkRef<'_>, page: Option<u32>) -> usize {
         let rank = link.rank();
-        let at = self.levels.partition_point(|level| level.rank < rank);
-        if self.levels.get(at).is_none_or(|level| level.rank != rank) {
-            self.levels.insert(at, Level { rank, links: ByteQueue::default() });
+        let index = self.levels.partition_point(|level| level.rank < rank);
+        if self.levels.get(index).is_none_or(|level| level.rank != rank) {
+            self.levels.insert(index, Level { rank, links: ByteQueue::default() });
         }
         let rest = behind_host(link.url);
         let mut item = Vec::with_capacity(HEAD + rest.len());
         let has_request = if link.request.is_some() { HAS_REQUEST } else { 0 };
-        let flags = link.kind as u8 | has_request | (u8::from(link.url.is_https()) << 7);
+        let flags = link.kind as u8 | has_request | if link.url.is_https() { HTTPS } else { 0 };
         item.extend([flags, link.redirects, link.tries]);
         item.extend(page.unwrap_or(NO_PAGE).to_le_bytes());
         item.extend((rest.len() as u16).to_le_bytes());
@@ -208,7 +210,7 @@ impl Queue {
             item.extend((encoded.len() as u32).to_le_bytes());
             item.extend(encoded);
         }
-        self.levels[at].links.push(&item);
+        self.levels[index].links.push(&item);
         self.len += 1;
         item.len()
     }
@@ -225,11 +227,15 @@ impl Queue {
     }
 }
 
-/// Length of the header of a queued link: flags (kind, [`HAS_REQUEST`], and the highest bit for https), redirects,
+/// Length of the header of a queued link: flags (kind, [`HAS_REQUEST`], [`HTTPS`]), redirects,
 /// tries, page number, length of the rest of the URL.
 const HEAD: usize = 9;
 /// The page number of a link that was not found on a page.
 const NO_PAGE: u32 = u32::MAX;
+/// Flag in the first byte: the scheme is https.
+const HTTPS: u8 = 0x80;
+/// Length of the header of a request: depth and length.
+const REQUEST_HEAD: usize = 8;
 /// Flag in the first byte: depth and request follow the URL.
 const HAS_REQUEST: u8 = 0x40;
 
@@ -240,7 +246,7 @@ impl Level {
         let (head, rest) = self.links.front().split_at_checked(HEAD)?;
         let &[flags, redirects, tries, p0, p1, p2, p3, l0, l1] = head else { return None };
         let (page, len) = (u32::from_le_bytes([p0, p1, p2, p3]), usize::from(u16::from_le_bytes([l0, l1])));
-        let scheme = if flags & 0x80 == 0 { "http://" } else { "https://" };
+        let scheme = if flags & HTTPS == 0 { "http://" } else { "https://" };
         let text = [scheme, host, std::str::from_utf8(rest.get(..len)?).ok()?].concat();
         let mut link = Link {
             url: UrlRef::from_normal(&text)?.to_url(),
@@ -248,16 +254,16 @@ impl Level {
             depth: u32::try_from(self.rank).unwrap_or(0),
             redirects,
             tries,
-            kind: LinkKind::from_number(flags & 0x3F)?,
+            kind: LinkKind::from_number(flags & !(HTTPS | HAS_REQUEST))?,
             request: None,
         };
         let mut length = HEAD + len;
         if flags & HAS_REQUEST != 0 {
-            let (&[d0, d1, d2, d3, l0, l1, l2, l3], rest) = rest.get(len..)?.split_first_chunk::<8>()?;
+            let (&[d0, d1, d2, d3, l0, l1, l2, l3], rest) = rest.get(len..)?.split_first_chunk::<REQUEST_HEAD>()?;
             let encoded = rest.get(..u32::from_le_bytes([l0, l1, l2, l3]) as usize)?;
             link.depth = u32::from_le_bytes([d0, d1, d2, d3]);
             link.request = Some(Arc::new(CustomRequest::decode(encoded)?));
-            length += 8 + encoded.len();
+            length += REQUEST_HEAD + encoded.len();
         }
         self.links.advance(length);
         Some((link, (page != NO_PAGE).then_some(page)))

@@ -141,23 +141,23 @@ impl LaneNote {
 }
 
 /// Converts a time of this run to milliseconds since the Unix epoch.
-pub fn wall(clock: WallClock, time: Time) -> i64 {
+pub fn unix_millis(clock: WallClock, time: Time) -> i64 {
     clock.at(time).as_millisecond()
 }
 
-/// Converts the stored end of a back-off period to this run's time.
-pub fn rest_until(note: i64, clock: WallClock, now: Time) -> Time {
-    now + span(wall(clock, now), note).min(MAX_RETRY_AFTER)
+/// Converts the stored end of a back-off to this run's time.
+pub fn back_off_until(note: i64, clock: WallClock, now: Time) -> Time {
+    now + span(unix_millis(clock, now), note).min(MAX_RETRY_AFTER)
 }
 
 /// Converts the stored expiry of a robots.txt to this run's time.
 pub fn robots_until(note: i64, clock: WallClock, now: Time) -> Time {
-    now + span(wall(clock, now), note).min(ROBOTS_LIFE)
+    now + span(unix_millis(clock, now), note).min(ROBOTS_LIFE)
 }
 
 /// How long ago something was stored; zero if the clock was set back.
 pub fn age(note: i64, clock: WallClock, now: Time) -> Duration {
-    span(note, wall(clock, now))
+    span(note, unix_millis(clock, now))
 }
 
 /// The time between two points in milliseconds, clamped to zero.
@@ -175,17 +175,17 @@ mod tests {
     fn restored_times_are_clamped_after_clock_changes() {
         let clock = WallClock { start: 1_800_000_000_000_000 };
         let now = Time::from_micros(5_000_000);
-        let at = wall(clock, now);
-        assert_eq!(rest_until(at + 2_000, clock, now), now + Duration::from_secs(2));
+        let at = unix_millis(clock, now);
+        assert_eq!(back_off_until(at + 2_000, clock, now), now + Duration::from_secs(2));
         // Clock set forward by a day: the back-off is over. Set back: it is at most the longest accepted `Retry-After`.
-        assert_eq!(rest_until(at - DAY, clock, now), now);
-        assert_eq!(rest_until(at + 30 * 365 * DAY, clock, now), now + MAX_RETRY_AFTER);
+        assert_eq!(back_off_until(at - DAY, clock, now), now);
+        assert_eq!(back_off_until(at + 30 * 365 * DAY, clock, now), now + MAX_RETRY_AFTER);
         assert_eq!(robots_until(at + 30 * 365 * DAY, clock, now), now + ROBOTS_LIFE);
         assert_eq!(robots_until(at - 1, clock, now), now);
         assert_eq!(age(at + DAY, clock, now), Duration::ZERO);
         assert_eq!(age(at - 1_500, clock, now), Duration::from_millis(1_500));
         for extreme in [i64::MIN, i64::MAX, 0] {
-            assert!(rest_until(extreme, clock, now) >= now && robots_until(extreme, clock, now) >= now);
+            assert!(back_off_until(extreme, clock, now) >= now && robots_until(extreme, clock, now) >= now);
             age(extreme, clock, now);
         }
     }

@@ -10,6 +10,9 @@ use crate::visit::Visit;
 /// The longest Retry-After that is obeyed.
 pub const MAX_RETRY_AFTER: Duration = Duration::from_secs(3600);
 
+/// The wait is doubled at most this often.
+const MAX_DOUBLINGS: u32 = 16;
+
 /// What to do after an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryVerdict {
@@ -64,7 +67,8 @@ pub fn judge(visit: &Visit, tries: u8, max_tries: u8, wait: Duration) -> RetryVe
     if !is_transient_failure || !may_repeat || tries >= max_tries {
         return RetryVerdict::GiveUp;
     }
-    let doubled = wait.saturating_mul(2u32.saturating_pow(u32::from(tries.saturating_sub(1)).min(16)));
+    let doublings = u32::from(tries.saturating_sub(1)).min(MAX_DOUBLINGS);
+    let doubled = wait.saturating_mul(2u32.saturating_pow(doublings));
     RetryVerdict::After(
         visit.message.retry_after.map_or(doubled, |requested| requested.min(MAX_RETRY_AFTER).max(doubled.min(wait))),
     )

@@ -8,9 +8,9 @@ use super::record::{Bytes, write_number};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Maximum length of the bytes of a block.
-const BLOCK: usize = 1 << 20;
+const MAX_BLOCK: usize = 1 << 20;
 /// Length of a block's header.
-const HEAD: usize = 12;
+const BLOCK_HEADER: usize = 12;
 /// The maximum length of a varint.
 pub(super) const MAX_VARINT: usize = 10;
 
@@ -27,25 +27,25 @@ pub(super) struct BlockWriter {
     /// The number of the next block.
     number: u64,
     /// Length of the complete blocks that were not taken out yet.
-    ended: usize,
+    complete_bytes: usize,
 }
 
 impl BlockWriter {
     pub fn new(crawl: u64) -> Self {
-        Self { crawl, blocks: Vec::new(), number: 0, ended: 0 }
+        Self { crawl, blocks: Vec::new(), number: 0, complete_bytes: 0 }
     }
 
     /// Bytes that were not taken out yet.
     pub fn len(&self) -> usize {
-        self.ended + self.blocks.last().map_or(0, Vec::len)
+        self.complete_bytes + self.blocks.last().map_or(0, Vec::len)
     }
 
     /// The block being filled, with space for at least one varint.
     fn block(&mut self) -> &mut Vec<u8> {
-        if self.blocks.last().is_none_or(|block| block.len() + MAX_VARINT > HEAD + BLOCK) {
+        if self.blocks.last().is_none_or(|block| block.len() + MAX_VARINT > BLOCK_HEADER + MAX_BLOCK) {
             self.end_block();
-            let mut block = Vec::with_capacity(HEAD + BLOCK);
-            block.extend([0; HEAD]);
+            let mut block = Vec::with_capacity(BLOCK_HEADER + MAX_BLOCK);
+            block.extend([0; BLOCK_HEADER]);
             self.blocks.push(block);
         }
         let last = self.blocks.len() - 1;
@@ -66,8 +66,8 @@ impl BlockWriter {
     pub fn write(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let block = self.block();
-            let (here, rest) = bytes.split_at(bytes.len().min(HEAD + BLOCK - block.len()));
-            block.extend_from_slice(here);
+            let (fitting, rest) = bytes.split_at(bytes.len().min(BLOCK_HEADER + MAX_BLOCK - block.len()));
+            block.extend_from_slice(fitting);
             bytes = rest;
         }
     }
@@ -75,24 +75,24 @@ impl BlockWriter {
     /// Completes the header of the block being filled, if there is one.
     fn end_block(&mut self) {
         let Some(block) = self.blocks.last_mut() else { return };
-        let (head, bytes) = block.split_at_mut(HEAD);
+        let (head, bytes) = block.split_at_mut(BLOCK_HEADER);
         head[..4].copy_from_slice(&(bytes.len() as u32).to_le_bytes());
         head[4..].copy_from_slice(&xxh3_64_with_seed(bytes, self.crawl ^ self.number).to_le_bytes());
-        self.ended += block.len();
+        self.complete_bytes += block.len();
         self.number += 1;
     }
 
     /// Ends the block and returns all blocks so far, in file order.
     pub fn take(&mut self) -> Vec<Vec<u8>> {
         self.end_block();
-        self.ended = 0;
+        self.complete_bytes = 0;
         std::mem::take(&mut self.blocks)
     }
 
     /// Adds the end of the file and returns all remaining blocks.
     pub fn finish(mut self) -> Vec<Vec<u8>> {
         self.end_block();
-        self.blocks.push(vec![0; HEAD]);
+        self.blocks.push(vec![0; BLOCK_HEADER]);
         self.take()
     }
 }
@@ -132,21 +132,21 @@ impl BlockReader {
 
     /// Reads the next block. `None` if the file is damaged.
     fn next_block(&mut self) -> Option<()> {
-        let mut head = [0; HEAD];
-        if self.file.read_at(&mut head, self.position).ok()? < HEAD {
+        let mut head = [0; BLOCK_HEADER];
+        if self.file.read_at(&mut head, self.position).ok()? < BLOCK_HEADER {
             return None;
         }
         let [l0, l1, l2, l3, sum @ ..] = head;
         let length = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
-        let left = self.length.checked_sub(self.position + HEAD as u64)?;
+        let left = self.length.checked_sub(self.position + BLOCK_HEADER as u64)?;
         if length as u64 > left {
             return None;
         }
         self.block.resize(length, 0);
-        let read = self.file.read_at(&mut self.block, self.position + HEAD as u64).ok()?;
+        let read = self.file.read_at(&mut self.block, self.position + BLOCK_HEADER as u64).ok()?;
         let is_valid =
             read == length && xxh3_64_with_seed(&self.block, self.crawl ^ self.number) == u64::from_le_bytes(sum);
-        self.position += (HEAD + length) as u64;
+        self.position += (BLOCK_HEADER + length) as u64;
         self.number += 1;
         self.read = 0;
         is_valid.then_some(())
@@ -235,7 +235,7 @@ impl BlockReader {
     }
 
     /// Whether the file ends here with its end mark.
-    pub fn ends(mut self) -> bool {
+    pub fn is_at_end(mut self) -> bool {
         self.read == self.block.len() && self.next_block().is_some() && self.block.is_empty()
     }
 }

@@ -241,7 +241,7 @@ impl DiskFrontier {
         if !is_current {
             frontier.journal.begin_file();
         }
-        frontier.has_completed_file = frontier.journal.has_many_files();
+        frontier.has_completed_file = frontier.journal.has_complete_file();
         frontier.snapshots = Snapshots::new(from, length);
         let Counts { known, queued, settled, .. } = frontier.counts();
         if known != queued + settled {
@@ -320,9 +320,9 @@ impl DiskFrontier {
                 self.keep_lane_state(lane, &state)?;
             }
         }
-        for (name, position) in &self.state.outputs {
+        for (name, length) in &self.state.outputs {
             let hash = self.state.output_hashes.get(name).copied();
-            self.journal.append(&Record::Output { position: *position, hash, name })?;
+            self.journal.append(&Record::Output { length: *length, hash, name })?;
         }
         for name in &self.state.created {
             self.journal.append(&Record::Created { name })?;
@@ -363,15 +363,15 @@ impl DiskFrontier {
         if let Some(chunk) = self.graph.take() {
             self.append_chunk(&chunk)?;
         }
-        for &(name, position) in outputs {
-            let is_new = self.state.outputs.get(name) != Some(&position);
+        for &(name, length) in outputs {
+            let is_new = self.state.outputs.get(name) != Some(&length);
             let hash = match self.new_hashes.remove(name) {
                 None if !is_new => self.state.output_hashes.get(name).copied(),
                 hash => hash,
             };
             if is_new || self.state.output_hashes.get(name).copied() != hash {
-                self.journal.append(&Record::Output { position, hash, name })?;
-                self.state.outputs.insert(name.into(), position);
+                self.journal.append(&Record::Output { length, hash, name })?;
+                self.state.outputs.insert(name.into(), length);
                 match hash {
                     Some(hash) => self.state.output_hashes.insert(name.into(), hash),
                     None => self.state.output_hashes.remove(name),
@@ -440,7 +440,7 @@ impl DiskFrontier {
             known::remove(&*self.files, &retired)?;
         }
         self.durable = self.durable.max(batch.end());
-        self.has_completed_file |= batch.begins_file.is_some();
+        self.has_completed_file |= batch.new_file_number.is_some();
         self.journal.acknowledge(batch.end())
     }
 

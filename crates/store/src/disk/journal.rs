@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// A new file of the log is started when the current one has this size.
-const MAX_FILE: u64 = 256 << 20;
+const MAX_FILE_SIZE: u64 = 256 << 20;
 /// The length of a frame has 32 bits. Commits happen long before this limit.
 const MAX_FRAME: usize = 1 << 30;
 
@@ -30,21 +30,28 @@ pub(super) struct Journal {
     /// The position of the frame being built.
     frame_at: u64,
     /// The number of the new log file, if the frame being built starts one.
-    begins_file: Option<u32>,
+    new_file_number: Option<u32>,
     /// The last frame that was sealed since the journal was opened.
     last_sealed: Option<Mark>,
-    /// The file that frames are written to, and the position of its header.
-    file: (u32, u64),
+    /// The file that frames are written to.
+    file: CurrentFile,
     /// The size at which a new log file is started.
     max_file_size: u64,
     /// Whether frames go to the current file even if it is full.
     stays_in_file: bool,
 }
 
+/// The log file that frames are written to.
+struct CurrentFile {
+    number: u32,
+    /// The position of its header.
+    base: u64,
+}
+
 impl Journal {
     /// A journal that continues at the end of a log.
     pub fn new(files: Arc<dyn Files>, crawl: u64, disk: LogReader, end: u64) -> Self {
-        let file = disk.last_file();
+        let (number, base) = disk.last_file();
         let mut journal = Self {
             files,
             crawl,
@@ -52,10 +59,10 @@ impl Journal {
             unacknowledged: VecDeque::new(),
             frame: Vec::new(),
             frame_at: end,
-            begins_file: None,
+            new_file_number: None,
             last_sealed: None,
-            file,
-            max_file_size: MAX_FILE,
+            file: CurrentFile { number, base },
+            max_file_size: MAX_FILE_SIZE,
             stays_in_file: false,
         };
         journal.begin_frame(end);
@@ -77,10 +84,10 @@ impl Journal {
         self.frame = Vec::with_capacity(self.frame.capacity().min(1 << 20));
         self.frame.resize(FRAME_HEADER, 0);
         self.frame_at = at;
-        self.begins_file = None;
-        if at - self.file.1 >= self.max_file_size && !self.stays_in_file {
-            self.file = (self.file.0 + 1, at);
-            self.begins_file = Some(self.file.0);
+        self.new_file_number = None;
+        if at - self.file.base >= self.max_file_size && !self.stays_in_file {
+            self.file = CurrentFile { number: self.file.number + 1, base: at };
+            self.new_file_number = Some(self.file.number);
             self.frame_at = at + FILE_HEADER as u64;
         }
     }
@@ -88,9 +95,9 @@ impl Journal {
     /// Starts a new file with the next frame. Does nothing if the current frame has records or the current file is
     /// empty.
     pub fn begin_file(&mut self) {
-        if self.is_empty() && self.begins_file.is_none() && self.frame_at > self.file.1 + FILE_HEADER as u64 {
-            self.file = (self.file.0 + 1, self.frame_at);
-            self.begins_file = Some(self.file.0);
+        if self.is_empty() && self.new_file_number.is_none() && self.frame_at > self.file.base + FILE_HEADER as u64 {
+            self.file = CurrentFile { number: self.file.number + 1, base: self.frame_at };
+            self.new_file_number = Some(self.file.number);
             self.frame_at += FILE_HEADER as u64;
         }
     }
@@ -98,7 +105,7 @@ impl Journal {
     /// Adds a record to the frame being built; returns its position.
     pub fn append(&mut self, record: &Record<'_>) -> Result<u64, StoreError> {
         if self.frame.len() > MAX_FRAME {
-            return Err(StoreError::new(StoreErrorKind::Full, "too much to commit at once"));
+            return Err(StoreError::new(StoreErrorKind::Full, "a commit has more than 1 GiB"));
         }
         let position = self.frame_at + self.frame.len() as u64;
         record.encode(self.crawl, position, &mut self.frame);
@@ -107,7 +114,7 @@ impl Journal {
 
     /// The end of the last sealed frame.
     pub fn end(&self) -> u64 {
-        if self.begins_file.is_some() { self.file.1 } else { self.frame_at }
+        if self.new_file_number.is_some() { self.file.base } else { self.frame_at }
     }
 
     /// The end of the last record that was appended, sealed or not.
@@ -128,8 +135,9 @@ impl Journal {
         let mut frame = std::mem::take(&mut self.frame);
         seal(&mut frame, self.crawl, self.frame_at);
         let checksum = frame.get(8..FRAME_HEADER).and_then(|sum| sum.try_into().ok()).map_or(0, u64::from_le_bytes);
-        let begins_file = self.begins_file;
-        let batch = CommitBatch { start: self.frame_at, frame: Arc::new(frame), begins_file, ..CommitBatch::default() };
+        let new_file_number = self.new_file_number;
+        let batch =
+            CommitBatch { start: self.frame_at, frame: Arc::new(frame), new_file_number, ..CommitBatch::default() };
         let mark = Mark { frame: batch.start, end: batch.end(), checksum };
         self.last_sealed = Some(mark);
         self.unacknowledged.push_back(batch.clone());
@@ -140,7 +148,7 @@ impl Journal {
     /// Acknowledges that all frames up to `end` are on disk.
     pub fn acknowledge(&mut self, end: u64) -> Result<(), StoreError> {
         while let Some(batch) = self.unacknowledged.pop_front_if(|batch| batch.end() <= end) {
-            if let Some(number) = batch.begins_file {
+            if let Some(number) = batch.new_file_number {
                 self.disk.add_section(number, batch.start - FILE_HEADER as u64)?;
             }
         }
@@ -148,7 +156,7 @@ impl Journal {
     }
 
     /// Whether the log has at least one complete file.
-    pub fn has_many_files(&self) -> bool {
+    pub fn has_complete_file(&self) -> bool {
         self.disk.numbers().count() > 1
     }
 
@@ -178,7 +186,7 @@ impl Journal {
         let Some((start, frame)) = in_memory else { return self.disk.read(position, with) };
         let bytes = usize::try_from(position - start).ok().and_then(|skip| frame.get(skip..)).unwrap_or_default();
         let (record, _) = Record::decode(bytes, self.crawl, position)
-            .map_err(|_| damaged(&*self.files, &file_name(self.file.0), "there is no record at a position"))?;
+            .map_err(|_| damaged(&*self.files, &file_name(self.file.number), "there is no record at a position"))?;
         Ok(with(record))
     }
 }

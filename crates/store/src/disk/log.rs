@@ -56,7 +56,7 @@ pub struct CommitBatch {
     pub(super) start: u64,
     pub(super) frame: Arc<Vec<u8>>,
     /// The number of the new file, if this frame starts one.
-    pub(super) begins_file: Option<u32>,
+    pub(super) new_file_number: Option<u32>,
     /// A portion of a snapshot. It does not refer to anything after this frame.
     pub(super) snapshot: Option<Arc<Portion>>,
     /// Whether the portion completes the snapshot.
@@ -246,7 +246,7 @@ impl LogWriter {
         if let Some(crawl) = self.unwritten_crawl_file.take() {
             self.make_durable(crawl)?;
         }
-        if let Some(number) = batch.begins_file {
+        if let Some(number) = batch.new_file_number {
             self.base = batch.start - FILE_HEADER as u64;
             (self.file, self.name) = begin_file(&*self.files, number, self.crawl, self.base)?;
             let sync = self.file.sync().and_then(|()| self.files.sync_folder(FOLDER));

@@ -34,7 +34,7 @@ pub(super) enum Record<'a> {
     LaneState { lane: LaneId, state: &'a [u8] },
     /// The length of an output file as of this commit, and the hash of its bytes if known; replaces the previous
     /// record.
-    Output { position: u64, hash: Option<u64>, name: &'a str },
+    Output { length: u64, hash: Option<u64>, name: &'a str },
     /// The name of a file, other than an output, that this crawl created.
     Created { name: &'a str },
     /// Links of pages: a chunk of the link graph (see `graph_codec`), and the position of the previous chunk.
@@ -162,8 +162,8 @@ impl<'a> Record<'a> {
                 write_number(u64::from(lane.0), out);
                 out.extend(state);
             }
-            Self::Output { position, hash, name } => {
-                write_number(position, out);
+            Self::Output { length, hash, name } => {
+                write_number(length, out);
                 out.extend(hash.map(u64::to_le_bytes).iter().flatten());
                 out.extend(name.as_bytes());
             }
@@ -194,6 +194,7 @@ impl<'a> Record<'a> {
     fn decode_body(tag: u8, body: &'a [u8], position: u64) -> Option<Self> {
         let text = |bytes| std::str::from_utf8(bytes).ok();
         let mut body = Bytes(body);
+        // The position of the record this far back.
         let earlier = |distance: u64| match distance {
             0 => Some(None),
             _ => position.checked_sub(distance).map(Some),
@@ -238,11 +239,11 @@ impl<'a> Record<'a> {
             }
             LINE => Self::Line { line: body.0 },
             LANE_STATE => Self::LaneState { lane: body.lane()?, state: body.0 },
-            OUTPUT => Self::Output { position: body.number()?, hash: None, name: text(body.0)? },
+            OUTPUT => Self::Output { length: body.number()?, hash: None, name: text(body.0)? },
             HASHED_OUTPUT => {
-                let position = body.number()?;
+                let length = body.number()?;
                 let (hash, name) = body.0.split_first_chunk()?;
-                Self::Output { position, hash: Some(u64::from_le_bytes(*hash)), name: text(name)? }
+                Self::Output { length, hash: Some(u64::from_le_bytes(*hash)), name: text(name)? }
             }
             CREATED => Self::Created { name: text(body.0)? },
             EDGES => Self::Edges { previous: earlier(body.number()?)?, chunk: body.0 },
@@ -361,8 +362,8 @@ mod tests {
             Record::FinalOutcome { lane: LaneId(9), link: 0, outcome: Outcome::Ok, status: Some(200), line: b"" },
             Record::Line { line: b"{\"type\":\"run\"}" },
             Record::LaneState { lane: LaneId(u32::MAX), state: &[0, 255] },
-            Record::Output { position: u64::MAX, hash: None, name: "pages.jsonl" },
-            Record::Output { position: 7, hash: Some(u64::MAX), name: "pages.jsonl" },
+            Record::Output { length: u64::MAX, hash: None, name: "pages.jsonl" },
+            Record::Output { length: 7, hash: Some(u64::MAX), name: "pages.jsonl" },
             Record::Created { name: "report.txt" },
             Record::Edges { previous: None, chunk: &[0, 0] },
             Record::Edges { previous: Some(5), chunk: &[] },

@@ -106,8 +106,8 @@ impl<'a> Replay<'a> {
             Record::LaneState { lane, .. } => {
                 state.lane_states.insert(lane, position);
             }
-            Record::Output { position, hash, name } => {
-                state.outputs.insert(name.into(), position);
+            Record::Output { length, hash, name } => {
+                state.outputs.insert(name.into(), length);
                 match hash {
                     Some(hash) => state.output_hashes.insert(name.into(), hash),
                     None => state.output_hashes.remove(name),

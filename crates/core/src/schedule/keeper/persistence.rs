@@ -33,7 +33,7 @@ impl<F: Frontier> Keeper<F> {
 
     /// Stores the counts; to be called before a commit.
     pub fn note_progress(&mut self, now: Time) -> Result<(), StoreError> {
-        self.progress.at = carryover::wall(self.clock, now);
+        self.progress.at = carryover::unix_millis(self.clock, now);
         let note = serde_json::to_vec(&self.progress).unwrap_or_default();
         self.frontier.keep_note(None, &note)
     }
@@ -65,7 +65,7 @@ impl<F: Frontier> Keeper<F> {
             }
         }
         if let Some(rest) = note.rest {
-            self.bench.pause_until(lane, name, carryover::rest_until(rest, self.clock, now));
+            self.bench.pause_until(lane, name, carryover::back_off_until(rest, self.clock, now));
         }
         Ok(())
     }
@@ -118,7 +118,7 @@ impl<F: Frontier> Keeper<F> {
             note.forget_robots(https, port);
             return if note.robots.len() < noted { self.keep_lane_note(lane, &note) } else { Ok(()) };
         };
-        let until = carryover::wall(self.clock, *until);
+        let until = carryover::unix_millis(self.clock, *until);
         note.set_robots(RobotsNote { https, port, text: text.to_owned(), until });
         self.keep_lane_note(lane, &note)?;
         // A frontier that is not durable has no notes.
@@ -135,7 +135,7 @@ impl<F: Frontier> Keeper<F> {
             return Ok(());
         }
         let mut note = self.lane_note(lane)?.unwrap_or_default();
-        note.rest = Some(carryover::wall(self.clock, until));
+        note.rest = Some(carryover::unix_millis(self.clock, until));
         self.keep_lane_note(lane, &note)
     }
 

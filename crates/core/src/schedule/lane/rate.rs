@@ -82,17 +82,19 @@ impl RateCap {
         self.grows_at = now + STEP_INTERVAL;
         let (count, span) = self.measured(now);
         let measured = count as f32 / span;
-        // A cap that is far above the rate of our requests was not tested by them, so it must not grow.
+        // A cap that is more than a quarter above the rate of our requests was not tested by them, so it must not grow.
         if count >= MIN_ACCEPTED / 2 && rate < 1.25 * measured {
             self.rate = Some(rate * (1.0 + self.step));
             self.step = (self.step * 2.0).min(1.0);
         }
     }
 
-    /// Records that the host refused a request; the lane backs off until `rest`.
-    pub fn refused(&mut self, now: Time, rest: Time) {
+    /// Records that the host refused a request; the lane backs off until `backoff_end`.
+    pub fn refused(&mut self, now: Time, backoff_end: Time) {
         let (count, span) = self.measured(now);
         let (measured, attempted) = (count as f32 / span, (count + 1) as f32 / span);
+        // A new cap is the rate that was accepted. The next refusals lower it by five percent, or by a quarter if the
+        // measured rate is unreliable.
         let rate = match self.rate {
             Some(rate) if count >= MIN_ACCEPTED => rate.min(1.1 * measured) * 0.95,
             Some(rate) => rate * 0.75,
@@ -103,7 +105,7 @@ impl RateCap {
         self.step = FIRST_STEP;
         self.grows_at = now + Duration::from_secs_f32(self.hold);
         self.hold = (self.hold * 1.6).min(MAX_HOLD);
-        (self.accepted, self.window_start) = (0, rest.max(now));
+        (self.accepted, self.window_start) = (0, backoff_end.max(now));
         (self.previous_accepted, self.previous_span) = (0, Duration::ZERO);
     }
 
